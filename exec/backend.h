@@ -1,0 +1,57 @@
+// What a device must offer to run the nodes of a Program: kernels and copies on memory of one rank.
+// Synchronisation, communication between ranks and addresses are the executor's. One backend object
+// serves one rank; its lanes call it from one thread each.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "planner/program/cursor.h"
+#include "planner/program/program.h"
+
+namespace zplan::exec {
+
+// A view of an operation at one instance: where it is.
+struct Operand {
+  const View* view = nullptr;
+  std::byte* data = nullptr;
+
+  template <typename T>
+  T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
+  const Shape& shape() const { return view->shape; }
+  std::int64_t elements() const { return view->shape.elements(); }
+  bool adds() const { return view->access == Access::kUpdate; }
+};
+inline constexpr std::size_t kMostOperands = 12;
+
+class RunServices;
+
+// One instance of a kernel node.
+struct KernelCall {
+  const Node* node = nullptr;
+  std::span<const Operand> operands;
+  Attributes attributes{};
+  Env env;
+  std::int64_t step = 0;  // from 0
+  std::int32_t stage = 0;
+  std::int32_t dp_index = 0;
+  RunServices* services = nullptr;  // null while preparing
+
+  const Operand& operator[](std::size_t i) const { return operands[i]; }
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Ahead of the first step, on the thread that will run the lane.
+  virtual void prepare_thread() = 0;
+  // Both return when the work is done; neither allocates a block of 4 KiB or more.
+  virtual void run_kernel(const KernelCall& call) = 0;
+  virtual void copy(const Operand& from, const Operand& to) = 0;
+};
+
+}  // namespace zplan::exec

@@ -1,0 +1,34 @@
+#include "exec/comm/thread_comm.h"
+
+#include "exec/comm/membership.h"
+
+namespace zplan::exec {
+
+ThreadComm::ThreadComm(const Job& job, StopSignal& signal) {
+  for (std::int32_t rank = 0; rank < job.world(); ++rank) {
+    std::vector<Endpoint>& list = endpoints_.emplace_back();
+    const RankClass& rank_class = job.classes[static_cast<std::size_t>(job.stage_of(rank))];
+    for (const Node& node : rank_class.program.nodes)
+      list.push_back(make_endpoint(job, rank, node, signal));
+  }
+}
+
+Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank, const Node& node,
+                                   StopSignal& signal) {
+  Endpoint end;
+  if (node.kind == OpKind::kCollective) {
+    const Membership members = membership(job, node.group, rank);
+    const GroupKey key{node.group, node.lane, members.ranks.front()};
+    end.group =
+        &groups_.try_emplace(key, static_cast<int>(members.ranks.size()), signal).first->second;
+    end.index = members.own_index;
+  } else if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
+    const std::int32_t peer = peer_rank(job, rank, node.peer_stage);
+    const bool sends = node.kind == OpKind::kSend;
+    const ChannelKey key{node.lane, sends ? rank : peer, sends ? peer : rank};
+    end.channel = &channels_.try_emplace(key, signal).first->second;
+  }
+  return end;
+}
+
+}  // namespace zplan::exec

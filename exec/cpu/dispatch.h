@@ -1,0 +1,26 @@
+// Which CPU function a row of the kernel table runs: one entry per KernelId, for float32 and for
+// float64. Operand order is that of planner/program/kernel_table.h.
+#pragma once
+
+#include <span>
+
+#include "exec/backend.h"
+#include "exec/cpu/kernels/gemm.h"
+
+namespace zplan::exec::cpu {
+
+struct DispatchEntry {
+  KernelId kernel;
+  // Element types of the operands, one letter each: x the kernel set's type, d float64, i int32,
+  // * any. Operands beyond the string have its last letter.
+  const char* types;
+  // Builds what the call needs ahead of the first step and says how much scratch it needs; the
+  // addresses of its operands are null. Null: neither.
+  Bytes (*prepare)(const KernelCall& call, GemmCache& gemm);
+  void (*run)(const KernelCall& call, GemmCache& gemm);
+};
+
+// All entries for activations and parameters of this type. Empty when the type is not offered.
+std::span<const DispatchEntry> dispatch_table(DType compute);
+
+}  // namespace zplan::exec::cpu

@@ -1,0 +1,58 @@
+// Checks that an operation touches what it declares and nothing else (law 3), for one rank:
+//   - a tier of which it has no operand is unmapped while it runs (touching it is a fault);
+//   - every byte outside its written views keeps its value (compared with a shadow copy);
+//   - every element of a view it writes is written (filled with poison before);
+//   - no element it reads was never written, or belongs to another buffer by now: the first write
+//   to
+//     a buffer takes its address range over and poisons it, reuse of bytes is thus seen;
+//   - scratch holds poison before each use, and is unmapped while an operation without it runs.
+// A violation is an Error(kCheckFailed) that names operation and buffer. Costs several times the
+// work itself and twice the memory: for tests on small models.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/backend.h"
+#include "exec/slab.h"
+
+namespace zplan::exec {
+
+class Guard {
+ public:
+  // From here to release() the slabs are accessible between open and close only.
+  explicit Guard(RankMemory& memory);
+
+  // Around one operation; `what` names it in errors.
+  void open(std::span<const Operand> operands, const std::string& what);
+  void check(std::span<const Operand> operands, const std::string& what);
+  void close();
+  void release();
+
+ private:
+  static constexpr BufferId kNobody = ~BufferId{0};
+  struct TierState {
+    std::vector<std::byte> shadow;
+    std::vector<BufferId> owner;  // of each kBufferAlignment bytes
+  };
+
+  const Buffer& buffer(BufferId id) const { return memory_->rank_class().program.buffers[id]; }
+  Bytes offset_of(BufferId id) const { return memory_->rank_class().placement.offset[id]; }
+  TierState& tier_of(BufferId id) { return tiers_[static_cast<std::size_t>(buffer(id).tier)]; }
+  std::int64_t offset_in_slab(const Operand& operand) const;
+  void find_workspaces();
+  void hide_workspaces(std::span<const Operand> operands);
+  void take_over(BufferId id, const std::string& what);
+  void check_readable(const Operand& operand, const std::string& what);
+  void check_untouched(Tier tier, const std::string& what) const;
+  std::string owner_name(BufferId id) const;
+
+  RankMemory* memory_;
+  std::array<TierState, kTierCount> tiers_;
+  std::vector<bool> is_workspace_;  // by buffer: nothing but scratch; has no shadow
+};
+
+}  // namespace zplan::exec

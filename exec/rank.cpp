@@ -1,0 +1,79 @@
+#include "exec/rank.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "planner/core/error.h"
+
+namespace zplan::exec {
+namespace {
+
+// The steady clock ticks in nanoseconds.
+SimTime since(TimePoint start, TimePoint moment) {
+  constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
+  const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(moment - start);
+  return SimTime{elapsed.count() * kPicosecondsPerNanosecond};
+}
+
+}  // namespace
+
+BoundOperands::BoundOperands(const Rank& rank, const Instance& at) {
+  for (const View& view : rank.program().operands(rank.node(at)))
+    operands_[count_++] = {&view, rank.memory->address(view, at.env)};
+}
+
+void execute_local(RunState& state, const Rank& rank, const Instance& at,
+                   const BoundOperands& operands) {
+  const Node& node = rank.node(at);
+  if (node.kind == OpKind::kCopy) return rank.backend->copy(operands[0], operands[1]);
+  if (node.kind == OpKind::kMark) return;
+  ZPLAN_ASSERT(node.kind == OpKind::kKernel);
+  KernelCall call;
+  call.node = &node;
+  call.operands = operands.all();
+  if (node.attributes < rank.program().attributes.size())
+    call.attributes = rank.program().attributes[node.attributes];
+  call.env = at.env;
+  call.step = at.step();
+  call.stage = rank.memory->stage();
+  call.dp_index = rank.memory->dp_index();
+  call.services = &state.services;
+  rank.backend->run_kernel(call);
+}
+
+CollectiveCall collective_call(const Node& node, const BoundOperands& operands) {
+  const bool scatters = node.collective == CollectiveKind::kReduceScatter;
+  return {.kind = node.collective,
+          .dtype = operands[0].view->dtype,
+          .elements = operands[scatters ? 1 : 0].elements(),
+          .input = operands[0].data,
+          .output = operands[1].data};
+}
+
+void complete(const RunState& state, LaneRun& lane, const BoundOperands& operands,
+              const Times& times) {
+  const Instance& at = *lane.cursor;
+  lane.step_ends[static_cast<std::size_t>(at.step())] = times.end;
+  if (state.options->record_timeline) {
+    lane.spans.push_back({.op = op_id(lane.node().role, at.env),
+                          .step = static_cast<std::int32_t>(at.step()),
+                          .lane = lane.lane,
+                          .ready = since(state.start, times.ready),
+                          .start = since(state.start, times.start),
+                          .end = since(state.start, times.end)});
+  }
+  if (!state.options->observer) return;
+  state.options->observer({.rank = lane.rank->number,
+                           .program = &lane.rank->program(),
+                           .node = at.node,
+                           .env = at.env,
+                           .step = at.step(),
+                           .operands = operands.all()});
+}
+
+std::string describe(const Rank& rank, const Instance& at) {
+  return fmt::format("rank {}: {}", rank.number, op_name(op_id(rank.node(at).role, at.env)));
+}
+
+}  // namespace zplan::exec

@@ -1,0 +1,78 @@
+// A run in progress, shared by its two ways of executing (threaded.h, serial.h): the ranks, one
+// record per lane, and what executing one operation means. Internal to exec.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "exec/comm/barrier.h"
+#include "exec/comm/collective.h"
+#include "exec/host_kernels.h"
+#include "exec/run.h"
+#include "exec/step_gate.h"
+#include "planner/program/cursor.h"
+
+namespace zplan::exec {
+
+struct Rank {
+  std::int32_t number = 0;
+  RankMemory* memory = nullptr;
+  ProgramIndex index;
+  std::unique_ptr<Backend> backend;
+
+  const Program& program() const { return index.program(); }
+  const Node& node(const Instance& at) const { return program().nodes[at.node]; }
+};
+
+// A lane that has nodes, and what it leaves behind.
+struct LaneRun {
+  Rank* rank = nullptr;
+  Lane lane = Lane::kCompute;
+  Cursor cursor;
+  std::vector<Span> spans;           // reserved for the whole run
+  std::vector<TimePoint> step_ends;  // by step
+
+  const Node& node() const { return rank->node(*cursor); }
+};
+
+struct RunState {
+  const Job* job = nullptr;
+  const RunOptions* options = nullptr;
+  RunServices services;
+  StepGate gate;
+  std::vector<Rank> ranks;
+  std::vector<LaneRun> lanes;  // by (rank, lane)
+  TimePoint start;             // of the first step
+};
+
+// The operands of one instance, at their addresses.
+class BoundOperands {
+ public:
+  BoundOperands(const Rank& rank, const Instance& at);
+  std::span<const Operand> all() const { return {operands_.data(), count_}; }
+  const Operand& operator[](std::size_t i) const { return operands_[i]; }
+
+ private:
+  std::array<Operand, kMostOperands> operands_;
+  std::size_t count_ = 0;
+};
+
+// Kernels, copies and marks.
+void execute_local(RunState& state, const Rank& rank, const Instance& at,
+                   const BoundOperands& operands);
+
+CollectiveCall collective_call(const Node& node, const BoundOperands& operands);
+
+struct Times {
+  TimePoint ready, start, end;
+};
+// Records the instance the lane stands on and tells the observer.
+void complete(const RunState& state, LaneRun& lane, const BoundOperands& operands,
+              const Times& times);
+
+// "rank 1: forward.qkv.compute[m0,l3]"
+std::string describe(const Rank& rank, const Instance& at);
+
+}  // namespace zplan::exec

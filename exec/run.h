@@ -1,0 +1,75 @@
+// Runs a placed Job on this machine, ranks as threads of one process. Interprets the Program's
+// nodes, views and edges and nothing else: what strategy they come from is unknown here.
+//
+// Threaded: one thread per (rank, lane) issues its lane's nodes in order; a node starts when the
+// completion counts its edges ask for are reached and, for communication, its partners have come.
+// Steps run back to back.
+// Serial: one thread runs all ranks, an operation at a time; for tests. Both give the same bits.
+//
+// Expects a job that planner/program/verify.h accepts. Of that, only what keeps addresses inside
+// slabs is checked again: circular waits end a serial run with an Error, and hang a threaded one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "exec/backend.h"
+#include "exec/data_source.h"
+#include "exec/slab.h"
+#include "planner/core/units.h"
+#include "planner/program/job.h"
+#include "planner/program/timeline.h"
+#include "planner/program/train_config.h"
+
+namespace zplan::exec {
+
+enum class RunMode : std::uint8_t { kThreaded, kSerial };
+
+// An operation that has just completed; its operands may be read during the call.
+struct NodeEvent {
+  std::int32_t rank = 0;
+  const Program* program = nullptr;
+  NodeIndex node = 0;
+  Env env;
+  std::int64_t step = 0;
+  std::span<const Operand> operands;
+};
+
+struct RunOptions {
+  int steps = 1;
+  TrainConfig train;
+  RunMode mode = RunMode::kThreaded;
+  int threads_per_rank = 1;  // of OpenMP, inside kernels
+  bool record_timeline = false;
+  // Serial only. Checks every operation against its declared views (guard.h).
+  bool guard = false;
+  // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the
+  // ready operations, drawn from this seed.
+  std::uint64_t schedule_seed = 0;
+  // Polled whenever a step begins, one call at a time; true ends the run after the steps already
+  // begun.
+  std::function<bool()> interrupted;
+  // In threaded mode called from many threads at once.
+  std::function<void(const NodeEvent&)> observer;
+};
+
+struct StepResult {
+  double loss = 0;           // mean over the tokens of the global batch, before the update
+  double gradient_norm = 0;  // before clipping
+  Seconds wall{0};           // from the end of the previous step to the end of this one, all ranks
+};
+
+struct RunResult {
+  std::vector<StepResult> steps;  // those that were completed
+  bool interrupted = false;
+  Timeline timeline;               // source "exec"; empty unless recorded
+  std::vector<RankMemory> memory;  // by rank; refers to the Job (state_access.h reads it)
+};
+
+// Throws Error: kBadInput for a job, data or option that cannot be run, kDevice without memory,
+// kCheckFailed when a guard finds a violation or nothing can go on (a stuck job).
+RunResult run(const Job& job, const DataSource& data, const RunOptions& options);
+
+}  // namespace zplan::exec

@@ -1,0 +1,100 @@
+#include "exec/slab.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "exec/poison.h"
+#include "planner/core/error.h"
+
+namespace zplan::exec {
+namespace {
+
+constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+
+double gib(Bytes bytes) { return static_cast<double>(bytes.value) / kGib; }
+
+Bytes physical_memory() {
+  return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)};
+}
+
+}  // namespace
+
+Slab::Slab(Bytes size) : size_(round_up(size, Bytes{sysconf(_SC_PAGESIZE)})) {
+  if (size_.value == 0) return;
+  const auto length = static_cast<std::size_t>(size_.value);
+  void* address = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (address == MAP_FAILED) {
+    throw Error(ExitCode::kDevice,
+                fmt::format("cannot map a slab of {:.2f} GiB: {}", gib(size_), strerror(errno)));
+  }
+  madvise(address, length, MADV_HUGEPAGE);  // a hint: fewer page faults; refusal costs only time
+  data_ = static_cast<std::byte*>(address);
+  fill_poison(data_, size_);
+}
+
+Slab::~Slab() {
+  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(size_.value));
+}
+
+Slab::Slab(Slab&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      size_(std::exchange(other.size_, Bytes{0})),
+      accessible_(std::exchange(other.accessible_, true)) {}
+
+Slab& Slab::operator=(Slab&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  std::swap(accessible_, other.accessible_);
+  return *this;
+}
+
+void Slab::set_accessible(bool accessible) {
+  if (accessible == accessible_ || data_ == nullptr) return;
+  const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  ZPLAN_ASSERT(mprotect(data_, static_cast<std::size_t>(size_.value), protection) == 0);
+  accessible_ = accessible;
+}
+
+void Slab::hide(Bytes begin, Bytes end) {
+  const Bytes page{sysconf(_SC_PAGESIZE)};
+  const Bytes first = round_up(begin, page);
+  const Bytes last{end.value / page.value * page.value};
+  if (first >= last) return;
+  ZPLAN_ASSERT(mprotect(data_ + first.value, static_cast<std::size_t>((last - first).value),
+                        PROT_NONE) == 0);
+}
+
+RankMemory::RankMemory(const Job& job, std::int32_t rank)
+    : class_(&job.classes[static_cast<std::size_t>(job.stage_of(rank))]),
+      dp_index_(job.dp_index_of(rank)) {
+  for (std::size_t t = 0; t < kTierCount; ++t) slabs_[t] = Slab(class_->placement.slab[t]);
+}
+
+std::byte* RankMemory::slot_address(BufferId id, std::int64_t slot) const {
+  const Buffer& buffer = class_->program.buffers[id];
+  return slab(buffer.tier).data() + class_->placement.offset[id].value +
+         slot * buffer.slot_size.value;
+}
+
+std::byte* RankMemory::address(const View& view, const Env& env) const {
+  const std::int64_t slot = view.slot.at(env, class_->program.buffers[view.buffer].slots);
+  return slot_address(view.buffer, slot) + view.offset.value + dp_index_ * view.dp_stride.value;
+}
+
+void check_memory_suffices(const Job& job) {
+  Bytes needed{0};
+  for (const RankClass& c : job.classes) {
+    for (Bytes slab : c.placement.slab) needed += slab * job.dp;
+  }
+  if (needed <= physical_memory()) return;
+  throw Error(ExitCode::kDevice,
+              fmt::format("the slabs of {} ranks need {:.2f} GiB, this machine has {:.2f} GiB",
+                          job.world(), gib(needed), gib(physical_memory())));
+}
+
+}  // namespace zplan::exec

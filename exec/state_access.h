@@ -1,0 +1,71 @@
+// Where model states lie in the ranks' slabs, and how to read a global tensor back from the shards
+// of all ranks. For initialisation, tests and comparisons of runs; nothing here runs in a step.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/slab.h"
+#include "planner/program/job.h"
+
+namespace zplan::exec {
+
+enum class State : std::uint8_t { kParam, kMaster, kMoment1, kMoment2 };
+inline constexpr std::array kStates{State::kParam, State::kMaster, State::kMoment1,
+                                    State::kMoment2};
+
+const StateHome& state_home(const UnitHome& home, State state);
+
+// What one rank holds of one instance of a unit: flat elements [first, first + elements).
+struct StatePiece {
+  std::byte* data = nullptr;
+  DType dtype = DType::kF32;
+  std::int64_t layer = 0;  // 0 for units that are not per layer
+  std::int64_t first = 0;
+  std::int64_t elements = 0;
+};
+
+// One piece per layer of the rank's class, or one.
+std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, const UnitHome& home,
+                                     State state);
+
+// A tensor of the model.
+struct TensorRef {
+  std::uint32_t unit = 0;
+  std::uint32_t tensor = 0;  // within the unit
+  std::int64_t layer = 0;    // 0 for units that are not per layer
+};
+
+// All tensors, each once, in order of units, layers and places.
+std::vector<TensorRef> all_tensors(const Job& job);
+std::string tensor_name(const Job& job, const TensorRef& ref);
+
+// Values in row-major order, from the first stage that holds the tensor; replicas from dp index 0.
+// `ranks` are the memories of all ranks, by rank. Throws Error when no stage holds it.
+std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> ranks,
+                                const TensorRef& ref, State state = State::kParam);
+
+struct StateDifference {
+  std::string tensor;
+  std::int64_t element = 0;
+  double first = 0, second = 0;
+};
+
+// The element where two runs of the same model differ most, whatever their plans; nothing when all
+// elements of the state are equal (NaN differs from everything). Throws Error when the models have
+// different tensors.
+std::optional<StateDifference> largest_difference(const Job& job_a,
+                                                  std::span<const RankMemory> ranks_a,
+                                                  const Job& job_b,
+                                                  std::span<const RankMemory> ranks_b,
+                                                  State state = State::kParam);
+
+// Copies of a state must be equal bit by bit: unsharded ones over the dp indices, and those of a
+// unit that several stages hold. Names the first that is not.
+std::optional<std::string> replica_mismatch(const Job& job, std::span<const RankMemory> ranks);
+
+}  // namespace zplan::exec

@@ -1,0 +1,307 @@
+#include "hwprofiles/hw_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "hwprofiles/embedded_profiles.h"
+#include "planner/core/error.h"
+#include "planner/core/hash.h"
+#include "planner/core/json_reader.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+constexpr int kMaxParts = 1024;     // of one kind in a node
+constexpr int kMaxQueue = 1 << 20;  // launches or requests in flight
+
+// One object of sourced values: reads them and records where each comes from.
+class SourcedObject {
+ public:
+  SourcedObject(const JsonNode& node, std::vector<ValueSource>& sources)
+      : object_(node), sources_(&sources) {}
+
+  Bytes bytes(std::string_view key) { return value(key).bytes(); }
+  BytesPerSecond bytes_per_second(std::string_view key) { return value(key).bytes_per_second(); }
+  FlopsPerSecond flops_per_second(std::string_view key) { return value(key).flops_per_second(); }
+  Seconds seconds(std::string_view key) { return value(key).seconds(); }
+  int integer(std::string_view key, int min, int max) {
+    return static_cast<int>(value(key).integer(min, max));
+  }
+  // An achieved fraction of a peak: above 0, at most 1.
+  double fraction(std::string_view key) {
+    constexpr double kLeast = 1e-6;
+    return value(key).number(kLeast, 1.0);
+  }
+
+  JsonObject& object() { return object_; }
+  std::vector<ValueSource>& sources() { return *sources_; }
+  void finish() const { object_.finish(); }
+
+ private:
+  JsonNode value(std::string_view key) {
+    constexpr double kHuge = std::numeric_limits<double>::max();
+    const JsonNode node = object_.member(key);
+    SourcedNode sourced = read_sourced(node);
+    std::string shown;  // a value of another type fails in the caller
+    if (sourced.value.is_string()) shown = sourced.value.string();
+    if (sourced.value.is_number()) shown = fmt::format("{}", sourced.value.number(-kHuge, kHuge));
+    sources_->push_back({node.pointer(), shown, sourced.source, sourced.ref});
+    return sourced.value;
+  }
+
+  JsonObject object_;
+  std::vector<ValueSource>* sources_;
+};
+
+DeviceProfile read_device(SourcedObject in) {
+  DeviceProfile device;
+  device.name = in.object().member("name").non_empty_string();
+  device.memory = in.bytes("memory");
+  const JsonNode peak_node = in.object().member("peak");
+  SourcedObject peaks(peak_node, in.sources());
+  for (const std::string_view dtype : kDTypeNames) {
+    if (peaks.object().optional_member(dtype)) {
+      device.peaks.emplace(dtype, peaks.flops_per_second(dtype));
+    }
+  }
+  peaks.finish();
+  if (device.peaks.empty()) peak_node.fail_expected("a peak of at least one format");
+  device.memory_bandwidth = in.bytes_per_second("memory_bandwidth");
+  device.gemm_efficiency = in.fraction("gemm_efficiency");
+  device.attention_efficiency = in.fraction("attention_efficiency");
+  device.memory_efficiency = in.fraction("memory_efficiency");
+  device.gemm_overhead = in.seconds("gemm_overhead");
+  device.launch_overhead = in.seconds("launch_overhead");
+  device.launch_queue_depth = in.integer("launch_queue_depth", 1, kMaxQueue);
+  device.copy_latency = in.seconds("copy_latency");
+  device.kernel_set = in.object().member("kernel_set").non_empty_string();
+  const JsonNode reserve_node = in.object().member("reserve");
+  SourcedObject reserve(reserve_node, in.sources());
+  device.reserve_context = reserve.bytes("context");
+  device.reserve_communicators = reserve.bytes("communicators");
+  device.reserve_workspace = reserve.bytes("workspace");
+  reserve.finish();
+  if (device.reserve() >= device.memory) {
+    reserve_node.fail("expected a reserve below the memory of the device, got as much or more");
+  }
+  in.finish();
+  return device;
+}
+
+HostProfile read_host(SourcedObject in) {
+  HostProfile host;
+  host.memory = in.bytes("memory");
+  host.reserve = in.bytes("reserve");
+  if (host.reserve >= host.memory) {
+    in.object().member("reserve").fail("expected a reserve below the memory, got as much or more");
+  }
+  host.memory_bandwidth = in.bytes_per_second("memory_bandwidth");
+  host.cpu_memory_efficiency = in.fraction("cpu_memory_efficiency");
+  host.cpu_cores = in.integer("cpu_cores", 1, kMaxParts);
+  host.core_flops = in.flops_per_second("core_flops");
+  in.finish();
+  return host;
+}
+
+NvmeProfile read_nvme(SourcedObject in) {
+  NvmeProfile nvme;
+  nvme.drives = in.integer("drives", 1, kMaxParts);
+  nvme.capacity = in.bytes("capacity");
+  nvme.drive_read = in.bytes_per_second("drive_read");
+  nvme.drive_write = in.bytes_per_second("drive_write");
+  nvme.queue_depth = in.integer("queue_depth", 1, kMaxQueue);
+  nvme.block = in.bytes("block");
+  nvme.latency = in.seconds("latency");
+  in.finish();
+  return nvme;
+}
+
+LatencyProfile read_latency(SourcedObject in) {
+  LatencyProfile latency;
+  latency.p2p_intra = in.seconds("p2p_intra");
+  latency.p2p_inter = in.seconds("p2p_inter");
+  latency.collective_intra = in.seconds("collective_intra");
+  latency.collective_inter = in.seconds("collective_inter");
+  latency.per_log2_nodes = in.seconds("per_log2_nodes");
+  latency.per_node = in.seconds("per_node");
+  in.finish();
+  return latency;
+}
+
+LinkClass read_link(const JsonNode& node, std::vector<ValueSource>& sources) {
+  SourcedObject in(node, sources);
+  LinkClass link;
+  link.capacity = in.bytes_per_second("capacity");
+  link.efficiency = in.fraction("efficiency");
+  in.finish();
+  return link;
+}
+
+// Counts are the layout of the machine, told by one "layout" sentence; links carry sourced values.
+TopologySpec read_topology(SourcedObject in) {
+  TopologySpec spec;
+  const auto count = [&](std::string_view key, int min) {
+    return static_cast<int>(in.object().member(key).integer(min, kMaxParts));
+  };
+  spec.sockets = count("sockets", 1);
+  spec.switches_per_socket = count("switches_per_socket", 1);
+  spec.gpus_per_switch = count("gpus_per_switch", 1);
+  spec.nics_per_switch = count("nics_per_switch", 0);
+  const std::int64_t switches = std::int64_t{spec.sockets} * spec.switches_per_socket;
+  if (switches * (spec.gpus_per_switch + spec.nics_per_switch) > kMaxParts) {
+    in.object().node().fail(fmt::format("expected at most {} GPUs and NICs, got more", kMaxParts));
+  }
+  in.object().member("layout").non_empty_string();
+  JsonObject links = in.object().member("links").object();
+  const auto link = [&](std::string_view key, bool required) -> std::optional<LinkClass> {
+    const auto node = required ? links.member(key) : links.optional_member(key);
+    return node ? std::optional(read_link(*node, in.sources())) : std::nullopt;
+  };
+  spec.gpu_peer = link("gpu_peer", false);
+  spec.gpu_pcie = *link("gpu_pcie", true);
+  spec.pcie_uplink = *link("pcie_uplink", true);
+  spec.dram = *link("dram", true);
+  spec.socket_peer = link("socket_peer", spec.sockets > 1).value_or(LinkClass{});
+  spec.nic_pcie = link("nic_pcie", spec.nics() > 0).value_or(LinkClass{});
+  spec.nic = link("nic", spec.nics() > 0).value_or(LinkClass{});
+  links.finish();
+  in.finish();
+  return spec;
+}
+
+// "dgx2x32" -> {"dgx2", 32}; nullopt when the text does not end in x and digits.
+struct Counted {
+  std::string_view name;
+  std::string_view digits;
+};
+std::optional<Counted> split_count(std::string_view text) {
+  const std::size_t x = text.find_last_of("xX");
+  if (x == text.npos || x == 0 || x + 1 == text.size()) return std::nullopt;
+  const std::string_view digits = text.substr(x + 1);
+  if (digits.find_first_not_of("0123456789") != digits.npos) return std::nullopt;
+  return Counted{text.substr(0, x), digits};
+}
+
+int node_count(std::string_view text, std::string_view digits) {
+  int count = 0;
+  const auto status = std::from_chars(digits.data(), digits.data() + digits.size(), count).ec;
+  if (status != std::errc{} || count < 1 || count > kMaxNodes) {
+    throw_bad_input(fmt::format("cluster {}: expected a node count from 1 to {}, got {}",
+                                in_quotes(text), kMaxNodes, digits));
+  }
+  return count;
+}
+
+const HwProfile* find_node(const std::vector<HwProfile>& nodes, std::string_view name) {
+  const std::string wanted = to_lower(name);
+  for (const HwProfile& node : nodes) {
+    if (to_lower(node.name) == wanted) return &node;
+    for (const std::string& alias : node.aliases) {
+      if (to_lower(alias) == wanted) return &node;
+    }
+  }
+  return nullptr;
+}
+
+[[noreturn]] void fail_unknown(std::string_view text, const std::vector<HwProfile>& nodes) {
+  const auto counted = split_count(text);
+  std::vector<std::string> names, meant;
+  for (const HwProfile& node : nodes) {
+    names.push_back(node.name);
+    meant.push_back(node.name);
+    meant.insert(meant.end(), node.aliases.begin(), node.aliases.end());
+  }
+  if (counted && counted->name.size() > 2) {  // "dgx3" is a misspelt name, "dgx3x32" has a count
+    for (std::string& name : meant) name += fmt::format("x{}", counted->digits);
+  }
+  throw_bad_input(
+      fmt::format("unknown hardware {}{} (known: {}; each alone or as NAMExCOUNT; or a path to "
+                  "a .json file)",
+                  in_quotes(text), did_you_mean(text, meant), fmt::join(names, ", ")));
+}
+
+Cluster make_cluster(HwProfile node, int nodes) {
+  Cluster cluster;
+  cluster.name = nodes == 1 ? node.name : fmt::format("{}x{}", node.name, nodes);
+  cluster.node = std::move(node);
+  cluster.nodes = nodes;
+  return cluster;
+}
+
+Cluster load_cluster_file(std::string_view text) {
+  const auto counted = split_count(text);
+  const bool has_count = counted && to_lower(counted->name).ends_with(".json");
+  const std::string path(has_count ? counted->name : text);
+  const int count = has_count ? node_count(text, counted->digits) : 1;
+  return make_cluster(parse_hw_profile(read_text_file(path), path), count);
+}
+
+}  // namespace
+
+FlopsPerSecond DeviceProfile::peak(std::string_view dtype) const {
+  const auto found = peaks.find(dtype);
+  if (found == peaks.end()) {
+    throw_bad_input(fmt::format("device {} has no {} arithmetic", name, dtype));
+  }
+  return found->second;
+}
+
+HwProfile parse_hw_profile(std::string text, std::string file_name) {
+  HwProfile profile;
+  profile.hash = to_hex(fnv1a128(text));
+  JsonObject object = parse_json(std::move(text), std::move(file_name)).object();
+  const auto section = [&](std::string_view key) {
+    return SourcedObject(object.member(key), profile.sources);
+  };
+  object.schema("zplan.hw/1");
+  profile.name = object.member("name").non_empty_string();
+  profile.description = object.member("description").non_empty_string();
+  if (const auto aliases = object.optional_member("aliases")) {
+    for (const JsonNode& alias : aliases->items()) {
+      profile.aliases.push_back(alias.non_empty_string());
+    }
+  }
+  profile.device = read_device(section("device"));
+  profile.host = read_host(section("host"));
+  if (object.optional_member("nvme")) profile.nvme = read_nvme(section("nvme"));
+  profile.latency = read_latency(section("latency"));
+  profile.topology = read_topology(section("topology"));
+  object.finish();
+  profile.topology.nvme_drives = profile.nvme.drives;
+  profile.topology.nvme_read = {profile.nvme.drive_read, 1.0};
+  profile.topology.nvme_write = {profile.nvme.drive_write, 1.0};
+  profile.devices_per_node = profile.topology.gpus();
+  return profile;
+}
+
+std::vector<HwProfile> node_catalogue() {
+  std::vector<HwProfile> nodes;
+  for (const EmbeddedFile& file : embedded_profiles()) {
+    nodes.push_back(parse_hw_profile(std::string(file.text), std::string(file.name)));
+  }
+  std::sort(nodes.begin(), nodes.end(),
+            [](const HwProfile& a, const HwProfile& b) { return a.name < b.name; });
+  return nodes;
+}
+
+Cluster load_cluster(std::string_view name_or_path) {
+  if (name_or_path.find('/') != name_or_path.npos ||
+      to_lower(name_or_path).find(".json") != std::string::npos) {
+    return load_cluster_file(name_or_path);
+  }
+  const std::vector<HwProfile> nodes = node_catalogue();
+  // The whole text first: "dgx2" is a name, not two nodes of kind "dg".
+  if (const HwProfile* node = find_node(nodes, name_or_path)) return make_cluster(*node, 1);
+  const auto counted = split_count(name_or_path);
+  const HwProfile* node = counted ? find_node(nodes, counted->name) : nullptr;
+  if (node == nullptr) fail_unknown(name_or_path, nodes);
+  return make_cluster(*node, node_count(name_or_path, counted->digits));
+}
+
+}  // namespace zplan

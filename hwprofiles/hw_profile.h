@@ -1,0 +1,133 @@
+// What a node can do: capacities, rates, achieved fractions and latencies, each with its source.
+// File format "zplan.hw/1"; the catalogue hwprofiles/*.json is compiled into the library.
+// Here live all efficiency constants; nothing measured enters a Plan or a Program.
+//
+// Fits iff placed bytes + reserve <= usable memory; the reserve is what the placement cannot see
+// (context, communicators, library workspaces; on the host the system, processes and page cache).
+// Time of an op on a device, to be used by planner/cost:
+//   gemm       flop / (peak(dtype) x gemm_efficiency) + gemm_overhead
+//   attention  flop / (peak(dtype) x attention_efficiency)
+//   streaming  bytes / (memory_bandwidth x memory_efficiency)
+//   launch     launch_overhead of host time each, at most launch_queue_depth ahead
+// Left out: clocks under power limits, shape-dependent efficiency tables, several node kinds in one
+// cluster.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwprofiles/topology.h"
+#include "planner/core/units.h"
+
+namespace zplan {
+
+// Formats a device can have a peak for.
+inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16"};
+
+struct DeviceProfile {
+  std::string name;  // "V100-SXM3-32GB"
+  Bytes memory{};    // usable, as the device reports it
+  std::map<std::string, FlopsPerSecond, std::less<>>
+      peaks;  // dense, by "fp64" "fp32" "fp16" "bf16"
+  BytesPerSecond memory_bandwidth{};
+  double gemm_efficiency = 0;
+  double attention_efficiency = 0;
+  double memory_efficiency = 0;
+  Seconds gemm_overhead{};     // fixed device time per matrix product
+  Seconds launch_overhead{};   // host time per launched op
+  int launch_queue_depth = 0;  // launches the host may run ahead
+  Seconds copy_latency{};      // fixed time of one host <-> device copy
+  std::string kernel_set;      // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
+  Bytes reserve_context{};
+  Bytes reserve_communicators{};
+  Bytes reserve_workspace{};
+
+  // Throws Error naming the device when it has no such format (bf16 on V100).
+  FlopsPerSecond peak(std::string_view dtype) const;
+  bool supports(std::string_view dtype) const { return peaks.find(dtype) != peaks.end(); }
+  Bytes reserve() const { return reserve_context + reserve_communicators + reserve_workspace; }
+};
+
+struct HostProfile {
+  Bytes memory{};                     // installed, whole node
+  Bytes reserve{};                    // not available to a job, whole node
+  BytesPerSecond memory_bandwidth{};  // reads + writes, whole node
+  double cpu_memory_efficiency = 0;   // fraction a streaming CPU loop (Adam) reaches of it
+  int cpu_cores = 0;                  // physical, whole node
+  FlopsPerSecond core_flops{};        // fp32 peak of one core
+
+  Bytes usable() const { return memory - reserve; }
+};
+
+// The drives of a node together; drives == 0: none.
+struct NvmeProfile {
+  int drives = 0;
+  Bytes capacity{};              // usable, whole node
+  BytesPerSecond drive_read{};   // per drive
+  BytesPerSecond drive_write{};  // per drive
+  int queue_depth = 0;           // requests in flight per drive
+  Bytes block{};                 // size of one request
+  Seconds latency{};             // of one request on an idle drive
+
+  BytesPerSecond read_bandwidth() const { return drive_read * drives; }
+  BytesPerSecond write_bandwidth() const { return drive_write * drives; }
+};
+
+// Fixed time of a communication. A collective inside one node costs collective_intra; over n nodes
+// collective_inter + per_log2_nodes x log2(n) + per_node x n.
+struct LatencyProfile {
+  Seconds p2p_intra{};
+  Seconds p2p_inter{};
+  Seconds collective_intra{};
+  Seconds collective_inter{};
+  Seconds per_log2_nodes{};
+  Seconds per_node{};
+};
+
+// Where one number of the profile comes from.
+struct ValueSource {
+  std::string pointer;  // "/device/gemm_efficiency"
+  std::string value;    // as written, "0.56"
+  std::string source;   // datasheet | measured | fitted | assumed
+  std::string ref;
+};
+
+struct HwProfile {
+  std::string name;         // "dgx2"
+  std::string description;  // one line
+  std::vector<std::string> aliases;
+  int devices_per_node = 0;
+  DeviceProfile device;
+  HostProfile host;
+  NvmeProfile nvme;
+  LatencyProfile latency;
+  TopologySpec topology;
+  std::vector<ValueSource> sources;  // in file order
+  std::string hash;                  // of the file's text, for reports
+};
+
+struct Cluster {
+  std::string name;  // "dgx2x32"
+  HwProfile node;
+  int nodes = 1;
+  int devices() const { return nodes * node.devices_per_node; }
+  int node_of(int rank) const { return rank / node.devices_per_node; }    // ranks fill nodes
+  int device_of(int rank) const { return rank % node.devices_per_node; }  // in order
+};
+
+inline constexpr int kMaxNodes = 100'000;
+
+// "dgx2", "DGX2x32", "path/to/node.json", "path/to/node.jsonx4"; a file when it contains '/' or
+// ".json". Throws Error naming the nearest node kinds.
+Cluster load_cluster(std::string_view name_or_path);
+
+// Reads one "zplan.hw/1" document; `file_name` stands for it in messages.
+HwProfile parse_hw_profile(std::string text, std::string file_name);
+
+// All built-in node kinds, by name.
+std::vector<HwProfile> node_catalogue();
+
+}  // namespace zplan

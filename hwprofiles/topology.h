@@ -1,0 +1,137 @@
+// The wires of one node: typed vertices and directed links with a capacity per direction.
+//
+//   gpu --- nvswitch                    (peer link, when the node has one)
+//   gpu --- pcie switch --- socket --- dram
+//            |               |  \--- nvme drives (striped over sockets)
+//            nic --- fabric  |
+//                            other sockets (full mesh)
+//
+// GPUs of a PCIe switch share its uplink: this is what makes sixteen GPUs share 48 GB/s on a DGX-2
+// while one alone gets 12 [Rajbhandari21 Fig.2b]. The fabric between nodes is non-blocking: a
+// transfer between nodes is route_out(gpu) on one and route_in(gpu) on the other.
+// GPUs, DRAM, drives, NICs and the fabric are end points; a route never passes through one.
+// Left out: read and write sharing one DRAM bus (each direction has the full capacity), PCIe
+// ordering effects, rail-optimised fabrics.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/core/units.h"
+
+namespace zplan {
+
+// Nominal capacity per direction and the fraction a well-written transfer reaches.
+struct LinkClass {
+  BytesPerSecond capacity{};
+  double efficiency = 1.0;
+  BytesPerSecond effective() const { return capacity * efficiency; }
+};
+
+// A node built from equal parts; what hwprofiles/*.json says.
+struct TopologySpec {
+  int sockets = 1;
+  int switches_per_socket = 1;
+  int gpus_per_switch = 1;
+  int nics_per_switch = 0;
+  int nvme_drives = 0;                // drive i hangs on socket i % sockets
+  std::optional<LinkClass> gpu_peer;  // gpu <-> nvswitch; absent: no peer link
+  LinkClass gpu_pcie;                 // gpu <-> pcie switch
+  LinkClass pcie_uplink;              // pcie switch <-> socket
+  LinkClass dram;                     // socket <-> its dram
+  LinkClass socket_peer;              // socket <-> socket
+  LinkClass nic_pcie;                 // pcie switch <-> nic
+  LinkClass nic;                      // nic <-> fabric
+  LinkClass nvme_read;                // drive -> socket
+  LinkClass nvme_write;               // socket -> drive
+
+  int gpus() const { return sockets * switches_per_socket * gpus_per_switch; }
+  int nics() const { return sockets * switches_per_socket * nics_per_switch; }
+};
+
+enum class VertexKind : std::uint8_t {
+  kGpu,
+  kPcieSwitch,
+  kNvSwitch,
+  kSocket,
+  kDram,
+  kNvme,
+  kNic,
+  kFabric
+};
+struct VertexId {
+  std::int32_t index = -1;
+  friend constexpr auto operator<=>(VertexId, VertexId) = default;
+};
+struct LinkId {
+  std::int32_t index = -1;
+  friend constexpr auto operator<=>(LinkId, LinkId) = default;
+};
+struct Vertex {
+  std::string name;  // "gpu3", "pcie0", "socket1", "dram1", "nvme4", "nic2", "nvswitch", "fabric"
+  VertexKind kind = VertexKind::kGpu;
+  int ordinal = 0;  // among its kind
+};
+struct Link {
+  std::string name;  // "gpu3>pcie0"
+  VertexId from, to;
+  BytesPerSecond capacity{};
+  double efficiency = 1.0;
+  BytesPerSecond effective() const { return capacity * efficiency; }
+};
+
+class Topology {
+ public:
+  explicit Topology(const TopologySpec& spec);
+
+  const std::vector<Vertex>& vertices() const { return vertices_; }
+  const std::vector<Link>& links() const { return links_; }
+  const Vertex& vertex(VertexId id) const;
+  const Link& link(LinkId id) const;
+
+  int gpu_count() const { return static_cast<int>(gpus_.size()); }
+  VertexId gpu(int gpu) const;
+  VertexId socket_of(int gpu) const;
+  VertexId dram_of(int gpu) const;                // the DRAM of its socket
+  std::optional<VertexId> nic_of(int gpu) const;  // spread over the NICs of its PCIe switch
+  const std::vector<VertexId>& nvme_drives() const { return nvme_; }
+  const std::vector<VertexId>& nics() const { return nics_; }
+  const std::vector<VertexId>& drams() const { return drams_; }
+  std::optional<VertexId> fabric() const { return fabric_; }
+  std::optional<VertexId> find(std::string_view name) const;
+
+  // The links of the path with the least sum of 1/effective bandwidth. Empty when from == to;
+  // throws Error when there is no path. Costs a shortest-path search: keep the result.
+  std::vector<LinkId> route(VertexId from, VertexId to) const;
+  // gpu -> its NIC -> fabric, and back. Throws Error on a node without NICs.
+  std::vector<LinkId> route_out(int gpu) const;
+  std::vector<LinkId> route_in(int gpu) const;
+
+  // Greatest effective rate that can leave `from` (all sending at once) and reach `to` (either).
+  BytesPerSecond max_flow(std::span<const VertexId> from, std::span<const VertexId> to) const;
+
+  // Effective rate from one half of the GPUs, [0, n/2), to the other; 0 with a single GPU.
+  BytesPerSecond bisection() const;
+
+ private:
+  VertexId add_vertex(VertexKind kind, const std::string& prefix, int ordinal);
+  void add_links(VertexId a, VertexId b, LinkClass forth, LinkClass back);
+  void add_socket(const TopologySpec& spec, int socket);
+  void add_switch(const TopologySpec& spec, int socket);
+  std::optional<LinkId> link_between(VertexId from, VertexId to) const;
+  VertexId nic_or_fail(int gpu) const;
+
+  std::vector<Vertex> vertices_;
+  std::vector<Link> links_;
+  std::vector<VertexId> gpus_, sockets_, drams_, nvme_, nics_;
+  int switch_count_ = 0;
+  std::vector<int> gpu_socket_, gpu_nic_;  // per gpu: index into sockets_ / nics_, -1 none
+  std::optional<VertexId> nvswitch_, fabric_;
+};
+
+}  // namespace zplan

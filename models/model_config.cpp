@@ -1,0 +1,149 @@
+#include "models/model_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "models/embedded_models.h"
+#include "models/model_formulas.h"
+#include "planner/core/error.h"
+#include "planner/core/json_reader.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+// Limits far above any model, so that every count below stays inside int64 (see model_formulas.h).
+struct Field {
+  std::string_view name;
+  std::int64_t ModelConfig::*member;
+  std::int64_t max;
+};
+constexpr Field kFields[] = {
+    {"layers", &ModelConfig::layers, 10'000},
+    {"hidden", &ModelConfig::hidden, 1 << 20},
+    {"heads", &ModelConfig::heads, 1 << 16},
+    {"ffn", &ModelConfig::ffn, 1 << 23},
+    {"vocab", &ModelConfig::vocab, 1 << 24},
+    {"sequence", &ModelConfig::sequence, 1 << 24},
+    {"global_batch", &ModelConfig::global_batch, 1 << 20},
+};
+constexpr std::int64_t kMaxParameters = 1'000'000'000'000'000;
+
+// What is wrong with numbers that are each in range; nullopt: nothing.
+std::optional<std::string> contradiction(const ModelConfig& model) {
+  if (model.hidden % model.heads != 0) {
+    return fmt::format("expected heads to divide hidden, got {} heads and hidden {}", model.heads,
+                       model.hidden);
+  }
+  if (parameter_count(model) > kMaxParameters) {
+    return fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model));
+  }
+  return std::nullopt;
+}
+
+// "sources": {"vocab": "..."} names the source of single fields.
+void read_sources(const JsonNode& node, ModelConfig& model) {
+  JsonObject object = node.object();
+  const auto read = [&](std::string_view field) {
+    const auto source = object.optional_member(field);
+    if (source) model.field_sources.emplace_back(field, source->non_empty_string());
+  };
+  for (const Field& field : kFields) read(field.name);
+  read("tied_embeddings");
+  object.finish();
+}
+
+bool is_path(std::string_view text) {
+  return text.find('/') != text.npos || to_lower(text).ends_with(".json");
+}
+
+bool answers_to(const ModelConfig& model, std::string_view name) {
+  const std::string wanted = to_lower(name);
+  const auto same = [&](const std::string& own) { return to_lower(own) == wanted; };
+  return same(model.name) || std::any_of(model.aliases.begin(), model.aliases.end(), same);
+}
+
+[[noreturn]] void fail_unknown(std::string_view name, const std::vector<ModelConfig>& models) {
+  std::vector<std::string> all, shown;
+  for (const ModelConfig& model : models) {
+    all.push_back(model.name);
+    shown.push_back(model.name);
+    for (const std::string& alias : model.aliases) {
+      all.push_back(alias);
+      shown.back() += " = " + alias;
+    }
+  }
+  throw_bad_input(fmt::format("unknown model {}{} (known: {}; or a path to a .json file)",
+                              in_quotes(name), did_you_mean(name, all), fmt::join(shown, ", ")));
+}
+
+}  // namespace
+
+const std::string& ModelConfig::source_of(std::string_view field) const {
+  for (const auto& [name, own] : field_sources) {
+    if (name == field) return own;
+  }
+  return source;
+}
+
+ModelConfig parse_model(std::string text, std::string file_name) {
+  JsonObject object = parse_json(std::move(text), std::move(file_name)).object();
+  object.schema("zplan.model/1");
+  ModelConfig model;
+  model.name = object.member("name").non_empty_string();
+  if (const auto aliases = object.optional_member("aliases")) {
+    for (const JsonNode& alias : aliases->items()) {
+      model.aliases.push_back(alias.non_empty_string());
+    }
+  }
+  for (const Field& field : kFields) {
+    model.*field.member = object.member(field.name).integer(1, field.max);
+  }
+  model.tied_embeddings = object.member("tied_embeddings").boolean();
+  model.source = object.member("source").non_empty_string();
+  if (const auto sources = object.optional_member("sources")) read_sources(*sources, model);
+  object.finish();
+  if (const auto problem = contradiction(model)) object.member("heads").fail(*problem);
+  return model;
+}
+
+void validate(const ModelConfig& model) {
+  for (const Field& field : kFields) {
+    const std::int64_t value = model.*field.member;
+    if (value < 1 || value > field.max) {
+      throw_bad_input(fmt::format("model \"{}\": {}: expected an integer from 1 to {}, got {}",
+                                  model.name, field.name, field.max, value));
+    }
+  }
+  if (const auto problem = contradiction(model)) {
+    throw_bad_input(fmt::format("model \"{}\": {}", model.name, *problem));
+  }
+}
+
+std::vector<ModelConfig> model_catalogue() {
+  std::vector<ModelConfig> models;
+  for (const EmbeddedFile& file : embedded_models()) {
+    models.push_back(parse_model(std::string(file.text), std::string(file.name)));
+  }
+  std::stable_sort(models.begin(), models.end(), [](const ModelConfig& a, const ModelConfig& b) {
+    return parameter_count(a) < parameter_count(b);
+  });
+  return models;
+}
+
+ModelConfig load_model(std::string_view name_or_path) {
+  if (is_path(name_or_path)) {
+    const std::string path(name_or_path);
+    return parse_model(read_text_file(path), path);
+  }
+  const std::vector<ModelConfig> models = model_catalogue();
+  for (const ModelConfig& model : models) {
+    if (answers_to(model, name_or_path)) return model;
+  }
+  fail_unknown(name_or_path, models);
+}
+
+}  // namespace zplan

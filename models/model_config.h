@@ -1,0 +1,48 @@
+// The shape of a GPT decoder: learned positions, pre-LayerNorm with biases, full multi-head
+// attention, GELU (tanh) MLP, biases on every linear layer except the output head.
+// File format "zplan.model/1"; the catalogue models/*.json is compiled into the library.
+// Every shape number has a source: the file's general one or its own. Decides nothing about
+// parallelism, precision or padding (see model_formulas.h for counts).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace zplan {
+
+struct ModelConfig {
+  std::string name;
+  std::int64_t layers = 0;    // L
+  std::int64_t hidden = 0;    // h
+  std::int64_t heads = 0;     // a
+  std::int64_t ffn = 0;       // MLP width, usually 4 h
+  std::int64_t vocab = 0;     // V, unpadded
+  std::int64_t sequence = 0;  // s, tokens
+  bool tied_embeddings = true;
+  std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
+  std::string source;             // where the shape comes from
+  std::vector<std::string> aliases;
+  std::vector<std::pair<std::string, std::string>> field_sources;  // field -> its own source
+
+  std::int64_t head_size() const { return hidden / heads; }
+  // The source of one field ("vocab"): its own, else the general one.
+  const std::string& source_of(std::string_view field) const;
+};
+
+// `name_or_path`: a file when it contains '/' or ends in ".json", else a catalogue name or alias
+// ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
+ModelConfig load_model(std::string_view name_or_path);
+
+// Reads one "zplan.model/1" document; `file_name` stands for it in messages.
+ModelConfig parse_model(std::string text, std::string file_name);
+
+// All built-in models, by ascending parameter count.
+std::vector<ModelConfig> model_catalogue();
+
+// Throws Error unless the numbers make a model (a path-built or edited config is checked too).
+void validate(const ModelConfig& model);
+
+}  // namespace zplan

@@ -1,0 +1,41 @@
+// The answer of `zplan plan`: what was asked, the plan that was found with its predictions, or why
+// there is none. JSON schema "zplan.answer/1".
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/cli/options.h"
+#include "planner/cli/prediction.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+struct FoundPlan {
+  PlannedJob planned;
+  MemoryPrediction memory;
+  TimePrediction time;
+};
+
+struct Answer {
+  ModelConfig model;
+  Cluster cluster;
+  std::int64_t global_batch = 0;  // sequences per step, as planned for
+  std::int64_t sequence = 0;      // tokens
+  SearchResult search;
+  std::optional<FoundPlan> best;   // nothing when no plan fits
+  std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
+};
+
+Answer find_answer(const PlanCommand& command);
+
+// The plan that comes closest to fitting: the least ratio of what it needs to what is there.
+// nullptr when no rejected plan says what it needs.
+const Infeasible* closest_miss(const SearchResult& search);
+// "zero-infinity-1t does not fit on dgx2: at the least ..", one line.
+std::string misfit_line(const Answer& answer);
+
+std::string answer_json(const Answer& answer);
+std::string answer_text(const Answer& answer, const PlanCommand& command);
+
+}  // namespace zplan

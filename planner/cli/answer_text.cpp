@@ -1,0 +1,126 @@
+// One screen: what was asked, the plan, memory, time, what limits it, how sure the search is, what
+// else was tried, and what to type next.
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "models/model_formulas.h"
+#include "planner/cli/answer.h"
+#include "planner/cli/prediction_output.h"
+#include "planner/cli/table.h"
+#include "planner/cli/words.h"
+#include "planner/core/quantity.h"
+#include "planner/program/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kLabelWidth = 12;
+
+// "Label       text", wrapped under itself.
+std::string entry(std::string_view label, std::string_view text) {
+  return fmt::format("{:<{}}{}\n", label, kLabelWidth,
+                     wrap(text, kScreenWidth, kLabelWidth, kLabelWidth));
+}
+
+// A heading, then lines that are already indented.
+std::string section(std::string_view label, const std::string& indented) {
+  return fmt::format("{:<{}}{}", label, kLabelWidth, indented.substr(kLabelWidth));
+}
+
+// " (source)", or nothing where the source of the whole model says it all.
+std::string source_of(const ModelConfig& model, std::string_view field, bool given) {
+  if (given) return " (as given)";
+  const std::string& source = model.source_of(field);
+  return source == model.source ? "" : fmt::format(" ({})", source);
+}
+
+std::string header(const Answer& answer, const PlanCommand& command) {
+  const ModelConfig& model = answer.model;
+  const Pins& pins = command.pins;
+  const double parameters = static_cast<double>(parameter_count(model));
+  std::string out =
+      entry("Model", fmt::format("{}: {} parameters, {} layers of hidden size {}, {} heads ({})",
+                                 model.name, format_count(parameters), model.layers,
+                                 grouped(model.hidden), model.heads, model.source));
+  out += entry("", fmt::format("sequence {} tokens{}, global batch {}{}", grouped(answer.sequence),
+                               source_of(model, "sequence", pins.sequence.has_value()),
+                               count_of(answer.global_batch, "sequence"),
+                               source_of(model, "global_batch", pins.global_batch.has_value())));
+  out += entry("Cluster", answer.cluster.name + ": " + cluster_words(answer.cluster));
+  return out;
+}
+
+std::string plan_part(const Plan& plan) {
+  std::string out;
+  for (const std::string& line : plan_lines(plan)) out += entry(out.empty() ? "Plan" : "", line);
+  return out;
+}
+
+std::string search_part(const Answer& answer, const PlanCommand& command) {
+  const SearchStats& stats = answer.search.stats;
+  std::string gap;
+  if (answer.best) {
+    gap = fmt::format("; gap {}{}", percent(stats.gap), stats.gap <= 0 ? " (proven fastest)" : "");
+  }
+  return entry("Search", fmt::format("{} in the space, {} lowered, {} simulated{}{}",
+                                     count_of(stats.space, "plan"), grouped(stats.visited),
+                                     grouped(stats.simulated), gap,
+                                     command.exhaustive ? "; exhaustive" : ""));
+}
+
+std::string rejected_part(const Answer& answer) {
+  if (answer.search.rejected.empty()) return "";
+  Table table({Align::kLeft, Align::kLeft});
+  for (const Rejected& rejected : answer.search.rejected) {
+    const auto& why = rejected.best.infeasible;
+    table.row({name(rejected.family), why ? shortage(*why) : rejected.reason});
+  }
+  return section(answer.best ? "Rejected" : "Tried", table.text(kLabelWidth));
+}
+
+std::string typed(const std::vector<std::string>& arguments) {
+  std::string out;
+  for (const std::string& word : arguments) out += " " + shell_word(word);
+  return out;
+}
+
+std::string next_part(const FoundPlan& best, const PlanCommand& command) {
+  const std::string file = shell_word(command.output.empty() ? "plan.json" : command.output);
+  std::string out;
+  const auto add = [&](const std::string& line) {
+    out += fmt::format("{:<{}}{}\n", out.empty() ? "Next" : "", kLabelWidth, line);
+  };
+  if (command.output.empty())
+    add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
+  add(fmt::format("./zplan simulate {} --trace trace.json", file));
+  if (find_kernel_set(best.planned.plan.kernel_set).runs_on_cpu) {
+    add(fmt::format("./zplan run {} --steps 10 --check", file));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string answer_text(const Answer& answer, const PlanCommand& command) {
+  std::string out = header(answer, command) + "\n";
+  if (answer.best) {
+    const FoundPlan& best = *answer.best;
+    out += plan_part(best.planned.plan) + "\n";
+    out += section("Memory", memory_text(best.memory, kLabelWidth)) + "\n";
+    out += section("Time", time_text(best.time, kLabelWidth));
+    out += entry("Limited by", limits_text(best.time)) + "\n";
+  }
+  out += search_part(answer, command);
+  out += rejected_part(answer);
+  if (answer.best) {
+    out += entry("Fingerprint", answer.best->planned.fingerprint);
+    if (answer.elapsed) out += entry("Took", format_seconds(*answer.elapsed));
+    out += "\n" + next_part(*answer.best, command);
+  } else if (answer.elapsed) {
+    out += entry("Took", format_seconds(*answer.elapsed));
+  }
+  return out;
+}
+
+}  // namespace zplan

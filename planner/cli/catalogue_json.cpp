@@ -1,0 +1,84 @@
+#include "planner/cli/catalogue.h"
+
+#include <nlohmann/json.hpp>
+
+#include "models/model_formulas.h"
+
+namespace zplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json model_part(const ModelConfig& model) {
+  Json sources = Json::object();
+  for (const auto& [field, source] : model.field_sources) sources[field] = source;
+  return {{"name", model.name},
+          {"aliases", model.aliases},
+          {"parameters", parameter_count(model)},
+          {"layers", model.layers},
+          {"hidden", model.hidden},
+          {"heads", model.heads},
+          {"ffn", model.ffn},
+          {"vocab", model.vocab},
+          {"sequence", model.sequence},
+          {"tied_embeddings", model.tied_embeddings},
+          {"global_batch", model.global_batch},
+          {"model_flop_per_token", model_flops_per_token(model).value},
+          {"source", model.source},
+          {"sources", std::move(sources)}};
+}
+
+Json device_part(const DeviceProfile& device) {
+  Json peaks = Json::object();
+  for (const auto& [format, peak] : device.peaks) peaks[format] = peak.value;
+  return {{"name", device.name},
+          {"memory_bytes", device.memory.value},
+          {"reserve_bytes", device.reserve().value},
+          {"memory_bytes_per_s", device.memory_bandwidth.value},
+          {"peak_flop_per_s", std::move(peaks)},
+          {"kernel_set", device.kernel_set}};
+}
+
+Json cluster_part(const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
+  Json sources = Json::array();
+  for (const ValueSource& s : node.sources) {
+    sources.push_back(
+        {{"pointer", s.pointer}, {"value", s.value}, {"source", s.source}, {"ref", s.ref}});
+  }
+  return {{"name", cluster.name},
+          {"aliases", node.aliases},
+          {"description", node.description},
+          {"nodes", cluster.nodes},
+          {"devices_per_node", node.devices_per_node},
+          {"devices", cluster.devices()},
+          {"device", device_part(node.device)},
+          {"host",
+           {{"memory_bytes", node.host.memory.value},
+            {"reserve_bytes", node.host.reserve.value},
+            {"memory_bytes_per_s", node.host.memory_bandwidth.value},
+            {"cpu_cores", node.host.cpu_cores}}},
+          {"nvme",
+           {{"drives", node.nvme.drives},
+            {"capacity_bytes", node.nvme.capacity.value},
+            {"read_bytes_per_s", node.nvme.read_bandwidth().value},
+            {"write_bytes_per_s", node.nvme.write_bandwidth().value}}},
+          {"profile_hash", node.hash},
+          {"sources", std::move(sources)}};
+}
+
+}  // namespace
+
+std::string models_json(const std::vector<ModelConfig>& models) {
+  Json out = {{"schema", "zplan.models/1"}, {"models", Json::array()}};
+  for (const ModelConfig& model : models) out["models"].push_back(model_part(model));
+  return out.dump(2) + "\n";
+}
+
+std::string clusters_json(const std::vector<Cluster>& clusters) {
+  Json out = {{"schema", "zplan.clusters/1"}, {"clusters", Json::array()}};
+  for (const Cluster& cluster : clusters) out["clusters"].push_back(cluster_part(cluster));
+  return out.dump(2) + "\n";
+}
+
+}  // namespace zplan

@@ -1,0 +1,32 @@
+#include "planner/cli/commands.h"
+#include "planner/cli/output.h"
+#include "planner/cli/prediction.h"
+#include "planner/lower/lower.h"
+#include "planner/program/text.h"
+#include "planner/program/verify.h"
+
+namespace zplan {
+namespace {
+
+std::string program_text(const LowerCommand& command) {
+  const Plan plan = load_plan(command.plan);
+  if (command.place) return to_text(build_job(plan).job);
+  const Job job = lower(plan, load_model(plan.model));
+  verify_or_throw(job);
+  return to_text(job);
+}
+
+}  // namespace
+
+ExitCode execute(const LowerCommand& command) {
+  if (!command.output.empty()) check_writable(command.output);
+  const std::string text = program_text(command);
+  if (command.output.empty()) {
+    write_stdout(text);
+  } else {
+    write_file(command.output, text);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace zplan

@@ -1,0 +1,174 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exec/data_source.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/interrupt.h"
+#include "planner/cli/output.h"
+#include "planner/cli/progress.h"
+#include "planner/cli/run_report.h"
+#include "planner/cli/training.h"
+#include "planner/cli/words.h"
+#include "planner/core/json_reader.h"
+
+namespace zplan {
+namespace {
+
+exec::DataSource open_data(const RunCommand& command) {
+  std::string path = command.data;
+  if (path.empty()) {
+    path = ZPLAN_SAMPLE_TEXT;
+    if (!std::filesystem::exists(path)) {
+      throw_bad_input(fmt::format("the sample text {} is gone; give --data FILE", path));
+    }
+  }
+  const std::string text = read_text_file(path);
+  return exec::DataSource({text.begin(), text.end()}, path);
+}
+
+exec::RunOptions run_options(const RunCommand& command) {
+  exec::RunOptions options;
+  options.steps = command.steps;
+  if (!command.train.empty()) options.train = load_train_config(command.train);
+  if (command.seed) options.train.seed = *command.seed;
+  options.mode = command.test_mode ? exec::RunMode::kSerial : exec::RunMode::kThreaded;
+  options.guard = command.test_mode;
+  options.threads_per_rank = command.threads_per_rank;
+  options.interrupted = InterruptGuard::interrupted;
+  return options;
+}
+
+// Runs a job and shows how far it is.
+exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
+                          std::string_view title) {
+  Progress progress;
+  const int steps = options.steps;
+  options.observer = [&progress, title, steps](const exec::NodeEvent& event) {
+    if (event.program->nodes[event.node].role.action != Action::kReport) return;
+    progress.show(fmt::format("{}: step {} of {}, loss {:.4f}", title, event.step + 1, steps,
+                              *event.operands[0].as<double>()));
+  };
+  return exec::run(job, data, options);
+}
+
+std::optional<Seconds> median_step(const std::vector<exec::StepResult>& steps) {
+  if (steps.empty()) return std::nullopt;
+  std::vector<double> walls;
+  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
+    walls.push_back(steps[i].wall.value);
+  }
+  const auto middle = walls.begin() + static_cast<std::ptrdiff_t>(walls.size() / 2);
+  std::nth_element(walls.begin(), middle, walls.end());
+  return Seconds{*middle};
+}
+
+void add_prediction(const PlannedJob& planned, RunReport& report) {
+  try {
+    report.predicted = predict_time(planned, load_cluster(planned.plan.hardware)).sim.period;
+  } catch (const Error& error) {
+    report.no_prediction = error.what();
+  }
+}
+
+// Gradients of the first step; false when interrupted. Before the training itself, so that no more
+// than two runs are in memory at a time.
+bool check_first_step(const PlannedJob& planned, const PlannedJob& reference,
+                      const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
+  options.steps = 1;
+  const exec::RunResult first = exec::run(planned.job, data, options);
+  const exec::RunResult expected = exec::run(reference.job, data, options);
+  if (first.interrupted || expected.interrupted) return false;
+  report.check = compare_gradients({&planned.job, &first}, {&reference.job, &expected});
+  return true;
+}
+
+// Losses and parameters; false when interrupted.
+bool check_training(const FinishedRun& run, const PlannedJob& reference,
+                    const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
+  const exec::RunResult expected = run_shown(reference.job, data, options, "reference");
+  if (expected.interrupted) return false;
+  report.check.insert(report.check.begin(), compare_losses(run, {&reference.job, &expected}));
+  report.check.push_back(compare_parameters(run, {&reference.job, &expected}));
+  report.checked = true;
+  return true;
+}
+
+// Before anything is done. A timeline holds every operation in memory.
+void check_timelines(const RunCommand& command) {
+  constexpr int kMostSteps = 1000;
+  for (const std::string& path : {command.trace, command.timeline}) {
+    if (path.empty()) continue;
+    check_writable(path);
+    if (command.steps > kMostSteps) {
+      throw_bad_input(
+          fmt::format("a timeline can have up to {} steps, not {}", kMostSteps, command.steps));
+    }
+  }
+}
+
+void write_timelines(const RunCommand& command, const Timeline& timeline) {
+  if (!command.trace.empty()) write_file(command.trace, chrome_trace(timeline));
+  if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
+}
+
+// Trains, compares with the reference unless that is null, and writes the timelines.
+RunReport train(const RunCommand& command, const PlannedJob& planned, const PlannedJob* reference,
+                const exec::DataSource& data) {
+  const InterruptGuard guard;
+  exec::RunOptions options = run_options(command);
+  RunReport report;
+  report.steps_wanted = command.steps;
+  if (reference != nullptr && !check_first_step(planned, *reference, data, options, report)) {
+    report.interrupted = true;
+    return report;
+  }
+  options.record_timeline = !command.trace.empty() || !command.timeline.empty();
+  const exec::RunResult result = run_shown(planned.job, data, options, "training");
+  options.record_timeline = false;
+  report.steps = result.steps;
+  report.interrupted = result.interrupted;
+  report.measured = median_step(result.steps);
+  if (reference != nullptr && !report.interrupted) {
+    report.interrupted =
+        !check_training({&planned.job, &result}, *reference, data, options, report);
+  }
+  if (!report.interrupted) write_timelines(command, result.timeline);
+  return report;
+}
+
+ExitCode conclude(const RunReport& report) {
+  if (report.interrupted) {
+    complain(fmt::format("interrupted after {} of {}; no files written",
+                         count_of(static_cast<std::int64_t>(report.steps.size()), "step"),
+                         grouped(report.steps_wanted)));
+    return ExitCode::kInterrupted;
+  }
+  if (report.agrees()) return ExitCode::kOk;
+  complain(
+      "the run and its one-rank reference differ by more than rounding explains (--dtype f64 tells "
+      "a bug from rounding)");
+  return ExitCode::kCheckFailed;
+}
+
+}  // namespace
+
+ExitCode execute(const RunCommand& command) {
+  check_timelines(command);
+  const PlannedJob planned = build_job(runnable_plan(command));
+  const exec::DataSource data = open_data(command);
+  std::optional<PlannedJob> reference;
+  std::vector<const Job*> jobs = {&planned.job};
+  if (command.check) {
+    reference = build_job(reference_plan(planned.plan), planned.model);
+    jobs.push_back(&reference->job);
+  }
+  require_memory(jobs);
+  RunReport report = train(command, planned, reference ? &*reference : nullptr, data);
+  add_prediction(planned, report);
+  write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));
+  return conclude(report);
+}
+
+}  // namespace zplan

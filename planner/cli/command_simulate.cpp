@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include "planner/cli/commands.h"
+#include "planner/cli/output.h"
+#include "planner/cli/simulation.h"
+#include "planner/cli/words.h"
+
+namespace zplan {
+namespace {
+
+sim::SimOptions sim_options(const SimulateCommand& command) {
+  sim::SimOptions options{.record_timeline = !command.trace.empty(), .fingerprint = {}};
+  if (command.steps) options.min_steps = options.max_steps = *command.steps;
+  return options;
+}
+
+Simulation simulate(const SimulateCommand& command) {
+  const Plan plan = load_plan(command.plan);
+  const Cluster cluster = load_cluster(command.cluster.empty() ? plan.hardware : command.cluster);
+  Simulation result{.planned = build_job(plan), .cluster = cluster, .memory = {}, .time = {}};
+  result.memory = predict_memory(result.planned, cluster);
+  if (!result.memory.infeasible || command.ignore_capacity) {
+    result.time = predict_time(result.planned, cluster, sim_options(command));
+  }
+  return result;
+}
+
+}  // namespace
+
+ExitCode execute(const SimulateCommand& command) {
+  if (!command.trace.empty()) check_writable(command.trace);
+  const Simulation result = simulate(command);
+  if (!result.time) {
+    complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity simulates it anyway)",
+                         command.plan, result.cluster.name,
+                         full_reason(*result.memory.infeasible)));
+    if (command.json) write_stdout(simulation_json(result));
+    return ExitCode::kInfeasible;
+  }
+  if (!command.trace.empty()) write_file(command.trace, chrome_trace(result.time->sim.timeline));
+  write_stdout(command.json ? simulation_json(result) : simulation_text(result));
+  return ExitCode::kOk;
+}
+
+}  // namespace zplan

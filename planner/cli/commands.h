@@ -1,0 +1,18 @@
+// The subcommands, one command_*.cpp each. They write their result to stdout, everything else to
+// stderr, and return the exit code; bad input and devices are thrown as Error.
+#pragma once
+
+#include "planner/cli/options.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+
+ExitCode execute(const ShowText& command);
+ExitCode execute(const PlanCommand& command);
+ExitCode execute(const SimulateCommand& command);
+ExitCode execute(const LowerCommand& command);
+ExitCode execute(const RunCommand& command);
+ExitCode execute(const ModelsCommand& command);
+ExitCode execute(const ClustersCommand& command);
+
+}  // namespace zplan

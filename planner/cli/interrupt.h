@@ -1,0 +1,18 @@
+// Ctrl-C as a question instead of a sudden end: while an InterruptGuard lives, the first SIGINT
+// only sets a flag; the second ends the program as usual.
+#pragma once
+
+namespace zplan {
+
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  // From any thread.
+  static bool interrupted();
+};
+
+}  // namespace zplan

@@ -1,0 +1,268 @@
+#include "planner/cli/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "planner/cli/syntax.h"
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+#include "planner/program/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+constexpr std::int64_t kMaxSequences = 1'000'000'000;  // these four as in a Plan file
+constexpr std::int64_t kMaxRanks = 10'000'000;
+constexpr std::int64_t kMaxStages = 255;
+constexpr std::int64_t kMaxPrefetch = 64;
+constexpr std::int64_t kMaxThreads = 1024;
+constexpr std::int64_t kMaxRunSteps = 1'000'000;
+constexpr std::int64_t kMaxSimulatedSteps = 1000;
+
+constexpr const char* kTopFooter =
+    "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
+    "  plan       Find the fastest plan for a model on a cluster; the name may be left out\n"
+    "  simulate   Predict the step of a plan in detail; write its trace\n"
+    "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
+    "  run        Train with a plan on the CPU of this machine\n"
+    "  models     List the models, or show one\n"
+    "  clusters   List the kinds of nodes, or show a cluster\n"
+    "\n"
+    "Examples:\n"
+    "  ./zplan --model 1T --cluster dgx2x32\n"
+    "  ./zplan --model tiny-gpt --cluster workstation -o plan.json\n"
+    "  ./zplan simulate plan.json --trace trace.json\n"
+    "  ./zplan run plan.json --steps 10 --check\n"
+    "\n"
+    "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 internal error, 4 device, 5 check failed,\n"
+    "130 interrupted.\n";
+
+constexpr const char* kPlanFooter =
+    "\nExamples:\n"
+    "  ./zplan plan --model 1T --cluster dgx2x32\n"
+    "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
+    "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
+
+void add_pins(Syntax& syntax, Pins& pins, bool& no_clip) {
+  syntax.group("Planning choices (searched unless given)");
+  syntax.integer("--dp", pins.dp, 1, kMaxRanks, "Data parallel replicas");
+  syntax.integer("--pp", pins.pp, 1, kMaxStages, "Pipeline stages");
+  syntax.integer("--zero", pins.zero_stage, 0, 3, "ZeRO stage");
+  syntax.integer("--micro-batch", pins.micro_batch, 1, kMaxSequences,
+                 "Sequences per replica and micro-step");
+  syntax.choice<std::optional<Recompute>, Recompute>(
+      "--recompute", pins.recompute, "Activations kept, or computed again in the backward pass",
+      {{"none", Recompute::kNone}, {"full", Recompute::kFull}});
+  syntax.choice<std::optional<GatherUnit>, GatherUnit>(
+      "--gather", pins.gather, "Parameters gathered at a time",
+      {{"layer", GatherUnit::kLayer}, {"operator", GatherUnit::kOperator}});
+  syntax.integer("--prefetch", pins.prefetch, 0, kMaxPrefetch, "Gathers ahead of the one in use");
+  const auto tier = [&](const char* names, std::optional<Tier>& target, const char* help) {
+    syntax.choice<std::optional<Tier>, Tier>(names, target, help,
+                                             {{"gpu", Tier::kGpu}, {"cpu", Tier::kCpu}});
+  };
+  tier("--offload-params", pins.params, "Home of the parameters (cpu needs ZeRO 3)");
+  tier("--offload-grads", pins.grads, "Home of the gradients (cpu needs ZeRO 2 or 3)");
+  tier("--offload-optimizer", pins.optimizer, "Home of master copy and moments");
+  tier("--offload-activations", pins.activations,
+       "Home of the checkpoints (cpu needs --recompute full)");
+  syntax.text("--kernel-set", pins.kernel_set, "ID",
+              "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]");
+  syntax.flag("--no-clip", no_clip, "Train without gradient clipping");
+}
+
+void require_both(const PlanCommand& command) {
+  if (!command.model.empty() && !command.cluster.empty()) return;
+  const bool both = command.model.empty() && command.cluster.empty();
+  throw_bad_input(fmt::format(
+      "expected {}, as in: zplan --model 1T --cluster dgx2x32 (zplan --help shows more)",
+      both                    ? "--model and --cluster"
+      : command.model.empty() ? "--model"
+                              : "--cluster"));
+}
+
+// Without what changes how the answer is found or shown, but not the plan.
+Arguments lasting(const Arguments& arguments) {
+  Arguments kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--threads") ++i;  // and its value
+    const bool passing = word.starts_with("--threads") || word == "--json" || word == "--timing" ||
+                         word == "--exhaustive";
+    if (!passing) kept.push_back(word);
+  }
+  return kept;
+}
+
+Command parse_plan(const Arguments& arguments, bool top_level) {
+  PlanCommand command;
+  command.arguments = lasting(arguments);
+  command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  bool no_clip = false;
+  bool version = false;  // taken before; here for the help
+  Syntax syntax(top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
+                            "and what limits it"
+                          : "Find the fastest plan for a model on a cluster",
+                top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
+                          : "zplan plan --model M --cluster C [options]",
+                top_level ? kTopFooter : kPlanFooter);
+  syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
+  syntax.text("-c,--cluster", command.cluster, "C",
+              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+  syntax.integer("--global-batch", command.pins.global_batch, 1, kMaxSequences,
+                 "Sequences per optimizer step, all GPUs [the model's]");
+  syntax.integer("--seq", command.pins.sequence, 1, kMaxSequences,
+                 "Tokens per sequence [the model's]");
+  syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
+  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+                 "Threads that search; the result is the same [all]");
+  syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
+  syntax.flag("--timing", command.timing, "Also say how long planning took");
+  syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
+  if (top_level) syntax.flag("--version", version, "Show the version and exit");
+  add_pins(syntax, command.pins, no_clip);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(command);
+  if (command.pins.kernel_set) find_kernel_set(*command.pins.kernel_set);
+  if (no_clip) command.pins.clip = false;
+  return command;
+}
+
+void require_plan(const std::string& plan, const char* subcommand) {
+  if (!plan.empty()) return;
+  throw_bad_input(fmt::format(
+      "expected a plan file, as in: zplan {} plan.json (zplan plan .. -o plan.json makes one)",
+      subcommand));
+}
+
+Command parse_simulate(const Arguments& arguments) {
+  SimulateCommand command;
+  Syntax syntax("Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
+                "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
+  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Simulate a plan that does not fit, too");
+  syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
+                 "Steps to simulate [until the step time is steady]");
+  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_plan(command.plan, "simulate");
+  return command;
+}
+
+Command parse_lower(const Arguments& arguments) {
+  LowerCommand command;
+  bool no_place = false;
+  Syntax syntax("Print the training step of a plan as a list of operations (.zprog)",
+                "zplan lower PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan lower plan.json | less\n"
+                "  ./zplan lower plan.json -o plan.zprog\n");
+  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  syntax.text("-o,--output", command.output, "FILE", "Write there instead of to stdout");
+  syntax.flag("--no-place", no_place, "Leave out addresses and reuse edges");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_plan(command.plan, "lower");
+  command.place = !no_place;
+  return command;
+}
+
+Command parse_run(const Arguments& arguments) {
+  RunCommand command;
+  Syntax syntax("Train with a plan on the CPU of this machine; ranks are threads",
+                "zplan run PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan plan --model tiny-gpt --cluster workstation -o plan.json\n"
+                "  ./zplan run plan.json --steps 10 --check\n"
+                "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n");
+  syntax.positional("PLAN.json", command.plan, "The plan; its kernel set must be cpu.*");
+  syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
+  syntax.flag("--check", command.check, "Compare with a run of one rank without sharding");
+  syntax.text("--data", command.data, "FILE", "Text to train on, a token per byte [a sample]");
+  syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
+  syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
+                 "Of initial values and data order [0, or as in --train]");
+  syntax.choice<std::string, std::string>("--dtype", command.dtype,
+                                          "Number format of the whole run [the plan's]",
+                                          {{"f32", "f32"}, {"f64", "f64"}});
+  syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
+                 "Threads inside the kernels of a rank [1]");
+  syntax.flag("--test-mode", command.test_mode,
+              "One operation at a time, each checked for touching only its buffers");
+  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_plan(command.plan, "run");
+  return command;
+}
+
+Command parse_models(const Arguments& arguments) {
+  ModelsCommand command;
+  Syntax syntax("List the models, or show one with its sources", "zplan models [NAME] [options]",
+                "\nExamples:\n  ./zplan models\n  ./zplan models gpt3 --json\n");
+  syntax.positional("NAME", command.name, "A name, or a .json file");
+  syntax.flag("--json", command.json, "Print JSON (zplan.models/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
+Command parse_clusters(const Arguments& arguments) {
+  ClustersCommand command;
+  Syntax syntax("List the kinds of nodes, or show a cluster with the sources of its numbers",
+                "zplan clusters [NAME] [options]",
+                "\nExamples:\n  ./zplan clusters\n  ./zplan clusters dgx2x32\n");
+  syntax.positional("NAME", command.name, "NODE or NODExCOUNT, or a .json file");
+  syntax.flag("--json", command.json, "Print JSON (zplan.clusters/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
+struct Subcommand {
+  std::string_view name;
+  Command (*parse)(const Arguments&);
+};
+constexpr Subcommand kSubcommands[] = {
+    {"plan", [](const Arguments& arguments) { return parse_plan(arguments, false); }},
+    {"simulate", parse_simulate},
+    {"lower", parse_lower},
+    {"run", parse_run},
+    {"models", parse_models},
+    {"clusters", parse_clusters},
+};
+
+[[noreturn]] void fail_unknown(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
+  throw_bad_input(fmt::format("unknown subcommand {}{} (known: {})", in_quotes(word),
+                              did_you_mean(word, names), fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+Command parse_arguments(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0].starts_with('-')) {
+    const bool version =
+        std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
+    if (version) return ShowText{"zplan " ZPLAN_VERSION "\n"};
+    return parse_plan(arguments, true);
+  }
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (arguments[0] == subcommand.name) {
+      return subcommand.parse({arguments.begin() + 1, arguments.end()});
+    }
+  }
+  fail_unknown(arguments[0]);
+}
+
+}  // namespace zplan

@@ -1,0 +1,78 @@
+// What was typed, as one plain struct per subcommand. Reading it (options.cpp) decides the syntax:
+// names, types and ranges of options. Whether models, clusters and files exist is found out by the
+// commands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "planner/search/search.h"
+
+namespace zplan {
+
+// Paths are empty when not given.
+struct PlanCommand {
+  std::string model, cluster;
+  Pins pins;
+  std::string output;  // the Plan
+  int threads = 1;
+  bool exhaustive = false;
+  bool timing = false;
+  bool json = false;
+  std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
+};
+
+struct SimulateCommand {
+  std::string plan;
+  std::string cluster;  // empty: the one the plan names
+  std::string trace;
+  std::optional<int> steps;  // empty: until the step time is steady
+  bool ignore_capacity = false;
+  bool json = false;
+};
+
+struct LowerCommand {
+  std::string plan;
+  std::string output;
+  bool place = true;
+};
+
+struct RunCommand {
+  std::string plan;
+  std::string data;   // empty: the sample text
+  std::string train;  // empty: the defaults of TrainConfig
+  std::string trace, timeline;
+  std::string dtype;  // "f32", "f64"; empty: that of the plan's kernel set
+  std::optional<std::uint64_t> seed;
+  int steps = 10;
+  int threads_per_rank = 1;
+  bool check = false;
+  bool test_mode = false;
+  bool json = false;
+};
+
+struct ModelsCommand {
+  std::string name;  // empty: the catalogue
+  bool json = false;
+};
+
+struct ClustersCommand {
+  std::string name;  // empty: the catalogue
+  bool json = false;
+};
+
+// --help and --version.
+struct ShowText {
+  std::string text;
+};
+
+using Command = std::variant<ShowText, PlanCommand, SimulateCommand, LowerCommand, RunCommand,
+                             ModelsCommand, ClustersCommand>;
+
+// `arguments` without the name of the program. Throws Error(kBadInput), one line.
+Command parse_arguments(const std::vector<std::string>& arguments);
+
+}  // namespace zplan

@@ -1,0 +1,23 @@
+// Where results and messages go. Files appear whole or not at all: they are written under another
+// name in the same folder and renamed. Devices and pipes ("/dev/stdout") are written as they are.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace zplan {
+
+// Throws Error when stdout cannot take it (a full disk).
+void write_stdout(std::string_view text);
+
+// One line on stderr, "zplan: <message>"; line breaks within become "; ".
+void complain(std::string_view message);
+
+// Throws Error when a file could not be written to `path`, before long work is put into it. Nothing
+// is created.
+void check_writable(const std::string& path);
+
+// Replaces the file; throws Error naming the path.
+void write_file(const std::string& path, std::string_view text);
+
+}  // namespace zplan

@@ -1,0 +1,45 @@
+// From a Plan to numbers: the placed and verified Job of a plan, and what the simulator says of it
+// on a cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
+#include "planner/cost/throughput.h"
+#include "planner/place/memory_report.h"
+#include "planner/plan/plan.h"
+#include "planner/search/search.h"
+#include "sim/simulate.h"
+
+namespace zplan {
+
+struct PlannedJob {
+  Plan plan;
+  ModelConfig model;
+  Job job;
+  std::string fingerprint;
+};
+
+// Lowers, places and verifies; every Job that is simulated or run comes from here.
+PlannedJob build_job(const Plan& plan, const ModelConfig& model);
+// The model is the one the plan names.
+PlannedJob build_job(const Plan& plan);
+
+struct MemoryPrediction {
+  MemoryUse use;
+  MemoryReport report;
+  std::optional<Infeasible> infeasible;
+};
+// Throws Error when the cluster has fewer devices than the plan has ranks.
+MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster);
+
+struct TimePrediction {
+  sim::SimResult sim;
+  Throughput throughput;
+};
+TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
+                            sim::SimOptions options = {});
+
+}  // namespace zplan

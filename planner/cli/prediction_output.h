@@ -1,0 +1,24 @@
+// How predictions are shown, shared by the answers of plan and simulate: for people, and as JSON
+// texts that their answers embed. Bytes, seconds and flop/s are plain numbers in JSON.
+#pragma once
+
+#include <string>
+
+#include "planner/cli/prediction.h"
+
+namespace zplan {
+
+// {"gpu": {"peak_bytes", "capacity_bytes", "reserve_bytes", "by_category"}, "cpu", "nvme",
+//  "classes": [..]}
+std::string memory_json(const MemoryPrediction& memory);
+// {"tier", "needed_bytes", "available_bytes", "peak_op", "largest", "smallest_change"}
+std::string infeasible_json(const Infeasible& why);
+// {"step_s", "first_step_s", "tokens_per_s", .., "limited_by", "limits"}
+std::string time_json(const TimePrediction& time);
+
+// Lines that start with `indent` spaces.
+std::string memory_text(const MemoryPrediction& memory, std::size_t indent);
+std::string time_text(const TimePrediction& time, std::size_t indent);
+std::string limits_text(const TimePrediction& time);  // "compute 81.2 %, ..", the greatest shares
+
+}  // namespace zplan

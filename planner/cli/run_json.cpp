@@ -1,0 +1,47 @@
+#include <nlohmann/json.hpp>
+
+#include "planner/cli/run_report.h"
+
+namespace zplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json seconds_or_null(const std::optional<Seconds>& time) {
+  return time ? Json(time->value) : Json();
+}
+
+}  // namespace
+
+std::string run_json(const PlannedJob& planned, const RunReport& report) {
+  const Batch& batch = planned.plan.batch;
+  Json out = {
+      {"schema", "zplan.run/1"},          {"fingerprint", planned.fingerprint},
+      {"model", planned.plan.model},      {"kernel_set", planned.plan.kernel_set},
+      {"ranks", planned.job.world()},     {"tokens_per_step", batch.global_batch * batch.sequence},
+      {"interrupted", report.interrupted}};
+  out["steps"] = Json::array();
+  for (const exec::StepResult& step : report.steps) {
+    out["steps"].push_back(
+        {{"loss", step.loss}, {"gradient_norm", step.gradient_norm}, {"wall_s", step.wall.value}});
+  }
+  out["measured_step_s"] = seconds_or_null(report.measured);
+  out["predicted_step_s"] = seconds_or_null(report.predicted);
+  if (!report.checked) {
+    out["check"] = nullptr;
+    return out.dump(2) + "\n";
+  }
+  Json rows = Json::array();
+  for (const CheckRow& row : report.check) {
+    rows.push_back({{"quantity", row.quantity},
+                    {"difference", row.difference},
+                    {"tolerance", row.tolerance},
+                    {"unit", row.unit},
+                    {"where", row.where},
+                    {"agrees", row.agrees()}});
+  }
+  out["check"] = {{"agrees", report.agrees()}, {"rows", std::move(rows)}};
+  return out.dump(2) + "\n";
+}
+
+}  // namespace zplan

@@ -1,0 +1,31 @@
+// The answer of `zplan run`: steps, predicted against measured step time, and the comparison with
+// the reference. JSON schema "zplan.run/1"; times differ from run to run, the rest does not.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/run.h"
+#include "planner/cli/prediction.h"
+#include "planner/cli/training.h"
+
+namespace zplan {
+
+struct RunReport {
+  std::vector<exec::StepResult> steps;
+  std::int64_t steps_wanted = 0;
+  bool interrupted = false;
+  std::optional<Seconds> measured;   // median step, without the first
+  std::optional<Seconds> predicted;  // steady-state step on the plan's hardware
+  std::string no_prediction;         // why there is none
+  bool checked = false;
+  std::vector<CheckRow> check;
+
+  bool agrees() const;  // with the reference; true when not checked
+};
+
+std::string run_json(const PlannedJob& planned, const RunReport& report);
+std::string run_text(const PlannedJob& planned, const RunReport& report);
+
+}  // namespace zplan

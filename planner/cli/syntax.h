@@ -1,0 +1,82 @@
+// Syntax: the options of one subcommand. Says what is wrong with a command line in one form,
+//   --option: expected ..., got ...
+// and names the nearest option when one is unknown. CLI11 stays behind it, in syntax.cpp.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace zplan {
+
+template <typename Value>
+struct Choice {
+  std::string_view word;
+  Value value;
+};
+
+class Syntax {
+ public:
+  // `usage` follows "Usage: "; `footer` closes the help.
+  Syntax(const std::string& description, const std::string& usage, const std::string& footer);
+  ~Syntax();
+
+  // Heading of the options that follow.
+  void group(const std::string& title);
+
+  // `names` is "-o,--output" or "--output"; messages use the last.
+  void text(const std::string& names, std::string& target, const std::string& type,
+            const std::string& help);
+  void text(const std::string& names, std::optional<std::string>& target, const std::string& type,
+            const std::string& help);
+  void flag(const std::string& names, bool& target, const std::string& help);
+  // An argument without dashes; stays empty when there is none.
+  void positional(const std::string& name, std::string& target, const std::string& help);
+
+  // Target: an integer or an optional one.
+  template <typename Target>
+  void integer(const std::string& names, Target& target, std::int64_t min, std::int64_t max,
+               const std::string& help) {
+    integer_value(names, min, max, help, [&target](std::int64_t number) {
+      if constexpr (std::is_integral_v<Target>) {
+        target = static_cast<Target>(number);
+      } else {
+        target = static_cast<typename Target::value_type>(number);
+      }
+    });
+  }
+
+  template <typename Target, typename Value>
+  void choice(const std::string& names, Target& target, const std::string& help,
+              std::vector<Choice<Value>> choices) {
+    std::vector<std::string> words;
+    for (const auto& c : choices) words.emplace_back(c.word);
+    choice_value(names, help, words, [&target, choices = std::move(choices)](std::size_t i) {
+      target = choices[i].value;
+    });
+  }
+
+  // Fills the targets; returns the help text when it was asked for. Throws Error.
+  std::optional<std::string> read(const std::vector<std::string>& arguments);
+
+ private:
+  struct Parser;
+
+  void value(const std::string& names, const std::string& type, const std::string& help,
+             const std::function<void(const std::string&)>& set);
+  void integer_value(const std::string& names, std::int64_t min, std::int64_t max,
+                     const std::string& help, const std::function<void(std::int64_t)>& set);
+  void choice_value(const std::string& names, const std::string& help,
+                    const std::vector<std::string>& words,
+                    const std::function<void(std::size_t)>& set);
+
+  std::unique_ptr<Parser> parser_;
+  std::string group_ = "Options";
+};
+
+}  // namespace zplan

@@ -1,0 +1,46 @@
+// Runs of plans on this machine for `zplan run`: which plan is run in which number format, its
+// one-rank reference, and the comparison of the two.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exec/run.h"
+#include "planner/cli/options.h"
+#include "planner/cli/prediction.h"
+
+namespace zplan {
+
+// The plan of the command in the format it asks for. Throws Error for kernel sets that do not run
+// here, naming a plan that does.
+Plan runnable_plan(const RunCommand& command);
+
+// The same batch on one rank: nothing sharded, moved or recomputed.
+Plan reference_plan(const Plan& plan);
+
+// Throws Error(kDevice) when the slabs of all ranks of the jobs together exceed the free memory of
+// this machine.
+void require_memory(const std::vector<const Job*>& jobs);
+
+// One quantity of a run against the same of its reference.
+struct CheckRow {
+  std::string quantity;   // "losses"
+  double difference = 0;  // the greatest
+  double tolerance = 0;
+  std::string unit;   // "relative", "of the tensor's norm", "absolute"
+  std::string where;  // of the greatest difference; empty when there is none
+  bool agrees() const { return difference <= tolerance; }  // not for NaN
+};
+
+struct FinishedRun {
+  const Job* job;
+  const exec::RunResult* result;
+};
+
+CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);
+// Of the first step, as the first moment keeps them: both runs must be one step long. The part of
+// the QKV bias that belongs to the keys has no gradient but rounding: a row of its own.
+std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRun& reference);
+CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference);
+
+}  // namespace zplan

@@ -1,0 +1,166 @@
+#include "planner/cli/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/core/quantity.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string upper_tier(Tier tier) {
+  if (tier == Tier::kGpu) return "GPU";
+  return tier == Tier::kCpu ? "CPU" : "NVMe";
+}
+
+// "parameters and gradients on GPU, optimizer states on CPU"
+std::string placement_words(const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  std::vector<std::pair<std::string, Tier>> states = {
+      {"parameters", at.params}, {"gradients", at.grads}, {"optimizer states", at.optimizer}};
+  if (plan.recompute == Recompute::kFull) states.emplace_back("checkpoints", at.activations);
+  std::vector<std::string> parts;
+  for (const Tier tier : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
+    std::vector<std::string> here;
+    for (const auto& [state, home] : states) {
+      if (home == tier) here.push_back(state);
+    }
+    if (!here.empty()) parts.push_back(fmt::format("{} on {}", joined(here), upper_tier(tier)));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// "fp16" as people write it, "f16" as files do.
+std::string format_name(DType dtype) {
+  const std::string word(name(dtype));
+  return word.starts_with('f') ? "fp" + word.substr(1) : word;
+}
+
+std::string precision_words(const Plan& plan) {
+  const PrecisionRecipe& r = plan.precision;
+  const std::string param = format_name(r.param), grad = format_name(r.grad);
+  const std::string master = format_name(r.master), moments = format_name(r.moments);
+  std::string out = param == grad ? param + " parameters and gradients"
+                                  : param + " parameters, " + grad + " gradients";
+  if (!r.separate_master) return out + ", " + moments + " moments, no master copy";
+  out += ", " + master + " master copy";
+  return out + (master == moments ? " and moments" : ", " + moments + " moments");
+}
+
+// [Rajbhandari20 sec 5]
+std::string zero_words(const Plan& plan) {
+  constexpr std::string_view kSharded[] = {"nothing", "optimizer states",
+                                           "optimizer states and gradients", "all model states"};
+  if (plan.parallel.dp == 1) return fmt::format("ZeRO {} (one replica)", plan.zero_stage);
+  return fmt::format("ZeRO {} ({} sharded)", plan.zero_stage,
+                     kSharded[static_cast<std::size_t>(plan.zero_stage)]);
+}
+
+std::string gather_words(const Plan& plan) {
+  return fmt::format("gather by {}, {} ahead", name(plan.gather), plan.prefetch);
+}
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string tflops(double value) {
+  return value >= 100 ? fmt::format("{:.0f}", value)
+         : value >= 1 ? fmt::format("{:.1f}", value)
+                      : fmt::format("{:.3g}", value);
+}
+
+std::string count_of(std::int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
+}
+
+std::string tier_words(Tier tier) {
+  return fmt::format("{} {} per {}", upper_tier(tier), tier == Tier::kNvme ? "space" : "memory",
+                     tier == Tier::kGpu ? "GPU" : "node");
+}
+
+std::string shortage(const Infeasible& why) {
+  return fmt::format("{} of {} needed, {} there", format_bytes(why.needed), tier_words(why.tier),
+                     format_bytes(why.available));
+}
+
+std::string full_reason(const Infeasible& why) {
+  std::string out = shortage(why);
+  if (!why.peak_op.empty()) out += fmt::format("; fullest at {}", why.peak_op);
+  if (!why.largest.empty()) {
+    constexpr std::size_t kShown = 3;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < std::min(kShown, why.largest.size()); ++i) {
+      parts.push_back(fmt::format("{} {}", why.largest[i].name, format_bytes(why.largest[i].size)));
+    }
+    out += fmt::format("; largest: {}", joined(parts));
+  }
+  if (!why.smallest_change.empty()) out += fmt::format("; would fit: {}", why.smallest_change);
+  return out;
+}
+
+std::vector<std::string> plan_lines(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  std::vector<std::string> lines;
+  lines.push_back(fmt::format(
+      "{} data parallel, {}; {}", grouped(p.dp),
+      p.pp > 1 ? fmt::format("{} pipeline stages (1F1B)", p.pp) : std::string("no pipeline"),
+      zero_words(plan)));
+  lines.push_back(
+      fmt::format("micro-batch {}, {} per step; {}", count_of(plan.batch.micro_batch, "sequence"),
+                  count_of(plan.micro_steps(), "micro-step"),
+                  plan.recompute == Recompute::kFull ? "full recomputation" : "no recomputation"));
+  lines.push_back(placement_words(plan) +
+                  (plan.zero_stage == 3 ? "; " + gather_words(plan) : std::string()));
+  std::vector<std::string> extras = {precision_words(plan)};
+  if (plan.loss_scaling) extras.emplace_back("loss scaling");
+  extras.emplace_back(plan.clip ? "clipping" : "no clipping");
+  lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));
+  return lines;
+}
+
+std::string cluster_words(const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
+  const bool is_cpu = node.device.kernel_set.starts_with("cpu.");
+  return fmt::format(
+      "{} of {} {}, {}", count_of(cluster.nodes, "node"), node.devices_per_node, node.device.name,
+      is_cpu ? "CPU workers in place of GPUs" : grouped(cluster.devices()) + " GPUs in all");
+}
+
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+bool names_file(std::string_view name) {
+  return name.find('/') != name.npos || to_lower(name).find(".json") != std::string::npos;
+}
+
+}  // namespace zplan

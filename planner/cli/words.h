@@ -1,0 +1,43 @@
+// How the answers word things: numbers, plans and clusters as people of the field say them.
+// Deterministic; never read back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/plan/plan.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+inline constexpr std::size_t kScreenWidth = 100;
+
+std::string grouped(std::int64_t number);                     // "25,600"
+std::string percent(double share);                            // "34.5 %"
+std::string tflops(double value);                             // "43.2"
+std::string count_of(std::int64_t n, std::string_view noun);  // "1 step", "2 steps"
+
+// "gpu" is one GPU's, "cpu" and "nvme" are a node's: "GPU memory per GPU", "CPU memory per node".
+std::string tier_words(Tier tier);
+
+// "12.0 GiB of GPU memory per GPU needed, 10.0 GiB there"
+std::string shortage(const Infeasible& why);
+// shortage, and where it is, what is large, and what would help; one line.
+std::string full_reason(const Infeasible& why);
+
+// The choices, a line each.
+std::vector<std::string> plan_lines(const Plan& plan);
+
+// "32 nodes of 16 V100-SXM3-32GB: 512 GPUs"
+std::string cluster_words(const Cluster& cluster);
+
+// A word as a shell takes it back, quoted where needed.
+std::string shell_word(const std::string& word);
+
+// Whether a name of a model or cluster is a path to a file.
+bool names_file(std::string_view name);
+
+}  // namespace zplan

@@ -1,0 +1,49 @@
+// The parsed form of a JSON text, shared by json_parse.cpp and json_reader.cpp only.
+// Positions are byte offsets; line and column are worked out when a message needs them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zplan {
+
+enum class JsonKind : std::uint8_t { kNull, kBoolean, kNumber, kString, kArray, kObject };
+
+struct JsonMember;
+
+struct JsonValue {
+  JsonKind kind = JsonKind::kNull;
+  bool boolean = false;
+  std::size_t offset = 0;  // of its first byte
+  std::string text;        // string: decoded; number: as written
+  std::vector<JsonValue> items;
+  std::vector<JsonMember> members;  // in file order, keys unique
+};
+
+struct JsonMember {
+  std::string key;
+  std::size_t offset = 0;  // of the key's opening quote
+  JsonValue value;
+};
+
+struct JsonDocument {
+  std::string name;
+  std::string text;
+  JsonValue root;
+
+  [[noreturn]] void fail(std::size_t offset, std::string_view pointer,
+                         const std::string& message) const;
+  std::string location(std::size_t offset) const;  // "name:line:col"
+  int line(std::size_t offset) const;
+};
+
+std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name);
+
+// "~" and "/" escaped as RFC 6901 demands; control characters made visible.
+std::string pointer_segment(std::string_view key);
+
+}  // namespace zplan

@@ -1,0 +1,264 @@
+#include "planner/core/json_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "planner/core/error.h"
+#include "planner/core/json_document.h"
+#include "planner/core/nearest.h"
+#include "planner/core/quantity.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+// Pointer of `target` below `value`, by address; true when found. Only used for messages.
+bool find_pointer(const JsonValue& value, const JsonValue* target, std::string& pointer) {
+  if (&value == target) return true;
+  const std::size_t length = pointer.size();
+  for (std::size_t i = 0; i < value.items.size(); ++i) {
+    pointer += '/' + std::to_string(i);
+    if (find_pointer(value.items[i], target, pointer)) return true;
+    pointer.resize(length);
+  }
+  for (const JsonMember& member : value.members) {
+    pointer += '/' + pointer_segment(member.key);
+    if (find_pointer(member.value, target, pointer)) return true;
+    pointer.resize(length);
+  }
+  return false;
+}
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(in_quotes(name));
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
+
+}  // namespace
+
+bool JsonNode::is_null() const { return value_->kind == JsonKind::kNull; }
+bool JsonNode::is_boolean() const { return value_->kind == JsonKind::kBoolean; }
+bool JsonNode::is_number() const { return value_->kind == JsonKind::kNumber; }
+bool JsonNode::is_string() const { return value_->kind == JsonKind::kString; }
+bool JsonNode::is_array() const { return value_->kind == JsonKind::kArray; }
+bool JsonNode::is_object() const { return value_->kind == JsonKind::kObject; }
+
+bool JsonNode::boolean() const {
+  if (!is_boolean()) fail_expected("true or false");
+  return value_->boolean;
+}
+
+std::int64_t JsonNode::integer(std::int64_t min, std::int64_t max) const {
+  const std::string expected = fmt::format("an integer from {} to {}", min, max);
+  if (!is_number()) fail_expected(expected);
+  std::int64_t result = 0;
+  const char* end = value_->text.data() + value_->text.size();
+  const auto [stop, status] = std::from_chars(value_->text.data(), end, result);
+  if (status != std::errc{} || stop != end || result < min || result > max) fail_expected(expected);
+  return result;
+}
+
+double JsonNode::number(double min, double max) const {
+  const std::string expected = fmt::format("a number from {} to {}", min, max);
+  if (!is_number()) fail_expected(expected);
+  const double result = std::strtod(value_->text.c_str(), nullptr);
+  if (!(result >= min && result <= max)) fail_expected(expected);
+  return result;
+}
+
+std::string JsonNode::string() const {
+  if (!is_string()) fail_expected("a string");
+  return value_->text;
+}
+
+std::string JsonNode::non_empty_string() const {
+  if (!is_string() || value_->text.empty()) fail_expected("a non-empty string");
+  return value_->text;
+}
+
+std::string JsonNode::one_of(std::initializer_list<std::string_view> allowed) const {
+  return one_of(std::vector<std::string>(allowed.begin(), allowed.end()));
+}
+
+std::string JsonNode::one_of(const std::vector<std::string>& allowed) const {
+  const std::string expected = "one of " + quoted_list(allowed);
+  if (!is_string()) fail_expected(expected);
+  if (std::find(allowed.begin(), allowed.end(), value_->text) == allowed.end()) {
+    fail(fmt::format("expected {}, got {}{}", expected, describe(),
+                     did_you_mean(value_->text, allowed)));
+  }
+  return value_->text;
+}
+
+Bytes JsonNode::bytes() const {
+  const auto result = is_string() ? parse_bytes(value_->text) : std::nullopt;
+  if (!result) fail_expected(std::string(kBytesExpected));
+  return *result;
+}
+
+BytesPerSecond JsonNode::bytes_per_second() const {
+  const auto result = is_string() ? parse_bytes_per_second(value_->text) : std::nullopt;
+  if (!result) fail_expected(std::string(kBytesPerSecondExpected));
+  if (result->value <= 0) fail_expected("a rate above zero");
+  return *result;
+}
+
+FlopsPerSecond JsonNode::flops_per_second() const {
+  const auto result = is_string() ? parse_flops_per_second(value_->text) : std::nullopt;
+  if (!result) fail_expected(std::string(kFlopsPerSecondExpected));
+  if (result->value <= 0) fail_expected("a rate above zero");
+  return *result;
+}
+
+Seconds JsonNode::seconds() const {
+  const auto result = is_string() ? parse_seconds(value_->text) : std::nullopt;
+  if (!result) fail_expected(std::string(kSecondsExpected));
+  return *result;
+}
+
+std::vector<JsonNode> JsonNode::items() const {
+  if (!is_array()) fail_expected("an array");
+  std::vector<JsonNode> result;
+  for (const JsonValue& item : value_->items) result.emplace_back(document_, &item);
+  return result;
+}
+
+std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
+  if (!is_object()) fail_expected("an object");
+  std::vector<std::pair<std::string, JsonNode>> result;
+  for (const JsonMember& member : value_->members) {
+    result.emplace_back(member.key, JsonNode(document_, &member.value));
+  }
+  return result;
+}
+
+JsonObject JsonNode::object() const { return JsonObject(*this); }
+
+std::string JsonNode::pointer() const {
+  std::string result;
+  find_pointer(document_->root, value_, result);
+  return result.empty() ? "/" : result;
+}
+
+std::string JsonNode::location() const { return document_->location(value_->offset); }
+
+std::string JsonNode::describe() const {
+  switch (value_->kind) {
+    case JsonKind::kNull:
+      return "null";
+    case JsonKind::kBoolean:
+      return value_->boolean ? "true" : "false";
+    case JsonKind::kNumber:
+      return fmt::format("number {:.40}", value_->text);
+    case JsonKind::kString:
+      return "string " + in_quotes(value_->text);
+    case JsonKind::kArray:
+      return "an array";
+    case JsonKind::kObject:
+      return "an object";
+  }
+  ZPLAN_ASSERT(false);
+  return {};
+}
+
+void JsonNode::fail(const std::string& message) const {
+  document_->fail(value_->offset, pointer(), message);
+}
+
+void JsonNode::fail_expected(const std::string& expected) const {
+  fail(fmt::format("expected {}, got {}", expected, describe()));
+}
+
+JsonObject::JsonObject(JsonNode node) : node_(std::move(node)) {
+  if (!node_.is_object()) node_.fail_expected("an object");
+}
+
+void JsonObject::remember(std::string_view key) {
+  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.emplace_back(key);
+}
+
+std::optional<JsonNode> JsonObject::optional_member(std::string_view key) {
+  remember(key);
+  for (const JsonMember& member : node_.value_->members) {
+    if (member.key == key) return JsonNode(node_.document_, &member.value);
+  }
+  return std::nullopt;
+}
+
+JsonNode JsonObject::member(std::string_view key) {
+  if (auto node = optional_member(key)) return *node;
+  std::vector<std::string> others;  // present but never asked for: perhaps misspelt
+  for (const JsonMember& member : node_.value_->members) {
+    if (std::find(asked_.begin(), asked_.end(), member.key) == asked_.end()) {
+      others.push_back(member.key);
+    }
+  }
+  const auto nearest = nearest_name(key, others);
+  node_.fail(fmt::format("expected key {}, got {}", in_quotes(key),
+                         nearest ? in_quotes(*nearest) + " instead" : "an object without it"));
+}
+
+void JsonObject::schema(std::string_view tag) {
+  const JsonNode node = member("schema");
+  if (!node.is_string() || node.string() != tag) node.fail_expected(in_quotes(tag));
+}
+
+void JsonObject::finish() const {
+  for (const JsonMember& member : node_.value_->members) {
+    if (std::find(asked_.begin(), asked_.end(), member.key) != asked_.end()) continue;
+    const auto nearest = nearest_name(member.key, asked_);
+    const std::string known =
+        nearest ? "key " + in_quotes(*nearest) : "one of the keys " + quoted_list(asked_);
+    node_.document_->fail(member.offset, JsonNode(node_.document_, &member.value).pointer(),
+                          fmt::format("expected {}, got unknown key {}",
+                                      asked_.empty() ? "no key" : known, in_quotes(member.key)));
+  }
+}
+
+JsonNode parse_json(std::string text, std::string name) {
+  auto document = parse_document(std::move(text), std::move(name));
+  const JsonValue* root = &document->root;
+  return JsonNode(std::move(document), root);
+}
+
+std::string read_text_file(const std::string& path) {
+  std::error_code ignored;  // an odd path is reported by opening it
+  if (std::filesystem::is_directory(path, ignored)) {
+    throw_bad_input(fmt::format("{}: expected a file, got a directory", visible(path)));
+  }
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  if (stream) text << stream.rdbuf();
+  if (!stream) {
+    throw_bad_input(fmt::format("{}: cannot read the file: {}", visible(path),
+                                errno != 0 ? std::strerror(errno) : "unknown reason"));
+  }
+  return std::move(text).str();
+}
+
+JsonNode read_json_file(const std::string& path) { return parse_json(read_text_file(path), path); }
+
+SourcedNode read_sourced(const JsonNode& node) {
+  if (!node.is_object()) {
+    node.fail_expected("an object with \"value\", \"source\" and \"ref\"");
+  }
+  JsonObject object = node.object();
+  JsonNode value = object.member("value");
+  std::string source =
+      object.member("source").one_of({"datasheet", "measured", "fitted", "assumed"});
+  std::string ref = object.member("ref").non_empty_string();
+  object.finish();
+  return {std::move(value), std::move(source), std::move(ref)};
+}
+
+}  // namespace zplan

@@ -1,0 +1,26 @@
+// Text for messages: what a user wrote, shown on one line and without control characters.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace zplan {
+
+// Control characters written as escapes.
+std::string visible(std::string_view text);
+
+// In double quotes, visible, cut after 40 characters.
+std::string in_quotes(std::string_view text);
+
+// Lower case, ASCII letters only.
+std::string to_lower(std::string_view text);
+
+// Length in bytes of the valid UTF-8 sequence at `offset`, 0 when there is none.
+std::size_t utf8_length(std::string_view text, std::size_t offset);
+
+constexpr bool is_utf8_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
+
+}  // namespace zplan

@@ -1,0 +1,172 @@
+#include "planner/cost/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "planner/core/error.h"
+#include "planner/cost/kernel_time.h"
+
+namespace zplan {
+namespace {
+
+constexpr BytesPerSecond kNoCap{std::numeric_limits<double>::infinity()};
+
+enum PatternKind : int { kCopyPattern, kHostPattern, kRingPattern, kBetweenPattern };
+
+int group_size(const Job& job, GroupKind group) {
+  if (group == GroupKind::kData) return job.dp;
+  if (group == GroupKind::kWorld) return job.world();
+  return job.pp > 1 ? 2 : 1;
+}
+
+// [Patarasuk09] what each member of a ring of n sends, of B bytes in all.
+Bytes ring_bytes(CollectiveKind kind, Bytes full, int n) {
+  const Bytes once = full * (n - 1) / n;
+  return kind == CollectiveKind::kAllReduce ? once * 2 : once;
+}
+
+}  // namespace
+
+CostModel::CostModel(const Job& job, const Cluster& cluster)
+    : job_(job), cluster_(cluster), wiring_(job, cluster) {
+  for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
+    costs_.emplace_back();
+    for (const Node& node : program(stage).nodes) costs_.back().push_back(cost_of(stage, node));
+  }
+}
+
+const Program& CostModel::program(int stage) const {
+  return job_.classes[static_cast<std::size_t>(stage)].program;
+}
+
+OpCost CostModel::cost_of(int stage, const Node& node) {
+  switch (node.kind) {
+    case OpKind::kKernel:
+      return kernel(stage, node);
+    case OpKind::kCopy:
+      return copy(stage, node);
+    case OpKind::kCollective:
+      return collective(stage, node);
+    case OpKind::kSend:
+      return between(stage, node.peer_stage, program(stage).operands(node)[0].bytes());
+    case OpKind::kReceive:
+      return between(node.peer_stage, stage, program(stage).operands(node)[0].bytes());
+    case OpKind::kMark:
+      return {.method = "mark"};
+  }
+  ZPLAN_ASSERT(false);
+  return {};
+}
+
+OpCost CostModel::kernel(int stage, const Node& node) {
+  const Demand demand = demand_of(program(stage), node);
+  if (node.lane == Lane::kCpu) {
+    const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
+    return transfer({}, demand.bytes, {kHostPattern, stage, 0, 0}, "host stream", cap);
+  }
+  const DType compute = program(stage).operands(node)[0].dtype;
+  const Seconds time = device_time(demand, compute, cluster_.node.device);
+  if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
+  return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
+}
+
+OpCost CostModel::copy(int stage, const Node& node) {
+  const std::span<const View> views = program(stage).operands(node);
+  const auto tier_of = [&](const View& v) { return program(stage).buffers[v.buffer].tier; };
+  const Tier from = tier_of(views[0]), to = tier_of(views[1]);
+  const Bytes bytes = views[0].bytes();
+  if (from == Tier::kGpu && to == Tier::kGpu) {
+    return fixed_time(stream_time(bytes * 2, cluster_.node.device), "stream");
+  }
+  if (from == Tier::kCpu && to == Tier::kCpu) {
+    return transfer({}, bytes * 2, {kHostPattern, stage, 0, 0}, "host stream", kNoCap);
+  }
+  Seconds latency = cluster_.node.device.copy_latency;
+  if (from == Tier::kNvme || to == Tier::kNvme) latency = cluster_.node.nvme.latency;
+  const Pattern pattern{kCopyPattern, stage, static_cast<int>(from), static_cast<int>(to)};
+  return transfer(latency, bytes, pattern, "copy", kNoCap);
+}
+
+OpCost CostModel::collective(int stage, const Node& node) {
+  const std::span<const View> views = program(stage).operands(node);
+  const Bytes full = std::max(views[0].bytes(), views[1].bytes());
+  const int n = group_size(job_, node.group);
+  if (n == 1) {
+    const bool in_place = views[0].buffer == views[1].buffer;
+    return fixed_time(stream_time(in_place ? Bytes{0} : full * 2, cluster_.node.device), "alone");
+  }
+  const int nodes = wiring_.nodes_spanned(node.group, stage);
+  const bool reduces_all = node.collective == CollectiveKind::kAllReduce;
+  const Seconds latency = collective_latency(nodes) * (reduces_all ? 2.0 : 1.0);
+  // Only a data group depends on the stage.
+  const int at = node.group == GroupKind::kData ? stage : 0;
+  const std::string_view staged = wiring_.has_peer_link() ? "ring" : "ring through host memory";
+  return transfer(latency, ring_bytes(node.collective, full, n),
+                  {kRingPattern, static_cast<int>(node.group), at, 0},
+                  nodes > 1 ? "ring over nodes" : staged, kNoCap);
+}
+
+OpCost CostModel::between(int from_stage, int to_stage, Bytes bytes) {
+  bool crosses = false;
+  for (int d = 0; d < job_.dp && !crosses; ++d) {
+    crosses = cluster_.node_of(job_.rank_of(d, from_stage)) !=
+              cluster_.node_of(job_.rank_of(d, to_stage));
+  }
+  const LatencyProfile& latency = cluster_.node.latency;
+  const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
+  return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
+                  {kBetweenPattern, from_stage, to_stage, 0}, crosses ? "network" : near, kNoCap);
+}
+
+Seconds CostModel::collective_latency(int nodes) const {
+  const LatencyProfile& latency = cluster_.node.latency;
+  if (nodes == 1) return latency.collective_intra;
+  return latency.collective_inter + latency.per_log2_nodes * std::log2(nodes) +
+         latency.per_node * nodes;
+}
+
+OpCost CostModel::fixed_time(Seconds time, std::string_view method) const {
+  const SimTime rounded = to_sim_time(time);
+  return {.fixed = rounded, .alone = rounded, .method = method};
+}
+
+OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
+                           std::string_view method, BytesPerSecond cap) {
+  OpCost cost{.fixed = to_sim_time(latency), .bytes = bytes, .cap = cap, .method = method};
+  cost.alone = cost.fixed;
+  if (bytes.value == 0) return cost;
+  std::tie(cost.shares_begin, cost.shares_end) = shares_of(pattern);
+  BytesPerSecond rate = cap;
+  for (const LinkShare& share : shares(cost)) {
+    rate = std::min(rate, wiring_.links()[share.link].capacity / share.weight);
+  }
+  cost.alone += to_sim_time(bytes / rate);
+  return cost;
+}
+
+std::pair<std::uint32_t, std::uint32_t> CostModel::shares_of(const Pattern& pattern) {
+  const auto [at, added] = known_.try_emplace(pattern);
+  if (added) {
+    const std::vector<LinkShare> found = find_shares(pattern);
+    at->second.first = static_cast<std::uint32_t>(shares_.size());
+    shares_.insert(shares_.end(), found.begin(), found.end());
+    at->second.second = static_cast<std::uint32_t>(shares_.size());
+  }
+  return at->second;
+}
+
+std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
+  const auto [kind, a, b, c] = pattern;
+  switch (kind) {
+    case kCopyPattern:
+      return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c));
+    case kHostPattern:
+      return wiring_.host_stream(a);
+    case kRingPattern:
+      return wiring_.ring(static_cast<GroupKind>(a), b);
+    default:
+      return wiring_.between(a, b);
+  }
+}
+
+}  // namespace zplan

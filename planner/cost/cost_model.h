@@ -1,0 +1,87 @@
+// CostModel: what each node of a Job costs on a Cluster, as a fixed time or as a flow.
+//
+//   kernel on a GPU lane   fixed time (kernel_time.h)
+//   kernel on the CPU lane flow through host memory, capped by the rank's share of the cores
+//   copy                   copy_latency, then a flow of its bytes (plus one request's latency when
+//   a
+//                          drive takes part); within the GPU a fixed time, read and written once
+//   collective             latency, then a flow of a ring: of B bytes (the full buffer) over n
+//   ranks
+//                            all-gather, reduce-scatter  B (n-1)/n     [Patarasuk09]
+//                            all-reduce                2 B (n-1)/n     [Patarasuk09]
+//                          within a node latency = collective_intra; over k nodes
+//                          collective_inter + per_log2_nodes log2 k + per_node k; an all-reduce is
+//                          two rings and pays it twice [derived]
+//   send, receive          latency, then a flow of the bytes; both ends carry the same cost
+//   mark                   nothing
+//
+// A flow is of one representative rank of the class; its weights stand for the siblings
+// (wiring.h). A group of one rank moves nothing. Rounded to picoseconds once per op.
+// Left out: protocol ramps, other algorithms than rings, memory traffic of collectives on the GPU.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/core/units.h"
+#include "planner/cost/wiring.h"
+#include "planner/program/job.h"
+
+namespace zplan {
+
+struct OpCost {
+  SimTime fixed{0};  // device time; of a transfer, what passes before its first byte
+  SimTime alone{0};  // whole duration when nothing else loads its links
+  Bytes bytes{0};    // to transfer; 0: none
+  BytesPerSecond cap{std::numeric_limits<double>::infinity()};
+  std::uint32_t shares_begin = 0, shares_end = 0;
+  std::string_view method;  // "gemm", "ring", "network" ..: the named algorithm, for traces
+};
+
+class CostModel {
+ public:
+  // Throws Error when the cluster has too few devices, lacks a link or a number format the job
+  // needs. `job` and `cluster` must outlive the model.
+  CostModel(const Job& job, const Cluster& cluster);
+
+  const Job& job() const { return job_; }
+  const Cluster& cluster() const { return cluster_; }
+  // Costs of the nodes of one class (= stage), by node index.
+  std::span<const OpCost> costs(int stage) const { return costs_[static_cast<std::size_t>(stage)]; }
+  std::span<const LinkShare> shares(const OpCost& cost) const {
+    return {shares_.data() + cost.shares_begin, cost.shares_end - cost.shares_begin};
+  }
+  const std::vector<CostLink>& links() const { return wiring_.links(); }
+  const ClassPlace& place(int stage) const { return wiring_.place(stage); }
+
+ private:
+  using Pattern = std::tuple<int, int, int, int>;  // kind of pattern and its arguments
+
+  OpCost cost_of(int stage, const Node& node);
+  OpCost kernel(int stage, const Node& node);
+  OpCost copy(int stage, const Node& node);
+  OpCost collective(int stage, const Node& node);
+  OpCost between(int from_stage, int to_stage, Bytes bytes);
+  OpCost fixed_time(Seconds time, std::string_view method) const;
+  OpCost transfer(Seconds latency, Bytes bytes, const Pattern& pattern, std::string_view method,
+                  BytesPerSecond cap);
+  std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
+  std::vector<LinkShare> find_shares(const Pattern& pattern);
+  Seconds collective_latency(int nodes) const;
+  const Program& program(int stage) const;
+
+  const Job& job_;
+  const Cluster& cluster_;
+  Wiring wiring_;
+  std::vector<std::vector<OpCost>> costs_;
+  std::vector<LinkShare> shares_;
+  std::map<Pattern, std::pair<std::uint32_t, std::uint32_t>> known_;
+};
+
+}  // namespace zplan

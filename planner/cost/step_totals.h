@@ -1,0 +1,33 @@
+// What one step of a Job asks of each lane, launch queue and link, added up without walking it: a
+// node runs as often as the product of its blocks' counts says.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "planner/core/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/program/program.h"
+
+namespace zplan {
+
+// Instances of each node in one step.
+std::vector<std::int64_t> instances_per_step(const Program& program);
+
+struct ClassTotals {
+  std::array<SimTime, kLaneCount> lane{};  // time of its ops, each alone
+  SimTime launch{0};  // host time to launch the ops of all lanes but kCpu; marks free
+};
+
+struct StepTotals {
+  std::vector<ClassTotals> classes;  // by stage
+  std::vector<Seconds> links;        // bytes / capacity, by CostModel link
+};
+
+StepTotals step_totals(const CostModel& model);
+
+// flop of matrix products and attention in one step over all ranks, recomputation included.
+// A double: a step of the greatest models exceeds int64.
+double hardware_flops_per_step(const Job& job);
+
+}  // namespace zplan

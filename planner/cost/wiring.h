@@ -1,0 +1,105 @@
+// Which links a transfer of a rank class loads, and how much.
+//
+// The dp ranks of a class run in lockstep, so one of them stands for all: the representative is the
+// first rank of the node that holds most ranks of the class, and one flow of its bytes carries the
+// transfers of all its siblings in that node. The weight of a link is what they put on it together:
+//
+//   weight = sum over the ranks of the class in the node of (bytes on the link / bytes per rank)
+//
+// Ranks are symmetric, so of each kind of link (GPU to PCIe switch, switch to socket, ..) only the
+// most loaded one is kept per node: it is the one that limits. Ties go to the first link.
+//
+//   copy     GPU <-> DRAM of its socket; to drives striped evenly over all of them
+//   ring     every member sends to the next: over the peer link, or twice through DRAM where there
+//            is none. Between nodes the ring crosses each border once; the k members of a node
+//            share that traffic, 1/k on the NIC of each [derived: k rings, each entering and
+//            leaving the node at another member]. The node with fewest members counts as well.
+//   between  pipeline neighbours: as one step of a ring
+//
+// Beside the links of the topology each node has "host memory": one bus for reads and writes of all
+// sockets. A host copy puts its bytes on it once per side in DRAM, a CPU kernel bytes / efficiency.
+// Left out: rank placements where siblings of one class load the kept links unequally in several
+// nodes, and classes meeting on links of nodes that hold no representative.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "hwprofiles/topology.h"
+#include "planner/program/job.h"
+
+namespace zplan {
+
+struct CostLink {
+  std::string name;  // "pcie0>socket0", with "node3 " before it in a cluster of several nodes
+  std::string kind;  // "PCIe uplink", "NIC", "host memory" ..
+  BytesPerSecond capacity{};
+};
+
+struct LinkShare {
+  std::uint32_t link = 0;  // index into Wiring::links()
+  double weight = 0;       // bytes on the link per byte of the representative
+};
+
+// Where the ranks of a class sit.
+struct ClassPlace {
+  int node = 0;      // of the representative
+  int dp_index = 0;  // of the representative
+  int members = 0;   // ranks of the class in that node
+  int ranks = 0;     // ranks of the whole job in that node
+};
+
+class Wiring {
+ public:
+  Wiring(const Job& job, const Cluster& cluster);
+
+  const std::vector<CostLink>& links() const { return links_; }
+  const ClassPlace& place(int stage) const { return places_[static_cast<std::size_t>(stage)]; }
+  // Nodes that hold a member of the group; of the widest group where there are several.
+  int nodes_spanned(GroupKind group, int stage) const;
+  bool has_peer_link() const { return !peer_out_.empty(); }
+
+  std::vector<LinkShare> copy(int stage, Tier from, Tier to);
+  std::vector<LinkShare> host_stream(int stage);
+  std::vector<LinkShare> ring(GroupKind group, int stage);
+  std::vector<LinkShare> between(int from_stage, int to_stage);
+
+ private:
+  using Route = std::vector<LinkId>;
+  using Ranks = std::vector<int>;
+  // Per node of interest, bytes on each link of its topology; the last entry is host memory.
+  using Loads = std::map<int, std::vector<double>>;
+
+  void find_routes();
+  void find_places();
+  std::vector<Ranks> groups(GroupKind group, int stage) const;
+  std::map<int, int> members_by_node(const Ranks& ranks) const;
+  std::vector<int> class_nodes(GroupKind group, int stage) const;
+
+  Loads loads_at(const std::vector<int>& nodes) const;
+  void add(Loads& loads, int node, const Route& route, double weight) const;
+  void add_host(Loads& loads, int node, double weight) const;
+  void add_step(Loads& loads, int node, int from_gpu, int to_gpu) const;
+  void add_copy(Loads& loads, int node, int gpu, Tier from, Tier to) const;
+  void add_exit(Loads& loads, int rank, double weight) const;
+  void add_entry(Loads& loads, int rank, double weight) const;
+  std::vector<std::pair<VertexId, double>> ends(Tier tier, int gpu) const;
+  std::vector<LinkShare> busiest(const Loads& loads);
+  std::uint32_t link_index(int node, std::size_t wire);
+  CostLink describe(int node, std::size_t wire) const;
+
+  const Job& job_;
+  const Cluster& cluster_;
+  Topology topology_;
+  std::vector<ClassPlace> places_;                              // by stage
+  std::vector<Route> to_dram_, from_dram_, out_, in_;           // by GPU of a node
+  std::vector<LinkId> peer_out_, peer_in_;                      // by GPU; empty without peer links
+  std::vector<CostLink> links_;                                 // met so far
+  std::map<std::pair<int, std::size_t>, std::uint32_t> index_;  // (node, wire) -> links_
+};
+
+}  // namespace zplan

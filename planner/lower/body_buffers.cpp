@@ -1,0 +1,15 @@
+#include "planner/lower/body_buffers.h"
+
+namespace zplan {
+
+void BodyBuffers::next_body() { current_.clear(); }
+
+BufferId BodyBuffers::get(Buffer buffer) {
+  const auto [at, is_new] = current_.try_emplace(buffer.name);
+  if (!is_new) return at->second;
+  const int emission = ++emissions_[buffer.name];
+  if (emission > 1) buffer.name += "." + std::to_string(emission);
+  return at->second = out_.add(std::move(buffer));
+}
+
+}  // namespace zplan

@@ -1,0 +1,28 @@
+// Buffers that live within one emitted body (the forward or the backward of a micro-batch). A body
+// may be emitted several times (warm-up, steady state, last micro-batch); each emission has buffers
+// of its own, so that none is held from one body to the next and placement can overlay them.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "planner/lower/program_builder.h"
+
+namespace zplan {
+
+class BodyBuffers {
+ public:
+  explicit BodyBuffers(ProgramBuilder& out) : out_(out) {}
+
+  void next_body();
+  // The buffer of this name in the current body; made on first use. Names of later bodies carry
+  // the number of the emission.
+  BufferId get(Buffer buffer);
+
+ private:
+  ProgramBuilder& out_;
+  std::map<std::string, BufferId> current_;
+  std::map<std::string, int> emissions_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,65 @@
+// Where backward writes gradients and how they reach the optimizer's piece.
+//
+// ZeRO 0, 1: full gradients accumulate over the micro-batches; after the last, all-reduce (0) or
+// reduce-scatter in place (1). ZeRO 2, 3: every micro-batch's gradients of a unit go through a ring
+// of full-size slots, are reduce-scattered and added to the shard at home [Rajbhandari20 sec 5.2];
+// with the home on the CPU they are streamed down during backward and added there
+// [Ren21 sec 4.2]. With one micro-batch nothing is added: the home is filled lazily.
+#pragma once
+
+#include <vector>
+
+#include "planner/lower/parameters.h"
+#include "planner/lower/stage.h"
+
+namespace zplan {
+
+class Gradients {
+ public:
+  explicit Gradients(Stage& stage);
+
+  // Zeroes what will be added to; once, at the begin of the step.
+  void begin_step();
+
+  // The gradients of a unit while backward writes them.
+  struct Open {
+    UnitIndex unit = 0;
+    BufferId buffer = 0;
+    SlotExpr slot;
+    Access access = Access::kWrite;
+    Ordinal ordinal;
+  };
+  Open open(UnitIndex unit, Ordinal ordinal);
+  View view(const Open& at, Param param) const;
+  // All kernels that contribute have been emitted. `last`: this is the last micro-batch.
+  void close(const Open& at, bool last);
+
+  // Adds the two copies of a tied embedding on the first and last stage.
+  void sum_tied_embedding();
+
+  // Reduced gradients this rank updates with; ZeRO 0: all of them.
+  View piece(UnitIndex unit) const;
+  // The dp-th part of the reduced gradients: what this rank adds to the global norm.
+  View norm_piece(UnitIndex unit) const;
+  Tier tier() const { return s_.plan.placement.grads; }
+
+ private:
+  bool accumulates() const { return s_.micro_steps > 1; }
+  bool partitioned() const { return s_.plan.zero_stage >= 2; }
+  // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
+  // even on one rank, so that their order of summation does not depend on where the home is.
+  bool direct() const { return !on_host() && (!partitioned() || (s_.dp() == 1 && !accumulates())); }
+  bool on_host() const { return tier() == Tier::kCpu; }
+  View home(UnitIndex unit, Access access) const;
+  BufferId full_buffer(UnitIndex unit);
+  BufferId ring(const char* name, Tier tier);
+  void clear_padding(const Open& at);
+  void reduce_in_place(UnitIndex unit, Part part);
+  void move_home(const Open& at, Part part);
+
+  Stage& s_;
+  DType dtype_;
+  std::vector<BufferId> homes_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,174 @@
+#include "planner/lower/lower.h"
+
+#include <algorithm>
+
+#include "planner/core/error.h"
+#include "planner/lower/decoder_layer.h"
+#include "planner/lower/model_ends.h"
+#include "planner/lower/optimizer.h"
+#include "planner/lower/pipeline.h"
+
+namespace zplan {
+namespace {
+
+// Layers spread evenly; the first stages take the remainder.
+void assign_layers(Stage& stage) {
+  const auto total = static_cast<std::int32_t>(stage.model.layers);
+  const std::int32_t pp = stage.plan.parallel.pp;
+  const std::int32_t base = total / pp;
+  const std::int32_t extra = total % pp;
+  stage.layers = base + (stage.index < extra ? 1 : 0);
+  stage.first_layer = stage.index * base + std::min(stage.index, extra);
+}
+
+View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
+  const DType dtype = DType::kF32;
+  const std::int64_t elements = kernels.workspace.value / size_of(dtype).value;
+  View v = view_of(out.add({.name = "workspace",
+                            .slot_size = kernels.workspace,
+                            .category = Category::kWorkspace,
+                            .dtype = dtype,
+                            .persistent = true}),
+                   dtype, {elements});
+  v.access = Access::kScratch;
+  return v;
+}
+
+// Gradient of a layer's output, then of its input; two slots so that the next micro-batch's can
+// arrive from the next stage meanwhile.
+View make_dx(Stage& s) {
+  const Shape shape{s.tokens(), s.h()};
+  const bool piped = s.plan.parallel.pp > 1;
+  const BufferId id = s.body.get({.name = "d.x",
+                                  .slot_size = size_of(s.compute()) * shape.elements(),
+                                  .slots = piped ? 2 : 1,
+                                  .category = Category::kActivations,
+                                  .dtype = s.compute()});
+  return view_of(id, s.compute(), shape, piped ? SlotExpr{0, 1, 0} : SlotExpr{});
+}
+
+// One micro-batch on one stage.
+class StageProgram {
+ public:
+  explicit StageProgram(Stage& stage)
+      : s_(stage),
+        parameters_(stage),
+        gradients_(stage),
+        optimizer_(stage, parameters_, gradients_),
+        activations_(stage),
+        layer_(stage, parameters_, gradients_, activations_),
+        ends_(stage, parameters_, gradients_) {}
+
+  std::vector<UnitHome> emit() {
+    optimizer_.begin_step();
+    gradients_.begin_step();
+    ends_.begin_step();
+    const bool last_differs = s_.plan.zero_stage < 2 && s_.dp() > 1;
+    emit_1f1b(s_, last_differs, {[&] { forward(); }, [&](bool last) { backward(last); }});
+    s_.body.next_body();
+    optimizer_.emit();
+    if (s_.is_last()) report();
+    return optimizer_.homes();
+  }
+
+ private:
+  void forward() {
+    s_.body.next_body();
+    const View first = activations_.input_of(s_.first_layer);
+    const View last = activations_.input_of(s_.first_layer + s_.layers);
+    if (s_.is_first() || s_.is_last()) ends_.load_batch();
+    if (s_.is_first()) {
+      ends_.embed(first);
+    } else {
+      s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive}, Lane::kP2pForward,
+                     s_.index - 1, first);
+    }
+    s_.out.repeat(s_.layers_up(), [&] { layer_.forward(); });
+    if (s_.is_last()) {
+      ends_.head_forward(last);
+    } else {
+      s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend}, Lane::kP2pForward,
+                  s_.index + 1, last);
+    }
+  }
+
+  void backward(bool last_micro) {
+    s_.body.next_body();
+    const View dx = make_dx(s_);
+    if (s_.is_last()) {
+      ends_.head_backward(activations_.input_of(s_.first_layer + s_.layers), dx, last_micro);
+    } else {
+      s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive}, Lane::kP2pBackward,
+                     s_.index + 1, dx);
+    }
+    s_.out.repeat(s_.layers_down(), [&] { layer_.backward(dx, last_micro); });
+    if (s_.is_first()) {
+      ends_.embed_backward(dx, last_micro);
+    } else {
+      s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend}, Lane::kP2pBackward,
+                  s_.index - 1, dx);
+    }
+  }
+
+  void report() {
+    const View loss = ends_.finish_loss();
+    s_.out.kernel({Phase::kEnd, Part::kLoss, Action::kReport}, Lane::kCpu, KernelId::kReport,
+                  {read(loss), read(optimizer_.host_clip())});
+  }
+
+  Stage& s_;
+  Parameters parameters_;
+  Gradients gradients_;
+  Optimizer optimizer_;
+  Activations activations_;
+  DecoderLayer layer_;
+  ModelEnds ends_;
+};
+
+RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& layout,
+                      const KernelSet& kernels, std::int32_t index) {
+  ProgramBuilder out;
+  BodyBuffers body(out);
+  Stage stage{.plan = plan,
+              .model = model,
+              .layout = layout,
+              .kernels = kernels,
+              .out = out,
+              .body = body,
+              .workspace = make_workspace(out, kernels)};
+  stage.index = index;
+  stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
+  stage.in_flight = std::min(plan.parallel.pp - index, stage.micro_steps);
+  assign_layers(stage);
+  RankClass result;
+  result.stage = index;
+  result.first_layer = stage.first_layer;
+  result.layers = stage.layers;
+  result.homes = StageProgram(stage).emit();
+  result.program = out.finish();
+  return result;
+}
+
+}  // namespace
+
+Job lower(const Plan& plan, const ModelConfig& model) {
+  if (const auto why = illegal(plan, model.layers)) throw_bad_input(*why);
+  const KernelSet& kernels = find_kernel_set(plan.kernel_set);
+  const Layout layout = make_layout(model, plan);
+  Job job;
+  job.kernel_set = plan.kernel_set;
+  job.model = plan.model;
+  job.dp = plan.parallel.dp;
+  job.pp = plan.parallel.pp;
+  job.order = plan.order;
+  job.global_batch = plan.batch.global_batch;
+  job.micro_batch = plan.batch.micro_batch;
+  job.micro_steps = plan.micro_steps();
+  job.sequence = plan.batch.sequence;
+  job.units = layout.units;
+  for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
+    job.classes.push_back(lower_stage(plan, model, layout, kernels, stage));
+  return job;
+}
+
+}  // namespace zplan

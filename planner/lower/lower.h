@@ -1,0 +1,15 @@
+// lower: Plan + model + kernel set -> Job. The only code that knows ZeRO, pipelines, recomputation
+// and offload (law 1); everything after reads the Job. Durations and hardware never enter.
+#pragma once
+
+#include "models/model_config.h"
+#include "planner/plan/plan.h"
+#include "planner/program/job.h"
+
+namespace zplan {
+
+// The plan must be legal (illegal() is empty); throws Error(kBadInput) with its reason otherwise.
+// The Job has data edges and no placement yet.
+Job lower(const Plan& plan, const ModelConfig& model);
+
+}  // namespace zplan

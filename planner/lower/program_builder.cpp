@@ -1,0 +1,91 @@
+#include "planner/lower/program_builder.h"
+
+#include "planner/core/error.h"
+#include "planner/program/edges.h"
+
+namespace zplan {
+
+ProgramBuilder::ProgramBuilder() { program_.blocks.emplace_back(); }
+
+BufferId ProgramBuilder::add(Buffer buffer) {
+  buffer.slot_size = round_up(buffer.slot_size, kBufferAlignment);
+  program_.buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(program_.buffers.size() - 1);
+}
+
+void ProgramBuilder::repeat(const Repeat& repeat, const std::function<void()>& body) {
+  if (repeat.count == 0) return;
+  const BlockIndex outer = current_;
+  const auto index = static_cast<BlockIndex>(program_.blocks.size());
+  Block block;
+  block.parent = outer;
+  block.depth = program_.blocks[outer].depth + 1;
+  block.count = repeat.count;
+  block.var = repeat.var;
+  block.relative = repeat.relative;
+  block.first = repeat.first;
+  block.step = repeat.step;
+  ZPLAN_ASSERT(block.depth < kMaxDepth);
+  program_.blocks.push_back(std::move(block));
+  program_.blocks[outer].items.push_back({true, index});
+  current_ = index;
+  body();
+  current_ = outer;
+}
+
+Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const View> operands) {
+  Node node;
+  node.role = role;
+  node.lane = lane;
+  node.kind = kind;
+  node.block = current_;
+  node.operands_begin = static_cast<std::uint32_t>(program_.views.size());
+  program_.views.insert(program_.views.end(), operands.begin(), operands.end());
+  node.operands_end = static_cast<std::uint32_t>(program_.views.size());
+  program_.blocks[current_].items.push_back(
+      {false, static_cast<std::uint32_t>(program_.nodes.size())});
+  program_.nodes.push_back(node);
+  return program_.nodes.back();
+}
+
+void ProgramBuilder::kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,
+                            const Attributes& attributes) {
+  Node& node = append(role, lane, OpKind::kKernel, operands);
+  node.kernel = id;
+  node.attributes = static_cast<std::uint32_t>(program_.attributes.size());
+  program_.attributes.push_back(attributes);
+}
+
+void ProgramBuilder::copy(Role role, const View& from, const View& to) {
+  const Tier source = program_.buffers[from.buffer].tier;
+  const Tier target = program_.buffers[to.buffer].tier;
+  ZPLAN_ASSERT(source != target);
+  const Lane lane = source == Tier::kGpu ? Lane::kD2h : Lane::kH2d;
+  const std::array<View, 2> operands{read(from), write(to)};
+  append(role, lane, OpKind::kCopy, operands);
+}
+
+void ProgramBuilder::collective(Role role, Lane lane, CollectiveKind kind, GroupKind group,
+                                const View& in, const View& out) {
+  const std::array<View, 2> operands{read(in), write(out)};
+  Node& node = append(role, lane, OpKind::kCollective, operands);
+  node.collective = kind;
+  node.group = group;
+}
+
+void ProgramBuilder::send(Role role, Lane lane, std::int32_t to_stage, const View& from) {
+  const std::array<View, 1> operands{read(from)};
+  append(role, lane, OpKind::kSend, operands).peer_stage = static_cast<std::uint8_t>(to_stage);
+}
+
+void ProgramBuilder::receive(Role role, Lane lane, std::int32_t from_stage, const View& to) {
+  const std::array<View, 1> operands{write(to)};
+  append(role, lane, OpKind::kReceive, operands).peer_stage = static_cast<std::uint8_t>(from_stage);
+}
+
+Program ProgramBuilder::finish() {
+  derive_data_edges(program_);
+  return std::move(program_);
+}
+
+}  // namespace zplan

@@ -1,0 +1,52 @@
+// Builds a Program node by node in program order. Knows the form of a Program, nothing of plans.
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+
+#include "planner/program/program.h"
+
+namespace zplan {
+
+inline View read(View v) { return v.access = Access::kRead, v; }
+inline View write(View v) { return v.access = Access::kWrite, v; }
+inline View update(View v) { return v.access = Access::kUpdate, v; }
+inline View access(View v, Access a) { return v.access = a, v; }
+
+struct Repeat {
+  std::int32_t count = 1;
+  Var var = Var::kNone;
+  std::int32_t first = 0;
+  std::int32_t step = 1;
+  bool relative = false;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder();
+
+  BufferId add(Buffer buffer);  // rounds slot_size up to the alignment
+  Buffer& buffer(BufferId id) { return program_.buffers[id]; }
+
+  // Emits the body once inside a repeated block; nothing when count is 0.
+  void repeat(const Repeat& repeat, const std::function<void()>& body);
+
+  void kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,
+              const Attributes& attributes = {});
+  void copy(Role role, const View& from, const View& to);  // lane follows from the tiers
+  void collective(Role role, Lane lane, CollectiveKind kind, GroupKind group, const View& in,
+                  const View& out);
+  void send(Role role, Lane lane, std::int32_t to_stage, const View& from);
+  void receive(Role role, Lane lane, std::int32_t from_stage, const View& to);
+
+  // Derives the data edges and hands the Program over.
+  Program finish();
+
+ private:
+  Node& append(Role role, Lane lane, OpKind kind, std::span<const View> operands);
+
+  Program program_;
+  BlockIndex current_ = 0;
+};
+
+}  // namespace zplan

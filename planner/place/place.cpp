@@ -1,0 +1,94 @@
+#include "planner/place/place.h"
+
+#include <algorithm>
+
+#include "planner/core/error.h"
+#include "planner/place/lifetime.h"
+#include "planner/place/pack.h"
+#include "planner/program/edges.h"
+
+namespace zplan {
+namespace {
+
+// The largest multiple of the alignment within live peak x (1 + slack).
+Bytes budget_of(Bytes live_peak, double slack) {
+  const double limit = static_cast<double>(live_peak.value) * (1.0 + slack);
+  const auto units = static_cast<std::int64_t>(limit / static_cast<double>(kBufferAlignment.value));
+  return std::max(live_peak, kBufferAlignment * units);
+}
+
+// Stacks the persistent buffers of a tier from offset 0; the bytes they take.
+Bytes stack_persistent(const Program& program, Tier tier, std::vector<Bytes>& offset) {
+  Bytes top{0};
+  for (BufferId id = 0; id < program.buffers.size(); ++id) {
+    const Buffer& buffer = program.buffers[id];
+    if (buffer.tier != tier || !buffer.persistent) continue;
+    offset[id] = top;
+    top += buffer.size();
+  }
+  return top;
+}
+
+void place_tier(const Program& program, const std::vector<Lifetime>& lives, Tier tier, double slack,
+                Placement& placement) {
+  const auto index = static_cast<std::size_t>(tier);
+  const Bytes base = stack_persistent(program, tier, placement.offset);
+  std::vector<BufferId> ids;
+  std::vector<Tenant> tenants;
+  for (BufferId id = 0; id < program.buffers.size(); ++id) {
+    const Buffer& buffer = program.buffers[id];
+    if (buffer.tier != tier || buffer.persistent || !lives[id].used()) continue;
+    ids.push_back(id);
+    tenants.push_back({buffer.size(), lives[id]});
+  }
+  const Bytes budget = budget_of(placement.live_peak[index], slack) - base;
+  const Packing packing = pack(tenants, static_cast<NodeIndex>(program.nodes.size()), budget);
+  for (std::size_t i = 0; i < ids.size(); ++i) placement.offset[ids[i]] = base + packing.offset[i];
+  placement.slab[index] = base + packing.slab;
+}
+
+// Pairs of buffers with common addresses, the one that lives first in front.
+std::vector<SharedBytes> shared_bytes(const Program& program, const std::vector<Lifetime>& lives,
+                                      const Placement& placement) {
+  std::vector<BufferId> ids;
+  for (BufferId id = 0; id < program.buffers.size(); ++id)
+    if (lives[id].used() && !program.buffers[id].persistent) ids.push_back(id);
+  std::stable_sort(ids.begin(), ids.end(), [&](BufferId a, BufferId b) {
+    return placement.offset[a] < placement.offset[b];
+  });
+  std::vector<SharedBytes> pairs;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const BufferId a = ids[i];
+    const Bytes end = placement.offset[a] + program.buffers[a].size();
+    for (std::size_t j = i + 1; j < ids.size() && placement.offset[ids[j]] < end; ++j) {
+      const BufferId b = ids[j];
+      if (program.buffers[a].tier != program.buffers[b].tier) continue;
+      ZPLAN_ASSERT(!lives[a].overlaps(lives[b]));
+      pairs.push_back(lives[a].first < lives[b].first ? SharedBytes{a, b} : SharedBytes{b, a});
+    }
+  }
+  return pairs;
+}
+
+void place_class(RankClass& rank_class, double slack) {
+  Program& program = rank_class.program;
+  Placement& placement = rank_class.placement;
+  const std::vector<Lifetime> lives = lifetimes(program);
+  const auto peaks = live_peaks(program, lives);
+  placement.offset.assign(program.buffers.size(), Bytes{0});
+  for (std::size_t tier = 0; tier < kTierCount; ++tier) {
+    placement.live_peak[tier] = peaks[tier].bytes;
+    place_tier(program, lives, static_cast<Tier>(tier), slack, placement);
+  }
+  add_reuse_edges(program, shared_bytes(program, lives, placement));
+}
+
+}  // namespace
+
+void place(Job& job, const PlaceOptions& options) {
+  ZPLAN_ASSERT(!job.placed);
+  for (RankClass& rank_class : job.classes) place_class(rank_class, options.slack);
+  job.placed = true;
+}
+
+}  // namespace zplan

@@ -1,0 +1,142 @@
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "planner/core/json_reader.h"
+#include "planner/plan/plan.h"
+#include "planner/program/names.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::array<std::string_view, 2> kGatherUnits{"layer", "operator"};
+constexpr std::array<std::string_view, 2> kRecomputes{"none", "full"};
+constexpr std::string_view kStream = "stream";
+constexpr std::string_view k1f1b = "1f1b";
+constexpr std::int64_t kMaxSequences = 1'000'000'000;
+constexpr std::int64_t kMaxRanks = 10'000'000;
+
+template <typename Enum>
+Enum word(const JsonNode& node, std::initializer_list<std::string_view> allowed) {
+  return *parse_name<Enum>(node.one_of(allowed));
+}
+
+DType float_type(const JsonNode& node) { return word<DType>(node, {"f64", "f32", "f16", "bf16"}); }
+
+Tier tier(const JsonNode& node) { return word<Tier>(node, {"gpu", "cpu", "nvme"}); }
+
+std::int32_t count(const JsonNode& node, std::int64_t min, std::int64_t max) {
+  return static_cast<std::int32_t>(node.integer(min, max));
+}
+
+void read_parallel(JsonObject object, Plan& plan) {
+  plan.parallel.dp = count(object.member("dp"), 1, kMaxRanks);
+  plan.parallel.pp = count(object.member("pp"), 1, 255);
+  object.member("schedule").one_of({k1f1b});
+  plan.order = word<RankOrder>(object.member("order"), {"data_first", "pipeline_first"});
+  object.finish();
+}
+
+void read_placement(JsonObject object, Plan& plan) {
+  plan.placement = {tier(object.member("params")), tier(object.member("grads")),
+                    tier(object.member("optimizer")), tier(object.member("activations"))};
+  object.finish();
+}
+
+void read_gather(JsonObject object, Plan& plan) {
+  plan.gather = object.member("unit").one_of({kGatherUnits[0], kGatherUnits[1]}) == kGatherUnits[0]
+                    ? GatherUnit::kLayer
+                    : GatherUnit::kOperator;
+  plan.prefetch = count(object.member("prefetch"), 0, 64);
+  object.finish();
+}
+
+void read_precision(JsonObject object, Plan& plan) {
+  plan.precision.param = float_type(object.member("param"));
+  plan.precision.grad = float_type(object.member("grad"));
+  plan.precision.master = float_type(object.member("master"));
+  plan.precision.moments = float_type(object.member("moments"));
+  plan.precision.separate_master = object.member("separate_master").boolean();
+  object.finish();
+}
+
+void read_batch(JsonObject object, Plan& plan) {
+  plan.batch.global_batch = object.member("global_batch").integer(1, kMaxSequences);
+  plan.batch.micro_batch = object.member("micro_batch").integer(1, kMaxSequences);
+  plan.batch.sequence = object.member("sequence").integer(1, kMaxSequences);
+  object.finish();
+}
+
+Plan read_plan(const JsonNode& root) {
+  Plan plan;
+  JsonObject object = root.object();
+  object.schema("zplan.plan/1");
+  plan.model = object.member("model").non_empty_string();
+  plan.hardware = object.member("hardware").non_empty_string();
+  read_parallel(object.member("parallel").object(), plan);
+  plan.zero_stage = count(object.member("zero_stage"), 0, 3);
+  read_placement(object.member("placement").object(), plan);
+  read_gather(object.member("gather").object(), plan);
+  plan.recompute =
+      object.member("recompute").one_of({kRecomputes[0], kRecomputes[1]}) == kRecomputes[0]
+          ? Recompute::kNone
+          : Recompute::kFull;
+  plan.kernel_set = object.member("kernel_set").non_empty_string();
+  read_precision(object.member("precision").object(), plan);
+  read_batch(object.member("batch").object(), plan);
+  object.member("launch").one_of({kStream});
+  plan.slack = object.member("slack").number(0, 1);
+  plan.clip = object.member("clip").boolean();
+  plan.loss_scaling = object.member("loss_scaling").boolean();
+  object.finish();
+  return plan;
+}
+
+}  // namespace
+
+std::string_view name(GatherUnit unit) { return kGatherUnits[static_cast<std::size_t>(unit)]; }
+std::string_view name(Recompute recompute) {
+  return kRecomputes[static_cast<std::size_t>(recompute)];
+}
+
+std::string to_json(const Plan& plan) {
+  using Json = nlohmann::ordered_json;
+  Json j;
+  j["schema"] = "zplan.plan/1";
+  j["model"] = plan.model;
+  j["hardware"] = plan.hardware;
+  j["parallel"] = {{"dp", plan.parallel.dp},
+                   {"pp", plan.parallel.pp},
+                   {"schedule", k1f1b},
+                   {"order", name(plan.order)}};
+  j["zero_stage"] = plan.zero_stage;
+  j["placement"] = {{"params", name(plan.placement.params)},
+                    {"grads", name(plan.placement.grads)},
+                    {"optimizer", name(plan.placement.optimizer)},
+                    {"activations", name(plan.placement.activations)}};
+  j["gather"] = {{"unit", name(plan.gather)}, {"prefetch", plan.prefetch}};
+  j["recompute"] = name(plan.recompute);
+  j["kernel_set"] = plan.kernel_set;
+  j["precision"] = {{"param", name(plan.precision.param)},
+                    {"grad", name(plan.precision.grad)},
+                    {"master", name(plan.precision.master)},
+                    {"moments", name(plan.precision.moments)},
+                    {"separate_master", plan.precision.separate_master}};
+  j["batch"] = {{"global_batch", plan.batch.global_batch},
+                {"micro_batch", plan.batch.micro_batch},
+                {"sequence", plan.batch.sequence}};
+  j["launch"] = kStream;
+  j["slack"] = plan.slack;
+  j["clip"] = plan.clip;
+  j["loss_scaling"] = plan.loss_scaling;
+  return j.dump(2) + "\n";
+}
+
+Plan plan_from_json(const std::string& text, const std::string& file_name) {
+  return read_plan(parse_json(text, file_name));
+}
+
+Plan load_plan(const std::string& path) { return read_plan(read_json_file(path)); }
+
+}  // namespace zplan

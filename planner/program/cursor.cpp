@@ -1,0 +1,155 @@
+#include "planner/program/cursor.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+ProgramIndex::ProgramIndex(const Program& program)
+    : program_(&program),
+      per_iteration_(program.blocks.size()),
+      block_prefix_(program.blocks.size()),
+      node_prefix_(program.nodes.size()) {
+  count(0);
+}
+
+void ProgramIndex::count(BlockIndex block) {
+  Counts sum;
+  for (const Block::Item& item : program_->blocks[block].items) {
+    if (!item.is_block) {
+      node_prefix_[item.index] = sum;
+      ++sum.lane[index(program_->nodes[item.index].lane)];
+      ++sum.all;
+      continue;
+    }
+    block_prefix_[item.index] = sum;
+    count(item.index);
+    const Counts& child = per_iteration_[item.index];
+    const std::int64_t times = program_->blocks[item.index].count;
+    for (std::size_t l = 0; l < kLaneCount; ++l) sum.lane[l] += times * child.lane[l];
+    sum.all += times * child.all;
+  }
+  per_iteration_[block] = sum;
+}
+
+std::vector<BlockIndex> ProgramIndex::path(BlockIndex block) const {
+  std::vector<BlockIndex> result{block};
+  while (result.back() != 0) result.push_back(program_->blocks[result.back()].parent);
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+std::int64_t ProgramIndex::lane_sequence(NodeIndex node, const Iterations& at) const {
+  const Node& n = program_->nodes[node];
+  const std::size_t lane = index(n.lane);
+  std::int64_t sequence = node_prefix_[node].lane[lane];
+  for (BlockIndex b = n.block;; b = program_->blocks[b].parent) {
+    const Block& block = program_->blocks[b];
+    sequence += at[static_cast<std::size_t>(block.depth)] * per_iteration_[b].lane[lane];
+    if (b == 0) return sequence;
+    sequence += block_prefix_[b].lane[lane];
+  }
+}
+
+std::int64_t ProgramIndex::program_sequence(NodeIndex node, const Iterations& at) const {
+  std::int64_t sequence = node_prefix_[node].all;
+  for (BlockIndex b = program_->nodes[node].block;; b = program_->blocks[b].parent) {
+    const Block& block = program_->blocks[b];
+    sequence += at[static_cast<std::size_t>(block.depth)] * per_iteration_[b].all;
+    if (b == 0) return sequence;
+    sequence += block_prefix_[b].all;
+  }
+}
+
+std::optional<Threshold> ProgramIndex::resolve(const Edge& edge, const Iterations& at) const {
+  const auto level = static_cast<std::size_t>(edge.level);
+  if (at[level] < edge.delta) return std::nullopt;
+  const Node& target = program_->nodes[edge.node];
+  Iterations there{};
+  std::copy_n(at.begin(), level + 1, there.begin());
+  there[level] -= edge.delta;
+  for (BlockIndex b = target.block; program_->blocks[b].depth > edge.level;
+       b = program_->blocks[b].parent) {
+    const Block& block = program_->blocks[b];
+    const auto depth = static_cast<std::size_t>(block.depth);
+    there[depth] = block.count - 1;
+    if (block.depth != edge.level + 1 || edge.match == Match::kLast) continue;
+    const std::int64_t from = at[static_cast<std::size_t>(edge.from_depth)];
+    there[depth] = edge.match == Match::kSame ? from : block.count - 1 - from;
+  }
+  return Threshold{target.lane, lane_sequence(edge.node, there) + 1, edge.reuse};
+}
+
+Cursor::Cursor(const ProgramIndex& index, std::optional<Lane> lane) : index_(&index), lane_(lane) {
+  empty_ = lane ? index.lane_nodes(*lane) == 0 : index.all_nodes() == 0;
+  push(0, Env{});
+  current_.lane_sequence = -1;
+  current_.program_sequence = -1;
+  settle();
+}
+
+void Cursor::bind(Frame& frame) const {
+  const Block& block = index_->program().blocks[frame.block];
+  frame.env = frame.outer;
+  if (block.var == Var::kNone) return;
+  std::int64_t& target = block.var == Var::kMicro ? frame.env.micro : frame.env.layer;
+  target = (block.relative ? target : 0) + block.first + block.step * frame.iteration;
+}
+
+void Cursor::push(BlockIndex block, const Env& outer) {
+  stack_.push_back(Frame{block, 0, 0, outer, outer});
+  bind(stack_.back());
+}
+
+void Cursor::advance() {
+  ++stack_.back().item;
+  settle();
+}
+
+void Cursor::settle() {
+  if (empty_) return;
+  const Program& program = index_->program();
+  while (true) {
+    Frame& frame = stack_.back();
+    const Block& block = program.blocks[frame.block];
+    if (frame.item == block.items.size()) {
+      const bool is_root = stack_.size() == 1;
+      frame.item = 0;
+      ++frame.iteration;
+      if (is_root || frame.iteration < block.count) {
+        bind(frame);
+      } else {
+        stack_.pop_back();
+        ++stack_.back().item;
+      }
+      continue;
+    }
+    const Block::Item item = block.items[frame.item];
+    if (item.is_block) {
+      const bool wanted = !lane_ || index_->has_lane(item.index, *lane_);
+      if (wanted && program.blocks[item.index].count > 0) {
+        push(item.index, frame.env);
+      } else {
+        ++frame.item;
+      }
+      continue;
+    }
+    if (lane_ && program.nodes[item.index].lane != *lane_) {
+      ++frame.item;
+      continue;
+    }
+    current_.node = item.index;
+    current_.env = frame.env;
+    current_.iterations = {};
+    for (std::size_t d = 0; d < stack_.size(); ++d) current_.iterations[d] = stack_[d].iteration;
+    if (lane_) {
+      ++current_.lane_sequence;
+      current_.program_sequence = index_->program_sequence(item.index, current_.iterations);
+    } else {
+      ++current_.program_sequence;
+      current_.lane_sequence = index_->lane_sequence(item.index, current_.iterations);
+    }
+    return;
+  }
+}
+
+}  // namespace zplan

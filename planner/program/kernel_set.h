@@ -1,0 +1,27 @@
+// Kernel sets: the kernels a backend offers, and what they demand of memory. Tables are always
+// compiled in; implementations are optional. An input of lower.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "planner/core/units.h"
+#include "planner/program/ops.h"
+
+namespace zplan {
+
+struct KernelSet {
+  std::string_view id;  // "cuda.sm70.fp16"
+  DType compute;        // activations and the parameters that kernels read
+  DType statistics;     // LayerNorm mean and rstd, attention log-sum-exp
+  bool loss_scaling;    // fp16 needs it [Micikevicius18]
+  bool runs_on_cpu;     // the CPU executor implements it
+  Bytes workspace;      // scratch per compute lane; kernels must stay within it
+};
+
+std::span<const KernelSet> kernel_sets();
+// Throws Error naming the nearest id when unknown.
+const KernelSet& find_kernel_set(std::string_view id);
+
+}  // namespace zplan

@@ -1,0 +1,201 @@
+#include "planner/program/names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <span>
+
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+using Words = std::span<const std::string_view>;
+
+// One word per enumerator, in order; does not compile when one is missing.
+template <auto last, std::size_t n>
+constexpr std::array<std::string_view, n> table(const std::string_view (&words)[n]) {
+  static_assert(n == static_cast<std::size_t>(last) + 1);
+  return std::to_array(words);
+}
+
+constexpr auto kDTypes = table<DType::kI32>({"f64", "f32", "f16", "bf16", "i32"});
+constexpr auto kTiers = table<Tier::kNvme>({"gpu", "cpu", "nvme"});
+constexpr auto kCategories =
+    table<Category::kInput>({"parameters", "gradients", "optimizer", "activations", "checkpoints",
+                             "gathered", "workspace", "input"});
+constexpr auto kLanes = table<Lane::kCpu>(
+    {"compute", "comm_gather", "comm_reduce", "p2p_forward", "p2p_backward", "h2d", "d2h", "cpu"});
+constexpr auto kAccesses = table<Access::kScratch>({"r", "w", "u", "scratch"});
+constexpr auto kPhases =
+    table<Phase::kEnd>({"begin", "forward", "recompute", "backward", "update", "end"});
+constexpr auto kParts = table<Part::kGradientNorm>(
+    {"batch",          "scalars", "embedding", "position",   "layer",
+     "attention_norm", "qkv",     "attention", "projection", "attention_residual",
+     "mlp_norm",       "fc1",     "gelu",      "fc2",        "mlp_residual",
+     "final_norm",     "head",    "loss",      "boundary",   "gradient_norm"});
+constexpr auto kActions = table<Action::kReport>(
+    {"compute", "input_gradient", "weight_gradient", "zero", "gather", "reduce", "accumulate",
+     "send", "receive", "upload", "download", "square", "clip", "adam", "report"});
+constexpr auto kKernels = table<KernelId::kReport>({"load_batch",
+                                                    "step_scalars",
+                                                    "embedding_forward",
+                                                    "layer_norm_forward",
+                                                    "linear_forward",
+                                                    "attention_forward",
+                                                    "gelu_forward",
+                                                    "residual_add",
+                                                    "head_forward",
+                                                    "cross_entropy",
+                                                    "head_input_gradient",
+                                                    "head_weight_gradient",
+                                                    "layer_norm_backward",
+                                                    "linear_input_gradient",
+                                                    "linear_weight_gradient",
+                                                    "attention_backward",
+                                                    "gelu_backward",
+                                                    "embedding_backward",
+                                                    "fill_zero",
+                                                    "accumulate",
+                                                    "sum_squares",
+                                                    "clip_coefficient",
+                                                    "adamw",
+                                                    "report"});
+constexpr auto kCollectives =
+    table<CollectiveKind::kAllReduce>({"all_gather", "reduce_scatter", "all_reduce"});
+constexpr auto kGroups = table<GroupKind::kWorld>({"data", "embedding", "world"});
+constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
+constexpr auto kVars = table<Var::kLayer>({"none", "micro", "layer"});
+constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
+constexpr auto kOrders = table<RankOrder::kPipelineFirst>({"data_first", "pipeline_first"});
+
+static_assert(kDTypes.size() == kDTypeCount && kTiers.size() == kTierCount &&
+              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount &&
+              kKernels.size() == kKernelCount);
+
+Words words(DType) { return kDTypes; }
+Words words(Tier) { return kTiers; }
+Words words(Category) { return kCategories; }
+Words words(Lane) { return kLanes; }
+Words words(Access) { return kAccesses; }
+Words words(Phase) { return kPhases; }
+Words words(Part) { return kParts; }
+Words words(Action) { return kActions; }
+Words words(KernelId) { return kKernels; }
+Words words(CollectiveKind) { return kCollectives; }
+Words words(GroupKind) { return kGroups; }
+Words words(Match) { return kMatches; }
+Words words(Var) { return kVars; }
+Words words(Init) { return kInits; }
+Words words(RankOrder) { return kOrders; }
+
+template <typename Enum>
+std::string_view word(Enum value) {
+  const Words all = words(value);
+  const auto i = static_cast<std::size_t>(value);
+  ZPLAN_ASSERT(i < all.size());
+  return all[i];
+}
+
+// Reads "<label><number>" off the front of text.
+bool take_number(std::string_view& text, std::string_view label, std::int64_t max,
+                 std::int64_t& value) {
+  if (!text.starts_with(label)) return false;
+  text.remove_prefix(label.size());
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || value < 0 || value > max) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+}  // namespace
+
+std::string_view name(DType dtype) { return word(dtype); }
+std::string_view name(Tier tier) { return word(tier); }
+std::string_view name(Category category) { return word(category); }
+std::string_view name(Lane lane) { return word(lane); }
+std::string_view name(Access access) { return word(access); }
+std::string_view name(Phase phase) { return word(phase); }
+std::string_view name(Part part) { return word(part); }
+std::string_view name(Action action) { return word(action); }
+std::string_view name(KernelId kernel) { return word(kernel); }
+std::string_view name(CollectiveKind kind) { return word(kind); }
+std::string_view name(GroupKind kind) { return word(kind); }
+std::string_view name(Match match) { return word(match); }
+std::string_view name(Var var) { return word(var); }
+std::string_view name(Init init) { return word(init); }
+std::string_view name(RankOrder order) { return word(order); }
+
+std::string name(Role role) {
+  return fmt::format("{}.{}.{}", name(role.phase), name(role.part), name(role.action));
+}
+
+template <typename Enum>
+std::optional<Enum> parse_name(std::string_view text) {
+  const Words all = words(Enum{});
+  const auto found = std::find(all.begin(), all.end(), text);
+  if (found == all.end()) return std::nullopt;
+  return static_cast<Enum>(found - all.begin());
+}
+
+template <typename Enum>
+std::string all_names() {
+  const Words all = words(Enum{});
+  return fmt::format("{} or {}", fmt::join(all.first(all.size() - 1), ", "), all.back());
+}
+
+#define ZPLAN_INSTANTIATE(Enum)                                    \
+  template std::optional<Enum> parse_name<Enum>(std::string_view); \
+  template std::string all_names<Enum>()
+ZPLAN_INSTANTIATE(DType);
+ZPLAN_INSTANTIATE(Tier);
+ZPLAN_INSTANTIATE(Category);
+ZPLAN_INSTANTIATE(Lane);
+ZPLAN_INSTANTIATE(Access);
+ZPLAN_INSTANTIATE(Phase);
+ZPLAN_INSTANTIATE(Part);
+ZPLAN_INSTANTIATE(Action);
+ZPLAN_INSTANTIATE(KernelId);
+ZPLAN_INSTANTIATE(CollectiveKind);
+ZPLAN_INSTANTIATE(GroupKind);
+ZPLAN_INSTANTIATE(Match);
+ZPLAN_INSTANTIATE(Var);
+ZPLAN_INSTANTIATE(Init);
+ZPLAN_INSTANTIATE(RankOrder);
+#undef ZPLAN_INSTANTIATE
+
+std::optional<Role> parse_role(std::string_view text) {
+  const std::size_t first = text.find('.');
+  if (first == std::string_view::npos) return std::nullopt;
+  const std::size_t second = text.find('.', first + 1);
+  if (second == std::string_view::npos) return std::nullopt;
+  const auto phase = parse_name<Phase>(text.substr(0, first));
+  const auto part = parse_name<Part>(text.substr(first + 1, second - first - 1));
+  const auto action = parse_name<Action>(text.substr(second + 1));
+  if (!phase || !part || !action) return std::nullopt;
+  return Role{*phase, *part, *action};
+}
+
+std::string op_name(OpId id) {
+  const Role role{static_cast<Phase>(id >> 56), static_cast<Part>((id >> 48) & 0xff),
+                  static_cast<Action>((id >> 40) & 0xff)};
+  return fmt::format("{}[m{},l{}]", name(role), id & 0xffffff, (id >> 24) & 0xffff);
+}
+
+std::optional<OpId> parse_op_name(std::string_view text) {
+  const std::size_t bracket = text.find('[');
+  if (bracket == std::string_view::npos) return std::nullopt;
+  const auto role = parse_role(text.substr(0, bracket));
+  std::string_view rest = text.substr(bracket);
+  Env env;
+  if (!role || !take_number(rest, "[m", 0xffffff, env.micro) ||
+      !take_number(rest, ",l", 0xffff, env.layer) || rest != "]") {
+    return std::nullopt;
+  }
+  return op_id(*role, env);
+}
+
+}  // namespace zplan

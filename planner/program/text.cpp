@@ -1,0 +1,187 @@
+#include "planner/program/text.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+
+#include "planner/core/error.h"
+#include "planner/program/names.h"
+#include "planner/program/text_scanner.h"
+
+namespace zplan {
+namespace {
+
+template <typename... Args>
+void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
+  fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
+}
+
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape.dims.begin(), shape.dims.begin() + shape.rank, ","));
+}
+
+// "+2m", "-l", "3"
+void put_term(std::string& out, std::int64_t factor, std::string_view variable) {
+  if (factor == 0) return;
+  if (factor < 0) {
+    out += '-';
+  } else if (out.back() != '[') {
+    out += '+';
+  }
+  const std::int64_t size = factor < 0 ? -factor : factor;
+  if (size != 1 || variable.empty()) put(out, "{}", size);
+  out += variable;
+}
+
+void put_slot(std::string& out, const SlotExpr& slot) {
+  if (slot == SlotExpr{}) return;
+  out += '[';
+  put_term(out, slot.per_micro, "m");
+  put_term(out, slot.per_layer, "l");
+  put_term(out, slot.base, "");
+  out += ']';
+}
+
+std::string reference(const Program& program, BufferId id) {
+  return fmt::format("{}@{}", quoted_word(program.buffers[id].name), id);
+}
+
+void put_view(std::string& out, const Program& program, const View& v) {
+  put(out, " {} {}", name(v.access), reference(program, v.buffer));
+  put_slot(out, v.slot);
+  if (v.offset.value != 0) put(out, "+{}", v.offset.value);
+  if (v.dp_stride.value != 0) put(out, "+dp*{}", v.dp_stride.value);
+  put(out, ":{}{}", name(v.dtype), shape_text(v.shape));
+}
+
+void put_edge(std::string& out, const Edge& e) {
+  put(out, " %{}:{}", e.node, e.level);
+  if (e.delta != 0) put(out, "-{}", e.delta);
+  if (e.match != Match::kLast) put(out, ":{}@{}", name(e.match), e.from_depth);
+  if (e.reuse) out += ":reuse";
+}
+
+std::string operation(const Node& n) {
+  switch (n.kind) {
+    case OpKind::kKernel:
+      return std::string(name(n.kernel));
+    case OpKind::kCopy:
+      return "copy";
+    case OpKind::kCollective:
+      return fmt::format("{} {}", name(n.collective), name(n.group));
+    case OpKind::kSend:
+      return fmt::format("send to {}", n.peer_stage);
+    case OpKind::kReceive:
+      return fmt::format("receive from {}", n.peer_stage);
+    case OpKind::kMark:
+      return "mark";
+  }
+  ZPLAN_ASSERT(!"an OpKind");
+  return {};
+}
+
+void put_node(std::string& out, const Program& program, NodeIndex index) {
+  const Node& n = program.nodes[index];
+  put(out, "%{} {} {} {}", index, name(n.role), name(n.lane), operation(n));
+  bool first = true;
+  for (const View& v : program.operands(n)) {
+    if (!first) out += ',';
+    first = false;
+    put_view(out, program, v);
+  }
+  const bool has_attributes =
+      n.attributes < program.attributes.size() && program.attributes[n.attributes] != Attributes{};
+  if (has_attributes) put(out, " attr {}", fmt::join(program.attributes[n.attributes], " "));
+  if (n.edges_begin != n.edges_end) out += " after";
+  for (const Edge& e : program.after(n)) put_edge(out, e);
+  out += '\n';
+}
+
+void put_block(std::string& out, const Program& program, BlockIndex index) {
+  const Block& block = program.blocks[index];
+  const std::string indent(2 * static_cast<std::size_t>(block.depth) + 2, ' ');
+  out += indent;
+  if (index == 0) {
+    out += "step";
+  } else {
+    put(out, "repeat {}", block.count);
+    if (block.var != Var::kNone) {
+      put(out, " {}{} from {} step {}", name(block.var), block.relative ? " relative" : "",
+          block.first, block.step);
+    }
+  }
+  out += " {\n";
+  for (const Block::Item& item : block.items) {
+    if (item.is_block) {
+      put_block(out, program, item.index);
+    } else {
+      out += indent + "  ";
+      put_node(out, program, item.index);
+    }
+  }
+  out += indent + "}\n";
+}
+
+void put_unit(std::string& out, const Unit& u) {
+  put(out, "unit {}{} elements {} decay {} shard {} flat {}\n", quoted_word(u.name),
+      u.per_layer ? " per_layer" : "", u.elements, u.decay_elements, u.shard_elements,
+      u.flat_elements);
+  for (const Tensor& t : u.tensors) {
+    put(out, "  tensor {} {} {}", quoted_word(t.name), shape_text(t.shape), name(t.init));
+    if (t.init == Init::kNormal) put(out, " {}", t.init_std);
+    put(out, "{} offset {}\n", t.decay ? " decay" : "", t.offset);
+  }
+}
+
+void put_buffer(std::string& out, const RankClass& c, BufferId id, bool placed) {
+  const Buffer& b = c.program.buffers[id];
+  put(out, "  buffer @{} {} {} {} {} slot {} slots {}", id, quoted_word(b.name), name(b.tier),
+      name(b.category), name(b.dtype), b.slot_size.value, b.slots);
+  if (b.persistent) out += " persistent";
+  if (b.unpadded.value != 0 || b.shards != 1) {
+    put(out, " unpadded {} shards {}", b.unpadded.value, b.shards);
+  }
+  if (placed) put(out, " at {}", c.placement.offset[id].value);
+  out += '\n';
+}
+
+void put_home(std::string& out, const Job& job, const Program& program, const UnitHome& home) {
+  put(out, "  home {}@{}", quoted_word(job.units[home.unit].name), home.unit);
+  const auto state = [&](std::string_view label, const StateHome& s) {
+    put(out, " {} {}{}", label, reference(program, s.buffer), s.sharded ? " sharded" : "");
+  };
+  state("param", home.param);
+  state("master", home.master);
+  state("moment1", home.moment1);
+  state("moment2", home.moment2);
+  out += '\n';
+}
+
+void put_class(std::string& out, const Job& job, const RankClass& c) {
+  put(out, "class stage {} first_layer {} layers {}\n", c.stage, c.first_layer, c.layers);
+  if (job.placed) {
+    ZPLAN_ASSERT(c.placement.offset.size() == c.program.buffers.size());
+    for (std::size_t t = 0; t < kTierCount; ++t) {
+      put(out, "  slab {} {} live_peak {}\n", name(static_cast<Tier>(t)), c.placement.slab[t].value,
+          c.placement.live_peak[t].value);
+    }
+  }
+  for (BufferId id = 0; id < c.program.buffers.size(); ++id) put_buffer(out, c, id, job.placed);
+  for (const UnitHome& home : c.homes) put_home(out, job, c.program, home);
+  put_block(out, c.program, 0);
+}
+
+}  // namespace
+
+std::string to_text(const Job& job) {
+  std::string out = fmt::format("zprog 1\n# model {}\n", quoted_word(job.model));
+  put(out, "job {} dp {} pp {} order {} {}\n", quoted_word(job.kernel_set), job.dp, job.pp,
+      name(job.order), job.placed ? "placed" : "unplaced");
+  put(out, "batch global {} micro {} micro_steps {} sequence {}\n", job.global_batch,
+      job.micro_batch, job.micro_steps, job.sequence);
+  for (const Unit& u : job.units) put_unit(out, u);
+  for (const RankClass& c : job.classes) put_class(out, job, c);
+  return out;
+}
+
+}  // namespace zplan

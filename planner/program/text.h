@@ -1,0 +1,54 @@
+// The text form of a Job (*.zprog): for people to read, tests to write, and the fingerprint to
+// hash. to_text is canonical: parse_zprog reads it back and to_text of the result is the same
+// bytes. One line per buffer and node; words are those of names.h; sizes and offsets are bytes.
+//
+//   zprog 1
+//   # model gpt2-tiny                                    (name only, not part of the fingerprint)
+//   job cpu.f32 dp 2 pp 1 order data_first placed        (or unplaced)
+//   batch global 8 micro 2 micro_steps 2 sequence 16
+//   unit layer per_layer elements 80 decay 64 shard 128 flat 256
+//     tensor h.{}.c_fc.weight [8,8] normal 0.02 decay offset 0
+//   class stage 0 first_layer 0 layers 2
+//     slab gpu 4096 live_peak 3840                       (one per tier, when placed)
+//     buffer @0 param gpu parameters f32 slot 512 slots 2 persistent unpadded 640 shards 2 at 0
+//     home layer@0 param param@0 sharded master param@0 sharded moment1 m@1 .. moment2 v@2 ..
+//     step {
+//       repeat 2 micro from 0 step 1 {            (or: micro relative from ..; or no variable)
+//         %0 forward.layer.gather comm_gather all_gather data r param@0[l]:f32[128], ..
+//         %1 forward.fc1.compute compute linear_forward r x@4[2m-l+1]+512+dp*256:f32[4,8], ..
+//         %2 forward.boundary.send p2p_forward send to 1 r x@4:f32[4,8] attr 1 2 0 0 after %1:0-1
+//       }
+//     }
+//
+// A view is ACCESS BUFFER@ID [SLOT] +OFFSET +dp*STRIDE : DTYPE[SHAPE]; slot, offset and stride are
+// left out when zero; m and l in a slot are the micro-batch and layer of the instance. An edge is
+// %NODE:LEVEL -DELTA :MATCH@DEPTH :reuse; delta 0 and match last are left out. Text that starts
+// with # runs to the end of its line and says nothing; nor do blank lines and indentation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "planner/program/job.h"
+
+namespace zplan {
+
+// Bounds that parse_zprog keeps, so that no arithmetic of a reader of the Job overflows 64 bits.
+inline constexpr std::int64_t kMaxBufferBytes = std::int64_t{1} << 56;
+inline constexpr std::int64_t kMaxClassBytes = std::int64_t{1} << 60;  // all buffers of a class
+inline constexpr std::int64_t kMaxViewElements = std::int64_t{1} << 40;
+inline constexpr std::int64_t kMaxInnerDim = std::int64_t{1} << 21;   // of views of rank 3 and more
+inline constexpr std::int64_t kMaxInstances = std::int64_t{1} << 40;  // nodes issued per step
+inline constexpr std::int64_t kMaxLoopValue = std::int64_t{1} << 30;
+inline constexpr std::int64_t kMaxUnitElements = std::int64_t{1} << 50;
+inline constexpr std::int64_t kMaxDp = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxPp = 256;
+inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 16;
+
+std::string to_text(const Job& job);
+
+// Throws Error(kBadInput), one line "file_name:line: expected ..., got ...".
+Job parse_zprog(std::string_view text, const std::string& file_name);
+
+}  // namespace zplan

@@ -1,0 +1,373 @@
+// Reads the nodes and blocks of the text form of a Job (text.h, text_parser.cpp).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/program/kernel_table.h"
+#include "planner/program/text.h"
+#include "planner/program/text_fields.h"
+
+namespace zplan {
+namespace {
+
+// Values that the loop variables take within a block.
+struct Range {
+  std::int64_t low = 0, high = 0;
+};
+struct EnvRange {
+  Range micro, layer;
+};
+
+// Terms FACTOR m, FACTOR l and a number, each at most once, with signs; "[" is behind us.
+SlotExpr read_slot(TextScanner& in) {
+  std::array<std::optional<std::int32_t>, 3> terms;
+  bool first = true;
+  while (first || !in.accept(']')) {
+    const bool negative = in.accept('-');
+    if (!negative && !first) in.expect('+');
+    first = false;
+    const bool has_factor = in.next_is_digit();
+    const std::int64_t max = negative ? -kMinInt32 : kMaxInt32;
+    const std::int64_t factor = has_factor ? in.integer("a factor", 0, max) : 1;
+    const std::size_t term = in.accept('m') ? 0 : in.accept('l') ? 1 : 2;
+    if (term == 2 && !has_factor) in.fail("a number, 'm' or 'l'");
+    if (terms[term]) in.fail("each term of a slot once", "it twice");
+    terms[term] = static_cast<std::int32_t>(negative ? -factor : factor);
+  }
+  return {terms[2].value_or(0), terms[0].value_or(0), terms[1].value_or(0)};
+}
+
+class StepParser {
+ public:
+  StepParser(TextScanner& in, const Job& job, Program& program)
+      : in_(in), job_(job), program_(program) {}
+
+  void parse() {
+    attributes_[Attributes{}] = 0;
+    program_.attributes.push_back(Attributes{});
+    program_.blocks.emplace_back();
+    block(0, EnvRange{});
+    for (const PendingEdge& pending : pending_) check(pending);
+    set_edges(program_, edges_);
+    if (issued(0) > kMaxInstances) {
+      in_.fail(fmt::format("at most {} nodes issued per step", kMaxInstances), "more");
+    }
+  }
+
+ private:
+  struct PendingEdge {  // the node it names may follow later
+    NodeIndex owner;
+    Edge edge;
+    int line;
+  };
+
+  void block(BlockIndex index, const EnvRange& range);
+  void repeat(BlockIndex parent, EnvRange range);
+  void bind(Block& block, Range& range);
+  void node(BlockIndex block);
+  void operation(Node& node);
+  void operands(Node& node);
+  View view();
+  void check_operands(const Node& node);
+  void attributes(Node& node);
+  void edge(NodeIndex owner);
+  void check(const PendingEdge& pending);
+  BlockIndex ancestor(BlockIndex block, std::int32_t depth) const;
+  std::int64_t issued(BlockIndex block) const;
+
+  TextScanner& in_;
+  const Job& job_;
+  Program& program_;
+  std::map<Attributes, std::uint32_t> attributes_;
+  std::vector<std::vector<Edge>> edges_;  // of each node
+  std::vector<PendingEdge> pending_;
+};
+
+void StepParser::block(BlockIndex index, const EnvRange& range) {
+  in_.expect('{');
+  in_.end_statement();
+  while (true) {
+    if (!in_.has_statement()) in_.fail_statement("'}'");
+    if (in_.accept('}')) break;
+    if (in_.accept("repeat")) {
+      repeat(index, range);
+    } else if (in_.accept('%')) {
+      node(index);
+    } else {
+      in_.fail("a node, 'repeat' or '}'");
+    }
+  }
+  if (index != 0 && program_.blocks[index].items.empty()) in_.fail("a node", "'}'");
+  in_.end_statement();
+}
+
+void StepParser::repeat(BlockIndex parent, EnvRange range) {
+  Block b;
+  b.parent = parent;
+  b.depth = program_.blocks[parent].depth + 1;
+  if (b.depth == kMaxDepth) {
+    in_.fail(fmt::format("at most {} blocks inside each other", kMaxDepth), "one more");
+  }
+  b.count = static_cast<std::int32_t>(in_.integer("iterations", 1, kMaxInt32));
+  if (in_.accept("micro")) {
+    b.var = Var::kMicro;
+    bind(b, range.micro);
+  } else if (in_.accept("layer")) {
+    b.var = Var::kLayer;
+    bind(b, range.layer);
+  }
+  const auto index = static_cast<BlockIndex>(program_.blocks.size());
+  program_.blocks.push_back(std::move(b));
+  program_.blocks[parent].items.push_back({true, index});
+  block(index, range);
+}
+
+void StepParser::bind(Block& b, Range& range) {
+  b.relative = in_.accept("relative");
+  in_.expect("from");
+  b.first = static_cast<std::int32_t>(in_.integer("a first value", kMinInt32, kMaxInt32));
+  in_.expect("step");
+  b.step = static_cast<std::int32_t>(in_.integer("a step", kMinInt32, kMaxInt32));
+  if (!b.relative) range = {};
+  const std::int64_t travel = std::int64_t{b.step} * (b.count - 1);
+  range.low += b.first + std::min<std::int64_t>(travel, 0);
+  range.high += b.first + std::max<std::int64_t>(travel, 0);
+  if (range.low < -kMaxLoopValue || range.high > kMaxLoopValue) {
+    in_.fail(fmt::format("loop values from {} to {}", -kMaxLoopValue, kMaxLoopValue),
+             fmt::format("{} to {}", range.low, range.high));
+  }
+}
+
+void StepParser::node(BlockIndex block) {
+  const auto index = static_cast<std::int64_t>(program_.nodes.size());
+  in_.integer("the number of a node", index, index);
+  Node n;
+  n.block = block;
+  const std::string role = in_.word("a role");
+  const auto parsed = parse_role(role);
+  if (!parsed) in_.fail("a role such as forward.qkv.compute", quoted_word(role));
+  n.role = *parsed;
+  n.lane = read_enum<Lane>(in_, "a lane");
+  operation(n);
+  operands(n);
+  check_operands(n);
+  if (in_.accept("attr")) attributes(n);
+  program_.nodes.push_back(n);
+  program_.blocks[block].items.push_back({false, static_cast<NodeIndex>(index)});
+  edges_.emplace_back();
+  if (in_.accept("after")) {
+    do {
+      edge(static_cast<NodeIndex>(index));
+    } while (!in_.at_end());
+  }
+  in_.end_statement();
+}
+
+void StepParser::operation(Node& n) {
+  const std::string word = in_.word("an operation");
+  const auto peer = [&](std::string_view preposition) {
+    in_.expect(preposition);
+    return static_cast<std::uint8_t>(in_.integer("a stage", 0, job_.pp - 1));
+  };
+  if (const auto kernel = parse_name<KernelId>(word)) {
+    n.kind = OpKind::kKernel;
+    n.kernel = *kernel;
+  } else if (const auto collective = parse_name<CollectiveKind>(word)) {
+    n.kind = OpKind::kCollective;
+    n.collective = *collective;
+    n.group = read_enum<GroupKind>(in_, "a group");
+  } else if (word == "copy") {
+    n.kind = OpKind::kCopy;
+  } else if (word == "send") {
+    n.kind = OpKind::kSend;
+    n.peer_stage = peer("to");
+  } else if (word == "receive") {
+    n.kind = OpKind::kReceive;
+    n.peer_stage = peer("from");
+  } else if (word != "mark") {
+    in_.fail("a kernel, a collective, copy, send, receive or mark", quoted_word(word));
+  }
+}
+
+void StepParser::operands(Node& n) {
+  n.operands_begin = static_cast<std::uint32_t>(program_.views.size());
+  if (n.kind != OpKind::kMark) {
+    do {
+      program_.views.push_back(view());
+    } while (in_.accept(','));
+  }
+  n.operands_end = static_cast<std::uint32_t>(program_.views.size());
+}
+
+View StepParser::view() {
+  View v;
+  v.access = read_enum<Access>(in_, "an access");
+  v.buffer = read_reference(in_, program_.buffers, "buffer");
+  if (in_.accept('[')) v.slot = read_slot(in_);
+  const Bytes slot_size = program_.buffers[v.buffer].slot_size;
+  bool has_offset = false, has_stride = false;
+  while (in_.accept('+')) {
+    if (in_.accept("dp")) {
+      if (std::exchange(has_stride, true)) in_.fail("one dp stride", "two");
+      in_.expect('*');
+      v.dp_stride = {in_.integer("bytes per dp index", 0, slot_size.value)};
+    } else {
+      if (std::exchange(has_offset, true)) in_.fail("one offset", "two");
+      v.offset = {in_.integer("offset within the slot", 0, slot_size.value)};
+    }
+  }
+  in_.expect(':');
+  v.dtype = read_enum<DType>(in_, "a data type");
+  v.shape = read_shape(in_);
+  const Bytes end = v.offset + v.bytes();  // both bounded
+  const bool fits = end <= slot_size &&
+                    (job_.dp == 1 || v.dp_stride.value <= (slot_size - end).value / (job_.dp - 1));
+  if (!fits) {
+    in_.fail(fmt::format("a view within the slot of {} bytes", slot_size.value),
+             fmt::format("one that ends at {}+{}*{}", end.value, job_.dp - 1, v.dp_stride.value));
+  }
+  return v;
+}
+
+void StepParser::check_operands(const Node& n) {
+  int min = 0, max = 0;
+  switch (n.kind) {
+    case OpKind::kKernel:
+      min = kernel_def(n.kernel).min_operands;
+      max = kernel_def(n.kernel).max_operands;
+      break;
+    case OpKind::kCopy:
+    case OpKind::kCollective:
+      min = max = 2;
+      break;
+    case OpKind::kSend:
+    case OpKind::kReceive:
+      min = max = 1;
+      break;
+    case OpKind::kMark:
+      break;
+  }
+  const auto got = static_cast<int>(n.operands_end - n.operands_begin);
+  if (got < min || got > max) {
+    in_.fail(
+        min == max ? fmt::format("{} operands", min) : fmt::format("{} to {} operands", min, max),
+        fmt::to_string(got));
+  }
+  if (n.kind != OpKind::kKernel) return;
+  if (const char* why = kernel_def(n.kernel).check(program_.operands(n))) {
+    in_.fail(fmt::format("operands that suit {}", name(n.kernel)), why);
+  }
+}
+
+void StepParser::attributes(Node& n) {
+  Attributes values{};
+  for (std::int64_t& value : values) {
+    value = in_.integer("an attribute", -kMaxUnitElements, kMaxUnitElements);
+  }
+  const auto [row, is_new] =
+      attributes_.emplace(values, static_cast<std::uint32_t>(program_.attributes.size()));
+  if (is_new) program_.attributes.push_back(values);
+  n.attributes = row->second;
+}
+
+void StepParser::edge(NodeIndex owner) {
+  in_.expect('%');
+  Edge e;
+  e.node = static_cast<NodeIndex>(in_.integer("the number of a node", 0, kMaxInt32));
+  in_.expect(':');
+  e.level = static_cast<std::int32_t>(in_.integer("a level", 0, kMaxDepth - 1));
+  if (in_.accept('-')) e.delta = static_cast<std::int32_t>(in_.integer("a delta", 0, kMaxInt32));
+  bool reuse = false, matched = false;
+  while (in_.accept(':')) {
+    if (in_.accept("reuse")) {
+      if (std::exchange(reuse, true)) in_.fail("'reuse' once", "it twice");
+    } else {
+      if (std::exchange(matched, true)) in_.fail("one match", "two");
+      e.match = read_enum<Match>(in_, "a match");
+      in_.expect('@');
+      e.from_depth = static_cast<std::int32_t>(in_.integer("a depth", 1, kMaxDepth - 1));
+    }
+  }
+  e.reuse = reuse;
+  pending_.push_back({owner, e, in_.line()});
+}
+
+BlockIndex StepParser::ancestor(BlockIndex block, std::int32_t depth) const {
+  while (program_.blocks[block].depth > depth) block = program_.blocks[block].parent;
+  return block;
+}
+
+void StepParser::check(const PendingEdge& pending) {
+  const auto& [owner, edge, line] = pending;
+  if (edge.node >= program_.nodes.size()) {
+    in_.fail_at(line, fmt::format("an edge to a node below {}", program_.nodes.size()),
+                fmt::format("%{}", edge.node));
+  }
+  const BlockIndex from = program_.nodes[owner].block;
+  const BlockIndex to = program_.nodes[edge.node].block;
+  const Block& common = program_.blocks[ancestor(from, edge.level)];
+  if (common.depth != edge.level || ancestor(from, edge.level) != ancestor(to, edge.level)) {
+    in_.fail_at(line, fmt::format("an edge to %{} at the level of a common block", edge.node),
+                fmt::format("level {}", edge.level));
+  }
+  const bool has_loop = program_.blocks[to].depth > edge.level;
+  if (edge.match != Match::kLast && has_loop) {
+    const BlockIndex mine = ancestor(from, edge.from_depth);
+    const BlockIndex theirs = ancestor(to, edge.level + 1);
+    const bool paired = edge.from_depth > edge.level &&
+                        edge.from_depth <= program_.blocks[from].depth &&
+                        program_.blocks[mine].count == program_.blocks[theirs].count;
+    if (!paired) {
+      in_.fail_at(line, fmt::format("loops of equal count for a match with %{}", edge.node),
+                  fmt::format("{}@{}", name(edge.match), edge.from_depth));
+    }
+  }
+  edges_[owner].push_back(edge);
+}
+
+// Nodes issued by one iteration, kMaxInstances + 1 when there are more than kMaxInstances.
+std::int64_t StepParser::issued(BlockIndex block) const {
+  std::int64_t sum = 0;
+  for (const Block::Item& item : program_.blocks[block].items) {
+    std::int64_t one = 1;
+    if (item.is_block) {
+      const std::int64_t count = program_.blocks[item.index].count;
+      const std::int64_t body = issued(item.index);
+      one = body > kMaxInstances / count ? kMaxInstances + 1 : body * count;
+    }
+    sum = std::min(sum + one, kMaxInstances + 1);
+  }
+  return sum;
+}
+
+}  // namespace
+
+Shape read_shape(TextScanner& in) {
+  in.expect('[');
+  Shape shape;
+  if (in.accept(']')) return shape;
+  std::int64_t elements = 1;
+  do {
+    if (shape.rank == kMaxRank) in.fail(fmt::format("at most {} dimensions", kMaxRank), "more");
+    const std::int64_t dim = in.integer("a dimension", 1, kMaxViewElements / elements);
+    elements *= dim;
+    shape.dims[static_cast<std::size_t>(shape.rank++)] = dim;
+  } while (in.accept(','));
+  in.expect(']');
+  const auto end = shape.dims.begin() + shape.rank;
+  if (shape.rank >= 3 && *std::max_element(shape.dims.begin(), end) > kMaxInnerDim) {
+    in.fail(fmt::format("dimensions up to {} in a shape of rank 3 and more", kMaxInnerDim), "more");
+  }
+  return shape;
+}
+
+void read_step(TextScanner& in, const Job& job, Program& program) {
+  StepParser(in, job, program).parse();
+}
+
+}  // namespace zplan

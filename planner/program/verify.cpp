@@ -1,0 +1,68 @@
+#include "planner/program/verify.h"
+
+#include <algorithm>
+
+#include "planner/core/error.h"
+#include "planner/program/verify_communication.h"
+#include "planner/program/verify_findings.h"
+#include "planner/program/verify_hazards.h"
+#include "planner/program/verify_operands.h"
+#include "planner/program/verify_progress.h"
+#include "planner/program/verify_structure.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kFindingsInMessage = 3;
+
+// What the checks of single classes rely on.
+void check_job(const Job& job, std::vector<std::string>& findings) {
+  if (job.classes.empty() || static_cast<std::int32_t>(job.classes.size()) != job.pp)
+    findings.push_back("job: " + std::to_string(job.classes.size()) + " rank classes for " +
+                       std::to_string(job.pp) + " stages");
+  if (job.dp < 1) findings.push_back("job: data parallel size " + std::to_string(job.dp));
+  for (std::size_t i = 0; i < job.classes.size(); ++i)
+    if (job.classes[i].stage != static_cast<std::int32_t>(i))
+      findings.push_back("job: rank class " + std::to_string(i) + " says it is stage " +
+                         std::to_string(job.classes[i].stage));
+}
+
+void append(std::vector<std::string>& all, const ClassFindings& some) {
+  all.insert(all.end(), some.lines().begin(), some.lines().end());
+}
+
+}  // namespace
+
+std::vector<std::string> verify(const Job& job) {
+  std::vector<std::string> findings;
+  check_job(job, findings);
+  if (!findings.empty()) return findings;
+  for (const RankClass& c : job.classes) {
+    ClassFindings own(c.stage);
+    check_structure(job, c, own);
+    if (own.empty()) check_operands(job, c, own);
+    append(findings, own);
+  }
+  if (!findings.empty()) return findings;
+  for (const RankClass& c : job.classes) {
+    ClassFindings own(c.stage);
+    check_hazards(job, c, own);
+    append(findings, own);
+  }
+  check_communication(job, findings);
+  if (findings.empty()) check_progress(job, findings);
+  return findings;
+}
+
+void verify_or_throw(const Job& job) {
+  const std::vector<std::string> findings = verify(job);
+  if (findings.empty()) return;
+  std::string message = "the job does not verify: ";
+  for (std::size_t i = 0; i < std::min(findings.size(), kFindingsInMessage); ++i)
+    message += (i == 0 ? "" : "; ") + findings[i];
+  if (findings.size() > kFindingsInMessage)
+    message += "; and " + std::to_string(findings.size() - kFindingsInMessage) + " more";
+  throw Error(ExitCode::kInternal, message);
+}
+
+}  // namespace zplan

@@ -1,0 +1,263 @@
+#include "planner/program/verify_operands.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "planner/core/error.h"
+#include "planner/program/kernel_table.h"
+
+namespace zplan {
+namespace {
+
+// In the order of kernel_table.h.
+constexpr std::array<std::pair<KernelId, std::string_view>, kKernelCount> kPatterns{{
+    {KernelId::kLoadBatch, "w"},
+    {KernelId::kStepScalars, "w"},
+    {KernelId::kEmbeddingForward, "rrrw"},
+    {KernelId::kLayerNormForward, "rrrwww"},
+    {KernelId::kLinearForward, "rrrws"},
+    {KernelId::kAttentionForward, "rwws"},
+    {KernelId::kGeluForward, "rw"},
+    {KernelId::kResidualAdd, "rrw"},
+    {KernelId::kHeadForward, "rrws"},
+    {KernelId::kCrossEntropy, "uru"},
+    {KernelId::kHeadInputGradient, "rrws"},
+    {KernelId::kHeadWeightGradient, "rras"},
+    {KernelId::kLayerNormBackward, "rrrrraaas"},
+    {KernelId::kLinearInputGradient, "rrws"},
+    {KernelId::kLinearWeightGradient, "rraas"},
+    {KernelId::kAttentionBackward, "rrrrws"},
+    {KernelId::kGeluBackward, "ru"},
+    {KernelId::kEmbeddingBackward, "rraa"},
+    {KernelId::kFillZero, "w"},
+    {KernelId::kAccumulate, "ru"},
+    {KernelId::kSumSquares, "ru"},
+    {KernelId::kClipCoefficient, "rrw"},
+    {KernelId::kAdamW, "uuurrrw"},
+    {KernelId::kReport, "rr"},
+}};
+
+bool fits(char letter, Access access) {
+  switch (letter) {
+    case 'r':
+      return access == Access::kRead;
+    case 'w':
+      return access == Access::kWrite;
+    case 'u':
+      return access == Access::kUpdate;
+    case 's':
+      return access == Access::kScratch;
+    default:
+      return access == Access::kWrite || access == Access::kUpdate;
+  }
+}
+
+bool takes_attributes(KernelId kernel) {
+  return kernel == KernelId::kLoadBatch || kernel == KernelId::kCrossEntropy ||
+         kernel == KernelId::kAdamW;
+}
+
+bool is_p2p(Lane lane) { return lane == Lane::kP2pForward || lane == Lane::kP2pBackward; }
+bool is_collective(Lane lane) { return lane == Lane::kCommGather || lane == Lane::kCommReduce; }
+
+bool overlap(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.slot == b.slot && a.offset < b.offset + b.bytes() &&
+         b.offset < a.offset + a.bytes();
+}
+
+bool same_place(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset &&
+         a.dp_stride == b.dp_stride;
+}
+
+class OperandCheck {
+ public:
+  OperandCheck(const Job& job, const RankClass& rank_class, ClassFindings& findings)
+      : job_(job), class_(rank_class), p_(rank_class.program), findings_(findings) {}
+
+  void run() {
+    for (NodeIndex n = 0; n < p_.nodes.size(); ++n) {
+      at_ = n;
+      const Node& node = p_.nodes[n];
+      const auto operands = p_.operands(node);
+      switch (node.kind) {
+        case OpKind::kKernel:
+          kernel(node, operands);
+          break;
+        case OpKind::kCopy:
+          copy(node, operands);
+          break;
+        case OpKind::kCollective:
+          collective(node, operands);
+          break;
+        case OpKind::kSend:
+          peer(node, operands, Access::kRead, node.lane == Lane::kP2pForward);
+          break;
+        case OpKind::kReceive:
+          peer(node, operands, Access::kWrite, node.lane == Lane::kP2pBackward);
+          break;
+        case OpKind::kMark:
+          if (!operands.empty()) add("a mark has no operands, got {}", operands.size());
+          break;
+      }
+    }
+  }
+
+ private:
+  template <typename... Args>
+  void add(fmt::format_string<Args...> format, Args&&... args) {
+    findings_.add(node_name(p_, at_) + ": " + fmt::format(format, std::forward<Args>(args)...));
+  }
+  const Buffer& buffer(const View& v) const { return p_.buffers[v.buffer]; }
+
+  void kernel(const Node& node, std::span<const View> operands) {
+    const KernelDef& def = kernel_def(node.kernel);
+    const auto count = static_cast<int>(operands.size());
+    if (count < def.min_operands || count > def.max_operands)
+      return add("{} takes {} to {} operands, got {}", name(node.kernel), def.min_operands,
+                 def.max_operands, count);
+    const std::string_view pattern = access_pattern(node.kernel);
+    bool accesses_fit = true;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (fits(pattern[i], operands[i].access)) continue;
+      accesses_fit = false;
+      add("operand {} of {}, '{}', is a {}, expected '{}' of {}", i, name(node.kernel),
+          buffer(operands[i]).name, name(operands[i].access), pattern[i], pattern);
+    }
+    if (const char* why = accesses_fit ? def.check(operands) : nullptr)
+      add("{}: {}", name(node.kernel), why);
+    if (takes_attributes(node.kernel) && node.attributes >= p_.attributes.size())
+      add("{} has no attributes", name(node.kernel));
+    kernel_overlaps(node, operands);
+    kernel_lane(node, operands);
+  }
+
+  // Elementwise kernels may write over what they read, element by element.
+  void kernel_overlaps(const Node& node, std::span<const View> operands) {
+    const bool elementwise =
+        node.kernel == KernelId::kResidualAdd || node.kernel == KernelId::kGeluForward;
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      if (!writes(operands[i].access)) continue;
+      for (std::size_t j = 0; j < operands.size(); ++j) {
+        if (i == j || !overlap(operands[i], operands[j])) continue;
+        if (elementwise && same_place(operands[i], operands[j])) continue;
+        add("operand {} of {} writes '{}' where operand {} lies", i, name(node.kernel),
+            buffer(operands[i]).name, j);
+      }
+    }
+  }
+
+  void kernel_lane(const Node& node, std::span<const View> operands) {
+    const bool on_host = node.lane == Lane::kCpu;
+    if (!on_host && node.lane != Lane::kCompute && node.lane != Lane::kCommReduce)
+      return add("a kernel on lane {}", name(node.lane));
+    for (const View& v : operands)
+      if ((buffer(v).tier == Tier::kGpu) == on_host)
+        add("a kernel on lane {} cannot reach '{}' in {} memory", name(node.lane), buffer(v).name,
+            name(buffer(v).tier));
+  }
+
+  bool in_and_out(std::span<const View> operands) {
+    const bool ok = operands.size() == 2 && operands[0].access == Access::kRead &&
+                    operands[1].access == Access::kWrite;
+    if (!ok) add("takes a read and a written operand");
+    return ok;
+  }
+
+  void copy(const Node& node, std::span<const View> operands) {
+    if (!in_and_out(operands)) return;
+    const View &from = operands[0], &to = operands[1];
+    if (from.bytes() != to.bytes() || from.dtype != to.dtype)
+      add("copies {} bytes of {} in '{}' to {} bytes of {} in '{}'", from.bytes().value,
+          name(from.dtype), buffer(from).name, to.bytes().value, name(to.dtype), buffer(to).name);
+    if (overlap(from, to)) add("copies '{}' onto itself", buffer(from).name);
+    const bool from_gpu = buffer(from).tier == Tier::kGpu, to_gpu = buffer(to).tier == Tier::kGpu;
+    Lane expected = Lane::kCpu;
+    if (from_gpu) expected = to_gpu ? Lane::kCompute : Lane::kD2h;
+    if (!from_gpu && to_gpu) expected = Lane::kH2d;
+    if (node.lane != expected)
+      add("a copy from {} to {} memory belongs on lane {}, got {}", name(buffer(from).tier),
+          name(buffer(to).tier), name(expected), name(node.lane));
+  }
+
+  void collective(const Node& node, std::span<const View> operands) {
+    if (!in_and_out(operands)) return;
+    const View &in = operands[0], &out = operands[1];
+    const std::int64_t ranks = group_size(job_, node.group);
+    if (!is_collective(node.lane)) add("a collective on lane {}", name(node.lane));
+    if (ranks == 0) return add("group {} does not exist with {} stages", name(node.group), job_.pp);
+    if (in.dtype != out.dtype) add("reads {} and writes {}", name(in.dtype), name(out.dtype));
+    std::int64_t n = in.shape.elements(), m = out.shape.elements();
+    if (node.collective == CollectiveKind::kAllGather) n *= ranks;
+    if (node.collective == CollectiveKind::kReduceScatter) m *= ranks;
+    if (n != m)
+      add("{} over {} ranks of {} elements in '{}' into {} in '{}'", name(node.collective), ranks,
+          in.shape.elements(), buffer(in).name, out.shape.elements(), buffer(out).name);
+    for (const View& v : {in, out})
+      if (buffer(v).tier != Tier::kGpu)
+        add("a collective cannot reach '{}' in {} memory", buffer(v).name, name(buffer(v).tier));
+    in_place(node, in, out);
+  }
+
+  // The shard lies where its rank's part of the whole lies, or the two are apart.
+  void in_place(const Node& node, const View& in, const View& out) {
+    if (in.buffer != out.buffer || in.slot != out.slot) return;
+    bool ok = same_place(in, out);
+    if (node.collective != CollectiveKind::kAllReduce) {
+      const bool gather = node.collective == CollectiveKind::kAllGather;
+      const View &shard = gather ? in : out, &whole = gather ? out : in;
+      ok = shard.offset == whole.offset && whole.dp_stride.value == 0 &&
+           shard.dp_stride == shard.bytes();
+    }
+    const bool apart = in.dp_stride == out.dp_stride && !overlap(in, out);
+    if (!ok && !apart) add("in place in '{}', but not on the rank's own part", buffer(in).name);
+  }
+
+  // `upwards`: to the next stage, or from it.
+  void peer(const Node& node, std::span<const View> operands, Access access, bool upwards) {
+    if (operands.size() != 1 || operands[0].access != access)
+      return add("takes one operand, {}", name(access));
+    const std::int32_t expected = class_.stage + (upwards ? 1 : -1);
+    if (!is_p2p(node.lane)) return add("a send or receive on lane {}", name(node.lane));
+    if (expected < 0 || expected >= job_.pp || node.peer_stage != expected)
+      add("exchanges '{}' with stage {} of {}, lane {} leads to {}", buffer(operands[0]).name,
+          node.peer_stage, job_.pp, name(node.lane), expected);
+    if (buffer(operands[0]).tier != Tier::kGpu)
+      add("cannot reach '{}' in {} memory", buffer(operands[0]).name,
+          name(buffer(operands[0]).tier));
+  }
+
+  const Job& job_;
+  const RankClass& class_;
+  const Program& p_;
+  ClassFindings& findings_;
+  NodeIndex at_ = 0;
+};
+
+}  // namespace
+
+std::string_view access_pattern(KernelId kernel) {
+  const auto& [id, pattern] = kPatterns[static_cast<std::size_t>(kernel)];
+  ZPLAN_ASSERT(id == kernel);
+  return pattern;
+}
+
+std::int64_t group_size(const Job& job, GroupKind group) {
+  switch (group) {
+    case GroupKind::kData:
+      return job.dp;
+    case GroupKind::kEmbedding:
+      return job.pp > 1 ? 2 : 0;
+    case GroupKind::kWorld:
+      return job.world();
+  }
+  return 0;
+}
+
+void check_operands(const Job& job, const RankClass& rank_class, ClassFindings& findings) {
+  OperandCheck(job, rank_class, findings).run();
+}
+
+}  // namespace zplan

@@ -1,0 +1,181 @@
+#include "planner/program/verify_progress.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+#include "planner/program/cursor.h"
+#include "planner/program/verify_shorten.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kSteps = 2;
+
+// One lane of one class and the instance at its head.
+class LaneHead {
+ public:
+  LaneHead(const ProgramIndex& index, Lane lane) : index_(&index), cursor_(index, lane) { enter(); }
+  bool done() const { return cursor_.empty() || cursor_->step() >= kSteps; }
+  const Node& node() const { return index_->program().nodes[cursor_->node]; }
+  std::int64_t completed() const { return completed_; }
+  std::string label() const { return op_name(op_id(node().role, cursor_->env)); }
+  const std::vector<Threshold>& waits() const { return waits_; }
+  void advance() {
+    ++completed_;
+    cursor_.advance();
+    enter();
+  }
+
+ private:
+  void enter() {
+    waits_.clear();
+    if (done()) return;
+    for (const Edge& edge : index_->program().after(node()))
+      if (const auto threshold = index_->resolve(edge, cursor_->iterations))
+        waits_.push_back(*threshold);
+  }
+
+  const ProgramIndex* index_;
+  Cursor cursor_;
+  std::int64_t completed_ = 0;
+  std::vector<Threshold> waits_;
+};
+
+class ClassState {
+ public:
+  ClassState(std::int32_t stage, Program program)
+      : stage_(stage), program_(std::move(program)), index_(program_) {
+    for (std::size_t l = 0; l < kLaneCount; ++l) heads_.emplace_back(index_, static_cast<Lane>(l));
+  }
+  ClassState(const ClassState&) = delete;
+  ClassState& operator=(const ClassState&) = delete;
+
+  std::int32_t stage() const { return stage_; }
+  LaneHead& head(Lane lane) { return heads_[static_cast<std::size_t>(lane)]; }
+  // The head exists and all its edges are met.
+  bool ready(Lane lane) {
+    const LaneHead& at = head(lane);
+    return !at.done() && std::all_of(at.waits().begin(), at.waits().end(), [&](const Threshold& t) {
+      return head(t.lane).completed() >= t.completed;
+    });
+  }
+
+ private:
+  std::int32_t stage_;
+  Program program_;
+  ProgramIndex index_;
+  std::vector<LaneHead> heads_;
+};
+
+class Replay {
+ public:
+  explicit Replay(const Job& job) : job_(job) {
+    const std::int64_t keep = iterations_kept();
+    const std::int64_t removed = std::max<std::int64_t>(shortest_main_loop() - keep, 0);
+    for (const RankClass& c : job.classes)
+      classes_.emplace_back(c.stage, shorten_by(c.program, removed, keep));
+  }
+
+  void run() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (ClassState& at : classes_)
+        for (std::size_t l = 0; l < kLaneCount; ++l)
+          while (step(at, static_cast<Lane>(l))) moved = true;
+    }
+  }
+
+  // What each unfinished lane stands at, one line per class.
+  void report(std::vector<std::string>& findings) {
+    for (ClassState& at : classes_) {
+      std::string stuck;
+      for (std::size_t l = 0; l < kLaneCount; ++l) {
+        const auto lane = static_cast<Lane>(l);
+        if (at.head(lane).done()) continue;
+        if (!stuck.empty()) stuck += ", ";
+        stuck += fmt::format("{} at {}{}", name(lane), at.head(lane).label(),
+                             at.ready(lane) ? " (waits for its partner)" : "");
+      }
+      if (!stuck.empty())
+        findings.push_back(fmt::format("stage {}: waits in a circle: {}", at.stage(), stuck));
+    }
+  }
+
+ private:
+  std::int64_t iterations_kept() const {
+    std::int64_t reach = 0;
+    for (const RankClass& c : job_.classes)
+      reach = std::max<std::int64_t>(reach, largest_delta(c.program));
+    return static_cast<std::int64_t>(job_.classes.size()) * (reach + 2) + 2;
+  }
+
+  std::int64_t shortest_main_loop() const {
+    std::int64_t shortest = largest_micro_loop(job_.classes.front().program);
+    for (const RankClass& c : job_.classes)
+      shortest = std::min(shortest, largest_micro_loop(c.program));
+    return shortest;
+  }
+
+  // Completes the head of a lane if it can go.
+  bool step(ClassState& at, Lane lane) {
+    if (!at.ready(lane)) return false;
+    const Node& node = at.head(lane).node();
+    switch (node.kind) {
+      case OpKind::kSend:
+        return meet(at, lane, OpKind::kReceive);
+      case OpKind::kReceive:
+        return meet(at, lane, OpKind::kSend);
+      case OpKind::kCollective:
+        if (node.group != GroupKind::kData) return gather(lane, node);
+        break;
+      default:
+        break;
+    }
+    at.head(lane).advance();
+    return true;
+  }
+
+  bool meet(ClassState& at, Lane lane, OpKind wanted) {
+    const std::int32_t peer_stage = at.head(lane).node().peer_stage;
+    for (ClassState& peer : classes_) {
+      if (peer.stage() != peer_stage || !peer.ready(lane)) continue;
+      const Node& other = peer.head(lane).node();
+      if (other.kind != wanted || other.peer_stage != at.stage()) return false;
+      peer.head(lane).advance();
+      at.head(lane).advance();
+      return true;
+    }
+    return false;
+  }
+
+  bool gather(Lane lane, const Node& node) {
+    const GroupKind group = node.group;
+    const auto is_member = [&](const ClassState& c) {
+      return group == GroupKind::kWorld || c.stage() == 0 || c.stage() == job_.pp - 1;
+    };
+    for (ClassState& c : classes_) {
+      if (!is_member(c)) continue;
+      if (!c.ready(lane)) return false;
+      const Node& other = c.head(lane).node();
+      if (other.kind != OpKind::kCollective || other.group != group) return false;
+    }
+    for (ClassState& c : classes_)
+      if (is_member(c)) c.head(lane).advance();
+    return true;
+  }
+
+  const Job& job_;
+  std::deque<ClassState> classes_;
+};
+
+}  // namespace
+
+void check_progress(const Job& job, std::vector<std::string>& findings) {
+  Replay replay(job);
+  replay.run();
+  replay.report(findings);
+}
+
+}  // namespace zplan

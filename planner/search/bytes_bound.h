@@ -1,0 +1,25 @@
+// Bytes that no lowering and placement of a plan can undercut, in closed form: what proves that a
+// plan cannot fit without lowering it. Never above the placed slab (tested).
+//
+// Three moments are bounded, the greatest counts:
+//   update         all states: parameters, gradients, optimizer, each over dp where ZeRO cuts it
+//                  [Rajbhandari20 sec 5]
+//   layer backward states (gradients once they persist) + what forward keeps for the micro-batches
+//                  in flight [Narayanan21 sec 2.2] or the checkpoints and one replayed layer
+//                  [Chen16] + the gathered parameters and the gradients on their way
+//   head backward  states + what forward keeps + logits + the gathered head
+// Left out: shard padding, staging of shards, tokens, scalars, fragmentation.
+#pragma once
+
+#include <vector>
+
+#include "models/model_config.h"
+#include "planner/plan/plan.h"
+#include "planner/search/memory_use.h"
+
+namespace zplan {
+
+// Bytes of one rank, by stage. The plan must be legal.
+std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model);
+
+}  // namespace zplan

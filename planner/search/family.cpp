@@ -1,0 +1,27 @@
+// Families of plans: what rejections and reports are grouped by.
+#include <fmt/format.h>
+
+#include "planner/search/search.h"
+
+namespace zplan {
+
+Family family_of(const Plan& plan) {
+  Family family;
+  family.zero_stage = plan.zero_stage;
+  family.pipeline = plan.parallel.pp > 1;
+  const StatePlacement& at = plan.placement;
+  for (const Tier tier : {at.params, at.grads, at.optimizer, at.activations}) {
+    family.cpu = family.cpu || tier == Tier::kCpu;
+    family.nvme = family.nvme || tier == Tier::kNvme;
+  }
+  return family;
+}
+
+int tiers_used(const Family& family) { return 1 + (family.cpu ? 1 : 0) + (family.nvme ? 1 : 0); }
+
+std::string name(const Family& family) {
+  return fmt::format("ZeRO-{} gpu{}{}{}", family.zero_stage, family.cpu ? "+cpu" : "",
+                     family.nvme ? "+nvme" : "", family.pipeline ? " pp" : "");
+}
+
+}  // namespace zplan

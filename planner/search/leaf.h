@@ -1,0 +1,32 @@
+// A leaf on its way up the rungs of the search.
+#pragma once
+
+#include <tuple>
+
+#include "planner/search/search.h"
+
+namespace zplan {
+
+enum class Rung { kEnumerated, kEstimated, kFitted, kSimulated };
+
+struct Leaf {
+  Candidate candidate;
+  Rung rung = Rung::kEnumerated;
+  Bytes gpu{0};  // from kFitted on
+
+  bool out() const { return candidate.infeasible.has_value(); }
+  // The least time it may turn out to take.
+  Seconds value() const { return candidate.step.value_or(candidate.bound); }
+};
+
+// Each takes the leaf one rung up.
+void estimate(Leaf& leaf, const Evaluator& evaluator);
+void fit(Leaf& leaf, const Evaluator& evaluator);
+void simulate(Leaf& leaf, const Evaluator& evaluator);
+
+// Of two plans equally fast the one with the lesser key is preferred; `index` is the place of the
+// leaf in the space.
+using TieKey = std::tuple<int, std::int64_t, std::size_t>;
+TieKey tie_key(const Leaf& leaf, std::size_t index);
+
+}  // namespace zplan

@@ -1,0 +1,143 @@
+#include "planner/search/memory_use.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kLargestListed = 5;
+
+std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
+
+Bytes of_node(const std::vector<TierBytes>& per_rank, const NodeFill& fill, Tier tier) {
+  Bytes sum{0};
+  for (std::size_t stage = 0; stage < fill.size(); ++stage)
+    sum += per_rank[stage][index(tier)] * fill[stage];
+  return sum;
+}
+
+std::vector<TierBytes> bytes_of(const MemoryReport& report, bool placed) {
+  std::vector<TierBytes> bytes;
+  for (const ClassMemory& c : report.classes) {
+    TierBytes& own = bytes.emplace_back();
+    for (std::size_t t = 0; t < kTierCount; ++t)
+      own[t] = placed ? c.tiers[t].slab : c.tiers[t].live_peak;
+  }
+  return bytes;
+}
+
+// Ranks of each stage whose memory counts together in a tier: one of the worst class, or a node.
+NodeFill counted(const std::vector<TierBytes>& bytes, const std::vector<NodeFill>& fills,
+                 Tier tier) {
+  if (tier != Tier::kGpu) return fills[worst_fill(bytes, fills, tier)];
+  NodeFill one(bytes.size(), 0);
+  one[worst_class(bytes)] = 1;
+  return one;
+}
+
+std::vector<NodeFill> fills_of(const Job& job, const Cluster& cluster) {
+  return node_fills(job.dp, job.pp, job.order, cluster);
+}
+
+// Names the peak: the operation of the class with most bytes in it, and what is largest.
+void describe_peak(const MemoryReport& report, const NodeFill& ranks, Infeasible& why) {
+  std::map<std::string, LiveBuffer> buffers;
+  Bytes most{0};
+  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+    const TierMemory& memory = report.classes[stage].tiers[index(why.tier)];
+    if (ranks[stage] == 0) continue;
+    const Bytes share = memory.live_peak * ranks[stage];
+    if (share > most) {
+      most = share;
+      why.peak_op = memory.peak_op;
+    }
+    for (const LiveBuffer& buffer : memory.largest) {
+      LiveBuffer& sum =
+          buffers.try_emplace(buffer.name, LiveBuffer{buffer.name, buffer.category, Bytes{0}})
+              .first->second;
+      sum.size += buffer.size * ranks[stage];
+    }
+  }
+  for (auto& [key, buffer] : buffers) why.largest.push_back(std::move(buffer));
+  std::stable_sort(why.largest.begin(), why.largest.end(),
+                   [](const LiveBuffer& a, const LiveBuffer& b) { return a.size > b.size; });
+  why.largest.resize(std::min(why.largest.size(), kLargestListed));
+}
+
+}  // namespace
+
+double Infeasible::overload() const {
+  if (available.value <= 0) return std::numeric_limits<double>::infinity();
+  return static_cast<double>(needed.value) / static_cast<double>(available.value);
+}
+
+std::size_t worst_class(const std::vector<TierBytes>& per_rank) {
+  const auto less = [](const TierBytes& a, const TierBytes& b) { return a[0] < b[0]; };
+  static_assert(static_cast<int>(Tier::kGpu) == 0);
+  return static_cast<std::size_t>(std::max_element(per_rank.begin(), per_rank.end(), less) -
+                                  per_rank.begin());
+}
+
+std::size_t worst_fill(const std::vector<TierBytes>& per_rank, const std::vector<NodeFill>& fills,
+                       Tier tier) {
+  const auto less = [&](const NodeFill& a, const NodeFill& b) {
+    return of_node(per_rank, a, tier) < of_node(per_rank, b, tier);
+  };
+  return static_cast<std::size_t>(std::max_element(fills.begin(), fills.end(), less) -
+                                  fills.begin());
+}
+
+MemoryUse memory_use(const std::vector<TierBytes>& per_rank, const std::vector<NodeFill>& fills,
+                     const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
+  MemoryUse use;
+  use[index(Tier::kGpu)] = {per_rank[worst_class(per_rank)][index(Tier::kGpu)],
+                            node.device.memory,
+                            node.device.reserve(),
+                            {}};
+  use[index(Tier::kCpu)] = {Bytes{0}, node.host.memory, node.host.reserve, {}};
+  use[index(Tier::kNvme)] = {Bytes{0}, node.nvme.capacity, Bytes{0}, {}};
+  for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+    use[index(tier)].peak = of_node(per_rank, fills[worst_fill(per_rank, fills, tier)], tier);
+  return use;
+}
+
+std::optional<Infeasible> worst_tier(const MemoryUse& use) {
+  std::optional<Infeasible> worst;
+  for (std::size_t t = 0; t < kTierCount; ++t) {
+    if (use[t].fits()) continue;
+    Infeasible why;
+    why.tier = static_cast<Tier>(t);
+    why.needed = use[t].peak;
+    why.available = use[t].available();
+    if (!worst || why.overload() > worst->overload()) worst = std::move(why);
+  }
+  return worst;
+}
+
+MemoryUse memory_use(const Job& job, const Cluster& cluster) {
+  const MemoryReport report = measure(job);
+  const std::vector<TierBytes> bytes = bytes_of(report, job.placed);
+  const std::vector<NodeFill> fills = fills_of(job, cluster);
+  MemoryUse use = memory_use(bytes, fills, cluster);
+  for (std::size_t t = 0; t < kTierCount; ++t) {
+    const NodeFill ranks = counted(bytes, fills, static_cast<Tier>(t));
+    for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+      for (std::size_t c = 0; c < kCategoryCount; ++c)
+        use[t].by_category[c] += report.classes[stage].tiers[t].by_category[c] * ranks[stage];
+  }
+  return use;
+}
+
+std::optional<Infeasible> check_fit(const Job& job, const Cluster& cluster) {
+  const MemoryReport report = measure(job);
+  const std::vector<TierBytes> bytes = bytes_of(report, job.placed);
+  const std::vector<NodeFill> fills = fills_of(job, cluster);
+  std::optional<Infeasible> why = worst_tier(memory_use(bytes, fills, cluster));
+  if (why) describe_peak(report, counted(bytes, fills, why->tier), *why);
+  return why;
+}
+
+}  // namespace zplan

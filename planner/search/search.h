@@ -1,0 +1,154 @@
+// Search: which plan of the space is fastest on a cluster, and why the others are not.
+//
+// Every legal plan is a leaf. A leaf climbs four rungs, each dearer and sharper than the last:
+//   estimate   closed-form lower bounds on its time and its bytes per tier
+//   fit        lowered and placed: the exact bytes, and a sharper bound on its time
+//   simulate   its time
+// The leaves with the least bounds climb first, in waves of fixed size, in order of (bound, place
+// in the space); none climbs whose bound is above the fastest time simulated so far by more than
+// the tie tolerance. So the result depends on neither the number of threads nor the machine.
+//
+// Of the plans within 1 % of the fastest the one with fewest tiers wins, then with least GPU
+// memory, then the first of the space. Leaves whose bound lies within the tolerance are simulated
+// too if they could win that way.
+// gap = (fastest simulated - least bound of the leaves neither simulated nor proven not to fit)
+//       / fastest, at least 0: by how much a plan not tried could be faster at most.
+// Prefetch depth is a tuning knob outside the space and the proof: it is tried on the winner only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
+#include "planner/place/memory_report.h"
+#include "planner/plan/plan.h"
+#include "planner/program/job.h"
+
+namespace zplan {
+
+inline constexpr double kTieTolerance = 0.01;
+
+// Choices pinned by the user; the rest is free.
+struct Pins {
+  std::optional<std::int32_t> dp, pp, zero_stage, prefetch;
+  std::optional<std::int64_t> micro_batch, global_batch, sequence;
+  std::optional<Recompute> recompute;
+  std::optional<GatherUnit> gather;
+  std::optional<Tier> params, grads, optimizer, activations;
+  std::optional<std::string> kernel_set;
+  std::optional<bool> clip;
+};
+
+// The leaves of the space, each legal, in a fixed order: pipeline stages, replicas, micro-batch,
+// ZeRO stage, recompute, gather unit, homes of parameters, gradients, optimizer, activations.
+// Without pins all devices are used, in one or two stages; a pinned dp or pp may use fewer.
+// Throws Error when the pins allow none, naming the reason and the nearest legal value.
+std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
+
+// A tier of a Job against the hardware. gpu: one device, of the class that needs most; cpu, nvme:
+// the node that needs most, summed over its ranks.
+struct TierUse {
+  Bytes peak{0};                                    // slabs; live peaks before placement
+  Bytes capacity{0};                                // usable by anyone
+  Bytes reserve{0};                                 // kept for context, communicators, system
+  std::array<Bytes, kCategoryCount> by_category{};  // alive at the peak: fragmentation left out
+  Bytes available() const { return capacity - reserve; }
+  bool fits() const { return peak + reserve <= capacity; }
+  Bytes over() const { return fits() ? Bytes{0} : peak + reserve - capacity; }
+};
+using MemoryUse = std::array<TierUse, kTierCount>;
+MemoryUse memory_use(const Job& job, const Cluster& cluster);
+
+// Why a plan does not fit: the tier whose needs exceed what is there by the largest factor.
+struct Infeasible {
+  Tier tier = Tier::kGpu;
+  Bytes needed{0}, available{0};    // per device or node, as TierUse
+  std::string peak_op;              // operation at the peak; empty when proven by a bound
+  std::vector<LiveBuffer> largest;  // alive at the peak, per device or node
+  std::string smallest_change;      // a single change of the plan that would fit, or empty
+  double overload() const;          // needed / available
+};
+// Nothing when the Job fits. Leaves smallest_change empty: a Job knows nothing of its plan.
+std::optional<Infeasible> check_fit(const Job& job, const Cluster& cluster);
+
+// (ZeRO stage, tiers used, tp > 1, pp > 1)
+struct Family {
+  std::int32_t zero_stage = 0;
+  bool cpu = false, nvme = false, pipeline = false;
+  friend auto operator<=>(const Family&, const Family&) = default;
+};
+Family family_of(const Plan& plan);
+int tiers_used(const Family& family);
+std::string name(const Family& family);  // "ZeRO-3 gpu+cpu pp"
+
+struct Estimate {
+  Seconds bound{0};                      // never above the simulated period
+  std::optional<Infeasible> infeasible;  // proven by bytes no placement can undercut
+};
+struct Fit {
+  Seconds bound{0};  // never above the simulated period
+  std::optional<Infeasible> infeasible;
+  Bytes gpu{0};      // slab of the class that needs most
+  double slack = 0;  // that the plan fits with: its own, or 0 where only the tightest fits
+};
+
+// What search asks of the rest of the program; tests substitute their own. Called from several
+// threads at a time.
+struct Evaluator {
+  std::function<Estimate(const Plan&)> estimate;
+  std::function<Fit(const Plan&)> fit;           // exact: lowers, places
+  std::function<Seconds(const Plan&)> simulate;  // exact: simulated period
+};
+Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster);
+
+// Changes one field of a plan that does not fit; the first change that fits in words, or empty.
+std::string smallest_change(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
+                            const Evaluator& evaluator);
+
+struct Candidate {
+  Plan plan;
+  Seconds bound{0};             // lower bound on the period
+  std::optional<Seconds> step;  // simulated period
+  std::optional<Infeasible> infeasible;
+};
+
+// One line per family that lost: its best plan, and what it would take or cost. A family of which
+// nothing fits is represented by the plan that is least over.
+struct Rejected {
+  Family family;
+  Candidate best;
+  std::string reason;
+};
+
+struct SearchStats {
+  std::int64_t space = 0;      // legal leaves
+  std::int64_t visited = 0;    // leaves whose Job was lowered
+  std::int64_t simulated = 0;  // leaves simulated; without the tuning of the winner
+  double gap = 0;
+};
+
+struct SearchResult {
+  std::optional<Candidate> best;     // nothing when no plan fits
+  std::optional<Candidate> closest;  // when no plan fits: the one that is least over
+  std::vector<Rejected> rejected;    // in family order
+  SearchStats stats;
+};
+
+struct SearchOptions {
+  int threads = 1;
+  bool exhaustive = false;  // simulate every plan that fits, whatever the bounds say
+  // Stop after so many simulations (rounded up to a wave); the gap says what may be lost.
+  std::int64_t max_simulated = std::numeric_limits<std::int64_t>::max();
+  std::function<void(const SearchStats&)> progress{};  // after each wave, from the calling thread
+};
+
+SearchResult search(const ModelConfig& model, const Cluster& cluster, const Pins& pins,
+                    const Evaluator& evaluator, const SearchOptions& options);
+
+}  // namespace zplan

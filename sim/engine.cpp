@@ -1,0 +1,294 @@
+#include "sim/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "planner/core/error.h"
+
+namespace zplan::sim {
+namespace {
+
+// Whether the op needs other classes before it can start.
+bool meets_others(const Job& job, const Node& node) {
+  if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) return true;
+  return node.kind == OpKind::kCollective && node.group != GroupKind::kData && job.pp > 1;
+}
+
+}  // namespace
+
+Engine::Engine(const CostModel& model, const SimOptions& options)
+    : model_(model), options_(options) {
+  const DeviceProfile& device = model.cluster().node.device;
+  for (const RankClass& rank_class : model.job().classes) {
+    classes_.emplace_back(rank_class.program, to_sim_time(device.launch_overhead),
+                          device.launch_queue_depth, options.max_steps);
+  }
+  for (const CostLink& link : model.links()) network_.add_link(link.capacity);
+  int lanes = 0;
+  for (const ClassState& state : classes_) {
+    for (const LaneState& lane : state.lanes) lanes += lane.per_step > 0 ? 1 : 0;
+  }
+  lanes_left_.assign(static_cast<std::size_t>(options.max_steps), lanes);
+  events_.reserve(classes_.size() * kLaneCount);
+  for (Slot slot = 0; slot < classes_.size() * kLaneCount; ++slot) {
+    if (lane_of(slot).per_step > 0) enter_head(slot);
+  }
+}
+
+const StepMark& Engine::run_step() {
+  const std::size_t step = marks_.size();
+  ZPLAN_ASSERT(step < lanes_left_.size());
+  while (lanes_left_[step] > 0) next();
+  mark_step();
+  return marks_.back();
+}
+
+void Engine::next() {
+  // Events of the present instant first: they may start flows that change the next completion.
+  if (!events_.empty() && events_.top().time == now_) return handle(events_.pop().payload);
+  if (!next_flow_known_) {
+    next_flow_ = network_.next_completion();
+    next_flow_known_ = true;
+  }
+  if (next_flow_ && (events_.empty() || *next_flow_ <= events_.top().time)) {
+    now_ = *next_flow_;
+    advance_network();
+    for (const Slot leader : done_leaders_) complete(leader);
+    return;
+  }
+  if (events_.empty()) throw_bad_input(stuck());
+  now_ = events_.top().time;
+  handle(events_.pop().payload);
+}
+
+// Names the leaders at once: flow numbers are used again by the flows their completion starts.
+void Engine::advance_network() {
+  done_.clear();
+  network_.advance(now_, done_);
+  next_flow_known_ = false;
+  done_leaders_.clear();
+  for (const FlowId flow : done_) done_leaders_.push_back(flow_leader_[flow.value]);
+}
+
+void Engine::handle(Slot slot) {
+  switch (lane_of(slot).state) {
+    case HeadState::kLaunching:
+      return arrive(slot);
+    case HeadState::kLatency:
+      return start_flow(slot);
+    default:
+      return complete(slot);
+  }
+}
+
+void Engine::enter_head(Slot slot) {
+  ClassState& own = class_of(slot);
+  LaneState& lane = lane_of(slot);
+  if (lane.cursor->step() >= options_.max_steps) {
+    lane.state = HeadState::kDone;
+    return;
+  }
+  lane.state = HeadState::kBlocked;
+  lane.data_ready = now_;
+  lane.waits.clear();
+  lane.reuse_waits = 0;
+  const Iterations& at = lane.cursor->iterations;
+  const std::size_t depths = own.requirements.depths(lane.cursor->node);
+  for (const Requirement& requirement : own.requirements.of(lane.cursor->node)) {
+    if (!requirement.binds(at)) continue;
+    const std::int64_t needed = requirement.completed(at, depths);
+    if (own.lanes[static_cast<std::size_t>(requirement.lane)].completed >= needed) continue;
+    lane.waits.push_back({static_cast<std::uint8_t>(requirement.lane), needed});
+    if (requirement.reuse) ++lane.reuse_waits;
+  }
+  check_waits(slot);
+}
+
+void Engine::check_waits(Slot slot) {
+  ClassState& own = class_of(slot);
+  LaneState& lane = lane_of(slot);
+  while (!lane.waits.empty()) {
+    const Wait wait = lane.waits.back();
+    const bool data = lane.waits.size() > lane.reuse_waits;
+    if (own.lanes[wait.lane].completed < wait.completed) {
+      own.waiters[wait.lane] |= 1u << (slot % kLaneCount);
+      return;
+    }
+    lane.waits.pop_back();
+    if (data) lane.data_ready = now_;
+  }
+  lane.ready = now_;
+  check_launch(slot);
+}
+
+void Engine::check_launch(Slot slot) {
+  ClassState& own = class_of(slot);
+  LaneState& lane = lane_of(slot);
+  const auto which = static_cast<Lane>(slot % kLaneCount);
+  const std::optional<SimTime> launched = own.launches.launched_at(which, lane.completed);
+  if (!launched) {
+    own.launch_waiters |= 1u << (slot % kLaneCount);
+    return;
+  }
+  LaneTimes& times = lane.times[static_cast<std::size_t>(lane.cursor->step())];
+  times.reuse_wait += std::max(SimTime{0}, lane.ready - std::max(lane.data_ready, *launched));
+  times.launch_wait += std::max(SimTime{0}, *launched - lane.ready);
+  lane.ready = std::max(lane.ready, *launched);
+  if (lane.ready <= now_) return arrive(slot);
+  lane.state = HeadState::kLaunching;
+  events_.push(lane.ready, slot, slot);
+}
+
+void Engine::arrive(Slot slot) {
+  lane_of(slot).state = HeadState::kMeeting;
+  members(slot, meeting_);
+  if (meeting_.size() == 1 || all_meet(meeting_)) begin(meeting_.front(), meeting_);
+}
+
+// The lanes that run the head of `slot` together; the first one leads: it carries the cost.
+void Engine::members(Slot slot, std::vector<Slot>& out) const {
+  const auto own = static_cast<Slot>(slot / kLaneCount), lane = slot % kLaneCount;
+  const Node& node = classes_[own].head(lane);
+  const auto at = [&](std::size_t stage) { return static_cast<Slot>(stage * kLaneCount + lane); };
+  out.clear();
+  if (!meets_others(model_.job(), node)) {
+    out.push_back(slot);
+  } else if (node.kind == OpKind::kSend) {
+    out.assign({slot, at(node.peer_stage)});
+  } else if (node.kind == OpKind::kReceive) {
+    out.assign({at(node.peer_stage), slot});
+  } else if (node.group == GroupKind::kEmbedding) {
+    out.assign({at(0), at(classes_.size() - 1)});
+  } else {
+    for (std::size_t stage = 0; stage < classes_.size(); ++stage) out.push_back(at(stage));
+  }
+}
+
+// Whether the heads of all these lanes are ready and stand for the same operation.
+bool Engine::all_meet(const std::vector<Slot>& slots) {
+  for (const Slot slot : slots) {
+    if (lane_of(slot).state != HeadState::kMeeting) return false;
+  }
+  const Node& first = node_of(slots.front());
+  if (first.kind == OpKind::kSend) {
+    const Node& second = node_of(slots.back());
+    return second.kind == OpKind::kReceive && second.peer_stage == slots.front() / kLaneCount &&
+           first.peer_stage == slots.back() / kLaneCount;
+  }
+  return std::all_of(slots.begin(), slots.end(), [&](Slot slot) {
+    const Node& node = node_of(slot);
+    return node.kind == OpKind::kCollective && first.kind == OpKind::kCollective &&
+           node.group == first.group;
+  });
+}
+
+void Engine::begin(Slot leader, const std::vector<Slot>& slots) {
+  const OpCost& cost =
+      model_.costs(static_cast<int>(leader / kLaneCount))[lane_of(leader).cursor->node];
+  for (const Slot slot : slots) {
+    LaneState& lane = lane_of(slot);
+    lane.state = HeadState::kRunning;
+    lane.start = now_;
+    LaneTimes& times = lane.times[static_cast<std::size_t>(lane.cursor->step())];
+    times.peer_wait += now_ - lane.ready;
+    if (cost.bytes.value > 0) times.latency += cost.fixed;
+    class_of(slot).clock.set(static_cast<Lane>(slot % kLaneCount), true, now_);
+  }
+  if (cost.bytes.value == 0 || cost.fixed.value > 0) {
+    if (cost.bytes.value > 0) lane_of(leader).state = HeadState::kLatency;
+    events_.push(now_ + cost.fixed, leader, leader);
+  } else {
+    start_flow(leader);
+  }
+}
+
+void Engine::start_flow(Slot leader) {
+  LaneState& lane = lane_of(leader);
+  lane.state = HeadState::kRunning;
+  const OpCost& cost = model_.costs(static_cast<int>(leader / kLaneCount))[lane.cursor->node];
+  uses_.clear();
+  for (const LinkShare& share : model_.shares(cost)) uses_.push_back({{share.link}, share.weight});
+  const FlowId flow = network_.start(now_, cost.bytes, uses_, cost.cap);
+  if (flow.value >= flow_leader_.size()) flow_leader_.resize(flow.value + 1);
+  flow_leader_[flow.value] = leader;
+  next_flow_known_ = false;
+}
+
+void Engine::complete(Slot leader) {
+  members(leader, completing_);
+  for (const Slot slot : completing_) finish(slot);
+}
+
+void Engine::finish(Slot slot) {
+  ClassState& own = class_of(slot);
+  LaneState& lane = lane_of(slot);
+  const auto which = static_cast<Lane>(slot % kLaneCount);
+  const auto step = static_cast<std::size_t>(lane.cursor->step());
+  lane.times[step].busy += now_ - lane.start;
+  own.clock.set(which, false, now_);
+  if (options_.record_timeline) record(own, lane);
+  ++ops_;
+  ++lane.completed;
+  if (lane.completed == static_cast<std::int64_t>(step + 1) * lane.per_step) --lanes_left_[step];
+  lane.cursor.advance();
+  const bool launched_more = which != Lane::kCpu && own.launches.completed(which, now_);
+  enter_head(slot);
+  const Slot first = slot - slot % kLaneCount;
+  for (unsigned mask = std::exchange(own.waiters[slot % kLaneCount], 0u); mask != 0;
+       mask &= mask - 1) {
+    check_waits(first + static_cast<Slot>(std::countr_zero(mask)));
+  }
+  if (!launched_more) return;
+  for (unsigned mask = std::exchange(own.launch_waiters, 0u); mask != 0; mask &= mask - 1) {
+    check_launch(first + static_cast<Slot>(std::countr_zero(mask)));
+  }
+}
+
+void Engine::record(ClassState& own, const LaneState& lane) {
+  const Node& node = own.program().nodes[lane.cursor->node];
+  own.spans.push_back({op_id(node.role, lane.cursor->env),
+                       static_cast<std::int32_t>(lane.cursor->step()), node.lane, lane.ready,
+                       lane.start, now_});
+}
+
+void Engine::mark_step() {
+  advance_network();
+  StepMark& mark = marks_.emplace_back();
+  mark.end = now_;
+  for (ClassState& state : classes_) {
+    state.clock.move_to(now_);
+    mark.clocks.push_back(state.clock);
+  }
+  for (std::uint32_t link = 0; link < network_.link_count(); ++link) {
+    mark.links.push_back(network_.usage({link}));
+  }
+  for (const Slot leader : done_leaders_) complete(leader);
+}
+
+// Names what the heads wait for; an expected outcome for a Job that was not verified.
+std::string Engine::stuck() {
+  std::string message =
+      "simulate: expected a job that runs to its end, got lanes that wait for "
+      "each other:";
+  for (Slot slot = 0; slot < classes_.size() * kLaneCount; ++slot) {
+    const LaneState& lane = lane_of(slot);
+    if (lane.per_step == 0 || lane.state == HeadState::kDone) continue;
+    message += fmt::format(" stage {} {} at {}", slot / kLaneCount,
+                           name(static_cast<Lane>(slot % kLaneCount)),
+                           op_name(op_id(node_of(slot).role, lane.cursor->env)));
+    if (!lane.waits.empty()) {
+      message += fmt::format(" for {} ops on {}", lane.waits.back().completed,
+                             name(static_cast<Lane>(lane.waits.back().lane)));
+    } else if (lane.state == HeadState::kMeeting) {
+      message += " for its peers";
+    }
+    message += ';';
+  }
+  message.pop_back();
+  return message;
+}
+
+}  // namespace zplan::sim

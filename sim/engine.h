@@ -1,0 +1,82 @@
+// Engine: the event loop of the simulator. Owns the state of all classes, the event queue and the
+// flow network; simulate.h states the model, report.h reads the results.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+#include "sim/class_state.h"
+#include "sim/event_queue.h"
+#include "sim/flow_network.h"
+#include "sim/simulate.h"
+
+namespace zplan::sim {
+
+// Totals since the start, taken when a step has ended.
+struct StepMark {
+  SimTime end{0};
+  std::vector<BusyClock> clocks;  // by class
+  std::vector<LinkUsage> links;
+};
+
+class Engine {
+ public:
+  Engine(const CostModel& model, const SimOptions& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Runs until the next step has ended in all classes. Throws Error when nothing can move any more.
+  const StepMark& run_step();
+
+  const CostModel& model() const { return model_; }
+  const std::vector<StepMark>& marks() const { return marks_; }
+  const std::deque<ClassState>& classes() const { return classes_; }
+  std::int64_t ops() const { return ops_; }
+
+ private:
+  // One lane of one class: class * kLaneCount + lane.
+  using Slot = std::uint32_t;
+  ClassState& class_of(Slot slot) { return classes_[slot / kLaneCount]; }
+  LaneState& lane_of(Slot slot) { return class_of(slot).lanes[slot % kLaneCount]; }
+  const Node& node_of(Slot slot) { return class_of(slot).head(slot % kLaneCount); }
+
+  void enter_head(Slot slot);    // a new op is at the head of the lane
+  void check_waits(Slot slot);   // starts it unless a threshold is unmet
+  void check_launch(Slot slot);  // thresholds are met
+  void arrive(Slot slot);        // thresholds met and launched
+  void members(Slot slot, std::vector<Slot>& out) const;
+  bool all_meet(const std::vector<Slot>& slots);
+  void begin(Slot leader, const std::vector<Slot>& slots);
+  void start_flow(Slot leader);
+  void complete(Slot leader);
+  void finish(Slot slot);  // one member's part of it
+  void record(ClassState& own, const LaneState& lane);
+
+  void next();  // handles the next event
+  void handle(Slot slot);
+  void advance_network();  // to now_; done_leaders_ are the transfers that ended
+  void mark_step();
+  std::string stuck();
+
+  const CostModel& model_;
+  const SimOptions& options_;
+  std::deque<ClassState> classes_;
+  EventQueue<Slot> events_;
+  FlowNetwork network_;
+  std::optional<SimTime> next_flow_;  // cached next_completion of the network
+  bool next_flow_known_ = true;
+  SimTime now_{0};
+  std::int64_t ops_ = 0;
+  std::vector<int> lanes_left_;  // by step: lanes that have not ended it
+  std::vector<StepMark> marks_;
+  std::vector<Slot> flow_leader_;                          // by flow
+  std::vector<Slot> meeting_, completing_, done_leaders_;  // scratch
+  std::vector<FlowId> done_;                               // scratch
+  std::vector<LinkUse> uses_;                              // scratch
+};
+
+}  // namespace zplan::sim

@@ -1,0 +1,45 @@
+// When the host of a rank has launched each op. One thread launches the ops of all lanes but kCpu
+// in program order, `overhead` each, and stops before an op whose lane has `depth` ops outstanding
+// (launched and not completed) until one of them completes.
+//
+// Launch times are found ahead of the simulated clock: outstanding ops only become fewer between
+// two launches, so whether the thread stops depends on completions already seen.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "planner/program/cursor.h"
+
+namespace zplan::sim {
+
+class LaunchQueue {
+ public:
+  LaunchQueue(const ProgramIndex& index, SimTime overhead, int depth, std::int64_t steps);
+
+  // When op `sequence` of a lane was or will be launched; nothing while the thread cannot reach it.
+  // Ask only for ops not yet completed.
+  std::optional<SimTime> launched_at(Lane lane, std::int64_t sequence) const;
+
+  // An op of the lane completed. True when further ops were launched.
+  bool completed(Lane lane, SimTime now);
+
+ private:
+  struct LaneQueue {
+    std::int64_t launched = 0, completed = 0;
+    std::vector<SimTime> times;  // ring of the outstanding ops, by sequence
+  };
+  void run();  // launches until the thread stops
+
+  Cursor cursor_;
+  const Program* program_;
+  SimTime overhead_;
+  std::int64_t depth_, steps_;
+  SimTime free_at_{0};  // when the thread is done with the last launch
+  std::optional<Lane> stopped_at_;
+  std::array<LaneQueue, kLaneCount> lanes_;
+};
+
+}  // namespace zplan::sim

@@ -1,0 +1,169 @@
+#include "sim/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "planner/cost/bounds.h"
+#include "planner/cost/step_totals.h"
+
+namespace zplan::sim {
+namespace {
+
+double share_of(Seconds part, Seconds period) {
+  return period.value > 0 ? part.value / period.value : 0;
+}
+
+// Mean distance of the last step ends: one in the steady state, else half of the steps.
+Seconds mean_period(const std::vector<StepMark>& marks) {
+  const std::size_t last = marks.size() - 1;
+  if (last == 0) return to_seconds(marks[0].end);
+  const std::size_t span = is_steady(marks) ? 1 : std::max<std::size_t>(1, last / 2);
+  return to_seconds(marks[last].end - marks[last - span].end) / static_cast<double>(span);
+}
+
+const LaneTimes& last_times(const Engine& engine, const LaneState& lane) {
+  return lane.times[engine.marks().size() - 1];
+}
+
+std::vector<LaneReport> lane_reports(const Engine& engine, Seconds period) {
+  std::vector<LaneReport> reports;
+  const StepMark& last = engine.marks().back();
+  for (std::size_t stage = 0; stage < engine.classes().size(); ++stage) {
+    for (std::size_t l = 0; l < kLaneCount; ++l) {
+      const LaneState& lane = engine.classes()[stage].lanes[l];
+      if (lane.per_step == 0) continue;
+      const LaneTimes& times = last_times(engine, lane);
+      SimTime exposed = last.clocks[stage].exposed(l);
+      if (engine.marks().size() > 1) {
+        exposed -= engine.marks()[engine.marks().size() - 2].clocks[stage].exposed(l);
+      }
+      reports.push_back({.stage = static_cast<int>(stage),
+                         .lane = static_cast<Lane>(l),
+                         .busy_share = share_of(to_seconds(times.busy), period),
+                         .busy = to_seconds(times.busy),
+                         .exposed = to_seconds(exposed),
+                         .latency = to_seconds(times.latency),
+                         .peer_wait = to_seconds(times.peer_wait),
+                         .reuse_wait = to_seconds(times.reuse_wait),
+                         .launch_wait = to_seconds(times.launch_wait)});
+    }
+  }
+  return reports;
+}
+
+std::vector<LinkReport> link_reports(const Engine& engine, const StepTotals& totals,
+                                     Seconds period) {
+  std::vector<LinkReport> reports;
+  const std::vector<StepMark>& marks = engine.marks();
+  for (std::size_t i = 0; i < totals.links.size(); ++i) {
+    if (totals.links[i].value <= 0) continue;
+    SimTime busy = marks.back().links[i].busy;
+    if (marks.size() > 1) busy -= marks[marks.size() - 2].links[i].busy;
+    const CostLink& link = engine.model().links()[i];
+    reports.push_back({link.name, link.kind, share_of(totals.links[i], period),
+                       share_of(to_seconds(busy), period)});
+  }
+  return reports;
+}
+
+// Time the stage with the busiest compute lane has no lane busy and waits for no launch.
+double bubble_share(const Engine& engine, const SimResult& result) {
+  const LaneReport* busiest = nullptr;
+  for (const LaneReport& lane : result.lanes) {
+    if (lane.lane != Lane::kCompute) continue;
+    if (busiest == nullptr || lane.busy > busiest->busy) busiest = &lane;
+  }
+  const std::vector<StepMark>& marks = engine.marks();
+  if (busiest == nullptr || marks.size() < 2) return 0;
+  const auto stage = static_cast<std::size_t>(busiest->stage);
+  const SimTime idle =
+      marks.back().clocks[stage].idle() - marks[marks.size() - 2].clocks[stage].idle();
+  const Seconds bubble = to_seconds(idle) - busiest->launch_wait;
+  return std::max(0.0, share_of(bubble, result.period));
+}
+
+std::vector<Limit> limits_of(const Engine& engine, const StepTotals& totals,
+                             const SimResult& result) {
+  std::vector<Limit> limits;
+  const bool stages = engine.classes().size() > 1;
+  const auto prefix = [&](int stage) { return stages ? fmt::format("stage {} ", stage) : ""; };
+  for (const LaneReport& lane : result.lanes) {
+    if (lane.lane == Lane::kCompute || lane.lane == Lane::kCpu) {
+      limits.push_back({fmt::format("{}{}", prefix(lane.stage), name(lane.lane)), lane.busy_share});
+    }
+    if (lane.latency.value > 0) {
+      limits.push_back({fmt::format("{}latency of {}", prefix(lane.stage), name(lane.lane)),
+                        share_of(lane.latency, result.period)});
+    }
+  }
+  for (const LinkReport& link : result.links) {
+    limits.push_back({fmt::format("{} ({})", link.kind, link.name), link.utilisation});
+  }
+  for (std::size_t stage = 0; stage < totals.classes.size(); ++stage) {
+    limits.push_back({fmt::format("{}launch", prefix(static_cast<int>(stage))),
+                      share_of(to_seconds(totals.classes[stage].launch), result.period)});
+  }
+  if (stages) limits.push_back({"pipeline bubble", bubble_share(engine, result)});
+  std::stable_sort(limits.begin(), limits.end(),
+                   [](const Limit& a, const Limit& b) { return a.share > b.share; });
+  return limits;
+}
+
+// No steady state is shorter than what one lane needs for its ops as they ran, nor than the bound.
+Seconds floor_of(const Engine& engine, const StepTotals& totals) {
+  Seconds floor = time_bound(engine.model(), totals).seconds;
+  for (const ClassState& state : engine.classes()) {
+    for (const LaneState& lane : state.lanes) {
+      if (lane.per_step == 0) continue;
+      floor = std::max(floor, to_seconds(last_times(engine, lane).busy));
+    }
+  }
+  return floor;
+}
+
+Timeline timeline_of(const Engine& engine, const SimOptions& options) {
+  Timeline timeline{"sim", options.fingerprint, {}};
+  const auto steps = static_cast<std::int32_t>(engine.marks().size());
+  for (std::size_t stage = 0; stage < engine.classes().size(); ++stage) {
+    RankTimeline rank{static_cast<std::int32_t>(stage),
+                      engine.model().place(static_cast<int>(stage)).dp_index,
+                      engine.classes()[stage].spans};
+    std::erase_if(rank.spans, [&](const Span& span) { return span.step >= steps; });
+    std::stable_sort(rank.spans.begin(), rank.spans.end(), [](const Span& a, const Span& b) {
+      return std::tie(a.start, a.lane, a.op) < std::tie(b.start, b.lane, b.op);
+    });
+    timeline.ranks.push_back(std::move(rank));
+  }
+  return timeline;
+}
+
+}  // namespace
+
+bool is_steady(const std::vector<StepMark>& marks) {
+  if (marks.size() < 3) return false;
+  const std::size_t last = marks.size() - 1;
+  const double period = to_seconds(marks[last].end - marks[last - 1].end).value;
+  const double before = to_seconds(marks[last - 1].end - marks[last - 2].end).value;
+  return std::abs(period - before) <= kSteadyTolerance * period;
+}
+
+SimResult make_result(const Engine& engine, const SimOptions& options) {
+  const StepTotals totals = step_totals(engine.model());
+  SimResult result;
+  result.first_step = to_seconds(engine.marks().front().end);
+  result.period = std::max(mean_period(engine.marks()), floor_of(engine, totals));
+  result.steps = static_cast<int>(engine.marks().size());
+  result.steady = is_steady(engine.marks());
+  result.ops = engine.ops();
+  result.lanes = lane_reports(engine, result.period);
+  result.links = link_reports(engine, totals, result.period);
+  result.limits = limits_of(engine, totals, result);
+  if (!result.limits.empty()) result.limited_by = result.limits.front().resource;
+  if (options.record_timeline) result.timeline = timeline_of(engine, options);
+  return result;
+}
+
+}  // namespace zplan::sim

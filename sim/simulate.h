@@ -1,0 +1,85 @@
+// simulate: runs a Job on a model of a Cluster and says how long a training step takes.
+//
+// A deterministic discrete-event simulation of one representative rank per class. Lanes take their
+// ops in program order; an op starts when
+//   its lane is free, its thresholds are met (cursor.h), the host has launched it (launch_queue.h)
+//   and, for sends, receives and collectives over several classes, all members stand ready.
+// It ends after its fixed time, or after its latency and its flow through the shared links
+// (flow_network.h). Costs come from planner/cost. Picoseconds; events in order (time, class, lane).
+//
+// Steps follow each other without a pause. `period` is the time between the ends of two successive
+// steps in the steady state: the simulation stops when two successive periods agree within
+// kSteadyTolerance, but not before `min_steps`; after `max_steps` it takes the mean of the last
+// half. It is never below the time any one lane needs for a step, nor any link or launch queue:
+// what drains only slowly from a cold start is not mistaken for the steady state.
+//
+// The k-th send of a class on a lane meets the k-th receive of its peer on that lane; collectives
+// over several classes meet by order within (lane, group).
+// Left out: ranks of a class that drift apart, failures, compute slowed by concurrent transfers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/core/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/program/job.h"
+#include "planner/program/timeline.h"
+
+namespace zplan::sim {
+
+inline constexpr double kSteadyTolerance = 1e-6;
+
+struct SimOptions {
+  int min_steps = 3;
+  int max_steps = 6;
+  bool record_timeline = false;
+  std::string fingerprint;  // of the placed Job, for the Timeline
+};
+
+// All of one step in the steady state; shares are fractions of the period.
+struct LaneReport {
+  int stage = 0;
+  Lane lane = Lane::kCompute;
+  double busy_share = 0;
+  Seconds busy{};
+  Seconds exposed{};      // busy while the compute lane is idle
+  Seconds latency{};      // part of busy: before the first byte of transfers
+  Seconds peer_wait{};    // ready, other members not
+  Seconds reuse_wait{};   // waits for nothing but reuse edges
+  Seconds launch_wait{};  // waits for nothing but its launch
+};
+
+struct LinkReport {
+  std::string name, kind;
+  double utilisation = 0;  // bytes moved / bytes it could have moved
+  double busy_share = 0;   // time with at least one transfer
+};
+
+// A resource and the share of the period it is in use. Candidates: the compute and CPU lanes, links
+// (utilisation), the launching host, fixed latencies of one lane, the pipeline bubble (time the
+// busiest stage has no lane busy and does not wait for a launch).
+struct Limit {
+  std::string resource;
+  double share = 0;
+};
+
+struct SimResult {
+  Seconds first_step{};  // cold
+  Seconds period{};
+  int steps = 0;                  // simulated
+  bool steady = false;            // periods agreed
+  std::int64_t ops = 0;           // completed
+  std::vector<LaneReport> lanes;  // by (stage, lane); lanes without ops left out
+  std::vector<LinkReport> links;  // that carried something
+  std::vector<Limit> limits;      // greatest share first
+  std::string limited_by;         // limits.front()
+  Timeline timeline;              // whole steps only; empty unless asked for
+};
+
+// Throws Error when the cluster cannot run the job (cost_model.h) or the lanes wait for each other.
+SimResult simulate(const Job& job, const Cluster& cluster, const SimOptions& options = {});
+SimResult simulate(const CostModel& model, const SimOptions& options = {});
+
+}  // namespace zplan::sim

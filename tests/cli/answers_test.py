@@ -1,0 +1,214 @@
+"""What the commands answer: their JSON keys, that equal questions get equal bytes, help."""
+
+import json
+import os
+import shutil
+
+from cli_support import ROOT, CliTest, main
+
+TINY = ("--model", "tiny-gpt", "--cluster", "workstation")
+BIG = ("--model", "1T", "--cluster", "dgx2x32")
+
+TIER_KEYS = [
+    f"memory.{tier}.{key}"
+    for tier in ("gpu", "cpu", "nvme")
+    for key in ("peak_bytes", "capacity_bytes", "reserve_bytes", "by_category")
+]
+TIME_KEYS = [
+    f"time.{key}"
+    for key in (
+        "step_s", "first_step_s", "tokens_per_s", "model_tflops_per_gpu",
+        "hardware_tflops_per_gpu", "mfu", "limited_by",
+    )
+]
+
+
+class Plans(CliTest):
+    def test_answer_has_the_keys_of_its_schema(self):
+        answer = self.good_json("plan", *TINY)
+        self.assertEqual(answer["schema"], "zplan.answer/1")
+        self.has(answer, ["feasible", "model", "cluster", "plan", "memory.classes", "fingerprint"])
+        self.has(answer, TIER_KEYS + TIME_KEYS)
+        self.has(answer, [f"search.{key}" for key in ("space", "visited", "simulated", "gap")])
+        self.assertIs(answer["feasible"], True)
+        self.assertRegex(answer["fingerprint"], "^[0-9a-f]{32}$")
+        self.assertIsInstance(answer["rejected"], list)
+
+    def test_answer_agrees_with_itself(self):
+        answer = self.good_json("plan", *BIG)
+        for tier in ("gpu", "cpu", "nvme"):
+            use = answer["memory"][tier]
+            self.assertLessEqual(use["peak_bytes"] + use["reserve_bytes"], use["capacity_bytes"])
+        tokens = answer["model"]["global_batch"] * answer["model"]["sequence"]
+        time = answer["time"]
+        self.assertAlmostEqual(time["tokens_per_s"] * time["step_s"] / tokens, 1, places=9)
+        self.assertLess(time["mfu"], 1)
+        self.assertLessEqual(time["model_tflops_per_gpu"], time["hardware_tflops_per_gpu"] * 1.001)
+        self.assertEqual(answer["time"]["limited_by"], answer["time"]["limits"][0]["resource"])
+        self.assertLessEqual(answer["search"]["simulated"], answer["search"]["space"])
+
+    def test_same_question_same_bytes(self):
+        for options in ((), ("--json",)):
+            first = self.good(*TINY, *options)
+            self.assertEqual(first, self.good("plan", *TINY, *options))
+            for threads in ("1", "2"):
+                self.assertEqual(first, self.good(*TINY, *options, "--threads", threads))
+
+    def test_same_bytes_for_the_large_model(self):
+        one = self.good(*BIG, "--json", "--threads", "1")
+        self.assertEqual(one, self.good(*BIG, "--json", "--threads", "2"))
+
+    def test_timing_is_said_only_when_asked(self):
+        self.assertNotIn("timing", self.good_json(*TINY))
+        self.assertGreater(self.good_json(*TINY, "--timing")["timing"]["elapsed_s"], 0)
+
+    def test_exhaustive_search_finds_the_same_plan(self):
+        quick, exhaustive = self.good_json(*TINY), self.good_json(*TINY, "--exhaustive")
+        self.assertEqual(quick["search"]["gap"], 0)
+        self.assertEqual(quick["fingerprint"], exhaustive["fingerprint"])
+        self.assertGreaterEqual(exhaustive["search"]["simulated"], quick["search"]["simulated"])
+
+    def test_pins_are_kept(self):
+        pins = [
+            "--dp", "2", "--pp", "2", "--zero", "3", "--micro-batch", "2", "--recompute", "full",
+            "--gather", "layer", "--prefetch", "2", "--offload-params", "cpu",
+            "--offload-grads", "cpu", "--offload-optimizer", "cpu",
+            "--offload-activations", "cpu", "--kernel-set", "cpu.f64", "--no-clip",
+            "--global-batch", "16", "--seq", "16",
+        ]
+        plan = self.good_json("plan", *TINY, *pins)["plan"]
+        self.assertEqual((plan["parallel"]["dp"], plan["parallel"]["pp"]), (2, 2))
+        self.assertEqual(plan["zero_stage"], 3)
+        self.assertEqual(plan["batch"], {"global_batch": 16, "micro_batch": 2, "sequence": 16})
+        self.assertEqual(plan["recompute"], "full")
+        self.assertEqual(plan["gather"], {"unit": "layer", "prefetch": 2})
+        self.assertEqual(set(plan["placement"].values()), {"cpu"})
+        self.assertEqual(plan["kernel_set"], "cpu.f64")
+        self.assertIs(plan["clip"], False)
+
+    def test_people_are_told_the_main_things(self):
+        text = self.good(*BIG)
+        for word in (
+            "Model", "1.0", "sequence 1,024", "global batch 2,560", "dgx2x32", "512", "Plan",
+            "ZeRO", "Memory", "Time", "tokens/s", "MFU", "Limited by", "Search", "gap",
+            "Rejected", "Fingerprint", "Next", "-o plan.json",
+        ):
+            self.assertIn(word, text)
+        self.assertLessEqual(max(len(line) for line in text.splitlines()), 130)
+        self.assertLessEqual(len(text.splitlines()), 50)
+
+    def test_next_commands_work(self):
+        text = self.good(*TINY)
+        typed = [line for line in text.splitlines() if "./zplan " in line]
+        self.assertEqual(len(typed), 3)
+        for line in typed:
+            self.good(*line.split("./zplan ", 1)[1].split())
+
+    def test_model_and_cluster_files_are_found_again(self):
+        shutil.copy(os.path.join(ROOT, "models", "tiny-gpt.json"), self.path("m.json"))
+        shutil.copy(os.path.join(ROOT, "hwprofiles", "workstation.json"), self.path("n.json"))
+        self.good("plan", "-m", "m.json", "-c", "n.jsonx2", "-o", "plan.json")
+        plan = json.loads(self.read("plan.json"))
+        self.assertEqual((plan["model"], plan["hardware"]), ("m.json", "n.jsonx2"))
+        self.good("simulate", "plan.json")
+
+
+class Simulations(CliTest):
+    def test_simulation_has_the_keys_of_its_schema(self):
+        answer = self.good_json("simulate", self.tiny_plan())
+        self.assertEqual(answer["schema"], "zplan.simulation/1")
+        self.has(answer, ["plan", "cluster", "fingerprint", "lanes", "links", "steps", "steady"])
+        self.has(answer, TIER_KEYS + TIME_KEYS + ["memory.classes"])
+
+    def test_simulation_repeats_the_prediction_of_the_plan(self):
+        planned = self.good_json("plan", *TINY, "-o", "plan.json")
+        simulated = self.good_json("simulate", "plan.json")
+        for key in ("plan", "fingerprint", "time", "memory"):
+            self.assertEqual(planned[key], simulated[key], key)
+
+    def test_same_question_same_bytes(self):
+        plan = self.tiny_plan()
+        for options in ((), ("--json",)):
+            self.assertEqual(
+                self.good("simulate", plan, *options), self.good("simulate", plan, *options)
+            )
+
+    def test_trace_is_json_with_all_lanes(self):
+        plan = self.tiny_plan("--dp", "2", "--zero", "3")
+        self.good("simulate", plan, "--trace", "trace.json")
+        events = json.loads(self.read("trace.json"))["traceEvents"]
+        self.assertTrue(any(event["ph"] == "X" for event in events))
+        self.assertEqual(self.files(), ["plan.json", "trace.json"])
+
+    def test_steps_can_be_fixed(self):
+        answer = self.good_json("simulate", self.tiny_plan(), "--steps", "5")
+        self.assertEqual(answer["steps"], 5)
+
+    def test_capacity_can_be_ignored(self):
+        plan = json.loads(self.read(self.tiny_plan()))
+        plan["batch"]["sequence"] = 65536
+        self.write("big.json", json.dumps(plan))
+        text = self.good("simulate", "big.json", "--ignore-capacity")
+        self.assertRegex(text, r"DOES NOT FIT: GPU memory per GPU is exceeded by [0-9,]+ bytes")
+        answer = self.good_json("simulate", "big.json", "--ignore-capacity")
+        self.assertIs(answer["feasible"], False)
+        self.assertGreater(answer["memory"]["gpu"]["over_bytes"], 0)
+        self.assertGreater(answer["time"]["step_s"], 0)
+
+    def test_other_clusters(self):
+        plan = self.tiny_plan("--dp", "2")
+        answer = self.good_json("simulate", plan, "--cluster", "workstationx2")
+        self.assertEqual(answer["cluster"], "workstationx2")
+
+
+class Programs(CliTest):
+    def test_program_is_printed_or_written(self):
+        plan = self.tiny_plan()
+        text = self.good("lower", plan)
+        self.assertTrue(text.startswith("zprog 1\n"))
+        self.assertEqual(self.good("lower", plan, "-o", "plan.zprog"), "")
+        self.assertEqual(self.read("plan.zprog"), text)
+        self.assertIn(" unplaced", self.good("lower", plan, "--no-place"))
+
+
+class Catalogues(CliTest):
+    def test_models(self):
+        answer = self.good_json("models")
+        self.assertEqual(answer["schema"], "zplan.models/1")
+        names = [model["name"] for model in answer["models"]]
+        self.assertIn("zero-infinity-1t", names)
+        one = self.good_json("models", "1T")["models"]
+        self.assertEqual([model["layers"] for model in one], [128])
+        for name in names:
+            self.assertIn(name, self.good("models"))
+            self.assertIn("source", self.good_json("models", name)["models"][0])
+
+    def test_clusters(self):
+        answer = self.good_json("clusters")
+        self.assertEqual(answer["schema"], "zplan.clusters/1")
+        self.assertIn("dgx2", [cluster["name"] for cluster in answer["clusters"]])
+        self.assertEqual(self.good_json("clusters", "dgx2x32")["clusters"][0]["devices"], 512)
+        self.assertIn("datasheet", self.good("clusters", "dgx2x32"))
+
+
+class Help(CliTest):
+    def test_help_everywhere(self):
+        for subcommand in ((), ("plan",), ("simulate",), ("lower",), ("run",), ("models",),
+                           ("clusters",)):
+            for option in ("--help", "-h"):
+                text = self.good(*subcommand, option)
+                self.assertIn("Usage: zplan", text)
+                self.assertIn("Examples:", text)
+                self.assertLessEqual(max(len(line) for line in text.splitlines()), 110)
+
+    def test_top_help_names_the_subcommands(self):
+        text = self.good("--help")
+        for word in ("simulate", "lower", "run", "models", "clusters", "--model", "--version"):
+            self.assertIn(word, text)
+
+    def test_version(self):
+        self.assertRegex(self.good("--version"), r"\Azplan \d+\.\d+\.\d+\n\Z")
+
+
+if __name__ == "__main__":
+    main()

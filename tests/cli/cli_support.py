@@ -1,0 +1,106 @@
+"""Runs the zplan program the way a user does. Standard library only.
+
+A test script gets the program and the source root as its two arguments:
+  python3 errors_test.py build/tests/bin/zplan .
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.path.abspath(sys.argv[1])
+ROOT = os.path.abspath(sys.argv[2])
+TIMEOUT_S = 300
+
+OK, INFEASIBLE, BAD_INPUT, DEVICE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 4, 5, 130
+
+
+# What slow calls say of their progress on a stderr that is no terminal.
+PROGRESS = re.compile(r"^zplan: (searching|training|reference): [^\n]*\n", re.MULTILINE)
+
+
+def zplan(*arguments, cwd=None):
+    """Exit code, stdout and stderr of one call, the latter without progress."""
+    result = subprocess.run(
+        [PROGRAM, *arguments],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    result.stderr = PROGRESS.sub("", result.stderr)
+    return result
+
+
+class CliTest(unittest.TestCase):
+    """Each test runs in an empty folder of its own."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def write(self, name, text):
+        mode = "wb" if isinstance(text, bytes) else "w"
+        with open(self.path(name), mode) as file:
+            file.write(text)
+        return name
+
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def files(self):
+        return sorted(os.listdir(self.folder))
+
+    def zplan(self, *arguments):
+        return zplan(*arguments, cwd=self.folder)
+
+    def good(self, *arguments):
+        """stdout of a call that succeeds in silence."""
+        result = self.zplan(*arguments)
+        self.assertEqual((result.returncode, result.stderr), (OK, ""), arguments)
+        return result.stdout
+
+    def good_json(self, *arguments):
+        return json.loads(self.good(*arguments, "--json"))
+
+    def bad(self, code, *arguments, says=()):
+        """A call that fails with one clear line and leaves nothing behind."""
+        before = self.files()
+        result = self.zplan(*arguments)
+        self.assertEqual(result.returncode, code, (arguments, result.stderr))
+        self.assertEqual(result.stdout, "", arguments)
+        self.one_line(result.stderr, says)
+        self.assertEqual(self.files(), before, arguments)
+
+    def one_line(self, stderr, says=()):
+        self.assertRegex(stderr, r"\Azplan: [^\n]+\n\Z")
+        for words in [says] if isinstance(says, str) else says:
+            self.assertIn(words, stderr)
+
+    def tiny_plan(self, *pins, name="plan.json"):
+        """Writes a plan of the tiny model; returns its file name."""
+        self.good("plan", "--model", "tiny-gpt", "--cluster", "workstation", "-o", name, *pins)
+        return name
+
+    def has(self, value, keys):
+        """keys: "a.b.c" paths that must exist in a parsed JSON value."""
+        for key in keys:
+            at = value
+            for part in key.split("."):
+                self.assertIn(part, at, key)
+                at = at[part]
+
+
+def main():
+    unittest.main(argv=[sys.argv[0]], verbosity=1)

@@ -1,0 +1,282 @@
+"""Bad input: one clear line on stderr, nothing on stdout, the right exit code, no file left."""
+
+import json
+import os
+
+from cli_support import BAD_INPUT, INFEASIBLE, ROOT, CliTest, main
+
+TINY = ("--model", "tiny-gpt", "--cluster", "workstation")
+
+
+class CommandLine(CliTest):
+    def test_nothing_given(self):
+        self.bad(BAD_INPUT, says="--model and --cluster")
+
+    def test_cluster_missing(self):
+        self.bad(BAD_INPUT, "--model", "1T", says="--cluster")
+
+    def test_unknown_subcommand(self):
+        self.bad(BAD_INPUT, "simulat", "plan.json", says=['"simulat"', '"simulate"'])
+
+    def test_unknown_option(self):
+        self.bad(BAD_INPUT, "--modle", "1T", "--cluster", "dgx2", says=['"--modle"', '"--model"'])
+        self.bad(BAD_INPUT, "plan", *TINY, "--zeroo=3", says=['"--zeroo"', '"--zero"'])
+        self.bad(BAD_INPUT, "run", "plan.json", "--chek", says='"--check"')
+
+    def test_unexpected_argument(self):
+        self.bad(BAD_INPUT, "simulate", "a.json", "b.json", says='"b.json"')
+
+    def test_option_without_value(self):
+        self.bad(BAD_INPUT, "plan", "--cluster", "dgx2", "--model", says="--model")
+
+    def test_option_twice(self):
+        self.bad(BAD_INPUT, *TINY, "--dp", "1", "--dp", "2", says="--dp")
+
+    def test_numbers(self):
+        for word in ("", "abc", "0", "-1", "1.5", "2x", "99999999999999999999"):
+            self.bad(BAD_INPUT, *TINY, f"--dp={word}", says="--dp: expected")
+        self.bad(BAD_INPUT, *TINY, "--zero", "4", says="from 0 to 3")
+        self.bad(BAD_INPUT, *TINY, "--threads", "0", says="--threads")
+
+    def test_choices(self):
+        self.bad(BAD_INPUT, *TINY, "--recompute", "ful", says='did you mean "full"?')
+        self.bad(BAD_INPUT, *TINY, "--offload-params", "disk", says="gpu or cpu")
+
+    def test_control_characters_stay_on_one_line(self):
+        self.bad(BAD_INPUT, "--model", "a\nb", "--cluster", "dgx2")
+        self.bad(BAD_INPUT, "--mo\ndel", "x")
+        self.bad(BAD_INPUT, "simulate", "a\nb.json")
+
+
+class Names(CliTest):
+    def test_unknown_model(self):
+        self.bad(BAD_INPUT, "--model", "gpt5", "--cluster", "dgx2", says=['"gpt5"', "gpt2"])
+        self.bad(BAD_INPUT, "models", "tinygpt", says='"tiny-gpt"')
+
+    def test_unknown_cluster(self):
+        self.bad(BAD_INPUT, "--model", "1T", "--cluster", "dgx3x32", says='"dgx2x32"')
+        self.bad(BAD_INPUT, "clusters", "workstatoin", says='"workstation"')
+
+    def test_counts_of_nodes(self):
+        for count in ("0", "-1", "99999999999999999999"):
+            self.bad(BAD_INPUT, "--model", "1T", "--cluster", f"dgx2x{count}")
+
+    def test_unknown_kernel_set(self):
+        self.bad(BAD_INPUT, *TINY, "--kernel-set", "cpu.f23", says='"cpu.f32"')
+
+    def test_files_that_do_not_exist(self):
+        self.bad(BAD_INPUT, "--model", "no/model.json", "--cluster", "dgx2", says="no/model.json")
+        self.bad(BAD_INPUT, "--model", "1T", "--cluster", "./node.jsonx2", says="./node.json")
+        for subcommand in ("simulate", "lower", "run"):
+            self.bad(BAD_INPUT, subcommand, "absent.json", says="absent.json")
+            self.bad(BAD_INPUT, subcommand, says=f"zplan {subcommand} plan.json")
+
+    def test_folders_are_no_files(self):
+        os.mkdir(self.path("folder.json"))
+        self.bad(BAD_INPUT, "--model", "./folder.json", "--cluster", "dgx2")
+        for subcommand in ("simulate", "lower", "run"):
+            self.bad(BAD_INPUT, subcommand, "folder.json")
+
+
+class Sizes(CliTest):
+    def test_more_ranks_than_devices(self):
+        self.bad(BAD_INPUT, *TINY, "--dp", "1000", says="dp")
+        self.bad(BAD_INPUT, *TINY, "--pp", "200", says="pp")
+
+    def test_batch_that_does_not_divide(self):
+        self.bad(BAD_INPUT, *TINY, "--dp", "4", "--global-batch", "7")
+        self.bad(BAD_INPUT, *TINY, "--global-batch", "8", "--micro-batch", "3")
+
+    def test_contradicting_pins(self):
+        self.bad(BAD_INPUT, *TINY, "--offload-params", "cpu", "--zero", "1")
+        self.bad(
+            BAD_INPUT, *TINY, "--offload-activations", "cpu", "--recompute", "none",
+            says="recompute",
+        )
+
+    def test_model_that_fits_nowhere(self):
+        result = self.zplan("--model", "1T", "--cluster", "workstation", "-o", "plan.json")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        self.one_line(result.stderr, ["does not fit on workstation", "needed", "there"])
+        self.assertIn("Tried", result.stdout)
+        self.assertEqual(self.files(), [])
+
+    def test_model_that_fits_nowhere_as_json(self):
+        result = self.zplan("--model", "1T", "--cluster", "workstation", "--json")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        answer = json.loads(result.stdout)
+        self.assertIs(answer["feasible"], False)
+        self.assertIsNone(answer["plan"])
+        self.assertGreater(len(answer["rejected"]), 0)
+
+
+class PlanFiles(CliTest):
+    """Damaged plans, given to every command that reads one."""
+
+    def setUp(self):
+        super().setUp()
+        self.text = self.read(self.tiny_plan())
+
+    def rejects(self, text, says=(), code=BAD_INPUT):
+        self.write("bad.json", text)
+        for subcommand in ("simulate", "lower", "run"):
+            self.bad(code, subcommand, "bad.json", says=says)
+
+    def changed(self, *keys, value):
+        plan = json.loads(self.text)
+        at = plan
+        for key in keys[:-1]:
+            at = at[key]
+        at[keys[-1]] = value
+        return json.dumps(plan)
+
+    def test_empty(self):
+        self.rejects("", says="bad.json")
+        self.rejects("\n\n", says="bad.json")
+
+    def test_truncated_anywhere(self):
+        size = len(self.text.rstrip())
+        for length in range(1, size, 97):
+            self.write("bad.json", self.text[:length])
+            self.bad(BAD_INPUT, "simulate", "bad.json", says="bad.json:")
+
+    def test_garbage(self):
+        self.rejects(b"\x00\xff\xfe" * 100, says="bad.json:1:")
+        self.rejects("[" * 100000, says="bad.json:1:")
+        self.rejects("{} {}", says="bad.json:1:")
+        self.rejects('"text"', says="object")
+
+    def test_duplicate_key(self):
+        text = self.text.replace('"zero_stage"', '"clip": true, "zero_stage"', 1)
+        self.rejects(text, says=["bad.json:", '"clip"'])
+
+    def test_unknown_key(self):
+        self.rejects(self.changed("zero_stages", value=1), says='"zero_stage"')
+
+    def test_missing_key(self):
+        plan = json.loads(self.text)
+        del plan["parallel"]
+        self.rejects(json.dumps(plan), says='"parallel"')
+
+    def test_wrong_schema(self):
+        self.rejects(self.changed("schema", value="zplan.plan/9"), says="zplan.plan/1")
+
+    def test_wrong_types_and_ranges(self):
+        self.rejects(self.changed("parallel", "dp", value="2"), says="/parallel/dp")
+        self.rejects(self.changed("parallel", "dp", value=0), says="/parallel/dp")
+        self.rejects(self.changed("parallel", "dp", value=1.5), says="/parallel/dp")
+        self.rejects(self.changed("parallel", "pp", value=10**30), says="/parallel/pp")
+        self.rejects(self.changed("batch", "sequence", value=-1), says="/batch/sequence")
+        self.rejects(self.changed("recompute", value="some"), says="/recompute")
+
+    def test_impossible_plans(self):
+        self.rejects(self.changed("parallel", "pp", value=5), says="pp 5")
+        self.rejects(self.changed("batch", "micro_batch", value=7), says="global batch")
+        self.rejects(self.changed("kernel_set", value="cpu.f65"), says='"cpu.f64"')
+        self.rejects(self.changed("model", value="tiny-gtp"), says='"tiny-gpt"')
+
+    def test_more_ranks_than_the_cluster(self):
+        plan = json.loads(self.text)
+        plan["parallel"]["dp"], plan["batch"]["global_batch"] = 64, 64
+        plan["batch"]["micro_batch"] = 1
+        self.write("big.json", json.dumps(plan))
+        self.bad(BAD_INPUT, "simulate", "big.json", says=["64", "workstation"])
+
+    def test_too_large_for_the_cluster(self):
+        plan = json.loads(self.text)
+        plan["batch"]["sequence"] = 65536
+        self.write("big.json", json.dumps(plan))
+        self.bad(INFEASIBLE, "simulate", "big.json", says=["does not fit", "needed"])
+
+
+class ModelAndNodeFiles(CliTest):
+    def test_damaged_models(self):
+        with open(os.path.join(ROOT, "models", "tiny-gpt.json"), encoding="utf-8") as file:
+            text = file.read()
+        for bad in (
+            "",
+            text[: len(text) // 2],
+            text.replace('"layers": 4', '"layers": 0'),
+            text.replace('"layers": 4', '"layers": 4, "layers": 4'),
+            text.replace('"heads": 4', '"heads": 3'),
+        ):
+            self.write("model.json", bad)
+            self.bad(BAD_INPUT, "--model", "model.json", "--cluster", "dgx2", says="model.json")
+            self.bad(BAD_INPUT, "models", "model.json", says="model.json")
+
+    def test_damaged_nodes(self):
+        path = os.path.join(ROOT, "hwprofiles", "workstation.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        for bad in ("", text[: len(text) // 2], text.replace('"1 GiB"', "1"), "[]"):
+            self.write("node.json", bad)
+            self.bad(BAD_INPUT, "--model", "1T", "--cluster", "node.jsonx2", says="node.json")
+            self.bad(BAD_INPUT, "clusters", "node.json", says="node.json")
+
+
+class Outputs(CliTest):
+    def test_unwritable(self):
+        os.mkdir(self.path("folder"))
+        self.write("file", "kept")
+        for target in ("folder", "absent/plan.json", "file/plan.json", "/proc/none/plan.json"):
+            self.bad(BAD_INPUT, *TINY, "-o", target, says=target)
+        self.tiny_plan()
+        for target in ("folder", "absent/x"):
+            self.bad(BAD_INPUT, "lower", "plan.json", "-o", target, says=target)
+            self.bad(BAD_INPUT, "simulate", "plan.json", "--trace", target, says=target)
+            self.bad(BAD_INPUT, "run", "plan.json", "--trace", target, says=target)
+            self.bad(BAD_INPUT, "run", "plan.json", "--timeline", target, says=target)
+        self.assertEqual(self.read("file"), "kept")
+
+    def test_full_disk(self):
+        result = self.zplan("lower", self.tiny_plan(), "-o", "/dev/full")
+        self.assertEqual(result.returncode, BAD_INPUT)
+        self.one_line(result.stderr, "/dev/full")
+
+    def test_failure_keeps_the_old_file(self):
+        self.write("plan.json", "old")
+        self.bad(BAD_INPUT, "--model", "gpt5", "--cluster", "dgx2", "-o", "plan.json")
+        self.assertEqual(self.read("plan.json"), "old")
+
+    def test_files_are_replaced_through_links(self):
+        self.write("target.json", "old")
+        os.symlink("target.json", self.path("link.json"))
+        self.tiny_plan(name="link.json")
+        self.assertTrue(os.path.islink(self.path("link.json")))
+        self.assertIn("zplan.plan/1", self.read("target.json"))
+        self.assertEqual(self.files(), ["link.json", "target.json"])
+
+
+class RunErrors(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.tiny_plan()
+
+    def test_plan_of_a_gpu(self):
+        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json")
+        self.bad(
+            BAD_INPUT, "run", "gpu.json",
+            says=["cuda.sm70.fp16", "zplan plan --model tiny-gpt --cluster workstation"],
+        )
+
+    def test_data(self):
+        self.bad(BAD_INPUT, "run", "plan.json", "--data", "absent.txt", says="absent.txt")
+        self.bad(BAD_INPUT, "run", "plan.json", "--data", self.folder)
+        self.write("short.txt", "abc")
+        self.bad(BAD_INPUT, "run", "plan.json", "--data", "short.txt", says="short.txt")
+        self.write("empty.txt", "")
+        self.bad(BAD_INPUT, "run", "plan.json", "--data", "empty.txt", says="empty.txt")
+
+    def test_train_config(self):
+        self.bad(BAD_INPUT, "run", "plan.json", "--train", "absent.json", says="absent.json")
+        self.write("train.json", '{"schema": "zplan.train/1", "learning_rat": 1}')
+        self.bad(BAD_INPUT, "run", "plan.json", "--train", "train.json", says='"learning_rate"')
+
+    def test_numbers(self):
+        self.bad(BAD_INPUT, "run", "plan.json", "--steps", "0", says="--steps")
+        self.bad(BAD_INPUT, "run", "plan.json", "--seed", "-1", says="--seed")
+        self.bad(BAD_INPUT, "run", "plan.json", "--dtype", "f16", says="f32 or f64")
+
+
+if __name__ == "__main__":
+    main()

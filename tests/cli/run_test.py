@@ -1,0 +1,143 @@
+"""zplan run: the round trip from a plan to training steps, its check, and Ctrl-C."""
+
+import json
+import signal
+import subprocess
+
+from cli_support import CHECK_FAILED, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
+
+
+class RoundTrip(CliTest):
+    def test_plan_simulate_run_check(self):
+        planned = self.good_json(
+            "plan", "--model", "tiny-gpt", "--cluster", "workstation", "-o", "plan.json"
+        )
+        simulated = self.good_json("simulate", "plan.json", "--trace", "simulated.json")
+        ran = self.good_json(
+            "run", "plan.json", "--steps", "4", "--check", "--trace", "ran.json",
+            "--timeline", "timeline.json",
+        )
+        self.assertEqual(ran["schema"], "zplan.run/1")
+        self.assertEqual(planned["fingerprint"], simulated["fingerprint"])
+        self.assertEqual(planned["fingerprint"], ran["fingerprint"])
+        self.assertEqual(len(ran["steps"]), 4)
+        self.assertIs(ran["check"]["agrees"], True)
+        self.assertGreater(ran["measured_step_s"], 0)
+        self.assertEqual(ran["predicted_step_s"], simulated["time"]["step_s"])
+        timeline = json.loads(self.read("timeline.json"))
+        self.assertEqual(timeline["schema"], "zplan.timeline/1")
+        self.assertEqual(timeline["fingerprint"], ran["fingerprint"])
+        self.same_operations()
+
+    def same_operations(self):
+        """Simulated and real traces show the same operations on the same lanes."""
+        seen = []
+        for name in ("simulated.json", "ran.json"):
+            events = json.loads(self.read(name))["traceEvents"]
+            spans = [event for event in events if event["ph"] == "X"]
+            seen.append({(e["name"], e["tid"]) for e in spans if e["args"]["step"] == 0})
+        self.assertEqual(seen[0], seen[1])
+
+    def test_double_precision(self):
+        self.tiny_plan("--dp", "2", "--pp", "2", "--zero", "3", "--recompute", "full")
+        ran = self.good_json("run", "plan.json", "--steps", "3", "--check", "--dtype", "f64")
+        self.assertEqual(ran["kernel_set"], "cpu.f64")
+        self.assertIs(ran["check"]["agrees"], True)
+        for row in ran["check"]["rows"]:
+            self.assertEqual(row["tolerance"], 1e-10)
+        self.assertNotEqual(
+            ran["fingerprint"], self.good_json("simulate", "plan.json")["fingerprint"]
+        )
+
+    def test_loss_falls(self):
+        self.tiny_plan()
+        steps = self.good_json("run", "plan.json", "--steps", "30")["steps"]
+        self.assertLess(steps[-1]["loss"], 0.9 * steps[0]["loss"])
+
+    def test_test_mode_gives_the_same_numbers(self):
+        self.tiny_plan("--dp", "2", "--zero", "2")
+        losses = []
+        for options in ((), ("--test-mode",)):
+            ran = self.good_json("run", "plan.json", "--steps", "2", *options)
+            losses.append([step["loss"] for step in ran["steps"]])
+        self.assertEqual(losses[0], losses[1])
+
+    def test_seed_data_and_train_config_matter(self):
+        self.tiny_plan()
+        self.write("text.txt", "the quick brown fox jumps over the lazy dog. " * 50)
+        self.write("train.json", '{"schema": "zplan.train/1", "learning_rate": 1e-4}')
+        losses = set()
+        for options in (
+            (), ("--seed", "1"), ("--data", "text.txt"), ("--train", "train.json"),
+        ):
+            ran = self.good_json("run", "plan.json", "--steps", "3", *options)
+            losses.add(ran["steps"][-1]["loss"])
+        self.assertEqual(len(losses), 4)
+
+    def test_people_are_told_the_main_things(self):
+        self.tiny_plan()
+        text = self.good("run", "plan.json", "--steps", "2", "--check")
+        for word in (
+            "loss", "gradient norm", "tokens/s", "measured", "predicted", "losses", "parameters",
+            "tolerance", "Fingerprint",
+        ):
+            self.assertIn(word, text)
+
+
+class Failures(CliTest):
+    def test_check_that_fails(self):
+        """A learning rate that makes training chaotic lets rounding grow into disagreement."""
+        self.tiny_plan("--dp", "2")
+        self.write("train.json", '{"schema": "zplan.train/1", "learning_rate": 10}')
+        result = self.zplan(
+            "run", "plan.json", "--steps", "10", "--check", "--train", "train.json"
+        )
+        self.assertEqual(result.returncode, CHECK_FAILED)
+        self.one_line(result.stderr, "differ")
+        self.assertIn("DIFFERS", result.stdout)
+
+    def test_more_memory_than_the_machine_has(self):
+        plan = json.loads(self.read(self.tiny_plan("--dp", "1")))
+        plan["model"] = "zero-infinity-1t"
+        self.write("huge.json", json.dumps(plan))
+        self.bad(DEVICE, "run", "huge.json", says=["free memory", "TiB"])
+
+    def test_timelines_are_bounded(self):
+        self.tiny_plan()
+        self.bad(2, "run", "plan.json", "--steps", "100000", "--trace", "t.json", says="1000")
+
+
+class Interruption(CliTest):
+    def interrupted(self, *options):
+        self.tiny_plan("--dp", "2", "--zero", "1")
+        process = subprocess.Popen(
+            [PROGRAM, "run", "plan.json", "--steps", "1000000", *options],
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.kill)
+        self.assertIn("training: step", process.stderr.readline())  # after some seconds
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, INTERRUPTED, err)
+        self.assertIn("interrupted after", err.splitlines()[-1])
+        return out
+
+    def test_steps_done_are_told_and_no_file_is_left(self):
+        out = self.interrupted("--json")
+        ran = json.loads(out)
+        self.assertIs(ran["interrupted"], True)
+        self.assertGreater(len(ran["steps"]), 0)
+        self.assertLess(len(ran["steps"]), 1000000)
+        self.assertEqual(self.files(), ["plan.json"])
+
+    def test_half_done_checks_claim_nothing(self):
+        out = self.interrupted("--json", "--check")
+        self.assertIsNone(json.loads(out)["check"])
+
+
+if __name__ == "__main__":
+    main()

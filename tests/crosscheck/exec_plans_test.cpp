@@ -1,0 +1,139 @@
+// Every plan of the pairwise cover trains the tiny model on the CPU executor like the reference:
+// one rank, nothing sharded, recomputed or offloaded. In fp64 any disagreement is a bug, since
+// rounding is 1e-16; in fp32 the tolerances leave room for another order of summation.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+
+#include "exec/run.h"
+#include "exec/state_access.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "tests/support/gradient_log.h"
+#include "tests/support/plan_space.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::Choice;
+using testing_support::GradientLog;
+
+constexpr int kSteps = 10;
+
+struct Trained {
+  Job job;
+  exec::RunResult result;
+  GradientLog gradients;  // of the first step
+};
+
+exec::DataSource text() {
+  return exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
+}
+
+std::unique_ptr<Trained> train(const Plan& plan) {
+  auto trained = std::make_unique<Trained>();
+  trained->job = lower(plan, load_model(plan.model));
+  place(trained->job, {.slack = plan.slack});
+  exec::RunOptions options;
+  options.steps = kSteps;
+  options.observer = trained->gradients.observer(trained->job, 0);
+  trained->result = exec::run(trained->job, text(), options);
+  return trained;
+}
+
+const Trained& reference(const std::string& kernel_set) {
+  static std::map<std::string, std::unique_ptr<Trained>> known;
+  auto& entry = known[kernel_set];
+  if (!entry) entry = train(testing_support::reference_plan(kernel_set));
+  return *entry;
+}
+
+double norm(const std::vector<double>& v) {
+  double sum = 0;
+  for (double x : v) sum += x * x;
+  return std::sqrt(sum);
+}
+
+double distance(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum);
+}
+
+class ExecPlans : public testing::TestWithParam<Choice> {};
+
+TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
+  const Trained& expected = reference("cpu.f64");
+  const auto got = train(testing_support::plan_of(GetParam(), "cpu.f64"));
+  ASSERT_EQ(got->result.steps.size(), std::size_t{kSteps});
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    EXPECT_NEAR(got->result.steps[i].loss, expected.result.steps[i].loss, 1e-10);
+    EXPECT_NEAR(got->result.steps[i].gradient_norm, expected.result.steps[i].gradient_norm, 1e-10);
+  }
+  const auto worst =
+      exec::largest_difference(got->job, got->result.memory, expected.job, expected.result.memory);
+  if (worst) {
+    EXPECT_NEAR(worst->first, worst->second, 1e-10) << worst->tensor;
+  }
+  EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt);
+}
+
+TEST_P(ExecPlans, Fp32AgreesWithTheReferenceWithinRounding) {
+  const Trained& expected = reference("cpu.f32");
+  const auto got = train(testing_support::plan_of(GetParam(), "cpu.f32"));
+  ASSERT_EQ(got->result.steps.size(), std::size_t{kSteps});
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    const double loss = expected.result.steps[i].loss;
+    EXPECT_NEAR(got->result.steps[i].loss, loss, 1e-5 * loss);
+  }
+  const auto worst =
+      exec::largest_difference(got->job, got->result.memory, expected.job, expected.result.memory);
+  if (worst) {
+    EXPECT_NEAR(worst->first, worst->second, 1e-5) << worst->tensor;
+  }
+}
+
+// The K part of the QKV bias has an exactly zero gradient: softmax ignores a constant added to all
+// scores of a query. What is there is rounding, so it is held against its layer's gradient.
+TEST_P(ExecPlans, Fp32FirstStepGradientsAgreeTensorByTensor) {
+  const auto expected = reference("cpu.f32").gradients.tensors(reference("cpu.f32").job);
+  const auto trained = train(testing_support::plan_of(GetParam(), "cpu.f32"));
+  const auto got = trained->gradients.tensors(trained->job);
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [tensor, gradient] : expected) {
+    const std::vector<double>& mine = got.at(tensor);
+    ASSERT_EQ(mine.size(), gradient.size()) << tensor;
+    if (!tensor.ends_with("c_attn.bias")) {
+      EXPECT_LE(distance(mine, gradient), 1e-5 * norm(gradient)) << tensor;
+      continue;
+    }
+    const std::string layer = tensor.substr(0, tensor.find("attn."));
+    double layer_square = 0;
+    for (const auto& [other, values] : expected)
+      if (other.starts_with(layer)) layer_square += norm(values) * norm(values);
+    const std::size_t h = gradient.size() / 3;
+    const auto third = [&](const std::vector<double>& v, std::size_t part) {
+      return std::vector<double>(v.begin() + static_cast<std::ptrdiff_t>(part * h),
+                                 v.begin() + static_cast<std::ptrdiff_t>((part + 1) * h));
+    };
+    for (std::size_t part : {0U, 2U})
+      EXPECT_LE(distance(third(mine, part), third(gradient, part)),
+                1e-5 * norm(third(gradient, part)))
+          << tensor << " part " << part;
+    EXPECT_LE(distance(third(mine, 1), third(gradient, 1)), 1e-6 * std::sqrt(layer_square))
+        << tensor << " K part";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, ExecPlans,
+                         testing::ValuesIn(testing_support::pairwise_choices()),
+                         [](const auto& plan) { return testing_support::name_of(plan.param); });
+
+TEST(PlanSpace, TheCoverHasAtLeast24Plans) {
+  EXPECT_GE(testing_support::pairwise_choices().size(), 24U);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,57 @@
+// Law 3: memory is placed, not estimated. Every plan of the cover runs one operation at a time with
+// poison, canaries and page protection (exec/guard.h): no operation touches a byte it does not
+// declare, every declared write is complete, nothing is read that another buffer has overwritten.
+// And the numbers are those of the threaded run.
+#include <gtest/gtest.h>
+
+#include "exec/run.h"
+#include "exec/state_access.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/program/verify.h"
+#include "tests/support/plan_space.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::Choice;
+
+class MemoryLaw : public testing::TestWithParam<Choice> {};
+
+TEST_P(MemoryLaw, GuardedRunFindsNothingAndGivesTheSameBits) {
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  Job job = lower(plan, load_model(plan.model));
+  place(job, {.slack = plan.slack});
+  ASSERT_EQ(verify(job), std::vector<std::string>{});
+  const auto text = exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
+  exec::RunOptions options;
+  options.steps = 2;
+  const exec::RunResult threaded = exec::run(job, text, options);
+  options.mode = exec::RunMode::kSerial;
+  options.guard = true;
+  const exec::RunResult guarded = exec::run(job, text, options);
+  EXPECT_EQ(exec::largest_difference(job, threaded.memory, job, guarded.memory).has_value(), false);
+}
+
+TEST_P(MemoryLaw, EveryLegalScheduleGivesTheSameBits) {
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  Job job = lower(plan, load_model(plan.model));
+  place(job, {.slack = plan.slack});
+  const auto text = exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
+  exec::RunOptions options;
+  options.steps = 2;
+  options.mode = exec::RunMode::kSerial;
+  const exec::RunResult first = exec::run(job, text, options);
+  for (std::uint64_t seed : {1U, 2U}) {
+    options.schedule_seed = seed;
+    const exec::RunResult other = exec::run(job, text, options);
+    EXPECT_FALSE(exec::largest_difference(job, first.memory, job, other.memory)) << seed;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, MemoryLaw,
+                         testing::ValuesIn(testing_support::pairwise_choices()),
+                         [](const auto& plan) { return testing_support::name_of(plan.param); });
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,96 @@
+// Simulator and executor read the same Job: their Timelines carry the same operation ids on the
+// same lanes in the same order, and a folded Job trains like its unrolled twin.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "exec/run.h"
+#include "exec/state_access.h"
+#include "planner/lower/lower.h"
+#include "planner/place/memory_report.h"
+#include "planner/place/place.h"
+#include "planner/program/unroll.h"
+#include "sim/simulate.h"
+#include "tests/support/plan_space.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::Choice;
+
+constexpr int kSteps = 2;
+
+// Operation ids of each step by lane, in the order they ran.
+using LaneOrder = std::map<std::pair<Lane, std::int32_t>, std::vector<OpId>>;
+
+LaneOrder lane_order(const RankTimeline& rank) {
+  std::vector<Span> spans = rank.spans;
+  std::stable_sort(spans.begin(), spans.end(),
+                   [](const Span& a, const Span& b) { return a.start < b.start; });
+  LaneOrder order;
+  for (const Span& s : spans)
+    if (s.step < kSteps) order[{s.lane, s.step}].push_back(s.op);
+  return order;
+}
+
+Job placed_job(const Choice& choice) {
+  const Plan plan = testing_support::plan_of(choice, "cpu.f32");
+  Job job = lower(plan, load_model(plan.model));
+  place(job, {.slack = plan.slack});
+  return job;
+}
+
+sim::SimOptions recording() {
+  sim::SimOptions options;
+  options.record_timeline = true;
+  return options;
+}
+
+exec::RunResult train(const Job& job) {
+  exec::RunOptions options;
+  options.steps = kSteps;
+  options.record_timeline = true;
+  return exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"),
+                   options);
+}
+
+class SimExec : public testing::TestWithParam<Choice> {};
+
+TEST_P(SimExec, TimelinesCarryTheSameOperationsOnTheSameLanes) {
+  const Job job = placed_job(GetParam());
+  const Cluster cluster = load_cluster("workstationx2");
+  const Timeline sim = sim::simulate(job, cluster, recording()).timeline;
+  const Timeline exec = train(job).timeline;
+  ASSERT_EQ(sim.ranks.size(), job.classes.size());
+  ASSERT_EQ(exec.ranks.size(), static_cast<std::size_t>(job.world()));
+  for (const RankTimeline& rank : exec.ranks) {
+    const auto predicted =
+        std::find_if(sim.ranks.begin(), sim.ranks.end(),
+                     [&](const RankTimeline& r) { return r.stage == rank.stage; });
+    ASSERT_NE(predicted, sim.ranks.end());
+    EXPECT_EQ(lane_order(rank), lane_order(*predicted)) << "stage " << rank.stage;
+  }
+}
+
+TEST_P(SimExec, FoldedJobAndUnrolledTwinAreTheSame) {
+  const Job folded = placed_job(GetParam());
+  const Job unrolled = unroll(folded);
+  const Cluster cluster = load_cluster("workstationx2");
+  const sim::SimOptions options = recording();
+  EXPECT_EQ(sim::simulate(folded, cluster, options).timeline,
+            sim::simulate(unrolled, cluster, options).timeline);
+  const exec::RunResult a = train(folded);
+  const exec::RunResult b = train(unrolled);
+  EXPECT_FALSE(exec::largest_difference(folded, a.memory, unrolled, b.memory));
+  for (std::size_t c = 0; c < folded.classes.size(); ++c) {
+    EXPECT_EQ(folded.classes[c].placement.slab, unrolled.classes[c].placement.slab);
+    EXPECT_EQ(folded.classes[c].placement.offset, unrolled.classes[c].placement.offset);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Pairwise, SimExec, testing::ValuesIn(testing_support::pairwise_choices()),
+                         [](const auto& plan) { return testing_support::name_of(plan.param); });
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,119 @@
+// Seeds faults into lowered and placed jobs of a tiny model: verify accepts every original and
+// rejects the faulty ones with a fitting message. A fault is applied at every place where it can
+// be; where each of those breaks the job (kAlways), each must be rejected. Where some are implied
+// by the rest of the job (an edge that others make redundant), one per kind must be at least.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "models/model_config.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/program/verify.h"
+#include "tests/crosscheck/verify_mutations.h"
+
+namespace zplan {
+namespace {
+
+ModelConfig tiny_model(bool tied) {
+  ModelConfig model;
+  model.name = "tiny";
+  model.layers = 3;
+  model.hidden = 16;
+  model.heads = 2;
+  model.ffn = 64;
+  model.vocab = 50;
+  model.sequence = 8;
+  model.tied_embeddings = tied;
+  return model;
+}
+
+struct Case {
+  std::string name;
+  Plan plan;
+  bool tied = true;
+};
+
+Plan plan_of(std::int32_t dp, std::int32_t pp, std::int32_t zero_stage, std::int64_t micro_steps) {
+  Plan plan;
+  plan.parallel = {dp, pp};
+  plan.zero_stage = zero_stage;
+  plan.kernel_set = "cpu.f32";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {micro_steps * dp, 1, 8};
+  plan.slack = 0;
+  return plan;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> result{{"one_rank", plan_of(1, 1, 0, 2)},
+                           {"pipeline", plan_of(1, 3, 0, 5)},
+                           {"zero1_pipeline", plan_of(2, 2, 1, 3)},
+                           {"zero3_recompute", plan_of(2, 1, 3, 1)},
+                           {"zero3_host", plan_of(2, 1, 3, 2), false}};
+  result[3].plan.recompute = Recompute::kFull;
+  result[4].plan.placement = {Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kCpu};
+  result[4].plan.recompute = Recompute::kFull;
+  return result;
+}
+
+Job placed_job(const Case& c) {
+  Job job = lower(c.plan, tiny_model(c.tied));
+  place(job, {c.plan.slack});
+  return job;
+}
+
+bool mentions(const std::vector<std::string>& findings, const std::vector<std::string>& messages) {
+  return std::any_of(findings.begin(), findings.end(), [&](const std::string& finding) {
+    return std::any_of(messages.begin(), messages.end(), [&](const std::string& message) {
+      return finding.find(message) != std::string::npos;
+    });
+  });
+}
+
+std::string joined(const std::vector<std::string>& lines) {
+  std::string result;
+  for (const std::string& line : lines) result += "\n  " + line;
+  return result;
+}
+
+void check_mutations(const std::vector<mutation::Mutation>& mutations) {
+  std::vector<int> applied(mutations.size()), caught(mutations.size());
+  for (const Case& c : cases()) {
+    const Job original = placed_job(c);
+    ASSERT_EQ(joined(verify(original)), "") << c.name;
+    for (std::size_t m = 0; m < mutations.size(); ++m) {
+      int place = 0;
+      for (const mutation::Change& change : mutations[m].changes(original)) {
+        Job job = original;
+        change(job);
+        const auto findings = verify(job);
+        const bool fits = mentions(findings, mutations[m].messages);
+        ++applied[m];
+        caught[m] += fits;
+        if (mutations[m].rejected == mutation::Rejected::kAlways) {
+          EXPECT_TRUE(fits) << c.name << ": " << mutations[m].name << ", place " << place
+                            << ", findings:" << joined(findings);
+        }
+        ++place;
+      }
+    }
+  }
+  for (std::size_t m = 0; m < mutations.size(); ++m) {
+    EXPECT_GT(applied[m], 0) << mutations[m].name << ": no job offers a place for it";
+    EXPECT_GT(caught[m], 0) << mutations[m].name << ": not rejected at any of " << applied[m]
+                            << " places";
+  }
+}
+
+TEST(VerifyMutation, EdgesAreChecked) { check_mutations(mutation::edge_mutations()); }
+TEST(VerifyMutation, CommunicationIsChecked) {
+  check_mutations(mutation::communication_mutations());
+}
+TEST(VerifyMutation, MemoryIsChecked) { check_mutations(mutation::memory_mutations()); }
+TEST(VerifyMutation, OperationsAreChecked) { check_mutations(mutation::operation_mutations()); }
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,169 @@
+// Faults in views, buffers and placement.
+#include <algorithm>
+#include <set>
+
+#include "planner/place/lifetime.h"
+#include "tests/crosscheck/verify_mutations.h"
+
+namespace zplan::mutation {
+namespace {
+
+const std::vector<std::string> kHazard{"without waiting for", "before it is written",
+                                       "which shares its bytes"};
+
+bool used(const Program& p, BufferId id) {
+  return std::any_of(p.views.begin(), p.views.end(), [&](const View& v) { return v.buffer == id; });
+}
+
+std::set<BufferId> homes(const RankClass& c) {
+  std::set<BufferId> result;
+  for (const UnitHome& h : c.homes)
+    for (const StateHome* s : {&h.param, &h.master, &h.moment1, &h.moment2})
+      result.insert(s->buffer);
+  return result;
+}
+
+// Pairs of buffers alive at the same time in one tier.
+Changes share_offsets(const Job& job) {
+  Changes result;
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const Program& p = job.classes[c].program;
+    const auto lives = lifetimes(p);
+    for (BufferId a = 0; a < p.buffers.size(); ++a)
+      for (BufferId b = 0; b < a; ++b)
+        if (!p.buffers[a].persistent && !p.buffers[b].persistent && lives[a].overlaps(lives[b]) &&
+            p.buffers[a].tier == p.buffers[b].tier)
+          result.push_back([=](Job& j) {
+            auto& offset = j.classes[c].placement.offset;
+            (j.classes[c].program.buffers[a].size() > j.classes[c].program.buffers[b].size()
+                 ? offset[b]
+                 : offset[a]) = p.buffers[a].size() > p.buffers[b].size() ? offset[a] : offset[b];
+          });
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Mutation> memory_mutations() {
+  const auto placed_alone = [](const RankClass& c, BufferId b) {
+    return !c.program.buffers[b].persistent && used(c.program, b);
+  };
+  return {
+      {"view beyond its slot",
+       Rejected::kAlways,
+       {"reaches from"},
+       [](const Job& j) {
+         return at_views(
+             j, [](const Program&, const View&) { return true; },
+             [](Program& p, View& v) { v.offset += p.buffers[v.buffer].slot_size; });
+       }},
+      {"shard of the last rank beyond its slot",
+       Rejected::kAlways,
+       {"reaches from"},
+       [](const Job& j) {
+         return at_views(
+             j, [&](const Program&, const View&) { return j.dp > 1; },
+             [](Program& p, View& v) { v.dp_stride += p.buffers[v.buffer].slot_size; });
+       }},
+      {"view off its alignment",
+       Rejected::kAlways,
+       {"not aligned"},
+       [](const Job& j) {
+         return at_views(
+             j, [](const Program&, const View&) { return true; },
+             [](Program&, View& v) { v.offset += Bytes{1}; });
+       }},
+      {"view of another type",
+       Rejected::kSometimes,
+       {"the buffer holds"},
+       [](const Job& j) {
+         return at_views(
+             j, [](const Program&, const View&) { return true; },
+             [](Program&, View& v) { v.dtype = DType::kF16; });
+       }},
+      {"wrong slot expression", Rejected::kSometimes, kHazard,
+       [](const Job& j) {
+         return at_views(
+             j, [](const Program& p, const View& v) { return p.buffers[v.buffer].slots > 1; },
+             [](Program&, View& v) { ++v.slot.base; });
+       }},
+      {"slot that forgets the layer", Rejected::kSometimes, kHazard,
+       [](const Job& j) {
+         return at_views(
+             j, [](const Program&, const View& v) { return v.slot.per_layer != 0; },
+             [](Program&, View& v) { v.slot.per_layer = 0; });
+       }},
+      {"ring with one slot less", Rejected::kSometimes, kHazard,
+       [](const Job& j) {
+         return at_buffers(
+             j,
+             [](const RankClass& c, BufferId b) {
+               return c.program.buffers[b].slots > 1 && !c.program.buffers[b].persistent;
+             },
+             [](RankClass& c, BufferId b) { --c.program.buffers[b].slots; });
+       }},
+      {"two live buffers at one offset",
+       Rejected::kSometimes,
+       {"which shares its bytes", "on the same bytes"},
+       share_offsets},
+      {"on the bytes of a persistent buffer",
+       Rejected::kAlways,
+       {"bytes of the persistent buffer"},
+       [=](const Job& j) {
+         return at_buffers(
+             j,
+             [=](const RankClass& c, BufferId b) {
+               return placed_alone(c, b) && c.program.buffers[b].tier == Tier::kGpu;
+             },
+             [](RankClass& c, BufferId b) { c.placement.offset[b] = {0}; });
+       }},
+      {"offset beyond the slab",
+       Rejected::kAlways,
+       {"reaches to"},
+       [](const Job& j) {
+         return at_buffers(
+             j, [](const RankClass&, BufferId) { return true; },
+             [](RankClass& c, BufferId b) {
+               const auto tier = static_cast<std::size_t>(c.program.buffers[b].tier);
+               c.placement.offset[b] = c.placement.slab[tier];
+             });
+       }},
+      {"offset off its alignment",
+       Rejected::kAlways,
+       {"not a multiple of 256"},
+       [](const Job& j) {
+         return at_buffers(
+             j, [](const RankClass&, BufferId) { return true; },
+             [](RankClass& c, BufferId b) { c.placement.offset[b] += Bytes{128}; });
+       }},
+      {"model state not persistent",
+       Rejected::kAlways,
+       {"which is not persistent"},
+       [](const Job& j) {
+         return at_buffers(
+             j, [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; },
+             [](RankClass& c, BufferId b) { c.program.buffers[b].persistent = false; });
+       }},
+      {"model state with a slot less",
+       Rejected::kAlways,
+       {"slots for"},
+       [](const Job& j) {
+         return at_buffers(
+             j, [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; },
+             [](RankClass& c, BufferId b) { ++c.program.buffers[b].slots; });
+       }},
+      {"two buffers of one name",
+       Rejected::kAlways,
+       {"two buffers are named"},
+       [](const Job& j) {
+         return at_buffers(
+             j, [](const RankClass&, BufferId b) { return b > 0; },
+             [](RankClass& c, BufferId b) {
+               c.program.buffers[b].name = c.program.buffers[0].name;
+             });
+       }},
+  };
+}
+
+}  // namespace zplan::mutation

@@ -1,0 +1,140 @@
+// Faults in kernels, copies, roles and the tree.
+#include <utility>
+
+#include "tests/crosscheck/verify_mutations.h"
+
+namespace zplan::mutation {
+namespace {
+
+const std::vector<std::string> kHazard{"without waiting for", "before it is written",
+                                       "which shares its bytes"};
+
+}  // namespace
+
+std::vector<Mutation> operation_mutations() {
+  const auto is_kernel = [](const Program&, const Node& n) { return n.kind == OpKind::kKernel; };
+  const auto on_compute = [](const Program&, const Node& n) {
+    return n.kind == OpKind::kKernel && n.lane == Lane::kCompute;
+  };
+  return {
+      {"first writer missing",
+       Rejected::kSometimes,
+       {"before it is written", "which shares its bytes"},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program&, const Node& n) {
+               return n.kernel == KernelId::kEmbeddingForward ||
+                      n.kernel == KernelId::kLinearForward || n.kernel == KernelId::kStepScalars;
+             },
+             become_mark);
+       }},
+      {"read where a write belongs",
+       Rejected::kAlways,
+       {"expected '"},
+       [=](const Job& j) {
+         return at_nodes(j, is_kernel, [](Program& p, NodeIndex n) {
+           View& v = operand(p, n, 0);
+           v.access = v.access == Access::kRead ? Access::kWrite : Access::kRead;
+         });
+       }},
+      {"kernel operands swapped",
+       Rejected::kAlways,
+       {"expected '"},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program& p, const Node& n) {
+               return n.kind == OpKind::kKernel && n.operands_end > n.operands_begin + 1 &&
+                      p.operands(n).front().access != p.operands(n).back().access;
+             },
+             [](Program& p, NodeIndex n) {
+               std::swap(operand(p, n, 0), p.views[p.nodes[n].operands_end - 1]);
+             });
+       }},
+      {"kernel operand missing",
+       Rejected::kSometimes,
+       {"operands, got"},
+       [=](const Job& j) {
+         return at_nodes(j, is_kernel, [](Program& p, NodeIndex n) { --p.nodes[n].operands_end; });
+       }},
+      {"matrix of another shape",
+       Rejected::kAlways,
+       {"expected x[T,k]"},
+       [](const Job& j) {
+         return at_nodes(
+             j, [](const Program&, const Node& n) { return n.kernel == KernelId::kLinearForward; },
+             [](Program& p, NodeIndex n) {
+               auto& dims = operand(p, n, 1).shape.dims;
+               dims[0] *= 2;
+               dims[1] /= 2;
+             });
+       }},
+      {"kernel on a copy lane",
+       Rejected::kAlways,
+       {"a kernel on lane h2d"},
+       [=](const Job& j) {
+         return at_nodes(j, is_kernel,
+                         [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kH2d; });
+       }},
+      {"GPU kernel on the CPU",
+       Rejected::kAlways,
+       {"cannot reach"},
+       [=](const Job& j) {
+         return at_nodes(j, on_compute,
+                         [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCpu; });
+       }},
+      {"kernel on another lane of the GPU", Rejected::kSometimes, kHazard,
+       [=](const Job& j) {
+         return at_nodes(j, on_compute,
+                         [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommReduce; });
+       }},
+      {"copy on the lane of the other direction",
+       Rejected::kAlways,
+       {"belongs on lane"},
+       [](const Job& j) {
+         return at_kind(j, OpKind::kCopy, [](Program& p, NodeIndex n) {
+           Lane& lane = p.nodes[n].lane;
+           lane = lane == Lane::kH2d ? Lane::kD2h : Lane::kH2d;
+         });
+       }},
+      {"copy of half the bytes",
+       Rejected::kAlways,
+       {"copies "},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program& p, const Node& n) {
+               return n.kind == OpKind::kCopy && p.operands(n)[0].shape.elements() > 1;
+             },
+             [](Program& p, NodeIndex n) { halve(operand(p, n, 1)); });
+       }},
+      {"role given twice",
+       Rejected::kAlways,
+       {"have the id"},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program& p, const Node& n) {
+               return &n != &p.nodes[0] && (&n - 1)->block == n.block;
+             },
+             [](Program& p, NodeIndex n) { p.nodes[n].role = p.nodes[n - 1].role; });
+       }},
+      {"nodes out of program order",
+       Rejected::kAlways,
+       {"was due", "hang in the tree"},
+       [](const Job& j) {
+         Changes result;
+         for (std::size_t c = 0; c < j.classes.size(); ++c)
+           for (BlockIndex b = 0; b < j.classes[c].program.blocks.size(); ++b)
+             if (j.classes[c].program.blocks[b].items.size() > 1)
+               result.push_back([=](Job& k) {
+                 auto& items = k.classes[c].program.blocks[b].items;
+                 std::swap(items[0], items[1]);
+               });
+         return result;
+       }},
+  };
+}
+
+}  // namespace zplan::mutation

@@ -1,0 +1,166 @@
+// Faults in edges and in communication.
+#include <utility>
+
+#include "planner/program/edges.h"
+#include "tests/crosscheck/verify_mutations.h"
+
+namespace zplan::mutation {
+namespace {
+
+// An edge without effect: it reaches back before the first step.
+constexpr std::int32_t kNever = 1000;
+
+// Exchanges what two nodes do, and derives the edges anew.
+void exchange(Program& p, NodeIndex a, NodeIndex b) {
+  std::swap(p.nodes[a], p.nodes[b]);
+  std::swap(p.nodes[a].block, p.nodes[b].block);
+  derive_data_edges(p);
+}
+
+// Neighbouring collectives over stages, in the other order on one class.
+Changes swap_collectives(const Job& job) {
+  const auto spans_stages = [](const Node& n) {
+    return n.kind == OpKind::kCollective && n.group != GroupKind::kData;
+  };
+  Changes result;
+  for (std::size_t c = 0; c < job.classes.size() && job.pp > 1; ++c) {
+    const Program& p = job.classes[c].program;
+    for (NodeIndex a = 0; a < p.nodes.size(); ++a)
+      for (NodeIndex b = a + 1; b < p.nodes.size(); ++b)
+        if (spans_stages(p.nodes[a]) && spans_stages(p.nodes[b]))
+          result.push_back([=](Job& j) { exchange(j.classes[c].program, a, b); });
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Mutation> edge_mutations() {
+  const auto data = [](const Edge& e) { return !e.reuse; };
+  const auto reuse = [](const Edge& e) { return e.reuse; };
+  return {
+      {"data edge dropped",
+       Rejected::kSometimes,
+       {"without waiting for"},
+       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.delta = kNever; }); }},
+      {"reuse edge dropped",
+       Rejected::kSometimes,
+       {"on the same bytes"},
+       [=](const Job& j) { return at_edges(j, reuse, [](Edge& e) { e.delta = kNever; }); }},
+      {"edge one iteration further back",
+       Rejected::kSometimes,
+       {"without waiting for"},
+       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { ++e.delta; }); }},
+      {"edge to the node before",
+       Rejected::kSometimes,
+       {"without waiting for"},
+       [](const Job& j) {
+         return at_edges(
+             j, [](const Edge& e) { return e.node > 0 && e.match == Match::kLast; },
+             [](Edge& e) { --e.node; });
+       }},
+      {"edge to an iteration ahead",
+       Rejected::kAlways,
+       {"iterations ahead"},
+       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.delta = -1; }); }},
+      {"edge without a common block",
+       Rejected::kAlways,
+       {"no common block"},
+       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.level = kMaxDepth; }); }},
+      {"edge to nowhere",
+       Rejected::kAlways,
+       {"waits for node"},
+       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.node = 1u << 30; }); }},
+      {"edge onto itself",
+       Rejected::kAlways,
+       {"not earlier in program order"},
+       [](const Job& j) {
+         return at_nodes(
+             j, [](const Program& p, const Node& n) { return !p.after(n).empty(); },
+             [](Program& p, NodeIndex n) {
+               p.edges[p.nodes[n].edges_begin] = {.node = n,
+                                                  .level = p.blocks[p.nodes[n].block].depth};
+             });
+       }},
+  };
+}
+
+std::vector<Mutation> communication_mutations() {
+  return {
+      {"receive missing",
+       Rejected::kAlways,
+       {"is left over"},
+       [](const Job& j) { return at_kind(j, OpKind::kReceive, become_mark); }},
+      {"send missing",
+       Rejected::kAlways,
+       {"is left over"},
+       [](const Job& j) { return at_kind(j, OpKind::kSend, become_mark); }},
+      {"send half as large",
+       Rejected::kAlways,
+       {" meets "},
+       [](const Job& j) {
+         return at_kind(j, OpKind::kSend, [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); });
+       }},
+      {"receive from itself",
+       Rejected::kAlways,
+       {"leads to"},
+       [](const Job& j) {
+         return at_kind(j, OpKind::kReceive,
+                        [](Program& p, NodeIndex n) { p.nodes[n].peer_stage += 2; });
+       }},
+      {"one micro-batch less on one stage",
+       Rejected::kSometimes,
+       {"is left over"},
+       [](const Job& j) {
+         Changes result;
+         for (std::size_t c = 0; c < j.classes.size(); ++c)
+           for (BlockIndex b = 0; b < j.classes[c].program.blocks.size(); ++b)
+             if (j.classes[c].program.blocks[b].var == Var::kMicro &&
+                 j.classes[c].program.blocks[b].count > 1)
+               result.push_back([=](Job& k) { --k.classes[c].program.blocks[b].count; });
+         return result;
+       }},
+      {"collective of the wrong size",
+       Rejected::kAlways,
+       {" ranks of "},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program& p, const Node& n) {
+               return n.kind == OpKind::kCollective && p.operands(n)[0].shape.elements() > 1;
+             },
+             [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); });
+       }},
+      {"collective of another group",
+       Rejected::kSometimes,
+       {" ranks of ", "is left over"},
+       [](const Job& j) {
+         return at_kind(j, OpKind::kCollective,
+                        [](Program& p, NodeIndex n) { p.nodes[n].group = GroupKind::kWorld; });
+       }},
+      {"collective missing on one stage",
+       Rejected::kSometimes,
+       {"is left over"},
+       [](const Job& j) { return at_kind(j, OpKind::kCollective, become_mark); }},
+      {"collective in place on another part",
+       Rejected::kSometimes,
+       {"rank's own part"},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program& p, const Node& n) {
+               return n.kind == OpKind::kCollective && n.collective != CollectiveKind::kAllReduce &&
+                      p.operands(n)[0].buffer == p.operands(n)[1].buffer;
+             },
+             [](Program& p, NodeIndex n) {
+               operand(p, n, 0).dp_stride = operand(p, n, 1).dp_stride = {0};
+             });
+       }},
+      {"collectives swapped on one stage",
+       Rejected::kSometimes,
+       {"waits in a circle", "without waiting for", "before it is written"},
+       swap_collectives},
+  };
+}
+
+}  // namespace zplan::mutation

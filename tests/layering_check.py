@@ -1,0 +1,286 @@
+"""Checks the borders between the folders, and the source keys in comments.
+
+  layering_check.py [ROOT]       prints one line per breach; exit code 1 if there is any
+  layering_check.py --self-test  proves on made-up trees that each rule can fail
+
+Looks at #include lines and at the DEPS of zplan_library() calls; tests/ may include anything.
+"""
+
+import os
+import re
+import sys
+import tempfile
+
+# Module -> its folder. A longer folder wins over a shorter one.
+FOLDERS = {
+    "core": "planner/core",
+    "plan": "planner/plan",
+    "program": "planner/program",
+    "lower": "planner/lower",
+    "place": "planner/place",
+    "cost": "planner/cost",
+    "search": "planner/search",
+    "cli": "planner/cli",
+    "models": "models",
+    "hw": "hwprofiles",
+    "sim": "sim",
+    "exec": "exec",
+}
+
+# Module -> the modules it may use directly. What is not listed is forbidden.
+ALLOWED = {
+    "core": [],
+    "models": ["core"],
+    "hw": ["core"],
+    "plan": ["core", "program"],
+    "program": ["core"],
+    "lower": ["core", "plan", "models", "program"],
+    "place": ["core", "program"],
+    "cost": ["core", "program", "hw"],
+    "sim": ["core", "program", "hw", "cost"],
+    "exec": ["core", "program"],
+    "search": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "sim"],
+    "cli": [module for module in FOLDERS if module != "cli"],
+}
+
+# These slow every file down that sees them, so no header of ours includes them. nvcc must not meet
+# them at all.
+HEAVY = re.compile(r"(nlohmann|fmt|boost|CLI)/")
+NO_HEAVY_SUFFIXES = (".h", ".cu", ".cuh")
+
+# The readers of a Job know no framework.
+FRAMEWORK = re.compile(
+    r"(?i:deepspeed|megatron|fsdp)|NEMO|NeMo|Nemo(?![a-z])|(?<![A-Za-z])nemo(?![a-z])"
+)
+FRAMEWORK_FREE = ("sim", "exec")
+
+SOURCE_SUFFIXES = (".h", ".cpp", ".cu", ".cuh")
+KEY_FILE = "models/REFERENCES.md"
+# [Korthikanti22 Table 2], also several: [Korthikanti22 Table 2; Narayanan21]
+BRACKET = re.compile(r"\[([^\[\]\n]+)\]")
+KEY = re.compile(r"[A-Z][A-Za-z-]*\d\d[a-z]?")
+NOT_A_KEY = re.compile(r"(BF|FP|TF|INT|UINT|SM|GB|MB|KB)\d\d")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+TOKEN = re.compile(
+    r'(?P<comment>//[^\n]*|/\*.*?\*/)'
+    r'|R"(?P<raw>[^(\s]*)\(.*?\)(?P=raw)"'
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|(?<![0-9A-Za-z_])'(?:\\.|[^'\\\n])*'",
+    re.DOTALL,
+)
+
+
+def module_of(path):
+    """The module that owns a path relative to the root, or None."""
+    for module, folder in FOLDERS.items():
+        if path.startswith(folder + "/"):
+            return module
+    return None
+
+
+def module_of_target(target):
+    """zplan_exec_kernels -> exec; None for targets that are not ours."""
+    for module in FOLDERS:
+        if re.fullmatch(f"zplan_{module}(_.*)?", target):
+            return module
+    return None
+
+
+def blank(text):
+    """The same number of lines, nothing on them."""
+    return "\n" * text.count("\n")
+
+
+def split_comments(text):
+    """(code without comments, comments without code), both with the line numbers of text."""
+    code, comments, position = [], [], 0
+    for match in TOKEN.finditer(text):
+        before = text[position : match.start()]
+        code.append(before)
+        comments.append(blank(before))
+        token, is_comment = match.group(0), match.group("comment") is not None
+        code.append(blank(token) if is_comment else token)
+        comments.append(token if is_comment else blank(token))
+        position = match.end()
+    code.append(text[position:])
+    return "".join(code), "".join(comments)
+
+
+def edge_breach(module, target):
+    """What is wrong with module using target, or None."""
+    if target == module or target in ALLOWED[module]:
+        return None
+    allowed = ", ".join(ALLOWED[module]) or "nothing of ours"
+    return f"{module} may not use {target} (allowed: {allowed})"
+
+
+def check_include(root, path, style, name):
+    module = module_of(path)
+    if path.endswith(NO_HEAVY_SUFFIXES) and HEAVY.match(name):
+        return f"<{name}> belongs in a .cpp file"
+    if style != '"':
+        return None
+    target = module_of(name)
+    if target is None or not os.path.isfile(os.path.join(root, name)):
+        return f'"{name}" is not a file of this project, named from the root'
+    return edge_breach(module, target)
+
+
+def check_code(root, path, code):
+    for number, line in enumerate(code.split("\n"), 1):
+        include = INCLUDE.match(line)
+        if include:
+            breach = check_include(root, path, include.group(1), include.group(2))
+            if breach:
+                yield f"{path}:{number}: {breach}"
+        if module_of(path) in FRAMEWORK_FREE and FRAMEWORK.search(line):
+            yield f"{path}:{number}: framework name '{FRAMEWORK.search(line).group(0)}'"
+
+
+def cited_keys(text):
+    """(line number, key) for every source key in square brackets."""
+    for number, line in enumerate(text.split("\n"), 1):
+        for bracket in BRACKET.findall(line):
+            for part in re.split(r"[;,]", bracket):
+                word = part.split()[0] if part.split() else ""
+                if KEY.fullmatch(word) and not NOT_A_KEY.fullmatch(word):
+                    yield number, word
+
+
+def check_keys(path, comments, known):
+    for number, key in cited_keys(comments):
+        if key not in known:
+            yield f"{path}:{number}: source key [{key}] is not in {KEY_FILE}"
+
+
+def check_cmake(path, text):
+    """The DEPS of zplan_library() follow the same table as the includes."""
+    text = re.sub(r"#[^\n]*", "", text)
+    for call in re.finditer(r"zplan_library\(([^)]*)\)", text):
+        words = call.group(1).split()
+        deps = words[words.index("DEPS") + 1 :] if "DEPS" in words else []
+        for dep in deps:
+            target = module_of_target(dep)
+            breach = target and edge_breach(module_of(path), target)
+            if breach:
+                number = text[: call.start()].count("\n") + 1
+                yield f"{path}:{number}: {breach}"
+
+
+def files_of(root, folders, wanted):
+    for top in folders:
+        for folder, subfolders, names in os.walk(os.path.join(root, top)):
+            subfolders.sort()
+            for name in sorted(names):
+                if wanted(name):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def read(root, path):
+    with open(os.path.join(root, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def check_tree(root):
+    """All breaches in the tree at root, as lines of text."""
+    known = set()
+    if os.path.isfile(os.path.join(root, KEY_FILE)):
+        known = set(re.findall(r"[A-Za-z][A-Za-z-]*\d\d[a-z]?", read(root, KEY_FILE)))
+    breaches = []
+    tops = sorted({folder.split("/")[0] for folder in FOLDERS.values()})
+    for path in files_of(root, tops, lambda name: name.endswith(SOURCE_SUFFIXES)):
+        code, comments = split_comments(read(root, path))
+        if module_of(path) is None:
+            breaches.append(f"{path}:1: lies in no folder of the layering table")
+            continue
+        breaches += check_code(root, path, code)
+        breaches += check_keys(path, comments, known)
+    for path in files_of(root, ["tests"], lambda name: name.endswith(SOURCE_SUFFIXES)):
+        breaches += check_keys(path, split_comments(read(root, path))[1], known)
+    for path in files_of(root, tops, lambda name: name == "CMakeLists.txt"):
+        if module_of(path):
+            breaches += check_cmake(path, read(root, path))
+    return breaches
+
+
+# ---- self-test: (file, its text, words that must be in the report; None: no breach) -----------
+SELF_TEST = [
+    ("sim/a.cpp", '#include "planner/cost/c.h"\n', None),
+    ("sim/a.cpp", '#include "exec/e.h"\n', "sim may not use exec"),
+    ("sim/a.cpp", '#include "planner/plan/p.h"\n', "sim may not use plan"),
+    ("exec/cpu/a.cpp", '#include "sim/s.h"\n', "exec may not use sim"),
+    ("exec/cuda/a.cu", '#include "planner/lower/l.h"\n', "exec may not use lower"),
+    ("exec/cuda/a.cuh", "#include <nlohmann/json.hpp>\n", "belongs in a .cpp"),
+    ("exec/cuda/a.cu", "#include <fmt/format.h>\n", "belongs in a .cpp"),
+    ("planner/core/a.h", "#include <fmt/format.h>\n", "belongs in a .cpp"),
+    ("hwprofiles/a.h", "#include <boost/graph/graph_traits.hpp>\n", "belongs in a .cpp"),
+    ("planner/core/a.cpp", "#include <fmt/format.h>\n", None),
+    ("planner/core/a.cpp", '#include "planner/plan/p.h"\n', "core may not use plan"),
+    ("planner/place/a.cpp", '#include "hwprofiles/h.h"\n', "place may not use hw"),
+    ("planner/cli/a.cpp", '#include "exec/e.h"\n', None),
+    ("planner/cli/a.cpp", '#include "e.h"\n', "named from the root"),
+    ("planner/cli/a.cpp", '#include "exec/missing.h"\n', "named from the root"),
+    ("planner/cli/a.cpp", '/*\n#include "e.h"\n*/\n', None),
+    ("planner/other/a.cpp", "\n", "no folder"),
+    ("sim/a.cpp", 'auto x = "megatron2021";\n', "framework name"),
+    ("exec/a.cpp", "int nemo_mode = 1;\n", "framework name"),
+    ("exec/a.cpp", "auto mode = kNemo;\n", "framework name"),
+    ("exec/a.cpp", "int mnemonic = 1;  // like DeepSpeed\n", None),
+    ("planner/lower/a.cpp", "int fsdp = 1;\n", None),
+    ("sim/a.cpp", "// [Known22 Table 2]\n", None),
+    ("sim/a.cpp", "// [Known22; Wrong99 eq. 3]\n", "[Wrong99]"),
+    ("sim/a.cpp", "/* text\n [Wrong99] */\n", "sim/a.cpp:2:"),
+    ("tests/unit/a_test.cpp", "// [Wrong99]\n", "[Wrong99]"),
+    ("sim/a.cpp", 'int a = t[Wrong99];  // [derived] [assumed] [BF16] [b, s/t, h] "x"\n', None),
+    ("sim/CMakeLists.txt", "zplan_library(sim SOURCES a.cpp\n DEPS zplan_cost fmt::fmt)\n", None),
+    ("sim/CMakeLists.txt", "zplan_library(sim SOURCES a.cpp DEPS zplan_plan)\n", "not use plan"),
+    ("exec/CMakeLists.txt", "zplan_library(exec DEPS zplan_exec_cpu zplan_dnnl)\n", None),
+]
+SELF_TEST_HEADERS = (
+    "planner/cost/c.h",
+    "planner/plan/p.h",
+    "planner/lower/l.h",
+    "hwprofiles/h.h",
+    "exec/e.h",
+    "sim/s.h",
+)
+
+
+def write(root, path, text):
+    os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+    with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def self_test():
+    wrong = 0
+    for path, text, expected in SELF_TEST:
+        with tempfile.TemporaryDirectory() as root:
+            for header in SELF_TEST_HEADERS:
+                write(root, header, "#pragma once\n")
+            write(root, KEY_FILE, "- **Known22**: a paper.\n")
+            write(root, path, text)
+            breaches = check_tree(root)
+        good = not breaches if expected is None else len(breaches) == 1 and expected in breaches[0]
+        if not good:
+            print(f"self-test: {path}: {text!r}: expected {expected!r}, got {breaches}")
+            wrong += 1
+    print(f"self-test: {len(SELF_TEST) - wrong} of {len(SELF_TEST)} cases as expected")
+    return wrong
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return 1 if self_test() else 0
+    root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
+    breaches = check_tree(root)
+    for breach in breaches:
+        print(breach)
+    if not breaches:
+        print("layering: no breach")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,223 @@
+// Every backward kernel against central differences of its forward kernel, in double, on random
+// small shapes. The loss is a fixed random weighting of the outputs; the upstream gradient is that
+// weighting. Gradients are also run in accumulating form, onto ones.
+#include <gtest/gtest.h>
+// rapidcheck's macros need gtest first.
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "exec/cpu/kernels/attention.h"
+#include "exec/cpu/kernels/cross_entropy.h"
+#include "exec/cpu/kernels/elementwise.h"
+#include "exec/cpu/kernels/embedding.h"
+#include "exec/cpu/kernels/layernorm.h"
+#include "exec/cpu/kernels/linear.h"
+#include "tests/unit/exec/kernel_test_support.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+using Values = std::vector<double>;
+
+// [derived] Central differences err by step^2 f''' / 6 and by rounding / step: near 1e-9 here.
+constexpr double kStep = 1e-5;
+constexpr double kRelativeTolerance = 1e-6;
+
+constexpr Bytes kScratch{1 << 21};  // more than any of these shapes needs
+
+struct Random {
+  std::mt19937 engine;
+
+  Values values(std::int64_t n) { return random_values<double>(n, engine()); }
+
+  std::vector<std::int32_t> integers(std::int64_t n, std::int32_t low, std::int64_t end) {
+    std::uniform_int_distribution<std::int32_t> uniform(low, static_cast<std::int32_t>(end - 1));
+    std::vector<std::int32_t> result(static_cast<std::size_t>(n));
+    for (std::int32_t& value : result) value = uniform(engine);
+    return result;
+  }
+};
+
+Random any_random() { return {std::mt19937(*rc::gen::arbitrary<unsigned>())}; }
+std::int64_t size_below(int end) { return *rc::gen::inRange(1, end); }
+
+double dot(const Values& a, const Values& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+// A gradient buffer: zeros-to-be, or ones when the kernel shall add to it.
+Values gradient_buffer(std::size_t n, bool accumulate) {
+  return Values(n, accumulate ? 1.0 : std::numeric_limits<double>::quiet_NaN());
+}
+
+// gradient[i] = d loss() / d input[i], plus one when accumulated.
+template <typename Loss>
+void check_gradient(Values& input, const Values& gradient, bool accumulate, const Loss& loss) {
+  RC_ASSERT(gradient.size() == input.size());
+  double largest = 1e-3;
+  for (const double g : gradient) largest = std::max(largest, std::abs(g - (accumulate ? 1 : 0)));
+  for (std::size_t i = 0; i < input.size(); ++i) {
+    const double kept = input[i];
+    input[i] = kept + kStep;
+    const double above = loss();
+    input[i] = kept - kStep;
+    const double below = loss();
+    input[i] = kept;
+    const double numeric = (above - below) / (2 * kStep) + (accumulate ? 1 : 0);
+    const double error = std::abs(numeric - gradient[i]);
+    RC_ASSERT(error <= kRelativeTolerance * largest);  // false for NaN too
+  }
+}
+
+RC_GTEST_PROP(KernelGradients, LinearMatchesFiniteDifferences, ()) {
+  const LinearShape s{size_below(6), size_below(20), size_below(20)};
+  const bool accumulate = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  Values x = random.values(s.tokens * s.in), w = random.values(s.in * s.out);
+  Values bias = random.values(s.out), dy = random.values(s.tokens * s.out), y(dy.size());
+  Workspace scratch(kScratch);
+  GemmCache cache;
+  const auto loss = [&] {
+    linear_forward<double>(cache, s, {y.data(), x.data(), w.data(), bias.data()}, scratch.span());
+    return dot(y, dy);
+  };
+  Values dx = gradient_buffer(x.size(), false), dw = gradient_buffer(w.size(), accumulate);
+  Values dbias = gradient_buffer(bias.size(), accumulate);
+  linear_dgrad<double>(cache, s, {dx.data(), dy.data(), w.data()}, scratch.span());
+  linear_wgrad<double>(cache, s, {dw.data(), dbias.data(), dy.data(), x.data(), accumulate},
+                       scratch.span());
+  check_gradient(x, dx, false, loss);
+  check_gradient(w, dw, accumulate, loss);
+  check_gradient(bias, dbias, accumulate, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, HeadMatchesFiniteDifferences, ()) {
+  const std::int64_t vocab = size_below(25);
+  const HeadShape s{size_below(6), size_below(20), vocab, vocab + size_below(5) - 1};
+  const bool accumulate = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  Values x = random.values(s.tokens * s.hidden), wte = random.values(s.vocab * s.hidden);
+  Values dlogits = random.values(s.tokens * s.padded_vocab), logits(dlogits.size());
+  Workspace scratch(kScratch);
+  GemmCache cache;
+  const auto loss = [&] {
+    head_forward<double>(cache, s, {logits.data(), x.data(), wte.data()}, scratch.span());
+    return dot(logits, dlogits);
+  };
+  Values dx = gradient_buffer(x.size(), false), dwte = gradient_buffer(wte.size(), accumulate);
+  head_dgrad<double>(cache, s, {dx.data(), dlogits.data(), wte.data()}, scratch.span());
+  head_wgrad<double>(cache, s, {dwte.data(), dlogits.data(), x.data(), accumulate}, scratch.span());
+  check_gradient(x, dx, false, loss);
+  check_gradient(wte, dwte, accumulate, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, EmbeddingMatchesFiniteDifferences, ()) {
+  const EmbeddingShape s{size_below(4), size_below(6), size_below(80), size_below(7)};
+  const bool add_wte = *rc::gen::arbitrary<bool>(), add_wpe = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  const auto tokens = random.integers(s.batch * s.sequence, 0, s.vocab);
+  Values wte = random.values(s.vocab * s.hidden), wpe = random.values(s.sequence * s.hidden);
+  Values dx = random.values(s.batch * s.sequence * s.hidden), x(dx.size());
+  const auto loss = [&] {
+    embedding_forward<double>(s, {x.data(), tokens.data(), wte.data(), wpe.data()});
+    return dot(x, dx);
+  };
+  Values dwte = gradient_buffer(wte.size(), add_wte), dwpe = gradient_buffer(wpe.size(), add_wpe);
+  embedding_backward<double>(
+      s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), add_wte, add_wpe});
+  check_gradient(wte, dwte, add_wte, loss);
+  check_gradient(wpe, dwpe, add_wpe, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, LayernormMatchesFiniteDifferences, ()) {
+  // Two elements of hidden make a sign function of the row, too sharp for a difference quotient.
+  const LayernormShape s{size_below(12), 2 + size_below(80)};
+  const bool add_dx = *rc::gen::arbitrary<bool>(), add = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  Values x = random.values(s.tokens * s.hidden), dy = random.values(s.tokens * s.hidden);
+  for (std::size_t i = 0; i < x.size(); i += static_cast<std::size_t>(s.hidden)) x[i] += 3.0;
+  Values gain = random.values(s.hidden), bias = random.values(s.hidden), y(x.size());
+  Values mean(static_cast<std::size_t>(s.tokens)), rstd(mean.size());
+  const auto loss = [&] {
+    layernorm_forward<double>(
+        s, {y.data(), mean.data(), rstd.data(), x.data(), gain.data(), bias.data()});
+    return dot(y, dy);
+  };
+  loss();
+  Values dx = gradient_buffer(x.size(), add_dx), dgain = gradient_buffer(gain.size(), add);
+  Values dbias = gradient_buffer(bias.size(), add);
+  layernorm_backward<double>(s, {dx.data(), dgain.data(), dbias.data(), dy.data(), x.data(),
+                                 mean.data(), rstd.data(), gain.data(), add_dx, add});
+  check_gradient(x, dx, add_dx, loss);
+  check_gradient(gain, dgain, add, loss);
+  check_gradient(bias, dbias, add, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, GeluMatchesFiniteDifferences, ()) {
+  const std::int64_t n = size_below(60);
+  Random random = any_random();
+  Values x = random.values(n), dy = random.values(n), y(x.size());
+  for (double& value : x) value *= 6.0;  // into both saturated ends
+  const auto loss = [&] {
+    gelu_forward(y.data(), x.data(), n);
+    return dot(y, dy);
+  };
+  Values dx = gradient_buffer(x.size(), false);
+  gelu_backward(dx.data(), dy.data(), x.data(), n);
+  check_gradient(x, dx, false, loss);
+}
+
+void check_attention(const AttentionShape& s, Random random) {
+  const std::int64_t h = s.heads * s.head_dim;
+  Values qkv = random.values(s.batch * s.sequence * 3 * h);
+  for (double& value : qkv) value *= 2.0;
+  Values dout = random.values(s.batch * s.sequence * h), out(dout.size());
+  Values lse(static_cast<std::size_t>(s.batch * s.heads * s.sequence));
+  Workspace scratch(kScratch);
+  const auto loss = [&] {
+    attention_forward<double>(s, {out.data(), lse.data(), qkv.data()}, scratch.span());
+    return dot(out, dout);
+  };
+  loss();
+  Values dqkv = gradient_buffer(qkv.size(), false);
+  attention_backward<double>(s, {dqkv.data(), dout.data(), out.data(), lse.data(), qkv.data()},
+                             scratch.span());
+  check_gradient(qkv, dqkv, false, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, AttentionMatchesFiniteDifferences, ()) {
+  check_attention({size_below(3), size_below(12), size_below(4), size_below(12)}, any_random());
+}
+
+TEST(KernelGradients, AttentionMatchesFiniteDifferencesAcrossBlocks) {
+  EXPECT_TRUE(rc::check([] { check_attention({1, 131, 1, 1}, any_random()); }));
+}
+
+RC_GTEST_PROP(KernelGradients, CrossEntropyMatchesFiniteDifferences, ()) {
+  const std::int64_t vocab = size_below(40);
+  const CrossEntropyShape s{size_below(6), vocab, vocab + size_below(5) - 1};
+  const double scale = 0.25;
+  Random random = any_random();
+  const auto targets = random.integers(s.tokens, kIgnoredTarget, s.vocab);
+  Values logits = random.values(s.tokens * s.padded_vocab), gradient;
+  for (double& value : logits) value *= 5.0;
+  Workspace scratch(kScratch);
+  const auto loss = [&] {
+    double sum = 0;
+    gradient = logits;
+    cross_entropy<double>(s, {gradient.data(), targets.data(), scale, &sum}, scratch.span());
+    return scale * sum;
+  };
+  loss();
+  check_gradient(logits, Values(gradient), false, loss);
+}
+
+}  // namespace
+}  // namespace zplan::exec::cpu

@@ -1,0 +1,194 @@
+#include "planner/cost/cost_model.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+#include "tests/unit/cost/small_machine.h"
+#include "tests/unit/sim/job_builder.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMicrosecond = 1'000'000;  // ps
+constexpr std::int64_t kMega = 1'000'000;
+
+// The cost of the only node of stage 0.
+OpCost only_cost(const Job& job, const Cluster& cluster) {
+  return CostModel(job, cluster).costs(0).front();
+}
+
+std::int64_t alone_us(const Job& job, const Cluster& cluster) {
+  return only_cost(job, cluster).alone.value / kMicrosecond;
+}
+
+TEST(CostModel, AMatrixProductTakesItsFlopAtTheAchievedRatePlusAnOverhead) {
+  ClassBuilder program;
+  program.matmul(1000, 1000, 1000);  // 2e9 flop at 0.5 TFLOP/s
+  Cluster cluster = small_machine();
+  cluster.node.device.gemm_overhead = {3e-6};
+  const OpCost cost = only_cost(make_job(program), cluster);
+  EXPECT_EQ(cost.alone.value, 4003 * kMicrosecond);
+  EXPECT_EQ(cost.method, "gemm");
+}
+
+TEST(CostModel, AThinMatrixProductTakesTheTimeOfItsBytes) {
+  ClassBuilder program;
+  program.matmul(1, 10'000, 10'000);  // 2e8 flop: 400 us; 400 MB: 400.08 us
+  const std::int64_t bytes = 4 * (10'000 + 100'000'000 + 10'000 + 10'000);
+  EXPECT_EQ(only_cost(make_job(program), small_machine()).alone.value, bytes);
+}
+
+TEST(CostModel, APeakThatTheDeviceLacksIsBadInput) {
+  ClassBuilder program;
+  program.matmul(8, 8, 8);
+  Job job = make_job(program);
+  for (View& view : job.classes[0].program.views) view.dtype = DType::kBf16;
+  EXPECT_THROW(CostModel(job, small_machine()), Error);
+}
+
+TEST(CostModel, TooFewDevicesAreBadInput) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  EXPECT_THROW(CostModel(make_job(program, 5), small_machine()), Error);
+}
+
+TEST(CostModel, OneRankCopiesAtTheRateOfItsPcieLinkAndTwoOfASwitchShareTheUplink) {
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kGpu, 100 * kMega);  // 10 ms at 10 GB/s
+  EXPECT_EQ(alone_us(make_job(program, 1), small_machine()), 10'000);
+  EXPECT_EQ(alone_us(make_job(program, 2), small_machine()), 20'000);
+  EXPECT_EQ(alone_us(make_job(program, 4), small_machine()), 20'000) << "two switches";
+}
+
+TEST(CostModel, ACopyPutsItsBytesOnTheBusOfTheHostMemoryOncePerRankOfTheNode) {
+  ClassBuilder program;
+  program.copy(Tier::kGpu, Tier::kCpu, 4096);
+  const Job job = make_job(program, 4);
+  const Cluster cluster = small_machine();
+  const CostModel model(job, cluster);
+  double weight = 0;
+  for (const LinkShare& share : model.shares(model.costs(0)[0])) {
+    if (model.links()[share.link].kind == "host memory") weight += share.weight;
+  }
+  EXPECT_EQ(weight, 4);
+}
+
+TEST(CostModel, ACopyToDrivesIsStripedOverAllOfThem) {
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kNvme, 100 * kMega);  // two drives of 1 GB/s
+  EXPECT_EQ(alone_us(make_job(program, 1), small_machine()), 50'000);
+  EXPECT_EQ(alone_us(make_job(program, 4), small_machine()), 200'000);
+}
+
+TEST(CostModel, ACpuKernelStreamsThroughTheSharedHostMemoryOrIsBoundByItsCores) {
+  ClassBuilder program;
+  program.accumulate_on_cpu(8 * kMega);  // 96 MB at 80 GB/s: 1.2 ms; 8e6 flop at 8 GFLOP/s: 1 ms
+  EXPECT_EQ(alone_us(make_job(program, 1), small_machine()), 1'200);
+  EXPECT_EQ(alone_us(make_job(program, 4), small_machine()), 4'800) << "both are shared";
+  Cluster weak = small_machine();
+  weak.node.host.cpu_cores = 2;
+  EXPECT_EQ(alone_us(make_job(program, 1), weak), 4'000);
+  Cluster inefficient = small_machine();
+  inefficient.node.host.cpu_memory_efficiency = 0.5;
+  EXPECT_EQ(alone_us(make_job(program, 1), inefficient), 2'400);
+}
+
+// [Patarasuk09] each of n members sends (n-1)/n of the buffer once, for an all-reduce twice.
+TEST(CostModel, ARingInsideANodeRunsAtTheRateOfThePeerLink) {
+  Cluster cluster = small_machine();
+  cluster.node.latency.collective_intra = {5e-6};
+  for (const auto kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
+    ClassBuilder program;
+    program.collective(kind, GroupKind::kData, 100 * kMega);  // 75 MB at 100 GB/s
+    EXPECT_EQ(alone_us(make_job(program, 4), cluster), 5 + 750);
+  }
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllReduce, GroupKind::kData, 100 * kMega);
+  EXPECT_EQ(alone_us(make_job(program, 4), cluster), 10 + 1500);
+}
+
+TEST(CostModel, ARingOverNodesIsSpreadOverTheNicsOfANode) {
+  Cluster cluster = small_machine(2);
+  cluster.node.latency = {.collective_inter = {1e-6}, .per_log2_nodes = {2e-6}, .per_node = {3e-6}};
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, GroupKind::kData, 80 * kMega);
+  // 70 MB into and out of each node through two NICs of 5 GB/s; latency 1 + 2 log2(2) + 3 x 2.
+  EXPECT_EQ(alone_us(make_job(program, 8), cluster), 7'000 + 9);
+  // Five ranks: the second node holds one, with one NIC. 64 MB at 5 GB/s.
+  EXPECT_EQ(alone_us(make_job(program, 5), cluster), 12'800 + 9);
+}
+
+TEST(CostModel, WithoutAPeerLinkARingGoesTwiceThroughHostMemory) {
+  Cluster cluster = small_machine();
+  cluster.node.topology.gpu_peer.reset();
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, GroupKind::kData, 100 * kMega);
+  // 75 MB per rank; two ranks per uplink of 10 GB/s in each direction.
+  EXPECT_EQ(alone_us(make_job(program, 4), cluster), 15'000);
+  // Four ranks write and read 75 MB each: 600 MB on the bus.
+  cluster.node.host.memory_bandwidth = {20e9};
+  EXPECT_EQ(alone_us(make_job(program, 4), cluster), 30'000);
+}
+
+TEST(CostModel, AGroupOfOneRankMovesNothing) {
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllGather, GroupKind::kData, 100 * kMega);
+  EXPECT_EQ(only_cost(make_job(program, 1), small_machine()).alone.value, 0);
+}
+
+TEST(CostModel, StagesTalkOverPeerLinksInsideANodeAndOverNicsBetweenNodes) {
+  Cluster cluster = small_machine(2);
+  cluster.node.latency.p2p_intra = {1e-6};
+  cluster.node.latency.p2p_inter = {2e-6};
+  ClassBuilder first, second;
+  first.send(1, 10 * kMega);
+  second.receive(0, 10 * kMega);
+  EXPECT_EQ(alone_us(make_job({first, second}, 1), cluster), 101);
+  // Stage 0 fills node 0, stage 1 node 1; two ranks share a NIC of 5 GB/s.
+  Job wide = make_job({first, second}, 4);
+  EXPECT_EQ(alone_us(wide, cluster), 4'002);
+  wide.order = RankOrder::kPipelineFirst;
+  EXPECT_EQ(alone_us(wide, cluster), 101) << "both stages of a replica share a node";
+}
+
+TEST(CostModel, BothEndsOfATransferCarryTheSameCost) {
+  ClassBuilder first, second;
+  first.send(1, 10 * kMega);
+  second.receive(0, 10 * kMega);
+  const Job job = make_job({first, second}, 4);
+  const Cluster cluster = small_machine(2);
+  const CostModel model(job, cluster);
+  EXPECT_EQ(model.costs(0)[0].alone, model.costs(1)[0].alone);
+  EXPECT_EQ(model.costs(0)[0].method, "network");
+}
+
+TEST(CostModel, TheRepresentativeSitsWhereMostRanksOfItsClassAre) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 4);
+  const Job job = make_job({program, program}, 3);  // stage 1 on ranks 3, 4, 5
+  const Cluster cluster = small_machine(2);
+  const CostModel model(job, cluster);
+  EXPECT_EQ(model.place(0).node, 0);
+  EXPECT_EQ(model.place(0).ranks, 4);
+  EXPECT_EQ(model.place(1).node, 1);
+  EXPECT_EQ(model.place(1).dp_index, 1);
+  EXPECT_EQ(model.place(1).members, 2);
+}
+
+// [Rajbhandari21 Fig.2b] one GPU of a DGX-2 reads 12 GB/s of host memory, sixteen together 3 GB/s
+// each. The profile states those rates; the layout must bring them out.
+TEST(CostModel, SixteenGpusOfADgx2ReadHostMemoryAtAQuarterOfTheRateOfOne) {
+  const Cluster cluster = load_cluster("dgx2");
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kGpu, 1'200 * kMega);
+  const auto rate = [&](int dp) {
+    const Job job = make_job(program, dp);
+    const OpCost cost = only_cost(job, cluster);
+    return 1.2 / to_seconds(cost.alone - cost.fixed).value;  // GB/s
+  };
+  EXPECT_NEAR(rate(1), 12.0, 0.01);
+  EXPECT_NEAR(rate(16), 3.0, 0.01);
+}
+
+}  // namespace
+}  // namespace zplan

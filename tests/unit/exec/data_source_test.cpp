@@ -1,0 +1,82 @@
+#include "exec/data_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "planner/core/error.h"
+#include "tests/unit/exec/golden_file.h"
+#include "tests/unit/exec/mini_job.h"
+
+namespace zplan::exec {
+namespace {
+
+DataSource counting_bytes(std::size_t count) {
+  std::vector<std::uint8_t> bytes(count);
+  std::iota(bytes.begin(), bytes.end(), std::uint8_t{0});
+  return DataSource(bytes, "counting");
+}
+
+void expect_refused(const DataSource& data, std::int64_t sequence, std::int64_t vocab,
+                    const std::string& why) {
+  try {
+    data.check(sequence, vocab);
+    FAIL() << why;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), ::testing::HasSubstr(why));
+  }
+}
+
+TEST(DataSource, SamplesAreConsecutiveBytesAndTheirTargets) {
+  const DataSource data = counting_bytes(100);
+  std::vector<std::int32_t> tokens(9);
+  for (std::int64_t sample = 0; sample < 200; ++sample) {
+    data.load(3, sample, tokens);
+    const auto start = static_cast<std::int32_t>(data.sample_start(3, sample, 8));
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      ASSERT_EQ(tokens[i], start + static_cast<std::int32_t>(i));
+  }
+}
+
+TEST(DataSource, EveryPositionThatFitsIsUsedAndNoOther) {
+  const DataSource data = counting_bytes(12);
+  std::vector<int> seen(12, 0);
+  for (std::int64_t sample = 0; sample < 500; ++sample)
+    ++seen[static_cast<std::size_t>(data.sample_start(0, sample, 8))];
+  for (std::size_t start = 0; start < 12; ++start) EXPECT_EQ(seen[start] > 0, start < 4) << start;
+}
+
+TEST(DataSource, AgreesWithTheGoldenRun) {
+  const testing::GoldenFile golden = testing::load_golden();
+  const DataSource data = testing::mini_data();
+  for (std::size_t step = 0; step < golden.sample_starts.size(); ++step) {
+    for (std::size_t g = 0; g < golden.sample_starts[step].size(); ++g) {
+      const auto sample =
+          static_cast<std::int64_t>(step) * golden.global_batch + static_cast<std::int64_t>(g);
+      EXPECT_EQ(data.sample_start(golden.seed, sample, golden.sequence),
+                golden.sample_starts[step][g]);
+    }
+  }
+}
+
+TEST(DataSource, RefusesATextThatIsTooShort) {
+  counting_bytes(9).check(8, 256);
+  expect_refused(counting_bytes(8), 8, 256,
+                 "counting: 8 bytes are too few for a sequence of 8 tokens and its targets, "
+                 "expected at least 9");
+}
+
+TEST(DataSource, RefusesTokensOutsideTheVocabulary) {
+  counting_bytes(20).check(8, 20);
+  expect_refused(counting_bytes(20), 8, 19, "counting: holds byte 19");
+}
+
+TEST(DataSource, RefusesAFileThatDoesNotExist) {
+  EXPECT_THROW(DataSource::from_file("/nowhere/text.txt"), Error);
+}
+
+}  // namespace
+}  // namespace zplan::exec

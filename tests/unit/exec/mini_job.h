@@ -1,0 +1,36 @@
+// A small training Job built by hand, for tests of the executor: a language model of two tables,
+// logits = (wte[token] + wpe[position]) wte^T, trained by AdamW. Data parallel, optionally with the
+// optimizer sharded over the replicas and with the two halves on two pipeline stages.
+#pragma once
+
+#include <string>
+
+#include "exec/data_source.h"
+#include "exec/run.h"
+#include "planner/program/job.h"
+
+namespace zplan::exec::testing {
+
+struct MiniOptions {
+  std::int32_t dp = 1;
+  std::int32_t pp = 1;  // 1 or 2
+  std::int64_t global_batch = 4;
+  std::int64_t micro_batch = 1;
+  bool shard_optimizer = false;
+  RankOrder order = RankOrder::kDataFirst;
+  std::string kernel_set = "cpu.f64";
+};
+
+// Has data edges and no placement.
+Job unplaced_mini_job(const MiniOptions& options);
+Job mini_job(const MiniOptions& options);
+
+// The first node of a stage with this kernel.
+NodeIndex find_kernel(const Program& program, KernelId kernel);
+BufferId find_buffer(const Program& program, const std::string& name);
+void remove_edges(Program& program, NodeIndex node);
+
+DataSource mini_data();
+RunOptions mini_run(RunMode mode, int steps = 3);
+
+}  // namespace zplan::exec::testing

@@ -1,0 +1,99 @@
+#include "exec/slab.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "exec/poison.h"
+#include "planner/core/error.h"
+#include "tests/unit/exec/mini_job.h"
+
+namespace zplan::exec {
+namespace {
+
+TEST(Slab, IsPageAlignedAndFullOfPoison) {
+  const Slab slab(Bytes{10000});
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(slab.data()) % 4096, 0u);
+  EXPECT_GE(slab.size().value, 10000);
+  for (std::int64_t i = 0; i + 8 <= slab.size().value; i += 8) {
+    float f;
+    double d;
+    std::int32_t token;
+    std::memcpy(&f, slab.data() + i, sizeof f);
+    std::memcpy(&d, slab.data() + i, sizeof d);
+    std::memcpy(&token, slab.data() + i, sizeof token);
+    ASSERT_TRUE(std::isnan(f));
+    ASSERT_TRUE(std::isnan(d));
+    ASSERT_LT(token, 0);
+  }
+}
+
+TEST(Slab, OfNoBytesHasNoMemory) {
+  const Slab slab(Bytes{0});
+  EXPECT_EQ(slab.data(), nullptr);
+}
+
+TEST(Slab, MovesItsMemory) {
+  Slab a(Bytes{4096});
+  std::byte* data = a.data();
+  Slab b(std::move(a));
+  EXPECT_EQ(b.data(), data);
+  Slab c;
+  c = std::move(b);
+  EXPECT_EQ(c.data(), data);
+}
+
+TEST(Slab, ThatIsTooLargeIsADeviceError) {
+  try {
+    Slab slab(Bytes{std::int64_t{1} << 60});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDevice);
+  }
+}
+
+TEST(SlabDeathTest, TouchingOneThatIsNotAccessibleIsAFault) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  Slab slab(Bytes{4096});
+  slab.set_accessible(false);
+  EXPECT_DEATH(slab.data()[0] = std::byte{1}, "");
+  slab.set_accessible(true);
+  slab.data()[0] = std::byte{1};
+}
+
+TEST(RankMemory, AddressesFollowBufferSlotOffsetAndReplica) {
+  Job job;
+  job.dp = 2;
+  RankClass c;
+  c.program.buffers = {{.name = "a", .slot_size = Bytes{256}, .tier = Tier::kCpu},
+                       {.name = "b", .slot_size = Bytes{512}, .slots = 3, .tier = Tier::kCpu}};
+  c.placement.offset = {Bytes{0}, Bytes{256}};
+  c.placement.slab[static_cast<std::size_t>(Tier::kCpu)] = Bytes{2048};
+  job.classes = {c};
+  const RankMemory first(job, 0), second(job, 1);
+  const View view{
+      .buffer = 1, .slot = {1, 1, 2}, .offset = Bytes{64}, .dp_stride = Bytes{128}, .shape = {4}};
+  const Env env{.micro = 1, .layer = 3};  // slot (1 + 1 + 6) mod 3 = 2
+  const std::byte* slab = second.slab(Tier::kCpu).data();
+  EXPECT_EQ(second.address(view, env) - slab, 256 + 2 * 512 + 64 + 128);
+  EXPECT_EQ(first.address(view, env) - first.slab(Tier::kCpu).data(), 256 + 2 * 512 + 64);
+  EXPECT_EQ(second.slab(Tier::kGpu).data(), nullptr);
+}
+
+TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
+  Job job = testing::mini_job({.dp = 4});
+  check_memory_suffices(job);
+  job.classes[0].placement.slab[0] = Bytes{std::int64_t{1} << 44};
+  try {
+    check_memory_suffices(job);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDevice);
+    EXPECT_NE(std::string(error.what()).find("4 ranks need 65536.00 GiB"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace zplan::exec

@@ -1,0 +1,60 @@
+#include "exec/step_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace zplan::exec {
+namespace {
+
+TEST(StepGate, LetsEveryLaneRunThePlannedSteps) {
+  StepGate gate(2, {});
+  for (int lane = 0; lane < 2; ++lane) {
+    EXPECT_TRUE(gate.enter(0));
+    EXPECT_TRUE(gate.enter(1));
+    EXPECT_FALSE(gate.enter(2));
+  }
+  EXPECT_EQ(gate.limit(), 2);
+  EXPECT_FALSE(gate.was_interrupted());
+}
+
+TEST(StepGate, AnInterruptionLetsTheOthersFinishTheNewestStep) {
+  bool interrupted = false;
+  StepGate gate(100, [&] { return interrupted; });
+  EXPECT_TRUE(gate.enter(0));  // first lane
+  EXPECT_TRUE(gate.enter(1));
+  interrupted = true;
+  EXPECT_FALSE(gate.enter(2));
+  EXPECT_TRUE(gate.enter(0));  // second lane
+  EXPECT_TRUE(gate.enter(1));
+  EXPECT_FALSE(gate.enter(2));
+  EXPECT_EQ(gate.limit(), 2);
+  EXPECT_TRUE(gate.was_interrupted());
+}
+
+TEST(StepGate, AnInterruptionBeforeTheFirstStepRunsNone) {
+  StepGate gate(100, [] { return true; });
+  EXPECT_FALSE(gate.enter(0));
+  EXPECT_EQ(gate.limit(), 0);
+}
+
+TEST(StepGate, AllThreadsRunTheSameNumberOfSteps) {
+  std::atomic<int> polls = 0;
+  StepGate gate(1'000'000, [&] { return ++polls > 500; });
+  std::vector<std::int64_t> steps(6, 0);
+  {
+    std::vector<std::jthread> threads;
+    for (std::int64_t& count : steps) {
+      threads.emplace_back([&gate, &count] {
+        while (gate.enter(count)) ++count;
+      });
+    }
+  }
+  for (std::int64_t count : steps) EXPECT_EQ(count, gate.limit());
+}
+
+}  // namespace
+}  // namespace zplan::exec

@@ -1,0 +1,178 @@
+// The model catalogue, its look-up and its file format.
+#include "models/model_config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "models/model_formulas.h"
+#include "planner/core/error.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "no error";
+}
+
+const std::map<std::string, std::string> kValid = {{"schema", "\"zplan.model/1\""},
+                                                   {"name", "\"m\""},
+                                                   {"layers", "2"},
+                                                   {"hidden", "8"},
+                                                   {"heads", "2"},
+                                                   {"ffn", "32"},
+                                                   {"vocab", "16"},
+                                                   {"sequence", "4"},
+                                                   {"tied_embeddings", "true"},
+                                                   {"global_batch", "2"},
+                                                   {"source", "\"a test\""}};
+
+// One "key": value per line; `changes` with an empty value drop the key.
+std::string document(const std::map<std::string, std::string>& changes) {
+  std::map<std::string, std::string> fields = kValid;
+  for (const auto& [key, value] : changes) fields[key] = value;
+  std::string text = "{";
+  for (const auto& [key, value] : fields) {
+    if (!value.empty()) text += (text == "{" ? "\n\"" : ",\n\"") + key + "\": " + value;
+  }
+  return text + "}";
+}
+
+std::string parse_error(const std::map<std::string, std::string>& changes) {
+  return message_of([&] { parse_model(document(changes), "m.json"); });
+}
+
+TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
+  std::vector<std::string> names;
+  for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"tiny-gpt", "gpt2-124m", "zero-infinity-10b",
+                                             "gpt3-175b", "zero-infinity-1t"}));
+}
+
+TEST(ModelCatalogue, NamesAndAliasesAreUnique) {
+  std::set<std::string> seen;
+  for (const ModelConfig& model : model_catalogue()) {
+    EXPECT_TRUE(seen.insert(to_lower(model.name)).second) << model.name;
+    for (const std::string& alias : model.aliases) {
+      EXPECT_TRUE(seen.insert(to_lower(alias)).second) << alias;
+    }
+  }
+}
+
+TEST(ModelCatalogue, EveryNumberHasASource) {
+  for (const ModelConfig& model : model_catalogue()) {
+    for (const char* field : {"layers", "hidden", "heads", "ffn", "vocab", "sequence",
+                              "tied_embeddings", "global_batch"}) {
+      EXPECT_FALSE(model.source_of(field).empty()) << model.name << ' ' << field;
+    }
+    EXPECT_NO_THROW(validate(model));
+  }
+  EXPECT_TRUE(load_model("1T").source_of("vocab").starts_with("assumed"));
+  EXPECT_EQ(load_model("1T").source_of("layers"), load_model("1T").source);
+}
+
+TEST(LoadModel, FindsNamesAndAliasesInAnyCase) {
+  for (const auto& [text, name] : std::map<std::string, std::string>{{"1T", "zero-infinity-1t"},
+                                                                     {"1t", "zero-infinity-1t"},
+                                                                     {"10B", "zero-infinity-10b"},
+                                                                     {"175b", "gpt3-175b"},
+                                                                     {"GPT2", "gpt2-124m"},
+                                                                     {"Tiny", "tiny-gpt"},
+                                                                     {"GPT2-124M", "gpt2-124m"}}) {
+    EXPECT_EQ(load_model(text).name, name) << text;
+  }
+}
+
+TEST(LoadModel, KnowsThePublishedShapes) {
+  const ModelConfig model = load_model("1T");
+  EXPECT_EQ(model.layers, 128);
+  EXPECT_EQ(model.hidden, 25600);
+  EXPECT_EQ(model.heads, 256);
+  EXPECT_EQ(model.head_size(), 100);
+  EXPECT_EQ(model.sequence, 1024);
+  EXPECT_EQ(model.global_batch, 2560);
+  EXPECT_EQ(load_model("gpt2").global_batch, 512);
+  EXPECT_EQ(load_model("tiny").vocab, 256);
+}
+
+TEST(LoadModel, UnknownNameShowsTheNearestOnOneLine) {
+  const std::string message = message_of([] { load_model("gtp2"); });
+  EXPECT_TRUE(message.starts_with("unknown model \"gtp2\"; did you mean \"gpt2\"? (known: "))
+      << message;
+  EXPECT_EQ(message_of([] { load_model("a\nb"); }).find('\n'), std::string::npos);
+}
+
+TEST(LoadModel, ReadsAFile) {
+  const std::string path = testing::TempDir() + "/model_config_test.json";
+  std::ofstream(path) << document({});
+  EXPECT_EQ(load_model(path).name, "m");
+  std::filesystem::remove(path);
+  EXPECT_EQ(message_of([&] { load_model(path); }),
+            path + ": cannot read the file: No such file or directory");
+}
+
+TEST(ParseModel, ReadsSourcesOfFields) {
+  const ModelConfig model =
+      parse_model(document({{"sources", "{\"vocab\": \"guess\"}"}, {"aliases", "[\"x\"]"}}), "m");
+  EXPECT_EQ(model.source_of("vocab"), "guess");
+  EXPECT_EQ(model.source_of("hidden"), "a test");
+  EXPECT_EQ(model.aliases, std::vector<std::string>{"x"});
+}
+
+TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
+  EXPECT_EQ(parse_error({{"layers", ""}}),
+            "m.json:1:1: /: expected key \"layers\", got an object without it");
+  EXPECT_EQ(parse_error({{"layers", ""}, {"layer", "2"}}),
+            "m.json:1:1: /: expected key \"layers\", got \"layer\" instead");
+  EXPECT_EQ(parse_error({{"hidden", "0"}}),
+            "m.json:5:11: /hidden: expected an integer from 1 to 1048576, got number 0");
+  EXPECT_EQ(parse_error({{"hidden", "\"8\""}}),
+            "m.json:5:11: /hidden: expected an integer from 1 to 1048576, got string \"8\"");
+  EXPECT_EQ(parse_error({{"heads", "3"}}),
+            "m.json:4:10: /heads: expected heads to divide hidden, got 3 heads and hidden 8");
+  EXPECT_EQ(parse_error({{"layers", "10000"}, {"hidden", "1048576"}}),
+            "m.json:4:10: /heads: expected at most 1e15 parameters, got 43981230594908672");
+  EXPECT_EQ(
+      parse_error({{"rope", "1"}}),
+      "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
+      "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
+      "\"tied_embeddings\", \"source\", \"sources\", got unknown key \"rope\"");
+  EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
+            "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");
+}
+
+TEST(Validate, ChecksAConfigBuiltInMemory) {
+  ModelConfig model = load_model("tiny");
+  model.heads = 5;
+  EXPECT_EQ(message_of([&] { validate(model); }),
+            "model \"tiny-gpt\": expected heads to divide hidden, got 5 heads and hidden 64");
+  model.heads = 0;
+  EXPECT_EQ(message_of([&] { validate(model); }),
+            "model \"tiny-gpt\": heads: expected an integer from 1 to 65536, got 0");
+}
+
+TEST(Validate, AcceptsOnlyCountsThatStayInInt64) {
+  ModelConfig model = load_model("tiny");
+  model.layers = 1;
+  model.hidden = 1 << 20;
+  model.heads = 1;
+  model.ffn = 1 << 23;
+  model.vocab = 1 << 24;
+  model.sequence = 1 << 24;
+  EXPECT_NO_THROW(validate(model));
+  EXPECT_GT(model_flops_per_token(model).value, 0);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,82 @@
+#include "planner/program/names.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace zplan {
+namespace {
+
+template <typename Enum>
+void expect_words(int count) {
+  std::set<std::string_view> seen;
+  for (int i = 0; i < count; ++i) {
+    const auto value = static_cast<Enum>(i);
+    EXPECT_TRUE(seen.insert(name(value)).second) << name(value);
+    EXPECT_EQ(parse_name<Enum>(name(value)), value);
+  }
+  EXPECT_EQ(parse_name<Enum>("nonsense"), std::nullopt);
+  EXPECT_EQ(parse_name<Enum>(""), std::nullopt);
+}
+
+TEST(Names, AreDistinctAndReadBack) {
+  expect_words<DType>(kDTypeCount);
+  expect_words<Tier>(kTierCount);
+  expect_words<Category>(kCategoryCount);
+  expect_words<Lane>(kLaneCount);
+  expect_words<Access>(4);
+  expect_words<Phase>(6);
+  expect_words<Part>(20);
+  expect_words<Action>(15);
+  expect_words<KernelId>(kKernelCount);
+  expect_words<CollectiveKind>(3);
+  expect_words<GroupKind>(3);
+  expect_words<Match>(3);
+  expect_words<Var>(3);
+  expect_words<Init>(3);
+  expect_words<RankOrder>(2);
+}
+
+TEST(Names, SpellTheFirstAndTheLastOfEachLongList) {
+  EXPECT_EQ(name(Lane::kCommGather), "comm_gather");
+  EXPECT_EQ(name(Category::kInput), "input");
+  EXPECT_EQ(name(Part::kGradientNorm), "gradient_norm");
+  EXPECT_EQ(name(Action::kReport), "report");
+  EXPECT_EQ(name(KernelId::kLoadBatch), "load_batch");
+  EXPECT_EQ(name(KernelId::kAdamW), "adamw");
+  EXPECT_EQ(all_names<Tier>(), "gpu, cpu or nvme");
+}
+
+TEST(Names, KnowTheSizeOfEachType) {
+  EXPECT_EQ(size_of(DType::kF64), Bytes{8});
+  EXPECT_EQ(size_of(DType::kF32), Bytes{4});
+  EXPECT_EQ(size_of(DType::kI32), Bytes{4});
+  EXPECT_EQ(size_of(DType::kF16), Bytes{2});
+  EXPECT_EQ(size_of(DType::kBf16), Bytes{2});
+}
+
+TEST(Role, ReadsBack) {
+  const Role role{Phase::kForward, Part::kQkv, Action::kCompute};
+  EXPECT_EQ(name(role), "forward.qkv.compute");
+  EXPECT_EQ(parse_role("forward.qkv.compute"), role);
+  for (const char* wrong : {"", "forward", "forward.qkv", "forward.qkv.", "forward.qkv.compute.x",
+                            "qkv.forward.compute"}) {
+    EXPECT_EQ(parse_role(wrong), std::nullopt) << wrong;
+  }
+}
+
+TEST(OpName, ReadsBack) {
+  const OpId id = op_id({Phase::kEnd, Part::kGradientNorm, Action::kReport}, {0xffffff, 0xffff});
+  EXPECT_EQ(op_name(id), "end.gradient_norm.report[m16777215,l65535]");
+  EXPECT_EQ(parse_op_name(op_name(id)), id);
+  EXPECT_EQ(op_name(0), "begin.batch.compute[m0,l0]");
+  for (const char* wrong :
+       {"", "begin.batch.compute", "begin.batch.compute[m0]", "begin.batch.compute[m0,l0",
+        "begin.batch.compute[m0,l65536]", "begin.batch.compute[m16777216,l0]",
+        "begin.batch.compute[m-1,l0]", "begin.batch.compute[m0,l0]x"}) {
+    EXPECT_EQ(parse_op_name(wrong), std::nullopt) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace zplan

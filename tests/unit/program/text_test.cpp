@@ -1,0 +1,218 @@
+#include "planner/program/text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+#include "tests/support/same_stream.h"
+#include "tests/support/sample_job.h"
+
+namespace zplan {
+namespace {
+
+using testing::HasSubstr;
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_zprog(text, "x.zprog");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    const std::string message = error.what();
+    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+    EXPECT_THAT(message, HasSubstr(": expected ")) << message;
+    EXPECT_THAT(message, HasSubstr(", got ")) << message;
+    return message;
+  }
+  return "accepted";
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(Text, ReadsBackByteForByte) {
+  for (const Job& job : {sample_job(), placed_sample_job()}) {
+    const std::string text = to_text(job);
+    EXPECT_EQ(to_text(parse_zprog(text, "sample.zprog")), text);
+  }
+}
+
+TEST(Text, ReadsBackTheWholeJob) {
+  const Job job = placed_sample_job();
+  const Job read = parse_zprog(to_text(job), "sample.zprog");
+  EXPECT_EQ(read.model, "two words");
+  EXPECT_EQ(read.kernel_set, job.kernel_set);
+  EXPECT_EQ(read.world(), job.world());
+  EXPECT_EQ(read.micro_steps, job.micro_steps);
+  EXPECT_TRUE(read.placed);
+  ASSERT_EQ(read.units.size(), 1u);
+  EXPECT_EQ(read.units[0].tensors[0].init_std, 0.02);
+  EXPECT_EQ(read.units[0].tensors[1].offset, 64);
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
+    const RankClass &a = job.classes[c], &b = read.classes[c];
+    EXPECT_EQ(a.placement.slab, b.placement.slab);
+    EXPECT_EQ(a.placement.offset, b.placement.offset);
+    EXPECT_EQ(a.program.buffers[0].unpadded, b.program.buffers[0].unpadded);
+    EXPECT_EQ(a.homes[0].moment2.buffer, b.homes[0].moment2.buffer);
+    EXPECT_EQ(a.program.edges, b.program.edges);
+    expect_same_stream(a.program, b.program, 2);
+  }
+}
+
+TEST(Text, ShowsWhatAPersonLooksFor) {
+  const std::string text = to_text(placed_sample_job());
+  EXPECT_THAT(text, HasSubstr("zprog 1\n# model \"two words\"\njob cpu.f32 dp 2 pp 2 order "
+                              "data_first placed\nbatch global 12 micro 2 micro_steps 3 "));
+  EXPECT_THAT(text, HasSubstr("  buffer @0 param gpu parameters f32 slot 256 slots 2 persistent "
+                              "unpadded 576 shards 2 at 0\n"));
+  EXPECT_THAT(text, HasSubstr("    repeat 3 micro from 0 step 1 {\n"));
+  EXPECT_THAT(text, HasSubstr("%3 forward.layer.gather comm_gather all_gather data "
+                              "r param@0[l]:f32[64], w full@1[l]:f32[128] "
+                              "after %13:0-1 %4:1-1:same@2\n"));
+  EXPECT_THAT(text, HasSubstr("w dfull@5+dp*256:f32[64]"));
+  EXPECT_THAT(text, HasSubstr("w x@2[l-1]:f32[4,8]"));
+  EXPECT_THAT(text, HasSubstr(" attr 0 64 64 0 after"));
+  EXPECT_THAT(text, HasSubstr("\"host grad\"@10"));
+}
+
+TEST(Text, IgnoresCommentsBlankLinesAndIndentation) {
+  const std::string text = to_text(sample_job());
+  std::string loose;
+  for (char c : text) {
+    loose += c;
+    if (c == '\n') loose += "   # remark\n\n\t";
+  }
+  const Job read = parse_zprog(loose, "loose.zprog");
+  EXPECT_EQ(read.model, "");
+  EXPECT_EQ(to_text(read), replaced(text, "# model \"two words\"", "# model \"\""));
+}
+
+TEST(Text, ReadsOddNames) {
+  Job job = sample_job();
+  const std::string odd = "a\"b\\c\nd#e\xff {";
+  job.model = odd;
+  job.classes[0].program.buffers[1].name = odd;
+  job.units[0].tensors[0].name = "";
+  const Job read = parse_zprog(to_text(job), "odd.zprog");
+  EXPECT_EQ(read.model, odd);
+  EXPECT_EQ(read.classes[0].program.buffers[1].name, odd);
+  EXPECT_EQ(read.units[0].tensors[0].name, "");
+}
+
+TEST(Text, ReadsUnitsWhosePaddingDecays) {  // a padded vocabulary
+  Job job = sample_job();
+  job.units[0].decay_elements = 100;
+  EXPECT_EQ(parse_zprog(to_text(job), "x").units[0].decay_elements, 100);
+}
+
+struct Mistake {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+class TextMistakes : public testing::TestWithParam<Mistake> {};
+
+TEST_P(TextMistakes, AreNamed) {
+  const auto& [from, to, message] = GetParam();
+  EXPECT_THAT(refusal(replaced(to_text(placed_sample_job()), from, to)), HasSubstr(message));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, TextMistakes,
+    testing::Values(
+        Mistake{"zprog 1", "zprog 2", "x.zprog:1: expected version from 1 to 1, got 2"},
+        Mistake{"# model \"two words\"", "# model", "x.zprog:2: expected the name of the model"},
+        Mistake{"dp 2", "dp 0", "x.zprog:3: expected dp from 1 to 1048576, got 0"},
+        Mistake{"dp 2", "dp 99999999999999999999", "expected dp from 1"},
+        Mistake{"data_first", "first", "expected an order of ranks (data_first or pipeline_first)"},
+        Mistake{" placed", " misplaced", "expected 'unplaced', got misplaced"},
+        Mistake{"sequence 2", "sequence 2 3", "expected the end of the line, got 3"},
+        Mistake{"normal 0.02", "normal nan", "expected standard deviation"},
+        Mistake{"normal 0.02", "normal -1", "expected standard deviation"},
+        Mistake{"[8,8] normal", "[8,800] normal", "at most 128 elements"},
+        Mistake{"offset 64", "offset 121", "expected offset from 0 to 120"},
+        Mistake{"class stage 0", "class stage 1", "expected stage from 0 to 0, got 1"},
+        Mistake{"slab cpu", "slab gpu", "expected 'cpu', got gpu"},
+        Mistake{"buffer @1 full gpu", "buffer @1 full vram", "expected a tier (gpu, cpu or nvme)"},
+        Mistake{"buffer @1", "buffer @2", "expected the number of a buffer from 1 to 1, got 2"},
+        Mistake{"slot 512 slots 2", "slot 500 slots 2",
+                "expected a multiple of 256 bytes, got 500"},
+        Mistake{"slot 512 slots 2", "slot 512 slots 0", "expected slots from 1"},
+        Mistake{"slots 2 persistent unpadded", "slots 2147483647 persistent unpadded",
+                "expected a buffer within its slab"},
+        Mistake{"shards 2 at 0", "shards 2 at 99999", "expected at from 0 to"},
+        Mistake{"home layer@0", "home layer@1", "expected the number of a unit from 0 to 0, got 1"},
+        Mistake{"param param@0 ", "param grad@0 ",
+                "expected the name of buffer 0, param, got grad"},
+        Mistake{"sharded master", "sharded moment", "expected 'master', got moment"},
+        Mistake{"%1 begin", "%2 begin", "expected the number of a node from 1 to 1, got 2"},
+        Mistake{"begin.layer.zero", "begin.layer", "expected a role such as"},
+        Mistake{"all_gather data", "all_gather everyone", "expected a group (data, embedding or"},
+        Mistake{"linear_forward", "linear_fwd", "expected a kernel, a collective, copy, send"},
+        Mistake{"send to 1", "send to 2", "expected a stage from 0 to 1, got 2"},
+        Mistake{"r param@0[l]", "x param@0[l]", "expected an access (r, w, u or scratch), got x"},
+        Mistake{"param@0[l]", "param@0[l+l]", "expected each term of a slot once"},
+        Mistake{"param@0[l]", "param@0[]", "expected a number, 'm' or 'l', got \"]:f32[64],\""},
+        Mistake{"param@0[l]", "param@0[3000000000l]", "expected a factor from 0 to 2147483647"},
+        Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[65]", "expected a view within the slot"},
+        Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[1,1,1,1,1,1]", "at most 5 dimensions"},
+        Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[0]", "expected a dimension from 1"},
+        Mistake{"+dp*256", "+dp*257", "expected a view within the slot of 512 bytes"},
+        Mistake{"r x@2[l]:f32[4,8], r full", "r x@2[l]:f32[8,4], r full",
+                "expected operands that suit linear_forward"},
+        Mistake{", scratch scratch@6:f32[256]", "", "expected 5 operands, got 4"},
+        Mistake{"repeat 3 micro", "repeat 0 micro", "expected iterations from 1"},
+        Mistake{"repeat 3 micro from 0", "repeat 3 micro from 2000000000", "expected loop values"},
+        Mistake{"repeat 3 micro from 0 step 1", "repeat 2147483647 micro from 0 step 0",
+                "accepted"},
+        Mistake{"%4:1-1:same@2", "%99:1-1:same@2", "expected an edge to a node below"},
+        Mistake{"%4:1-1:same@2", "%4:3", "at the level of a common block, got level 3"},
+        Mistake{"%4:1-1:same@2", "%1:1", "at the level of a common block, got level 1"},
+        Mistake{"%4:1-1:same@2", "%4:0:same@1:same@1", "expected one match, got two"},
+        Mistake{"%4:1-1:same@2", "%1:0:same@3",
+                "expected loops of equal count for a match with %1"},
+        Mistake{"after %13", "before %13", "expected the end of the line, got before"}),
+    [](const auto& info) { return std::to_string(info.index); });
+
+TEST(Text, NamesTheLineOfAMistake) {
+  const std::string text = to_text(sample_job());
+  const std::string before = text.substr(0, text.find("comm_gather"));
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  EXPECT_THAT(refusal(replaced(text, "comm_gather", "comm")),
+              testing::StartsWith("x.zprog:" + std::to_string(line) + ": expected a lane ("));
+}
+
+TEST(Text, RefusesEveryTruncation) {
+  const std::string text = to_text(sample_job());
+  std::size_t end = text.rfind("class");
+  EXPECT_THAT(refusal(text.substr(0, end)), HasSubstr("expected 2 classes, one per stage, got 1"));
+  for (end = 0; end < text.size(); end = text.find('\n', end + 1)) {
+    if (end + 1 == text.size()) break;
+    EXPECT_NE(refusal(text.substr(0, end)), "accepted") << end;
+  }
+}
+
+TEST(Text, BoundsNestingAndIssuedNodes) {
+  const std::string head =
+      "zprog 1\njob cpu.f32 dp 1 pp 1 order data_first unplaced\n"
+      "batch global 1 micro 1 micro_steps 1 sequence 1\nclass stage 0 first_layer 0 layers 1\n"
+      "step {\n";
+  const auto nested = [&](int levels, const std::string& loop) {
+    std::string text = head;
+    for (int i = 0; i < levels; ++i) text += loop + " {\n";
+    text += "%0 begin.batch.report cpu mark\n";
+    for (int i = 0; i < levels; ++i) text += "}\n";
+    return text + "}\n";
+  };
+  EXPECT_EQ(refusal(nested(5, "repeat 2")), "accepted");
+  EXPECT_THAT(refusal(nested(6, "repeat 2")), HasSubstr("at most 6 blocks inside each other"));
+  EXPECT_THAT(refusal(nested(2, "repeat 2147483647")), HasSubstr("nodes issued per step"));
+  EXPECT_THAT(refusal(nested(5, "repeat 2147483647")), HasSubstr("nodes issued per step"));
+  EXPECT_THAT(refusal(head + "repeat 3 {\n}\n}\n"), HasSubstr("expected a node, got '}'"));
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,155 @@
+#include "planner/search/memory_use.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/search/bytes_bound.h"
+
+namespace zplan {
+namespace {
+
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+constexpr std::size_t kGpu = 0, kCpu = 1, kNvme = 2;
+
+Plan sample_plan(const ModelConfig& model, const Cluster& cluster) {
+  Pins pins;
+  pins.pp = 2;
+  pins.zero_stage = 3;
+  pins.recompute = Recompute::kFull;
+  pins.params = pins.grads = pins.optimizer = pins.activations = Tier::kCpu;
+  return enumerate(model, cluster, pins).front();
+}
+
+Job placed(const Plan& plan, const ModelConfig& model) {
+  Job job = lower(plan, model);
+  place(job, {.slack = plan.slack});
+  return job;
+}
+
+// Every node, rank by rank.
+std::set<NodeFill> all_fills(int dp, int pp, RankOrder order, const Cluster& cluster) {
+  Job job;
+  job.dp = dp;
+  job.pp = pp;
+  job.order = order;
+  std::map<int, NodeFill> nodes;
+  for (int rank = 0; rank < dp * pp; ++rank) {
+    NodeFill& fill = nodes[cluster.node_of(rank)];
+    fill.resize(static_cast<std::size_t>(pp));
+    ++fill[static_cast<std::size_t>(job.stage_of(rank))];
+  }
+  std::set<NodeFill> result;
+  for (const auto& [node, fill] : nodes) result.insert(fill);
+  return result;
+}
+
+TEST(NodeFills, AreThoseOfACountRankByRank) {
+  const Cluster cluster = load_cluster("dgx2x32");
+  for (const RankOrder order : {RankOrder::kDataFirst, RankOrder::kPipelineFirst})
+    for (int pp = 1; pp <= 7; ++pp)
+      for (int dp = 1; dp <= 70; ++dp) {
+        const std::vector<NodeFill> fills = node_fills(dp, pp, order, cluster);
+        EXPECT_EQ(std::set<NodeFill>(fills.begin(), fills.end()), all_fills(dp, pp, order, cluster))
+            << "dp " << dp << " pp " << pp;
+      }
+}
+
+TEST(MemoryUse, TakesTheWorstClassAndTheFullestNode) {
+  const Cluster cluster = load_cluster("dgx2x2");
+  const std::vector<TierBytes> bytes{{Bytes{100}, Bytes{10}, Bytes{1}},
+                                     {Bytes{90}, Bytes{20}, Bytes{0}}};
+  // 20 ranks: node 0 holds ten of stage 0 and six of stage 1, node 1 four of stage 1.
+  const MemoryUse use =
+      memory_use(bytes, node_fills(10, 2, RankOrder::kDataFirst, cluster), cluster);
+  EXPECT_EQ(use[kGpu].peak, Bytes{100});
+  EXPECT_EQ(use[kCpu].peak, Bytes{10 * 10 + 6 * 20});
+  EXPECT_EQ(use[kNvme].peak, Bytes{10});
+  EXPECT_EQ(use[kGpu].capacity, cluster.node.device.memory);
+  EXPECT_EQ(use[kGpu].reserve, cluster.node.device.reserve());
+  EXPECT_EQ(use[kCpu].capacity, cluster.node.host.memory);
+  EXPECT_EQ(use[kCpu].reserve, cluster.node.host.reserve);
+  EXPECT_EQ(use[kNvme].capacity, cluster.node.nvme.capacity);
+}
+
+TEST(MemoryUse, OfAJobIsItsSlabs) {
+  const ModelConfig model = load_model("tiny");
+  const Cluster cluster = load_cluster("workstation");
+  const Plan plan = sample_plan(model, cluster);
+  const Job job = placed(plan, model);
+  const MemoryUse use = memory_use(job, cluster);
+  Bytes gpu{0}, cpu{0};
+  for (const RankClass& c : job.classes) {
+    gpu = std::max(gpu, c.placement.slab[kGpu]);
+    cpu += c.placement.slab[kCpu] * plan.parallel.dp;
+  }
+  EXPECT_EQ(use[kGpu].peak, gpu);
+  EXPECT_EQ(use[kCpu].peak, cpu);
+  EXPECT_EQ(use[kNvme].peak, Bytes{0});
+  const MemoryUse before = memory_use(lower(plan, model), cluster);
+  for (std::size_t tier = 0; tier < kTierCount; ++tier) {
+    Bytes categories{0};
+    for (const Bytes bytes : use[tier].by_category) categories += bytes;
+    EXPECT_EQ(categories, before[tier].peak) << "by category: the live peak";
+    EXPECT_LE(before[tier].peak, use[tier].peak);
+  }
+}
+
+TEST(CheckFit, NamesTheTierTheOperationAndTheLargestBuffers) {
+  const ModelConfig model = load_model("tiny");
+  Cluster cluster = load_cluster("workstation");
+  const Plan plan = sample_plan(model, cluster);
+  const Job job = placed(plan, model);
+  EXPECT_EQ(check_fit(job, cluster), std::nullopt);
+
+  const MemoryUse use = memory_use(job, cluster);
+  cluster.node.device.memory = use[kGpu].peak + cluster.node.device.reserve();
+  EXPECT_EQ(check_fit(job, cluster), std::nullopt) << "exactly full";
+  cluster.node.device.memory -= Bytes{1};
+  const auto gpu = check_fit(job, cluster);
+  ASSERT_TRUE(gpu.has_value());
+  EXPECT_EQ(gpu->tier, Tier::kGpu);
+  EXPECT_EQ(gpu->needed, use[kGpu].peak);
+  EXPECT_EQ(gpu->available, use[kGpu].peak - Bytes{1});
+  EXPECT_THAT(gpu->peak_op, Not(IsEmpty()));
+  EXPECT_THAT(gpu->largest, SizeIs(5));
+  EXPECT_GE(gpu->largest[0].size, gpu->largest[1].size);
+
+  // Now the host is worse.
+  cluster.node.host.memory = use[kCpu].peak / 2 + cluster.node.host.reserve;
+  const auto cpu = check_fit(job, cluster);
+  ASSERT_TRUE(cpu.has_value());
+  EXPECT_EQ(cpu->tier, Tier::kCpu);
+  EXPECT_NEAR(cpu->overload(), 2.0, 1e-6);
+  const LiveBuffer& largest = cpu->largest[0];
+  Bytes on_node{0};  // all ranks of both stages
+  for (const ClassMemory& c : measure(job).classes)
+    for (const LiveBuffer& buffer : c.tiers[kCpu].largest)
+      if (buffer.name == largest.name) on_node += buffer.size * plan.parallel.dp;
+  EXPECT_EQ(largest.size, on_node);
+}
+
+// 16 bytes per parameter without sharding [Rajbhandari20 sec 3.1]: no placement of a trillion
+// parameters on one GPU each takes less.
+TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
+  const ModelConfig model = load_model("1T");
+  Pins pins;
+  pins.pp = 1;
+  pins.zero_stage = 0;
+  pins.params = pins.grads = pins.optimizer = Tier::kGpu;
+  const Plan plan = enumerate(model, load_cluster("dgx2x32"), pins).front();
+  const std::vector<TierBytes> bound = bytes_bound(plan, model);
+  ASSERT_THAT(bound, SizeIs(1));
+  EXPECT_GT(bound[0][kGpu].value, 16e12);
+  EXPECT_LT(bound[0][kGpu].value, 17.5e12);
+  EXPECT_EQ(bound[0][kCpu], Bytes{0});
+}
+
+}  // namespace
+}  // namespace zplan

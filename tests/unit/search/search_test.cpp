@@ -1,0 +1,197 @@
+#include "planner/search/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace zplan {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kRoom = 1000;  // bytes
+
+Infeasible over(std::int64_t needed) {
+  Infeasible why;
+  why.needed = {needed};
+  why.available = {kRoom};
+  return why;
+}
+
+// Everything takes 10 s and fits into no memory at all, unless a test says otherwise.
+struct Model {
+  std::function<double(const Plan&)> time = [](const Plan&) { return 10.0; };
+  std::function<double(const Plan&)> bound = [](const Plan&) { return 1.0; };
+  std::function<std::int64_t(const Plan&)> bytes = [](const Plan&) { return 0; };
+
+  Evaluator evaluator() const {
+    const Model self = *this;
+    Evaluator e;
+    e.estimate = [self](const Plan& p) { return Estimate{{self.bound(p)}, {}}; };
+    e.fit = [self](const Plan& p) {
+      Fit fit{.bound = {self.bound(p)}, .infeasible = {}, .gpu = {self.bytes(p)}, .slack = p.slack};
+      if (self.bytes(p) > kRoom) fit.infeasible = over(self.bytes(p));
+      return fit;
+    };
+    e.simulate = [self](const Plan& p) { return Seconds{self.time(p)}; };
+    return e;
+  }
+};
+
+class SearchTest : public testing::Test {
+ protected:
+  SearchResult run(const Model& behaviour, SearchOptions options = {}) {
+    return search(model_, cluster_, pins_, behaviour.evaluator(), options);
+  }
+  const Rejected& line(const SearchResult& result, const Family& family) {
+    for (const Rejected& rejected : result.rejected)
+      if (rejected.family == family) return rejected;
+    throw std::out_of_range(name(family));
+  }
+
+  ModelConfig model_ = load_model("tiny");
+  Cluster cluster_ = load_cluster("workstation");
+  Pins pins_;
+};
+
+bool all_gpu(const Plan& plan) { return tiers_used(family_of(plan)) == 1; }
+
+TEST(Family, SaysStageTiersAndPipeline) {
+  Plan plan;
+  plan.zero_stage = 3;
+  EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu");
+  plan.parallel.pp = 2;
+  plan.placement.activations = Tier::kCpu;
+  EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu+cpu pp");
+  EXPECT_EQ(tiers_used(family_of(plan)), 2);
+}
+
+TEST_F(SearchTest, TakesTheFastest) {
+  Model m;
+  m.time = [](const Plan& p) { return p.zero_stage == 2 && p.parallel.pp == 2 ? 5.0 : 10.0; };
+  const SearchResult result = run(m);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->plan.zero_stage, 2);
+  EXPECT_EQ(result.best->plan.parallel.pp, 2);
+  EXPECT_EQ(result.best->step->value, 5.0);
+  EXPECT_EQ(result.stats.gap, 0);
+  EXPECT_EQ(result.stats.space, result.stats.visited);
+  EXPECT_EQ(result.stats.simulated, result.stats.space) << "bounds of 1 s prove nothing";
+}
+
+TEST_F(SearchTest, SimulatesNothingThatIsProvenSlower) {
+  Model m;
+  m.bound = m.time = [](const Plan& p) { return p.zero_stage == 1 ? 5.0 : 10.0; };
+  const SearchResult result = run(m);
+  EXPECT_EQ(result.best->plan.zero_stage, 1);
+  EXPECT_LT(result.stats.simulated, result.stats.space / 2);
+  EXPECT_EQ(result.stats.gap, 0);
+  EXPECT_EQ(line(result, {.zero_stage = 0}).reason,
+            "fits, but slower: at least 10.0 s against 5.00 s");
+}
+
+TEST_F(SearchTest, PrefersFewerTiersThenLessMemoryWithinOnePercent) {
+  Model m;
+  m.time = [](const Plan& p) { return all_gpu(p) ? 10.05 : 10.0; };
+  m.bound = [](const Plan&) { return 9.99; };
+  m.bytes = [](const Plan& p) { return all_gpu(p) && p.zero_stage != 3 ? 500 : 400; };
+  const SearchResult result = run(m);
+  EXPECT_TRUE(all_gpu(result.best->plan));
+  EXPECT_EQ(result.best->plan.zero_stage, 3);
+  EXPECT_THAT(line(result, {.zero_stage = 0, .cpu = true}).reason, HasSubstr("uses more tiers"));
+  EXPECT_THAT(line(result, {.zero_stage = 0}).reason, HasSubstr("uses more GPU memory"));
+}
+
+TEST_F(SearchTest, BeyondOnePercentTimeDecides) {
+  Model m;
+  m.time = [](const Plan& p) { return all_gpu(p) ? 10.2 : 10.0; };
+  const SearchResult result = run(m);
+  EXPECT_FALSE(all_gpu(result.best->plan));
+  EXPECT_EQ(line(result, {.zero_stage = 0}).reason, "fits, but slower: 10.2 s against 10.0 s");
+}
+
+TEST_F(SearchTest, RejectsAFamilyByItsClosestPlan) {
+  Model m;
+  m.bytes = [](const Plan& p) {
+    return p.zero_stage == 3 ? 10 : 3000 + 100 * p.zero_stage + 7 * p.batch.micro_batch;
+  };
+  const SearchResult result = run(m);
+  const Rejected& rejected = line(result, {.zero_stage = 2, .cpu = true});
+  ASSERT_TRUE(rejected.best.infeasible);
+  EXPECT_EQ(rejected.best.infeasible->needed.value, 3207);
+  EXPECT_EQ(rejected.reason, "gpu memory: 3.13 KiB needed, 1000 B there");
+  EXPECT_EQ(rejected.best.infeasible->smallest_change, "ZeRO stage 3");
+}
+
+TEST_F(SearchTest, WhenNothingFitsNamesTheClosestPlan) {
+  Model m;
+  m.bytes = [](const Plan& p) { return p.zero_stage == 1 ? 1500 : 2000; };
+  const SearchResult result = run(m);
+  EXPECT_FALSE(result.best);
+  ASSERT_TRUE(result.closest);
+  EXPECT_EQ(result.closest->plan.zero_stage, 1);
+  EXPECT_EQ(result.stats.simulated, 0);
+  EXPECT_EQ(result.rejected.size(), 16u);
+}
+
+TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
+  Model m;
+  m.time = [](const Plan& p) { return (p.zero_stage == 3 ? 5.0 : 10.0) - 0.1 * p.prefetch; };
+  m.bytes = [](const Plan& p) { return p.prefetch > 2 ? 2 * kRoom : 0; };
+  EXPECT_EQ(run(m).best->plan.prefetch, 2);
+  m.time = [](const Plan& p) { return p.zero_stage == 3 ? 5.0 : 10.0; };
+  EXPECT_EQ(run(m).best->plan.prefetch, 1) << "not faster, not changed";
+  pins_.prefetch = 0;
+  EXPECT_EQ(run(m).best->plan.prefetch, 0);
+}
+
+TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
+  Model m;
+  m.bound = [](const Plan& p) { return p.zero_stage == 3 ? 4.0 : 8.0; };
+  const SearchResult result = run(m, {.max_simulated = 1});
+  EXPECT_DOUBLE_EQ(result.stats.gap, 0.6);
+  EXPECT_LE(result.stats.simulated, 8);
+}
+
+TEST_F(SearchTest, ReportsProgress) {
+  std::int64_t calls = 0;
+  SearchOptions options;
+  options.progress = [&](const SearchStats& stats) {
+    EXPECT_GE(stats.visited, stats.simulated);
+    ++calls;
+  };
+  run({}, options);
+  EXPECT_GT(calls, 2);
+}
+
+TEST_F(SearchTest, PassesErrorsOn) {
+  Evaluator evaluator = Model{}.evaluator();
+  evaluator.simulate = [](const Plan&) -> Seconds { throw std::runtime_error("no link"); };
+  EXPECT_THROW(search(model_, cluster_, pins_, evaluator, {.threads = 3}), std::runtime_error);
+}
+
+TEST(MakeEvaluator, TriesTheTightestPlacementBeforeItGivesUp) {
+  const ModelConfig model = load_model("tiny");
+  Cluster cluster = load_cluster("workstation");
+  int looser = 0;
+  for (Plan plan : enumerate(model, cluster, {})) {
+    if (plan.batch.micro_batch > 1) continue;
+    const Bytes loose = make_evaluator(model, cluster).fit(plan).gpu;
+    plan.slack = 0;
+    const Bytes tight = make_evaluator(model, cluster).fit(plan).gpu;
+    plan.slack = Plan{}.slack;
+    if (tight == loose) continue;
+    ++looser;
+    Cluster small = cluster;
+    small.node.device.memory = tight + cluster.node.device.reserve();
+    const Fit fit = make_evaluator(model, small).fit(plan);
+    EXPECT_FALSE(fit.infeasible);
+    EXPECT_EQ(fit.slack, 0);
+    EXPECT_EQ(fit.gpu, tight);
+    small.node.device.memory -= Bytes{1};
+    EXPECT_TRUE(make_evaluator(model, small).fit(plan).infeasible);
+  }
+  EXPECT_GT(looser, 0);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,346 @@
+#include "sim/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "planner/core/error.h"
+#include "tests/unit/cost/small_machine.h"
+#include "tests/unit/sim/job_builder.h"
+
+namespace zplan::sim {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kMicro = 1'000'000;  // ps, and bytes of a kernel that takes as long
+constexpr std::int64_t kMega = 1'000'000;
+
+// From here on the edges of the same iteration: level 0 is the step.
+Edge after(NodeIndex node, std::int32_t level = 0, std::int32_t delta = 0) {
+  return {.node = node, .level = level, .delta = delta};
+}
+Edge reuse_after(NodeIndex node, std::int32_t level, std::int32_t delta) {
+  Edge edge = after(node, level, delta);
+  edge.reuse = true;
+  return edge;
+}
+
+SimResult run(const Job& job, const Cluster& cluster = small_machine()) {
+  SimOptions options;
+  options.record_timeline = true;
+  return simulate(job, cluster, options);
+}
+
+// The spans of one lane in order.
+std::vector<Span> lane_spans(const SimResult& result, Lane lane, std::size_t stage = 0) {
+  std::vector<Span> spans;
+  for (const Span& span : result.timeline.ranks[stage].spans) {
+    if (span.lane == lane) spans.push_back(span);
+  }
+  return spans;
+}
+
+const LaneReport& lane_report(const SimResult& result, Lane lane, int stage = 0) {
+  for (const LaneReport& report : result.lanes) {
+    if (report.lane == lane && report.stage == stage) return report;
+  }
+  throw std::out_of_range("no such lane");
+}
+
+double share_of(const SimResult& result, const std::string& resource) {
+  for (const Limit& limit : result.limits) {
+    if (limit.resource == resource) return limit.share;
+  }
+  return -1;
+}
+
+TEST(Simulate, ALoneMatrixProductTakesItsFlopAtTheAchievedRate) {
+  ClassBuilder program;
+  program.matmul(1000, 1000, 1000);  // 2e9 flop at 0.5 TFLOP/s
+  const SimResult result = run(make_job(program));
+  EXPECT_DOUBLE_EQ(result.first_step.value, 4e-3);
+  EXPECT_DOUBLE_EQ(result.period.value, 4e-3);
+  EXPECT_TRUE(result.steady);
+  EXPECT_EQ(result.steps, 3);
+  EXPECT_EQ(result.limited_by, "compute");
+  EXPECT_DOUBLE_EQ(result.limits.front().share, 1);
+}
+
+TEST(Simulate, OpsOfOneLaneFollowEachOtherAndLanesOverlap) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 3 * kMicro);
+  program.stream(Lane::kCompute, 2 * kMicro);
+  program.stream(Lane::kCommReduce, 4 * kMicro);
+  const SimResult result = run(make_job(program));
+  const auto compute = lane_spans(result, Lane::kCompute);
+  EXPECT_EQ(compute[0].end.value, 3 * kMicro);
+  EXPECT_EQ(compute[1].start.value, 3 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kCommReduce)[0].end.value, 4 * kMicro);
+  EXPECT_DOUBLE_EQ(result.period.value, 5e-6);
+  EXPECT_DOUBLE_EQ(lane_report(result, Lane::kCommReduce).busy_share, 0.8);
+  EXPECT_EQ(lane_report(result, Lane::kCommReduce).exposed.value, 0);
+}
+
+TEST(Simulate, AnEdgeDelaysAnOpUntilItsPredecessorHasCompleted) {
+  ClassBuilder program;
+  const NodeIndex first = program.stream(Lane::kCompute, 3 * kMicro);
+  program.stream(Lane::kCommReduce, 4 * kMicro, {after(first)});
+  const SimResult result = run(make_job(program));
+  const auto spans = lane_spans(result, Lane::kCommReduce);
+  EXPECT_EQ(spans[0].ready.value, 3 * kMicro);
+  EXPECT_EQ(spans[0].start.value, 3 * kMicro);
+  EXPECT_EQ(spans[0].end.value, 7 * kMicro);
+  EXPECT_DOUBLE_EQ(result.first_step.value, 7e-6);
+  EXPECT_DOUBLE_EQ(result.period.value, 4e-6) << "steps overlap without a carry edge";
+}
+
+TEST(Simulate, ACarryEdgeTiesAStepToTheOneBefore) {
+  ClassBuilder program;
+  const NodeIndex first = program.stream(Lane::kCompute, 3 * kMicro);
+  const NodeIndex second = program.stream(Lane::kCommReduce, 4 * kMicro, {after(first)});
+  program.add_edge(first, after(second, 0, 1));
+  const SimResult result = run(make_job(program));
+  EXPECT_DOUBLE_EQ(result.period.value, 7e-6);
+  EXPECT_NEAR(lane_report(result, Lane::kCommReduce).exposed.value, 4e-6, 1e-15);
+}
+
+// A ring of two buffers: the copy of iteration i may start once the kernel of i - 2 is through.
+TEST(Simulate, ARingOfTwoPrefetchesOneIterationAhead) {
+  ClassBuilder program;
+  program.repeat(4, [&] {
+    const NodeIndex copy = program.copy(Tier::kCpu, Tier::kGpu, 100'000);  // 10 us
+    const NodeIndex kernel = program.stream(Lane::kCompute, 30 * kMicro, {after(copy, 1)});
+    program.add_edge(copy, reuse_after(kernel, 1, 2));
+  });
+  const SimResult result = run(make_job(program));
+  const auto copies = lane_spans(result, Lane::kH2d);
+  EXPECT_EQ(copies[1].start.value, 10 * kMicro);
+  EXPECT_EQ(copies[2].start.value, 40 * kMicro) << "when the first kernel has ended";
+  EXPECT_EQ(copies[3].start.value, 70 * kMicro);
+  EXPECT_NEAR(result.period.value, 120e-6, 1e-12) << "copies hide under kernels";
+  // In the steady state the first two copies of a step run during the step before, from 80 to 100
+  // us; the other two wait until the kernels end at 160 and 190 us.
+  EXPECT_NEAR(lane_report(result, Lane::kH2d).reuse_wait.value, 80e-6, 1e-9);
+}
+
+TEST(Simulate, SiblingsOfANodeShareTheirLinks) {
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kGpu, 100 * kMega);
+  EXPECT_NEAR(run(make_job(program, 1)).period.value, 10e-3, 1e-9);
+  const SimResult four = run(make_job(program, 4));
+  EXPECT_NEAR(four.period.value, 20e-3, 1e-9);
+  EXPECT_EQ(four.limited_by, "PCIe uplink (socket0>pcie0)");
+  EXPECT_NEAR(four.limits.front().share, 1, 1e-9);
+}
+
+// [Rajbhandari21 Fig.2b] 12 GB/s for one GPU of a DGX-2, 3 GB/s each for sixteen. Both figures are
+// inputs of the profile, so only the fixed latency of a copy (10 us of 100 ms) is allowed for.
+TEST(Simulate, SixteenGpusOfADgx2ReadHostMemoryAtAQuarterOfTheRateOfOne) {
+  const Cluster cluster = load_cluster("dgx2");
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kGpu, 1'200 * kMega);
+  EXPECT_NEAR(1.2 / run(make_job(program, 1), cluster).period.value, 12.0, 0.01);
+  EXPECT_NEAR(1.2 / run(make_job(program, 16), cluster).period.value, 3.0, 0.01);
+}
+
+TEST(Simulate, FlowsOfTwoLanesShareTheHostMemory) {
+  ClassBuilder program;
+  Cluster cluster = small_machine();
+  cluster.node.host.memory_bandwidth = {10e9};
+  program.copy(Tier::kCpu, Tier::kGpu, 100 * kMega);
+  program.copy(Tier::kGpu, Tier::kCpu, 100 * kMega);
+  const SimResult result = run(make_job(program), cluster);
+  EXPECT_NEAR(result.first_step.value, 20e-3, 1e-9);
+  EXPECT_EQ(result.limited_by, "host memory (dram)");
+}
+
+TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMemberAndEndsAtOnce) {
+  ClassBuilder early, late;
+  const NodeIndex a = early.stream(Lane::kCompute, 2 * kMicro);
+  early.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, 100 * kMega, {after(a)});
+  const NodeIndex b = late.stream(Lane::kCompute, 9 * kMicro);
+  late.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, 100 * kMega, {after(b)});
+  const SimResult result = run(make_job({early, late}));
+  const Span first = lane_spans(result, Lane::kCommGather, 0)[0];
+  const Span second = lane_spans(result, Lane::kCommGather, 1)[0];
+  EXPECT_EQ(first.ready.value, 2 * kMicro);
+  EXPECT_EQ(first.start.value, 9 * kMicro);
+  EXPECT_EQ(second.ready.value, 9 * kMicro);
+  EXPECT_EQ(second.start, first.start);
+  EXPECT_EQ(second.end, first.end);
+  EXPECT_EQ(first.end.value, 1'009 * kMicro) << "two ranks: 100 MB at 100 GB/s";
+}
+
+TEST(Simulate, TheCopiesOfATiedEmbeddingMeetAcrossTheOuterStages) {
+  ClassBuilder outer, inner;
+  const NodeIndex slow = outer.stream(Lane::kCompute, 5 * kMicro);
+  outer.collective(CollectiveKind::kAllReduce, GroupKind::kEmbedding, 10 * kMega, {after(slow)});
+  inner.stream(Lane::kCompute, 1 * kMicro);
+  const SimResult result = run(make_job({outer, inner, outer}));
+  EXPECT_EQ(lane_spans(result, Lane::kCommGather, 0)[0].end.value, 105 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kCommGather, 2)[0].end.value, 105 * kMicro);
+}
+
+// p stages and m micro-batches of t each: the step ends after (m + p - 1) t [Narayanan21 sec 2.2].
+TEST(Simulate, APipelineFillsStageByStage) {
+  constexpr int kStages = 4, kMicroBatches = 6;
+  std::vector<ClassBuilder> stages(kStages);
+  for (int s = 0; s < kStages; ++s) {
+    ClassBuilder& stage = stages[static_cast<std::size_t>(s)];
+    stage.repeat(kMicroBatches, [&] {
+      std::vector<Edge> input;
+      if (s > 0) input.push_back(after(stage.receive(s - 1, 0), 1));
+      const NodeIndex kernel = stage.stream(Lane::kCompute, 10 * kMicro, input);
+      if (s + 1 < kStages) stage.send(s + 1, 0, {after(kernel, 1)});
+    });
+    // All stages end the step together.
+    const NodeIndex last = stage.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, 0,
+                                            {after(0)}, Lane::kCommReduce);
+    for (NodeIndex n = 0; n < last; ++n) {
+      if (n > 0) stage.add_edge(last, after(n));
+      stage.add_edge(n, after(last, 0, 1));
+    }
+  }
+  const SimResult result = run(make_job(stages));
+  EXPECT_NEAR(result.period.value, (kMicroBatches + kStages - 1) * 10e-6, 1e-12);
+  EXPECT_NEAR(share_of(result, "pipeline bubble"), 3.0 / 9.0, 1e-6);
+  EXPECT_EQ(lane_spans(result, Lane::kCompute, 3)[0].start.value, 30 * kMicro);
+}
+
+TEST(Simulate, AReceiveMeetsThePeerItNames) {
+  ClassBuilder slow, middle, quick;
+  const NodeIndex kernel = slow.stream(Lane::kCompute, 9 * kMicro);
+  slow.send(1, 100'000, {after(kernel)});  // 1 us
+  middle.receive(0, 100'000);
+  middle.receive(2, 100'000);
+  quick.send(1, 100'000);
+  const SimResult result = run(make_job({slow, middle, quick}));
+  EXPECT_EQ(lane_spans(result, Lane::kP2pForward, 1)[0].start.value, 9 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kP2pForward, 2)[0].ready.value, 0);
+  EXPECT_EQ(lane_spans(result, Lane::kP2pForward, 2)[0].start.value, 10 * kMicro);
+}
+
+TEST(Simulate, ASendThatNobodyReceivesIsReportedWithTheLanesThatWait) {
+  ClassBuilder first, second;
+  first.send(1, 4096);
+  second.stream(Lane::kCompute, 4096);
+  try {
+    run(make_job({first, second}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), HasSubstr("stage 0 p2p_forward at forward.batch.compute"));
+    EXPECT_THAT(error.what(), HasSubstr("for its peers"));
+  }
+}
+
+TEST(Simulate, AProgramOfShortOpsIsBoundByItsLaunches) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  ClassBuilder program;
+  program.repeat(100, [&] { program.stream(Lane::kCompute, 1 * kMicro); });
+  const SimResult result = run(make_job(program), cluster);
+  EXPECT_NEAR(result.period.value, 500e-6, 1e-12);
+  EXPECT_EQ(result.limited_by, "launch");
+  EXPECT_NEAR(lane_report(result, Lane::kCompute).launch_wait.value, 400e-6, 1e-12);
+  const auto spans = lane_spans(result, Lane::kCompute);
+  EXPECT_EQ(spans[0].start.value, 5 * kMicro);
+  EXPECT_EQ(spans[1].start.value, 10 * kMicro);
+}
+
+TEST(Simulate, LaunchesHideUnderLongOps) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  ClassBuilder program;
+  program.repeat(100, [&] { program.stream(Lane::kCompute, 20 * kMicro); });
+  const SimResult result = run(make_job(program), cluster);
+  EXPECT_NEAR(result.period.value, 2000e-6, 1e-12);
+  EXPECT_NEAR(result.first_step.value, 2005e-6, 1e-12) << "only the first launch shows";
+}
+
+// With one op outstanding per lane the host cannot reach the other lane's op in time.
+TEST(Simulate, AFullLaunchQueueHoldsBackTheOtherLanes) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {1e-6};
+  ClassBuilder program;
+  program.repeat(3, [&] { program.stream(Lane::kCompute, 10 * kMicro); });
+  program.stream(Lane::kCommReduce, 1 * kMicro);
+  const Job job = make_job(program);
+  EXPECT_EQ(lane_spans(run(job, cluster), Lane::kCommReduce)[0].start.value, 4 * kMicro);
+  cluster.node.device.launch_queue_depth = 1;
+  // Kernels at 1..11, 12..22, 23..33 us; the host goes on at 22 us.
+  EXPECT_EQ(lane_spans(run(job, cluster), Lane::kCommReduce)[0].start.value, 24 * kMicro);
+}
+
+TEST(Simulate, CpuKernelsNeedNoLaunch) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  ClassBuilder program;
+  program.accumulate_on_cpu(1000);
+  EXPECT_EQ(lane_spans(run(make_job(program), cluster), Lane::kCpu)[0].start.value, 0);
+}
+
+TEST(Simulate, FixedLatencyIsNamedWhereItLimits) {
+  Cluster cluster = small_machine();
+  cluster.node.device.copy_latency = {100e-6};
+  ClassBuilder program;
+  program.repeat(3, [&] { program.copy(Tier::kCpu, Tier::kGpu, 4096); });
+  const SimResult result = run(make_job(program), cluster);
+  EXPECT_EQ(result.limited_by, "latency of h2d");
+  EXPECT_NEAR(lane_report(result, Lane::kH2d).latency.value, 300e-6, 1e-12);
+}
+
+// A slow chain before the busiest lane hides that lane for some steps; the period must not.
+TEST(Simulate, ThePeriodIsNeverBelowTheBusiestLane) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 10 * kMicro);
+  NodeIndex last = program.stream(Lane::kCommGather, 9 * kMicro);
+  for (const Lane lane : {Lane::kCommReduce, Lane::kH2d, Lane::kD2h}) {
+    last = program.stream(lane, 9 * kMicro, {after(last)});
+  }
+  const SimResult result = run(make_job(program));
+  EXPECT_NEAR(result.first_step.value, 36e-6, 1e-12);
+  EXPECT_NEAR(result.period.value, 10e-6, 1e-12);
+}
+
+TEST(Simulate, TwoRunsGiveTheSameResult) {
+  ClassBuilder program;
+  program.repeat(5, [&] {
+    const NodeIndex up = program.copy(Tier::kCpu, Tier::kGpu, 123'456);
+    const NodeIndex kernel = program.stream(Lane::kCompute, 7 * kMicro, {after(up, 1)});
+    program.copy(Tier::kGpu, Tier::kCpu, 654'320, {after(kernel, 1)});
+    program.collective(CollectiveKind::kAllGather, GroupKind::kData, 1 * kMega);
+  });
+  const Job job = make_job(program, 4);
+  const SimResult first = run(job), second = run(job);
+  EXPECT_EQ(first.timeline, second.timeline);
+  EXPECT_EQ(first.period, second.period);
+  EXPECT_EQ(first.limited_by, second.limited_by);
+}
+
+TEST(Simulate, TheTimelineHoldsWholeStepsInOrder) {
+  ClassBuilder program;
+  program.repeat(3, [&] { program.stream(Lane::kCompute, 1 * kMicro); });
+  program.stream(Lane::kCommReduce, 1 * kMicro);  // runs steps ahead
+  SimOptions options;
+  options.record_timeline = true;
+  options.fingerprint = "f00d";
+  const SimResult result = simulate(make_job(program), small_machine(), options);
+  EXPECT_EQ(result.timeline.source, "sim");
+  EXPECT_EQ(result.timeline.fingerprint, "f00d");
+  ASSERT_EQ(result.timeline.ranks.size(), 1u);
+  const std::vector<Span>& spans = result.timeline.ranks[0].spans;
+  EXPECT_EQ(spans.size(), static_cast<std::size_t>(result.steps) * 4);
+  for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_LE(spans[i - 1].start, spans[i].start);
+  EXPECT_TRUE(simulate(make_job(program), small_machine()).timeline.ranks.empty());
+}
+
+TEST(Simulate, AnEmptyJobTakesNoTime) {
+  const SimResult result = run(make_job(ClassBuilder()));
+  EXPECT_EQ(result.period.value, 0);
+}
+
+}  // namespace
+}  // namespace zplan::sim
