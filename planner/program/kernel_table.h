@@ -1,34 +1,36 @@
 // The kernel table: one row per kernel. A row names its operands and says, from their shapes and
-// types, how much work it is (flop), how many bytes it must move, and how much scratch it may use.
-// Cost model, memory placement and backends all read this table and nothing else.
+// types, how much work it is (flop) and how many bytes it must move. Whether it has scratch is an
+// operand; how much is the kernel set's declared workspace. Cost model, verification and backends
+// all read this table and nothing else.
 //
-// Operands (r read, w write, u update; w|u: either, u adds to what is there):
-//   load_batch            w tokens[b,s+1] i32                                   attr {dp,
-//   global_batch} step_scalars          w scalars[8] f64 (see step_scalars.h) embedding_forward r
-//   tokens[b,s+1], r wte[Vp,h], r wpe[s,h], w x[b,s,h] layer_norm_forward    r x[T,h], r gain[h], r
-//   bias[h], w y[T,h], w mean[T], w rstd[T] linear_forward        r x[T,k], r w[k,n], r bias[n], w
-//   y[T,n], scratch attention_forward     r qkv[b,s,3,a,d], w out[b,s,a,d], w lse[b,a,s], scratch
+// Operands (r read, w write, u update; a: w or u, u adds to what is there):
+//   load_batch            w tokens[b,s+1] i32;  attr {dp, global_batch}
+//   step_scalars          w scalars[8] f64 (see step_scalars.h)
+//   embedding_forward     r tokens[b,s+1], r wte[Vp,h], r wpe[s,h], w x[b,s,h]
+//   layer_norm_forward    r x[T,h], r gain[h], r bias[h], w y[T,h], w mean[T], w rstd[T]
+//   linear_forward        r x[T,k], r w[k,n], r bias[n], w y[T,n], scratch
+//   attention_forward     r qkv[b,s,3,a,d], w out[b,s,a,d], w lse[b,a,s], scratch
 //   gelu_forward          r x[T,n], w y[T,n]
 //   residual_add          r x[T,h], r y[T,h], w out[T,h]
 //   head_forward          r x[T,h], r wte[Vp,h], w logits[T,Vp], scratch
-//   cross_entropy         u logits[T,Vp] -> gradient, r tokens[b,s+1], u loss[1] f64
-//                                                          attr {V, tokens of the global batch}
+//   cross_entropy         u logits[T,Vp] -> gradient, r tokens[b,s+1], u loss[1] f64;
+//                         attr {V, tokens of the global batch}
 //   head_input_gradient   r dlogits[T,Vp], r wte[Vp,h], w dx[T,h], scratch
-//   head_weight_gradient  r dlogits[T,Vp], r x[T,h], w|u dwte[Vp,h], scratch
+//   head_weight_gradient  r dlogits[T,Vp], r x[T,h], a dwte[Vp,h], scratch
 //   layer_norm_backward   r dy[T,h], r x[T,h], r mean[T], r rstd[T], r gain[h],
-//                         w|u dx[T,h], w|u dgain[h], w|u dbias[h], scratch
+//                         a dx[T,h], a dgain[h], a dbias[h], scratch
 //   linear_input_gradient r dy[T,n], r w[k,n], w dx[T,k], scratch
-//   linear_weight_gradient r x[T,k], r dy[T,n], w|u dw[k,n], w|u dbias[n], scratch
+//   linear_weight_gradient r x[T,k], r dy[T,n], a dw[k,n], a dbias[n], scratch
 //   attention_backward    r dout[b,s,a,d], r qkv[b,s,3,a,d], r out[b,s,a,d], r lse[b,a,s],
 //                         w dqkv[b,s,3,a,d], scratch
 //   gelu_backward         r x[T,n], u dy[T,n] -> dx
-//   embedding_backward    r tokens[b,s+1], r dx[b,s,h], w|u dwte[Vp,h], w|u dwpe[s,h]
+//   embedding_backward    r tokens[b,s+1], r dx[b,s,h], a dwte[Vp,h], a dwpe[s,h]
 //   fill_zero             w x
 //   accumulate            r x[n], u y[n]
 //   sum_squares           r x[n], u sum[1] f64
 //   clip_coefficient      r sum[1] f64, r scalars[8], w clip[2] f64 {coefficient, norm}
 //   adamw                 u master[n], u m[n], u v[n], r grad[n], r scalars[8], r clip[2],
-//                         w param[n] (only when the recipe keeps a separate compute copy)
+//                         w param[n] (only when the recipe keeps a separate compute copy);
 //                         attr {flat elements before this piece at dp 0, and per dp index,
 //                               decay_elements of the unit}
 //   report                r loss[1] f64, r clip[2] f64
@@ -55,11 +57,16 @@ struct Demand {
 struct KernelDef {
   KernelId id;
   WorkKind kind;
-  int min_operands, max_operands;
+  // Access of each operand: r, w, u, a (w or u), s (scratch). Those from min_operands on may be
+  // absent.
+  std::string_view access;
+  int min_operands;
   // Floating-point operations and bytes moved, from the operands.
   Demand (*demand)(std::span<const View> operands);
   // Why the operands are wrong, or nullptr: shapes and types must agree with each other.
   const char* (*check)(std::span<const View> operands);
+
+  int max_operands() const { return static_cast<int>(access.size()); }
 };
 
 const KernelDef& kernel_def(KernelId id);

@@ -239,7 +239,7 @@ void StepParser::check_operands(const Node& n) {
   switch (n.kind) {
     case OpKind::kKernel:
       min = kernel_def(n.kernel).min_operands;
-      max = kernel_def(n.kernel).max_operands;
+      max = kernel_def(n.kernel).max_operands();
       break;
     case OpKind::kCopy:
     case OpKind::kCollective:

@@ -2,42 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <utility>
 
-#include "planner/core/error.h"
 #include "planner/program/kernel_table.h"
 
 namespace zplan {
 namespace {
-
-// In the order of kernel_table.h.
-constexpr std::array<std::pair<KernelId, std::string_view>, kKernelCount> kPatterns{{
-    {KernelId::kLoadBatch, "w"},
-    {KernelId::kStepScalars, "w"},
-    {KernelId::kEmbeddingForward, "rrrw"},
-    {KernelId::kLayerNormForward, "rrrwww"},
-    {KernelId::kLinearForward, "rrrws"},
-    {KernelId::kAttentionForward, "rwws"},
-    {KernelId::kGeluForward, "rw"},
-    {KernelId::kResidualAdd, "rrw"},
-    {KernelId::kHeadForward, "rrws"},
-    {KernelId::kCrossEntropy, "uru"},
-    {KernelId::kHeadInputGradient, "rrws"},
-    {KernelId::kHeadWeightGradient, "rras"},
-    {KernelId::kLayerNormBackward, "rrrrraaas"},
-    {KernelId::kLinearInputGradient, "rrws"},
-    {KernelId::kLinearWeightGradient, "rraas"},
-    {KernelId::kAttentionBackward, "rrrrws"},
-    {KernelId::kGeluBackward, "ru"},
-    {KernelId::kEmbeddingBackward, "rraa"},
-    {KernelId::kFillZero, "w"},
-    {KernelId::kAccumulate, "ru"},
-    {KernelId::kSumSquares, "ru"},
-    {KernelId::kClipCoefficient, "rrw"},
-    {KernelId::kAdamW, "uuurrrw"},
-    {KernelId::kReport, "rr"},
-}};
 
 bool fits(char letter, Access access) {
   switch (letter) {
@@ -115,10 +85,10 @@ class OperandCheck {
   void kernel(const Node& node, std::span<const View> operands) {
     const KernelDef& def = kernel_def(node.kernel);
     const auto count = static_cast<int>(operands.size());
-    if (count < def.min_operands || count > def.max_operands)
+    if (count < def.min_operands || count > def.max_operands())
       return add("{} takes {} to {} operands, got {}", name(node.kernel), def.min_operands,
-                 def.max_operands, count);
-    const std::string_view pattern = access_pattern(node.kernel);
+                 def.max_operands(), count);
+    const std::string_view pattern = def.access;
     bool accesses_fit = true;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (fits(pattern[i], operands[i].access)) continue;
@@ -237,12 +207,6 @@ class OperandCheck {
 };
 
 }  // namespace
-
-std::string_view access_pattern(KernelId kernel) {
-  const auto& [id, pattern] = kPatterns[static_cast<std::size_t>(kernel)];
-  ZPLAN_ASSERT(id == kernel);
-  return pattern;
-}
 
 std::int64_t group_size(const Job& job, GroupKind group) {
   switch (group) {

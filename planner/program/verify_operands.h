@@ -17,9 +17,6 @@ namespace zplan {
 
 void check_operands(const Job& job, const RankClass& rank_class, ClassFindings& findings);
 
-// One letter per operand of a kernel: r read, w write, u update, a write or update, s scratch.
-std::string_view access_pattern(KernelId kernel);
-
 // Ranks that take part in a group; 0 when the Job has no such group.
 std::int64_t group_size(const Job& job, GroupKind group);
 

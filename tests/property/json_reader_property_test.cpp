@@ -124,7 +124,7 @@ RC_GTEST_PROP(EditDistanceProperty, IsZeroToItselfAndSymmetric,
 
 RC_GTEST_PROP(QuantityProperty, AnyTextIsAQuantityOrNot, (const std::string& text)) {
   const auto size = parse_bytes(text);
-  RC_ASSERT(!size || size->value >= 0);
+  RC_ASSERT(size.value_or(Bytes{0}) >= Bytes{0});
   parse_bytes_per_second(text);
   parse_flops_per_second(text);
   parse_seconds(text);

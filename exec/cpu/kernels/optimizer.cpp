@@ -19,17 +19,14 @@ struct UpdateFactors {
 
 template <typename T>
 UpdateFactors<T> update_factors(const AdamwScalars& s) {
-  const double step = static_cast<double>(s.step);
-  const double correction1 = 1.0 - std::pow(s.beta1, step);
-  const double correction2 = 1.0 - std::pow(s.beta2, step);
   return {static_cast<T>(s.clip_coefficient),
           static_cast<T>(1.0 - s.learning_rate * s.weight_decay),
           static_cast<T>(s.beta1),
           static_cast<T>(1.0 - s.beta1),
           static_cast<T>(s.beta2),
           static_cast<T>(1.0 - s.beta2),
-          static_cast<T>(s.learning_rate / correction1),
-          static_cast<T>(std::sqrt(correction2)),
+          static_cast<T>(s.learning_rate / s.bias_correction1),
+          static_cast<T>(std::sqrt(s.bias_correction2)),
           static_cast<T>(s.eps)};
 }
 

@@ -24,9 +24,9 @@ ClipResult clip_coefficient(double global_sum_of_squares, double max_norm);
 // Values of one step, equal for all parameters.
 struct AdamwScalars {
   double learning_rate, beta1, beta2, eps, weight_decay;
-  double clip_coefficient;  // multiplies every gradient
-  std::int64_t step;        // 1 for the first update
-  bool skip;                // true: only the copy to param is made
+  double bias_correction1, bias_correction2;  // 1 - beta^t, t = 1 for the first update
+  double clip_coefficient;                    // multiplies every gradient
+  bool skip;                                  // true: only the copy to param is made
 };
 
 template <typename T>
@@ -42,7 +42,7 @@ struct Adamw {
 };
 
 // g = clip grad; p *= 1 - lr wd (decaying elements); m = b1 m + (1 - b1) g;
-// v = b2 v + (1 - b2) g^2; p -= lr / (1 - b1^step) m / (sqrt(v) / sqrt(1 - b2^step) + eps).
+// v = b2 v + (1 - b2) g^2; p -= lr / bias_correction1 m / (sqrt(v / bias_correction2) + eps).
 // [Loshchilov19], in the order of torch.optim.AdamW [PyTorch]. About 15 n flop; 7 n elements moved
 // (8 n with param).
 template <typename T>

@@ -295,7 +295,8 @@ TEST(ClipCoefficient, ANormThatIsNotFiniteSkipsTheStep) {
   }
 }
 
-constexpr AdamwScalars kScalars{1e-2, 0.9, 0.95, 1e-8, 0.1, 0.5, 1, false};
+// Of the first step.
+constexpr AdamwScalars kScalars{1e-2, 0.9, 0.95, 1e-8, 0.1, 1 - 0.9, 1 - 0.95, 0.5, false};
 
 TYPED_TEST(KernelTest, AdamwMatchesTheScalarFormulaOverSeveralSteps) {
   using T = TypeParam;
@@ -304,18 +305,19 @@ TYPED_TEST(KernelTest, AdamwMatchesTheScalarFormulaOverSeveralSteps) {
   auto m = buffer<T>(n, 0.0), v = buffer<T>(n, 0.0), param = buffer<T>(n);
   std::vector<double> p(master.begin(), master.end()), first(p.size()), second(p.size());
   AdamwScalars scalars = kScalars;
-  for (scalars.step = 1; scalars.step <= 5; ++scalars.step) {
-    const auto grad = random_values<T>(n, static_cast<unsigned>(100 + scalars.step));
+  for (int t = 1; t <= 5; ++t) {
+    scalars.bias_correction1 = 1 - std::pow(0.9, t);
+    scalars.bias_correction2 = 1 - std::pow(0.95, t);
+    const auto grad = random_values<T>(n, static_cast<unsigned>(100 + t));
     adamw<T>(scalars, {master.data(), m.data(), v.data(), grad.data(), param.data(), n, offset,
                        decay_elements});
-    const double step = static_cast<double>(scalars.step);
     for (std::size_t i = 0; i < p.size(); ++i) {
       const double g = 0.5 * double{grad[i]};
       if (i < 300) p[i] *= 1 - 1e-2 * 0.1;
       first[i] = 0.9 * first[i] + (1 - 0.9) * g;
       second[i] = 0.95 * second[i] + (1 - 0.95) * g * g;
-      const double m_hat = first[i] / (1 - std::pow(0.9, step));
-      const double v_hat = second[i] / (1 - std::pow(0.95, step));
+      const double m_hat = first[i] / (1 - std::pow(0.9, t));
+      const double v_hat = second[i] / (1 - std::pow(0.95, t));
       p[i] -= 1e-2 * m_hat / (std::sqrt(v_hat) + 1e-8);
     }
     expect_near(master, p, 16);

@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "exec/run.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "tests/support/plan_space.h"
 #include "tests/unit/exec/mini_job.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -107,6 +110,16 @@ TEST_F(NoAllocation, AStepAllocatesNothingLarge) {
       options.record_timeline = true;
       EXPECT_EQ(large_blocks_of(job, options), 0) << kernel_set;
     }
+  }
+}
+
+TEST_F(NoAllocation, NorOfAnyPlanOfThePairwiseCover) {
+  for (const auto& choice : testing_support::pairwise_choices()) {
+    const Plan plan = testing_support::plan_of(choice, "cpu.f32");
+    Job job = lower(plan, load_model(plan.model));
+    place(job, {.slack = plan.slack});
+    EXPECT_EQ(large_blocks_of(job, testing::mini_run(RunMode::kThreaded, 3)), 0)
+        << testing_support::name_of(choice);
   }
 }
 

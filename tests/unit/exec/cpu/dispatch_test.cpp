@@ -25,7 +25,7 @@ TEST(Dispatch, CoversEveryRowOfTheKernelTableInOrder) {
       EXPECT_NE(entry.run, nullptr) << name(id);
       const int letters = static_cast<int>(std::strlen(entry.types));
       EXPECT_GE(letters, 1) << name(id);
-      EXPECT_LE(letters, kernel_def(id).max_operands) << name(id);
+      EXPECT_LE(letters, kernel_def(id).max_operands()) << name(id);
     }
   }
 }
