@@ -1,13 +1,14 @@
 // Checks that an operation touches what it declares and nothing else (law 3), for one rank:
-//   - a tier of which it has no operand is unmapped while it runs (touching it is a fault);
+//   - a tier of which it has no operand has no access while it runs;
 //   - every byte outside its written views keeps its value (compared with a shadow copy);
 //   - every element of a view it writes is written (filled with poison before);
-//   - no element it reads was never written, or belongs to another buffer by now: the first write
-//   to
-//     a buffer takes its address range over and poisons it, reuse of bytes is thus seen;
-//   - scratch holds poison before each use, and is unmapped while an operation without it runs.
-// A violation is an Error(kCheckFailed) that names operation and buffer. Costs several times the
-// work itself and twice the memory: for tests on small models.
+//   - no element it reads was never written, or belongs to another buffer by now. The first write
+//     to a buffer takes its address range over and poisons it; reuse of bytes is thus seen;
+//   - scratch holds poison before each use, and has no access while an operation without it runs.
+// A violation is an Error(kCheckFailed) that names operation and buffer, except a touch of memory
+// without access: the operating system ends the process there, with SIGSEGV and no message of ours;
+// a debugger shows the operation. Costs several times the work itself and twice the memory: for
+// tests on small models.
 #pragma once
 
 #include <array>

@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <utility>
 
 #include "exec/poison.h"
@@ -18,8 +20,17 @@ constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
 
 double gib(Bytes bytes) { return static_cast<double>(bytes.value) / kGib; }
 
-Bytes physical_memory() {
-  return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE)};
+// What the system says it can give without swapping: "MemAvailable:   12345 kB" of /proc/meminfo,
+// where kB is 1024 bytes.
+Bytes available_memory() {
+  constexpr std::int64_t kKib = 1024;
+  std::ifstream in("/proc/meminfo");
+  std::string key, rest;
+  std::int64_t number = 0;
+  while (in >> key >> number && std::getline(in, rest)) {
+    if (key == "MemAvailable:") return Bytes{number * kKib};
+  }
+  throw Error(ExitCode::kDevice, "/proc/meminfo does not say how much memory is available");
 }
 
 }  // namespace
@@ -87,14 +98,15 @@ std::byte* RankMemory::address(const View& view, const Env& env) const {
 }
 
 void check_memory_suffices(const Job& job) {
-  Bytes needed{0};
+  double needed = 0;  // in GiB; the bytes of a cluster's plan may exceed 64 bits
   for (const RankClass& c : job.classes) {
-    for (Bytes slab : c.placement.slab) needed += slab * job.dp;
+    for (Bytes slab : c.placement.slab) needed += gib(slab) * job.dp;
   }
-  if (needed <= physical_memory()) return;
+  const double available = gib(available_memory());
+  if (needed <= available) return;
   throw Error(ExitCode::kDevice,
-              fmt::format("the slabs of {} ranks need {:.2f} GiB, this machine has {:.2f} GiB",
-                          job.world(), gib(needed), gib(physical_memory())));
+              fmt::format("{} ranks need {:.2f} GiB of memory, {:.2f} GiB are available here",
+                          job.world(), needed, available));
 }
 
 }  // namespace zplan::exec

@@ -56,7 +56,8 @@ class RankMemory {
   std::array<Slab, kTierCount> slabs_;
 };
 
-// Throws Error(kDevice) when the slabs of all ranks together exceed the memory of this machine.
+// Throws Error(kDevice) when the slabs of all ranks together exceed what this machine has available
+// now. Left out: the shadow of a guarded run, limits on this process alone.
 void check_memory_suffices(const Job& job);
 
 }  // namespace zplan::exec

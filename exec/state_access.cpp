@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -25,6 +26,17 @@ double element(const StatePiece& piece, std::int64_t i) {
   if (piece.dtype == DType::kF64) return reinterpret_cast<const double*>(piece.data)[i];
   if (piece.dtype == DType::kF32) return reinterpret_cast<const float*>(piece.data)[i];
   throw_bad_input(fmt::format("states of {} cannot be read", zplan::name(piece.dtype)));
+}
+
+bool equal(double a, double b, Equality equality) {
+  switch (equality) {
+    case Equality::kValue:
+      return a == b;
+    case Equality::kBits:  // widening float to double keeps every bit
+      return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+  }
+  ZPLAN_ASSERT(false);
+  return false;
 }
 
 // Copies the part of the tensor that the piece holds.
@@ -117,12 +129,12 @@ std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> rank
 std::optional<StateDifference> largest_difference(const Job& job_a,
                                                   std::span<const RankMemory> ranks_a,
                                                   const Job& job_b,
-                                                  std::span<const RankMemory> ranks_b,
-                                                  State state) {
+                                                  std::span<const RankMemory> ranks_b, State state,
+                                                  Equality equality) {
   std::map<std::string, TensorRef> in_b;
   for (const TensorRef& ref : all_tensors(job_b)) in_b[tensor_name(job_b, ref)] = ref;
   std::optional<StateDifference> worst;
-  double worst_size = 0;
+  double worst_size = -1;
   for (const TensorRef& ref : all_tensors(job_a)) {
     const std::string tensor = tensor_name(job_a, ref);
     const auto found = in_b.find(tensor);
@@ -132,7 +144,7 @@ std::optional<StateDifference> largest_difference(const Job& job_a,
     if (a.size() != b.size()) throw_bad_input(fmt::format("{} differs in size", tensor));
     in_b.erase(found);
     for (std::size_t i = 0; i < a.size(); ++i) {
-      if (a[i] == b[i]) continue;
+      if (equal(a[i], b[i], equality)) continue;
       const double size = std::abs(a[i] - b[i]);
       const double ranked = std::isnan(size) ? std::numeric_limits<double>::infinity() : size;
       if (ranked <= worst_size) continue;

@@ -55,14 +55,17 @@ struct StateDifference {
   double first = 0, second = 0;
 };
 
+// What makes two elements equal: their values (NaN equals nothing, -0 equals +0), or their bits.
+enum class Equality : std::uint8_t { kValue, kBits };
+
 // The element where two runs of the same model differ most, whatever their plans; nothing when all
-// elements of the state are equal (NaN differs from everything). Throws Error when the models have
-// different tensors.
+// elements of the state are equal. Throws Error when the models have different tensors.
 std::optional<StateDifference> largest_difference(const Job& job_a,
                                                   std::span<const RankMemory> ranks_a,
                                                   const Job& job_b,
                                                   std::span<const RankMemory> ranks_b,
-                                                  State state = State::kParam);
+                                                  State state = State::kParam,
+                                                  Equality equality = Equality::kValue);
 
 // Copies of a state must be equal bit by bit: unsharded ones over the dp indices, and those of a
 // unit that several stages hold. Names the first that is not.

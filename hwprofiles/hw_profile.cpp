@@ -291,10 +291,7 @@ std::vector<HwProfile> node_catalogue() {
 }
 
 Cluster load_cluster(std::string_view name_or_path) {
-  if (name_or_path.find('/') != name_or_path.npos ||
-      to_lower(name_or_path).find(".json") != std::string::npos) {
-    return load_cluster_file(name_or_path);
-  }
+  if (looks_like_path(name_or_path)) return load_cluster_file(name_or_path);
   const std::vector<HwProfile> nodes = node_catalogue();
   // The whole text first: "dgx2" is a name, not two nodes of kind "dg".
   if (const HwProfile* node = find_node(nodes, name_or_path)) return make_cluster(*node, 1);

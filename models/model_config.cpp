@@ -56,10 +56,6 @@ void read_sources(const JsonNode& node, ModelConfig& model) {
   object.finish();
 }
 
-bool is_path(std::string_view text) {
-  return text.find('/') != text.npos || to_lower(text).ends_with(".json");
-}
-
 bool answers_to(const ModelConfig& model, std::string_view name) {
   const std::string wanted = to_lower(name);
   const auto same = [&](const std::string& own) { return to_lower(own) == wanted; };
@@ -135,7 +131,7 @@ std::vector<ModelConfig> model_catalogue() {
 }
 
 ModelConfig load_model(std::string_view name_or_path) {
-  if (is_path(name_or_path)) {
+  if (looks_like_path(name_or_path)) {
     const std::string path(name_or_path);
     return parse_model(read_text_file(path), path);
   }

@@ -32,8 +32,8 @@ struct ModelConfig {
   const std::string& source_of(std::string_view field) const;
 };
 
-// `name_or_path`: a file when it contains '/' or ends in ".json", else a catalogue name or alias
-// ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
+// `name_or_path`: a file when it looks like a path (planner/core/text.h), else a catalogue name or
+// alias ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
 ModelConfig load_model(std::string_view name_or_path);
 
 // Reads one "zplan.model/1" document; `file_name` stands for it in messages.

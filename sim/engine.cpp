@@ -79,9 +79,14 @@ void Engine::handle(Slot slot) {
       return arrive(slot);
     case HeadState::kLatency:
       return start_flow(slot);
-    default:
+    case HeadState::kRunning:
       return complete(slot);
+    case HeadState::kBlocked:
+    case HeadState::kMeeting:
+    case HeadState::kDone:
+      break;  // none of them waits for a time
   }
+  ZPLAN_ASSERT(false);
 }
 
 void Engine::enter_head(Slot slot) {

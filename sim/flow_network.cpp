@@ -11,10 +11,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// End of simulated time. A duration beyond it (a transfer at a vanishing rate) is cut to it, so
-// that sums of a time and a duration stay in range.
-constexpr SimTime kHorizon{std::int64_t{1} << 62};
-
 SimTime duration_of(double bytes, double rate) {
   const Seconds seconds{bytes / rate};
   return seconds < to_seconds(kHorizon) ? to_sim_time(seconds) : kHorizon;

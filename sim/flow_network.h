@@ -38,6 +38,10 @@
 
 namespace zplan::sim {
 
+// End of simulated time. A duration beyond it (a transfer at a vanishing rate) is cut to it, so
+// that sums of a time and a duration stay in range.
+inline constexpr SimTime kHorizon{std::int64_t{1} << 62};
+
 struct LinkId {
   std::uint32_t value = 0;
   friend constexpr auto operator<=>(LinkId, LinkId) = default;

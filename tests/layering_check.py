@@ -1,9 +1,11 @@
-"""Checks the borders between the folders, and the source keys in comments.
+"""Checks the borders between the folders, and the source keys in brackets.
 
   layering_check.py [ROOT]       prints one line per breach; exit code 1 if there is any
   layering_check.py --self-test  proves on made-up trees that each rule can fail
 
 Looks at #include lines and at the DEPS of zplan_library() calls; tests/ may include anything.
+Source keys are looked for in comments and strings of the code, in *.json and in *.md: each must be
+explained in models/REFERENCES.md, and each explained there must be used.
 """
 
 import os
@@ -56,10 +58,19 @@ FRAMEWORK_FREE = ("sim", "exec")
 
 SOURCE_SUFFIXES = (".h", ".cpp", ".cu", ".cuh")
 KEY_FILE = "models/REFERENCES.md"
-# [Korthikanti22 Table 2], also several: [Korthikanti22 Table 2; Narayanan21]
-BRACKET = re.compile(r"\[([^\[\]\n]+)\]")
-KEY = re.compile(r"[A-Z][A-Za-z-]*\d\d[a-z]?")
-NOT_A_KEY = re.compile(r"(BF|FP|TF|INT|UINT|SM|GB|MB|KB)\d\d")
+CITING = SOURCE_SUFFIXES + (".json", ".md")
+# [Korthikanti22 Table 2], also several: [Korthikanti22 Table 2; Narayanan21]. What follows a name is
+# an index, what precedes a parenthesis a link.
+BRACKET = re.compile(r"(?<![A-Za-z0-9_\])])\[([^\[\]\n]+)\](?!\()")
+DATED_KEY = re.compile(r"[A-Z][A-Za-z-]*\d\d[a-z]?")  # an author and a year
+OTHER_KEY = re.compile(
+    r"(?=[a-z]*[A-Z])[A-Za-z]{3,}(-[A-Za-z]{2,})*"  # a product or a term of ours
+    r"|[a-z]{2,}(-[a-z]{2,})+"  # a repository
+    r"|derived|measured|fitted|assumed|datasheet"
+)
+# Number formats, enumerators and constants, a word of the grammar of *.zprog.
+NOT_A_KEY = re.compile(r"(BF|FP|TF|INT|UINT|SM|GB|MB|KB)\d\d|k[A-Z].*|SLOT")
+KEY_ROW = re.compile(r"\| \[([^\]]+)\] \|")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 TOKEN = re.compile(
@@ -92,19 +103,18 @@ def blank(text):
     return "\n" * text.count("\n")
 
 
-def split_comments(text):
-    """(code without comments, comments without code), both with the line numbers of text."""
-    code, comments, position = [], [], 0
+def split_code(text):
+    """(code without comments, comments, strings), all with the line numbers of text."""
+    code, comments, strings, position = [], [], [], 0
     for match in TOKEN.finditer(text):
         before = text[position : match.start()]
-        code.append(before)
-        comments.append(blank(before))
         token, is_comment = match.group(0), match.group("comment") is not None
-        code.append(blank(token) if is_comment else token)
-        comments.append(token if is_comment else blank(token))
+        code += [before, blank(token) if is_comment else token]
+        comments += [blank(before), token if is_comment else blank(token)]
+        strings += [blank(before), blank(token) if is_comment else token]
         position = match.end()
     code.append(text[position:])
-    return "".join(code), "".join(comments)
+    return "".join(code), "".join(comments), "".join(strings)
 
 
 def edge_breach(module, target):
@@ -138,20 +148,47 @@ def check_code(root, path, code):
             yield f"{path}:{number}: framework name '{FRAMEWORK.search(line).group(0)}'"
 
 
+def keys_file(root):
+    """Source key -> the line of models/REFERENCES.md that explains it."""
+    if not os.path.isfile(os.path.join(root, KEY_FILE)):
+        return {}
+    rows = enumerate(map(KEY_ROW.match, read(root, KEY_FILE).split("\n")), 1)
+    return {row.group(1): number for number, row in rows if row}
+
+
 def cited_keys(text):
     """(line number, key) for every source key in square brackets."""
     for number, line in enumerate(text.split("\n"), 1):
         for bracket in BRACKET.findall(line):
-            for part in re.split(r"[;,]", bracket):
-                word = part.split()[0] if part.split() else ""
-                if KEY.fullmatch(word) and not NOT_A_KEY.fullmatch(word):
-                    yield number, word
+            for citation in bracket.split(";"):
+                words = [part.split()[0] for part in citation.split(",") if part.split()]
+                keys = [word for word in words if DATED_KEY.fullmatch(word)]
+                keys += [word for word in words[:1] if OTHER_KEY.fullmatch(word)]
+                yield from ((number, key) for key in keys if not NOT_A_KEY.fullmatch(key))
 
 
-def check_keys(path, comments, known):
-    for number, key in cited_keys(comments):
-        if key not in known:
-            yield f"{path}:{number}: source key [{key}] is not in {KEY_FILE}"
+def keys_of_code(text, known):
+    """Comments as they are; a string may hold other words in brackets, such as usage."""
+    _, comments, strings = split_code(text)
+    yield from cited_keys(comments)
+    for number, key in cited_keys(strings):
+        if key in known or DATED_KEY.fullmatch(key):
+            yield number, key
+
+
+def check_keys(root, paths):
+    """Keys that nothing explains, and explained ones that none of the files uses."""
+    known, used = keys_file(root), set()
+    for path in paths:
+        text = read(root, path)
+        is_code = path.endswith(SOURCE_SUFFIXES)
+        for number, key in keys_of_code(text, known) if is_code else cited_keys(text):
+            used.add(key)
+            if key not in known:
+                yield f"{path}:{number}: source key [{key}] is not in {KEY_FILE}"
+    for key, number in known.items():
+        if key not in used:
+            yield f"{KEY_FILE}:{number}: key [{key}] is used nowhere"
 
 
 def check_cmake(path, text):
@@ -184,20 +221,16 @@ def read(root, path):
 
 def check_tree(root):
     """All breaches in the tree at root, as lines of text."""
-    known = set()
-    if os.path.isfile(os.path.join(root, KEY_FILE)):
-        known = set(re.findall(r"[A-Za-z][A-Za-z-]*\d\d[a-z]?", read(root, KEY_FILE)))
     breaches = []
     tops = sorted({folder.split("/")[0] for folder in FOLDERS.values()})
     for path in files_of(root, tops, lambda name: name.endswith(SOURCE_SUFFIXES)):
-        code, comments = split_comments(read(root, path))
         if module_of(path) is None:
             breaches.append(f"{path}:1: lies in no folder of the layering table")
             continue
-        breaches += check_code(root, path, code)
-        breaches += check_keys(path, comments, known)
-    for path in files_of(root, ["tests"], lambda name: name.endswith(SOURCE_SUFFIXES)):
-        breaches += check_keys(path, split_comments(read(root, path))[1], known)
+        breaches += check_code(root, path, split_code(read(root, path))[0])
+    citing = [name for name in sorted(os.listdir(root)) if name.endswith(".md")]
+    citing += files_of(root, tops + ["tests", "reports"], lambda name: name.endswith(CITING))
+    breaches += check_keys(root, [path for path in citing if path != KEY_FILE])
     for path in files_of(root, tops, lambda name: name == "CMakeLists.txt"):
         if module_of(path):
             breaches += check_cmake(path, read(root, path))
@@ -232,7 +265,17 @@ SELF_TEST = [
     ("sim/a.cpp", "// [Known22; Wrong99 eq. 3]\n", "[Wrong99]"),
     ("sim/a.cpp", "/* text\n [Wrong99] */\n", "sim/a.cpp:2:"),
     ("tests/unit/a_test.cpp", "// [Wrong99]\n", "[Wrong99]"),
-    ("sim/a.cpp", 'int a = t[Wrong99];  // [derived] [assumed] [BF16] [b, s/t, h] "x"\n', None),
+    ("sim/a.cpp", 'int a = t[Wrong99];  // [BF16] [b, s/t, h] [Vp] y[Wrong99] "x"\n', None),
+    ("sim/a.cpp", 'auto source = "[Wrong99 sec 2]";\n', "[Wrong99]"),
+    ("sim/a.cpp", 'auto usage = "[OPTIONS]";  // [kFirst] [Known22 Fig. 2, Table 1]\n', None),
+    ("sim/a.cpp", "// [Torch], as its manual says\n", "[Torch]"),
+    ("sim/a.cpp", "// [ABC]\n", "[ABC]"),
+    ("sim/a.cpp", "// [oneABC]\n", "[oneABC]"),
+    ("sim/a.cpp", "// [some-tests]\n", "[some-tests]"),
+    ("sim/a.cpp", "// [measured]\n", "[measured]"),
+    ("hwprofiles/a.json", '{"value": ["Wrong99"], "ref": "as in [Known22], [Wrong98]"}\n', "Wrong98"),
+    ("README.md", "See [Licence](LICENSE) and [Wrong99 Fig. 2].\n", "README.md:1: source key [Wrong99]"),
+    (KEY_FILE, "| [Known22] | a paper |\n| [Idle21] | another |\n", "md:2: key [Idle21] is used"),
     ("sim/CMakeLists.txt", "zplan_library(sim SOURCES a.cpp\n DEPS zplan_cost fmt::fmt)\n", None),
     ("sim/CMakeLists.txt", "zplan_library(sim SOURCES a.cpp DEPS zplan_plan)\n", "not use plan"),
     ("exec/CMakeLists.txt", "zplan_library(exec DEPS zplan_exec_cpu zplan_dnnl)\n", None),
@@ -258,8 +301,8 @@ def self_test():
     for path, text, expected in SELF_TEST:
         with tempfile.TemporaryDirectory() as root:
             for header in SELF_TEST_HEADERS:
-                write(root, header, "#pragma once\n")
-            write(root, KEY_FILE, "- **Known22**: a paper.\n")
+                write(root, header, "// [Known22]\n#pragma once\n")
+            write(root, KEY_FILE, "| [Known22] | a paper |\n")
             write(root, path, text)
             breaches = check_tree(root)
         good = not breaches if expected is None else len(breaches) == 1 and expected in breaches[0]

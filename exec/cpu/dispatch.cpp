@@ -44,7 +44,7 @@ Bytes prepare_gemm(GemmCache& gemm, const GemmShape& shape) {
 template <typename T>
 struct LinearForwardRow {
   static Bytes prepare(const Call& c, GemmCache& gemm) {
-    return prepare_gemm<T>(gemm, linear_forward_gemm(linear_shape(c[0], c[1]), true));
+    return prepare_gemm<T>(gemm, linear_forward_gemm(linear_shape(c[0], c[1])));
   }
   static void run(const Call& c, GemmCache& gemm) {
     linear_forward<T>(

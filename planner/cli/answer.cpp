@@ -7,6 +7,9 @@
 
 #include "planner/cli/progress.h"
 #include "planner/cli/words.h"
+#include "planner/core/error.h"
+#include "planner/core/text.h"
+#include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -25,13 +28,19 @@ FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& clu
 
 // Plans name files as they were typed, so that other commands find them again.
 void keep_paths(Plan& plan, const PlanCommand& command) {
-  if (names_file(command.model)) plan.model = command.model;
-  if (names_file(command.cluster)) plan.hardware = command.cluster;
+  if (looks_like_path(command.model)) plan.model = command.model;
+  if (looks_like_path(command.cluster)) plan.hardware = command.cluster;
 }
 
-double shortage_ratio(const Infeasible& why) {
-  return static_cast<double>(why.needed.value) /
-         static_cast<double>(std::max<std::int64_t>(1, why.available.value));
+// A profile names its kernel set freely; only here is it known which there are.
+void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
+  if (command.pins.kernel_set) return;
+  try {
+    find_kernel_set(cluster.node.device.kernel_set);
+  } catch (const Error& error) {
+    throw_bad_input(
+        fmt::format("node {}: /device/kernel_set: {}", cluster.node.name, error.what()));
+  }
 }
 
 }  // namespace
@@ -45,6 +54,7 @@ Answer find_answer(const PlanCommand& command) {
                 .elapsed = {}};
   answer.global_batch = command.pins.global_batch.value_or(answer.model.global_batch);
   answer.sequence = command.pins.sequence.value_or(answer.model.sequence);
+  require_kernel_set(command, answer.cluster);
   Progress progress;
   const SearchOptions options{
       .threads = command.threads,
@@ -65,21 +75,14 @@ Answer find_answer(const PlanCommand& command) {
   return answer;
 }
 
-const Infeasible* closest_miss(const SearchResult& search) {
-  const Infeasible* closest = nullptr;
-  for (const Rejected& rejected : search.rejected) {
-    if (!rejected.best.infeasible) continue;
-    const Infeasible& why = *rejected.best.infeasible;
-    if (closest == nullptr || shortage_ratio(why) < shortage_ratio(*closest)) closest = &why;
-  }
-  return closest;
-}
-
 std::string misfit_line(const Answer& answer) {
-  const Infeasible* closest = closest_miss(answer.search);
+  const std::optional<Candidate>& closest = answer.search.closest;
   return fmt::format(
       "{} does not fit on {}: {}", answer.model.name, answer.cluster.name,
-      closest == nullptr ? "no plan of the space does" : "at the least " + shortage(*closest));
+      closest
+          ? fmt::format("the closest of {} ({}): {}", count_of(answer.search.stats.space, "plan"),
+                        name(family_of(closest->plan)), shortage(*closest->infeasible))
+          : "no plan of the space does");
 }
 
 }  // namespace zplan

@@ -29,10 +29,7 @@ struct Answer {
 
 Answer find_answer(const PlanCommand& command);
 
-// The plan that comes closest to fitting: the least ratio of what it needs to what is there.
-// nullptr when no rejected plan says what it needs.
-const Infeasible* closest_miss(const SearchResult& search);
-// "zero-infinity-1t does not fit on dgx2: at the least ..", one line.
+// "zero-infinity-1t does not fit on dgx2: at the least ..", one line, of the plan least over.
 std::string misfit_line(const Answer& answer);
 
 std::string answer_json(const Answer& answer);

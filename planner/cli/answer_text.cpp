@@ -61,7 +61,8 @@ std::string search_part(const Answer& answer, const PlanCommand& command) {
   const SearchStats& stats = answer.search.stats;
   std::string gap;
   if (answer.best) {
-    gap = fmt::format("; gap {}{}", percent(stats.gap), stats.gap <= 0 ? " (proven fastest)" : "");
+    gap = fmt::format("; gap {}{}", percent(stats.gap),
+                      stats.gap <= 0 ? " (proven: no plan is over 1 % faster)" : "");
   }
   return entry("Search", fmt::format("{} in the space, {} lowered, {} simulated{}{}",
                                      count_of(stats.space, "plan"), grouped(stats.visited),

@@ -10,7 +10,7 @@ namespace {
 
 std::string program_text(const LowerCommand& command) {
   const Plan plan = load_plan(command.plan);
-  if (command.place) return to_text(build_job(plan).job);
+  if (!command.no_place) return to_text(build_job(plan).job);
   const Job job = lower(plan, load_model(plan.model));
   verify_or_throw(job);
   return to_text(job);

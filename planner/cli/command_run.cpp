@@ -152,19 +152,26 @@ ExitCode conclude(const RunReport& report) {
   return ExitCode::kCheckFailed;
 }
 
+// The tiers of the plan's hardware are slabs here: a plan that does not fit them is no plan for it.
+// The reference is not meant for that hardware.
+std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& planned) {
+  if (command.ignore_capacity) return std::nullopt;
+  return predict_memory(planned, load_cluster(planned.plan.hardware)).infeasible;
+}
+
 }  // namespace
 
 ExitCode execute(const RunCommand& command) {
   check_timelines(command);
   const PlannedJob planned = build_job(runnable_plan(command));
+  if (const auto why = misfit(command, planned)) {
+    complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity trains anyway)",
+                         command.plan, planned.plan.hardware, full_reason(*why)));
+    return ExitCode::kInfeasible;
+  }
   const exec::DataSource data = open_data(command);
   std::optional<PlannedJob> reference;
-  std::vector<const Job*> jobs = {&planned.job};
-  if (command.check) {
-    reference = build_job(reference_plan(planned.plan), planned.model);
-    jobs.push_back(&reference->job);
-  }
-  require_memory(jobs);
+  if (command.check) reference = build_job(reference_plan(planned.plan), planned.model);
   RunReport report = train(command, planned, reference ? &*reference : nullptr, data);
   add_prediction(planned, report);
   write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));

@@ -5,6 +5,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,9 @@ ExitCode run_program(const std::vector<std::string>& arguments) {
     return error.code();
   } catch (const std::bad_alloc&) {
     complain("out of memory");
+  } catch (const std::system_error& error) {  // threads that cannot be started
+    complain(fmt::format("the system refuses: {}", error.code().message()));
+    return ExitCode::kDevice;
   } catch (const std::exception& error) {
     complain(fmt::format("internal error: {}; please report this", error.what()));
   }

@@ -10,6 +10,7 @@
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/plan/limits.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -17,10 +18,6 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-constexpr std::int64_t kMaxSequences = 1'000'000'000;  // these four as in a Plan file
-constexpr std::int64_t kMaxRanks = 10'000'000;
-constexpr std::int64_t kMaxStages = 255;
-constexpr std::int64_t kMaxPrefetch = 64;
 constexpr std::int64_t kMaxThreads = 1024;
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
 constexpr std::int64_t kMaxSimulatedSteps = 1000;
@@ -51,10 +48,10 @@ constexpr const char* kPlanFooter =
 
 void add_pins(Syntax& syntax, Pins& pins, bool& no_clip) {
   syntax.group("Planning choices (searched unless given)");
-  syntax.integer("--dp", pins.dp, 1, kMaxRanks, "Data parallel replicas");
+  syntax.integer("--dp", pins.dp, 1, kMaxDp, "Data parallel replicas");
   syntax.integer("--pp", pins.pp, 1, kMaxStages, "Pipeline stages");
   syntax.integer("--zero", pins.zero_stage, 0, 3, "ZeRO stage");
-  syntax.integer("--micro-batch", pins.micro_batch, 1, kMaxSequences,
+  syntax.integer("--micro-batch", pins.micro_batch, 1, kMaxGlobalBatch,
                  "Sequences per replica and micro-step");
   syntax.choice<std::optional<Recompute>, Recompute>(
       "--recompute", pins.recompute, "Activations kept, or computed again in the backward pass",
@@ -115,9 +112,9 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
-  syntax.integer("--global-batch", command.pins.global_batch, 1, kMaxSequences,
+  syntax.integer("--global-batch", command.pins.global_batch, 1, kMaxGlobalBatch,
                  "Sequences per optimizer step, all GPUs [the model's]");
-  syntax.integer("--seq", command.pins.sequence, 1, kMaxSequences,
+  syntax.integer("--seq", command.pins.sequence, 1, kMaxSequence,
                  "Tokens per sequence [the model's]");
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
@@ -134,8 +131,12 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   return command;
 }
 
-void require_plan(const std::string& plan, const char* subcommand) {
-  if (!plan.empty()) return;
+// The end of a subcommand that reads a plan.
+template <typename PlanReader>
+Command read_with_plan(Syntax& syntax, const Arguments& arguments, PlanReader& command,
+                       const char* subcommand) {
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.plan.empty()) return std::move(command);
   throw_bad_input(fmt::format(
       "expected a plan file, as in: zplan {} plan.json (zplan plan .. -o plan.json makes one)",
       subcommand));
@@ -155,14 +156,11 @@ Command parse_simulate(const Arguments& arguments) {
                  "Steps to simulate [until the step time is steady]");
   syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
   syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_plan(command.plan, "simulate");
-  return command;
+  return read_with_plan(syntax, arguments, command, "simulate");
 }
 
 Command parse_lower(const Arguments& arguments) {
   LowerCommand command;
-  bool no_place = false;
   Syntax syntax("Print the training step of a plan as a list of operations (.zprog)",
                 "zplan lower PLAN.json [options]",
                 "\nExamples:\n"
@@ -170,11 +168,8 @@ Command parse_lower(const Arguments& arguments) {
                 "  ./zplan lower plan.json -o plan.zprog\n");
   syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
   syntax.text("-o,--output", command.output, "FILE", "Write there instead of to stdout");
-  syntax.flag("--no-place", no_place, "Leave out addresses and reuse edges");
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_plan(command.plan, "lower");
-  command.place = !no_place;
-  return command;
+  syntax.flag("--no-place", command.no_place, "Leave out addresses and reuse edges");
+  return read_with_plan(syntax, arguments, command, "lower");
 }
 
 Command parse_run(const Arguments& arguments) {
@@ -197,14 +192,14 @@ Command parse_run(const Arguments& arguments) {
                                           {{"f32", "f32"}, {"f64", "f64"}});
   syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
                  "Threads inside the kernels of a rank [1]");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Train with a plan that does not fit its hardware, too");
   syntax.flag("--test-mode", command.test_mode,
               "One operation at a time, each checked for touching only its buffers");
   syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_plan(command.plan, "run");
-  return command;
+  return read_with_plan(syntax, arguments, command, "run");
 }
 
 Command parse_models(const Arguments& arguments) {

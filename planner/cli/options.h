@@ -37,7 +37,7 @@ struct SimulateCommand {
 struct LowerCommand {
   std::string plan;
   std::string output;
-  bool place = true;
+  bool no_place = false;
 };
 
 struct RunCommand {
@@ -50,6 +50,7 @@ struct RunCommand {
   int steps = 10;
   int threads_per_rank = 1;
   bool check = false;
+  bool ignore_capacity = false;
   bool test_mode = false;
   bool json = false;
 };

@@ -22,8 +22,11 @@ std::string run_json(const PlannedJob& planned, const RunReport& report) {
       {"interrupted", report.interrupted}};
   out["steps"] = Json::array();
   for (const exec::StepResult& step : report.steps) {
+    // Without clipping nothing computes the norm.
     out["steps"].push_back(
-        {{"loss", step.loss}, {"gradient_norm", step.gradient_norm}, {"wall_s", step.wall.value}});
+        {{"loss", step.loss},
+         {"gradient_norm", planned.plan.clip ? Json(step.gradient_norm) : Json()},
+         {"wall_s", step.wall.value}});
   }
   out["measured_step_s"] = seconds_or_null(report.measured);
   out["predicted_step_s"] = seconds_or_null(report.predicted);

@@ -19,7 +19,8 @@ std::string steps_part(const PlannedJob& planned, const RunReport& report) {
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     const exec::StepResult& step = report.steps[i];
     table.row({std::to_string(i + 1), fmt::format("{:.6f}", step.loss),
-               fmt::format("{:.6f}", step.gradient_norm), format_seconds(step.wall),
+               planned.plan.clip ? fmt::format("{:.6f}", step.gradient_norm) : "-",
+               format_seconds(step.wall),
                grouped(static_cast<std::int64_t>(tokens / std::max(step.wall.value, 1e-9)))});
   }
   return table.text();

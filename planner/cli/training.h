@@ -18,10 +18,6 @@ Plan runnable_plan(const RunCommand& command);
 // The same batch on one rank: nothing sharded, moved or recomputed.
 Plan reference_plan(const Plan& plan);
 
-// Throws Error(kDevice) when the slabs of all ranks of the jobs together exceed the free memory of
-// this machine.
-void require_memory(const std::vector<const Job*>& jobs);
-
 // One quantity of a run against the same of its reference.
 struct CheckRow {
   std::string quantity;   // "losses"

@@ -159,8 +159,4 @@ std::string shell_word(const std::string& word) {
   return quoted + "'";
 }
 
-bool names_file(std::string_view name) {
-  return name.find('/') != name.npos || to_lower(name).find(".json") != std::string::npos;
-}
-
 }  // namespace zplan

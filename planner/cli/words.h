@@ -37,7 +37,4 @@ std::string cluster_words(const Cluster& cluster);
 // A word as a shell takes it back, quoted where needed.
 std::string shell_word(const std::string& word);
 
-// Whether a name of a model or cluster is a path to a file.
-bool names_file(std::string_view name);
-
 }  // namespace zplan

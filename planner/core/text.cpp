@@ -33,6 +33,10 @@ std::string to_lower(std::string_view text) {
   return result;
 }
 
+bool looks_like_path(std::string_view name) {
+  return name.find('/') != name.npos || to_lower(name).find(".json") != std::string::npos;
+}
+
 std::size_t utf8_length(std::string_view text, std::size_t offset) {
   const auto first = static_cast<unsigned char>(text[offset]);
   const auto second =

@@ -16,6 +16,10 @@ std::string in_quotes(std::string_view text);
 // Lower case, ASCII letters only.
 std::string to_lower(std::string_view text);
 
+// Whether a name of a model, cluster or node is the path of a file: it has a '/' or ".json" in it
+// ("node.jsonx4" is four nodes of a file).
+bool looks_like_path(std::string_view name);
+
 // Length in bytes of the valid UTF-8 sequence at `offset`, 0 when there is none.
 std::size_t utf8_length(std::string_view text, std::size_t offset);
 

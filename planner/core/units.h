@@ -57,6 +57,11 @@ constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b 
 constexpr std::int64_t round_up(std::int64_t a, std::int64_t multiple) {
   return ceil_div(a, multiple) * multiple;
 }
+// The positive multiple of `multiple` nearest to `value`; the greater of two equally near.
+constexpr std::int64_t nearest_multiple(std::int64_t value, std::int64_t multiple) {
+  const std::int64_t times = (value + multiple / 2) / multiple;
+  return (times < 1 ? 1 : times) * multiple;
+}
 constexpr Bytes round_up(Bytes a, Bytes multiple) { return {round_up(a.value, multiple.value)}; }
 
 }  // namespace zplan

@@ -1,5 +1,7 @@
 #include "planner/cost/cost_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -11,12 +13,13 @@ namespace {
 
 constexpr BytesPerSecond kNoCap{std::numeric_limits<double>::infinity()};
 
-enum PatternKind : int { kCopyPattern, kHostPattern, kRingPattern, kBetweenPattern };
+// [derived] 2^60 ps, 13 days: a few such operations still fit a 64-bit clock.
+constexpr SimTime kLongestOp{std::int64_t{1} << 60};
 
-int group_size(const Job& job, GroupKind group) {
-  if (group == GroupKind::kData) return job.dp;
-  if (group == GroupKind::kWorld) return job.world();
-  return job.pp > 1 ? 2 : 1;
+SimTime to_clock(Seconds time) {
+  if (time < to_seconds(kLongestOp)) return to_sim_time(time);
+  throw_bad_input(fmt::format("one operation would take {} s; the cost model counts up to {} s",
+                              time.value, to_seconds(kLongestOp).value));
 }
 
 // [Patarasuk09] what each member of a ring of n sends, of B bytes in all.
@@ -62,7 +65,7 @@ OpCost CostModel::kernel(int stage, const Node& node) {
   const Demand demand = demand_of(program(stage), node);
   if (node.lane == Lane::kCpu) {
     const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
-    return transfer({}, demand.bytes, {kHostPattern, stage, 0, 0}, "host stream", cap);
+    return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0}, "host stream", cap);
   }
   const DType compute = program(stage).operands(node)[0].dtype;
   const Seconds time = device_time(demand, compute, cluster_.node.device);
@@ -79,18 +82,18 @@ OpCost CostModel::copy(int stage, const Node& node) {
     return fixed_time(stream_time(bytes * 2, cluster_.node.device), "stream");
   }
   if (from == Tier::kCpu && to == Tier::kCpu) {
-    return transfer({}, bytes * 2, {kHostPattern, stage, 0, 0}, "host stream", kNoCap);
+    return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0}, "host stream", kNoCap);
   }
   Seconds latency = cluster_.node.device.copy_latency;
   if (from == Tier::kNvme || to == Tier::kNvme) latency = cluster_.node.nvme.latency;
-  const Pattern pattern{kCopyPattern, stage, static_cast<int>(from), static_cast<int>(to)};
+  const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to)};
   return transfer(latency, bytes, pattern, "copy", kNoCap);
 }
 
 OpCost CostModel::collective(int stage, const Node& node) {
   const std::span<const View> views = program(stage).operands(node);
   const Bytes full = std::max(views[0].bytes(), views[1].bytes());
-  const int n = group_size(job_, node.group);
+  const int n = job_.group_size(node.group);
   if (n == 1) {
     const bool in_place = views[0].buffer == views[1].buffer;
     return fixed_time(stream_time(in_place ? Bytes{0} : full * 2, cluster_.node.device), "alone");
@@ -102,7 +105,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const int at = node.group == GroupKind::kData ? stage : 0;
   const std::string_view staged = wiring_.has_peer_link() ? "ring" : "ring through host memory";
   return transfer(latency, ring_bytes(node.collective, full, n),
-                  {kRingPattern, static_cast<int>(node.group), at, 0},
+                  {PatternKind::kRing, static_cast<int>(node.group), at, 0},
                   nodes > 1 ? "ring over nodes" : staged, kNoCap);
 }
 
@@ -115,7 +118,8 @@ OpCost CostModel::between(int from_stage, int to_stage, Bytes bytes) {
   const LatencyProfile& latency = cluster_.node.latency;
   const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
-                  {kBetweenPattern, from_stage, to_stage, 0}, crosses ? "network" : near, kNoCap);
+                  {PatternKind::kBetween, from_stage, to_stage, 0}, crosses ? "network" : near,
+                  kNoCap);
 }
 
 Seconds CostModel::collective_latency(int nodes) const {
@@ -126,13 +130,13 @@ Seconds CostModel::collective_latency(int nodes) const {
 }
 
 OpCost CostModel::fixed_time(Seconds time, std::string_view method) const {
-  const SimTime rounded = to_sim_time(time);
+  const SimTime rounded = to_clock(time);
   return {.fixed = rounded, .alone = rounded, .method = method};
 }
 
 OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
                            std::string_view method, BytesPerSecond cap) {
-  OpCost cost{.fixed = to_sim_time(latency), .bytes = bytes, .cap = cap, .method = method};
+  OpCost cost{.fixed = to_clock(latency), .bytes = bytes, .cap = cap, .method = method};
   cost.alone = cost.fixed;
   if (bytes.value == 0) return cost;
   std::tie(cost.shares_begin, cost.shares_end) = shares_of(pattern);
@@ -140,7 +144,7 @@ OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
   for (const LinkShare& share : shares(cost)) {
     rate = std::min(rate, wiring_.links()[share.link].capacity / share.weight);
   }
-  cost.alone += to_sim_time(bytes / rate);
+  cost.alone += to_clock(bytes / rate);
   return cost;
 }
 
@@ -158,15 +162,17 @@ std::pair<std::uint32_t, std::uint32_t> CostModel::shares_of(const Pattern& patt
 std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
   const auto [kind, a, b, c] = pattern;
   switch (kind) {
-    case kCopyPattern:
+    case PatternKind::kCopy:
       return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c));
-    case kHostPattern:
+    case PatternKind::kHost:
       return wiring_.host_stream(a);
-    case kRingPattern:
+    case PatternKind::kRing:
       return wiring_.ring(static_cast<GroupKind>(a), b);
-    default:
+    case PatternKind::kBetween:
       return wiring_.between(a, b);
   }
+  ZPLAN_ASSERT(false);
+  return {};
 }
 
 }  // namespace zplan

@@ -2,11 +2,9 @@
 //
 //   kernel on a GPU lane   fixed time (kernel_time.h)
 //   kernel on the CPU lane flow through host memory, capped by the rank's share of the cores
-//   copy                   copy_latency, then a flow of its bytes (plus one request's latency when
-//   a
-//                          drive takes part); within the GPU a fixed time, read and written once
-//   collective             latency, then a flow of a ring: of B bytes (the full buffer) over n
-//   ranks
+//   copy                   copy_latency (with a drive: its latency), then a flow of its bytes;
+//                          within the GPU a fixed time, read and written once
+//   collective             latency, then a flow of a ring of n ranks over B bytes, the full buffer:
 //                            all-gather, reduce-scatter  B (n-1)/n     [Patarasuk09]
 //                            all-reduce                2 B (n-1)/n     [Patarasuk09]
 //                          within a node latency = collective_intra; over k nodes
@@ -61,7 +59,8 @@ class CostModel {
   const ClassPlace& place(int stage) const { return wiring_.place(stage); }
 
  private:
-  using Pattern = std::tuple<int, int, int, int>;  // kind of pattern and its arguments
+  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween };
+  using Pattern = std::tuple<PatternKind, int, int, int>;  // and its arguments
 
   OpCost cost_of(int stage, const Node& node);
   OpCost kernel(int stage, const Node& node);

@@ -79,13 +79,13 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal) {
   return at;
 }
 
-// The shard padding belongs to no tensor; no kernel would ever write it.
+// No kernel writes what lies behind the last touched element: shard padding, unused positions.
 void Gradients::clear_padding(const Open& at) {
-  const std::int64_t stored = s_.layout.stored_elements(at.unit);
-  const std::int64_t padding = s_.layout.units[at.unit].flat_elements - stored;
+  const std::int64_t touched = s_.layout.touched_elements(at.unit);
+  const std::int64_t padding = s_.layout.units[at.unit].flat_elements - touched;
   if (padding == 0) return;
   View tail = view_of(at.buffer, dtype_, {padding}, at.slot);
-  tail.offset = size_of(dtype_) * stored;
+  tail.offset = size_of(dtype_) * touched;
   s_.out.kernel({Phase::kBackward, s_.layout.part[at.unit], Action::kZero}, Lane::kCompute,
                 KernelId::kFillZero, {write(tail)});
 }
@@ -147,7 +147,11 @@ void Gradients::sum_tied_embedding() {
   View at = piece(unit);
   const View host = at;
   if (on_host()) {
-    at = view_of(ring("reduced.shard", Tier::kGpu), dtype_, at.shape);
+    const BufferId staged = s_.body.get({.name = "tied.gradient",
+                                         .slot_size = at.bytes(),
+                                         .category = Category::kGathered,
+                                         .dtype = dtype_});
+    at = view_of(staged, dtype_, at.shape);
     s_.out.copy({Phase::kUpdate, Part::kHead, Action::kUpload}, host, at);
   }
   s_.out.collective({Phase::kUpdate, Part::kHead, Action::kReduce}, Lane::kCommReduce,

@@ -15,8 +15,8 @@ constexpr double kInitStd = 0.02;
 struct Spec {
   Param param;
   const char* name;
-  Shape shape;           // as stored (padded vocabulary)
-  Shape unpadded_shape;  // as published
+  Shape shape;      // as kernels see it: padded vocabulary, positions of the training sequence
+  Shape published;  // as the model has it
   Init init;
   double std;
   bool decay;
@@ -43,9 +43,9 @@ class LayoutBuilder {
     std::int64_t offset = 0;
     for (const Spec& s : specs) {
       layout_.place[static_cast<std::size_t>(s.param)] = {index, offset, s.shape};
-      unit.tensors.push_back({s.name, s.unpadded_shape, s.init, s.std, s.decay, offset});
-      unit.elements += s.unpadded_shape.elements();
-      offset += s.shape.elements();
+      unit.tensors.push_back({s.name, s.published, s.init, s.std, s.decay, offset});
+      unit.elements += s.published.elements();
+      offset += std::max(s.shape.elements(), s.published.elements());
       if (s.decay) unit.decay_elements = offset;
     }
     unit.shard_elements = round_up(ceil_div(offset, shards_), kShardAlignment);
@@ -97,7 +97,7 @@ void add_layer_units(LayoutBuilder& builder, const ModelConfig& model, GatherUni
 
 }  // namespace
 
-std::int64_t Layout::stored_elements(UnitIndex unit) const {
+std::int64_t Layout::touched_elements(UnitIndex unit) const {
   std::int64_t sum = 0;
   for (const ParamPlace& p : place)
     if (p.unit == unit && p.shape.rank > 0) sum += p.shape.elements();
@@ -128,8 +128,13 @@ Layout make_layout(const ModelConfig& model, const Plan& plan) {
                {{Param::kTokenEmbedding, "transformer.wte.weight", table, published, Init::kNormal,
                  kInitStd, true}});
   builder.unit("position", Part::kPosition, false,
-               {matrix(Param::kPositionEmbedding, "transformer.wpe.weight",
-                       {plan.batch.sequence, h}, kInitStd)});
+               {{Param::kPositionEmbedding,
+                 "transformer.wpe.weight",
+                 {plan.batch.sequence, h},
+                 {model.sequence, h},
+                 Init::kNormal,
+                 kInitStd,
+                 true}});
   add_layer_units(builder, model, plan.gather);
   builder.unit("final_norm", Part::kFinalNorm, false,
                {vector(Param::kFinalNormGain, "transformer.ln_f.weight", h, Init::kOne),

@@ -28,7 +28,7 @@ enum class Param : std::uint8_t {
   kFc2Weight,  // [f, h]
   kFc2Bias,
   kTokenEmbedding,     // [Vp, h]
-  kPositionEmbedding,  // [s, h]
+  kPositionEmbedding,  // [s, h], the first s of the model's positions
   kFinalNormGain,
   kFinalNormBias,
   kHeadWeight,  // [Vp, h], untied models only
@@ -54,9 +54,9 @@ struct Layout {
   const ParamPlace& of(Param p) const { return place[static_cast<std::size_t>(p)]; }
   UnitIndex unit_of(Param p) const { return of(p).unit; }
   Param head() const { return tied ? Param::kTokenEmbedding : Param::kHeadWeight; }
-  std::int64_t stored_elements(UnitIndex unit) const;  // without the shard padding
-  std::int64_t largest_layer_unit() const;             // flat elements
-  std::int64_t largest_shard() const;                  // elements, over all units
+  std::int64_t touched_elements(UnitIndex unit) const;  // that kernels write gradients of
+  std::int64_t largest_layer_unit() const;              // flat elements
+  std::int64_t largest_shard() const;                   // elements, over all units
 };
 
 inline constexpr std::int64_t kShardAlignment = 128;  // elements; 256 B at 16 bit

@@ -1,5 +1,7 @@
 #include "planner/lower/lower.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "planner/core/error.h"
@@ -47,7 +49,7 @@ View make_dx(Stage& s) {
   return view_of(id, s.compute(), shape, piped ? SlotExpr{0, 1, 0} : SlotExpr{});
 }
 
-// One micro-batch on one stage.
+// The step of one stage: begin, micro-batches, update, report.
 class StageProgram {
  public:
   explicit StageProgram(Stage& stage)
@@ -152,7 +154,10 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
 }  // namespace
 
 Job lower(const Plan& plan, const ModelConfig& model) {
-  if (const auto why = illegal(plan, model.layers)) throw_bad_input(*why);
+  if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
+  if (plan.batch.sequence > model.sequence)
+    throw_bad_input(fmt::format("sequence {} is longer than the {} positions of model {}",
+                                plan.batch.sequence, model.sequence, model.name));
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);
   const Layout layout = make_layout(model, plan);
   Job job;

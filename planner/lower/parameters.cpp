@@ -6,14 +6,10 @@ namespace zplan {
 
 bool Stage::holds(UnitIndex unit) const {
   if (layout.units[unit].per_layer) return true;
-  switch (layout.part[unit]) {
-    case Part::kEmbedding:
-      return is_first() || (layout.tied && is_last());
-    case Part::kPosition:
-      return is_first();
-    default:
-      return is_last();
-  }
+  if (unit == layout.unit_of(Param::kPositionEmbedding)) return is_first();
+  if (unit == layout.unit_of(Param::kTokenEmbedding))
+    return is_first() || (layout.tied && is_last());
+  return is_last();
 }
 
 Parameters::Parameters(Stage& stage) : s_(stage), homes_(stage.layout.units.size()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/core/error.h"
+#include "planner/program/tree.h"
 
 namespace zplan {
 namespace {
@@ -21,46 +22,23 @@ struct NodeRange {
   NodeIndex last = 0;
 };
 
-using Path = std::array<BlockIndex, kMaxDepth>;  // blocks from the root down to a block
-
-Env bind(const Block& block, Env env, std::int64_t iteration) {
-  if (block.var == Var::kNone) return env;
-  std::int64_t& value = block.var == Var::kMicro ? env.micro : env.layer;
-  value = (block.relative ? value : 0) + block.first + block.step * iteration;
-  return env;
+// Nodes of each block, those of its inner blocks included.
+std::vector<NodeRange> node_ranges(const Program& p) {
+  std::vector<NodeRange> ranges(p.blocks.size());
+  for (NodeIndex n = 0; n < p.nodes.size(); ++n) {
+    for (BlockIndex b = p.nodes[n].block;; b = p.blocks[b].parent) {
+      ranges[b].first = std::min(ranges[b].first, n);
+      ranges[b].last = std::max(ranges[b].last, n);
+      if (b == 0) break;
+    }
+  }
+  return ranges;
 }
-
-// The blocks as the analysis needs them: paths and node ranges.
-struct Tree {
-  explicit Tree(const Program& p) : paths(p.blocks.size()), ranges(p.blocks.size()) {
-    for (BlockIndex b = 0; b < p.blocks.size(); ++b) {
-      BlockIndex at = b;
-      for (auto depth = p.blocks[b].depth; depth >= 0; --depth) {
-        paths[b][static_cast<std::size_t>(depth)] = at;
-        at = p.blocks[at].parent;
-      }
-    }
-    for (NodeIndex n = 0; n < p.nodes.size(); ++n) {
-      const BlockIndex block = p.nodes[n].block;
-      for (std::int32_t depth = 0; depth <= p.blocks[block].depth; ++depth) {
-        NodeRange& range = ranges[paths[block][static_cast<std::size_t>(depth)]];
-        range.first = std::min(range.first, n);
-        range.last = std::max(range.last, n);
-      }
-    }
-  }
-  BlockIndex ancestor(BlockIndex block, std::int32_t depth) const {
-    return paths[block][static_cast<std::size_t>(depth)];
-  }
-
-  std::vector<Path> paths;
-  std::vector<NodeRange> ranges;
-};
 
 // Walks the accesses of one buffer at a time.
 class BufferAnalysis {
  public:
-  BufferAnalysis(const Program& program, const Tree& tree) : p_(program), tree_(tree) {}
+  explicit BufferAnalysis(const Program& program) : p_(program), ranges_(node_ranges(program)) {}
 
   Lifetime lifetime(const Buffer& buffer, std::span<Use> uses) {
     buffer_ = &buffer;
@@ -94,7 +72,7 @@ class BufferAnalysis {
 
   BlockIndex find_scope() {
     BlockIndex scope = block_of(uses_.front());
-    for (const Use& use : uses_) scope = common(scope, block_of(use));
+    for (const Use& use : uses_) scope = common_ancestor(p_, scope, block_of(use));
     while (true) {
       BlockIndex loop = scope;
       while (loop != 0 && block(loop).count <= 1) loop = block(loop).parent;
@@ -102,12 +80,6 @@ class BufferAnalysis {
       if (loop == 0) fail();
       scope = block(loop).parent;
     }
-  }
-
-  BlockIndex common(BlockIndex a, BlockIndex b) const {
-    std::int32_t depth = std::min(block(a).depth, block(b).depth);
-    while (tree_.ancestor(a, depth) != tree_.ancestor(b, depth)) --depth;
-    return tree_.ancestor(a, depth);
   }
 
   // Rule 2. At the root every slot expression is the same in each step.
@@ -150,8 +122,8 @@ class BufferAnalysis {
         while (j < end && uses_[j].node == uses_[i].node) ++j;
         if (node_reads_unwritten(uses_.subspan(i, j - i), env)) return true;
       } else {
-        const BlockIndex child = tree_.ancestor(block_of(uses_[i]), block(at).depth + 1);
-        while (j < end && uses_[j].node <= tree_.ranges[child].last) ++j;
+        const BlockIndex child = ancestor(p_, block_of(uses_[i]), block(at).depth + 1);
+        while (j < end && uses_[j].node <= ranges_[child].last) ++j;
         const std::int64_t count = period(child, i, j);
         for (std::int64_t k = 0; k < count; ++k)
           if (reads_unwritten(child, i, j, bind(block(child), env, k))) return true;
@@ -191,9 +163,9 @@ class BufferAnalysis {
     for (const Use& use : uses_) {
       NodeRange range{use.node, use.node};
       for (std::int32_t d = block(scope).depth + 1; d <= block(block_of(use)).depth; ++d) {
-        const BlockIndex child = tree_.ancestor(block_of(use), d);
+        const BlockIndex child = ancestor(p_, block_of(use), d);
         if (block(child).count <= 1) continue;
-        range = tree_.ranges[child];
+        range = ranges_[child];
         break;
       }
       hull = {std::min(hull.first, range.first), std::max(hull.last, range.last)};
@@ -208,7 +180,7 @@ class BufferAnalysis {
   }
 
   const Program& p_;
-  const Tree& tree_;
+  std::vector<NodeRange> ranges_;
   const Buffer* buffer_ = nullptr;
   std::span<Use> uses_;
   std::vector<std::int64_t> cuts_;
@@ -243,9 +215,8 @@ NodeIndex last_position(const Program& p) {
 }  // namespace
 
 std::vector<Lifetime> lifetimes(const Program& program) {
-  const Tree tree(program);
   UsesByBuffer uses(program);
-  BufferAnalysis analysis(program, tree);
+  BufferAnalysis analysis(program);
   std::vector<Lifetime> result(program.buffers.size());
   for (BufferId id = 0; id < program.buffers.size(); ++id) {
     const Buffer& buffer = program.buffers[id];

@@ -33,6 +33,9 @@ struct StatePlacement {
 };
 
 // Element types of the model states. `master`: separate full-precision copy of the parameters.
+// Parameters and gradients have the type that the kernel set computes in: no set accumulates 16-bit
+// gradients in fp32 (18 bytes per parameter). Master and moments have that type too or, where the
+// set runs on a GPU, fp32.
 struct PrecisionRecipe {
   DType param = DType::kF32;
   DType grad = DType::kF32;
@@ -79,8 +82,23 @@ struct Plan {
 // [Rajbhandari20 sec 3.1].
 PrecisionRecipe default_recipe(std::string_view kernel_set);
 
+// What legality asks of a model.
+struct ModelShape {
+  std::int64_t layers = 0;
+  std::int64_t hidden = 0;
+  std::int64_t ffn = 0;
+  std::int64_t vocab = 0;
+};
+// Of anything with these members: models/ModelConfig, which plans know nothing of.
+template <typename Model>
+ModelShape shape_of(const Model& model) {
+  return {model.layers, model.hidden, model.ffn, model.vocab};
+}
+
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value
-// where there is one. `layers` of the model bound the stages.
+// where there is one. Sizes are within limits.h; no count of a Job exceeds 64 bits.
+std::optional<std::string> illegal(const Plan& plan, const ModelShape& model);
+// All but the sizes that plan and model have together; `layers` of the model bound the stages.
 std::optional<std::string> illegal(const Plan& plan, std::int64_t layers);
 
 std::string to_json(const Plan& plan);
@@ -89,5 +107,7 @@ Plan load_plan(const std::string& path);
 
 std::string_view name(GatherUnit unit);
 std::string_view name(Recompute recompute);
+std::string_view name(Schedule schedule);
+std::string_view name(LaunchMode launch);
 
 }  // namespace zplan

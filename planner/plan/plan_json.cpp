@@ -1,22 +1,34 @@
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "planner/core/json_reader.h"
+#include "planner/plan/limits.h"
 #include "planner/plan/plan.h"
 #include "planner/program/names.h"
 
 namespace zplan {
 namespace {
 
-constexpr std::array<std::string_view, 2> kGatherUnits{"layer", "operator"};
-constexpr std::array<std::string_view, 2> kRecomputes{"none", "full"};
-constexpr std::string_view kStream = "stream";
-constexpr std::string_view k1f1b = "1f1b";
-constexpr std::int64_t kMaxSequences = 1'000'000'000;
-constexpr std::int64_t kMaxRanks = 10'000'000;
+// The words of the enumerations of a Plan, in their order.
+using Words = std::span<const std::string_view>;
+constexpr std::string_view kGatherUnits[] = {"layer", "operator"};
+constexpr std::string_view kRecomputes[] = {"none", "full"};
+constexpr std::string_view kSchedules[] = {"1f1b"};
+constexpr std::string_view kLaunchModes[] = {"stream"};
 
+template <typename Enum>
+std::string_view word_of(Words words, Enum value) {
+  return words[static_cast<std::size_t>(value)];
+}
+
+template <typename Enum>
+Enum choice(const JsonNode& node, Words words) {
+  const std::string word = node.one_of(std::vector<std::string>(words.begin(), words.end()));
+  return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
+}
+
+// Those of a Job have their words in names.h.
 template <typename Enum>
 Enum word(const JsonNode& node, std::initializer_list<std::string_view> allowed) {
   return *parse_name<Enum>(node.one_of(allowed));
@@ -31,9 +43,9 @@ std::int32_t count(const JsonNode& node, std::int64_t min, std::int64_t max) {
 }
 
 void read_parallel(JsonObject object, Plan& plan) {
-  plan.parallel.dp = count(object.member("dp"), 1, kMaxRanks);
-  plan.parallel.pp = count(object.member("pp"), 1, 255);
-  object.member("schedule").one_of({k1f1b});
+  plan.parallel.dp = count(object.member("dp"), 1, kMaxDp);
+  plan.parallel.pp = count(object.member("pp"), 1, kMaxStages);
+  plan.schedule = choice<Schedule>(object.member("schedule"), kSchedules);
   plan.order = word<RankOrder>(object.member("order"), {"data_first", "pipeline_first"});
   object.finish();
 }
@@ -45,10 +57,8 @@ void read_placement(JsonObject object, Plan& plan) {
 }
 
 void read_gather(JsonObject object, Plan& plan) {
-  plan.gather = object.member("unit").one_of({kGatherUnits[0], kGatherUnits[1]}) == kGatherUnits[0]
-                    ? GatherUnit::kLayer
-                    : GatherUnit::kOperator;
-  plan.prefetch = count(object.member("prefetch"), 0, 64);
+  plan.gather = choice<GatherUnit>(object.member("unit"), kGatherUnits);
+  plan.prefetch = count(object.member("prefetch"), 0, kMaxPrefetch);
   object.finish();
 }
 
@@ -62,9 +72,9 @@ void read_precision(JsonObject object, Plan& plan) {
 }
 
 void read_batch(JsonObject object, Plan& plan) {
-  plan.batch.global_batch = object.member("global_batch").integer(1, kMaxSequences);
-  plan.batch.micro_batch = object.member("micro_batch").integer(1, kMaxSequences);
-  plan.batch.sequence = object.member("sequence").integer(1, kMaxSequences);
+  plan.batch.global_batch = object.member("global_batch").integer(1, kMaxGlobalBatch);
+  plan.batch.micro_batch = object.member("micro_batch").integer(1, kMaxGlobalBatch);
+  plan.batch.sequence = object.member("sequence").integer(1, kMaxSequence);
   object.finish();
 }
 
@@ -78,14 +88,11 @@ Plan read_plan(const JsonNode& root) {
   plan.zero_stage = count(object.member("zero_stage"), 0, 3);
   read_placement(object.member("placement").object(), plan);
   read_gather(object.member("gather").object(), plan);
-  plan.recompute =
-      object.member("recompute").one_of({kRecomputes[0], kRecomputes[1]}) == kRecomputes[0]
-          ? Recompute::kNone
-          : Recompute::kFull;
+  plan.recompute = choice<Recompute>(object.member("recompute"), kRecomputes);
   plan.kernel_set = object.member("kernel_set").non_empty_string();
   read_precision(object.member("precision").object(), plan);
   read_batch(object.member("batch").object(), plan);
-  object.member("launch").one_of({kStream});
+  plan.launch = choice<LaunchMode>(object.member("launch"), kLaunchModes);
   plan.slack = object.member("slack").number(0, 1);
   plan.clip = object.member("clip").boolean();
   plan.loss_scaling = object.member("loss_scaling").boolean();
@@ -95,10 +102,10 @@ Plan read_plan(const JsonNode& root) {
 
 }  // namespace
 
-std::string_view name(GatherUnit unit) { return kGatherUnits[static_cast<std::size_t>(unit)]; }
-std::string_view name(Recompute recompute) {
-  return kRecomputes[static_cast<std::size_t>(recompute)];
-}
+std::string_view name(GatherUnit unit) { return word_of(kGatherUnits, unit); }
+std::string_view name(Recompute recompute) { return word_of(kRecomputes, recompute); }
+std::string_view name(Schedule schedule) { return word_of(kSchedules, schedule); }
+std::string_view name(LaunchMode launch) { return word_of(kLaunchModes, launch); }
 
 std::string to_json(const Plan& plan) {
   using Json = nlohmann::ordered_json;
@@ -108,7 +115,7 @@ std::string to_json(const Plan& plan) {
   j["hardware"] = plan.hardware;
   j["parallel"] = {{"dp", plan.parallel.dp},
                    {"pp", plan.parallel.pp},
-                   {"schedule", k1f1b},
+                   {"schedule", name(plan.schedule)},
                    {"order", name(plan.order)}};
   j["zero_stage"] = plan.zero_stage;
   j["placement"] = {{"params", name(plan.placement.params)},
@@ -126,7 +133,7 @@ std::string to_json(const Plan& plan) {
   j["batch"] = {{"global_batch", plan.batch.global_batch},
                 {"micro_batch", plan.batch.micro_batch},
                 {"sequence", plan.batch.sequence}};
-  j["launch"] = kStream;
+  j["launch"] = name(plan.launch);
   j["slack"] = plan.slack;
   j["clip"] = plan.clip;
   j["loss_scaling"] = plan.loss_scaling;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/program/tree.h"
+
 namespace zplan {
 
 ProgramIndex::ProgramIndex(const Program& program)
@@ -87,17 +89,8 @@ Cursor::Cursor(const ProgramIndex& index, std::optional<Lane> lane) : index_(&in
   settle();
 }
 
-void Cursor::bind(Frame& frame) const {
-  const Block& block = index_->program().blocks[frame.block];
-  frame.env = frame.outer;
-  if (block.var == Var::kNone) return;
-  std::int64_t& target = block.var == Var::kMicro ? frame.env.micro : frame.env.layer;
-  target = (block.relative ? target : 0) + block.first + block.step * frame.iteration;
-}
-
 void Cursor::push(BlockIndex block, const Env& outer) {
-  stack_.push_back(Frame{block, 0, 0, outer, outer});
-  bind(stack_.back());
+  stack_.push_back(Frame{block, 0, 0, outer, bind(index_->program().blocks[block], outer, 0)});
 }
 
 void Cursor::advance() {
@@ -116,7 +109,7 @@ void Cursor::settle() {
       frame.item = 0;
       ++frame.iteration;
       if (is_root || frame.iteration < block.count) {
-        bind(frame);
+        frame.env = bind(block, frame.outer, frame.iteration);
       } else {
         stack_.pop_back();
         ++stack_.back().item;

@@ -3,9 +3,9 @@
 // ProgramIndex precomputes, for each block and lane, how many nodes one iteration issues; so the
 // place of any instance in its lane (its lane sequence number, counted from the first step) is
 // arithmetic, and an edge becomes a threshold: "lane l has completed more than n nodes".
-// LaneCursor enumerates the instances of one lane in order, endlessly over steps; ProgramCursor
-// those of all lanes in program order. Simulator, executor and verifier all read Programs through
-// these, so they cannot disagree on what an edge means.
+// Cursor enumerates the instances of one lane in order, or those of all lanes in program order,
+// endlessly over steps. Simulator, executor and verifier all read Programs through these two, so
+// they cannot disagree on what an edge means.
 #pragma once
 
 #include <array>
@@ -87,7 +87,6 @@ class Cursor {
     Env env;
   };
   void push(BlockIndex block, const Env& outer);
-  void bind(Frame& frame) const;
   void settle();  // moves to the next node at or after the current position
 
   const ProgramIndex* index_;

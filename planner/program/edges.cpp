@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "planner/program/tree.h"
+
 namespace zplan {
 namespace {
 
@@ -17,17 +19,6 @@ std::optional<BlockIndex> layer_loop(const Program& p, BlockIndex block) {
   for (BlockIndex b = block; b != 0; b = p.blocks[b].parent)
     if (p.blocks[b].var == Var::kLayer) return b;
   return std::nullopt;
-}
-
-BlockIndex common_ancestor(const Program& p, BlockIndex a, BlockIndex b) {
-  while (a != b) {
-    if (p.blocks[a].depth >= p.blocks[b].depth) {
-      a = p.blocks[a].parent;
-    } else {
-      b = p.blocks[b].parent;
-    }
-  }
-  return a;
 }
 
 bool bytes_overlap(const View& a, const View& b) {
@@ -109,8 +100,8 @@ class EdgeDeriver {
     const SlotExpr& sy = y.view->slot;
     if (sx.per_micro != sy.per_micro || sx.per_layer != sy.per_layer) return least;
     std::int64_t rate = 0;
-    if (block.var == Var::kMicro) rate = sx.per_micro * block.step;
-    if (block.var == Var::kLayer) rate = sx.per_layer * block.step;
+    if (block.var == Var::kMicro) rate = std::int64_t{sx.per_micro} * block.step;
+    if (block.var == Var::kLayer) rate = std::int64_t{sx.per_layer} * block.step;
     const std::int32_t furthest = common == 0 ? 1 : std::min(slots, block.count - 1);
     for (std::int32_t delta = least; delta <= furthest; ++delta)
       if ((sx.base - sy.base + rate * delta) % slots == 0) return delta;
@@ -140,9 +131,9 @@ class EdgeDeriver {
       return (sx.base - sy.base + q * (bx.first + bx.step * i - by.first - by.step * j)) % g == 0;
     };
     edge.from_depth = bx.depth;
-    if (meets(0, 0) && meets(last, last)) {
+    if (bx.step == by.step && meets(0, 0) && meets(last, last)) {
       edge.match = Match::kSame;
-    } else if (meets(0, last) && meets(last, 0)) {
+    } else if (bx.step == -by.step && meets(0, last) && meets(last, 0)) {
       edge.match = Match::kMirror;
     } else {
       edge.from_depth = 0;

@@ -25,13 +25,13 @@ struct Tensor {
 };
 
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
-// decay), then vectors. Sharded units are cut into `shards` equal pieces of shard_elements.
+// decay), then vectors. Sharded units are cut into dp equal pieces of shard_elements.
 struct Unit {
   std::string name;                 // "embedding", "layer", "layer.qkv" ..
   bool per_layer = false;           // one instance per layer
   std::int64_t elements = 0;        // unpadded, per instance
   std::int64_t decay_elements = 0;  // the first so many elements of the flat unit decay
-  std::int64_t shard_elements = 0;  // padded; shard_elements * shards >= flat size
+  std::int64_t shard_elements = 0;  // padded; shard_elements * dp >= elements
   std::int64_t flat_elements = 0;   // padded flat size, = shard_elements * dp
   std::vector<Tensor> tensors;
 };
@@ -82,6 +82,15 @@ struct Job {
   bool placed = false;
 
   std::int32_t world() const { return dp * pp; }
+  // Ranks that take part in a group. With one stage the embedding group is each rank alone.
+  std::int32_t group_size(GroupKind group) const {
+    if (group == GroupKind::kEmbedding) return pp > 1 ? 2 : 1;
+    return group == GroupKind::kData ? dp : world();
+  }
+  // First and last stage hold the two copies of a tied embedding.
+  bool in_group(std::int32_t stage, GroupKind group) const {
+    return group != GroupKind::kEmbedding || stage == 0 || stage == pp - 1;
+  }
   std::int32_t rank_of(std::int32_t dp_index, std::int32_t stage) const {
     return order == RankOrder::kDataFirst ? stage * dp + dp_index : dp_index * pp + stage;
   }

@@ -1,5 +1,6 @@
 #include "planner/program/kernel_table.h"
 
+#include <algorithm>
 #include <array>
 
 #include "planner/core/error.h"
@@ -60,95 +61,77 @@ Demand embedding_forward(Operands o) {
   return {WorkKind::kMemory, Flops{o[3].shape.elements()}, o[0].bytes() + x * 2 + o[2].bytes()};
 }
 
+// Adding touches only the rows of the batch's tokens, at most one per token: they are read and
+// written. Overwriting writes the whole table once. [derived]
+Demand embedding_backward(Operands o) {
+  const Shape& dx = o[1].shape;
+  const View& table = o[2];
+  const std::int64_t touched = std::min(dx.elements(), table.shape.elements());
+  const Bytes moved =
+      table.access == Access::kUpdate ? size_of(table.dtype) * (2 * touched) : table.bytes();
+  return {WorkKind::kMemory, Flops{2 * dx.elements()},
+          traffic(o.first(2)) + moved + traffic(o.subspan(3))};
+}
+
 Demand host_work(Operands o) { return {WorkKind::kHost, Flops{0}, traffic(o)}; }
-
-const char* same_elements(Operands o, std::size_t a, std::size_t b) {
-  return o[a].shape.elements() == o[b].shape.elements() ? nullptr : "operands differ in elements";
-}
-
-const char* any_shape(Operands) { return nullptr; }
-
-template <int a, int b>
-const char* pair_matches(Operands o) {
-  return same_elements(o, a, b);
-}
-
-const char* linear_matches(Operands o) {
-  const bool ok = o[0].shape.rank == 2 && o[1].shape.rank == 2 && o[0].shape[1] == o[1].shape[0] &&
-                  o[2].shape.elements() == o[1].shape[1] && o[3].shape[0] == o[0].shape[0] &&
-                  o[3].shape[1] == o[1].shape[1];
-  return ok ? nullptr : "expected x[T,k] w[k,n] bias[n] y[T,n]";
-}
-
-const char* input_gradient_matches(Operands o) {
-  const bool ok = o[0].shape[1] == o[1].shape[1] && o[2].shape[0] == o[0].shape[0] &&
-                  o[2].shape[1] == o[1].shape[0];
-  return ok ? nullptr : "expected dy[T,n] w[k,n] dx[T,k]";
-}
-
-const char* weight_gradient_matches(Operands o) {
-  const bool ok = o[0].shape[0] == o[1].shape[0] && o[2].shape[0] == o[0].shape[1] &&
-                  o[2].shape[1] == o[1].shape[1] && o[3].shape.elements() == o[1].shape[1];
-  return ok ? nullptr : "expected x[T,k] dy[T,n] dw[k,n] dbias[n]";
-}
-
-const char* head_matches(Operands o) {
-  const bool ok = o[0].shape[1] == o[1].shape[1] && o[2].shape[1] == o[1].shape[0] &&
-                  o[2].shape[0] == o[0].shape[0];
-  return ok ? nullptr : "expected x[T,h] wte[Vp,h] logits[T,Vp]";
-}
-
-const char* head_input_matches(Operands o) {
-  const bool ok = o[0].shape[1] == o[1].shape[0] && o[2].shape[1] == o[1].shape[1];
-  return ok ? nullptr : "expected dlogits[T,Vp] wte[Vp,h] dx[T,h]";
-}
-
-const char* head_weight_matches(Operands o) {
-  const bool ok = o[0].shape[1] == o[2].shape[0] && o[1].shape[1] == o[2].shape[1];
-  return ok ? nullptr : "expected dlogits[T,Vp] x[T,h] dwte[Vp,h]";
-}
-
-const char* adamw_matches(Operands o) {
-  for (std::size_t i : {1, 2, 3})
-    if (const char* why = same_elements(o, 0, i)) return why;
-  return o.size() < 7 ? nullptr : same_elements(o, 0, 6);
-}
 
 constexpr auto kMem = WorkKind::kMemory;
 constexpr auto kGemm = WorkKind::kGemm;
 constexpr auto kAtt = WorkKind::kAttention;
 constexpr auto kHost = WorkKind::kHost;
 
-// Elementwise flop per element are small integers counted from the definition of each function;
-// they only matter where a device is slow at vector arithmetic. [derived]
+// Flop per element of an elementwise kernel, counted from its formula (those stand at the kernels
+// of exec/cpu/kernels): an addition, product, quotient, root or comparison is 1. They only matter
+// on the CPU lane; a GPU streams (cost/kernel_time.h). [derived]
+// exp: 6 to reduce the range and 7 multiply-adds of a polynomial good to float. [derived]
+constexpr int kExp = 20;
+
 const std::array<KernelDef, kKernelCount> kTable{{
-    {KernelId::kLoadBatch, kHost, "w", 1, host_work, any_shape},
-    {KernelId::kStepScalars, kHost, "w", 1, host_work, any_shape},
-    {KernelId::kEmbeddingForward, kMem, "rrrw", 4, embedding_forward, any_shape},
-    {KernelId::kLayerNormForward, kMem, "rrrwww", 6, streaming<kMem, 8, 0>, pair_matches<0, 3>},
-    {KernelId::kLinearForward, kGemm, "rrrws", 5, matmul<0, 1>, linear_matches},
-    {KernelId::kAttentionForward, kAtt, "rwws", 4, attention<0, 2>, any_shape},
-    {KernelId::kGeluForward, kMem, "rw", 2, streaming<kMem, 12, 0>, pair_matches<0, 1>},
-    {KernelId::kResidualAdd, kMem, "rrw", 3, streaming<kMem, 1, 0>, pair_matches<0, 2>},
-    {KernelId::kHeadForward, kGemm, "rrws", 4, weight_gradient<0, 1>, head_matches},
-    {KernelId::kCrossEntropy, kMem, "uru", 3, streaming<kMem, 6, 0>, any_shape},
-    {KernelId::kHeadInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>, head_input_matches},
-    {KernelId::kHeadWeightGradient, kGemm, "rras", 4, weight_gradient<0, 2>, head_weight_matches},
+    {KernelId::kLoadBatch, kHost, "w", 1, host_work, "tokens[b,s+1]", "i", "[derived]"},
+    {KernelId::kStepScalars, kHost, "w", 1, host_work, "scalars[8]", "d",
+     "[Loshchilov19 Algorithm 2]"},
+    {KernelId::kEmbeddingForward, kMem, "rrrw", 4, embedding_forward,
+     "tokens[b,s+1] wte[Vp,h] wpe[s,h] x[b,s,h]", "iccc", "[Radford19]"},
+    {KernelId::kLayerNormForward, kMem, "rrrwww", 6, streaming<kMem, 8, 0>,
+     "x[T,h] gain[h] bias[h] y[T,h] mean[T] rstd[T]", "cccctt", "[Ba16]"},
+    {KernelId::kLinearForward, kGemm, "rrrws", 5, matmul<0, 1>, "x[T,k] w[k,n] bias[n] y[T,n]",
+     "cccc", "[derived]"},
+    {KernelId::kAttentionForward, kAtt, "rwws", 4, attention<0, 2>,
+     "qkv[b,s,3,a,d] out[b,s,a,d] lse[b,a,s]", "cct", "[Dao22 sec 3]"},
+    {KernelId::kGeluForward, kMem, "rw", 2, streaming<kMem, 9 + kExp, 0>, "x[*] y[*]", "cc",
+     "[Hendrycks16]"},
+    {KernelId::kResidualAdd, kMem, "rrw", 3, streaming<kMem, 1, 0>, "x[*] y[*] out[*]", "ccc",
+     "[derived]"},
+    {KernelId::kHeadForward, kGemm, "rrws", 4, weight_gradient<0, 1>,
+     "x[T,h] wte[Vp,h] logits[T,Vp]", "ccc", "[derived]"},
+    {KernelId::kCrossEntropy, kMem, "uru", 3, streaming<kMem, 4 + kExp, 0>,
+     "logits[b*s,Vp] tokens[b,s+1] loss[1]", "cid", "[Milakov18]"},
+    {KernelId::kHeadInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>,
+     "dlogits[T,Vp] wte[Vp,h] dx[T,h]", "ccc", "[derived]"},
+    {KernelId::kHeadWeightGradient, kGemm, "rras", 4, weight_gradient<0, 2>,
+     "dlogits[T,Vp] x[T,h] dwte[Vp,h]", "ccg", "[derived]"},
     {KernelId::kLayerNormBackward, kMem, "rrrrraaas", 9, streaming<kMem, 14, 0>,
-     pair_matches<0, 5>},
+     "dy[T,h] x[T,h] mean[T] rstd[T] gain[h] dx[T,h] dgain[h] dbias[h]", "ccttccgg", "[Ba16]"},
     {KernelId::kLinearInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>,
-     input_gradient_matches},
+     "dy[T,n] w[k,n] dx[T,k]", "ccc", "[derived]"},
     {KernelId::kLinearWeightGradient, kGemm, "rraas", 5, weight_gradient<0, 2>,
-     weight_gradient_matches},
-    {KernelId::kAttentionBackward, kAtt, "rrrrws", 6, attention<1, 5>, pair_matches<1, 4>},
-    {KernelId::kGeluBackward, kMem, "ru", 2, streaming<kMem, 20, 0>, pair_matches<0, 1>},
-    {KernelId::kEmbeddingBackward, kMem, "rraa", 4, streaming<kMem, 2, 1>, any_shape},
-    {KernelId::kFillZero, kMem, "w", 1, streaming<kMem, 0, 0>, any_shape},
-    {KernelId::kAccumulate, kMem, "ru", 2, streaming<kMem, 1, 0>, pair_matches<0, 1>},
-    {KernelId::kSumSquares, kMem, "ru", 2, streaming<kMem, 2, 0>, any_shape},
-    {KernelId::kClipCoefficient, kMem, "rrw", 3, streaming<kMem, 4, 0>, any_shape},
-    {KernelId::kAdamW, kMem, "uuurrrw", 6, streaming<kMem, 15, 0>, adamw_matches},
-    {KernelId::kReport, kHost, "rr", 2, host_work, any_shape},
+     "x[T,k] dy[T,n] dw[k,n] dbias[n]", "ccgg", "[derived]"},
+    {KernelId::kAttentionBackward, kAtt, "rrrrws", 6, attention<1, 5>,
+     "dout[b,s,a,d] qkv[b,s,3,a,d] out[b,s,a,d] lse[b,a,s] dqkv[b,s,3,a,d]", "ccctc",
+     "[Dao22 sec 3]"},
+    {KernelId::kGeluBackward, kMem, "ru", 2, streaming<kMem, 18 + kExp, 0>, "x[*] dy[*]", "cc",
+     "[Hendrycks16]"},
+    {KernelId::kEmbeddingBackward, kMem, "rraa", 4, embedding_backward,
+     "tokens[b,s+1] dx[b,s,h] dwte[Vp,h] dwpe[s,h]", "icgg", "[Radford19]"},
+    {KernelId::kFillZero, kMem, "w", 1, streaming<kMem, 0, 0>, "x[*]", "g", "[derived]"},
+    {KernelId::kAccumulate, kMem, "ru", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "gg", "[derived]"},
+    {KernelId::kSumSquares, kMem, "ru", 2, streaming<kMem, 2, 0>, "x[n] sum[1]", "gd", "[PyTorch]"},
+    {KernelId::kClipCoefficient, kMem, "rrw", 3, streaming<kMem, 4, 0>, "sum[1] scalars[8] clip[2]",
+     "ddd", "[PyTorch]"},
+    {KernelId::kAdamW, kMem, "uuurrrw", 6, streaming<kMem, 15, 0>,
+     "master[n] m[n] v[n] grad[n] scalars[8] clip[2] param[n]", "ovvgddp",
+     "[Loshchilov19 Algorithm 2]"},
+    {KernelId::kReport, kHost, "rr", 2, host_work, "loss[1] clip[2]", "dd", "[derived]"},
 }};
 
 }  // namespace

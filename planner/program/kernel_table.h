@@ -37,10 +37,13 @@
 // [derived] flop and bytes: multiply-adds count 2; bytes are compulsory traffic, each operand once.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "planner/core/units.h"
+#include "planner/program/kernel_signature.h"
 #include "planner/program/program.h"
 
 namespace zplan {
@@ -63,8 +66,14 @@ struct KernelDef {
   int min_operands;
   // Floating-point operations and bytes moved, from the operands.
   Demand (*demand)(std::span<const View> operands);
-  // Why the operands are wrong, or nullptr: shapes and types must agree with each other.
-  const char* (*check)(std::span<const View> operands);
+  // What the operands must look like (kernel_signature.h), scratch left out.
+  std::string_view shapes, types;
+  const char* source;  // where the arithmetic is defined; keys of models/REFERENCES.md
+
+  // The operands as they are when they do not fit shapes and types.
+  std::optional<std::string> mismatch(std::span<const View> operands) const {
+    return operand_mismatch(shapes, types, operands);
+  }
 
   int max_operands() const { return static_cast<int>(access.size()); }
 };

@@ -1,5 +1,5 @@
-// Program: the training step of one rank class as typed nodes on lanes, with Repeat blocks; Job:
-// the Programs of all rank classes. Both are plain data, made by planner/lower, completed by
+// Program: the training step of one rank class as typed nodes on lanes, with repeated blocks; a Job
+// (job.h) holds those of all rank classes. Plain data, made by planner/lower, completed by
 // planner/place, then read by the memory report, the simulator and the executor.
 //
 // A Program is a tree. The root block is one training step; the steps themselves are the outermost

@@ -31,10 +31,12 @@
 #include <string_view>
 
 #include "planner/program/job.h"
+#include "planner/program/limits.h"
 
 namespace zplan {
 
-// Bounds that parse_zprog keeps, so that no arithmetic of a reader of the Job overflows 64 bits.
+// Bounds that parse_zprog keeps beside those of limits.h, so that no arithmetic of a reader of the
+// Job overflows 64 bits.
 inline constexpr std::int64_t kMaxBufferBytes = std::int64_t{1} << 56;
 inline constexpr std::int64_t kMaxClassBytes = std::int64_t{1} << 60;  // all buffers of a class
 inline constexpr std::int64_t kMaxViewElements = std::int64_t{1} << 40;
@@ -42,9 +44,6 @@ inline constexpr std::int64_t kMaxInnerDim = std::int64_t{1} << 21;   // of view
 inline constexpr std::int64_t kMaxInstances = std::int64_t{1} << 40;  // nodes issued per step
 inline constexpr std::int64_t kMaxLoopValue = std::int64_t{1} << 30;
 inline constexpr std::int64_t kMaxUnitElements = std::int64_t{1} << 50;
-inline constexpr std::int64_t kMaxDp = std::int64_t{1} << 20;
-inline constexpr std::int64_t kMaxPp = 256;
-inline constexpr std::int64_t kMaxLayers = std::int64_t{1} << 16;
 
 std::string to_text(const Job& job);
 

@@ -61,7 +61,7 @@ class JobParser {
     if (!in_.statement("job")) in_.fail_statement("'job'");
     job_.kernel_set = in_.word("a kernel set");
     job_.dp = static_cast<std::int32_t>(field("dp", 1, kMaxDp));
-    job_.pp = static_cast<std::int32_t>(field("pp", 1, kMaxPp));
+    job_.pp = static_cast<std::int32_t>(field("pp", 1, kMaxStages));
     in_.expect("order");
     job_.order = read_enum<RankOrder>(in_, "an order of ranks");
     job_.placed = in_.accept("placed");
@@ -73,7 +73,7 @@ class JobParser {
     if (!in_.statement("batch")) in_.fail_statement("'batch'");
     job_.global_batch = field("global", 1, kMaxBatch);
     job_.micro_batch = field("micro", 1, kMaxBatch);
-    job_.micro_steps = field("micro_steps", 1, kMaxBatch);
+    job_.micro_steps = field("micro_steps", 1, kMaxMicroSteps);
     job_.sequence = field("sequence", 1, kMaxBatch);
     in_.end_statement();
   }

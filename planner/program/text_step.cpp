@@ -11,6 +11,7 @@
 #include "planner/program/kernel_table.h"
 #include "planner/program/text.h"
 #include "planner/program/text_fields.h"
+#include "planner/program/tree.h"
 
 namespace zplan {
 namespace {
@@ -77,7 +78,6 @@ class StepParser {
   void attributes(Node& node);
   void edge(NodeIndex owner);
   void check(const PendingEdge& pending);
-  BlockIndex ancestor(BlockIndex block, std::int32_t depth) const;
   std::int64_t issued(BlockIndex block) const;
 
   TextScanner& in_;
@@ -259,8 +259,9 @@ void StepParser::check_operands(const Node& n) {
         fmt::to_string(got));
   }
   if (n.kind != OpKind::kKernel) return;
-  if (const char* why = kernel_def(n.kernel).check(program_.operands(n))) {
-    in_.fail(fmt::format("operands that suit {}", name(n.kernel)), why);
+  const KernelDef& def = kernel_def(n.kernel);
+  if (const auto got = def.mismatch(program_.operands(n))) {
+    in_.fail(fmt::format("{} of types {} for {}", def.shapes, def.types, name(n.kernel)), *got);
   }
 }
 
@@ -297,11 +298,6 @@ void StepParser::edge(NodeIndex owner) {
   pending_.push_back({owner, e, in_.line()});
 }
 
-BlockIndex StepParser::ancestor(BlockIndex block, std::int32_t depth) const {
-  while (program_.blocks[block].depth > depth) block = program_.blocks[block].parent;
-  return block;
-}
-
 void StepParser::check(const PendingEdge& pending) {
   const auto& [owner, edge, line] = pending;
   if (edge.node >= program_.nodes.size()) {
@@ -310,15 +306,16 @@ void StepParser::check(const PendingEdge& pending) {
   }
   const BlockIndex from = program_.nodes[owner].block;
   const BlockIndex to = program_.nodes[edge.node].block;
-  const Block& common = program_.blocks[ancestor(from, edge.level)];
-  if (common.depth != edge.level || ancestor(from, edge.level) != ancestor(to, edge.level)) {
+  const Block& common = program_.blocks[ancestor(program_, from, edge.level)];
+  if (common.depth != edge.level ||
+      ancestor(program_, from, edge.level) != ancestor(program_, to, edge.level)) {
     in_.fail_at(line, fmt::format("an edge to %{} at the level of a common block", edge.node),
                 fmt::format("level {}", edge.level));
   }
   const bool has_loop = program_.blocks[to].depth > edge.level;
   if (edge.match != Match::kLast && has_loop) {
-    const BlockIndex mine = ancestor(from, edge.from_depth);
-    const BlockIndex theirs = ancestor(to, edge.level + 1);
+    const BlockIndex mine = ancestor(program_, from, edge.from_depth);
+    const BlockIndex theirs = ancestor(program_, to, edge.level + 1);
     const bool paired = edge.from_depth > edge.level &&
                         edge.from_depth <= program_.blocks[from].depth &&
                         program_.blocks[mine].count == program_.blocks[theirs].count;

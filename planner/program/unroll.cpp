@@ -8,6 +8,7 @@
 
 #include "planner/core/error.h"
 #include "planner/program/cursor.h"
+#include "planner/program/tree.h"
 
 namespace zplan {
 namespace {
@@ -56,17 +57,15 @@ class Unroller {
     const Block& loop = folded_.blocks[from];
     const auto depth = static_cast<std::size_t>(loop.depth);
     for (std::int64_t i = 0; i < loop.count; ++i) {
-      Env inner = env;
+      const Env inner = bind(loop, env, i);
       Block block;
       block.parent = parent;
       block.depth = loop.depth;
       block.var = loop.var;
       block.step = 0;
-      if (loop.var != Var::kNone) {
-        std::int64_t& value = loop.var == Var::kMicro ? inner.micro : inner.layer;
-        value = (loop.relative ? value : 0) + loop.first + loop.step * i;
-        block.first = static_cast<std::int32_t>(value);
-      }
+      if (loop.var != Var::kNone)
+        block.first =
+            static_cast<std::int32_t>(loop.var == Var::kMicro ? inner.micro : inner.layer);
       const auto index = static_cast<BlockIndex>(result_.blocks.size());
       result_.blocks.push_back(std::move(block));
       result_.blocks[parent].items.push_back({true, index});

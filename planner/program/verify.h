@@ -7,7 +7,8 @@
 //   verify_operands.h       kernels, copies, collectives, sends and receives: operands and lanes
 //   verify_hazards.h        order of all accesses to the same bytes, within one class
 //   verify_communication.h  sends meet receives, groups agree on their collectives
-//   verify_progress.h       nobody waits in a circle, over all classes
+//   verify_progress.h       nobody waits in a circle, over all classes: lane order, launch order,
+//                           edges and communication together
 //
 // Works on placed and unplaced Jobs (unplaced: every buffer has addresses of its own). Knows
 // nothing of how edges and offsets were made. Does not check numbers that kernels compute.

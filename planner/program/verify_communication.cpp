@@ -3,131 +3,152 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
 
 #include "planner/program/cursor.h"
+#include "planner/program/tree.h"
+#include "planner/program/verify_shorten.h"
 
 namespace zplan {
 namespace {
 
-// One node of a lane that other classes take part in.
-struct Message {
-  NodeIndex node = 0;
-  Env env;
-  OpKind kind = OpKind::kSend;
-  CollectiveKind collective = CollectiveKind::kAllReduce;
-  DType dtype = DType::kF32;
-  Bytes bytes{0};
+using Wanted = std::function<bool(const Node&)>;
 
-  bool matches(const Message& other) const {
-    return bytes == other.bytes && dtype == other.dtype && collective == other.collective;
+// What one class does on a lane that other classes take part in: the nodes that `wanted` picks.
+struct Side {
+  const RankClass* owner;
+  const Program* cut;  // see verify_shorten.h
+  Lane lane;
+  Wanted wanted;
+
+  // Instances of one step.
+  std::int64_t count(const Program& p) const {
+    std::int64_t sum = 0;
+    for (const Node& n : p.nodes)
+      if (n.lane == lane && wanted(n)) sum += instances(p, n.block);
+    return sum;
   }
 };
 
-struct Sequence {
-  const RankClass* owner = nullptr;
-  std::vector<Message> messages;
-
-  std::string describe(std::size_t k) const {
-    const Message& m = messages[k];
-    const Program& p = owner->program;
-    return fmt::format("{} of {} bytes {} in '{}'", op_name(op_id(p.nodes[m.node].role, m.env)),
-                       m.bytes.value, name(m.dtype),
-                       p.buffers[p.operands(p.nodes[m.node])[0].buffer].name);
+// The messages of a Side, one after the other.
+class Messages {
+ public:
+  Messages(const Program& program, const Side& side)
+      : program_(&program), side_(&side), index_(program), at_(index_, side.lane) {
+    skip();
   }
+  Messages(const Messages&) = delete;
+  Messages& operator=(const Messages&) = delete;
+
+  void advance() {
+    at_.advance();
+    skip();
+  }
+  bool done() const { return at_.empty() || at_->step() > 0; }
+  bool matches(const Messages& other) const {
+    const View &mine = operand(), &theirs = other.operand();
+    return mine.bytes() == theirs.bytes() && mine.dtype == theirs.dtype &&
+           node().collective == other.node().collective;
+  }
+  std::string describe() const {
+    return fmt::format("{} of {} bytes {} in '{}'", op_name(op_id(node().role, at_->env)),
+                       operand().bytes().value, name(operand().dtype),
+                       program_->buffers[operand().buffer].name);
+  }
+
+ private:
+  const Node& node() const { return program_->nodes[at_->node]; }
+  const View& operand() const { return program_->operands(node())[0]; }
+  void skip() {
+    while (!done() && !side_->wanted(node())) at_.advance();
+  }
+
+  const Program* program_;
+  const Side* side_;
+  ProgramIndex index_;
+  Cursor at_;
 };
-
-// The nodes of a lane that `wanted` picks, over one step.
-template <typename Wanted>
-Sequence sequence_of(const RankClass& rank_class, Lane lane, const Wanted& wanted) {
-  Sequence result{&rank_class, {}};
-  const Program& p = rank_class.program;
-  if (std::none_of(p.nodes.begin(), p.nodes.end(),
-                   [&](const Node& n) { return n.lane == lane && wanted(n); }))
-    return result;
-  const ProgramIndex index(p);
-  for (Cursor at(index, lane); at->step() == 0; at.advance()) {
-    const Node& n = p.nodes[at->node];
-    if (!wanted(n)) continue;
-    const View& v = p.operands(n)[0];
-    result.messages.push_back({at->node, at->env, n.kind, n.collective, v.dtype, v.bytes()});
-  }
-  return result;
-}
 
 class CommunicationCheck {
  public:
   CommunicationCheck(const Job& job, std::vector<std::string>& findings)
-      : job_(job), findings_(findings) {}
+      : job_(job), cut_(shorten_together(job)), findings_(findings) {}
 
   void run() {
-    for (const RankClass& a : job_.classes)
-      for (const RankClass& b : job_.classes)
+    for (std::size_t a = 0; a < cut_.size(); ++a)
+      for (std::size_t b = 0; b < cut_.size(); ++b)
         for (const Lane lane : {Lane::kP2pForward, Lane::kP2pBackward})
-          if (&a != &b) check_pair(a, b, lane);
-    for (const Lane lane : {Lane::kCommGather, Lane::kCommReduce}) {
-      check_group(lane, GroupKind::kWorld, [](const RankClass&) { return true; });
-      check_group(lane, GroupKind::kEmbedding,
-                  [&](const RankClass& c) { return c.stage == 0 || c.stage == job_.pp - 1; });
-    }
+          if (a != b) check_pair(a, b, lane);
+    for (const Lane lane : {Lane::kCommGather, Lane::kCommReduce})
+      for (const GroupKind group : {GroupKind::kWorld, GroupKind::kEmbedding})
+        check_group(lane, group);
   }
 
  private:
-  void check_pair(const RankClass& from, const RankClass& to, Lane lane) {
-    const auto exchanges = [](OpKind kind, std::int32_t peer) {
-      return [kind, peer](const Node& n) { return n.kind == kind && n.peer_stage == peer; };
-    };
-    compare(sequence_of(from, lane, exchanges(OpKind::kSend, to.stage)),
-            sequence_of(to, lane, exchanges(OpKind::kReceive, from.stage)), lane,
-            fmt::format("sends to stage {}", to.stage),
-            fmt::format("receives from stage {}", from.stage));
+  Side side(std::size_t index, Lane lane, Wanted wanted) const {
+    return {&job_.classes[index], &cut_[index], lane, std::move(wanted)};
   }
 
-  template <typename Member>
-  void check_group(Lane lane, GroupKind group, const Member& is_member) {
+  void check_pair(std::size_t from, std::size_t to, Lane lane) {
+    const auto exchanges = [](OpKind kind, std::size_t peer) {
+      return [kind, peer](const Node& n) { return n.kind == kind && n.peer_stage == peer; };
+    };
+    compare(side(from, lane, exchanges(OpKind::kSend, to)),
+            side(to, lane, exchanges(OpKind::kReceive, from)), fmt::format("sends to stage {}", to),
+            fmt::format("receives from stage {}", from));
+  }
+
+  void check_group(Lane lane, GroupKind group) {
     const auto wanted = [group](const Node& n) {
       return n.kind == OpKind::kCollective && n.group == group;
     };
     const std::string what = fmt::format("{} collectives", name(group));
-    const RankClass* first = nullptr;
-    Sequence reference;
-    for (const RankClass& member : job_.classes) {
-      Sequence own = sequence_of(member, lane, wanted);
-      if (!is_member(member)) {
-        if (!own.messages.empty())
-          add(own, lane, fmt::format("{}, but is not in that group", own.describe(0)));
-      } else if (first == nullptr) {
-        first = &member;
-        reference = std::move(own);
+    std::optional<Side> first;
+    for (std::size_t i = 0; i < cut_.size(); ++i) {
+      const Side own = side(i, lane, wanted);
+      if (!job_.in_group(own.owner->stage, group)) {
+        if (own.count(own.owner->program) > 0)
+          add(own, fmt::format("{}, but is not in that group",
+                               Messages(own.owner->program, own).describe()));
+      } else if (!first) {
+        first = own;
       } else {
-        compare(own, reference, lane, what, what);
+        compare(own, *first, what, what);
       }
     }
   }
 
-  void compare(const Sequence& a, const Sequence& b, Lane lane, const std::string& a_does,
-               const std::string& b_does) {
-    if (a.messages.size() != b.messages.size())
-      return add(a, lane,
-                 fmt::format("{} {} in a step, stage {} has {} {}{}", a.messages.size(), a_does,
-                             b.owner->stage, b.messages.size(), b_does, example(a, b)));
-    for (std::size_t k = 0; k < a.messages.size(); ++k)
-      if (!a.messages[k].matches(b.messages[k]))
-        return add(
-            a, lane,
-            fmt::format("{} meets {} of stage {}", a.describe(k), b.describe(k), b.owner->stage));
+  void compare(const Side& a, const Side& b, const std::string& a_does, const std::string& b_does) {
+    const Program &whole_a = a.owner->program, &whole_b = b.owner->program;
+    const std::int64_t sent = a.count(whole_a), met = b.count(whole_b);
+    if (sent != met)
+      return add(a, fmt::format("{} {} in a step, stage {} has {} {}: {} is left over", sent,
+                                a_does, b.owner->stage, met, b_does,
+                                left_over(sent > met ? a : b, std::min(sent, met))));
+    if (sent == 0) return;
+    const bool cut_alike = a.count(*a.cut) == b.count(*b.cut);
+    Messages left(cut_alike ? *a.cut : whole_a, a), right(cut_alike ? *b.cut : whole_b, b);
+    for (; !left.done(); left.advance(), right.advance())
+      if (!left.matches(right))
+        return add(a, fmt::format("{} meets {} of stage {}", left.describe(), right.describe(),
+                                  b.owner->stage));
   }
 
-  // The first message without a partner.
-  static std::string example(const Sequence& a, const Sequence& b) {
-    const Sequence& longer = a.messages.size() > b.messages.size() ? a : b;
-    return ": " + longer.describe(std::min(a.messages.size(), b.messages.size())) + " is left over";
+  // The first message without a partner, of those beyond `matched`.
+  static std::string left_over(const Side& longer, std::int64_t matched) {
+    Messages at(longer.owner->program, longer);
+    for (std::int64_t k = 0; k < matched; ++k) at.advance();
+    return at.describe();
   }
 
-  void add(const Sequence& at, Lane lane, const std::string& text) {
-    findings_.push_back(fmt::format("stage {}: lane {}: {}", at.owner->stage, name(lane), text));
+  void add(const Side& at, const std::string& text) {
+    findings_.push_back(fmt::format("stage {}: lane {}: {}", at.owner->stage, name(at.lane), text));
   }
 
   const Job& job_;
+  std::vector<Program> cut_;  // of each class
   std::vector<std::string>& findings_;
 };
 

@@ -17,11 +17,12 @@ bool fits(char letter, Access access) {
       return access == Access::kWrite;
     case 'u':
       return access == Access::kUpdate;
+    case 'a':
+      return access == Access::kWrite || access == Access::kUpdate;
     case 's':
       return access == Access::kScratch;
-    default:
-      return access == Access::kWrite || access == Access::kUpdate;
   }
+  return false;
 }
 
 bool takes_attributes(KernelId kernel) {
@@ -96,8 +97,8 @@ class OperandCheck {
       add("operand {} of {}, '{}', is a {}, expected '{}' of {}", i, name(node.kernel),
           buffer(operands[i]).name, name(operands[i].access), pattern[i], pattern);
     }
-    if (const char* why = accesses_fit ? def.check(operands) : nullptr)
-      add("{}: {}", name(node.kernel), why);
+    if (const auto got = accesses_fit ? def.mismatch(operands) : std::nullopt)
+      add("{} takes {} of types {}, got {}", name(node.kernel), def.shapes, def.types, *got);
     if (takes_attributes(node.kernel) && node.attributes >= p_.attributes.size())
       add("{} has no attributes", name(node.kernel));
     kernel_overlaps(node, operands);
@@ -155,9 +156,10 @@ class OperandCheck {
   void collective(const Node& node, std::span<const View> operands) {
     if (!in_and_out(operands)) return;
     const View &in = operands[0], &out = operands[1];
-    const std::int64_t ranks = group_size(job_, node.group);
+    const std::int64_t ranks = job_.group_size(node.group);
     if (!is_collective(node.lane)) add("a collective on lane {}", name(node.lane));
-    if (ranks == 0) return add("group {} does not exist with {} stages", name(node.group), job_.pp);
+    if (node.group == GroupKind::kEmbedding && job_.pp == 1)
+      return add("group {} does not exist with one stage", name(node.group));
     if (in.dtype != out.dtype) add("reads {} and writes {}", name(in.dtype), name(out.dtype));
     std::int64_t n = in.shape.elements(), m = out.shape.elements();
     if (node.collective == CollectiveKind::kAllGather) n *= ranks;
@@ -207,18 +209,6 @@ class OperandCheck {
 };
 
 }  // namespace
-
-std::int64_t group_size(const Job& job, GroupKind group) {
-  switch (group) {
-    case GroupKind::kData:
-      return job.dp;
-    case GroupKind::kEmbedding:
-      return job.pp > 1 ? 2 : 0;
-    case GroupKind::kWorld:
-      return job.world();
-  }
-  return 0;
-}
 
 void check_operands(const Job& job, const RankClass& rank_class, ClassFindings& findings) {
   OperandCheck(job, rank_class, findings).run();

@@ -17,7 +17,4 @@ namespace zplan {
 
 void check_operands(const Job& job, const RankClass& rank_class, ClassFindings& findings);
 
-// Ranks that take part in a group; 0 when the Job has no such group.
-std::int64_t group_size(const Job& job, GroupKind group);
-
 }  // namespace zplan

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "planner/program/cursor.h"
 #include "planner/program/verify_shorten.h"
@@ -12,6 +16,7 @@ namespace zplan {
 namespace {
 
 constexpr std::int64_t kSteps = 2;
+constexpr std::int64_t kQueueDepth = 1;  // operations of a lane launched and not completed
 
 // One lane of one class and the instance at its head.
 class LaneHead {
@@ -43,39 +48,62 @@ class LaneHead {
   std::vector<Threshold> waits_;
 };
 
+// The lanes of one class and its host, which has launched what comes before launch_.
 class ClassState {
  public:
   ClassState(std::int32_t stage, Program program)
-      : stage_(stage), program_(std::move(program)), index_(program_) {
+      : stage_(stage),
+        program_(std::move(program)),
+        index_(program_),
+        launch_(index_, std::nullopt) {
     for (std::size_t l = 0; l < kLaneCount; ++l) heads_.emplace_back(index_, static_cast<Lane>(l));
+    launch();
   }
   ClassState(const ClassState&) = delete;
   ClassState& operator=(const ClassState&) = delete;
 
   std::int32_t stage() const { return stage_; }
-  LaneHead& head(Lane lane) { return heads_[static_cast<std::size_t>(lane)]; }
-  // The head exists and all its edges are met.
-  bool ready(Lane lane) {
+  const LaneHead& head(Lane lane) const { return heads_[static_cast<std::size_t>(lane)]; }
+  bool launched(Lane lane) const {
+    return lane == Lane::kCpu || head(lane).completed() < launched_[static_cast<std::size_t>(lane)];
+  }
+  // The head exists, is launched, and all its edges are met.
+  bool ready(Lane lane) const {
     const LaneHead& at = head(lane);
-    return !at.done() && std::all_of(at.waits().begin(), at.waits().end(), [&](const Threshold& t) {
-      return head(t.lane).completed() >= t.completed;
-    });
+    return !at.done() && launched(lane) &&
+           std::all_of(at.waits().begin(), at.waits().end(),
+                       [&](const Threshold& t) { return head(t.lane).completed() >= t.completed; });
+  }
+  void complete(Lane lane) {
+    heads_[static_cast<std::size_t>(lane)].advance();
+    launch();
   }
 
  private:
+  void launch() {
+    for (; !launch_.empty() && launch_->step() < kSteps; launch_.advance()) {
+      const Lane lane = program_.nodes[launch_->node].lane;
+      if (lane == Lane::kCpu) continue;
+      std::int64_t& launched = launched_[static_cast<std::size_t>(lane)];
+      if (launched - head(lane).completed() >= kQueueDepth) return;
+      ++launched;
+    }
+  }
+
   std::int32_t stage_;
   Program program_;
   ProgramIndex index_;
+  Cursor launch_;
+  std::array<std::int64_t, kLaneCount> launched_{};
   std::vector<LaneHead> heads_;
 };
 
 class Replay {
  public:
   explicit Replay(const Job& job) : job_(job) {
-    const std::int64_t keep = iterations_kept();
-    const std::int64_t removed = std::max<std::int64_t>(shortest_main_loop() - keep, 0);
-    for (const RankClass& c : job.classes)
-      classes_.emplace_back(c.stage, shorten_by(c.program, removed, keep));
+    std::vector<Program> programs = shorten_together(job);
+    for (std::size_t i = 0; i < programs.size(); ++i)
+      classes_.emplace_back(job.classes[i].stage, std::move(programs[i]));
   }
 
   void run() {
@@ -95,8 +123,10 @@ class Replay {
         const auto lane = static_cast<Lane>(l);
         if (at.head(lane).done()) continue;
         if (!stuck.empty()) stuck += ", ";
-        stuck += fmt::format("{} at {}{}", name(lane), at.head(lane).label(),
-                             at.ready(lane) ? " (waits for its partner)" : "");
+        const char* why = at.ready(lane)      ? " (waits for its partner)"
+                          : at.launched(lane) ? ""
+                                              : " (not launched)";
+        stuck += fmt::format("{} at {}{}", name(lane), at.head(lane).label(), why);
       }
       if (!stuck.empty())
         findings.push_back(fmt::format("stage {}: waits in a circle: {}", at.stage(), stuck));
@@ -104,20 +134,6 @@ class Replay {
   }
 
  private:
-  std::int64_t iterations_kept() const {
-    std::int64_t reach = 0;
-    for (const RankClass& c : job_.classes)
-      reach = std::max<std::int64_t>(reach, largest_delta(c.program));
-    return static_cast<std::int64_t>(job_.classes.size()) * (reach + 2) + 2;
-  }
-
-  std::int64_t shortest_main_loop() const {
-    std::int64_t shortest = largest_micro_loop(job_.classes.front().program);
-    for (const RankClass& c : job_.classes)
-      shortest = std::min(shortest, largest_micro_loop(c.program));
-    return shortest;
-  }
-
   // Completes the head of a lane if it can go.
   bool step(ClassState& at, Lane lane) {
     if (!at.ready(lane)) return false;
@@ -130,10 +146,12 @@ class Replay {
       case OpKind::kCollective:
         if (node.group != GroupKind::kData) return gather(lane, node);
         break;
-      default:
+      case OpKind::kKernel:
+      case OpKind::kCopy:
+      case OpKind::kMark:
         break;
     }
-    at.head(lane).advance();
+    at.complete(lane);
     return true;
   }
 
@@ -143,8 +161,8 @@ class Replay {
       if (peer.stage() != peer_stage || !peer.ready(lane)) continue;
       const Node& other = peer.head(lane).node();
       if (other.kind != wanted || other.peer_stage != at.stage()) return false;
-      peer.head(lane).advance();
-      at.head(lane).advance();
+      peer.complete(lane);
+      at.complete(lane);
       return true;
     }
     return false;
@@ -152,9 +170,7 @@ class Replay {
 
   bool gather(Lane lane, const Node& node) {
     const GroupKind group = node.group;
-    const auto is_member = [&](const ClassState& c) {
-      return group == GroupKind::kWorld || c.stage() == 0 || c.stage() == job_.pp - 1;
-    };
+    const auto is_member = [&](const ClassState& c) { return job_.in_group(c.stage(), group); };
     for (ClassState& c : classes_) {
       if (!is_member(c)) continue;
       if (!c.ready(lane)) return false;
@@ -162,7 +178,7 @@ class Replay {
       if (other.kind != OpKind::kCollective || other.group != group) return false;
     }
     for (ClassState& c : classes_)
-      if (is_member(c)) c.head(lane).advance();
+      if (is_member(c)) c.complete(lane);
     return true;
   }
 

@@ -13,7 +13,9 @@
 
 #include <cstdint>
 
-#include "planner/program/program.h"
+#include <vector>
+
+#include "planner/program/job.h"
 
 namespace zplan {
 
@@ -25,7 +27,8 @@ std::int64_t largest_micro_loop(const Program& program);  // count; 0 when there
 // Takes from each micro-batch loop the largest multiple of `period` that leaves `keep` iterations.
 Program shorten(Program program, std::int64_t period, std::int64_t keep);
 
-// Takes `removed` iterations from each micro-batch loop that has `keep` more than that.
-Program shorten_by(Program program, std::int64_t removed, std::int64_t keep);
+// The programs of all classes, each main micro-batch loop cut by the same number of iterations.
+// What is left is, for each stage, as many iterations as edges reach back, plus two.
+std::vector<Program> shorten_together(const Job& job);
 
 }  // namespace zplan

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/program/tree.h"
+
 namespace zplan {
 namespace {
 
@@ -120,11 +122,6 @@ class StructureCheck {
           name(v.dtype), name(buffer.dtype));
   }
 
-  BlockIndex ancestor(BlockIndex block, std::int32_t depth) const {
-    while (p_.blocks[block].depth > depth) block = p_.blocks[block].parent;
-    return block;
-  }
-
   void check_edge(NodeIndex n, const Edge& edge) {
     if (edge.node >= p_.nodes.size())
       return add("{}: waits for node {} of {}", node_name(p_, n), edge.node, p_.nodes.size());
@@ -133,13 +130,13 @@ class StructureCheck {
     if (edge.delta < 0) add("{}: waits {} iterations ahead", edge_name, -edge.delta);
     if (edge.level < 0 || edge.level > p_.blocks[own].depth ||
         edge.level > p_.blocks[other].depth ||
-        ancestor(own, edge.level) != ancestor(other, edge.level))
+        ancestor(p_, own, edge.level) != ancestor(p_, other, edge.level))
       return add("{}: no common block at level {}", edge_name, edge.level);
     if (edge.match == Match::kLast || p_.blocks[other].depth == edge.level) return;
     if (edge.from_depth <= edge.level || edge.from_depth > p_.blocks[own].depth)
       return add("{}: no loop at depth {} to match iterations with", edge_name, edge.from_depth);
-    const std::int32_t count = p_.blocks[ancestor(own, edge.from_depth)].count;
-    const std::int32_t other_count = p_.blocks[ancestor(other, edge.level + 1)].count;
+    const std::int32_t count = p_.blocks[ancestor(p_, own, edge.from_depth)].count;
+    const std::int32_t other_count = p_.blocks[ancestor(p_, other, edge.level + 1)].count;
     if (count != other_count)
       add("{}: matches {} iterations with {}", edge_name, count, other_count);
   }

@@ -8,6 +8,7 @@
 //                  in flight [Narayanan21 sec 2.2] or the checkpoints and one replayed layer
 //                  [Chen16] + the gathered parameters and the gradients on their way
 //   head backward  states + what forward keeps + logits + the gathered head
+// Sizes beyond all reason saturate at kMostBytes.
 // Left out: shard padding, staging of shards, tokens, scalars, fragmentation.
 #pragma once
 

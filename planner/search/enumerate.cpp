@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "planner/core/error.h"
+#include "planner/plan/limits.h"
 #include "planner/program/kernel_set.h"
 #include "planner/search/search.h"
 
@@ -12,11 +13,6 @@ namespace zplan {
 namespace {
 
 constexpr std::int32_t kMostStages = 2;  // of an unpinned pipeline
-
-// [assumed] beyond anything trained; keeps all products of sizes within 64 bits.
-constexpr std::int64_t kMostSequences = std::int64_t{1} << 20;  // per step
-constexpr std::int64_t kLongestSequence = std::int64_t{1} << 20;
-constexpr std::int64_t kMostTokens = std::int64_t{1} << 32;  // per step
 
 template <typename T>
 std::vector<T> choices(const std::optional<T>& pin, std::vector<T> all) {
@@ -40,14 +36,14 @@ void require_positive(const char* what, const auto& pin) {
 }
 
 void require_sane(const Batch& batch) {
-  if (batch.global_batch < 1 || batch.global_batch > kMostSequences)
+  if (batch.global_batch < 1 || batch.global_batch > kMaxGlobalBatch)
     throw_bad_input(
-        fmt::format("global batch {} is outside 1..{}", batch.global_batch, kMostSequences));
-  if (batch.sequence < 1 || batch.sequence > kLongestSequence)
-    throw_bad_input(fmt::format("sequence {} is outside 1..{}", batch.sequence, kLongestSequence));
-  if (batch.global_batch * batch.sequence > kMostTokens)
+        fmt::format("global batch {} is outside 1..{}", batch.global_batch, kMaxGlobalBatch));
+  if (batch.sequence < 1 || batch.sequence > kMaxSequence)
+    throw_bad_input(fmt::format("sequence {} is outside 1..{}", batch.sequence, kMaxSequence));
+  if (batch.global_batch * batch.sequence > kMaxTokensPerStep)
     throw_bad_input(fmt::format("global batch {} x sequence {} exceeds {} tokens per step",
-                                batch.global_batch, batch.sequence, kMostTokens));
+                                batch.global_batch, batch.sequence, kMaxTokensPerStep));
 }
 
 // Numbers of stages to try, and of replicas for each: all devices, or what is pinned.
@@ -70,11 +66,6 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
     throw_bad_input(fmt::format("dp {} needs more than the {} devices of {}; dp {} is possible",
                                 *pins.dp, devices, cluster.name, devices));
   return result;
-}
-
-// The multiple of `step` nearest to n, at least one.
-std::int64_t nearest_multiple(std::int64_t n, std::int64_t step) {
-  return std::max<std::int64_t>(1, (n + step / 2) / step) * step;
 }
 
 [[noreturn]] void batch_fits_nowhere(const std::vector<Parallel>& shapes,
@@ -120,7 +111,7 @@ class Leaves {
         for (const Tier optimizer : choices(pins_.optimizer, tiers))
           for (const Tier activations : choices(pins_.activations, tiers)) {
             plan.placement = {params, grads, optimizer, activations};
-            if (const auto why = illegal(plan, model_.layers)) {
+            if (const auto why = illegal(plan, shape_of(model_))) {
               if (why_illegal_.empty()) why_illegal_ = *why;
             } else {
               leaves_.push_back(plan);

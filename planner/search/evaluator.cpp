@@ -33,7 +33,8 @@ class PlanEvaluator {
   Fit fit(const Plan& plan) const {
     const Job job = lower(plan, model_);
     Job placed = place_copy(job, plan.slack);
-    Fit result{.infeasible = check_fit(placed, cluster_), .slack = plan.slack};
+    Fit result{
+        .infeasible = check_fit(placed, cluster_), .slack = plan.slack, .prefetch = plan.prefetch};
     if (result.infeasible && plan.slack > 0) {
       placed = place_copy(job, 0);
       result.slack = 0;
@@ -61,6 +62,11 @@ class PlanEvaluator {
   TimeFloors floors_;
 };
 
+Plan without_prefetch(Plan plan) {
+  plan.prefetch = 0;
+  return plan;
+}
+
 }  // namespace
 
 Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
@@ -68,6 +74,19 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
   return {.estimate = [self](const Plan& plan) { return self->estimate(plan); },
           .fit = [self](const Plan& plan) { return self->fit(plan); },
           .simulate = [self](const Plan& plan) { return self->simulate(plan); }};
+}
+
+Evaluator with_free_prefetch(Evaluator exact) {
+  Evaluator free = exact;
+  // Nothing fits that does not without prefetch; no bound on the time knows of it.
+  free.estimate = [ask = exact.estimate](const Plan& plan) { return ask(without_prefetch(plan)); };
+  free.fit = [ask = std::move(exact.fit)](const Plan& plan) {
+    Fit fit = ask(plan);
+    const bool has_rings = plan.zero_stage >= 2;  // of gathered parameters or passing gradients
+    if (fit.infeasible && has_rings && plan.prefetch > 0) fit = ask(without_prefetch(plan));
+    return fit;
+  };
+  return free;
 }
 
 }  // namespace zplan

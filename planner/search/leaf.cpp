@@ -2,7 +2,15 @@
 
 #include <algorithm>
 
+#include "planner/core/error.h"
+
 namespace zplan {
+namespace {
+
+// Of sums of doubles, relative. [derived] thousands of terms, each exact to 1e-16.
+constexpr double kRoundoff = 1e-9;
+
+}  // namespace
 
 void estimate(Leaf& leaf, const Evaluator& evaluator) {
   Estimate found = evaluator.estimate(leaf.candidate.plan);
@@ -16,12 +24,15 @@ void fit(Leaf& leaf, const Evaluator& evaluator) {
   leaf.candidate.bound = std::max(leaf.candidate.bound, found.bound);
   leaf.candidate.infeasible = std::move(found.infeasible);
   leaf.candidate.plan.slack = found.slack;
+  leaf.candidate.plan.prefetch = found.prefetch;
   leaf.gpu = found.gpu;
   leaf.rung = Rung::kFitted;
 }
 
 void simulate(Leaf& leaf, const Evaluator& evaluator) {
-  leaf.candidate.step = evaluator.simulate(leaf.candidate.plan);
+  const Seconds step = evaluator.simulate(leaf.candidate.plan);
+  ZPLAN_ASSERT(leaf.candidate.bound <= step * (1 + kRoundoff));
+  leaf.candidate.step = step;
   leaf.rung = Rung::kSimulated;
 }
 

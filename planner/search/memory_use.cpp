@@ -13,8 +13,12 @@ std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
 
 Bytes of_node(const std::vector<TierBytes>& per_rank, const NodeFill& fill, Tier tier) {
   Bytes sum{0};
-  for (std::size_t stage = 0; stage < fill.size(); ++stage)
-    sum += per_rank[stage][index(tier)] * fill[stage];
+  for (std::size_t stage = 0; stage < fill.size(); ++stage) {
+    if (fill[stage] == 0) continue;
+    const Bytes one = per_rank[stage][index(tier)];
+    if (one > (kMostBytes - sum) / fill[stage]) return kMostBytes;
+    sum += one * fill[stage];
+  }
   return sum;
 }
 

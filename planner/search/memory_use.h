@@ -12,6 +12,9 @@ namespace zplan {
 
 using TierBytes = std::array<Bytes, kTierCount>;
 
+// Where the bytes of a rank or node saturate; adding a reserve still fits 64 bits.
+inline constexpr Bytes kMostBytes{std::int64_t{1} << 62};
+
 // Index of the class that needs most of the GPU; of the fill that needs most of a host tier.
 std::size_t worst_class(const std::vector<TierBytes>& per_rank);
 std::size_t worst_fill(const std::vector<TierBytes>& per_rank, const std::vector<NodeFill>& fills,

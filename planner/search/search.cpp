@@ -24,7 +24,8 @@ class Search {
       : model_(model),
         cluster_(cluster),
         pins_(pins),
-        evaluator_(evaluator),
+        exact_(evaluator),
+        evaluator_(pins.prefetch ? evaluator : with_free_prefetch(evaluator)),
         options_(options),
         pool_(options.threads) {
     for (Plan& plan : enumerate(model, cluster, pins)) {
@@ -133,7 +134,7 @@ class Search {
     return fastest_ > 0 ? (fastest_ - least) / fastest_ : 0;
   }
 
-  // A tuning knob, outside the space and its proof: kept only where it makes the winner faster.
+  // A tuning knob, outside the space and its proof: kept only where it fits and is faster.
   void tune_prefetch(Candidate& best) {
     const bool gathers = best.plan.zero_stage == 3;
     if (pins_.prefetch || !gathers) return;
@@ -144,8 +145,8 @@ class Search {
       tuned.back().candidate.plan.prefetch = depth;
     }
     pool_.for_each(tuned.size(), [&](std::size_t i) {
-      fit(tuned[i], evaluator_);
-      if (!tuned[i].out()) simulate(tuned[i], evaluator_);
+      fit(tuned[i], exact_);
+      if (!tuned[i].out()) simulate(tuned[i], exact_);
     });
     for (Leaf& leaf : tuned)
       if (!leaf.out() && *leaf.candidate.step < *best.step) best = std::move(leaf.candidate);
@@ -167,7 +168,8 @@ class Search {
   const ModelConfig& model_;
   const Cluster& cluster_;
   const Pins& pins_;
-  const Evaluator& evaluator_;
+  const Evaluator& exact_;
+  const Evaluator evaluator_;  // of plans of the space
   const SearchOptions& options_;
   WorkerPool pool_;
   std::vector<Leaf> leaves_;

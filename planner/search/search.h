@@ -1,9 +1,9 @@
 // Search: which plan of the space is fastest on a cluster, and why the others are not.
 //
-// Every legal plan is a leaf. A leaf climbs four rungs, each dearer and sharper than the last:
+// Every legal plan is a leaf. A leaf climbs three rungs, each dearer and sharper than the last:
 //   estimate   closed-form lower bounds on its time and its bytes per tier
 //   fit        lowered and placed: the exact bytes, and a sharper bound on its time
-//   simulate   its time
+//   simulate   its time; a bound above it is a bug
 // The leaves with the least bounds climb first, in waves of fixed size, in order of (bound, place
 // in the space); none climbs whose bound is above the fastest time simulated so far by more than
 // the tie tolerance. So the result depends on neither the number of threads nor the machine.
@@ -13,7 +13,10 @@
 // too if they could win that way.
 // gap = (fastest simulated - least bound of the leaves neither simulated nor proven not to fit)
 //       / fastest, at least 0: by how much a plan not tried could be faster at most.
-// Prefetch depth is a tuning knob outside the space and the proof: it is tried on the winner only.
+// Slack and prefetch depth are tuning knobs outside the space. A leaf that does not fit with the
+// usual slack is placed with none, then, unless the depth is pinned, lowered without prefetch: only
+// what is too large even so does not fit. Deeper and shallower prefetch is tried on the winner
+// only, outside the proof.
 #pragma once
 
 #include <array>
@@ -94,8 +97,10 @@ struct Estimate {
 struct Fit {
   Seconds bound{0};  // never above the simulated period
   std::optional<Infeasible> infeasible;
-  Bytes gpu{0};      // slab of the class that needs most
-  double slack = 0;  // that the plan fits with: its own, or 0 where only the tightest fits
+  Bytes gpu{0};  // slab of the class that needs most
+  // That the plan fits with: its own, or 0 where only the tightest fits.
+  double slack = 0;
+  std::int32_t prefetch = 0;
 };
 
 // What search asks of the rest of the program; tests substitute their own. Called from several
@@ -106,6 +111,8 @@ struct Evaluator {
   std::function<Seconds(const Plan&)> simulate;  // exact: simulated period
 };
 Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster);
+// The same for plans whose prefetch depth is free: what does not fit is tried without prefetch.
+Evaluator with_free_prefetch(Evaluator exact);
 
 // Changes one field of a plan that does not fit; the first change that fits in words, or empty.
 std::string smallest_change(const Plan& plan, const ModelConfig& model, const Cluster& cluster,

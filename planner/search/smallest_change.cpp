@@ -43,7 +43,7 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
 std::string smallest_change(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
                             const Evaluator& evaluator) {
   for (const Change& change : single_changes(plan, cluster)) {
-    if (change.plan == plan || illegal(change.plan, model.layers)) continue;
+    if (change.plan == plan || illegal(change.plan, shape_of(model))) continue;
     if (evaluator.estimate(change.plan).infeasible) continue;
     if (!evaluator.fit(change.plan).infeasible) return change.words;
   }

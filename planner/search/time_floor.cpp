@@ -43,9 +43,13 @@ StageTime stage_time(const Program& program, const DeviceProfile& device) {
   return sum;
 }
 
+// Gradients that are not partitioned are added to where they are; from ZeRO 2 on backward writes
+// them anew. See planner/lower/gradients.h.
+std::int32_t least_zero_stage(const Plan& plan) { return plan.zero_stage < 2 ? 0 : 2; }
+
 // The simplest plan with the same kernels.
 Plan representative(Plan plan) {
-  plan.zero_stage = 0;
+  plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   plan.gather = GatherUnit::kLayer;
   return plan;
@@ -65,9 +69,9 @@ Seconds time_floor(const Plan& plan, const ModelConfig& model, const Cluster& cl
 }
 
 Seconds TimeFloors::of(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
-  const Key key{plan.parallel.dp,        plan.parallel.pp,       plan.recompute,
-                plan.batch.global_batch, plan.batch.micro_batch, plan.batch.sequence,
-                plan.kernel_set};
+  const Key key{plan.parallel.dp,    plan.parallel.pp,        least_zero_stage(plan),
+                plan.recompute,      plan.batch.global_batch, plan.batch.micro_batch,
+                plan.batch.sequence, plan.kernel_set};
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;

@@ -68,6 +68,13 @@ class Plans(CliTest):
         self.assertEqual(quick["fingerprint"], exhaustive["fingerprint"])
         self.assertGreaterEqual(exhaustive["search"]["simulated"], quick["search"]["simulated"])
 
+    def test_large_model_is_proven_fastest(self):
+        quick, exhaustive = self.good_json(*BIG), self.good_json(*BIG, "--exhaustive")
+        self.assertEqual(quick["search"]["gap"], 0)
+        self.assertEqual(quick["plan"], exhaustive["plan"])
+        self.assertEqual(quick["fingerprint"], exhaustive["fingerprint"])
+        self.assertLess(quick["search"]["simulated"], exhaustive["search"]["simulated"])
+
     def test_pins_are_kept(self):
         pins = [
             "--dp", "2", "--pp", "2", "--zero", "3", "--micro-batch", "2", "--recompute", "full",
@@ -145,9 +152,7 @@ class Simulations(CliTest):
         self.assertEqual(answer["steps"], 5)
 
     def test_capacity_can_be_ignored(self):
-        plan = json.loads(self.read(self.tiny_plan()))
-        plan["batch"]["sequence"] = 65536
-        self.write("big.json", json.dumps(plan))
+        self.oversized_plan(name="big.json")
         text = self.good("simulate", "big.json", "--ignore-capacity")
         self.assertRegex(text, r"DOES NOT FIT: GPU memory per GPU is exceeded by [0-9,]+ bytes")
         answer = self.good_json("simulate", "big.json", "--ignore-capacity")

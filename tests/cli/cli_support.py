@@ -93,6 +93,14 @@ class CliTest(unittest.TestCase):
         self.good("plan", "--model", "tiny-gpt", "--cluster", "workstation", "-o", name, *pins)
         return name
 
+    def oversized_plan(self, name):
+        """Writes a plan of the tiny model that exceeds the memory of its cluster."""
+        plan = json.loads(self.read(self.tiny_plan(name=name)))
+        plan["batch"]["micro_batch"] = 4096
+        plan["batch"]["global_batch"] = 4096 * plan["parallel"]["dp"]
+        self.write(name, json.dumps(plan))
+        return name
+
     def has(self, value, keys):
         """keys: "a.b.c" paths that must exist in a parsed JSON value."""
         for key in keys:

@@ -183,10 +183,46 @@ class PlanFiles(CliTest):
         self.bad(BAD_INPUT, "simulate", "big.json", says=["64", "workstation"])
 
     def test_too_large_for_the_cluster(self):
+        self.oversized_plan(name="big.json")
+        for subcommand in ("simulate", "run"):
+            self.bad(
+                INFEASIBLE, subcommand, "big.json",
+                says=["does not fit on workstation", "needed", "--ignore-capacity"],
+            )
+
+    def with_batch(self, global_batch, micro_batch, sequence, dp=1, pp=1):
         plan = json.loads(self.text)
-        plan["batch"]["sequence"] = 65536
-        self.write("big.json", json.dumps(plan))
-        self.bad(INFEASIBLE, "simulate", "big.json", says=["does not fit", "needed"])
+        plan["parallel"].update(dp=dp, pp=pp)
+        plan["batch"] = {
+            "global_batch": global_batch, "micro_batch": micro_batch, "sequence": sequence,
+        }
+        return plan
+
+    def test_huge_numbers(self):
+        billion = 10**9
+        self.rejects(json.dumps(self.with_batch(billion, billion, billion)), says="/batch/")
+        self.rejects(
+            json.dumps(self.with_batch(2**20, 2**20, 2**20)), says="4294967296 tokens per step"
+        )
+        self.rejects(json.dumps(self.with_batch(2**20, 1, 8)), says="1048576 micro-steps")
+        self.rejects(json.dumps(self.with_batch(8, 1, 8, dp=10**7)), says="/parallel/dp")
+        self.rejects(self.changed("gather", "prefetch", value=65), says="/gather/prefetch")
+        self.rejects(self.changed("gather", "prefetch", value=2**40), says="/gather/prefetch")
+        self.rejects(self.changed("slack", value=1e300), says="/slack")
+
+    def test_huge_products_with_the_model(self):
+        with open(os.path.join(ROOT, "models", "tiny-gpt.json"), encoding="utf-8") as file:
+            model = json.load(file)
+        model.update(hidden=2**20, ffn=2**22, heads=2**10, sequence=2**20)
+        self.write("wide.json", json.dumps(model))
+        plan = self.with_batch(4096, 4096, 2**20)
+        plan["model"] = "./wide.json"
+        self.rejects(json.dumps(plan), says=["flop", "can be counted"])
+
+    def test_states_that_no_kernel_updates(self):
+        for state in ("moments", "master"):
+            for dtype in ("bf16", "f64"):
+                self.rejects(self.changed("precision", state, value=dtype), says="f32")
 
 
 class ModelAndNodeFiles(CliTest):
@@ -212,6 +248,18 @@ class ModelAndNodeFiles(CliTest):
             self.write("node.json", bad)
             self.bad(BAD_INPUT, "--model", "1T", "--cluster", "node.jsonx2", says="node.json")
             self.bad(BAD_INPUT, "clusters", "node.json", says="node.json")
+
+
+    def test_node_with_an_unknown_kernel_set(self):
+        path = os.path.join(ROOT, "hwprofiles", "workstation.json")
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertIn('"cpu.f32"', text)
+        self.write("node.json", text.replace('"cpu.f32"', '"cpu.f31"'))
+        self.bad(
+            BAD_INPUT, "--model", "tiny-gpt", "--cluster", "node.json",
+            says=["node workstation", "kernel_set", '"cpu.f31"', '"cpu.f32"'],
+        )
 
 
 class Outputs(CliTest):

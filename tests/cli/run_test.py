@@ -4,7 +4,9 @@ import json
 import signal
 import subprocess
 
-from cli_support import CHECK_FAILED, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
+from cli_support import (
+    BAD_INPUT, CHECK_FAILED, DEVICE, INFEASIBLE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main,
+)
 
 
 class RoundTrip(CliTest):
@@ -74,6 +76,14 @@ class RoundTrip(CliTest):
             losses.add(ran["steps"][-1]["loss"])
         self.assertEqual(len(losses), 4)
 
+    def test_without_clipping_there_is_no_gradient_norm(self):
+        self.tiny_plan("--no-clip")
+        ran = self.good_json("run", "plan.json", "--steps", "2")
+        self.assertEqual([step["gradient_norm"] for step in ran["steps"]], [None, None])
+        rows = [line.split() for line in self.good("run", "plan.json").splitlines()]
+        self.assertIn(["10", "-"], [[row[0], row[2]] for row in rows if len(row) > 3])
+        self.assertNotIn("0.000000", self.good("run", "plan.json", "--steps", "2"))
+
     def test_people_are_told_the_main_things(self):
         self.tiny_plan()
         text = self.good("run", "plan.json", "--steps", "2", "--check")
@@ -100,7 +110,19 @@ class Failures(CliTest):
         plan = json.loads(self.read(self.tiny_plan("--dp", "1")))
         plan["model"] = "zero-infinity-1t"
         self.write("huge.json", json.dumps(plan))
-        self.bad(DEVICE, "run", "huge.json", says=["free memory", "TiB"])
+        self.bad(INFEASIBLE, "run", "huge.json", says="does not fit on workstation")
+        self.bad(DEVICE, "run", "huge.json", "--ignore-capacity", says=["memory", "GiB"])
+
+    def test_more_ranks_than_the_hardware(self):
+        self.tiny_plan("--dp", "4")
+        plan = json.loads(self.read("plan.json"))
+        plan["parallel"]["dp"] = plan["batch"]["global_batch"] = 8
+        plan["batch"]["micro_batch"] = 1
+        self.write("wide.json", json.dumps(plan))
+        self.bad(BAD_INPUT, "run", "wide.json", says=["8 devices", "workstation"])
+        ran = self.good_json("run", "wide.json", "--steps", "2", "--ignore-capacity")
+        self.assertEqual(ran["ranks"], 8)
+        self.assertIsNone(ran["predicted_step_s"])
 
     def test_timelines_are_bounded(self):
         self.tiny_plan()

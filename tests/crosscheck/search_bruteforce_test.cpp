@@ -5,12 +5,15 @@
 #include <map>
 
 #include "planner/search/search.h"
+#include "tests/support/kernels_alone.h"
 
 namespace zplan {
 namespace {
 
 struct Case {
-  std::string name, model, cluster;
+  std::string name;
+  ModelConfig model;
+  Cluster cluster;
   Pins pins;
 };
 
@@ -54,8 +57,8 @@ Best brute_force(const ModelConfig& model, const Cluster& cluster, const Pins& p
 class SearchBruteForce : public testing::TestWithParam<Case> {};
 
 TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
-  const ModelConfig model = load_model(GetParam().model);
-  const Cluster cluster = load_cluster(GetParam().cluster);
+  const ModelConfig& model = GetParam().model;
+  const Cluster& cluster = GetParam().cluster;
   Pins pins = GetParam().pins;
   pins.prefetch = 1;  // tuning is outside the space
   const Best expected = brute_force(model, cluster, pins);
@@ -78,9 +81,36 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   }
 }
 
-Case make(std::string name, std::string model, std::string cluster, auto pin) {
-  Case c{std::move(name), std::move(model), std::move(cluster), {}};
+// The question that the program is judged by, in a space too large for the loop above.
+TEST(SearchExhaustively, FindsTheSamePlanFor1TOn32Nodes) {
+  const ModelConfig model = load_model("1T");
+  const Cluster cluster = load_cluster("dgx2x32");
+  const Evaluator evaluator = make_evaluator(model, cluster);
+  const SearchResult pruned = search(model, cluster, {}, evaluator, {.threads = 2});
+  const SearchResult full =
+      search(model, cluster, {}, evaluator, {.threads = 2, .exhaustive = true});
+  ASSERT_TRUE(pruned.best);
+  EXPECT_EQ(to_json(pruned.best->plan), to_json(full.best->plan));
+  EXPECT_EQ(*pruned.best->step, *full.best->step);
+  EXPECT_EQ(pruned.stats.gap, 0);
+  EXPECT_EQ(full.stats.gap, 0);
+  EXPECT_EQ(pruned.stats.space, full.stats.space);
+}
+
+Case make(std::string name, const char* model, const char* cluster, auto pin) {
+  Case c{std::move(name), load_model(model), load_cluster(cluster), {}};
   pin(c.pins);
+  return c;
+}
+
+// Time is that of the kernels, and much of theirs is the traffic of gradients.
+Case wide_model() {
+  Case c{"wide_model_on_fast_links", load_model("tiny"), kernels_alone(load_cluster("dgx2")), {}};
+  c.model.layers = 2;
+  c.model.hidden = 4096;
+  c.model.ffn = 16384;
+  c.model.vocab = 1 << 18;
+  c.pins.global_batch = 64;
   return c;
 }
 
@@ -108,7 +138,8 @@ INSTANTIATE_TEST_SUITE_P(
              [](Pins& p) {
                p.global_batch = 16;
                p.zero_stage = 0;
-             })),
+             }),
+        wide_model()),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

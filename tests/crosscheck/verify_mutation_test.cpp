@@ -1,11 +1,12 @@
 // Seeds faults into lowered and placed jobs of a tiny model: verify accepts every original and
 // rejects the faulty ones with a fitting message. A fault is applied at every place where it can
-// be; where each of those breaks the job (kAlways), each must be rejected. Where some are implied
-// by the rest of the job (an edge that others make redundant), one per kind must be at least.
+// be; which of those must be rejected, its kind says (verify_mutations.h).
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "models/model_config.h"
@@ -13,6 +14,7 @@
 #include "planner/place/place.h"
 #include "planner/program/verify.h"
 #include "tests/crosscheck/verify_mutations.h"
+#include "tests/support/happens_before.h"
 
 namespace zplan {
 namespace {
@@ -79,33 +81,60 @@ std::string joined(const std::vector<std::string>& lines) {
   return result;
 }
 
+struct Tally {
+  int applied = 0, caught = 0;
+};
+
+// Applies one kind of fault at all its places in one job.
+Tally check_mutation(const std::string& where, const mutation::Mutation& mutation,
+                     const Job& original, const testing_support::RaceOracle& oracle) {
+  using mutation::Rejected;
+  Tally tally;
+  for (const mutation::Change& change : mutation.changes(original)) {
+    Job job = original;
+    change(job);
+    const auto findings = verify(job);
+    const bool fits = mentions(findings, mutation.messages);
+    const std::string place = where + ": " + std::string(mutation.kind->name) + ", place " +
+                              std::to_string(tally.applied++) + ", findings:" + joined(findings);
+    tally.caught += fits;
+    if (mutation.kind->rejected == Rejected::kAlways) {
+      EXPECT_TRUE(fits) << place;
+    } else if (mutation.kind->rejected == Rejected::kIffRacing) {
+      EXPECT_EQ(fits, oracle.races(job)) << place;
+      EXPECT_EQ(fits, !findings.empty()) << place;
+    }
+  }
+  return tally;
+}
+
 void check_mutations(const std::vector<mutation::Mutation>& mutations) {
-  std::vector<int> applied(mutations.size()), caught(mutations.size());
+  std::vector<Tally> tallies(mutations.size());
   for (const Case& c : cases()) {
     const Job original = placed_job(c);
     ASSERT_EQ(joined(verify(original)), "") << c.name;
+    const testing_support::RaceOracle oracle(original);
     for (std::size_t m = 0; m < mutations.size(); ++m) {
-      int place = 0;
-      for (const mutation::Change& change : mutations[m].changes(original)) {
-        Job job = original;
-        change(job);
-        const auto findings = verify(job);
-        const bool fits = mentions(findings, mutations[m].messages);
-        ++applied[m];
-        caught[m] += fits;
-        if (mutations[m].rejected == mutation::Rejected::kAlways) {
-          EXPECT_TRUE(fits) << c.name << ": " << mutations[m].name << ", place " << place
-                            << ", findings:" << joined(findings);
-        }
-        ++place;
-      }
+      const Tally tally = check_mutation(c.name, mutations[m], original, oracle);
+      tallies[m].applied += tally.applied;
+      tallies[m].caught += tally.caught;
     }
   }
   for (std::size_t m = 0; m < mutations.size(); ++m) {
-    EXPECT_GT(applied[m], 0) << mutations[m].name << ": no job offers a place for it";
-    EXPECT_GT(caught[m], 0) << mutations[m].name << ": not rejected at any of " << applied[m]
-                            << " places";
+    const std::string_view name = mutations[m].kind->name;
+    EXPECT_GT(tallies[m].applied, 0) << name << ": no job offers a place for it";
+    EXPECT_GT(tallies[m].caught, 0)
+        << name << ": not rejected at any of " << tallies[m].applied << " places";
   }
+}
+
+TEST(VerifyMutation, EveryKindOfFaultIsSeeded) {
+  std::multiset<std::string_view> seeded, kinds;
+  for (const auto& list : {mutation::edge_mutations(), mutation::communication_mutations(),
+                           mutation::memory_mutations(), mutation::operation_mutations()})
+    for (const mutation::Mutation& m : list) seeded.insert(m.kind->name);
+  for (const mutation::Kind& kind : mutation::kKinds) kinds.insert(kind.name);
+  EXPECT_EQ(seeded, kinds);
 }
 
 TEST(VerifyMutation, EdgesAreChecked) { check_mutations(mutation::edge_mutations()); }

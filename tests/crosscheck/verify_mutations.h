@@ -1,8 +1,11 @@
 // The faults that verify_mutation_test.cpp seeds, and the places of a job where each can be.
 #pragma once
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/program/job.h"
@@ -12,11 +15,72 @@ namespace zplan::mutation {
 using Change = std::function<void(Job&)>;
 using Changes = std::vector<Change>;
 
-enum class Rejected { kAlways, kSometimes };
+// Where each place of a kind must be rejected; kIffRacing: where tests/support/happens_before.h
+// finds two accesses without order, and nowhere else; kSometimes: where the rest of the job does
+// not make up for it, somewhere at least.
+enum class Rejected { kAlways, kIffRacing, kSometimes };
+
+struct Kind {
+  std::string_view name;
+  Rejected rejected;
+};
+inline constexpr Kind kKinds[] = {
+    {"data edge dropped", Rejected::kIffRacing},
+    {"reuse edge dropped", Rejected::kIffRacing},
+    {"edge one iteration further back", Rejected::kIffRacing},
+    {"edge to the node before", Rejected::kSometimes},
+    {"edge to an iteration ahead", Rejected::kAlways},
+    {"edge without a common block", Rejected::kAlways},
+    {"edge to nowhere", Rejected::kAlways},
+    {"edge onto itself", Rejected::kAlways},
+    {"receive missing", Rejected::kAlways},
+    {"send missing", Rejected::kAlways},
+    {"send half as large", Rejected::kAlways},
+    {"receive from the stage after the next", Rejected::kAlways},
+    {"one micro-batch less on one stage", Rejected::kSometimes},
+    {"collective of the wrong size", Rejected::kAlways},
+    {"collective of another group", Rejected::kSometimes},
+    {"collective missing on one stage", Rejected::kSometimes},
+    {"collective in place on another part", Rejected::kSometimes},
+    {"collectives swapped on one stage", Rejected::kSometimes},
+    {"view beyond its slot", Rejected::kAlways},
+    {"shard of the last rank beyond its slot", Rejected::kAlways},
+    {"view off its alignment", Rejected::kAlways},
+    {"view of another type", Rejected::kSometimes},
+    {"wrong slot expression", Rejected::kSometimes},
+    {"slot that forgets the layer", Rejected::kSometimes},
+    {"ring with one slot less", Rejected::kSometimes},
+    {"two live buffers at one offset", Rejected::kSometimes},
+    {"on the bytes of a persistent buffer", Rejected::kAlways},
+    {"offset beyond the slab", Rejected::kAlways},
+    {"offset off its alignment", Rejected::kAlways},
+    {"model state not persistent", Rejected::kAlways},
+    {"model state with a slot more", Rejected::kAlways},
+    {"two buffers of one name", Rejected::kAlways},
+    {"first writer missing", Rejected::kSometimes},
+    {"read where a write belongs", Rejected::kAlways},
+    {"kernel operands swapped", Rejected::kAlways},
+    {"kernel operand missing", Rejected::kSometimes},
+    {"matrix of another shape", Rejected::kAlways},
+    {"kernel on a copy lane", Rejected::kAlways},
+    {"GPU kernel on the CPU", Rejected::kAlways},
+    {"kernel on another lane of the GPU", Rejected::kSometimes},
+    {"copy on the lane of the other direction", Rejected::kAlways},
+    {"copy of half the bytes", Rejected::kAlways},
+    {"role given twice", Rejected::kAlways},
+    {"nodes out of program order", Rejected::kAlways},
+};
+static_assert(std::count_if(std::begin(kKinds), std::end(kKinds),
+                            [](const Kind& k) { return k.rejected == Rejected::kAlways; }) >= 20);
+
+// A name that is not in the table does not compile.
+consteval const Kind* kind(std::string_view name) {
+  return &*std::find_if(std::begin(kKinds), std::end(kKinds),
+                        [&](const Kind& k) { return k.name == name; });
+}
 
 struct Mutation {
-  std::string name;
-  Rejected rejected = Rejected::kAlways;
+  const Kind* kind;
   std::vector<std::string> messages;  // a finding contains one of them
   std::function<Changes(const Job&)> changes;
 };

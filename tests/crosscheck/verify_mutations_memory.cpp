@@ -50,51 +50,47 @@ std::vector<Mutation> memory_mutations() {
     return !c.program.buffers[b].persistent && used(c.program, b);
   };
   return {
-      {"view beyond its slot",
-       Rejected::kAlways,
+      {kind("view beyond its slot"),
        {"reaches from"},
        [](const Job& j) {
          return at_views(
              j, [](const Program&, const View&) { return true; },
              [](Program& p, View& v) { v.offset += p.buffers[v.buffer].slot_size; });
        }},
-      {"shard of the last rank beyond its slot",
-       Rejected::kAlways,
+      {kind("shard of the last rank beyond its slot"),
        {"reaches from"},
        [](const Job& j) {
          return at_views(
              j, [&](const Program&, const View&) { return j.dp > 1; },
              [](Program& p, View& v) { v.dp_stride += p.buffers[v.buffer].slot_size; });
        }},
-      {"view off its alignment",
-       Rejected::kAlways,
+      {kind("view off its alignment"),
        {"not aligned"},
        [](const Job& j) {
          return at_views(
              j, [](const Program&, const View&) { return true; },
              [](Program&, View& v) { v.offset += Bytes{1}; });
        }},
-      {"view of another type",
-       Rejected::kSometimes,
+      {kind("view of another type"),
        {"the buffer holds"},
        [](const Job& j) {
          return at_views(
              j, [](const Program&, const View&) { return true; },
              [](Program&, View& v) { v.dtype = DType::kF16; });
        }},
-      {"wrong slot expression", Rejected::kSometimes, kHazard,
+      {kind("wrong slot expression"), kHazard,
        [](const Job& j) {
          return at_views(
              j, [](const Program& p, const View& v) { return p.buffers[v.buffer].slots > 1; },
              [](Program&, View& v) { ++v.slot.base; });
        }},
-      {"slot that forgets the layer", Rejected::kSometimes, kHazard,
+      {kind("slot that forgets the layer"), kHazard,
        [](const Job& j) {
          return at_views(
              j, [](const Program&, const View& v) { return v.slot.per_layer != 0; },
              [](Program&, View& v) { v.slot.per_layer = 0; });
        }},
-      {"ring with one slot less", Rejected::kSometimes, kHazard,
+      {kind("ring with one slot less"), kHazard,
        [](const Job& j) {
          return at_buffers(
              j,
@@ -103,12 +99,10 @@ std::vector<Mutation> memory_mutations() {
              },
              [](RankClass& c, BufferId b) { --c.program.buffers[b].slots; });
        }},
-      {"two live buffers at one offset",
-       Rejected::kSometimes,
+      {kind("two live buffers at one offset"),
        {"which shares its bytes", "on the same bytes"},
        share_offsets},
-      {"on the bytes of a persistent buffer",
-       Rejected::kAlways,
+      {kind("on the bytes of a persistent buffer"),
        {"bytes of the persistent buffer"},
        [=](const Job& j) {
          return at_buffers(
@@ -118,8 +112,7 @@ std::vector<Mutation> memory_mutations() {
              },
              [](RankClass& c, BufferId b) { c.placement.offset[b] = {0}; });
        }},
-      {"offset beyond the slab",
-       Rejected::kAlways,
+      {kind("offset beyond the slab"),
        {"reaches to"},
        [](const Job& j) {
          return at_buffers(
@@ -129,32 +122,28 @@ std::vector<Mutation> memory_mutations() {
                c.placement.offset[b] = c.placement.slab[tier];
              });
        }},
-      {"offset off its alignment",
-       Rejected::kAlways,
+      {kind("offset off its alignment"),
        {"not a multiple of 256"},
        [](const Job& j) {
          return at_buffers(
              j, [](const RankClass&, BufferId) { return true; },
              [](RankClass& c, BufferId b) { c.placement.offset[b] += Bytes{128}; });
        }},
-      {"model state not persistent",
-       Rejected::kAlways,
+      {kind("model state not persistent"),
        {"which is not persistent"},
        [](const Job& j) {
          return at_buffers(
              j, [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; },
              [](RankClass& c, BufferId b) { c.program.buffers[b].persistent = false; });
        }},
-      {"model state with a slot less",
-       Rejected::kAlways,
+      {kind("model state with a slot more"),
        {"slots for"},
        [](const Job& j) {
          return at_buffers(
              j, [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; },
              [](RankClass& c, BufferId b) { ++c.program.buffers[b].slots; });
        }},
-      {"two buffers of one name",
-       Rejected::kAlways,
+      {kind("two buffers of one name"),
        {"two buffers are named"},
        [](const Job& j) {
          return at_buffers(

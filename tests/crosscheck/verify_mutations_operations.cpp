@@ -17,8 +17,7 @@ std::vector<Mutation> operation_mutations() {
     return n.kind == OpKind::kKernel && n.lane == Lane::kCompute;
   };
   return {
-      {"first writer missing",
-       Rejected::kSometimes,
+      {kind("first writer missing"),
        {"before it is written", "which shares its bytes"},
        [](const Job& j) {
          return at_nodes(
@@ -29,8 +28,7 @@ std::vector<Mutation> operation_mutations() {
              },
              become_mark);
        }},
-      {"read where a write belongs",
-       Rejected::kAlways,
+      {kind("read where a write belongs"),
        {"expected '"},
        [=](const Job& j) {
          return at_nodes(j, is_kernel, [](Program& p, NodeIndex n) {
@@ -38,8 +36,7 @@ std::vector<Mutation> operation_mutations() {
            v.access = v.access == Access::kRead ? Access::kWrite : Access::kRead;
          });
        }},
-      {"kernel operands swapped",
-       Rejected::kAlways,
+      {kind("kernel operands swapped"),
        {"expected '"},
        [](const Job& j) {
          return at_nodes(
@@ -52,15 +49,13 @@ std::vector<Mutation> operation_mutations() {
                std::swap(operand(p, n, 0), p.views[p.nodes[n].operands_end - 1]);
              });
        }},
-      {"kernel operand missing",
-       Rejected::kSometimes,
+      {kind("kernel operand missing"),
        {"operands, got"},
        [=](const Job& j) {
          return at_nodes(j, is_kernel, [](Program& p, NodeIndex n) { --p.nodes[n].operands_end; });
        }},
-      {"matrix of another shape",
-       Rejected::kAlways,
-       {"expected x[T,k]"},
+      {kind("matrix of another shape"),
+       {"takes x[T,k]"},
        [](const Job& j) {
          return at_nodes(
              j, [](const Program&, const Node& n) { return n.kernel == KernelId::kLinearForward; },
@@ -70,27 +65,24 @@ std::vector<Mutation> operation_mutations() {
                dims[1] /= 2;
              });
        }},
-      {"kernel on a copy lane",
-       Rejected::kAlways,
+      {kind("kernel on a copy lane"),
        {"a kernel on lane h2d"},
        [=](const Job& j) {
          return at_nodes(j, is_kernel,
                          [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kH2d; });
        }},
-      {"GPU kernel on the CPU",
-       Rejected::kAlways,
+      {kind("GPU kernel on the CPU"),
        {"cannot reach"},
        [=](const Job& j) {
          return at_nodes(j, on_compute,
                          [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCpu; });
        }},
-      {"kernel on another lane of the GPU", Rejected::kSometimes, kHazard,
+      {kind("kernel on another lane of the GPU"), kHazard,
        [=](const Job& j) {
          return at_nodes(j, on_compute,
                          [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommReduce; });
        }},
-      {"copy on the lane of the other direction",
-       Rejected::kAlways,
+      {kind("copy on the lane of the other direction"),
        {"belongs on lane"},
        [](const Job& j) {
          return at_kind(j, OpKind::kCopy, [](Program& p, NodeIndex n) {
@@ -98,8 +90,7 @@ std::vector<Mutation> operation_mutations() {
            lane = lane == Lane::kH2d ? Lane::kD2h : Lane::kH2d;
          });
        }},
-      {"copy of half the bytes",
-       Rejected::kAlways,
+      {kind("copy of half the bytes"),
        {"copies "},
        [](const Job& j) {
          return at_nodes(
@@ -109,8 +100,7 @@ std::vector<Mutation> operation_mutations() {
              },
              [](Program& p, NodeIndex n) { halve(operand(p, n, 1)); });
        }},
-      {"role given twice",
-       Rejected::kAlways,
+      {kind("role given twice"),
        {"have the id"},
        [](const Job& j) {
          return at_nodes(
@@ -120,8 +110,7 @@ std::vector<Mutation> operation_mutations() {
              },
              [](Program& p, NodeIndex n) { p.nodes[n].role = p.nodes[n - 1].role; });
        }},
-      {"nodes out of program order",
-       Rejected::kAlways,
+      {kind("nodes out of program order"),
        {"was due", "hang in the tree"},
        [](const Job& j) {
          Changes result;

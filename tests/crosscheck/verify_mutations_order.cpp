@@ -39,40 +39,32 @@ std::vector<Mutation> edge_mutations() {
   const auto data = [](const Edge& e) { return !e.reuse; };
   const auto reuse = [](const Edge& e) { return e.reuse; };
   return {
-      {"data edge dropped",
-       Rejected::kSometimes,
+      {kind("data edge dropped"),
        {"without waiting for"},
        [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.delta = kNever; }); }},
-      {"reuse edge dropped",
-       Rejected::kSometimes,
+      {kind("reuse edge dropped"),
        {"on the same bytes"},
        [=](const Job& j) { return at_edges(j, reuse, [](Edge& e) { e.delta = kNever; }); }},
-      {"edge one iteration further back",
-       Rejected::kSometimes,
+      {kind("edge one iteration further back"),
        {"without waiting for"},
        [=](const Job& j) { return at_edges(j, data, [](Edge& e) { ++e.delta; }); }},
-      {"edge to the node before",
-       Rejected::kSometimes,
+      {kind("edge to the node before"),
        {"without waiting for"},
        [](const Job& j) {
          return at_edges(
              j, [](const Edge& e) { return e.node > 0 && e.match == Match::kLast; },
              [](Edge& e) { --e.node; });
        }},
-      {"edge to an iteration ahead",
-       Rejected::kAlways,
+      {kind("edge to an iteration ahead"),
        {"iterations ahead"},
        [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.delta = -1; }); }},
-      {"edge without a common block",
-       Rejected::kAlways,
+      {kind("edge without a common block"),
        {"no common block"},
        [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.level = kMaxDepth; }); }},
-      {"edge to nowhere",
-       Rejected::kAlways,
+      {kind("edge to nowhere"),
        {"waits for node"},
        [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.node = 1u << 30; }); }},
-      {"edge onto itself",
-       Rejected::kAlways,
+      {kind("edge onto itself"),
        {"not earlier in program order"},
        [](const Job& j) {
          return at_nodes(
@@ -87,29 +79,24 @@ std::vector<Mutation> edge_mutations() {
 
 std::vector<Mutation> communication_mutations() {
   return {
-      {"receive missing",
-       Rejected::kAlways,
+      {kind("receive missing"),
        {"is left over"},
        [](const Job& j) { return at_kind(j, OpKind::kReceive, become_mark); }},
-      {"send missing",
-       Rejected::kAlways,
+      {kind("send missing"),
        {"is left over"},
        [](const Job& j) { return at_kind(j, OpKind::kSend, become_mark); }},
-      {"send half as large",
-       Rejected::kAlways,
+      {kind("send half as large"),
        {" meets "},
        [](const Job& j) {
          return at_kind(j, OpKind::kSend, [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); });
        }},
-      {"receive from itself",
-       Rejected::kAlways,
+      {kind("receive from the stage after the next"),
        {"leads to"},
        [](const Job& j) {
          return at_kind(j, OpKind::kReceive,
                         [](Program& p, NodeIndex n) { p.nodes[n].peer_stage += 2; });
        }},
-      {"one micro-batch less on one stage",
-       Rejected::kSometimes,
+      {kind("one micro-batch less on one stage"),
        {"is left over"},
        [](const Job& j) {
          Changes result;
@@ -120,8 +107,7 @@ std::vector<Mutation> communication_mutations() {
                result.push_back([=](Job& k) { --k.classes[c].program.blocks[b].count; });
          return result;
        }},
-      {"collective of the wrong size",
-       Rejected::kAlways,
+      {kind("collective of the wrong size"),
        {" ranks of "},
        [](const Job& j) {
          return at_nodes(
@@ -131,19 +117,16 @@ std::vector<Mutation> communication_mutations() {
              },
              [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); });
        }},
-      {"collective of another group",
-       Rejected::kSometimes,
+      {kind("collective of another group"),
        {" ranks of ", "is left over"},
        [](const Job& j) {
          return at_kind(j, OpKind::kCollective,
                         [](Program& p, NodeIndex n) { p.nodes[n].group = GroupKind::kWorld; });
        }},
-      {"collective missing on one stage",
-       Rejected::kSometimes,
+      {kind("collective missing on one stage"),
        {"is left over"},
        [](const Job& j) { return at_kind(j, OpKind::kCollective, become_mark); }},
-      {"collective in place on another part",
-       Rejected::kSometimes,
+      {kind("collective in place on another part"),
        {"rank's own part"},
        [](const Job& j) {
          return at_nodes(
@@ -156,8 +139,7 @@ std::vector<Mutation> communication_mutations() {
                operand(p, n, 0).dp_stride = operand(p, n, 1).dp_stride = {0};
              });
        }},
-      {"collectives swapped on one stage",
-       Rejected::kSometimes,
+      {kind("collectives swapped on one stage"),
        {"waits in a circle", "without waiting for", "before it is written"},
        swap_collectives},
   };

@@ -51,9 +51,9 @@ inline std::vector<Instance> all_instances(const Program& p, std::int64_t steps)
   return out;
 }
 
-// The instance that an edge of `owner` names (see program.h), nullptr when there is none.
-inline const Instance* find_target(const Program& p, const std::vector<Instance>& all,
-                                   const Instance& owner, const Edge& edge) {
+// Iterations of the instance that an edge of `owner` names (see program.h); negative ones when it
+// reaches before the start.
+inline Iterations target_iterations(const Program& p, const Instance& owner, const Edge& edge) {
   std::vector<BlockIndex> path;  // root first
   for (BlockIndex b = p.nodes[edge.node].block;; b = p.blocks[b].parent) {
     path.insert(path.begin(), b);
@@ -75,6 +75,13 @@ inline const Instance* find_target(const Program& p, const std::vector<Instance>
       wanted[d] = last;
     }
   }
+  return wanted;
+}
+
+// That instance, nullptr when there is none.
+inline const Instance* find_target(const Program& p, const std::vector<Instance>& all,
+                                   const Instance& owner, const Edge& edge) {
+  const Iterations wanted = target_iterations(p, owner, edge);
   const auto found = std::find_if(all.begin(), all.end(), [&](const Instance& i) {
     return i.node == edge.node && i.iterations == wanted;
   });

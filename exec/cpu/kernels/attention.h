@@ -38,7 +38,8 @@ Bytes attention_forward_scratch_bytes(const AttentionShape& shape, int threads);
 template <typename T>
 Bytes attention_backward_scratch_bytes(const AttentionShape& shape, int threads);
 
-// 2 products: 2 b a d s (s + 1) flop and about 8 b a s (s + 1) for exp; 4 b s h elements moved.
+// 2 products: 2 b a d s (s + 1) flop and about 10 b a s (s + 1) for exp (as 20); 4 b s h elements
+// moved.
 template <typename T>
 void attention_forward(const AttentionShape& shape, const AttentionForward<T>& x, Scratch scratch);
 

@@ -1,7 +1,7 @@
 // Softmax cross-entropy over the vocabulary, loss and gradient in one pass over the logits.
 // Columns from vocab on are padding: never read, gradient zero. A token with target kIgnoredTarget
 // has no loss and gradient zero; other targets must lie in [0, V).
-// About 20 T V flop (exp as 15); 5 T V elements moved, from cache when a row fits.
+// 24 T V flop (exp as 20); 5 T V elements moved, from cache when a row fits.
 // Left out: vocabulary-parallel logits, label smoothing, z-loss.
 #pragma once
 

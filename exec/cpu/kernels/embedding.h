@@ -34,7 +34,8 @@ template <typename T>
 void embedding_forward(const EmbeddingShape& shape, const EmbeddingForward<T>& x);
 
 // dwte[v] (+)= sum of dx where token = v, in token order; dwpe[i] (+)= sum over b of dx[b, i].
-// 2 b s h flop; 3 b s h elements moved, plus V h when dwte is overwritten.
+// 2 b s h flop; dx read once. Adding reads and writes the touched rows, at most b s of dwte;
+// overwriting writes all V h and s h.
 template <typename T>
 void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward<T>& x);
 

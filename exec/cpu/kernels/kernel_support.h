@@ -66,7 +66,8 @@ inline constexpr int kVectorLanes = kVectorBytes / static_cast<int>(sizeof(T));
 // exp(x) = 2^n exp(r), r = x - n ln 2, |r| <= ln(2)/2, ln 2 split in two parts so that n * high is
 // exact; n is rounded by adding 1.5 * 2^(mantissa bits), which leaves it in the low bits. exp(r) is
 // the Taylor polynomial. [derived] The first omitted term is (ln(2)/2)^14/14! = 4e-18 in double,
-// (ln(2)/2)^8/8! = 5e-9 in float, both below half a unit in the last place.
+// (ln(2)/2)^8/8! = 5e-9 in float, both below half a unit in the last place. In float 20 flop: 6 to
+// reduce the range, 7 multiply-adds.
 template <typename T>
 struct ExpConstants;
 template <>

@@ -16,11 +16,27 @@ GemmShape product(GemmOp op, std::int64_t m, std::int64_t n, std::int64_t k) {
   return shape;
 }
 
+// out[columns] (+)= sum over rows of in[rows, columns], in row order. rows * columns flop.
+template <typename T>
+void column_sums(T* out, const T* in, std::int64_t rows, std::int64_t columns, bool accumulate) {
+  for_columns(rows, columns, [&](std::int64_t begin, std::int64_t end) {
+    T sum[kColumnBlock] = {};
+    const std::int64_t width = end - begin;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const T* row = in + i * columns + begin;
+      for (std::int64_t j = 0; j < width; ++j) sum[j] += row[j];
+    }
+    for (std::int64_t j = 0; j < width; ++j) {
+      out[begin + j] = (accumulate ? out[begin + j] : static_cast<T>(0)) + sum[j];
+    }
+  });
+}
+
 }  // namespace
 
-GemmShape linear_forward_gemm(const LinearShape& s, bool bias) {
+GemmShape linear_forward_gemm(const LinearShape& s) {
   GemmShape shape = product(GemmOp::kNN, s.tokens, s.out, s.in);
-  shape.bias = bias;
+  shape.bias = true;
   return shape;
 }
 
@@ -56,8 +72,7 @@ GemmShape head_wgrad_gemm(const HeadShape& s, bool accumulate) {
 template <typename T>
 void linear_forward(GemmCache& cache, const LinearShape& shape, const LinearForward<T>& x,
                     Scratch scratch) {
-  const GemmShape gemm = linear_forward_gemm(shape, x.bias != nullptr);
-  cache.run<T>(gemm, {x.x, x.w, x.y, x.bias}, scratch);
+  cache.run<T>(linear_forward_gemm(shape), {x.x, x.w, x.y, x.bias}, scratch);
 }
 
 template <typename T>
@@ -70,7 +85,7 @@ template <typename T>
 void linear_wgrad(GemmCache& cache, const LinearShape& shape, const LinearWgrad<T>& x,
                   Scratch scratch) {
   cache.run<T>(linear_wgrad_gemm(shape, x.accumulate), {x.x, x.dy, x.dw}, scratch);
-  if (x.dbias != nullptr) column_sums(x.dbias, x.dy, shape.tokens, shape.out, x.accumulate);
+  column_sums(x.dbias, x.dy, shape.tokens, shape.out, x.accumulate);
 }
 
 template <typename T>
@@ -93,21 +108,6 @@ void head_wgrad(GemmCache& cache, const HeadShape& shape, const HeadWgrad<T>& x,
   cache.run<T>(head_wgrad_gemm(shape, x.accumulate), {x.dlogits, x.x, x.dwte}, scratch);
 }
 
-template <typename T>
-void column_sums(T* out, const T* in, std::int64_t rows, std::int64_t columns, bool accumulate) {
-  for_columns(rows, columns, [&](std::int64_t begin, std::int64_t end) {
-    T sum[kColumnBlock] = {};
-    const std::int64_t width = end - begin;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const T* row = in + i * columns + begin;
-      for (std::int64_t j = 0; j < width; ++j) sum[j] += row[j];
-    }
-    for (std::int64_t j = 0; j < width; ++j) {
-      out[begin + j] = (accumulate ? out[begin + j] : static_cast<T>(0)) + sum[j];
-    }
-  });
-}
-
 #define ZPLAN_INSTANTIATE(T)                                                                     \
   template void linear_forward<T>(GemmCache&, const LinearShape&, const LinearForward<T>&,       \
                                   Scratch);                                                      \
@@ -115,8 +115,7 @@ void column_sums(T* out, const T* in, std::int64_t rows, std::int64_t columns, b
   template void linear_wgrad<T>(GemmCache&, const LinearShape&, const LinearWgrad<T>&, Scratch); \
   template void head_forward<T>(GemmCache&, const HeadShape&, const HeadForward<T>&, Scratch);   \
   template void head_dgrad<T>(GemmCache&, const HeadShape&, const HeadDgrad<T>&, Scratch);       \
-  template void head_wgrad<T>(GemmCache&, const HeadShape&, const HeadWgrad<T>&, Scratch);       \
-  template void column_sums<T>(T*, const T*, std::int64_t, std::int64_t, bool);
+  template void head_wgrad<T>(GemmCache&, const HeadShape&, const HeadWgrad<T>&, Scratch);
 ZPLAN_INSTANTIATE(float)
 ZPLAN_INSTANTIATE(double)
 #undef ZPLAN_INSTANTIATE

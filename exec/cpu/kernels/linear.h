@@ -14,7 +14,7 @@ struct LinearShape {
   std::int64_t tokens, in, out;
 };
 
-GemmShape linear_forward_gemm(const LinearShape& shape, bool bias);
+GemmShape linear_forward_gemm(const LinearShape& shape);
 GemmShape linear_dgrad_gemm(const LinearShape& shape);
 GemmShape linear_wgrad_gemm(const LinearShape& shape, bool accumulate);
 
@@ -23,7 +23,7 @@ struct LinearForward {
   T* y;           // [T, out], overwritten
   const T* x;     // [T, in]
   const T* w;     // [in, out]
-  const T* bias;  // [out], null: none
+  const T* bias;  // [out]
 };
 
 template <typename T>
@@ -36,7 +36,7 @@ struct LinearDgrad {
 template <typename T>
 struct LinearWgrad {
   T* dw;     // [in, out]
-  T* dbias;  // [out], null: none
+  T* dbias;  // [out]
   const T* dy;
   const T* x;
   bool accumulate;  // both: false overwrites, true adds
@@ -97,9 +97,5 @@ void head_dgrad(GemmCache& cache, const HeadShape& shape, const HeadDgrad<T>& x,
 // dwte (+)= dlogits^T x
 template <typename T>
 void head_wgrad(GemmCache& cache, const HeadShape& shape, const HeadWgrad<T>& x, Scratch scratch);
-
-// out[columns] (+)= sum over rows of in[rows, columns], in row order. rows * columns flop.
-template <typename T>
-void column_sums(T* out, const T* in, std::int64_t rows, std::int64_t columns, bool accumulate);
 
 }  // namespace zplan::exec::cpu

@@ -7,20 +7,12 @@
 #include <fstream>
 #include <functional>
 
-#include "planner/core/error.h"
+#include "tests/support/error_message.h"
 
 namespace zplan {
 namespace {
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    return error.what();
-  }
-  return "no error";
-}
+using testing_support::message_of;
 
 JsonNode parse(std::string text) { return parse_json(std::move(text), "f"); }
 

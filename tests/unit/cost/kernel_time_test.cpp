@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 #include "tests/unit/cost/small_machine.h"
 
@@ -37,6 +38,24 @@ TEST(KernelTime, TheRanksOfANodeShareItsCores) {
   const Demand demand{WorkKind::kMemory, Flops{1000}, Bytes{2000}};
   EXPECT_DOUBLE_EQ(core_rate(demand, small_machine().node.host, 1).value, 16e9);
   EXPECT_DOUBLE_EQ(core_rate(demand, small_machine().node.host, 4).value, 4e9);
+}
+
+// Two sequences of 3 tokens, rows of 4 floats; tables of 100 and 3 rows.
+Bytes embedding_backward_traffic(Access access) {
+  std::vector<View> operands(4);
+  operands[0].dtype = DType::kI32;
+  operands[0].shape = {2, 4};
+  operands[1].shape = {2, 3, 4};
+  operands[2].shape = {100, 4};
+  operands[3].shape = {3, 4};
+  operands[2].access = operands[3].access = access;
+  return kernel_def(KernelId::kEmbeddingBackward).demand(operands).bytes;
+}
+
+TEST(Demand, OfTheEmbeddingGradientCountsTouchedRowsWhenItAdds) {
+  constexpr std::int64_t kTokens = 2 * 4 * 4, kDx = 2 * 3 * 4 * 4, kRow = 4 * 4;
+  EXPECT_EQ(embedding_backward_traffic(Access::kWrite), Bytes{kTokens + kDx + (100 + 3) * kRow});
+  EXPECT_EQ(embedding_backward_traffic(Access::kUpdate), Bytes{kTokens + kDx + 2 * (6 + 3) * kRow});
 }
 
 }  // namespace

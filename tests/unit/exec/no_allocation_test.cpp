@@ -1,6 +1,9 @@
-// A step allocates no block of 4 KiB or more (law 3). This program replaces malloc and its family
-// by counting ones, hence stands alone.
+// A step neither allocates a block of 4 KiB or more nor maps one (law 3). This program replaces
+// malloc and its family and mmap by counting ones, hence stands alone.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -9,6 +12,7 @@
 #include <vector>
 
 #include "exec/run.h"
+#include "exec/slab.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "tests/support/plan_space.h"
@@ -65,6 +69,17 @@ int posix_memalign(void** block, std::size_t alignment, std::size_t size) {
   *block = __libc_memalign(alignment, size);
   return *block == nullptr ? ENOMEM : 0;
 }
+
+// The libraries' way to mmap; malloc's own calls do not come here.
+void* mmap(void* address, std::size_t size, int protection, int flags, int file,
+           off_t offset) noexcept {
+  note(size);
+  return reinterpret_cast<void*>(syscall(SYS_mmap, address, size, protection, flags, file, offset));
+}
+void* mmap64(void* address, std::size_t size, int protection, int flags, int file,
+             off64_t offset) noexcept {
+  return mmap(address, size, protection, flags, file, offset);
+}
 }
 #endif
 
@@ -101,7 +116,15 @@ TEST_F(NoAllocation, TheCounterCounts) {
   EXPECT_EQ(large_blocks, 1);
 }
 
-TEST_F(NoAllocation, AStepAllocatesNothingLarge) {
+TEST_F(NoAllocation, TheCounterCountsMappings) {
+  is_counting = true;
+  large_blocks = 0;
+  { const Slab slab(Bytes{4096}); }
+  is_counting = false;
+  EXPECT_EQ(large_blocks, 1);
+}
+
+TEST_F(NoAllocation, AStepAllocatesAndMapsNothingLarge) {
   for (const char* kernel_set : {"cpu.f32", "cpu.f64"}) {
     const Job job =
         testing::mini_job({.dp = 2, .pp = 2, .shard_optimizer = true, .kernel_set = kernel_set});

@@ -91,8 +91,16 @@ TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kDevice);
-    EXPECT_NE(std::string(error.what()).find("4 ranks need 65536.00 GiB"), std::string::npos);
+    const std::string what = error.what();
+    EXPECT_TRUE(what.starts_with("4 ranks need 65536.00 GiB of memory, ")) << what;
+    EXPECT_TRUE(what.ends_with(" GiB are available here")) << what;
   }
+}
+
+TEST(CheckMemorySuffices, RefusesMoreThan64BitsCanCount) {
+  Job job = testing::mini_job({.dp = 4});
+  job.classes[0].placement.slab[0] = Bytes{std::int64_t{1} << 62};
+  EXPECT_THROW(check_memory_suffices(job), Error);
 }
 
 }  // namespace

@@ -100,6 +100,17 @@ TEST(LargestDifference, NamesTheElementThatDiffersMost) {
   EXPECT_TRUE(std::isnan(found->second));
 }
 
+TEST(LargestDifference, OfBitsSeesTheSignOfZero) {
+  const Job job = layered_job();
+  const std::vector<RankMemory> a = parameters_of(job), b = parameters_of(job);
+  reinterpret_cast<double*>(a[0].slot_address(0, 0))[4] = 0.0;
+  reinterpret_cast<double*>(b[0].slot_address(0, 0))[4] = -0.0;
+  EXPECT_FALSE(largest_difference(job, a, job, b).has_value());
+  const auto found = largest_difference(job, a, job, b, State::kParam, Equality::kBits);
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->tensor, "h.0.b");
+}
+
 TEST(LargestDifference, RefusesDifferentModels) {
   const Job job = layered_job();
   const std::vector<RankMemory> memory = parameters_of(job);

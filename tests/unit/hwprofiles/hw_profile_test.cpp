@@ -5,25 +5,17 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
 
 #include "hwprofiles/embedded_profiles.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
+#include "tests/support/error_message.h"
 
 namespace zplan {
 namespace {
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    return error.what();
-  }
-  return "no error";
-}
+using testing_support::message_of;
 
 std::string text_of(std::string_view name) {
   for (const EmbeddedFile& file : embedded_profiles()) {

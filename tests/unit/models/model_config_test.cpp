@@ -5,26 +5,17 @@
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <map>
 #include <set>
 
 #include "models/model_formulas.h"
-#include "planner/core/error.h"
 #include "planner/core/text.h"
+#include "tests/support/error_message.h"
 
 namespace zplan {
 namespace {
 
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    return error.what();
-  }
-  return "no error";
-}
+using testing_support::message_of;
 
 const std::map<std::string, std::string> kValid = {{"schema", "\"zplan.model/1\""},
                                                    {"name", "\"m\""},

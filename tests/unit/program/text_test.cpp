@@ -162,7 +162,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[0]", "expected a dimension from 1"},
         Mistake{"+dp*256", "+dp*257", "expected a view within the slot of 512 bytes"},
         Mistake{"r x@2[l]:f32[4,8], r full", "r x@2[l]:f32[8,4], r full",
-                "expected operands that suit linear_forward"},
+                "expected x[T,k] w[k,n] bias[n] y[T,n] of types cccc for linear_forward, got "
+                "x:f32[8,4] w:f32[8,8]"},
         Mistake{", scratch scratch@6:f32[256]", "", "expected 5 operands, got 4"},
         Mistake{"repeat 3 micro", "repeat 0 micro", "expected iterations from 1"},
         Mistake{"repeat 3 micro from 0", "repeat 3 micro from 2000000000", "expected loop values"},

@@ -6,7 +6,6 @@
 #include "planner/core/error.h"
 #include "planner/lower/program_builder.h"
 #include "planner/program/edges.h"
-#include "planner/program/kernel_table.h"
 #include "planner/program/verify_operands.h"
 #include "planner/program/verify_shorten.h"
 
@@ -18,7 +17,6 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
 using ::testing::ThrowsMessage;
 
 constexpr std::int64_t kFloats = 64;
@@ -297,6 +295,68 @@ TEST(Verify, StagesThatWaitForEachOtherAreStuck) {
                                                  "(waits for its partner)"))));
 }
 
+// Stage 0 receives two answers, stage 1 answers as soon as it has x. `x_first`: stage 0 launches
+// the send of x before the receives.
+Job two_answers(bool x_first) {
+  Stage first, second;
+  const View x = first.buffer("x"), dx = first.buffer("dx", 2);
+  const auto send_x = [&] {
+    first.fill(Part::kQkv, x);
+    first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
+  };
+  if (x_first) send_x();
+  first.out.repeat({.count = 2, .var = Var::kMicro}, [&] {
+    first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward), Lane::kP2pBackward,
+                      1, at_slot(dx, {0, 1, 0}));
+  });
+  if (!x_first) send_x();
+  const View y = second.buffer("y"), dy = second.buffer("dy");
+  second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
+  second.gelu(Part::kFc1, y, dy);
+  second.out.repeat({.count = 2, .var = Var::kMicro}, [&] {
+    second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
+                    dy);
+  });
+  return job_of({first.finish(0), second.finish(1)});
+}
+
+TEST(Verify, TheHostThatWaitsForALaneLaunchesNothingElse) {
+  EXPECT_THAT(verify(two_answers(true)), IsEmpty());
+  EXPECT_THAT(
+      verify(two_answers(false)),
+      Contains(AllOf(HasSubstr("stage 0: waits in a circle"),
+                     HasSubstr("p2p_forward at forward.boundary.send[m0,l0] (not launched)"))));
+}
+
+// Stage 0 sends `micros` times, the last `odd` of them another size; stage 1 receives all alike.
+Job long_exchange(std::int32_t micros, std::int32_t odd) {
+  Stage first, second;
+  const View x = first.buffer("x"), y = second.buffer("y");
+  View half = x;
+  half.shape = {kFloats / 2};
+  first.fill(Part::kQkv, x);
+  const auto send = [&](std::int32_t from, std::int32_t count, const View& v) {
+    first.out.repeat({.count = count, .var = Var::kMicro, .first = from}, [&] {
+      first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, v);
+    });
+  };
+  send(0, micros - odd, x);
+  send(micros - odd, odd, half);
+  second.out.repeat({.count = micros, .var = Var::kMicro}, [&] {
+    second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
+  });
+  return job_of({first.finish(0), second.finish(1)});
+}
+
+TEST(Verify, LongExchangesAreComparedByPeriod) {
+  constexpr std::int32_t kMicros = 1 << 23;
+  EXPECT_THAT(verify(long_exchange(kMicros, 0)), IsEmpty());
+  for (const std::int32_t odd : {1, 7})
+    EXPECT_THAT(verify(long_exchange(kMicros, odd)),
+                Contains(HasSubstr("of 128 bytes f32 in 'x' meets forward.boundary.receive")))
+        << odd;
+}
+
 Job two_groups(bool swapped) {
   std::vector<RankClass> classes;
   for (const std::int32_t stage : {0, 1}) {
@@ -360,15 +420,6 @@ TEST(Verify, AJobHasOneClassPerStage) {
   Job job = Pair().job();
   job.pp = 3;
   EXPECT_THAT(verify(job), ElementsAre("job: 2 rank classes for 3 stages"));
-}
-
-TEST(KernelTable, EveryRowNamesItsOperands) {
-  for (int i = 0; i < kKernelCount; ++i) {
-    const KernelDef& row = kernel_def(static_cast<KernelId>(i));
-    EXPECT_THAT(std::string(row.access), MatchesRegex("[rwuas]+")) << name(row.id);
-    EXPECT_GE(row.min_operands, 1) << name(row.id);
-    EXPECT_LE(row.min_operands, row.max_operands()) << name(row.id);
-  }
 }
 
 }  // namespace

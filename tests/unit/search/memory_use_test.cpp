@@ -151,5 +151,34 @@ TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
   EXPECT_EQ(bound[0][kCpu], Bytes{0});
 }
 
+// Legal numbers of a model, one by one; together they exceed 64 bits many times over.
+TEST(BytesBound, SaturatesWhereNothingCouldCountTheBytes) {
+  ModelConfig model = load_model("tiny");
+  model.layers = 10'000;
+  model.ffn = 8'388'608;
+  model.sequence = 4096;
+  const Cluster cluster = load_cluster("dgx2");
+  Plan plan = sample_plan(load_model("tiny"), cluster);
+  plan.recompute = Recompute::kNone;
+  plan.placement.activations = Tier::kGpu;
+  plan.parallel.dp = 1;
+  plan.batch = {.global_batch = 1'048'576, .micro_batch = 1'048'576, .sequence = 4096};
+  for (const TierBytes& rank : bytes_bound(plan, model)) {
+    EXPECT_EQ(rank[kGpu], kMostBytes);
+    EXPECT_GT(rank[kCpu], Bytes{std::int64_t{10'000} * 8'388'608});
+  }
+  const auto why = make_evaluator(model, cluster).estimate(plan).infeasible;
+  ASSERT_TRUE(why);
+  EXPECT_EQ(why->tier, Tier::kGpu);
+  EXPECT_GT(why->overload(), 1);
+}
+
+TEST(MemoryUse, SaturatesOverTheRanksOfANode) {
+  const std::vector<TierBytes> ranks{{Bytes{0}, kMostBytes - Bytes{1}, Bytes{0}}};
+  const MemoryUse use = memory_use(ranks, {{16}}, load_cluster("dgx2"));
+  EXPECT_EQ(use[kCpu].peak, kMostBytes);
+  EXPECT_FALSE(use[kCpu].fits());
+}
+
 }  // namespace
 }  // namespace zplan

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "planner/core/error.h"
+
 namespace zplan {
 namespace {
 
@@ -28,7 +30,11 @@ struct Model {
     Evaluator e;
     e.estimate = [self](const Plan& p) { return Estimate{{self.bound(p)}, {}}; };
     e.fit = [self](const Plan& p) {
-      Fit fit{.bound = {self.bound(p)}, .infeasible = {}, .gpu = {self.bytes(p)}, .slack = p.slack};
+      Fit fit{.bound = {self.bound(p)},
+              .infeasible = {},
+              .gpu = {self.bytes(p)},
+              .slack = p.slack,
+              .prefetch = p.prefetch};
       if (self.bytes(p) > kRoom) fit.infeasible = over(self.bytes(p));
       return fit;
     };
@@ -144,6 +150,25 @@ TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
   EXPECT_EQ(run(m).best->plan.prefetch, 0);
 }
 
+// What needs rings of gather units fits in a shallow one only.
+TEST_F(SearchTest, DoesWithoutPrefetchWhereNothingElseFits) {
+  Model m;
+  m.bytes = [](const Plan& p) { return p.zero_stage < 2 || p.prefetch > 0 ? 2 * kRoom : kRoom; };
+  const SearchResult result = run(m);
+  ASSERT_TRUE(result.best);
+  EXPECT_GE(result.best->plan.zero_stage, 2);
+  EXPECT_EQ(result.best->plan.prefetch, 0);
+  EXPECT_EQ(result.stats.gap, 0);
+  pins_.prefetch = 1;
+  EXPECT_FALSE(run(m).best) << "a pinned depth is not touched";
+}
+
+TEST_F(SearchTest, ABoundAboveTheTimeIsABug) {
+  Model m;
+  m.bound = [](const Plan&) { return 10.1; };
+  EXPECT_THROW(run(m), Error);
+}
+
 TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
   Model m;
   m.bound = [](const Plan& p) { return p.zero_stage == 3 ? 4.0 : 8.0; };
@@ -167,6 +192,24 @@ TEST_F(SearchTest, PassesErrorsOn) {
   Evaluator evaluator = Model{}.evaluator();
   evaluator.simulate = [](const Plan&) -> Seconds { throw std::runtime_error("no link"); };
   EXPECT_THROW(search(model_, cluster_, pins_, evaluator, {.threads = 3}), std::runtime_error);
+}
+
+TEST(MakeEvaluator, FindsThePlanThatFitsWithoutPrefetchOnly) {
+  const ModelConfig model = load_model("175B");
+  Cluster cluster = load_cluster("dgx2");
+  cluster.node.device.memory = {6'000'000'000};
+  cluster.node.host.memory = {std::int64_t{8000} << 30};
+  Pins pins;
+  pins.global_batch = 16;
+  pins.micro_batch = 1;
+  const Evaluator evaluator = make_evaluator(model, cluster);
+  const SearchResult result = search(model, cluster, pins, evaluator, {.threads = 2});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->plan.prefetch, 0);
+  EXPECT_FALSE(evaluator.fit(result.best->plan).infeasible);
+  EXPECT_LE(result.best->bound, *result.best->step);
+  pins.prefetch = 1;
+  EXPECT_FALSE(search(model, cluster, pins, evaluator, {.threads = 2}).best);
 }
 
 TEST(MakeEvaluator, TriesTheTightestPlacementBeforeItGivesUp) {

@@ -1,0 +1,24 @@
+// How large a plan may be: the limits that plan files, options and legality share; those on the
+// counts of a Job come with it. [assumed] each beyond anything trained; together they keep all
+// products of sizes within 64 bits.
+#pragma once
+
+#include <cstdint>
+
+#include "planner/program/limits.h"
+
+namespace zplan {
+
+inline constexpr std::int64_t kMaxGlobalBatch = std::int64_t{1} << 20;    // sequences per step
+inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 20;       // tokens
+inline constexpr std::int64_t kMaxTokensPerStep = std::int64_t{1} << 32;  // of all replicas
+
+// Micro-steps x stages: the work of checking and simulating a step is in proportion.
+inline constexpr std::int64_t kMaxStageMicroSteps = std::int64_t{1} << 20;
+
+// Of one operation, and of all buffers of all ranks together: what is read and written again, and
+// slack of the placement, still fit 64 bits.
+inline constexpr double kMaxFlopsPerOp = 0x1p61;
+inline constexpr double kMaxTotalBytes = 0x1p61;
+
+}  // namespace zplan

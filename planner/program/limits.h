@@ -1,0 +1,16 @@
+// How large a Job may be: what legality of plans and the reader of its text form both keep to. The
+// counts are those an operation id (job.h) and a node (program.h) have room for, or far beyond any
+// published training run.
+#pragma once
+
+#include <cstdint>
+
+namespace zplan {
+
+inline constexpr std::int64_t kMaxDp = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxStages = 255;  // Node::peer_stage is one byte
+inline constexpr std::int64_t kMaxMicroSteps = std::int64_t{1} << 16;
+inline constexpr std::int64_t kMaxLayers = 65535;  // an operation id has 16 bits for the layer
+inline constexpr std::int64_t kMaxPrefetch = 64;
+
+}  // namespace zplan

@@ -1,0 +1,77 @@
+#include "planner/lower/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "models/model_formulas.h"
+
+namespace zplan {
+namespace {
+
+Plan plan_of(GatherUnit gather, std::int32_t dp, std::int64_t sequence) {
+  Plan plan;
+  plan.gather = gather;
+  plan.parallel.dp = dp;
+  plan.batch.sequence = sequence;
+  return plan;
+}
+
+class LayoutOf : public testing::TestWithParam<GatherUnit> {};
+
+TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
+  for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b"}) {
+    const ModelConfig model = load_model(name);
+    const Layout layout = make_layout(model, plan_of(GetParam(), 4, model.sequence));
+    std::int64_t sum = 0;
+    for (const Unit& u : layout.units) sum += u.elements * (u.per_layer ? model.layers : 1);
+    EXPECT_EQ(sum, parameter_count(model)) << name;
+  }
+}
+
+TEST_P(LayoutOf, TensorsOfAUnitDoNotOverlapAndMatricesComeFirst) {
+  const ModelConfig model = load_model("gpt2-124m");
+  const Layout layout = make_layout(model, plan_of(GetParam(), 4, model.sequence));
+  for (const Unit& u : layout.units) {
+    std::int64_t end = 0;
+    for (const Tensor& t : u.tensors) {
+      EXPECT_GE(t.offset, end) << t.name;
+      EXPECT_EQ(t.decay, t.offset < u.decay_elements) << t.name;
+      end = t.offset + t.shape.elements();
+    }
+    EXPECT_LE(end, u.flat_elements) << u.name;
+  }
+}
+
+TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
+  const ModelConfig model = load_model("tiny-gpt");
+  for (std::int32_t dp : {1, 3, 4, 7, 512}) {
+    const Layout layout = make_layout(model, plan_of(GetParam(), dp, model.sequence));
+    for (const Unit& u : layout.units) {
+      EXPECT_EQ(u.flat_elements, u.shard_elements * dp) << u.name;
+      EXPECT_EQ(u.shard_elements % kShardAlignment, 0) << u.name;
+      EXPECT_LT(u.flat_elements - u.elements, kShardAlignment * dp + dp) << u.name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, LayoutOf,
+                         testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
+
+TEST(Layout, AShorterSequenceKeepsAllPositions) {
+  const ModelConfig model = load_model("tiny-gpt");
+  const Layout layout = make_layout(model, plan_of(GatherUnit::kLayer, 1, 8));
+  const Unit& position = layout.units[layout.unit_of(Param::kPositionEmbedding)];
+  EXPECT_EQ(position.elements, model.sequence * model.hidden);
+  EXPECT_EQ(layout.touched_elements(layout.unit_of(Param::kPositionEmbedding)), 8 * model.hidden);
+}
+
+TEST(Layout, TheVocabularyIsPaddedForKernelsOnly) {
+  const ModelConfig model = load_model("gpt2-124m");
+  const Layout layout = make_layout(model, plan_of(GatherUnit::kLayer, 1, model.sequence));
+  EXPECT_EQ(layout.of(Param::kTokenEmbedding).shape[0], 50304);  // a multiple of 128
+  EXPECT_EQ(layout.units[layout.unit_of(Param::kTokenEmbedding)].tensors[0].shape[0], 50257);
+}
+
+}  // namespace
+}  // namespace zplan

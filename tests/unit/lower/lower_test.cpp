@@ -1,0 +1,152 @@
+#include "planner/lower/lower.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "models/model_formulas.h"
+#include "planner/core/error.h"
+#include "planner/program/cursor.h"
+
+namespace zplan {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Plan base_plan() {
+  Plan plan;
+  plan.kernel_set = "cpu.f32";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.gather = GatherUnit::kLayer;
+  plan.batch = {.global_batch = 48, .micro_batch = 1, .sequence = 32};
+  return plan;
+}
+
+TEST(Lower, RefusesIllegalPlansWithTheReason) {
+  const ModelConfig model = load_model("tiny-gpt");
+  Plan plan = base_plan();
+  plan.batch.micro_batch = 5;
+  EXPECT_THAT([&] { lower(plan, model); },
+              ThrowsMessage<Error>(HasSubstr("the nearest that is: 50")));
+  plan = base_plan();
+  plan.batch.sequence = 33;
+  EXPECT_THAT([&] { lower(plan, model); }, ThrowsMessage<Error>(HasSubstr("32 positions")));
+}
+
+// Elements that one rank's layers move in collectives over dp, in units of their parameters; an
+// all-reduce counts twice [Rajbhandari20 sec 7].
+double layer_volume(const Job& job) {
+  const Program& p = job.classes[0].program;
+  double elements = 0;
+  for (const Node& n : p.nodes) {
+    if (n.kind != OpKind::kCollective || n.role.part != Part::kLayer) continue;
+    double times = 1;
+    for (BlockIndex b = n.block; b != 0; b = p.blocks[b].parent) times *= p.blocks[b].count;
+    const auto views = p.operands(n);
+    const std::int64_t full = std::max(views[0].shape.elements(), views[1].shape.elements());
+    elements +=
+        times * static_cast<double>(full) * (n.collective == CollectiveKind::kAllReduce ? 2 : 1);
+  }
+  for (const Unit& u : job.units)
+    if (u.per_layer) return elements / static_cast<double>(u.flat_elements * job.classes[0].layers);
+  return 0;
+}
+
+class Volume : public testing::TestWithParam<int> {};
+
+TEST_P(Volume, PerStepIsThatOfTheStage) {
+  const int m = GetParam();
+  const ModelConfig model = load_model("tiny-gpt");
+  for (int stage = 0; stage <= 3; ++stage) {
+    Plan plan = base_plan();
+    plan.parallel.dp = 4;
+    plan.zero_stage = stage;
+    plan.batch.global_batch = 4 * m;
+    const double expected = stage < 2 ? 2 : stage == 2 ? m + 1 : 3 * m;
+    EXPECT_DOUBLE_EQ(layer_volume(lower(plan, model)), expected) << "stage " << stage;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MicroSteps, Volume, testing::Values(1, 2, 3, 8));
+
+// Micro-batches whose forward of the stage's first layer has run but not its backward.
+struct Flight {
+  int most = 0;
+  std::vector<std::string> order;  // "F0" "F1" "B0" ..
+};
+
+Flight fly(const RankClass& c) {
+  const ProgramIndex index(c.program);
+  Flight flight;
+  int now = 0;
+  for (Cursor at(index, Lane::kCompute); at->step() == 0; at.advance()) {
+    const Role role = c.program.nodes[at->node].role;
+    if (at->env.layer != c.first_layer || role.action != Action::kCompute) {
+      const bool back = role.phase == Phase::kBackward && at->env.layer == c.first_layer &&
+                        role.part == Part::kQkv && role.action == Action::kInputGradient;
+      if (!back) continue;
+      flight.order.push_back("B" + std::to_string(at->env.micro));
+      --now;
+    } else if (role.phase == Phase::kForward && role.part == Part::kQkv) {
+      flight.order.push_back("F" + std::to_string(at->env.micro));
+      flight.most = std::max(flight.most, ++now);
+    }
+  }
+  EXPECT_EQ(now, 0);
+  return flight;
+}
+
+TEST(Pipeline, KeepsAsManyMicroBatchesInFlightAsStagesFollow) {
+  const ModelConfig model = load_model("tiny-gpt");
+  for (int m : {1, 2, 3, 8}) {
+    Plan plan = base_plan();
+    plan.parallel.pp = 4;
+    plan.batch.global_batch = m;
+    const Job job = lower(plan, model);
+    for (const RankClass& c : job.classes)
+      EXPECT_EQ(fly(c).most, std::min(4 - c.stage, m)) << "stage " << c.stage << ", m " << m;
+  }
+}
+
+TEST(Pipeline, FollowsOneForwardOneBackward) {
+  Plan plan = base_plan();
+  plan.parallel.pp = 2;
+  plan.batch.global_batch = 4;
+  const Job job = lower(plan, load_model("tiny-gpt"));
+  EXPECT_THAT(fly(job.classes[0]).order,
+              testing::ElementsAre("F0", "F1", "B0", "F2", "B1", "F3", "B2", "B3"));
+  EXPECT_THAT(fly(job.classes[1]).order,
+              testing::ElementsAre("F0", "B0", "F1", "B1", "F2", "B2", "F3", "B3"));
+}
+
+TEST(Pipeline, GivesEveryLayerToOneStage) {
+  Plan plan = base_plan();
+  plan.parallel.pp = 3;
+  const Job job = lower(plan, load_model("tiny-gpt"));
+  std::int32_t next = 0;
+  for (const RankClass& c : job.classes) {
+    EXPECT_EQ(c.first_layer, next);
+    next += c.layers;
+  }
+  EXPECT_EQ(next, 4);
+}
+
+TEST(Optimizer, KeepsAMasterCopyOnlyWhereItMust) {
+  const ModelConfig model = load_model("tiny-gpt");
+  Plan plan = base_plan();
+  const auto has_master = [&] {
+    const Job job = lower(plan, model);
+    return job.classes[0].homes[0].master.buffer != job.classes[0].homes[0].param.buffer;
+  };
+  EXPECT_FALSE(has_master());  // fp32 parameters are their own master
+  plan.placement.optimizer = Tier::kCpu;
+  EXPECT_TRUE(has_master());  // the CPU cannot update what lies on the GPU
+  plan.zero_stage = 3;
+  plan.placement.params = Tier::kCpu;
+  EXPECT_FALSE(has_master());
+}
+
+}  // namespace
+}  // namespace zplan

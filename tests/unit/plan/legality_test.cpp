@@ -1,0 +1,127 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "models/model_config.h"
+#include "planner/plan/limits.h"
+#include "planner/plan/plan.h"
+
+namespace zplan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+constexpr std::int64_t kLayers = 4;
+constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+
+Plan legal_plan(const std::string& kernel_set = "cpu.f32") {
+  Plan plan;
+  plan.kernel_set = kernel_set;
+  plan.precision = default_recipe(kernel_set);
+  plan.loss_scaling = kernel_set == "cuda.sm70.fp16";
+  plan.batch = {.global_batch = 8, .micro_batch = 2, .sequence = 32};
+  return plan;
+}
+
+auto says(const char* a, const char* b = "") { return Optional(AllOf(HasSubstr(a), HasSubstr(b))); }
+
+TEST(Legality, DefaultRecipesAreLegal) {
+  for (const char* set : {"cpu.f64", "cpu.f32", "cuda.sm70.fp16", "cuda.sm80.bf16"})
+    EXPECT_EQ(illegal(legal_plan(set), kLayers), std::nullopt) << set;
+}
+
+TEST(Legality, SizesAreLimited) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    change(plan);
+    return illegal(plan, kLayers);
+  };
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.dp = 0; }), says("dp 0", "1..1048576"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.dp = (1 << 20) + 1; }), says("dp 1048577"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.pp = 256; }), says("pp 256", "1..255"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.pp = 5; }), says("pp 5", "4 layers"));
+  EXPECT_THAT(refusal([](Plan& p) { p.prefetch = 65; }), says("prefetch depth 65", "0..64"));
+  EXPECT_THAT(refusal([](Plan& p) { p.slack = -0.1; }), says("slack"));
+  EXPECT_THAT(refusal([](Plan& p) { p.batch.global_batch = kHuge; }), says("global batch 9"));
+  EXPECT_THAT(refusal([](Plan& p) { p.batch.micro_batch = kHuge; }), says("micro-batch 9"));
+  EXPECT_THAT(refusal([](Plan& p) { p.batch.sequence = kHuge; }), says("sequence 9"));
+  EXPECT_THAT(illegal(legal_plan(), kMaxLayers + 1), says("layers 65536"));
+}
+
+TEST(Legality, TokensPerStepAreLimited) {
+  Plan plan = legal_plan();
+  plan.batch = {.global_batch = 4096, .micro_batch = 4096, .sequence = kMaxSequence};
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.batch = {.global_batch = 4097, .micro_batch = 1, .sequence = kMaxSequence};
+  EXPECT_THAT(illegal(plan, kLayers), says("tokens per step", "4096 fits"));
+}
+
+TEST(Legality, MicroStepsAreLimited) {
+  Plan plan = legal_plan();
+  plan.batch = {.global_batch = kMaxMicroSteps, .micro_batch = 1, .sequence = 1};
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.batch.global_batch *= 2;
+  EXPECT_THAT(illegal(plan, kLayers), says("131072 micro-steps", "up to 65536"));
+  plan.parallel.pp = 64;
+  plan.batch.global_batch = 32768;
+  EXPECT_THAT(illegal(plan, 64), says("32768 micro-steps", "up to 16384"));
+}
+
+TEST(Legality, NamesTheNearestBatch) {
+  Plan plan = legal_plan();
+  plan.batch.global_batch = 7;
+  EXPECT_THAT(illegal(plan, kLayers), says("no multiple", "nearest that is: 8"));
+  plan.batch = {.global_batch = 1, .micro_batch = 4, .sequence = 1};
+  EXPECT_THAT(illegal(plan, kLayers), says("nearest that is: 4"));
+}
+
+TEST(Legality, StatesHaveTypesTheKernelsKnow) {
+  Plan plan = legal_plan("cpu.f32");
+  plan.precision.moments = DType::kBf16;
+  EXPECT_THAT(illegal(plan, kLayers), says("cpu.f32 keeps moments in f32", "not bf16"));
+  plan = legal_plan("cpu.f32");
+  plan.precision.separate_master = true;
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.precision.master = DType::kF64;
+  EXPECT_THAT(illegal(plan, kLayers), says("the master copy in f32", "not f64"));
+  plan = legal_plan("cuda.sm80.bf16");
+  plan.precision.moments = DType::kBf16;
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.precision.moments = DType::kF16;
+  EXPECT_THAT(illegal(plan, kLayers), says("bf16 or f32", "not f16"));
+  plan = legal_plan("cuda.sm80.bf16");
+  plan.precision.grad = DType::kF32;
+  EXPECT_THAT(illegal(plan, kLayers), says("gradients f32 do not match"));
+}
+
+TEST(Legality, CountsOfPlanAndModelTogetherStayIn64Bits) {
+  const ModelShape wide{.layers = 8, .hidden = 1 << 20, .ffn = 1 << 22, .vocab = 1 << 16};
+  EXPECT_EQ(illegal(legal_plan(), wide), std::nullopt);
+  Plan plan = legal_plan();
+  plan.batch = {.global_batch = 4096, .micro_batch = 4096, .sequence = kMaxSequence};
+  EXPECT_EQ(illegal(plan, wide.layers), std::nullopt);
+  EXPECT_THAT(illegal(plan, wide), says("flop", "can be counted"));
+
+  const ModelShape trillion{.layers = 128, .hidden = 25600, .ffn = 102400, .vocab = 50257};
+  plan = legal_plan();
+  plan.parallel.dp = 1 << 20;
+  plan.batch = {.global_batch = 1 << 20, .micro_batch = 1, .sequence = 1024};
+  EXPECT_THAT(illegal(plan, trillion), says("dp 1048576 x pp 1", "can be counted"));
+}
+
+TEST(Legality, AllowsWhatIsTrained) {
+  Plan plan = legal_plan("cuda.sm90.bf16");
+  const ModelConfig model = load_model("1T");
+  plan.batch = {.global_batch = 2560, .micro_batch = 1, .sequence = 1024};
+  plan.parallel = {.dp = 5, .pp = 64};
+  EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  plan.batch = {.global_batch = 16384, .micro_batch = 1, .sequence = 131072};
+  plan.parallel = {.dp = 1024, .pp = 16};
+  EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,73 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+#include "planner/plan/plan.h"
+
+namespace zplan {
+namespace {
+
+using ::testing::HasSubstr;
+
+Plan unusual_plan() {
+  Plan plan;
+  plan.model = "models/x.json";
+  plan.hardware = "dgx2x32";
+  plan.parallel = {.dp = 1 << 20, .pp = 255};
+  plan.zero_stage = 3;
+  plan.placement = {Tier::kCpu, Tier::kNvme, Tier::kCpu, Tier::kNvme};
+  plan.gather = GatherUnit::kLayer;
+  plan.prefetch = 64;
+  plan.recompute = Recompute::kFull;
+  plan.kernel_set = "cuda.sm80.bf16";
+  plan.precision = {DType::kBf16, DType::kF16, DType::kF64, DType::kF32, true};
+  plan.batch = {.global_batch = 1 << 20, .micro_batch = 3, .sequence = 1 << 20};
+  plan.order = RankOrder::kPipelineFirst;
+  plan.slack = 0.125;
+  plan.clip = false;
+  plan.loss_scaling = true;
+  return plan;
+}
+
+std::string refusal(std::string text, const std::string& from, const std::string& to) {
+  const auto at = text.find(from);
+  EXPECT_NE(at, text.npos) << from;
+  try {
+    plan_from_json(text.replace(at, from.size(), to), "p.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlanJson, KeepsEveryField) {
+  Plan usual;
+  usual.model = "gpt2";
+  usual.hardware = "dgx2";
+  for (const Plan& plan : {usual, unusual_plan()})
+    EXPECT_EQ(plan_from_json(to_json(plan), "p.json"), plan);
+}
+
+TEST(PlanJson, WritesAndReadsScheduleAndLaunch) {
+  const std::string text = to_json(unusual_plan());
+  EXPECT_THAT(text, HasSubstr("\"schedule\": \"1f1b\""));
+  EXPECT_THAT(text, HasSubstr("\"launch\": \"stream\""));
+  EXPECT_THAT(refusal(text, "1f1b", "gpipe"), HasSubstr("/parallel/schedule"));
+  EXPECT_THAT(refusal(text, "stream", "graph"), HasSubstr("/launch"));
+}
+
+TEST(PlanJson, RefusesSizesBeyondTheLimits) {
+  const std::string text = to_json(unusual_plan());
+  EXPECT_THAT(refusal(text, "\"dp\": 1048576", "\"dp\": 1048577"), HasSubstr("/parallel/dp"));
+  EXPECT_THAT(refusal(text, "\"pp\": 255", "\"pp\": 256"), HasSubstr("/parallel/pp"));
+  EXPECT_THAT(refusal(text, "\"prefetch\": 64", "\"prefetch\": 65"),
+              HasSubstr("/gather/prefetch: expected an integer from 0 to 64"));
+  EXPECT_THAT(refusal(text, "\"micro_batch\": 3", "\"micro_batch\": 1000000000"),
+              HasSubstr("/batch/micro_batch: expected an integer from 1 to 1048576"));
+  EXPECT_THAT(refusal(text, "\"sequence\": 1048576", "\"sequence\": 1048577"),
+              HasSubstr("/batch/sequence"));
+}
+
+}  // namespace
+}  // namespace zplan

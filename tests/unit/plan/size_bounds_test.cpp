@@ -1,0 +1,65 @@
+// The bounds hold for the Jobs that plans have.
+#include "planner/plan/size_bounds.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/plan/limits.h"
+#include "planner/program/kernel_table.h"
+#include "tests/support/plan_space.h"
+
+namespace zplan {
+namespace {
+
+void expect_bounded(const Plan& plan, const ModelConfig& model) {
+  const std::string shown = model.name + " " + to_json(plan);
+  Job job = lower(plan, model);
+  place(job, {.slack = plan.slack});
+  double flops = 0, bytes = 0, traffic = 0;
+  for (const RankClass& c : job.classes) {
+    for (const Bytes slab : c.placement.slab) bytes += static_cast<double>(slab.value) * job.dp;
+    for (const Node& node : c.program.nodes) {
+      if (node.kind != OpKind::kKernel) continue;
+      const Demand demand = demand_of(c.program, node);
+      flops = std::max(flops, static_cast<double>(demand.flops.value));
+      traffic = std::max(traffic, static_cast<double>(demand.bytes.value));
+    }
+  }
+  const ModelShape shape = shape_of(model);
+  EXPECT_LE(flops, flops_bound(plan, shape)) << shown;
+  EXPECT_LE(bytes, total_bytes_bound(plan, shape)) << shown;
+  EXPECT_LE(traffic, 2 * total_bytes_bound(plan, shape)) << shown;
+}
+
+TEST(SizeBounds, HoldForThePlansOfTheTinyModel) {
+  const ModelConfig model = load_model("tiny-gpt");
+  int count = 0;
+  for (const auto& choice : testing_support::legal_choices()) {
+    const Plan plan = testing_support::plan_of(choice, "cpu.f64");
+    if (illegal(plan, shape_of(model)) || ++count % 7 != 0) continue;
+    expect_bounded(plan, model);
+  }
+  EXPECT_GT(count, 0);
+}
+
+TEST(SizeBounds, HoldForEveryModel) {
+  for (const ModelConfig& model : model_catalogue()) {
+    for (const std::int32_t stage : {0, 3})
+      for (const Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
+        Plan plan;
+        plan.kernel_set = "cpu.f64";
+        plan.precision = default_recipe(plan.kernel_set);
+        plan.precision.separate_master = true;
+        plan.zero_stage = stage;
+        plan.recompute = recompute;
+        plan.parallel = {.dp = 4, .pp = 2};
+        plan.batch = {.global_batch = 16, .micro_batch = 2, .sequence = model.sequence};
+        ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt) << model.name;
+        expect_bounded(plan, model);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace zplan
