@@ -12,10 +12,11 @@
 
 namespace zplan::exec {
 
-// A view of an operation at one instance: where it is.
+// A view of an operation at one instance: where it is. What lies on NVMe has no address.
 struct Operand {
   const View* view = nullptr;
   std::byte* data = nullptr;
+  Bytes offset{0};  // in the slab of its tier
 
   template <typename T>
   T* as() const {
@@ -38,6 +39,8 @@ struct KernelCall {
   std::int64_t step = 0;  // from 0
   std::int32_t stage = 0;
   std::int32_t dp_index = 0;
+  std::int32_t tp_index = 0;
+  std::int32_t shard_index = 0;     // Job::shard_index
   RunServices* services = nullptr;  // null while preparing
 
   const Operand& operator[](std::size_t i) const { return operands[i]; }
@@ -49,7 +52,8 @@ class Backend {
 
   // Ahead of the first step, on the thread that will run the lane.
   virtual void prepare_thread() = 0;
-  // Both return when the work is done; neither allocates a block of 4 KiB or more.
+  // Both return when the work is done; neither allocates a block of 4 KiB or more. Copies to and
+  // from NVMe are not the backend's (exec/offload/).
   virtual void run_kernel(const KernelCall& call) = 0;
   virtual void copy(const Operand& from, const Operand& to) = 0;
 };

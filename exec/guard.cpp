@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "exec/initial_state.h"
 #include "exec/poison.h"
 #include "planner/core/error.h"
 
@@ -48,22 +49,41 @@ std::vector<Range> unread_parts(const Operand& written, std::span<const Operand>
 }  // namespace
 
 Guard::Guard(RankMemory& memory) : memory_(&memory) {
-  for (Tier tier : kTiers) {
-    const Slab& slab = memory.slab(tier);
-    TierState& state = tiers_[static_cast<std::size_t>(tier)];
-    state.shadow.assign(slab.data(), slab.data() + slab.size().value);
-    state.owner.assign(
-        static_cast<std::size_t>(ceil_div(slab.size().value, kBufferAlignment.value)), kNobody);
-  }
   const RankClass& rank_class = memory.rank_class();
+  for (Tier tier : kTiers) {
+    const auto index = static_cast<std::size_t>(tier);
+    const Slab& slab = memory.slab(tier);
+    const Bytes size =
+        tier == Tier::kNvme ? rank_class.placement.slab[index] : memory.slab(tier).size();
+    TierState& state = tiers_[index];
+    state.shadow.assign(slab.data(), slab.data() + slab.size().value);
+    state.owner.assign(static_cast<std::size_t>(ceil_div(size.value, kBufferAlignment.value)),
+                       kNobody);
+    if (tier == Tier::kNvme)
+      state.written.assign(static_cast<std::size_t>(size.value / kWord), false);
+  }
+  adopt_persistent_buffers();
+  find_workspaces();
+  close();
+}
+
+void Guard::adopt_persistent_buffers() {
+  const RankClass& rank_class = memory_->rank_class();
   for (BufferId id = 0; id < rank_class.program.buffers.size(); ++id) {
     if (!buffer(id).persistent) continue;
     const std::int64_t first = offset_of(id).value / kBufferAlignment.value;
     std::fill_n(tier_of(id).owner.begin() + first, buffer(id).size().value / kBufferAlignment.value,
                 id);
   }
-  find_workspaces();
-  close();
+  for (BufferId id : initialised_buffers(rank_class))
+    mark_written(buffer(id).tier, offset_of(id), offset_of(id) + buffer(id).size(), true);
+}
+
+// Memory says by its poison what was written.
+void Guard::mark_written(Tier tier, Bytes begin, Bytes end, bool written) {
+  if (tier != Tier::kNvme) return;
+  std::vector<bool>& words = tiers_[static_cast<std::size_t>(tier)].written;
+  std::fill(words.begin() + begin.value / kWord, words.begin() + end.value / kWord, written);
 }
 
 void Guard::find_workspaces() {
@@ -89,10 +109,6 @@ void Guard::hide_workspaces(std::span<const Operand> operands) {
   }
 }
 
-std::int64_t Guard::offset_in_slab(const Operand& operand) const {
-  return operand.data - memory_->slab(buffer(operand.view->buffer).tier).data();
-}
-
 std::string Guard::owner_name(BufferId id) const {
   return id == kNobody ? "no buffer" : "buffer " + buffer(id).name;
 }
@@ -111,6 +127,8 @@ void Guard::take_over(BufferId id, const std::string& what) {
                                   buffer(id).name, owner_name(owner)));
     }
     owner = id;
+    mark_written(buffer(id).tier, Bytes{at}, Bytes{at} + kBufferAlignment, false);
+    if (slab == nullptr) continue;
     fill_poison(slab + at, kBufferAlignment);
     fill_poison(tier.shadow.data() + at, kBufferAlignment);
   }
@@ -119,7 +137,7 @@ void Guard::take_over(BufferId id, const std::string& what) {
 void Guard::check_readable(const Operand& operand, const std::string& what) {
   const BufferId id = operand.view->buffer;
   const TierState& tier = tier_of(id);
-  const std::int64_t begin = offset_in_slab(operand);
+  const std::int64_t begin = operand.offset.value;
   const std::int64_t end = begin + operand.view->bytes().value;
   for (std::int64_t at = begin / kBufferAlignment.value; at * kBufferAlignment.value < end; ++at) {
     const BufferId owner = tier.owner[static_cast<std::size_t>(at)];
@@ -127,11 +145,26 @@ void Guard::check_readable(const Operand& operand, const std::string& what) {
     violation(what, fmt::format("reads buffer {} where its bytes belong to {}", buffer(id).name,
                                 owner_name(owner)));
   }
-  const Range range = range_of(operand);
-  const std::byte* unwritten = find_poison(range.begin, range.end, size_of(operand.view->dtype));
-  if (unwritten == nullptr) return;
+  const std::optional<std::int64_t> unwritten = first_unwritten(operand);
+  if (!unwritten) return;
   violation(what, fmt::format("reads byte {} of its view of buffer {}, which was never written",
-                              unwritten - operand.data, buffer(id).name));
+                              *unwritten, buffer(id).name));
+}
+
+// Byte of the view.
+std::optional<std::int64_t> Guard::first_unwritten(const Operand& operand) const {
+  if (operand.data != nullptr) {
+    const Range range = range_of(operand);
+    const std::byte* found = find_poison(range.begin, range.end, size_of(operand.view->dtype));
+    if (found == nullptr) return std::nullopt;
+    return found - operand.data;
+  }
+  const std::vector<bool>& words = tiers_[static_cast<std::size_t>(Tier::kNvme)].written;
+  const auto begin = words.begin() + operand.offset.value / kWord;
+  const auto end = begin + operand.view->bytes().value / kWord;
+  const auto found = std::find(begin, end, false);
+  if (found == end) return std::nullopt;
+  return (found - begin) * kWord;
 }
 
 void Guard::open(std::span<const Operand> operands, const std::string& what) {
@@ -144,6 +177,7 @@ void Guard::open(std::span<const Operand> operands, const std::string& what) {
   }
   for (const Operand& operand : operands) {
     const Access access = operand.view->access;
+    if (operand.data == nullptr) continue;
     if (access != Access::kWrite && access != Access::kScratch) continue;
     for (const Range& part : unread_parts(operand, operands))
       fill_poison(part.begin, Bytes{part.end - part.begin});
@@ -155,6 +189,12 @@ void Guard::check(std::span<const Operand> operands, const std::string& what) {
   for (const Operand& operand : operands) {
     const View& view = *operand.view;
     if (!writes(view.access) || is_workspace_[view.buffer]) continue;
+    if (operand.data == nullptr) {  // the last block of the file is written as a whole
+      const Bytes end = operand.offset + view.bytes();
+      mark_written(Tier::kNvme, operand.offset, end, true);
+      mark_written(Tier::kNvme, end, round_up(end, kIoAlignment), false);
+      continue;
+    }
     if (view.access == Access::kWrite) {
       for (const Range& part : unread_parts(operand, operands)) {
         const std::byte* missed = find_poison(part.begin, part.end, size_of(view.dtype));
@@ -163,7 +203,7 @@ void Guard::check(std::span<const Operand> operands, const std::string& what) {
                                     missed - operand.data, buffer(view.buffer).name));
       }
     }
-    std::byte* shadow = tier_of(view.buffer).shadow.data() + offset_in_slab(operand);
+    std::byte* shadow = tier_of(view.buffer).shadow.data() + operand.offset.value;
     std::memcpy(shadow, operand.data, static_cast<std::size_t>(view.bytes().value));
   }
   for (const Operand& operand : operands) check_untouched(buffer(operand.view->buffer).tier, what);
@@ -172,6 +212,7 @@ void Guard::check(std::span<const Operand> operands, const std::string& what) {
 void Guard::check_untouched(Tier tier, const std::string& what) const {
   const TierState& state = tiers_[static_cast<std::size_t>(tier)];
   const std::byte* slab = memory_->slab(tier).data();
+  if (slab == nullptr) return;
   const auto has_shadow = [&](std::size_t block) {
     return state.owner[block] == kNobody || !is_workspace_[state.owner[block]];
   };

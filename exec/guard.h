@@ -5,6 +5,7 @@
 //   - no element it reads was never written, or belongs to another buffer by now. The first write
 //     to a buffer takes its address range over and poisons it; reuse of bytes is thus seen;
 //   - scratch holds poison before each use, and has no access while an operation without it runs.
+// What lies on NVMe is out of reach of kernels: of it only who wrote which bytes is kept.
 // A violation is an Error(kCheckFailed) that names operation and buffer, except a touch of memory
 // without access: the operating system ends the process there, with SIGSEGV and no message of ours;
 // a debugger shows the operation. Costs several times the work itself and twice the memory: for
@@ -13,6 +14,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,15 +37,19 @@ class Guard {
 
  private:
   static constexpr BufferId kNobody = ~BufferId{0};
+  static constexpr std::int64_t kWord = 2;  // bytes; no element is smaller
   struct TierState {
     std::vector<std::byte> shadow;
     std::vector<BufferId> owner;  // of each kBufferAlignment bytes
+    std::vector<bool> written;    // of each kWord bytes; NVMe only
   };
 
   const Buffer& buffer(BufferId id) const { return memory_->rank_class().program.buffers[id]; }
   Bytes offset_of(BufferId id) const { return memory_->rank_class().placement.offset[id]; }
   TierState& tier_of(BufferId id) { return tiers_[static_cast<std::size_t>(buffer(id).tier)]; }
-  std::int64_t offset_in_slab(const Operand& operand) const;
+  void adopt_persistent_buffers();
+  void mark_written(Tier tier, Bytes begin, Bytes end, bool written);
+  std::optional<std::int64_t> first_unwritten(const Operand& operand) const;
   void find_workspaces();
   void hide_workspaces(std::span<const Operand> operands);
   void take_over(BufferId id, const std::string& what);

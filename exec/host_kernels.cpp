@@ -1,10 +1,32 @@
 #include "exec/host_kernels.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "planner/program/step_scalars.h"
 
 namespace zplan::exec {
+namespace {
+
+// [Micikevicius18 sec 3.2] A scale below 1 would only lose gradients.
+constexpr double kLeastScale = 1;
+constexpr double kScaleFactor = 2;
+
+// `clip` is that of the last step. A scale of 0 has not begun.
+void adapt_loss_scale(const TrainConfig& train, const double* clip, double* state) {
+  if (state[kScale] == 0) {
+    state[kScale] = train.initial_loss_scale;
+  } else if (clip[kClipFactor] < 0) {
+    state[kScale] = std::max(kLeastScale, state[kScale] / kScaleFactor);
+    state[kGoodSteps] = 0;
+    state[kSkippedSteps] += 1;
+  } else if (++state[kGoodSteps] >= static_cast<double>(train.loss_scale_interval)) {
+    state[kScale] *= kScaleFactor;
+    state[kGoodSteps] = 0;
+  }
+}
+
+}  // namespace
 
 void load_batch(const KernelCall& call) {
   const Operand& tokens = call[0];  // [b, s + 1] i32
@@ -21,9 +43,16 @@ void load_batch(const KernelCall& call) {
 
 void step_scalars(const KernelCall& call) {
   const TrainConfig& train = call.services->train();
-  const double t = static_cast<double>(call.step + 1);
   double* scalars = call[0].as<double>();
-  scalars[kLearningRate] = train.learning_rate;
+  const bool has_loss_scale = call.operands.size() > 2;
+  double* state = has_loss_scale ? call[2].as<double>() : nullptr;
+  if (has_loss_scale) adapt_loss_scale(train, call[1].as<double>(), state);
+  const std::int64_t lag = call.attributes[0];
+  const auto skipped = has_loss_scale ? static_cast<std::int64_t>(state[kSkippedSteps]) : 0;
+  // Number of this update, from 1.
+  const std::int64_t update = std::max<std::int64_t>(1, call.step + 1 - lag - skipped);
+  const auto t = static_cast<double>(update);
+  scalars[kLearningRate] = train.learning_rate_at(update);
   scalars[kBeta1] = train.beta1;
   scalars[kBeta2] = train.beta2;
   scalars[kEpsilon] = train.epsilon;
@@ -31,12 +60,19 @@ void step_scalars(const KernelCall& call) {
   scalars[kBiasCorrection1] = 1.0 - std::pow(train.beta1, t);  // [Loshchilov19]
   scalars[kBiasCorrection2] = 1.0 - std::pow(train.beta2, t);  // [Loshchilov19]
   scalars[kMaxGradientNorm] = train.clip_norm;
+  scalars[kLossScale] = has_loss_scale ? state[kScale] : 1.0;
+  scalars[kInactive] = call.step < lag ? 1.0 : 0.0;
+  if (call.services->reports(call))
+    call.services->report_of(call.step).loss_scale = scalars[kLossScale];
 }
 
 void report(const KernelCall& call) {
-  if (!call.services->reports(call.stage, call.dp_index)) return;
-  call.services->report_of(call.step) = {call[0].as<double>()[0],
-                                         call[1].as<double>()[kGradientNorm]};
+  if (!call.services->reports(call)) return;
+  const double* clip = call[1].as<double>();
+  StepResult& result = call.services->report_of(call.step);
+  result.loss = call[0].as<double>()[0];
+  result.gradient_norm = clip[kGradientNorm];
+  result.skipped = clip[kClipFactor] < 0;
 }
 
 }  // namespace zplan::exec

@@ -7,14 +7,10 @@
 
 #include "exec/backend.h"
 #include "exec/data_source.h"
+#include "exec/step_result.h"
 #include "planner/program/train_config.h"
 
 namespace zplan::exec {
-
-struct StepReport {
-  double loss = 0;           // mean over the tokens of the global batch
-  double gradient_norm = 0;  // before clipping
-};
 
 // What host kernels reach. One rank writes the reports, so they need no lock.
 class RunServices {
@@ -27,22 +23,31 @@ class RunServices {
 
   const DataSource& data() const { return *data_; }
   const TrainConfig& train() const { return *train_; }
-  // The rank whose report counts: last stage, dp index 0.
-  bool reports(std::int32_t stage, std::int32_t dp_index) const {
-    return stage == last_stage_ && dp_index == 0;
+  // The rank whose report counts: last stage, dp and tp index 0.
+  bool reports(const KernelCall& call) const {
+    return call.stage == last_stage_ && call.dp_index == 0 && call.tp_index == 0;
   }
-  StepReport& report_of(std::int64_t step) { return reports_[static_cast<std::size_t>(step)]; }
+  StepResult& report_of(std::int64_t step) { return reports_[static_cast<std::size_t>(step)]; }
+  const StepResult& report_of(std::int64_t step) const {
+    return reports_[static_cast<std::size_t>(step)];
+  }
 
  private:
   const DataSource* data_;
   const TrainConfig* train_;
   std::int32_t last_stage_;
-  std::vector<StepReport> reports_;  // by step
+  std::vector<StepResult> reports_;  // by step
 };
 
 // tokens[i] of micro-batch m and replica r = sample step * global_batch + (m dp + r) b + i.
 void load_batch(const KernelCall& call);
+
+// Fills the scalars of a step. Skipped updates advance neither the bias corrections nor the
+// learning rate; delayed ones are one step behind, and the first step updates nothing. The loss
+// scale is halved after a step whose gradients were not finite, and doubled after so many good ones
+// in a row [Micikevicius18 sec 3.2].
 void step_scalars(const KernelCall& call);
+
 void report(const KernelCall& call);
 
 }  // namespace zplan::exec

@@ -16,17 +16,27 @@ SimTime since(TimePoint start, TimePoint moment) {
   return SimTime{elapsed.count() * kPicosecondsPerNanosecond};
 }
 
+void copy(const Rank& rank, const Operand& from, const Operand& to) {
+  const Bytes bytes = from.view->bytes();
+  const SlabFile* file = rank.memory->file();
+  if (from.data != nullptr && to.data != nullptr) return rank.backend->copy(from, to);
+  file->check_intact();
+  if (from.data == nullptr) return rank.reader->read(*file, from.offset, bytes, to.data);
+  rank.writer->write(*file, to.offset, bytes, from.data);
+}
+
 }  // namespace
 
 BoundOperands::BoundOperands(const Rank& rank, const Instance& at) {
   for (const View& view : rank.program().operands(rank.node(at)))
-    operands_[count_++] = {&view, rank.memory->address(view, at.env)};
+    operands_[count_++] = {&view, rank.memory->address(view, at.env),
+                           rank.memory->offset(view, at.env)};
 }
 
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);
-  if (node.kind == OpKind::kCopy) return rank.backend->copy(operands[0], operands[1]);
+  if (node.kind == OpKind::kCopy) return copy(rank, operands[0], operands[1]);
   if (node.kind == OpKind::kMark) return;
   ZPLAN_ASSERT(node.kind == OpKind::kKernel);
   KernelCall call;
@@ -36,8 +46,10 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at,
     call.attributes = rank.program().attributes[node.attributes];
   call.env = at.env;
   call.step = at.step();
-  call.stage = rank.memory->stage();
-  call.dp_index = rank.memory->dp_index();
+  call.stage = rank.memory->coordinates().stage;
+  call.dp_index = rank.memory->coordinates().dp;
+  call.tp_index = rank.memory->coordinates().tp;
+  call.shard_index = rank.memory->shard_index();
   call.services = &state.services;
   rank.backend->run_kernel(call);
 }
@@ -51,10 +63,8 @@ CollectiveCall collective_call(const Node& node, const BoundOperands& operands) 
           .output = operands[1].data};
 }
 
-void complete(const RunState& state, LaneRun& lane, const BoundOperands& operands,
-              const Times& times) {
+void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
   const Instance& at = *lane.cursor;
-  lane.step_ends[static_cast<std::size_t>(at.step())] = times.end;
   if (state.options->record_timeline) {
     lane.spans.push_back({.op = op_id(lane.node().role, at.env),
                           .step = static_cast<std::int32_t>(at.step()),
@@ -63,13 +73,15 @@ void complete(const RunState& state, LaneRun& lane, const BoundOperands& operand
                           .start = since(state.start, times.start),
                           .end = since(state.start, times.end)});
   }
-  if (!state.options->observer) return;
-  state.options->observer({.rank = lane.rank->number,
-                           .program = &lane.rank->program(),
-                           .node = at.node,
-                           .env = at.env,
-                           .step = at.step(),
-                           .operands = operands.all()});
+  if (state.options->observer) {
+    state.options->observer({.rank = lane.rank->number,
+                             .program = &lane.rank->program(),
+                             .node = at.node,
+                             .env = at.env,
+                             .step = at.step(),
+                             .operands = operands.all()});
+  }
+  if (lane.ends_step()) state.log.lane_done(at.step(), times.end);
 }
 
 std::string describe(const Rank& rank, const Instance& at) {

@@ -10,8 +10,10 @@
 #include "exec/comm/barrier.h"
 #include "exec/comm/collective.h"
 #include "exec/host_kernels.h"
+#include "exec/offload/io_engine.h"
 #include "exec/run.h"
 #include "exec/step_gate.h"
+#include "exec/step_log.h"
 #include "planner/program/cursor.h"
 
 namespace zplan::exec {
@@ -21,6 +23,7 @@ struct Rank {
   RankMemory* memory = nullptr;
   ProgramIndex index;
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<IoEngine> reader, writer;  // of the lanes from and to NVMe; null: none
 
   const Program& program() const { return index.program(); }
   const Node& node(const Instance& at) const { return program().nodes[at.node]; }
@@ -31,9 +34,10 @@ struct LaneRun {
   Rank* rank = nullptr;
   Lane lane = Lane::kCompute;
   Cursor cursor;
-  std::vector<Span> spans;           // reserved for the whole run
-  std::vector<TimePoint> step_ends;  // by step
+  std::int64_t nodes = 0;   // per step
+  std::vector<Span> spans;  // reserved for the whole run
 
+  bool ends_step() const { return cursor->lane_sequence % nodes == nodes - 1; }
   const Node& node() const { return rank->node(*cursor); }
 };
 
@@ -42,6 +46,7 @@ struct RunState {
   const RunOptions* options = nullptr;
   RunServices services;
   StepGate gate;
+  StepLog log;
   std::vector<Rank> ranks;
   std::vector<LaneRun> lanes;  // by (rank, lane)
   TimePoint start;             // of the first step
@@ -59,7 +64,7 @@ class BoundOperands {
   std::size_t count_ = 0;
 };
 
-// Kernels, copies and marks.
+// Kernels, copies and marks. Throws Error(kDevice) when storage fails.
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands);
 
@@ -68,9 +73,9 @@ CollectiveCall collective_call(const Node& node, const BoundOperands& operands);
 struct Times {
   TimePoint ready, start, end;
 };
-// Records the instance the lane stands on and tells the observer.
-void complete(const RunState& state, LaneRun& lane, const BoundOperands& operands,
-              const Times& times);
+// Records the instance the lane stands on and tells the observer and, after the last one of a step,
+// the log.
+void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times);
 
 // "rank 1: forward.qkv.compute[m0,l3]"
 std::string describe(const Rank& rank, const Instance& at);

@@ -3,13 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <future>
 #include <limits>
 #include <tuple>
 
 #include "exec/cpu/cpu_backend.h"
 #include "exec/initial_state.h"
+#include "exec/offload/io_engine.h"
+#include "exec/offload/slab_file.h"
 #include "exec/rank.h"
 #include "exec/serial.h"
 #include "exec/threaded.h"
@@ -30,18 +31,50 @@ void check_options(const RunOptions& options) {
     throw_bad_input("guards and drawn schedules need the serial mode");
 }
 
+bool is_on_nvme(const Program& program, const View& view) {
+  return program.buffers[view.buffer].tier == Tier::kNvme;
+}
+
+// Only copies reach NVMe, and they move whole blocks.
+void check_transfers(const RankClass& rank_class) {
+  const Program& program = rank_class.program;
+  const auto is_aligned = [](Bytes bytes) { return bytes.value % kIoAlignment.value == 0; };
+  for (const Node& node : program.nodes) {
+    const auto views = program.operands(node);
+    const bool reaches =
+        std::any_of(views.begin(), views.end(), [&](auto& v) { return is_on_nvme(program, v); });
+    if (!reaches) continue;
+    for (const View& view : views) {
+      const Buffer& buffer = program.buffers[view.buffer];
+      const bool fits = is_aligned(view.offset) && is_aligned(view.dp_stride) &&
+                        is_aligned(view.tp_stride) && is_aligned(buffer.slot_size) &&
+                        is_aligned(rank_class.placement.offset[view.buffer]);
+      const bool is_transfer = node.kind == OpKind::kCopy && buffer.tier != Tier::kGpu;
+      if (fits && is_transfer) continue;
+      throw_bad_input(fmt::format(
+          "{}: expected a copy of whole blocks of {} bytes between NVMe and host, got a view of {}",
+          name(node.role), kIoAlignment.value, buffer.name));
+    }
+  }
+}
+
 // What keeps every address inside its slab; the rest of verify is not needed to fail cleanly.
 void check_job(const Job& job) {
   if (!job.placed) throw_bad_input("only a placed job can be run");
-  if (job.dp < 1 || job.pp < 1 || std::ssize(job.classes) != job.pp) {
+  if (job.dp < 1 || job.tp < 1 || job.pp < 1 || std::ssize(job.classes) != job.pp) {
     throw_bad_input(
         fmt::format("expected {} rank classes, one per stage, got {}", job.pp, job.classes.size()));
+  }
+  if (job.shards < 1 || job.dp % job.shards != 0) {
+    throw_bad_input(fmt::format("expected a number of shards that divides {} replicas, got {}",
+                                job.dp, job.shards));
   }
   for (const RankClass& c : job.classes) {
     ClassFindings findings(c.stage);
     check_structure(job, c, findings);
     if (findings.empty()) check_operands(job, c, findings);
     if (!findings.empty()) throw_bad_input(findings.lines().front());
+    check_transfers(c);
   }
 }
 
@@ -50,7 +83,9 @@ std::int64_t vocabulary(const Job& job) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const RankClass& c : job.classes) {
     for (const Node& node : c.program.nodes) {
-      if (node.kind == OpKind::kKernel && node.kernel == KernelId::kCrossEntropy)
+      const bool has_vocabulary = node.kernel == KernelId::kCrossEntropy ||
+                                  node.kernel == KernelId::kCrossEntropyStatistics;
+      if (node.kind == OpKind::kKernel && has_vocabulary)
         least = std::min(least, c.program.attributes[node.attributes][0]);
     }
   }
@@ -67,14 +102,41 @@ void check_data(const Job& job, const DataSource& data) {
   }
 }
 
-std::vector<RankMemory> make_memory(const Job& job, std::uint64_t seed) {
+bool uses_nvme(const Job& job) {
+  return std::any_of(job.classes.begin(), job.classes.end(), [](const RankClass& c) {
+    return c.placement.slab[static_cast<std::size_t>(Tier::kNvme)].value > 0;
+  });
+}
+
+// All memory and storage is had before the first state is drawn.
+std::vector<RankMemory> make_memory(const Job& job, const RunOptions& options) {
   check_memory_suffices(job);
+  const StorageOptions& storage = options.storage;
+  if (uses_nvme(job) && !storage.directory.empty()) remove_leftovers(storage.directory);
   std::vector<RankMemory> memory;
-  for (std::int32_t rank = 0; rank < job.world(); ++rank) {
-    memory.emplace_back(job, rank);
-    initialise_states(job, seed, memory.back());
-  }
+  for (std::int32_t rank = 0; rank < job.world(); ++rank) memory.emplace_back(job, rank, storage);
   return memory;
+}
+
+// Locks the host slabs, which NVMe reads into and writes from, and says what is done.
+StorageReport prepare_storage(const StorageOptions& options, std::vector<RankMemory>& memory) {
+  StorageReport report;
+  report.directory = options.directory;
+  report.direct = report.pinned = true;
+  const std::unique_ptr<IoEngine> engine = make_io_engine(options);
+  report.method = engine->method();
+  report.method_reason = engine->reason();
+  for (RankMemory& m : memory) {
+    if (m.file() == nullptr) continue;
+    ++report.files;
+    report.bytes += m.file()->size();
+    report.direct = report.direct && m.file()->is_direct();
+    if (const auto why_not = m.slab(Tier::kCpu).pin()) {
+      report.pinned = false;
+      report.pinned_reason = *why_not;
+    }
+  }
+  return report;
 }
 
 std::vector<Rank> make_ranks(const Job& job, const RunOptions& options,
@@ -85,11 +147,14 @@ std::vector<Rank> make_ranks(const Job& job, const RunOptions& options,
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {
     const Program& program = memory[r].rank_class().program;
+    const bool has_file = memory[r].file() != nullptr;
     ranks.push_back({.number = static_cast<std::int32_t>(r),
                      .memory = &memory[r],
                      .index = ProgramIndex(program),
                      .backend = std::make_unique<cpu::CpuBackend>(program, set.compute,
-                                                                  options.threads_per_rank)});
+                                                                  options.threads_per_rank),
+                     .reader = has_file ? make_io_engine(options.storage) : nullptr,
+                     .writer = has_file ? make_io_engine(options.storage) : nullptr});
   }
   return ranks;
 }
@@ -101,8 +166,7 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
       const auto lane = static_cast<Lane>(l);
       const std::int64_t nodes = rank.index.lane_nodes(lane);
       if (nodes == 0) continue;
-      LaneRun& run = lanes.emplace_back(LaneRun{&rank, lane, Cursor(rank.index, lane), {}, {}});
-      run.step_ends.resize(static_cast<std::size_t>(options.steps));
+      LaneRun& run = lanes.emplace_back(LaneRun{&rank, lane, Cursor(rank.index, lane), nodes, {}});
       if (options.record_timeline)
         run.spans.reserve(static_cast<std::size_t>(nodes * options.steps));
     }
@@ -110,27 +174,12 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
   return lanes;
 }
 
-std::vector<StepResult> collect_steps(RunState& state) {
-  std::vector<StepResult> results;
-  TimePoint previous = state.start;
-  for (std::int64_t step = 0; step < state.gate.limit(); ++step) {
-    TimePoint end = previous;
-    for (const LaneRun& lane : state.lanes)
-      end = std::max(end, lane.step_ends[static_cast<std::size_t>(step)]);
-    const StepReport& report = state.services.report_of(step);
-    results.push_back({.loss = report.loss,
-                       .gradient_norm = report.gradient_norm,
-                       .wall = {std::chrono::duration<double>(end - previous).count()}});
-    previous = end;
-  }
-  return results;
-}
-
 Timeline collect_timeline(const RunState& state) {
   Timeline timeline{.source = "exec", .fingerprint = fingerprint(*state.job), .ranks = {}};
   for (const Rank& rank : state.ranks) {
+    const Coordinates& at = rank.memory->coordinates();
     timeline.ranks.push_back(
-        {.stage = rank.memory->stage(), .dp_index = rank.memory->dp_index(), .spans = {}});
+        {.stage = at.stage, .dp_index = at.dp, .tp_index = at.tp, .spans = {}});
   }
   for (const LaneRun& lane : state.lanes) {
     auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank->number)].spans;
@@ -151,11 +200,14 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   check_job(job);
   check_data(job, data);
   RunResult result;
-  result.memory = make_memory(job, options.train.seed);
+  result.memory = make_memory(job, options);
+  if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
+  for (RankMemory& m : result.memory) initialise_states(job, options.train.seed, m);
   RunState state{.job = &job,
                  .options = &options,
                  .services = RunServices(data, options.train, job.pp - 1, options.steps),
                  .gate = StepGate(options.steps, options.interrupted),
+                 .log = StepLog(options.steps, state.services, options.step_done),
                  .ranks = make_ranks(job, options, result.memory),
                  .lanes = {},
                  .start = {}};
@@ -166,7 +218,9 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
     // In a thread of its own, as prepare_thread changes settings of the thread.
     std::async(std::launch::async, [&] { run_serial(state); }).get();
   }
-  result.steps = collect_steps(state);
+  for (RankMemory& m : result.memory)
+    if (m.file() != nullptr) m.file()->remove_name();
+  result.steps = state.log.results();
   result.interrupted = state.gate.was_interrupted();
   if (options.record_timeline) result.timeline = collect_timeline(state);
   return result;

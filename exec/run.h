@@ -12,12 +12,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/backend.h"
 #include "exec/data_source.h"
+#include "exec/offload/storage.h"
 #include "exec/slab.h"
+#include "exec/step_result.h"
 #include "planner/core/units.h"
 #include "planner/program/job.h"
 #include "planner/program/timeline.h"
@@ -43,6 +46,7 @@ struct RunOptions {
   RunMode mode = RunMode::kThreaded;
   int threads_per_rank = 1;  // of OpenMP, inside kernels
   bool record_timeline = false;
+  StorageOptions storage;  // a job with states on NVMe needs a directory
   // Serial only. Checks every operation against its declared views (guard.h).
   bool guard = false;
   // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the
@@ -51,25 +55,24 @@ struct RunOptions {
   // Polled whenever a step begins, one call at a time; true ends the run after the steps already
   // begun.
   std::function<bool()> interrupted;
+  // Steps as all ranks complete them, in order, one call at a time; in threaded mode from any
+  // thread.
+  std::function<void(std::int64_t step, const StepResult&)> step_done;
   // In threaded mode called from many threads at once.
   std::function<void(const NodeEvent&)> observer;
-};
-
-struct StepResult {
-  double loss = 0;           // mean over the tokens of the global batch, before the update
-  double gradient_norm = 0;  // before clipping
-  Seconds wall{0};           // from the end of the previous step to the end of this one, all ranks
 };
 
 struct RunResult {
   std::vector<StepResult> steps;  // those that were completed
   bool interrupted = false;
-  Timeline timeline;               // source "exec"; empty unless recorded
-  std::vector<RankMemory> memory;  // by rank; refers to the Job (state_access.h reads it)
+  Timeline timeline;                     // source "exec"; empty unless recorded
+  std::vector<RankMemory> memory;        // by rank; refers to the Job (state_access.h reads it)
+  std::optional<StorageReport> storage;  // of a job with states on NVMe
 };
 
-// Throws Error: kBadInput for a job, data or option that cannot be run, kDevice without memory,
-// kCheckFailed when a guard finds a violation or nothing can go on (a stuck job).
+// Throws Error: kBadInput for a job, data or option that cannot be run, kDevice when memory or
+// storage cannot be had or fail, kCheckFailed when a guard finds a violation or nothing can go on
+// (a stuck job). Files of the NVMe tier have no name any more when it returns or throws.
 RunResult run(const Job& job, const DataSource& data, const RunOptions& options);
 
 }  // namespace zplan::exec

@@ -25,6 +25,7 @@ class SerialRun {
 
   void run() {
     state_.start = std::chrono::steady_clock::now();
+    state_.log.begin(static_cast<int>(state_.lanes.size()), state_.start);
     for (const Rank& rank : state_.ranks) rank.backend->prepare_thread();
     while (true) {
       collect_ready();
@@ -115,7 +116,7 @@ class SerialRun {
     const Node& b = other.run->node();
     if (a.kind == OpKind::kCollective) return b.kind == a.kind && b.group == a.group;
     const OpKind wanted = a.kind == OpKind::kSend ? OpKind::kReceive : OpKind::kSend;
-    return b.kind == wanted && b.peer_stage == p.run->rank->memory->stage();
+    return b.kind == wanted && b.peer_stage == p.run->rank->memory->coordinates().stage;
   }
 
   void execute(Place& leader) {
@@ -175,9 +176,7 @@ class SerialRun {
     for (std::size_t i = 0; i < members_.size(); ++i)
       calls_.push_back(collective_call(members_[i]->run->node(), operands_[i]));
     check_same_operation(calls_);
-    for (int phase = 0; phase < phases_of(calls_.front().kind); ++phase) {
-      for (std::size_t i = 0; i < calls_.size(); ++i) run_phase(calls_, static_cast<int>(i), phase);
-    }
+    for (std::size_t i = 0; i < calls_.size(); ++i) run_share(calls_, static_cast<int>(i));
   }
 
   [[noreturn]] void throw_stuck() {

@@ -10,6 +10,8 @@
 #include <string>
 #include <utility>
 
+#include "exec/offload/io_engine.h"
+#include "exec/offload/slab_file.h"
 #include "exec/poison.h"
 #include "planner/core/error.h"
 
@@ -71,6 +73,12 @@ void Slab::set_accessible(bool accessible) {
   accessible_ = accessible;
 }
 
+std::optional<std::string> Slab::pin() {
+  if (data_ == nullptr || mlock(data_, static_cast<std::size_t>(size_.value)) == 0)
+    return std::nullopt;
+  return strerror(errno);
+}
+
 void Slab::hide(Bytes begin, Bytes end) {
   const Bytes page{sysconf(_SC_PAGESIZE)};
   const Bytes first = round_up(begin, page);
@@ -80,27 +88,56 @@ void Slab::hide(Bytes begin, Bytes end) {
                         PROT_NONE) == 0);
 }
 
-RankMemory::RankMemory(const Job& job, std::int32_t rank)
-    : class_(&job.classes[static_cast<std::size_t>(job.stage_of(rank))]),
-      dp_index_(job.dp_index_of(rank)) {
-  for (std::size_t t = 0; t < kTierCount; ++t) slabs_[t] = Slab(class_->placement.slab[t]);
+RankMemory::RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage)
+    : class_(&job.classes[static_cast<std::size_t>(job.coordinates_of(rank).stage)]),
+      at_(job.coordinates_of(rank)),
+      shard_index_(job.shard_index(at_.dp)) {
+  const auto size = [&](Tier tier) {
+    return class_->placement.slab[static_cast<std::size_t>(tier)];
+  };
+  for (Tier tier : {Tier::kGpu, Tier::kCpu}) slab(tier) = Slab(size(tier));
+  if (size(Tier::kNvme).value == 0) return;
+  file_ = std::make_unique<SlabFile>(storage, rank, size(Tier::kNvme));
+  engine_ = make_io_engine(storage);
+}
+
+RankMemory::~RankMemory() = default;
+RankMemory::RankMemory(RankMemory&&) noexcept = default;
+RankMemory& RankMemory::operator=(RankMemory&&) noexcept = default;
+
+Bytes RankMemory::slot_offset(BufferId id, std::int64_t slot) const {
+  return class_->placement.offset[id] + class_->program.buffers[id].slot_size * slot;
+}
+
+Bytes RankMemory::offset(const View& view, const Env& env) const {
+  const std::int64_t slot = view.slot.at(env, class_->program.buffers[view.buffer].slots);
+  return slot_offset(view.buffer, slot) + view.offset + view.dp_stride * shard_index_ +
+         view.tp_stride * at_.tp;
 }
 
 std::byte* RankMemory::slot_address(BufferId id, std::int64_t slot) const {
-  const Buffer& buffer = class_->program.buffers[id];
-  return slab(buffer.tier).data() + class_->placement.offset[id].value +
-         slot * buffer.slot_size.value;
+  std::byte* begin = slab(class_->program.buffers[id].tier).data();
+  return begin == nullptr ? nullptr : begin + slot_offset(id, slot).value;
 }
 
 std::byte* RankMemory::address(const View& view, const Env& env) const {
-  const std::int64_t slot = view.slot.at(env, class_->program.buffers[view.buffer].slots);
-  return slot_address(view.buffer, slot) + view.offset.value + dp_index_ * view.dp_stride.value;
+  std::byte* begin = slab(class_->program.buffers[view.buffer].tier).data();
+  return begin == nullptr ? nullptr : begin + offset(view, env).value;
+}
+
+void RankMemory::load(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* to) const {
+  engine_->read(*file_, slot_offset(buffer, slot), bytes, to);
+}
+
+void RankMemory::store(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* from) const {
+  engine_->write(*file_, slot_offset(buffer, slot), bytes, from);
 }
 
 void check_memory_suffices(const Job& job) {
   double needed = 0;  // in GiB; the bytes of a cluster's plan may exceed 64 bits
   for (const RankClass& c : job.classes) {
-    for (Bytes slab : c.placement.slab) needed += gib(slab) * job.dp;
+    for (Tier tier : {Tier::kGpu, Tier::kCpu})
+      needed += gib(c.placement.slab[static_cast<std::size_t>(tier)]) * job.dp * job.tp;
   }
   const double available = gib(available_memory());
   if (needed <= available) return;

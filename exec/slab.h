@@ -1,13 +1,17 @@
 // Memory of one rank: one slab per tier, sized by the placement, mapped before the run and never
-// grown. Which address a view has is decided here and nowhere else:
-//   slab(tier of buffer) + offset of buffer + slot * slot_size + view offset + dp_index * dp_stride
-// Leaves out: pinned memory, storage behind kNvme (on this backend a slab of memory like the
-// others).
+// grown. Which place a view has is decided here and nowhere else:
+//   slab(tier of buffer) + offset of buffer + slot * slot_size
+//     + view offset + shard_index * dp_stride + tp_index * tp_stride
+// The slab of kNvme is a file (offload/slab_file.h), the others are memory.
 #pragma once
 
 #include <array>
 #include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
 
+#include "exec/offload/storage.h"
 #include "planner/core/units.h"
 #include "planner/program/job.h"
 
@@ -26,6 +30,9 @@ class Slab {
   Bytes size() const { return size_; }
   // Whether loads and stores are allowed; touching a slab that is not accessible is a fault.
   void set_accessible(bool accessible);
+  // Keeps it from being swapped out, so that devices can reach it at any time. Nothing, or why the
+  // system refuses.
+  std::optional<std::string> pin();
   // Takes access to the pages that lie wholly in [begin, end) away, until set_accessible.
   void hide(Bytes begin, Bytes end);
 
@@ -35,29 +42,50 @@ class Slab {
   bool accessible_ = true;
 };
 
+class SlabFile;
+class IoEngine;
+
 // Refers to the Job, which must outlive it.
 class RankMemory {
  public:
-  // The job is placed. Throws Error(kDevice) when the memory cannot be had.
-  RankMemory(const Job& job, std::int32_t rank);
+  // The job is placed. Throws Error: kDevice when memory or storage cannot be had, kBadInput when
+  // there is no directory for a slab on NVMe.
+  RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage = {});
+  ~RankMemory();
+  RankMemory(RankMemory&&) noexcept;
+  RankMemory& operator=(RankMemory&&) noexcept;
 
   const RankClass& rank_class() const { return *class_; }
-  std::int32_t stage() const { return class_->stage; }
-  std::int32_t dp_index() const { return dp_index_; }
+  const Coordinates& coordinates() const { return at_; }
+  std::int32_t shard_index() const { return shard_index_; }
 
+  // Bytes from the begin of the slab of the buffer's tier.
+  Bytes slot_offset(BufferId buffer, std::int64_t slot) const;
+  Bytes offset(const View& view, const Env& env) const;
+  // Null for what lies on NVMe.
   std::byte* slot_address(BufferId buffer, std::int64_t slot) const;
   std::byte* address(const View& view, const Env& env) const;
   Slab& slab(Tier tier) { return slabs_[static_cast<std::size_t>(tier)]; }
   const Slab& slab(Tier tier) const { return slabs_[static_cast<std::size_t>(tier)]; }
+  // Null when the job keeps nothing on NVMe.
+  SlabFile* file() const { return file_.get(); }
+
+  // The first bytes of a slot on NVMe. Not during a step, one call at a time; the memory is page
+  // aligned.
+  void load(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* to) const;
+  void store(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* from) const;
 
  private:
   const RankClass* class_;
-  std::int32_t dp_index_;
+  Coordinates at_;
+  std::int32_t shard_index_;
   std::array<Slab, kTierCount> slabs_;
+  std::unique_ptr<SlabFile> file_;
+  std::unique_ptr<IoEngine> engine_;  // for load and store
 };
 
 // Throws Error(kDevice) when the slabs of all ranks together exceed what this machine has available
-// now. Left out: the shadow of a guarded run, limits on this process alone.
+// now. Left out: the shadow of a guarded run, limits on this process alone, NVMe.
 void check_memory_suffices(const Job& job);
 
 }  // namespace zplan::exec

@@ -11,6 +11,8 @@
 #include <tuple>
 
 #include "exec/initial_state.h"
+#include "exec/scalar.h"
+#include "exec/tensor_part.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -20,12 +22,6 @@ std::string_view name(State state) {
   constexpr std::array<std::string_view, kStates.size()> kNames{"param", "master", "moment1",
                                                                 "moment2"};
   return kNames[static_cast<std::size_t>(state)];
-}
-
-double element(const StatePiece& piece, std::int64_t i) {
-  if (piece.dtype == DType::kF64) return reinterpret_cast<const double*>(piece.data)[i];
-  if (piece.dtype == DType::kF32) return reinterpret_cast<const float*>(piece.data)[i];
-  throw_bad_input(fmt::format("states of {} cannot be read", zplan::name(piece.dtype)));
 }
 
 bool equal(double a, double b, Equality equality) {
@@ -40,13 +36,21 @@ bool equal(double a, double b, Equality equality) {
 }
 
 // Copies the part of the tensor that the piece holds.
-void read_piece(const StatePiece& piece, const Tensor& tensor, std::vector<double>& values) {
+void read_piece(const RankMemory& memory, const StatePiece& piece, const Tensor& tensor,
+                std::vector<double>& values) {
+  const TensorPart part(tensor, piece.piece, piece.pieces);
   const std::int64_t from = std::max(piece.first, tensor.offset);
-  const std::int64_t to =
-      std::min(piece.first + piece.elements, tensor.offset + tensor.shape.elements());
-  for (std::int64_t i = from; i < to; ++i) {
-    values[static_cast<std::size_t>(i - tensor.offset)] = element(piece, i - piece.first);
-  }
+  const std::int64_t to = std::min(piece.first + piece.elements, tensor.offset + part.elements());
+  if (from >= to) return;
+  const PieceContent content(memory, piece);
+  part.for_runs(from - tensor.offset, to - tensor.offset,
+                [&](std::int64_t local, const TensorPart::Run& run) {
+                  const std::int64_t begin = tensor.offset + local - piece.first;
+                  for (std::int64_t i = 0; i < run.length; ++i) {
+                    values[static_cast<std::size_t>(run.global + i)] =
+                        load_scalar(content.data(), piece.dtype, begin + i);
+                  }
+                });
 }
 
 // Stage that holds a unit and layer, and the home there.
@@ -61,6 +65,62 @@ std::pair<std::int32_t, const UnitHome*> find_home(const Job& job, const TensorR
   }
   throw_bad_input(fmt::format("no stage holds {}", tensor_name(job, ref)));
 }
+
+// Compares the pieces of all ranks with the first of each kind that came.
+class CopyCheck {
+ public:
+  CopyCheck(const Job& job, std::span<const RankMemory> ranks) : job_(job), ranks_(ranks) {}
+
+  void add(std::int32_t rank, const UnitHome& home, State state) {
+    const Unit& unit = job_.units[home.unit];
+    for (const StatePiece& piece : state_pieces(job_, memory_of(rank), home, state)) {
+      compare({home.unit, state, piece.layer, piece.first, piece.elements, piece.piece}, rank,
+              piece, piece.first, piece.first + piece.elements);
+      const std::int64_t begin = std::max(piece.first, unit.shared_from);
+      const std::int64_t end =
+          std::min(piece.first + piece.elements, unit.shared_from + unit.shared_elements);
+      compare({home.unit, state, piece.layer, piece.first, piece.elements, kShared}, rank, piece,
+              begin, end);
+    }
+  }
+  const std::optional<std::string>& mismatch() const { return mismatch_; }
+
+ private:
+  // Unit, state, layer, first element, elements, number of the piece or kShared.
+  using Key =
+      std::tuple<std::uint32_t, State, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
+  static constexpr std::int64_t kShared = -1;
+  struct Seen {
+    std::int32_t rank;
+    StatePiece piece;
+  };
+
+  const RankMemory& memory_of(std::int32_t rank) const {
+    return ranks_[static_cast<std::size_t>(rank)];
+  }
+
+  // Flat elements [begin, end) of the piece.
+  void compare(const Key& key, std::int32_t rank, const StatePiece& piece, std::int64_t begin,
+               std::int64_t end) {
+    if (mismatch_ || begin >= end) return;
+    const auto [seen, is_new] = first_.try_emplace(key, Seen{rank, piece});
+    if (is_new) return;
+    const Seen& other = seen->second;
+    const PieceContent mine(memory_of(rank), piece);
+    const PieceContent theirs(memory_of(other.rank), other.piece);
+    const std::int64_t element = size_of(piece.dtype).value, skip = (begin - piece.first) * element;
+    const auto length = static_cast<std::size_t>((end - begin) * element);
+    if (std::memcmp(mine.data() + skip, theirs.data() + skip, length) == 0) return;
+    mismatch_ = fmt::format(
+        "{} of {}, layer {}: rank {} and rank {} hold different values", name(std::get<State>(key)),
+        job_.units[std::get<std::uint32_t>(key)].name, piece.layer, other.rank, rank);
+  }
+
+  const Job& job_;
+  std::span<const RankMemory> ranks_;
+  std::map<Key, Seen> first_;
+  std::optional<std::string> mismatch_;
+};
 
 }  // namespace
 
@@ -84,14 +144,26 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
   const Unit& unit = job.units[home.unit];
   const StateHome& place = state_home(home, state);
   std::vector<StatePiece> pieces;
-  for (std::int64_t slot = 0; slot < (unit.per_layer ? c.layers : 1); ++slot) {
-    pieces.push_back({.data = memory.slot_address(place.buffer, slot),
+  const std::int64_t layers = unit.per_layer ? c.layers : 1;
+  for (std::int64_t slot = 0; slot < layers * unit.tiles; ++slot) {
+    pieces.push_back({.buffer = place.buffer,
+                      .slot = slot,
                       .dtype = c.program.buffers[place.buffer].dtype,
-                      .layer = unit.per_layer ? c.first_layer + slot : 0,
-                      .first = place.sharded ? memory.dp_index() * unit.shard_elements : 0,
+                      .layer = unit.per_layer ? c.first_layer + slot / unit.tiles : 0,
+                      .piece = piece_number(unit, memory.coordinates().tp, slot % unit.tiles),
+                      .pieces = piece_count(job, unit),
+                      .first = place.sharded ? memory.shard_index() * unit.shard_elements : 0,
                       .elements = place.sharded ? unit.shard_elements : unit.flat_elements});
   }
   return pieces;
+}
+
+PieceContent::PieceContent(const RankMemory& memory, const StatePiece& piece)
+    : data_(memory.slot_address(piece.buffer, piece.slot)) {
+  if (data_ != nullptr) return;
+  loaded_ = Slab(piece.bytes());
+  memory.load(piece.buffer, piece.slot, piece.bytes(), loaded_.data());
+  data_ = loaded_.data();
 }
 
 std::vector<TensorRef> all_tensors(const Job& job) {
@@ -116,11 +188,14 @@ std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> rank
   const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
   const auto [stage, home] = find_home(job, ref);
   std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
-  const bool sharded = state_home(*home, state).sharded;
-  for (std::int32_t d = 0; d < (sharded ? job.dp : 1); ++d) {
-    const RankMemory& memory = ranks[static_cast<std::size_t>(job.rank_of(d, stage))];
-    for (const StatePiece& piece : state_pieces(job, memory, *home, state)) {
-      if (piece.layer == ref.layer) read_piece(piece, tensor, values);
+  const std::int32_t shards = state_home(*home, state).sharded ? job.shards : 1;
+  const std::int32_t tp = tensor.split.kind == Split::Kind::kNone ? 1 : job.tp;
+  for (Coordinates at{.stage = stage}; at.dp < shards; ++at.dp) {
+    for (at.tp = 0; at.tp < tp; ++at.tp) {
+      const RankMemory& memory = ranks[static_cast<std::size_t>(job.rank_of(at))];
+      for (const StatePiece& piece : state_pieces(job, memory, *home, state)) {
+        if (piece.layer == ref.layer) read_piece(memory, piece, tensor, values);
+      }
     }
   }
   return values;
@@ -157,27 +232,13 @@ std::optional<StateDifference> largest_difference(const Job& job_a,
 }
 
 std::optional<std::string> replica_mismatch(const Job& job, std::span<const RankMemory> ranks) {
-  // Pieces with one key hold the same elements.
-  using Key = std::tuple<std::uint32_t, State, std::int64_t, std::int64_t, std::int64_t>;
-  std::map<Key, std::pair<StatePiece, std::size_t>> first_seen;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    for (const UnitHome& home : ranks[rank].rank_class().homes) {
-      for (State state : kStates) {
-        for (const StatePiece& piece : state_pieces(job, ranks[rank], home, state)) {
-          const Key key{home.unit, state, piece.layer, piece.first, piece.elements};
-          const auto [seen, is_new] = first_seen.try_emplace(key, piece, rank);
-          if (is_new) continue;
-          const Bytes bytes = size_of(piece.dtype) * piece.elements;
-          const auto length = static_cast<std::size_t>(bytes.value);
-          if (std::memcmp(piece.data, seen->second.first.data, length) == 0) continue;
-          return fmt::format("{} of {}, layer {}: rank {} and rank {} hold different values",
-                             name(state), job.units[home.unit].name, piece.layer,
-                             seen->second.second, rank);
-        }
-      }
+  CopyCheck check(job, ranks);
+  for (std::int32_t rank = 0; rank < std::ssize(ranks); ++rank) {
+    for (const UnitHome& home : ranks[static_cast<std::size_t>(rank)].rank_class().homes) {
+      for (State state : kStates) check.add(rank, home, state);
     }
   }
-  return std::nullopt;
+  return check.mismatch();
 }
 
 }  // namespace zplan::exec

@@ -20,18 +20,35 @@ inline constexpr std::array kStates{State::kParam, State::kMaster, State::kMomen
 
 const StateHome& state_home(const UnitHome& home, State state);
 
-// What one rank holds of one instance of a unit: flat elements [first, first + elements).
+// What one rank holds of one instance of a unit: flat elements [first, first + elements) of a piece
+// (tensor_part.h).
 struct StatePiece {
-  std::byte* data = nullptr;
+  BufferId buffer = 0;
+  std::int64_t slot = 0;
   DType dtype = DType::kF32;
-  std::int64_t layer = 0;  // 0 for units that are not per layer
+  std::int64_t layer = 0;   // 0 for units that are not per layer
+  std::int64_t piece = 0;   // number of the piece
+  std::int64_t pieces = 1;  // of how many
   std::int64_t first = 0;
   std::int64_t elements = 0;
+
+  Bytes bytes() const { return size_of(dtype) * elements; }
 };
 
-// One piece per layer of the rank's class, or one.
+// One piece per slot of the state's home.
 std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, const UnitHome& home,
                                      State state);
+
+// The content of a piece, in its slab or read from NVMe.
+class PieceContent {
+ public:
+  PieceContent(const RankMemory& memory, const StatePiece& piece);
+  const std::byte* data() const { return data_; }
+
+ private:
+  Slab loaded_;
+  const std::byte* data_;
+};
 
 // A tensor of the model.
 struct TensorRef {
@@ -44,7 +61,8 @@ struct TensorRef {
 std::vector<TensorRef> all_tensors(const Job& job);
 std::string tensor_name(const Job& job, const TensorRef& ref);
 
-// Values in row-major order, from the first stage that holds the tensor; replicas from dp index 0.
+// Values in row-major order, from the first stage that holds the tensor; replicas from the ranks
+// with the lowest indices.
 // `ranks` are the memories of all ranks, by rank. Throws Error when no stage holds it.
 std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> ranks,
                                 const TensorRef& ref, State state = State::kParam);
@@ -67,8 +85,9 @@ std::optional<StateDifference> largest_difference(const Job& job_a,
                                                   State state = State::kParam,
                                                   Equality equality = Equality::kValue);
 
-// Copies of a state must be equal bit by bit: unsharded ones over the dp indices, and those of a
-// unit that several stages hold. Names the first that is not.
+// Copies of a state must be equal bit by bit: those over the dp indices, those of a unit that
+// several stages hold, and what all tensor parallel ranks and tiles share. Names the first that is
+// not.
 std::optional<std::string> replica_mismatch(const Job& job, std::span<const RankMemory> ranks);
 
 }  // namespace zplan::exec

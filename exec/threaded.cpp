@@ -81,11 +81,13 @@ class ThreadedRun {
   void drive(LaneRun& lane) {
     lane.rank->backend->prepare_thread();
     const TimePoint start = start_.arrive_and_wait();
-    if (&lane == &state_.lanes.front()) state_.start = start;
+    if (&lane == &state_.lanes.front()) {
+      state_.start = start;
+      state_.log.begin(static_cast<int>(state_.lanes.size()), start);
+    }
     start_.arrive_and_wait();  // everyone sees it
-    const std::int64_t nodes = lane.rank->index.lane_nodes(lane.lane);
     for (std::int64_t step = 0; state_.gate.enter(step); ++step) {
-      for (std::int64_t i = 0; i < nodes; ++i) {
+      for (std::int64_t i = 0; i < lane.nodes; ++i) {
         run_instance(lane);
         progress(*lane.rank, lane.lane).advance();
         lane.cursor.advance();

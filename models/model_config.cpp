@@ -30,18 +30,67 @@ constexpr Field kFields[] = {
     {"sequence", &ModelConfig::sequence, 1 << 24},
     {"global_batch", &ModelConfig::global_batch, 1 << 20},
 };
+constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
+constexpr Field kRopeTheta{"rope_theta", &ModelConfig::rope_theta, 1'000'000'000'000};
 constexpr std::int64_t kMaxParameters = 1'000'000'000'000'000;
 
-// What is wrong with numbers that are each in range; nullopt: nothing.
-std::optional<std::string> contradiction(const ModelConfig& model) {
-  if (model.hidden % model.heads != 0) {
-    return fmt::format("expected heads to divide hidden, got {} heads and hidden {}", model.heads,
-                       model.hidden);
+struct Contradiction {
+  std::string_view field;  // where the text form says it
+  std::string message;
+};
+
+std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
+  if (m.hidden % m.heads != 0) {
+    return Contradiction{"heads", fmt::format("expected heads to divide hidden, got {} heads and "
+                                              "hidden {}",
+                                              m.heads, m.hidden)};
   }
-  if (parameter_count(model) > kMaxParameters) {
-    return fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model));
+  if (!m.is_llama() && m.kv_heads != m.heads) {
+    return Contradiction{"kv_heads", fmt::format("expected as many as heads in architecture "
+                                                 "\"gpt\", got {} kv_heads and {} heads",
+                                                 m.kv_heads, m.heads)};
+  }
+  if (m.heads % m.kv_heads != 0) {
+    return Contradiction{"kv_heads", fmt::format("expected kv_heads to divide heads, got {} "
+                                                 "kv_heads and {} heads",
+                                                 m.kv_heads, m.heads)};
+  }
+  if (m.is_llama() && m.head_size() % 2 != 0) {
+    return Contradiction{"heads", fmt::format("expected an even head size, which rotary positions "
+                                              "pair up, got {}",
+                                              m.head_size())};
   }
   return std::nullopt;
+}
+
+// What is wrong with numbers that are each in range; nullopt: nothing.
+std::optional<Contradiction> contradiction(const ModelConfig& model) {
+  if (auto problem = head_contradiction(model)) return problem;
+  if (parameter_count(model) > kMaxParameters) {
+    return Contradiction{
+        "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
+  }
+  return std::nullopt;
+}
+
+// The members that depend on the architecture.
+void read_architecture(JsonObject& object, ModelConfig& model) {
+  const auto architecture = object.optional_member("architecture");
+  const bool llama = architecture && architecture->one_of({"gpt", "llama"}) == "llama";
+  model.architecture = llama ? Architecture::kLlama : Architecture::kGpt;
+  const auto read = [&](const Field& field, const JsonNode& node) {
+    model.*field.member = node.integer(1, field.max);
+  };
+  if (llama) {
+    read(kKvHeads, object.member(kKvHeads.name));
+    read(kRopeTheta, object.member(kRopeTheta.name));
+    return;
+  }
+  model.kv_heads = model.heads;
+  if (const auto node = object.optional_member(kKvHeads.name)) read(kKvHeads, *node);
+  if (const auto node = object.optional_member(kRopeTheta.name)) {
+    node->fail_expected("no rope_theta in architecture \"gpt\"");
+  }
 }
 
 // "sources": {"vocab": "..."} names the source of single fields.
@@ -52,7 +101,7 @@ void read_sources(const JsonNode& node, ModelConfig& model) {
     if (source) model.field_sources.emplace_back(field, source->non_empty_string());
   };
   for (const Field& field : kFields) read(field.name);
-  read("tied_embeddings");
+  for (const std::string_view field : {"kv_heads", "rope_theta", "tied_embeddings"}) read(field);
   object.finish();
 }
 
@@ -98,24 +147,30 @@ ModelConfig parse_model(std::string text, std::string file_name) {
   for (const Field& field : kFields) {
     model.*field.member = object.member(field.name).integer(1, field.max);
   }
+  read_architecture(object, model);
   model.tied_embeddings = object.member("tied_embeddings").boolean();
   model.source = object.member("source").non_empty_string();
   if (const auto sources = object.optional_member("sources")) read_sources(*sources, model);
   object.finish();
-  if (const auto problem = contradiction(model)) object.member("heads").fail(*problem);
+  if (const auto problem = contradiction(model)) {
+    object.member(problem->field).fail(problem->message);
+  }
   return model;
 }
 
 void validate(const ModelConfig& model) {
-  for (const Field& field : kFields) {
+  const auto check = [&](const Field& field) {
     const std::int64_t value = model.*field.member;
     if (value < 1 || value > field.max) {
       throw_bad_input(fmt::format("model \"{}\": {}: expected an integer from 1 to {}, got {}",
                                   model.name, field.name, field.max, value));
     }
-  }
+  };
+  for (const Field& field : kFields) check(field);
+  check(kKvHeads);
+  if (model.is_llama()) check(kRopeTheta);
   if (const auto problem = contradiction(model)) {
-    throw_bad_input(fmt::format("model \"{}\": {}", model.name, *problem));
+    throw_bad_input(fmt::format("model \"{}\": {}", model.name, problem->message));
   }
 }
 

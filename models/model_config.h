@@ -1,5 +1,8 @@
-// The shape of a GPT decoder: learned positions, pre-LayerNorm with biases, full multi-head
-// attention, GELU (tanh) MLP, biases on every linear layer except the output head.
+// The shape of a decoder, of one of two architectures:
+//   gpt    learned positions, pre-LayerNorm with biases, multi-head attention, GELU (tanh) MLP,
+//          biases on every linear layer except the output head [Radford19]
+//   llama  rotary positions, pre-RMSNorm, grouped-query attention, SwiGLU MLP, no biases
+//          [Touvron23]
 // File format "zplan.model/1"; the catalogue models/*.json is compiled into the library.
 // Every shape number has a source: the file's general one or its own. Decides nothing about
 // parallelism, precision or padding (see model_formulas.h for counts).
@@ -13,21 +16,33 @@
 
 namespace zplan {
 
+enum class Architecture : std::uint8_t { kGpt, kLlama };
+
 struct ModelConfig {
   std::string name;
+  Architecture architecture = Architecture::kGpt;
   std::int64_t layers = 0;    // L
   std::int64_t hidden = 0;    // h
   std::int64_t heads = 0;     // a
+  std::int64_t kv_heads = 0;  // g; a in gpt
   std::int64_t ffn = 0;       // MLP width, usually 4 h
   std::int64_t vocab = 0;     // V, unpadded
   std::int64_t sequence = 0;  // s, tokens
   bool tied_embeddings = true;
+  std::int64_t rope_theta = 0;    // base of the rotary angles; llama only
   std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
   std::string source;             // where the shape comes from
   std::vector<std::string> aliases;
   std::vector<std::pair<std::string, std::string>> field_sources;  // field -> its own source
 
+  bool is_llama() const { return architecture == Architecture::kLlama; }
   std::int64_t head_size() const { return hidden / heads; }
+  // Learned positions; 0 where they are rotary.
+  std::int64_t positions() const { return is_llama() ? 0 : sequence; }
+  // Columns of the product of queries, keys and values: (a + 2 g) d.
+  std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size(); }
+  // Columns of the first product of the MLP: f, or gate and up side by side.
+  std::int64_t up_width() const { return is_llama() ? 2 * ffn : ffn; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };

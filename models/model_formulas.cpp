@@ -17,25 +17,36 @@ Shape shape_of(const ModelConfig& model) {
           static_cast<double>(model.sequence), static_cast<double>(model.vocab)};
 }
 
+// LayerNorm has a gain and a bias [Ba16], RMSNorm a gain [Zhang19].
+std::int64_t norm_parameter_count(const ModelConfig& model) {
+  return (model.is_llama() ? 1 : 2) * model.hidden;
+}
+
 }  // namespace
 
-std::int64_t layer_parameter_count(const ModelConfig& model) {
+std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden, f = model.ffn;
-  const std::int64_t attention = 3 * h * h + 3 * h + h * h + h;  // qkv, proj with biases
-  const std::int64_t mlp = h * f + f + f * h + h;                // fc, out with biases
-  const std::int64_t norms = 2 * 2 * h;                          // two LayerNorms: scale, shift
-  return attention + mlp + norms;
+  return h * model.qkv_width() + h * h + h * model.up_width() + f * h;
+}
+
+std::int64_t layer_parameter_count(const ModelConfig& model) {
+  const std::int64_t h = model.hidden;
+  const std::int64_t norms = 2 * norm_parameter_count(model);
+  if (model.is_llama()) return layer_matmul_parameter_count(model) + norms;
+  const std::int64_t biases = model.qkv_width() + h + model.up_width() + h;
+  return layer_matmul_parameter_count(model) + biases + norms;
 }
 
 std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
-  return model.layers * layer_parameter_count(model) + embeddings + model.sequence * h + 2 * h;
+  const std::int64_t positions = model.is_llama() ? 0 : model.sequence * h;
+  return model.layers * layer_parameter_count(model) + embeddings + positions +
+         norm_parameter_count(model);
 }
 
 std::int64_t matmul_parameter_count(const ModelConfig& model) {
-  const std::int64_t h = model.hidden;
-  return model.layers * (4 * h * h + 2 * h * model.ffn) + model.vocab * h;
+  return model.layers * layer_matmul_parameter_count(model) + model.vocab * model.hidden;
 }
 
 std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel) {

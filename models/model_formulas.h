@@ -1,14 +1,17 @@
 // Exact counts of a model, and the published closed forms they are checked against.
 //
-// Exact, per layer (h hidden, f ffn): qkv 3h^2 + 3h, proj h^2 + h, fc hf + f, out fh + h, two
-// LayerNorms 4h; outside: tokens V h, positions s h, final LayerNorm 2h, and an output head V h
-// when the embeddings are not tied. V is unpadded.
+// Exact, per layer (h hidden, a heads, g key-value heads, d head size, f ffn), V unpadded:
+//   gpt    qkv 3h^2 + 3h, proj h^2 + h, fc hf + f, out fh + h, two LayerNorms 4h
+//   llama  qkv (a + 2g) d h, proj h^2, gate and up 2hf, down fh, two RMSNorms 2h
+// Outside: tokens V h, the last norm 2h (llama h), positions s h (llama none), and an output head
+// V h when the embeddings are not tied.
 //
 // Model FLOPs (for MFU) per token = 6 N + 6 L h s, causal attention [derived]:
-//   N = parameters that multiply an activation in a matrix product: L (4 h^2 + 2 h f) + V h.
-//   The head counts once, tied or not; biases, LayerNorms, positions and the token look-up do no
-//   matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
-//   6 L h s = 3 x (2 products of 2 s h flop, half of them masked); recomputation is never in it.
+//   N = parameters that multiply an activation in a matrix product: all matrices of the layers and
+//   the head V h, which counts once, tied or not; biases, norms, positions and the token look-up do
+//   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
+//   6 L h s = 3 x (2 products of 2 s h flop, half of them masked); recomputation is never in it,
+//   nor is the rotation of queries and keys.
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
 #pragma once
 
@@ -20,6 +23,7 @@
 namespace zplan {
 
 std::int64_t layer_parameter_count(const ModelConfig& model);
+std::int64_t layer_matmul_parameter_count(const ModelConfig& model);
 std::int64_t parameter_count(const ModelConfig& model);
 std::int64_t matmul_parameter_count(const ModelConfig& model);  // N above
 
@@ -29,7 +33,9 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 Flops model_flops_per_token(const ModelConfig& model);
 double model_flops_per_step(const ModelConfig& model, std::int64_t global_batch);
 
-// P = 12 L h^2 (1 + 13/(12 h) + (V + s)/(12 L h)) [Narayanan21 Eq.2]; f = 4h, tied, final norm
+// The closed forms below are of gpt models with f = 4h and tied embeddings.
+
+// P = 12 L h^2 (1 + 13/(12 h) + (V + s)/(12 L h)) [Narayanan21 Eq.2]; the last norm is
 // left out.
 double narayanan_parameters(const ModelConfig& model);
 

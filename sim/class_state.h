@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "planner/program/timeline.h"
 #include "sim/launch_queue.h"
 #include "sim/requirements.h"
+#include "sim/simulate.h"
 
 namespace zplan::sim {
 
@@ -20,6 +22,13 @@ struct LaneTimes {
   SimTime peer_wait{0};    // head ready, other members not
   SimTime reuse_wait{0};   // head waits for nothing but reuse edges
   SimTime launch_wait{0};  // head waits for nothing but its launch
+
+  // Adds `times` what was added since `earlier`.
+  void repeat_since(const LaneTimes& earlier, std::int64_t times) {
+    for (SimTime LaneTimes::*part : {&LaneTimes::busy, &LaneTimes::latency, &LaneTimes::peer_wait,
+                                     &LaneTimes::reuse_wait, &LaneTimes::launch_wait})
+      this->*part += (this->*part - earlier.*part) * times;
+  }
 };
 
 enum class HeadState : std::uint8_t {
@@ -48,32 +57,35 @@ struct LaneState {
   std::vector<LaneTimes> times{};  // by step
 };
 
-// Splits the time of a class by the lanes that are busy. A lane is exposed while it is busy and the
-// compute lane is not.
-class BusyClock {
+// Adds up the time of a class: by part, and for each lane while it is busy and the compute lane is
+// not (exposed). Time passes in the state the class has been in since the last call.
+class StageClock {
  public:
-  void set(Lane lane, bool busy, SimTime now) {
-    move_to(now);
-    const unsigned bit = 1u << static_cast<unsigned>(lane);
-    mask_ = busy ? mask_ | bit : mask_ & ~bit;
-  }
-  void move_to(SimTime now) {
+  SimTime now() const { return now_; }
+  void pass(SimTime now, TimePart part, unsigned busy_lanes) {
     const SimTime passed = now - now_;
     now_ = now;
-    if ((mask_ & 1u) != 0 || passed.value == 0) return;
-    if (mask_ == 0) idle_ += passed;
-    for (std::size_t l = 1; l < kLaneCount; ++l) {
-      if ((mask_ >> l & 1u) != 0) exposed_[l] += passed;
+    parts_[static_cast<std::size_t>(part)] += passed;
+    if (part == TimePart::kCompute) return;
+    for (; busy_lanes != 0; busy_lanes &= busy_lanes - 1) {
+      exposed_[static_cast<std::size_t>(std::countr_zero(busy_lanes))] += passed;
     }
   }
+  // Adds `times` what passed since `earlier`, and stands so much later.
+  void repeat_since(const StageClock& earlier, std::int64_t times) {
+    now_ += (now_ - earlier.now_) * times;
+    for (std::size_t l = 0; l < kLaneCount; ++l)
+      exposed_[l] += (exposed_[l] - earlier.exposed_[l]) * times;
+    for (std::size_t p = 0; p < kTimePartCount; ++p)
+      parts_[p] += (parts_[p] - earlier.parts_[p]) * times;
+  }
   SimTime exposed(std::size_t lane) const { return exposed_[lane]; }
-  SimTime idle() const { return idle_; }  // no lane busy
+  SimTime part(std::size_t part) const { return parts_[part]; }
 
  private:
-  static_assert(static_cast<unsigned>(Lane::kCompute) == 0);
-  unsigned mask_ = 0;
-  SimTime now_{0}, idle_{0};
+  SimTime now_{0};
   std::array<SimTime, kLaneCount> exposed_{};
+  std::array<SimTime, kTimePartCount> parts_{};
 };
 
 struct ClassState {
@@ -82,7 +94,7 @@ struct ClassState {
     lanes.reserve(kLaneCount);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
       const auto lane = static_cast<Lane>(l);
-      lanes.push_back({.cursor = Cursor(index, lane)});
+      lanes.push_back({.cursor = Cursor(index, lane, false)});
       lanes.back().per_step = index.lane_nodes(lane);
       lanes.back().times.resize(static_cast<std::size_t>(steps));
     }
@@ -92,6 +104,11 @@ struct ClassState {
 
   const Program& program() const { return index.program(); }
   const Node& head(std::size_t lane) const { return program().nodes[lanes[lane].cursor->node]; }
+  // Lets the clock catch up; to be called before anything of this class changes.
+  void settle(SimTime now) {
+    if (clock.now() < now) clock.pass(now, part_now(), busy);
+  }
+  TimePart part_now() const;
 
   ProgramIndex index;
   Requirements requirements;
@@ -99,7 +116,8 @@ struct ClassState {
   std::vector<LaneState> lanes;
   std::array<unsigned, kLaneCount> waiters{};  // lanes whose head waits for this lane, as bits
   unsigned launch_waiters = 0;                 // lanes whose head the host has not reached
-  BusyClock clock;
+  unsigned busy = 0;                           // lanes whose head has started, as bits
+  StageClock clock;
   std::vector<Span> spans;
 };
 

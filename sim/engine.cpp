@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/core/error.h"
+#include "planner/cost/step_totals.h"
 
 namespace zplan::sim {
 namespace {
@@ -14,7 +15,7 @@ namespace {
 // Whether the op needs other classes before it can start.
 bool meets_others(const Job& job, const Node& node) {
   if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) return true;
-  return node.kind == OpKind::kCollective && node.group != GroupKind::kData && job.pp > 1;
+  return node.kind == OpKind::kCollective && crosses_stages(node.group) && job.pp > 1;
 }
 
 }  // namespace
@@ -27,6 +28,10 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
                           device.launch_queue_depth, options.max_steps);
   }
   for (const CostLink& link : model.links()) network_.add_link(link.capacity);
+  if (options.skip_repetitions && !options.record_timeline) {
+    loop_.emplace(classes_);
+    watched_ = loop_->watched();
+  }
   int lanes = 0;
   for (const ClassState& state : classes_) {
     for (const LaneState& lane : state.lanes) lanes += lane.per_step > 0 ? 1 : 0;
@@ -41,7 +46,10 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
 const StepMark& Engine::run_step() {
   const std::size_t step = marks_.size();
   ZPLAN_ASSERT(step < lanes_left_.size());
-  while (lanes_left_[step] > 0) next();
+  while (lanes_left_[step] > 0) {
+    next();
+    if (beat_) look_for_repetition();
+  }
   mark_step();
   return marks_.back();
 }
@@ -74,6 +82,7 @@ void Engine::advance_network() {
 }
 
 void Engine::handle(Slot slot) {
+  class_of(slot).settle(now_);
   switch (lane_of(slot).state) {
     case HeadState::kLaunching:
       return arrive(slot);
@@ -195,12 +204,13 @@ void Engine::begin(Slot leader, const std::vector<Slot>& slots) {
       model_.costs(static_cast<int>(leader / kLaneCount))[lane_of(leader).cursor->node];
   for (const Slot slot : slots) {
     LaneState& lane = lane_of(slot);
+    class_of(slot).settle(now_);
+    class_of(slot).busy |= 1u << (slot % kLaneCount);
     lane.state = HeadState::kRunning;
     lane.start = now_;
     LaneTimes& times = lane.times[static_cast<std::size_t>(lane.cursor->step())];
     times.peer_wait += now_ - lane.ready;
     if (cost.bytes.value > 0) times.latency += cost.fixed;
-    class_of(slot).clock.set(static_cast<Lane>(slot % kLaneCount), true, now_);
   }
   if (cost.bytes.value == 0 || cost.fixed.value > 0) {
     if (cost.bytes.value > 0) lane_of(leader).state = HeadState::kLatency;
@@ -233,13 +243,20 @@ void Engine::finish(Slot slot) {
   const auto which = static_cast<Lane>(slot % kLaneCount);
   const auto step = static_cast<std::size_t>(lane.cursor->step());
   lane.times[step].busy += now_ - lane.start;
-  own.clock.set(which, false, now_);
+  own.settle(now_);
+  own.busy &= ~(1u << (slot % kLaneCount));
   if (options_.record_timeline) record(own, lane);
   ++ops_;
   ++lane.completed;
   if (lane.completed == static_cast<std::int64_t>(step + 1) * lane.per_step) --lanes_left_[step];
-  lane.cursor.advance();
-  const bool launched_more = which != Lane::kCpu && own.launches.completed(which, now_);
+  if (slot == watched_) {
+    const Instance before = *lane.cursor;
+    lane.cursor.advance();
+    beat_ = beat_ || loop_->is_beat(before, *lane.cursor);
+  } else {
+    lane.cursor.advance();
+  }
+  const bool launched_more = is_launched(which) && own.launches.completed(which, now_);
   enter_head(slot);
   const Slot first = slot - slot % kLaneCount;
   for (unsigned mask = std::exchange(own.waiters[slot % kLaneCount], 0u); mask != 0;
@@ -264,13 +281,27 @@ void Engine::mark_step() {
   StepMark& mark = marks_.emplace_back();
   mark.end = now_;
   for (ClassState& state : classes_) {
-    state.clock.move_to(now_);
+    state.settle(now_);
     mark.clocks.push_back(state.clock);
   }
   for (std::uint32_t link = 0; link < network_.link_count(); ++link) {
     mark.links.push_back(network_.usage({link}));
   }
   for (const Slot leader : done_leaders_) complete(leader);
+  if (loop_) loop_->next_step();
+  beat_ = false;
+}
+
+void Engine::look_for_repetition() {
+  beat_ = false;
+  for (ClassState& state : classes_) state.settle(now_);
+  const auto jump = loop_->beat(now_, ops_, network_, flow_leader_);
+  if (!jump) return;
+  now_ += jump->time;
+  ops_ += jump->ops;
+  skipped_ops_ += jump->ops;
+  events_.shift(jump->time);
+  if (next_flow_) *next_flow_ += jump->time;
 }
 
 // Names what the heads wait for; an expected outcome for a Job that was not verified.

@@ -13,13 +13,14 @@
 #include "sim/event_queue.h"
 #include "sim/flow_network.h"
 #include "sim/simulate.h"
+#include "sim/steady_loop.h"
 
 namespace zplan::sim {
 
 // Totals since the start, taken when a step has ended.
 struct StepMark {
   SimTime end{0};
-  std::vector<BusyClock> clocks;  // by class
+  std::vector<StageClock> clocks;  // by class
   std::vector<LinkUsage> links;
 };
 
@@ -36,6 +37,7 @@ class Engine {
   const std::vector<StepMark>& marks() const { return marks_; }
   const std::deque<ClassState>& classes() const { return classes_; }
   std::int64_t ops() const { return ops_; }
+  std::int64_t skipped_ops() const { return skipped_ops_; }
 
  private:
   // One lane of one class: class * kLaneCount + lane.
@@ -60,6 +62,7 @@ class Engine {
   void handle(Slot slot);
   void advance_network();  // to now_; done_leaders_ are the transfers that ended
   void mark_step();
+  void look_for_repetition();
   std::string stuck();
 
   const CostModel& model_;
@@ -70,7 +73,10 @@ class Engine {
   std::optional<SimTime> next_flow_;  // cached next_completion of the network
   bool next_flow_known_ = true;
   SimTime now_{0};
-  std::int64_t ops_ = 0;
+  std::int64_t ops_ = 0, skipped_ops_ = 0;
+  std::optional<SteadyLoop> loop_;
+  std::optional<Slot> watched_;  // by loop_
+  bool beat_ = false;
   std::vector<int> lanes_left_;  // by step: lanes that have not ended it
   std::vector<StepMark> marks_;
   std::vector<Slot> flow_leader_;                          // by flow

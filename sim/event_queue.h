@@ -33,6 +33,11 @@ class EventQueue {
   void reserve(std::size_t events) { heap_.reserve(events); }
   void clear() { heap_.clear(); }  // keeps the capacity
 
+  // Moves all events; their order stays.
+  void shift(SimTime time) {
+    for (Event& event : heap_) event.time += time;
+  }
+
   void push(SimTime time, std::uint64_t order, Payload payload) {
     heap_.push_back({time, order, std::move(payload)});
     sift_up(heap_.size() - 1);

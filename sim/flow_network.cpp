@@ -2,6 +2,7 @@
 #include "sim/flow_network.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "planner/core/error.h"
@@ -86,6 +87,35 @@ LinkUsage FlowNetwork::usage(LinkId link) const {
     }
   }
   return usage;
+}
+
+bool FlowNetwork::append_state(SimTime now, std::span<const std::uint32_t> names,
+                               std::vector<std::int64_t>& out) {
+  refresh();
+  if (!finished_.empty() || earliest_due() <= now) return false;
+  move_to(now);
+  for (const std::uint32_t slot : active_) {
+    const Flow& flow = flows_[slot];
+    out.push_back(names[slot]);
+    for (const double value : {flow.left_bytes, flow.rate, flow.next_rate})
+      out.push_back(std::bit_cast<std::int64_t>(value));
+    out.push_back((flow.since - now).value);
+    out.push_back((flow.due - now).value);
+  }
+  return true;
+}
+
+void FlowNetwork::skip(SimTime time, std::span<const LinkUsage> more) {
+  now_ += time;
+  for (const std::uint32_t slot : active_) {
+    flows_[slot].since += time;
+    flows_[slot].due += time;
+  }
+  for (std::size_t i = 0; i < links_.size(); ++i) {
+    links_[i].busy_since += time;
+    links_[i].busy += more[i].busy;
+    links_[i].carried_bytes += more[i].carried_bytes;
+  }
 }
 
 std::uint32_t FlowNetwork::take_slot() {

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "planner/cost/step_totals.h"
+
 namespace zplan::sim {
 
 LaunchQueue::LaunchQueue(const ProgramIndex& index, SimTime overhead, int depth, std::int64_t steps)
-    : cursor_(index, std::nullopt),
+    : cursor_(index, std::nullopt, false),
       program_(&index.program()),
       overhead_(overhead),
       depth_(std::max(depth, 1)),
@@ -19,7 +21,7 @@ LaunchQueue::LaunchQueue(const ProgramIndex& index, SimTime overhead, int depth,
 }
 
 std::optional<SimTime> LaunchQueue::launched_at(Lane lane, std::int64_t sequence) const {
-  if (lane == Lane::kCpu) return SimTime{0};
+  if (!is_launched(lane)) return SimTime{0};
   const LaneQueue& queue = lanes_[static_cast<std::size_t>(lane)];
   if (sequence >= queue.launched) return std::nullopt;
   return queue.times[static_cast<std::size_t>(sequence % depth_)];
@@ -33,12 +35,50 @@ bool LaunchQueue::completed(Lane lane, SimTime now) {
   return true;
 }
 
+// Launches of the past matter only by having happened; one in the future, by a thread that stands
+// still, equals no other state.
+void LaunchQueue::append_state(SimTime now, bool moves, std::vector<std::int64_t>& out) const {
+  const auto from_now = [&](SimTime t) { return std::max<std::int64_t>(0, (t - now).value); };
+  out.push_back(stopped_at_ ? static_cast<std::int64_t>(*stopped_at_) : -1);
+  out.push_back(from_now(free_at_));
+  if (!moves && free_at_ > now) out.push_back(now.value);
+  for (const LaneQueue& queue : lanes_) {
+    if (queue.times.empty()) continue;
+    out.push_back(moves ? queue.launched - queue.completed : queue.launched);
+    if (!moves) continue;
+    for (std::int64_t op = queue.launched - 1; op >= queue.completed; --op) {
+      const std::int64_t time = from_now(queue.times[static_cast<std::size_t>(op % depth_)]);
+      if (time == 0) break;
+      out.push_back(time);
+    }
+  }
+}
+
+void LaunchQueue::skip(std::int64_t iterations,
+                       const std::array<std::int64_t, kLaneCount>& ops_per_iteration, SimTime time,
+                       bool moves) {
+  if (moves) {
+    cursor_.skip(1, iterations);
+    free_at_ += time;
+  }
+  for (std::size_t l = 0; l < kLaneCount; ++l) {
+    LaneQueue& queue = lanes_[l];
+    const std::int64_t ops = iterations * ops_per_iteration[l];
+    if (ops == 0) continue;
+    queue.completed += ops;
+    if (!moves) continue;
+    queue.launched += ops;
+    for (SimTime& launched : queue.times) launched += time;
+    std::rotate(queue.times.begin(), queue.times.end() - ops % depth_, queue.times.end());
+  }
+}
+
 void LaunchQueue::run() {
   stopped_at_.reset();
   for (; cursor_->step() < steps_; cursor_.advance()) {
     const Node& node = program_->nodes[cursor_->node];
     const Lane lane = node.lane;
-    if (lane == Lane::kCpu) continue;
+    if (!is_launched(lane)) continue;
     LaneQueue& queue = lanes_[static_cast<std::size_t>(lane)];
     if (queue.launched - queue.completed >= depth_) {
       stopped_at_ = lane;

@@ -1,6 +1,6 @@
-// When the host of a rank has launched each op. One thread launches the ops of all lanes but kCpu
-// in program order, `overhead` each, and stops before an op whose lane has `depth` ops outstanding
-// (launched and not completed) until one of them completes.
+// When the host of a rank has launched each op. One thread launches the ops of all lanes but those
+// of the host itself (is_launched) in program order, `overhead` each, and stops before an op whose
+// lane has `depth` ops outstanding (launched and not completed) until one of them completes.
 //
 // Launch times are found ahead of the simulated clock: outstanding ops only become fewer between
 // two launches, so whether the thread stops depends on completions already seen.
@@ -25,6 +25,14 @@ class LaunchQueue {
 
   // An op of the lane completed. True when further ops were launched.
   bool completed(Lane lane, SimTime now);
+
+  // For steady_loop.h. What decides the launches from now on, counted from `now`; and, where the
+  // thread's place `moves` with the loop, from the ops completed.
+  const Instance& place() const { return *cursor_; }
+  void append_state(SimTime now, bool moves, std::vector<std::int64_t>& out) const;
+  // So many iterations and so much time later. `moves`: the place of the thread as well.
+  void skip(std::int64_t iterations, const std::array<std::int64_t, kLaneCount>& ops_per_iteration,
+            SimTime time, bool moves);
 
  private:
   struct LaneQueue {

@@ -16,11 +16,15 @@ double share_of(Seconds part, Seconds period) {
   return period.value > 0 ? part.value / period.value : 0;
 }
 
-// Mean distance of the last step ends: one in the steady state, else half of the steps.
+// The last step in the steady state, else half of the steps.
+std::size_t period_steps(const std::vector<StepMark>& marks) {
+  return is_steady(marks) ? 1 : std::max<std::size_t>(1, (marks.size() - 1) / 2);
+}
+
+// Mean distance of the last step ends.
 Seconds mean_period(const std::vector<StepMark>& marks) {
-  const std::size_t last = marks.size() - 1;
+  const std::size_t last = marks.size() - 1, span = period_steps(marks);
   if (last == 0) return to_seconds(marks[0].end);
-  const std::size_t span = is_steady(marks) ? 1 : std::max<std::size_t>(1, last / 2);
   return to_seconds(marks[last].end - marks[last - span].end) / static_cast<double>(span);
 }
 
@@ -69,26 +73,37 @@ std::vector<LinkReport> link_reports(const Engine& engine, const StepTotals& tot
   return reports;
 }
 
-// Time the stage with the busiest compute lane has no lane busy and waits for no launch.
-double bubble_share(const Engine& engine, const SimResult& result) {
+int busiest_stage(const std::vector<LaneReport>& lanes) {
   const LaneReport* busiest = nullptr;
-  for (const LaneReport& lane : result.lanes) {
+  for (const LaneReport& lane : lanes) {
     if (lane.lane != Lane::kCompute) continue;
     if (busiest == nullptr || lane.busy > busiest->busy) busiest = &lane;
   }
-  const std::vector<StepMark>& marks = engine.marks();
-  if (busiest == nullptr || marks.size() < 2) return 0;
-  const auto stage = static_cast<std::size_t>(busiest->stage);
-  const SimTime idle =
-      marks.back().clocks[stage].idle() - marks[marks.size() - 2].clocks[stage].idle();
-  const Seconds bubble = to_seconds(idle) - busiest->launch_wait;
-  return std::max(0.0, share_of(bubble, result.period));
+  return busiest == nullptr ? 0 : busiest->stage;
 }
 
-std::vector<Limit> limits_of(const Engine& engine, const StepTotals& totals,
-                             const SimResult& result) {
+// Over the steps that the period is the mean of; what its floor adds counts as waiting.
+TimeSplit split_of(const Engine& engine, const SimResult& result) {
+  TimeSplit split{busiest_stage(result.lanes), {}};
+  const std::vector<StepMark>& marks = engine.marks();
+  const std::size_t last = marks.size() - 1, span = period_steps(marks);
+  const auto stage = static_cast<std::size_t>(split.stage);
+  if (engine.classes().empty()) return split;
+  Seconds sum{};
+  for (std::size_t p = 0; p < kTimePartCount; ++p) {
+    SimTime part = marks[last].clocks[stage].part(p);
+    if (last > 0) part -= marks[last - span].clocks[stage].part(p);
+    split.parts[p] = to_seconds(part) / static_cast<double>(span);
+    sum += split.parts[p];
+  }
+  split.parts[static_cast<std::size_t>(TimePart::kWait)] +=
+      std::max(Seconds{}, result.period - sum);
+  return split;
+}
+
+std::vector<Limit> limits_of(const StepTotals& totals, const SimResult& result) {
   std::vector<Limit> limits;
-  const bool stages = engine.classes().size() > 1;
+  const bool stages = totals.classes.size() > 1;
   const auto prefix = [&](int stage) { return stages ? fmt::format("stage {} ", stage) : ""; };
   for (const LaneReport& lane : result.lanes) {
     if (lane.lane == Lane::kCompute || lane.lane == Lane::kCpu) {
@@ -106,7 +121,10 @@ std::vector<Limit> limits_of(const Engine& engine, const StepTotals& totals,
     limits.push_back({fmt::format("{}launch", prefix(static_cast<int>(stage))),
                       share_of(to_seconds(totals.classes[stage].launch), result.period)});
   }
-  if (stages) limits.push_back({"pipeline bubble", bubble_share(engine, result)});
+  if (stages) {
+    const Seconds bubble = result.split.parts[static_cast<std::size_t>(TimePart::kWait)];
+    limits.push_back({"pipeline bubble", share_of(bubble, result.period)});
+  }
   std::stable_sort(limits.begin(), limits.end(),
                    [](const Limit& a, const Limit& b) { return a.share > b.share; });
   return limits;
@@ -128,9 +146,11 @@ Timeline timeline_of(const Engine& engine, const SimOptions& options) {
   Timeline timeline{"sim", options.fingerprint, {}};
   const auto steps = static_cast<std::int32_t>(engine.marks().size());
   for (std::size_t stage = 0; stage < engine.classes().size(); ++stage) {
-    RankTimeline rank{static_cast<std::int32_t>(stage),
-                      engine.model().place(static_cast<int>(stage)).dp_index,
-                      engine.classes()[stage].spans};
+    const ClassPlace& place = engine.model().place(static_cast<int>(stage));
+    RankTimeline rank{.stage = static_cast<std::int32_t>(stage),
+                      .dp_index = place.dp_index,
+                      .tp_index = place.tp_index,
+                      .spans = engine.classes()[stage].spans};
     std::erase_if(rank.spans, [&](const Span& span) { return span.step >= steps; });
     std::stable_sort(rank.spans.begin(), rank.spans.end(), [](const Span& a, const Span& b) {
       return std::tie(a.start, a.lane, a.op) < std::tie(b.start, b.lane, b.op);
@@ -140,7 +160,21 @@ Timeline timeline_of(const Engine& engine, const SimOptions& options) {
   return timeline;
 }
 
+constexpr std::array<std::string_view, kTimePartCount> kPartNames{
+    "compute",
+    "exposed tensor parallel communication",
+    "exposed gather and reduce",
+    "exposed pipeline transfers",
+    "exposed copies",
+    "exposed CPU kernels",
+    "exposed I/O reads",
+    "exposed I/O writes",
+    "waits",
+    "launch"};
+
 }  // namespace
+
+std::string_view name(TimePart part) { return kPartNames[static_cast<std::size_t>(part)]; }
 
 bool is_steady(const std::vector<StepMark>& marks) {
   if (marks.size() < 3) return false;
@@ -158,9 +192,11 @@ SimResult make_result(const Engine& engine, const SimOptions& options) {
   result.steps = static_cast<int>(engine.marks().size());
   result.steady = is_steady(engine.marks());
   result.ops = engine.ops();
+  result.skipped_ops = engine.skipped_ops();
   result.lanes = lane_reports(engine, result.period);
   result.links = link_reports(engine, totals, result.period);
-  result.limits = limits_of(engine, totals, result);
+  result.split = split_of(engine, result);
+  result.limits = limits_of(totals, result);
   if (!result.limits.empty()) result.limited_by = result.limits.front().resource;
   if (options.record_timeline) result.timeline = timeline_of(engine, options);
   return result;

@@ -18,7 +18,10 @@
 // Left out: ranks of a class that drift apart, failures, compute slowed by concurrent transfers.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
@@ -35,7 +38,8 @@ struct SimOptions {
   int min_steps = 3;
   int max_steps = 6;
   bool record_timeline = false;
-  std::string fingerprint;  // of the placed Job, for the Timeline
+  bool skip_repetitions = true;  // exactly (steady_loop.h); never with a timeline
+  std::string fingerprint;       // of the placed Job, for the Timeline
 };
 
 // All of one step in the steady state; shares are fractions of the period.
@@ -57,9 +61,33 @@ struct LinkReport {
   double busy_share = 0;   // time with at least one transfer
 };
 
+// Where the time of a stage goes. Every instant counts once: as compute while the compute lane is
+// busy; else as what the op at the head of that lane waits for, followed from lane to lane back to
+// an op that runs. Where it ends at an op that stands ready but lacks its peers, it is a wait.
+enum class TimePart : std::uint8_t {
+  kCompute,
+  kTensor,        // collectives over the tensor parallel ranks
+  kGatherReduce,  // other collectives
+  kPipeline,      // transfers between stages
+  kCopies,        // between host and device
+  kCpu,           // kernels on the host: updates, batches
+  kIoRead,
+  kIoWrite,
+  kWait,  // for other stages: the pipeline bubble
+  kLaunch,
+};
+inline constexpr int kTimePartCount = 10;
+std::string_view name(TimePart part);  // "exposed tensor parallel communication"
+
+// One step of the stage with the busiest compute lane; all parts add up to the period.
+struct TimeSplit {
+  int stage = 0;
+  std::array<Seconds, kTimePartCount> parts{};  // by TimePart
+};
+
 // A resource and the share of the period it is in use. Candidates: the compute and CPU lanes, links
-// (utilisation), the launching host, fixed latencies of one lane, the pipeline bubble (time the
-// busiest stage has no lane busy and does not wait for a launch).
+// (utilisation), the launching host, fixed latencies of one lane, the pipeline bubble (waits of the
+// busiest stage).
 struct Limit {
   std::string resource;
   double share = 0;
@@ -71,10 +99,12 @@ struct SimResult {
   int steps = 0;                  // simulated
   bool steady = false;            // periods agreed
   std::int64_t ops = 0;           // completed
+  std::int64_t skipped_ops = 0;   // of them, known without being simulated
   std::vector<LaneReport> lanes;  // by (stage, lane); lanes without ops left out
   std::vector<LinkReport> links;  // that carried something
   std::vector<Limit> limits;      // greatest share first
   std::string limited_by;         // limits.front()
+  TimeSplit split;                // of the busiest stage; adds up to the period
   Timeline timeline;              // whole steps only; empty unless asked for
 };
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
+#include "exec/cpu/kernels/half.h"
 #include "planner/core/error.h"
 #include "planner/core/units.h"
 
@@ -29,34 +31,47 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   if (to != from && bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
-// output[i] = sum over members, in order, of their input[range.begin + i]. The output may be one of
-// the inputs: a block is summed in full before it is stored.
-template <typename T>
-void reduce(Members members, Range range, std::byte* output) {
+// Calls store(values, first, n) with n sums from element `first` on: over the members, in order, of
+// their inputs, rounded once. What is stored may be one of the inputs: a block is summed in full
+// before.
+template <typename T, typename Store>
+void reduce(Members members, Range range, const Store& store) {
+  using Sum = cpu::Compute<T>;
   constexpr std::int64_t kBlock = 1024;  // 4 or 8 KiB, stays in the first-level cache
-  std::array<T, kBlock> sum;
-  T* out = reinterpret_cast<T*>(output);
+  alignas(64) std::array<Sum, kBlock> sum;
+  alignas(64) std::array<T, kBlock> result;
   for (std::int64_t begin = range.begin; begin < range.end; begin += kBlock) {
     const std::int64_t n = std::min(kBlock, range.end - begin);
-    std::copy_n(reinterpret_cast<const T*>(members[0].input) + begin, n, sum.data());
+    const T* first = reinterpret_cast<const T*>(members[0].input) + begin;
+    std::transform(first, first + n, sum.begin(), [](T value) { return Sum(value); });
     for (const CollectiveCall& member : members.subspan(1)) {
       const T* in = reinterpret_cast<const T*>(member.input) + begin;
-      for (std::int64_t i = 0; i < n; ++i) sum[static_cast<std::size_t>(i)] += in[i];
+      std::transform(in, in + n, sum.begin(), sum.begin(),
+                     [](T value, Sum before) { return before + Sum(value); });
     }
-    std::copy_n(sum.data(), n, out + (begin - range.begin));
+    if constexpr (std::is_same_v<T, Sum>) {
+      store(sum.data(), begin, n);
+    } else {
+      std::transform(sum.begin(), sum.begin() + n, result.begin(),
+                     [](Sum value) { return T(value); });
+      store(result.data(), begin, n);
+    }
   }
 }
 
-void reduce_range(Members members, Range range, std::byte* output) {
-  switch (members[0].dtype) {
+template <typename Use>
+void with_element_type(DType dtype, const Use& use) {
+  switch (dtype) {
     case DType::kF32:
-      return reduce<float>(members, range, output);
+      return use(float{});
     case DType::kF64:
-      return reduce<double>(members, range, output);
+      return use(double{});
     case DType::kF16:
+      return use(cpu::Fp16{});
     case DType::kBf16:
+      return use(cpu::Bf16{});
     case DType::kI32:
-      throw_bad_input(fmt::format("no reduction of {} between threads", name(members[0].dtype)));
+      throw_bad_input(fmt::format("no reduction of {} between threads", name(dtype)));
   }
 }
 
@@ -68,37 +83,40 @@ void gather(Members members, int index) {
   }
 }
 
-void all_reduce(Members members, int index, int phase) {
+void reduce_scatter(Members members, int index) {
   const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  const Bytes element = size_of(own.dtype);
-  const auto size = static_cast<std::int64_t>(members.size());
-  if (phase == 0) {
-    const Range range = piece(own.elements, size, index, element);
-    reduce_range(members, range, own.output + range.begin * element.value);
-    return;
-  }
-  for (std::int64_t j = 0; j < size; ++j) {
-    if (j == index) continue;
-    const Range range = piece(own.elements, size, j, element);
-    const std::int64_t offset = range.begin * element.value;
-    copy_bytes(own.output + offset, members[static_cast<std::size_t>(j)].output + offset,
-               (range.end - range.begin) * element.value);
-  }
+  const Range range{index * own.elements, (index + 1) * own.elements};
+  with_element_type(own.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* output = reinterpret_cast<T*>(own.output) - range.begin;
+    reduce<T>(members, range, [&](const T* sums, std::int64_t first, std::int64_t n) {
+      std::copy_n(sums, n, output + first);
+    });
+  });
+}
+
+void all_reduce(Members members, int index) {
+  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  const Range range = piece(own.elements, std::ssize(members), index, size_of(own.dtype));
+  with_element_type(own.dtype, [&](auto type) {
+    using T = decltype(type);
+    reduce<T>(members, range, [&](const T* sums, std::int64_t first, std::int64_t n) {
+      for (const CollectiveCall& member : members)
+        std::copy_n(sums, n, reinterpret_cast<T*>(member.output) + first);
+    });
+  });
 }
 
 }  // namespace
 
-int phases_of(CollectiveKind kind) { return kind == CollectiveKind::kAllReduce ? 2 : 1; }
-
-void run_phase(Members members, int index, int phase) {
-  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
-  switch (own.kind) {
+void run_share(Members members, int index) {
+  switch (members[static_cast<std::size_t>(index)].kind) {
     case CollectiveKind::kAllGather:
       return gather(members, index);
     case CollectiveKind::kReduceScatter:
-      return reduce_range(members, {index * own.elements, (index + 1) * own.elements}, own.output);
+      return reduce_scatter(members, index);
     case CollectiveKind::kAllReduce:
-      return all_reduce(members, index, phase);
+      return all_reduce(members, index);
   }
 }
 

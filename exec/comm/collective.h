@@ -1,16 +1,16 @@
 // Collectives as arithmetic on the members' memory, without any synchronisation: thread_group.h
-// runs it with barriers, a serial run one member after the other.
+// runs it between barriers, a serial run one member after the other.
 //
 // n elements (elements of a member's own part):
-//   all_gather      input n, output n * size       one phase: each member copies all inputs
-//   reduce_scatter  input n * size, output n       one phase: each member adds up its part
-//   all_reduce      input n, output n              two phases: each member adds up one piece, then
-//                                                  copies the other pieces
+//   all_gather      input n, output n * size       each member copies all inputs
+//   reduce_scatter  input n * size, output n       each member adds up its part
+//   all_reduce      input n, output n              each member adds up one piece and stores it in
+//                                                  all outputs
 // In place: input is the own part of the output (all_gather), output the own part of the input
 // (reduce_scatter), or both are the same (all_reduce).
 // Sums are taken in index order, so a result depends on neither timing nor who computes it.
-// Bytes read and written per member: all_gather 2 n size, reduce_scatter n (size + 1),
-// all_reduce about 3 n. float32 and float64.
+// Bytes read and written per member: all_gather 2 n size, reduce_scatter n (size + 1), all_reduce
+// 2 n. float64, float32, and bf16 and fp16, which are added up in float32.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,8 @@ struct CollectiveCall {
   std::byte* output = nullptr;
 };
 
-int phases_of(CollectiveKind kind);
-
-// The share of member `index` of one phase. All members complete a phase before any starts the
-// next.
-void run_phase(std::span<const CollectiveCall> members, int index, int phase);
+// The share of member `index`. No share reads what another writes.
+void run_share(std::span<const CollectiveCall> members, int index);
 
 // Throws Error when the members do not call the same operation.
 void check_same_operation(std::span<const CollectiveCall> members);

@@ -5,32 +5,40 @@
 namespace zplan::exec {
 namespace {
 
-std::vector<std::int32_t> ranks_of(const Job& job, GroupKind kind, std::int32_t rank) {
-  const std::int32_t dp_index = job.dp_index_of(rank), stage = job.stage_of(rank);
-  std::vector<std::int32_t> ranks;
+// Whether `other` is in the group of this kind that `own` is in; both are of its stages.
+bool same_group(const Job& job, GroupKind kind, const Coordinates& own, const Coordinates& other) {
+  const bool same_stage = other.stage == own.stage;
+  const bool same_tp = other.tp == own.tp;
   switch (kind) {
     case GroupKind::kData:
-      for (std::int32_t d = 0; d < job.dp; ++d) ranks.push_back(job.rank_of(d, stage));
-      return ranks;
+      return same_stage && same_tp;
     case GroupKind::kEmbedding:
-      ranks.push_back(job.rank_of(dp_index, 0));
-      if (job.pp > 1) ranks.push_back(job.rank_of(dp_index, job.pp - 1));
-      return ranks;
+      return other.dp == own.dp && same_tp && (other.stage == 0 || other.stage == job.pp - 1);
     case GroupKind::kWorld:
-      for (std::int32_t s = 0; s < job.pp; ++s) {
-        for (std::int32_t d = 0; d < job.dp; ++d) ranks.push_back(job.rank_of(d, s));
-      }
-      return ranks;
+      return true;
+    case GroupKind::kTensor:
+      return same_stage && other.dp == own.dp;
+    case GroupKind::kShard:
+      return same_stage && same_tp && other.dp / job.shards == own.dp / job.shards;
+    case GroupKind::kReplica:
+      return same_stage && same_tp && job.shard_index(other.dp) == job.shard_index(own.dp);
   }
-  return ranks;
+  return false;
 }
 
 }  // namespace
 
 Membership membership(const Job& job, GroupKind kind, std::int32_t rank) {
-  Membership result{ranks_of(job, kind, rank), 0};
-  const auto own = std::find(result.ranks.begin(), result.ranks.end(), rank);
-  result.own_index = static_cast<int>(own - result.ranks.begin());
+  const Coordinates own = job.coordinates_of(rank);
+  Membership result;
+  for (Coordinates at; at.stage < job.pp; ++at.stage) {
+    for (at.dp = 0; at.dp < job.dp; ++at.dp) {
+      for (at.tp = 0; at.tp < job.tp; ++at.tp)
+        if (same_group(job, kind, own, at)) result.ranks.push_back(job.rank_of(at));
+    }
+  }
+  const auto place = std::find(result.ranks.begin(), result.ranks.end(), rank);
+  result.own_index = static_cast<int>(place - result.ranks.begin());
   return result;
 }
 

@@ -7,7 +7,8 @@ namespace zplan::exec {
 ThreadComm::ThreadComm(const Job& job, StopSignal& signal) {
   for (std::int32_t rank = 0; rank < job.world(); ++rank) {
     std::vector<Endpoint>& list = endpoints_.emplace_back();
-    const RankClass& rank_class = job.classes[static_cast<std::size_t>(job.stage_of(rank))];
+    const RankClass& rank_class =
+        job.classes[static_cast<std::size_t>(job.coordinates_of(rank).stage)];
     for (const Node& node : rank_class.program.nodes)
       list.push_back(make_endpoint(job, rank, node, signal));
   }

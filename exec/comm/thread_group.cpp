@@ -6,10 +6,8 @@ TimePoint ThreadGroup::run(int index, const CollectiveCall& call) {
   calls_[static_cast<std::size_t>(index)] = call;
   const TimePoint start = barrier_.arrive_and_wait();
   check_same_operation(calls_);
-  for (int phase = 0; phase < phases_of(call.kind); ++phase) {
-    run_phase(calls_, index, phase);
-    barrier_.arrive_and_wait();
-  }
+  run_share(calls_, index);
+  barrier_.arrive_and_wait();
   return start;
 }
 

@@ -26,24 +26,11 @@ class OpenMpThreads {
   int previous_;
 };
 
-bool matches(char letter, DType type, DType compute) {
-  switch (letter) {
-    case 'x':
-      return type == compute;
-    case 'd':
-      return type == DType::kF64;
-    case 'i':
-      return type == DType::kI32;
-    default:
-      return true;
-  }
-}
-
 void check_types(const DispatchEntry& entry, const KernelCall& call, DType compute) {
   const std::size_t letters = std::strlen(entry.types);
   for (std::size_t i = 0; i < call.operands.size(); ++i) {
     const DType type = call[i].view->dtype;
-    if (matches(entry.types[std::min(i, letters - 1)], type, compute)) continue;
+    if (fits_letter(entry.types[std::min(i, letters - 1)], type, compute)) continue;
     throw_bad_input(fmt::format("{}: {} of a {} kernel set does not take operand {} as {}",
                                 name(call.node->role), name(entry.kernel), name(compute), i,
                                 name(type)));

@@ -1,5 +1,9 @@
-// Which CPU function a row of the kernel table runs: one entry per KernelId, for float32 and for
-// float64. Operand order is that of planner/program/kernel_table.h.
+// Which CPU function a row of the kernel table runs: one entry per KernelId, for float64, float32
+// and, computing in float32, for bf16 and fp16. Operand order is that of
+// planner/program/kernel_table.h.
+// A CPU kernel set is covered when the table of its compute type has an entry for every KernelId:
+// sets differ in which of them lower uses (those without fused attention the products and the
+// softmax, the others the fused kernels), and every compute type offers both.
 #pragma once
 
 #include <span>
@@ -11,8 +15,10 @@ namespace zplan::exec::cpu {
 
 struct DispatchEntry {
   KernelId kernel;
-  // Element types of the operands, one letter each: x the kernel set's type, d float64, i int32,
-  // * any. Operands beyond the string have its last letter.
+  // Element types of the operands, one letter each: x the kernel set's type, t that of its
+  // statistics, g of a gradient (x or float32; float64 of float64), s of a state (float64 of
+  // float64, else any narrower floating-point type), d float64, i int32, * any. Operands beyond the
+  // string have its last letter.
   const char* types;
   // Builds what the call needs ahead of the first step and says how much scratch it needs; the
   // addresses of its operands are null. Null: neither.
@@ -22,5 +28,7 @@ struct DispatchEntry {
 
 // All entries for activations and parameters of this type. Empty when the type is not offered.
 std::span<const DispatchEntry> dispatch_table(DType compute);
+// Whether an operand of this type fits a letter of DispatchEntry::types.
+bool fits_letter(char letter, DType type, DType compute);
 
 }  // namespace zplan::exec::cpu

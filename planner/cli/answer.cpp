@@ -59,11 +59,14 @@ Answer find_answer(const PlanCommand& command) {
   const SearchOptions options{
       .threads = command.threads,
       .exhaustive = command.exhaustive,
+      .max_simulated = command.simulations,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); }};
   answer.search = search(answer.model, answer.cluster, command.pins,
                          make_evaluator(answer.model, answer.cluster), options);
-  if (answer.search.best) {
-    Plan plan = answer.search.best->plan;
+  const std::optional<Candidate>& chosen =
+      command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
+  if (chosen) {
+    Plan plan = chosen->plan;
     keep_paths(plan, command);
     answer.best = examine(plan, answer.model, answer.cluster);
   }
@@ -81,8 +84,26 @@ std::string misfit_line(const Answer& answer) {
       "{} does not fit on {}: {}", answer.model.name, answer.cluster.name,
       closest
           ? fmt::format("the closest of {} ({}): {}", count_of(answer.search.stats.space, "plan"),
-                        name(family_of(closest->plan)), shortage(*closest->infeasible))
+                        name(family_of(closest->plan)), full_reason(*closest->infeasible))
           : "no plan of the space does");
+}
+
+std::string tier_reason(const Answer& answer) {
+  if (!answer.search.best) return "";
+  const Family own = family_of(answer.search.best->plan);
+  const Tier farthest = own.nvme ? Tier::kNvme : own.cpu ? Tier::kCpu : Tier::kGpu;
+  if (farthest == Tier::kGpu) return "";
+  const Infeasible* least = nullptr;
+  for (const Rejected& line : answer.search.rejected) {
+    const bool without = farthest == Tier::kNvme ? !line.family.nvme : !line.family.cpu;
+    if (!without || (farthest == Tier::kCpu && line.family.nvme)) continue;
+    if (!line.best.infeasible) return "";  // would fit
+    const Infeasible& why = *line.best.infeasible;
+    if (least == nullptr || why.overload() < least->overload()) least = &why;
+  }
+  if (least == nullptr) return "";
+  return fmt::format("only with {}; without it {}", farthest == Tier::kNvme ? "NVMe" : "CPU memory",
+                     shortage(*least));
 }
 
 }  // namespace zplan

@@ -23,14 +23,21 @@ struct Answer {
   std::int64_t global_batch = 0;  // sequences per step, as planned for
   std::int64_t sequence = 0;      // tokens
   SearchResult search;
-  std::optional<FoundPlan> best;   // nothing when no plan fits
+  // Nothing when no plan fits, unless capacity is ignored: then the closest one.
+  std::optional<FoundPlan> best;
   std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
 };
+
+// Whether a plan of the space fits.
+inline bool fits(const Answer& answer) { return answer.search.best.has_value(); }
 
 Answer find_answer(const PlanCommand& command);
 
 // "zero-infinity-1t does not fit on dgx2: at the least ..", one line, of the plan least over.
 std::string misfit_line(const Answer& answer);
+
+// Why the slower tiers that the plan uses are needed: "only with NVMe: ..", or nothing.
+std::string tier_reason(const Answer& answer);
 
 std::string answer_json(const Answer& answer);
 std::string answer_text(const Answer& answer, const PlanCommand& command);

@@ -36,9 +36,13 @@ Json rejected_part(const Rejected& rejected) {
   Json tiers = {"gpu"};
   if (rejected.family.cpu) tiers.push_back("cpu");
   if (rejected.family.nvme) tiers.push_back("nvme");
-  Json out = {{"family", name(rejected.family)}, {"zero_stage", rejected.family.zero_stage},
-              {"tiers", std::move(tiers)},       {"pipeline", rejected.family.pipeline},
-              {"reason", rejected.reason},       {"bound_s", rejected.best.bound.value}};
+  Json out = {{"family", name(rejected.family)},
+              {"zero_stage", rejected.family.zero_stage},
+              {"tiers", std::move(tiers)},
+              {"tensor", rejected.family.tensor},
+              {"pipeline", rejected.family.pipeline},
+              {"reason", rejected.reason},
+              {"bound_s", rejected.best.bound.value}};
   out["step_s"] = rejected.best.step ? Json(rejected.best.step->value) : Json();
   out["infeasible"] =
       rejected.best.infeasible ? Json::parse(infeasible_json(*rejected.best.infeasible)) : Json();
@@ -50,7 +54,7 @@ Json rejected_part(const Rejected& rejected) {
 
 std::string answer_json(const Answer& answer) {
   Json out = {{"schema", "zplan.answer/1"},
-              {"feasible", answer.best.has_value()},
+              {"feasible", fits(answer)},
               {"model", model_part(answer)},
               {"cluster", cluster_part(answer.cluster)}};
   if (answer.best) {
@@ -60,10 +64,12 @@ std::string answer_json(const Answer& answer) {
     out["fingerprint"] = answer.best->planned.fingerprint;
   } else {
     for (const char* key : {"plan", "memory", "time", "fingerprint"}) out[key] = nullptr;
-    out["reason"] = misfit_line(answer);
   }
+  if (!fits(answer)) out["reason"] = misfit_line(answer);
+  if (const std::string why = tier_reason(answer); !why.empty()) out["fits"] = why;
   const SearchStats& stats = answer.search.stats;
   out["search"] = {{"space", stats.space},
+                   {"set_aside", stats.set_aside},
                    {"visited", stats.visited},
                    {"simulated", stats.simulated},
                    {"gap", stats.gap}};

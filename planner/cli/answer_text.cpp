@@ -2,6 +2,8 @@
 // else was tried, and what to type next.
 #include <fmt/format.h>
 
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "models/model_formulas.h"
@@ -60,24 +62,53 @@ std::string plan_part(const Plan& plan) {
 std::string search_part(const Answer& answer, const PlanCommand& command) {
   const SearchStats& stats = answer.search.stats;
   std::string gap;
-  if (answer.best) {
+  if (fits(answer)) {
     gap = fmt::format("; gap {}{}", percent(stats.gap),
                       stats.gap <= 0 ? " (proven: no plan is over 1 % faster)" : "");
   }
-  return entry("Search", fmt::format("{} in the space, {} lowered, {} simulated{}{}",
-                                     count_of(stats.space, "plan"), grouped(stats.visited),
+  const std::string aside =
+      stats.set_aside > 0
+          ? fmt::format(" ({} set aside: fit closer to the GPU)", grouped(stats.set_aside))
+          : "";
+  return entry("Search", fmt::format("{} in the space{}, {} lowered, {} simulated{}{}",
+                                     count_of(stats.space, "plan"), aside, grouped(stats.visited),
                                      grouped(stats.simulated), gap,
                                      command.exhaustive ? "; exhaustive" : ""));
+}
+
+// Of the families with the same stage and tiers the one that came closest to winning.
+std::vector<const Rejected*> one_per_tiers(const std::vector<Rejected>& all) {
+  const auto rank = [](const Rejected& r) {
+    const auto& why = r.best.infeasible;
+    const double value = why ? why->overload() : r.best.step.value_or(r.best.bound).value;
+    return std::tuple(why ? 2 : r.set_aside ? 1 : 0, value);
+  };
+  std::map<std::tuple<std::int32_t, bool, bool>, const Rejected*> best;
+  for (const Rejected& r : all) {
+    const Rejected*& at = best[{r.family.zero_stage, r.family.cpu, r.family.nvme}];
+    if (at == nullptr || rank(r) < rank(*at)) at = &r;
+  }
+  std::vector<const Rejected*> result;
+  for (const auto& [tiers, rejected] : best) result.push_back(rejected);
+  return result;
 }
 
 std::string rejected_part(const Answer& answer) {
   if (answer.search.rejected.empty()) return "";
   Table table({Align::kLeft, Align::kLeft});
-  for (const Rejected& rejected : answer.search.rejected) {
-    const auto& why = rejected.best.infeasible;
-    table.row({name(rejected.family), why ? shortage(*why) : rejected.reason});
+  bool rows = false, set_aside = false;
+  for (const Rejected* rejected : one_per_tiers(answer.search.rejected)) {
+    set_aside = set_aside || rejected->set_aside;
+    if (rejected->set_aside) continue;
+    const auto& why = rejected->best.infeasible;
+    table.row({name(rejected->family), why ? shortage(*why) : rejected->reason});
+    rows = true;
   }
-  return section(answer.best ? "Rejected" : "Tried", table.text(kLabelWidth));
+  std::string out =
+      rows ? section(fits(answer) ? "Rejected" : "Tried", table.text(kLabelWidth)) : "";
+  if (set_aside)
+    out += entry("", "other tiers: set aside, the same plans fit with states closer to the GPU");
+  return out;
 }
 
 std::string typed(const std::vector<std::string>& arguments) {
@@ -106,9 +137,12 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
 std::string answer_text(const Answer& answer, const PlanCommand& command) {
   std::string out = header(answer, command) + "\n";
   if (answer.best) {
+    out += over_text(answer.best->memory);
     const FoundPlan& best = *answer.best;
     out += plan_part(best.planned.plan) + "\n";
-    out += section("Memory", memory_text(best.memory, kLabelWidth)) + "\n";
+    out += section("Memory", memory_text(best.memory, kLabelWidth));
+    if (const std::string why = tier_reason(answer); !why.empty()) out += entry("", "fits " + why);
+    out += "\n";
     out += section("Time", time_text(best.time, kLabelWidth));
     out += entry("Limited by", limits_text(best.time)) + "\n";
   }

@@ -19,7 +19,7 @@ std::string program_text(const LowerCommand& command) {
 }  // namespace
 
 ExitCode execute(const LowerCommand& command) {
-  if (!command.output.empty()) check_writable(command.output);
+  check_outputs({command.output}, {command.plan});
   const std::string text = program_text(command);
   if (command.output.empty()) {
     write_stdout(text);

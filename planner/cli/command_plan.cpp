@@ -1,6 +1,8 @@
 #include "planner/cli/answer.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/output.h"
+#include "planner/cli/pin_options.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 
@@ -10,9 +12,14 @@ ExitCode execute(const ShowText& command) {
 }
 
 ExitCode execute(const PlanCommand& command) {
-  if (!command.output.empty()) check_writable(command.output);
+  const auto file = [](const std::string& name) { return looks_like_path(name) ? name : ""; };
+  check_outputs({command.output}, {file(command.model), file(command.cluster)});
   const Answer answer = find_answer(command);
-  if (!answer.best) complain(misfit_line(answer));
+  if (!fits(answer)) complain(misfit_line(answer));
+  if (answer.best) {
+    const Plan& plan = answer.best->planned.plan;
+    for (const std::string& line : idle_pins(command.pins, plan, answer.cluster)) complain(line);
+  }
   if (answer.best && !command.output.empty()) {
     write_file(command.output, to_json(answer.best->planned.plan));
   }

@@ -36,6 +36,8 @@ exec::RunOptions run_options(const RunCommand& command) {
   options.mode = command.test_mode ? exec::RunMode::kSerial : exec::RunMode::kThreaded;
   options.guard = command.test_mode;
   options.threads_per_rank = command.threads_per_rank;
+  options.storage.directory = command.nvme_directory;
+  options.storage.method = command.io;
   options.interrupted = InterruptGuard::interrupted;
   return options;
 }
@@ -45,10 +47,9 @@ exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::Ru
                           std::string_view title) {
   Progress progress;
   const int steps = options.steps;
-  options.observer = [&progress, title, steps](const exec::NodeEvent& event) {
-    if (event.program->nodes[event.node].role.action != Action::kReport) return;
-    progress.show(fmt::format("{}: step {} of {}, loss {:.4f}", title, event.step + 1, steps,
-                              *event.operands[0].as<double>()));
+  options.step_done = [&progress, title, steps](std::int64_t step, const exec::StepResult& done) {
+    progress.show(fmt::format("{}: step {} of {}, loss {:.4f}{}", title, step + 1, steps, done.loss,
+                              done.skipped ? ", update skipped" : ""));
   };
   return exec::run(job, data, options);
 }
@@ -98,9 +99,9 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
 // Before anything is done. A timeline holds every operation in memory.
 void check_timelines(const RunCommand& command) {
   constexpr int kMostSteps = 1000;
+  check_outputs({command.trace, command.timeline}, {command.plan, command.data, command.train});
   for (const std::string& path : {command.trace, command.timeline}) {
     if (path.empty()) continue;
-    check_writable(path);
     if (command.steps > kMostSteps) {
       throw_bad_input(
           fmt::format("a timeline can have up to {} steps, not {}", kMostSteps, command.steps));
@@ -128,6 +129,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   const exec::RunResult result = run_shown(planned.job, data, options, "training");
   options.record_timeline = false;
   report.steps = result.steps;
+  report.storage = result.storage;
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
@@ -159,11 +161,28 @@ std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& pl
   return predict_memory(planned, load_cluster(planned.plan.hardware)).infeasible;
 }
 
+// A plan with states on NVMe needs a place for them.
+void check_storage(const RunCommand& command, const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  const bool uses_nvme =
+      std::max({at.params, at.grads, at.optimizer, at.activations}) == Tier::kNvme;
+  if (uses_nvme && command.nvme_directory.empty()) {
+    throw_bad_input(
+        fmt::format("{} keeps states on NVMe: give --nvme-dir DIR, a folder on the drive to use",
+                    command.plan));
+  }
+  if (!uses_nvme && !command.nvme_directory.empty()) {
+    complain(fmt::format("--nvme-dir has no effect: {} keeps nothing on NVMe", command.plan));
+  }
+}
+
 }  // namespace
 
 ExitCode execute(const RunCommand& command) {
   check_timelines(command);
-  const PlannedJob planned = build_job(runnable_plan(command));
+  const Plan plan = runnable_plan(command);
+  check_storage(command, plan);
+  const PlannedJob planned = build_job(plan);
   if (const auto why = misfit(command, planned)) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity trains anyway)",
                          command.plan, planned.plan.hardware, full_reason(*why)));

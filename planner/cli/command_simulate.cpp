@@ -9,7 +9,8 @@ namespace zplan {
 namespace {
 
 sim::SimOptions sim_options(const SimulateCommand& command) {
-  sim::SimOptions options{.record_timeline = !command.trace.empty(), .fingerprint = {}};
+  sim::SimOptions options{.record_timeline = !command.trace.empty() || !command.timeline.empty(),
+                          .fingerprint = {}};
   if (command.steps) options.min_steps = options.max_steps = *command.steps;
   return options;
 }
@@ -21,6 +22,10 @@ Simulation simulate(const SimulateCommand& command) {
   result.memory = predict_memory(result.planned, cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {
     result.time = predict_time(result.planned, cluster, sim_options(command));
+  } else {
+    const ModelConfig& model = result.planned.model;
+    result.memory.infeasible->smallest_change =
+        smallest_change(plan, model, cluster, make_evaluator(model, cluster));
   }
   return result;
 }
@@ -28,7 +33,7 @@ Simulation simulate(const SimulateCommand& command) {
 }  // namespace
 
 ExitCode execute(const SimulateCommand& command) {
-  if (!command.trace.empty()) check_writable(command.trace);
+  check_outputs({command.trace, command.timeline}, {command.plan});
   const Simulation result = simulate(command);
   if (!result.time) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity simulates it anyway)",
@@ -38,6 +43,7 @@ ExitCode execute(const SimulateCommand& command) {
     return ExitCode::kInfeasible;
   }
   if (!command.trace.empty()) write_file(command.trace, chrome_trace(result.time->sim.timeline));
+  if (!command.timeline.empty()) write_file(command.timeline, to_json(result.time->sim.timeline));
   write_stdout(command.json ? simulation_json(result) : simulation_text(result));
   return ExitCode::kOk;
 }

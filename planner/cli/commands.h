@@ -10,8 +10,10 @@ namespace zplan {
 ExitCode execute(const ShowText& command);
 ExitCode execute(const PlanCommand& command);
 ExitCode execute(const SimulateCommand& command);
+ExitCode execute(const MemoryCommand& command);
 ExitCode execute(const LowerCommand& command);
 ExitCode execute(const RunCommand& command);
+ExitCode execute(const CompareCommand& command);
 ExitCode execute(const ModelsCommand& command);
 ExitCode execute(const ClustersCommand& command);
 

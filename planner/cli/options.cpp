@@ -6,12 +6,12 @@
 #include <limits>
 #include <thread>
 
+#include "planner/cli/pin_options.h"
 #include "planner/cli/syntax.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
 #include "planner/plan/limits.h"
-#include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -20,14 +20,17 @@ using Arguments = std::vector<std::string>;
 
 constexpr std::int64_t kMaxThreads = 1024;
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
+constexpr std::int64_t kMaxSimulations = 1'000'000'000;
 constexpr std::int64_t kMaxSimulatedSteps = 1000;
 
 constexpr const char* kTopFooter =
     "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
     "  plan       Find the fastest plan for a model on a cluster; the name may be left out\n"
     "  simulate   Predict the step of a plan in detail; write its trace\n"
+    "  memory     Show what a plan holds in memory, beside DeepSpeed's estimates\n"
     "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
     "  run        Train with a plan on the CPU of this machine\n"
+    "  compare    Compare the timelines of a simulation and a run\n"
     "  models     List the models, or show one\n"
     "  clusters   List the kinds of nodes, or show a cluster\n"
     "\n"
@@ -45,34 +48,6 @@ constexpr const char* kPlanFooter =
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
-
-void add_pins(Syntax& syntax, Pins& pins, bool& no_clip) {
-  syntax.group("Planning choices (searched unless given)");
-  syntax.integer("--dp", pins.dp, 1, kMaxDp, "Data parallel replicas");
-  syntax.integer("--pp", pins.pp, 1, kMaxStages, "Pipeline stages");
-  syntax.integer("--zero", pins.zero_stage, 0, 3, "ZeRO stage");
-  syntax.integer("--micro-batch", pins.micro_batch, 1, kMaxGlobalBatch,
-                 "Sequences per replica and micro-step");
-  syntax.choice<std::optional<Recompute>, Recompute>(
-      "--recompute", pins.recompute, "Activations kept, or computed again in the backward pass",
-      {{"none", Recompute::kNone}, {"full", Recompute::kFull}});
-  syntax.choice<std::optional<GatherUnit>, GatherUnit>(
-      "--gather", pins.gather, "Parameters gathered at a time",
-      {{"layer", GatherUnit::kLayer}, {"operator", GatherUnit::kOperator}});
-  syntax.integer("--prefetch", pins.prefetch, 0, kMaxPrefetch, "Gathers ahead of the one in use");
-  const auto tier = [&](const char* names, std::optional<Tier>& target, const char* help) {
-    syntax.choice<std::optional<Tier>, Tier>(names, target, help,
-                                             {{"gpu", Tier::kGpu}, {"cpu", Tier::kCpu}});
-  };
-  tier("--offload-params", pins.params, "Home of the parameters (cpu needs ZeRO 3)");
-  tier("--offload-grads", pins.grads, "Home of the gradients (cpu needs ZeRO 2 or 3)");
-  tier("--offload-optimizer", pins.optimizer, "Home of master copy and moments");
-  tier("--offload-activations", pins.activations,
-       "Home of the checkpoints (cpu needs --recompute full)");
-  syntax.text("--kernel-set", pins.kernel_set, "ID",
-              "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]");
-  syntax.flag("--no-clip", no_clip, "Train without gradient clipping");
-}
 
 void require_both(const PlanCommand& command) {
   if (!command.model.empty() && !command.cluster.empty()) return;
@@ -101,7 +76,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   PlanCommand command;
   command.arguments = lasting(arguments);
   command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  bool no_clip = false;
+  PinOptions pins;
   bool version = false;  // taken before; here for the help
   Syntax syntax(top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
                             "and what limits it"
@@ -119,15 +94,18 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "When no plan fits, answer with the one that is least over");
+  syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
+                 "Stop after so many (or up to 3 more); the gap says what may be lost [24]");
   syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
-  add_pins(syntax, command.pins, no_clip);
+  pins.add_to(syntax, command.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   require_both(command);
-  if (command.pins.kernel_set) find_kernel_set(*command.pins.kernel_set);
-  if (no_clip) command.pins.clip = false;
+  pins.finish(command.pins);
   return command;
 }
 
@@ -155,8 +133,24 @@ Command parse_simulate(const Arguments& arguments) {
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
                  "Steps to simulate [until the step time is steady]");
   syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
   return read_with_plan(syntax, arguments, command, "simulate");
+}
+
+Command parse_memory(const Arguments& arguments) {
+  MemoryCommand command;
+  Syntax syntax("Show what a plan holds in memory, by tier, stage and category",
+                "zplan memory PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan memory plan.json\n"
+                "  ./zplan memory plan.json --deepspeed\n");
+  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+  syntax.flag("--deepspeed", command.deepspeed,
+              "Also what DeepSpeed's documented estimators say, and why it differs");
+  syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
+  return read_with_plan(syntax, arguments, command, "memory");
 }
 
 Command parse_lower(const Arguments& arguments) {
@@ -182,7 +176,7 @@ Command parse_run(const Arguments& arguments) {
                 "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n");
   syntax.positional("PLAN.json", command.plan, "The plan; its kernel set must be cpu.*");
   syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
-  syntax.flag("--check", command.check, "Compare with a run of one rank without sharding");
+  syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
   syntax.text("--data", command.data, "FILE", "Text to train on, a token per byte [a sample]");
   syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
   syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
@@ -192,6 +186,13 @@ Command parse_run(const Arguments& arguments) {
                                           {{"f32", "f32"}, {"f64", "f64"}});
   syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
                  "Threads inside the kernels of a rank [1]");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "Folder on the drive that holds what the plan keeps on NVMe");
+  syntax.choice<exec::IoMethod, exec::IoMethod>(
+      "--io", command.io, "How it is read and written [auto: uring where it works]",
+      {{"auto", exec::IoMethod::kAuto},
+       {"uring", exec::IoMethod::kUring},
+       {"posix", exec::IoMethod::kPosix}});
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Train with a plan that does not fit its hardware, too");
   syntax.flag("--test-mode", command.test_mode,
@@ -200,6 +201,25 @@ Command parse_run(const Arguments& arguments) {
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
   return read_with_plan(syntax, arguments, command, "run");
+}
+
+Command parse_compare(const Arguments& arguments) {
+  CompareCommand command;
+  Syntax syntax("Compare the timelines of a simulation and a run, operation by operation",
+                "zplan compare SIM.json EXEC.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --timeline sim.json\n"
+                "  ./zplan run plan.json --timeline exec.json\n"
+                "  ./zplan compare sim.json exec.json\n");
+  syntax.positional("SIM.json", command.simulated, "Timeline of zplan simulate");
+  syntax.positional("EXEC.json", command.executed, "Timeline of zplan run");
+  syntax.choice<JoinBy, JoinBy>(
+      "--by", command.join, "What tells operations apart; role joins different plans [operation]",
+      {{"operation", JoinBy::kOperation}, {"role", JoinBy::kRole}});
+  syntax.flag("--json", command.json, "Print JSON (zplan.comparison/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.executed.empty()) return command;
+  throw_bad_input("expected two timelines, as in: zplan compare sim.json exec.json");
 }
 
 Command parse_models(const Arguments& arguments) {
@@ -230,8 +250,10 @@ struct Subcommand {
 constexpr Subcommand kSubcommands[] = {
     {"plan", [](const Arguments& arguments) { return parse_plan(arguments, false); }},
     {"simulate", parse_simulate},
+    {"memory", parse_memory},
     {"lower", parse_lower},
     {"run", parse_run},
+    {"compare", parse_compare},
     {"models", parse_models},
     {"clusters", parse_clusters},
 };

@@ -9,6 +9,8 @@
 #include <variant>
 #include <vector>
 
+#include "exec/offload/storage.h"
+#include "planner/program/comparison.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -19,7 +21,9 @@ struct PlanCommand {
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
+  std::int64_t simulations = 24;  // at most
   bool exhaustive = false;
+  bool ignore_capacity = false;
   bool timing = false;
   bool json = false;
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
@@ -28,9 +32,16 @@ struct PlanCommand {
 struct SimulateCommand {
   std::string plan;
   std::string cluster;  // empty: the one the plan names
-  std::string trace;
+  std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
   bool ignore_capacity = false;
+  bool json = false;
+};
+
+struct MemoryCommand {
+  std::string plan;
+  std::string cluster;  // empty: the one the plan names
+  bool deepspeed = false;
   bool json = false;
 };
 
@@ -49,9 +60,17 @@ struct RunCommand {
   std::optional<std::uint64_t> seed;
   int steps = 10;
   int threads_per_rank = 1;
+  std::string nvme_directory;  // empty: none
+  exec::IoMethod io = exec::IoMethod::kAuto;
   bool check = false;
   bool ignore_capacity = false;
   bool test_mode = false;
+  bool json = false;
+};
+
+struct CompareCommand {
+  std::string simulated, executed;  // timelines
+  JoinBy join = JoinBy::kOperation;
   bool json = false;
 };
 
@@ -70,8 +89,8 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<ShowText, PlanCommand, SimulateCommand, LowerCommand, RunCommand,
-                             ModelsCommand, ClustersCommand>;
+using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand,
+                             RunCommand, CompareCommand, ModelsCommand, ClustersCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

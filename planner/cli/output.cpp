@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -89,6 +90,7 @@ void complain(std::string_view message) {
 
 void check_writable(const std::string& path) {
   std::error_code error;
+  if (path == "-") fail(path, "standard output has the answer; give a file");
   if (fs::is_directory(path, error)) fail(path, "it is a directory");
   if (is_special(path)) return;
   const fs::path target = final_target(path);
@@ -97,6 +99,26 @@ void check_writable(const std::string& path) {
     fail(path, fs::exists(folder, error) ? "its folder is not a directory" : "no such folder");
   }
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail(path, std::strerror(errno));
+}
+
+void check_outputs(const std::vector<std::string>& outputs,
+                   const std::vector<std::string>& inputs) {
+  std::vector<fs::path> taken;
+  for (const std::string& path : inputs)
+    if (!path.empty() && !is_special(path)) taken.push_back(final_target(path));
+  const std::size_t first_output = taken.size();
+  for (const std::string& path : outputs) {
+    if (path.empty()) continue;
+    check_writable(path);
+    if (is_special(path)) continue;
+    const fs::path target = final_target(path);
+    const auto same = std::find(taken.begin(), taken.end(), target);
+    if (same != taken.end()) {
+      const bool is_input = same - taken.begin() < static_cast<std::ptrdiff_t>(first_output);
+      fail(path, is_input ? "it is the input" : "two results would go to the same file");
+    }
+    taken.push_back(target);
+  }
 }
 
 void write_file(const std::string& path, std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace zplan {
 
@@ -16,6 +17,10 @@ void complain(std::string_view message);
 // Throws Error when a file could not be written to `path`, before long work is put into it. Nothing
 // is created.
 void check_writable(const std::string& path);
+
+// Of the files that a command writes and reads, empty when not given: throws Error when one cannot
+// be written, or would be written twice or over an input.
+void check_outputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
 
 // Replaces the file; throws Error naming the path.
 void write_file(const std::string& path, std::string_view text);

@@ -23,8 +23,9 @@ double model_flops(const PlannedJob& planned) {
 
 void require_devices(const Job& job, const Cluster& cluster) {
   if (job.world() <= cluster.devices()) return;
-  throw_bad_input(fmt::format("the plan needs {} devices (dp {} x pp {}), cluster {} has {}",
-                              job.world(), job.dp, job.pp, cluster.name, cluster.devices()));
+  throw_bad_input(
+      fmt::format("the plan needs {} devices (dp {} x tp {} x pp {}), cluster {} has {}",
+                  job.world(), job.dp, job.tp, job.pp, cluster.name, cluster.devices()));
 }
 
 }  // namespace

@@ -13,11 +13,15 @@ namespace zplan {
 std::string memory_json(const MemoryPrediction& memory);
 // {"tier", "needed_bytes", "available_bytes", "peak_op", "largest", "smallest_change"}
 std::string infeasible_json(const Infeasible& why);
-// {"step_s", "first_step_s", "tokens_per_s", .., "limited_by", "limits"}
+// {"step_s", "first_step_s", "tokens_per_s", .., "limited_by", "limits", "split"}
 std::string time_json(const TimePrediction& time);
 
-// Lines that start with `indent` spaces.
-std::string memory_text(const MemoryPrediction& memory, std::size_t indent);
+// Lines that start with `indent` spaces. Of each tier up to `categories` are named, the largest.
+std::string memory_text(const MemoryPrediction& memory, std::size_t indent,
+                        std::size_t categories = 4);
+std::string placement_text(const MemoryReport& report, std::size_t indent);
+// What each tier lacks and what is in it, a paragraph each; empty when all fits.
+std::string over_text(const MemoryPrediction& memory);
 std::string time_text(const TimePrediction& time, std::size_t indent);
 std::string limits_text(const TimePrediction& time);  // "compute 81.2 %, ..", the greatest shares
 

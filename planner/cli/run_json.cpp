@@ -11,6 +11,14 @@ Json seconds_or_null(const std::optional<Seconds>& time) {
   return time ? Json(time->value) : Json();
 }
 
+Json storage_part(const std::optional<exec::StorageReport>& storage) {
+  if (!storage) return nullptr;
+  return {{"directory", storage->directory}, {"files", storage->files},
+          {"bytes", storage->bytes.value},   {"io", exec::name(storage->method)},
+          {"direct", storage->direct},       {"pinned", storage->pinned},
+          {"reason", storage->method_reason}};
+}
+
 }  // namespace
 
 std::string run_json(const PlannedJob& planned, const RunReport& report) {
@@ -26,8 +34,11 @@ std::string run_json(const PlannedJob& planned, const RunReport& report) {
     out["steps"].push_back(
         {{"loss", step.loss},
          {"gradient_norm", planned.plan.clip ? Json(step.gradient_norm) : Json()},
+         {"skipped", step.skipped},
+         {"loss_scale", step.loss_scale},
          {"wall_s", step.wall.value}});
   }
+  out["nvme"] = storage_part(report.storage);
   out["measured_step_s"] = seconds_or_null(report.measured);
   out["predicted_step_s"] = seconds_or_null(report.predicted);
   if (!report.checked) {

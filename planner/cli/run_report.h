@@ -16,9 +16,10 @@ struct RunReport {
   std::vector<exec::StepResult> steps;
   std::int64_t steps_wanted = 0;
   bool interrupted = false;
-  std::optional<Seconds> measured;   // median step, without the first
-  std::optional<Seconds> predicted;  // steady-state step on the plan's hardware
-  std::string no_prediction;         // why there is none
+  std::optional<exec::StorageReport> storage;  // of a plan with states on NVMe
+  std::optional<Seconds> measured;             // median step, without the first
+  std::optional<Seconds> predicted;            // steady-state step on the plan's hardware
+  std::string no_prediction;                   // why there is none
   bool checked = false;
   std::vector<CheckRow> check;
 

@@ -14,14 +14,18 @@ std::string steps_part(const PlannedJob& planned, const RunReport& report) {
   if (report.steps.empty()) return "";
   const Batch& batch = planned.plan.batch;
   const auto tokens = static_cast<double>(batch.global_batch * batch.sequence);
-  Table table({Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
-              {"step", "loss", "gradient norm", "time", "tokens/s"});
+  Table table(
+      {Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kLeft},
+      {"step", "loss", "gradient norm", "time", "tokens/s", ""});
   for (std::size_t i = 0; i < report.steps.size(); ++i) {
     const exec::StepResult& step = report.steps[i];
+    const std::string skipped =
+        step.skipped ? fmt::format("update skipped, loss scale {:g}", step.loss_scale) : "";
     table.row({std::to_string(i + 1), fmt::format("{:.6f}", step.loss),
                planned.plan.clip ? fmt::format("{:.6f}", step.gradient_norm) : "-",
                format_seconds(step.wall),
-               grouped(static_cast<std::int64_t>(tokens / std::max(step.wall.value, 1e-9)))});
+               grouped(static_cast<std::int64_t>(tokens / std::max(step.wall.value, 1e-9))),
+               skipped});
   }
   return table.text();
 }
@@ -64,6 +68,8 @@ std::string run_text(const PlannedJob& planned, const RunReport& report) {
   for (const std::string& line : plan_lines(plan)) {
     out += "  " + wrap(line, kScreenWidth, 4, 2) + "\n";
   }
+  if (report.storage)
+    out += "  " + wrap("NVMe: " + exec::describe(*report.storage), kScreenWidth, 4, 2) + "\n";
   out += "\n" + steps_part(planned, report);
   if (report.interrupted) {
     out += fmt::format("interrupted after {} of {}\n",

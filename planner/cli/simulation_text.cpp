@@ -15,18 +15,6 @@ namespace {
 
 constexpr std::size_t kIndent = 2;
 
-std::string over_part(const Simulation& simulation) {
-  std::string out;
-  for (int t = 0; t < kTierCount; ++t) {
-    const TierUse& use = simulation.memory.use[static_cast<std::size_t>(t)];
-    if (use.fits()) continue;
-    out += fmt::format("DOES NOT FIT: {} is exceeded by {} bytes ({})\n",
-                       tier_words(static_cast<Tier>(t)), grouped(use.over().value),
-                       format_bytes(use.over()));
-  }
-  return out;
-}
-
 std::string time_or_none(Seconds time) {
   return time.value > 0 ? format_seconds(time) : std::string("-");
 }
@@ -40,6 +28,19 @@ std::string lanes_part(const std::vector<sim::LaneReport>& lanes) {
     table.row({std::to_string(lane.stage), std::string(name(lane.lane)), format_seconds(lane.busy),
                percent(lane.busy_share), time_or_none(lane.exposed), time_or_none(lane.peer_wait),
                time_or_none(lane.reuse_wait), time_or_none(lane.launch_wait)});
+  }
+  return table.text(kIndent);
+}
+
+// Parts that take no time are left out.
+std::string split_part(const TimePrediction& time) {
+  const sim::TimeSplit& split = time.sim.split;
+  Table table({Align::kLeft, Align::kRight, Align::kRight});
+  for (std::size_t i = 0; i < split.parts.size(); ++i) {
+    const Seconds part = split.parts[i];
+    if (part.value <= 0) continue;
+    table.row({std::string(name(static_cast<sim::TimePart>(i))), format_seconds(part),
+               percent(part.value / time.sim.period.value)});
   }
   return table.text(kIndent);
 }
@@ -90,28 +91,12 @@ std::string links_part(const std::vector<sim::LinkReport>& links) {
   return table.text(kIndent);
 }
 
-std::string placement_part(const MemoryReport& report) {
-  Table table(
-      {Align::kRight, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft},
-      {"stage", "tier", "slab", "live peak", "ratio", "fullest at"});
-  for (const ClassMemory& c : report.classes) {
-    for (int t = 0; t < kTierCount; ++t) {
-      const TierMemory& tier = c.tiers[static_cast<std::size_t>(t)];
-      if (tier.slab.value == 0) continue;
-      table.row({std::to_string(c.stage), std::string(name(static_cast<Tier>(t))),
-                 format_bytes(tier.slab), format_bytes(tier.live_peak),
-                 fmt::format("{:.3f}", tier.slab_over_live_peak()), tier.peak_op});
-    }
-  }
-  return table.text(kIndent);
-}
-
 }  // namespace
 
 std::string simulation_text(const Simulation& simulation) {
   const TimePrediction& time = *simulation.time;
   const PlannedJob& planned = simulation.planned;
-  std::string out = over_part(simulation);
+  std::string out = over_text(simulation.memory);
   out += fmt::format("{} on {} ({})\n", planned.model.name, simulation.cluster.name,
                      cluster_words(simulation.cluster));
   for (const std::string& line : plan_lines(planned.plan)) {
@@ -120,12 +105,14 @@ std::string simulation_text(const Simulation& simulation) {
   out += fmt::format("\nTime ({} simulated)\n", count_of(time.sim.steps, "step"));
   out += time_text(time, kIndent);
   out += fmt::format("  limited by {}\n", wrap(limits_text(time), kScreenWidth, 4, 13));
+  out +=
+      fmt::format("\nWhere the time of stage {} goes\n", time.sim.split.stage) + split_part(time);
   out += "\nLanes (of one rank per stage; times per step)\n" + lanes_part(time.sim.lanes);
   out += "  " + reuse_line(time.sim.lanes, time.sim.period) + "\n";
   if (!time.sim.links.empty()) out += "\nLinks\n" + links_part(time.sim.links);
   out += "\nMemory\n" + memory_text(simulation.memory, kIndent);
   out += "\nPlacement (of one rank; ratio: slab over live peak)\n" +
-         placement_part(simulation.memory.report);
+         placement_text(simulation.memory.report, kIndent);
   out += fmt::format("\nFingerprint {}\n", planned.fingerprint);
   return out;
 }

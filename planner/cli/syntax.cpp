@@ -100,8 +100,8 @@ Syntax::~Syntax() = default;
 
 void Syntax::group(const std::string& title) { group_ = title; }
 
-void Syntax::value(const std::string& names, const std::string& type, const std::string& help,
-                   const std::function<void(const std::string&)>& set) {
+void Syntax::parsed(const std::string& names, const std::string& type, const std::string& help,
+                    const std::function<void(const std::string&)>& set) {
   const auto set_or_fail = [names, set](const std::string& word) {
     if (word.empty()) throw_bad_input(last_name(names) + ": expected a value, got \"\"");
     set(word);
@@ -113,17 +113,17 @@ void Syntax::value(const std::string& names, const std::string& type, const std:
 
 void Syntax::text(const std::string& names, std::string& target, const std::string& type,
                   const std::string& help) {
-  value(names, type, help, [&target](const std::string& word) { target = word; });
+  parsed(names, type, help, [&target](const std::string& word) { target = word; });
 }
 
 void Syntax::text(const std::string& names, std::optional<std::string>& target,
                   const std::string& type, const std::string& help) {
-  value(names, type, help, [&target](const std::string& word) { target = word; });
+  parsed(names, type, help, [&target](const std::string& word) { target = word; });
 }
 
 void Syntax::integer_value(const std::string& names, std::int64_t min, std::int64_t max,
                            const std::string& help, const std::function<void(std::int64_t)>& set) {
-  value(names, "N", help, [names, min, max, set](const std::string& word) {
+  parsed(names, "N", help, [names, min, max, set](const std::string& word) {
     std::int64_t number = 0;
     const char* const last = word.data() + word.size();
     const auto [end, error] = std::from_chars(word.data(), last, number);
@@ -139,7 +139,7 @@ void Syntax::choice_value(const std::string& names, const std::string& help,
                           const std::vector<std::string>& words,
                           const std::function<void(std::size_t)>& set) {
   const std::string type = fmt::format("{}", fmt::join(words, "|"));
-  value(names, type, help, [names, words, set](const std::string& word) {
+  parsed(names, type, help, [names, words, set](const std::string& word) {
     const auto found = std::find(words.begin(), words.end(), word);
     if (found == words.end()) {
       throw_bad_input(fmt::format("{}: expected {}, got {}{}", last_name(names),

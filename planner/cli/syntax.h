@@ -35,6 +35,9 @@ class Syntax {
   void text(const std::string& names, std::optional<std::string>& target, const std::string& type,
             const std::string& help);
   void flag(const std::string& names, bool& target, const std::string& help);
+  // `set` checks the word and throws Error.
+  void parsed(const std::string& names, const std::string& type, const std::string& help,
+              const std::function<void(const std::string&)>& set);
   // An argument without dashes; stays empty when there is none.
   void positional(const std::string& name, std::string& target, const std::string& help);
 
@@ -67,8 +70,6 @@ class Syntax {
  private:
   struct Parser;
 
-  void value(const std::string& names, const std::string& type, const std::string& help,
-             const std::function<void(const std::string&)>& set);
   void integer_value(const std::string& names, std::int64_t min, std::int64_t max,
                      const std::string& help, const std::function<void(std::int64_t)>& set);
   void choice_value(const std::string& names, const std::string& help,

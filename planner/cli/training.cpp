@@ -16,8 +16,10 @@ Plan runnable_plan(const RunCommand& command) {
         command.plan, plan.kernel_set));
   }
   if (!command.dtype.empty()) {
-    plan.kernel_set = "cpu." + command.dtype;
+    const bool fused = find_kernel_set(plan.kernel_set).fused_attention;
+    plan.kernel_set = fmt::format("cpu.{}{}", command.dtype, fused ? "" : ".unfused");
     plan.precision = default_recipe(plan.kernel_set);
+    plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   }
   return plan;
 }
@@ -27,7 +29,12 @@ Plan reference_plan(const Plan& plan) {
   reference.parallel = {};
   reference.zero_stage = 0;
   reference.placement = {};
-  reference.recompute = Recompute::kNone;
+  if (plan.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
+  reference.tiles = 1;
+  reference.recompute = {{Recompute::kNone}};
+  reference.partition_activations = false;
+  reference.schedule = Schedule::kOneForwardOneBackward;
+  reference.stage_layers.clear();
   return reference;
 }
 

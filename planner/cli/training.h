@@ -15,7 +15,7 @@ namespace zplan {
 // here, naming a plan that does.
 Plan runnable_plan(const RunCommand& command);
 
-// The same batch on one rank: nothing sharded, moved or recomputed.
+// The same batch and precision on one rank: nothing sharded, moved or recomputed.
 Plan reference_plan(const Plan& plan);
 
 // One quantity of a run against the same of its reference.

@@ -24,7 +24,10 @@ std::string placement_words(const Plan& plan) {
   const StatePlacement& at = plan.placement;
   std::vector<std::pair<std::string, Tier>> states = {
       {"parameters", at.params}, {"gradients", at.grads}, {"optimizer states", at.optimizer}};
-  if (plan.recompute == Recompute::kFull) states.emplace_back("checkpoints", at.activations);
+  if (plan.all_full()) {
+    states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
+                        at.activations);
+  }
   std::vector<std::string> parts;
   for (const Tier tier : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
     std::vector<std::string> here;
@@ -48,6 +51,7 @@ std::string precision_words(const Plan& plan) {
   const std::string master = format_name(r.master), moments = format_name(r.moments);
   std::string out = param == grad ? param + " parameters and gradients"
                                   : param + " parameters, " + grad + " gradients";
+  if (r.main_grad) out += " with " + moments + " copies";
   if (!r.separate_master) return out + ", " + moments + " moments, no master copy";
   out += ", " + master + " master copy";
   return out + (master == moments ? " and moments" : ", " + moments + " moments");
@@ -58,12 +62,50 @@ std::string zero_words(const Plan& plan) {
   constexpr std::string_view kSharded[] = {"nothing", "optimizer states",
                                            "optimizer states and gradients", "all model states"};
   if (plan.parallel.dp == 1) return fmt::format("ZeRO {} (one replica)", plan.zero_stage);
-  return fmt::format("ZeRO {} ({} sharded)", plan.zero_stage,
-                     kSharded[static_cast<std::size_t>(plan.zero_stage)]);
+  const bool grouped_shards = plan.zero_stage > 0 && plan.shards() != plan.parallel.dp;
+  return fmt::format("ZeRO {} ({} sharded{})", plan.zero_stage,
+                     kSharded[static_cast<std::size_t>(plan.zero_stage)],
+                     grouped_shards ? fmt::format(" over groups of {}", plan.shards()) : "");
 }
 
 std::string gather_words(const Plan& plan) {
-  return fmt::format("gather by {}, {} ahead", name(plan.gather), plan.prefetch);
+  const std::string tiles = plan.tiles > 1 ? fmt::format(" in {} tiles", plan.tiles) : "";
+  return fmt::format("gather by {}{}, {} ahead", name(plan.gather), tiles, plan.prefetch);
+}
+
+std::string mode_words(Recompute mode) {
+  return mode == Recompute::kNone ? "no" : std::string(name(mode));
+}
+
+// "full recomputation", "full recomputation of 12 layers, then no of 20"
+std::string recompute_words(const Plan& plan) {
+  if (plan.recompute.size() == 1) return mode_words(plan.recompute[0].mode) + " recomputation";
+  std::vector<std::string> runs;
+  for (const RecomputeRun& run : plan.recompute) {
+    const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
+    runs.push_back(fmt::format("{} for {}", mode_words(run.mode), layers));
+  }
+  return "recomputation: " + joined(runs);
+}
+
+// "4 data parallel, 2 tensor parallel with sequence parallelism, 2 pipeline stages (1F1B)"
+std::string parallel_words(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  std::vector<std::string> parts = {fmt::format("{} data parallel", grouped(p.dp))};
+  if (p.tp > 1) {
+    parts.push_back(fmt::format("{} tensor parallel{}", p.tp,
+                                p.sequence_parallel ? " with sequence parallelism" : ""));
+  }
+  if (p.pp == 1) {
+    parts.emplace_back("no pipeline");
+    return joined(parts);
+  }
+  const char* schedule = plan.schedule == Schedule::kGpipe ? "GPipe" : "1F1B";
+  const bool uneven = !plan.stage_layers.empty();
+  parts.push_back(fmt::format(
+      "{} pipeline stages ({}{})", p.pp, schedule,
+      uneven ? fmt::format("; layers {}", fmt::join(plan.stage_layers, ", ")) : std::string()));
+  return joined(parts);
 }
 
 bool is_plain(char c) {
@@ -99,8 +141,8 @@ std::string tier_words(Tier tier) {
 }
 
 std::string shortage(const Infeasible& why) {
-  return fmt::format("{} of {} needed, {} there", format_bytes(why.needed), tier_words(why.tier),
-                     format_bytes(why.available));
+  return fmt::format("{}{} of {} needed, {} there", why.is_bound() ? "at least " : "",
+                     format_bytes(why.needed), tier_words(why.tier), format_bytes(why.available));
 }
 
 std::string full_reason(const Infeasible& why) {
@@ -119,19 +161,15 @@ std::string full_reason(const Infeasible& why) {
 }
 
 std::vector<std::string> plan_lines(const Plan& plan) {
-  const Parallel& p = plan.parallel;
   std::vector<std::string> lines;
-  lines.push_back(fmt::format(
-      "{} data parallel, {}; {}", grouped(p.dp),
-      p.pp > 1 ? fmt::format("{} pipeline stages (1F1B)", p.pp) : std::string("no pipeline"),
-      zero_words(plan)));
-  lines.push_back(
-      fmt::format("micro-batch {}, {} per step; {}", count_of(plan.batch.micro_batch, "sequence"),
-                  count_of(plan.micro_steps(), "micro-step"),
-                  plan.recompute == Recompute::kFull ? "full recomputation" : "no recomputation"));
+  lines.push_back(parallel_words(plan) + "; " + zero_words(plan));
+  lines.push_back(fmt::format("micro-batch {}, {} per step; {}",
+                              count_of(plan.batch.micro_batch, "sequence"),
+                              count_of(plan.micro_steps(), "micro-step"), recompute_words(plan)));
   lines.push_back(placement_words(plan) +
                   (plan.zero_stage == 3 ? "; " + gather_words(plan) : std::string()));
   std::vector<std::string> extras = {precision_words(plan)};
+  if (plan.delayed_update) extras.emplace_back("delayed update");
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");
   lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));

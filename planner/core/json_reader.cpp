@@ -9,7 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <vector>
 
 #include "planner/core/error.h"
 #include "planner/core/json_document.h"
@@ -19,6 +19,10 @@
 
 namespace zplan {
 namespace {
+
+// [assumed] beyond any plan, model, timeline or text to train on that is meant to be read here.
+constexpr std::size_t kMostInputBytes = std::size_t{1} << 30;
+constexpr std::size_t kReadBlock = std::size_t{1} << 20;
 
 // Pointer of `target` below `value`, by address; true when found. Only used for messages.
 bool find_pointer(const JsonValue& value, const JsonValue* target, std::string& pointer) {
@@ -237,13 +241,21 @@ std::string read_text_file(const std::string& path) {
   }
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (stream) text << stream.rdbuf();
-  if (!stream) {
+  std::string text;
+  std::vector<char> block(kReadBlock);
+  while (stream && text.size() <= kMostInputBytes) {
+    stream.read(block.data(), static_cast<std::streamsize>(block.size()));
+    text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+  }
+  if (stream.bad() || (!stream && !stream.eof())) {
     throw_bad_input(fmt::format("{}: cannot read the file: {}", visible(path),
                                 errno != 0 ? std::strerror(errno) : "unknown reason"));
   }
-  return std::move(text).str();
+  if (text.size() > kMostInputBytes) {
+    throw_bad_input(fmt::format("{}: expected a file of up to {} MiB, this one is larger",
+                                visible(path), kMostInputBytes >> 20));
+  }
+  return text;
 }
 
 JsonNode read_json_file(const std::string& path) { return parse_json(read_text_file(path), path); }

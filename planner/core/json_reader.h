@@ -100,7 +100,7 @@ class JsonObject {
 JsonNode parse_json(std::string text, std::string name);
 JsonNode read_json_file(const std::string& path);
 
-// The whole file; throws Error saying why it cannot be read.
+// The whole file; throws Error saying why it cannot be read, or that it is larger than 1 GiB.
 std::string read_text_file(const std::string& path);
 
 // {"value": ..., "source": "datasheet|measured|fitted|assumed", "ref": "..."}: a number copied from

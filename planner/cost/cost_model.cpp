@@ -7,6 +7,7 @@
 
 #include "planner/core/error.h"
 #include "planner/cost/kernel_time.h"
+#include "planner/cost/step_totals.h"
 
 namespace zplan {
 namespace {
@@ -63,7 +64,7 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
 
 OpCost CostModel::kernel(int stage, const Node& node) {
   const Demand demand = demand_of(program(stage), node);
-  if (node.lane == Lane::kCpu) {
+  if (is_host(node.lane)) {
     const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
     return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0}, "host stream", cap);
   }
@@ -84,10 +85,14 @@ OpCost CostModel::copy(int stage, const Node& node) {
   if (from == Tier::kCpu && to == Tier::kCpu) {
     return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0}, "host stream", kNoCap);
   }
-  Seconds latency = cluster_.node.device.copy_latency;
-  if (from == Tier::kNvme || to == Tier::kNvme) latency = cluster_.node.nvme.latency;
+  if (from != Tier::kCpu && to != Tier::kCpu) {
+    throw_bad_input(fmt::format("expected copies between {} and {} to go through cpu, got {}",
+                                name(from), name(to), name(node.role)));
+  }
+  const bool drive = from == Tier::kNvme || to == Tier::kNvme;
+  const Seconds latency = drive ? cluster_.node.nvme.latency : cluster_.node.device.copy_latency;
   const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to)};
-  return transfer(latency, bytes, pattern, "copy", kNoCap);
+  return transfer(latency, bytes, pattern, drive ? "drives" : "copy", kNoCap);
 }
 
 OpCost CostModel::collective(int stage, const Node& node) {
@@ -101,8 +106,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const int nodes = wiring_.nodes_spanned(node.group, stage);
   const bool reduces_all = node.collective == CollectiveKind::kAllReduce;
   const Seconds latency = collective_latency(nodes) * (reduces_all ? 2.0 : 1.0);
-  // Only a data group depends on the stage.
-  const int at = node.group == GroupKind::kData ? stage : 0;
+  const int at = crosses_stages(node.group) ? 0 : stage;
   const std::string_view staged = wiring_.has_peer_link() ? "ring" : "ring through host memory";
   return transfer(latency, ring_bytes(node.collective, full, n),
                   {PatternKind::kRing, static_cast<int>(node.group), at, 0},
@@ -110,11 +114,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
 }
 
 OpCost CostModel::between(int from_stage, int to_stage, Bytes bytes) {
-  bool crosses = false;
-  for (int d = 0; d < job_.dp && !crosses; ++d) {
-    crosses = cluster_.node_of(job_.rank_of(d, from_stage)) !=
-              cluster_.node_of(job_.rank_of(d, to_stage));
-  }
+  const bool crosses = wiring_.apart(from_stage, to_stage);
   const LatencyProfile& latency = cluster_.node.latency;
   const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,

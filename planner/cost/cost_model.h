@@ -1,9 +1,10 @@
 // CostModel: what each node of a Job costs on a Cluster, as a fixed time or as a flow.
 //
 //   kernel on a GPU lane   fixed time (kernel_time.h)
-//   kernel on the CPU lane flow through host memory, capped by the rank's share of the cores
+//   kernel on a host lane  flow through host memory, capped by the rank's share of the cores
 //   copy                   copy_latency (with a drive: its latency), then a flow of its bytes;
-//                          within the GPU a fixed time, read and written once
+//                          within the GPU a fixed time, within the host a flow through its memory,
+//                          read and written once
 //   collective             latency, then a flow of a ring of n ranks over B bytes, the full buffer:
 //                            all-gather, reduce-scatter  B (n-1)/n     [Patarasuk09]
 //                            all-reduce                2 B (n-1)/n     [Patarasuk09]

@@ -12,10 +12,9 @@ constexpr SimTime kRounding{1};
 
 // A send and its receive, and the members of a group over several classes, share one flow; it is
 // counted where the lowest class (or the sender) issues it.
-bool carries_flow(const Job& job, int stage, const Node& node) {
+bool carries_flow(int stage, const Node& node) {
   if (node.kind == OpKind::kReceive) return false;
-  if (node.kind != OpKind::kCollective || node.group == GroupKind::kData) return true;
-  return stage == 0 || job.pp == 1;
+  return stage == 0 || node.kind != OpKind::kCollective || !crosses_stages(node.group);
 }
 
 void add_links(const CostModel& model, const OpCost& cost, std::int64_t times,
@@ -57,9 +56,8 @@ StepTotals step_totals(const CostModel& model) {
       const SimTime rounding = cost.bytes.value > 0 ? kRounding : SimTime{0};
       const SimTime alone = std::max(SimTime{0}, cost.alone - rounding);
       own.lane[static_cast<std::size_t>(node.lane)] += alone * times;
-      const bool launched = node.lane != Lane::kCpu && node.kind != OpKind::kMark;
-      if (launched) own.launch += launch * times;
-      if (carries_flow(job, stage, node)) add_links(model, cost, times, totals.links);
+      if (is_launched(node.lane) && node.kind != OpKind::kMark) own.launch += launch * times;
+      if (carries_flow(stage, node)) add_links(model, cost, times, totals.links);
     }
   }
   return totals;
@@ -77,7 +75,7 @@ double hardware_flops_per_step(const Job& job) {
       sum += static_cast<double>(demand.flops.value) * static_cast<double>(instances[i]);
     }
   }
-  return sum * job.dp;
+  return sum * job.dp * job.tp;
 }
 
 }  // namespace zplan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/core/error.h"
 
@@ -10,6 +11,7 @@ namespace zplan {
 namespace {
 
 using KindPair = std::pair<VertexKind, VertexKind>;
+constexpr KindPair kDriveTime{VertexKind::kNvme, VertexKind::kNvme};
 
 std::string kind_name(KindPair ends) {
   const auto has = [&](VertexKind kind) { return ends.first == kind || ends.second == kind; };
@@ -51,64 +53,142 @@ void Wiring::find_routes() {
   }
 }
 
+template <typename Visit>
+void Wiring::for_ranks(int stage, const Visit& visit) const {
+  for (int d = 0; d < job_.dp; ++d) {
+    for (int t = 0; t < job_.tp; ++t) visit(job_.rank_of({d, t, stage}));
+  }
+}
+
 void Wiring::find_places() {
   std::map<int, int> all;
   for (int rank = 0; rank < job_.world(); ++rank) ++all[cluster_.node_of(rank)];
   for (int stage = 0; stage < job_.pp; ++stage) {
-    const Ranks ranks = groups(GroupKind::kData, stage).front();
+    std::vector<int> ranks;
+    for_ranks(stage, [&](int rank) { ranks.push_back(rank); });
+    const Group own = group_of(std::move(ranks));
     ClassPlace place;
-    for (const auto& [node, members] : members_by_node(ranks)) {
-      if (members > place.members) place = {node, 0, members, all[node]};
+    for (const auto& [node, members] : own.members) {
+      if (members > place.members) place = {node, 0, 0, members, all[node]};
     }
-    while (cluster_.node_of(job_.rank_of(place.dp_index, stage)) != place.node) ++place.dp_index;
+    const auto first = std::find_if(own.ranks.begin(), own.ranks.end(),
+                                    [&](int rank) { return cluster_.node_of(rank) == place.node; });
+    const Coordinates at = job_.coordinates_of(*first);
+    place.dp_index = at.dp;
+    place.tp_index = at.tp;
     places_.push_back(place);
   }
 }
 
-std::vector<Wiring::Ranks> Wiring::groups(GroupKind group, int stage) const {
-  std::vector<Ranks> result;
-  if (group == GroupKind::kEmbedding) {
-    for (int d = 0; d < job_.dp; ++d) {
-      result.push_back({job_.rank_of(d, 0)});
-      if (job_.pp > 1) result.back().push_back(job_.rank_of(d, job_.pp - 1));
+Wiring::Group Wiring::group_of(std::vector<int> ranks) const {
+  Group group{std::move(ranks), {}};
+  for (const int rank : group.ranks) {
+    const int node = cluster_.node_of(rank);
+    if (group.members.empty() || group.members.back().first != node) {
+      group.members.emplace_back(node, 0);
     }
-    return result;
+    ++group.members.back().second;
   }
-  const bool world = group == GroupKind::kWorld;
-  result.emplace_back();
-  for (int s = world ? 0 : stage; s < (world ? job_.pp : stage + 1); ++s) {
-    for (int d = 0; d < job_.dp; ++d) result.back().push_back(job_.rank_of(d, s));
+  return group;
+}
+
+int Wiring::Group::members_in(int node) const {
+  const auto at = std::lower_bound(members.begin(), members.end(), std::pair{node, 0});
+  return at == members.end() || at->first != node ? 0 : at->second;
+}
+
+// Ranks ascend with dp and tp, and with the stage where the others are fixed.
+std::vector<Wiring::Group> Wiring::groups(GroupKind group, int stage) const {
+  std::vector<Group> result;
+  const auto add = [&](std::vector<int> ranks) { result.push_back(group_of(std::move(ranks))); };
+  // Every `step`-th dp index from `first`, `count` of them, at one tp index.
+  const auto add_dp = [&](int first, int step, int count) {
+    for (int t = 0; t < job_.tp; ++t) {
+      std::vector<int> ranks;
+      for (int i = 0; i < count; ++i) ranks.push_back(job_.rank_of({first + i * step, t, stage}));
+      add(std::move(ranks));
+    }
+  };
+  switch (group) {
+    case GroupKind::kData:
+      add_dp(0, 1, job_.dp);
+      break;
+    case GroupKind::kShard:
+      for (int first = 0; first < job_.dp; first += job_.shards) add_dp(first, 1, job_.shards);
+      break;
+    case GroupKind::kReplica:
+      for (int first = 0; first < job_.shards; ++first) {
+        add_dp(first, job_.shards, job_.dp / job_.shards);
+      }
+      break;
+    case GroupKind::kTensor:
+      for (int d = 0; d < job_.dp; ++d) {
+        std::vector<int> ranks;
+        for (int t = 0; t < job_.tp; ++t) ranks.push_back(job_.rank_of({d, t, stage}));
+        add(std::move(ranks));
+      }
+      break;
+    case GroupKind::kEmbedding:
+      for_ranks(0, [&](int rank) {
+        const Coordinates at = job_.coordinates_of(rank);
+        std::vector<int> ranks{rank};
+        if (job_.pp > 1) ranks.push_back(job_.rank_of({at.dp, at.tp, job_.pp - 1}));
+        add(std::move(ranks));
+      });
+      break;
+    case GroupKind::kWorld: {
+      std::vector<int> ranks(static_cast<std::size_t>(job_.world()));
+      std::iota(ranks.begin(), ranks.end(), 0);
+      add(std::move(ranks));
+      break;
+    }
   }
   return result;
 }
 
-std::map<int, int> Wiring::members_by_node(const Ranks& ranks) const {
-  std::map<int, int> members;
-  for (const int rank : ranks) ++members[cluster_.node_of(rank)];
-  return members;
-}
-
-int Wiring::nodes_spanned(GroupKind group, int stage) const {
-  std::size_t widest = 0;
-  for (const Ranks& ranks : groups(group, stage)) {
-    widest = std::max(widest, members_by_node(ranks).size());
+int Wiring::nodes_spanned(GroupKind group, int stage) {
+  const auto [at, added] = spans_.try_emplace({group, crosses_stages(group) ? 0 : stage}, 0);
+  if (added) {
+    for (const Group& one : groups(group, stage)) {
+      at->second = std::max(at->second, static_cast<int>(one.members.size()));
+    }
   }
-  return static_cast<int>(widest);
+  return at->second;
 }
 
-// Nodes whose links matter to the group: those of the representatives of its classes.
-std::vector<int> Wiring::class_nodes(GroupKind group, int stage) const {
-  if (group == GroupKind::kData) return {place(stage).node};
-  if (group == GroupKind::kEmbedding) return {place(0).node, place(job_.pp - 1).node};
+bool Wiring::apart(int stage, int other) const {
+  bool found = false;
+  for_ranks(stage, [&](int rank) {
+    const Coordinates at = job_.coordinates_of(rank);
+    const int neighbour = job_.rank_of({at.dp, at.tp, other});
+    found = found || cluster_.node_of(rank) != cluster_.node_of(neighbour);
+  });
+  return found;
+}
+
+// Nodes whose links matter to the group: those of the representatives of its classes and, of the
+// groups that meet there, those with fewest members.
+std::vector<int> Wiring::nodes_of_interest(GroupKind group, int stage,
+                                           const std::vector<Group>& all) const {
   std::vector<int> nodes;
-  nodes.reserve(places_.size());
-  for (const ClassPlace& place : places_) nodes.push_back(place.node);
+  if (group == GroupKind::kEmbedding) return {place(0).node, place(job_.pp - 1).node};
+  if (group == GroupKind::kWorld) {
+    for (const ClassPlace& place : places_) nodes.push_back(place.node);
+  } else {
+    nodes = {place(stage).node};
+  }
+  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
+  for (const Group& one : all) {
+    if (one.members_in(nodes.front()) == 0) continue;
+    nodes.push_back(std::min_element(one.members.begin(), one.members.end(), fewer)->first);
+  }
   return nodes;
 }
 
 Wiring::Loads Wiring::loads_at(const std::vector<int>& nodes) const {
   Loads loads;
-  for (const int node : nodes) loads[node].assign(topology_.links().size() + 1, 0.0);
+  const std::size_t wires = topology_.links().size() + topology_.nvme_drives().size() + 1;
+  for (const int node : nodes) loads[node].assign(wires, 0.0);
   return loads;
 }
 
@@ -146,40 +226,40 @@ void Wiring::add_entry(Loads& loads, int rank, double weight) const {
   add(loads, cluster_.node_of(rank), route, weight);
 }
 
-std::vector<std::pair<VertexId, double>> Wiring::ends(Tier tier, int gpu) const {
-  if (tier == Tier::kGpu) return {{topology_.gpu(gpu), 1.0}};
-  if (tier == Tier::kCpu) return {{topology_.dram_of(gpu), 1.0}};
+void Wiring::add_drives(Loads& loads, int node, int gpu, bool reads) {
   const std::vector<VertexId>& drives = topology_.nvme_drives();
   if (drives.empty()) throw_bad_input(cluster_.name + ": expected NVMe drives, got none");
-  std::vector<std::pair<VertexId, double>> result;
-  result.reserve(drives.size());
-  for (const VertexId drive : drives) {
-    result.emplace_back(drive, 1.0 / static_cast<double>(drives.size()));
-  }
-  return result;
-}
-
-void Wiring::add_copy(Loads& loads, int node, int gpu, Tier from, Tier to) const {
-  const auto g = static_cast<std::size_t>(gpu);
-  if (from == Tier::kGpu && to == Tier::kCpu) return add(loads, node, to_dram_[g], 1);
-  if (from == Tier::kCpu && to == Tier::kGpu) return add(loads, node, from_dram_[g], 1);
-  for (const auto& [source, part] : ends(from, gpu)) {
-    for (const auto& [target, share] : ends(to, gpu)) {
-      add(loads, node, topology_.route(source, target), part * share);
+  const VertexId dram = topology_.dram_of(gpu);
+  const double part = 1.0 / static_cast<double>(drives.size());
+  const TopologySpec& spec = cluster_.node.topology;
+  const double slower = spec.nvme_read.effective().value / spec.nvme_write.effective().value;
+  for (std::size_t i = 0; i < drives.size(); ++i) {
+    const std::pair ends = reads ? std::pair{drives[i], dram} : std::pair{dram, drives[i]};
+    const auto [route, added] = drive_routes_.try_emplace(ends);
+    if (added) route->second = topology_.route(ends.first, ends.second);
+    add(loads, node, route->second, part);
+    if (const auto at = loads.find(node); at != loads.end()) {
+      at->second[topology_.links().size() + i] += reads ? part : part * slower;
     }
   }
 }
 
+void Wiring::add_copy(Loads& loads, int node, int gpu, Tier from, Tier to) {
+  const auto g = static_cast<std::size_t>(gpu);
+  if (from == Tier::kGpu) add(loads, node, to_dram_[g], 1);
+  if (to == Tier::kGpu) add(loads, node, from_dram_[g], 1);
+  if (from == Tier::kNvme) add_drives(loads, node, gpu, true);
+  if (to == Tier::kNvme) add_drives(loads, node, gpu, false);
+}
+
 std::vector<LinkShare> Wiring::copy(int stage, Tier from, Tier to) {
   const int node = place(stage).node;
-  const double host_sides = (from == Tier::kCpu ? 1 : 0) + (to == Tier::kCpu ? 1 : 0);
   Loads loads = loads_at({node});
-  const Ranks ranks = groups(GroupKind::kData, stage).front();
-  for (const int rank : ranks) {
-    if (cluster_.node_of(rank) != node) continue;
+  for_ranks(stage, [&](int rank) {
+    if (cluster_.node_of(rank) != node) return;
     add_copy(loads, node, cluster_.device_of(rank), from, to);
-    add_host(loads, node, host_sides);
-  }
+    add_host(loads, node, 1);
+  });
   return busiest(loads);
 }
 
@@ -191,23 +271,15 @@ std::vector<LinkShare> Wiring::host_stream(int stage) {
 }
 
 std::vector<LinkShare> Wiring::ring(GroupKind group, int stage) {
-  std::vector<int> nodes = class_nodes(group, stage);
-  const std::vector<Ranks> all = groups(group, stage);
-  std::vector<std::map<int, int>> members;
-  for (const Ranks& ranks : all) {
-    members.push_back(members_by_node(ranks));
-    const std::map<int, int>& counts = members.back();
-    if (group == GroupKind::kEmbedding) continue;
-    const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
-    nodes.push_back(std::min_element(counts.begin(), counts.end(), fewer)->first);
-  }
-  Loads loads = loads_at(nodes);
-  for (std::size_t g = 0; g < all.size(); ++g) {
-    for (const int rank : all[g]) {
+  const std::vector<Group> all = groups(group, stage);
+  Loads loads = loads_at(nodes_of_interest(group, stage, all));
+  for (const Group& one : all) {
+    for (const int rank : one.ranks) {
       const int node = cluster_.node_of(rank);
-      const int beside = members[g].at(node);
+      if (loads.find(node) == loads.end()) continue;
+      const int beside = one.members_in(node);
       if (beside > 1) add_step(loads, node, cluster_.device_of(rank), cluster_.device_of(rank));
-      if (members[g].size() == 1) continue;
+      if (one.members.size() == 1) continue;
       add_exit(loads, rank, 1.0 / beside);
       add_entry(loads, rank, 1.0 / beside);
     }
@@ -217,8 +289,9 @@ std::vector<LinkShare> Wiring::ring(GroupKind group, int stage) {
 
 std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
   Loads loads = loads_at({place(from_stage).node, place(to_stage).node});
-  for (int d = 0; d < job_.dp; ++d) {
-    const int from = job_.rank_of(d, from_stage), to = job_.rank_of(d, to_stage);
+  for_ranks(from_stage, [&](int from) {
+    const Coordinates at = job_.coordinates_of(from);
+    const int to = job_.rank_of({at.dp, at.tp, to_stage});
     const int node = cluster_.node_of(from);
     if (node == cluster_.node_of(to)) {
       add_step(loads, node, cluster_.device_of(from), cluster_.device_of(to));
@@ -226,21 +299,25 @@ std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
       add_exit(loads, from, 1);
       add_entry(loads, to, 1);
     }
-  }
+  });
   return busiest(loads);
 }
 
 std::vector<LinkShare> Wiring::busiest(const Loads& loads) {
+  const std::size_t links = topology_.links().size();
   std::vector<LinkShare> shares;
   for (const auto& [node, weights] : loads) {
     std::map<KindPair, std::size_t> best;
-    for (std::size_t wire = 0; wire + 1 < weights.size(); ++wire) {
-      if (weights[wire] <= 0) continue;
-      const Link& link = topology_.links()[wire];
-      const KindPair kind{topology_.vertex(link.from).kind, topology_.vertex(link.to).kind};
+    const auto offer = [&](std::size_t wire, KindPair kind) {
+      if (weights[wire] <= 0) return;
       const auto [at, first] = best.try_emplace(kind, wire);
       if (!first && weights[wire] > weights[at->second]) at->second = wire;
+    };
+    for (std::size_t wire = 0; wire < links; ++wire) {
+      const Link& link = topology_.links()[wire];
+      offer(wire, {topology_.vertex(link.from).kind, topology_.vertex(link.to).kind});
     }
+    for (std::size_t wire = links; wire + 1 < weights.size(); ++wire) offer(wire, kDriveTime);
     for (const auto& [kind, wire] : best) {
       shares.push_back({link_index(node, wire), weights[wire]});
     }
@@ -259,8 +336,14 @@ std::uint32_t Wiring::link_index(int node, std::size_t wire) {
 
 CostLink Wiring::describe(int node, std::size_t wire) const {
   const std::string prefix = cluster_.nodes > 1 ? fmt::format("node{} ", node) : "";
-  if (wire == topology_.links().size()) {
+  const std::size_t links = topology_.links().size(), drives = topology_.nvme_drives().size();
+  if (wire == links + drives) {
     return {prefix + "dram", "host memory", cluster_.node.host.memory_bandwidth};
+  }
+  if (wire >= links) {
+    const VertexId drive = topology_.nvme_drives()[wire - links];
+    return {prefix + topology_.vertex(drive).name, "NVMe drive",
+            cluster_.node.topology.nvme_read.effective()};
   }
   const Link& link = topology_.links()[wire];
   const KindPair kind{topology_.vertex(link.from).kind, topology_.vertex(link.to).kind};

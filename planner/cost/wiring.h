@@ -1,19 +1,23 @@
 // Which links a transfer of a rank class loads, and how much.
 //
-// The dp ranks of a class run in lockstep, so one of them stands for all: the representative is the
-// first rank of the node that holds most ranks of the class, and one flow of its bytes carries the
-// transfers of all its siblings in that node. The weight of a link is what they put on it together:
+// The dp x tp ranks of a class run in lockstep, so one of them stands for all: the representative
+// is the first rank of the node that holds most ranks of the class, and one flow of its bytes
+// carries the transfers of all its siblings in that node, those of other groups of the same kind
+// included. The weight of a link is what they put on it together:
 //
 //   weight = sum over the ranks of the class in the node of (bytes on the link / bytes per rank)
 //
 // Ranks are symmetric, so of each kind of link (GPU to PCIe switch, switch to socket, ..) only the
 // most loaded one is kept per node: it is the one that limits. Ties go to the first link.
 //
-//   copy     GPU <-> DRAM of its socket; to drives striped evenly over all of them
+//   copy     GPU <-> DRAM of its socket; DRAM <-> drives striped evenly over all of them. A drive
+//            reads and writes at its own rates, each alone: what it does of both adds up to the
+//            time there is ("NVMe drive", in bytes read) [assumed: flash either reads or programs]
 //   ring     every member sends to the next: over the peer link, or twice through DRAM where there
 //            is none. Between nodes the ring crosses each border once; the k members of a node
 //            share that traffic, 1/k on the NIC of each [derived: k rings, each entering and
-//            leaving the node at another member]. The node with fewest members counts as well.
+//            leaving the node at another member]. Of the groups that meet in the node of the
+//            representative, the node with fewest members counts as well.
 //   between  pipeline neighbours: as one step of a ring
 //
 // Beside the links of the topology each node has "host memory": one bus for reads and writes of all
@@ -34,6 +38,11 @@
 
 namespace zplan {
 
+// Whether the members of a group are of different classes.
+constexpr bool crosses_stages(GroupKind group) {
+  return group == GroupKind::kEmbedding || group == GroupKind::kWorld;
+}
+
 struct CostLink {
   std::string name;  // "pcie0>socket0", with "node3 " before it in a cluster of several nodes
   std::string kind;  // "PCIe uplink", "NIC", "host memory" ..
@@ -49,8 +58,9 @@ struct LinkShare {
 struct ClassPlace {
   int node = 0;      // of the representative
   int dp_index = 0;  // of the representative
-  int members = 0;   // ranks of the class in that node
-  int ranks = 0;     // ranks of the whole job in that node
+  int tp_index = 0;
+  int members = 0;  // ranks of the class in that node
+  int ranks = 0;    // ranks of the whole job in that node
 };
 
 class Wiring {
@@ -60,7 +70,9 @@ class Wiring {
   const std::vector<CostLink>& links() const { return links_; }
   const ClassPlace& place(int stage) const { return places_[static_cast<std::size_t>(stage)]; }
   // Nodes that hold a member of the group; of the widest group where there are several.
-  int nodes_spanned(GroupKind group, int stage) const;
+  int nodes_spanned(GroupKind group, int stage);
+  // Whether any rank of one stage and its neighbour in the other are in different nodes.
+  bool apart(int stage, int other) const;
   bool has_peer_link() const { return !peer_out_.empty(); }
 
   std::vector<LinkShare> copy(int stage, Tier from, Tier to);
@@ -70,24 +82,33 @@ class Wiring {
 
  private:
   using Route = std::vector<LinkId>;
-  using Ranks = std::vector<int>;
-  // Per node of interest, bytes on each link of its topology; the last entry is host memory.
+  // Per node of interest, bytes on each link of its topology; then each drive's time and, last,
+  // host memory.
   using Loads = std::map<int, std::vector<double>>;
+  // The ranks of one group, ascending, and how many of them each node holds, by node.
+  struct Group {
+    std::vector<int> ranks;
+    std::vector<std::pair<int, int>> members;
+    int members_in(int node) const;
+  };
 
   void find_routes();
   void find_places();
-  std::vector<Ranks> groups(GroupKind group, int stage) const;
-  std::map<int, int> members_by_node(const Ranks& ranks) const;
-  std::vector<int> class_nodes(GroupKind group, int stage) const;
+  template <typename Visit>  // of each rank of a class
+  void for_ranks(int stage, const Visit& visit) const;
+  std::vector<Group> groups(GroupKind group, int stage) const;
+  Group group_of(std::vector<int> ranks) const;
+  std::vector<int> nodes_of_interest(GroupKind group, int stage,
+                                     const std::vector<Group>& all) const;
 
   Loads loads_at(const std::vector<int>& nodes) const;
   void add(Loads& loads, int node, const Route& route, double weight) const;
   void add_host(Loads& loads, int node, double weight) const;
   void add_step(Loads& loads, int node, int from_gpu, int to_gpu) const;
-  void add_copy(Loads& loads, int node, int gpu, Tier from, Tier to) const;
+  void add_copy(Loads& loads, int node, int gpu, Tier from, Tier to);
+  void add_drives(Loads& loads, int node, int gpu, bool reads);
   void add_exit(Loads& loads, int rank, double weight) const;
   void add_entry(Loads& loads, int rank, double weight) const;
-  std::vector<std::pair<VertexId, double>> ends(Tier tier, int gpu) const;
   std::vector<LinkShare> busiest(const Loads& loads);
   std::uint32_t link_index(int node, std::size_t wire);
   CostLink describe(int node, std::size_t wire) const;
@@ -95,11 +116,13 @@ class Wiring {
   const Job& job_;
   const Cluster& cluster_;
   Topology topology_;
-  std::vector<ClassPlace> places_;                              // by stage
-  std::vector<Route> to_dram_, from_dram_, out_, in_;           // by GPU of a node
-  std::vector<LinkId> peer_out_, peer_in_;                      // by GPU; empty without peer links
-  std::vector<CostLink> links_;                                 // met so far
-  std::map<std::pair<int, std::size_t>, std::uint32_t> index_;  // (node, wire) -> links_
+  std::vector<ClassPlace> places_;                               // by stage
+  std::vector<Route> to_dram_, from_dram_, out_, in_;            // by GPU of a node
+  std::vector<LinkId> peer_out_, peer_in_;                       // by GPU; empty without peer links
+  std::map<std::pair<VertexId, VertexId>, Route> drive_routes_;  // between drives and DRAM, met
+  std::map<std::pair<GroupKind, int>, int> spans_;               // nodes_spanned, met so far
+  std::vector<CostLink> links_;                                  // met so far
+  std::map<std::pair<int, std::size_t>, std::uint32_t> index_;   // (node, wire) -> links_
 };
 
 }  // namespace zplan

@@ -1,9 +1,10 @@
-// What forward leaves for backward, and where.
+// What the forward of a layer leaves for its backward.
 //
 // Recompute none: every activation of every layer and micro-batch in flight stays on the GPU.
-// Recompute full: only the layer inputs (checkpoints) stay, on GPU or CPU; backward replays the
-// whole layer from its checkpoint into buffers of one layer [Chen16], [Narayanan21 sec 3.5].
-// Attention keeps its log-sum-exp instead of the scores [Dao22].
+// Selective: all but the probabilities of attention, which backward computes again from queries and
+// keys [Korthikanti22 sec 5]. Full: only the layer inputs stay (checkpoints.h); backward replays
+// the whole layer into buffers of one layer [Chen16], [Narayanan21 sec 3.5]. A fused attention
+// keeps its log-sum-exp instead of the probabilities [Dao22].
 #pragma once
 
 #include <optional>
@@ -13,30 +14,28 @@
 
 namespace zplan {
 
-// The activations of one layer. Each view picks its slot by the loop variables.
+// The activations of one layer; T is a rank's part where sequence parallelism splits it (norms and
+// residuals). Each view picks its slot by the loop variables, of those below `tiled` by the tile.
 struct LayerActivations {
-  View norm1, mean1, rstd1;  // [T, h], [T], [T]
-  View qkv;                  // [T, 3h]
-  View attention, lse;       // [T, h], [b, a, s]
-  View projection;           // [T, h], dead after the residual sum
+  View norm1, mean1, rstd1;  // [T, h], [T], [T]; Llama has no mean
   View middle;               // [T, h] input of the MLP half
   View norm2, mean2, rstd2;
-  View fc1;   // [T, f] before GELU
-  View gelu;  // [T, f]
-  View fc2;   // [T, h], dead after the residual sum
+  View projection, fc2;  // [T, h] of all ranks' tokens, dead after the residual sum
+  // tiled
+  View qkv;             // [T, c], rotated where the model rotates
+  View attention, lse;  // [T, a d], [b, a, s]
+  View probs;           // [b, a, s, s] of an attention that is not fused
+  View fc1;             // [T, u] before GELU or SwiGLU
+  View gelu;            // [T, f] after it
 };
 
 class Activations {
  public:
-  explicit Activations(Stage& stage);
+  // `number` tells the segments of a stage apart.
+  Activations(Stage& stage, const Segment& segment, std::size_t number);
 
-  bool recomputes() const { return s_.plan.recompute == Recompute::kFull; }
-  bool offloads() const { return s_.plan.placement.activations == Tier::kCpu; }
-
-  // Input and output [T, h] of the layer of the surrounding loop; of a given layer outside one.
-  View input() const { return boundary(0); }
-  View output() const { return boundary(1); }
-  View input_of(std::int32_t layer) const;
+  bool replays_layer() const { return segment_.recompute == Recompute::kFull; }
+  bool replays_attention() const { return segment_.recompute == Recompute::kSelective; }
 
   // What forward writes; with recomputation it does not outlive the layer.
   LayerActivations forward() const;
@@ -45,23 +44,17 @@ class Activations {
   // Where the replayed layer output goes; nobody reads it.
   View replay_output() const;
 
-  // Sends the layer's input to the host; in forward's layer loop.
-  void save_checkpoint();
-  // The layer's input for backward; in backward's layer loop. Uploads it where it was sent away.
-  View load_checkpoint();
-
  private:
-  View boundary(std::int32_t shift) const;
-  View host_checkpoint() const;
-  View add(const std::string& name, Shape shape, DType dtype) const;
-  LayerActivations results(const std::string& prefix) const;
-  LayerActivations within_body(const std::string& prefix) const;
-  void keep_all();
+  using Make = std::function<View(const char* name, Shape shape, DType dtype, bool tiled)>;
+  void results(LayerActivations& a, const Make& make) const;
+  void probabilities(LayerActivations& a, const Make& make) const;
+  Make within_body(std::string prefix) const;
+  LayerActivations transient(const std::string& prefix) const;
+  void keep(std::size_t number);
 
   Stage& s_;
-  BufferId boundary_ = 0;
-  std::optional<BufferId> host_;
-  std::optional<LayerActivations> kept_;  // without recomputation; results only
+  const Segment& segment_;
+  std::optional<LayerActivations> kept_;  // without full recomputation
 };
 
 }  // namespace zplan

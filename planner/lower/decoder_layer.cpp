@@ -3,12 +3,6 @@
 namespace zplan {
 namespace {
 
-// The same bytes seen as [b, s, ...] for the attention kernels.
-View reshaped(View v, Shape shape) {
-  v.shape = shape;
-  return v;
-}
-
 Role compute(Phase phase, Part part) { return {phase, part, Action::kCompute}; }
 Role input_gradient(Part part) { return {Phase::kBackward, part, Action::kInputGradient}; }
 Role weight_gradient(Part part) { return {Phase::kBackward, part, Action::kWeightGradient}; }
@@ -17,9 +11,16 @@ constexpr Lane kLane = Lane::kCompute;
 
 }  // namespace
 
-DecoderLayer::DecoderLayer(Stage& stage, Parameters& parameters, Gradients& gradients,
-                           Activations& activations)
-    : s_(stage), parameters_(parameters), gradients_(gradients), activations_(activations) {}
+DecoderLayer::DecoderLayer(Stage& stage, const Segment& segment, std::size_t number,
+                           Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints)
+    : s_(stage),
+      segment_(segment),
+      parameters_(parameters),
+      gradients_(gradients),
+      checkpoints_(checkpoints),
+      activations_(stage, segment, number),
+      attention_(stage),
+      ranks_(stage) {}
 
 View DecoderLayer::scratch(const char* name, std::int64_t width) const {
   const Shape shape{s_.tokens(), width};
@@ -30,58 +31,96 @@ View DecoderLayer::scratch(const char* name, std::int64_t width) const {
   return view_of(id, s_.compute(), shape);
 }
 
+// Uses of the layer ring by one forward, replay or backward.
+std::int32_t DecoderLayer::fetches_per_pass() const {
+  if (s_.tiles() > 1) return 2 * kOperatorsPerHalf * s_.tiles();
+  return static_cast<std::int32_t>(s_.layout.layer_units.size());
+}
+
 void DecoderLayer::start(std::int32_t fetches_per_layer, bool upwards) {
   resident_.reset();
+  shared_resident_.reset();
   open_.reset();
-  fetches_ = opened_ = 0;
-  fetches_per_layer_ = fetches_per_layer;
+  shared_open_.reset();
+  fetches_ = {.per_layer = fetches_per_layer};
+  opened_ = {.per_layer = fetches_per_pass()};
   upwards_ = upwards;
 }
 
-// The use-th of per_layer uses in the iteration of the loop over the stage's layers.
-Ordinal DecoderLayer::ordinal(std::int32_t per_layer, std::int32_t use) const {
-  if (upwards_) return {use - per_layer * s_.first_layer, per_layer};
-  return {use + per_layer * s_.last_layer(), -per_layer};
+// Counted from the first iteration of the loop over the segment's layers.
+Ordinal DecoderLayer::take(Uses& uses) const {
+  const std::int32_t use = uses.next++;
+  if (upwards_) return {use - uses.per_layer * segment_.first_layer, uses.per_layer, uses.per_tile};
+  return {use + uses.per_layer * segment_.last_layer(), -uses.per_layer, uses.per_tile};
+}
+
+Ordinal DecoderLayer::once_per_layer() const {
+  Uses uses;
+  return take(uses);
+}
+
+// One half of the layer, tile by tile; what was fetched last is of another tile.
+void DecoderLayer::each_tile(const std::function<void()>& emit) {
+  if (s_.tiles() == 1) return emit();
+  resident_.reset();
+  for (Uses* uses : {&fetches_, &opened_}) uses->per_tile = kOperatorsPerHalf;
+  const std::int32_t fetches = fetches_.next, opened = opened_.next;
+  s_.each_tile(s_.tiles(), emit);
+  const std::int32_t all = kOperatorsPerHalf * s_.tiles();
+  fetches_ = {fetches_.per_layer, fetches + all, 0};
+  opened_ = {opened_.per_layer, opened + (opened_.next > opened ? all : 0), 0};
 }
 
 View DecoderLayer::parameter(Phase phase, Param param) {
   const UnitIndex unit = s_.layout.unit_of(param);
-  if (!resident_ || resident_->unit != unit)
-    resident_ = parameters_.fetch(phase, unit, s_.layout.part[unit],
-                                  ordinal(fetches_per_layer_, fetches_++));
-  return read(parameters_.view(*resident_, param));
+  const bool shared = s_.layout.is_shared(unit);
+  std::optional<Parameters::Resident>& at = shared ? shared_resident_ : resident_;
+  if (!at || at->unit != unit)
+    at = parameters_.fetch(phase, unit, s_.layout.part[unit],
+                           shared ? once_per_layer() : take(fetches_));
+  return read(parameters_.view(*at, param));
 }
 
 View DecoderLayer::gradient(Param param) {
   const UnitIndex unit = s_.layout.unit_of(param);
-  const auto units = static_cast<std::int32_t>(s_.layout.layer_units.size());
-  if (!open_ || open_->unit != unit) open_ = gradients_.open(unit, ordinal(units, opened_++));
-  return gradients_.view(*open_, param);
+  const bool shared = s_.layout.is_shared(unit);
+  std::optional<Gradients::Open>& at = shared ? shared_open_ : open_;
+  if (!at || at->unit != unit)
+    at = gradients_.open(unit, shared ? once_per_layer() : take(opened_));
+  return gradients_.view(*at, param);
 }
 
 // Closes the unit of `param` if no later part of this layer's backward contributes to it.
 void DecoderLayer::done(Param param, bool last) {
-  const bool whole_layer = s_.plan.gather == GatherUnit::kLayer;
-  if (whole_layer && param != Param::kQkvWeight) return;
+  if (!open_ || s_.plan.gather == GatherUnit::kLayer) return;
+  if (open_->unit != s_.layout.unit_of(param)) return;
   gradients_.close(*open_, last);
   open_.reset();
 }
 
+// What is still open at the end of the layer.
+void DecoderLayer::finish(bool last) {
+  if (open_) gradients_.close(*open_, last);
+  if (shared_open_) gradients_.close(*shared_open_, last);
+}
+
 void DecoderLayer::forward() {
-  start(static_cast<std::int32_t>(s_.layout.layer_units.size()), true);
-  activations_.save_checkpoint();
-  run(Phase::kForward, activations_.input(), activations_.forward(), activations_.output());
+  start(fetches_per_pass(), true);
+  checkpoints_.save();
+  run(Phase::kForward, checkpoints_.input(), activations_.forward(), checkpoints_.output());
 }
 
 void DecoderLayer::backward(const View& dx, bool last_micro) {
-  const auto units = static_cast<std::int32_t>(s_.layout.layer_units.size());
+  const std::int32_t pass = fetches_per_pass();
+  const bool replays = activations_.replays_layer();
   // A replay uses every unit once more, except the one it ends with, which backward begins with.
-  start(activations_.recomputes() ? 2 * units - 1 : units, false);
-  const View input = activations_.load_checkpoint();
-  if (activations_.recomputes())
-    run(Phase::kRecompute, input, activations_.replay(), activations_.replay_output());
-  mlp_backward(activations_.replay(), dx, last_micro);
-  attention_backward(input, activations_.replay(), dx, last_micro);
+  start(replays ? 2 * pass - (s_.tiles() == 1 ? 1 : 0) : pass, false);
+  const View input = checkpoints_.load();
+  const LayerActivations a = activations_.replay();
+  if (replays) run(Phase::kRecompute, input, a, activations_.replay_output());
+  mlp_backward(a, dx, last_micro);
+  attention_backward(input, a, dx, last_micro);
+  finish(last_micro);
 }
 
 void DecoderLayer::run(Phase phase, const View& input, const LayerActivations& a,
@@ -90,96 +129,180 @@ void DecoderLayer::run(Phase phase, const View& input, const LayerActivations& a
   mlp_half(phase, a, output);
 }
 
+void DecoderLayer::norm(Phase phase, Part part, const View& x, Param gain, Param bias,
+                        const View& y, const View& mean, const View& rstd) {
+  if (s_.model.is_llama()) {
+    s_.out.kernel(compute(phase, part), kLane, KernelId::kRmsNormForward,
+                  {read(x), parameter(phase, gain), write(y), write(rstd)});
+  } else {
+    s_.out.kernel(compute(phase, part), kLane, KernelId::kLayerNormForward,
+                  {read(x), parameter(phase, gain), parameter(phase, bias), write(y), write(mean),
+                   write(rstd)});
+  }
+}
+
+void DecoderLayer::linear(Phase phase, Part part, const View& x, Param weight, Param bias,
+                          const View& y) {
+  if (s_.layout.has(bias)) {
+    s_.out.kernel(
+        compute(phase, part), kLane, KernelId::kLinearForward,
+        {read(x), parameter(phase, weight), parameter(phase, bias), write(y), s_.workspace});
+  } else {
+    s_.out.kernel(compute(phase, part), kLane, KernelId::kMatmulForward,
+                  {read(x), parameter(phase, weight), write(y), s_.workspace});
+  }
+}
+
+// Tiles add to what the ones before them left.
+void DecoderLayer::partial_product(Phase phase, Part part, const View& x, Param weight,
+                                   const View& y) {
+  s_.out.kernel(compute(phase, part), kLane, KernelId::kMatmulForward,
+                {read(x), parameter(phase, weight), access(y, tile_access()), s_.workspace});
+}
+
+void DecoderLayer::clear_for_tiles(Phase phase, Part part, const View& sum) {
+  if (s_.tiles() > 1)
+    s_.out.kernel({phase, part, Action::kZero}, kLane, KernelId::kFillZero, {write(sum)});
+}
+
+void DecoderLayer::residual(Phase phase, Part part, const View& x, const View& y, Param bias,
+                            const View& out) {
+  if (s_.layout.has(bias)) {
+    s_.out.kernel(compute(phase, part), kLane, KernelId::kBiasResidualAdd,
+                  {read(x), read(y), parameter(phase, bias), write(out)});
+  } else {
+    s_.out.kernel(compute(phase, part), kLane, KernelId::kResidualAdd,
+                  {read(x), read(y), write(out)});
+  }
+}
+
 void DecoderLayer::attention_half(Phase phase, const View& x, const LayerActivations& a) {
-  const auto param = [&](Param p) { return parameter(phase, p); };
-  const std::int64_t heads = s_.model.heads;
-  const Shape split{s_.b(), s_.s(), heads, s_.h() / heads};
-  const Shape split3{s_.b(), s_.s(), 3, heads, s_.h() / heads};
-  s_.out.kernel(compute(phase, Part::kAttentionNorm), kLane, KernelId::kLayerNormForward,
-                {read(x), param(Param::kNorm1Gain), param(Param::kNorm1Bias), write(a.norm1),
-                 write(a.mean1), write(a.rstd1)});
-  s_.out.kernel(compute(phase, Part::kQkv), kLane, KernelId::kLinearForward,
-                {read(a.norm1), param(Param::kQkvWeight), param(Param::kQkvBias), write(a.qkv),
-                 s_.workspace});
-  s_.out.kernel(compute(phase, Part::kAttention), kLane, KernelId::kAttentionForward,
-                {read(reshaped(a.qkv, split3)), write(reshaped(a.attention, split)), write(a.lse),
-                 s_.workspace});
-  s_.out.kernel(compute(phase, Part::kProjection), kLane, KernelId::kLinearForward,
-                {read(a.attention), param(Param::kProjWeight), param(Param::kProjBias),
-                 write(a.projection), s_.workspace});
-  s_.out.kernel(compute(phase, Part::kAttentionResidual), kLane, KernelId::kResidualAdd,
-                {read(x), read(a.projection), write(a.middle)});
+  norm(phase, Part::kAttentionNorm, x, Param::kNorm1Gain, Param::kNorm1Bias, a.norm1, a.mean1,
+       a.rstd1);
+  const View all = ranks_.gathered(phase, Part::kAttentionNorm, a.norm1, "norm.gathered");
+  clear_for_tiles(phase, Part::kProjection, a.projection);
+  each_tile([&] {
+    linear(phase, Part::kQkv, all, Param::kQkvWeight, Param::kQkvBias, a.qkv);
+    attention_.forward(phase, a);
+    partial_product(phase, Part::kProjection, a.attention, Param::kProjWeight, a.projection);
+  });
+  const View sum = ranks_.summed(phase, Part::kProjection, a.projection, "projection.sum");
+  residual(phase, Part::kAttentionResidual, x, sum, Param::kProjBias, a.middle);
 }
 
 void DecoderLayer::mlp_half(Phase phase, const LayerActivations& a, const View& output) {
-  const auto param = [&](Param p) { return parameter(phase, p); };
-  s_.out.kernel(compute(phase, Part::kMlpNorm), kLane, KernelId::kLayerNormForward,
-                {read(a.middle), param(Param::kNorm2Gain), param(Param::kNorm2Bias), write(a.norm2),
-                 write(a.mean2), write(a.rstd2)});
-  s_.out.kernel(compute(phase, Part::kFc1), kLane, KernelId::kLinearForward,
-                {read(a.norm2), param(Param::kFc1Weight), param(Param::kFc1Bias), write(a.fc1),
-                 s_.workspace});
-  s_.out.kernel(compute(phase, Part::kGelu), kLane, KernelId::kGeluForward,
-                {read(a.fc1), write(a.gelu)});
+  norm(phase, Part::kMlpNorm, a.middle, Param::kNorm2Gain, Param::kNorm2Bias, a.norm2, a.mean2,
+       a.rstd2);
+  const View all = ranks_.gathered(phase, Part::kMlpNorm, a.norm2, "norm.gathered");
+  clear_for_tiles(phase, Part::kFc2, a.fc2);
+  each_tile([&] {
+    linear(phase, Part::kFc1, all, Param::kFc1Weight, Param::kFc1Bias, a.fc1);
+    s_.out.kernel(compute(phase, Part::kGelu), kLane,
+                  s_.model.is_llama() ? KernelId::kSwigluForward : KernelId::kGeluForward,
+                  {read(a.fc1), write(a.gelu)});
+    partial_product(phase, Part::kFc2, a.gelu, Param::kFc2Weight, a.fc2);
+  });
+  const View sum = ranks_.summed(phase, Part::kFc2, a.fc2, "fc2.sum");
+  residual(phase, Part::kMlpResidual, a.middle, sum, Param::kFc2Bias, output);
+}
+
+// Of a bias added to the rank's tokens.
+void DecoderLayer::bias_gradient(Part part, const View& dx, Param bias) {
+  if (!s_.layout.has(bias)) return;
+  s_.out.kernel({Phase::kBackward, part, Action::kBiasGradient}, kLane, KernelId::kBiasGradient,
+                {read(dx), gradient(bias), s_.workspace});
+}
+
+// y = x w with w split by rows; all ranks and tiles have the same dy.
+void DecoderLayer::row_product_backward(Part part, const View& x, const View& dy, Param weight,
+                                        const View& dx) {
+  s_.out.kernel(weight_gradient(part), kLane, KernelId::kMatmulWeightGradient,
+                {read(x), read(dy), gradient(weight), s_.workspace});
+  s_.out.kernel(input_gradient(part), kLane, KernelId::kLinearInputGradient,
+                {read(dy), parameter(Phase::kBackward, weight), write(dx), s_.workspace});
+}
+
+// y = x w + bias, split by columns; ranks and tiles add to dx.
+void DecoderLayer::column_product_backward(Part part, const View& x, const View& dy, Param weight,
+                                           Param bias, const View& dx) {
+  if (s_.layout.has(bias)) {
+    s_.out.kernel(weight_gradient(part), kLane, KernelId::kLinearWeightGradient,
+                  {read(x), read(dy), gradient(weight), gradient(bias), s_.workspace});
+  } else {
+    s_.out.kernel(weight_gradient(part), kLane, KernelId::kMatmulWeightGradient,
+                  {read(x), read(dy), gradient(weight), s_.workspace});
+  }
   s_.out.kernel(
-      compute(phase, Part::kFc2), kLane, KernelId::kLinearForward,
-      {read(a.gelu), param(Param::kFc2Weight), param(Param::kFc2Bias), write(a.fc2), s_.workspace});
-  s_.out.kernel(compute(phase, Part::kMlpResidual), kLane, KernelId::kResidualAdd,
-                {read(a.middle), read(a.fc2), write(output)});
+      input_gradient(part), kLane, KernelId::kLinearInputGradient,
+      {read(dy), parameter(Phase::kBackward, weight), access(dx, tile_access()), s_.workspace});
+}
+
+// The gradient of the first product of the MLP, from that of what follows it.
+View DecoderLayer::gelu_backward(const LayerActivations& a, const View& dfc) {
+  if (!s_.model.is_llama()) {
+    s_.out.kernel(input_gradient(Part::kGelu), kLane, KernelId::kGeluBackward,
+                  {read(a.fc1), update(dfc)});
+    return dfc;
+  }
+  const View dup = scratch("d.up", s_.up_width());
+  s_.out.kernel(input_gradient(Part::kGelu), kLane, KernelId::kSwigluBackward,
+                {read(a.fc1), read(dfc), write(dup)});
+  return dup;
+}
+
+void DecoderLayer::norm_backward(Part part, const View& dy, const View& x, const View& mean,
+                                 const View& rstd, Param gain, Param bias, const View& dx) {
+  if (s_.model.is_llama()) {
+    s_.out.kernel(input_gradient(part), kLane, KernelId::kRmsNormBackward,
+                  {read(dy), read(x), read(rstd), parameter(Phase::kBackward, gain), update(dx),
+                   gradient(gain), s_.workspace});
+  } else {
+    s_.out.kernel(input_gradient(part), kLane, KernelId::kLayerNormBackward,
+                  {read(dy), read(x), read(mean), read(rstd), parameter(Phase::kBackward, gain),
+                   update(dx), gradient(gain), gradient(bias), s_.workspace});
+  }
 }
 
 void DecoderLayer::mlp_backward(const LayerActivations& a, const View& dx, bool last) {
-  const auto param = [&](Param p) { return parameter(Phase::kBackward, p); };
-  const View dfc = scratch("d.fc", s_.ffn());
+  const View dy = ranks_.gathered(Phase::kBackward, Part::kMlpResidual, dx, "d.gathered");
+  const View x = ranks_.gathered(Phase::kBackward, Part::kMlpNorm, a.norm2, "norm.gathered");
   const View dnorm = scratch("d.norm", s_.h());
-  s_.out.kernel(weight_gradient(Part::kFc2), kLane, KernelId::kLinearWeightGradient,
-                {read(a.gelu), read(dx), gradient(Param::kFc2Weight), gradient(Param::kFc2Bias),
-                 s_.workspace});
-  s_.out.kernel(input_gradient(Part::kFc2), kLane, KernelId::kLinearInputGradient,
-                {read(dx), param(Param::kFc2Weight), write(dfc), s_.workspace});
-  done(Param::kFc2Weight, last);
-  s_.out.kernel(input_gradient(Part::kGelu), kLane, KernelId::kGeluBackward,
-                {read(a.fc1), update(dfc)});
-  s_.out.kernel(weight_gradient(Part::kFc1), kLane, KernelId::kLinearWeightGradient,
-                {read(a.norm2), read(dfc), gradient(Param::kFc1Weight), gradient(Param::kFc1Bias),
-                 s_.workspace});
-  s_.out.kernel(input_gradient(Part::kFc1), kLane, KernelId::kLinearInputGradient,
-                {read(dfc), param(Param::kFc1Weight), write(dnorm), s_.workspace});
-  s_.out.kernel(
-      input_gradient(Part::kMlpNorm), kLane, KernelId::kLayerNormBackward,
-      {read(dnorm), read(a.middle), read(a.mean2), read(a.rstd2), param(Param::kNorm2Gain),
-       update(dx), gradient(Param::kNorm2Gain), gradient(Param::kNorm2Bias), s_.workspace});
+  bias_gradient(Part::kFc2, dx, Param::kFc2Bias);
+  clear_for_tiles(Phase::kBackward, Part::kMlpNorm, dnorm);
+  each_tile([&] {
+    const View dfc = scratch("d.fc", s_.ffn());
+    row_product_backward(Part::kFc2, a.gelu, dy, Param::kFc2Weight, dfc);
+    done(Param::kFc2Weight, last);
+    const View dup = gelu_backward(a, dfc);
+    column_product_backward(Part::kFc1, x, dup, Param::kFc1Weight, Param::kFc1Bias, dnorm);
+    if (s_.tiles() > 1) done(Param::kFc1Weight, last);
+  });
+  const View sum = ranks_.summed(Phase::kBackward, Part::kMlpNorm, dnorm, "d.norm.sum");
+  norm_backward(Part::kMlpNorm, sum, a.middle, a.mean2, a.rstd2, Param::kNorm2Gain,
+                Param::kNorm2Bias, dx);
   done(Param::kFc1Weight, last);
 }
 
 void DecoderLayer::attention_backward(const View& input, const LayerActivations& a, const View& dx,
                                       bool last) {
-  const auto param = [&](Param p) { return parameter(Phase::kBackward, p); };
-  const std::int64_t heads = s_.model.heads;
-  const Shape split{s_.b(), s_.s(), heads, s_.h() / heads};
-  const Shape split3{s_.b(), s_.s(), 3, heads, s_.h() / heads};
-  const View dattention = scratch("d.attention", s_.h());
-  const View dqkv = scratch("d.qkv", 3 * s_.h());
+  const View dy = ranks_.gathered(Phase::kBackward, Part::kAttentionResidual, dx, "d.gathered");
+  const View x = ranks_.gathered(Phase::kBackward, Part::kAttentionNorm, a.norm1, "norm.gathered");
   const View dnorm = scratch("d.norm", s_.h());
-  s_.out.kernel(weight_gradient(Part::kProjection), kLane, KernelId::kLinearWeightGradient,
-                {read(a.attention), read(dx), gradient(Param::kProjWeight),
-                 gradient(Param::kProjBias), s_.workspace});
-  s_.out.kernel(input_gradient(Part::kProjection), kLane, KernelId::kLinearInputGradient,
-                {read(dx), param(Param::kProjWeight), write(dattention), s_.workspace});
-  done(Param::kProjWeight, last);
-  s_.out.kernel(input_gradient(Part::kAttention), kLane, KernelId::kAttentionBackward,
-                {read(reshaped(dattention, split)), read(reshaped(a.qkv, split3)),
-                 read(reshaped(a.attention, split)), read(a.lse), write(reshaped(dqkv, split3)),
-                 s_.workspace});
-  s_.out.kernel(weight_gradient(Part::kQkv), kLane, KernelId::kLinearWeightGradient,
-                {read(a.norm1), read(dqkv), gradient(Param::kQkvWeight), gradient(Param::kQkvBias),
-                 s_.workspace});
-  s_.out.kernel(input_gradient(Part::kQkv), kLane, KernelId::kLinearInputGradient,
-                {read(dqkv), param(Param::kQkvWeight), write(dnorm), s_.workspace});
-  s_.out.kernel(
-      input_gradient(Part::kAttentionNorm), kLane, KernelId::kLayerNormBackward,
-      {read(dnorm), read(input), read(a.mean1), read(a.rstd1), param(Param::kNorm1Gain), update(dx),
-       gradient(Param::kNorm1Gain), gradient(Param::kNorm1Bias), s_.workspace});
+  bias_gradient(Part::kProjection, dx, Param::kProjBias);
+  clear_for_tiles(Phase::kBackward, Part::kAttentionNorm, dnorm);
+  each_tile([&] {
+    const View dattention = scratch("d.attention", s_.attention_width());
+    const View dqkv = scratch("d.qkv", s_.qkv_width());
+    if (activations_.replays_attention()) attention_.replay_probabilities(a);
+    row_product_backward(Part::kProjection, a.attention, dy, Param::kProjWeight, dattention);
+    done(Param::kProjWeight, last);
+    attention_.backward(a, dattention, dqkv);
+    column_product_backward(Part::kQkv, x, dqkv, Param::kQkvWeight, Param::kQkvBias, dnorm);
+    if (s_.tiles() > 1) done(Param::kQkvWeight, last);
+  });
+  const View sum = ranks_.summed(Phase::kBackward, Part::kAttentionNorm, dnorm, "d.norm.sum");
+  norm_backward(Part::kAttentionNorm, sum, input, a.mean1, a.rstd1, Param::kNorm1Gain,
+                Param::kNorm1Bias, dx);
   done(Param::kQkvWeight, last);
 }
 

@@ -1,75 +1,72 @@
 #include "planner/lower/gradients.h"
 
 namespace zplan {
+
 Gradients::Gradients(Stage& stage)
-    : s_(stage), dtype_(stage.plan.precision.grad), homes_(stage.layout.units.size()) {
+    : s_(stage),
+      transfers_(stage),
+      dtype_(stage.plan.precision.grad),
+      homes_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
     const Unit& unit = s_.layout.units[u];
-    const std::int32_t copies = unit.per_layer ? s_.layers : 1;
     homes_[u] = s_.out.add(
         {.name = "grad." + unit.name,
          .slot_size = size_of(dtype_) * (partitioned() ? unit.shard_elements : unit.flat_elements),
-         .slots = copies,
+         .slots = s_.copies(u),
          .tier = tier(),
          .category = Category::kGradients,
          .dtype = dtype_,
          .persistent = accumulates(),
-         .unpadded = size_of(dtype_) * unit.elements * copies,
-         .shards = partitioned() ? s_.dp() : 1});
+         .unpadded = size_of(dtype_) * unit.elements * s_.copies(u),
+         .shards = partitioned() ? s_.plan.shards() : 1});
   }
 }
 
 View Gradients::home(UnitIndex unit, Access access) const {
   const Unit& info = s_.layout.units[unit];
   View v = view_of(homes_[unit], dtype_, {partitioned() ? info.shard_elements : info.flat_elements},
-                   info.per_layer ? s_.layer_slot() : SlotExpr{});
+                   s_.unit_slot(unit));
   v.access = access;
   return v;
 }
 
+// Of shards on their way between the reduction and their home.
+Ring Gradients::ring(const char* name) const {
+  return {name, size_of(dtype_) * s_.layout.largest_shard(), s_.ring_slots()};
+}
+
 void Gradients::begin_step() {
   if (!accumulates()) return;
-  const Lane lane = on_host() ? Lane::kCpu : Lane::kCompute;
-  const auto clear = [&](UnitIndex u) {
-    s_.out.kernel({Phase::kBegin, s_.layout.part[u], Action::kZero}, lane, KernelId::kFillZero,
-                  {home(u, Access::kWrite)});
+  const auto clear = [&](UnitIndex u, Ordinal ordinal) {
+    const View target = home(u, Access::kWrite);
+    const Tier near = off_gpu() ? Tier::kCpu : Tier::kGpu;
+    const View zero = transfers_.outbox(target, near, ring("zero"), ordinal);
+    s_.out.kernel({Phase::kBegin, s_.layout.part[u], Action::kZero},
+                  off_gpu() ? Lane::kCpu : Lane::kCompute, KernelId::kFillZero, {write(zero)});
+    transfers_.send(Phase::kBegin, s_.layout.part[u], zero, target, ring("zero"), ordinal);
   };
-  for (UnitIndex u = 0; u < homes_.size(); ++u)
-    if (s_.holds(u) && !s_.layout.units[u].per_layer) clear(u);
-  s_.out.repeat(s_.layers_up(), [&] {
-    for (UnitIndex u : s_.layout.layer_units) clear(u);
-  });
+  s_.for_each_unit(clear);
 }
 
 BufferId Gradients::full_buffer(UnitIndex unit) {
   const Unit& info = s_.layout.units[unit];
-  const std::int64_t elements =
-      info.per_layer ? s_.layout.largest_layer_unit() : info.flat_elements;
-  return s_.body.get({.name = "full_grad." + (info.per_layer ? "layer" : info.name),
+  const bool in_ring = info.per_layer && !s_.layout.is_shared(unit);
+  const std::int64_t elements = in_ring ? s_.layout.largest_layer_unit() : info.flat_elements;
+  return s_.body.get({.name = "full_grad." + (in_ring ? "layer" : info.name),
                       .slot_size = size_of(dtype_) * elements,
                       .slots = info.per_layer ? s_.ring_slots() : 1,
                       .category = Category::kGathered,
                       .dtype = dtype_});
 }
 
-BufferId Gradients::ring(const char* name, Tier tier) {
-  return s_.body.get({.name = name,
-                      .slot_size = size_of(dtype_) * s_.layout.largest_shard(),
-                      .slots = s_.ring_slots(),
-                      .tier = tier,
-                      .category = Category::kGathered,
-                      .dtype = dtype_});
-}
-
 Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal) {
-  const bool in_layer = s_.layout.units[unit].per_layer;
   Open at;
   at.unit = unit;
-  if (in_layer) at.ordinal = ordinal;
+  if (s_.layout.units[unit].per_layer) at.ordinal = ordinal;
   if (direct()) {
     at.buffer = homes_[unit];
-    at.slot = in_layer ? s_.layer_slot() : SlotExpr{};
+    at.slot = s_.unit_slot(unit);
     at.access = accumulates() ? Access::kUpdate : Access::kWrite;
   } else {
     at.buffer = full_buffer(unit);
@@ -100,6 +97,7 @@ View Gradients::view(const Open& at, Param param) const {
 
 void Gradients::close(const Open& at, bool last) {
   const Part part = s_.layout.part[at.unit];
+  if (s_.sequence_parallel() && (last || !direct() || !accumulates())) sum_over_tensor_ranks(at);
   if (!direct()) {
     move_home(at, part);
   } else if (last && !partitioned() && s_.dp() > 1) {
@@ -107,71 +105,114 @@ void Gradients::close(const Open& at, bool last) {
   }
 }
 
+// Positions are left out: their gradient is taken of all tokens on every rank.
+void Gradients::sum_over_tensor_ranks(const Open& at) {
+  const Unit& info = s_.layout.units[at.unit];
+  const Part part = s_.layout.part[at.unit];
+  if (info.shared_elements == 0 || part == Part::kPosition) return;
+  View shared = view_of(at.buffer, dtype_, {info.shared_elements}, at.slot);
+  shared.offset = size_of(dtype_) * info.shared_from;
+  s_.out.collective({Phase::kBackward, part, Action::kSumShared}, Lane::kCommTensor,
+                    CollectiveKind::kAllReduce, GroupKind::kTensor, shared, shared);
+}
+
 void Gradients::reduce_in_place(UnitIndex unit, Part part) {
-  const bool all = s_.plan.zero_stage == 0;
-  s_.out.collective({Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
-                    all ? CollectiveKind::kAllReduce : CollectiveKind::kReduceScatter,
-                    GroupKind::kData, home(unit, Access::kRead), piece(unit));
+  const Role role{Phase::kBackward, part, Action::kReduce};
+  const View whole = home(unit, Access::kRead);
+  const View own = piece(unit);
+  if (s_.plan.zero_stage == 0) {
+    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, GroupKind::kData, whole,
+                      own);
+    return;
+  }
+  if (s_.plan.shards() > 1)
+    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kReduceScatter, s_.shard_group(),
+                      whole, own);
+  sum_copies(own, part);
+}
+
+// Adds up the copies of a shard that the sharding groups have.
+void Gradients::sum_copies(const View& shard, Part part) {
+  if (s_.replicas() > 1)
+    s_.out.collective({Phase::kBackward, part, Action::kSumCopies}, Lane::kCommReduce,
+                      CollectiveKind::kAllReduce, GroupKind::kReplica, shard, shard);
+}
+
+// Full gradients of one micro-batch -> their shard, as far as there are ranks to share them.
+View Gradients::reduce_to_shard(const Open& at, Part part) {
+  const Unit& info = s_.layout.units[at.unit];
+  View source = view_of(at.buffer, dtype_, {info.flat_elements}, at.slot);
+  if (s_.plan.shards() > 1) {
+    const bool straight = !off_gpu() && !accumulates();
+    const Ring reduced = ring("reduced.shard");
+    View target = home(at.unit, Access::kWrite);
+    if (!straight) {
+      const BufferId id = s_.body.get({.name = reduced.name,
+                                       .slot_size = reduced.slot_size,
+                                       .slots = reduced.slots,
+                                       .category = reduced.category,
+                                       .dtype = dtype_});
+      target = view_of(id, dtype_, {info.shard_elements}, at.ordinal.slot());
+    }
+    s_.out.collective({Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
+                      CollectiveKind::kReduceScatter, s_.shard_group(), source, target);
+    source = target;
+  }
+  sum_copies(source, part);
+  return source;
 }
 
 // Full gradients -> shard -> home, each stage only where the plan has it.
 void Gradients::move_home(const Open& at, Part part) {
-  const Unit& info = s_.layout.units[at.unit];
-  const Shape shard{info.shard_elements};
-  const SlotExpr slot = at.ordinal.slot();
-  const bool add = accumulates();
-  View source = view_of(at.buffer, dtype_, {info.flat_elements}, at.slot);
-  if (s_.dp() > 1) {
-    const bool straight = !on_host() && !add;
-    const View target = straight ? home(at.unit, Access::kWrite)
-                                 : view_of(ring("reduced.shard", Tier::kGpu), dtype_, shard, slot);
-    s_.out.collective({Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
-                      CollectiveKind::kReduceScatter, GroupKind::kData, source, target);
-    source = target;
+  const Role add{Phase::kBackward, part, Action::kAccumulate};
+  const View shard = reduce_to_shard(at, part);
+  const View target = home(at.unit, Access::kWrite);
+  if (shard.buffer == target.buffer) return;
+  if (!accumulates()) {
+    if (off_gpu()) {
+      transfers_.send(Phase::kBackward, part, shard, target, ring("downloaded.shard"), at.ordinal);
+    } else {
+      s_.out.copy({Phase::kBackward, part, Action::kMove}, shard, target);
+    }
+    return;
   }
-  if (on_host()) {
-    const View target = add ? view_of(ring("downloaded.shard", Tier::kCpu), dtype_, shard, slot)
-                            : home(at.unit, Access::kWrite);
-    s_.out.copy({Phase::kBackward, part, Action::kDownload}, source, target);
-    source = target;
-  }
-  if (add)
-    s_.out.kernel({Phase::kBackward, part, Action::kAccumulate},
-                  on_host() ? Lane::kCpu : Lane::kCommReduce, KernelId::kAccumulate,
-                  {read(source), home(at.unit, Access::kUpdate)});
+  const Tier near = off_gpu() ? Tier::kCpu : Tier::kGpu;
+  const Lane lane = off_gpu() ? Lane::kCpu : Lane::kCommReduce;
+  const View source =
+      transfers_.bring(Phase::kBackward, part, shard, near, ring("downloaded.shard"), at.ordinal);
+  Ring held = ring("held.shard");
+  held.read = Action::kReadGradient;
+  const View sum = transfers_.bring(Phase::kBackward, part, target, near, held, at.ordinal);
+  s_.out.kernel(add, lane, KernelId::kAccumulate, {read(source), update(sum)});
+  transfers_.send(Phase::kBackward, part, sum, target, held, at.ordinal);
 }
 
 void Gradients::sum_tied_embedding() {
   if (!s_.layout.tied || s_.plan.parallel.pp == 1 || !(s_.is_first() || s_.is_last())) return;
   const UnitIndex unit = s_.layout.unit_of(Param::kTokenEmbedding);
-  View at = piece(unit);
-  const View host = at;
-  if (on_host()) {
-    const BufferId staged = s_.body.get({.name = "tied.gradient",
-                                         .slot_size = at.bytes(),
-                                         .category = Category::kGathered,
-                                         .dtype = dtype_});
-    at = view_of(staged, dtype_, at.shape);
-    s_.out.copy({Phase::kUpdate, Part::kHead, Action::kUpload}, host, at);
-  }
+  const View home = piece(unit);
+  const Ring staged{"tied.gradient", home.bytes()};
+  const View at = transfers_.bring(Phase::kUpdate, Part::kHead, home, Tier::kGpu, staged, {});
   s_.out.collective({Phase::kUpdate, Part::kHead, Action::kReduce}, Lane::kCommReduce,
                     CollectiveKind::kAllReduce, GroupKind::kEmbedding, at, at);
-  if (on_host()) s_.out.copy({Phase::kUpdate, Part::kHead, Action::kDownload}, at, host);
+  transfers_.send(Phase::kUpdate, Part::kHead, at, home, staged, {});
 }
 
 View Gradients::piece(UnitIndex unit) const {
   View v = home(unit, Access::kRead);
   if (s_.plan.zero_stage != 1) return v;
-  return norm_piece(unit);
-}
-
-View Gradients::norm_piece(UnitIndex unit) const {
-  View v = home(unit, Access::kRead);
-  if (partitioned() || s_.dp() == 1) return v;
   const std::int64_t shard = s_.layout.units[unit].shard_elements;
   v.shape = {shard};
   v.dp_stride = size_of(dtype_) * shard;
   return v;
+}
+
+View Gradients::norm_part(UnitIndex unit, View piece) const {
+  if (s_.plan.zero_stage >= 1) return piece;
+  const std::int64_t shard = s_.layout.units[unit].shard_elements;
+  piece.shape = {shard};
+  piece.dp_stride = size_of(piece.dtype) * shard;
+  return piece;
 }
 
 }  // namespace zplan

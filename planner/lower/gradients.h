@@ -1,16 +1,22 @@
 // Where backward writes gradients and how they reach the optimizer's piece.
 //
-// ZeRO 0, 1: full gradients accumulate over the micro-batches; after the last, all-reduce (0) or
+// ZeRO 0, 1: whole gradients add up over the micro-batches; after the last, all-reduce (0) or
 // reduce-scatter in place (1). ZeRO 2, 3: every micro-batch's gradients of a unit go through a ring
 // of full-size slots, are reduce-scattered and added to the shard at home [Rajbhandari20 sec 5.2];
 // with the home on the CPU they are streamed down during backward and added there
-// [Ren21 sec 4.2]. With one micro-batch nothing is added: the home is filled lazily.
+// [Ren21 sec 4.2], with the home on NVMe on the way there. With one micro-batch nothing is added:
+// the home is filled lazily. Where fewer ranks than dp share a copy, its copies are summed too
+// (hybrid sharding) [Zhao23 sec 3.2.2].
+//
+// With sequence parallelism each tensor parallel rank has the gradients of norms and row biases of
+// its tokens only: these are summed over the group first [Korthikanti22 sec 4.2.2].
 #pragma once
 
 #include <vector>
 
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
+#include "planner/lower/transfers.h"
 
 namespace zplan {
 
@@ -33,31 +39,38 @@ class Gradients {
   View view(const Open& at, Param param) const;
   // All kernels that contribute have been emitted. `last`: this is the last micro-batch.
   void close(const Open& at, bool last);
+  // Whether the backward of the last micro-batch differs from the others'.
+  bool last_differs() const { return !partitioned() && (s_.dp() > 1 || s_.sequence_parallel()); }
 
   // Adds the two copies of a tied embedding on the first and last stage.
   void sum_tied_embedding();
 
   // Reduced gradients this rank updates with; ZeRO 0: all of them.
   View piece(UnitIndex unit) const;
-  // The dp-th part of the reduced gradients: what this rank adds to the global norm.
-  View norm_piece(UnitIndex unit) const;
+  // Of a view like piece(): the part that this rank adds to the global norm.
+  View norm_part(UnitIndex unit, View piece) const;
   Tier tier() const { return s_.plan.placement.grads; }
+  DType dtype() const { return dtype_; }
 
  private:
   bool accumulates() const { return s_.micro_steps > 1; }
   bool partitioned() const { return s_.plan.zero_stage >= 2; }
   // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
   // even on one rank, so that their order of summation does not depend on where the home is.
-  bool direct() const { return !on_host() && (!partitioned() || (s_.dp() == 1 && !accumulates())); }
-  bool on_host() const { return tier() == Tier::kCpu; }
+  bool direct() const { return !off_gpu() && (!partitioned() || (s_.dp() == 1 && !accumulates())); }
+  bool off_gpu() const { return tier() != Tier::kGpu; }
   View home(UnitIndex unit, Access access) const;
   BufferId full_buffer(UnitIndex unit);
-  BufferId ring(const char* name, Tier tier);
+  Ring ring(const char* name) const;
   void clear_padding(const Open& at);
+  void sum_over_tensor_ranks(const Open& at);
   void reduce_in_place(UnitIndex unit, Part part);
+  void sum_copies(const View& shard, Part part);
+  View reduce_to_shard(const Open& at, Part part);
   void move_home(const Open& at, Part part);
 
   Stage& s_;
+  Transfers transfers_;
   DType dtype_;
   std::vector<BufferId> homes_;
 };

@@ -9,91 +9,216 @@ namespace zplan {
 namespace {
 
 // Normal initialisation of GPT-2: 0.02, and 0.02 / sqrt(2 L) for the matrices that feed the
-// residual stream [Radford19 sec 2.3].
+// residual stream [Radford19 sec 2.3]. Llama: 0.02 throughout.
 constexpr double kInitStd = 0.02;
 
 struct Spec {
   Param param;
-  const char* name;
-  Shape shape;      // as kernels see it: padded vocabulary, positions of the training sequence
+  std::string name;
+  Shape shape;      // of one piece, as kernels see it: padded vocabulary, positions in training
   Shape published;  // as the model has it
   Init init;
   double std;
   bool decay;
+  Split split;
+
+  bool is_split() const { return split.kind != Split::Kind::kNone; }
 };
 
-Spec matrix(Param param, const char* name, Shape shape, double std) {
-  return {param, name, shape, shape, Init::kNormal, std, true};
-}
-Spec vector(Param param, const char* name, std::int64_t n, Init init) {
-  return {param, name, {n}, {n}, init, 0, false};
+// Flattens the tensors of a unit: what decays first, what is not split last.
+int order_in_unit(const Spec& s) {
+  if (s.decay) return 0;
+  return s.is_split() ? 1 : 2;
 }
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(Layout& layout, std::int64_t shards) : layout_(layout), shards_(shards) {}
+  LayoutBuilder(Layout& layout, const ModelConfig& model, const Plan& plan)
+      : layout_(layout), model_(model), plan_(plan) {}
 
-  // Flattens the tensors in the order given: matrices before vectors.
-  UnitIndex unit(const std::string& name, Part part, bool per_layer, std::vector<Spec> specs) {
-    std::stable_partition(specs.begin(), specs.end(), [](const Spec& s) { return s.decay; });
+  void build() {
+    const Shape table{layout_.padded_vocab, model_.hidden};
+    unit("embedding", Part::kEmbedding, false,
+         {vocabulary(Param::kTokenEmbedding,
+                     model_.is_llama() ? "model.embed_tokens.weight" : "transformer.wte.weight")});
+    if (!model_.is_llama())
+      unit("position", Part::kPosition, false,
+           {{Param::kPositionEmbedding,
+             "transformer.wpe.weight",
+             {plan_.batch.sequence, model_.hidden},
+             {model_.sequence, model_.hidden},
+             Init::kNormal,
+             kInitStd,
+             true,
+             {}}});
+    layer_units();
+    std::vector<Spec> norm;
+    add_norm(norm, Param::kFinalNormGain, Param::kFinalNormBias,
+             model_.is_llama() ? "model.norm" : "transformer.ln_f");
+    unit("final_norm", Part::kFinalNorm, false, std::move(norm));
+    if (!layout_.tied)
+      unit("head", Part::kHead, false, {vocabulary(Param::kHeadWeight, "lm_head.weight")});
+  }
+
+ private:
+  std::int64_t pieces() const { return std::int64_t{plan_.parallel.tp} * plan_.tiles; }
+  bool tensor_parallel() const { return plan_.parallel.tp > 1; }
+  std::string layer_name(const char* gpt, const char* llama) const {
+    return model_.is_llama() ? std::string("model.layers.{}.") + llama
+                             : std::string("transformer.h.{}.") + gpt;
+  }
+
+  Spec vocabulary(Param param, std::string name) const {
+    const std::int64_t rows = layout_.padded_vocab / plan_.parallel.tp;
+    Spec s{param,
+           std::move(name),
+           {rows, model_.hidden},
+           {model_.vocab, model_.hidden},
+           Init::kNormal,
+           kInitStd,
+           true,
+           {}};
+    if (tensor_parallel()) s.split.kind = Split::Kind::kRows;
+    return s;
+  }
+  Spec columns(Param param, std::string name, std::vector<std::int64_t> segments) const {
+    std::int64_t width = 0;
+    for (std::int64_t n : segments) width += n;
+    Spec s{param,
+           std::move(name),
+           {model_.hidden, width / pieces()},
+           {model_.hidden, width},
+           Init::kNormal,
+           kInitStd,
+           true,
+           {}};
+    if (pieces() > 1) s.split = {Split::Kind::kColumns, std::move(segments)};
+    return s;
+  }
+  Spec column_bias(Param param, std::string name, std::vector<std::int64_t> segments) const {
+    Spec s = columns(param, std::move(name), std::move(segments));
+    s.shape = {s.shape[1]};
+    s.published = {s.published[1]};
+    s.init = Init::kZero;
+    s.decay = false;
+    return s;
+  }
+  Spec rows(Param param, std::string name, std::int64_t n) const {
+    const double depth = std::sqrt(2.0 * static_cast<double>(model_.layers));
+    Spec s{param,
+           std::move(name),
+           {n / pieces(), model_.hidden},
+           {n, model_.hidden},
+           Init::kNormal,
+           model_.is_llama() ? kInitStd : kInitStd / depth,
+           true,
+           {}};
+    if (pieces() > 1) s.split.kind = Split::Kind::kRows;
+    return s;
+  }
+  Spec vector(Param param, std::string name, Init init) const {
+    const Shape shape{model_.hidden};
+    return {param, std::move(name), shape, shape, init, 0, false, {}};
+  }
+  void add_norm(std::vector<Spec>& to, Param gain, Param bias, const std::string& name) const {
+    to.push_back(vector(gain, name + ".weight", Init::kOne));
+    if (!model_.is_llama()) to.push_back(vector(bias, name + ".bias", Init::kZero));
+  }
+
+  // The four operators of a layer and what comes with each.
+  struct Operator {
+    std::vector<Spec> split, whole;
+  };
+  std::array<Operator, 4> operators() const {
+    const ModelConfig& m = model_;
+    const std::int64_t q = m.heads * m.head_size();
+    const std::int64_t kv = m.kv_heads * m.head_size();
+    const std::vector<std::int64_t> up(m.is_llama() ? 2 : 1, m.ffn);
+    std::array<Operator, 4> ops;
+    const auto name = [&](const char* gpt, const char* llama, const char* what) {
+      return layer_name(gpt, llama) + what;
+    };
+    ops[0].split = {columns(Param::kQkvWeight, name("attn.c_attn", "self_attn.qkv_proj", ".weight"),
+                            {q, kv, kv})};
+    ops[1].split = {
+        rows(Param::kProjWeight, name("attn.c_proj", "self_attn.o_proj", ".weight"), q)};
+    ops[2].split = {
+        columns(Param::kFc1Weight, name("mlp.c_fc", "mlp.gate_up_proj", ".weight"), up)};
+    ops[3].split = {rows(Param::kFc2Weight, name("mlp.c_proj", "mlp.down_proj", ".weight"), m.ffn)};
+    add_norm(ops[0].whole, Param::kNorm1Gain, Param::kNorm1Bias,
+             layer_name("ln_1", "input_layernorm"));
+    add_norm(ops[2].whole, Param::kNorm2Gain, Param::kNorm2Bias,
+             layer_name("ln_2", "post_attention_layernorm"));
+    if (m.is_llama()) return ops;
+    ops[0].split.push_back(
+        column_bias(Param::kQkvBias, "transformer.h.{}.attn.c_attn.bias", {q, kv, kv}));
+    ops[1].whole = {vector(Param::kProjBias, "transformer.h.{}.attn.c_proj.bias", Init::kZero)};
+    ops[2].split.push_back(column_bias(Param::kFc1Bias, "transformer.h.{}.mlp.c_fc.bias", up));
+    ops[3].whole = {vector(Param::kFc2Bias, "transformer.h.{}.mlp.c_proj.bias", Init::kZero)};
+    return ops;
+  }
+
+  void layer_units() {
+    constexpr std::array<Part, 4> kParts{Part::kQkv, Part::kProjection, Part::kFc1, Part::kFc2};
+    constexpr std::array<const char*, 4> kNames{"layer.qkv", "layer.proj", "layer.fc1",
+                                                "layer.fc2"};
+    std::vector<Spec> all, shared;
+    const bool tiled = plan_.tiles > 1;
+    const bool whole_layer = plan_.gather == GatherUnit::kLayer;
+    std::array<Operator, 4> ops = operators();
+    for (Operator& op : ops) {
+      std::vector<Spec>& to = whole_layer ? all : tiled ? shared : op.split;
+      to.insert(to.end(), op.whole.begin(), op.whole.end());
+      if (whole_layer) all.insert(all.end(), op.split.begin(), op.split.end());
+    }
+    if (whole_layer) {
+      unit("layer", Part::kLayer, true, std::move(all));
+      return;
+    }
+    if (tiled) unit("layer.shared", Part::kShared, true, std::move(shared));
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      unit(kNames[i], kParts[i], true, std::move(ops[i].split), plan_.tiles);
+  }
+
+  void unit(const std::string& name, Part part, bool per_layer, std::vector<Spec> specs,
+            std::int32_t tiles = 1) {
+    std::stable_sort(specs.begin(), specs.end(), [](const Spec& a, const Spec& b) {
+      return order_in_unit(a) < order_in_unit(b);
+    });
     const auto index = static_cast<UnitIndex>(layout_.units.size());
     Unit unit;
     unit.name = name;
     unit.per_layer = per_layer;
+    unit.tiles = tiles;
     std::int64_t offset = 0;
+    std::int64_t shared_from = -1;
     for (const Spec& s : specs) {
+      const std::int64_t own =
+          s.is_split() ? ceil_div(s.published.elements(), std::int64_t{plan_.parallel.tp} * tiles)
+                       : s.published.elements();
+      if (!s.is_split() && tensor_parallel()) {
+        if (shared_from < 0) shared_from = offset;
+        unit.shared_elements += own;
+      }
       layout_.place[static_cast<std::size_t>(s.param)] = {index, offset, s.shape};
-      unit.tensors.push_back({s.name, s.published, s.init, s.std, s.decay, offset});
-      unit.elements += s.published.elements();
-      offset += std::max(s.shape.elements(), s.published.elements());
+      unit.tensors.push_back({s.name, s.published, s.init, s.std, s.decay, offset, s.split,
+                              s.split.kind == Split::Kind::kRows ? s.shape[0] : 0});
+      unit.elements += own;
+      offset += std::max(s.shape.elements(), s.is_split() ? 0 : own);
       if (s.decay) unit.decay_elements = offset;
     }
-    unit.shard_elements = round_up(ceil_div(offset, shards_), kShardAlignment);
-    unit.flat_elements = unit.shard_elements * shards_;
+    unit.shared_from = shared_from < 0 ? offset : shared_from;
+    unit.shard_elements = round_up(ceil_div(offset, plan_.shards()), kShardAlignment);
+    unit.flat_elements = unit.shard_elements * plan_.shards();
     layout_.units.push_back(std::move(unit));
     layout_.part.push_back(part);
     if (per_layer) layout_.layer_units.push_back(index);
-    return index;
   }
 
- private:
   Layout& layout_;
-  std::int64_t shards_;
+  const ModelConfig& model_;
+  const Plan& plan_;
 };
-
-std::vector<std::vector<Spec>> layer_operators(const ModelConfig& m) {
-  const std::int64_t h = m.hidden;
-  const std::int64_t f = m.ffn;
-  const double residual_std = kInitStd / std::sqrt(2.0 * static_cast<double>(m.layers));
-  return {
-      {matrix(Param::kQkvWeight, "transformer.h.{}.attn.c_attn.weight", {h, 3 * h}, kInitStd),
-       vector(Param::kNorm1Gain, "transformer.h.{}.ln_1.weight", h, Init::kOne),
-       vector(Param::kNorm1Bias, "transformer.h.{}.ln_1.bias", h, Init::kZero),
-       vector(Param::kQkvBias, "transformer.h.{}.attn.c_attn.bias", 3 * h, Init::kZero)},
-      {matrix(Param::kProjWeight, "transformer.h.{}.attn.c_proj.weight", {h, h}, residual_std),
-       vector(Param::kProjBias, "transformer.h.{}.attn.c_proj.bias", h, Init::kZero)},
-      {matrix(Param::kFc1Weight, "transformer.h.{}.mlp.c_fc.weight", {h, f}, kInitStd),
-       vector(Param::kNorm2Gain, "transformer.h.{}.ln_2.weight", h, Init::kOne),
-       vector(Param::kNorm2Bias, "transformer.h.{}.ln_2.bias", h, Init::kZero),
-       vector(Param::kFc1Bias, "transformer.h.{}.mlp.c_fc.bias", f, Init::kZero)},
-      {matrix(Param::kFc2Weight, "transformer.h.{}.mlp.c_proj.weight", {f, h}, residual_std),
-       vector(Param::kFc2Bias, "transformer.h.{}.mlp.c_proj.bias", h, Init::kZero)},
-  };
-}
-
-void add_layer_units(LayoutBuilder& builder, const ModelConfig& model, GatherUnit gather) {
-  std::vector<std::vector<Spec>> operators = layer_operators(model);
-  if (gather == GatherUnit::kLayer) {
-    std::vector<Spec> all;
-    for (auto& op : operators) all.insert(all.end(), op.begin(), op.end());
-    builder.unit("layer", Part::kLayer, true, std::move(all));
-    return;
-  }
-  builder.unit("layer.qkv", Part::kQkv, true, std::move(operators[0]));
-  builder.unit("layer.proj", Part::kProjection, true, std::move(operators[1]));
-  builder.unit("layer.fc1", Part::kFc1, true, std::move(operators[2]));
-  builder.unit("layer.fc2", Part::kFc2, true, std::move(operators[3]));
-}
 
 }  // namespace
 
@@ -106,7 +231,8 @@ std::int64_t Layout::touched_elements(UnitIndex unit) const {
 
 std::int64_t Layout::largest_layer_unit() const {
   std::int64_t largest = 0;
-  for (UnitIndex u : layer_units) largest = std::max(largest, units[u].flat_elements);
+  for (UnitIndex u : layer_units)
+    if (!is_shared(u)) largest = std::max(largest, units[u].flat_elements);
   return largest;
 }
 
@@ -119,30 +245,8 @@ std::int64_t Layout::largest_shard() const {
 Layout make_layout(const ModelConfig& model, const Plan& plan) {
   Layout layout;
   layout.tied = model.tied_embeddings;
-  layout.padded_vocab = padded_vocab(model, 1);
-  const std::int64_t h = model.hidden;
-  const Shape table{layout.padded_vocab, h};
-  const Shape published{model.vocab, h};
-  LayoutBuilder builder(layout, plan.parallel.dp);
-  builder.unit("embedding", Part::kEmbedding, false,
-               {{Param::kTokenEmbedding, "transformer.wte.weight", table, published, Init::kNormal,
-                 kInitStd, true}});
-  builder.unit("position", Part::kPosition, false,
-               {{Param::kPositionEmbedding,
-                 "transformer.wpe.weight",
-                 {plan.batch.sequence, h},
-                 {model.sequence, h},
-                 Init::kNormal,
-                 kInitStd,
-                 true}});
-  add_layer_units(builder, model, plan.gather);
-  builder.unit("final_norm", Part::kFinalNorm, false,
-               {vector(Param::kFinalNormGain, "transformer.ln_f.weight", h, Init::kOne),
-                vector(Param::kFinalNormBias, "transformer.ln_f.bias", h, Init::kZero)});
-  if (!layout.tied)
-    builder.unit(
-        "head", Part::kHead, false,
-        {{Param::kHeadWeight, "lm_head.weight", table, published, Init::kNormal, kInitStd, true}});
+  layout.padded_vocab = padded_vocab(model, plan.parallel.tp);
+  LayoutBuilder(layout, model, plan).build();
   return layout;
 }
 

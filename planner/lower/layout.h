@@ -1,6 +1,12 @@
-// Which parameters a GPT decoder has, and how they are flattened into units that are gathered,
-// reduced and updated together. A unit's matrices come first (they decay), then its vectors;
-// shards are equal, a multiple of kShardAlignment elements.
+// Which parameters a decoder has, and how they are flattened into units that are gathered, reduced
+// and updated together. A unit's matrices come first (they decay), then its vectors; of these the
+// ones that tensor parallelism does not split come last. Shards are equal, a multiple of
+// kShardAlignment elements.
+//
+// Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike: queries, keys, values and the first
+// product of the MLP by columns, the projection and the second product by rows; a rank has the
+// piece of its tp index, a tile is a piece of that. Token embedding and output head are cut by
+// rows, over the ranks only. With tiles the vectors that are not cut have a unit of their own.
 #pragma once
 
 #include <array>
@@ -13,17 +19,18 @@
 
 namespace zplan {
 
-// The twelve tensors of a layer, and those outside the layers.
+// The tensors of a layer, and those outside the layers. Shapes are a rank's; c = (a + 2 g) d, u = f
+// or, of gate and up side by side, 2 f. Llama has no biases and no positions.
 enum class Param : std::uint8_t {
   kNorm1Gain,
   kNorm1Bias,
-  kQkvWeight,  // [h, 3h]
+  kQkvWeight,  // [h, c]
   kQkvBias,
-  kProjWeight,  // [h, h]
+  kProjWeight,  // [a d, h]
   kProjBias,
   kNorm2Gain,
   kNorm2Bias,
-  kFc1Weight,  // [h, f]
+  kFc1Weight,  // [h, u]
   kFc1Bias,
   kFc2Weight,  // [f, h]
   kFc2Bias,
@@ -40,7 +47,7 @@ using UnitIndex = std::uint32_t;
 struct ParamPlace {
   UnitIndex unit = 0;
   std::int64_t offset = 0;  // elements from the start of the flat unit
-  Shape shape;              // as kernels see it (vocabulary padded)
+  Shape shape;              // as kernels see it (vocabulary padded); rank 0: the model has none
 };
 
 struct Layout {
@@ -48,14 +55,17 @@ struct Layout {
   std::vector<Part> part;              // of each unit, for roles
   std::vector<UnitIndex> layer_units;  // in forward order
   std::array<ParamPlace, kParamCount> place{};
-  std::int64_t padded_vocab = 0;
+  std::int64_t padded_vocab = 0;  // of all ranks together
   bool tied = true;
 
   const ParamPlace& of(Param p) const { return place[static_cast<std::size_t>(p)]; }
+  bool has(Param p) const { return of(p).shape.rank > 0; }
   UnitIndex unit_of(Param p) const { return of(p).unit; }
   Param head() const { return tied ? Param::kTokenEmbedding : Param::kHeadWeight; }
+  // The unit beside the tiles: it is small and stays for the whole layer.
+  bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
   std::int64_t touched_elements(UnitIndex unit) const;  // that kernels write gradients of
-  std::int64_t largest_layer_unit() const;              // flat elements
+  std::int64_t largest_layer_unit() const;              // flat elements, without the shared unit
   std::int64_t largest_shard() const;                   // elements, over all units
 };
 

@@ -1,8 +1,6 @@
 #include "planner/lower/lower.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
+#include <memory>
 
 #include "planner/core/error.h"
 #include "planner/lower/decoder_layer.h"
@@ -13,14 +11,32 @@
 namespace zplan {
 namespace {
 
-// Layers spread evenly; the first stages take the remainder.
+// As the plan says, or evenly; then the first stages take the remainder.
 void assign_layers(Stage& stage) {
-  const auto total = static_cast<std::int32_t>(stage.model.layers);
   const std::int32_t pp = stage.plan.parallel.pp;
-  const std::int32_t base = total / pp;
-  const std::int32_t extra = total % pp;
-  stage.layers = base + (stage.index < extra ? 1 : 0);
-  stage.first_layer = stage.index * base + std::min(stage.index, extra);
+  const auto total = static_cast<std::int32_t>(stage.model.layers);
+  const auto layers_of = [&](std::int32_t index) {
+    if (!stage.plan.stage_layers.empty())
+      return stage.plan.stage_layers[static_cast<std::size_t>(index)];
+    return total / pp + (index < total % pp ? 1 : 0);
+  };
+  for (std::int32_t i = 0; i < stage.index; ++i) stage.first_layer += layers_of(i);
+  stage.layers = layers_of(stage.index);
+}
+
+// A fused attention has no probabilities to recompute.
+Recompute effective(Recompute mode, const KernelSet& kernels) {
+  return mode == Recompute::kSelective && kernels.fused_attention ? Recompute::kNone : mode;
+}
+
+void cut_segments(Stage& stage) {
+  for (std::int32_t i = 0; i < stage.layers; ++i) {
+    const std::int32_t layer = stage.first_layer + i;
+    const Recompute mode = effective(stage.plan.recompute_of(layer), stage.kernels);
+    if (stage.segments.empty() || stage.segments.back().recompute != mode)
+      stage.segments.push_back({layer, 0, mode});
+    ++stage.segments.back().layers;
+  }
 }
 
 View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
@@ -39,7 +55,7 @@ View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
 // Gradient of a layer's output, then of its input; two slots so that the next micro-batch's can
 // arrive from the next stage meanwhile.
 View make_dx(Stage& s) {
-  const Shape shape{s.tokens(), s.h()};
+  const Shape shape{s.local_tokens(), s.h()};
   const bool piped = s.plan.parallel.pp > 1;
   const BufferId id = s.body.get({.name = "d.x",
                                   .slot_size = size_of(s.compute()) * shape.elements(),
@@ -57,16 +73,19 @@ class StageProgram {
         parameters_(stage),
         gradients_(stage),
         optimizer_(stage, parameters_, gradients_),
-        activations_(stage),
-        layer_(stage, parameters_, gradients_, activations_),
-        ends_(stage, parameters_, gradients_) {}
+        checkpoints_(stage),
+        ends_(stage, parameters_, gradients_, checkpoints_, optimizer_.scalars()) {
+    for (std::size_t i = 0; i < s_.segments.size(); ++i)
+      layers_.push_back(std::make_unique<DecoderLayer>(stage, s_.segments[i], i, parameters_,
+                                                       gradients_, checkpoints_));
+  }
 
   std::vector<UnitHome> emit() {
     optimizer_.begin_step();
     gradients_.begin_step();
     ends_.begin_step();
-    const bool last_differs = s_.plan.zero_stage < 2 && s_.dp() > 1;
-    emit_1f1b(s_, last_differs, {[&] { forward(); }, [&](bool last) { backward(last); }});
+    emit_schedule(s_, gradients_.last_differs(),
+                  {[&] { forward(); }, [&](bool last) { backward(last); }});
     s_.body.next_body();
     optimizer_.emit();
     if (s_.is_last()) report();
@@ -76,8 +95,7 @@ class StageProgram {
  private:
   void forward() {
     s_.body.next_body();
-    const View first = activations_.input_of(s_.first_layer);
-    const View last = activations_.input_of(s_.first_layer + s_.layers);
+    const View first = checkpoints_.input_of(s_.first_layer);
     if (s_.is_first() || s_.is_last()) ends_.load_batch();
     if (s_.is_first()) {
       ends_.embed(first);
@@ -85,12 +103,13 @@ class StageProgram {
       s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive}, Lane::kP2pForward,
                      s_.index - 1, first);
     }
-    s_.out.repeat(s_.layers_up(), [&] { layer_.forward(); });
+    for (std::size_t i = 0; i < layers_.size(); ++i)
+      s_.out.repeat(s_.segments[i].up(), [&] { layers_[i]->forward(); });
     if (s_.is_last()) {
-      ends_.head_forward(last);
+      ends_.head_forward();
     } else {
       s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend}, Lane::kP2pForward,
-                  s_.index + 1, last);
+                  s_.index + 1, checkpoints_.input_of(s_.first_layer + s_.layers));
     }
   }
 
@@ -98,12 +117,13 @@ class StageProgram {
     s_.body.next_body();
     const View dx = make_dx(s_);
     if (s_.is_last()) {
-      ends_.head_backward(activations_.input_of(s_.first_layer + s_.layers), dx, last_micro);
+      ends_.head_backward(dx, last_micro);
     } else {
       s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive}, Lane::kP2pBackward,
                      s_.index + 1, dx);
     }
-    s_.out.repeat(s_.layers_down(), [&] { layer_.backward(dx, last_micro); });
+    for (std::size_t i = layers_.size(); i-- > 0;)
+      s_.out.repeat(s_.segments[i].down(), [&] { layers_[i]->backward(dx, last_micro); });
     if (s_.is_first()) {
       ends_.embed_backward(dx, last_micro);
     } else {
@@ -122,9 +142,9 @@ class StageProgram {
   Parameters parameters_;
   Gradients gradients_;
   Optimizer optimizer_;
-  Activations activations_;
-  DecoderLayer layer_;
+  Checkpoints checkpoints_;
   ModelEnds ends_;
+  std::vector<std::unique_ptr<DecoderLayer>> layers_;  // one per segment
 };
 
 RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& layout,
@@ -140,8 +160,9 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
               .workspace = make_workspace(out, kernels)};
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
-  stage.in_flight = std::min(plan.parallel.pp - index, stage.micro_steps);
+  stage.in_flight = in_flight(plan, index);
   assign_layers(stage);
+  cut_segments(stage);
   RankClass result;
   result.stage = index;
   result.first_layer = stage.first_layer;
@@ -155,16 +176,15 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
 
 Job lower(const Plan& plan, const ModelConfig& model) {
   if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
-  if (plan.batch.sequence > model.sequence)
-    throw_bad_input(fmt::format("sequence {} is longer than the {} positions of model {}",
-                                plan.batch.sequence, model.sequence, model.name));
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);
   const Layout layout = make_layout(model, plan);
   Job job;
   job.kernel_set = plan.kernel_set;
   job.model = plan.model;
   job.dp = plan.parallel.dp;
+  job.tp = plan.parallel.tp;
   job.pp = plan.parallel.pp;
+  job.shards = plan.shards();
   job.order = plan.order;
   job.global_batch = plan.batch.global_batch;
   job.micro_batch = plan.batch.micro_batch;

@@ -5,11 +5,20 @@ namespace {
 
 constexpr Lane kLane = Lane::kCompute;
 constexpr std::int32_t kHostTokenSlots = 2;  // load the next batch while this one is copied
+constexpr std::int64_t kLossStatistics = 3;  // of cross_entropy_statistics
+
+Role forward(Part part) { return {Phase::kForward, part, Action::kCompute}; }
 
 }  // namespace
 
-ModelEnds::ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients)
-    : s_(stage), parameters_(parameters), gradients_(gradients) {
+ModelEnds::ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients,
+                     Checkpoints& checkpoints, const View& scalars)
+    : s_(stage),
+      parameters_(parameters),
+      gradients_(gradients),
+      checkpoints_(checkpoints),
+      ranks_(stage),
+      scalars_(scalars) {
   const Shape batch{s_.b(), s_.s() + 1};
   if (s_.is_first() || s_.is_last()) {
     host_tokens_ = input("tokens.host", Tier::kCpu, batch, DType::kI32, kHostTokenSlots);
@@ -32,12 +41,33 @@ View ModelEnds::input(const char* name, Tier tier, Shape shape, DType dtype, std
   return view_of(id, dtype, shape);
 }
 
-View ModelEnds::activation(const char* name, Shape shape, DType dtype) {
+View ModelEnds::transient(const char* name, Shape shape, DType dtype) {
   const BufferId id = s_.body.get({.name = name,
                                    .slot_size = size_of(dtype) * shape.elements(),
                                    .category = Category::kActivations,
                                    .dtype = dtype});
   return view_of(id, dtype, shape);
+}
+
+// From the forward to the backward of a micro-batch: within one body, or with a slot for each that
+// is in flight.
+View ModelEnds::kept(const char* name, Shape shape, DType dtype) {
+  if (s_.in_flight == 1) return transient(name, shape, dtype);
+  const auto [at, is_new] = kept_.try_emplace(name);
+  if (is_new) {
+    const BufferId id = s_.out.add({.name = name,
+                                    .slot_size = size_of(dtype) * shape.elements(),
+                                    .slots = s_.in_flight,
+                                    .category = Category::kActivations,
+                                    .dtype = dtype});
+    at->second = view_of(id, dtype, shape, {0, 1, 0});
+  }
+  return at->second;
+}
+
+View ModelEnds::parameter(Phase phase, Param param) {
+  const UnitIndex unit = s_.layout.unit_of(param);
+  return read(parameters_.view(parameters_.fetch(phase, unit, s_.layout.part[unit], {}), param));
 }
 
 void ModelEnds::begin_step() {
@@ -47,54 +77,103 @@ void ModelEnds::begin_step() {
 }
 
 void ModelEnds::load_batch() {
-  s_.out.kernel({Phase::kForward, Part::kBatch, Action::kCompute}, Lane::kCpu, KernelId::kLoadBatch,
-                {write(host_tokens_)}, {s_.dp(), s_.plan.batch.global_batch});
+  s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
+                {s_.dp(), s_.plan.batch.global_batch});
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 
 void ModelEnds::embed(const View& x) {
-  const auto token_at = parameters_.fetch(
-      Phase::kForward, s_.layout.unit_of(Param::kTokenEmbedding), Part::kEmbedding, {});
-  const auto position_at = parameters_.fetch(
-      Phase::kForward, s_.layout.unit_of(Param::kPositionEmbedding), Part::kPosition, {});
-  View out = x;
+  View sum = x;
+  if (s_.sequence_parallel())
+    sum = transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
+  View out = sum;
   out.shape = {s_.b(), s_.s(), s_.h()};
-  s_.out.kernel({Phase::kForward, Part::kEmbedding, Action::kCompute}, kLane,
-                KernelId::kEmbeddingForward,
-                {read(tokens_), read(parameters_.view(token_at, Param::kTokenEmbedding)),
-                 read(parameters_.view(position_at, Param::kPositionEmbedding)), write(out)});
+  const View table = parameter(Phase::kForward, Param::kTokenEmbedding);
+  const Attributes attributes{vocabulary_piece()};
+  if (s_.layout.has(Param::kPositionEmbedding)) {
+    s_.out.kernel(
+        forward(Part::kEmbedding), kLane, KernelId::kEmbeddingForward,
+        {read(tokens_), table, write(out), parameter(Phase::kForward, Param::kPositionEmbedding)},
+        attributes);
+  } else {
+    s_.out.kernel(forward(Part::kEmbedding), kLane, KernelId::kEmbeddingForward,
+                  {read(tokens_), table, write(out)}, attributes);
+  }
+  ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, x);
 }
 
-void ModelEnds::head_forward(const View& x) {
-  const Param head = s_.layout.head();
-  const std::int64_t t = s_.tokens();
-  norm_ = activation("final.norm", {t, s_.h()}, s_.compute());
-  mean_ = activation("final.mean", {t}, s_.kernels.statistics);
-  rstd_ = activation("final.rstd", {t}, s_.kernels.statistics);
-  logits_ = activation("logits", {t, s_.layout.padded_vocab}, s_.compute());
+// The ring of inputs that go away is written over before a later backward comes.
+View ModelEnds::layers_output() {
+  const View x = checkpoints_.input_of(s_.first_layer + s_.layers);
+  if (!checkpoints_.go_away() || s_.in_flight == 1) return x;
+  const View copy = kept("final.input", x.shape, x.dtype);
+  s_.out.copy({Phase::kForward, Part::kFinalNorm, Action::kMove}, x, copy);
+  return copy;
+}
+
+void ModelEnds::final_norm(const View& x) {
   norm_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(Param::kFinalNormGain),
                                Part::kFinalNorm, {});
-  s_.out.kernel({Phase::kForward, Part::kFinalNorm, Action::kCompute}, kLane,
-                KernelId::kLayerNormForward,
-                {read(x), read(parameters_.view(*norm_at_, Param::kFinalNormGain)),
-                 read(parameters_.view(*norm_at_, Param::kFinalNormBias)), write(norm_),
-                 write(mean_), write(rstd_)});
-  head_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(head), Part::kHead, {});
-  s_.out.kernel(
-      {Phase::kForward, Part::kHead, Action::kCompute}, kLane, KernelId::kHeadForward,
-      {read(norm_), read(parameters_.view(*head_at_, head)), write(logits_), s_.workspace});
-  s_.out.kernel({Phase::kForward, Part::kLoss, Action::kCompute}, kLane, KernelId::kCrossEntropy,
-                {update(logits_), read(tokens_), update(loss_)},
-                {s_.model.vocab, s_.plan.batch.global_batch * s_.s()});
+  const View gain = read(parameters_.view(*norm_at_, Param::kFinalNormGain));
+  if (s_.model.is_llama()) {
+    s_.out.kernel(forward(Part::kFinalNorm), kLane, KernelId::kRmsNormForward,
+                  {read(x), gain, write(norm_), write(rstd_)});
+  } else {
+    s_.out.kernel(forward(Part::kFinalNorm), kLane, KernelId::kLayerNormForward,
+                  {read(x), gain, read(parameters_.view(*norm_at_, Param::kFinalNormBias)),
+                   write(norm_), write(mean_), write(rstd_)});
+  }
 }
 
-void ModelEnds::head_backward(const View& x, const View& dx, bool last_micro) {
+void ModelEnds::head_forward() {
   const Param head = s_.layout.head();
-  const View dnorm = activation("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
+  const std::int64_t local = s_.local_tokens();
+  norm_ = kept("final.norm", {local, s_.h()}, s_.compute());
+  if (!s_.model.is_llama()) mean_ = kept("final.mean", {local}, s_.kernels.statistics);
+  rstd_ = kept("final.rstd", {local}, s_.kernels.statistics);
+  logits_ = kept("logits", {s_.tokens(), vocabulary()}, s_.compute());
+  x_ = layers_output();
+  final_norm(x_);
+  const View all = ranks_.gathered(Phase::kForward, Part::kFinalNorm, norm_, "final.norm.gathered");
+  head_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(head), Part::kHead, {});
+  s_.out.kernel(forward(Part::kHead), kLane, KernelId::kHeadForward,
+                {read(all), read(parameters_.view(*head_at_, head)), write(logits_), s_.workspace});
+  loss();
+}
+
+void ModelEnds::loss() {
+  const Attributes attributes{s_.model.vocab, s_.plan.batch.global_batch * s_.s()};
+  if (s_.tp() == 1) {
+    s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
+                  {update(logits_), read(tokens_), update(loss_), read(scalars_)}, attributes);
+    return;
+  }
+  const DType dtype = s_.kernels.statistics;
+  const View own = transient("loss.statistics", {s_.tokens(), kLossStatistics}, dtype);
+  const View all = transient("loss.gathered", {s_.tp(), s_.tokens(), kLossStatistics}, dtype);
+  s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
+                KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens_), write(own)},
+                {s_.model.vocab});
+  s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
+                    CollectiveKind::kAllGather, GroupKind::kTensor, own, all);
+  s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
+                {update(logits_), read(tokens_), read(all), update(loss_), read(scalars_)},
+                attributes);
+}
+
+void ModelEnds::head_backward(const View& dx, bool last_micro) {
+  const Param head = s_.layout.head();
+  // Between the passes of other micro-batches gathered parameters are forgotten.
+  const bool apart = s_.in_flight > 1;
+  const View all =
+      ranks_.gathered(Phase::kBackward, Part::kFinalNorm, norm_, "final.norm.gathered");
+  const View dnorm = transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
   const auto open = gradients_.open(s_.layout.unit_of(head), {});
   s_.out.kernel({Phase::kBackward, Part::kHead, Action::kWeightGradient}, kLane,
                 KernelId::kHeadWeightGradient,
-                {read(logits_), read(norm_), gradients_.view(open, head), s_.workspace});
+                {read(logits_), read(all), gradients_.view(open, head), s_.workspace});
+  if (apart)
+    head_at_ = parameters_.fetch(Phase::kBackward, s_.layout.unit_of(head), Part::kHead, {});
   s_.out.kernel(
       {Phase::kBackward, Part::kHead, Action::kInputGradient}, kLane, KernelId::kHeadInputGradient,
       {read(logits_), read(parameters_.view(*head_at_, head)), write(dnorm), s_.workspace});
@@ -105,28 +184,49 @@ void ModelEnds::head_backward(const View& x, const View& dx, bool last_micro) {
   } else {
     gradients_.close(open, last_micro);
   }
-  const auto norm = gradients_.open(s_.layout.unit_of(Param::kFinalNormGain), {});
-  s_.out.kernel({Phase::kBackward, Part::kFinalNorm, Action::kInputGradient}, kLane,
-                KernelId::kLayerNormBackward,
-                {read(dnorm), read(x), read(mean_), read(rstd_),
-                 read(parameters_.view(*norm_at_, Param::kFinalNormGain)), write(dx),
-                 gradients_.view(norm, Param::kFinalNormGain),
-                 gradients_.view(norm, Param::kFinalNormBias), s_.workspace});
-  gradients_.close(norm, last_micro);
+  const View sum = ranks_.summed(Phase::kBackward, Part::kFinalNorm, dnorm, "d.final_norm.sum");
+  if (apart)
+    norm_at_ = parameters_.fetch(Phase::kBackward, s_.layout.unit_of(Param::kFinalNormGain),
+                                 Part::kFinalNorm, {});
+  norm_backward(sum, dx, last_micro);
+}
+
+void ModelEnds::norm_backward(const View& dy, const View& dx, bool last_micro) {
+  const auto open = gradients_.open(s_.layout.unit_of(Param::kFinalNormGain), {});
+  const Role role{Phase::kBackward, Part::kFinalNorm, Action::kInputGradient};
+  const View gain = read(parameters_.view(*norm_at_, Param::kFinalNormGain));
+  const View dgain = gradients_.view(open, Param::kFinalNormGain);
+  if (s_.model.is_llama()) {
+    s_.out.kernel(role, kLane, KernelId::kRmsNormBackward,
+                  {read(dy), read(x_), read(rstd_), gain, write(dx), dgain, s_.workspace});
+  } else {
+    s_.out.kernel(role, kLane, KernelId::kLayerNormBackward,
+                  {read(dy), read(x_), read(mean_), read(rstd_), gain, write(dx), dgain,
+                   gradients_.view(open, Param::kFinalNormBias), s_.workspace});
+  }
+  gradients_.close(open, last_micro);
 }
 
 void ModelEnds::embed_backward(const View& dx, bool last_micro) {
   const auto token =
       tied_open_ ? *tied_open_ : gradients_.open(s_.layout.unit_of(Param::kTokenEmbedding), {});
-  const auto position = gradients_.open(s_.layout.unit_of(Param::kPositionEmbedding), {});
   View dtable = gradients_.view(token, Param::kTokenEmbedding);
   if (tied_open_) dtable.access = Access::kUpdate;
-  View in = dx;
+  View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, dx, "d.gathered");
   in.shape = {s_.b(), s_.s(), s_.h()};
+  const Role role{Phase::kBackward, Part::kEmbedding, Action::kWeightGradient};
+  const Attributes attributes{vocabulary_piece()};
+  if (!s_.layout.has(Param::kPositionEmbedding)) {
+    s_.out.kernel(role, kLane, KernelId::kEmbeddingBackward, {read(tokens_), read(in), dtable},
+                  attributes);
+    gradients_.close(token, last_micro);
+    return;
+  }
+  const auto position = gradients_.open(s_.layout.unit_of(Param::kPositionEmbedding), {});
   s_.out.kernel(
-      {Phase::kBackward, Part::kEmbedding, Action::kWeightGradient}, kLane,
-      KernelId::kEmbeddingBackward,
-      {read(tokens_), read(in), dtable, gradients_.view(position, Param::kPositionEmbedding)});
+      role, kLane, KernelId::kEmbeddingBackward,
+      {read(tokens_), read(in), dtable, gradients_.view(position, Param::kPositionEmbedding)},
+      attributes);
   gradients_.close(token, last_micro);
   gradients_.close(position, last_micro);
 }

@@ -1,40 +1,63 @@
 // What comes before the first layer and after the last: batches, embeddings; final norm, output
 // head, loss. The loss is the mean over the tokens of the global batch; the output head is the
 // token embedding when they are tied.
+//
+// With tensor parallelism each rank has a piece of the vocabulary: look-ups are summed, the loss is
+// taken from gathered statistics of all pieces [Shoeybi19 sec 3].
 #pragma once
 
+#include <map>
+#include <string>
+
+#include "planner/lower/checkpoints.h"
 #include "planner/lower/gradients.h"
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
+#include "planner/lower/tensor_parallel.h"
 
 namespace zplan {
 
 class ModelEnds {
  public:
-  ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients);
+  // `scalars`: the step scalars on the GPU.
+  ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints,
+            const View& scalars);
 
   void begin_step();
   // Tokens of the micro-batch: loaded on the host, copied to the device.
   void load_batch();
-  void embed(const View& x);         // x [T, h], first stage
-  void head_forward(const View& x);  // x [T, h], last stage; ends with the loss
-  void head_backward(const View& x, const View& dx, bool last_micro);
+  void embed(const View& x);  // x [T, h] of the rank's tokens, first stage
+  void head_forward();        // last stage; ends with the loss
+  void head_backward(const View& dx, bool last_micro);
   void embed_backward(const View& dx, bool last_micro);
   // Sums the loss over the replicas and brings it to the host, last stage.
   View finish_loss();
 
  private:
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
-  View activation(const char* name, Shape shape, DType dtype);
+  View kept(const char* name, Shape shape, DType dtype);
+  View transient(const char* name, Shape shape, DType dtype);
+  View layers_output();
+  View parameter(Phase phase, Param param);
+  void final_norm(const View& x);
+  void loss();
+  void norm_backward(const View& dy, const View& dx, bool last_micro);
+  std::int64_t vocabulary() const { return s_.layout.padded_vocab / s_.tp(); }
+  std::int64_t vocabulary_piece() const { return s_.tp() > 1 ? vocabulary() : 0; }
 
   Stage& s_;
   Parameters& parameters_;
   Gradients& gradients_;
+  Checkpoints& checkpoints_;
+  TensorParallel ranks_;
+  View scalars_;
   View host_tokens_, tokens_;  // [b, s+1] i32
-  // From head_forward to the head_backward of the same micro-batch.
-  View norm_, mean_, rstd_;  // final LayerNorm
+  // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
+  View x_;                   // [T, h] output of the layers
+  View norm_, mean_, rstd_;  // final norm; Llama has no mean
   View logits_;              // [T, Vp], then their gradient
   View loss_, host_loss_;    // [1] f64
+  std::map<std::string, View> kept_;
   std::optional<Parameters::Resident> norm_at_, head_at_;
   std::optional<Gradients::Open> tied_open_;
 };

@@ -5,45 +5,23 @@
 namespace zplan {
 namespace {
 
-// Read the next piece and write the last while one is updated. [derived]
+// One piece on its way while one is used. [derived]
 constexpr std::int32_t kRingSlots = 2;
 
 }  // namespace
 
 Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
-    : s_(stage),
-      parameters_(parameters),
-      gradients_(gradients),
-      master_(stage.layout.units.size()),
-      moment1_(stage.layout.units.size()),
-      moment2_(stage.layout.units.size()) {
-  const bool sharded = s_.plan.zero_stage >= 1;
-  for (UnitIndex u = 0; u < master_.size(); ++u) {
-    if (!s_.holds(u)) continue;
-    const Unit& unit = s_.layout.units[u];
-    const std::int32_t copies = unit.per_layer ? s_.layers : 1;
-    const auto add = [&](const char* prefix, DType dtype) {
-      return s_.out.add(
-          {.name = prefix + unit.name,
-           .slot_size = size_of(dtype) * (sharded ? unit.shard_elements : unit.flat_elements),
-           .slots = copies,
-           .tier = s_.plan.placement.optimizer,
-           .category = Category::kOptimizer,
-           .dtype = dtype,
-           .persistent = true,
-           .unpadded = size_of(dtype) * unit.elements * copies,
-           .shards = sharded ? s_.dp() : 1});
-    };
-    if (separate_master()) master_[u] = add("master.", s_.plan.precision.master);
-    moment1_[u] = add("moment1.", s_.plan.precision.moments);
-    moment2_[u] = add("moment2.", s_.plan.precision.moments);
-  }
+    : s_(stage), parameters_(parameters), gradients_(gradients), transfers_(stage), states_(stage) {
+  if (s_.plan.delayed_update) delayed_.emplace(stage, parameters, gradients);
   host_scalars_ = scalar("scalars.host", Tier::kCpu, kStepScalarCount);
   scalars_ = scalar("scalars", Tier::kGpu, kStepScalarCount);
   sum_ = scalar("norm.sum", Tier::kGpu, 1);
-  if (gradients_.tier() == Tier::kCpu) host_sum_ = scalar("norm.sum.host", Tier::kCpu, 1);
+  if (gradients_.tier() != Tier::kGpu || states_.has(OptimizerStates::kMainGradient))
+    host_sum_ = scalar("norm.sum.host", Tier::kCpu, 1);
   clip_ = scalar("clip", Tier::kGpu, kClipScalarCount);
-  if (on_host() || s_.is_last()) host_clip_ = scalar("clip.host", Tier::kCpu, kClipScalarCount);
+  if (on_host() || s_.is_last() || s_.plan.loss_scaling)
+    host_clip_ = scalar("clip.host", Tier::kCpu, kClipScalarCount);
+  if (s_.plan.loss_scaling) loss_scale_ = scalar("loss_scale", Tier::kCpu, kLossScaleStateCount);
 }
 
 View Optimizer::scalar(const char* name, Tier tier, std::int64_t n) {
@@ -57,131 +35,189 @@ View Optimizer::scalar(const char* name, Tier tier, std::int64_t n) {
 }
 
 std::vector<UnitHome> Optimizer::homes() const {
-  const bool sharded = s_.plan.zero_stage >= 1;
+  using enum OptimizerStates::State;
   std::vector<UnitHome> result;
-  for (UnitIndex u = 0; u < master_.size(); ++u) {
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) {
     if (!s_.holds(u)) continue;
     const StateHome param = parameters_.home(u);
-    const StateHome master = separate_master() ? StateHome{master_[u], sharded} : param;
-    result.push_back({u, param, master, {moment1_[u], sharded}, {moment2_[u], sharded}});
+    const StateHome master = states_.has(kMaster) ? states_.home(u, kMaster) : param;
+    result.push_back({u, param, master, states_.home(u, kMoment1), states_.home(u, kMoment2)});
   }
   return result;
 }
 
+// The loss scale follows the finiteness of the last step's norm.
 void Optimizer::begin_step() {
-  s_.out.kernel({Phase::kBegin, Part::kScalars, Action::kCompute}, Lane::kCpu,
-                KernelId::kStepScalars, {write(host_scalars_)});
+  const Role role{Phase::kBegin, Part::kScalars, Action::kCompute};
+  const Attributes attributes{delayed_ ? 1 : 0};
+  if (s_.plan.loss_scaling) {
+    s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars,
+                  {write(host_scalars_), read(host_clip_), update(loss_scale_)}, attributes);
+  } else {
+    s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars, {write(host_scalars_)}, attributes);
+  }
   s_.out.copy({Phase::kBegin, Part::kScalars, Action::kUpload}, host_scalars_, scalars_);
-}
-
-// All units of the stage in a fixed order; the ordinal counts uses within each loop.
-void Optimizer::for_each_unit(const std::function<void(UnitIndex, Ordinal)>& body) {
-  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
-    if (s_.holds(u) && !s_.layout.units[u].per_layer) body(u, {});
-  const auto per_layer = static_cast<std::int32_t>(s_.layout.layer_units.size());
-  s_.out.repeat(s_.layers_up(), [&] {
-    std::int32_t use = -per_layer * s_.first_layer;
-    for (UnitIndex u : s_.layout.layer_units) body(u, {use++, per_layer});
+  if (!delayed_) return;
+  s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
+    const States states = bring_states(u, ordinal);
+    adamw(u, states, delayed_->gradient(u), delayed_->target(u));
+    send_states(u, states, ordinal);
   });
 }
 
 void Optimizer::emit() {
   gradients_.sum_tied_embedding();
   norm();
-  for_each_unit([&](UnitIndex u, Ordinal ordinal) { update_unit(u, ordinal); });
+  if (delayed_) {
+    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
+      delayed_->hold(u);
+      delayed_->publish(u, ordinal);
+      gather(u);
+    });
+  } else {
+    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) { update_unit(u, ordinal); });
+  }
 }
 
+Ring Optimizer::ring(const char* name, DType dtype) const {
+  std::int64_t largest = 0;
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+    largest = std::max(largest, states_.elements(u));
+  return {name, size_of(dtype) * largest, kRingSlots};
+}
+
+// What the norm is taken of lies on the GPU or is brought to the host.
 void Optimizer::norm() {
   const auto role = [](Action action) { return Role{Phase::kUpdate, Part::kGradientNorm, action}; };
-  const bool host = gradients_.tier() == Tier::kCpu && needs_norm();
+  const bool host =
+      needs_norm() &&
+      (states_.has(OptimizerStates::kMainGradient) ? on_host() : gradients_.tier() != Tier::kGpu);
   const View sum = host ? host_sum_ : sum_;
   const Lane lane = host ? Lane::kCpu : Lane::kCompute;
   s_.out.kernel(role(Action::kZero), lane, KernelId::kFillZero, {write(sum)});
-  if (needs_norm())
-    for_each_unit([&](UnitIndex u, Ordinal) {
-      const bool second_copy = s_.layout.part[u] == Part::kEmbedding && !s_.is_first();
-      if (second_copy) return;
-      s_.out.kernel({Phase::kUpdate, s_.layout.part[u], Action::kSquare}, lane,
-                    KernelId::kSumSquares, {gradients_.norm_piece(u), update(sum)});
+  if (needs_norm() || states_.has(OptimizerStates::kMainGradient))
+    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
+      const View gradient = states_.has(OptimizerStates::kMainGradient)
+                                ? take_main_gradient(u, ordinal)
+                                : gradient_for_norm(u, host, ordinal);
+      if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum, lane);
     });
   if (host) s_.out.copy(role(Action::kUpload), host_sum_, sum_);
-  if (needs_norm() && s_.dp() * s_.plan.parallel.pp > 1)
+  if (needs_norm() && s_.dp() * s_.tp() * s_.plan.parallel.pp > 1)
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
                       GroupKind::kWorld, sum_, sum_);
   s_.out.kernel(role(Action::kClip), Lane::kCompute, KernelId::kClipCoefficient,
                 {read(sum_), read(scalars_), write(clip_)});
-  if (on_host() || s_.is_last()) s_.out.copy(role(Action::kDownload), clip_, host_clip_);
+  if (on_host() || s_.is_last() || s_.plan.loss_scaling)
+    s_.out.copy(role(Action::kDownload), clip_, host_clip_);
 }
 
-View Optimizer::state(UnitIndex unit, BufferId buffer, DType dtype) const {
+View Optimizer::gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal) {
+  return transfers_.bring(Phase::kNorm, s_.layout.part[unit], gradients_.piece(unit),
+                          host ? Tier::kCpu : Tier::kGpu, ring("norm.gradient", gradients_.dtype()),
+                          ordinal);
+}
+
+// Casts the reduced gradients into the optimizer's copy of them.
+View Optimizer::take_main_gradient(UnitIndex unit, Ordinal ordinal) {
+  const Part part = s_.layout.part[unit];
+  const Ring out = states_.ring(OptimizerStates::kMainGradient);
+  const View gradient = transfers_.bring(Phase::kNorm, part, gradients_.piece(unit), near(),
+                                         ring("norm.gradient", gradients_.dtype()), ordinal);
+  const View home = states_.view(unit, OptimizerStates::kMainGradient);
+  const View main = transfers_.outbox(home, near(), out, ordinal);
+  s_.out.kernel({Phase::kNorm, part, Action::kCast}, lane(), KernelId::kCast,
+                {read(gradient), write(main)});
+  transfers_.send(Phase::kNorm, part, main, home, out, ordinal);
+  return read(main);
+}
+
+void Optimizer::square(UnitIndex unit, View part, const View& sum, Lane lane) {
   const Unit& info = s_.layout.units[unit];
-  const std::int64_t n = s_.plan.zero_stage >= 1 ? info.shard_elements : info.flat_elements;
-  return update(view_of(buffer, dtype, {n}, info.per_layer ? s_.layer_slot() : SlotExpr{}));
+  const bool second_copy = unit == s_.layout.unit_of(Param::kTokenEmbedding) && !s_.is_first();
+  if (second_copy) return;
+  const Attributes attributes{0, info.shard_elements, s_.tp() > 1 ? info.shared_from : -1,
+                              s_.replicas() > 1 ? 1 : 0};
+  s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], Action::kSquare}, lane,
+                KernelId::kSumSquares, {read(part), update(sum)}, attributes);
 }
 
-// Staging between tiers, in the optimizer's tier.
-View Optimizer::ring(std::optional<BufferId>& id, const char* name, DType dtype,
-                     std::int64_t elements, Ordinal ordinal) {
-  if (!id) {
-    std::int64_t largest = 0;
-    for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
-      largest = std::max(largest, s_.plan.zero_stage >= 1 ? s_.layout.units[u].shard_elements
-                                                          : s_.layout.units[u].flat_elements);
-    id = s_.out.add({.name = name,
-                     .slot_size = size_of(dtype) * largest,
-                     .slots = kRingSlots,
-                     .tier = s_.plan.placement.optimizer,
-                     .category = Category::kGathered,
-                     .dtype = dtype});
+View Optimizer::gradient_near(UnitIndex unit, Ordinal ordinal) {
+  const bool main = states_.has(OptimizerStates::kMainGradient);
+  const View home =
+      main ? states_.view(unit, OptimizerStates::kMainGradient) : gradients_.piece(unit);
+  Ring staged = ring("staged.gradient", home.dtype);
+  staged.read = Action::kReadGradient;
+  return transfers_.bring(Phase::kUpdate, s_.layout.part[unit], home, near(), staged, ordinal);
+}
+
+Optimizer::States Optimizer::bring_states(UnitIndex unit, Ordinal ordinal) {
+  States near_states;
+  for (std::size_t i = 0; i < near_states.size(); ++i) {
+    const auto state = static_cast<OptimizerStates::State>(i);
+    if (states_.has(state))
+      near_states[i] =
+          transfers_.bring(Phase::kUpdate, s_.layout.part[unit], states_.view(unit, state), near(),
+                           states_.ring(state), ordinal);
   }
-  return view_of(*id, dtype, {elements}, ordinal.slot());
+  return near_states;
+}
+
+void Optimizer::send_states(UnitIndex unit, const States& states, Ordinal ordinal) {
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const auto state = static_cast<OptimizerStates::State>(i);
+    if (states_.has(state))
+      transfers_.send(Phase::kUpdate, s_.layout.part[unit], states[i], states_.view(unit, state),
+                      states_.ring(state), ordinal);
+  }
 }
 
 void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
-  const Unit& info = s_.layout.units[unit];
   const Part part = s_.layout.part[unit];
-  const PrecisionRecipe& recipe = s_.plan.precision;
-  const bool whole = s_.plan.zero_stage == 0;
-  const Lane lane = on_host() ? Lane::kCpu : Lane::kCompute;
-
-  View gradient = gradients_.piece(unit);
-  if (on_host() && gradients_.tier() == Tier::kGpu) {
-    const View staged =
-        ring(gradient_ring_, "staged.gradient", recipe.grad, gradient.shape.elements(), ordinal);
-    s_.out.copy({Phase::kUpdate, part, Action::kDownload}, gradient, staged);
-    gradient = staged;
-  }
+  const View gradient = gradient_near(unit, ordinal);
+  const States states = bring_states(unit, ordinal);
   const View home = parameters_.piece(unit);
-  const View moment1 = state(unit, moment1_[unit], recipe.moments);
-  const View moment2 = state(unit, moment2_[unit], recipe.moments);
+  const Ring staged = ring("updated.parameter", home.dtype);
+  const View target = states_.has(OptimizerStates::kMaster)
+                          ? transfers_.outbox(home, near(), staged, ordinal)
+                          : transfers_.bring(Phase::kUpdate, part, home, near(), staged, ordinal);
+  adamw(unit, states, gradient, target);
+  transfers_.send(Phase::kUpdate, part, target, home, staged, ordinal);
+  send_states(unit, states, ordinal);
+  gather(unit);
+}
+
+void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient,
+                      const View& target) {
+  using enum OptimizerStates::State;
+  const Unit& info = s_.layout.units[unit];
+  const bool whole = s_.plan.zero_stage == 0;
+  const Role role{Phase::kUpdate, s_.layout.part[unit], Action::kAdam};
+  const Attributes attributes{0, whole ? 0 : info.shard_elements, info.decay_elements, unit};
+  const View moment1 = update(states[kMoment1]), moment2 = update(states[kMoment2]);
   const View scalars = read(on_host() ? host_scalars_ : scalars_);
   const View clip = read(on_host() ? host_clip_ : clip_);
-  const Role adam{Phase::kUpdate, part, Action::kAdam};
-  const Attributes attributes{0, whole ? 0 : info.shard_elements, info.decay_elements};
-  const bool crosses = s_.plan.placement.optimizer != s_.plan.placement.params;
-  if (!separate_master()) {
-    s_.out.kernel(adam, lane, KernelId::kAdamW,
-                  {update(home), moment1, moment2, read(gradient), scalars, clip}, attributes);
+  if (states_.has(kMaster)) {
+    s_.out.kernel(
+        role, lane(), KernelId::kAdamW,
+        {update(states[kMaster]), moment1, moment2, read(gradient), scalars, clip, write(target)},
+        attributes);
   } else {
-    const View master = state(unit, master_[unit], recipe.master);
-    const View target = crosses ? ring(parameter_ring_, "staged.parameter", recipe.param,
-                                       home.shape.elements(), ordinal)
-                                : home;
-    s_.out.kernel(adam, lane, KernelId::kAdamW,
-                  {master, moment1, moment2, read(gradient), scalars, clip, write(target)},
-                  attributes);
-    if (crosses)
-      s_.out.copy({Phase::kUpdate, part, on_host() ? Action::kUpload : Action::kDownload}, target,
-                  home);
+    s_.out.kernel(role, lane(), KernelId::kAdamW,
+                  {update(target), moment1, moment2, read(gradient), scalars, clip}, attributes);
   }
-  const bool gathers = s_.dp() > 1 && (s_.plan.zero_stage == 1 || s_.plan.zero_stage == 2);
-  if (gathers) {
-    View full = home;
-    full.dp_stride = {0};
-    full.shape = {info.flat_elements};
-    s_.out.collective({Phase::kUpdate, part, Action::kGather}, Lane::kCommGather,
-                      CollectiveKind::kAllGather, GroupKind::kData, home, full);
-  }
+}
+
+// ZeRO 1 and 2: the updated pieces of all ranks.
+void Optimizer::gather(UnitIndex unit) {
+  const bool partial = s_.plan.zero_stage == 1 || s_.plan.zero_stage == 2;
+  if (!partial || s_.plan.shards() == 1) return;
+  const View home = parameters_.piece(unit);
+  View full = home;
+  full.dp_stride = {0};
+  full.shape = {s_.layout.units[unit].flat_elements};
+  s_.out.collective({Phase::kUpdate, s_.layout.part[unit], Action::kGather}, Lane::kCommGather,
+                    CollectiveKind::kAllGather, s_.shard_group(), home, full);
 }
 
 }  // namespace zplan

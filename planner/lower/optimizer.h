@@ -2,17 +2,26 @@
 // new parameters go home.
 //
 // The update must see every gradient first, since the norm (and under loss scaling its finiteness)
-// decides the factor. Each rank adds the squares of its dp-th part of every unit, in unit order,
-// whatever the ZeRO stage; so stages with equal reductions update with bit-equal factors. A tied
-// embedding counts once, on the first stage.
+// decides the factor. Each rank adds the squares of its part of every unit, in unit order, whatever
+// the ZeRO stage; so stages with equal reductions update with bit-equal factors. What several ranks
+// hold alike counts once: a tied embedding on the first stage, unsplit parameters on tensor
+// parallel rank 0, copies of shards in the first sharding group.
 //   ZeRO 0 updates everything on every rank, 1-3 the own shard; 1-2 gather the new parameters.
-//   Optimizer on the CPU: gradients are downloaded (if they live on the GPU), the CPU updates, new
-//   parameters are uploaded, unit by unit through rings [Ren21 sec 4].
+//   States off the GPU: gradients are brought to the host, the CPU updates, new parameters are sent
+//   home, unit by unit (tile by tile) through rings, so that one is copied back while the next is
+//   updated [Ren21 sec 4]. States on NVMe stream through the host: one piece is read and one
+//   written while a third is updated [Rajbhandari21 sec 5.1.1]. A delayed update runs at the begin
+//   of the step instead (delayed_update.h).
 #pragma once
 
+#include <optional>
+
+#include "planner/lower/delayed_update.h"
 #include "planner/lower/gradients.h"
+#include "planner/lower/optimizer_states.h"
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
+#include "planner/lower/transfers.h"
 
 namespace zplan {
 
@@ -20,35 +29,43 @@ class Optimizer {
  public:
   Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients);
 
-  void begin_step();  // step scalars to where they are read
+  void begin_step();  // step scalars to where they are read; a delayed update
   void emit();
+  View scalars() const { return scalars_; }      // on the GPU
   View host_clip() const { return host_clip_; }  // [2] f64, on the last stage
   std::vector<UnitHome> homes() const;
 
  private:
-  bool on_host() const { return s_.plan.placement.optimizer == Tier::kCpu; }
-  // A recipe without a separate master needs one as soon as the optimizer lives elsewhere.
-  bool separate_master() const {
-    return s_.plan.precision.separate_master ||
-           s_.plan.placement.optimizer != s_.plan.placement.params;
-  }
+  using States = std::array<View, 3>;  // near: master, first and second moment
+
+  bool on_host() const { return s_.plan.placement.optimizer != Tier::kGpu; }
+  Tier near() const { return on_host() ? Tier::kCpu : Tier::kGpu; }
+  Lane lane() const { return on_host() ? Lane::kCpu : Lane::kCompute; }
   bool needs_norm() const { return s_.plan.clip || s_.plan.loss_scaling; }
-  void for_each_unit(const std::function<void(UnitIndex, Ordinal)>& body);
-  void norm();
-  void update_unit(UnitIndex unit, Ordinal ordinal);
-  View state(UnitIndex unit, BufferId buffer, DType dtype) const;
-  View ring(std::optional<BufferId>& id, const char* name, DType dtype, std::int64_t elements,
-            Ordinal ordinal);
   View scalar(const char* name, Tier tier, std::int64_t n);
+  Ring ring(const char* name, DType dtype) const;
+
+  void norm();
+  View gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal);
+  View take_main_gradient(UnitIndex unit, Ordinal ordinal);
+  void square(UnitIndex unit, View part, const View& sum, Lane lane);
+  void update_unit(UnitIndex unit, Ordinal ordinal);
+  View gradient_near(UnitIndex unit, Ordinal ordinal);
+  States bring_states(UnitIndex unit, Ordinal ordinal);
+  void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
+  void adamw(UnitIndex unit, const States& states, const View& gradient, const View& target);
+  void gather(UnitIndex unit);
 
   Stage& s_;
   Parameters& parameters_;
   Gradients& gradients_;
-  std::vector<BufferId> master_, moment1_, moment2_;
-  std::optional<BufferId> gradient_ring_, parameter_ring_;
-  View host_scalars_, scalars_;  // [8] f64
+  Transfers transfers_;
+  OptimizerStates states_;
+  std::optional<DelayedUpdate> delayed_;
+  View host_scalars_, scalars_;  // [10] f64
   View sum_, host_sum_;          // [1] f64
   View clip_, host_clip_;        // [2] f64
+  View loss_scale_;              // [3] f64
 };
 
 }  // namespace zplan

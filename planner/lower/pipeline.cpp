@@ -3,35 +3,63 @@
 #include <algorithm>
 
 namespace zplan {
+namespace {
 
-void emit_1f1b(Stage& stage, bool last_differs, const MicroStep& step) {
+// Forwards that a stage runs ahead of its first backward, without the one just before it.
+std::int32_t warm_up(const Plan& plan, std::int32_t index) {
+  const auto m = static_cast<std::int32_t>(plan.micro_steps());
+  return std::min(plan.parallel.pp - 1 - index, m);
+}
+
+void repeat_micros(Stage& stage, std::int32_t count, std::int32_t first,
+                   const std::function<void()>& body) {
+  stage.out.repeat({.count = count, .var = Var::kMicro, .first = first}, body);
+}
+
+void emit_gpipe(Stage& stage, std::int32_t apart, const MicroStep& step) {
   const std::int32_t m = stage.micro_steps;
-  const std::int32_t warm_up = std::min(stage.plan.parallel.pp - 1 - stage.index, m);
-  const std::int32_t apart = last_differs ? 1 : 0;
-  const auto over_micros = [&](std::int32_t count, std::int32_t first,
-                               const std::function<void()>& body) {
-    stage.out.repeat({.count = count, .var = Var::kMicro, .first = first}, body);
-  };
-  const auto backward = [&] { step.backward(false); };
-  if (warm_up == 0) {
-    over_micros(m - apart, 0, [&] {
+  repeat_micros(stage, m, 0, step.forward);
+  repeat_micros(stage, m - apart, 0, [&] { step.backward(false); });
+  repeat_micros(stage, apart, m - 1, [&] { step.backward(true); });
+}
+
+void emit_1f1b(Stage& stage, std::int32_t apart, const MicroStep& step) {
+  const std::int32_t m = stage.micro_steps;
+  const std::int32_t ahead = warm_up(stage.plan, stage.index);
+  if (ahead == 0) {
+    const auto both = [&](bool last) {
       step.forward();
-      step.backward(false);
-    });
-    over_micros(apart, m - 1, [&] {
-      step.forward();
-      step.backward(true);
-    });
+      step.backward(last);
+    };
+    repeat_micros(stage, m - apart, 0, [&] { both(false); });
+    repeat_micros(stage, apart, m - 1, [&] { both(true); });
     return;
   }
-  over_micros(warm_up, 0, step.forward);
-  over_micros(m - warm_up, 0, [&] {
-    stage.out.repeat({.count = 1, .var = Var::kMicro, .first = warm_up, .relative = true},
+  repeat_micros(stage, ahead, 0, step.forward);
+  repeat_micros(stage, m - ahead, 0, [&] {
+    stage.out.repeat({.count = 1, .var = Var::kMicro, .first = ahead, .relative = true},
                      step.forward);
-    backward();
+    step.backward(false);
   });
-  over_micros(warm_up - apart, m - warm_up, backward);
-  over_micros(apart, m - 1, [&] { step.backward(true); });
+  repeat_micros(stage, ahead - apart, m - ahead, [&] { step.backward(false); });
+  repeat_micros(stage, apart, m - 1, [&] { step.backward(true); });
+}
+
+}  // namespace
+
+std::int32_t in_flight(const Plan& plan, std::int32_t index) {
+  const auto m = static_cast<std::int32_t>(plan.micro_steps());
+  if (plan.schedule == Schedule::kGpipe) return m;
+  return std::min(plan.parallel.pp - index, m);
+}
+
+void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step) {
+  const std::int32_t apart = last_differs ? 1 : 0;
+  if (stage.plan.schedule == Schedule::kGpipe) {
+    emit_gpipe(stage, apart, step);
+  } else {
+    emit_1f1b(stage, apart, step);
+  }
 }
 
 }  // namespace zplan

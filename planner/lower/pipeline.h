@@ -1,5 +1,7 @@
-// The order of micro-batches on one stage: 1F1B [Narayanan21 sec 2.2]. Stage i of p runs
-// w = min(p - 1 - i, m) forwards ahead, then alternates forward and backward, then drains.
+// The order of micro-batches on one stage [Narayanan21 sec 2.2].
+//   1F1B   stage i of p runs w = min(p - 1 - i, m) forwards ahead, then alternates forward and
+//          backward, then drains: up to w + 1 micro-batches in flight
+//   GPipe  all forwards, then all backwards: m in flight [Huang19]
 // The last backward is emitted apart where it differs (reductions after the last micro-batch).
 #pragma once
 
@@ -15,6 +17,9 @@ struct MicroStep {
   std::function<void(bool last)> backward;
 };
 
-void emit_1f1b(Stage& stage, bool last_differs, const MicroStep& step);
+void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step);
+
+// Micro-batches between forward and backward on stage `index`.
+std::int32_t in_flight(const Plan& plan, std::int32_t index);
 
 }  // namespace zplan

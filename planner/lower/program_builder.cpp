@@ -5,10 +5,21 @@
 
 namespace zplan {
 
+namespace {
+
+Lane copy_lane(Tier from, Tier to) {
+  if (from == to) return from == Tier::kGpu ? Lane::kCompute : Lane::kCpu;
+  if (from == Tier::kNvme) return Lane::kIoRead;
+  if (to == Tier::kNvme) return Lane::kIoWrite;
+  return from == Tier::kGpu ? Lane::kD2h : Lane::kH2d;
+}
+
+}  // namespace
+
 ProgramBuilder::ProgramBuilder() { program_.blocks.emplace_back(); }
 
 BufferId ProgramBuilder::add(Buffer buffer) {
-  buffer.slot_size = round_up(buffer.slot_size, kBufferAlignment);
+  buffer.slot_size = round_up(buffer.slot_size, alignment(buffer.tier));
   program_.buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(program_.buffers.size() - 1);
 }
@@ -59,8 +70,7 @@ void ProgramBuilder::kernel(Role role, Lane lane, KernelId id, std::initializer_
 void ProgramBuilder::copy(Role role, const View& from, const View& to) {
   const Tier source = program_.buffers[from.buffer].tier;
   const Tier target = program_.buffers[to.buffer].tier;
-  ZPLAN_ASSERT(source != target);
-  const Lane lane = source == Tier::kGpu ? Lane::kD2h : Lane::kH2d;
+  const Lane lane = copy_lane(source, target);
   const std::array<View, 2> operands{read(from), write(to)};
   append(role, lane, OpKind::kCopy, operands);
 }

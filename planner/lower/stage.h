@@ -2,6 +2,8 @@
 // program being built.
 #pragma once
 
+#include <functional>
+
 #include "models/model_config.h"
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
@@ -10,6 +12,25 @@
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
+
+// Consecutive layers of a stage that are recomputed alike: one loop forward, one backward.
+struct Segment {
+  std::int32_t first_layer = 0;
+  std::int32_t layers = 0;
+  Recompute recompute = Recompute::kNone;
+
+  std::int32_t last_layer() const { return first_layer + layers - 1; }
+  Repeat up() const { return {layers, Var::kLayer, first_layer, 1}; }
+  Repeat down() const { return {layers, Var::kLayer, last_layer(), -1}; }
+};
+
+// The how-many-th use of a ring an instance is: base + per_layer * layer + per_tile * tile.
+struct Ordinal {
+  std::int32_t base = 0;
+  std::int32_t per_layer = 0;
+  std::int32_t per_tile = 0;
+  SlotExpr slot() const { return {base, 0, per_layer, per_tile}; }
+};
 
 struct Stage {
   const Plan& plan;
@@ -22,30 +43,53 @@ struct Stage {
   std::int32_t index = 0;
   std::int32_t first_layer = 0;
   std::int32_t layers = 0;
+  std::vector<Segment> segments{};
   std::int32_t micro_steps = 1;
   std::int32_t in_flight = 1;  // micro-batches between forward and backward [Narayanan21 sec 2.2]
   View workspace;              // scratch of the compute lane
 
   bool is_first() const { return index == 0; }
   bool is_last() const { return index == plan.parallel.pp - 1; }
-  std::int32_t last_layer() const { return first_layer + layers - 1; }
   std::int32_t dp() const { return plan.parallel.dp; }
+  std::int32_t tp() const { return plan.parallel.tp; }
+  std::int32_t tiles() const { return plan.tiles; }
+  bool sequence_parallel() const { return plan.parallel.sequence_parallel; }
+  bool recomputes_all() const { return plan.all_full(); }
   DType compute() const { return kernels.compute; }
 
   std::int64_t b() const { return plan.batch.micro_batch; }
   std::int64_t s() const { return plan.batch.sequence; }
   std::int64_t tokens() const { return b() * s(); }
+  // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
+  std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
   std::int64_t h() const { return model.hidden; }
-  std::int64_t ffn() const { return model.ffn; }
+  // Of one tile of one rank.
+  std::int64_t pieces() const { return std::int64_t{tp()} * tiles(); }
+  std::int64_t heads() const { return model.heads / pieces(); }
+  std::int64_t kv_heads() const { return model.kv_heads / pieces(); }
+  std::int64_t qkv_width() const { return model.qkv_width() / pieces(); }
+  std::int64_t attention_width() const { return heads() * model.head_size(); }
+  std::int64_t ffn() const { return model.ffn / pieces(); }
+  std::int64_t up_width() const { return model.up_width() / pieces(); }
 
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
 
-  // Loops over the stage's layers, forward or backward, binding Var::kLayer.
-  Repeat layers_up() const { return {layers, Var::kLayer, first_layer, 1}; }
-  Repeat layers_down() const { return {layers, Var::kLayer, last_layer(), -1}; }
-  // Slot of a per-layer state inside such a loop.
-  SlotExpr layer_slot() const { return {-first_layer, 0, 1}; }
+  // Over all layers of the stage, binding Var::kLayer.
+  Repeat all_layers() const { return {layers, Var::kLayer, first_layer, 1}; }
+  // Slot of a unit's state inside such a loop, and that over its tiles.
+  SlotExpr unit_slot(UnitIndex unit) const;
+  std::int32_t copies(UnitIndex unit) const;  // slots of such a state
+  // Emits the body once per tile, binding Var::kTile where there are several.
+  void each_tile(std::int32_t count, const std::function<void()>& emit);
+  // All units of the stage in a fixed order; the ordinal counts uses within each loop.
+  void for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit);
+
+  // Ranks among which states are sharded; with hybrid sharding a part of the replicas.
+  GroupKind shard_group() const {
+    return plan.shards() == dp() ? GroupKind::kData : GroupKind::kShard;
+  }
+  std::int32_t replicas() const { return dp() / plan.shards(); }  // of each shard
 
   bool holds(UnitIndex unit) const;
 };

@@ -38,12 +38,12 @@ std::vector<NodeRange> node_ranges(const Program& p) {
 // Walks the accesses of one buffer at a time.
 class BufferAnalysis {
  public:
-  explicit BufferAnalysis(const Program& program) : p_(program), ranges_(node_ranges(program)) {}
+  BufferAnalysis(const Program& program, IndexRange ranks)
+      : p_(program), ranks_(ranks), ranges_(node_ranges(program)) {}
 
   Lifetime lifetime(const Buffer& buffer, std::span<Use> uses) {
     buffer_ = &buffer;
     uses_ = uses;
-    cut_slot();
     return hull(find_scope());
   }
 
@@ -52,11 +52,14 @@ class BufferAnalysis {
   BlockIndex block_of(const Use& use) const { return p_.nodes[use.node].block; }
 
   // Splits the slot at the borders of all views, so that every view covers whole pieces.
-  void cut_slot() {
+  void cut_slot(std::int32_t shard_index, std::int32_t tp_index) {
+    const auto begin = [&](const View& v) {
+      return v.offset + v.dp_stride * shard_index + v.tp_stride * tp_index;
+    };
     cuts_.clear();
     for (const Use& use : uses_) {
-      cuts_.push_back(use.view->offset.value);
-      cuts_.push_back((use.view->offset + use.view->bytes()).value);
+      cuts_.push_back(begin(*use.view).value);
+      cuts_.push_back((begin(*use.view) + use.view->bytes()).value);
     }
     std::sort(cuts_.begin(), cuts_.end());
     cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
@@ -65,8 +68,8 @@ class BufferAnalysis {
       return static_cast<std::uint32_t>(found - cuts_.begin());
     };
     for (Use& use : uses_) {
-      use.cut_begin = piece(use.view->offset);
-      use.cut_end = piece(use.view->offset + use.view->bytes());
+      use.cut_begin = piece(begin(*use.view));
+      use.cut_end = piece(begin(*use.view) + use.view->bytes());
     }
   }
 
@@ -87,10 +90,23 @@ class BufferAnalysis {
     if (loop != 0 && buffer_->slots > 1)
       for (const Use& use : uses_)
         if (slot_stride(use, loop) != 0) return true;
-    const std::size_t pieces = cuts_.empty() ? 0 : cuts_.size() - 1;
-    written_.assign(pieces * static_cast<std::size_t>(buffer_->slots), 0);
-    unwritten_ = written_.size();
-    return reads_unwritten(loop, 0, uses_.size(), Env{});
+    for (const std::int32_t shard : ends(ranks_.shards, &View::dp_stride))
+      for (const std::int32_t tp : ends(ranks_.tp, &View::tp_stride)) {
+        cut_slot(shard, tp);
+        const std::size_t pieces = cuts_.size() - 1;
+        written_.assign(pieces * static_cast<std::size_t>(buffer_->slots), 0);
+        unwritten_ = written_.size();
+        if (reads_unwritten(loop, 0, uses_.size(), Env{})) return true;
+      }
+    return false;
+  }
+
+  // First and last value of an index, when the views depend on it.
+  std::vector<std::int32_t> ends(std::int32_t count, Bytes View::*stride) const {
+    const bool depends = std::any_of(
+        uses_.begin(), uses_.end(), [&](const Use& use) { return (use.view->*stride).value != 0; });
+    if (!depends || count == 1) return {0};
+    return {0, count - 1};
   }
 
   // By how many slots an access moves from one iteration of a loop around it to the next.
@@ -98,10 +114,7 @@ class BufferAnalysis {
     const Block& outer = block(loop);
     for (BlockIndex b = block_of(use); b != loop; b = block(b).parent)
       if (block(b).var == outer.var && !block(b).relative) return 0;
-    std::int64_t stride = 0;
-    if (outer.var == Var::kMicro) stride = std::int64_t{use.view->slot.per_micro} * outer.step;
-    if (outer.var == Var::kLayer) stride = std::int64_t{use.view->slot.per_layer} * outer.step;
-    return stride % buffer_->slots;
+    return slot_rate(use.view->slot, outer) % buffer_->slots;
   }
 
   // Iterations of an inner loop after which uses [begin, end) repeat their slots.
@@ -180,6 +193,7 @@ class BufferAnalysis {
   }
 
   const Program& p_;
+  IndexRange ranks_;
   std::vector<NodeRange> ranges_;
   const Buffer* buffer_ = nullptr;
   std::span<Use> uses_;
@@ -214,9 +228,9 @@ NodeIndex last_position(const Program& p) {
 
 }  // namespace
 
-std::vector<Lifetime> lifetimes(const Program& program) {
+std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks) {
   UsesByBuffer uses(program);
-  BufferAnalysis analysis(program);
+  BufferAnalysis analysis(program, ranks);
   std::vector<Lifetime> result(program.buffers.size());
   for (BufferId id = 0; id < program.buffers.size(); ++id) {
     const Buffer& buffer = program.buffers[id];

@@ -14,8 +14,9 @@
 //
 // [derived] Rule 2 walks one iteration over bytes and slots. An inner loop is walked for one period
 // of its slot expressions: later iterations repeat the same slots, and bytes once written stay so.
-// Blocks that run once do not delimit anything. Bytes of views with a dp_stride are taken at dp
-// index 0. Whether reuse is safe in time is not decided here: reuse edges see to it.
+// Blocks that run once do not delimit anything. Views whose bytes depend on the rank are walked
+// for the first and the last of the ranks; the lifetime is one that serves both. Whether reuse is
+// safe in time is not decided here: reuse edges see to it.
 #pragma once
 
 #include <array>
@@ -38,9 +39,14 @@ struct Lifetime {
   friend bool operator==(const Lifetime&, const Lifetime&) = default;
 };
 
+// How many values the indices have that views depend on.
+struct IndexRange {
+  std::int32_t shards = 1, tp = 1;
+};
+
 // One per buffer. Throws Error(kInternal) when a step reads bytes of a buffer that is not
 // persistent before it writes them.
-std::vector<Lifetime> lifetimes(const Program& program);
+std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks);
 
 // Most bytes alive at one position, and the first such position.
 struct LivePeak {

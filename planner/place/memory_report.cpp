@@ -40,7 +40,7 @@ MemoryReport measure(const Job& job) {
   MemoryReport report;
   for (const RankClass& rank_class : job.classes) {
     const Program& program = rank_class.program;
-    const std::vector<Lifetime> lives = lifetimes(program);
+    const std::vector<Lifetime> lives = lifetimes(program, {job.shards, job.tp});
     const auto peaks = live_peaks(program, lives);
     ClassMemory memory;
     memory.stage = rank_class.stage;

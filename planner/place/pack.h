@@ -1,5 +1,6 @@
 // Assigns offsets to tenants of one slab: tenants whose lifetimes overlap never share a byte.
-// Sizes are bytes and multiples of kBufferAlignment, hence offsets too.
+// Offsets are sums and differences of sizes and the budget: multiples of an alignment when these
+// are.
 //
 // Greedy: tenants by decreasing size (then size x duration, then duration), each into the gaps its
 // living neighbours leave. Within a budget of live peak x (1 + slack) it takes the range whose

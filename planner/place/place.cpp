@@ -10,11 +10,12 @@
 namespace zplan {
 namespace {
 
-// The largest multiple of the alignment within live peak x (1 + slack).
-Bytes budget_of(Bytes live_peak, double slack) {
+// The largest multiple of the tier's alignment within live peak x (1 + slack).
+Bytes budget_of(Bytes live_peak, double slack, Tier tier) {
+  const Bytes unit = alignment(tier);
   const double limit = static_cast<double>(live_peak.value) * (1.0 + slack);
-  const auto units = static_cast<std::int64_t>(limit / static_cast<double>(kBufferAlignment.value));
-  return std::max(live_peak, kBufferAlignment * units);
+  const auto units = static_cast<std::int64_t>(limit / static_cast<double>(unit.value));
+  return std::max(live_peak, unit * units);
 }
 
 // Stacks the persistent buffers of a tier from offset 0; the bytes they take.
@@ -41,7 +42,7 @@ void place_tier(const Program& program, const std::vector<Lifetime>& lives, Tier
     ids.push_back(id);
     tenants.push_back({buffer.size(), lives[id]});
   }
-  const Bytes budget = budget_of(placement.live_peak[index], slack) - base;
+  const Bytes budget = budget_of(placement.live_peak[index], slack, tier) - base;
   const Packing packing = pack(tenants, static_cast<NodeIndex>(program.nodes.size()), budget);
   for (std::size_t i = 0; i < ids.size(); ++i) placement.offset[ids[i]] = base + packing.offset[i];
   placement.slab[index] = base + packing.slab;
@@ -70,10 +71,10 @@ std::vector<SharedBytes> shared_bytes(const Program& program, const std::vector<
   return pairs;
 }
 
-void place_class(RankClass& rank_class, double slack) {
+void place_class(RankClass& rank_class, IndexRange ranks, double slack) {
   Program& program = rank_class.program;
   Placement& placement = rank_class.placement;
-  const std::vector<Lifetime> lives = lifetimes(program);
+  const std::vector<Lifetime> lives = lifetimes(program, ranks);
   const auto peaks = live_peaks(program, lives);
   placement.offset.assign(program.buffers.size(), Bytes{0});
   for (std::size_t tier = 0; tier < kTierCount; ++tier) {
@@ -87,7 +88,8 @@ void place_class(RankClass& rank_class, double slack) {
 
 void place(Job& job, const PlaceOptions& options) {
   ZPLAN_ASSERT(!job.placed);
-  for (RankClass& rank_class : job.classes) place_class(rank_class, options.slack);
+  for (RankClass& rank_class : job.classes)
+    place_class(rank_class, {job.shards, job.tp}, options.slack);
   job.placed = true;
 }
 

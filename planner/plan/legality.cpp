@@ -23,6 +23,7 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
   const Parallel& shape = p.parallel;
   if (Reason why = outside("model layers", layers, 1, kMaxLayers)) return why;
   if (Reason why = outside("dp", shape.dp, 1, kMaxDp)) return why;
+  if (Reason why = outside("tp", shape.tp, 1, kMaxTp)) return why;
   if (Reason why = outside("pp", shape.pp, 1, kMaxStages)) return why;
   if (shape.pp > layers)
     return fmt::format("pp {} needs a layer per stage; the model has {} layers", shape.pp, layers);
@@ -30,7 +31,70 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
     return fmt::format("ZeRO stage {} does not exist (0..3)", p.zero_stage);
   if (Reason why = outside("prefetch depth", p.prefetch, 0, kMaxPrefetch)) return why;
   if (!(p.slack >= 0 && p.slack <= 1)) return fmt::format("slack {} is outside 0..1", p.slack);
+  if (p.delayed_update && p.placement.optimizer == Tier::kGpu)
+    return "a delayed update runs on the host: it needs the optimizer on cpu or nvme";
   return std::nullopt;
+}
+
+Reason wrong_stages(const Plan& p, std::int64_t layers) {
+  const std::vector<std::int32_t>& stages = p.stage_layers;
+  if (stages.empty()) return std::nullopt;
+  if (std::ssize(stages) != p.parallel.pp)
+    return fmt::format("layers are given for {} stages; pp is {}", stages.size(), p.parallel.pp);
+  std::int64_t sum = 0;
+  for (std::int32_t n : stages) {
+    if (n < 1) return fmt::format("a stage of {} layers; each needs at least 1", n);
+    sum += n;
+  }
+  if (sum == layers) return std::nullopt;
+  return fmt::format("the stages {} have {} layers; the model has {}", fmt::join(stages, ", "), sum,
+                     layers);
+}
+
+Reason wrong_recompute(const Plan& p, std::int64_t layers) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < p.recompute.size(); ++i) {
+    const std::int32_t n = p.recompute[i].layers;
+    const bool last = i + 1 == p.recompute.size();
+    if (n < 0 || (n == 0 && !last)) return fmt::format("{} layers of recompute", n);
+    sum += n;
+    if (last && n == 0 && sum < layers) return std::nullopt;
+  }
+  if (sum == layers) return std::nullopt;
+  return fmt::format("recompute is given for {} of {} layers", sum, layers);
+}
+
+Reason wrong_sharding(const Plan& p) {
+  const Parallel& shape = p.parallel;
+  if (shape.sequence_parallel && shape.tp == 1)
+    return "sequence parallelism splits over tensor parallel ranks: it needs tp > 1";
+  if (shape.shards < 0 || (shape.shards > 0 && shape.dp % shape.shards != 0))
+    return fmt::format("{} ranks that share a copy do not divide dp {}", shape.shards, shape.dp);
+  if (p.shards() != shape.dp && p.zero_stage == 0)
+    return "ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3";
+  if (p.partition_activations && (shape.tp == 1 || shape.sequence_parallel || !p.all_full()))
+    return "partitioned checkpoints need tp > 1, no sequence parallelism and recompute full";
+  const std::int64_t tokens = p.batch.micro_batch * p.batch.sequence;
+  if ((shape.sequence_parallel || p.partition_activations) && tokens % shape.tp != 0)
+    return fmt::format("micro-batch {} x sequence {} does not split over tp {}",
+                       p.batch.micro_batch, p.batch.sequence, shape.tp);
+  if (Reason why = outside("tiles", p.tiles, 1, kMaxTiles)) return why;
+  if (p.tiles > 1 && p.gather != GatherUnit::kOperator)
+    return fmt::format("{} tiles need the gather unit operator", p.tiles);
+  return std::nullopt;
+}
+
+// What tensor parallel ranks and tiles cut into equal pieces.
+Reason wrong_split(const Plan& p, const ModelShape& model) {
+  const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.tiles;
+  const auto check = [&](const char* what, std::int64_t n) -> Reason {
+    if (n % pieces == 0) return std::nullopt;
+    return fmt::format("{} {} do not split over tp {}{}", n, what, p.parallel.tp,
+                       p.tiles > 1 ? fmt::format(" x {} tiles", p.tiles) : "");
+  };
+  if (Reason why = check("attention heads", model.heads)) return why;
+  if (Reason why = check("key-value heads", model.kv_heads)) return why;
+  return check("columns of the MLP", model.ffn);
 }
 
 Reason wrong_batch(const Plan& p) {
@@ -58,38 +122,42 @@ Reason wrong_batch(const Plan& p) {
 
 Reason wrong_placement(const Plan& p) {
   const StatePlacement& at = p.placement;
-  for (Tier tier : {at.params, at.grads, at.optimizer, at.activations})
-    if (tier == Tier::kNvme) return "states on NVMe are not supported yet; use gpu or cpu";
-  if (at.params == Tier::kCpu && p.zero_stage != 3)
-    return fmt::format("parameters on the CPU need ZeRO stage 3, not {}", p.zero_stage);
-  if (at.grads == Tier::kCpu && p.zero_stage < 2)
-    return fmt::format("gradients on the CPU need ZeRO stage 2 or 3, not {}", p.zero_stage);
-  if (at.grads == Tier::kCpu && at.optimizer != Tier::kCpu)
-    return "gradients on the CPU need the optimizer there too";
-  if (at.activations == Tier::kCpu && p.recompute != Recompute::kFull)
-    return "activations on the CPU are checkpoints: they need recompute full";
+  if (at.params != Tier::kGpu && p.zero_stage != 3)
+    return fmt::format("parameters on {} need ZeRO stage 3, not {}", name(at.params), p.zero_stage);
+  if (at.grads != Tier::kGpu && p.zero_stage < 2)
+    return fmt::format("gradients on {} need ZeRO stage 2 or 3, not {}", name(at.grads),
+                       p.zero_stage);
+  if (at.grads != Tier::kGpu && at.optimizer == Tier::kGpu)
+    return fmt::format("gradients on {} need the optimizer on cpu or nvme", name(at.grads));
+  if (at.activations != Tier::kGpu && !p.all_full())
+    return fmt::format("activations on {} are checkpoints: they need recompute full",
+                       name(at.activations));
   return std::nullopt;
 }
 
-// Master copy and moments: what the AdamW kernel of the set reads and writes.
+// A type that kernels of the set take beside the compute type.
 Reason wrong_state(const KernelSet& kernels, const char* what, DType dtype) {
-  if (dtype == kernels.compute || (!kernels.runs_on_cpu && dtype == DType::kF32))
-    return std::nullopt;
+  const bool mixed = size_of(kernels.compute) < size_of(DType::kF32);
+  if (dtype == kernels.compute || (mixed && dtype == DType::kF32)) return std::nullopt;
   return fmt::format("kernel set {} keeps {} in {}{}, not {}", kernels.id, what,
-                     name(kernels.compute), kernels.runs_on_cpu ? "" : " or f32", name(dtype));
+                     name(kernels.compute), mixed ? " or f32" : "", name(dtype));
 }
 
 Reason wrong_precision(const Plan& p) {
   const KernelSet& kernels = find_kernel_set(p.kernel_set);
   const PrecisionRecipe& r = p.precision;
-  if (r.param != kernels.compute || r.grad != kernels.compute)
-    return fmt::format("kernel set {} computes in {}; parameters {} and gradients {} do not match",
-                       p.kernel_set, name(kernels.compute), name(r.param), name(r.grad));
+  if (r.param != kernels.compute)
+    return fmt::format("kernel set {} computes in {}; parameters in {} do not match", p.kernel_set,
+                       name(kernels.compute), name(r.param));
   if (!r.separate_master && r.master != r.param)
     return fmt::format("a master copy in {} of parameters in {} must be separate", name(r.master),
                        name(r.param));
+  if (Reason why = wrong_state(kernels, "gradients", r.grad)) return why;
   if (Reason why = wrong_state(kernels, "the master copy", r.master)) return why;
   if (Reason why = wrong_state(kernels, "moments", r.moments)) return why;
+  if (r.main_grad && r.grad == r.moments)
+    return fmt::format("a copy of the gradients for the optimizer in {}, as they are, has no use",
+                       name(r.grad));
   if (kernels.loss_scaling && !p.loss_scaling)
     return fmt::format("kernel set {} needs loss scaling", p.kernel_set);
   if (p.loss_scaling && !kernels.loss_scaling)
@@ -104,22 +172,44 @@ Reason beyond_counting(const Plan& p, const ModelShape& model) {
         "counted",
         p.batch.micro_batch, p.batch.sequence, flops, kMaxFlopsPerOp);
   if (const double bytes = total_bytes_bound(p, model); bytes > kMaxTotalBytes)
-    return fmt::format("dp {} x pp {} ranks hold up to {:.1e} bytes; up to {:.1e} can be counted",
-                       p.parallel.dp, p.parallel.pp, bytes, kMaxTotalBytes);
+    return fmt::format(
+        "dp {} x tp {} x pp {} ranks hold up to {:.1e} bytes; up to {:.1e} can be counted",
+        p.parallel.dp, p.parallel.tp, p.parallel.pp, bytes, kMaxTotalBytes);
   return std::nullopt;
 }
 
 }  // namespace
 
+Recompute Plan::recompute_of(std::int64_t layer) const {
+  for (const RecomputeRun& run : recompute) {
+    if (run.layers == 0 || layer < run.layers) return run.mode;
+    layer -= run.layers;
+  }
+  return Recompute::kNone;
+}
+
+bool Plan::all_full() const {
+  return !recompute.empty() &&
+         std::all_of(recompute.begin(), recompute.end(),
+                     [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
+}
+
 Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_sizes(plan, layers)) return why;
+  if (Reason why = wrong_stages(plan, layers)) return why;
+  if (Reason why = wrong_recompute(plan, layers)) return why;
   if (Reason why = wrong_batch(plan)) return why;
+  if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   return wrong_precision(plan);
 }
 
 Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = illegal(plan, model.layers)) return why;
+  if (Reason why = wrong_split(plan, model)) return why;
+  if (model.positions > 0 && plan.batch.sequence > model.positions)
+    return fmt::format("sequence {} is longer than the model's {} positions", plan.batch.sequence,
+                       model.positions);
   return beyond_counting(plan, model);
 }
 
@@ -132,6 +222,23 @@ PrecisionRecipe default_recipe(std::string_view kernel_set) {
           .master = state,
           .moments = state,
           .separate_master = mixed};
+}
+
+std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set) {
+  PrecisionRecipe r = default_recipe(kernel_set);
+  if (recipe == "standard") return r;
+  if (!r.separate_master) return std::nullopt;
+  if (recipe == "fp32-gradients") {
+    r.grad = DType::kF32;
+  } else if (recipe == "main-gradients") {
+    r.main_grad = true;
+  } else if (recipe == "lean") {
+    r.master = r.moments = r.param;
+    r.separate_master = false;
+  } else {
+    return std::nullopt;
+  }
+  return r;
 }
 
 }  // namespace zplan

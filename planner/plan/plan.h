@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "planner/program/job.h"
 #include "planner/program/ops.h"
@@ -13,17 +14,25 @@
 namespace zplan {
 
 enum class GatherUnit : std::uint8_t { kLayer, kOperator };
-enum class Recompute : std::uint8_t { kNone, kFull };
+// Selective: the scores and probabilities of attention are recomputed [Korthikanti22 sec 5]; the
+// same as none on kernel sets that never store them.
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
 enum class LaunchMode : std::uint8_t { kStream };
-enum class Schedule : std::uint8_t { kOneForwardOneBackward };
+enum class Schedule : std::uint8_t { kOneForwardOneBackward, kGpipe };
 
 struct Parallel {
-  std::int32_t dp = 1;  // data parallel replicas
-  std::int32_t pp = 1;  // pipeline stages
+  std::int32_t dp = 1;             // data parallel replicas
+  std::int32_t tp = 1;             // tensor parallel ranks of a replica [Shoeybi19]
+  std::int32_t pp = 1;             // pipeline stages
+  bool sequence_parallel = false;  // norms and residuals split over the tp ranks [Korthikanti22]
+  // Ranks that share one copy of what ZeRO shards; each of the dp / shards groups has a copy of its
+  // own. 0: all dp [Zhao23 sec 3.2.2].
+  std::int32_t shards = 0;
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
-// Home tier of each state between uses. `activations`: checkpoints (needs Recompute::kFull).
+// Home tier of each state between uses. `activations`: the inputs of the layers (needs a stage
+// whose layers are all recomputed in full).
 struct StatePlacement {
   Tier params = Tier::kGpu;
   Tier grads = Tier::kGpu;
@@ -32,17 +41,26 @@ struct StatePlacement {
   friend bool operator==(const StatePlacement&, const StatePlacement&) = default;
 };
 
-// Element types of the model states. `master`: separate full-precision copy of the parameters.
-// Parameters and gradients have the type that the kernel set computes in: no set accumulates 16-bit
-// gradients in fp32 (18 bytes per parameter). Master and moments have that type too or, where the
-// set runs on a GPU, fp32.
+// Element types of the model states. Parameters have the type that the kernel set computes in.
+// `grad`: what backward writes and adds up, the compute type or fp32 (18 bytes per parameter
+// [Narayanan21]). `master`: separate full-precision copy of the parameters; without one the
+// parameters are the master. `main_grad`: the optimizer keeps a copy of the gradients in the type
+// of the moments (20 bytes per parameter [Rajbhandari21 sec 3]).
 struct PrecisionRecipe {
   DType param = DType::kF32;
   DType grad = DType::kF32;
   DType master = DType::kF32;
   DType moments = DType::kF32;
   bool separate_master = false;
+  bool main_grad = false;
   friend bool operator==(const PrecisionRecipe&, const PrecisionRecipe&) = default;
+};
+
+// Consecutive layers that are recomputed alike.
+struct RecomputeRun {
+  Recompute mode = Recompute::kNone;
+  std::int32_t layers = 0;  // 0, of the last run only: all that are left
+  friend bool operator==(const RecomputeRun&, const RecomputeRun&) = default;
 };
 
 struct Batch {
@@ -59,13 +77,22 @@ struct Plan {
   std::int32_t zero_stage = 0;  // 0..3 [Rajbhandari20 sec 5]
   StatePlacement placement;
   GatherUnit gather = GatherUnit::kOperator;
+  // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
+  // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
+  std::int32_t tiles = 1;
   // Gather units in flight beyond the one in use: parameters ahead of it, gradients behind it.
   std::int32_t prefetch = 1;
-  Recompute recompute = Recompute::kNone;
+  std::vector<RecomputeRun> recompute{{}};  // of the layers in order
+  // Checkpoints are cut over the tensor parallel ranks: Pa [Rajbhandari20 sec 6.1].
+  bool partition_activations = false;
+  // The update runs on the host beside the next step, which trains on parameters one step older
+  // [Ren21 sec 5.2].
+  bool delayed_update = false;
   std::string kernel_set = "cpu.f32";
   PrecisionRecipe precision;
   Batch batch;
   Schedule schedule = Schedule::kOneForwardOneBackward;  // of the pipeline [Narayanan21 sec 2.2]
+  std::vector<std::int32_t> stage_layers;                // of each stage; empty: evenly
   RankOrder order = RankOrder::kDataFirst;
   LaunchMode launch = LaunchMode::kStream;
   double slack = 0.05;  // memory placement may use this much more than the live peak
@@ -76,11 +103,26 @@ struct Plan {
   std::int64_t micro_steps() const {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
+  std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
+  // How a layer of a model is recomputed.
+  Recompute recompute_of(std::int64_t layer) const;
+  // Whether all layers are recomputed in full.
+  bool all_full() const;
 };
 
 // The recipe a kernel set trains with by default: 16 bytes per parameter for 16-bit and fp32 sets
 // [Rajbhandari20 sec 3.1].
 PrecisionRecipe default_recipe(std::string_view kernel_set);
+
+// The recipes by name:
+//   standard        default_recipe
+//   fp32-gradients  18 bytes per parameter: gradients of 16-bit kernels added up in fp32
+//   main-gradients  20: an fp32 copy of 16-bit gradients among the optimizer states
+//   lean            8, 6 besides gradients: everything in 16 bit
+// Nothing: unknown, or the set's kernels do not compute in 16 bit.
+inline constexpr std::string_view kRecipeNames[] = {"standard", "fp32-gradients", "main-gradients",
+                                                    "lean"};
+std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set);
 
 // What legality asks of a model.
 struct ModelShape {
@@ -88,11 +130,15 @@ struct ModelShape {
   std::int64_t hidden = 0;
   std::int64_t ffn = 0;
   std::int64_t vocab = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t positions = 0;  // learned ones: no sequence is longer; 0: none
 };
 // Of anything with these members: models/ModelConfig, which plans know nothing of.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
-  return {model.layers, model.hidden, model.ffn, model.vocab};
+  return {model.layers, model.hidden,   model.ffn,        model.vocab,
+          model.heads,  model.kv_heads, model.positions()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

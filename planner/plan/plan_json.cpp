@@ -13,8 +13,8 @@ namespace {
 // The words of the enumerations of a Plan, in their order.
 using Words = std::span<const std::string_view>;
 constexpr std::string_view kGatherUnits[] = {"layer", "operator"};
-constexpr std::string_view kRecomputes[] = {"none", "full"};
-constexpr std::string_view kSchedules[] = {"1f1b"};
+constexpr std::string_view kRecomputes[] = {"none", "selective", "full"};
+constexpr std::string_view kSchedules[] = {"1f1b", "gpipe"};
 constexpr std::string_view kLaunchModes[] = {"stream"};
 
 template <typename Enum>
@@ -44,8 +44,13 @@ std::int32_t count(const JsonNode& node, std::int64_t min, std::int64_t max) {
 
 void read_parallel(JsonObject object, Plan& plan) {
   plan.parallel.dp = count(object.member("dp"), 1, kMaxDp);
+  plan.parallel.tp = count(object.member("tp"), 1, kMaxTp);
   plan.parallel.pp = count(object.member("pp"), 1, kMaxStages);
+  plan.parallel.sequence_parallel = object.member("sequence_parallel").boolean();
+  plan.parallel.shards = count(object.member("shards"), 0, kMaxDp);
   plan.schedule = choice<Schedule>(object.member("schedule"), kSchedules);
+  for (const JsonNode& layers : object.member("stage_layers").items())
+    plan.stage_layers.push_back(count(layers, 1, kMaxLayers));
   plan.order = word<RankOrder>(object.member("order"), {"data_first", "pipeline_first"});
   object.finish();
 }
@@ -58,8 +63,19 @@ void read_placement(JsonObject object, Plan& plan) {
 
 void read_gather(JsonObject object, Plan& plan) {
   plan.gather = choice<GatherUnit>(object.member("unit"), kGatherUnits);
+  plan.tiles = count(object.member("tiles"), 1, kMaxTiles);
   plan.prefetch = count(object.member("prefetch"), 0, kMaxPrefetch);
   object.finish();
+}
+
+void read_recompute(const JsonNode& node, Plan& plan) {
+  plan.recompute.clear();
+  for (const JsonNode& item : node.items()) {
+    JsonObject run = item.object();
+    const auto mode = choice<Recompute>(run.member("mode"), kRecomputes);
+    plan.recompute.push_back({mode, count(run.member("layers"), 0, kMaxLayers)});
+    run.finish();
+  }
 }
 
 void read_precision(JsonObject object, Plan& plan) {
@@ -68,6 +84,7 @@ void read_precision(JsonObject object, Plan& plan) {
   plan.precision.master = float_type(object.member("master"));
   plan.precision.moments = float_type(object.member("moments"));
   plan.precision.separate_master = object.member("separate_master").boolean();
+  plan.precision.main_grad = object.member("main_grad").boolean();
   object.finish();
 }
 
@@ -88,7 +105,9 @@ Plan read_plan(const JsonNode& root) {
   plan.zero_stage = count(object.member("zero_stage"), 0, 3);
   read_placement(object.member("placement").object(), plan);
   read_gather(object.member("gather").object(), plan);
-  plan.recompute = choice<Recompute>(object.member("recompute"), kRecomputes);
+  read_recompute(object.member("recompute"), plan);
+  plan.partition_activations = object.member("partition_activations").boolean();
+  plan.delayed_update = object.member("delayed_update").boolean();
   plan.kernel_set = object.member("kernel_set").non_empty_string();
   read_precision(object.member("precision").object(), plan);
   read_batch(object.member("batch").object(), plan);
@@ -114,22 +133,31 @@ std::string to_json(const Plan& plan) {
   j["model"] = plan.model;
   j["hardware"] = plan.hardware;
   j["parallel"] = {{"dp", plan.parallel.dp},
+                   {"tp", plan.parallel.tp},
                    {"pp", plan.parallel.pp},
+                   {"sequence_parallel", plan.parallel.sequence_parallel},
+                   {"shards", plan.parallel.shards},
                    {"schedule", name(plan.schedule)},
+                   {"stage_layers", plan.stage_layers},
                    {"order", name(plan.order)}};
   j["zero_stage"] = plan.zero_stage;
   j["placement"] = {{"params", name(plan.placement.params)},
                     {"grads", name(plan.placement.grads)},
                     {"optimizer", name(plan.placement.optimizer)},
                     {"activations", name(plan.placement.activations)}};
-  j["gather"] = {{"unit", name(plan.gather)}, {"prefetch", plan.prefetch}};
-  j["recompute"] = name(plan.recompute);
+  j["gather"] = {{"unit", name(plan.gather)}, {"tiles", plan.tiles}, {"prefetch", plan.prefetch}};
+  j["recompute"] = Json::array();
+  for (const RecomputeRun& run : plan.recompute)
+    j["recompute"].push_back({{"mode", name(run.mode)}, {"layers", run.layers}});
+  j["partition_activations"] = plan.partition_activations;
+  j["delayed_update"] = plan.delayed_update;
   j["kernel_set"] = plan.kernel_set;
   j["precision"] = {{"param", name(plan.precision.param)},
                     {"grad", name(plan.precision.grad)},
                     {"master", name(plan.precision.master)},
                     {"moments", name(plan.precision.moments)},
-                    {"separate_master", plan.precision.separate_master}};
+                    {"separate_master", plan.precision.separate_master},
+                    {"main_grad", plan.precision.main_grad}};
   j["batch"] = {{"global_batch", plan.batch.global_batch},
                 {"micro_batch", plan.batch.micro_batch},
                 {"sequence", plan.batch.sequence}};

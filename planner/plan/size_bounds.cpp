@@ -1,15 +1,18 @@
-// b micro-batch, s sequence, h hidden, f ffn, V padded vocabulary, L layers, T = b s tokens.
+// b micro-batch, s sequence, h hidden, f ffn, a heads, V padded vocabulary, L layers, T = b s
+// tokens, m micro-steps. What tensor parallel ranks split is counted whole for each of them, states
+// apart.
 #include "planner/plan/size_bounds.h"
 
 #include "planner/plan/limits.h"
+#include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
 
 constexpr double kElementBytes = 8;      // f64, the largest
-constexpr double kVocabularyPad = 128;   // rows at most [Shoeybi19 sec 3]
+constexpr double kVocabularyPad = 128;   // rows per tensor parallel rank at most [Shoeybi19 sec 3]
 constexpr double kShardPad = 256;        // elements per unit and rank at most [derived]
-constexpr double kUnitsPerLayer = 4;     // of a gather by operator
+constexpr double kUnitsPerLayer = 5;     // of a gather by operator and tile
 constexpr double kUnitsElsewhere = 5;    // token, position, head embeddings, final norm, and a copy
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
 constexpr double kRingsPerRank = 8;      // gathered, full gradients, shards on their way [derived]
@@ -17,49 +20,66 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
-  double h, f, V, L, s, T, dp, pp;
+  double h, f, a, V, L, s, T, m, dp, tp, pp, tiles, shards;
 
-  double layer_elements() const { return 4 * h * h + 2 * h * f + 9 * h + f; }
+  double layer_elements() const { return 4 * h * h + 3 * h * f + 9 * h + 2 * f; }
   double largest_unit() const { return layer_elements() + V * h + s * h + dp * kShardPad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + s * h + 2 * h +
-           (kUnitsPerLayer * L + kUnitsElsewhere) * dp * kShardPad;
+           (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * dp * tp * kShardPad +
+           tp * (L * 9 * h + s * h + 2 * h);
   }
 };
 
 Sizes sizes_of(const Plan& plan, const ModelShape& model) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const Batch& batch = plan.batch;
-  return {
-      real(model.hidden),     real(model.ffn),       real(model.vocab) + kVocabularyPad,
-      real(model.layers),     real(batch.sequence),  real(batch.micro_batch) * real(batch.sequence),
-      real(plan.parallel.dp), real(plan.parallel.pp)};
+  return {.h = real(model.hidden),
+          .f = real(model.ffn),
+          .a = real(model.heads),
+          .V = real(model.vocab) + kVocabularyPad * real(plan.parallel.tp),
+          .L = real(model.layers),
+          .s = real(batch.sequence),
+          .T = real(batch.micro_batch) * real(batch.sequence),
+          .m = real(plan.micro_steps()),
+          .dp = real(plan.parallel.dp),
+          .tp = real(plan.parallel.tp),
+          .pp = real(plan.parallel.pp),
+          .tiles = real(plan.tiles),
+          .shards = real(plan.shards())};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
 // sec 5], whole on each replica or sharded over them.
 double state_elements(const Plan& plan, const Sizes& z) {
-  const auto copies = [&](int sharded_from) { return plan.zero_stage >= sharded_from ? 1 : z.dp; };
-  return z.model_elements() * (copies(3) + copies(2) + 3 * copies(1));
+  const auto copies = [&](int sharded_from) {
+    return plan.zero_stage >= sharded_from ? z.dp / z.shards : z.dp;
+  };
+  const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
+  return z.model_elements() * (copies(3) + held + 4 * copies(1));
 }
 
-// Of one rank, in elements. A stage has up to L/pp + 2 slots per micro-batch, and up to pp
-// micro-batches in flight [Narayanan21 sec 2.2].
+// Of one rank, in elements. A stage has its layers + 2 slots per micro-batch in flight: up to pp of
+// them in 1F1B, all in GPipe [Narayanan21 sec 2.2].
 double activation_elements(const Plan& plan, const Sizes& z) {
-  const double one_layer = z.T * (12 * z.h + 2 * z.f);  // statistics are below one h
-  const double per_slot = plan.recompute == Recompute::kFull ? 2 * z.T * z.h : one_layer;
+  const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 2 * z.a * z.s;
+  const double one_layer = z.T * (14 * z.h + 3 * z.f + scores);  // statistics are below one h
+  const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
+  const double layers = plan.stage_layers.empty() ? z.L / z.pp + 1 : z.L;
+  const bool all = plan.schedule == Schedule::kGpipe;
   const double ends = z.T * (z.V + 8 * z.h);  // logits, final norm, tokens
-  return (z.L + 2 * z.pp) * per_slot + 4 * one_layer + ends;
+  return (layers + 2) * (all ? z.m : z.pp) * per_slot + 4 * one_layer + ends;
 }
 
 }  // namespace
 
 double flops_bound(const Plan& plan, const ModelShape& model) {
   const Sizes z = sizes_of(plan, model);
-  const double product = 2 * z.T * z.h * (3 * z.h + z.f + z.V);
-  const double attention = 5 * z.T * z.h * (z.s + 1);  // backward, causal [Dao22 sec 3]
-  const double elementwise = kFlopPerElement * (z.T * (3 * z.h + z.f + z.V) + z.largest_unit());
+  const double product = 2 * z.T * z.h * (3 * z.h + 2 * z.f + z.V);
+  const double attention = 6 * z.T * z.h * (z.s + 1);  // backward over the whole square
+  const double rows = 3 * z.h + 2 * z.f + z.V + z.a * z.s;
+  const double elementwise = kFlopPerElement * (z.T * rows + z.largest_unit());
   return product + attention + elementwise;
 }
 
@@ -67,7 +87,7 @@ double total_bytes_bound(const Plan& plan, const ModelShape& model) {
   const Sizes z = sizes_of(plan, model);
   const double rings = kRingsPerRank * (static_cast<double>(plan.prefetch) + 2) * z.largest_unit();
   const double per_rank = kElementBytes * (activation_elements(plan, z) + rings) + kSmallBytes;
-  return kElementBytes * state_elements(plan, z) + z.dp * z.pp * per_rank;
+  return kElementBytes * state_elements(plan, z) + z.dp * z.tp * z.pp * per_rank;
 }
 
 }  // namespace zplan

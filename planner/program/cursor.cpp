@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/error.h"
 #include "planner/program/tree.h"
 
 namespace zplan {
@@ -81,11 +82,11 @@ std::optional<Threshold> ProgramIndex::resolve(const Edge& edge, const Iteration
   return Threshold{target.lane, lane_sequence(edge.node, there) + 1, edge.reuse};
 }
 
-Cursor::Cursor(const ProgramIndex& index, std::optional<Lane> lane) : index_(&index), lane_(lane) {
+Cursor::Cursor(const ProgramIndex& index, std::optional<Lane> lane, bool numbers)
+    : index_(&index), lane_(lane), numbers_(numbers) {
   empty_ = lane ? index.lane_nodes(*lane) == 0 : index.all_nodes() == 0;
   push(0, Env{});
-  current_.lane_sequence = -1;
-  current_.program_sequence = -1;
+  current_.lane_sequence = current_.program_sequence = numbers ? -1 : 0;
   settle();
 }
 
@@ -96,6 +97,24 @@ void Cursor::push(BlockIndex block, const Env& outer) {
 void Cursor::advance() {
   ++stack_.back().item;
   settle();
+}
+
+void Cursor::skip(std::size_t depth, std::int64_t iterations) {
+  const auto block_of = [&](const Frame& f) -> const Block& {
+    return index_->program().blocks[f.block];
+  };
+  stack_[depth].iteration += iterations;
+  ZPLAN_ASSERT(stack_[depth].iteration < block_of(stack_[depth]).count);
+  for (std::size_t d = depth; d < stack_.size(); ++d) {
+    Frame& frame = stack_[d];
+    if (d > depth) frame.outer = stack_[d - 1].env;
+    frame.env = bind(block_of(frame), frame.outer, frame.iteration);
+  }
+  current_.env = stack_.back().env;
+  current_.iterations[depth] = stack_[depth].iteration;
+  if (!numbers_) return;
+  current_.lane_sequence = index_->lane_sequence(current_.node, current_.iterations);
+  current_.program_sequence = index_->program_sequence(current_.node, current_.iterations);
 }
 
 void Cursor::settle() {
@@ -134,6 +153,7 @@ void Cursor::settle() {
     current_.env = frame.env;
     current_.iterations = {};
     for (std::size_t d = 0; d < stack_.size(); ++d) current_.iterations[d] = stack_[d].iteration;
+    if (!numbers_) return;
     if (lane_) {
       ++current_.lane_sequence;
       current_.program_sequence = index_->program_sequence(item.index, current_.iterations);

@@ -71,12 +71,15 @@ class ProgramIndex {
 // Enumerates instances of one lane, or of all lanes, in program order; never ends.
 class Cursor {
  public:
-  Cursor(const ProgramIndex& index, std::optional<Lane> lane);
+  // Without numbers the two sequences of the instances stay 0; it walks faster.
+  Cursor(const ProgramIndex& index, std::optional<Lane> lane, bool numbers = true);
   // Instance the cursor stands on. A lane without nodes has none: check empty() first.
   const Instance& operator*() const { return current_; }
   const Instance* operator->() const { return &current_; }
   bool empty() const { return empty_; }
   void advance();
+  // Jumps to the same node `iterations` later in the loop at this depth, which must reach that far.
+  void skip(std::size_t depth, std::int64_t iterations);
 
  private:
   struct Frame {
@@ -91,6 +94,7 @@ class Cursor {
 
   const ProgramIndex* index_;
   std::optional<Lane> lane_;
+  bool numbers_ = true;
   bool empty_ = false;
   std::vector<Frame> stack_;
   Instance current_;

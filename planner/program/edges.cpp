@@ -14,15 +14,11 @@ struct Use {
   const View* view;
 };
 
-// Deepest block around a block that binds the layer variable.
-std::optional<BlockIndex> layer_loop(const Program& p, BlockIndex block) {
-  for (BlockIndex b = block; b != 0; b = p.blocks[b].parent)
-    if (p.blocks[b].var == Var::kLayer) return b;
-  return std::nullopt;
-}
+constexpr std::int32_t kNobody = -1;
 
+// Whether two views share bytes of a slot on some rank; true where that depends on the rank.
 bool bytes_overlap(const View& a, const View& b) {
-  if (a.dp_stride.value != 0 || b.dp_stride.value != 0) return true;
+  if (a.dp_stride != b.dp_stride || a.tp_stride != b.tp_stride) return true;
   return a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
 }
 
@@ -98,47 +94,99 @@ class EdgeDeriver {
     if (slots <= 1) return least;
     const SlotExpr& sx = x.view->slot;
     const SlotExpr& sy = y.view->slot;
-    if (sx.per_micro != sy.per_micro || sx.per_layer != sy.per_layer) return least;
-    std::int64_t rate = 0;
-    if (block.var == Var::kMicro) rate = std::int64_t{sx.per_micro} * block.step;
-    if (block.var == Var::kLayer) rate = std::int64_t{sx.per_layer} * block.step;
+    for (const Var var : {Var::kMicro, Var::kLayer, Var::kTile})
+      if (factor_of(sx, var) != factor_of(sy, var)) return least;
+    const std::int64_t rate = slot_rate(sx, block);
     const std::int32_t furthest = common == 0 ? 1 : std::min(slots, block.count - 1);
     for (std::int32_t delta = least; delta <= furthest; ++delta)
       if ((sx.base - sy.base + rate * delta) % slots == 0) return delta;
     return std::nullopt;
   }
 
-  // Edge to y at `level`; finds out whether y's loop there meets x's layer by layer.
+  // Edge to y at `level`; finds out whether y's loop there meets a loop of x iteration by
+  // iteration.
   Edge matched(const Use& x, const Use& y, std::int32_t level, std::int32_t delta,
                std::int32_t slots) const {
     Edge edge{.node = y.node, .level = level, .delta = delta};
-    const auto x_loop = layer_loop(p_, p_.nodes[x.node].block);
-    const auto y_loop = layer_loop(p_, p_.nodes[y.node].block);
-    if (slots == 0 || !x_loop || !y_loop || *y_loop != p_.nodes[y.node].block) return edge;
-    const Block& bx = p_.blocks[*x_loop];
-    const Block& by = p_.blocks[*y_loop];
-    if (by.depth != level + 1 || bx.depth <= level || bx.count != by.count) return edge;
-    const SlotExpr& sx = x.view->slot;
-    const SlotExpr& sy = y.view->slot;
-    if (sx.per_micro != sy.per_micro || sx.per_layer != sy.per_layer) return edge;
-    // Slots that differ modulo g differ whatever the micro-batch; within g each layer has its own.
-    const std::int64_t g =
-        std::gcd(static_cast<std::int64_t>(slots), static_cast<std::int64_t>(sx.per_micro));
-    const std::int64_t q = sx.per_layer;
-    if (q == 0 || std::abs(q * by.step) * by.count > g) return edge;
-    const std::int64_t last = by.count - 1;
-    const auto meets = [&](std::int64_t i, std::int64_t j) {
-      return (sx.base - sy.base + q * (bx.first + bx.step * i - by.first - by.step * j)) % g == 0;
-    };
-    edge.from_depth = bx.depth;
-    if (bx.step == by.step && meets(0, 0) && meets(last, last)) {
-      edge.match = Match::kSame;
-    } else if (bx.step == -by.step && meets(0, last) && meets(last, 0)) {
-      edge.match = Match::kMirror;
-    } else {
-      edge.from_depth = 0;
+    const BlockIndex y_block = p_.nodes[y.node].block;
+    if (slots <= 1 || p_.blocks[y_block].depth <= level) return edge;
+    const BlockIndex y_loop = ancestor(p_, y_block, level + 1);
+    const Var var = p_.blocks[y_loop].var;
+    if (var != Var::kLayer && var != Var::kTile) return edge;
+    const auto x_loop = only_loop(p_.nodes[x.node].block, level, var);
+    if (!x_loop || !only_loop(y_block, level, var)) return edge;
+    if (const auto match = pairing(x, *x_loop, y, y_loop, slots)) {
+      edge.match = *match;
+      edge.from_depth = p_.blocks[*x_loop].depth;
     }
     return edge;
+  }
+
+  // The loop that alone binds a variable among the blocks around `block` deeper than level.
+  std::optional<BlockIndex> only_loop(BlockIndex block, std::int32_t level, Var var) const {
+    std::optional<BlockIndex> found;
+    for (BlockIndex b = block; p_.blocks[b].depth > level; b = p_.blocks[b].parent) {
+      if (p_.blocks[b].var != var) continue;
+      if (found || p_.blocks[b].relative) return std::nullopt;
+      found = b;
+    }
+    return found;
+  }
+
+  // Whether each iteration of y's loop meets at most one iteration of x's in a slot: the same one,
+  // or the mirrored one. Tiles within a layer are looked at one by one; of the other variables only
+  // what holds whatever their values are: slots that differ modulo the factors of all of them.
+  std::optional<Match> pairing(const Use& x, BlockIndex x_loop, const Use& y, BlockIndex y_loop,
+                               std::int32_t slots) const {
+    const Block& bx = p_.blocks[x_loop];
+    const Block& by = p_.blocks[y_loop];
+    const SlotExpr& sx = x.view->slot;
+    const SlotExpr& sy = y.view->slot;
+    if (bx.count != by.count || bx.count > slots) return std::nullopt;
+    const auto x_tiles = tiles_within(x, x_loop), y_tiles = tiles_within(y, y_loop);
+    std::int64_t g = slots;
+    for (const Var other : {Var::kMicro, Var::kLayer, Var::kTile}) {
+      if (other == by.var || (other == Var::kTile && x_tiles && y_tiles)) continue;
+      if (factor_of(sx, other) != factor_of(sy, other)) return std::nullopt;
+      g = std::gcd(g, factor_of(sx, other));
+    }
+    std::vector<std::int32_t> owner(static_cast<std::size_t>(g), kNobody);
+    const auto visit = [&](const SlotExpr& slot, const Block& loop, const Tiles& tiles,
+                           const auto& use) {
+      for (std::int32_t i = 0; i < loop.count; ++i)
+        for (std::int64_t t = 0; t < tiles.count; ++t) {
+          const std::int64_t value =
+              slot.base + factor_of(slot, loop.var) * (loop.first + std::int64_t{loop.step} * i) +
+              tiles.factor * (tiles.first + tiles.step * t);
+          if (!use(i, owner[static_cast<std::size_t>((value % g + g) % g)])) return false;
+        }
+      return true;
+    };
+    const auto claim = [](std::int32_t i, std::int32_t& holder) {
+      if (holder != kNobody && holder != i) return false;
+      holder = i;
+      return true;
+    };
+    if (!visit(sy, by, y_tiles.value_or(Tiles{}), claim)) return std::nullopt;
+    const auto meets = [&](bool mirrored) {
+      return visit(sx, bx, x_tiles.value_or(Tiles{}), [&](std::int32_t i, std::int32_t holder) {
+        return holder == kNobody || holder == (mirrored ? bx.count - 1 - i : i);
+      });
+    };
+    if (meets(false)) return Match::kSame;
+    if (meets(true)) return Match::kMirror;
+    return std::nullopt;
+  }
+
+  // The tiles that a use goes through in each iteration of a layer loop around it.
+  struct Tiles {
+    std::int64_t count = 1, first = 0, step = 0, factor = 0;
+  };
+  std::optional<Tiles> tiles_within(const Use& use, BlockIndex loop) const {
+    const auto found = only_loop(p_.nodes[use.node].block, p_.blocks[loop].depth, Var::kTile);
+    if (!found || p_.blocks[loop].var == Var::kTile) return std::nullopt;
+    const Block& tiles = p_.blocks[*found];
+    return Tiles{tiles.count, tiles.first, tiles.step, use.view->slot.per_tile};
   }
 
   void add(NodeIndex owner, Edge edge, bool reuse) {

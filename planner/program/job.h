@@ -15,6 +15,17 @@ namespace zplan {
 enum class Init : std::uint8_t { kZero, kOne, kNormal };
 
 // A global tensor, or one per layer ("{}" in the name is the layer index).
+// How the ranks of a tensor parallel group and the tiles of an operator cut a tensor: piece
+// k = tp_index * tiles + tile of tp * tiles. `kRows`: equal blocks of rows (first dimension).
+// `kColumns`: the columns (last dimension) are segments side by side, say query, key and value; a
+// piece has its equal part of each, side by side again.
+struct Split {
+  enum class Kind : std::uint8_t { kNone, kRows, kColumns };
+  Kind kind = Kind::kNone;
+  std::vector<std::int64_t> segments;  // widths of the whole tensor's, of kColumns
+  friend bool operator==(const Split&, const Split&) = default;
+};
+
 struct Tensor {
   std::string name;  // Hugging Face name
   Shape shape;       // [in, out] for matrices, [V, h] for the token embedding
@@ -22,22 +33,31 @@ struct Tensor {
   double init_std = 0;
   bool decay = false;       // weight decay applies
   std::int64_t offset = 0;  // first element within its flat unit
+  Split split{};
+  // Rows of a piece of kRows: all pieces together may have more than the tensor (padding). Else 0.
+  std::int64_t piece_rows = 0;
 };
 
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
-// decay), then vectors. Sharded units are cut into dp equal pieces of shard_elements.
+// decay), then vectors, those that all tensor parallel ranks hold alike at the end. What a rank
+// holds of it is its tensor parallel piece. An operator worked off in tiles is `tiles` equal
+// instances. Sharded units are cut into Job::shards equal pieces of shard_elements.
 struct Unit {
-  std::string name;                 // "embedding", "layer", "layer.qkv" ..
-  bool per_layer = false;           // one instance per layer
-  std::int64_t elements = 0;        // unpadded, per instance
-  std::int64_t decay_elements = 0;  // the first so many elements of the flat unit decay
-  std::int64_t shard_elements = 0;  // padded; shard_elements * dp >= elements
-  std::int64_t flat_elements = 0;   // padded flat size, = shard_elements * dp
+  std::string name;                  // "embedding", "layer", "layer.qkv" ..
+  bool per_layer = false;            // one instance per layer
+  std::int32_t tiles = 1;            // instances per layer
+  std::int64_t elements = 0;         // unpadded, of one rank's piece, per instance
+  std::int64_t decay_elements = 0;   // the first so many elements of the flat unit decay
+  std::int64_t shared_elements = 0;  // the last of them, that every tensor parallel rank has
+  std::int64_t shared_from = 0;      // flat element where those begin
+  std::int64_t shard_elements = 0;   // padded; shard_elements * shards >= elements
+  std::int64_t flat_elements = 0;    // padded flat size, = shard_elements * shards
   std::vector<Tensor> tensors;
 };
 
 // Where a class keeps the states of a unit. `sharded`: element i of the buffer is flat element
-// dp_index * shard_elements + i; else the buffer holds the flat unit. Slot = layer - first_layer.
+// shard_index * shard_elements + i; else the buffer holds the flat unit.
+// Slot = (layer - first_layer) * tiles + tile.
 // master == param when the recipe keeps no separate copy.
 struct StateHome {
   BufferId buffer = 0;
@@ -54,7 +74,7 @@ struct Placement {
   std::vector<Bytes> offset;  // of each buffer within its tier's slab
 };
 
-// All ranks of one pipeline stage: their programs differ only in the dp index.
+// All ranks of one pipeline stage: their programs differ only in the dp and tp index.
 struct RankClass {
   std::int32_t stage = 0;
   std::int32_t first_layer = 0;
@@ -64,14 +84,21 @@ struct RankClass {
   Placement placement;  // empty until placed
 };
 
-// Which coordinate varies fastest over the ranks.
+// Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
 enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
+
+struct Coordinates {
+  std::int32_t dp = 0, tp = 0, stage = 0;
+  friend bool operator==(const Coordinates&, const Coordinates&) = default;
+};
 
 struct Job {
   std::string kernel_set;  // "cpu.f32"
   std::string model;       // name, for reports only
   std::int32_t dp = 1;
+  std::int32_t tp = 1;
   std::int32_t pp = 1;
+  std::int32_t shards = 1;  // ranks that share one copy of a sharded state; divides dp
   RankOrder order = RankOrder::kDataFirst;
   std::int64_t global_batch = 1;  // sequences per step
   std::int64_t micro_batch = 1;   // sequences per replica and micro-step
@@ -81,24 +108,41 @@ struct Job {
   std::vector<RankClass> classes;  // one per stage
   bool placed = false;
 
-  std::int32_t world() const { return dp * pp; }
+  std::int32_t world() const { return dp * tp * pp; }
   // Ranks that take part in a group. With one stage the embedding group is each rank alone.
   std::int32_t group_size(GroupKind group) const {
-    if (group == GroupKind::kEmbedding) return pp > 1 ? 2 : 1;
-    return group == GroupKind::kData ? dp : world();
+    switch (group) {
+      case GroupKind::kData:
+        return dp;
+      case GroupKind::kEmbedding:
+        return pp > 1 ? 2 : 1;
+      case GroupKind::kWorld:
+        return world();
+      case GroupKind::kTensor:
+        return tp;
+      case GroupKind::kShard:
+        return shards;
+      case GroupKind::kReplica:
+        return dp / shards;
+    }
+    return 1;
   }
   // First and last stage hold the two copies of a tied embedding.
   bool in_group(std::int32_t stage, GroupKind group) const {
     return group != GroupKind::kEmbedding || stage == 0 || stage == pp - 1;
   }
-  std::int32_t rank_of(std::int32_t dp_index, std::int32_t stage) const {
-    return order == RankOrder::kDataFirst ? stage * dp + dp_index : dp_index * pp + stage;
+  // Which shard of a sharded state a rank holds. Ranks of one sharding group have consecutive dp
+  // indices.
+  std::int32_t shard_index(std::int32_t dp_index) const { return dp_index % shards; }
+  std::int32_t rank_of(const Coordinates& at) const {
+    const std::int32_t outer =
+        order == RankOrder::kDataFirst ? at.stage * dp + at.dp : at.dp * pp + at.stage;
+    return outer * tp + at.tp;
   }
-  std::int32_t stage_of(std::int32_t rank) const {
-    return order == RankOrder::kDataFirst ? rank / dp : rank % pp;
-  }
-  std::int32_t dp_index_of(std::int32_t rank) const {
-    return order == RankOrder::kDataFirst ? rank % dp : rank / pp;
+  Coordinates coordinates_of(std::int32_t rank) const {
+    const std::int32_t outer = rank / tp;
+    if (order == RankOrder::kDataFirst) return {outer % dp, rank % tp, outer / dp};
+    return {outer / pp, rank % tp, outer % pp};
   }
 };
 
@@ -108,8 +152,8 @@ using OpId = std::uint64_t;
 constexpr OpId op_id(Role role, const Env& env) {
   return (static_cast<OpId>(role.phase) << 56) | (static_cast<OpId>(role.part) << 48) |
          (static_cast<OpId>(role.action) << 40) | (static_cast<OpId>(env.layer & 0xffff) << 24) |
-         static_cast<OpId>(env.micro & 0xffffff);
+         (static_cast<OpId>(env.tile & 0xf) << 20) | static_cast<OpId>(env.micro & 0xfffff);
 }
-std::string op_name(OpId id);  // "forward.qkv.compute[m0,l3]"
+std::string op_name(OpId id);  // "forward.qkv.compute[m0,l3]", "..[m0,l3,t2]" of tile 2
 
 }  // namespace zplan

@@ -17,13 +17,20 @@ constexpr Bytes kCpuWorkspace{8 << 20};
 constexpr Bytes kCudaWorkspace{32 << 20};
 
 // fp16 gradients underflow without loss scaling, bf16 has the exponent of fp32 [Micikevicius18].
-constexpr std::array<KernelSet, 5> kSets{{
-    // id, compute, statistics, loss_scaling, runs_on_cpu, workspace
-    {"cpu.f64", DType::kF64, DType::kF64, false, true, kCpuWorkspace},
-    {"cpu.f32", DType::kF32, DType::kF32, false, true, kCpuWorkspace},
-    {"cuda.sm70.fp16", DType::kF16, DType::kF32, true, false, kCudaWorkspace},
-    {"cuda.sm80.bf16", DType::kBf16, DType::kF32, false, false, kCudaWorkspace},
-    {"cuda.sm90.bf16", DType::kBf16, DType::kF32, false, false, kCudaWorkspace},
+constexpr std::array<KernelSet, 12> kSets{{
+    // id, compute, statistics, loss_scaling, runs_on_cpu, fused_attention, workspace
+    {"cpu.f64", DType::kF64, DType::kF64, false, true, true, kCpuWorkspace},
+    {"cpu.f32", DType::kF32, DType::kF32, false, true, true, kCpuWorkspace},
+    {"cpu.bf16", DType::kBf16, DType::kF32, false, true, true, kCpuWorkspace},
+    {"cpu.fp16", DType::kF16, DType::kF32, true, true, true, kCpuWorkspace},
+    {"cpu.f64.unfused", DType::kF64, DType::kF64, false, true, false, kCpuWorkspace},
+    {"cpu.f32.unfused", DType::kF32, DType::kF32, false, true, false, kCpuWorkspace},
+    {"cuda.sm70.fp16", DType::kF16, DType::kF32, true, false, true, kCudaWorkspace},
+    {"cuda.sm70.fp16.unfused", DType::kF16, DType::kF32, true, false, false, kCudaWorkspace},
+    {"cuda.sm80.bf16", DType::kBf16, DType::kF32, false, false, true, kCudaWorkspace},
+    {"cuda.sm80.bf16.unfused", DType::kBf16, DType::kF32, false, false, false, kCudaWorkspace},
+    {"cuda.sm89.bf16", DType::kBf16, DType::kF32, false, false, true, kCudaWorkspace},
+    {"cuda.sm90.bf16", DType::kBf16, DType::kF32, false, false, true, kCudaWorkspace},
 }};
 
 }  // namespace

@@ -12,12 +12,13 @@
 namespace zplan {
 
 struct KernelSet {
-  std::string_view id;  // "cuda.sm70.fp16"
-  DType compute;        // activations and the parameters that kernels read
-  DType statistics;     // LayerNorm mean and rstd, attention log-sum-exp
-  bool loss_scaling;    // fp16 needs it [Micikevicius18]
-  bool runs_on_cpu;     // the CPU executor implements it
-  Bytes workspace;      // scratch per compute lane; kernels must stay within it
+  std::string_view id;   // "cuda.sm70.fp16"
+  DType compute;         // activations and the parameters that kernels read
+  DType statistics;      // LayerNorm mean and rstd, attention log-sum-exp
+  bool loss_scaling;     // fp16 needs it [Micikevicius18]
+  bool runs_on_cpu;      // the CPU executor implements it
+  bool fused_attention;  // stores no scores; else the probabilities are an activation
+  Bytes workspace;       // scratch per compute lane; kernels must stay within it
 };
 
 std::span<const KernelSet> kernel_sets();

@@ -47,18 +47,26 @@ Demand weight_gradient(Operands o) {
 }
 
 // [Dao22 sec 3] two products of b a (s^2/2) d, causal; the forward is recomputed in backward: five.
-template <int qkv, int products>
+template <int out, int products>
 Demand attention(Operands o) {
-  const Shape& x = o[qkv].shape;  // [b, s, 3, a, d]
+  const Shape& x = o[out].shape;  // [b, s, a, d]
   const std::int64_t causal_pairs = x[1] * (x[1] + 1) / 2;
-  return {WorkKind::kAttention, Flops{2 * products * x[0] * x[3] * x[4] * causal_pairs},
+  return {WorkKind::kAttention, Flops{2 * products * x[0] * x[2] * x[3] * causal_pairs},
           traffic(o)};
+}
+
+// Products over the whole square, masked or not: [b,a,s,s] at `scores`, d of qkv [b,s,n,d].
+template <int scores, int qkv, int products>
+Demand square(Operands o) {
+  const std::int64_t d = o[qkv].shape[3];
+  return {WorkKind::kGemm, Flops{2 * products * o[scores].shape.elements() * d}, traffic(o)};
 }
 
 // Reads only the rows of wte it looks up.
 Demand embedding_forward(Operands o) {
-  const Bytes x = o[3].bytes();
-  return {WorkKind::kMemory, Flops{o[3].shape.elements()}, o[0].bytes() + x * 2 + o[2].bytes()};
+  const Bytes x = o[2].bytes();
+  return {WorkKind::kMemory, Flops{o[2].shape.elements()},
+          o[0].bytes() + x * 2 + traffic(o.subspan(3))};
 }
 
 // Adding touches only the rows of the batch's tokens, at most one per token: they are read and
@@ -88,50 +96,86 @@ constexpr int kExp = 20;
 
 const std::array<KernelDef, kKernelCount> kTable{{
     {KernelId::kLoadBatch, kHost, "w", 1, host_work, "tokens[b,s+1]", "i", "[derived]"},
-    {KernelId::kStepScalars, kHost, "w", 1, host_work, "scalars[8]", "d",
+    {KernelId::kStepScalars, kHost, "wru", 1, host_work, "scalars[10] clip[2] loss_scale[3]", "ddd",
      "[Loshchilov19 Algorithm 2]"},
-    {KernelId::kEmbeddingForward, kMem, "rrrw", 4, embedding_forward,
-     "tokens[b,s+1] wte[Vp,h] wpe[s,h] x[b,s,h]", "iccc", "[Radford19]"},
+    {KernelId::kEmbeddingForward, kMem, "rrwr", 3, embedding_forward,
+     "tokens[b,s+1] wte[Vp,h] x[b,s,h] wpe[s,h]", "iccc", "[Radford19]"},
     {KernelId::kLayerNormForward, kMem, "rrrwww", 6, streaming<kMem, 8, 0>,
      "x[T,h] gain[h] bias[h] y[T,h] mean[T] rstd[T]", "cccctt", "[Ba16]"},
     {KernelId::kLinearForward, kGemm, "rrrws", 5, matmul<0, 1>, "x[T,k] w[k,n] bias[n] y[T,n]",
      "cccc", "[derived]"},
-    {KernelId::kAttentionForward, kAtt, "rwws", 4, attention<0, 2>,
-     "qkv[b,s,3,a,d] out[b,s,a,d] lse[b,a,s]", "cct", "[Dao22 sec 3]"},
+    {KernelId::kAttentionForward, kAtt, "rwws", 4, attention<1, 2>,
+     "qkv[b,s,n,d] out[b,s,a,d] lse[b,a,s]", "cct", "[Dao22 sec 3]"},
     {KernelId::kGeluForward, kMem, "rw", 2, streaming<kMem, 9 + kExp, 0>, "x[*] y[*]", "cc",
      "[Hendrycks16]"},
     {KernelId::kResidualAdd, kMem, "rrw", 3, streaming<kMem, 1, 0>, "x[*] y[*] out[*]", "ccc",
      "[derived]"},
     {KernelId::kHeadForward, kGemm, "rrws", 4, weight_gradient<0, 1>,
      "x[T,h] wte[Vp,h] logits[T,Vp]", "ccc", "[derived]"},
-    {KernelId::kCrossEntropy, kMem, "uru", 3, streaming<kMem, 4 + kExp, 0>,
-     "logits[b*s,Vp] tokens[b,s+1] loss[1]", "cid", "[Milakov18]"},
+    {KernelId::kCrossEntropy, kMem, "urur", 3, streaming<kMem, 4 + kExp, 0>,
+     "logits[b*s,Vp] tokens[b,s+1] loss[1] scalars[10]", "cidd", "[Milakov18]"},
     {KernelId::kHeadInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>,
      "dlogits[T,Vp] wte[Vp,h] dx[T,h]", "ccc", "[derived]"},
     {KernelId::kHeadWeightGradient, kGemm, "rras", 4, weight_gradient<0, 2>,
      "dlogits[T,Vp] x[T,h] dwte[Vp,h]", "ccg", "[derived]"},
     {KernelId::kLayerNormBackward, kMem, "rrrrraaas", 9, streaming<kMem, 14, 0>,
      "dy[T,h] x[T,h] mean[T] rstd[T] gain[h] dx[T,h] dgain[h] dbias[h]", "ccttccgg", "[Ba16]"},
-    {KernelId::kLinearInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>,
+    {KernelId::kLinearInputGradient, kGemm, "rras", 4, input_gradient<0, 1>,
      "dy[T,n] w[k,n] dx[T,k]", "ccc", "[derived]"},
     {KernelId::kLinearWeightGradient, kGemm, "rraas", 5, weight_gradient<0, 2>,
      "x[T,k] dy[T,n] dw[k,n] dbias[n]", "ccgg", "[derived]"},
-    {KernelId::kAttentionBackward, kAtt, "rrrrws", 6, attention<1, 5>,
-     "dout[b,s,a,d] qkv[b,s,3,a,d] out[b,s,a,d] lse[b,a,s] dqkv[b,s,3,a,d]", "ccctc",
-     "[Dao22 sec 3]"},
+    {KernelId::kAttentionBackward, kAtt, "rrrrws", 6, attention<0, 5>,
+     "dout[b,s,a,d] qkv[b,s,n,d] out[b,s,a,d] lse[b,a,s] dqkv[b,s,n,d]", "ccctc", "[Dao22 sec 3]"},
     {KernelId::kGeluBackward, kMem, "ru", 2, streaming<kMem, 18 + kExp, 0>, "x[*] dy[*]", "cc",
      "[Hendrycks16]"},
-    {KernelId::kEmbeddingBackward, kMem, "rraa", 4, embedding_backward,
+    {KernelId::kEmbeddingBackward, kMem, "rraa", 3, embedding_backward,
      "tokens[b,s+1] dx[b,s,h] dwte[Vp,h] dwpe[s,h]", "icgg", "[Radford19]"},
     {KernelId::kFillZero, kMem, "w", 1, streaming<kMem, 0, 0>, "x[*]", "g", "[derived]"},
-    {KernelId::kAccumulate, kMem, "ru", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "gg", "[derived]"},
+    {KernelId::kAccumulate, kMem, "ru", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "ch", "[derived]"},
     {KernelId::kSumSquares, kMem, "ru", 2, streaming<kMem, 2, 0>, "x[n] sum[1]", "gd", "[PyTorch]"},
-    {KernelId::kClipCoefficient, kMem, "rrw", 3, streaming<kMem, 4, 0>, "sum[1] scalars[8] clip[2]",
-     "ddd", "[PyTorch]"},
+    {KernelId::kClipCoefficient, kMem, "rrw", 3, streaming<kMem, 4, 0>,
+     "sum[1] scalars[10] clip[2]", "ddd", "[PyTorch]"},
     {KernelId::kAdamW, kMem, "uuurrrw", 6, streaming<kMem, 15, 0>,
-     "master[n] m[n] v[n] grad[n] scalars[8] clip[2] param[n]", "ovvgddp",
+     "master[n] m[n] v[n] grad[n] scalars[10] clip[2] param[n]", "ovvgddp",
      "[Loshchilov19 Algorithm 2]"},
     {KernelId::kReport, kHost, "rr", 2, host_work, "loss[1] clip[2]", "dd", "[derived]"},
+    {KernelId::kMatmulForward, kGemm, "rras", 4, matmul<0, 1>, "x[T,k] w[k,n] y[T,n]", "ccc",
+     "[derived]"},
+    {KernelId::kMatmulWeightGradient, kGemm, "rras", 4, weight_gradient<0, 2>,
+     "x[T,k] dy[T,n] dw[k,n]", "ccg", "[derived]"},
+    {KernelId::kBiasGradient, kMem, "ras", 3, streaming<kMem, 1, 0>, "dy[T,n] dbias[n]", "cg",
+     "[derived]"},
+    {KernelId::kBiasResidualAdd, kMem, "rrrw", 4, streaming<kMem, 2, 0>,
+     "x[T,h] y[T,h] bias[h] out[T,h]", "cccc", "[derived]"},
+    {KernelId::kRmsNormForward, kMem, "rrww", 4, streaming<kMem, 4, 0>,
+     "x[T,h] gain[h] y[T,h] rstd[T]", "ccct", "[Zhang19]"},
+    {KernelId::kRmsNormBackward, kMem, "rrrraas", 7, streaming<kMem, 10, 0>,
+     "dy[T,h] x[T,h] rstd[T] gain[h] dx[T,h] dgain[h]", "cctccg", "[Zhang19]"},
+    // [derived] sine and cosine of an angle count as one exp; a rotation is 6 per pair
+    {KernelId::kRope, kMem, "u", 1, streaming<kMem, 3 + kExp, 0>, "qkv[b,s,n,d]", "c", "[Su21]"},
+    {KernelId::kSwigluForward, kMem, "rw", 2, streaming<kMem, 2 + kExp / 2, 0>, "x[T,2*f] y[T,f]",
+     "cc", "[Shazeer20]"},
+    {KernelId::kSwigluBackward, kMem, "rrw", 3, streaming<kMem, 5 + kExp / 2, 0>,
+     "x[T,2*f] dy[T,f] dx[T,2*f]", "ccc", "[Shazeer20]"},
+    {KernelId::kAttentionScores, kGemm, "rws", 3, square<1, 0, 1>, "qkv[b,s,n,d] scores[b,a,s,s]",
+     "cc", "[Vaswani17 Eq.1]"},
+    {KernelId::kSoftmaxForward, kMem, "u", 1, streaming<kMem, 4 + kExp, 0>, "scores[b,a,s,s]", "c",
+     "[Vaswani17 Eq.1]"},
+    {KernelId::kAttentionContext, kGemm, "rrws", 4, square<0, 1, 1>,
+     "probs[b,a,s,s] qkv[b,s,n,d] out[b,s,a,d]", "ccc", "[Vaswani17 Eq.1]"},
+    {KernelId::kAttentionContextGradient, kGemm, "rrws", 4, square<2, 1, 1>,
+     "dout[b,s,a,d] qkv[b,s,n,d] dprobs[b,a,s,s]", "ccc", "[derived]"},
+    {KernelId::kSoftmaxBackward, kMem, "ru", 2, streaming<kMem, 4, 0>,
+     "probs[b,a,s,s] dprobs[b,a,s,s]", "cc", "[derived]"},
+    {KernelId::kAttentionScoresGradient, kGemm, "rrrrws", 6, square<0, 3, 3>,
+     "dscores[b,a,s,s] probs[b,a,s,s] dout[b,s,a,d] qkv[b,s,n,d] dqkv[b,s,n,d]", "ccccc",
+     "[derived]"},
+    {KernelId::kCrossEntropyStatistics, kMem, "rrw", 3, streaming<kMem, 2 + kExp, 0>,
+     "logits[b*s,Vp] tokens[b,s+1] statistics[b*s,3]", "cit", "[Shoeybi19 sec 3]"},
+    {KernelId::kCrossEntropyParallel, kMem, "urrur", 4, streaming<kMem, 4 + kExp, 0>,
+     "logits[b*s,Vp] tokens[b,s+1] statistics[k,b*s,3] loss[1] scalars[10]", "citdd",
+     "[Shoeybi19 sec 3]"},
+    {KernelId::kCast, kMem, "rw", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "ab", "[derived]"},
 }};
 
 }  // namespace

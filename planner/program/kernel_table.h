@@ -3,37 +3,36 @@
 // operand; how much is the kernel set's declared workspace. Cost model, verification and backends
 // all read this table and nothing else.
 //
-// Operands (r read, w write, u update; a: w or u, u adds to what is there):
-//   load_batch            w tokens[b,s+1] i32;  attr {dp, global_batch}
-//   step_scalars          w scalars[8] f64 (see step_scalars.h)
-//   embedding_forward     r tokens[b,s+1], r wte[Vp,h], r wpe[s,h], w x[b,s,h]
-//   layer_norm_forward    r x[T,h], r gain[h], r bias[h], w y[T,h], w mean[T], w rstd[T]
-//   linear_forward        r x[T,k], r w[k,n], r bias[n], w y[T,n], scratch
-//   attention_forward     r qkv[b,s,3,a,d], w out[b,s,a,d], w lse[b,a,s], scratch
-//   gelu_forward          r x[T,n], w y[T,n]
-//   residual_add          r x[T,h], r y[T,h], w out[T,h]
-//   head_forward          r x[T,h], r wte[Vp,h], w logits[T,Vp], scratch
-//   cross_entropy         u logits[T,Vp] -> gradient, r tokens[b,s+1], u loss[1] f64;
+// Operands stand in the rows (kernel_table.cpp): shapes, types and access (r read, w write, u
+// update, a write or add to what is there, s scratch). What the rows cannot say:
+//   load_batch            attr {dp, global_batch}
+//   step_scalars          fills the scalars (step_scalars.h). attr {1: updates lag a step behind}.
+//                         With clip and loss_scale: adapts the loss scale to the last step's norm
+//   embedding_forward     a piece of the vocabulary: attr {rows of a piece, 0: all}; tokens outside
+//                         look up 0, positions are added on tp index 0 only
+//   embedding_backward    attr as embedding_forward
+//   attention_*           qkv: heads of queries a, keys g, values g side by side, n = a + 2 g;
+//                         query head i uses key-value head i / (a / g). Causal.
+//   rope                  rotates queries and keys [Su21]: attr {a + g, theta, 1 or -1: backward}
+//   swiglu_*              x: gate and up side by side; y = silu(gate) * up [Shazeer20]
+//   attention_scores      q k^T / sqrt(d), unmasked; softmax_forward masks and normalises in place
+//   attention_context_gradient   gradient of the probabilities;
+//   attention_scores_gradient    of q and k from that of the scores, of v from dout
+//   cross_entropy         logits -> gradient of the loss x loss scale; adds to the loss.
 //                         attr {V, tokens of the global batch}
-//   head_input_gradient   r dlogits[T,Vp], r wte[Vp,h], w dx[T,h], scratch
-//   head_weight_gradient  r dlogits[T,Vp], r x[T,h], a dwte[Vp,h], scratch
-//   layer_norm_backward   r dy[T,h], r x[T,h], r mean[T], r rstd[T], r gain[h],
-//                         a dx[T,h], a dgain[h], a dbias[h], scratch
-//   linear_input_gradient r dy[T,n], r w[k,n], w dx[T,k], scratch
-//   linear_weight_gradient r x[T,k], r dy[T,n], a dw[k,n], a dbias[n], scratch
-//   attention_backward    r dout[b,s,a,d], r qkv[b,s,3,a,d], r out[b,s,a,d], r lse[b,a,s],
-//                         w dqkv[b,s,3,a,d], scratch
-//   gelu_backward         r x[T,n], u dy[T,n] -> dx
-//   embedding_backward    r tokens[b,s+1], r dx[b,s,h], a dwte[Vp,h], a dwpe[s,h]
-//   fill_zero             w x
-//   accumulate            r x[n], u y[n]
-//   sum_squares           r x[n], u sum[1] f64
-//   clip_coefficient      r sum[1] f64, r scalars[8], w clip[2] f64 {coefficient, norm}
-//   adamw                 u master[n], u m[n], u v[n], r grad[n], r scalars[8], r clip[2],
-//                         w param[n] (only when the recipe keeps a separate compute copy);
-//                         attr {flat elements before this piece at dp 0, and per dp index,
-//                               decay_elements of the unit}
-//   report                r loss[1] f64, r clip[2] f64
+//   cross_entropy_statistics  of a piece of the vocabulary: maximum, sum of exp(x - maximum), logit
+//                         of the target or 0; attr {V}
+//   cross_entropy_parallel    the same from the statistics of all k pieces; attr as cross_entropy
+//   sum_squares           attr {0, flat elements per shard index, flat element from which all
+//   tensor
+//                         parallel ranks have the same: those count on tp index 0 only; -1: none,
+//                         1: only the first sharding group counts (dp index = shard index)}
+//   clip_coefficient      of the sum of squares of gradients scaled by the loss scale
+//   adamw                 param: only when the recipe keeps a separate compute copy. A negative
+//   clip
+//                         factor or an inactive step leaves the states as they are. 16-bit masters
+//                         round stochastically. attr {0, flat elements per shard index,
+//                         decay_elements of the unit, unit}
 // [derived] flop and bytes: multiply-adds count 2; bytes are compulsory traffic, each operand once.
 #pragma once
 

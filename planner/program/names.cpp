@@ -27,48 +27,96 @@ constexpr auto kTiers = table<Tier::kNvme>({"gpu", "cpu", "nvme"});
 constexpr auto kCategories =
     table<Category::kInput>({"parameters", "gradients", "optimizer", "activations", "checkpoints",
                              "gathered", "workspace", "input"});
-constexpr auto kLanes = table<Lane::kCpu>(
-    {"compute", "comm_gather", "comm_reduce", "p2p_forward", "p2p_backward", "h2d", "d2h", "cpu"});
+constexpr auto kLanes =
+    table<Lane::kInput>({"compute", "comm_gather", "comm_reduce", "comm_tensor", "p2p_forward",
+                         "p2p_backward", "h2d", "d2h", "cpu", "io_read", "io_write", "input"});
 constexpr auto kAccesses = table<Access::kScratch>({"r", "w", "u", "scratch"});
 constexpr auto kPhases =
-    table<Phase::kEnd>({"begin", "forward", "recompute", "backward", "update", "end"});
-constexpr auto kParts = table<Part::kGradientNorm>(
-    {"batch",          "scalars", "embedding", "position",   "layer",
-     "attention_norm", "qkv",     "attention", "projection", "attention_residual",
-     "mlp_norm",       "fc1",     "gelu",      "fc2",        "mlp_residual",
-     "final_norm",     "head",    "loss",      "boundary",   "gradient_norm"});
-constexpr auto kActions = table<Action::kReport>(
-    {"compute", "input_gradient", "weight_gradient", "zero", "gather", "reduce", "accumulate",
-     "send", "receive", "upload", "download", "square", "clip", "adam", "report"});
-constexpr auto kKernels = table<KernelId::kReport>({"load_batch",
-                                                    "step_scalars",
-                                                    "embedding_forward",
-                                                    "layer_norm_forward",
-                                                    "linear_forward",
-                                                    "attention_forward",
-                                                    "gelu_forward",
-                                                    "residual_add",
-                                                    "head_forward",
-                                                    "cross_entropy",
-                                                    "head_input_gradient",
-                                                    "head_weight_gradient",
-                                                    "layer_norm_backward",
-                                                    "linear_input_gradient",
-                                                    "linear_weight_gradient",
-                                                    "attention_backward",
-                                                    "gelu_backward",
-                                                    "embedding_backward",
-                                                    "fill_zero",
-                                                    "accumulate",
-                                                    "sum_squares",
-                                                    "clip_coefficient",
-                                                    "adamw",
-                                                    "report"});
+    table<Phase::kEnd>({"begin", "forward", "recompute", "backward", "norm", "update", "end"});
+constexpr auto kParts = table<Part::kShared>({"batch",
+                                              "scalars",
+                                              "embedding",
+                                              "position",
+                                              "layer",
+                                              "attention_norm",
+                                              "qkv",
+                                              "rope",
+                                              "attention",
+                                              "scores",
+                                              "softmax",
+                                              "projection",
+                                              "attention_residual",
+                                              "mlp_norm",
+                                              "fc1",
+                                              "gelu",
+                                              "fc2",
+                                              "mlp_residual",
+                                              "final_norm",
+                                              "head",
+                                              "loss",
+                                              "boundary",
+                                              "gradient_norm",
+                                              "shared"});
+constexpr auto kActions =
+    table<Action::kWriteMoment2>({"compute",       "input_gradient", "weight_gradient",
+                                  "bias_gradient", "zero",           "gather",
+                                  "reduce",        "accumulate",     "send",
+                                  "receive",       "upload",         "download",
+                                  "read",          "write",          "move",
+                                  "cast",          "square",         "clip",
+                                  "adam",          "report",         "hold",
+                                  "gather_ranks",  "sum_ranks",      "sum_shared",
+                                  "sum_copies",    "read_gradient",  "read_master",
+                                  "read_moment1",  "read_moment2",   "write_master",
+                                  "write_moment1", "write_moment2"});
+constexpr auto kKernels = table<KernelId::kCast>({"load_batch",
+                                                  "step_scalars",
+                                                  "embedding_forward",
+                                                  "layer_norm_forward",
+                                                  "linear_forward",
+                                                  "attention_forward",
+                                                  "gelu_forward",
+                                                  "residual_add",
+                                                  "head_forward",
+                                                  "cross_entropy",
+                                                  "head_input_gradient",
+                                                  "head_weight_gradient",
+                                                  "layer_norm_backward",
+                                                  "linear_input_gradient",
+                                                  "linear_weight_gradient",
+                                                  "attention_backward",
+                                                  "gelu_backward",
+                                                  "embedding_backward",
+                                                  "fill_zero",
+                                                  "accumulate",
+                                                  "sum_squares",
+                                                  "clip_coefficient",
+                                                  "adamw",
+                                                  "report",
+                                                  "matmul_forward",
+                                                  "matmul_weight_gradient",
+                                                  "bias_gradient",
+                                                  "bias_residual_add",
+                                                  "rms_norm_forward",
+                                                  "rms_norm_backward",
+                                                  "rope",
+                                                  "swiglu_forward",
+                                                  "swiglu_backward",
+                                                  "attention_scores",
+                                                  "softmax_forward",
+                                                  "attention_context",
+                                                  "attention_context_gradient",
+                                                  "softmax_backward",
+                                                  "attention_scores_gradient",
+                                                  "cross_entropy_statistics",
+                                                  "cross_entropy_parallel",
+                                                  "cast"});
 constexpr auto kCollectives =
     table<CollectiveKind::kAllReduce>({"all_gather", "reduce_scatter", "all_reduce"});
-constexpr auto kGroups = table<GroupKind::kWorld>({"data", "embedding", "world"});
+constexpr auto kGroups =
+    table<GroupKind::kReplica>({"data", "embedding", "world", "tensor", "shard", "replica"});
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
-constexpr auto kVars = table<Var::kLayer>({"none", "micro", "layer"});
+constexpr auto kVars = table<Var::kTile>({"none", "micro", "layer", "tile"});
 constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
 constexpr auto kOrders = table<RankOrder::kPipelineFirst>({"data_first", "pipeline_first"});
 
@@ -182,7 +230,9 @@ std::optional<Role> parse_role(std::string_view text) {
 std::string op_name(OpId id) {
   const Role role{static_cast<Phase>(id >> 56), static_cast<Part>((id >> 48) & 0xff),
                   static_cast<Action>((id >> 40) & 0xff)};
-  return fmt::format("{}[m{},l{}]", name(role), id & 0xffffff, (id >> 24) & 0xffff);
+  const std::uint64_t tile = (id >> 20) & 0xf;
+  const std::string last = tile == 0 ? "" : fmt::format(",t{}", tile);
+  return fmt::format("{}[m{},l{}{}]", name(role), id & 0xfffff, (id >> 24) & 0xffff, last);
 }
 
 std::optional<OpId> parse_op_name(std::string_view text) {
@@ -191,10 +241,12 @@ std::optional<OpId> parse_op_name(std::string_view text) {
   const auto role = parse_role(text.substr(0, bracket));
   std::string_view rest = text.substr(bracket);
   Env env;
-  if (!role || !take_number(rest, "[m", 0xffffff, env.micro) ||
-      !take_number(rest, ",l", 0xffff, env.layer) || rest != "]") {
+  if (!role || !take_number(rest, "[m", 0xfffff, env.micro) ||
+      !take_number(rest, ",l", 0xffff, env.layer)) {
     return std::nullopt;
   }
+  if (rest.starts_with(",t") && !take_number(rest, ",t", 0xf, env.tile)) return std::nullopt;
+  if (rest != "]") return std::nullopt;
   return op_id(*role, env);
 }
 

@@ -23,7 +23,9 @@ std::optional<Enum> parse_name(std::string_view word);
 template <typename Enum>
 std::string all_names();
 
-std::optional<Role> parse_role(std::string_view text);     // "forward.qkv.compute"
-std::optional<OpId> parse_op_name(std::string_view text);  // "forward.qkv.compute[m0,l3]"
+// "forward.qkv.compute"
+std::optional<Role> parse_role(std::string_view text);
+// "forward.qkv.compute[m0,l3]", "..[m0,l3,t2]"
+std::optional<OpId> parse_op_name(std::string_view text);
 
 }  // namespace zplan

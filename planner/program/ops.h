@@ -3,8 +3,9 @@
 // form, the Timeline and the reports use. Nothing here has a duration.
 //
 // Glossary of shape letters: b sequences per micro-batch, s sequence length, T = b*s tokens,
-// h hidden, a heads, d head size, V vocabulary (Vp padded), L layers, p pipeline stages, d data
-// parallel size (dp).
+// h hidden, a query heads, g key-value heads, n = a + 2g, d head size, f MLP width, V vocabulary
+// (Vp padded), L layers. Sizes are those of one rank: with tensor parallelism a, g, f and Vp are
+// the rank's part; with sequence parallelism T is where an operand says so.
 #pragma once
 
 #include <cstddef>
@@ -44,13 +45,17 @@ enum class Lane : std::uint8_t {
   kCompute,      // GPU stream
   kCommGather,   // parameter gathers
   kCommReduce,   // gradient reductions and small all-reduces
+  kCommTensor,   // activations between the ranks of a tensor parallel group
   kP2pForward,   // activations between stages
   kP2pBackward,  // activation gradients between stages
   kH2d,
   kD2h,
   kCpu,
+  kIoRead,   // NVMe to host memory
+  kIoWrite,  // host memory to NVMe
+  kInput,    // the host thread that loads batches; free while the CPU lane updates
 };
-inline constexpr int kLaneCount = 8;
+inline constexpr int kLaneCount = 12;
 
 enum class Access : std::uint8_t { kRead, kWrite, kUpdate, kScratch };
 constexpr bool writes(Access a) { return a != Access::kRead; }
@@ -58,7 +63,7 @@ constexpr bool reads(Access a) { return a == Access::kRead || a == Access::kUpda
 
 // A role says what a node is for: phase of the step, part of the model, action. It is stable under
 // plan changes and is what Timelines of different plans are joined by.
-enum class Phase : std::uint8_t { kBegin, kForward, kRecompute, kBackward, kUpdate, kEnd };
+enum class Phase : std::uint8_t { kBegin, kForward, kRecompute, kBackward, kNorm, kUpdate, kEnd };
 enum class Part : std::uint8_t {
   kBatch,
   kScalars,
@@ -67,24 +72,29 @@ enum class Part : std::uint8_t {
   kLayer,  // the whole layer: its gather unit, its checkpoint
   kAttentionNorm,
   kQkv,
-  kAttention,
+  kRope,
+  kAttention,  // the fused kernel, or the product of scores and values
+  kScores,
+  kSoftmax,
   kProjection,
   kAttentionResidual,
   kMlpNorm,
   kFc1,
-  kGelu,
+  kGelu,  // or SwiGLU: whatever stands between the products of the MLP
   kFc2,
   kMlpResidual,
   kFinalNorm,
   kHead,
   kLoss,
-  kBoundary,  // between pipeline stages
+  kBoundary,  // layer inputs: between pipeline stages, to and from checkpoints
   kGradientNorm,
+  kShared,  // parameters that every tensor parallel rank and tile holds alike: norms, row biases
 };
 enum class Action : std::uint8_t {
   kCompute,
   kInputGradient,
   kWeightGradient,
+  kBiasGradient,
   kZero,
   kGather,
   kReduce,
@@ -93,10 +103,26 @@ enum class Action : std::uint8_t {
   kReceive,
   kUpload,    // host to device
   kDownload,  // device to host
+  kRead,      // NVMe to host
+  kWrite,     // host to NVMe
+  kMove,      // within a tier
+  kCast,
   kSquare,
   kClip,
   kAdam,
   kReport,
+  kHold,         // keeps gradients for an update in the next step
+  kGatherRanks,  // activations, over the tensor parallel ranks
+  kSumRanks,
+  kSumShared,     // gradients of parameters that these ranks hold alike
+  kSumCopies,     // over the copies of sharding groups
+  kReadGradient,  // of what is read and written beside each other, each
+  kReadMaster,
+  kReadMoment1,
+  kReadMoment2,
+  kWriteMaster,
+  kWriteMoment1,
+  kWriteMoment2,
 };
 struct Role {
   Phase phase;
@@ -131,16 +157,41 @@ enum class KernelId : std::uint8_t {
   kClipCoefficient,
   kAdamW,
   kReport,
+  // Row-parallel linear layers: the bias is added once, after the sum over ranks and tiles.
+  kMatmulForward,
+  kMatmulWeightGradient,
+  kBiasGradient,
+  kBiasResidualAdd,
+  // Llama
+  kRmsNormForward,
+  kRmsNormBackward,
+  kRope,
+  kSwigluForward,
+  kSwigluBackward,
+  // Attention that stores its probabilities
+  kAttentionScores,
+  kSoftmaxForward,
+  kAttentionContext,
+  kAttentionContextGradient,
+  kSoftmaxBackward,
+  kAttentionScoresGradient,
+  // Vocabulary-parallel loss
+  kCrossEntropyStatistics,
+  kCrossEntropyParallel,
+  kCast,
 };
-inline constexpr int kKernelCount = 24;
+inline constexpr int kKernelCount = 42;
 
 enum class CollectiveKind : std::uint8_t { kAllGather, kReduceScatter, kAllReduce };
 
-// Which ranks take part. Coordinates of a rank are (dp index, stage).
+// Which ranks take part. Coordinates of a rank are (dp index, tp index, stage).
 enum class GroupKind : std::uint8_t {
-  kData,       // same stage, all dp indices
-  kEmbedding,  // same dp index, first and last stage: the two copies of a tied embedding
+  kData,       // same tp index and stage, all dp indices
+  kEmbedding,  // same dp and tp index, first and last stage: the two copies of a tied embedding
   kWorld,
+  kTensor,   // same dp index and stage, all tp indices
+  kShard,    // of kData: the ranks that hold one copy of a state that is sharded over fewer than dp
+  kReplica,  // of kData: the ranks that hold the same shard
 };
 
 std::string_view name(DType dtype);

@@ -57,7 +57,7 @@ struct Shape {
 // other from its first writer to its last user in program order (see planner/place/lifetime.h).
 struct Buffer {
   std::string name;
-  Bytes slot_size;  // multiple of kBufferAlignment
+  Bytes slot_size;  // multiple of alignment(tier)
   std::int32_t slots = 1;
   Tier tier = Tier::kGpu;
   Category category = Category::kActivations;
@@ -71,27 +71,38 @@ struct Buffer {
   Bytes size() const { return slot_size * slots; }
 };
 inline constexpr Bytes kBufferAlignment{256};
+// Direct I/O moves whole blocks: buffers on NVMe and their offsets are multiples of this, and so
+// are the offsets of host buffers. [assumed] the largest logical block of common drives and file
+// systems
+inline constexpr Bytes kIoAlignment{4096};
+constexpr Bytes alignment(Tier tier) {
+  return tier == Tier::kGpu ? kBufferAlignment : kIoAlignment;
+}
 
-// Values of the two loop variables at an instance of a node.
+// Values of the loop variables at an instance of a node.
 struct Env {
   std::int64_t micro = 0;  // micro-batch index within the step
   std::int64_t layer = 0;  // global layer index
+  std::int64_t tile = 0;   // piece of an operator that is worked off piece by piece
 };
 
-// slot = (base + per_micro * micro + per_layer * layer) mod slots, in [0, slots).
+// slot = (base + per_micro * micro + per_layer * layer + per_tile * tile) mod slots, in [0, slots).
 struct SlotExpr {
   std::int32_t base = 0;
   std::int32_t per_micro = 0;
   std::int32_t per_layer = 0;
+  std::int32_t per_tile = 0;
   std::int64_t at(const Env& env, std::int32_t slots) const {
-    std::int64_t raw = (base + per_micro * env.micro + per_layer * env.layer) % slots;
+    std::int64_t raw =
+        (base + per_micro * env.micro + per_layer * env.layer + per_tile * env.tile) % slots;
     return raw < 0 ? raw + slots : raw;
   }
   friend bool operator==(const SlotExpr&, const SlotExpr&) = default;
 };
 
-// A dense row-major piece of one slot. Byte offset within the slot = offset + dp_index * dp_stride,
-// the only place where a rank's coordinate enters.
+// A dense row-major piece of one slot. Byte offset within the slot = offset + shard_index *
+// dp_stride + tp_index * tp_stride (Job::shard_index), the only place where a rank's coordinates
+// enter.
 struct View {
   BufferId buffer = 0;
   Access access = Access::kRead;
@@ -99,6 +110,7 @@ struct View {
   SlotExpr slot;
   Bytes offset{0};
   Bytes dp_stride{0};
+  Bytes tp_stride{0};
   Shape shape;
 
   Bytes bytes() const { return size_of(dtype) * shape.elements(); }
@@ -119,7 +131,10 @@ enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive,
 
 // Payload of each kind. Operands are views [operands_begin, operands_end) of the Program.
 //   kKernel      kernel, attributes as its row in kernel_table.h says
-//   kCopy        operands: source (read), destination (write), same bytes
+//   kCopy        operands: source (read), destination (write), same bytes. Between tiers on the
+//   lane
+//                of that direction (NVMe only to and from the host); within the GPU on the compute
+//                lane, within the host on the CPU lane.
 //   kCollective  operands: input (read), output (write); in place when both are the same buffer.
 //                all_gather: input n elements, output n*size; reduce_scatter: the reverse;
 //                all_reduce: equal. Sums; ranks are added in index order.
@@ -144,7 +159,7 @@ static_assert(sizeof(Node) <= 48);
 
 using Attributes = std::array<std::int64_t, 4>;
 
-enum class Var : std::uint8_t { kNone, kMicro, kLayer };
+enum class Var : std::uint8_t { kNone, kMicro, kLayer, kTile };
 
 // count iterations; at iteration i, var = (relative ? outer value : 0) + first + step * i.
 struct Block {

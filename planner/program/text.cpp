@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <span>
 
 #include "planner/core/error.h"
 #include "planner/program/names.h"
@@ -16,8 +17,13 @@ void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
 }
 
+template <typename Range>
+std::string list_text(const Range& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ","));
+}
+
 std::string shape_text(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape.dims.begin(), shape.dims.begin() + shape.rank, ","));
+  return list_text(std::span(shape.dims).first(static_cast<std::size_t>(shape.rank)));
 }
 
 // "+2m", "-l", "3"
@@ -38,6 +44,7 @@ void put_slot(std::string& out, const SlotExpr& slot) {
   out += '[';
   put_term(out, slot.per_micro, "m");
   put_term(out, slot.per_layer, "l");
+  put_term(out, slot.per_tile, "t");
   put_term(out, slot.base, "");
   out += ']';
 }
@@ -51,6 +58,7 @@ void put_view(std::string& out, const Program& program, const View& v) {
   put_slot(out, v.slot);
   if (v.offset.value != 0) put(out, "+{}", v.offset.value);
   if (v.dp_stride.value != 0) put(out, "+dp*{}", v.dp_stride.value);
+  if (v.tp_stride.value != 0) put(out, "+tp*{}", v.tp_stride.value);
   put(out, ":{}{}", name(v.dtype), shape_text(v.shape));
 }
 
@@ -122,15 +130,32 @@ void put_block(std::string& out, const Program& program, BlockIndex index) {
   out += indent + "}\n";
 }
 
-void put_unit(std::string& out, const Unit& u) {
-  put(out, "unit {}{} elements {} decay {} shard {} flat {}\n", quoted_word(u.name),
-      u.per_layer ? " per_layer" : "", u.elements, u.decay_elements, u.shard_elements,
-      u.flat_elements);
-  for (const Tensor& t : u.tensors) {
-    put(out, "  tensor {} {} {}", quoted_word(t.name), shape_text(t.shape), name(t.init));
-    if (t.init == Init::kNormal) put(out, " {}", t.init_std);
-    put(out, "{} offset {}\n", t.decay ? " decay" : "", t.offset);
+void put_tensor(std::string& out, const Tensor& t) {
+  put(out, "  tensor {} {} {}", quoted_word(t.name), shape_text(t.shape), name(t.init));
+  if (t.init == Init::kNormal) put(out, " {}", t.init_std);
+  put(out, "{} offset {}", t.decay ? " decay" : "", t.offset);
+  switch (t.split.kind) {
+    case Split::Kind::kNone:
+      break;
+    case Split::Kind::kRows:
+      out += " rows";
+      if (t.piece_rows != 0) put(out, " padded {}", t.piece_rows);
+      break;
+    case Split::Kind::kColumns:
+      put(out, " columns {}", list_text(t.split.segments));
+      break;
   }
+  out += '\n';
+}
+
+void put_unit(std::string& out, const Unit& u) {
+  put(out, "unit {}{}", quoted_word(u.name), u.per_layer ? " per_layer" : "");
+  if (u.tiles != 1) put(out, " tiles {}", u.tiles);
+  put(out, " elements {} decay {}", u.elements, u.decay_elements);
+  if (u.shared_elements != 0 || u.shared_from != 0)
+    put(out, " shared {} from {}", u.shared_elements, u.shared_from);
+  put(out, " shard {} flat {}\n", u.shard_elements, u.flat_elements);
+  for (const Tensor& t : u.tensors) put_tensor(out, t);
 }
 
 void put_buffer(std::string& out, const RankClass& c, BufferId id, bool placed) {
@@ -175,8 +200,8 @@ void put_class(std::string& out, const Job& job, const RankClass& c) {
 
 std::string to_text(const Job& job) {
   std::string out = fmt::format("zprog 1\n# model {}\n", quoted_word(job.model));
-  put(out, "job {} dp {} pp {} order {} {}\n", quoted_word(job.kernel_set), job.dp, job.pp,
-      name(job.order), job.placed ? "placed" : "unplaced");
+  put(out, "job {} dp {} tp {} pp {} shards {} order {} {}\n", quoted_word(job.kernel_set), job.dp,
+      job.tp, job.pp, job.shards, name(job.order), job.placed ? "placed" : "unplaced");
   put(out, "batch global {} micro {} micro_steps {} sequence {}\n", job.global_batch,
       job.micro_batch, job.micro_steps, job.sequence);
   for (const Unit& u : job.units) put_unit(out, u);

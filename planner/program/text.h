@@ -4,26 +4,29 @@
 //
 //   zprog 1
 //   # model gpt2-tiny                                    (name only, not part of the fingerprint)
-//   job cpu.f32 dp 2 pp 1 order data_first placed        (or unplaced)
+//   job cpu.f32 dp 2 tp 1 pp 1 shards 2 order data_first placed       (or unplaced)
 //   batch global 8 micro 2 micro_steps 2 sequence 16
-//   unit layer per_layer elements 80 decay 64 shard 128 flat 256
-//     tensor h.{}.c_fc.weight [8,8] normal 0.02 decay offset 0
+//   unit layer per_layer tiles 2 elements 80 decay 64 shared 8 from 72 shard 128 flat 256
+//     tensor h.{}.c_fc.weight [8,8] normal 0.02 decay offset 0 columns [8]
+//     tensor wte.weight [50,8] normal 0.02 decay offset 0 rows padded 32       (rows of a piece)
 //   class stage 0 first_layer 0 layers 2
 //     slab gpu 4096 live_peak 3840                       (one per tier, when placed)
 //     buffer @0 param gpu parameters f32 slot 512 slots 2 persistent unpadded 640 shards 2 at 0
 //     home layer@0 param param@0 sharded master param@0 sharded moment1 m@1 .. moment2 v@2 ..
 //     step {
-//       repeat 2 micro from 0 step 1 {            (or: micro relative from ..; or no variable)
+//       repeat 2 micro from 0 step 1 {    (or layer, tile; micro relative from ..; no variable)
 //         %0 forward.layer.gather comm_gather all_gather data r param@0[l]:f32[128], ..
-//         %1 forward.fc1.compute compute linear_forward r x@4[2m-l+1]+512+dp*256:f32[4,8], ..
+//         %1 forward.fc1.compute compute linear_forward r x@4[2m-l+t+1]+512+dp*256:f32[4,8], ..
 //         %2 forward.boundary.send p2p_forward send to 1 r x@4:f32[4,8] attr 1 2 0 0 after %1:0-1
 //       }
 //     }
 //
-// A view is ACCESS BUFFER@ID [SLOT] +OFFSET +dp*STRIDE : DTYPE[SHAPE]; slot, offset and stride are
-// left out when zero; m and l in a slot are the micro-batch and layer of the instance. An edge is
-// %NODE:LEVEL -DELTA :MATCH@DEPTH :reuse; delta 0 and match last are left out. Text that starts
-// with # runs to the end of its line and says nothing; nor do blank lines and indentation.
+// A view is ACCESS BUFFER@ID [SLOT] +OFFSET +dp*STRIDE +tp*STRIDE : DTYPE[SHAPE]; slot, offset and
+// strides are left out when zero; m, l and t in a slot are the micro-batch, layer and tile of the
+// instance; dp stands for the shard index. An edge is %NODE:LEVEL -DELTA :MATCH@DEPTH :reuse; delta
+// 0 and match last are left out. So are tiles 1 and shared 0 of a unit and an uncut tensor's split.
+// Text that starts with # runs to the end of its line and says nothing; nor do blank lines and
+// indentation.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "planner/program/text.h"
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double kMaxInitStd = 1e9;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
+constexpr std::size_t kMaxSegments = 16;
 
 class JobParser {
  public:
@@ -61,7 +63,12 @@ class JobParser {
     if (!in_.statement("job")) in_.fail_statement("'job'");
     job_.kernel_set = in_.word("a kernel set");
     job_.dp = static_cast<std::int32_t>(field("dp", 1, kMaxDp));
+    job_.tp = static_cast<std::int32_t>(field("tp", 1, kMaxTp));
     job_.pp = static_cast<std::int32_t>(field("pp", 1, kMaxStages));
+    in_.expect("shards");
+    const std::string divisor = fmt::format("a divisor of dp {}", job_.dp);
+    job_.shards = static_cast<std::int32_t>(in_.integer(divisor, 1, job_.dp));
+    if (job_.dp % job_.shards != 0) in_.fail(divisor, fmt::to_string(job_.shards));
     in_.expect("order");
     job_.order = read_enum<RankOrder>(in_, "an order of ranks");
     job_.placed = in_.accept("placed");
@@ -82,10 +89,18 @@ class JobParser {
     Unit u;
     u.name = in_.word("the name of a unit");
     u.per_layer = in_.accept("per_layer");
+    if (in_.accept("tiles"))
+      u.tiles = static_cast<std::int32_t>(in_.integer("tiles", 1, kMaxTiles));
     u.elements = field("elements", 0, kMaxUnitElements);
     u.decay_elements = field("decay", 0, kMaxUnitElements);
+    if (in_.accept("shared")) {
+      u.shared_elements = in_.integer("shared elements", 0, kMaxUnitElements);
+      u.shared_from = field("from", 0, kMaxUnitElements);
+    }
     u.shard_elements = field("shard", 0, kMaxUnitElements);
-    u.flat_elements = field("flat", std::max(u.elements, u.decay_elements), kMaxUnitElements);
+    const std::int64_t used =
+        std::max({u.elements, u.decay_elements, u.shared_from + u.shared_elements});
+    u.flat_elements = field("flat", used, kMaxUnitElements);
     in_.end_statement();
     while (in_.statement("tensor")) u.tensors.push_back(tensor(u));
     job_.units.push_back(std::move(u));
@@ -98,13 +113,59 @@ class JobParser {
     t.init = read_enum<Init>(in_, "an initialiser");
     if (t.init == Init::kNormal) t.init_std = in_.number("standard deviation", 0, kMaxInitStd);
     t.decay = in_.accept("decay");
-    if (t.shape.elements() > u.flat_elements) {
-      in_.fail(fmt::format("at most {} elements, those of the unit", u.flat_elements),
-               fmt::to_string(t.shape.elements()));
+    t.offset = field("offset", 0, u.flat_elements);
+    split(t, std::int64_t{job_.tp} * u.tiles);
+    const std::int64_t piece = piece_elements(t, std::int64_t{job_.tp} * u.tiles);
+    if (t.offset + piece > u.flat_elements) {
+      in_.fail(fmt::format("a piece within the {} elements of the unit", u.flat_elements),
+               fmt::format("one that ends at {}", t.offset + piece));
     }
-    t.offset = field("offset", 0, u.flat_elements - t.shape.elements());
     in_.end_statement();
     return t;
+  }
+
+  void split(Tensor& t, std::int64_t pieces) {
+    if (in_.accept("rows")) {
+      t.split.kind = Split::Kind::kRows;
+      if (t.shape.rank == 0) in_.fail("a tensor with rows", "a number");
+      const std::int64_t least = (t.shape[0] + pieces - 1) / pieces;
+      if (in_.accept("padded")) {
+        const std::int64_t row = t.shape.elements() / t.shape[0];
+        t.piece_rows = in_.integer("rows of a piece", least, kMaxViewElements / row);
+      } else if (t.shape[0] % pieces != 0) {
+        in_.fail(fmt::format("rows that {} pieces share equally", pieces),
+                 fmt::to_string(t.shape[0]));
+      }
+    } else if (in_.accept("columns")) {
+      t.split.kind = Split::Kind::kColumns;
+      t.split.segments = segments(pieces);
+      const std::int64_t width = t.shape.rank == 0 ? 0 : t.shape[t.shape.rank - 1];
+      const auto& widths = t.split.segments;
+      const std::int64_t sum = std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
+      if (sum != width) in_.fail(fmt::format("{} columns", width), fmt::to_string(sum));
+    }
+  }
+
+  // Widths that all pieces share equally.
+  std::vector<std::int64_t> segments(std::int64_t pieces) {
+    std::vector<std::int64_t> result;
+    in_.expect('[');
+    do {
+      if (result.size() == kMaxSegments) in_.fail(fmt::format("{} segments", kMaxSegments), "more");
+      result.push_back(in_.integer("the width of a segment", 1, kMaxViewElements));
+      if (result.back() % pieces != 0) {
+        in_.fail(fmt::format("a width that {} pieces share equally", pieces),
+                 fmt::to_string(result.back()));
+      }
+    } while (in_.accept(','));
+    in_.expect(']');
+    return result;
+  }
+
+  static std::int64_t piece_elements(const Tensor& t, std::int64_t pieces) {
+    if (t.split.kind == Split::Kind::kNone) return t.shape.elements();
+    if (t.piece_rows == 0) return t.shape.elements() / pieces;
+    return t.shape.elements() / t.shape[0] * t.piece_rows;
   }
 
   void rank_class() {
@@ -148,16 +209,17 @@ class JobParser {
     b.category = read_enum<Category>(in_, "a category");
     b.dtype = read_enum<DType>(in_, "a data type");
     b.slot_size = {field("slot", 1, kMaxBufferBytes)};
-    if (b.slot_size.value % kBufferAlignment.value != 0) {
-      in_.fail(fmt::format("a multiple of {} bytes", kBufferAlignment.value),
-               fmt::to_string(b.slot_size.value));
+    if (b.slot_size.value % alignment(b.tier).value != 0) {
+      in_.fail(
+          fmt::format("a multiple of {} bytes in {} memory", alignment(b.tier).value, name(b.tier)),
+          fmt::to_string(b.slot_size.value));
     }
     const std::int64_t max_slots = std::min(kMaxInt32, kMaxBufferBytes / b.slot_size.value);
     b.slots = static_cast<std::int32_t>(field("slots", 1, max_slots));
     b.persistent = in_.accept("persistent");
     if (in_.accept("unpadded")) {
       b.unpadded = {in_.integer("unpadded bytes", 0, kMaxClassBytes)};
-      b.shards = static_cast<std::int32_t>(field("shards", 1, kMaxDp));
+      b.shards = static_cast<std::int32_t>(field("shards", 1, kMaxDp * kMaxTp));
     }
     if (job_.placed) {
       const Bytes slab = c.placement.slab[static_cast<std::size_t>(b.tier)];

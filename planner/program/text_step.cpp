@@ -21,12 +21,13 @@ struct Range {
   std::int64_t low = 0, high = 0;
 };
 struct EnvRange {
-  Range micro, layer;
+  Range micro, layer, tile;
 };
 
-// Terms FACTOR m, FACTOR l and a number, each at most once, with signs; "[" is behind us.
+// Terms FACTOR m, FACTOR l, FACTOR t and a number, each at most once, with signs; "[" is behind us.
 SlotExpr read_slot(TextScanner& in) {
-  std::array<std::optional<std::int32_t>, 3> terms;
+  constexpr std::size_t kNumber = 3;
+  std::array<std::optional<std::int32_t>, kNumber + 1> terms;
   bool first = true;
   while (first || !in.accept(']')) {
     const bool negative = in.accept('-');
@@ -35,12 +36,15 @@ SlotExpr read_slot(TextScanner& in) {
     const bool has_factor = in.next_is_digit();
     const std::int64_t max = negative ? -kMinInt32 : kMaxInt32;
     const std::int64_t factor = has_factor ? in.integer("a factor", 0, max) : 1;
-    const std::size_t term = in.accept('m') ? 0 : in.accept('l') ? 1 : 2;
-    if (term == 2 && !has_factor) in.fail("a number, 'm' or 'l'");
+    const std::size_t term = in.accept('m') ? 0 : in.accept('l') ? 1 : in.accept('t') ? 2 : kNumber;
+    if (term == kNumber && !has_factor) in.fail("a number, 'm', 'l' or 't'");
     if (terms[term]) in.fail("each term of a slot once", "it twice");
     terms[term] = static_cast<std::int32_t>(negative ? -factor : factor);
   }
-  return {terms[2].value_or(0), terms[0].value_or(0), terms[1].value_or(0)};
+  return {.base = terms[kNumber].value_or(0),
+          .per_micro = terms[0].value_or(0),
+          .per_layer = terms[1].value_or(0),
+          .per_tile = terms[2].value_or(0)};
 }
 
 class StepParser {
@@ -74,6 +78,7 @@ class StepParser {
   void operation(Node& node);
   void operands(Node& node);
   View view();
+  void check_reach(const View& view);
   void check_operands(const Node& node);
   void attributes(Node& node);
   void edge(NodeIndex owner);
@@ -120,6 +125,9 @@ void StepParser::repeat(BlockIndex parent, EnvRange range) {
   } else if (in_.accept("layer")) {
     b.var = Var::kLayer;
     bind(b, range.layer);
+  } else if (in_.accept("tile")) {
+    b.var = Var::kTile;
+    bind(b, range.tile);
   }
   const auto index = static_cast<BlockIndex>(program_.blocks.size());
   program_.blocks.push_back(std::move(b));
@@ -210,12 +218,17 @@ View StepParser::view() {
   v.buffer = read_reference(in_, program_.buffers, "buffer");
   if (in_.accept('[')) v.slot = read_slot(in_);
   const Bytes slot_size = program_.buffers[v.buffer].slot_size;
-  bool has_offset = false, has_stride = false;
+  bool has_offset = false, has_dp = false, has_tp = false;
+  const auto stride = [&](bool& seen, std::string_view index) {
+    if (std::exchange(seen, true)) in_.fail(fmt::format("one {} stride", index), "two");
+    in_.expect('*');
+    return Bytes{in_.integer(fmt::format("bytes per {} index", index), 0, slot_size.value)};
+  };
   while (in_.accept('+')) {
     if (in_.accept("dp")) {
-      if (std::exchange(has_stride, true)) in_.fail("one dp stride", "two");
-      in_.expect('*');
-      v.dp_stride = {in_.integer("bytes per dp index", 0, slot_size.value)};
+      v.dp_stride = stride(has_dp, "dp");
+    } else if (in_.accept("tp")) {
+      v.tp_stride = stride(has_tp, "tp");
     } else {
       if (std::exchange(has_offset, true)) in_.fail("one offset", "two");
       v.offset = {in_.integer("offset within the slot", 0, slot_size.value)};
@@ -224,14 +237,25 @@ View StepParser::view() {
   in_.expect(':');
   v.dtype = read_enum<DType>(in_, "a data type");
   v.shape = read_shape(in_);
-  const Bytes end = v.offset + v.bytes();  // both bounded
-  const bool fits = end <= slot_size &&
-                    (job_.dp == 1 || v.dp_stride.value <= (slot_size - end).value / (job_.dp - 1));
-  if (!fits) {
-    in_.fail(fmt::format("a view within the slot of {} bytes", slot_size.value),
-             fmt::format("one that ends at {}+{}*{}", end.value, job_.dp - 1, v.dp_stride.value));
-  }
+  check_reach(v);
   return v;
+}
+
+// The view of the last rank ends within the slot. Each stride alone is checked first, so that
+// nothing overflows.
+void StepParser::check_reach(const View& v) {
+  const std::int64_t slot_size = program_.buffers[v.buffer].slot_size.value;
+  const std::int64_t dp = job_.shards - 1, tp = job_.tp - 1;
+  const std::int64_t end = (v.offset + v.bytes()).value;  // both bounded
+  const auto alone = [&](Bytes stride, std::int64_t last) {
+    return last == 0 || stride.value <= (slot_size - end) / last;
+  };
+  const bool fits = end <= slot_size && alone(v.dp_stride, dp) && alone(v.tp_stride, tp) &&
+                    end + v.dp_stride.value * dp + v.tp_stride.value * tp <= slot_size;
+  if (fits) return;
+  in_.fail(fmt::format("a view within the slot of {} bytes", slot_size),
+           fmt::format("one that ends at {}+{}*{}+{}*{}", end, dp, v.dp_stride.value, tp,
+                       v.tp_stride.value));
 }
 
 void StepParser::check_operands(const Node& n) {

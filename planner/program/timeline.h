@@ -28,6 +28,7 @@ struct Span {
 struct RankTimeline {
   std::int32_t stage = 0;
   std::int32_t dp_index = 0;
+  std::int32_t tp_index = 0;
   std::vector<Span> spans;
   friend bool operator==(const RankTimeline&, const RankTimeline&) = default;
 };

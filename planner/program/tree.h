@@ -32,12 +32,44 @@ inline std::int64_t instances(const Program& p, BlockIndex block) {
   return product;
 }
 
+// What belongs to a loop variable: its value, null for kNone, and its factor in a slot.
+inline std::int64_t* value_of(Env& env, Var var) {
+  switch (var) {
+    case Var::kNone:
+      return nullptr;
+    case Var::kMicro:
+      return &env.micro;
+    case Var::kLayer:
+      return &env.layer;
+    case Var::kTile:
+      return &env.tile;
+  }
+  return nullptr;
+}
+inline std::int64_t factor_of(const SlotExpr& slot, Var var) {
+  switch (var) {
+    case Var::kNone:
+      return 0;
+    case Var::kMicro:
+      return slot.per_micro;
+    case Var::kLayer:
+      return slot.per_layer;
+    case Var::kTile:
+      return slot.per_tile;
+  }
+  return 0;
+}
+
 // Values of the variables within an iteration of the block; `outer`: around it.
 inline Env bind(const Block& block, Env outer, std::int64_t iteration) {
-  if (block.var == Var::kNone) return outer;
-  std::int64_t& value = block.var == Var::kMicro ? outer.micro : outer.layer;
-  value = (block.relative ? value : 0) + block.first + block.step * iteration;
+  if (std::int64_t* value = value_of(outer, block.var))
+    *value = (block.relative ? *value : 0) + block.first + block.step * iteration;
   return outer;
+}
+
+// How many slots a slot expression moves from one iteration of the block to the next.
+inline std::int64_t slot_rate(const SlotExpr& slot, const Block& block) {
+  return factor_of(slot, block.var) * block.step;
 }
 
 }  // namespace zplan

@@ -57,15 +57,14 @@ class Unroller {
     const Block& loop = folded_.blocks[from];
     const auto depth = static_cast<std::size_t>(loop.depth);
     for (std::int64_t i = 0; i < loop.count; ++i) {
-      const Env inner = bind(loop, env, i);
+      Env inner = bind(loop, env, i);
       Block block;
       block.parent = parent;
       block.depth = loop.depth;
       block.var = loop.var;
       block.step = 0;
-      if (loop.var != Var::kNone)
-        block.first =
-            static_cast<std::int32_t>(loop.var == Var::kMicro ? inner.micro : inner.layer);
+      if (const std::int64_t* value = value_of(inner, loop.var))
+        block.first = static_cast<std::int32_t>(*value);
       const auto index = static_cast<BlockIndex>(result_.blocks.size());
       result_.blocks.push_back(std::move(block));
       result_.blocks[parent].items.push_back({true, index});

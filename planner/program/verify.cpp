@@ -21,6 +21,10 @@ void check_job(const Job& job, std::vector<std::string>& findings) {
     findings.push_back("job: " + std::to_string(job.classes.size()) + " rank classes for " +
                        std::to_string(job.pp) + " stages");
   if (job.dp < 1) findings.push_back("job: data parallel size " + std::to_string(job.dp));
+  if (job.tp < 1) findings.push_back("job: tensor parallel size " + std::to_string(job.tp));
+  if (job.shards < 1 || job.dp % job.shards != 0)
+    findings.push_back("job: " + std::to_string(job.shards) + " shards for data parallel size " +
+                       std::to_string(job.dp));
   for (std::size_t i = 0; i < job.classes.size(); ++i)
     if (job.classes[i].stage != static_cast<std::int32_t>(i))
       findings.push_back("job: rank class " + std::to_string(i) + " says it is stage " +

@@ -3,26 +3,42 @@
 #include <algorithm>
 
 namespace zplan {
+namespace {
 
-AddressPieces::AddressPieces(const Program& program, const Placement* placement,
-                             std::int64_t dp_index)
-    : program_(&program), dp_index_(dp_index) {
+// The values of a coordinate that are looked at.
+std::vector<std::int64_t> samples(std::int64_t count, bool matters) {
+  if (!matters) return {0};
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < count; ++i)
+    if (i < 2 || i >= count - 2) result.push_back(i);
+  return result;
+}
+
+bool depends(const Program& program, Bytes View::*stride) {
+  return std::any_of(program.views.begin(), program.views.end(),
+                     [&](const View& v) { return (v.*stride).value != 0; });
+}
+
+}  // namespace
+
+AddressPieces::AddressPieces(const Job& job, const Program& program, const Placement* placement)
+    : program_(&program) {
   place_buffers(placement);
-  cut();
   for (const View& v : program.views) {
-    first_range_.push_back(ranges_.size());
-    for (std::int64_t slot = 0; slot < program.buffers[v.buffer].slots; ++slot)
-      ranges_.push_back(range_of(span_of(v, slot)));
+    first_item_.push_back(buffers_);
+    buffers_ += static_cast<std::size_t>(program.buffers[v.buffer].slots);
   }
-  for (BufferId id = 0; id < program.buffers.size(); ++id)
-    buffers_.push_back(range_of({base_[id], base_[id] + program.buffers[id].size().value}));
+  pieces_.resize(buffers_ + program.buffers.size());
+  for (const std::int64_t shard : samples(job.shards, depends(program, &View::dp_stride)))
+    for (const std::int64_t tp : samples(job.tp, depends(program, &View::tp_stride)))
+      sweep(shard, tp);
 }
 
 void AddressPieces::place_buffers(const Placement* placement) {
   std::int64_t tier_base = 0;
+  base_.resize(program_->buffers.size());
   for (std::size_t tier = 0; tier < kTierCount; ++tier) {
     std::int64_t top = tier_base;
-    base_.resize(program_->buffers.size());
     for (BufferId id = 0; id < program_->buffers.size(); ++id) {
       const Buffer& buffer = program_->buffers[id];
       if (static_cast<std::size_t>(buffer.tier) != tier) continue;
@@ -33,36 +49,53 @@ void AddressPieces::place_buffers(const Placement* placement) {
   }
 }
 
-AddressPieces::Span AddressPieces::span_of(const View& view, std::int64_t slot) const {
-  const Bytes within = view.offset + view.dp_stride * dp_index_;
-  const std::int64_t begin =
-      base_[view.buffer] + (program_->buffers[view.buffer].slot_size * slot + within).value;
-  return {begin, begin + view.bytes().value};
+void AddressPieces::add_borders(std::int64_t begin, Bytes size, Item item) {
+  borders_.push_back({begin, item, true});
+  borders_.push_back({begin + size.value, item, false});
 }
 
-void AddressPieces::cut() {
-  for (BufferId id = 0; id < base_.size(); ++id) {
-    cuts_.push_back(base_[id]);
-    cuts_.push_back(base_[id] + program_->buffers[id].size().value);
+void AddressPieces::sweep(std::int64_t shard_index, std::int64_t tp_index) {
+  borders_.clear();
+  for (std::size_t i = 0; i < program_->views.size(); ++i) {
+    const View& v = program_->views[i];
+    const Buffer& buffer = program_->buffers[v.buffer];
+    const Bytes within = v.offset + v.dp_stride * shard_index + v.tp_stride * tp_index;
+    for (std::int32_t slot = 0; slot < buffer.slots; ++slot)
+      add_borders(base_[v.buffer] + (buffer.slot_size * slot + within).value, v.bytes(),
+                  static_cast<Item>(first_item_[i]) + static_cast<Item>(slot));
   }
-  for (const View& v : program_->views) {
-    for (std::int64_t slot = 0; slot < program_->buffers[v.buffer].slots; ++slot) {
-      const Span span = span_of(v, slot);
-      cuts_.push_back(span.begin);
-      cuts_.push_back(span.end);
-    }
+  for (BufferId id = 0; id < program_->buffers.size(); ++id)
+    add_borders(base_[id], program_->buffers[id].size(), static_cast<Item>(buffers_) + id);
+  std::sort(borders_.begin(), borders_.end(),
+            [](const Border& a, const Border& b) { return a.at < b.at; });
+  Cover cover;
+  cover.place.resize(pieces_.size());
+  for (std::size_t i = 0; i < borders_.size(); ++i) {
+    pass(borders_[i], cover);
+    if (i + 1 == borders_.size() || borders_[i + 1].at != borders_[i].at) note(cover);
   }
-  std::sort(cuts_.begin(), cuts_.end());
-  cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
-  count_ = cuts_.size();
 }
 
-PieceRange AddressPieces::range_of(Span span) const {
-  const auto index = [&](std::int64_t at) {
-    return static_cast<std::uint32_t>(std::lower_bound(cuts_.begin(), cuts_.end(), at) -
-                                      cuts_.begin());
-  };
-  return {index(span.begin), index(span.end)};
+void AddressPieces::pass(const Border& border, Cover& cover) const {
+  if (border.begins) {
+    cover.place[border.item] = static_cast<std::uint32_t>(cover.items.size());
+    cover.items.push_back(border.item);
+  } else {
+    const std::uint32_t hole = cover.place[border.item];
+    cover.items[hole] = cover.items.back();
+    cover.place[cover.items[hole]] = hole;
+    cover.items.pop_back();
+  }
+  if (border.item < buffers_) border.begins ? ++cover.views : --cover.views;
+  const Signature own = philox4x32({border.item, 0, 0, 0}, {});
+  for (std::size_t word = 0; word < own.size(); ++word) cover.signature[word] ^= own[word];
+}
+
+// Bytes that only a buffer covers are of no interest.
+void AddressPieces::note(const Cover& cover) {
+  if (cover.views == 0 || !seen_.insert(cover.signature).second) return;
+  for (const Item item : cover.items) pieces_[item].push_back(count_);
+  ++count_;
 }
 
 }  // namespace zplan

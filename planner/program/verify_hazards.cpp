@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "planner/program/carried.h"
 #include "planner/program/cursor.h"
 #include "planner/program/verify_addresses.h"
 #include "planner/program/verify_shorten.h"
@@ -41,8 +42,7 @@ class HazardWalk {
   }
 
   void initialise(BufferId id) {
-    const PieceRange range = addresses_.of_buffer(id);
-    for (std::uint32_t i = range.begin; i < range.end; ++i) {
+    for (const std::uint32_t i : addresses_.of_buffer(id)) {
       pieces_[i].owner = static_cast<std::int32_t>(id);
       pieces_[i].defined = true;
     }
@@ -90,8 +90,8 @@ class HazardWalk {
 
   void visit(std::size_t view, const Issued& now, std::size_t lane, Visit action) {
     const View& v = p_.views[view];
-    const PieceRange range = addresses_.of(view, v.slot.at(now.env, p_.buffers[v.buffer].slots));
-    for (std::uint32_t i = range.begin; i < range.end; ++i)
+    const std::int64_t slot = v.slot.at(now.env, p_.buffers[v.buffer].slots);
+    for (const std::uint32_t i : addresses_.of(view, slot))
       (this->*action)(pieces_[i], v, now, lane);
   }
 
@@ -178,16 +178,11 @@ class HazardWalk {
 };
 
 std::vector<BufferId> initialised(const RankClass& rank_class) {
-  std::vector<BufferId> result;
+  std::vector<BufferId> result = carried_buffers(rank_class);
   for (const UnitHome& home : rank_class.homes)
     for (const StateHome* state : {&home.param, &home.master, &home.moment1, &home.moment2})
       if (rank_class.program.buffers[state->buffer].persistent) result.push_back(state->buffer);
   return result;
-}
-
-bool depends_on_dp(const Program& program) {
-  return std::any_of(program.views.begin(), program.views.end(),
-                     [](const View& v) { return v.dp_stride.value != 0; });
 }
 
 }  // namespace
@@ -197,13 +192,10 @@ void check_hazards(const Job& job, const RankClass& rank_class, ClassFindings& f
   const std::int64_t keep = 2 * period + largest_delta(rank_class.program) + 2;
   const Program program = shorten(rank_class.program, period, keep);
   const Placement* placement = job.placed ? &rank_class.placement : nullptr;
-  const std::int64_t last = depends_on_dp(program) ? job.dp - 1 : 0;
-  for (std::int64_t dp = 0; dp <= last; dp += std::max<std::int64_t>(last, 1)) {
-    const AddressPieces addresses(program, placement, dp);
-    HazardWalk walk(program, addresses, findings);
-    for (const BufferId id : initialised(rank_class)) walk.initialise(id);
-    walk.run();
-  }
+  const AddressPieces addresses(job, program, placement);
+  HazardWalk walk(program, addresses, findings);
+  for (const BufferId id : initialised(rank_class)) walk.initialise(id);
+  walk.run();
 }
 
 }  // namespace zplan

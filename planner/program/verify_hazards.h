@@ -10,12 +10,14 @@
 //
 // A read finds bytes when they were written since the last scratch use and by its own buffer.
 // Model states count as written before the first step: the homes of parameters, master copy and
-// moments; nothing else does. An edge must lead to an earlier instance.
+// moments; so does what steps hand on (carried.h); nothing else does. An edge must lead to an
+// earlier instance.
 //
 // [derived] Two steps are enough: slots do not depend on the step, so what holds between steps 0
 // and 1 holds between any two neighbours, and an access two steps back is done before its like one
 // step back, on the same lane. Micro-batch loops are shortened (verify_shorten.h). Ranks of a class
-// differ by dp * stride; the first and the last are walked.
+// differ in which bytes they touch; the pieces of all of them are walked at once, since pieces know
+// nothing of each other (verify_addresses.h).
 #pragma once
 
 #include "planner/program/job.h"

@@ -1,19 +1,29 @@
-// check_op_ids of verify_structure.h. [derived] Both loop variables are affine in the iterations of
-// the loops that bind them, and no loop binds both; so the instances of a node are the product of
-// two sets of values, and two nodes of one role collide iff both their sets meet.
+// check_op_ids of verify_structure.h. [derived] Every loop variable is affine in the iterations of
+// the loops that bind it, and no loop binds two; so the instances of a node are the product of one
+// set of values per variable, and two nodes of one role collide iff each of their sets meet.
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
+#include <optional>
 
+#include "planner/program/tree.h"
 #include "planner/program/verify_structure.h"
 
 namespace zplan {
 namespace {
 
-// Bits that op_id keeps of each variable.
-constexpr std::int64_t kLayerValues = 1 << 16;
-constexpr std::int64_t kMicroValues = 1 << 24;
+// The loop variables, and how many values of each op_id keeps.
+struct Field {
+  Var var;
+  std::int64_t values;
+};
+constexpr std::array<Field, 3> kFields{{
+    {Var::kMicro, 1 << 20},
+    {Var::kLayer, 1 << 16},
+    {Var::kTile, 1 << 4},
+}};
 
 struct Values {
   std::vector<std::int64_t> sorted;
@@ -54,41 +64,49 @@ const std::int64_t* first_common(const std::vector<std::int64_t>& a,
   return nullptr;
 }
 
-struct BlockValues {
-  Values micro, layer;
-};
+using BlockValues = std::array<Values, kFields.size()>;  // of each variable
+
+bool is_outside(const Values& values, std::int64_t limit) {
+  return values.too_many || values.sorted.front() < 0 || values.sorted.back() >= limit;
+}
+
+// The first id that two nodes of one role share.
+std::optional<OpId> common_id(Role role, const BlockValues& a, const BlockValues& b) {
+  Env env;
+  for (std::size_t f = 0; f < kFields.size(); ++f) {
+    const std::int64_t* value = first_common(a[f].sorted, b[f].sorted);
+    if (value == nullptr) return std::nullopt;
+    *value_of(env, kFields[f].var) = *value;
+  }
+  return op_id(role, env);
+}
 
 }  // namespace
 
 void check_op_ids(const Program& program, ClassFindings& findings) {
   std::vector<BlockValues> values(program.blocks.size());
   for (BlockIndex b = 0; b < program.blocks.size(); ++b)
-    values[b] = {values_of(program, b, Var::kMicro, kMicroValues),
-                 values_of(program, b, Var::kLayer, kLayerValues)};
+    for (std::size_t f = 0; f < kFields.size(); ++f)
+      values[b][f] = values_of(program, b, kFields[f].var, kFields[f].values);
   std::map<Role, std::vector<NodeIndex>> by_role;
   for (NodeIndex n = 0; n < program.nodes.size(); ++n) {
-    const auto& [micro, layer] = values[program.nodes[n].block];
+    const BlockValues& own = values[program.nodes[n].block];
     by_role[program.nodes[n].role].push_back(n);
-    const bool outside = micro.too_many || layer.too_many || micro.sorted.front() < 0 ||
-                         layer.sorted.front() < 0 || micro.sorted.back() >= kMicroValues ||
-                         layer.sorted.back() >= kLayerValues;
-    if (outside) findings.add(node_name(program, n) + ": loop values outside what an id can hold");
-    if (micro.repeats || layer.repeats)
-      findings.add(node_name(program, n) + ": its loops give two instances the same id");
-  }
-  for (const auto& [role, nodes] : by_role) {
-    for (std::size_t i = 0; i < nodes.size(); ++i) {
-      for (std::size_t j = i + 1; j < nodes.size(); ++j) {
-        const BlockValues& a = values[program.nodes[nodes[i]].block];
-        const BlockValues& b = values[program.nodes[nodes[j]].block];
-        const std::int64_t* micro = first_common(a.micro.sorted, b.micro.sorted);
-        const std::int64_t* layer = first_common(a.layer.sorted, b.layer.sorted);
-        if (micro != nullptr && layer != nullptr)
-          findings.add(fmt::format("nodes {} and {} both have the id {}", nodes[i], nodes[j],
-                                   op_name(op_id(role, Env{*micro, *layer}))));
-      }
+    bool outside = false, repeats = false;
+    for (std::size_t f = 0; f < kFields.size(); ++f) {
+      outside = outside || is_outside(own[f], kFields[f].values);
+      repeats = repeats || own[f].repeats;
     }
+    if (outside) findings.add(node_name(program, n) + ": loop values outside what an id can hold");
+    if (repeats) findings.add(node_name(program, n) + ": its loops give two instances the same id");
   }
+  for (const auto& [role, nodes] : by_role)
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+      for (std::size_t j = i + 1; j < nodes.size(); ++j)
+        if (const auto id = common_id(role, values[program.nodes[nodes[i]].block],
+                                      values[program.nodes[nodes[j]].block]))
+          findings.add(
+              fmt::format("nodes {} and {} both have the id {}", nodes[i], nodes[j], op_name(*id)));
 }
 
 }  // namespace zplan

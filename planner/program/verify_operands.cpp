@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "planner/program/kernel_table.h"
@@ -25,22 +28,42 @@ bool fits(char letter, Access access) {
   return false;
 }
 
+// Those that no attributes, all zero, make sense for.
 bool takes_attributes(KernelId kernel) {
-  return kernel == KernelId::kLoadBatch || kernel == KernelId::kCrossEntropy ||
-         kernel == KernelId::kAdamW;
+  constexpr std::array kTake{KernelId::kLoadBatch, KernelId::kCrossEntropy,
+                             KernelId::kAdamW,     KernelId::kCrossEntropyStatistics,
+                             KernelId::kRope,      KernelId::kCrossEntropyParallel};
+  return std::find(kTake.begin(), kTake.end(), kernel) != kTake.end();
+}
+
+// May write over what they read, element by element.
+bool is_elementwise(KernelId kernel) {
+  return kernel == KernelId::kResidualAdd || kernel == KernelId::kGeluForward ||
+         kernel == KernelId::kBiasResidualAdd;
 }
 
 bool is_p2p(Lane lane) { return lane == Lane::kP2pForward || lane == Lane::kP2pBackward; }
-bool is_collective(Lane lane) { return lane == Lane::kCommGather || lane == Lane::kCommReduce; }
+bool is_collective(Lane lane) {
+  return lane == Lane::kCommGather || lane == Lane::kCommReduce || lane == Lane::kCommTensor;
+}
 
-bool overlap(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.slot == b.slot && a.offset < b.offset + b.bytes() &&
-         b.offset < a.offset + a.bytes();
+// The lane of a copy; none: there is no way.
+std::optional<Lane> copy_lane(Tier from, Tier to) {
+  constexpr std::optional<Lane> kNone;
+  constexpr std::optional<Lane> kLanes[kTierCount][kTierCount] = {
+      {Lane::kCompute, Lane::kD2h, kNone},
+      {Lane::kH2d, Lane::kCpu, Lane::kIoWrite},
+      {kNone, Lane::kIoRead, kNone},
+  };
+  return kLanes[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
+}
+
+bool same_strides(const View& a, const View& b) {
+  return a.dp_stride == b.dp_stride && a.tp_stride == b.tp_stride;
 }
 
 bool same_place(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset &&
-         a.dp_stride == b.dp_stride;
+  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset && same_strides(a, b);
 }
 
 class OperandCheck {
@@ -83,6 +106,18 @@ class OperandCheck {
   }
   const Buffer& buffer(const View& v) const { return p_.buffers[v.buffer]; }
 
+  // Whether two operands share bytes on some rank. Views that move differently over the ranks are
+  // taken for all the bytes that they touch on any rank: those of one rank and the whole.
+  bool overlap(const View& a, const View& b) const {
+    if (a.buffer != b.buffer || a.slot != b.slot) return false;
+    const bool together = same_strides(a, b);
+    const auto end = [&](const View& v) {
+      const Bytes reach = v.dp_stride * (job_.shards - 1) + v.tp_stride * (job_.tp - 1);
+      return v.offset + v.bytes() + (together ? Bytes{0} : reach);
+    };
+    return a.offset < end(b) && b.offset < end(a);
+  }
+
   void kernel(const Node& node, std::span<const View> operands) {
     const KernelDef& def = kernel_def(node.kernel);
     const auto count = static_cast<int>(operands.size());
@@ -105,15 +140,12 @@ class OperandCheck {
     kernel_lane(node, operands);
   }
 
-  // Elementwise kernels may write over what they read, element by element.
   void kernel_overlaps(const Node& node, std::span<const View> operands) {
-    const bool elementwise =
-        node.kernel == KernelId::kResidualAdd || node.kernel == KernelId::kGeluForward;
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!writes(operands[i].access)) continue;
       for (std::size_t j = 0; j < operands.size(); ++j) {
         if (i == j || !overlap(operands[i], operands[j])) continue;
-        if (elementwise && same_place(operands[i], operands[j])) continue;
+        if (is_elementwise(node.kernel) && same_place(operands[i], operands[j])) continue;
         add("operand {} of {} writes '{}' where operand {} lies", i, name(node.kernel),
             buffer(operands[i]).name, j);
       }
@@ -121,11 +153,11 @@ class OperandCheck {
   }
 
   void kernel_lane(const Node& node, std::span<const View> operands) {
-    const bool on_host = node.lane == Lane::kCpu;
+    const bool on_host = node.lane == Lane::kCpu || node.lane == Lane::kInput;
     if (!on_host && node.lane != Lane::kCompute && node.lane != Lane::kCommReduce)
       return add("a kernel on lane {}", name(node.lane));
     for (const View& v : operands)
-      if ((buffer(v).tier == Tier::kGpu) == on_host)
+      if (buffer(v).tier != (on_host ? Tier::kCpu : Tier::kGpu))
         add("a kernel on lane {} cannot reach '{}' in {} memory", name(node.lane), buffer(v).name,
             name(buffer(v).tier));
   }
@@ -144,20 +176,27 @@ class OperandCheck {
       add("copies {} bytes of {} in '{}' to {} bytes of {} in '{}'", from.bytes().value,
           name(from.dtype), buffer(from).name, to.bytes().value, name(to.dtype), buffer(to).name);
     if (overlap(from, to)) add("copies '{}' onto itself", buffer(from).name);
-    const bool from_gpu = buffer(from).tier == Tier::kGpu, to_gpu = buffer(to).tier == Tier::kGpu;
-    Lane expected = Lane::kCpu;
-    if (from_gpu) expected = to_gpu ? Lane::kCompute : Lane::kD2h;
-    if (!from_gpu && to_gpu) expected = Lane::kH2d;
-    if (node.lane != expected)
+    const std::optional<Lane> expected = copy_lane(buffer(from).tier, buffer(to).tier);
+    if (!expected)
+      return add("no copy leads from {} to {} memory", name(buffer(from).tier),
+                 name(buffer(to).tier));
+    if (node.lane != *expected)
       add("a copy from {} to {} memory belongs on lane {}, got {}", name(buffer(from).tier),
-          name(buffer(to).tier), name(expected), name(node.lane));
+          name(buffer(to).tier), name(*expected), name(node.lane));
+    const bool is_file = *expected == Lane::kIoRead || *expected == Lane::kIoWrite;
+    for (const View& v : {from, to})
+      if (is_file && (v.offset.value != 0 || v.dp_stride.value != 0 || v.tp_stride.value != 0))
+        add("a copy from {} to {} memory starts within a slot of '{}'", name(buffer(from).tier),
+            name(buffer(to).tier), buffer(v).name);
   }
 
   void collective(const Node& node, std::span<const View> operands) {
     if (!in_and_out(operands)) return;
     const View &in = operands[0], &out = operands[1];
     const std::int64_t ranks = job_.group_size(node.group);
-    if (!is_collective(node.lane)) add("a collective on lane {}", name(node.lane));
+    const bool fits_lane = node.lane != Lane::kCommTensor || node.group == GroupKind::kTensor;
+    if (!is_collective(node.lane) || !fits_lane)
+      add("a collective over group {} on lane {}", name(node.group), name(node.lane));
     if (node.group == GroupKind::kEmbedding && job_.pp == 1)
       return add("group {} does not exist with one stage", name(node.group));
     if (in.dtype != out.dtype) add("reads {} and writes {}", name(in.dtype), name(out.dtype));
@@ -173,6 +212,31 @@ class OperandCheck {
     in_place(node, in, out);
   }
 
+  // By how many bytes a view moves from one member of a group to the next; none: it does not move
+  // with the members' places in the group.
+  std::optional<Bytes> member_stride(const View& v, GroupKind group) const {
+    switch (group) {
+      case GroupKind::kShard:
+        return v.dp_stride;
+      case GroupKind::kData:
+        if (job_.shards == job_.dp) return v.dp_stride;
+        break;
+      case GroupKind::kTensor:
+        return v.tp_stride;
+      case GroupKind::kWorld:
+        if (job_.shards == job_.world()) return v.dp_stride;
+        break;
+      case GroupKind::kEmbedding:
+      case GroupKind::kReplica:
+        break;
+    }
+    return std::nullopt;
+  }
+  // Of the coordinate that the group does not run over.
+  static Bytes other_stride(const View& v, GroupKind group) {
+    return group == GroupKind::kTensor ? v.dp_stride : v.tp_stride;
+  }
+
   // The shard lies where its rank's part of the whole lies, or the two are apart.
   void in_place(const Node& node, const View& in, const View& out) {
     if (in.buffer != out.buffer || in.slot != out.slot) return;
@@ -180,11 +244,12 @@ class OperandCheck {
     if (node.collective != CollectiveKind::kAllReduce) {
       const bool gather = node.collective == CollectiveKind::kAllGather;
       const View &shard = gather ? in : out, &whole = gather ? out : in;
-      ok = shard.offset == whole.offset && whole.dp_stride.value == 0 &&
-           shard.dp_stride == shard.bytes();
+      ok = shard.offset == whole.offset && member_stride(whole, node.group) == Bytes{0} &&
+           member_stride(shard, node.group) == shard.bytes() &&
+           other_stride(shard, node.group) == other_stride(whole, node.group);
     }
-    const bool apart = in.dp_stride == out.dp_stride && !overlap(in, out);
-    if (!ok && !apart) add("in place in '{}', but not on the rank's own part", buffer(in).name);
+    if (!ok && overlap(in, out))
+      add("in place in '{}', but not on the rank's own part", buffer(in).name);
   }
 
   // `upwards`: to the next stage, or from it.

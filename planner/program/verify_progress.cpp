@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/program/cursor.h"
+#include "planner/program/verify_communication.h"
 #include "planner/program/verify_shorten.h"
 
 namespace zplan {
@@ -17,6 +18,12 @@ namespace {
 
 constexpr std::int64_t kSteps = 2;
 constexpr std::int64_t kQueueDepth = 1;  // operations of a lane launched and not completed
+
+// Worker threads of the host take their operations themselves.
+bool is_launched(Lane lane) {
+  return lane != Lane::kCpu && lane != Lane::kIoRead && lane != Lane::kIoWrite &&
+         lane != Lane::kInput;
+}
 
 // One lane of one class and the instance at its head.
 class LaneHead {
@@ -65,7 +72,7 @@ class ClassState {
   std::int32_t stage() const { return stage_; }
   const LaneHead& head(Lane lane) const { return heads_[static_cast<std::size_t>(lane)]; }
   bool launched(Lane lane) const {
-    return lane == Lane::kCpu || head(lane).completed() < launched_[static_cast<std::size_t>(lane)];
+    return !is_launched(lane) || head(lane).completed() < launched_[static_cast<std::size_t>(lane)];
   }
   // The head exists, is launched, and all its edges are met.
   bool ready(Lane lane) const {
@@ -83,7 +90,7 @@ class ClassState {
   void launch() {
     for (; !launch_.empty() && launch_->step() < kSteps; launch_.advance()) {
       const Lane lane = program_.nodes[launch_->node].lane;
-      if (lane == Lane::kCpu) continue;
+      if (!is_launched(lane)) continue;
       std::int64_t& launched = launched_[static_cast<std::size_t>(lane)];
       if (launched - head(lane).completed() >= kQueueDepth) return;
       ++launched;
@@ -144,7 +151,7 @@ class Replay {
       case OpKind::kReceive:
         return meet(at, lane, OpKind::kSend);
       case OpKind::kCollective:
-        if (node.group != GroupKind::kData) return gather(lane, node);
+        if (spans_stages(node.group)) return gather(lane, node);
         break;
       case OpKind::kKernel:
       case OpKind::kCopy:

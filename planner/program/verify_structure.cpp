@@ -85,9 +85,10 @@ class StructureCheck {
     std::set<std::string> names;
     for (const Buffer& buffer : p_.buffers) {
       if (!names.insert(buffer.name).second) add("two buffers are named '{}'", buffer.name);
-      if (buffer.slot_size.value <= 0 || buffer.slot_size.value % kBufferAlignment.value != 0)
+      const std::int64_t unit = alignment(buffer.tier).value;
+      if (buffer.slot_size.value <= 0 || buffer.slot_size.value % unit != 0)
         add("buffer '{}': slot of {} bytes is not a positive multiple of {}", buffer.name,
-            buffer.slot_size.value, kBufferAlignment.value);
+            buffer.slot_size.value, unit);
       if (buffer.slots < 1) add("buffer '{}' has {} slots", buffer.name, buffer.slots);
     }
   }
@@ -108,15 +109,19 @@ class StructureCheck {
     if (v.buffer >= p_.buffers.size())
       return add("{}: view of buffer {} of {}", node_name(p_, n), v.buffer, p_.buffers.size());
     const Buffer& buffer = p_.buffers[v.buffer];
-    const Bytes end = v.offset + v.dp_stride * (job_.dp - 1) + v.bytes();
+    const Bytes end =
+        v.offset + v.dp_stride * (job_.shards - 1) + v.tp_stride * (job_.tp - 1) + v.bytes();
     if (v.shape.elements() <= 0) add("{}: empty view of '{}'", node_name(p_, n), buffer.name);
-    if (v.offset.value < 0 || v.dp_stride.value < 0 || end > buffer.slot_size)
+    if (v.offset.value < 0 || v.dp_stride.value < 0 || v.tp_stride.value < 0 ||
+        end > buffer.slot_size)
       add("{}: view of '{}' reaches from {} to {} in a slot of {} bytes", node_name(p_, n),
           buffer.name, v.offset.value, end.value, buffer.slot_size.value);
     const std::int64_t element = size_of(v.dtype).value;
-    if (v.offset.value % element != 0 || v.dp_stride.value % element != 0)
-      add("{}: view of '{}' at {} + dp * {} is not aligned to its {} elements", node_name(p_, n),
-          buffer.name, v.offset.value, v.dp_stride.value, name(v.dtype));
+    if (v.offset.value % element != 0 || v.dp_stride.value % element != 0 ||
+        v.tp_stride.value % element != 0)
+      add("{}: view of '{}' at {} + dp * {} + tp * {} is not aligned to its {} elements",
+          node_name(p_, n), buffer.name, v.offset.value, v.dp_stride.value, v.tp_stride.value,
+          name(v.dtype));
     if (v.dtype != buffer.dtype && v.access != Access::kScratch)
       add("{}: view of '{}' is {}, the buffer holds {}", node_name(p_, n), buffer.name,
           name(v.dtype), name(buffer.dtype));
@@ -149,9 +154,9 @@ class StructureCheck {
       const Buffer& buffer = p_.buffers[id];
       const Bytes offset = placement.offset[id];
       const Bytes slab = placement.slab[static_cast<std::size_t>(buffer.tier)];
-      if (offset.value < 0 || offset.value % kBufferAlignment.value != 0)
-        add("buffer '{}' lies at {}, not a multiple of {}", buffer.name, offset.value,
-            kBufferAlignment.value);
+      const std::int64_t unit = alignment(buffer.tier).value;
+      if (offset.value < 0 || offset.value % unit != 0)
+        add("buffer '{}' lies at {}, not a multiple of {}", buffer.name, offset.value, unit);
       if (offset + buffer.size() > slab)
         add("buffer '{}' reaches to {} in a {} slab of {} bytes", buffer.name,
             (offset + buffer.size()).value, name(buffer.tier), slab.value);
@@ -198,7 +203,7 @@ class StructureCheck {
     const Buffer& buffer = p_.buffers[state.buffer];
     if (!buffer.persistent)
       add("unit '{}' is kept in '{}', which is not persistent", unit.name, buffer.name);
-    const std::int32_t copies = unit.per_layer ? class_.layers : 1;
+    const std::int32_t copies = (unit.per_layer ? class_.layers : 1) * unit.tiles;
     if (buffer.slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           buffer.slots, copies);

@@ -5,6 +5,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/program/kernel_set.h"
+#include "planner/search/stage_layers.h"
 
 namespace zplan {
 namespace {
@@ -24,87 +25,104 @@ Bytes saturated(Amount bytes) {
   return {static_cast<std::int64_t>(bytes)};
 }
 
-class StageBound {
+// What all stages have in common, and from it the bytes of each.
+class PlanBound {
  public:
-  StageBound(const Plan& plan, const ModelConfig& model, std::int64_t stage)
-      : p_(plan), kernels_(find_kernel_set(plan.kernel_set)) {
-    const std::int64_t pp = p_.parallel.pp;
-    first_ = stage == 0;
-    last_ = stage == pp - 1;
-    tied_ = model.tied_embeddings;
-    layers_ = amount(model.layers / pp + (stage < model.layers % pp ? 1 : 0));
-    in_flight_ = amount(std::min(pp - stage, p_.micro_steps()));
+  PlanBound(const Plan& plan, const ModelConfig& model)
+      : p_(plan), kernels_(find_kernel_set(plan.kernel_set)), model_(model) {
+    tp_ = amount(p_.parallel.tp);
+    h_ = amount(model.hidden);
     tokens_ = amount(p_.batch.micro_batch) * amount(p_.batch.sequence);
     element_ = amount_of(kernels_.compute);
-    h_ = amount(model.hidden);
-    f_ = amount(model.ffn);
-    heads_ = amount(model.heads);
-    vocabulary_ = amount(padded_vocab(model, 1));
-    layer_elements_ = amount(layer_parameter_count(model));
+    vocabulary_ = amount(padded_vocab(model, p_.parallel.tp)) / tp_;
+    layer_elements_ = amount(layer_parameter_count(model)) / tp_;
+    positions_ = model.is_llama() ? 0 : amount(p_.batch.sequence) * h_ / tp_;
+    boundary_ = tensor(p_.partition_activations ? h_ / tp_ : wide());
+    replayed_ = layer_activations();
+    inner_ = tensor(amount(model.up_width()) / tp_);
+    gelu_ = tensor(amount(model.ffn) / tp_);
+    unit_rings_ = unit_rings();
   }
 
-  TierBytes bytes() const {
-    const Amount gpu =
-        states(Tier::kGpu) + amount(kernels_.workspace) +
-        std::max({late_gradients(Tier::kGpu, true), layer_backward(), head_backward()});
-    const Amount cpu =
-        states(Tier::kCpu) + std::max(late_gradients(Tier::kCpu, true),
-                                      late_gradients(Tier::kCpu, false) + host_checkpoints());
+  TierBytes bytes(std::int32_t stage) const {
+    const Stage at{stage == 0, stage == p_.parallel.pp - 1,
+                   amount(layers_of_stage(p_, model_.layers, stage)), in_flight(stage)};
     TierBytes result{};
+    for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
+      const Amount fullest = std::max(late_gradients(at, tier, true),
+                                      late_gradients(at, tier, false) + checkpoints_away(at, tier));
+      result[static_cast<std::size_t>(tier)] = saturated(states(at, tier) + fullest);
+    }
+    const Amount gpu =
+        states(at, Tier::kGpu) + amount(kernels_.workspace) +
+        std::max({late_gradients(at, Tier::kGpu, true), layer_backward(at), head_backward(at)});
     result[static_cast<std::size_t>(Tier::kGpu)] = saturated(gpu);
-    result[static_cast<std::size_t>(Tier::kCpu)] = saturated(cpu);
     return result;
   }
 
  private:
+  struct Stage {
+    bool first = false, last = false;
+    Amount layers = 0, in_flight = 1;
+  };
+
   Amount tensor(Amount width) const { return element_ * tokens_ * width; }  // [T, width]
+  // Width of what norms and residual sums read and write.
+  Amount wide() const { return p_.parallel.sequence_parallel ? h_ / tp_ : h_; }
+
+  Amount in_flight(std::int32_t stage) const {
+    if (p_.schedule == Schedule::kGpipe && p_.parallel.pp > 1) return amount(p_.micro_steps());
+    return amount(std::min<std::int64_t>(p_.parallel.pp - stage, p_.micro_steps()));
+  }
 
   // Parameters the stage holds, vocabulary padded, shards not.
-  Amount elements() const {
-    Amount n = layers_ * layer_elements_;
-    if (first_) n += vocabulary_ * h_ + amount(p_.batch.sequence) * h_;
-    if (last_) n += 2 * h_;
-    if (last_ && (!tied_ || !first_)) n += vocabulary_ * h_;
+  Amount elements(const Stage& at) const {
+    Amount n = at.layers * layer_elements_;
+    if (at.first) n += vocabulary_ * h_ + positions_;
+    if (at.last && (!model_.tied_embeddings || !at.first)) n += vocabulary_ * h_;
     return n;
   }
   // Elements each rank holds of n that ZeRO cuts from `stage` on.
   Amount share(Amount n, std::int32_t stage) const {
-    return p_.zero_stage >= stage ? std::ceil(n / p_.parallel.dp) : n;
+    return p_.zero_stage >= stage ? std::ceil(n / p_.shards()) : n;
   }
 
   // Parameters and optimizer in a tier: these always persist.
-  Amount states(Tier tier) const {
+  Amount states(const Stage& at, Tier tier) const {
     const StatePlacement& home = p_.placement;
     const PrecisionRecipe& r = p_.precision;
     Amount sum = 0;
-    if (home.params == tier) sum += amount_of(r.param) * share(elements(), 3);
+    if (home.params == tier) sum += amount_of(r.param) * share(elements(at), 3);
     if (home.optimizer == tier) {
-      sum += amount_of(r.moments) * 2 * share(elements(), 1);
-      if (r.separate_master || home.optimizer != home.params)
-        sum += amount_of(r.master) * share(elements(), 1);
+      const Amount own = share(elements(at), 1);
+      sum += amount_of(r.moments) * 2 * own;
+      if (r.separate_master || home.optimizer != home.params || p_.delayed_update)
+        sum += amount_of(r.master) * own;
+      if (r.main_grad) sum += amount_of(r.moments) * own;
     }
     return sum;
   }
 
   // Gradients at home: all at the update; with several micro-steps also before. Those of one
   // micro-step fill while backward runs; the layers' share one buffer.
-  Amount late_gradients(Tier tier, bool update) const {
+  Amount late_gradients(const Stage& at, Tier tier, bool update) const {
     if (p_.placement.grads != tier) return 0;
     const bool all = update || p_.micro_steps() > 1;
-    const Amount in_loop = layers_ > 1 ? layers_ * layer_elements_ : 0;
-    return amount_of(p_.precision.grad) * share(all ? elements() : in_loop, 2);
+    const Amount in_loop = at.layers > 1 ? at.layers * layer_elements_ : 0;
+    return amount_of(p_.precision.grad) * share(all ? elements(at) : in_loop, 2);
   }
 
   bool gathers() const {
-    return p_.placement.params == Tier::kCpu || (p_.zero_stage == 3 && p_.parallel.dp > 1);
+    return p_.placement.params != Tier::kGpu || (p_.zero_stage == 3 && p_.shards() > 1);
   }
   // Backward writes gradients beside their home.
   bool moves_gradients() const {
-    return p_.placement.grads == Tier::kCpu || (p_.zero_stage >= 2 && p_.parallel.dp > 1);
+    return p_.placement.grads != Tier::kGpu || (p_.zero_stage >= 2 && p_.shards() > 1);
   }
   Amount largest_unit() const {
     if (p_.gather == GatherUnit::kLayer) return layer_elements_;
-    return std::max({3 * h_ * h_ + 5 * h_, h_ * h_ + h_, h_ * f_ + f_ + 2 * h_, f_ * h_ + h_});
+    const Amount qkv = amount(model_.qkv_width()), up = amount(model_.up_width());
+    return h_ * std::max({qkv, up, amount(model_.ffn)}) / tp_ / amount(p_.tiles);
   }
   // Slots for units in use and on their way, of parameters and of gradients.
   Amount unit_rings() const {
@@ -114,39 +132,41 @@ class StageBound {
     return slot * (p_.prefetch + 1);
   }
 
-  // Per token of a layer, between its forward and its backward: two LayerNorms' statistics and the
-  // attention's log-sum-exp; norm1, attention, middle, norm2 [h], qkv [3h], fc1 [f].
+  // Of a layer, between its forward and its backward: norm1, middle and norm2, h wide; qkv and
+  // attention; fc1. What a norm or a fused attention keeps beside is left out.
   Amount layer_activations() const {
-    const Amount statistics = tokens_ * (4 + heads_);
-    return tensor(7 * h_ + f_) + amount_of(kernels_.statistics) * statistics;
+    const Amount cut = amount(model_.qkv_width()) + h_ + amount(model_.up_width());
+    return tensor(3 * wide() + cut / tp_);
   }
   // What forward leaves for the backward of the micro-batches in flight.
-  Amount kept() const {
-    if (p_.placement.activations == Tier::kCpu) return tensor(kRingSlots * h_);
-    const Amount inputs = tensor(h_) * (layers_ + 1) * in_flight_;
-    if (p_.recompute == Recompute::kFull) return inputs;
-    return inputs + (layer_activations() + tensor(f_)) * layers_ * in_flight_;
+  Amount kept(const Stage& at) const {
+    if (p_.placement.activations != Tier::kGpu) return kRingSlots * boundary_;
+    if (!keeps_layers()) return boundary_ * at.layers * at.in_flight;
+    return (boundary_ + replayed_ + gelu_) * at.layers * at.in_flight;
   }
-  Amount host_checkpoints() const {
-    if (p_.placement.activations != Tier::kCpu) return 0;
-    return tensor(h_) * layers_ * in_flight_;
+  // Every layer's activations: where some are recomputed in full that is not claimed.
+  bool keeps_layers() const {
+    return std::none_of(p_.recompute.begin(), p_.recompute.end(),
+                        [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
+  }
+  Amount checkpoints_away(const Stage& at, Tier tier) const {
+    if (p_.placement.activations != tier) return 0;
+    return boundary_ * at.layers * at.in_flight;
   }
 
   // While backward goes through the MLP: the gradient of the layer's output and of its inner
   // activation beside the replayed or kept layer.
-  Amount layer_backward() const {
-    Amount sum = late_gradients(Tier::kGpu, false) + kept() + unit_rings();
-    sum += tensor(h_);
-    if (p_.recompute == Recompute::kFull) sum += layer_activations() + tensor(f_);
-    if (p_.recompute == Recompute::kNone && layers_ > 1) sum += tensor(f_);
+  Amount layer_backward(const Stage& at) const {
+    Amount sum = late_gradients(at, Tier::kGpu, false) + kept(at) + unit_rings_ + tensor(wide());
+    if (p_.all_full()) sum += replayed_ + inner_;
     return sum;
   }
 
   // While the gradient of the logits becomes that of the last layer's output.
-  Amount head_backward() const {
-    if (!last_) return 0;
-    const Amount persistent = p_.micro_steps() > 1 ? late_gradients(Tier::kGpu, false) : 0;
-    Amount sum = persistent + kept() + tensor(vocabulary_ + h_);
+  Amount head_backward(const Stage& at) const {
+    if (!at.last) return 0;
+    const Amount persistent = p_.micro_steps() > 1 ? late_gradients(at, Tier::kGpu, false) : 0;
+    Amount sum = persistent + kept(at) + tensor(vocabulary_ + wide());
     if (gathers()) sum += amount_of(p_.precision.param) * vocabulary_ * h_;
     if (moves_gradients()) sum += amount_of(p_.precision.grad) * vocabulary_ * h_;
     return sum;
@@ -154,17 +174,22 @@ class StageBound {
 
   const Plan& p_;
   const KernelSet& kernels_;
-  bool first_ = false, last_ = false, tied_ = false;
-  Amount layers_ = 0, in_flight_ = 1, tokens_ = 0, element_ = 0;
-  Amount h_ = 0, f_ = 0, heads_ = 0, vocabulary_ = 0, layer_elements_ = 0;
+  const ModelConfig& model_;
+  Amount tp_ = 1, h_ = 0, tokens_ = 0, element_ = 0, vocabulary_ = 0;
+  Amount layer_elements_ = 0, positions_ = 0;
+  // Bytes: one layer's input, the activations of a layer, those before and after the activation
+  // function, the rings.
+  Amount boundary_ = 0, replayed_ = 0, inner_ = 0, gelu_ = 0, unit_rings_ = 0;
 };
 
 }  // namespace
 
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model) {
+  const PlanBound bound(plan, model);
   std::vector<TierBytes> result;
+  result.reserve(static_cast<std::size_t>(plan.parallel.pp));
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    result.push_back(StageBound(plan, model, stage).bytes());
+    result.push_back(bound.bytes(stage));
   return result;
 }
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <tuple>
 
 #include "planner/core/error.h"
 #include "planner/plan/limits.h"
@@ -11,8 +13,6 @@
 
 namespace zplan {
 namespace {
-
-constexpr std::int32_t kMostStages = 2;  // of an unpinned pipeline
 
 template <typename T>
 std::vector<T> choices(const std::optional<T>& pin, std::vector<T> all) {
@@ -46,25 +46,61 @@ void require_sane(const Batch& batch) {
                                 batch.global_batch, batch.sequence, kMaxTokensPerStep));
 }
 
-// Numbers of stages to try, and of replicas for each: all devices, or what is pinned.
+// 1, 2, 4 .. up to `most`.
+std::vector<std::int32_t> powers_of_two(std::int64_t most) {
+  std::vector<std::int32_t> result;
+  for (std::int64_t n = 1; n <= most; n *= 2) result.push_back(static_cast<std::int32_t>(n));
+  return result;
+}
+
+// Sizes of tensor parallel groups within a node; those that do not cut the model evenly fail later.
+std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& cluster) {
+  std::vector<std::int32_t> result;
+  for (const std::int64_t tp : divisors(cluster.node.devices_per_node))
+    if (model.heads % tp == 0 && model.kv_heads % tp == 0 && model.ffn % tp == 0)
+      result.push_back(static_cast<std::int32_t>(tp));
+  return result;
+}
+
+[[noreturn]] void too_many_ranks(const Cluster& cluster, const Pins& pins) {
+  std::vector<std::string> pinned;
+  const auto add = [&](const char* what, const std::optional<std::int32_t>& pin) {
+    if (pin) pinned.push_back(fmt::format("{} {}", what, *pin));
+  };
+  add("dp", pins.dp);
+  add("tp", pins.tp);
+  add("pp", pins.pp);
+  const std::int64_t others = std::int64_t{pins.tp.value_or(1)} * pins.pp.value_or(1);
+  const std::int64_t devices = cluster.devices();
+  const bool room = pins.dp && others <= devices;
+  throw_bad_input(fmt::format("{} needs more than the {} devices of {}; {}",
+                              fmt::join(pinned, " x "), devices, cluster.name,
+                              room ? fmt::format("dp {} is possible", devices / others)
+                                   : fmt::format("dp x tp x pp up to {} is possible", devices)));
+}
+
+// All (dp, tp, pp): with free dp those that use all devices, or as many as whole replicas do where
+// tp or pp is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   const std::int64_t devices = cluster.devices();
+  const auto stages = pins.stage_layers && !pins.pp
+                          ? std::vector{static_cast<std::int32_t>(pins.stage_layers->size())}
+                          : powers_of_two(std::min({devices, model.layers, kMaxStages}));
   std::vector<Parallel> result;
-  for (std::int32_t pp = pins.pp.value_or(1); pp <= pins.pp.value_or(kMostStages); ++pp) {
-    const bool fits = pp <= devices && (!pins.dp || *pins.dp <= devices / pp);
-    const bool uses_all = pins.dp || pins.pp || devices % pp == 0;
-    if (!pins.pp && (!fits || !uses_all || pp > model.layers)) continue;
-    const auto dp = static_cast<std::int32_t>(std::max<std::int64_t>(1, devices / pp));
-    if (!fits)
-      throw_bad_input(fmt::format("dp {} x pp {} needs more than the {} devices of {}; {}",
-                                  pins.dp.value_or(1), pp, devices, cluster.name,
-                                  pp <= devices ? fmt::format("dp {} is possible", dp)
-                                                : fmt::format("pp {} is possible", devices)));
-    result.push_back({.dp = pins.dp.value_or(dp), .pp = pp});
-  }
-  if (result.empty())
-    throw_bad_input(fmt::format("dp {} needs more than the {} devices of {}; dp {} is possible",
-                                *pins.dp, devices, cluster.name, devices));
+  for (const std::int32_t pp : choices(pins.pp, stages))
+    for (const std::int32_t tp : choices(pins.tp, tensor_sizes(model, cluster))) {
+      const std::int64_t most = devices / (std::int64_t{tp} * pp);
+      const bool fits = most >= pins.dp.value_or(1);
+      const bool uses_all = pins.dp || pins.tp || pins.pp || devices == most * tp * pp;
+      if (!fits || !uses_all) continue;
+      Parallel shape{.dp = pins.dp.value_or(static_cast<std::int32_t>(most)), .tp = tp, .pp = pp};
+      for (const bool sequence_parallel : choices(pins.sequence_parallel, {false, true})) {
+        shape.sequence_parallel = sequence_parallel && tp > 1;
+        if (sequence_parallel && tp == 1 && !pins.sequence_parallel) continue;
+        result.push_back(shape);
+      }
+    }
+  if (result.empty()) too_many_ranks(cluster, pins);
   return result;
 }
 
@@ -73,7 +109,8 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
   std::vector<std::string> sizes;
   std::int64_t nearest = 0;
   for (const Parallel& shape : shapes) {
-    sizes.push_back(fmt::format("dp {} (pp {})", shape.dp, shape.pp));
+    const std::string size = fmt::format("dp {}", shape.dp);
+    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
     const std::int64_t here = nearest_multiple(global_batch, shape.dp);
     if (nearest == 0 || std::abs(here - global_batch) < std::abs(nearest - global_batch))
       nearest = here;
@@ -85,18 +122,20 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
 // The combinations below one shape and micro-batch. Remembers why the first illegal one is.
 class Leaves {
  public:
-  Leaves(const ModelConfig& model, const Pins& pins) : model_(model), pins_(pins) {}
+  Leaves(const ModelConfig& model, const Pins& pins) : model_(shape_of(model)), pins_(pins) {}
 
   void add(Plan plan) {
-    for (const auto zero : choices(pins_.zero_stage, {0, 1, 2, 3}))
-      for (const auto recompute : choices(pins_.recompute, {Recompute::kNone, Recompute::kFull}))
-        for (const auto gather :
-             choices(pins_.gather, {GatherUnit::kLayer, GatherUnit::kOperator})) {
-          plan.zero_stage = zero;
-          plan.recompute = recompute;
-          plan.gather = gather;
-          add_homes(plan);
-        }
+    const bool fused = find_kernel_set(plan.kernel_set).fused_attention;
+    for (const std::int32_t zero : choices(pins_.zero_stage, {0, 1, 2, 3})) {
+      plan.zero_stage = zero;
+      for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        // Selective recomputation of what is never stored is none.
+        if (mode == Recompute::kSelective && fused) continue;
+        plan.recompute = pins_.recompute.value_or(std::vector<RecomputeRun>{{mode}});
+        add_gathers(plan);
+        if (pins_.recompute) break;
+      }
+    }
   }
   std::vector<Plan> take() {
     if (leaves_.empty()) throw_bad_input(why_illegal_);
@@ -104,26 +143,76 @@ class Leaves {
   }
 
  private:
+  void add_gathers(Plan plan) {
+    const bool can_cut =
+        plan.parallel.tp > 1 && !plan.parallel.sequence_parallel && plan.all_full();
+    std::vector<GatherUnit> units{GatherUnit::kOperator};
+    if (plan.zero_stage == 3) units.insert(units.begin(), GatherUnit::kLayer);
+    for (const GatherUnit gather : choices(pins_.gather, units))
+      for (const bool cut : choices(pins_.partition_activations, {false, true})) {
+        if (cut && !can_cut && !pins_.partition_activations) continue;
+        plan.gather = gather;
+        plan.partition_activations = cut;
+        add_homes(plan);
+      }
+  }
+
   void add_homes(Plan plan) {
-    const std::vector<Tier> tiers{Tier::kGpu, Tier::kCpu};
+    std::vector<StatePlacement>& known =
+        homes_[{plan.zero_stage, plan.all_full(), plan.parallel.dp == 1}];
+    if (known.empty()) known = legal_homes(plan);
+    bool checked = false;  // what does not depend on the homes
+    for (const StatePlacement& homes : known) {
+      plan.placement = homes;
+      if (!checked && !is_legal(plan)) return;
+      checked = true;
+      leaves_.push_back(plan);
+    }
+  }
+
+  std::vector<StatePlacement> legal_homes(Plan plan) {
+    const std::vector<Tier> tiers{Tier::kGpu, Tier::kCpu, Tier::kNvme};
+    std::vector<StatePlacement> result;
     for (const Tier params : choices(pins_.params, tiers))
       for (const Tier grads : choices(pins_.grads, tiers))
         for (const Tier optimizer : choices(pins_.optimizer, tiers))
           for (const Tier activations : choices(pins_.activations, tiers)) {
+            const bool pinned = pins_.optimizer && (pins_.params || pins_.grads);
+            if (!pinned && std::max(params, grads) > optimizer) continue;
             plan.placement = {params, grads, optimizer, activations};
-            if (const auto why = illegal(plan, shape_of(model_))) {
-              if (why_illegal_.empty()) why_illegal_ = *why;
-            } else {
-              leaves_.push_back(plan);
-            }
+            if (!pins_.zero_stage && is_in_vain(plan)) continue;
+            if (is_legal(plan)) result.push_back(plan.placement);
           }
+    return result;
   }
 
-  const ModelConfig& model_;
+  // Over one replica a ZeRO stage cuts nothing; all it does is to allow other homes.
+  static bool is_in_vain(const Plan& plan) {
+    if (plan.parallel.dp > 1) return false;
+    const StatePlacement& at = plan.placement;
+    return plan.zero_stage == 1 || (plan.zero_stage == 2 && at.grads == Tier::kGpu) ||
+           (plan.zero_stage == 3 && at.params == Tier::kGpu);
+  }
+
+  bool is_legal(const Plan& plan) {
+    const auto why = illegal(plan, model_);
+    if (why && why_illegal_.empty()) why_illegal_ = *why;
+    return !why;
+  }
+
+  const ModelShape model_;
   const Pins& pins_;
+  std::map<std::tuple<std::int32_t, bool, bool>, std::vector<StatePlacement>> homes_;
   std::vector<Plan> leaves_;
   std::string why_illegal_;
 };
+
+PrecisionRecipe recipe(const Plan& plan, const Pins& pins) {
+  if (!pins.recipe) return default_recipe(plan.kernel_set);
+  if (const auto found = find_recipe(*pins.recipe, plan.kernel_set)) return *found;
+  throw_bad_input(fmt::format("precision {} is for kernel sets that compute in 16 bit; {} does not",
+                              *pins.recipe, plan.kernel_set));
+}
 
 // The choices that are the same in all leaves.
 Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
@@ -131,10 +220,14 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   plan.model = model.name;
   plan.hardware = cluster.name;
   plan.kernel_set = pins.kernel_set.value_or(cluster.node.device.kernel_set);
-  plan.precision = default_recipe(plan.kernel_set);
+  plan.precision = recipe(plan, pins);
   plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   plan.clip = pins.clip.value_or(plan.clip);
   plan.prefetch = pins.prefetch.value_or(plan.prefetch);
+  plan.tiles = pins.tiles.value_or(plan.tiles);
+  plan.delayed_update = pins.delayed_update.value_or(plan.delayed_update);
+  plan.schedule = pins.schedule.value_or(plan.schedule);
+  plan.stage_layers = pins.stage_layers.value_or(plan.stage_layers);
   plan.batch.global_batch = pins.global_batch.value_or(model.global_batch);
   plan.batch.sequence = pins.sequence.value_or(model.sequence);
   return plan;
@@ -144,6 +237,7 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
 
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   require_positive("dp", pins.dp);
+  require_positive("tp", pins.tp);
   require_positive("pp", pins.pp);
   require_positive("micro-batch", pins.micro_batch);
   Plan plan = fixed_part(model, cluster, pins);
@@ -156,6 +250,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     if (global_batch % shape.dp != 0) continue;
     divides = true;
     plan.parallel = shape;
+    plan.parallel.shards = pins.shards.value_or(0);
     for (const auto micro : choices(pins.micro_batch, divisors(global_batch / shape.dp))) {
       plan.batch.micro_batch = micro;
       leaves.add(plan);

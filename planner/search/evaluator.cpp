@@ -1,11 +1,15 @@
 // Search's questions answered by the rest of the program: lower, place, cost, sim.
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "planner/cost/bounds.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "planner/program/limits.h"
 #include "planner/search/bytes_bound.h"
 #include "planner/search/memory_use.h"
 #include "planner/search/search.h"
@@ -18,23 +22,28 @@ namespace {
 class PlanEvaluator {
  public:
   PlanEvaluator(const ModelConfig& model, const Cluster& cluster)
-      : model_(model), cluster_(cluster) {}
+      : model_(model), cluster_(cluster), floors_(model_, cluster_) {}
 
   Estimate estimate(const Plan& plan) {
-    const Parallel& shape = plan.parallel;
-    const std::vector<NodeFill> fills = node_fills(shape.dp, shape.pp, plan.order, cluster_);
     Estimate result;
-    result.infeasible = worst_tier(memory_use(bytes_bound(plan, model_), fills, cluster_));
-    if (!result.infeasible) result.bound = floors_.of(plan, model_, cluster_);
+    result.infeasible = worst_tier(memory_use(bytes_bound(plan, model_), fills(plan), cluster_));
+    if (!result.infeasible) result.bound = floors_.of(plan);
     return result;
   }
 
   // Where the plan's slack does not fit, the tightest placement decides.
   Fit fit(const Plan& plan) const {
     const Job job = lower(plan, model_);
+    Fit result{.infeasible = check_fit(job, cluster_),  // by live peaks, below any slab
+               .slack = plan.slack,
+               .prefetch = plan.prefetch,
+               .tiles = plan.tiles};
+    if (result.infeasible) {
+      result.slack = 0;
+      return result;
+    }
     Job placed = place_copy(job, plan.slack);
-    Fit result{
-        .infeasible = check_fit(placed, cluster_), .slack = plan.slack, .prefetch = plan.prefetch};
+    result.infeasible = check_fit(placed, cluster_);
     if (result.infeasible && plan.slack > 0) {
       placed = place_copy(job, 0);
       result.slack = 0;
@@ -57,15 +66,22 @@ class PlanEvaluator {
     return job;
   }
 
+  // Remembered: the same for all plans of a shape.
+  const std::vector<NodeFill>& fills(const Plan& plan) {
+    const Parallel& shape = plan.parallel;
+    const std::lock_guard lock(mutex_);
+    std::vector<NodeFill>& known = fills_[{shape.dp, shape.tp, shape.pp, plan.order}];
+    if (known.empty()) known = node_fills(shape.dp, shape.tp, shape.pp, plan.order, cluster_);
+    return known;
+  }
+
   const ModelConfig model_;
   const Cluster cluster_;
   TimeFloors floors_;
+  std::mutex mutex_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
+      fills_;
 };
-
-Plan without_prefetch(Plan plan) {
-  plan.prefetch = 0;
-  return plan;
-}
 
 }  // namespace
 
@@ -74,19 +90,6 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
   return {.estimate = [self](const Plan& plan) { return self->estimate(plan); },
           .fit = [self](const Plan& plan) { return self->fit(plan); },
           .simulate = [self](const Plan& plan) { return self->simulate(plan); }};
-}
-
-Evaluator with_free_prefetch(Evaluator exact) {
-  Evaluator free = exact;
-  // Nothing fits that does not without prefetch; no bound on the time knows of it.
-  free.estimate = [ask = exact.estimate](const Plan& plan) { return ask(without_prefetch(plan)); };
-  free.fit = [ask = std::move(exact.fit)](const Plan& plan) {
-    Fit fit = ask(plan);
-    const bool has_rings = plan.zero_stage >= 2;  // of gathered parameters or passing gradients
-    if (fit.infeasible && has_rings && plan.prefetch > 0) fit = ask(without_prefetch(plan));
-    return fit;
-  };
-  return free;
 }
 
 }  // namespace zplan

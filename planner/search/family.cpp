@@ -8,6 +8,7 @@ namespace zplan {
 Family family_of(const Plan& plan) {
   Family family;
   family.zero_stage = plan.zero_stage;
+  family.tensor = plan.parallel.tp > 1;
   family.pipeline = plan.parallel.pp > 1;
   const StatePlacement& at = plan.placement;
   for (const Tier tier : {at.params, at.grads, at.optimizer, at.activations}) {
@@ -20,8 +21,9 @@ Family family_of(const Plan& plan) {
 int tiers_used(const Family& family) { return 1 + (family.cpu ? 1 : 0) + (family.nvme ? 1 : 0); }
 
 std::string name(const Family& family) {
-  return fmt::format("ZeRO-{} gpu{}{}{}", family.zero_stage, family.cpu ? "+cpu" : "",
-                     family.nvme ? "+nvme" : "", family.pipeline ? " pp" : "");
+  return fmt::format("ZeRO-{} gpu{}{}{}{}", family.zero_stage, family.cpu ? "+cpu" : "",
+                     family.nvme ? "+nvme" : "", family.tensor ? " tp" : "",
+                     family.pipeline ? " pp" : "");
 }
 
 }  // namespace zplan

@@ -21,10 +21,13 @@ void estimate(Leaf& leaf, const Evaluator& evaluator) {
 
 void fit(Leaf& leaf, const Evaluator& evaluator) {
   Fit found = evaluator.fit(leaf.candidate.plan);
-  leaf.candidate.bound = std::max(leaf.candidate.bound, found.bound);
+  // In other tiles it is another plan, for which the estimate holds no more.
+  const bool same = found.tiles == leaf.candidate.plan.tiles;
+  leaf.candidate.bound = same ? std::max(leaf.candidate.bound, found.bound) : found.bound;
   leaf.candidate.infeasible = std::move(found.infeasible);
   leaf.candidate.plan.slack = found.slack;
   leaf.candidate.plan.prefetch = found.prefetch;
+  leaf.candidate.plan.tiles = found.tiles;
   leaf.gpu = found.gpu;
   leaf.rung = Rung::kFitted;
 }

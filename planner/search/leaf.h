@@ -12,7 +12,8 @@ enum class Rung { kEnumerated, kEstimated, kFitted, kSimulated };
 struct Leaf {
   Candidate candidate;
   Rung rung = Rung::kEnumerated;
-  Bytes gpu{0};  // from kFitted on
+  Bytes gpu{0};            // from kFitted on
+  bool set_aside = false;  // fits with its states closer to the GPU, too (siblings.h)
 
   bool out() const { return candidate.infeasible.has_value(); }
   // The least time it may turn out to take.

@@ -13,11 +13,10 @@ std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
 
 Bytes of_node(const std::vector<TierBytes>& per_rank, const NodeFill& fill, Tier tier) {
   Bytes sum{0};
-  for (std::size_t stage = 0; stage < fill.size(); ++stage) {
-    if (fill[stage] == 0) continue;
-    const Bytes one = per_rank[stage][index(tier)];
-    if (one > (kMostBytes - sum) / fill[stage]) return kMostBytes;
-    sum += one * fill[stage];
+  for (const auto& [stage, ranks] : fill) {
+    const Bytes one = per_rank[static_cast<std::size_t>(stage)][index(tier)];
+    if (one > (kMostBytes - sum) / ranks) return kMostBytes;
+    sum += one * ranks;
   }
   return sum;
 }
@@ -36,23 +35,21 @@ std::vector<TierBytes> bytes_of(const MemoryReport& report, bool placed) {
 NodeFill counted(const std::vector<TierBytes>& bytes, const std::vector<NodeFill>& fills,
                  Tier tier) {
   if (tier != Tier::kGpu) return fills[worst_fill(bytes, fills, tier)];
-  NodeFill one(bytes.size(), 0);
-  one[worst_class(bytes)] = 1;
-  return one;
+  return {{static_cast<std::int32_t>(worst_class(bytes)), 1}};
 }
 
 std::vector<NodeFill> fills_of(const Job& job, const Cluster& cluster) {
-  return node_fills(job.dp, job.pp, job.order, cluster);
+  return node_fills(job.dp, job.tp, job.pp, job.order, cluster);
 }
 
 // Names the peak: the operation of the class with most bytes in it, and what is largest.
-void describe_peak(const MemoryReport& report, const NodeFill& ranks, Infeasible& why) {
+void describe_peak(const MemoryReport& report, const NodeFill& fill, Infeasible& why) {
   std::map<std::string, LiveBuffer> buffers;
   Bytes most{0};
-  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
-    const TierMemory& memory = report.classes[stage].tiers[index(why.tier)];
-    if (ranks[stage] == 0) continue;
-    const Bytes share = memory.live_peak * ranks[stage];
+  for (const auto& [stage, ranks] : fill) {
+    const ClassMemory& own = report.classes[static_cast<std::size_t>(stage)];
+    const TierMemory& memory = own.tiers[index(why.tier)];
+    const Bytes share = memory.live_peak * ranks;
     if (share > most) {
       most = share;
       why.peak_op = memory.peak_op;
@@ -61,7 +58,7 @@ void describe_peak(const MemoryReport& report, const NodeFill& ranks, Infeasible
       LiveBuffer& sum =
           buffers.try_emplace(buffer.name, LiveBuffer{buffer.name, buffer.category, Bytes{0}})
               .first->second;
-      sum.size += buffer.size * ranks[stage];
+      sum.size += buffer.size * ranks;
     }
   }
   for (auto& [key, buffer] : buffers) why.largest.push_back(std::move(buffer));
@@ -127,10 +124,11 @@ MemoryUse memory_use(const Job& job, const Cluster& cluster) {
   const std::vector<NodeFill> fills = fills_of(job, cluster);
   MemoryUse use = memory_use(bytes, fills, cluster);
   for (std::size_t t = 0; t < kTierCount; ++t) {
-    const NodeFill ranks = counted(bytes, fills, static_cast<Tier>(t));
-    for (std::size_t stage = 0; stage < ranks.size(); ++stage)
+    for (const auto& [stage, ranks] : counted(bytes, fills, static_cast<Tier>(t))) {
+      const ClassMemory& own = report.classes[static_cast<std::size_t>(stage)];
       for (std::size_t c = 0; c < kCategoryCount; ++c)
-        use[t].by_category[c] += report.classes[stage].tiers[t].by_category[c] * ranks[stage];
+        use[t].by_category[c] += own.tiers[t].by_category[c] * ranks;
+    }
   }
   return use;
 }

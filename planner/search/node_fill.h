@@ -10,10 +10,15 @@
 
 namespace zplan {
 
-using NodeFill = std::vector<std::int64_t>;  // ranks by stage
+struct StageRanks {
+  std::int32_t stage = 0;
+  std::int64_t ranks = 0;
+  friend auto operator<=>(const StageRanks&, const StageRanks&) = default;
+};
+using NodeFill = std::vector<StageRanks>;  // the stages that are there, in order
 
-// Every way a node is filled at least once; not every node.
-std::vector<NodeFill> node_fills(std::int32_t dp, std::int32_t pp, RankOrder order,
+// Every way a node is filled once; not every node.
+std::vector<NodeFill> node_fills(std::int32_t dp, std::int32_t tp, std::int32_t pp, RankOrder order,
                                  const Cluster& cluster);
 
 }  // namespace zplan

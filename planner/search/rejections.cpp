@@ -10,8 +10,12 @@
 namespace zplan {
 namespace {
 
+// Plans that are lowered to learn which one is closest to fitting.
+constexpr int kRounds = 16;
+
 std::string too_large(const Infeasible& why) {
-  return fmt::format("{} memory: {} needed, {} there", name(why.tier), format_bytes(why.needed),
+  return fmt::format("{} memory: {}{} needed, {} there", name(why.tier),
+                     why.is_bound() ? "at least " : "", format_bytes(why.needed),
                      format_bytes(why.available));
 }
 
@@ -27,65 +31,59 @@ std::string too_slow(const Leaf& lost, const Leaf& winner, const Candidate& best
   const std::string own = format_seconds(lost.value());
   const std::string other = format_seconds(*best.step);
   const bool exact = lost.candidate.step.has_value();
+  if (lost.rung < Rung::kFitted)
+    return fmt::format("slower if it fits: at least {} against {}", own, other);
   if (lost.value().value > best.step->value * (1 + kTieTolerance))
     return fmt::format("fits, but slower: {}{} against {}", exact ? "" : "at least ", own, other);
   return fmt::format("fits, {} {} against {}, {}", exact ? "as fast within 1 %:" : "at best", own,
                      other, tie_reason(lost, winner));
 }
 
+// A plan that may fit comes before any that is set aside or does not fit; one of which nothing is
+// known comes last.
+auto preference(const Leaf& leaf) {
+  const bool known = leaf.rung > Rung::kEnumerated;
+  const int kind = leaf.set_aside ? 1 : leaf.out() ? 2 : known ? 0 : 3;
+  const double value = leaf.out() ? leaf.candidate.infeasible->overload() : leaf.value().value;
+  return std::pair(kind, value);
+}
+
+std::string reason(const Leaf& leaf, const Leaf& winner, const Candidate& best) {
+  if (leaf.set_aside) return "set aside: the same plan fits with its states closer to the GPU";
+  return too_slow(leaf, winner, best);
+}
+
 }  // namespace
 
-Rejections::Rejections(std::vector<Leaf>& leaves, const Evaluator& evaluator, WorkerPool& pool)
-    : leaves_(leaves), evaluator_(evaluator), pool_(pool) {
-  for (std::size_t i = 0; i < leaves.size(); ++i)
-    families_[family_of(leaves[i].candidate.plan)].push_back(i);
-}
-
-// A plan that may fit comes before any that does not.
-std::size_t Rejections::representative(const std::vector<std::size_t>& members) const {
-  const auto key = [&](std::size_t i) {
-    const Leaf& leaf = leaves_[i];
-    const double value = leaf.out() ? leaf.candidate.infeasible->overload() : leaf.value().value;
-    return std::tuple(leaf.out(), value, i);
-  };
-  return *std::min_element(members.begin(), members.end(),
-                           [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
-}
-
-std::int64_t Rejections::settle(std::optional<std::size_t> winner) {
-  if (winner) families_.erase(family_of(leaves_[*winner].candidate.plan));
-  std::int64_t lowered = 0;
-  while (true) {
-    std::vector<std::size_t> open;  // known by bounds only
-    for (const auto& [family, members] : families_) {
-      const std::size_t front = representative(members);
-      if (leaves_[front].rung < Rung::kFitted) open.push_back(front);
-    }
-    if (open.empty()) return lowered;
-    pool_.for_each(open.size(), [&](std::size_t i) { fit(leaves_[open[i]], evaluator_); });
-    lowered += static_cast<std::int64_t>(open.size());
+std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, std::optional<std::size_t> winner,
+                                 const std::optional<Candidate>& best) {
+  std::map<Family, std::size_t> families;  // the best leaf of each
+  for (std::size_t i = 0; i < leaves.size(); ++i) {
+    const auto [at, is_new] = families.emplace(family_of(leaves[i].candidate.plan), i);
+    if (!is_new && preference(leaves[i]) < preference(leaves[at->second])) at->second = i;
   }
-}
-
-std::vector<Rejected> Rejections::lines(std::optional<std::size_t> winner,
-                                        const std::optional<Candidate>& best) const {
+  if (best) families.erase(family_of(best->plan));
   std::vector<Rejected> result;
-  for (const auto& [family, members] : families_) {
-    const Leaf& leaf = leaves_[representative(members)];
-    result.push_back({family, leaf.candidate,
-                      leaf.out() ? too_large(*leaf.candidate.infeasible)
-                                 : too_slow(leaf, leaves_[*winner], *best)});
+  for (const auto& [family, index] : families) {
+    const Leaf& leaf = leaves[index];
+    result.push_back(
+        {family, leaf.candidate,
+         leaf.out() ? too_large(*leaf.candidate.infeasible) : reason(leaf, leaves[*winner], *best),
+         leaf.set_aside});
   }
   return result;
 }
 
-void Rejections::suggest(std::vector<Rejected>& lines, const ModelConfig& model,
-                         const Cluster& cluster) {
-  pool_.for_each(lines.size(), [&](std::size_t i) {
-    Candidate& best = lines[i].best;
-    if (best.infeasible)
-      best.infeasible->smallest_change = smallest_change(best.plan, model, cluster, evaluator_);
-  });
+std::size_t closest_leaf(std::vector<Leaf>& leaves, const Evaluator& evaluator,
+                         std::int64_t& lowered) {
+  const auto less = [](const Leaf& a, const Leaf& b) { return preference(a) < preference(b); };
+  for (int round = 0;; ++round) {
+    const auto closest = std::min_element(leaves.begin(), leaves.end(), less);
+    if (closest->rung >= Rung::kFitted || round == kRounds)
+      return static_cast<std::size_t>(closest - leaves.begin());
+    fit(*closest, evaluator);
+    ++lowered;
+  }
 }
 
 }  // namespace zplan

@@ -1,4 +1,5 @@
-// Why the families that lost did: one line each, from the best plan of the family.
+// Why the families that lost did: one line each, from the best plan of the family as far as the
+// search came with it. Nothing more is lowered for them: what a bound says is enough.
 #pragma once
 
 #include <cstdint>
@@ -7,33 +8,18 @@
 #include <vector>
 
 #include "planner/search/leaf.h"
-#include "planner/search/worker_pool.h"
 
 namespace zplan {
 
-class Rejections {
- public:
-  Rejections(std::vector<Leaf>& leaves, const Evaluator& evaluator, WorkerPool& pool);
+// In family order, without that of the answer, `best`: the winner with its knobs turned. The best
+// plan of a family is the one with the least time or bound of those not known to be too large, else
+// one that was set aside, else the one least over.
+std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, std::optional<std::size_t> winner,
+                                 const std::optional<Candidate>& best);
 
-  // Finds the representative of each family but the winner's: the plan with the least time (or
-  // bound) of those that fit, else the one least over. Lowers what it takes to know; returns how
-  // many leaves that was.
-  std::int64_t settle(std::optional<std::size_t> winner);
-
-  // In family order. `best` is the winner as it is answered.
-  std::vector<Rejected> lines(std::optional<std::size_t> winner,
-                              const std::optional<Candidate>& best) const;
-
-  // Fills smallest_change of those that do not fit.
-  void suggest(std::vector<Rejected>& lines, const ModelConfig& model, const Cluster& cluster);
-
- private:
-  std::size_t representative(const std::vector<std::size_t>& members) const;
-
-  std::vector<Leaf>& leaves_;
-  const Evaluator& evaluator_;
-  WorkerPool& pool_;
-  std::map<Family, std::vector<std::size_t>> families_;  // indices of leaves
-};
+// Of leaves none of which fits: the one that is least over. Lowers it and, where it turns out
+// worse than others are said to be, a few of those; `lowered` counts them.
+std::size_t closest_leaf(std::vector<Leaf>& leaves, const Evaluator& evaluator,
+                         std::int64_t& lowered);
 
 }  // namespace zplan

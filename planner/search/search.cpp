@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
 #include "planner/search/rejections.h"
+#include "planner/search/siblings.h"
 #include "planner/search/worker_pool.h"
 
 namespace zplan {
@@ -12,10 +14,7 @@ namespace {
 
 // Leaves that climb together. Fixed, so that the answer is the same for any number of threads.
 constexpr std::size_t kFitWave = 32;
-constexpr std::size_t kSimulationWave = 8;
-
-// Depths tried on the winner, in gather units.
-constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
+constexpr std::size_t kSimulationWave = 4;
 
 class Search {
  public:
@@ -25,18 +24,15 @@ class Search {
         cluster_(cluster),
         pins_(pins),
         exact_(evaluator),
-        evaluator_(pins.prefetch ? evaluator : with_free_prefetch(evaluator)),
+        evaluator_(with_free_knobs(evaluator, model, pins)),
         options_(options),
-        pool_(options.threads) {
-    for (Plan& plan : enumerate(model, cluster, pins)) {
-      Leaf& leaf = leaves_.emplace_back();
-      leaf.candidate.plan = std::move(plan);
-    }
+        pool_(options.threads),
+        leaves_(make_leaves(enumerate(model, cluster, pins))),
+        siblings_(leaves_) {
     stats_.space = static_cast<std::int64_t>(leaves_.size());
   }
 
   SearchResult run() {
-    pool_.for_each(leaves_.size(), [&](std::size_t i) { estimate(leaves_[i], evaluator_); });
     if (options_.exhaustive) {
       try_everything();
     } else {
@@ -46,9 +42,10 @@ class Search {
     if (winner_) {
       stats_.gap = gap();
       result.best = leaves_[*winner_].candidate;
-      tune_prefetch(*result.best);
+      tune(*result.best);
     }
     explain(result);
+    for (const Leaf& leaf : leaves_) stats_.set_aside += leaf.set_aside ? 1 : 0;
     result.stats = stats_;
     return result;
   }
@@ -56,13 +53,40 @@ class Search {
  private:
   using Wave = std::vector<std::size_t>;
 
+  static std::vector<Leaf> make_leaves(std::vector<Plan> plans) {
+    std::vector<Leaf> leaves(plans.size());
+    for (std::size_t i = 0; i < plans.size(); ++i) leaves[i].candidate.plan = std::move(plans[i]);
+    return leaves;
+  }
+
   void climb() {
-    for (std::size_t i = 0; i < leaves_.size(); ++i) enqueue(i);
+    enter(siblings_.closest());
     while (stats_.simulated < std::max<std::int64_t>(1, options_.max_simulated)) {
       const Wave wave = next_wave();
       if (wave.empty()) break;
       raise(wave);
-      for (const std::size_t i : wave) enqueue(i);
+      for (const std::size_t i : wave) {
+        const Leaf& leaf = leaves_[i];
+        if (leaf.out()) enter(siblings_.after_misfit(leaves_, i));
+        if (!leaf.out() && leaf.rung == Rung::kFitted) siblings_.set_others_aside(leaves_, i);
+        enqueue(i);
+      }
+    }
+  }
+
+  // Leaves whose turn has come. For one that cannot fit the next ones do.
+  void enter(Wave leaves) {
+    while (!leaves.empty()) {
+      pool_.for_each(leaves.size(),
+                     [&](std::size_t w) { estimate(leaves_[leaves[w]], evaluator_); });
+      Wave more;
+      for (const std::size_t i : leaves) {
+        enqueue(i);
+        if (!leaves_[i].out()) continue;
+        const Wave next = siblings_.after_misfit(leaves_, i);
+        more.insert(more.end(), next.begin(), next.end());
+      }
+      leaves = std::move(more);
     }
   }
 
@@ -70,6 +94,7 @@ class Search {
   void try_everything() {
     Wave all(leaves_.size());
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    pool_.for_each(all.size(), [&](std::size_t i) { estimate(leaves_[i], evaluator_); });
     raise(all);
     std::erase_if(all, [&](std::size_t i) { return leaves_[i].out(); });
     raise(all);
@@ -130,39 +155,66 @@ class Search {
   double gap() const {
     double least = fastest_;
     for (const Leaf& leaf : leaves_)
-      if (!leaf.out() && !leaf.candidate.step) least = std::min(least, leaf.candidate.bound.value);
+      if (leaf.rung > Rung::kEnumerated && !leaf.out() && !leaf.candidate.step)
+        least = std::min(least, leaf.candidate.bound.value);
     return fastest_ > 0 ? (fastest_ - least) / fastest_ : 0;
   }
 
-  // A tuning knob, outside the space and its proof: kept only where it fits and is faster.
-  void tune_prefetch(Candidate& best) {
-    const bool gathers = best.plan.zero_stage == 3;
-    if (pins_.prefetch || !gathers) return;
-    std::vector<Leaf> tuned;
-    for (const std::int32_t depth : kPrefetchDepths) {
-      if (depth == best.plan.prefetch) continue;
-      tuned.emplace_back().candidate.plan = best.plan;
-      tuned.back().candidate.plan.prefetch = depth;
+  // Outside the proof: the next homes farther away, then the knobs.
+  void tune(Candidate& best) {
+    if (!options_.exhaustive) turn(farther_homes(best), 1 + kTieTolerance, best);
+    for (const Knob& knob : free_knobs(model_, cluster_, pins_)) turn(knob(best.plan), 1, best);
+  }
+
+  std::vector<Plan> farther_homes(const Candidate& best) const {
+    std::vector<Plan> plans;
+    for (const std::size_t i : siblings_.next(*winner_)) {
+      const Plan& sibling = leaves_[i].candidate.plan;
+      Plan& plan = plans.emplace_back(best.plan);
+      plan.placement = sibling.placement;
+      plan.partition_activations = sibling.partition_activations;
     }
+    return plans;
+  }
+
+  // Kept only where it fits and is faster by more than this factor.
+  void turn(std::vector<Plan> plans, double factor, Candidate& best) {
+    std::vector<Leaf> tuned;
+    for (Plan& plan : plans) tuned.emplace_back().candidate.plan = std::move(plan);
     pool_.for_each(tuned.size(), [&](std::size_t i) {
       fit(tuned[i], exact_);
       if (!tuned[i].out()) simulate(tuned[i], exact_);
     });
     for (Leaf& leaf : tuned)
-      if (!leaf.out() && *leaf.candidate.step < *best.step) best = std::move(leaf.candidate);
+      if (!leaf.out() && *leaf.candidate.step * factor < *best.step)
+        best = std::move(leaf.candidate);
   }
 
   void explain(SearchResult& result) {
-    Rejections rejections(leaves_, evaluator_, pool_);
-    stats_.visited += rejections.settle(winner_);
-    result.rejected = rejections.lines(winner_, result.best);
-    rejections.suggest(result.rejected, model_, cluster_);
-    if (winner_) return;
-    for (const Rejected& line : result.rejected) {
-      if (!result.closest ||
-          line.best.infeasible->overload() < result.closest->infeasible->overload())
-        result.closest = line.best;
+    if (!winner_) {
+      Candidate& closest = result.closest.emplace(
+          leaves_[closest_leaf(leaves_, evaluator_, stats_.visited)].candidate);
+      closest.infeasible->smallest_change =
+          smallest_change(closest.plan, model_, cluster_, evaluator_);
     }
+    pool_.for_each(leaves_.size(), [&, silent = silent_families()](std::size_t i) {
+      Leaf& leaf = leaves_[i];
+      const bool unknown = leaf.rung == Rung::kEnumerated && !leaf.set_aside;
+      if (unknown && silent.contains(family_of(leaf.candidate.plan))) estimate(leaf, evaluator_);
+    });
+    result.rejected = rejections(leaves_, winner_, result.best);
+  }
+
+  // Those of which nothing is known yet: each member is farther away than a plan that is slower.
+  std::set<Family> silent_families() const {
+    std::set<Family> all, known;
+    for (const Leaf& leaf : leaves_) {
+      const Family family = family_of(leaf.candidate.plan);
+      all.insert(family);
+      if (leaf.rung > Rung::kEnumerated || leaf.set_aside) known.insert(family);
+    }
+    std::erase_if(all, [&](const Family& family) { return known.contains(family); });
+    return all;
   }
 
   const ModelConfig& model_;
@@ -173,6 +225,7 @@ class Search {
   const SearchOptions& options_;
   WorkerPool pool_;
   std::vector<Leaf> leaves_;
+  Siblings siblings_;
   std::set<std::pair<double, std::size_t>> queue_;  // (bound, leaf)
   Wave simulated_;
   std::optional<std::size_t> winner_;

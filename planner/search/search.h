@@ -13,10 +13,19 @@
 // too if they could win that way.
 // gap = (fastest simulated - least bound of the leaves neither simulated nor proven not to fit)
 //       / fastest, at least 0: by how much a plan not tried could be faster at most.
-// Slack and prefetch depth are tuning knobs outside the space. A leaf that does not fit with the
-// usual slack is placed with none, then, unless the depth is pinned, lowered without prefetch: only
-// what is too large even so does not fit. Deeper and shallower prefetch is tried on the winner
-// only, outside the proof.
+//
+// Of the plans that differ only in where states are kept those closest to the GPU are tried first;
+// once one fits, those farther away are set aside and counted as such (siblings.h): the proof does
+// not cover them. The winner's next farther homes are tried all the same.
+//
+// Outside the space, because they only trade memory for time or the other way round:
+//   slack, prefetch depth, tiles   a leaf that does not fit is placed without slack, then lowered
+//                                  without prefetch, then in 2, 4 .. tiles: only what is too large
+//                                  even so does not fit. Other depths are tried on the winner
+//   recompute of the first layers only, sharding groups of a node, stages that weigh the head
+//                                  tried on the winner, kept if faster
+// Only for pins: GPipe (never better than 1F1B in memory, nor in time), and what changes the
+// numbers that are trained: kernel set, precision, clipping, delayed updates.
 #pragma once
 
 #include <array>
@@ -39,18 +48,24 @@ inline constexpr double kTieTolerance = 0.01;
 
 // Choices pinned by the user; the rest is free.
 struct Pins {
-  std::optional<std::int32_t> dp, pp, zero_stage, prefetch;
+  std::optional<std::int32_t> dp, tp, pp, shards, zero_stage, prefetch, tiles;
   std::optional<std::int64_t> micro_batch, global_batch, sequence;
-  std::optional<Recompute> recompute;
+  std::optional<bool> sequence_parallel, partition_activations, delayed_update, clip;
+  std::optional<std::vector<RecomputeRun>> recompute;
+  std::optional<std::vector<std::int32_t>> stage_layers;
   std::optional<GatherUnit> gather;
   std::optional<Tier> params, grads, optimizer, activations;
-  std::optional<std::string> kernel_set;
-  std::optional<bool> clip;
+  std::optional<Schedule> schedule;
+  std::optional<std::string> kernel_set, recipe;  // recipe: one of kRecipeNames
 };
 
-// The leaves of the space, each legal, in a fixed order: pipeline stages, replicas, micro-batch,
-// ZeRO stage, recompute, gather unit, homes of parameters, gradients, optimizer, activations.
-// Without pins all devices are used, in one or two stages; a pinned dp or pp may use fewer.
+// The leaves of the space, each legal, in a fixed order: pipeline stages (1, 2, 4 ..), tensor
+// parallel ranks (divisors of a node), sequence parallelism, micro-batch, ZeRO stage, recompute
+// (selective where scores are stored), gather unit (where parameters are gathered), cut
+// checkpoints, homes of parameters, gradients, optimizer, activations. Unless pinned, parameters
+// and gradients are kept no farther away than the optimizer states, which are the most and move
+// least, and one replica has only the ZeRO stages that its homes need.
+// Without pins all devices are used; a pinned dp, tp or pp may use fewer.
 // Throws Error when the pins allow none, naming the reason and the nearest legal value.
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
 
@@ -75,7 +90,8 @@ struct Infeasible {
   std::string peak_op;              // operation at the peak; empty when proven by a bound
   std::vector<LiveBuffer> largest;  // alive at the peak, per device or node
   std::string smallest_change;      // a single change of the plan that would fit, or empty
-  double overload() const;          // needed / available
+  bool is_bound() const { return peak_op.empty(); }
+  double overload() const;  // needed / available
 };
 // Nothing when the Job fits. Leaves smallest_change empty: a Job knows nothing of its plan.
 std::optional<Infeasible> check_fit(const Job& job, const Cluster& cluster);
@@ -83,12 +99,12 @@ std::optional<Infeasible> check_fit(const Job& job, const Cluster& cluster);
 // (ZeRO stage, tiers used, tp > 1, pp > 1)
 struct Family {
   std::int32_t zero_stage = 0;
-  bool cpu = false, nvme = false, pipeline = false;
+  bool cpu = false, nvme = false, tensor = false, pipeline = false;
   friend auto operator<=>(const Family&, const Family&) = default;
 };
 Family family_of(const Plan& plan);
 int tiers_used(const Family& family);
-std::string name(const Family& family);  // "ZeRO-3 gpu+cpu pp"
+std::string name(const Family& family);  // "ZeRO-3 gpu+cpu tp pp"
 
 struct Estimate {
   Seconds bound{0};                      // never above the simulated period
@@ -100,7 +116,7 @@ struct Fit {
   Bytes gpu{0};  // slab of the class that needs most
   // That the plan fits with: its own, or 0 where only the tightest fits.
   double slack = 0;
-  std::int32_t prefetch = 0;
+  std::int32_t prefetch = 0, tiles = 1;
 };
 
 // What search asks of the rest of the program; tests substitute their own. Called from several
@@ -111,9 +127,6 @@ struct Evaluator {
   std::function<Seconds(const Plan&)> simulate;  // exact: simulated period
 };
 Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster);
-// The same for plans whose prefetch depth is free: what does not fit is tried without prefetch.
-Evaluator with_free_prefetch(Evaluator exact);
-
 // Changes one field of a plan that does not fit; the first change that fits in words, or empty.
 std::string smallest_change(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
                             const Evaluator& evaluator);
@@ -131,10 +144,12 @@ struct Rejected {
   Family family;
   Candidate best;
   std::string reason;
+  bool set_aside = false;  // `best` fits with its states closer to the GPU, too: it was not tried
 };
 
 struct SearchStats {
   std::int64_t space = 0;      // legal leaves
+  std::int64_t set_aside = 0;  // leaves that fit with their states closer to the GPU, too
   std::int64_t visited = 0;    // leaves whose Job was lowered
   std::int64_t simulated = 0;  // leaves simulated; without the tuning of the winner
   double gap = 0;
@@ -143,7 +158,7 @@ struct SearchStats {
 struct SearchResult {
   std::optional<Candidate> best;     // nothing when no plan fits
   std::optional<Candidate> closest;  // when no plan fits: the one that is least over
-  std::vector<Rejected> rejected;    // in family order
+  std::vector<Rejected> rejected;    // in family order; smallest_change only in `closest`
   SearchStats stats;
 };
 

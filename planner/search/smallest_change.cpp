@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "planner/program/limits.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -19,22 +20,45 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
   const auto add = [&](std::string words) -> Plan& {
     return changes.emplace_back(Change{plan, std::move(words)}).plan;
   };
-  add("recompute full").recompute = Recompute::kFull;
+  add("recompute selective").recompute = {{Recompute::kSelective}};
+  add("recompute full").recompute = {{Recompute::kFull}};
+  if (plan.parallel.tp > 1) {
+    add("sequence parallelism").parallel.sequence_parallel = true;
+    add("partitioned checkpoints").partition_activations = true;
+  }
   add("gather unit operator").gather = GatherUnit::kOperator;
-  add("activations on cpu").placement.activations = Tier::kCpu;
-  add("optimizer on cpu").placement.optimizer = Tier::kCpu;
-  add("gradients on cpu").placement.grads = Tier::kCpu;
-  add("parameters on cpu").placement.params = Tier::kCpu;
+  for (std::int32_t tiles = 2 * plan.tiles; tiles <= kMaxTiles; tiles *= 2) {
+    Plan& tiled = add(fmt::format("{} tiles", tiles));
+    tiled.tiles = tiles;
+    tiled.gather = GatherUnit::kOperator;
+  }
+  for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
+    const auto move = [&](const char* what, Tier StatePlacement::*state) {
+      if (plan.placement.*state < tier)
+        add(fmt::format("{} on {}", what, name(tier))).placement.*state = tier;
+    };
+    move("activations", &StatePlacement::activations);
+    move("optimizer", &StatePlacement::optimizer);
+    move("gradients", &StatePlacement::grads);
+    move("parameters", &StatePlacement::params);
+  }
   for (std::int32_t stage = plan.zero_stage + 1; stage <= 3; ++stage)
     add(fmt::format("ZeRO stage {}", stage)).zero_stage = stage;
   for (std::int64_t micro = plan.batch.micro_batch - 1; micro >= 1; --micro)
     if (plan.batch.global_batch % (micro * plan.parallel.dp) == 0)
       add(fmt::format("micro-batch {}", micro)).batch.micro_batch = micro;
-  if (plan.parallel.pp == 1 && cluster.devices() >= 2) {
-    const bool room = 2 * std::int64_t{plan.parallel.dp} <= cluster.devices();
-    const std::int32_t dp = room ? plan.parallel.dp : plan.parallel.dp / 2;
-    add(room ? "pp 2" : fmt::format("pp 2 with dp {}", dp)).parallel = {dp, 2};
-  }
+  // Twice the tensor parallel ranks or stages, at the cost of replicas where no devices are left.
+  const auto widen = [&](const char* what, std::int32_t Parallel::*size) {
+    Parallel shape = plan.parallel;
+    shape.*size *= 2;
+    const bool room = std::int64_t{shape.dp} * shape.tp * shape.pp <= cluster.devices();
+    if (!room && shape.dp % 2 != 0) return;
+    if (!room) shape.dp /= 2;
+    const std::string words = fmt::format("{} {}", what, shape.*size);
+    add(room ? words : fmt::format("{} with dp {}", words, shape.dp)).parallel = shape;
+  };
+  if (2 * plan.parallel.tp <= cluster.node.devices_per_node) widen("tp", &Parallel::tp);
+  widen("pp", &Parallel::pp);
   return changes;
 }
 

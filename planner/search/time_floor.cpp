@@ -1,12 +1,12 @@
 #include "planner/search/time_floor.h"
 
 #include <algorithm>
-#include <array>
 
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
 #include "planner/lower/lower.h"
 #include "planner/program/kernel_table.h"
+#include "planner/search/stage_layers.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -16,69 +16,122 @@ namespace {
 // of doubles are exact to much less.
 constexpr double kSafety = 1.0 - 2 * sim::kSteadyTolerance;
 
-// Of one step, in seconds.
-struct StageTime {
-  Seconds forward{}, recompute{}, backward{};
-};
-
 bool is_common(const Node& node) {
   return node.kind == OpKind::kKernel && node.lane == Lane::kCompute &&
          node.kernel != KernelId::kFillZero && node.kernel != KernelId::kAccumulate;
 }
 
-StageTime stage_time(const Program& program, const DeviceProfile& device) {
+PassTimes& part_of(KernelTimes& times, Part part) {
+  switch (part) {
+    case Part::kEmbedding:
+    case Part::kPosition:
+      return times.embedding;
+    case Part::kFinalNorm:
+    case Part::kHead:
+    case Part::kLoss:
+      return times.head;
+    default:
+      return times.layer;
+  }
+}
+
+void add(PassTimes& sum, Phase phase, Seconds time) {
+  if (phase == Phase::kForward) sum.forward += time;
+  if (phase == Phase::kRecompute) sum.recompute += time;
+  if (phase == Phase::kBackward) sum.backward += time;
+}
+
+KernelTimes measure(const Job& job, std::int64_t layers, const DeviceProfile& device) {
+  const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
-  StageTime sum;
+  KernelTimes times;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
     if (!is_common(node)) continue;
     const Demand demand = demand_of(program, node);
     const DType compute = program.operands(node)[0].dtype;
     const Seconds once = to_seconds(to_sim_time(device_time(demand, compute, device)));
-    const Seconds all = once * static_cast<double>(instances[i]);
-    if (node.role.phase == Phase::kForward) sum.forward += all;
-    if (node.role.phase == Phase::kRecompute) sum.recompute += all;
-    if (node.role.phase == Phase::kBackward) sum.backward += all;
+    PassTimes& own = part_of(times, node.role.part);
+    const double per_micro = static_cast<double>(instances[i]) /
+                             static_cast<double>(job.micro_steps) /
+                             static_cast<double>(&own == &times.layer ? layers : 1);
+    add(own, node.role.phase, once * per_micro);
   }
-  return sum;
+  return times;
 }
+
+bool is_uniform(const Plan& plan) { return plan.recompute.size() == 1; }
 
 // Gradients that are not partitioned are added to where they are; from ZeRO 2 on backward writes
 // them anew. See planner/lower/gradients.h.
 std::int32_t least_zero_stage(const Plan& plan) { return plan.zero_stage < 2 ? 0 : 2; }
 
-// The simplest plan with the same kernels.
+// The simplest plan with the same kernels, on one stage of one replica. What is recomputed in some
+// layers only is left out.
 Plan representative(Plan plan) {
+  plan.batch.global_batch = plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps());
+  plan.parallel.dp = plan.parallel.pp = 1;
+  plan.parallel.shards = 0;
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
-  plan.gather = GatherUnit::kLayer;
+  if (plan.tiles == 1) plan.gather = GatherUnit::kLayer;
+  plan.partition_activations = plan.delayed_update = false;
+  plan.stage_layers.clear();
+  if (!is_uniform(plan)) plan.recompute = {{}};
   return plan;
 }
 
+int code_of(const PrecisionRecipe& r) {
+  int code = 0;
+  for (const DType dtype : {r.param, r.grad, r.master, r.moments})
+    code = code * 16 + static_cast<int>(dtype);
+  return code * 4 + (r.separate_master ? 2 : 0) + (r.main_grad ? 1 : 0);
+}
+
+Seconds sum_of(const PassTimes& t) { return t.forward + t.recompute + t.backward; }
+
 }  // namespace
 
-Seconds time_floor(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
-  const Job job = lower(representative(plan), model);
+Seconds TimeFloors::of(const Plan& plan) {
+  const KernelTimes times = kernel_times(plan);
+  const auto micro_steps = static_cast<double>(plan.micro_steps());
+  const std::int32_t pp = plan.parallel.pp;
   Seconds floor{}, before{};
-  for (const RankClass& stage : job.classes) {
-    const StageTime time = stage_time(stage.program, cluster.node.device);
-    floor = std::max(floor, before + time.forward + time.recompute + time.backward);
-    before += (time.forward + time.backward) / static_cast<double>(job.micro_steps);
+  for (std::int32_t stage = 0; stage < pp; ++stage) {
+    const auto layers = static_cast<double>(layers_of_stage(plan, model_.layers, stage));
+    Seconds once = sum_of(times.layer) * layers;
+    // Of several stages the first may leave the gradient of the embedding differently from one that
+    // adds to that of the head.
+    if (pp == 1) once += sum_of(times.embedding);
+    if (stage == pp - 1) once += sum_of(times.head);
+    floor = std::max(floor, before + once * micro_steps);
+    if (!plan.delayed_update) before += (times.layer.forward + times.layer.backward) * layers;
   }
   return floor * kSafety;
 }
 
-Seconds TimeFloors::of(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
-  const Key key{plan.parallel.dp,    plan.parallel.pp,        least_zero_stage(plan),
-                plan.recompute,      plan.batch.global_batch, plan.batch.micro_batch,
-                plan.batch.sequence, plan.kernel_set};
+KernelTimes TimeFloors::kernel_times(const Plan& plan) {
+  const Recompute mode = is_uniform(plan) ? plan.recompute.front().mode : Recompute::kNone;
+  const Key key{plan.parallel.tp,
+                plan.parallel.sequence_parallel,
+                plan.zero_stage<2, plan.tiles, plan.micro_steps()> 1,
+                static_cast<std::int32_t>(mode),
+                plan.batch.micro_batch,
+                plan.batch.sequence,
+                code_of(plan.precision),
+                plan.kernel_set};
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  const Seconds floor = time_floor(plan, model, cluster);
+  const Job job = lower(representative(plan), model_);
+  const KernelTimes times = measure(job, model_.layers, cluster_.node.device);
   const std::lock_guard lock(mutex_);
-  return known_.emplace(key, floor).first->second;
+  return known_.emplace(key, times).first->second;
+}
+
+Seconds time_floor(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
+  return TimeFloors(model, cluster).of(plan);
 }
 
 }  // namespace zplan

@@ -1,15 +1,22 @@
 // A lower bound of the step time shared by all plans that differ only in homes, gather unit,
-// prefetch and in the ZeRO stage within {0, 1} or {2, 3}: they run the same forward, recomputation
-// and backward kernels. The two pairs differ in how backward leaves gradients: the first adds to
-// those of the micro-steps before, the second writes those of one micro-step. Of stage i
+// prefetch, sharding groups, pipeline schedule and in the ZeRO stage within {0, 1} or {2, 3}: they
+// run the same forward, recomputation and backward kernels. The two pairs differ in how backward
+// leaves gradients: the first adds to those of the micro-steps before, the second writes those of
+// one micro-step. Of stage i
 //
 //   period >= sum over stages j < i of (f_j + b_j) + m (f_i + r_i + b_i)
 //
 // f, r, b: compute time of one micro-batch in forward, recomputation and backward, m micro-steps.
 // [derived] stage i begins when the first micro-batch has passed all stages before it, and the last
-// one has to go back through them before the update, which the next step's first forward needs.
-// Of a stage passed on the way back only backward counts: it may recompute while it waits.
-// Left out: the update, communication, transfers, launches, zeroing, adding up gradients elsewhere.
+// one has to go back through them before the update, which the next step's first forward needs;
+// whatever the schedule. Of a stage passed on the way back only backward counts: it may recompute
+// while it waits. A delayed update does not hold up the next step: then only the second term
+// counts.
+//
+// The stages of a pipeline run the kernels that one stage with all layers runs, so f, r, b come
+// from a Job of one stage: the mean of its layers, its embedding, its head. Where layers are
+// recomputed differently no recomputation is counted. Left out: the update, communication,
+// transfers, launches, zeroing, adding up gradients elsewhere.
 #pragma once
 
 #include <map>
@@ -23,19 +30,33 @@
 
 namespace zplan {
 
-Seconds time_floor(const Plan& plan, const ModelConfig& model, const Cluster& cluster);
+// Compute times of one micro-batch.
+struct PassTimes {
+  Seconds forward{}, recompute{}, backward{};
+};
+struct KernelTimes {
+  PassTimes layer, embedding, head;  // layer: of one, on average over all layers of the model
+};
 
-// Remembers the floors of one model on one cluster. Safe to share between threads.
 class TimeFloors {
  public:
-  Seconds of(const Plan& plan, const ModelConfig& model, const Cluster& cluster);
+  TimeFloors(const ModelConfig& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
+
+  // Remembers what it has lowered. Safe to share between threads.
+  Seconds of(const Plan& plan);
 
  private:
-  // All that the floor depends on.
-  using Key = std::tuple<std::int32_t, std::int32_t, std::int32_t, Recompute, std::int64_t,
-                         std::int64_t, std::int64_t, std::string>;
+  // All that kernel times depend on.
+  using Key = std::tuple<std::int32_t, bool, bool, std::int32_t, bool, std::int32_t, std::int64_t,
+                         std::int64_t, int, std::string>;
+  KernelTimes kernel_times(const Plan& plan);
+
+  const ModelConfig& model_;
+  const Cluster& cluster_;
   std::mutex mutex_;
-  std::map<Key, Seconds> known_;
+  std::map<Key, KernelTimes> known_;
 };
+
+Seconds time_floor(const Plan& plan, const ModelConfig& model, const Cluster& cluster);
 
 }  // namespace zplan

@@ -22,6 +22,9 @@ OK, INFEASIBLE, BAD_INPUT, DEVICE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 4, 5, 13
 # What slow calls say of their progress on a stderr that is no terminal.
 PROGRESS = re.compile(r"^zplan: (searching|training|reference): [^\n]*\n", re.MULTILINE)
 
+# Sizes pinned below those of the cluster.
+IDLE = re.compile(r"^zplan: [^\n]* GPUs stay idle: [^\n]*\n", re.MULTILINE)
+
 
 def zplan(*arguments, cwd=None):
     """Exit code, stdout and stderr of one call, the latter without progress."""
@@ -90,7 +93,11 @@ class CliTest(unittest.TestCase):
 
     def tiny_plan(self, *pins, name="plan.json"):
         """Writes a plan of the tiny model; returns its file name."""
-        self.good("plan", "--model", "tiny-gpt", "--cluster", "workstation", "-o", name, *pins)
+        result = self.zplan(
+            "plan", "--model", "tiny-gpt", "--cluster", "workstation", "-o", name, *pins
+        )
+        told = IDLE.sub("", result.stderr)
+        self.assertEqual((result.returncode, told), (OK, ""), pins)
         return name
 
     def oversized_plan(self, name):

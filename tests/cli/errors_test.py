@@ -3,7 +3,7 @@
 import json
 import os
 
-from cli_support import BAD_INPUT, INFEASIBLE, ROOT, CliTest, main
+from cli_support import BAD_INPUT, DEVICE, INFEASIBLE, ROOT, CliTest, main
 
 TINY = ("--model", "tiny-gpt", "--cluster", "workstation")
 
@@ -39,8 +39,18 @@ class CommandLine(CliTest):
         self.bad(BAD_INPUT, *TINY, "--threads", "0", says="--threads")
 
     def test_choices(self):
-        self.bad(BAD_INPUT, *TINY, "--recompute", "ful", says='did you mean "full"?')
-        self.bad(BAD_INPUT, *TINY, "--offload-params", "disk", says="gpu or cpu")
+        self.bad(BAD_INPUT, *TINY, "--params", "disk", says="gpu or cpu or nvme")
+        self.bad(BAD_INPUT, *TINY, "--schedule", "2f2b", says="1f1b or gpipe")
+        self.bad(BAD_INPUT, *TINY, "--precision", "leen", says='did you mean "lean"?')
+
+    def test_lists(self):
+        for word in ("ful", "full:", "full:0", "full:-1", "full,,none", "full:2:3", "full:x"):
+            self.bad(BAD_INPUT, *TINY, f"--recompute={word}", says="--recompute: expected none")
+        for word in ("a", "2,", "2,,2", "0,4", "-1,5", "99999999999"):
+            self.bad(BAD_INPUT, *TINY, f"--stages={word}", says="--stages: expected layers")
+        self.bad(BAD_INPUT, *TINY, "--recompute", "full:9", says="9 of 4 layers")
+        self.bad(BAD_INPUT, *TINY, "--stages", "3,3", says="the model has 4")
+        self.bad(BAD_INPUT, *TINY, "--sp", "--no-sp", says="contradict")
 
     def test_control_characters_stay_on_one_line(self):
         self.bad(BAD_INPUT, "--model", "a\nb", "--cluster", "dgx2")
@@ -67,7 +77,7 @@ class Names(CliTest):
     def test_files_that_do_not_exist(self):
         self.bad(BAD_INPUT, "--model", "no/model.json", "--cluster", "dgx2", says="no/model.json")
         self.bad(BAD_INPUT, "--model", "1T", "--cluster", "./node.jsonx2", says="./node.json")
-        for subcommand in ("simulate", "lower", "run"):
+        for subcommand in ("simulate", "memory", "lower", "run"):
             self.bad(BAD_INPUT, subcommand, "absent.json", says="absent.json")
             self.bad(BAD_INPUT, subcommand, says=f"zplan {subcommand} plan.json")
 
@@ -88,9 +98,11 @@ class Sizes(CliTest):
         self.bad(BAD_INPUT, *TINY, "--global-batch", "8", "--micro-batch", "3")
 
     def test_contradicting_pins(self):
-        self.bad(BAD_INPUT, *TINY, "--offload-params", "cpu", "--zero", "1")
+        self.bad(BAD_INPUT, *TINY, "--params", "cpu", "--zero", "1")
+        self.bad(BAD_INPUT, *TINY, "--precision", "lean", says="16 bit")
+        self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
         self.bad(
-            BAD_INPUT, *TINY, "--offload-activations", "cpu", "--recompute", "none",
+            BAD_INPUT, *TINY, "--activations", "cpu", "--recompute", "none",
             says="recompute",
         )
 
@@ -168,6 +180,9 @@ class PlanFiles(CliTest):
         self.rejects(self.changed("parallel", "pp", value=10**30), says="/parallel/pp")
         self.rejects(self.changed("batch", "sequence", value=-1), says="/batch/sequence")
         self.rejects(self.changed("recompute", value="some"), says="/recompute")
+        self.rejects(self.changed("recompute", value=[{"mode": "some", "layers": 0}]), says="/mode")
+        self.rejects(self.changed("parallel", "tp", value=0), says="/parallel/tp")
+        self.rejects(self.changed("gather", "tiles", value=17), says="/gather/tiles")
 
     def test_impossible_plans(self):
         self.rejects(self.changed("parallel", "pp", value=5), says="pp 5")
@@ -192,7 +207,7 @@ class PlanFiles(CliTest):
 
     def with_batch(self, global_batch, micro_batch, sequence, dp=1, pp=1):
         plan = json.loads(self.text)
-        plan["parallel"].update(dp=dp, pp=pp)
+        plan["parallel"].update(dp=dp, tp=1, pp=pp, sequence_parallel=False, shards=0)
         plan["batch"] = {
             "global_batch": global_batch, "micro_batch": micro_batch, "sequence": sequence,
         }
@@ -276,6 +291,31 @@ class Outputs(CliTest):
             self.bad(BAD_INPUT, "run", "plan.json", "--timeline", target, says=target)
         self.assertEqual(self.read("file"), "kept")
 
+    def test_standard_output_is_no_file(self):
+        self.tiny_plan()
+        self.bad(BAD_INPUT, *TINY, "-o", "-", says="give a file")
+        self.bad(BAD_INPUT, "lower", "plan.json", "-o", "-", says="give a file")
+        self.bad(BAD_INPUT, "simulate", "plan.json", "--trace", "-", says="give a file")
+
+    def test_one_file_for_two_things(self):
+        text = self.read(self.tiny_plan())
+        for subcommand, options in (
+            ("lower", ("-o", "./plan.json")),
+            ("simulate", ("--trace", "plan.json")),
+            ("run", ("--timeline", "plan.json")),
+        ):
+            self.bad(BAD_INPUT, subcommand, "plan.json", *options, says="it is the input")
+        self.assertEqual(self.read("plan.json"), text)
+        self.bad(
+            BAD_INPUT, "run", "plan.json", "--trace", "t.json", "--timeline", "./t.json",
+            says="same file",
+        )
+
+    def test_inputs_beyond_all_reason(self):
+        with open(self.path("huge.json"), "wb") as file:
+            file.truncate(2**31)
+        self.bad(BAD_INPUT, "simulate", "huge.json", says="up to 1024 MiB")
+
     def test_full_disk(self):
         result = self.zplan("lower", self.tiny_plan(), "-o", "/dev/full")
         self.assertEqual(result.returncode, BAD_INPUT)
@@ -324,6 +364,12 @@ class RunErrors(CliTest):
         self.bad(BAD_INPUT, "run", "plan.json", "--steps", "0", says="--steps")
         self.bad(BAD_INPUT, "run", "plan.json", "--seed", "-1", says="--seed")
         self.bad(BAD_INPUT, "run", "plan.json", "--dtype", "f16", says="f32 or f64")
+
+    def test_storage(self):
+        self.tiny_plan("--zero", "3", "--optimizer", "nvme", "--dp", "2", name="nvme.json")
+        self.bad(BAD_INPUT, "run", "nvme.json", says="--nvme-dir")
+        self.bad(DEVICE, "run", "nvme.json", "--nvme-dir", "absent", says="absent")
+        self.bad(BAD_INPUT, "run", "plan.json", "--io", "mmap", says="auto or uring or posix")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """zplan run: the round trip from a plan to training steps, its check, and Ctrl-C."""
 
 import json
+import os
 import signal
 import subprocess
 
@@ -92,6 +93,57 @@ class RoundTrip(CliTest):
             "tolerance", "Fingerprint",
         ):
             self.assertIn(word, text)
+
+
+class Offload(CliTest):
+    PINS = (
+        "--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3", "--micro-batch", "2",
+        "--gather", "layer", "--recompute", "full", "--activations", "gpu", "--prefetch", "1",
+        "--params", "nvme", "--grads", "nvme", "--optimizer", "nvme",
+    )
+
+    def test_states_on_nvme_give_the_same_numbers(self):
+        nvme = self.tiny_plan(*self.PINS, name="nvme.json")
+        cpu = self.tiny_plan(*["cpu" if pin == "nvme" else pin for pin in self.PINS])
+        os.mkdir(self.path("drive"))
+        losses = []
+        for plan, options in (
+            (nvme, ("--nvme-dir", "drive")),
+            (nvme, ("--nvme-dir", "drive", "--io", "posix")),
+            (cpu, ()),
+        ):
+            ran = self.good_json("run", plan, "--steps", "3", *options)
+            losses.append([step["loss"] for step in ran["steps"]])
+            self.assertEqual(ran["nvme"] is not None, plan == nvme)
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqual(losses[0], losses[2])
+        self.assertEqual(os.listdir(self.path("drive")), [])
+
+    def test_the_engine_is_named(self):
+        nvme = self.tiny_plan(*self.PINS, name="nvme.json")
+        text = self.good("run", nvme, "--nvme-dir", ".", "--io", "posix", "--steps", "2", "--check")
+        self.assertRegex(text, "NVMe: .*(pread|posix)")
+
+    def test_a_folder_without_use_is_told(self):
+        result = self.zplan("run", self.tiny_plan(), "--steps", "1", "--nvme-dir", ".")
+        self.assertEqual(result.returncode, 0)
+        self.one_line(result.stderr, "--nvme-dir has no effect")
+
+
+class NewPlans(CliTest):
+    def test_they_agree_with_one_rank(self):
+        for pins in (
+            ("--dp", "1", "--tp", "2", "--pp", "2", "--sp"),
+            ("--dp", "2", "--tp", "2", "--partition-activations", "--zero", "3"),
+            ("--dp", "4", "--zero", "2", "--shards", "2", "--optimizer", "cpu"),
+            ("--dp", "2", "--zero", "3", "--tiles", "2", "--gather", "operator"),
+            ("--dp", "1", "--pp", "2", "--schedule", "gpipe", "--stages", "3,1"),
+            ("--dp", "2", "--optimizer", "cpu", "--delayed-update"),
+            ("--dp", "2", "--kernel-set", "cpu.f32.unfused", "--recompute", "selective"),
+        ):
+            plan = self.tiny_plan(*pins, name="new.json")
+            ran = self.good_json("run", plan, "--steps", "3", "--check", "--dtype", "f64")
+            self.assertIs(ran["check"]["agrees"], True, pins)
 
 
 class Failures(CliTest):

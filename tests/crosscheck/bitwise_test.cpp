@@ -1,26 +1,23 @@
-// Choices that must not change a single bit at fixed dp, pp, micro-batch, kernel set and threads
-// per rank: where states live, recomputation, prefetch, slack, the executor's mode and schedule,
-// and ZeRO 0 = 1, 2 = 3. Each choice that is in the Job must give a Job of its own, or the
-// comparison would show nothing.
+// Choices that must not change a single bit at fixed dp, tp, pp, micro-batch, kernel set and
+// threads per rank: where states live, recomputation, prefetch, slack, the pipeline's schedule,
+// partitioned checkpoints, the executor's mode and schedule, and ZeRO 0 = 1, 2 = 3. Each
+// choice that is in the Job must give a Job of its own, or the comparison would show nothing.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <set>
 
-#include "exec/run.h"
 #include "exec/state_access.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "planner/program/fingerprint.h"
+#include "planner/program/kernel_set.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
 
 namespace zplan {
 namespace {
 
-struct Trained {
-  Job job;
-  exec::RunResult result;
-};
+using testing_support::Trained;
 
 struct Variant {
   std::string name;
@@ -31,16 +28,11 @@ struct Variant {
 };
 
 std::unique_ptr<Trained> train(const Variant& v) {
-  auto trained = std::make_unique<Trained>();
-  trained->job = lower(v.plan, load_model(v.plan.model));
-  place(trained->job, {.slack = v.plan.slack});
   exec::RunOptions options;
   options.steps = 3;
   options.mode = v.mode;
   options.schedule_seed = v.schedule_seed;
-  const auto text = exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
-  trained->result = exec::run(trained->job, text, options);
-  return trained;
+  return testing_support::train(v.plan, options);
 }
 
 std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
@@ -63,19 +55,26 @@ void expect_equal(const Trained& a, const Trained& b, const std::string& name) {
 struct Grid {
   int dp, pp, micro_steps, zero_stage;
   const char* kernel_set = "cpu.f32";
+  int tp = 1;
+  const char* model = "tiny-gpt";
 };
 
 std::string grid_name(const Grid& g) {
-  return "Dp" + std::to_string(g.dp) + "Pp" + std::to_string(g.pp) + "M" +
-         std::to_string(g.micro_steps) + "Zero" + std::to_string(g.zero_stage) +
-         std::string(g.kernel_set).substr(4);
+  std::string set = std::string(g.kernel_set).substr(4);
+  std::replace(set.begin(), set.end(), '.', '_');
+  return "Dp" + std::to_string(g.dp) + "Tp" + std::to_string(g.tp) + "Pp" + std::to_string(g.pp) +
+         "M" + std::to_string(g.micro_steps) + "Zero" + std::to_string(g.zero_stage) + set +
+         std::string(g.model).substr(5);
 }
 
 void PrintTo(const Grid& g, std::ostream* out) { *out << grid_name(g); }
 
 Plan base(const Grid& g) {
-  Plan p = testing_support::base_plan(g.kernel_set);
-  p.parallel = {.dp = g.dp, .pp = g.pp};
+  Plan p = testing_support::base_plan(g.kernel_set, g.model);
+  p.loss_scaling = find_kernel_set(g.kernel_set).loss_scaling;
+  p.parallel.dp = g.dp;
+  p.parallel.tp = g.tp;
+  p.parallel.pp = g.pp;
   p.zero_stage = g.zero_stage;
   p.batch.micro_batch = testing_support::kGlobalBatch / (g.dp * g.micro_steps);
   return p;
@@ -98,27 +97,45 @@ std::vector<Variant> variants(const Grid& g) {
     v.same_job = true;
   });
   add("optimizer on cpu", [](Variant& v) { v.plan.placement.optimizer = Tier::kCpu; });
-  add("recompute full", [](Variant& v) { v.plan.recompute = Recompute::kFull; });
+  add("recompute full", [](Variant& v) { v.plan.recompute = {{Recompute::kFull, 0}}; });
   add("checkpoints on cpu", [](Variant& v) {
-    v.plan.recompute = Recompute::kFull;
+    v.plan.recompute = {{Recompute::kFull, 0}};
     v.plan.placement.activations = Tier::kCpu;
   });
   add("no slack", [](Variant& v) { v.plan.slack = 0; });
+  add("optimizer on nvme", [](Variant& v) { v.plan.placement.optimizer = Tier::kNvme; });
+  add("checkpoints on nvme", [](Variant& v) {
+    v.plan.recompute = {{Recompute::kFull, 0}};
+    v.plan.placement.activations = Tier::kNvme;
+  });
+  add("recompute by layer", [](Variant& v) {
+    v.plan.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
+  });
+  if (std::string(g.kernel_set).ends_with(".unfused"))
+    add("recompute selective", [](Variant& v) { v.plan.recompute = {{Recompute::kSelective, 0}}; });
+  if (g.pp > 1 && g.micro_steps > 1)
+    add("gpipe", [](Variant& v) { v.plan.schedule = Schedule::kGpipe; });
+  if (g.tp > 1)
+    add("partitioned checkpoints", [](Variant& v) {
+      v.plan.recompute = {{Recompute::kFull, 0}};
+      v.plan.partition_activations = true;
+    });
   if (g.zero_stage < 3) add("next ZeRO stage", [](Variant& v) { ++v.plan.zero_stage; });
   if (g.zero_stage >= 2) {
     add("gradients on cpu",
         [](Variant& v) { v.plan.placement.grads = v.plan.placement.optimizer = Tier::kCpu; });
-    add("everything on cpu", [](Variant& v) {
-      v.plan.zero_stage = 3;
-      v.plan.recompute = Recompute::kFull;
-      v.plan.placement = {Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kCpu};
-    });
+    for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+      add("everything on " + std::string(name(tier)), [=](Variant& v) {
+        v.plan.zero_stage = 3;
+        v.plan.recompute = {{Recompute::kFull, 0}};
+        v.plan.placement = {tier, tier, tier, tier};
+      });
   }
-  for (Tier params : {Tier::kGpu, Tier::kCpu}) {
+  for (Tier params : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
     for (int prefetch : {0, 1, 3}) {
       const bool is_base = params == Tier::kGpu && prefetch == 1;
       if (g.zero_stage != 3 || is_base) continue;
-      const std::string where = params == Tier::kGpu ? "gpu" : "cpu";
+      const std::string where(name(params));
       add("parameters on " + where + ", prefetch " + std::to_string(prefetch), [=](Variant& v) {
         v.plan.placement.params = params;
         v.plan.prefetch = prefetch;
@@ -134,21 +151,24 @@ TEST_P(Bitwise, VariantsGiveTheSameBits) {
   const auto expected = train({"base", base(GetParam())});
   std::set<std::string> known{fingerprint(expected->job)};
   for (const Variant& v : variants(GetParam())) {
-    ASSERT_EQ(illegal(v.plan, 4), std::nullopt) << v.name;
+    ASSERT_EQ(illegal(v.plan, shape_of(load_model(v.plan.model))), std::nullopt) << v.name;
     const auto got = train(v);
     EXPECT_EQ(known.insert(fingerprint(got->job)).second, !v.same_job) << v.name;
     expect_equal(*got, *expected, v.name);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Grids, Bitwise,
-                         testing::Values(Grid{1, 1, 1, 0}, Grid{2, 1, 1, 0}, Grid{2, 1, 2, 0},
-                                         Grid{4, 1, 2, 0}, Grid{2, 2, 2, 0}, Grid{1, 1, 2, 2},
-                                         Grid{2, 1, 1, 2}, Grid{2, 1, 2, 2}, Grid{4, 1, 1, 2},
-                                         Grid{2, 2, 4, 2}, Grid{2, 1, 2, 3}, Grid{4, 1, 1, 3},
-                                         Grid{2, 2, 2, 3}, Grid{2, 1, 2, 0, "cpu.f64"},
-                                         Grid{2, 1, 2, 3, "cpu.f64"}),
-                         [](const auto& grid) { return grid_name(grid.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Grids, Bitwise,
+    testing::Values(Grid{1, 1, 1, 0}, Grid{2, 1, 1, 0}, Grid{2, 1, 2, 0}, Grid{4, 1, 2, 0},
+                    Grid{2, 2, 2, 0}, Grid{1, 1, 2, 2}, Grid{2, 1, 1, 2}, Grid{2, 1, 2, 2},
+                    Grid{4, 1, 1, 2}, Grid{2, 2, 4, 2}, Grid{2, 1, 2, 3}, Grid{4, 1, 1, 3},
+                    Grid{2, 2, 2, 3}, Grid{2, 1, 2, 0, "cpu.f64"}, Grid{2, 1, 2, 3, "cpu.f64"},
+                    Grid{1, 1, 2, 0, "cpu.f32", 2}, Grid{2, 1, 2, 3, "cpu.f32", 2},
+                    Grid{1, 2, 2, 2, "cpu.f32.unfused", 2},
+                    Grid{2, 1, 1, 3, "cpu.f32", 1, "tiny-llama"}, Grid{2, 1, 2, 2, "cpu.bf16"},
+                    Grid{1, 2, 2, 3, "cpu.fp16"}),
+    [](const auto& grid) { return grid_name(grid.param); });
 
 }  // namespace
 }  // namespace zplan

@@ -7,12 +7,10 @@
 #include <map>
 #include <mutex>
 
-#include "exec/run.h"
 #include "exec/state_access.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "tests/support/gradient_log.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
 
 namespace zplan {
 namespace {
@@ -26,6 +24,8 @@ constexpr int kSteps = 10;
 // QKV bias are held against their own norms, there against the whole bias.
 constexpr double kF64Tolerance = 1e-10;
 constexpr double kF32Tolerance = 1e-5;
+// A thousandth of the most that one of the ten updates moves an element: the learning rate.
+constexpr double kF32Update = 1e-3 * 1e-3;
 constexpr double kF32KeyBiasTolerance = 1e-6;
 
 struct Trained {
@@ -34,25 +34,21 @@ struct Trained {
   GradientLog gradients;  // of the first step
 };
 
-exec::DataSource text() {
-  return exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
-}
-
 std::unique_ptr<Trained> train(const Plan& plan) {
   auto trained = std::make_unique<Trained>();
-  trained->job = lower(plan, load_model(plan.model));
-  place(trained->job, {.slack = plan.slack});
+  trained->job = testing_support::placed_job(plan);
   exec::RunOptions options;
   options.steps = kSteps;
   options.observer = trained->gradients.observer(trained->job, 0);
-  trained->result = exec::run(trained->job, text(), options);
+  trained->result = testing_support::run_text(trained->job, options);
   return trained;
 }
 
-const Trained& reference(const std::string& kernel_set) {
+// Of the same model on the same kernel set.
+const Trained& reference(const Plan& plan) {
   static std::map<std::string, std::unique_ptr<Trained>> known;
-  auto& entry = known[kernel_set];
-  if (!entry) entry = train(testing_support::reference_plan(kernel_set));
+  auto& entry = known[plan.model + plan.kernel_set];
+  if (!entry) entry = train(testing_support::reference_plan(plan.kernel_set, plan.model));
   return *entry;
 }
 
@@ -68,11 +64,19 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
+std::map<std::string, std::vector<double>> parameters(const Trained& t) {
+  std::map<std::string, std::vector<double>> result;
+  for (const exec::TensorRef& ref : exec::all_tensors(t.job))
+    result[exec::tensor_name(t.job, ref)] = exec::read_tensor(t.job, t.result.memory, ref);
+  return result;
+}
+
 class ExecPlans : public testing::TestWithParam<Choice> {};
 
 TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
-  const Trained& expected = reference("cpu.f64");
-  const auto got = train(testing_support::plan_of(GetParam(), "cpu.f64"));
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f64");
+  const Trained& expected = reference(plan);
+  const auto got = train(plan);
   ASSERT_EQ(got->result.steps.size(), std::size_t{kSteps});
   for (std::size_t i = 0; i < kSteps; ++i) {
     const double loss = expected.result.steps[i].loss;
@@ -88,26 +92,30 @@ TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
   EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt);
 }
 
+// Tensor by tensor, the root mean square: single elements whose gradient is itself of the size of
+// rounding drift apart by a good part of the learning rate, since AdamW normalises it.
 TEST_P(ExecPlans, Fp32AgreesWithTheReferenceWithinRounding) {
-  const Trained& expected = reference("cpu.f32");
-  const auto got = train(testing_support::plan_of(GetParam(), "cpu.f32"));
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  const Trained& expected = reference(plan);
+  const auto got = train(plan);
   ASSERT_EQ(got->result.steps.size(), std::size_t{kSteps});
   for (std::size_t i = 0; i < kSteps; ++i) {
     const double loss = expected.result.steps[i].loss;
     EXPECT_NEAR(got->result.steps[i].loss, loss, kF32Tolerance * loss);
   }
-  const auto worst =
-      exec::largest_difference(got->job, got->result.memory, expected.job, expected.result.memory);
-  if (worst) {
-    EXPECT_NEAR(worst->first, worst->second, kF32Tolerance) << worst->tensor;
-  }
+  const auto mine = parameters(*got);
+  for (const auto& [tensor, values] : parameters(expected))
+    EXPECT_LE(distance(mine.at(tensor), values),
+              kF32Update * std::sqrt(static_cast<double>(values.size())))
+        << tensor;
 }
 
 // The K part of the QKV bias has an exactly zero gradient: softmax ignores a constant added to all
 // scores of a query. What is there is rounding, so it is held against its layer's gradient.
 TEST_P(ExecPlans, Fp32FirstStepGradientsAgreeTensorByTensor) {
-  const auto expected = reference("cpu.f32").gradients.tensors(reference("cpu.f32").job);
-  const auto trained = train(testing_support::plan_of(GetParam(), "cpu.f32"));
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  const auto expected = reference(plan).gradients.tensors(reference(plan).job);
+  const auto trained = train(plan);
   const auto got = trained->gradients.tensors(trained->job);
   ASSERT_EQ(got.size(), expected.size());
   for (const auto& [tensor, gradient] : expected) {
@@ -157,8 +165,8 @@ TEST(ShortSequence, ShardedTrainingAgreesWithTheReferenceIn64Bit) {
   }
 }
 
-TEST(PlanSpace, TheCoverHasAtLeast24Plans) {
-  EXPECT_GE(testing_support::pairwise_choices().size(), 24U);
+TEST(PlanSpace, TheCoverHasAtLeast80Plans) {
+  EXPECT_GE(testing_support::pairwise_choices().size() * testing_support::kEveryPlan, 80U);
 }
 
 }  // namespace

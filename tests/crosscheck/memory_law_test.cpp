@@ -4,12 +4,10 @@
 // And the numbers are those of the threaded run.
 #include <gtest/gtest.h>
 
-#include "exec/run.h"
 #include "exec/state_access.h"
-#include "planner/lower/lower.h"
-#include "planner/place/place.h"
 #include "planner/program/verify.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
 
 namespace zplan {
 namespace {
@@ -20,31 +18,27 @@ class MemoryLaw : public testing::TestWithParam<Choice> {};
 
 TEST_P(MemoryLaw, GuardedRunFindsNothingAndGivesTheSameBits) {
   const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
+  const Job job = testing_support::placed_job(plan);
   ASSERT_EQ(verify(job), std::vector<std::string>{});
-  const auto text = exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
   exec::RunOptions options;
   options.steps = 2;
-  const exec::RunResult threaded = exec::run(job, text, options);
+  const exec::RunResult threaded = testing_support::run_text(job, options);
   options.mode = exec::RunMode::kSerial;
   options.guard = true;
-  const exec::RunResult guarded = exec::run(job, text, options);
+  const exec::RunResult guarded = testing_support::run_text(job, options);
   EXPECT_EQ(exec::largest_difference(job, threaded.memory, job, guarded.memory).has_value(), false);
 }
 
 TEST_P(MemoryLaw, EveryLegalScheduleGivesTheSameBits) {
   const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  const auto text = exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt");
+  const Job job = testing_support::placed_job(plan);
   exec::RunOptions options;
   options.steps = 2;
   options.mode = exec::RunMode::kSerial;
-  const exec::RunResult first = exec::run(job, text, options);
+  const exec::RunResult first = testing_support::run_text(job, options);
   for (std::uint64_t seed : {1U, 2U}) {
     options.schedule_seed = seed;
-    const exec::RunResult other = exec::run(job, text, options);
+    const exec::RunResult other = testing_support::run_text(job, options);
     EXPECT_FALSE(exec::largest_difference(job, first.memory, job, other.memory)) << seed;
   }
 }

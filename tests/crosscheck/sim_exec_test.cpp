@@ -5,16 +5,14 @@
 #include <algorithm>
 #include <map>
 
-#include "exec/run.h"
 #include "exec/state_access.h"
-#include "planner/lower/lower.h"
 #include "planner/place/memory_report.h"
-#include "planner/place/place.h"
 #include "planner/program/unroll.h"
 #include "planner/program/verify.h"
 #include "sim/simulate.h"
 #include "tests/support/live_bytes.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
 
 namespace zplan {
 namespace {
@@ -37,10 +35,7 @@ LaneOrder lane_order(const RankTimeline& rank) {
 }
 
 Job placed_job(const Choice& choice) {
-  const Plan plan = testing_support::plan_of(choice, "cpu.f32");
-  Job job = lower(plan, load_model(plan.model));
-  place(job, {.slack = plan.slack});
-  return job;
+  return testing_support::placed_job(testing_support::plan_of(choice, "cpu.f32"));
 }
 
 sim::SimOptions recording() {
@@ -53,8 +48,7 @@ exec::RunResult train(const Job& job) {
   exec::RunOptions options;
   options.steps = kSteps;
   options.record_timeline = true;
-  return exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"),
-                   options);
+  return testing_support::run_text(job, options);
 }
 
 class SimExec : public testing::TestWithParam<Choice> {};

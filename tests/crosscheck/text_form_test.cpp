@@ -1,5 +1,6 @@
 // What the text form of a Job says is what the Job is: every plan of the cover reads back byte for
-// byte, and an independent walker over the text (law 3) counts the bytes that place counted.
+// byte, verifies, and an independent walker over the text (law 3) counts the bytes that place
+// counted.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "planner/place/place.h"
 #include "planner/program/fingerprint.h"
 #include "planner/program/unroll.h"
+#include "planner/program/verify.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/recount.h"
 #include "tests/support/same_stream.h"
@@ -34,6 +36,11 @@ TEST_P(TextForm, ReadsBackByteForByte) {
   const Job read = parse_zprog(text, "plan.zprog");
   EXPECT_EQ(to_text(read), text);
   EXPECT_EQ(fingerprint(read), fingerprint(job));
+}
+
+TEST_P(TextForm, Verifies) {
+  const std::vector<std::string> findings = verify(placed_job());
+  EXPECT_TRUE(findings.empty()) << findings.front();
 }
 
 TEST_P(TextForm, UnrollsToTheSameOperationsAndWaits) {

@@ -24,7 +24,7 @@ ModelConfig tiny_model(bool tied) {
   model.name = "tiny";
   model.layers = 3;
   model.hidden = 16;
-  model.heads = 2;
+  model.heads = model.kv_heads = 2;
   model.ffn = 64;
   model.vocab = 50;
   model.sequence = 8;
@@ -40,7 +40,8 @@ struct Case {
 
 Plan plan_of(std::int32_t dp, std::int32_t pp, std::int32_t zero_stage, std::int64_t micro_steps) {
   Plan plan;
-  plan.parallel = {dp, pp};
+  plan.parallel.dp = dp;
+  plan.parallel.pp = pp;
   plan.zero_stage = zero_stage;
   plan.kernel_set = "cpu.f32";
   plan.precision = default_recipe(plan.kernel_set);
@@ -54,10 +55,20 @@ std::vector<Case> cases() {
                            {"pipeline", plan_of(1, 3, 0, 5)},
                            {"zero1_pipeline", plan_of(2, 2, 1, 3)},
                            {"zero3_recompute", plan_of(2, 1, 3, 1)},
-                           {"zero3_host", plan_of(2, 1, 3, 2), false}};
-  result[3].plan.recompute = Recompute::kFull;
+                           {"zero3_host", plan_of(2, 1, 3, 2), false},
+                           {"sequence_parallel", plan_of(1, 2, 0, 3)},
+                           {"hybrid_tiles", plan_of(4, 1, 3, 1), false},
+                           {"zero3_drive", plan_of(2, 1, 3, 1), false}};
+  const std::vector<RecomputeRun> full{{Recompute::kFull, 0}};
+  result[3].plan.recompute = full;
   result[4].plan.placement = {Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kCpu};
-  result[4].plan.recompute = Recompute::kFull;
+  result[4].plan.recompute = full;
+  result[5].plan.parallel.tp = 2;
+  result[5].plan.parallel.sequence_parallel = true;
+  result[6].plan.parallel.shards = 2;
+  result[6].plan.tiles = 2;
+  result[7].plan.placement = {Tier::kNvme, Tier::kNvme, Tier::kNvme, Tier::kNvme};
+  result[7].plan.recompute = full;
   return result;
 }
 

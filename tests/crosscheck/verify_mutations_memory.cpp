@@ -28,7 +28,7 @@ Changes share_offsets(const Job& job) {
   Changes result;
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const Program& p = job.classes[c].program;
-    const auto lives = lifetimes(p);
+    const auto lives = lifetimes(p, {job.shards, job.tp});
     for (BufferId a = 0; a < p.buffers.size(); ++a)
       for (BufferId b = 0; b < a; ++b)
         if (!p.buffers[a].persistent && !p.buffers[b].persistent && lives[a].overlaps(lives[b]) &&
@@ -63,6 +63,13 @@ std::vector<Mutation> memory_mutations() {
          return at_views(
              j, [&](const Program&, const View&) { return j.dp > 1; },
              [](Program& p, View& v) { v.dp_stride += p.buffers[v.buffer].slot_size; });
+       }},
+      {kind("part of the last tensor rank beyond its slot"),
+       {"reaches from"},
+       [](const Job& j) {
+         return at_views(
+             j, [&](const Program&, const View&) { return j.tp > 1; },
+             [](Program& p, View& v) { v.tp_stride += p.buffers[v.buffer].slot_size; });
        }},
       {kind("view off its alignment"),
        {"not aligned"},
@@ -123,11 +130,19 @@ std::vector<Mutation> memory_mutations() {
              });
        }},
       {kind("offset off its alignment"),
-       {"not a multiple of 256"},
+       {"not a multiple of "},
        [](const Job& j) {
          return at_buffers(
              j, [](const RankClass&, BufferId) { return true; },
              [](RankClass& c, BufferId b) { c.placement.offset[b] += Bytes{128}; });
+       }},
+      {kind("host offset off the blocks of a drive"),
+       {"not a multiple of 4096"},
+       [](const Job& j) {
+         return at_buffers(
+             j,
+             [](const RankClass& c, BufferId b) { return c.program.buffers[b].tier != Tier::kGpu; },
+             [](RankClass& c, BufferId b) { c.placement.offset[b] += kBufferAlignment; });
        }},
       {kind("model state not persistent"),
        {"which is not persistent"},

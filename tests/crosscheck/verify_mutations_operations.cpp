@@ -13,6 +13,9 @@ const std::vector<std::string> kHazard{"without waiting for", "before it is writ
 
 std::vector<Mutation> operation_mutations() {
   const auto is_kernel = [](const Program&, const Node& n) { return n.kind == OpKind::kKernel; };
+  const auto is_file_copy = [](const Program&, const Node& n) {
+    return n.lane == Lane::kIoRead || n.lane == Lane::kIoWrite;
+  };
   const auto on_compute = [](const Program&, const Node& n) {
     return n.kind == OpKind::kKernel && n.lane == Lane::kCompute;
   };
@@ -99,6 +102,12 @@ std::vector<Mutation> operation_mutations() {
                return n.kind == OpKind::kCopy && p.operands(n)[0].shape.elements() > 1;
              },
              [](Program& p, NodeIndex n) { halve(operand(p, n, 1)); });
+       }},
+      {kind("copy between a drive and the middle of a slot"),
+       {"starts within a slot", "reaches from"},
+       [=](const Job& j) {
+         return at_nodes(j, is_file_copy,
+                         [](Program& p, NodeIndex n) { operand(p, n, 1).offset += Bytes{512}; });
        }},
       {kind("role given twice"),
        {"have the id"},

@@ -123,6 +123,16 @@ std::vector<Mutation> communication_mutations() {
          return at_kind(j, OpKind::kCollective,
                         [](Program& p, NodeIndex n) { p.nodes[n].group = GroupKind::kWorld; });
        }},
+      {kind("collective on the lane of tensor groups"),
+       {"on lane comm_tensor"},
+       [](const Job& j) {
+         return at_nodes(
+             j,
+             [](const Program&, const Node& n) {
+               return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
+             },
+             [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommTensor; });
+       }},
       {kind("collective missing on one stage"),
        {"is left over"},
        [](const Job& j) { return at_kind(j, OpKind::kCollective, become_mark); }},

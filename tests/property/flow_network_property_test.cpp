@@ -210,7 +210,7 @@ class FluidModel {
   std::vector<long double> moving_rate_;  // by arrival, during the last move
 };
 
-enum class Queries { kNone, kMany };
+enum class Queries { kNone, kMany, kState };
 
 // Plays the scenario from `origin` on; times in the result are relative to it.
 std::vector<Completion> play(const Scenario& scenario, std::int64_t origin, Queries queries,
@@ -235,6 +235,11 @@ std::vector<Completion> play(const Scenario& scenario, std::int64_t origin, Quer
     if (queries == Queries::kMany) {
       network.next_completion();
       network.rate(flow);
+    }
+    if (queries == Queries::kState) {
+      const std::vector<std::uint32_t> names(scenario.arrivals.size());
+      std::vector<std::int64_t> state;
+      network.append_state({now}, names, state);
     }
   }
   run_to(std::numeric_limits<std::int64_t>::max());
@@ -354,6 +359,34 @@ RC_GTEST_PROP(FlowNetworkProperty, ALaterStartOfThePatternGivesTheSameRelativeTi
 RC_GTEST_PROP(FlowNetworkProperty, QueriesDoNotInfluenceTheOutcome, ()) {
   const Scenario scenario = draw_scenario();
   RC_ASSERT(play(scenario, 0, Queries::kMany) == play(scenario, 0, Queries::kNone));
+  RC_ASSERT(play(scenario, 0, Queries::kState) == play(scenario, 0, Queries::kNone));
+}
+
+RC_GTEST_PROP(FlowNetworkProperty, ASkipMovesWhatIsLeft, ()) {
+  const Scenario scenario = draw_scenario();
+  const SimTime skipped{*rc::gen::inRange<std::int64_t>(1, 1'000'000'000)};
+  const std::vector<std::uint32_t> names(scenario.arrivals.size());
+  const std::vector<LinkUsage> more(scenario.capacities.size());
+  std::vector<std::vector<std::int64_t>> states;
+  std::vector<std::vector<FlowId>> done;
+  for (const SimTime skip : {SimTime{0}, skipped}) {
+    FlowNetwork network = make_network(scenario);
+    for (const Arrival& a : scenario.arrivals) network.start({0}, {a.bytes}, a.uses, a.cap);
+    const SimTime middle{network.next_completion()->value / 2};
+    states.emplace_back();
+    done.emplace_back();
+    if (network.append_state(middle, names, states.back())) {
+      network.skip(skip, more);
+      states.back().clear();
+      network.append_state(middle + skip, names, states.back());
+    }
+    while (const auto next = network.next_completion()) {
+      network.advance(*next, done.back());
+      states.back().push_back((*next).value - (middle.value > 0 ? skip.value : 0));
+    }
+  }
+  RC_ASSERT(states[0] == states[1]);
+  RC_ASSERT(done[0] == done[1]);
 }
 
 RC_GTEST_PROP(FlowNetworkProperty, AUsedNetworkBehavesLikeAFreshOne, ()) {

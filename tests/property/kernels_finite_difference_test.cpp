@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "exec/cpu/kernels/attention.h"
+#include "exec/cpu/kernels/attention_unfused.h"
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
-#include "exec/cpu/kernels/layernorm.h"
 #include "exec/cpu/kernels/linear.h"
+#include "exec/cpu/kernels/norm.h"
+#include "exec/cpu/kernels/rope.h"
 #include "tests/unit/exec/kernel_test_support.h"
 
 namespace zplan::exec::cpu {
@@ -57,13 +59,14 @@ Values gradient_buffer(std::size_t n, bool accumulate) {
   return Values(n, accumulate ? 1.0 : std::numeric_limits<double>::quiet_NaN());
 }
 
-// gradient[i] = d loss() / d input[i], plus one when accumulated.
+// gradient[i] = d loss() / d input[i], plus one when accumulated; of every `step`-th element.
 template <typename Loss>
-void check_gradient(Values& input, const Values& gradient, bool accumulate, const Loss& loss) {
+void check_gradient(Values& input, const Values& gradient, bool accumulate, const Loss& loss,
+                    std::size_t step = 1) {
   RC_ASSERT(gradient.size() == input.size());
   double largest = 1e-3;
   for (const double g : gradient) largest = std::max(largest, std::abs(g - (accumulate ? 1 : 0)));
-  for (std::size_t i = 0; i < input.size(); ++i) {
+  for (std::size_t i = 0; i < input.size(); i += step) {
     const double kept = input[i];
     input[i] = kept + kStep;
     const double above = loss();
@@ -122,8 +125,8 @@ RC_GTEST_PROP(KernelGradients, EmbeddingMatchesFiniteDifferences, ()) {
   const EmbeddingShape s{size_below(4), size_below(6), size_below(80), size_below(7)};
   const bool add_wte = *rc::gen::arbitrary<bool>(), add_wpe = *rc::gen::arbitrary<bool>();
   Random random = any_random();
-  const auto tokens = random.integers(s.batch * s.sequence, 0, s.vocab);
-  Values wte = random.values(s.vocab * s.hidden), wpe = random.values(s.sequence * s.hidden);
+  const auto tokens = random.integers(s.batch * s.sequence, 0, s.rows);
+  Values wte = random.values(s.rows * s.hidden), wpe = random.values(s.sequence * s.hidden);
   Values dx = random.values(s.batch * s.sequence * s.hidden), x(dx.size());
   const auto loss = [&] {
     embedding_forward<double>(s, {x.data(), tokens.data(), wte.data(), wpe.data()});
@@ -138,7 +141,7 @@ RC_GTEST_PROP(KernelGradients, EmbeddingMatchesFiniteDifferences, ()) {
 
 RC_GTEST_PROP(KernelGradients, LayernormMatchesFiniteDifferences, ()) {
   // Two elements of hidden make a sign function of the row, too sharp for a difference quotient.
-  const LayernormShape s{size_below(12), 2 + size_below(80)};
+  const NormShape s{size_below(12), 2 + size_below(80)};
   const bool add_dx = *rc::gen::arbitrary<bool>(), add = *rc::gen::arbitrary<bool>();
   Random random = any_random();
   Values x = random.values(s.tokens * s.hidden), dy = random.values(s.tokens * s.hidden);
@@ -160,6 +163,76 @@ RC_GTEST_PROP(KernelGradients, LayernormMatchesFiniteDifferences, ()) {
   check_gradient(bias, dbias, add, loss);
 }
 
+RC_GTEST_PROP(KernelGradients, RmsnormMatchesFiniteDifferences, ()) {
+  const NormShape s{size_below(12), size_below(80)};
+  const bool add_dx = *rc::gen::arbitrary<bool>(), add = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  Values x = random.values(s.tokens * s.hidden), dy = random.values(s.tokens * s.hidden);
+  for (std::size_t i = 0; i < x.size(); i += static_cast<std::size_t>(s.hidden)) x[i] += 3.0;
+  Values gain = random.values(s.hidden), y(x.size()), rstd(static_cast<std::size_t>(s.tokens));
+  const auto loss = [&] {
+    rmsnorm_forward<double>(s, {y.data(), rstd.data(), x.data(), gain.data()});
+    return dot(y, dy);
+  };
+  loss();
+  Values dx = gradient_buffer(x.size(), add_dx), dgain = gradient_buffer(gain.size(), add);
+  rmsnorm_backward<double>(
+      s, {dx.data(), dgain.data(), dy.data(), x.data(), rstd.data(), gain.data(), add_dx, add});
+  check_gradient(x, dx, add_dx, loss);
+  check_gradient(gain, dgain, add, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, SwigluMatchesFiniteDifferences, ()) {
+  const SwigluShape s{size_below(6), size_below(30)};
+  Random random = any_random();
+  Values x = random.values(s.tokens * 2 * s.width), dy = random.values(s.tokens * s.width);
+  for (double& value : x) value *= 6.0;
+  Values y(dy.size()), dx = gradient_buffer(x.size(), false);
+  const auto loss = [&] {
+    swiglu_forward(s, y.data(), x.data());
+    return dot(y, dy);
+  };
+  swiglu_backward(s, dx.data(), dy.data(), x.data());
+  check_gradient(x, dx, false, loss);
+  Values in_place = x;
+  swiglu_backward(s, in_place.data(), dy.data(), in_place.data());
+  RC_ASSERT(in_place == dx);
+}
+
+RC_GTEST_PROP(KernelGradients, RopeMatchesFiniteDifferences, ()) {
+  const std::int64_t turned = size_below(4);
+  const RopeShape s{size_below(3), size_below(6), turned + size_below(3) - 1, 2 * size_below(6),
+                    turned};
+  Random random = any_random();
+  Values x = random.values(s.batch * s.sequence * s.heads * s.head_dim),
+         dy = random.values(static_cast<std::int64_t>(x.size()));
+  const auto loss = [&] {
+    Values y = x;
+    rope(s, y.data(), 50.0, 1);
+    return dot(y, dy);
+  };
+  Values dx = dy;
+  rope(s, dx.data(), 50.0, -1);
+  check_gradient(x, dx, false, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, BiasAndColumnSumsMatchFiniteDifferences, ()) {
+  const std::int64_t rows = size_below(6), columns = size_below(90);
+  const bool add = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  Values x = random.values(rows * columns), y = random.values(rows * columns);
+  Values bias = random.values(columns), dout = random.values(rows * columns), out(x.size());
+  const auto loss = [&] {
+    bias_residual_add(out.data(), x.data(), y.data(), bias.data(), rows, columns);
+    return dot(out, dout);
+  };
+  Values dbias = gradient_buffer(bias.size(), add);
+  column_sums(dbias.data(), dout.data(), rows, columns, add);
+  check_gradient(x, dout, false, loss);
+  check_gradient(y, dout, false, loss);
+  check_gradient(bias, dbias, add, loss);
+}
+
 RC_GTEST_PROP(KernelGradients, GeluMatchesFiniteDifferences, ()) {
   const std::int64_t n = size_below(60);
   Random random = any_random();
@@ -174,9 +247,9 @@ RC_GTEST_PROP(KernelGradients, GeluMatchesFiniteDifferences, ()) {
   check_gradient(x, dx, false, loss);
 }
 
-void check_attention(const AttentionShape& s, Random random) {
+void check_attention(const AttentionShape& s, Random random, std::size_t step = 1) {
   const std::int64_t h = s.heads * s.head_dim;
-  Values qkv = random.values(s.batch * s.sequence * 3 * h);
+  Values qkv = random.values(s.batch * s.sequence * (h + 2 * s.kv_heads * s.head_dim));
   for (double& value : qkv) value *= 2.0;
   Values dout = random.values(s.batch * s.sequence * h), out(dout.size());
   Values lse(static_cast<std::size_t>(s.batch * s.heads * s.sequence));
@@ -189,15 +262,81 @@ void check_attention(const AttentionShape& s, Random random) {
   Values dqkv = gradient_buffer(qkv.size(), false);
   attention_backward<double>(s, {dqkv.data(), dout.data(), out.data(), lse.data(), qkv.data()},
                              scratch.span());
-  check_gradient(qkv, dqkv, false, loss);
+  check_gradient(qkv, dqkv, false, loss, step);
 }
 
 RC_GTEST_PROP(KernelGradients, AttentionMatchesFiniteDifferences, ()) {
-  check_attention({size_below(3), size_below(12), size_below(4), size_below(12)}, any_random());
+  const std::int64_t kv_heads = size_below(4), group = size_below(4);
+  check_attention({size_below(3), size_below(12), kv_heads * group, kv_heads, size_below(12)},
+                  any_random());
 }
 
 TEST(KernelGradients, AttentionMatchesFiniteDifferencesAcrossBlocks) {
-  EXPECT_TRUE(rc::check([] { check_attention({1, 131, 1, 1}, any_random()); }));
+  EXPECT_TRUE(rc::check([] { check_attention({1, 131, 2, 1, 1}, any_random(), 61); }));
+}
+
+RC_GTEST_PROP(KernelGradients, SeparateAttentionMatchesFiniteDifferences, ()) {
+  const std::int64_t kv_heads = size_below(4), group = size_below(4);
+  const AttentionShape s{size_below(3), size_below(10), kv_heads * group, kv_heads, size_below(8)};
+  Random random = any_random();
+  const std::int64_t h = s.heads * s.head_dim, width = h + 2 * s.kv_heads * s.head_dim;
+  Values qkv = random.values(s.batch * s.sequence * width);
+  Values dout = random.values(s.batch * s.sequence * h), out(dout.size());
+  const auto squares = static_cast<std::size_t>(s.batch * s.heads * s.sequence * s.sequence);
+  Values probs(squares), dscores(squares);
+  Workspace workspace(kScratch);
+  const Scratch scratch = workspace.span();
+  GemmCache cache;
+  const auto loss = [&] {
+    attention_scores<double>(cache, s, probs.data(), qkv.data(), scratch);
+    softmax_forward(s, probs.data());
+    attention_context<double>(cache, s, out.data(), probs.data(), qkv.data(), scratch);
+    return dot(out, dout);
+  };
+  loss();
+  Values dqkv = gradient_buffer(qkv.size(), false);
+  attention_context_gradient<double>(cache, s, dscores.data(), dout.data(), qkv.data(), scratch);
+  softmax_backward(s, dscores.data(), probs.data());
+  const Values kept = probs;
+  attention_scores_gradient<double>(
+      cache, s, {dqkv.data(), dscores.data(), kept.data(), dout.data(), qkv.data()}, scratch);
+  check_gradient(qkv, dqkv, false, loss);
+}
+
+// The loss of a vocabulary cut in two, by the statistics of both pieces.
+RC_GTEST_PROP(KernelGradients, ParallelCrossEntropyMatchesFiniteDifferences, ()) {
+  const std::int64_t tokens = size_below(6), columns = size_below(20);
+  const std::int64_t vocab = columns + *rc::gen::inRange<std::int64_t>(1, columns + 1);
+  const double scale = 0.25;
+  Random random = any_random();
+  const auto targets = random.integers(tokens, kIgnoredTarget, vocab);
+  Values logits = random.values(2 * tokens * columns);  // piece by piece
+  for (double& value : logits) value *= 5.0;
+  Values gradient, statistics(static_cast<std::size_t>(2 * tokens * 3));
+  Workspace scratch(kScratch);
+  const auto loss = [&] {
+    double sum = 0;
+    gradient = logits;
+    for (int pass = 0; pass < 2; ++pass) {
+      for (std::int64_t piece = 0; piece < 2; ++piece) {
+        const CrossEntropyShape s{tokens, piece == 0 ? columns : vocab - columns, columns,
+                                  piece * columns};
+        double* own = gradient.data() + piece * tokens * columns;
+        if (pass == 0) {
+          cross_entropy_statistics<double>(
+              s, {statistics.data() + piece * tokens * 3, own, targets.data()});
+        } else {
+          sum = 0;
+          cross_entropy_gradient<double>(
+              s, {own, targets.data(), statistics.data(), 2, tokens * 3, scale, &sum},
+              scratch.span());
+        }
+      }
+    }
+    return scale * sum;
+  };
+  loss();
+  check_gradient(logits, Values(gradient), false, loss);
 }
 
 RC_GTEST_PROP(KernelGradients, CrossEntropyMatchesFiniteDifferences, ()) {
@@ -205,8 +344,8 @@ RC_GTEST_PROP(KernelGradients, CrossEntropyMatchesFiniteDifferences, ()) {
   const CrossEntropyShape s{size_below(6), vocab, vocab + size_below(5) - 1};
   const double scale = 0.25;
   Random random = any_random();
-  const auto targets = random.integers(s.tokens, kIgnoredTarget, s.vocab);
-  Values logits = random.values(s.tokens * s.padded_vocab), gradient;
+  const auto targets = random.integers(s.tokens, kIgnoredTarget, s.valid);
+  Values logits = random.values(s.tokens * s.columns), gradient;
   for (double& value : logits) value *= 5.0;
   Workspace scratch(kScratch);
   const auto loss = [&] {

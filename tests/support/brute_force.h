@@ -24,6 +24,8 @@ inline void walk_block(const Program& p, BlockIndex index, Env env, Iterations a
       inner.micro = (block.relative ? env.micro : 0) + block.first + block.step * i;
     } else if (block.var == Var::kLayer) {
       inner.layer = (block.relative ? env.layer : 0) + block.first + block.step * i;
+    } else if (block.var == Var::kTile) {
+      inner.tile = (block.relative ? env.tile : 0) + block.first + block.step * i;
     }
     for (const Block::Item& item : block.items) {
       if (item.is_block) {

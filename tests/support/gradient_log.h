@@ -1,21 +1,26 @@
 // Collects the reduced gradients of one step as the optimizer sees them, from all ranks of a run,
-// and cuts them into the global tensors.
+// and puts the global tensors together.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "exec/initial_state.h"
 #include "exec/run.h"
+#include "exec/scalar.h"
 #include "exec/state_access.h"
+#include "exec/tensor_part.h"
+#include "planner/program/step_scalars.h"
 
 namespace zplan::testing_support {
 
 class GradientLog {
  public:
-  // For RunOptions::observer; log and job must outlive the run.
+  // For RunOptions::observer; log and job must outlive the run. Delayed updates see the gradients
+  // of the step before.
   std::function<void(const exec::NodeEvent&)> observer(const Job& job, std::int64_t step) {
     return [this, &job, step](const exec::NodeEvent& event) {
       const Node& node = event.program->nodes[event.node];
@@ -24,40 +29,45 @@ class GradientLog {
     };
   }
 
-  // Gradient of every tensor before clipping, row-major.
+  // Gradient of every tensor before clipping and without the loss scale, row-major.
   std::map<std::string, std::vector<double>> tensors(const Job& job) const {
     std::map<std::string, std::vector<double>> result;
     for (const exec::TensorRef& ref : exec::all_tensors(job)) {
-      const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
-      const std::vector<double>& flat = flat_.at({ref.unit, ref.layer});
-      const auto first = flat.begin() + tensor.offset;
-      result[exec::tensor_name(job, ref)] = {first, first + tensor.shape.elements()};
+      const std::string name = exec::tensor_name(job, ref);
+      result[name] = tensors_.at(name);
     }
     return result;
   }
 
  private:
   void record(const Job& job, const exec::NodeEvent& event, const Node& node) {
-    const RankClass& c = job.classes[static_cast<std::size_t>(job.stage_of(event.rank))];
-    const BufferId master = event.operands[0].view->buffer;
-    for (const UnitHome& home : c.homes) {
-      if (home.master.buffer != master) continue;
-      const Unit& unit = job.units[home.unit];
-      const Attributes& attributes = event.program->attributes[node.attributes];
-      const std::int64_t first = attributes[0] + job.dp_index_of(event.rank) * attributes[1];
-      const exec::Operand& gradient = event.operands[3];
-      const std::lock_guard lock(mutex_);
-      auto& flat = flat_[{home.unit, unit.per_layer ? event.env.layer : 0}];
-      flat.resize(static_cast<std::size_t>(unit.flat_elements));
-      for (std::int64_t i = 0; i < gradient.elements(); ++i)
-        flat[static_cast<std::size_t>(first + i)] = gradient.view->dtype == DType::kF64
-                                                        ? gradient.as<double>()[i]
-                                                        : gradient.as<float>()[i];
+    const Attributes& attributes = event.program->attributes[node.attributes];
+    const Unit& unit = job.units[static_cast<std::size_t>(attributes[3])];
+    const Coordinates at = job.coordinates_of(event.rank);
+    const std::int64_t first = attributes[0] + job.shard_index(at.dp) * attributes[1];
+    const exec::Operand& gradient = event.operands[3];
+    const double scale = event.operands[4].as<double>()[kLossScale];
+    const std::int64_t piece = exec::piece_number(unit, at.tp, event.env.tile);
+    const std::lock_guard lock(mutex_);
+    for (const Tensor& tensor : unit.tensors) {
+      const exec::TensorPart part(tensor, piece, exec::piece_count(job, unit));
+      auto& values = tensors_[exec::name_in_layer(tensor, unit.per_layer ? event.env.layer : 0)];
+      values.resize(static_cast<std::size_t>(tensor.shape.elements()));
+      part.for_runs(std::max(first - tensor.offset, std::int64_t{0}),
+                    std::min(first + gradient.elements() - tensor.offset, part.elements()),
+                    [&](std::int64_t local, const exec::TensorPart::Run& run) {
+                      const std::int64_t begin = tensor.offset + local - first;
+                      for (std::int64_t i = 0; i < run.length; ++i) {
+                        values[static_cast<std::size_t>(run.global + i)] =
+                            exec::load_scalar(gradient.data, gradient.view->dtype, begin + i) /
+                            scale;
+                      }
+                    });
     }
   }
 
   std::mutex mutex_;
-  std::map<std::pair<std::uint32_t, std::int64_t>, std::vector<double>> flat_;  // unit, layer
+  std::map<std::string, std::vector<double>> tensors_;
 };
 
 }  // namespace zplan::testing_support

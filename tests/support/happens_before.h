@@ -54,19 +54,22 @@ class RaceOracle {
         for (const View& b : p.operands(p.nodes[y.node])) {
           if (!writes(a.access) && !writes(b.access)) continue;
           if (p.buffers[a.buffer].tier != p.buffers[b.buffer].tier) continue;
-          for (std::int64_t dp = 0; dp < job.dp; ++dp) {
-            const std::int64_t at = address(c, a, x, dp), other = address(c, b, y, dp);
-            if (at < other + b.bytes().value && other < at + a.bytes().value) return true;
-          }
+          for (std::int32_t shard = 0; shard < job.shards; ++shard)
+            for (std::int32_t tp = 0; tp < job.tp; ++tp) {
+              const std::int64_t at = address(c, a, x, shard, tp);
+              const std::int64_t other = address(c, b, y, shard, tp);
+              if (at < other + b.bytes().value && other < at + a.bytes().value) return true;
+            }
         }
       return false;
     }
 
     static std::int64_t address(const RankClass& c, const View& v, const Instance& at,
-                                std::int64_t dp) {
+                                std::int64_t shard, std::int64_t tp) {
       const Buffer& b = c.program.buffers[v.buffer];
       const std::int64_t slot = v.slot.at(at.env, b.slots);
-      return (c.placement.offset[v.buffer] + b.slot_size * slot + v.offset + v.dp_stride * dp)
+      return (c.placement.offset[v.buffer] + b.slot_size * slot + v.offset + v.dp_stride * shard +
+              v.tp_stride * tp)
           .value;
     }
 

@@ -1,7 +1,7 @@
 // The bytes that one step holds, counted instance by instance and byte by byte, without folding,
 // lifetimes or offsets: a byte that is not persistent is held from the write of a value to the last
-// read of it, a persistent buffer always. Bytes are those of dp index 0. Nothing can hold less;
-// what a placement counts beyond it is the price of lifetimes that are one range of nodes per
+// read of it, a persistent buffer always. Bytes are those of shard and tp index 0. Nothing can hold
+// less; what a placement counts beyond it is the price of lifetimes that are one range of nodes per
 // buffer.
 #pragma once
 

@@ -1,10 +1,12 @@
-// The plans that the cross-checks run: a greedy pairwise-covering set over all choices of the
-// space, so that every legal pair of two choices occurs in some plan. Deterministic.
+// The plans that the cross-checks run: pairwise-covering sets over all choices of the space, so
+// that every pair of two choices that any legal plan has occurs in some plan, in several
+// surroundings. Built greedily from seeded random completions; deterministic.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -16,10 +18,11 @@
 namespace zplan::testing_support {
 
 inline constexpr std::int64_t kGlobalBatch = 8;
+inline constexpr std::int32_t kMostRanks = 4;
 
-inline Plan base_plan(const std::string& kernel_set) {
+inline Plan base_plan(const std::string& kernel_set, const std::string& model = "tiny-gpt") {
   Plan plan;
-  plan.model = "tiny-gpt";
+  plan.model = model;
   plan.hardware = "workstation";
   plan.kernel_set = kernel_set;
   plan.precision = default_recipe(kernel_set);
@@ -28,42 +31,83 @@ inline Plan base_plan(const std::string& kernel_set) {
 }
 
 // One rank, nothing sharded, nothing recomputed, nothing offloaded.
-inline Plan reference_plan(const std::string& kernel_set) { return base_plan(kernel_set); }
+inline Plan reference_plan(const std::string& kernel_set, const std::string& model = "tiny-gpt") {
+  return base_plan(kernel_set, model);
+}
 
-inline constexpr int kFactors = 11;
+enum Factor : int {
+  kZero,
+  kPp,
+  kDp,
+  kTp,
+  kSequenceParallel,
+  kShards,
+  kRecompute,
+  kGather,
+  kTiles,
+  kParams,
+  kGrads,
+  kOptimizer,
+  kActivations,
+  kMicroSteps,
+  kPrefetch,
+  kSchedule,
+  kPartition,
+  kAttention,
+  kStages,
+  kModel,
+  kFactors,
+};
 using Choice = std::array<int, kFactors>;  // index of the level of each factor
-inline constexpr Choice kLevels{4, 2, 3, 2, 2, 2, 2, 2, 2, 2, 3};
+inline constexpr Choice kLevels{4, 3, 3, 3, 2, 2, 4, 2, 2, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
+
+inline std::vector<RecomputeRun> recompute_of(int level) {
+  switch (level) {
+    case 1:
+      return {{Recompute::kSelective, 0}};
+    case 2:
+      return {{Recompute::kFull, 0}};
+    case 3:
+      return {{Recompute::kFull, 1}, {Recompute::kNone, 2}, {Recompute::kSelective, 0}};
+    default:
+      return {{Recompute::kNone, 0}};
+  }
+}
 
 inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
-  const auto tier = [](int level) { return level == 0 ? Tier::kGpu : Tier::kCpu; };
-  Plan p = base_plan(kernel_set);
-  p.zero_stage = c[0];
-  p.parallel.pp = c[1] + 1;
-  p.parallel.dp = 1 << c[2];
-  p.recompute = c[3] == 0 ? Recompute::kNone : Recompute::kFull;
-  p.gather = c[4] == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
-  p.placement = {tier(c[5]), tier(c[6]), tier(c[7]), tier(c[8])};
-  const std::int64_t micro_steps = c[9] + 1;
+  constexpr std::array<Tier, 3> kTiers{Tier::kGpu, Tier::kCpu, Tier::kNvme};
+  const auto tier = [&](Factor f) { return kTiers[static_cast<std::size_t>(c[f])]; };
+  Plan p = base_plan(kernel_set + (c[kAttention] == 1 ? ".unfused" : ""),
+                     c[kModel] == 0 ? "tiny-gpt" : "tiny-llama");
+  p.zero_stage = c[kZero];
+  p.parallel.pp = c[kPp] + 1;
+  p.parallel.dp = 1 << c[kDp];
+  p.parallel.tp = 1 << c[kTp];
+  p.parallel.sequence_parallel = c[kSequenceParallel] == 1;
+  p.parallel.shards = c[kShards] == 0 ? 0 : std::max(1, p.parallel.dp / 2);
+  p.recompute = recompute_of(c[kRecompute]);
+  p.gather = c[kGather] == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
+  p.tiles = c[kTiles] + 1;
+  p.placement = {tier(kParams), tier(kGrads), tier(kOptimizer), tier(kActivations)};
+  const std::int64_t micro_steps = std::int64_t{1} << c[kMicroSteps];
   p.batch.micro_batch = kGlobalBatch / (p.parallel.dp * micro_steps);
-  p.prefetch = c[10];
+  p.prefetch = c[kPrefetch];
+  p.schedule = c[kSchedule] == 0 ? Schedule::kOneForwardOneBackward : Schedule::kGpipe;
+  p.partition_activations = c[kPartition] == 1;
+  if (c[kStages] == 1)
+    p.stage_layers =
+        p.parallel.pp == 3 ? std::vector<std::int32_t>{1, 1, 2} : std::vector<std::int32_t>{1, 3};
   return p;
 }
 
-inline std::vector<Choice> legal_choices() {
-  std::vector<Choice> all{Choice{}};
-  for (std::size_t f = 0; f < kFactors; ++f) {
-    std::vector<Choice> wider;
-    for (const Choice& c : all)
-      for (int level = 0; level < kLevels[f]; ++level) {
-        wider.push_back(c);
-        wider.back()[f] = level;
-      }
-    all = std::move(wider);
-  }
-  const std::int64_t layers = load_model("tiny-gpt").layers;
-  std::erase_if(
-      all, [&](const Choice& c) { return illegal(plan_of(c, "cpu.f32"), layers).has_value(); });
-  return all;
+inline bool is_legal(const Choice& c) {
+  static const ModelConfig gpt = load_model("tiny-gpt"), llama = load_model("tiny-llama");
+  const Plan p = plan_of(c, "cpu.f32");
+  const bool too_many = p.parallel.dp * p.parallel.tp * p.parallel.pp > kMostRanks;
+  // A level that changes nothing is none.
+  const bool idle = c[kShards] == 1 && p.parallel.dp == 1;
+  return !too_many && !idle && p.batch.micro_batch > 0 &&
+         !illegal(p, shape_of(c[kModel] == 0 ? gpt : llama));
 }
 
 using Pair = std::array<int, 4>;  // factor, level, factor, level
@@ -75,49 +119,104 @@ inline std::vector<Pair> pairs_of(const Choice& c) {
   return pairs;
 }
 
-// Every pair of levels that some legal plan has, in few plans, taken from `pool`.
-inline std::vector<Choice> cover_pairs(const std::vector<Choice>& pool) {
+// A random legal plan that has the pair; most factors start from plain levels, since few random
+// combinations are legal.
+inline bool complete(const Pair& pair, std::mt19937_64& random, Choice& result) {
+  constexpr int kTries = 4000;
+  for (int i = 0; i < kTries; ++i) {
+    Choice c{};
+    const std::uint64_t spread = 1 + random() % 3;  // one in so many factors leaves its plain level
+    for (std::size_t f = 0; f < kFactors; ++f)
+      if (random() % spread == 0)
+        c[f] = static_cast<int>(random() % static_cast<std::uint64_t>(kLevels[f]));
+    c[static_cast<std::size_t>(pair[0])] = pair[1];
+    c[static_cast<std::size_t>(pair[2])] = pair[3];
+    if (!is_legal(c)) continue;
+    result = c;
+    return true;
+  }
+  return false;
+}
+
+inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
+  constexpr int kCandidates = 12;
+  std::mt19937_64 random(seed);
   std::set<Pair> open;
-  for (const Choice& c : pool)
-    for (const Pair& p : pairs_of(c)) open.insert(p);
+  for (std::size_t f = 0; f < kFactors; ++f)
+    for (std::size_t g = f + 1; g < kFactors; ++g)
+      for (int a = 0; a < kLevels[f]; ++a)
+        for (int b = 0; b < kLevels[g]; ++b)
+          open.insert({static_cast<int>(f), a, static_cast<int>(g), b});
   std::vector<Choice> chosen;
   while (!open.empty()) {
-    std::size_t best = 0, most = 0;
-    for (std::size_t i = 0; i < pool.size(); ++i) {
+    const Pair first = *open.begin();
+    Choice best{};
+    std::size_t most = 0;
+    for (int i = 0; i < kCandidates; ++i) {
+      Choice c;
+      if (!complete(first, random, c)) break;
       std::size_t covers = 0;
-      for (const Pair& p : pairs_of(pool[i])) covers += open.count(p);
-      if (covers > most) most = covers, best = i;
+      for (const Pair& p : pairs_of(c)) covers += open.count(p);
+      if (covers > most) most = covers, best = c;
     }
-    for (const Pair& p : pairs_of(pool[best])) open.erase(p);
-    chosen.push_back(pool[best]);
+    open.erase(first);
+    if (most == 0) continue;  // no legal plan has the pair
+    for (const Pair& p : pairs_of(best)) open.erase(p);
+    chosen.push_back(best);
   }
   return chosen;
 }
 
-// Two disjoint covers: every pair occurs with different surroundings.
-inline std::vector<Choice> pairwise_choices() {
-  std::vector<Choice> pool = legal_choices();
-  std::vector<Choice> chosen = cover_pairs(pool);
-  std::erase_if(pool, [&](const Choice& c) {
-    return std::find(chosen.begin(), chosen.end(), c) != chosen.end();
-  });
-  const std::vector<Choice> more = cover_pairs(pool);
-  chosen.insert(chosen.end(), more.begin(), more.end());
-  return chosen;
+// Sanitizers look at code paths, not at numbers: a part of the plans reaches all of them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr std::size_t kEveryPlan = 6;
+#else
+inline constexpr std::size_t kEveryPlan = 1;
+#endif
+
+// Several covers: every pair occurs with different surroundings.
+inline const std::vector<Choice>& pairwise_choices() {
+  static const std::vector<Choice> choices = [] {
+    std::vector<Choice> all;
+    for (const std::uint64_t seed : {1U, 2U})
+      for (const Choice& c : cover_pairs(seed))
+        if (std::find(all.begin(), all.end(), c) == all.end()) all.push_back(c);
+    std::vector<Choice> some;
+    for (std::size_t i = 0; i < all.size(); i += kEveryPlan) some.push_back(all[i]);
+    return some;
+  }();
+  return choices;
 }
 
-// "z3_pp2_dp4_full_operator_pcpu_gcpu_ocpu_acpu_m2_f1"; also a valid test name.
+// "z3_p2d2t1_full_operator_..": the levels that are not the plain ones; also a valid test name.
 inline std::string name_of(const Choice& c) {
   const Plan p = plan_of(c, "cpu.f32");
-  const auto tier = [](const char* what, Tier t) {
-    return "_" + std::string(what) + std::string(name(t));
+  std::string s = "z" + std::to_string(p.zero_stage) + "_p" + std::to_string(p.parallel.pp) + "d" +
+                  std::to_string(p.parallel.dp) + "t" + std::to_string(p.parallel.tp);
+  const auto add = [&](bool set, const std::string& word) {
+    if (set) s += "_" + word;
   };
-  return "z" + std::to_string(p.zero_stage) + "_pp" + std::to_string(p.parallel.pp) + "_dp" +
-         std::to_string(p.parallel.dp) + "_" + std::string(name(p.recompute)) + "_" +
-         std::string(name(p.gather)) + tier("p", p.placement.params) +
-         tier("g", p.placement.grads) + tier("o", p.placement.optimizer) +
-         tier("a", p.placement.activations) + "_m" + std::to_string(p.micro_steps()) + "_f" +
-         std::to_string(p.prefetch);
+  const auto tier = [&](const char* what, Tier t) {
+    add(t != Tier::kGpu, what + std::string(name(t)));
+  };
+  add(p.parallel.sequence_parallel, "sp");
+  add(p.parallel.shards != 0, "s" + std::to_string(p.parallel.shards));
+  add(c[kRecompute] == 3, "mixed");
+  add(c[kRecompute] != 3 && c[kRecompute] != 0, std::string(name(p.recompute[0].mode)));
+  add(true, std::string(name(p.gather)));
+  add(p.tiles > 1, "tiled");
+  tier("p", p.placement.params);
+  tier("g", p.placement.grads);
+  tier("o", p.placement.optimizer);
+  tier("a", p.placement.activations);
+  add(true, "m" + std::to_string(p.micro_steps()));
+  add(true, "f" + std::to_string(p.prefetch));
+  add(p.schedule == Schedule::kGpipe, "gpipe");
+  add(p.partition_activations, "pa");
+  add(c[kAttention] == 1, "unfused");
+  add(!p.stage_layers.empty(), "uneven");
+  add(c[kModel] == 1, "llama");
+  return s;
 }
 
 }  // namespace zplan::testing_support

@@ -20,7 +20,9 @@ class RandomJobMaker {
     Job job;
     job.kernel_set = "cpu.f64";
     job.model = "random";
-    job.dp = below(3) + 1;
+    job.shards = below(3) + 1;
+    job.dp = job.shards * (below(2) + 1);
+    job.tp = below(2) + 1;
     job.pp = below(2) + 1;
     job.order = below(2) == 0 ? RankOrder::kDataFirst : RankOrder::kPipelineFirst;
     job.placed = below(2) == 0;
@@ -43,9 +45,10 @@ class RandomJobMaker {
     budget_ = 12;
     const std::int32_t buffers = below(4) + 1;
     for (std::int32_t i = 0; i < buffers; ++i) {
-      const BufferId id = builder_.buffer("b." + std::to_string(below(3)), 256 * (below(3) + 4),
-                                          below(4) + 1, one_of<Category>(kCategoryCount),
-                                          below(3) == 0, one_of<Tier>(kTierCount));
+      const auto tier = one_of<Tier>(kTierCount);
+      const std::int64_t slot = tier == Tier::kGpu ? 256 * (below(3) + 5) : 4096 * (below(2) + 1);
+      const BufferId id = builder_.buffer("b." + std::to_string(below(3)), slot, below(4) + 1,
+                                          one_of<Category>(kCategoryCount), below(3) == 0, tier);
       builder_.at(id).unpadded = {below(3)};
     }
     items();
@@ -68,7 +71,7 @@ class RandomJobMaker {
     for (std::int32_t i = 0; i < count; ++i) {
       if (depth_ + 1 < kMaxDepth && budget_ > 0 && below(3) == 0) {
         ++depth_;
-        builder_.begin(below(3) + 1, one_of<Var>(3), below(9) - 4, below(5) - 2, below(2) == 0);
+        builder_.begin(below(3) + 1, one_of<Var>(4), below(9) - 4, below(5) - 2, below(2) == 0);
         items();
         builder_.end();
         --depth_;
@@ -81,16 +84,18 @@ class RandomJobMaker {
 
   View view(Access access) {
     const auto buffers = static_cast<std::int32_t>(builder_.program().buffers.size());
-    return sample_view(static_cast<BufferId>(below(buffers)), access, {below(4) + 1, 8},
-                       {below(9) - 4, below(9) - 4, below(9) - 4}, 8 * below(4),
-                       below(2) == 0 ? 256 : 0);
+    View v = sample_view(static_cast<BufferId>(below(buffers)), access, {below(4) + 1, 8},
+                         {below(9) - 4, below(9) - 4, below(9) - 4, below(9) - 4}, 8 * below(4),
+                         below(2) == 0 ? 256 : 0);
+    v.tp_stride = {below(2) == 0 ? 128 : 0};
+    return v;
   }
 
   void node() {
     Node n;
-    n.role = {one_of<Phase>(6), one_of<Part>(20), one_of<Action>(15)};
+    n.role = {one_of<Phase>(6), one_of<Part>(24), one_of<Action>(20)};
     n.lane = one_of<Lane>(kLaneCount);
-    n.group = one_of<GroupKind>(3);
+    n.group = one_of<GroupKind>(6);
     n.collective = one_of<CollectiveKind>(3);
     n.peer_stage = static_cast<std::uint8_t>(below(job_->pp));
     n.kind = one_of<OpKind>(6);

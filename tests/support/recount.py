@@ -13,7 +13,7 @@ ARCHITECTURE.md "Lifetimes" and planner/place/lifetime.h as a person would read 
     all its iterations: an iteration reads a byte it has not written, or a buffer of several slots
     is accessed at a slot that changes with the loop
   - an access inside a loop within the scope holds the buffer during the whole run of that loop
-A loop is a block that repeats more than once. Bytes are those of dp index 0. The peak of a tier is
+A loop is a block that repeats more than once. Bytes are those of shard and tp index 0. The peak of a tier is
 the most bytes live at one instance, the first such instance gives the split by category.
 """
 
@@ -30,13 +30,13 @@ BUFFER = re.compile(
 )
 REPEAT = re.compile(
     r"repeat (?P<count>\d+)"
-    r"(?: (?P<var>micro|layer)(?P<relative> relative)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
+    r"(?: (?P<var>micro|layer|tile)(?P<relative> relative)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
 )
 VIEW = re.compile(
     rf" (?P<access>r|w|u|scratch) {WORD}@(?P<id>\d+)(?:\[(?P<slot>[^\]]*)\])?(?:\+(?P<offset>\d+))?"
-    r"(?:\+dp\*\d+)?:(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
+    r"(?:\+dp\*\d+)?(?:\+tp\*\d+)?:(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
 )
-TERM = re.compile(r"([-+]?)(\d*)([ml]?)")
+TERM = re.compile(r"([-+]?)(\d*)([mlt]?)")
 
 
 class Buffer:
@@ -57,7 +57,7 @@ class View:
         self.buffer = int(match["id"])
         self.reads = match["access"] in ("r", "u")
         self.writes = match["access"] != "r"
-        self.slot = {"m": 0, "l": 0, "": 0}
+        self.slot = {"m": 0, "l": 0, "t": 0, "": 0}
         for sign, digits, letter in TERM.findall(match["slot"] or ""):
             if digits or letter:
                 self.slot[letter] = int(digits or 1) * (-1 if sign == "-" else 1)
@@ -144,7 +144,7 @@ def walk(rank_class, block, env, path):
         if not isinstance(item, Block):
             for view in item:
                 buffer = rank_class.buffers[view.buffer]
-                slot = view.slot["m"] * env["m"] + view.slot["l"] * env["l"] + view.slot[""]
+                slot = view.slot[""] + sum(view.slot[var] * env[var] for var in env)
                 access = Access(rank_class.instances, path, view, slot % buffer.slots)
                 buffer.accesses.append(access)
             rank_class.instances += 1
@@ -251,7 +251,7 @@ def hull(accesses, depth):
 
 
 def recount(rank_class, problems):
-    walk(rank_class, rank_class.root, {"m": 0, "l": 0}, ())
+    walk(rank_class, rank_class.root, {"m": 0, "l": 0, "t": 0}, ())
     starts, stops = {}, {}
     for buffer in rank_class.buffers:
         if buffer.end > rank_class.slabs[buffer.tier]:

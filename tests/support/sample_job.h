@@ -119,12 +119,12 @@ inline RankClass sample_class(std::int32_t stage) {
   const BufferId grad = b.buffer("grad", 256, 2, Category::kGradients, true);
   const BufferId dfull = b.buffer("dfull", 512, 1, Category::kGathered);
   const BufferId scratch = b.buffer("scratch", 1024, 1, Category::kWorkspace);
-  const BufferId master = b.buffer("master", 256, 2, Category::kOptimizer, true, Tier::kCpu);
-  const BufferId m = b.buffer("m", 256, 2, Category::kOptimizer, true, Tier::kCpu);
-  const BufferId v = b.buffer("v", 256, 2, Category::kOptimizer, true, Tier::kCpu);
-  const BufferId host_grad = b.buffer("host grad", 256, 1, Category::kGathered, false, Tier::kCpu);
-  // 8 step scalars, then the clip coefficient and the norm
-  const BufferId scalars = b.buffer("scalars", 256, 1, Category::kInput, true, Tier::kCpu);
+  const BufferId master = b.buffer("master", 4096, 2, Category::kOptimizer, true, Tier::kCpu);
+  const BufferId m = b.buffer("m", 4096, 2, Category::kOptimizer, true, Tier::kCpu);
+  const BufferId v = b.buffer("v", 4096, 2, Category::kOptimizer, true, Tier::kCpu);
+  const BufferId host_grad = b.buffer("host grad", 4096, 1, Category::kGathered, false, Tier::kCpu);
+  // 10 step scalars, then the clip coefficient and the norm
+  const BufferId scalars = b.buffer("scalars", 4096, 1, Category::kInput, true, Tier::kCpu);
   b.at(scalars).dtype = DType::kF64;
   const Shape shard{64}, flat{128}, tokens{4, 8};
   const View weight = sample_view(full, r, {8, 8}, layer),
@@ -132,7 +132,7 @@ inline RankClass sample_class(std::int32_t stage) {
 
   const NodeIndex begin =
       b.kernel({Phase::kBegin, Part::kScalars, Action::kCompute}, Lane::kCpu,
-               KernelId::kStepScalars, {sample_view(scalars, w, {8}, {}, 0, 0, DType::kF64)});
+               KernelId::kStepScalars, {sample_view(scalars, w, {10}, {}, 0, 0, DType::kF64)});
   b.begin(kSampleLayers, Var::kLayer, first);
   const NodeIndex zero = b.kernel({Phase::kBegin, Part::kLayer, Action::kZero}, Lane::kCompute,
                                   KernelId::kFillZero, {sample_view(grad, w, shard, layer)});
@@ -205,8 +205,8 @@ inline RankClass sample_class(std::int32_t stage) {
       b.kernel({Phase::kUpdate, Part::kLayer, Action::kAdam}, Lane::kCpu, KernelId::kAdamW,
                {sample_view(master, u, shard, layer), sample_view(m, u, shard, layer),
                 sample_view(v, u, shard, layer), sample_view(host_grad, r, shard),
-                sample_view(scalars, r, {8}, {}, 0, 0, DType::kF64),
-                sample_view(scalars, r, {2}, {}, 64, 0, DType::kF64)},
+                sample_view(scalars, r, {10}, {}, 0, 0, DType::kF64),
+                sample_view(scalars, r, {2}, {}, 128, 0, DType::kF64)},
                {0, 64, 64, 0});
   const NodeIndex upload =
       b.node({.role = {Phase::kUpdate, Part::kLayer, Action::kUpload},
@@ -255,7 +255,7 @@ inline Job sample_job() {
   Job job;
   job.kernel_set = "cpu.f32";
   job.model = "two words";
-  job.dp = 2;
+  job.dp = job.shards = 2;
   job.pp = 2;
   job.global_batch = 12;
   job.micro_batch = 2;

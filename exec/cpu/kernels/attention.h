@@ -1,36 +1,42 @@
-// Causal multi-head self-attention without a stored s x s matrix. [Dao22]
-// qkv[b, s, 3 h] holds q | k | v, each [a, d] with h = a d. Key i is visible to query j iff i <= j.
+// Causal self-attention without a stored s x s matrix, with as many key-value heads as query heads
+// or fewer. [Dao22]
+// qkv[b, s, a + 2 g, d] holds the heads of q, k and v side by side; query head i uses key-value
+// head i / (a / g). Key i is visible to query j iff i <= j.
 // out = softmax(q k^T / sqrt(d)) v by online softmax over key blocks [Milakov18]; backward
-// recomputes the probabilities from lse = log sum exp of the scaled scores. One thread owns one
-// (batch, head); its blocks run in a fixed order. The number of threads used is the least of
-// OpenMP's, b a, and what the scratch has room for. Left out: dropout, grouped queries, padding
-// masks, context parallelism.
+// recomputes the probabilities from lse = log sum exp of the scaled scores. Arithmetic and sums in
+// Compute<T>, results are rounded once. One thread owns one (batch, head), in backward one (batch,
+// key-value head); its blocks run in a fixed order. The number of threads used is the least of
+// OpenMP's, the owned heads, and what the scratch has room for. 16-bit elements need scratch for a
+// head's whole result.
+// Left out: dropout, padding masks, context parallelism.
 #pragma once
 
 #include <cstdint>
 
+#include "exec/cpu/kernels/half.h"
 #include "exec/cpu/kernels/scratch.h"
 
 namespace zplan::exec::cpu {
 
 struct AttentionShape {
-  std::int64_t batch, sequence, heads, head_dim;
+  std::int64_t batch, sequence, heads, kv_heads, head_dim;
+  std::int64_t group() const { return heads / kv_heads; }  // query heads per key-value head
 };
 
 template <typename T>
 struct AttentionForward {
-  T* out;        // [b, s, h], overwritten
-  T* lse;        // [b, a, s], overwritten, kept for backward
-  const T* qkv;  // [b, s, 3 h]
+  T* out;           // [b, s, a, d], overwritten
+  Compute<T>* lse;  // [b, a, s], overwritten, kept for backward
+  const T* qkv;     // [b, s, a + 2 g, d]
 };
 
 template <typename T>
 struct AttentionBackward {
-  T* dqkv;        // [b, s, 3 h], overwritten
-  const T* dout;  // [b, s, h]
-  const T* out;   // [b, s, h]
-  const T* lse;   // [b, a, s]
-  const T* qkv;   // [b, s, 3 h]
+  T* dqkv;                // [b, s, a + 2 g, d], overwritten
+  const T* dout;          // [b, s, a, d]
+  const T* out;           // [b, s, a, d]
+  const Compute<T>* lse;  // [b, a, s]
+  const T* qkv;           // [b, s, a + 2 g, d]
 };
 
 template <typename T>

@@ -1,116 +1,152 @@
 // With P the probabilities, D_i = dout_i . out_i and S' = P (dout v^T - D) / sqrt(d):
 // dv = P^T dout, dq = S' k, dk = S'^T q. [Dao22 Algorithm 4]
-// Key blocks are the outer loop; dk and dv of a block are summed over its queries, dq over the key
-// blocks, all straight in dqkv.
+// Key blocks are the outer loop; dk and dv of a block are summed in scratch over all queries of all
+// heads that share it, dq over the key blocks in dqkv or, of 16-bit elements, in scratch.
 #include "exec/cpu/kernels/attention_blocks.h"
 
 namespace zplan::exec::cpu {
 namespace {
 
-template <typename T>
+template <typename C>
 struct BackwardScratch {
-  T* keys;           // [d, block] transposed
-  T* values;         // [d, block] transposed
-  T* probabilities;  // [block, block]
-  T* scores;         // [block, block] gradient of the raw scores
-  T* delta;          // [s] D
+  C *keys, *values;                // [block, d]
+  C *keys_turned, *values_turned;  // [d, block] transposed
+  C *queries, *dout;               // [block, d]
+  C *dkeys, *dvalues;              // [block, d]
+  C* probabilities;                // [block, block]
+  C* scores;                       // [block, block] gradient of the raw scores
+  C* delta;                        // [group, s] D
+  C* dq;                           // [group, s, d], of 16-bit elements
 };
 
 template <typename T>
 std::int64_t bytes_per_thread(const AttentionShape& s) {
-  return 2 * aligned_bytes<T>(s.head_dim * kAttentionBlock) +
-         2 * aligned_bytes<T>(kAttentionBlock * kAttentionBlock) + aligned_bytes<T>(s.sequence);
+  using C = Compute<T>;
+  return 8 * aligned_bytes<C>(s.head_dim * kAttentionBlock) +
+         2 * aligned_bytes<C>(kAttentionBlock * kAttentionBlock) +
+         aligned_bytes<C>(s.group() * s.sequence) +
+         (kIsHalf<T> ? aligned_bytes<C>(s.group() * s.sequence * s.head_dim) : 0);
 }
 
 template <typename T>
-BackwardScratch<T> cut(const AttentionShape& s, Scratch scratch) {
+BackwardScratch<Compute<T>> cut(const AttentionShape& s, Scratch scratch) {
+  using C = Compute<T>;
   ScratchCutter cutter(scratch);
-  BackwardScratch<T> w{};
-  w.keys = cutter.take<T>(s.head_dim * kAttentionBlock);
-  w.values = cutter.take<T>(s.head_dim * kAttentionBlock);
-  w.probabilities = cutter.take<T>(kAttentionBlock * kAttentionBlock);
-  w.scores = cutter.take<T>(kAttentionBlock * kAttentionBlock);
-  w.delta = cutter.take<T>(s.sequence);
+  BackwardScratch<C> w{};
+  for (C** block : {&w.keys, &w.values, &w.keys_turned, &w.values_turned, &w.queries, &w.dout,
+                    &w.dkeys, &w.dvalues})
+    *block = cutter.take<C>(s.head_dim * kAttentionBlock);
+  w.probabilities = cutter.take<C>(kAttentionBlock * kAttentionBlock);
+  w.scores = cutter.take<C>(kAttentionBlock * kAttentionBlock);
+  w.delta = cutter.take<C>(s.group() * s.sequence);
+  if constexpr (kIsHalf<T>) w.dq = cutter.take<C>(s.group() * s.sequence * s.head_dim);
   return w;
 }
 
+// One query head of the group.
 template <typename T>
 struct HeadViews {
-  Rows<const T> q, k, v, out, dout;
-  Rows<T> dq, dk, dv;
-  const T* lse;  // [s]
+  Rows<const T> q, out, dout;
+  Rows<T> dq;
+  Rows<Compute<T>> dq_sum;
+  const Compute<T>* lse;  // [s]
+  Compute<T>* delta;      // [s]
 };
 
 template <typename T>
-HeadViews<T> views_of(const AttentionShape& s, const AttentionBackward<T>& x, std::int64_t head) {
-  return {head_rows(s, x.qkv, head, 3, 0),  head_rows(s, x.qkv, head, 3, 1),
-          head_rows(s, x.qkv, head, 3, 2),  head_rows(s, x.out, head, 1, 0),
-          head_rows(s, x.dout, head, 1, 0), head_rows(s, x.dqkv, head, 3, 0),
-          head_rows(s, x.dqkv, head, 3, 1), head_rows(s, x.dqkv, head, 3, 2),
-          x.lse + head * s.sequence};
+HeadViews<T> views_of(const AttentionShape& s, const AttentionBackward<T>& x, std::int64_t batch,
+                      std::int64_t kv_head, std::int64_t member,
+                      const BackwardScratch<Compute<T>>& w) {
+  const std::int64_t head = kv_head * s.group() + member;
+  HeadViews<T> views{HeadOfQkv<const T>(s, x.qkv, batch, head).q,
+                     head_rows(s, x.out, s.heads, batch, head),
+                     head_rows(s, x.dout, s.heads, batch, head),
+                     HeadOfQkv<T>(s, x.dqkv, batch, head).q,
+                     {w.dq + member * s.sequence * s.head_dim, s.head_dim},
+                     x.lse + (batch * s.heads + head) * s.sequence,
+                     w.delta + member * s.sequence};
+  if constexpr (!kIsHalf<T>) views.dq_sum = views.dq;
+  return views;
 }
 
 template <typename T>
-void row_products(const HeadViews<T>& x, std::int64_t n, std::int64_t d, T* delta) {
+void row_products(const HeadViews<T>& x, std::int64_t n, std::int64_t d) {
+  using C = Compute<T>;
   for (std::int64_t i = 0; i < n; ++i) {
     const T* a = x.dout.from(i).data;
     const T* b = x.out.from(i).data;
-    T sum = 0;
+    C sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t p = 0; p < d; ++p) sum += a[p] * b[p];
-    delta[i] = sum;
+    for (std::int64_t p = 0; p < d; ++p) sum += static_cast<C>(a[p]) * static_cast<C>(b[p]);
+    x.delta[i] = sum;
   }
 }
 
 // Scores become probabilities, dout v^T becomes the gradient of the raw scores; hidden keys get 0.
-template <typename T>
-void gradient_row(T* probabilities, T* scores, std::int64_t visible, std::int64_t keys, T scale,
-                  T lse, T delta) {
+template <typename C>
+void gradient_row(C* probabilities, C* scores, std::int64_t visible, std::int64_t keys, C scale,
+                  C lse, C delta) {
 #pragma omp simd
   for (std::int64_t j = 0; j < visible; ++j) {
-    const T p = fast_exp(scale * probabilities[j] - lse);
+    const C p = fast_exp(scale * probabilities[j] - lse);
     probabilities[j] = p;
     scores[j] = p * (scores[j] - delta) * scale;
   }
-  std::fill(probabilities + visible, probabilities + keys, static_cast<T>(0));
-  std::fill(scores + visible, scores + keys, static_cast<T>(0));
+  std::fill(probabilities + visible, probabilities + keys, static_cast<C>(0));
+  std::fill(scores + visible, scores + keys, static_cast<C>(0));
 }
 
-// The part of all three gradients that queries [query, +rows) and keys [key, +keys) make.
+// The part of all three gradients that queries [query, +rows) of a head and keys [key, +keys) make.
 template <typename T>
-void backward_tile(const HeadViews<T>& x, const BackwardScratch<T>& w, std::int64_t d,
-                   std::int64_t query, std::int64_t rows, std::int64_t key, std::int64_t keys) {
-  const T scale = static_cast<T>(1.0 / std::sqrt(static_cast<double>(d)));
-  score_tile(x.q.from(query), rows, w.keys, keys, d, w.probabilities);
-  score_tile(x.dout.from(query), rows, w.values, keys, d, w.scores);
+void backward_tile(const HeadViews<T>& x, const BackwardScratch<Compute<T>>& w, std::int64_t d,
+                   std::int64_t query, std::int64_t rows, std::int64_t key, std::int64_t keys,
+                   bool is_first_of_keys) {
+  using C = Compute<T>;
+  const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
+  load_block(x.q.from(query), rows, d, w.queries);
+  load_block(x.dout.from(query), rows, d, w.dout);
+  score_tile(w.queries, rows, w.keys_turned, keys, d, w.probabilities);
+  score_tile(w.dout, rows, w.values_turned, keys, d, w.scores);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = query + i, at = i * kAttentionBlock;
     gradient_row(w.probabilities + at, w.scores + at, visible_keys(row, key, keys), keys, scale,
-                 x.lse[row], w.delta[row]);
+                 x.lse[row], x.delta[row]);
   }
-  const bool is_first_of_keys = query == key, is_first_of_queries = key == 0;
-  const Rows<T> dk = x.dk.from(key), dv = x.dv.from(key), dq = x.dq.from(query);
-  tile_gemm<T>({keys, d, rows, w.probabilities, 1, kAttentionBlock, x.dout.from(query).data,
-                x.dout.stride, dv.data, dv.stride, !is_first_of_keys});
-  tile_gemm<T>({keys, d, rows, w.scores, 1, kAttentionBlock, x.q.from(query).data, x.q.stride,
-                dk.data, dk.stride, !is_first_of_keys});
-  tile_gemm<T>({rows, d, keys, w.scores, kAttentionBlock, 1, x.k.from(key).data, x.k.stride,
-                dq.data, dq.stride, !is_first_of_queries});
+  const Rows<C> dq = x.dq_sum.from(query);
+  tile_gemm<C>({keys, d, rows, w.probabilities, 1, kAttentionBlock, w.dout, d, w.dvalues, d,
+                !is_first_of_keys});
+  tile_gemm<C>(
+      {keys, d, rows, w.scores, 1, kAttentionBlock, w.queries, d, w.dkeys, d, !is_first_of_keys});
+  tile_gemm<C>(
+      {rows, d, keys, w.scores, kAttentionBlock, 1, w.keys, d, dq.data, dq.stride, key > 0});
 }
 
+// All gradients of one key-value head and of the query heads that use it.
 template <typename T>
-void backward_head(const AttentionShape& s, const HeadViews<T>& x, const BackwardScratch<T>& w) {
-  const std::int64_t n = s.sequence, d = s.head_dim;
-  row_products(x, n, d, w.delta);
+void backward_group(const AttentionShape& s, const AttentionBackward<T>& x, std::int64_t index,
+                    const BackwardScratch<Compute<T>>& w) {
+  const std::int64_t n = s.sequence, d = s.head_dim, group = s.group();
+  const std::int64_t batch = index / s.kv_heads, kv_head = index % s.kv_heads;
+  const HeadOfQkv<const T> shared(s, x.qkv, batch, kv_head * group);
+  const HeadOfQkv<T> gradient(s, x.dqkv, batch, kv_head * group);
+  const auto member_views = [&](std::int64_t i) { return views_of(s, x, batch, kv_head, i, w); };
+  for (std::int64_t i = 0; i < group; ++i) row_products(member_views(i), n, d);
   for (std::int64_t key = 0; key < n; key += kAttentionBlock) {
     const std::int64_t keys = std::min(kAttentionBlock, n - key);
-    transpose_block(x.k.from(key), keys, d, w.keys);
-    transpose_block(x.v.from(key), keys, d, w.values);
-    for (std::int64_t query = key; query < n; query += kAttentionBlock) {
-      const std::int64_t rows = std::min(kAttentionBlock, n - query);
-      backward_tile(x, w, d, query, rows, key, keys);
+    load_block(shared.k.from(key), keys, d, w.keys);
+    load_block(shared.v.from(key), keys, d, w.values);
+    transpose_block(w.keys, keys, d, w.keys_turned);
+    transpose_block(w.values, keys, d, w.values_turned);
+    for (std::int64_t i = 0; i < group; ++i) {
+      for (std::int64_t query = key; query < n; query += kAttentionBlock)
+        backward_tile(member_views(i), w, d, query, std::min(kAttentionBlock, n - query), key, keys,
+                      i == 0 && query == key);
     }
+    store_block(gradient.k.from(key), keys, d, w.dkeys);
+    store_block(gradient.v.from(key), keys, d, w.dvalues);
   }
+  for (std::int64_t i = 0; i < group && kIsHalf<T>; ++i)
+    store_block(member_views(i).dq, n, d, w.dq + i * n * d);
 }
 
 }  // namespace
@@ -123,16 +159,16 @@ Bytes attention_backward_scratch_bytes(const AttentionShape& shape, int threads)
 template <typename T>
 void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& x,
                         Scratch scratch) {
-  for_heads(shape, scratch, bytes_per_thread<T>(shape), [&](std::int64_t head, Scratch piece) {
-    backward_head(shape, views_of(shape, x, head), cut<T>(shape, piece));
-  });
+  for_heads(shape.batch * shape.kv_heads, shape.group() * head_work(shape), scratch,
+            bytes_per_thread<T>(shape), [&](std::int64_t index, Scratch piece) {
+              backward_group(shape, x, index, cut<T>(shape, piece));
+            });
 }
 
 #define ZPLAN_INSTANTIATE(T)                                                      \
   template Bytes attention_backward_scratch_bytes<T>(const AttentionShape&, int); \
   template void attention_backward<T>(const AttentionShape&, const AttentionBackward<T>&, Scratch);
-ZPLAN_INSTANTIATE(float)
-ZPLAN_INSTANTIATE(double)
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

@@ -25,30 +25,61 @@ struct Rows {
   Rows from(std::int64_t row) const { return {data + row * stride, stride}; }
 };
 
-// Head (batch, head) of a [b, s, parts * h] array, part 0, 1, 2 = q, k, v.
+// Rows of one head of a [b, s, heads, d] array.
 template <typename T>
-Rows<T> head_rows(const AttentionShape& s, T* array, std::int64_t head_index, int parts, int part) {
-  const std::int64_t h = s.heads * s.head_dim;
-  const std::int64_t batch = head_index / s.heads, head = head_index % s.heads;
-  return {array + batch * s.sequence * parts * h + part * h + head * s.head_dim, parts * h};
+Rows<T> head_rows(const AttentionShape& s, T* array, std::int64_t heads, std::int64_t batch,
+                  std::int64_t head) {
+  const std::int64_t stride = heads * s.head_dim;
+  return {array + batch * s.sequence * stride + head * s.head_dim, stride};
 }
 
-// transposed[d, kAttentionBlock] = rows^T
+// The heads that query head (batch, head) works with.
 template <typename T>
-void transpose_block(Rows<const T> in, std::int64_t rows, std::int64_t d, T* transposed) {
+struct HeadOfQkv {
+  Rows<T> q, k, v;
+  HeadOfQkv(const AttentionShape& s, T* qkv, std::int64_t batch, std::int64_t head)
+      : q(of(s, qkv, batch, head)),
+        k(of(s, qkv, batch, s.heads + head / s.group())),
+        v(of(s, qkv, batch, s.heads + s.kv_heads + head / s.group())) {}
+
+ private:
+  static Rows<T> of(const AttentionShape& s, T* qkv, std::int64_t batch, std::int64_t head) {
+    return head_rows(s, qkv, s.heads + 2 * s.kv_heads, batch, head);
+  }
+};
+
+// to[rows, d] = in, dense and widened.
+template <typename T, typename C>
+void load_block(Rows<const T> in, std::int64_t rows, std::int64_t d, C* to) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+#pragma omp simd
+    for (std::int64_t p = 0; p < d; ++p) to[i * d + p] = static_cast<C>(in.data[i * in.stride + p]);
+  }
+}
+
+template <typename T, typename C>
+void store_block(Rows<T> out, std::int64_t rows, std::int64_t d, const C* from) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+#pragma omp simd
+    for (std::int64_t p = 0; p < d; ++p)
+      out.data[i * out.stride + p] = static_cast<T>(from[i * d + p]);
+  }
+}
+
+// transposed[d, kAttentionBlock] = dense rows[rows, d]^T
+template <typename C>
+void transpose_block(const C* in, std::int64_t rows, std::int64_t d, C* transposed) {
   for (std::int64_t p = 0; p < d; ++p) {
-    for (std::int64_t i = 0; i < rows; ++i) {
-      transposed[p * kAttentionBlock + i] = in.data[i * in.stride + p];
-    }
+    for (std::int64_t i = 0; i < rows; ++i) transposed[p * kAttentionBlock + i] = in[i * d + p];
   }
 }
 
 // tile[rows, keys] = in[rows, d] transposed[d, keys]; tile rows are kAttentionBlock apart.
-template <typename T>
-void score_tile(Rows<const T> in, std::int64_t rows, const T* transposed, std::int64_t keys,
-                std::int64_t d, T* tile) {
-  tile_gemm<T>({rows, keys, d, in.data, in.stride, 1, transposed, kAttentionBlock, tile,
-                kAttentionBlock, false});
+template <typename C>
+void score_tile(const C* in, std::int64_t rows, const C* transposed, std::int64_t keys,
+                std::int64_t d, C* tile) {
+  tile_gemm<C>(
+      {rows, keys, d, in, d, 1, transposed, kAttentionBlock, tile, kAttentionBlock, false});
 }
 
 // Keys of the block [first_key, first_key + keys) that query `row` may see.
@@ -56,21 +87,24 @@ inline std::int64_t visible_keys(std::int64_t row, std::int64_t first_key, std::
   return std::min(keys, row - first_key + 1);
 }
 
-// Calls body(head_index, its piece of scratch) for every (batch, head).
+// Calls body(i, its piece of scratch) for every i of [0, heads), each worth `work` multiply-adds.
 template <typename Body>
-void for_heads(const AttentionShape& s, Scratch scratch, std::int64_t bytes_per_thread,
-               const Body& body) {
-  const std::int64_t heads = s.batch * s.heads;
+void for_heads(std::int64_t heads, std::int64_t work, Scratch scratch,
+               std::int64_t bytes_per_thread, const Body& body) {
   const std::int64_t room = static_cast<std::int64_t>(scratch.size()) / bytes_per_thread;
   ZPLAN_ASSERT(room > 0);
   const auto threads = static_cast<int>(
       std::max<std::int64_t>(1, std::min({heads, room, std::int64_t{omp_get_max_threads()}})));
-  const std::int64_t work = heads * s.sequence * s.sequence * s.head_dim;
-#pragma omp parallel for schedule(static) num_threads(threads) if (work > kLeastParallelWork)
+#pragma omp parallel for schedule(static) \
+    num_threads(threads) if (heads * work > kLeastParallelWork)
   for (std::int64_t i = 0; i < heads; ++i) {
     const auto begin = static_cast<std::size_t>(omp_get_thread_num() * bytes_per_thread);
     body(i, scratch.subspan(begin, static_cast<std::size_t>(bytes_per_thread)));
   }
+}
+
+inline std::int64_t head_work(const AttentionShape& s) {
+  return s.sequence * s.sequence * s.head_dim;
 }
 
 }  // namespace zplan::exec::cpu

@@ -2,39 +2,88 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "exec/cpu/kernels/kernel_support.h"
 
 namespace zplan::exec::cpu {
 namespace {
 
+template <typename C>
+struct Statistics {
+  C most, sum, target;
+};
+
+template <typename T>
+Statistics<Compute<T>> statistics_of_row(const T* row, std::int64_t valid, std::int64_t target) {
+  using C = Compute<T>;
+  C most = -std::numeric_limits<C>::infinity();
+#pragma omp simd reduction(max : most)
+  for (std::int64_t j = 0; j < valid; ++j) {
+    const C value = static_cast<C>(row[j]);
+    most = value > most ? value : most;
+  }
+  C sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < valid; ++j) sum += fast_exp(static_cast<C>(row[j]) - most);
+  const bool has_target = target >= 0 && target < valid;
+  return {most, sum, has_target ? static_cast<C>(row[target]) : static_cast<C>(0)};
+}
+
+// In the order of the pieces.
+template <typename C>
+Statistics<C> merged(const C* pieces, std::int64_t count, std::int64_t stride) {
+  Statistics<C> all{pieces[kRowMost], 0, 0};
+  for (std::int64_t k = 1; k < count; ++k)
+    all.most = std::max(all.most, pieces[k * stride + kRowMost]);
+  for (std::int64_t k = 0; k < count; ++k) {
+    const C* piece = pieces + k * stride;
+    all.sum += piece[kRowSum] * (count == 1 ? 1 : fast_exp(piece[kRowMost] - all.most));
+    all.target += piece[kRowTarget];
+  }
+  return all;
+}
+
 // Turns a row of logits into its gradient and returns -log p(target).
 template <typename T>
-double gradient_of_row(T* row, std::int64_t vocab, std::int32_t target, T scale) {
-  T most = row[0];
-#pragma omp simd reduction(max : most)
-  for (std::int64_t j = 0; j < vocab; ++j) most = row[j] > most ? row[j] : most;
-  const double target_logit = static_cast<double>(row[target]);
-  T sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < vocab; ++j) {
-    row[j] = fast_exp(row[j] - most);
-    sum += row[j];
+double gradient_of_row(T* row, std::int64_t valid, std::int64_t target,
+                       const Statistics<Compute<T>>& s, Compute<T> scale) {
+  using C = Compute<T>;
+  const bool has_target = target >= 0 && target < valid;
+  const C most = s.most, factor = scale / s.sum;
+  const C of_target =
+      has_target ? fast_exp(static_cast<C>(row[target]) - most) * factor - scale : 0;
+#pragma omp simd
+  for (std::int64_t j = 0; j < valid; ++j) {
+    row[j] = static_cast<T>(fast_exp(static_cast<C>(row[j]) - most) * factor);
   }
-  const T factor = scale / sum;
-  for (std::int64_t j = 0; j < vocab; ++j) row[j] *= factor;
-  row[target] -= scale;
-  return std::log(static_cast<double>(sum)) + (static_cast<double>(most) - target_logit);
+  if (has_target) row[target] = static_cast<T>(of_target);
+  return std::log(static_cast<double>(s.sum)) +
+         (static_cast<double>(s.most) - static_cast<double>(s.target));
 }
 
 // Row t of the logits becomes its gradient, padding included; returns the loss of token t.
-template <typename T>
-double finish_token(const CrossEntropyShape& shape, const CrossEntropy<T>& x, std::int64_t t) {
-  T* row = x.logits + t * shape.padded_vocab;
-  const bool is_ignored = x.targets[t] == kIgnoredTarget;
-  std::fill(row + (is_ignored ? 0 : shape.vocab), row + shape.padded_vocab, static_cast<T>(0));
+// statistics_of(row, target) are those over all pieces.
+template <typename T, typename StatisticsOf>
+double finish_token(const CrossEntropyShape& shape, T* logits, std::int32_t target, double scale,
+                    std::int64_t t, const StatisticsOf& statistics_of) {
+  T* row = logits + t * shape.columns;
+  const bool is_ignored = target == kIgnoredTarget;
+  std::fill(row + (is_ignored ? 0 : shape.valid), row + shape.columns, static_cast<T>(0));
   if (is_ignored) return 0.0;
-  return gradient_of_row(row, shape.vocab, x.targets[t], static_cast<T>(x.scale));
+  const std::int64_t column = target - shape.first;
+  return gradient_of_row(row, shape.valid, column, statistics_of(row, column),
+                         static_cast<Compute<T>>(scale));
+}
+
+template <typename LossOf>
+void add_losses(const CrossEntropyShape& shape, double* loss_sum, Scratch scratch,
+                const LossOf& loss_of) {
+  double* losses = ScratchCutter(scratch).take<double>(shape.tokens);
+  for_rows(shape.tokens, shape.columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) losses[t] = loss_of(t);
+  });
+  for (std::int64_t t = 0; t < shape.tokens; ++t) *loss_sum += losses[t];
 }
 
 }  // namespace
@@ -44,15 +93,46 @@ Bytes cross_entropy_scratch_bytes(const CrossEntropyShape& shape) {
 }
 
 template <typename T>
-void cross_entropy(const CrossEntropyShape& shape, const CrossEntropy<T>& x, Scratch scratch) {
-  double* losses = ScratchCutter(scratch).take<double>(shape.tokens);
-  for_rows(shape.tokens, shape.vocab, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) losses[t] = finish_token(shape, x, t);
+void cross_entropy_statistics(const CrossEntropyShape& shape, const CrossEntropyStatistics<T>& x) {
+  for_rows(shape.tokens, shape.columns, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const auto s =
+          statistics_of_row(x.logits + t * shape.columns, shape.valid, x.targets[t] - shape.first);
+      Compute<T>* out = x.statistics + t * kRowStatisticCount;
+      out[kRowMost] = s.most;
+      out[kRowSum] = s.sum;
+      out[kRowTarget] = s.target;
+    }
   });
-  for (std::int64_t t = 0; t < shape.tokens; ++t) *x.loss_sum += losses[t];
 }
 
-template void cross_entropy<float>(const CrossEntropyShape&, const CrossEntropy<float>&, Scratch);
-template void cross_entropy<double>(const CrossEntropyShape&, const CrossEntropy<double>&, Scratch);
+template <typename T>
+void cross_entropy_gradient(const CrossEntropyShape& shape, const CrossEntropyGradient<T>& x,
+                            Scratch scratch) {
+  add_losses(shape, x.loss_sum, scratch, [&](std::int64_t t) {
+    return finish_token(shape, x.logits, x.targets[t], x.scale, t, [&](const T*, std::int64_t) {
+      return merged(x.statistics + t * kRowStatisticCount, x.pieces, x.piece_stride);
+    });
+  });
+}
+
+template <typename T>
+void cross_entropy(const CrossEntropyShape& shape, const CrossEntropy<T>& x, Scratch scratch) {
+  add_losses(shape, x.loss_sum, scratch, [&](std::int64_t t) {
+    return finish_token(shape, x.logits, x.targets[t], x.scale, t,
+                        [&](const T* row, std::int64_t target) {
+                          return statistics_of_row(row, shape.valid, target);
+                        });
+  });
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                        \
+  template void cross_entropy_statistics<T>(const CrossEntropyShape&,               \
+                                            const CrossEntropyStatistics<T>&);      \
+  template void cross_entropy_gradient<T>(const CrossEntropyShape&,                 \
+                                          const CrossEntropyGradient<T>&, Scratch); \
+  template void cross_entropy<T>(const CrossEntropyShape&, const CrossEntropy<T>&, Scratch);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

@@ -8,23 +8,27 @@ namespace zplan::exec::cpu {
 namespace {
 
 // [Hendrycks16] with the constants of GPT-2's code [Radford19].
-template <typename T>
-constexpr T kTwoSqrtTwoOverPi = static_cast<T>(2 * 0.79788456080286535588);
-template <typename T>
-constexpr T kCubic = static_cast<T>(0.044715);
+template <typename C>
+constexpr C kTwoSqrtTwoOverPi = static_cast<C>(2 * 0.79788456080286535588);
+template <typename C>
+constexpr C kCubic = static_cast<C>(0.044715);
+
+template <typename C>
+[[gnu::always_inline]] inline C sigmoid(C x) {
+  return static_cast<C>(1) / (static_cast<C>(1) + fast_exp(-x));
+}
 
 // sigmoid(2 u(x)) = (1 + tanh u) / 2
-template <typename T>
-inline T gate(T x) {
-  const T two_u = kTwoSqrtTwoOverPi<T> * (x + kCubic<T> * x * x * x);
-  return static_cast<T>(1) / (static_cast<T>(1) + fast_exp(-two_u));
+template <typename C>
+[[gnu::always_inline]] inline C gate(C x) {
+  return sigmoid(kTwoSqrtTwoOverPi<C> * (x + kCubic<C> * x * x * x));
 }
 
 // d/dx [x g] = g + x g (1 - g) d(2 u)/dx
-template <typename T>
-inline T gelu_slope(T x) {
-  const T g = gate(x);
-  const T two_u_slope = kTwoSqrtTwoOverPi<T> * (1 + 3 * kCubic<T> * x * x);
+template <typename C>
+[[gnu::always_inline]] inline C gelu_slope(C x) {
+  const C g = gate(x);
+  const C two_u_slope = kTwoSqrtTwoOverPi<C> * (1 + 3 * kCubic<C> * x * x);
   return g + x * g * (1 - g) * two_u_slope;
 }
 
@@ -32,31 +36,105 @@ inline T gelu_slope(T x) {
 
 template <typename T>
 void gelu_forward(T* y, const T* x, std::int64_t n) {
+  using C = Compute<T>;
   for_elements(n, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) y[i] = x[i] * gate(x[i]);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const C value = static_cast<C>(x[i]);
+      y[i] = static_cast<T>(value * gate(value));
+    }
   });
 }
 
 template <typename T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t n) {
+  using C = Compute<T>;
   for_elements(n, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) dx[i] = dy[i] * gelu_slope(x[i]);
+    for (std::int64_t i = begin; i < end; ++i) {
+      dx[i] = static_cast<T>(static_cast<C>(dy[i]) * gelu_slope(static_cast<C>(x[i])));
+    }
+  });
+}
+
+template <typename T>
+void swiglu_forward(const SwigluShape& s, T* y, const T* x) {
+  using C = Compute<T>;
+  for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const T* gates = x + t * 2 * s.width;
+      const T* ups = gates + s.width;
+      T* out = y + t * s.width;
+#pragma omp simd
+      for (std::int64_t j = 0; j < s.width; ++j) {
+        const C z = static_cast<C>(gates[j]);
+        out[j] = static_cast<T>(z * sigmoid(z) * static_cast<C>(ups[j]));
+      }
+    }
+  });
+}
+
+template <typename T>
+void swiglu_backward(const SwigluShape& s, T* dx, const T* dy, const T* x) {
+  using C = Compute<T>;
+  for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t row = t * 2 * s.width;
+#pragma omp simd
+      for (std::int64_t j = 0; j < s.width; ++j) {
+        const C z = static_cast<C>(x[row + j]), up = static_cast<C>(x[row + s.width + j]);
+        const C slope = static_cast<C>(dy[t * s.width + j]), g = sigmoid(z);
+        dx[row + j] = static_cast<T>(slope * up * g * (1 + z * (1 - g)));
+        dx[row + s.width + j] = static_cast<T>(slope * z * g);
+      }
+    }
   });
 }
 
 template <typename T>
 void residual_add(T* out, const T* x, const T* y, std::int64_t n) {
+  using C = Compute<T>;
   for_elements(n, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) out[i] = x[i] + y[i];
+    for (std::int64_t i = begin; i < end; ++i) {
+      out[i] = static_cast<T>(static_cast<C>(x[i]) + static_cast<C>(y[i]));
+    }
   });
 }
 
 template <typename T>
-void accumulate(T* y, const T* x, std::int64_t n) {
-  residual_add(y, y, x, n);
+void bias_residual_add(T* out, const T* x, const T* y, const T* bias, std::int64_t rows,
+                       std::int64_t columns) {
+  using C = Compute<T>;
+  for_rows(rows, columns, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const std::int64_t row = t * columns;
+#pragma omp simd
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const C branch = static_cast<C>(y[row + j]) + static_cast<C>(bias[j]);
+        out[row + j] = static_cast<T>(static_cast<C>(x[row + j]) + branch);
+      }
+    }
+  });
+}
+
+template <typename To, typename From>
+void accumulate(To* y, const From* x, std::int64_t n) {
+  using C = Compute<To>;
+  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
+      y[i] = static_cast<To>(static_cast<C>(y[i]) + static_cast<C>(x[i]));
+    }
+  });
+}
+
+template <typename To, typename From>
+void cast(To* y, const From* x, std::int64_t n) {
+  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<To>(x[i]);
+  });
 }
 
 template <typename T>
@@ -66,14 +144,53 @@ void fill_zero(T* y, std::int64_t n) {
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                            \
-  template void gelu_forward<T>(T*, const T*, std::int64_t);            \
-  template void gelu_backward<T>(T*, const T*, const T*, std::int64_t); \
-  template void residual_add<T>(T*, const T*, const T*, std::int64_t);  \
-  template void accumulate<T>(T*, const T*, std::int64_t);              \
+template <typename T, typename G>
+void column_sums(G* out, const T* in, std::int64_t rows, std::int64_t columns, bool accumulate) {
+  using C = Compute<T>;
+  for_columns(rows, columns, [=](std::int64_t begin, std::int64_t end) {
+    C sum[kColumnBlock] = {};
+    const std::int64_t width = end - begin;
+    for (std::int64_t i = 0; i < rows; ++i) {
+      const T* row = in + i * columns + begin;
+      for (std::int64_t j = 0; j < width; ++j) sum[j] += static_cast<C>(row[j]);
+    }
+    for (std::int64_t j = 0; j < width; ++j) {
+      const C before = accumulate ? static_cast<C>(out[begin + j]) : static_cast<C>(0);
+      out[begin + j] = static_cast<G>(before + sum[j]);
+    }
+  });
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                         \
+  template void gelu_forward<T>(T*, const T*, std::int64_t);                         \
+  template void gelu_backward<T>(T*, const T*, const T*, std::int64_t);              \
+  template void swiglu_forward<T>(const SwigluShape&, T*, const T*);                 \
+  template void swiglu_backward<T>(const SwigluShape&, T*, const T*, const T*);      \
+  template void residual_add<T>(T*, const T*, const T*, std::int64_t);               \
+  template void bias_residual_add<T>(T*, const T*, const T*, const T*, std::int64_t, \
+                                     std::int64_t);                                  \
   template void fill_zero<T>(T*, std::int64_t);
-ZPLAN_INSTANTIATE(float)
-ZPLAN_INSTANTIATE(double)
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+#define ZPLAN_INSTANTIATE(T, G) \
+  template void column_sums<T, G>(G*, const T*, std::int64_t, std::int64_t, bool);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+#define ZPLAN_INSTANTIATE(To, From)                                   \
+  template void accumulate<To, From>(To*, const From*, std::int64_t); \
+  template void cast<To, From>(To*, const From*, std::int64_t);
+ZPLAN_INSTANTIATE(double, double)
+ZPLAN_INSTANTIATE(float, float)
+ZPLAN_INSTANTIATE(float, Bf16)
+ZPLAN_INSTANTIATE(float, Fp16)
+ZPLAN_INSTANTIATE(Bf16, float)
+ZPLAN_INSTANTIATE(Bf16, Bf16)
+ZPLAN_INSTANTIATE(Bf16, Fp16)
+ZPLAN_INSTANTIATE(Fp16, float)
+ZPLAN_INSTANTIATE(Fp16, Bf16)
+ZPLAN_INSTANTIATE(Fp16, Fp16)
 #undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

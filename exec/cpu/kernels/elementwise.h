@@ -1,5 +1,5 @@
 // Elementwise kernels over n elements of any shape. out may be the same pointer as an input; other
-// overlaps are not allowed.
+// overlaps are not allowed. Arithmetic in Compute<T>.
 // Left out: dropout, exact (erf) GELU.
 #pragma once
 
@@ -17,16 +17,40 @@ void gelu_forward(T* y, const T* x, std::int64_t n);
 template <typename T>
 void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t n);
 
+// y = silu(gate) up with x = gate | up, silu(z) = z sigmoid(z). [Shazeer20] 24 T f flop (exp as
+// 20), 3 T f elements moved.
+struct SwigluShape {
+  std::int64_t tokens, width;
+};
+template <typename T>
+void swiglu_forward(const SwigluShape& shape, T* y, const T* x);  // y [T, f], x [T, 2 f]
+// dx = dgate | dup, overwritten; may be x. 30 T f flop (exp as 20), 5 T f elements moved.
+template <typename T>
+void swiglu_backward(const SwigluShape& shape, T* dx, const T* dy, const T* x);
+
 // out = x + y: n flop, 3 n elements moved.
 template <typename T>
 void residual_add(T* out, const T* x, const T* y, std::int64_t n);
 
-// y += x: n flop, 3 n elements moved.
+// out = x + y + bias, out [rows, columns], bias [columns]: 2 n flop, 3 n elements moved.
 template <typename T>
-void accumulate(T* y, const T* x, std::int64_t n);
+void bias_residual_add(T* out, const T* x, const T* y, const T* bias, std::int64_t rows,
+                       std::int64_t columns);
+
+// Between types of the same Compute. y += x: n flop, 3 n elements moved.
+template <typename To, typename From>
+void accumulate(To* y, const From* x, std::int64_t n);
+
+// y = x, rounded to the nearest: 2 n elements moved.
+template <typename To, typename From>
+void cast(To* y, const From* x, std::int64_t n);
 
 // y = 0: n elements moved.
 template <typename T>
 void fill_zero(T* y, std::int64_t n);
+
+// out[columns] (+)= sum over rows of in[rows, columns], in row order. rows * columns flop.
+template <typename T, typename G>
+void column_sums(G* out, const T* in, std::int64_t rows, std::int64_t columns, bool accumulate);
 
 }  // namespace zplan::exec::cpu

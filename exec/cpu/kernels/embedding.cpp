@@ -1,45 +1,101 @@
 #include "exec/cpu/kernels/embedding.h"
 
+#include <algorithm>
+
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/kernel_support.h"
 
 namespace zplan::exec::cpu {
+namespace {
+
+std::int64_t token_of(const EmbeddingShape& s, const std::int32_t* tokens, std::int64_t t) {
+  const std::int64_t stride = s.token_stride == 0 ? s.sequence : s.token_stride;
+  return tokens[t / s.sequence * stride + t % s.sequence];
+}
+
+bool holds(const EmbeddingShape& s, std::int64_t token) {
+  return token >= s.first && token < s.first + s.rows;
+}
 
 template <typename T>
-void embedding_forward(const EmbeddingShape& shape, const EmbeddingForward<T>& x) {
-  const std::int64_t h = shape.hidden;
-  for_rows(shape.batch * shape.sequence, h, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const T* token = x.wte + static_cast<std::int64_t>(x.tokens[t]) * h;
-      const T* position = x.wpe + (t % shape.sequence) * h;
-      T* out = x.x + t * h;
-      for (std::int64_t j = 0; j < h; ++j) out[j] = token[j] + position[j];
-    }
-  });
+void look_up(const EmbeddingShape& s, const EmbeddingForward<T>& x, std::int64_t t) {
+  using C = Compute<T>;
+  const std::int64_t token = token_of(s, x.tokens, t);
+  const T* from = holds(s, token) ? x.wte + (token - s.first) * s.hidden : nullptr;
+  const T* position = x.wpe != nullptr ? x.wpe + t % s.sequence * s.hidden : nullptr;
+  T* out = x.x + t * s.hidden;
+  if (from != nullptr && position != nullptr) {
+    for (std::int64_t j = 0; j < s.hidden; ++j)
+      out[j] = static_cast<T>(static_cast<C>(from[j]) + static_cast<C>(position[j]));
+    return;
+  }
+  const T* only = from != nullptr ? from : position;
+  if (only != nullptr) {
+    std::copy_n(only, s.hidden, out);
+  } else {
+    std::fill_n(out, s.hidden, static_cast<T>(0));
+  }
 }
 
 // A thread owns columns, not tokens: repeated tokens then need no locks and keep their order.
-template <typename T>
-void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward<T>& x) {
-  const std::int64_t h = shape.hidden;
-  if (!x.accumulate_wte) fill_zero(x.dwte, shape.vocab * h);
-  if (!x.accumulate_wpe) fill_zero(x.dwpe, shape.sequence * h);
-  for_columns(shape.batch * shape.sequence, h, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = 0; t < shape.batch * shape.sequence; ++t) {
-      const T* dx = x.dx + t * h;
-      T* token = x.dwte + static_cast<std::int64_t>(x.tokens[t]) * h;
-      T* position = x.dwpe + (t % shape.sequence) * h;
-      for (std::int64_t j = begin; j < end; ++j) {
-        token[j] += dx[j];
-        position[j] += dx[j];
-      }
+template <typename T, typename G>
+void add_tokens(const EmbeddingShape& s, const EmbeddingBackward<T, G>& x, std::int64_t begin,
+                std::int64_t end) {
+  using C = Compute<T>;
+  for (std::int64_t t = 0; t < s.batch * s.sequence; ++t) {
+    const std::int64_t token = token_of(s, x.tokens, t);
+    if (!holds(s, token)) continue;
+    const T* dx = x.dx + t * s.hidden;
+    G* row = x.dwte + (token - s.first) * s.hidden;
+    for (std::int64_t j = begin; j < end; ++j)
+      row[j] = static_cast<G>(static_cast<C>(row[j]) + static_cast<C>(dx[j]));
+  }
+}
+
+template <typename T, typename G>
+void add_positions(const EmbeddingShape& s, const EmbeddingBackward<T, G>& x, std::int64_t begin,
+                   std::int64_t end) {
+  using C = Compute<T>;
+  for (std::int64_t i = 0; i < s.sequence; ++i) {
+    C sum[kColumnBlock] = {};
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      const T* dx = x.dx + (b * s.sequence + i) * s.hidden;
+      for (std::int64_t j = begin; j < end; ++j) sum[j - begin] += static_cast<C>(dx[j]);
     }
+    G* row = x.dwpe + i * s.hidden;
+    for (std::int64_t j = begin; j < end; ++j) {
+      const C before = x.accumulate_wpe ? static_cast<C>(row[j]) : static_cast<C>(0);
+      row[j] = static_cast<G>(before + sum[j - begin]);
+    }
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void embedding_forward(const EmbeddingShape& shape, const EmbeddingForward<T>& x) {
+  for_rows(shape.batch * shape.sequence, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) look_up(shape, x, t);
   });
 }
 
-template void embedding_forward<float>(const EmbeddingShape&, const EmbeddingForward<float>&);
-template void embedding_forward<double>(const EmbeddingShape&, const EmbeddingForward<double>&);
-template void embedding_backward<float>(const EmbeddingShape&, const EmbeddingBackward<float>&);
-template void embedding_backward<double>(const EmbeddingShape&, const EmbeddingBackward<double>&);
+template <typename T, typename G>
+void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward<T, G>& x) {
+  if (!x.accumulate_wte) fill_zero(x.dwte, shape.rows * shape.hidden);
+  for_columns(shape.batch * shape.sequence, shape.hidden,
+              [&](std::int64_t begin, std::int64_t end) {
+                add_tokens(shape, x, begin, end);
+                if (x.dwpe != nullptr) add_positions(shape, x, begin, end);
+              });
+}
+
+#define ZPLAN_INSTANTIATE(T) \
+  template void embedding_forward<T>(const EmbeddingShape&, const EmbeddingForward<T>&);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G) \
+  template void embedding_backward<T, G>(const EmbeddingShape&, const EmbeddingBackward<T, G>&);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

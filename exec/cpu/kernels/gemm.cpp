@@ -3,6 +3,7 @@
 #include <map>
 
 #include "exec/cpu/kernels/dnnl_gemm.h"
+#include "exec/cpu/kernels/kernel_support.h"
 
 namespace zplan::exec::cpu {
 
@@ -28,41 +29,45 @@ GemmCache::~GemmCache() = default;
 GemmCache::GemmCache(GemmCache&&) noexcept = default;
 GemmCache& GemmCache::operator=(GemmCache&&) noexcept = default;
 
-template <>
-void GemmCache::prepare<float>(const GemmShape& shape) {
-  const auto [place, is_new] = entries_->floats.try_emplace(shape);
-  if (is_new) place->second = DnnlGemm::create(shape);
-}
-
-template <>
-void GemmCache::prepare<double>(const GemmShape&) {}  // nothing to build
-
-template <>
-Bytes GemmCache::scratch_bytes<float>(const GemmShape& shape) const {
-  const std::unique_ptr<DnnlGemm>& entry = entries_->at(shape);
-  return entry ? entry->scratch_bytes() : blocked_gemm_scratch_bytes<float>(shape);
-}
-
-template <>
-Bytes GemmCache::scratch_bytes<double>(const GemmShape& shape) const {
-  return blocked_gemm_scratch_bytes<double>(shape);
-}
-
-template <>
-void GemmCache::run<float>(const GemmShape& shape, const GemmOperands<float>& operands,
-                           Scratch scratch) {
-  const std::unique_ptr<DnnlGemm>& entry = entries_->at(shape);
-  if (entry) {
-    entry->run(operands, scratch);
-  } else {
-    blocked_gemm<float>(shape, operands, scratch);
+template <typename T>
+void GemmCache::prepare(const GemmShape& shape) {
+  if constexpr (std::is_same_v<T, float>) {  // nothing to build for the others
+    const auto [place, is_new] = entries_->floats.try_emplace(shape);
+    if (is_new) place->second = DnnlGemm::create(shape);
   }
 }
 
-template <>
-void GemmCache::run<double>(const GemmShape& shape, const GemmOperands<double>& operands,
-                            Scratch scratch) {
-  blocked_gemm<double>(shape, operands, scratch);
+template <typename T>
+Bytes GemmCache::scratch_bytes(const GemmShape& shape) const {
+  if constexpr (kIsHalf<T>) return mixed_gemm_scratch_bytes();
+  if constexpr (std::is_same_v<T, float>) {
+    const std::unique_ptr<DnnlGemm>& entry = entries_->at(shape);
+    if (entry) return entry->scratch_bytes();
+  }
+  return blocked_gemm_scratch_bytes<Compute<T>>(shape);
 }
+
+template <typename T, typename C>
+void GemmCache::run(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch) {
+  if constexpr (kIsHalf<T>) {
+    mixed_gemm<T, C>(shape, operands, scratch);
+  } else {
+    if constexpr (std::is_same_v<T, float>) {
+      const std::unique_ptr<DnnlGemm>& entry = entries_->at(shape);
+      if (entry) return entry->run(operands, scratch);
+    }
+    blocked_gemm<T>(shape, operands, scratch);
+  }
+}
+
+#define ZPLAN_INSTANTIATE(T)                             \
+  template void GemmCache::prepare<T>(const GemmShape&); \
+  template Bytes GemmCache::scratch_bytes<T>(const GemmShape&) const;
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, C) \
+  template void GemmCache::run<T, C>(const GemmShape&, const GemmOperands<T, C>&, Scratch);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

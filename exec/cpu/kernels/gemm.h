@@ -1,9 +1,10 @@
 // Dense matrix product C[m,n] = op(A) op(B) + beta C (+ bias[n] on every row), beta 0 or 1.
 // Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
 // float runs on oneDNN where that is built in and offers an implementation that allocates nothing
-// while it runs; everything else runs on blocked_gemm of this folder.
+// while it runs; other floats and doubles run on blocked_gemm of this folder. 16-bit operands run
+// on mixed_gemm, which sums in float and rounds once; C is of their type or float.
 // Results do not depend on the number of OpenMP threads, neither in prepare nor in run.
-// Left out: batched products, TT, alpha, half precision.
+// Left out: batched products, TT, alpha, 16-bit instructions.
 #pragma once
 
 #include <compare>
@@ -32,11 +33,11 @@ struct GemmShape {
 // The shape with every leading dimension filled in.
 GemmShape with_leading_dimensions(GemmShape shape);
 
-template <typename T>
+template <typename T, typename C = T>
 struct GemmOperands {
   const T* a;
   const T* b;
-  T* c;                     // [m, n]; must not overlap a or b
+  C* c;                     // [m, n]; must not overlap a or b
   const T* bias = nullptr;  // [n], read iff shape.bias
 };
 
@@ -46,6 +47,12 @@ template <typename T>
 void blocked_gemm(const GemmShape& shape, const GemmOperands<T>& operands, Scratch scratch);
 template <typename T>
 Bytes blocked_gemm_scratch_bytes(const GemmShape& shape);
+
+// The product of T = Bf16 or Fp16: tiles of A, B and C stand in scratch as floats, each tile of C
+// is one thread's. Scratch for one thread is enough; more threads use what else there is.
+template <typename T, typename C>
+void mixed_gemm(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch);
+Bytes mixed_gemm_scratch_bytes();  // per thread, of any shape
 
 // Holds what oneDNN builds per shape, so that a step builds nothing. One rank, one cache: use an
 // instance from one thread at a time and never inside a parallel region; the OpenMP thread count of
@@ -66,8 +73,8 @@ class GemmCache {
   Bytes scratch_bytes(const GemmShape& shape) const;
 
   // For a prepared shape; allocates no block of 4 KiB or more.
-  template <typename T>
-  void run(const GemmShape& shape, const GemmOperands<T>& operands, Scratch scratch);
+  template <typename T, typename C = T>
+  void run(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch);
 
  private:
   struct Entries;

@@ -10,6 +10,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "exec/cpu/kernels/half.h"
 #include "planner/core/units.h"
 
 namespace zplan::exec::cpu {
@@ -21,6 +22,11 @@ inline constexpr std::int64_t kElementBlock = 8192;
 inline constexpr std::int64_t kLeastParallelWork = 1 << 15;
 // Columns per block of a column sum; its accumulators stay in the first-level cache.
 inline constexpr std::int64_t kColumnBlock = 64;
+
+// Element types of activations and parameters; pairs of them with the types of gradients.
+#define ZPLAN_FOR_STORED_TYPES(M) M(float) M(double) M(Bf16) M(Fp16)
+#define ZPLAN_FOR_GRADIENT_TYPES(M) \
+  M(float, float) M(double, double) M(Bf16, Bf16) M(Bf16, float) M(Fp16, Fp16) M(Fp16, float)
 
 // Calls body(begin, end) for consecutive blocks of [0, n), blocks spread over the OpenMP threads
 // when the whole touches more than one block of elements.
@@ -85,6 +91,13 @@ struct ExpConstants<float> {
                          ln2_high = 0x1.62e4p-1f, ln2_low = 0x1.7f7d1cp-20f;
 };
 
+template <typename T>
+constexpr T inverse_factorial(int n) {
+  double factorial = 1;
+  for (int i = 2; i <= n; ++i) factorial *= i;
+  return static_cast<T>(1.0 / factorial);
+}
+
 // Branch-free, so loops over it vectorise; 0 below `least` (no subnormals), infinity above
 // `largest`, NaN stays NaN. Always inlined: a shared copy would carry one caller's compiler flags
 // into all others.
@@ -98,9 +111,9 @@ template <typename T>
   const T shifted = bounded * log2_e + C::rounder;
   const T n = shifted - C::rounder;
   const T r = (bounded - n * C::ln2_high) - n * C::ln2_low;
-  T p = 1;
+  T p = inverse_factorial<T>(C::degree);
 #pragma GCC unroll 16
-  for (int i = C::degree; i > 0; --i) p = p * r * (static_cast<T>(1) / static_cast<T>(i)) + 1;
+  for (int i = C::degree - 1; i >= 0; --i) p = p * r + inverse_factorial<T>(i);
   using Unsigned = std::make_unsigned_t<Bits>;
   const Unsigned exponent = std::bit_cast<Unsigned>(shifted) << C::mantissa_bits;
   const T value = std::bit_cast<T>(std::bit_cast<Unsigned>(p) + exponent);

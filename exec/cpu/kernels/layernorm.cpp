@@ -1,86 +1,99 @@
-#include "exec/cpu/kernels/layernorm.h"
-
 #include <cmath>
 
 #include "exec/cpu/kernels/kernel_support.h"
+#include "exec/cpu/kernels/norm.h"
 
 namespace zplan::exec::cpu {
 namespace {
 
 template <typename T>
 void forward_row(const LayernormForward<T>& x, std::int64_t t, std::int64_t h) {
+  using C = Compute<T>;
   const T* in = x.x + t * h;
   T* out = x.y + t * h;
-  T sum = 0;
+  C sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < h; ++j) sum += in[j];
-  const T mean = sum / static_cast<T>(h);
-  T squares = 0;
+  for (std::int64_t j = 0; j < h; ++j) sum += static_cast<C>(in[j]);
+  const C mean = sum / static_cast<C>(h);
+  C squares = 0;
 #pragma omp simd reduction(+ : squares)
-  for (std::int64_t j = 0; j < h; ++j) squares += (in[j] - mean) * (in[j] - mean);
-  const T variance = squares / static_cast<T>(h);
-  const T rstd = static_cast<T>(1) / std::sqrt(variance + static_cast<T>(kLayernormEps));
-  for (std::int64_t j = 0; j < h; ++j) out[j] = (in[j] - mean) * rstd * x.gain[j] + x.bias[j];
+  for (std::int64_t j = 0; j < h; ++j) {
+    const C centred = static_cast<C>(in[j]) - mean;
+    squares += centred * centred;
+  }
+  const C variance = squares / static_cast<C>(h);
+  const C rstd = static_cast<C>(1) / std::sqrt(variance + static_cast<C>(kNormEps));
+#pragma omp simd
+  for (std::int64_t j = 0; j < h; ++j) {
+    const C normal = (static_cast<C>(in[j]) - mean) * rstd;
+    out[j] = static_cast<T>(normal * static_cast<C>(x.gain[j]) + static_cast<C>(x.bias[j]));
+  }
   x.mean[t] = mean;
   x.rstd[t] = rstd;
 }
 
-template <typename T>
-void backward_row(const LayernormBackward<T>& x, std::int64_t t, std::int64_t h) {
+template <typename T, typename G>
+void backward_row(const LayernormBackward<T, G>& x, std::int64_t t, std::int64_t h) {
+  using C = Compute<T>;
   const T* in = x.x + t * h;
   const T* dy = x.dy + t * h;
   const T* gain = x.gain;
   T* dx = x.dx + t * h;
-  const T mean = x.mean[t], rstd = x.rstd[t];
-  T sum_g = 0, sum_gn = 0;
+  const C mean = x.mean[t], rstd = x.rstd[t];
+  C sum_g = 0, sum_gn = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gn)
   for (std::int64_t j = 0; j < h; ++j) {
-    const T g = dy[j] * gain[j];
+    const C g = static_cast<C>(dy[j]) * static_cast<C>(gain[j]);
     sum_g += g;
-    sum_gn += g * ((in[j] - mean) * rstd);
+    sum_gn += g * ((static_cast<C>(in[j]) - mean) * rstd);
   }
-  const T mean_g = sum_g / static_cast<T>(h), mean_gn = sum_gn / static_cast<T>(h);
+  const C mean_g = sum_g / static_cast<C>(h), mean_gn = sum_gn / static_cast<C>(h);
   const bool accumulate = x.accumulate_dx;
+#pragma omp simd
   for (std::int64_t j = 0; j < h; ++j) {
-    const T n = (in[j] - mean) * rstd;
-    const T value = rstd * (dy[j] * gain[j] - mean_g - n * mean_gn);
-    dx[j] = accumulate ? dx[j] + value : value;
+    const C n = (static_cast<C>(in[j]) - mean) * rstd;
+    const C value = rstd * (static_cast<C>(dy[j]) * static_cast<C>(gain[j]) - mean_g - n * mean_gn);
+    dx[j] = static_cast<T>(accumulate ? static_cast<C>(dx[j]) + value : value);
   }
 }
 
 // dgain and dbias of columns [begin, end), at most kColumnBlock of them.
-template <typename T>
-void backward_columns(const LayernormBackward<T>& x, const LayernormShape& shape,
-                      std::int64_t begin, std::int64_t end) {
-  T gain[kColumnBlock] = {}, bias[kColumnBlock] = {};
+template <typename T, typename G>
+void backward_columns(const LayernormBackward<T, G>& x, const NormShape& shape, std::int64_t begin,
+                      std::int64_t end) {
+  using C = Compute<T>;
+  C gain[kColumnBlock] = {}, bias[kColumnBlock] = {};
   const std::int64_t width = end - begin;
   for (std::int64_t t = 0; t < shape.tokens; ++t) {
     const T* dy = x.dy + t * shape.hidden + begin;
     const T* in = x.x + t * shape.hidden + begin;
-    const T mean = x.mean[t], rstd = x.rstd[t];
+    const C mean = x.mean[t], rstd = x.rstd[t];
     for (std::int64_t j = 0; j < width; ++j) {
-      gain[j] += dy[j] * ((in[j] - mean) * rstd);
-      bias[j] += dy[j];
+      const C slope = static_cast<C>(dy[j]);
+      gain[j] += slope * ((static_cast<C>(in[j]) - mean) * rstd);
+      bias[j] += slope;
     }
   }
+  const bool add = x.accumulate_parameters;
   for (std::int64_t j = 0; j < width; ++j) {
-    const bool add = x.accumulate_parameters;
-    x.dgain[begin + j] = add ? x.dgain[begin + j] + gain[j] : gain[j];
-    x.dbias[begin + j] = add ? x.dbias[begin + j] + bias[j] : bias[j];
+    G& dgain = x.dgain[begin + j];
+    G& dbias = x.dbias[begin + j];
+    dgain = static_cast<G>(add ? static_cast<C>(dgain) + gain[j] : gain[j]);
+    dbias = static_cast<G>(add ? static_cast<C>(dbias) + bias[j] : bias[j]);
   }
 }
 
 }  // namespace
 
 template <typename T>
-void layernorm_forward(const LayernormShape& shape, const LayernormForward<T>& x) {
+void layernorm_forward(const NormShape& shape, const LayernormForward<T>& x) {
   for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) forward_row(x, t, shape.hidden);
   });
 }
 
-template <typename T>
-void layernorm_backward(const LayernormShape& shape, const LayernormBackward<T>& x) {
+template <typename T, typename G>
+void layernorm_backward(const NormShape& shape, const LayernormBackward<T, G>& x) {
   for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) backward_row(x, t, shape.hidden);
   });
@@ -89,9 +102,13 @@ void layernorm_backward(const LayernormShape& shape, const LayernormBackward<T>&
   });
 }
 
-template void layernorm_forward<float>(const LayernormShape&, const LayernormForward<float>&);
-template void layernorm_forward<double>(const LayernormShape&, const LayernormForward<double>&);
-template void layernorm_backward<float>(const LayernormShape&, const LayernormBackward<float>&);
-template void layernorm_backward<double>(const LayernormShape&, const LayernormBackward<double>&);
+#define ZPLAN_INSTANTIATE(T) \
+  template void layernorm_forward<T>(const NormShape&, const LayernormForward<T>&);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G) \
+  template void layernorm_backward<T, G>(const NormShape&, const LayernormBackward<T, G>&);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/kernel_support.h"
 
 namespace zplan::exec::cpu {
@@ -16,32 +17,19 @@ GemmShape product(GemmOp op, std::int64_t m, std::int64_t n, std::int64_t k) {
   return shape;
 }
 
-// out[columns] (+)= sum over rows of in[rows, columns], in row order. rows * columns flop.
-template <typename T>
-void column_sums(T* out, const T* in, std::int64_t rows, std::int64_t columns, bool accumulate) {
-  for_columns(rows, columns, [&](std::int64_t begin, std::int64_t end) {
-    T sum[kColumnBlock] = {};
-    const std::int64_t width = end - begin;
-    for (std::int64_t i = 0; i < rows; ++i) {
-      const T* row = in + i * columns + begin;
-      for (std::int64_t j = 0; j < width; ++j) sum[j] += row[j];
-    }
-    for (std::int64_t j = 0; j < width; ++j) {
-      out[begin + j] = (accumulate ? out[begin + j] : static_cast<T>(0)) + sum[j];
-    }
-  });
-}
-
 }  // namespace
 
-GemmShape linear_forward_gemm(const LinearShape& s) {
+GemmShape linear_forward_gemm(const LinearShape& s, bool bias, bool accumulate) {
   GemmShape shape = product(GemmOp::kNN, s.tokens, s.out, s.in);
-  shape.bias = true;
+  shape.bias = bias;
+  shape.accumulate = accumulate;
   return shape;
 }
 
-GemmShape linear_dgrad_gemm(const LinearShape& s) {
-  return product(GemmOp::kNT, s.tokens, s.in, s.out);
+GemmShape linear_dgrad_gemm(const LinearShape& s, bool accumulate) {
+  GemmShape shape = product(GemmOp::kNT, s.tokens, s.in, s.out);
+  shape.accumulate = accumulate;
+  return shape;
 }
 
 GemmShape linear_wgrad_gemm(const LinearShape& s, bool accumulate) {
@@ -72,20 +60,21 @@ GemmShape head_wgrad_gemm(const HeadShape& s, bool accumulate) {
 template <typename T>
 void linear_forward(GemmCache& cache, const LinearShape& shape, const LinearForward<T>& x,
                     Scratch scratch) {
-  cache.run<T>(linear_forward_gemm(shape), {x.x, x.w, x.y, x.bias}, scratch);
+  cache.run<T>(linear_forward_gemm(shape, x.bias != nullptr, x.accumulate), {x.x, x.w, x.y, x.bias},
+               scratch);
 }
 
 template <typename T>
 void linear_dgrad(GemmCache& cache, const LinearShape& shape, const LinearDgrad<T>& x,
                   Scratch scratch) {
-  cache.run<T>(linear_dgrad_gemm(shape), {x.dy, x.w, x.dx}, scratch);
+  cache.run<T>(linear_dgrad_gemm(shape, x.accumulate), {x.dy, x.w, x.dx}, scratch);
 }
 
-template <typename T>
-void linear_wgrad(GemmCache& cache, const LinearShape& shape, const LinearWgrad<T>& x,
+template <typename T, typename G>
+void linear_wgrad(GemmCache& cache, const LinearShape& shape, const LinearWgrad<T, G>& x,
                   Scratch scratch) {
-  cache.run<T>(linear_wgrad_gemm(shape, x.accumulate), {x.x, x.dy, x.dw}, scratch);
-  column_sums(x.dbias, x.dy, shape.tokens, shape.out, x.accumulate);
+  cache.run<T, G>(linear_wgrad_gemm(shape, x.accumulate), {x.x, x.dy, x.dw}, scratch);
+  if (x.dbias != nullptr) column_sums(x.dbias, x.dy, shape.tokens, shape.out, x.accumulate);
 }
 
 template <typename T>
@@ -103,21 +92,25 @@ void head_dgrad(GemmCache& cache, const HeadShape& shape, const HeadDgrad<T>& x,
   cache.run<T>(head_dgrad_gemm(shape), {x.dlogits, x.wte, x.dx}, scratch);
 }
 
-template <typename T>
-void head_wgrad(GemmCache& cache, const HeadShape& shape, const HeadWgrad<T>& x, Scratch scratch) {
-  cache.run<T>(head_wgrad_gemm(shape, x.accumulate), {x.dlogits, x.x, x.dwte}, scratch);
+template <typename T, typename G>
+void head_wgrad(GemmCache& cache, const HeadShape& shape, const HeadWgrad<T, G>& x,
+                Scratch scratch) {
+  cache.run<T, G>(head_wgrad_gemm(shape, x.accumulate), {x.dlogits, x.x, x.dwte}, scratch);
 }
 
 #define ZPLAN_INSTANTIATE(T)                                                                     \
   template void linear_forward<T>(GemmCache&, const LinearShape&, const LinearForward<T>&,       \
                                   Scratch);                                                      \
   template void linear_dgrad<T>(GemmCache&, const LinearShape&, const LinearDgrad<T>&, Scratch); \
-  template void linear_wgrad<T>(GemmCache&, const LinearShape&, const LinearWgrad<T>&, Scratch); \
   template void head_forward<T>(GemmCache&, const HeadShape&, const HeadForward<T>&, Scratch);   \
-  template void head_dgrad<T>(GemmCache&, const HeadShape&, const HeadDgrad<T>&, Scratch);       \
-  template void head_wgrad<T>(GemmCache&, const HeadShape&, const HeadWgrad<T>&, Scratch);
-ZPLAN_INSTANTIATE(float)
-ZPLAN_INSTANTIATE(double)
+  template void head_dgrad<T>(GemmCache&, const HeadShape&, const HeadDgrad<T>&, Scratch);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G)                                                              \
+  template void linear_wgrad<T, G>(GemmCache&, const LinearShape&, const LinearWgrad<T, G>&, \
+                                   Scratch);                                                 \
+  template void head_wgrad<T, G>(GemmCache&, const HeadShape&, const HeadWgrad<T, G>&, Scratch);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

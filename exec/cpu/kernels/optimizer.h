@@ -1,10 +1,14 @@
 // Global-norm clipping and AdamW on a flat range of parameters.
-// All arithmetic of adamw is in T (float: as torch's fused kernel does); the bias corrections and
-// the sums of squares are in double.
-// Left out: AMSGrad, stochastic rounding, unscaling of half-precision gradients.
+// Arithmetic of adamw is in double when all states are, else in float (as torch's fused kernel
+// does); the bias corrections and the sums of squares are in double. States of 16 bits are rounded
+// stochastically, for an update is often less than half a unit in their last place [Gupta15].
+// Left out: AMSGrad.
 #pragma once
 
 #include <cstdint>
+
+#include "planner/core/philox.h"
+#include "planner/program/ops.h"
 
 namespace zplan::exec::cpu {
 
@@ -21,7 +25,7 @@ struct ClipResult {
 // As torch.nn.utils.clip_grad_norm_. [PyTorch] An infinite max_norm never clips.
 ClipResult clip_coefficient(double global_sum_of_squares, double max_norm);
 
-// Values of one step, equal for all parameters.
+// Elements of one step, equal for all parameters.
 struct AdamwScalars {
   double learning_rate, beta1, beta2, eps, weight_decay;
   double bias_correction1, bias_correction2;  // 1 - beta^t, t = 1 for the first update
@@ -29,23 +33,36 @@ struct AdamwScalars {
   bool skip;                                  // true: only the copy to param is made
 };
 
-template <typename T>
+// Elements of a floating-point type that is known at run time.
+struct Elements {
+  void* data;  // null: none
+  DType type;
+};
+
+// Where the random bits of an element come from: Philox by (flat index / 2, step, place), so that
+// they do not depend on how the unit is cut.
+struct RoundingDraws {
+  PhiloxKey key{};
+  std::uint32_t step = 0;
+  std::uint32_t place = 0;  // which unit, layer and tile
+};
+
 struct Adamw {
-  T* master;      // [n], updated
-  T* m;           // [n], updated, first moment
-  T* v;           // [n], updated, second moment
-  const T* grad;  // [n]
-  T* param;       // [n], overwritten with the new master; null: none
+  Elements master;  // [n], updated
+  Elements m;       // [n], updated, first moment
+  Elements v;       // [n], updated, second moment; of the type of m
+  Elements grad;    // [n], only read
+  Elements param;   // [n], overwritten with the new master
   std::int64_t n;
   std::int64_t flat_offset;     // place of element 0 in its flat unit
   std::int64_t decay_elements;  // the first elements of the flat unit, the ones that decay
+  RoundingDraws draws{};
 };
 
 // g = clip grad; p *= 1 - lr wd (decaying elements); m = b1 m + (1 - b1) g;
 // v = b2 v + (1 - b2) g^2; p -= lr / bias_correction1 m / (sqrt(v / bias_correction2) + eps).
 // [Loshchilov19], in the order of torch.optim.AdamW [PyTorch]. About 15 n flop; 7 n elements moved
-// (8 n with param).
-template <typename T>
-void adamw(const AdamwScalars& scalars, const Adamw<T>& x);
+// (8 n with param). Either all of the types are f64 or none is.
+void adamw(const AdamwScalars& scalars, const Adamw& x);
 
 }  // namespace zplan::exec::cpu

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/core/error.h"
+#include "planner/cost/step_totals.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -80,6 +81,54 @@ TEST(CostModel, ACopyToDrivesIsStripedOverAllOfThem) {
   EXPECT_EQ(alone_us(make_job(program, 4), small_machine()), 200'000);
 }
 
+TEST(CostModel, DrivesReadAndWriteAtTheirOwnRates) {
+  Cluster cluster = small_machine();
+  cluster.node.topology.nvme_write = {{0.5e9}, 1};
+  cluster.node.nvme.latency = {100e-6};
+  cluster.node.device.copy_latency = {7e-6};
+  ClassBuilder reads, writes;
+  reads.copy(Tier::kNvme, Tier::kCpu, 100 * kMega);
+  writes.copy(Tier::kCpu, Tier::kNvme, 100 * kMega);
+  EXPECT_EQ(alone_us(make_job(reads), cluster), 50'100);
+  EXPECT_EQ(alone_us(make_job(writes), cluster), 100'100);
+}
+
+TEST(CostModel, ReadingAndWritingShareTheTimeOfADrive) {
+  Cluster cluster = small_machine();
+  cluster.node.topology.nvme_write = {{0.5e9}, 1};
+  ClassBuilder program;
+  program.copy(Tier::kNvme, Tier::kCpu, 100 * kMega);
+  program.copy(Tier::kCpu, Tier::kNvme, 100 * kMega);
+  const Job job = make_job(program);
+  const CostModel model(job, cluster);
+  const StepTotals totals = step_totals(model);
+  double seconds = 0;
+  for (std::size_t i = 0; i < totals.links.size(); ++i) {
+    if (model.links()[i].kind == "NVMe drive") seconds += totals.links[i].value;
+  }
+  EXPECT_NEAR(seconds, 0.05 + 0.1, 1e-9);
+}
+
+TEST(CostModel, DrivesAreReachedThroughTheHostOnly) {
+  ClassBuilder program;
+  program.copy(Tier::kNvme, Tier::kGpu, 4096);
+  EXPECT_THROW(CostModel(make_job(program), small_machine()), Error);
+  Cluster without = small_machine();
+  without.node.topology.nvme_drives = 0;
+  ClassBuilder reads;
+  reads.copy(Tier::kNvme, Tier::kCpu, 4096);
+  EXPECT_THROW(CostModel(make_job(reads), without), Error);
+}
+
+TEST(CostModel, ACopyWithinATierReadsAndWritesItsMemory) {
+  ClassBuilder gpu, host;
+  gpu.copy(Tier::kGpu, Tier::kGpu, 1 * kMega);  // 2 MB at 1 TB/s
+  EXPECT_EQ(alone_us(make_job(gpu), small_machine()), 2);
+  host.copy(Tier::kCpu, Tier::kCpu, 40 * kMega);  // 80 MB at 80 GB/s, two ranks 160
+  EXPECT_EQ(alone_us(make_job(host, 1), small_machine()), 1000);
+  EXPECT_EQ(alone_us(make_job(host, 2), small_machine()), 2000);
+}
+
 TEST(CostModel, ACpuKernelStreamsThroughTheSharedHostMemoryOrIsBoundByItsCores) {
   ClassBuilder program;
   program.accumulate_on_cpu(8 * kMega);  // 96 MB at 80 GB/s: 1.2 ms; 8e6 flop at 8 GFLOP/s: 1 ms
@@ -136,6 +185,36 @@ TEST(CostModel, AGroupOfOneRankMovesNothing) {
   EXPECT_EQ(only_cost(make_job(program, 1), small_machine()).alone.value, 0);
 }
 
+// Ranks of a tensor parallel group are neighbours: those of 2 stay in a node.
+TEST(CostModel, ARingCarriesTheGroupsBesideIt) {
+  const Cluster cluster = small_machine(2);
+  const auto gather = [&](GroupKind group, int dp, int tp, int shards) {
+    ClassBuilder program;
+    program.collective(CollectiveKind::kAllGather, group, 40 * kMega);
+    Job job = make_job(program, dp, tp);
+    job.shards = shards;
+    return alone_us(job, cluster);
+  };
+  // Two of two in a node, each on its own peer links of 100 GB/s: 20 MB.
+  EXPECT_EQ(gather(GroupKind::kTensor, 4, 2, 4), 200);
+  // Four members, two per node; the two groups share both NICs of 5 GB/s: 2 x 30 MB / 10 GB/s.
+  EXPECT_EQ(gather(GroupKind::kData, 4, 2, 4), 6'000);
+  // As many bytes each, but one group of eight: 35 MB.
+  EXPECT_EQ(gather(GroupKind::kData, 8, 1, 8), 3'500);
+  // Shards over the four ranks of a node; their replicas are one rank in each: four groups of two.
+  EXPECT_EQ(gather(GroupKind::kShard, 8, 1, 4), 300);
+  EXPECT_EQ(gather(GroupKind::kReplica, 8, 1, 4), 4 * 2'000);
+  // Nobody beside: a tensor parallel group over both nodes.
+  EXPECT_EQ(gather(GroupKind::kTensor, 1, 8, 1), 3'500);
+}
+
+TEST(CostModel, NeighbouringStagesTalkWithAllTheirRanks) {
+  ClassBuilder first, second;
+  first.send(1, 10 * kMega);
+  second.receive(0, 10 * kMega);
+  EXPECT_EQ(alone_us(make_job({first, second}, 2, 2), small_machine(2)), 4'000);
+}
+
 TEST(CostModel, StagesTalkOverPeerLinksInsideANodeAndOverNicsBetweenNodes) {
   Cluster cluster = small_machine(2);
   cluster.node.latency.p2p_intra = {1e-6};
@@ -173,6 +252,8 @@ TEST(CostModel, TheRepresentativeSitsWhereMostRanksOfItsClassAre) {
   EXPECT_EQ(model.place(1).node, 1);
   EXPECT_EQ(model.place(1).dp_index, 1);
   EXPECT_EQ(model.place(1).members, 2);
+  Job tensor = make_job({program, program}, 1, 3);
+  EXPECT_EQ(CostModel(tensor, cluster).place(1).tp_index, 1);
 }
 
 // [Rajbhandari21 Fig.2b] one GPU of a DGX-2 reads 12 GB/s of host memory, sixteen together 3 GB/s

@@ -29,10 +29,12 @@ TEST(StepTotals, ANodeCountsAsOftenAsItsLoopsRun) {
   EXPECT_EQ(lane(Lane::kCommReduce), 120);
 }
 
-TEST(StepTotals, EveryOpButMarksAndThoseOfTheCpuLaneCostsALaunch) {
+TEST(StepTotals, EveryOpButMarksAndThoseOfTheHostCostsALaunch) {
   ClassBuilder program;
   program.repeat(4, [&] { program.stream(Lane::kCompute, 4); });
   program.accumulate_on_cpu(8);
+  program.copy(Tier::kNvme, Tier::kCpu, 4096);
+  program.copy(Tier::kCpu, Tier::kNvme, 4096);
   program.mark(Lane::kCompute);
   const Job job = make_job(program);
   Cluster cluster = small_machine();
@@ -48,6 +50,15 @@ TEST(StepTotals, ATransferBetweenStagesLoadsItsLinksOnce) {
   const Cluster cluster = small_machine();
   const StepTotals totals = step_totals(CostModel(job, cluster));
   for (const Seconds link : totals.links) EXPECT_NEAR(link.value, 1e-3, 1e-9);
+}
+
+TEST(StepTotals, ACollectiveWithinAStageLoadsLinksForEachStage) {
+  ClassBuilder stage;
+  stage.collective(CollectiveKind::kAllGather, GroupKind::kTensor, 100'000'000);
+  const Job job = make_job({stage, stage}, 1, 2);
+  const StepTotals totals = step_totals(CostModel(job, small_machine()));
+  EXPECT_EQ(totals.links.size(), 4u) << "out of and into a GPU of each stage";
+  for (const Seconds link : totals.links) EXPECT_NEAR(link.value, 0.5e-3, 1e-9);
 }
 
 TEST(TimeBound, NamesTheResourceThatNeedsLongest) {
@@ -82,7 +93,7 @@ TEST(Throughput, DividesWorkByTimeAndRanks) {
   ClassBuilder program;
   program.repeat(2, [&] { program.matmul(100, 100, 100); });  // 2 x 2e6 flop per rank
   program.stream(Lane::kCompute, 1000);
-  Job job = make_job(program, 4);
+  Job job = make_job(program, 2, 2);
   job.global_batch = 8;
   job.sequence = 128;
   EXPECT_DOUBLE_EQ(hardware_flops_per_step(job), 4 * 4e6);

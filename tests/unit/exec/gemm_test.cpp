@@ -176,6 +176,71 @@ TYPED_TEST(GemmTest, SameShapeIsPreparedOnceAndRunsRepeatedly) {
   }
 }
 
+// Of 16-bit operands: the sum of exact products in float, rounded once to the type of C.
+template <typename T, typename C>
+void expect_mixed_right(const GemmShape& shape) {
+  const Problem<T> problem(shape);
+  const GemmShape& s = problem.shape;
+  auto c = random_values<C>(s.m * s.ldc, 3);
+  const auto before = c;
+  Workspace scratch(mixed_gemm_scratch_bytes());
+  GemmCache cache;
+  cache.prepare<T>(s);
+  EXPECT_EQ(cache.scratch_bytes<T>(s), mixed_gemm_scratch_bytes());
+  cache.run<T, C>(s, {problem.a.data(), problem.b.data(), c.data(), problem.bias.data()},
+                  scratch.span());
+  const double sum_error = std::numeric_limits<float>::epsilon() * (4.0 + static_cast<double>(s.k));
+  for (std::int64_t i = 0; i < s.m; ++i) {
+    for (std::int64_t j = 0; j < s.ldc; ++j) {
+      const auto at = static_cast<std::size_t>(i * s.ldc + j);
+      if (j >= s.n) {
+        ASSERT_EQ(static_cast<float>(c[at]), static_cast<float>(before[at])) << "outside";
+        continue;
+      }
+      double expected = problem.expected(i, j);
+      if (s.accumulate)  // Problem's own C is of type T
+        expected += static_cast<double>(before[at]) - static_cast<double>(problem.c[at]);
+      const double rounding = 0.5 * kEpsilon<C> * std::abs(expected);
+      ASSERT_NEAR(static_cast<double>(c[at]), expected, rounding + sum_error) << i << ", " << j;
+    }
+  }
+}
+
+TEST(MixedGemm, RoundsOnceForEveryShapeAndFlag) {
+  for (const Size& size : {Size{1, 1, 1}, Size{13, 33, 9}, Size{97, 19, 1}, Size{100, 37, 257},
+                           Size{7, 530, 300}, Size{200, 24, 700}}) {
+    for (const GemmOp op : {GemmOp::kNN, GemmOp::kNT, GemmOp::kTN}) {
+      for (int flags = 0; flags < 4; ++flags) {
+        GemmShape shape{op, size.m, size.n, size.k, (flags & 1) != 0, (flags & 2) != 0};
+        SCOPED_TRACE(testing::Message() << "op " << static_cast<int>(op) << " flags " << flags
+                                        << " size " << size.m << "x" << size.n << "x" << size.k);
+        expect_mixed_right<Bf16, Bf16>(shape);
+        expect_mixed_right<Bf16, float>(shape);
+        expect_mixed_right<Fp16, Fp16>(shape);
+        expect_mixed_right<Fp16, float>(shape);
+      }
+    }
+    expect_mixed_right<Bf16, float>(
+        {GemmOp::kTN, size.m, size.n, size.k, true, true, size.m + 3, size.n + 5, size.n + 7});
+  }
+}
+
+TEST(MixedGemm, ResultIsBitwiseTheSameForAnyThreadCount) {
+  const int threads_before = omp_get_max_threads();
+  const Problem<Bf16> problem(GemmShape{GemmOp::kTN, 210, 600, 520});
+  std::vector<std::vector<Bf16>> results;
+  for (const int threads : {1, 2, 3}) {
+    omp_set_num_threads(threads);
+    Problem<Bf16> own = problem;
+    Workspace scratch(mixed_gemm_scratch_bytes() * 2);  // room for two threads
+    mixed_gemm<Bf16, Bf16>(own.shape, own.operands(), scratch.span());
+    results.push_back(own.c);
+  }
+  omp_set_num_threads(threads_before);
+  expect_same(results[1], results[0]);
+  expect_same(results[2], results[0]);
+}
+
 TYPED_TEST(GemmTest, ScratchIsBoundedForAnySize) {
   const GemmShape large{GemmOp::kNT, 4096, 50304, 12288};
   EXPECT_LE(blocked_gemm_scratch_bytes<TypeParam>(large).value, 1 << 20);

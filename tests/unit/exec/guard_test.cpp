@@ -95,7 +95,7 @@ class GuardOfTwoTiers : public ::testing::Test {
     view.access = access;
     view.offset = Bytes{first * 4};
     view.shape = {elements};
-    return {&view, memory_.address(view, {})};
+    return {&view, memory_.address(view, {}), memory_.offset(view, {})};
   }
   static void write(const Operand& to, float value) {
     std::fill_n(to.as<float>(), to.elements(), value);
@@ -192,6 +192,43 @@ TEST_F(GuardOfTwoTiers, AnotherTenantTakesTheBytesOver) {
   EXPECT_THROW(guard_.open(lost, "lost"), Error);
   const std::vector<Operand> rest{operand(1, Access::kRead, 2)};
   EXPECT_THROW(guard_.open(rest, "rest"), Error);  // element 1 was never written
+}
+
+TEST(GuardOfNvme, KnowsWhichBytesWereWritten) {
+  Job job;
+  RankClass c;
+  c.program.buffers = {{.name = "file", .slot_size = Bytes{8192}, .tier = Tier::kNvme}};
+  c.placement.offset = {Bytes{0}};
+  c.placement.slab = {Bytes{0}, Bytes{0}, Bytes{8192}};
+  job.classes = {c};
+  RankMemory memory(job, 0, {.directory = ::testing::TempDir()});
+  Guard guard(memory);
+  View view;
+  const auto operand = [&](Access access, std::int64_t elements) {
+    view = {};
+    view.access = access;
+    view.shape = {elements};
+    return std::vector<Operand>{{&view, nullptr, memory.offset(view, {})}};
+  };
+  const auto transfer = [&](Access access, std::int64_t elements) -> std::string {
+    const std::vector<Operand> operands = operand(access, elements);
+    try {
+      guard.open(operands, "op");
+      guard.check(operands, "op");
+      return "";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(transfer(Access::kRead, 4), "op reads buffer file where its bytes belong to no buffer");
+  EXPECT_EQ(transfer(Access::kWrite, 1100), "");
+  EXPECT_EQ(transfer(Access::kRead, 1100), "");
+  EXPECT_EQ(transfer(Access::kRead, 1101),
+            "op reads byte 4400 of its view of buffer file, which was never written");
+  // The rest of the last block goes with a shorter write.
+  EXPECT_EQ(transfer(Access::kWrite, 10), "");
+  EXPECT_EQ(transfer(Access::kRead, 1100),
+            "op reads byte 40 of its view of buffer file, which was never written");
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace {
 
 class HostKernels : public ::testing::Test {
  protected:
-  HostKernels() : data_(counting(), "counting"), services_(data_, train_, 1, 3) {}
+  static constexpr int kSteps = 20;
+  HostKernels() : data_(counting(), "counting"), services_(data_, train_, 1, kSteps) {}
 
   static std::vector<std::uint8_t> counting() {
     std::vector<std::uint8_t> bytes(200);
@@ -37,7 +38,7 @@ class HostKernels : public ::testing::Test {
   TrainConfig train_;
   DataSource data_;
   RunServices services_;
-  std::array<View, 2> views_;
+  std::array<View, 3> views_;
 };
 
 TEST_F(HostKernels, EverySampleOfAStepIsLoadedByOneReplicaOnce) {
@@ -75,20 +76,106 @@ TEST_F(HostKernels, ScalarsOfTheFirstStepHaveTEqualToOne) {
   EXPECT_DOUBLE_EQ(scalars[kBiasCorrection2], 1 - std::pow(train_.beta2, 10));
 }
 
-TEST_F(HostKernels, OnlyTheFirstReplicaOfTheLastStageReports) {
-  std::vector<double> loss{2.5}, clip{0.5, 7.0};
+TEST_F(HostKernels, ScalarsFollowTheLearningRateSchedule) {
+  train_.warmup_steps = 4;
+  train_.decay_steps = 8;
+  train_.min_learning_rate = 1e-5;
+  std::vector<double> scalars(kStepScalarCount, -1);
+  const std::array operands{operand(0, scalars, {kStepScalarCount})};
+  for (std::int64_t step = 0; step < kSteps; ++step) {
+    step_scalars(call(operands, step));
+    EXPECT_EQ(scalars[kLearningRate], train_.learning_rate_at(step + 1));
+    EXPECT_EQ(scalars[kLossScale], 1.0);
+    EXPECT_EQ(scalars[kInactive], 0.0);
+  }
+}
+
+TEST_F(HostKernels, DelayedUpdatesAreOneStepBehindAndTheFirstStepHasNone) {
+  std::vector<double> scalars(kStepScalarCount, -1);
+  const std::array operands{operand(0, scalars, {kStepScalarCount})};
+  for (std::int64_t step = 0; step < 4; ++step) {
+    KernelCall c = call(operands, step);
+    c.attributes = {1, 0, 0, 0};
+    step_scalars(c);
+    EXPECT_EQ(scalars[kInactive], step == 0 ? 1.0 : 0.0);
+    if (step > 0) {
+      EXPECT_DOUBLE_EQ(scalars[kBiasCorrection1],
+                       1 - std::pow(train_.beta1, static_cast<double>(step)));
+    }
+  }
+}
+
+// Scalars of consecutive steps whose clip factors, of the step before each, are given.
+class LossScale : public HostKernels {
+ protected:
+  void step(double clip_factor) {
+    clip_[kClipFactor] = clip_factor;
+    const std::array operands{operand(0, scalars_, {kStepScalarCount}),
+                              operand(1, clip_, {kClipScalarCount}),
+                              operand(2, state_, {kLossScaleStateCount})};
+    KernelCall c = call(operands, step_++);
+    c.stage = 1;
+    step_scalars(c);
+  }
+
+  std::int64_t step_ = 0;
+  std::vector<double> scalars_ = std::vector<double>(kStepScalarCount);
+  std::vector<double> clip_ = std::vector<double>(kClipScalarCount);
+  std::vector<double> state_ = std::vector<double>(kLossScaleStateCount);
+};
+
+TEST_F(LossScale, BeginsAsConfiguredAndDoublesAfterGoodSteps) {
+  train_.initial_loss_scale = 1024;
+  train_.loss_scale_interval = 3;
+  std::vector<double> scales;
+  for (int i = 0; i < 8; ++i) {
+    step(1);
+    scales.push_back(scalars_[kLossScale]);
+  }
+  EXPECT_EQ(scales, (std::vector<double>{1024, 1024, 1024, 2048, 2048, 2048, 4096, 4096}));
+  EXPECT_EQ(services_.report_of(3).loss_scale, 2048);
+}
+
+TEST_F(LossScale, IsHalvedAfterAnOverflowThatDoesNotCountAsAnUpdate) {
+  train_.initial_loss_scale = 1024;
+  train_.loss_scale_interval = 2;
+  step(1);
+  step(-1);  // step 0 had overflowed: this is the first update again
+  EXPECT_EQ(scalars_[kLossScale], 512);
+  EXPECT_DOUBLE_EQ(scalars_[kBiasCorrection1], 1 - train_.beta1);
+  step(1);
+  EXPECT_EQ(scalars_[kLossScale], 512);
+  EXPECT_DOUBLE_EQ(scalars_[kBiasCorrection2], 1 - std::pow(train_.beta2, 2));
+  step(1);
+  EXPECT_EQ(scalars_[kLossScale], 1024);
+  EXPECT_EQ(state_[kSkippedSteps], 1);
+}
+
+TEST_F(LossScale, StaysAtLeastOne) {
+  train_.initial_loss_scale = 2;
+  step(1);
+  for (int i = 0; i < 5; ++i) step(-1);
+  EXPECT_EQ(scalars_[kLossScale], 1);
+}
+
+TEST_F(HostKernels, OnlyTheFirstRankOfTheLastStageReports) {
+  std::vector<double> loss{2.5}, clip{-1, 7.0};
   const std::array operands{operand(0, loss, {1}), operand(1, clip, {2})};
   for (std::int32_t stage = 0; stage < 2; ++stage) {
     for (std::int32_t dp_index = 0; dp_index < 2; ++dp_index) {
-      KernelCall c = call(operands, 1);
-      c.stage = stage;
-      c.dp_index = dp_index;
-      loss[0] = 10 * stage + dp_index;
-      report(c);
+      for (std::int32_t tp_index = 0; tp_index < 2; ++tp_index) {
+        KernelCall c = call(operands, 1);
+        c.stage = stage;
+        c.dp_index = dp_index;
+        c.tp_index = tp_index;
+        loss[0] = 100 * stage + 10 * dp_index + tp_index;
+        report(c);
+      }
     }
   }
-  EXPECT_EQ(services_.report_of(1).loss, 10);
+  EXPECT_EQ(services_.report_of(1).loss, 100);
   EXPECT_EQ(services_.report_of(1).gradient_norm, 7);
+  EXPECT_TRUE(services_.report_of(1).skipped);
   EXPECT_EQ(services_.report_of(0).loss, 0);
 }
 

@@ -27,7 +27,7 @@ Unit sample_unit() {
 std::vector<double> drawn(const Unit& unit, std::int64_t layer, std::uint64_t seed,
                           std::int64_t first, std::int64_t count) {
   std::vector<double> values(static_cast<std::size_t>(count), 99.0);
-  draw_parameters(unit, layer, seed, first, values);
+  draw_parameters(unit, {.layer = layer}, seed, first, values);
   return values;
 }
 

@@ -1,4 +1,5 @@
-// What the tests of the CPU kernels share: scratch of an exact size and seeded random values.
+// What the tests of the CPU kernels share: scratch of an exact size, seeded random values, and
+// types known at run time.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,6 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "exec/cpu/kernels/half.h"
+#include "exec/cpu/kernels/optimizer.h"
 #include "exec/cpu/kernels/scratch.h"
 
 namespace zplan::exec::cpu {
@@ -46,14 +49,49 @@ std::vector<T> buffer(std::int64_t n, double value = 77.0) {
   return std::vector<T>(static_cast<std::size_t>(n), static_cast<T>(value));
 }
 
+template <typename T>
+inline constexpr double kEpsilon = std::numeric_limits<T>::epsilon();
+template <>
+inline constexpr double kEpsilon<Bf16> = 0x1p-7;
+template <>
+inline constexpr double kEpsilon<Fp16> = 0x1p-10;
+
+template <typename T>
+constexpr DType dtype_of() {
+  if constexpr (std::is_same_v<T, double>) return DType::kF64;
+  if constexpr (std::is_same_v<T, float>) return DType::kF32;
+  if constexpr (std::is_same_v<T, Bf16>) return DType::kBf16;
+  if constexpr (std::is_same_v<T, Fp16>) return DType::kF16;
+  return DType::kI32;
+}
+
+template <typename T>
+Elements elements_of(std::vector<T>& values) {
+  return {values.data(), dtype_of<T>()};
+}
+
+template <typename To, typename From>
+std::vector<To> converted(const std::vector<From>& values) {
+  std::vector<To> result;
+  for (const From& value : values) result.push_back(static_cast<To>(value));
+  return result;
+}
+
+// The same bits.
+template <typename T>
+void expect_same(const std::vector<T>& actual, const std::vector<T>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    ASSERT_EQ(static_cast<double>(actual[i]), static_cast<double>(expected[i])) << "element " << i;
+}
+
 // Equal up to `units` units in the last place of max(1, |expected|).
 template <typename T>
 void expect_near(const std::vector<T>& actual, const std::vector<double>& expected, double units) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
-    const double tolerance =
-        units * std::numeric_limits<T>::epsilon() * std::max(1.0, std::abs(expected[i]));
-    ASSERT_NEAR(double{actual[i]}, expected[i], tolerance) << "element " << i;
+    const double tolerance = units * kEpsilon<T> * std::max(1.0, std::abs(expected[i]));
+    ASSERT_NEAR(static_cast<double>(actual[i]), expected[i], tolerance) << "element " << i;
   }
 }
 

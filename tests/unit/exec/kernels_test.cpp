@@ -1,5 +1,5 @@
-// Each CPU kernel against a plain formula in double; flags, padding, ignored tokens, skipped steps;
-// and the promise that the thread count changes no bit.
+// CPU kernels against plain formulas in double; flags, padding, pieces; and the promise that the
+// thread count changes no bit. Attention, loss and optimizer have files of their own.
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -7,13 +7,15 @@
 #include <vector>
 
 #include "exec/cpu/kernels/attention.h"
+#include "exec/cpu/kernels/attention_unfused.h"
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
 #include "exec/cpu/kernels/kernel_support.h"
-#include "exec/cpu/kernels/layernorm.h"
 #include "exec/cpu/kernels/linear.h"
+#include "exec/cpu/kernels/norm.h"
 #include "exec/cpu/kernels/optimizer.h"
+#include "exec/cpu/kernels/rope.h"
 #include "tests/unit/exec/kernel_test_support.h"
 
 namespace zplan::exec::cpu {
@@ -51,7 +53,7 @@ TYPED_TEST(KernelTest, FastExpKeepsTheEnds) {
 TYPED_TEST(KernelTest, EmbeddingAddsTokenAndPositionRows) {
   using T = TypeParam;
   const EmbeddingShape s{3, 5, 7, 4};
-  const auto wte = random_values<T>(s.vocab * s.hidden, 1);
+  const auto wte = random_values<T>(s.rows * s.hidden, 1);
   const auto wpe = random_values<T>(s.sequence * s.hidden, 2);
   std::vector<std::int32_t> tokens(15);
   std::vector<double> expected;
@@ -83,7 +85,7 @@ TYPED_TEST(KernelTest, EmbeddingBackwardZeroesRowsOfAbsentTokensUnlessItAdds) {
 
 TYPED_TEST(KernelTest, LayernormMatchesItsDefinition) {
   using T = TypeParam;
-  const LayernormShape s{9, 131};
+  const NormShape s{9, 131};
   const auto x = random_values<T>(s.tokens * s.hidden, 1, 3.0);
   const auto gain = random_values<T>(s.hidden, 2), bias = random_values<T>(s.hidden, 3);
   auto y = buffer<T>(s.tokens * s.hidden), mean = buffer<T>(s.tokens), rstd = buffer<T>(s.tokens);
@@ -129,7 +131,109 @@ TYPED_TEST(KernelTest, ResidualAccumulateAndFillTouchEveryElement) {
   EXPECT_EQ(sum, buffer<T>(n, 0.0));
 }
 
+TYPED_TEST(KernelTest, RmsnormMatchesItsDefinition) {
+  using T = TypeParam;
+  const NormShape s{9, 131};
+  const auto x = random_values<T>(s.tokens * s.hidden, 1, 3.0), gain = random_values<T>(131, 2);
+  auto y = buffer<T>(s.tokens * s.hidden), rstd = buffer<T>(s.tokens);
+  rmsnorm_forward<T>(s, {y.data(), rstd.data(), x.data(), gain.data()});
+  std::vector<double> expected, expected_rstd;
+  for (std::size_t t = 0; t < 9; ++t) {
+    double squares = 0;
+    for (std::size_t j = 0; j < 131; ++j) squares += std::pow(double{x[t * 131 + j]}, 2);
+    expected_rstd.push_back(1 / std::sqrt(squares / 131 + 1e-5));
+    for (std::size_t j = 0; j < 131; ++j)
+      expected.push_back(double{x[t * 131 + j]} * expected_rstd[t] * double{gain[j]});
+  }
+  expect_near(y, expected, 8);
+  expect_near(rstd, expected_rstd, 8);
+}
+
+TYPED_TEST(KernelTest, SwigluMatchesItsDefinition) {
+  using T = TypeParam;
+  const SwigluShape s{7, 33};
+  const auto x = random_values<T>(s.tokens * 2 * s.width, 5, 12.0);
+  auto y = buffer<T>(s.tokens * s.width);
+  swiglu_forward<T>(s, y.data(), x.data());
+  std::vector<double> expected;
+  for (std::size_t t = 0; t < 7; ++t) {
+    for (std::size_t j = 0; j < 33; ++j) {
+      const double gate = double{x[t * 66 + j]};
+      expected.push_back(gate / (1 + std::exp(-gate)) * double{x[t * 66 + 33 + j]});
+    }
+  }
+  expect_near(y, expected, 8);
+}
+
+TYPED_TEST(KernelTest, BiasResidualAddsBothAndColumnSumsAddRows) {
+  using T = TypeParam;
+  const std::int64_t rows = 301, columns = 67;
+  const auto x = random_values<T>(rows * columns, 1), y = random_values<T>(rows * columns, 2);
+  const auto bias = random_values<T>(columns, 3);
+  auto out = buffer<T>(rows * columns), sums = buffer<T>(columns, 2.0);
+  bias_residual_add(out.data(), x.data(), y.data(), bias.data(), rows, columns);
+  column_sums(sums.data(), x.data(), rows, columns, true);
+  std::vector<double> expected, expected_sums(67, 2.0);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    expected.push_back(double{x[i]} + double{y[i]} + double{bias[i % 67]});
+    expected_sums[i % 67] += double{x[i]};
+  }
+  expect_near(out, expected, 2);
+  expect_near(sums, expected_sums, 40);
+}
+
+// Two pieces of a vocabulary of 8, positions on the first: their sum is the whole lookup, and each
+// gets the gradient of its own rows.
+TYPED_TEST(KernelTest, PiecesOfAnEmbeddingSumToTheWhole) {
+  using T = TypeParam;
+  const EmbeddingShape whole{2, 5, 7, 8, 0, 6}, low{2, 5, 7, 4, 0, 6}, high{2, 5, 7, 4, 4, 6};
+  const std::vector<std::int32_t> tokens{0, 3, 4, 7, 4, -9, 5, 5, 1, 3, 2, -9};
+  const auto wte = random_values<T>(56, 1), wpe = random_values<T>(35, 2);
+  const auto dx = random_values<T>(70, 3);
+  auto x = buffer<T>(70), x_low = x, x_high = x;
+  embedding_forward<T>(whole, {x.data(), tokens.data(), wte.data(), wpe.data()});
+  embedding_forward<T>(low, {x_low.data(), tokens.data(), wte.data(), wpe.data()});
+  embedding_forward<T>(high, {x_high.data(), tokens.data(), wte.data() + 28, nullptr});
+  accumulate(x_low.data(), x_high.data(), 70);
+  EXPECT_EQ(x_low, x);
+  auto dwte = buffer<T>(56), pieces = dwte, dwpe = buffer<T>(35), own = dwpe;
+  embedding_backward<T>(whole, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), false, false});
+  embedding_backward<T>(low, {pieces.data(), own.data(), dx.data(), tokens.data(), false, false});
+  embedding_backward<T>(high,
+                        {pieces.data() + 28, nullptr, dx.data(), tokens.data(), false, false});
+  EXPECT_EQ(pieces, dwte);
+  EXPECT_EQ(own, dwpe);
+}
+
 // ---- linear and head ----
+
+TYPED_TEST(KernelTest, LinearAddsWhereItIsTold) {
+  using T = TypeParam;
+  const LinearShape s{9, 21, 17};
+  const auto x = random_values<T>(s.tokens * s.in, 1), w = random_values<T>(s.in * s.out, 2);
+  const auto dy = random_values<T>(s.tokens * s.out, 3);
+  GemmCache cache;
+  Workspace scratch(Bytes{1 << 21});
+  for (const bool adds : {false, true}) {
+    cache.prepare<T>(linear_forward_gemm(s, false, adds));
+    cache.prepare<T>(linear_dgrad_gemm(s, adds));
+    auto y = buffer<T>(s.tokens * s.out), dx = buffer<T>(s.tokens * s.in);
+    linear_forward<T>(cache, s, {y.data(), x.data(), w.data(), nullptr, adds}, scratch.span());
+    linear_dgrad<T>(cache, s, {dx.data(), dy.data(), w.data(), adds}, scratch.span());
+    std::vector<double> expected_y(y.size(), adds ? 77.0 : 0.0),
+        expected_dx(dx.size(), adds ? 77.0 : 0.0);
+    for (std::size_t t = 0; t < 9; ++t) {
+      for (std::size_t i = 0; i < 21; ++i) {
+        for (std::size_t j = 0; j < 17; ++j) {
+          expected_y[t * 17 + j] += double{x[t * 21 + i]} * double{w[i * 17 + j]};
+          expected_dx[t * 21 + i] += double{dy[t * 17 + j]} * double{w[i * 17 + j]};
+        }
+      }
+    }
+    expect_near(y, expected_y, 40);
+    expect_near(dx, expected_dx, 40);
+  }
+}
 
 TYPED_TEST(KernelTest, HeadWritesZerosIntoThePaddingAndNeverReadsIt) {
   using T = TypeParam;
@@ -162,204 +266,12 @@ TYPED_TEST(KernelTest, HeadWritesZerosIntoThePaddingAndNeverReadsIt) {
   expect_near(dx, expected_dx, 40);
 }
 
-// ---- attention ----
-
-// softmax(q k^T / sqrt(d)) v row by row.
-template <typename T>
-void plain_attention(const AttentionShape& s, const std::vector<T>& qkv, std::vector<double>* out,
-                     std::vector<double>* lse) {
-  const std::int64_t h = s.heads * s.head_dim;
-  const auto at = [&](std::int64_t b, std::int64_t i, std::int64_t part, std::int64_t a,
-                      std::int64_t p) {
-    return double{qkv[static_cast<std::size_t>((b * s.sequence + i) * 3 * h + part * h +
-                                               a * s.head_dim + p)]};
-  };
-  for (std::int64_t b = 0; b < s.batch; ++b) {
-    for (std::int64_t a = 0; a < s.heads; ++a) {
-      for (std::int64_t i = 0; i < s.sequence; ++i) {
-        std::vector<double> weights;
-        double total = 0;
-        for (std::int64_t k = 0; k <= i; ++k) {
-          double score = 0;
-          for (std::int64_t p = 0; p < s.head_dim; ++p)
-            score += at(b, i, 0, a, p) * at(b, k, 1, a, p);
-          weights.push_back(std::exp(score / std::sqrt(static_cast<double>(s.head_dim))));
-          total += weights.back();
-        }
-        (*lse)[static_cast<std::size_t>((b * s.heads + a) * s.sequence + i)] = std::log(total);
-        for (std::int64_t p = 0; p < s.head_dim; ++p) {
-          double sum = 0;
-          for (std::int64_t k = 0; k <= i; ++k) {
-            sum += weights[static_cast<std::size_t>(k)] / total * at(b, k, 2, a, p);
-          }
-          (*out)[static_cast<std::size_t>((b * s.sequence + i) * h + a * s.head_dim + p)] = sum;
-        }
-      }
-    }
-  }
-}
-
-TYPED_TEST(KernelTest, AttentionMatchesPlainSoftmax) {
-  using T = TypeParam;
-  for (const AttentionShape& s :
-       {AttentionShape{1, 1, 1, 1}, AttentionShape{2, 9, 3, 5}, AttentionShape{1, 64, 2, 16},
-        AttentionShape{2, 65, 1, 33}, AttentionShape{1, 200, 2, 64}}) {
-    const std::int64_t h = s.heads * s.head_dim, tokens = s.batch * s.sequence;
-    const auto qkv = random_values<T>(tokens * 3 * h, 7, 2.0);
-    auto out = buffer<T>(tokens * h), lse = buffer<T>(tokens * s.heads);
-    Workspace scratch(attention_forward_scratch_bytes<T>(s, 1));
-    attention_forward<T>(s, {out.data(), lse.data(), qkv.data()}, scratch.span());
-    std::vector<double> expected_out(out.size()), expected_lse(lse.size());
-    plain_attention(s, qkv, &expected_out, &expected_lse);
-    expect_near(out, expected_out, 60);
-    expect_near(lse, expected_lse, 20);
-  }
-}
-
-TYPED_TEST(KernelTest, AttentionSurvivesScoresThatOverflowExp) {
-  using T = TypeParam;
-  const AttentionShape s{1, 3, 1, 1};
-  const std::vector<T> qkv{1, 500, 1, 1, 900, 2, 1, 100, 3};  // scores reach 900
-  auto out = buffer<T>(3), lse = buffer<T>(3);
-  Workspace scratch(attention_forward_scratch_bytes<T>(s, 1));
-  attention_forward<T>(s, {out.data(), lse.data(), qkv.data()}, scratch.span());
-  EXPECT_EQ(out, (std::vector<T>{1, 2, 2}));
-  EXPECT_EQ(lse, (std::vector<T>{500, 900, 900}));
-}
-
-// ---- cross-entropy ----
-
-TYPED_TEST(KernelTest, CrossEntropyMatchesSoftmaxMinusOneHot) {
-  using T = TypeParam;
-  const CrossEntropyShape s{4, 37, 48};
-  const auto logits = random_values<T>(s.tokens * s.padded_vocab, 3, 9.0);
-  const std::vector<std::int32_t> targets{0, 36, kIgnoredTarget, 5};
-  std::vector<double> expected(logits.size());
-  double expected_loss = 1.5;
-  for (std::size_t t = 0; t < 4; ++t) {
-    if (targets[t] == kIgnoredTarget) continue;
-    double total = 0;
-    for (std::size_t j = 0; j < 37; ++j) total += std::exp(double{logits[t * 48 + j]});
-    for (std::size_t j = 0; j < 37; ++j) {
-      const double p = std::exp(double{logits[t * 48 + j]}) / total;
-      const bool is_target = j == static_cast<std::size_t>(targets[t]);
-      expected[t * 48 + j] = 0.5 * (p - (is_target ? 1 : 0));
-      if (is_target) expected_loss -= std::log(p);
-    }
-  }
-  auto gradient = logits;
-  double loss = 1.5;  // the kernel adds to what is there
-  Workspace scratch(cross_entropy_scratch_bytes(s));
-  cross_entropy<T>(s, {gradient.data(), targets.data(), 0.5, &loss}, scratch.span());
-  expect_near(gradient, expected, 8);
-  EXPECT_NEAR(loss, expected_loss, 100 * std::numeric_limits<T>::epsilon());
-}
-
-TYPED_TEST(KernelTest, CrossEntropyIgnoresWhatIsInThePadding) {
-  using T = TypeParam;
-  const CrossEntropyShape s{1, 2, 4};
-  std::vector<T> logits{0, 0, static_cast<T>(std::nan("")), static_cast<T>(1e30)};
-  const std::vector<std::int32_t> targets{1};
-  double loss = 0;
-  Workspace scratch(cross_entropy_scratch_bytes(s));
-  cross_entropy<T>(s, {logits.data(), targets.data(), 1.0, &loss}, scratch.span());
-  EXPECT_EQ(logits, (std::vector<T>{T{0.5}, T{-0.5}, 0, 0}));
-  EXPECT_NEAR(loss, std::log(2.0), 1e-7);
-}
-
-// ---- clip and AdamW ----
-
-TYPED_TEST(KernelTest, SumSquaresAddsToTheSum) {
-  using T = TypeParam;
-  const auto x = random_values<T>(300 * kElementBlock + 17, 1);  // more blocks than partial sums
-  double expected = 2.0, sum = 2.0;
-  for (const double v : x) expected += v * v;
-  sum_squares(&sum, x.data(), static_cast<std::int64_t>(x.size()));
-  EXPECT_NEAR(sum, expected, 1e-12 * expected);
-}
-
-TEST(ClipCoefficient, IsMaxNormOverNormButNeverAboveOne) {
-  EXPECT_DOUBLE_EQ(clip_coefficient(16.0, 1.0).coefficient, 1.0 / (4.0 + 1e-6));
-  EXPECT_DOUBLE_EQ(clip_coefficient(0.25, 1.0).coefficient, 1.0);
-  EXPECT_DOUBLE_EQ(clip_coefficient(0.0, 1.0).coefficient, 1.0);
-  EXPECT_DOUBLE_EQ(clip_coefficient(1e12, std::numeric_limits<double>::infinity()).coefficient,
-                   1.0);
-  EXPECT_DOUBLE_EQ(clip_coefficient(16.0, 1.0).norm, 4.0);
-  EXPECT_FALSE(clip_coefficient(16.0, 1.0).skip);
-}
-
-TEST(ClipCoefficient, ANormThatIsNotFiniteSkipsTheStep) {
-  for (const double sum : {std::nan(""), std::numeric_limits<double>::infinity()}) {
-    EXPECT_TRUE(clip_coefficient(sum, 1.0).skip);
-    EXPECT_EQ(clip_coefficient(sum, 1.0).coefficient, 0.0);
-  }
-}
-
-// Of the first step.
-constexpr AdamwScalars kScalars{1e-2, 0.9, 0.95, 1e-8, 0.1, 1 - 0.9, 1 - 0.95, 0.5, false};
-
-TYPED_TEST(KernelTest, AdamwMatchesTheScalarFormulaOverSeveralSteps) {
-  using T = TypeParam;
-  const std::int64_t n = 1001, offset = 100, decay_elements = 400;
-  auto master = random_values<T>(n, 1);
-  auto m = buffer<T>(n, 0.0), v = buffer<T>(n, 0.0), param = buffer<T>(n);
-  std::vector<double> p(master.begin(), master.end()), first(p.size()), second(p.size());
-  AdamwScalars scalars = kScalars;
-  for (int t = 1; t <= 5; ++t) {
-    scalars.bias_correction1 = 1 - std::pow(0.9, t);
-    scalars.bias_correction2 = 1 - std::pow(0.95, t);
-    const auto grad = random_values<T>(n, static_cast<unsigned>(100 + t));
-    adamw<T>(scalars, {master.data(), m.data(), v.data(), grad.data(), param.data(), n, offset,
-                       decay_elements});
-    for (std::size_t i = 0; i < p.size(); ++i) {
-      const double g = 0.5 * double{grad[i]};
-      if (i < 300) p[i] *= 1 - 1e-2 * 0.1;
-      first[i] = 0.9 * first[i] + (1 - 0.9) * g;
-      second[i] = 0.95 * second[i] + (1 - 0.95) * g * g;
-      const double m_hat = first[i] / (1 - std::pow(0.9, t));
-      const double v_hat = second[i] / (1 - std::pow(0.95, t));
-      p[i] -= 1e-2 * m_hat / (std::sqrt(v_hat) + 1e-8);
-    }
-    expect_near(master, p, 16);
-    expect_near(m, first, 8);
-    expect_near(v, second, 8);
-    EXPECT_EQ(param, master);
-  }
-}
-
-TYPED_TEST(KernelTest, AdamwOnShardsEqualsAdamwOnTheWholeBitForBit) {
-  using T = TypeParam;
-  const std::int64_t n = 2 * kElementBlock + 77, decay = kElementBlock + 5;
-  const auto grad = random_values<T>(n, 9);
-  auto whole = random_values<T>(n, 1), parts = whole;
-  auto m = buffer<T>(n, 0.1), v = buffer<T>(n, 0.2), m_parts = m, v_parts = v;
-  adamw<T>(kScalars, {whole.data(), m.data(), v.data(), grad.data(), nullptr, n, 0, decay});
-  for (const auto& [begin, end] :
-       {std::pair{std::int64_t{0}, std::int64_t{4097}}, std::pair{std::int64_t{4097}, n}}) {
-    adamw<T>(kScalars, {parts.data() + begin, m_parts.data() + begin, v_parts.data() + begin,
-                        grad.data() + begin, nullptr, end - begin, begin, decay});
-  }
-  EXPECT_EQ(whole, parts);
-  EXPECT_EQ(m, m_parts);
-  EXPECT_EQ(v, v_parts);
-}
-
-TYPED_TEST(KernelTest, AdamwSkippedStepOnlyCopiesTheMaster) {
-  using T = TypeParam;
-  const std::int64_t n = 50;
-  const auto before = random_values<T>(n, 1);
-  auto master = before, m = buffer<T>(n, 1.0), v = buffer<T>(n, 2.0), param = buffer<T>(n);
-  const auto grad = buffer<T>(n, std::nan(""));
-  AdamwScalars scalars = kScalars;
-  scalars.skip = true;
-  adamw<T>(scalars, {master.data(), m.data(), v.data(), grad.data(), param.data(), n, 0, n});
-  EXPECT_EQ(master, before);
-  EXPECT_EQ(m, buffer<T>(n, 1.0));
-  EXPECT_EQ(v, buffer<T>(n, 2.0));
-  EXPECT_EQ(param, before);
-}
-
 // ---- thread count ----
+
+template <typename T>
+Elements no_param() {
+  return {nullptr, dtype_of<T>()};
+}
 
 // All kernels with a reduction or a parallel loop, on sizes that give every thread work.
 template <typename T>
@@ -390,9 +302,20 @@ std::vector<T> everything_with(int threads) {
                                       mean.data(), rstd.data(), gain.data(), false, false});
   keep(y), keep(dx), keep(dgain), keep(dbias);
 
+  rmsnorm_forward<T>({tokens, h}, {y.data(), rstd.data(), x.data(), gain.data()});
+  rmsnorm_backward<T>({tokens, h}, {dx.data(), dgain.data(), dy.data(), x.data(), rstd.data(),
+                                    gain.data(), false, false});
+  keep(y), keep(dx), keep(dgain);
+  swiglu_forward<T>({tokens, h / 2}, y.data(), x.data());
+  swiglu_backward<T>({tokens, h / 2}, dx.data(), dy.data(), x.data());
+  bias_residual_add(dx.data(), dx.data(), x.data(), gain.data(), tokens, h);
+  column_sums(dbias.data(), x.data(), tokens, h, false);
+  rope<T>({batch, sequence, heads, d, heads}, dx.data(), 100.0, 1);
+  keep(y), keep(dx), keep(dbias);
+
   const auto qkv = random_values<T>(tokens * 3 * h, 5);
   auto lse = buffer<T>(tokens * heads), dqkv = buffer<T>(tokens * 3 * h);
-  const AttentionShape attention{batch, sequence, heads, d};
+  const AttentionShape attention{batch, sequence, heads, heads, d};
   attention_forward<T>(attention, {y.data(), lse.data(), qkv.data()}, space);
   attention_backward<T>(attention, {dqkv.data(), dy.data(), y.data(), lse.data(), qkv.data()},
                         space);
@@ -400,6 +323,13 @@ std::vector<T> everything_with(int threads) {
 
   const LinearShape linear{tokens, h, h};
   GemmCache cache;
+  auto squares_of_scores = buffer<T>(batch * heads * sequence * sequence);
+  cache.prepare<T>(attention_scores_gemm(attention));
+  attention_scores<T>(cache, attention, squares_of_scores.data(), qkv.data(), space);
+  softmax_forward<T>(attention, squares_of_scores.data());
+  keep(squares_of_scores);
+  softmax_backward<T>(attention, squares_of_scores.data(), squares_of_scores.data());
+  keep(squares_of_scores);
   cache.prepare<T>(linear_wgrad_gemm(linear, false));
   auto dw = buffer<T>(h * h);
   linear_wgrad<T>(cache, linear, {dw.data(), dbias.data(), dy.data(), x.data(), false}, space);
@@ -416,7 +346,9 @@ std::vector<T> everything_with(int threads) {
   gelu_forward(g.data(), g.data(), n);
   sum_squares(&squares, g.data(), n);
   auto m = buffer<T>(n, 0.0), v = buffer<T>(n, 0.0);
-  adamw<T>(kScalars, {p.data(), m.data(), v.data(), g.data(), nullptr, n, 0, n / 2});
+  adamw(
+      {1e-2, 0.9, 0.95, 1e-8, 0.1, 1 - 0.9, 1 - 0.95, 0.5, false},
+      {elements_of(p), elements_of(m), elements_of(v), elements_of(g), no_param<T>(), n, 0, n / 2});
   keep(slope), keep(g), keep(p), keep(m), keep(v), all.push_back(static_cast<T>(squares));
   return all;
 }

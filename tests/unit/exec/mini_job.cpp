@@ -1,5 +1,8 @@
 #include "tests/unit/exec/mini_job.h"
 
+#include <gtest/gtest.h>
+
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -7,6 +10,7 @@
 #include "planner/place/place.h"
 #include "planner/program/edges.h"
 #include "planner/program/kernel_set.h"
+#include "planner/program/step_scalars.h"
 
 namespace zplan::exec::testing {
 namespace {
@@ -42,15 +46,18 @@ class StageBuilder {
   bool first() const { return stage_ == 0; }
   bool last() const { return stage_ == job_.pp - 1; }
   const Unit& unit() const { return job_.units[0]; }
+  Tier state_tier() const { return options_.on_nvme ? Tier::kNvme : Tier::kGpu; }
+  bool has_master() const { return options_.shard_optimizer || options_.on_nvme; }
   // What one rank updates.
   std::int64_t owned() const {
     return options_.shard_optimizer ? unit().shard_elements : unit().flat_elements;
   }
 
   BufferId buffer(std::string name, DType type, std::int64_t elements, bool persistent = false,
-                  Category category = Category::kActivations) {
+                  Category category = Category::kActivations, Tier tier = Tier::kGpu) {
     p_.buffers.push_back({.name = std::move(name),
-                          .slot_size = round_up(size_of(type) * elements, kBufferAlignment),
+                          .slot_size = round_up(size_of(type) * elements, alignment(tier)),
+                          .tier = tier,
                           .category = category,
                           .dtype = type,
                           .persistent = persistent});
@@ -60,11 +67,12 @@ class StageBuilder {
   void make_buffers() {
     const std::int64_t tokens = job_.micro_batch * kSequence, flat = unit().flat_elements;
     param_ = buffer("param", set_.compute, flat, true, Category::kParameters);
-    master_ = options_.shard_optimizer
-                  ? buffer("master", set_.compute, owned(), true, Category::kOptimizer)
-                  : param_;
-    m_ = buffer("m", set_.compute, owned(), true, Category::kOptimizer);
-    v_ = buffer("v", set_.compute, owned(), true, Category::kOptimizer);
+    const auto state = [&](const char* name) {
+      return buffer(name, set_.compute, owned(), true, Category::kOptimizer, state_tier());
+    };
+    master_ = has_master() ? state("master") : param_;
+    m_ = state("m");
+    v_ = state("v");
     grad_ = buffer("grad", set_.compute, flat, false, Category::kGradients);
     tokens_ = buffer("tokens", DType::kI32, job_.micro_batch * (kSequence + 1));
     x_ = buffer("x", set_.compute, tokens * kHidden);
@@ -73,10 +81,23 @@ class StageBuilder {
       logits_ = buffer("logits", set_.compute, tokens * kVocab);
       scratch_ = buffer("scratch", DType::kF32, kScratchElements);
     }
-    scalars_ = buffer("scalars", DType::kF64, 8);
+    scalars_ = buffer("scalars", DType::kF64, kStepScalarCount);
     loss_ = buffer("loss", DType::kF64, 1);
     sum_ = buffer("sum", DType::kF64, 1);
     clip_ = buffer("clip", DType::kF64, 2);
+    if (options_.on_nvme) make_host_buffers();
+  }
+
+  void make_host_buffers() {
+    const auto host = [&](const char* name, DType type, std::int64_t elements) {
+      return buffer(name, type, elements, false, Category::kGathered, Tier::kCpu);
+    };
+    for (std::size_t i = 0; i < host_states_.size(); ++i)
+      host_states_[i] = host(kHostStateNames[i], set_.compute, owned());
+    host_grad_ = host("host.grad", set_.compute, owned());
+    host_param_ = host("host.param", set_.compute, owned());
+    host_scalars_ = host("host.scalars", DType::kF64, kStepScalarCount);
+    host_clip_ = host("host.clip", DType::kF64, 2);
   }
 
   View view(BufferId id, Access access, Shape shape, std::int64_t first_element = 0) const {
@@ -99,6 +120,7 @@ class StageBuilder {
     if (options_.shard_optimizer) v.dp_stride = size_of(set_.compute) * owned();
     return v;
   }
+  View scalars() const { return view(scalars_, Access::kRead, {kStepScalarCount}); }
   View scratch() const { return view(scratch_, Access::kScratch, {kScratchElements}); }
   View rows(BufferId id, Access access) const {
     return view(id, access, {job_.micro_batch * kSequence, kHidden});
@@ -127,11 +149,17 @@ class StageBuilder {
     return p_.nodes.back();
   }
 
-  void kernel(Role role, KernelId kernel, std::vector<View> views, Attributes attributes = {}) {
-    Node& n = node(role, OpKind::kKernel, Lane::kCompute, std::move(views));
+  void kernel(Role role, KernelId kernel, std::vector<View> views, Attributes attributes = {},
+              Lane lane = Lane::kCompute) {
+    Node& n = node(role, OpKind::kKernel, lane, std::move(views));
     n.kernel = kernel;
     n.attributes = static_cast<std::uint32_t>(p_.attributes.size());
     p_.attributes.push_back(attributes);
+  }
+
+  void copy(Role role, Lane lane, BufferId from, BufferId to, std::int64_t elements) {
+    node(role, OpKind::kCopy, lane,
+         {view(from, Access::kRead, {elements}), view(to, Access::kWrite, {elements})});
   }
 
   void collective(Role role, Lane lane, CollectiveKind kind, GroupKind group, View in, View out) {
@@ -157,7 +185,7 @@ class StageBuilder {
   void begin() {
     using enum Phase;
     kernel({kBegin, Part::kScalars, Action::kCompute}, KernelId::kStepScalars,
-           {view(scalars_, Access::kWrite, {8})});
+           {view(scalars_, Access::kWrite, {kStepScalarCount})});
     kernel({kBegin, Part::kLoss, Action::kZero}, KernelId::kFillZero,
            {view(loss_, Access::kWrite, {1})});
     kernel({kBegin, Part::kEmbedding, Action::kZero}, KernelId::kFillZero,
@@ -182,8 +210,8 @@ class StageBuilder {
 
   void forward() {
     kernel({Phase::kForward, Part::kEmbedding, Action::kCompute}, KernelId::kEmbeddingForward,
-           {tokens(Access::kRead), wte(param_, Access::kRead), wpe(param_, Access::kRead),
-            sequences(x_, Access::kWrite)});
+           {tokens(Access::kRead), wte(param_, Access::kRead), sequences(x_, Access::kWrite),
+            wpe(param_, Access::kRead)});
     if (!last()) transfer(Phase::kForward, true, x_);
   }
 
@@ -246,15 +274,50 @@ class StageBuilder {
                  sum_, 1);
     }
     kernel({Phase::kUpdate, norm, Action::kClip}, KernelId::kClipCoefficient,
-           {view(sum_, Access::kRead, {1}), view(scalars_, Access::kRead, {8}),
-            view(clip_, Access::kWrite, {2})});
-    std::vector<View> adamw{
-        view(master_, Access::kUpdate, {owned()}), view(m_, Access::kUpdate, {owned()}),
-        view(v_, Access::kUpdate, {owned()}),      piece(grad_, Access::kRead),
-        view(scalars_, Access::kRead, {8}),        view(clip_, Access::kRead, {2})};
-    if (options_.shard_optimizer) adamw.push_back(piece(param_, Access::kWrite));
-    kernel({Phase::kUpdate, Part::kEmbedding, Action::kAdam}, KernelId::kAdamW, adamw,
-           {0, options_.shard_optimizer ? owned() : 0, unit().decay_elements, 0});
+           {view(sum_, Access::kRead, {1}), scalars(), view(clip_, Access::kWrite, {2})});
+    if (options_.on_nvme) return update_on_host();
+    std::vector<View> adamw{view(master_, Access::kUpdate, {owned()}),
+                            view(m_, Access::kUpdate, {owned()}),
+                            view(v_, Access::kUpdate, {owned()}),
+                            piece(grad_, Access::kRead),
+                            scalars(),
+                            view(clip_, Access::kRead, {2})};
+    if (has_master()) adamw.push_back(piece(param_, Access::kWrite));
+    kernel(kAdam, KernelId::kAdamW, adamw, adamw_attributes());
+  }
+
+  Attributes adamw_attributes() const {
+    return {0, options_.shard_optimizer ? owned() : 0, unit().decay_elements, 0};
+  }
+
+  // The states come from NVMe and go back there.
+  void update_on_host() {
+    constexpr std::array kParts{Part::kEmbedding, Part::kPosition, Part::kHead};
+    const std::array homes{master_, m_, v_};
+    for (std::size_t i = 0; i < homes.size(); ++i) {
+      copy({Phase::kUpdate, kParts[i], Action::kRead}, Lane::kIoRead, homes[i], host_states_[i],
+           owned());
+    }
+    node({Phase::kUpdate, Part::kEmbedding, Action::kDownload}, OpKind::kCopy, Lane::kD2h,
+         {piece(grad_, Access::kRead), view(host_grad_, Access::kWrite, {owned()})});
+    copy({Phase::kUpdate, Part::kScalars, Action::kDownload}, Lane::kD2h, scalars_, host_scalars_,
+         kStepScalarCount);
+    copy({Phase::kUpdate, Part::kGradientNorm, Action::kDownload}, Lane::kD2h, clip_, host_clip_,
+         2);
+    kernel(kAdam, KernelId::kAdamW,
+           {view(host_states_[0], Access::kUpdate, {owned()}),
+            view(host_states_[1], Access::kUpdate, {owned()}),
+            view(host_states_[2], Access::kUpdate, {owned()}),
+            view(host_grad_, Access::kRead, {owned()}),
+            view(host_scalars_, Access::kRead, {kStepScalarCount}),
+            view(host_clip_, Access::kRead, {2}), view(host_param_, Access::kWrite, {owned()})},
+           adamw_attributes(), Lane::kCpu);
+    for (std::size_t i = 0; i < homes.size(); ++i) {
+      copy({Phase::kUpdate, kParts[i], Action::kWrite}, Lane::kIoWrite, host_states_[i], homes[i],
+           owned());
+    }
+    node({Phase::kUpdate, Part::kEmbedding, Action::kUpload}, OpKind::kCopy, Lane::kH2d,
+         {view(host_param_, Access::kRead, {owned()}), piece(param_, Access::kWrite)});
   }
 
   void finish() {
@@ -267,6 +330,9 @@ class StageBuilder {
            {view(loss_, Access::kRead, {1}), view(clip_, Access::kRead, {2})});
   }
 
+  static constexpr Role kAdam{Phase::kUpdate, Part::kEmbedding, Action::kAdam};
+  static constexpr std::array kHostStateNames{"host.master", "host.m", "host.v"};
+
   const Job& job_;
   const MiniOptions& options_;
   std::int32_t stage_;
@@ -274,7 +340,9 @@ class StageBuilder {
   Program p_;
   BlockIndex block_ = 0;
   BufferId param_ = 0, master_ = 0, m_ = 0, v_ = 0, grad_ = 0, tokens_ = 0, x_ = 0, dx_ = 0,
-           logits_ = 0, scratch_ = 0, scalars_ = 0, loss_ = 0, sum_ = 0, clip_ = 0;
+           logits_ = 0, scratch_ = 0, scalars_ = 0, loss_ = 0, sum_ = 0, clip_ = 0, host_grad_ = 0,
+           host_param_ = 0, host_scalars_ = 0, host_clip_ = 0;
+  std::array<BufferId, 3> host_states_{};  // master and moments
 };
 
 }  // namespace
@@ -285,6 +353,7 @@ Job unplaced_mini_job(const MiniOptions& options) {
   job.model = "mini";
   job.dp = options.dp;
   job.pp = options.pp;
+  job.shards = options.dp;
   job.order = options.order;
   job.global_batch = options.global_batch;
   job.micro_batch = options.micro_batch;
@@ -347,6 +416,7 @@ RunOptions mini_run(RunMode mode, int steps) {
   options.mode = mode;
   options.steps = steps;
   options.train.learning_rate = 1e-2;
+  options.storage.directory = ::testing::TempDir();
   return options;
 }
 

@@ -1,6 +1,7 @@
 // A small training Job built by hand, for tests of the executor: a language model of two tables,
 // logits = (wte[token] + wpe[position]) wte^T, trained by AdamW. Data parallel, optionally with the
-// optimizer sharded over the replicas and with the two halves on two pipeline stages.
+// optimizer sharded over the replicas, with its states on NVMe, updated on the host, and with the
+// two halves on two pipeline stages.
 #pragma once
 
 #include <string>
@@ -17,6 +18,7 @@ struct MiniOptions {
   std::int64_t global_batch = 4;
   std::int64_t micro_batch = 1;
   bool shard_optimizer = false;
+  bool on_nvme = false;
   RankOrder order = RankOrder::kDataFirst;
   std::string kernel_set = "cpu.f64";
 };
@@ -31,6 +33,7 @@ BufferId find_buffer(const Program& program, const std::string& name);
 void remove_edges(Program& program, NodeIndex node);
 
 DataSource mini_data();
+// For jobs on NVMe, in the folder of temporary files.
 RunOptions mini_run(RunMode mode, int steps = 3);
 
 }  // namespace zplan::exec::testing

@@ -125,7 +125,7 @@ TEST_F(NoAllocation, TheCounterCountsMappings) {
 }
 
 TEST_F(NoAllocation, AStepAllocatesAndMapsNothingLarge) {
-  for (const char* kernel_set : {"cpu.f32", "cpu.f64"}) {
+  for (const char* kernel_set : {"cpu.f32", "cpu.f64", "cpu.bf16"}) {
     const Job job =
         testing::mini_job({.dp = 2, .pp = 2, .shard_optimizer = true, .kernel_set = kernel_set});
     for (RunMode mode : {RunMode::kThreaded, RunMode::kSerial}) {
@@ -143,6 +143,15 @@ TEST_F(NoAllocation, NorOfAnyPlanOfThePairwiseCover) {
     place(job, {.slack = plan.slack});
     EXPECT_EQ(large_blocks_of(job, testing::mini_run(RunMode::kThreaded, 3)), 0)
         << testing_support::name_of(choice);
+  }
+}
+
+TEST_F(NoAllocation, NorWithStatesOnNvme) {
+  for (IoMethod method : {IoMethod::kAuto, IoMethod::kPosix}) {
+    RunOptions options = testing::mini_run(RunMode::kThreaded, 4);
+    options.storage.method = method;
+    const Job job = testing::mini_job({.dp = 2, .shard_optimizer = true, .on_nvme = true});
+    EXPECT_EQ(large_blocks_of(job, options), 0);
   }
 }
 

@@ -51,6 +51,8 @@ const std::vector<MiniOptions>& all_layouts() {
       {.dp = 1, .pp = 2},
       {.dp = 2, .pp = 2, .shard_optimizer = true},
       {.dp = 2, .pp = 2, .order = RankOrder::kPipelineFirst},
+      {.dp = 1, .on_nvme = true},
+      {.dp = 2, .pp = 2, .shard_optimizer = true, .on_nvme = true},
   };
   return kLayouts;
 }
@@ -120,6 +122,22 @@ TEST(Run, ShardingTheOptimizerChangesNoBit) {
   const RunResult a = run(full, mini_data(), options), b = run(sharded, mini_data(), options);
   EXPECT_FALSE(largest_difference(full, a.memory, sharded, b.memory).has_value());
   EXPECT_FALSE(largest_difference(full, a.memory, sharded, b.memory, State::kMoment2).has_value());
+}
+
+TEST(Run, StatesOnNvmeChangeNoBit) {
+  for (bool shard : {false, true}) {
+    const Job gpu = mini_job({.dp = 2, .shard_optimizer = shard});
+    const Job nvme = mini_job({.dp = 2, .shard_optimizer = shard, .on_nvme = true});
+    const RunResult a = run(gpu, mini_data(), mini_run(RunMode::kThreaded, 5));
+    for (IoMethod method : {IoMethod::kAuto, IoMethod::kPosix}) {
+      RunOptions options = mini_run(RunMode::kThreaded, 5);
+      options.storage.method = method;
+      const RunResult b = run(nvme, mini_data(), options);
+      expect_equal(gpu, a, nvme, b);
+      for (State state : kStates)
+        EXPECT_FALSE(largest_difference(gpu, a.memory, nvme, b.memory, state).has_value());
+    }
+  }
 }
 
 TEST(Run, OpenMpThreadsChangeNoBit) {
@@ -192,6 +210,20 @@ TEST(Run, TheObserverSeesEveryInstanceAndItsOperands) {
   run(job, mini_data(), options);
   const int expected = static_cast<int>(ProgramIndex(job.classes[0].program).all_nodes());
   EXPECT_EQ(seen, (std::map<std::int32_t, int>{{0, expected}, {1, expected}}));
+}
+
+TEST(Run, TellsEachStepAsItCompletesInOrder) {
+  const Job job = mini_job({.dp = 2, .pp = 2});
+  for (RunMode mode : {RunMode::kThreaded, RunMode::kSerial}) {
+    RunOptions options = mini_run(mode, 20);
+    std::vector<double> told;
+    options.step_done = [&](std::int64_t step, const StepResult& result) {
+      EXPECT_EQ(step, std::ssize(told));
+      told.push_back(result.loss);
+    };
+    EXPECT_EQ(losses(run(job, mini_data(), options)), told);
+    EXPECT_EQ(told.size(), 20u);
+  }
 }
 
 TEST(Run, AnInterruptionEndsAfterAWholeStepOnAllRanks) {
@@ -272,6 +304,13 @@ TEST(Run, SaysWhyItCannotStart) {
 
   job = mini_job({});
   job.classes[0].placement.slab[0] = Bytes{0};
+  expect_refused(job, options, "stage 0");
+
+  job = mini_job({.on_nvme = true});
+  RunOptions nowhere = options;
+  nowhere.storage.directory.clear();
+  expect_refused(job, nowhere, "on NVMe: expected a directory for its files");
+  for (View& view : job.classes[0].program.views) view.offset += Bytes{8};
   expect_refused(job, options, "stage 0");
 
   RunOptions guarded = options;

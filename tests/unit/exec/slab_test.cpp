@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "exec/offload/slab_file.h"
 #include "exec/poison.h"
 #include "planner/core/error.h"
 #include "tests/unit/exec/mini_job.h"
@@ -63,23 +64,59 @@ TEST(SlabDeathTest, TouchingOneThatIsNotAccessibleIsAFault) {
   slab.data()[0] = std::byte{1};
 }
 
-TEST(RankMemory, AddressesFollowBufferSlotOffsetAndReplica) {
+TEST(RankMemory, AddressesFollowBufferSlotOffsetAndCoordinates) {
   Job job;
-  job.dp = 2;
+  job.dp = 4;
+  job.tp = 2;
+  job.shards = 2;
   RankClass c;
-  c.program.buffers = {{.name = "a", .slot_size = Bytes{256}, .tier = Tier::kCpu},
-                       {.name = "b", .slot_size = Bytes{512}, .slots = 3, .tier = Tier::kCpu}};
-  c.placement.offset = {Bytes{0}, Bytes{256}};
-  c.placement.slab[static_cast<std::size_t>(Tier::kCpu)] = Bytes{2048};
+  c.program.buffers = {{.name = "a", .slot_size = Bytes{4096}, .tier = Tier::kCpu},
+                       {.name = "b", .slot_size = Bytes{8192}, .slots = 3, .tier = Tier::kCpu}};
+  c.placement.offset = {Bytes{0}, Bytes{4096}};
+  c.placement.slab[static_cast<std::size_t>(Tier::kCpu)] = Bytes{32768};
   job.classes = {c};
-  const RankMemory first(job, 0), second(job, 1);
-  const View view{
-      .buffer = 1, .slot = {1, 1, 2}, .offset = Bytes{64}, .dp_stride = Bytes{128}, .shape = {4}};
-  const Env env{.micro = 1, .layer = 3};  // slot (1 + 1 + 6) mod 3 = 2
-  const std::byte* slab = second.slab(Tier::kCpu).data();
-  EXPECT_EQ(second.address(view, env) - slab, 256 + 2 * 512 + 64 + 128);
-  EXPECT_EQ(first.address(view, env) - first.slab(Tier::kCpu).data(), 256 + 2 * 512 + 64);
-  EXPECT_EQ(second.slab(Tier::kGpu).data(), nullptr);
+  const View view{.buffer = 1,
+                  .slot = {1, 1, 2, 1},
+                  .offset = Bytes{64},
+                  .dp_stride = Bytes{1024},
+                  .tp_stride = Bytes{128},
+                  .shape = {4}};
+  const Env env{.micro = 1, .layer = 2, .tile = 1};  // slot (1 + 1 + 4 + 1) mod 3 = 1
+  for (std::int32_t rank = 0; rank < job.world(); ++rank) {
+    const RankMemory memory(job, rank);
+    const std::int64_t expected = 4096 + 8192 + 64 + (rank / 2 % 2) * 1024 + (rank % 2) * 128;
+    EXPECT_EQ(memory.address(view, env) - memory.slab(Tier::kCpu).data(), expected);
+    EXPECT_EQ(memory.offset(view, env).value, expected);
+    EXPECT_EQ(memory.slab(Tier::kGpu).data(), nullptr);
+    EXPECT_EQ(memory.file(), nullptr);
+  }
+}
+
+TEST(RankMemory, OnNvmeHasOffsetsButNoAddresses) {
+  const Job job = testing::mini_job({.dp = 2, .shard_optimizer = true, .on_nvme = true});
+  const RankMemory memory(job, 1, {.directory = ::testing::TempDir()});
+  const UnitHome& home = job.classes[0].homes[0];
+  EXPECT_EQ(memory.slot_address(home.moment1.buffer, 0), nullptr);
+  EXPECT_EQ(memory.slot_offset(home.moment1.buffer, 0).value % 4096, 0);
+  ASSERT_NE(memory.file(), nullptr);
+  EXPECT_EQ(memory.file()->size(), job.classes[0].placement.slab[2]);
+}
+
+TEST(RankMemory, OnNvmeNeedsADirectory) {
+  const Job job = testing::mini_job({.on_nvme = true});
+  try {
+    const RankMemory memory(job, 0);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  }
+}
+
+TEST(CheckMemorySuffices, DoesNotCountNvme) {
+  Job job = testing::mini_job({});
+  job.classes[0].placement.slab[static_cast<std::size_t>(Tier::kNvme)] =
+      Bytes{std::int64_t{1} << 60};
+  check_memory_suffices(job);
 }
 
 TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {

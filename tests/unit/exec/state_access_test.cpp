@@ -53,8 +53,9 @@ std::vector<RankMemory> parameters_of(const Job& job) {
     const UnitHome& home = memory.back().rank_class().homes[0];
     for (const StatePiece& piece : state_pieces(job, memory.back(), home, State::kParam)) {
       std::vector<double> values(static_cast<std::size_t>(piece.elements));
-      draw_parameters(job.units[0], piece.layer, 1, piece.first, values);
-      std::copy(values.begin(), values.end(), reinterpret_cast<double*>(piece.data));
+      draw_parameters(job.units[0], {.layer = piece.layer}, 1, piece.first, values);
+      std::copy(values.begin(), values.end(),
+                reinterpret_cast<double*>(memory.back().slot_address(piece.buffer, piece.slot)));
     }
   }
   return memory;
@@ -73,7 +74,7 @@ TEST(StateAccess, FindsTheStageThatHoldsALayer) {
   const std::vector<RankMemory> memory = parameters_of(job);
   for (std::int64_t layer = 0; layer < 4; ++layer) {
     std::vector<double> expected(4);
-    draw_parameters(job.units[0], layer, 1, 0, expected);
+    draw_parameters(job.units[0], {.layer = layer}, 1, 0, expected);
     EXPECT_EQ(read_tensor(job, memory, {0, 0, layer}), expected);
     EXPECT_EQ(read_tensor(job, memory, {0, 1, layer}), (std::vector<double>{1, 1}));
   }

@@ -38,7 +38,8 @@ std::string edited_error(const std::string& from, const std::string& to) {
 TEST(NodeCatalogue, HoldsTheNamedKinds) {
   std::vector<std::string> names;
   for (const HwProfile& node : node_catalogue()) names.push_back(node.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"dgx-a100", "dgx2", "workstation"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"dgx-a100", "dgx-h100", "dgx2", "rtx4090-12ssd",
+                                             "workstation"}));
 }
 
 TEST(NodeCatalogue, NamesAndAliasesAreUnique) {
@@ -81,6 +82,31 @@ TEST(Dgx2Profile, HasThePublishedFigures) {
   EXPECT_EQ(node.host.memory, Bytes{1536LL << 30});
   EXPECT_NEAR(node.nvme.read_bandwidth().value, 25.6e9, 1);
   EXPECT_EQ(node.latency.collective_inter, Seconds{25e-6});
+}
+
+TEST(DgxH100Profile, HasThePublishedFigures) {
+  const HwProfile node = load_cluster("dgx-h100").node;
+  EXPECT_EQ(node.devices_per_node, 8);
+  EXPECT_EQ(node.device.peak("bf16"), FlopsPerSecond{989.4e12});
+  EXPECT_NEAR(node.device.peak("bf16").value * node.device.gemm_efficiency, 794.5e12, 0.1e12);
+  EXPECT_EQ(node.device.kernel_set, "cuda.sm90.bf16");
+  const Topology topology(node.topology);
+  EXPECT_EQ(topology.nics().size(), 8u);
+  EXPECT_EQ(node.topology.nic.capacity, BytesPerSecond{50e9});
+  EXPECT_EQ(node.topology.gpu_peer->capacity, BytesPerSecond{450e9});
+  EXPECT_NEAR(static_cast<double>(node.nvme.capacity.value), 30e12, 1e12);
+}
+
+TEST(FuyouServerProfile, HasThePublishedFigures) {
+  const HwProfile node = load_cluster("rtx4090-12ssd").node;
+  EXPECT_EQ(node.devices_per_node, 4);
+  EXPECT_EQ(node.device.peak("bf16"), FlopsPerSecond{165.15e12});  // fp32 accumulation
+  EXPECT_EQ(node.device.kernel_set, "cuda.sm89.bf16");
+  EXPECT_FALSE(node.topology.gpu_peer.has_value());
+  EXPECT_EQ(node.topology.nics(), 0);
+  EXPECT_NEAR(node.nvme.read_bandwidth().value, 78e9, 1);
+  EXPECT_NEAR(node.nvme.write_bandwidth().value, 40.8e9, 1);
+  EXPECT_EQ(node.host.memory, Bytes{768LL << 30});
 }
 
 TEST(DeviceProfile, RefusesAFormatItLacks) {

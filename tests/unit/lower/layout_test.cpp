@@ -20,7 +20,7 @@ Plan plan_of(GatherUnit gather, std::int32_t dp, std::int64_t sequence) {
 class LayoutOf : public testing::TestWithParam<GatherUnit> {};
 
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
-  for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b"}) {
+  for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b"}) {
     const ModelConfig model = load_model(name);
     const Layout layout = make_layout(model, plan_of(GetParam(), 4, model.sequence));
     std::int64_t sum = 0;
@@ -57,6 +57,35 @@ TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
 
 INSTANTIATE_TEST_SUITE_P(Units, LayoutOf,
                          testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
+
+// Of one rank and tile; what is not split counts on each rank once.
+TEST(Layout, RanksAndTilesShareTheSplitParameters) {
+  for (const char* name : {"tiny-gpt", "tiny-llama"}) {
+    const ModelConfig model = load_model(name);
+    for (const auto& [tp, tiles] : {std::pair{2, 1}, {1, 2}}) {
+      Plan plan = plan_of(GatherUnit::kOperator, 2, model.sequence);
+      plan.parallel.tp = tp;
+      plan.tiles = tiles;
+      const Layout layout = make_layout(model, plan);
+      std::int64_t split = 0, shared = 0;
+      for (const Unit& u : layout.units) {
+        const std::int64_t instances = u.per_layer ? model.layers * u.tiles : 1;
+        split += (u.elements - u.shared_elements) * instances;
+        shared += u.shared_elements * instances;
+      }
+      EXPECT_EQ(split * tp + shared, parameter_count(model)) << name << tp << tiles;
+    }
+  }
+}
+
+TEST(Layout, SharedParametersComeLastInTheirUnit) {
+  const ModelConfig model = load_model("tiny-gpt");
+  Plan plan = plan_of(GatherUnit::kLayer, 1, model.sequence);
+  plan.parallel.tp = 2;
+  for (const Unit& u : make_layout(model, plan).units)
+    for (const Tensor& t : u.tensors)
+      EXPECT_EQ(t.offset >= u.shared_from, t.split.kind == Split::Kind::kNone) << t.name;
+}
 
 TEST(Layout, AShorterSequenceKeepsAllPositions) {
   const ModelConfig model = load_model("tiny-gpt");

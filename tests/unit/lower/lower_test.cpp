@@ -110,6 +110,28 @@ TEST(Pipeline, KeepsAsManyMicroBatchesInFlightAsStagesFollow) {
   }
 }
 
+TEST(Pipeline, GpipeRunsAllForwardsFirst) {
+  Plan plan = base_plan();
+  plan.parallel.pp = 2;
+  plan.batch.global_batch = 3;
+  plan.schedule = Schedule::kGpipe;
+  const Job job = lower(plan, load_model("tiny-gpt"));
+  for (const RankClass& c : job.classes) {
+    EXPECT_EQ(fly(c).most, 3);
+    EXPECT_THAT(fly(c).order, testing::ElementsAre("F0", "F1", "F2", "B0", "B1", "B2"));
+  }
+}
+
+TEST(Pipeline, StagesHaveTheLayersThePlanGivesThem) {
+  Plan plan = base_plan();
+  plan.parallel.pp = 2;
+  plan.stage_layers = {1, 3};
+  const Job job = lower(plan, load_model("tiny-gpt"));
+  EXPECT_EQ(job.classes[0].layers, 1);
+  EXPECT_EQ(job.classes[1].first_layer, 1);
+  EXPECT_EQ(job.classes[1].layers, 3);
+}
+
 TEST(Pipeline, FollowsOneForwardOneBackward) {
   Plan plan = base_plan();
   plan.parallel.pp = 2;
@@ -131,6 +153,24 @@ TEST(Pipeline, GivesEveryLayerToOneStage) {
     next += c.layers;
   }
   EXPECT_EQ(next, 4);
+}
+
+TEST(Recompute, SelectiveIsNoneWhereAttentionIsFused) {
+  const ModelConfig model = load_model("tiny-gpt");
+  for (const char* set : {"cpu.f32", "cpu.f32.unfused"}) {
+    Plan plan = base_plan();
+    plan.kernel_set = set;
+    const Job none = lower(plan, model);
+    plan.recompute = {{Recompute::kSelective, 0}};
+    const Job selective = lower(plan, model);
+    const auto recomputed = [](const Job& job) {
+      const auto& nodes = job.classes[0].program.nodes;
+      return std::count_if(nodes.begin(), nodes.end(),
+                           [](const Node& n) { return n.role.phase == Phase::kRecompute; });
+    };
+    EXPECT_EQ(recomputed(none), 0);
+    EXPECT_EQ(recomputed(selective), set == std::string("cpu.f32") ? 0 : 2);  // scores, softmax
+  }
 }
 
 TEST(Optimizer, KeepsAMasterCopyOnlyWhereItMust) {

@@ -47,8 +47,14 @@ std::string parse_error(const std::map<std::string, std::string>& changes) {
 TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   std::vector<std::string> names;
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"tiny-gpt", "gpt2-124m", "zero-infinity-10b",
-                                             "gpt3-175b", "zero-infinity-1t"}));
+  EXPECT_EQ(names,
+            (std::vector<std::string>{
+                "tiny-llama",       "tiny-gpt",          "gpt2-124m",          "gpt2-355m",
+                "gpt2-774m",        "gpt2-1.5b",         "llama3-8b",          "zero-infinity-10b",
+                "megatron-22b",     "zero-infinity-50b", "llama3-70b",         "zero-infinity-100b",
+                "gpt3-175b",        "megatron-175b",     "zero-infinity-0.5t", "megatron-530b",
+                "zero-infinity-1t", "megatron-1t",       "zero-infinity-5t",   "zero-infinity-10t",
+                "zero-infinity-20t"}));
 }
 
 TEST(ModelCatalogue, NamesAndAliasesAreUnique) {
@@ -63,8 +69,8 @@ TEST(ModelCatalogue, NamesAndAliasesAreUnique) {
 
 TEST(ModelCatalogue, EveryNumberHasASource) {
   for (const ModelConfig& model : model_catalogue()) {
-    for (const char* field : {"layers", "hidden", "heads", "ffn", "vocab", "sequence",
-                              "tied_embeddings", "global_batch"}) {
+    for (const char* field : {"layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "sequence",
+                              "rope_theta", "tied_embeddings", "global_batch"}) {
       EXPECT_FALSE(model.source_of(field).empty()) << model.name << ' ' << field;
     }
     EXPECT_NO_THROW(validate(model));
@@ -80,6 +86,15 @@ TEST(LoadModel, FindsNamesAndAliasesInAnyCase) {
                                                                      {"175b", "gpt3-175b"},
                                                                      {"GPT2", "gpt2-124m"},
                                                                      {"Tiny", "tiny-gpt"},
+                                                                     {"gpt2-xl", "gpt2-1.5b"},
+                                                                     {"350M", "gpt2-355m"},
+                                                                     {"gpt2-large", "gpt2-774m"},
+                                                                     {"llama-3-8B", "llama3-8b"},
+                                                                     {"Llama3-70B", "llama3-70b"},
+                                                                     {"22B", "megatron-22b"},
+                                                                     {"530B", "megatron-530b"},
+                                                                     {"0.5T", "zero-infinity-0.5t"},
+                                                                     {"20T", "zero-infinity-20t"},
                                                                      {"GPT2-124M", "gpt2-124m"}}) {
     EXPECT_EQ(load_model(text).name, name) << text;
   }
@@ -95,6 +110,33 @@ TEST(LoadModel, KnowsThePublishedShapes) {
   EXPECT_EQ(model.global_batch, 2560);
   EXPECT_EQ(load_model("gpt2").global_batch, 512);
   EXPECT_EQ(load_model("tiny").vocab, 256);
+  EXPECT_FALSE(load_model("gpt2").is_llama());
+  EXPECT_EQ(load_model("gpt2").kv_heads, 12);
+  EXPECT_EQ(load_model("gpt2").qkv_width(), 3 * 768);
+  EXPECT_EQ(load_model("gpt2").up_width(), 4 * 768);
+}
+
+TEST(LoadModel, KnowsTheLlamaShapes) {
+  const ModelConfig model = load_model("llama3-70b");
+  EXPECT_TRUE(model.is_llama());
+  EXPECT_EQ(model.kv_heads, 8);
+  EXPECT_EQ(model.rope_theta, 500'000);
+  EXPECT_FALSE(model.tied_embeddings);
+  EXPECT_EQ(model.qkv_width(), 8192 + 2 * 1024);
+  EXPECT_EQ(model.up_width(), 2 * 28672);
+  EXPECT_EQ(load_model("tiny-llama").kv_heads, 2);
+}
+
+// [Rajbhandari21 Table 1]: sequences per GPU x GPUs.
+TEST(LoadModel, KnowsTheBatchesOfZeroInfinity) {
+  const std::map<std::string, double> per_gpu = {
+      {"0.5T", 7}, {"1T", 5}, {"5T", 3}, {"10T", 2}, {"20T", 1.25}};
+  for (const auto& [name, batch] : per_gpu) {
+    EXPECT_EQ(static_cast<double>(load_model(name).global_batch), batch * 512) << name;
+  }
+  EXPECT_EQ(load_model("10B").global_batch, 8 * 16);
+  EXPECT_EQ(load_model("50B").global_batch, 26 * 16);
+  EXPECT_EQ(load_model("100B").global_batch, 24 * 16);
 }
 
 TEST(LoadModel, UnknownNameShowsTheNearestOnOneLine) {
@@ -133,19 +175,67 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
   EXPECT_EQ(parse_error({{"heads", "3"}}),
             "m.json:4:10: /heads: expected heads to divide hidden, got 3 heads and hidden 8");
   EXPECT_EQ(parse_error({{"layers", "10000"}, {"hidden", "1048576"}}),
-            "m.json:4:10: /heads: expected at most 1e15 parameters, got 43981230594908672");
+            "m.json:6:11: /layers: expected at most 1e15 parameters, got 43981230594908672");
   EXPECT_EQ(
       parse_error({{"rope", "1"}}),
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
-      "\"tied_embeddings\", \"source\", \"sources\", got unknown key \"rope\"");
+      "\"architecture\", \"kv_heads\", \"rope_theta\", \"tied_embeddings\", \"source\", "
+      "\"sources\", got unknown key \"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
             "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");
 }
 
+std::map<std::string, std::string> llama(std::map<std::string, std::string> changes) {
+  changes.insert({{"architecture", "\"llama\""}, {"kv_heads", "1"}, {"rope_theta", "10000"}});
+  return changes;
+}
+
+TEST(ParseModel, ReadsBothArchitectures) {
+  const ModelConfig gpt = parse_model(document({}), "m");
+  EXPECT_FALSE(gpt.is_llama());
+  EXPECT_EQ(gpt.kv_heads, gpt.heads);
+  EXPECT_EQ(gpt.rope_theta, 0);
+  EXPECT_FALSE(
+      parse_model(document({{"architecture", "\"gpt\""}, {"kv_heads", "2"}}), "m").is_llama());
+
+  const ModelConfig model = parse_model(document(llama({})), "m");
+  EXPECT_TRUE(model.is_llama());
+  EXPECT_EQ(model.kv_heads, 1);
+  EXPECT_EQ(model.rope_theta, 10'000);
+  EXPECT_EQ(model.qkv_width(), (2 + 2 * 1) * 4);
+  EXPECT_EQ(model.up_width(), 64);
+}
+
+TEST(ParseModel, DefectsOfAnArchitectureAreNamedWithTheirPlace) {
+  EXPECT_EQ(parse_error({{"architecture", "\"bert\""}}),
+            "m.json:2:17: /architecture: expected one of \"gpt\", \"llama\", got string \"bert\"");
+  EXPECT_EQ(
+      parse_error({{"kv_heads", "1"}}),
+      "m.json:6:13: /kv_heads: expected as many as heads in architecture \"gpt\", got 1 kv_heads "
+      "and 2 heads");
+  EXPECT_EQ(parse_error({{"rope_theta", "10000"}}),
+            "m.json:8:15: /rope_theta: expected no rope_theta in architecture \"gpt\", got number "
+            "10000");
+  EXPECT_EQ(parse_error(llama({{"kv_heads", ""}})),
+            "m.json:1:1: /: expected key \"kv_heads\", got an object without it");
+  EXPECT_EQ(parse_error(llama({{"rope_theta", ""}})),
+            "m.json:1:1: /: expected key \"rope_theta\", got an object without it");
+  EXPECT_EQ(
+      parse_error(llama({{"heads", "8"}, {"kv_heads", "3"}, {"hidden", "16"}})),
+      "m.json:7:13: /kv_heads: expected kv_heads to divide heads, got 3 kv_heads and 8 heads");
+  EXPECT_EQ(
+      parse_error(llama({{"hidden", "6"}})),
+      "m.json:5:10: /heads: expected an even head size, which rotary positions pair up, got 3");
+}
+
 TEST(Validate, ChecksAConfigBuiltInMemory) {
   ModelConfig model = load_model("tiny");
+  model.kv_heads = 0;
+  EXPECT_EQ(message_of([&] { validate(model); }),
+            "model \"tiny-gpt\": kv_heads: expected an integer from 1 to 65536, got 0");
   model.heads = 5;
+  model.kv_heads = 5;
   EXPECT_EQ(message_of([&] { validate(model); }),
             "model \"tiny-gpt\": expected heads to divide hidden, got 5 heads and hidden 64");
   model.heads = 0;
@@ -158,9 +248,14 @@ TEST(Validate, AcceptsOnlyCountsThatStayInInt64) {
   model.layers = 1;
   model.hidden = 1 << 20;
   model.heads = 1;
+  model.kv_heads = 1;
   model.ffn = 1 << 23;
   model.vocab = 1 << 24;
   model.sequence = 1 << 24;
+  EXPECT_NO_THROW(validate(model));
+  EXPECT_GT(model_flops_per_token(model).value, 0);
+  model.architecture = Architecture::kLlama;
+  model.rope_theta = 1;
   EXPECT_NO_THROW(validate(model));
   EXPECT_GT(model_flops_per_token(model).value, 0);
 }

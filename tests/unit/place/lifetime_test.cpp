@@ -41,7 +41,7 @@ class Lifetimes : public ::testing::Test {
   void add(const View& from, const View& to) {
     out_.kernel(kRole, Lane::kCompute, KernelId::kAccumulate, {read(from), update(to)});
   }
-  std::vector<Lifetime> result() { return lifetimes(out_.finish()); }
+  std::vector<Lifetime> result(IndexRange ranks = {}) { return lifetimes(out_.finish(), ranks); }
 
   ProgramBuilder out_;
 };
@@ -180,6 +180,38 @@ TEST_F(Lifetimes, BytesNobodyWroteAreMissed) {
   EXPECT_THAT([&] { result(); }, ThrowsMessage<Error>(HasSubstr("'whole'")));
 }
 
+// The first rank writes what it reads, the last one does not.
+TEST_F(Lifetimes, TheBytesOfTheLastRankCountToo) {
+  const BufferId whole = buffer("whole"), y = buffer("y");
+  for (Bytes View::*stride : {&View::dp_stride, &View::tp_stride}) {
+    View part = view(whole, {}, 0, 16);
+    part.*stride = part.bytes();
+    out_ = ProgramBuilder();
+    buffer("whole"), buffer("y");
+    fill(view(whole, {}, 0, 32));
+    gelu(part, view(y, {}, 0, 16));
+    const Program program = out_.finish();
+    const bool over_dp = stride == &View::dp_stride;
+    EXPECT_NO_THROW(lifetimes(program, {2, 2}));
+    EXPECT_NO_THROW(lifetimes(program, over_dp ? IndexRange{2, 4} : IndexRange{4, 2}));
+    EXPECT_THROW(lifetimes(program, over_dp ? IndexRange{4, 1} : IndexRange{1, 4}), Error);
+  }
+}
+
+TEST_F(Lifetimes, ARingPickedByTheTileLivesThroughTheLoopOverTiles) {
+  const BufferId ring = buffer("ring", 2), other = buffer("other");
+  const SlotExpr slot{.per_layer = 4, .per_tile = 1};
+  out_.repeat({.count = 3, .var = Var::kLayer}, [&] {
+    fill(view(other));  // 0
+    out_.repeat({.count = 4, .var = Var::kTile}, [&] {
+      fill(view(ring, slot));               // 1
+      gelu(view(ring, slot), view(other));  // 2
+    });
+    fill(view(other));  // 3
+  });
+  EXPECT_EQ(result()[ring], (Lifetime{1, 2}));
+}
+
 TEST_F(Lifetimes, LongLoopsAreDecidedByOnePeriod) {
   const BufferId ring = buffer("ring", 3), x = buffer("x");
   out_.repeat({.count = 1'000'000'000, .var = Var::kMicro}, [&] {
@@ -197,7 +229,7 @@ TEST_F(Lifetimes, LivePeakIsTheFullestPosition) {
   gelu(view(b), view(c));  // 2: b c
   fill(view(c));           // 3: c
   const Program program = out_.finish();
-  const auto peaks = live_peaks(program, lifetimes(program));
+  const auto peaks = live_peaks(program, lifetimes(program, {}));
   EXPECT_EQ(peaks[0].bytes, Bytes{4 * 256});
   EXPECT_EQ(peaks[0].at, 1u);
   EXPECT_EQ(peaks[1].bytes, Bytes{0});

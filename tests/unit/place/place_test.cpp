@@ -10,7 +10,7 @@
 namespace zplan {
 namespace {
 
-constexpr Bytes kSlot{1024};
+constexpr Bytes kSlot{4096};
 
 View view(BufferId id) {
   View v;

@@ -94,7 +94,9 @@ TEST(Legality, StatesHaveTypesTheKernelsKnow) {
   EXPECT_THAT(illegal(plan, kLayers), says("bf16 or f32", "not f16"));
   plan = legal_plan("cuda.sm80.bf16");
   plan.precision.grad = DType::kF32;
-  EXPECT_THAT(illegal(plan, kLayers), says("gradients f32 do not match"));
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.precision.param = DType::kF32;
+  EXPECT_THAT(illegal(plan, kLayers), says("parameters in f32 do not match"));
 }
 
 TEST(Legality, CountsOfPlanAndModelTogetherStayIn64Bits) {
@@ -109,18 +111,115 @@ TEST(Legality, CountsOfPlanAndModelTogetherStayIn64Bits) {
   plan = legal_plan();
   plan.parallel.dp = 1 << 20;
   plan.batch = {.global_batch = 1 << 20, .micro_batch = 1, .sequence = 1024};
-  EXPECT_THAT(illegal(plan, trillion), says("dp 1048576 x pp 1", "can be counted"));
+  EXPECT_THAT(illegal(plan, trillion), says("dp 1048576 x tp 1 x pp 1", "can be counted"));
 }
 
 TEST(Legality, AllowsWhatIsTrained) {
   Plan plan = legal_plan("cuda.sm90.bf16");
   const ModelConfig model = load_model("1T");
   plan.batch = {.global_batch = 2560, .micro_batch = 1, .sequence = 1024};
-  plan.parallel = {.dp = 5, .pp = 64};
+  plan.parallel.dp = 5;
+  plan.parallel.pp = 64;
   EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  const ModelConfig llama = load_model("llama3-70b");
   plan.batch = {.global_batch = 16384, .micro_batch = 1, .sequence = 131072};
-  plan.parallel = {.dp = 1024, .pp = 16};
-  EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  plan.parallel.dp = 512;
+  plan.parallel.tp = 8;
+  plan.parallel.pp = 16;
+  plan.parallel.sequence_parallel = true;
+  EXPECT_EQ(illegal(plan, shape_of(llama)), std::nullopt);
+}
+
+TEST(Legality, SequencesFitTheLearnedPositions) {
+  Plan plan = legal_plan();
+  plan.batch.sequence = 33;
+  EXPECT_THAT(illegal(plan, shape_of(load_model("tiny-gpt"))), says("32 positions"));
+  EXPECT_EQ(illegal(plan, shape_of(load_model("tiny-llama"))), std::nullopt);
+}
+
+TEST(Legality, RanksAndTilesCutEqualPieces) {
+  const ModelShape llama = shape_of(load_model("tiny-llama"));  // 4 heads, 2 of keys and values
+  Plan plan = legal_plan();
+  plan.parallel.tp = 2;
+  EXPECT_EQ(illegal(plan, llama), std::nullopt);
+  plan.tiles = 2;
+  EXPECT_THAT(illegal(plan, llama), says("2 key-value heads", "tp 2 x 2 tiles"));
+  plan.parallel.tp = 3;
+  plan.tiles = 1;
+  EXPECT_THAT(illegal(plan, llama), says("4 attention heads", "tp 3"));
+  plan.parallel.tp = 1;
+  plan.tiles = 2;
+  plan.gather = GatherUnit::kLayer;
+  EXPECT_THAT(illegal(plan, llama), says("2 tiles", "gather unit operator"));
+}
+
+TEST(Legality, ShardingNeedsRanksToShareIt) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    change(plan);
+    return illegal(plan, kLayers);
+  };
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.sequence_parallel = true; }), says("tp > 1"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.dp = 4;
+                p.parallel.shards = 3;
+              }),
+              says("do not divide dp 4"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.dp = 4;
+                p.parallel.shards = 2;
+              }),
+              says("ZeRO 0 shards nothing"));
+  EXPECT_THAT(refusal([](Plan& p) { p.partition_activations = true; }), says("tp > 1"));
+  EXPECT_THAT(refusal([](Plan& p) { p.delayed_update = true; }), says("optimizer on cpu or nvme"));
+}
+
+TEST(Legality, RecomputeAndStagesCoverTheLayers) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    change(plan);
+    return illegal(plan, kLayers);
+  };
+  EXPECT_EQ(refusal([](Plan& p) {
+              p.recompute = {{Recompute::kFull, 3}, {Recompute::kNone, 0}};
+            }),
+            std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.recompute = {{Recompute::kFull, 3}}; }), says("3 of 4"));
+  EXPECT_THAT(refusal([](Plan& p) { p.recompute = {}; }), says("0 of 4"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.pp = 2;
+                p.stage_layers = {1, 2};
+              }),
+              says("1, 2 have 3 layers"));
+  EXPECT_THAT(refusal([](Plan& p) { p.stage_layers = {2, 2}; }), says("2 stages", "pp is 1"));
+}
+
+TEST(Legality, StatesGoWhereTheirStageAllows) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    change(plan);
+    return illegal(plan, kLayers);
+  };
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.params = Tier::kNvme; }), says("nvme", "stage 3"));
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.grads = Tier::kNvme; }), says("stage 2 or 3"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.zero_stage = 2;
+                p.placement.grads = Tier::kNvme;
+              }),
+              says("need the optimizer on cpu or nvme"));
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.activations = Tier::kNvme; }),
+              says("recompute full"));
+}
+
+TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
+  EXPECT_EQ(find_recipe("standard", "cpu.f32"), default_recipe("cpu.f32"));
+  EXPECT_EQ(find_recipe("lean", "cpu.f32"), std::nullopt);
+  EXPECT_EQ(find_recipe("no such", "cpu.bf16"), std::nullopt);
+  for (const std::string_view recipe : kRecipeNames) {
+    Plan plan = legal_plan("cuda.sm80.bf16");
+    plan.precision = *find_recipe(recipe, plan.kernel_set);
+    EXPECT_EQ(illegal(plan, kLayers), std::nullopt) << recipe;
+  }
 }
 
 }  // namespace

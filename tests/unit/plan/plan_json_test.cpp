@@ -13,14 +13,19 @@ Plan unusual_plan() {
   Plan plan;
   plan.model = "models/x.json";
   plan.hardware = "dgx2x32";
-  plan.parallel = {.dp = 1 << 20, .pp = 255};
+  plan.parallel = {.dp = 1 << 20, .tp = 16, .pp = 255, .sequence_parallel = true, .shards = 8};
   plan.zero_stage = 3;
   plan.placement = {Tier::kCpu, Tier::kNvme, Tier::kCpu, Tier::kNvme};
   plan.gather = GatherUnit::kLayer;
   plan.prefetch = 64;
-  plan.recompute = Recompute::kFull;
+  plan.recompute = {{Recompute::kFull, 12}, {Recompute::kSelective, 1}, {Recompute::kNone, 0}};
+  plan.partition_activations = true;
+  plan.delayed_update = true;
+  plan.tiles = 16;
+  plan.schedule = Schedule::kGpipe;
+  plan.stage_layers = {1, 2, 3};
   plan.kernel_set = "cuda.sm80.bf16";
-  plan.precision = {DType::kBf16, DType::kF16, DType::kF64, DType::kF32, true};
+  plan.precision = {DType::kBf16, DType::kF16, DType::kF64, DType::kF32, true, true};
   plan.batch = {.global_batch = 1 << 20, .micro_batch = 3, .sequence = 1 << 20};
   plan.order = RankOrder::kPipelineFirst;
   plan.slack = 0.125;
@@ -51,9 +56,9 @@ TEST(PlanJson, KeepsEveryField) {
 
 TEST(PlanJson, WritesAndReadsScheduleAndLaunch) {
   const std::string text = to_json(unusual_plan());
-  EXPECT_THAT(text, HasSubstr("\"schedule\": \"1f1b\""));
+  EXPECT_THAT(text, HasSubstr("\"schedule\": \"gpipe\""));
   EXPECT_THAT(text, HasSubstr("\"launch\": \"stream\""));
-  EXPECT_THAT(refusal(text, "1f1b", "gpipe"), HasSubstr("/parallel/schedule"));
+  EXPECT_THAT(refusal(text, "gpipe", "interleaved"), HasSubstr("/parallel/schedule"));
   EXPECT_THAT(refusal(text, "stream", "graph"), HasSubstr("/launch"));
 }
 

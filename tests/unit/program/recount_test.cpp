@@ -21,8 +21,8 @@ TEST(Recount, CountsTheSampleByHand) {
   EXPECT_EQ(gpu.at("by_category").at("gathered"), 1024);
   EXPECT_EQ(gpu.at("by_category").at("workspace"), 1024);
   const auto cpu = nlohmann::json::parse(result.out).at("1").at("cpu");
-  EXPECT_EQ(cpu.at("peak_bytes"), 3 * 512 + 256 + 256);
-  EXPECT_EQ(cpu.at("by_category").at("optimizer"), 3 * 512);
+  EXPECT_EQ(cpu.at("peak_bytes"), 3 * 2 * 4096 + 4096 + 4096);
+  EXPECT_EQ(cpu.at("by_category").at("optimizer"), 3 * 2 * 4096);
 }
 
 TEST(Recount, AllowsBuffersThatNeverMeetToShareBytes) {

@@ -63,8 +63,9 @@ TEST(Text, ReadsBackTheWholeJob) {
 
 TEST(Text, ShowsWhatAPersonLooksFor) {
   const std::string text = to_text(placed_sample_job());
-  EXPECT_THAT(text, HasSubstr("zprog 1\n# model \"two words\"\njob cpu.f32 dp 2 pp 2 order "
-                              "data_first placed\nbatch global 12 micro 2 micro_steps 3 "));
+  EXPECT_THAT(
+      text, HasSubstr("zprog 1\n# model \"two words\"\njob cpu.f32 dp 2 tp 1 pp 2 "
+                      "shards 2 order data_first placed\nbatch global 12 micro 2 micro_steps 3 "));
   EXPECT_THAT(text, HasSubstr("  buffer @0 param gpu parameters f32 slot 256 slots 2 persistent "
                               "unpadded 576 shards 2 at 0\n"));
   EXPECT_THAT(text, HasSubstr("    repeat 3 micro from 0 step 1 {\n"));
@@ -101,6 +102,83 @@ TEST(Text, ReadsOddNames) {
   EXPECT_EQ(read.units[0].tensors[0].name, "");
 }
 
+// Four pieces: two ranks, two tiles.
+Job cut_job() {
+  Job job = sample_job();
+  job.tp = 2;
+  Unit unit{.name = "layer.qkv",
+            .per_layer = true,
+            .tiles = 2,
+            .elements = 60,
+            .decay_elements = 48,
+            .shared_elements = 8,
+            .shared_from = 52,
+            .shard_elements = 64,
+            .flat_elements = 128,
+            .tensors = {}};
+  Tensor qkv{.name = "qkv", .shape = {4, 16}, .init = Init::kNormal, .init_std = 0.02};
+  qkv.split = {Split::Kind::kColumns, {8, 4, 4}};
+  Tensor wte{.name = "wte", .shape = {10, 4}, .offset = 16};
+  wte.split.kind = Split::Kind::kRows;
+  wte.piece_rows = 3;
+  Tensor fc2{.name = "fc2", .shape = {8, 2}, .decay = true, .offset = 28};
+  fc2.split.kind = Split::Kind::kRows;
+  unit.tensors = {qkv, wte, fc2, {.name = "bias", .shape = {8}, .offset = 52}};
+  job.units.push_back(unit);
+  View& v = job.classes[0].program.views[1];
+  v.tp_stride = {128};
+  v.shape = {32};
+  v.slot.per_tile = -2;
+  job.classes[0].program.blocks[1].var = Var::kTile;
+  return job;
+}
+
+TEST(Text, ReadsBackTensorParallelPiecesAndTiles) {
+  const Job job = cut_job();
+  const std::string text = to_text(job);
+  EXPECT_THAT(text, HasSubstr("job cpu.f32 dp 2 tp 2 pp 2 shards 2 order"));
+  EXPECT_THAT(text, HasSubstr("unit layer.qkv per_layer tiles 2 elements 60 decay 48 "
+                              "shared 8 from 52 shard 64 flat 128\n"
+                              "  tensor qkv [4,16] normal 0.02 offset 0 columns [8,4,4]\n"
+                              "  tensor wte [10,4] zero offset 16 rows padded 3\n"
+                              "  tensor fc2 [8,2] zero decay offset 28 rows\n"
+                              "  tensor bias [8] zero offset 52\n"));
+  EXPECT_THAT(text, HasSubstr("repeat 2 tile from 0 step 1 {"));
+  EXPECT_THAT(text, HasSubstr("w grad@4[l-2t]+tp*128:f32[32]"));
+  const Job read = parse_zprog(text, "cut.zprog");
+  EXPECT_EQ(to_text(read), text);
+  EXPECT_EQ(read.tp, 2);
+  const Unit& unit = read.units[1];
+  EXPECT_EQ(unit.tiles, 2);
+  EXPECT_EQ(unit.shared_elements, 8);
+  EXPECT_EQ(unit.shared_from, 52);
+  EXPECT_EQ(unit.tensors[0].split, job.units[1].tensors[0].split);
+  EXPECT_EQ(unit.tensors[1].piece_rows, 3);
+  EXPECT_EQ(read.classes[0].program.views[1].slot.per_tile, -2);
+  EXPECT_EQ(read.classes[0].program.views[1].tp_stride, Bytes{128});
+}
+
+TEST(Text, RefusesPiecesThatDoNotFit) {
+  const std::string text = to_text(cut_job());
+  const auto refused = [&](std::string_view from, std::string_view to) {
+    return refusal(replaced(text, from, to));
+  };
+  EXPECT_THAT(refused("shards 2 order", "shards 3 order"), HasSubstr("a divisor of dp 2"));
+  EXPECT_THAT(refused("dp 2 tp 2", "dp 4 tp 0"), HasSubstr("expected tp from 1 to 1024"));
+  EXPECT_THAT(refused("dp 2 tp 2 pp 2 shards 2", "dp 4 tp 2 pp 2 shards 3"),
+              HasSubstr("a divisor of dp 4"));
+  EXPECT_THAT(refused("tiles 2", "tiles 17"), HasSubstr("expected tiles from 1 to 16"));
+  EXPECT_THAT(refused("from 52 shard", "from 121 shard"), HasSubstr("expected flat from 129"));
+  EXPECT_THAT(refused("[8,4,4]", "[8,4,2]"), HasSubstr("a width that 4 pieces share equally"));
+  EXPECT_THAT(refused("[8,4,4]", "[8,4]"), HasSubstr("expected 16 columns, got 12"));
+  EXPECT_THAT(refused("padded 3", "padded 2"), HasSubstr("expected rows of a piece from 3"));
+  EXPECT_THAT(refused("rows padded 3", "rows"), HasSubstr("rows that 4 pieces share equally"));
+  EXPECT_THAT(refused("[8,2] zero", "[800,2] zero"), HasSubstr("within the 128 elements"));
+  EXPECT_THAT(refused("+tp*128", "+tp*256"), HasSubstr("expected a view within the slot"));
+  EXPECT_THAT(refused("+tp*128", "+tp*128+tp*1"), HasSubstr("expected one tp stride, got two"));
+  EXPECT_THAT(refused("[l-2t]", "[t-2t]"), HasSubstr("each term of a slot once"));
+}
+
 TEST(Text, ReadsUnitsWhosePaddingDecays) {  // a padded vocabulary
   Job job = sample_job();
   job.units[0].decay_elements = 100;
@@ -126,23 +204,26 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"zprog 1", "zprog 2", "x.zprog:1: expected version from 1 to 1, got 2"},
         Mistake{"# model \"two words\"", "# model", "x.zprog:2: expected the name of the model"},
         Mistake{"dp 2", "dp 0", "x.zprog:3: expected dp from 1 to 1048576, got 0"},
+        Mistake{"tp 1", "tp 1025", "x.zprog:3: expected tp from 1 to 1024, got 1025"},
         Mistake{"dp 2", "dp 99999999999999999999", "expected dp from 1"},
         Mistake{"data_first", "first", "expected an order of ranks (data_first or pipeline_first)"},
         Mistake{" placed", " misplaced", "expected 'unplaced', got misplaced"},
         Mistake{"sequence 2", "sequence 2 3", "expected the end of the line, got 3"},
         Mistake{"normal 0.02", "normal nan", "expected standard deviation"},
         Mistake{"normal 0.02", "normal -1", "expected standard deviation"},
-        Mistake{"[8,8] normal", "[8,800] normal", "at most 128 elements"},
-        Mistake{"offset 64", "offset 121", "expected offset from 0 to 120"},
+        Mistake{"[8,8] normal", "[8,800] normal", "a piece within the 128 elements of the unit"},
+        Mistake{"offset 64", "offset 129", "expected offset from 0 to 128"},
         Mistake{"class stage 0", "class stage 1", "expected stage from 0 to 0, got 1"},
         Mistake{"slab cpu", "slab gpu", "expected 'cpu', got gpu"},
         Mistake{"buffer @1 full gpu", "buffer @1 full vram", "expected a tier (gpu, cpu or nvme)"},
         Mistake{"buffer @1", "buffer @2", "expected the number of a buffer from 1 to 1, got 2"},
         Mistake{"slot 512 slots 2", "slot 500 slots 2",
-                "expected a multiple of 256 bytes, got 500"},
+                "expected a multiple of 256 bytes in gpu memory, got 500"},
         Mistake{"slot 512 slots 2", "slot 512 slots 0", "expected slots from 1"},
         Mistake{"slots 2 persistent unpadded", "slots 2147483647 persistent unpadded",
                 "expected a buffer within its slab"},
+        Mistake{"slot 4096 slots 2", "slot 4352 slots 2",
+                "expected a multiple of 4096 bytes in cpu memory, got 4352"},
         Mistake{"shards 2 at 0", "shards 2 at 99999", "expected at from 0 to"},
         Mistake{"home layer@0", "home layer@1", "expected the number of a unit from 0 to 0, got 1"},
         Mistake{"param param@0 ", "param grad@0 ",
@@ -150,12 +231,14 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"sharded master", "sharded moment", "expected 'master', got moment"},
         Mistake{"%1 begin", "%2 begin", "expected the number of a node from 1 to 1, got 2"},
         Mistake{"begin.layer.zero", "begin.layer", "expected a role such as"},
-        Mistake{"all_gather data", "all_gather everyone", "expected a group (data, embedding or"},
+        Mistake{"all_gather data", "all_gather everyone",
+                "expected a group (data, embedding, world, tensor, "},
         Mistake{"linear_forward", "linear_fwd", "expected a kernel, a collective, copy, send"},
         Mistake{"send to 1", "send to 2", "expected a stage from 0 to 1, got 2"},
         Mistake{"r param@0[l]", "x param@0[l]", "expected an access (r, w, u or scratch), got x"},
         Mistake{"param@0[l]", "param@0[l+l]", "expected each term of a slot once"},
-        Mistake{"param@0[l]", "param@0[]", "expected a number, 'm' or 'l', got \"]:f32[64],\""},
+        Mistake{"param@0[l]", "param@0[]",
+                "expected a number, 'm', 'l' or 't', got \"]:f32[64],\""},
         Mistake{"param@0[l]", "param@0[3000000000l]", "expected a factor from 0 to 2147483647"},
         Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[65]", "expected a view within the slot"},
         Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[1,1,1,1,1,1]", "at most 5 dimensions"},
@@ -198,7 +281,7 @@ TEST(Text, RefusesEveryTruncation) {
 
 TEST(Text, BoundsNestingAndIssuedNodes) {
   const std::string head =
-      "zprog 1\njob cpu.f32 dp 1 pp 1 order data_first unplaced\n"
+      "zprog 1\njob cpu.f32 dp 1 tp 1 pp 1 shards 1 order data_first unplaced\n"
       "batch global 1 micro 1 micro_steps 1 sequence 1\nclass stage 0 first_layer 0 layers 1\n"
       "step {\n";
   const auto nested = [&](int levels, const std::string& loop) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "planner/core/error.h"
@@ -28,7 +29,9 @@ std::string refusal(const std::string& text) {
 
 TEST(TrainConfig, ReadsEveryKey) {
   const TrainConfig c = load(R"({"schema": "zplan.train/1", "learning_rate": 6e-4, "beta1": 0.8,
-      "beta2": 0.99, "epsilon": 1e-6, "weight_decay": 0.0, "clip_norm": 0.5, "seed": 42})");
+      "beta2": 0.99, "epsilon": 1e-6, "weight_decay": 0.0, "clip_norm": 0.5, "seed": 42,
+      "min_learning_rate": 6e-5, "warmup_steps": 20, "decay_steps": 100,
+      "initial_loss_scale": 1024, "loss_scale_interval": 50})");
   EXPECT_EQ(c.learning_rate, 6e-4);
   EXPECT_EQ(c.beta1, 0.8);
   EXPECT_EQ(c.beta2, 0.99);
@@ -36,6 +39,30 @@ TEST(TrainConfig, ReadsEveryKey) {
   EXPECT_EQ(c.weight_decay, 0.0);
   EXPECT_EQ(c.clip_norm, 0.5);
   EXPECT_EQ(c.seed, 42u);
+  EXPECT_EQ(c.min_learning_rate, 6e-5);
+  EXPECT_EQ(c.warmup_steps, 20);
+  EXPECT_EQ(c.decay_steps, 100);
+  EXPECT_EQ(c.initial_loss_scale, 1024);
+  EXPECT_EQ(c.loss_scale_interval, 50);
+}
+
+TEST(TrainConfig, TheLearningRateIsConstantUnlessToldOtherwise) {
+  const TrainConfig c;
+  for (std::int64_t update : {1, 2, 1000}) EXPECT_EQ(c.learning_rate_at(update), c.learning_rate);
+}
+
+TEST(TrainConfig, TheLearningRateWarmsUpThenFallsAlongACosineToItsMinimum) {
+  TrainConfig c;
+  c.learning_rate = 1e-3;
+  c.min_learning_rate = 1e-4;
+  c.warmup_steps = 10;
+  c.decay_steps = 100;
+  EXPECT_DOUBLE_EQ(c.learning_rate_at(1), 1e-4);
+  EXPECT_DOUBLE_EQ(c.learning_rate_at(10), 1e-3);
+  EXPECT_DOUBLE_EQ(c.learning_rate_at(60), (1e-3 + 1e-4) / 2);
+  EXPECT_NEAR(c.learning_rate_at(35), 1e-4 + 9e-4 * (1 + std::sqrt(0.5)) / 2, 1e-12);
+  EXPECT_DOUBLE_EQ(c.learning_rate_at(110), 1e-4);
+  EXPECT_DOUBLE_EQ(c.learning_rate_at(100000), 1e-4);
 }
 
 TEST(TrainConfig, HasADefaultForEveryKey) {
@@ -55,6 +82,10 @@ TEST(TrainConfig, RefusesWhatMakesNoSense) {
   EXPECT_THAT(refusal(head + R"("learning_rate": "1"})"), HasSubstr("/learning_rate"));
   EXPECT_THAT(refusal(head + R"("clip_norm": 0})"), HasSubstr("/clip_norm"));
   EXPECT_THAT(refusal(head + R"("seed": -1})"), HasSubstr("/seed"));
+  EXPECT_THAT(refusal(head + R"("min_learning_rate": 1})"), HasSubstr("/min_learning_rate"));
+  EXPECT_THAT(refusal(head + R"("warmup_steps": -1})"), HasSubstr("/warmup_steps"));
+  EXPECT_THAT(refusal(head + R"("initial_loss_scale": 0})"), HasSubstr("/initial_loss_scale"));
+  EXPECT_THAT(refusal(head + R"("loss_scale_interval": 0})"), HasSubstr("/loss_scale_interval"));
   EXPECT_THAT(refusal(head + R"("sed": 1})"), HasSubstr("\"seed\""));
 }
 

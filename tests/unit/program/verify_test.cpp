@@ -3,61 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "planner/core/error.h"
-#include "planner/lower/program_builder.h"
 #include "planner/program/edges.h"
-#include "planner/program/verify_operands.h"
 #include "planner/program/verify_shorten.h"
+#include "tests/support/verify_stage.h"
 
 namespace zplan {
 namespace {
 
+using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::ThrowsMessage;
-
-constexpr std::int64_t kFloats = 64;
-
-Role role(Part part, Action action = Action::kCompute, Phase phase = Phase::kForward) {
-  return {phase, part, action};
-}
-
-// One stage under construction.
-class Stage {
- public:
-  View buffer(const char* name, std::int32_t slots = 1, Tier tier = Tier::kGpu) {
-    View v;
-    v.buffer = out.add(
-        {.name = name, .slot_size = size_of(DType::kF32) * kFloats, .slots = slots, .tier = tier});
-    v.shape = {kFloats};
-    return v;
-  }
-  void fill(Part part, const View& to, Lane lane = Lane::kCompute) {
-    out.kernel(role(part, Action::kZero), lane, KernelId::kFillZero, {write(to)});
-  }
-  void gelu(Part part, const View& from, const View& to, Lane lane = Lane::kCompute) {
-    out.kernel(role(part), lane, KernelId::kGeluForward, {read(from), write(to)});
-  }
-  RankClass finish(std::int32_t stage = 0) {
-    RankClass result;
-    result.stage = stage;
-    result.program = out.finish();
-    return result;
-  }
-
-  ProgramBuilder out;
-};
-
-Job job_of(std::vector<RankClass> classes, std::int32_t dp = 2) {
-  Job job;
-  job.dp = dp;
-  job.pp = static_cast<std::int32_t>(classes.size());
-  job.classes = std::move(classes);
-  return job;
-}
 
 // Offsets by hand; every tier gets a slab of its own.
 void place_at(Job& job, std::vector<std::int64_t> offsets, std::int64_t slab) {
@@ -65,11 +23,6 @@ void place_at(Job& job, std::vector<std::int64_t> offsets, std::int64_t slab) {
   for (const std::int64_t offset : offsets) placement.offset.push_back({offset});
   placement.slab.fill({slab});
   job.placed = true;
-}
-
-View at_slot(View v, SlotExpr slot) {
-  v.slot = slot;
-  return v;
 }
 
 TEST(Verify, AcceptsAChainOverLanes) {
@@ -118,6 +71,22 @@ TEST(Verify, KnowledgePassesAlongLanesAndEdges) {
   EXPECT_THAT(verify(job), IsEmpty());
   set_edges(job.classes[0].program, {{last_step}, {{.node = 0}}, {}, {}});
   EXPECT_THAT(verify(job), Contains(HasSubstr("forward.qkv.download[m0,l0] reads 'a' without")));
+}
+
+TEST(Verify, AStepMayReadWhatTheLastOneLeftInAPersistentBuffer) {
+  for (const bool persistent : {false, true}) {
+    Stage s;
+    const View held = s.buffer("held"), a = s.buffer("a");
+    s.out.buffer(held.buffer).persistent = persistent;
+    s.gelu(Part::kQkv, held, a);
+    s.gelu(Part::kFc1, a, held);
+    const auto findings = verify(job_of({s.finish()}));
+    if (persistent) {
+      EXPECT_THAT(findings, IsEmpty());
+    } else {
+      EXPECT_THAT(findings, Contains(HasSubstr("reads 'held' before it is written")));
+    }
+  }
 }
 
 TEST(Verify, ScratchLeavesNothingToRead) {
@@ -200,6 +169,70 @@ TEST(Verify, TheLastRankIsWalkedToo) {
   EXPECT_THAT(verify(job_of({s.finish()})), Contains(HasSubstr("reads 'a' before it is written")));
 }
 
+TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
+  for (const std::int64_t written : {1, 2, 3, 4}) {
+    Stage s;
+    View part = s.buffer("a"), whole = part;
+    View quarter = s.buffer("b");
+    part.shape = quarter.shape = {kFloats / 4};
+    part.tp_stride = part.bytes();
+    whole.shape = {kFloats / 4 * written};
+    s.fill(Part::kQkv, whole);
+    s.gelu(Part::kFc1, part, quarter);  // rank k reads the k-th quarter
+    Job job = job_of({s.finish()});
+    job.tp = 4;
+    const auto findings = verify(job);
+    if (written == 4) {
+      EXPECT_THAT(findings, IsEmpty());
+    } else {
+      EXPECT_THAT(findings, Contains(HasSubstr("reads 'a' before it is written"))) << written;
+    }
+    job.tp = 5;
+    EXPECT_THAT(verify(job), Contains(HasSubstr("view of 'a' reaches from 0 to 320 in a slot")));
+  }
+}
+
+TEST(Verify, CopiesTakeTheLaneBetweenTheirTiersAndFilesOnlyMeetTheHost) {
+  const auto copy = [](Tier from, Tier to, Lane lane, std::int64_t offset = 0) {
+    Stage s;
+    View a = s.buffer("a", 1, from), b = s.buffer("b", 1, to);
+    a.shape = b.shape = {kFloats / 2};
+    b.offset = {offset};
+    s.out.buffer(a.buffer).persistent = true;
+    s.out.copy(role(Part::kQkv), a, b);
+    RankClass c = s.finish();
+    c.program.nodes[0].lane = lane;
+    c.homes.push_back({0, {a.buffer}, {a.buffer}, {a.buffer}, {a.buffer}});
+    Job job = job_of({c});
+    job.units.push_back({.name = "unit", .flat_elements = kFloats, .tensors = {}});
+    return verify(job);
+  };
+  EXPECT_THAT(copy(Tier::kGpu, Tier::kGpu, Lane::kCompute), IsEmpty());
+  EXPECT_THAT(copy(Tier::kGpu, Tier::kCpu, Lane::kD2h, 128), IsEmpty());
+  EXPECT_THAT(copy(Tier::kCpu, Tier::kGpu, Lane::kH2d), IsEmpty());
+  EXPECT_THAT(copy(Tier::kCpu, Tier::kCpu, Lane::kCpu), IsEmpty());
+  EXPECT_THAT(copy(Tier::kNvme, Tier::kCpu, Lane::kIoRead), IsEmpty());
+  EXPECT_THAT(copy(Tier::kCpu, Tier::kNvme, Lane::kIoWrite), IsEmpty());
+  EXPECT_THAT(copy(Tier::kNvme, Tier::kCpu, Lane::kIoWrite),
+              Contains(HasSubstr("from nvme to cpu memory belongs on lane io_read, got io_write")));
+  EXPECT_THAT(copy(Tier::kNvme, Tier::kGpu, Lane::kH2d),
+              Contains(HasSubstr("no copy leads from nvme to gpu memory")));
+  EXPECT_THAT(copy(Tier::kNvme, Tier::kNvme, Lane::kIoRead), Contains(HasSubstr("no copy leads")));
+  EXPECT_THAT(copy(Tier::kCpu, Tier::kNvme, Lane::kIoWrite, 128),
+              Contains(HasSubstr("starts within a slot of 'b'")));
+}
+
+TEST(Verify, TilesTellOperationsApart) {
+  const auto tiles = [](std::int32_t count) {
+    Stage s;
+    const View a = s.buffer("a");
+    s.out.repeat({.count = count, .var = Var::kTile}, [&] { s.fill(Part::kQkv, a); });
+    return verify(job_of({s.finish()}));
+  };
+  EXPECT_THAT(tiles(16), IsEmpty());
+  EXPECT_THAT(tiles(17), Contains(HasSubstr("loop values outside what an id can hold")));
+}
+
 // A two-slot ring filled on one lane and emptied on another, over many micro-batches.
 Job ring_job(std::int32_t micros) {
   Stage s;
@@ -236,163 +269,6 @@ TEST(Verify, ShorteningKeepsTheSlotsAndEnoughIterations) {
   }
 }
 
-// Stage 0 sends x up and gets dx back; stage 1 answers.
-struct Pair {
-  explicit Pair(std::int32_t sends = 1, std::int64_t floats = kFloats) {
-    const View x = first.buffer("x"), dx = first.buffer("dx");
-    first.out.repeat({.count = sends, .var = Var::kMicro}, [&] {
-      first.fill(Part::kQkv, x);
-      first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
-      first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward),
-                        Lane::kP2pBackward, 1, dx);
-    });
-    View y = second.buffer("y");
-    const View dy = second.buffer("dy");
-    y.shape = {floats};
-    View answer = dy;
-    answer.shape = {floats};
-    second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
-    second.gelu(Part::kFc1, y, answer);
-    second.fill(Part::kFc2, dy);
-    second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
-                    dy);
-  }
-  Job job() { return job_of({first.finish(0), second.finish(1)}); }
-  Stage first, second;
-};
-
-TEST(Verify, AcceptsMatchingStages) { EXPECT_THAT(verify(Pair().job()), IsEmpty()); }
-
-TEST(Verify, EverySendHasItsReceive) {
-  EXPECT_THAT(verify(Pair(2).job()),
-              Contains(AllOf(HasSubstr("stage 0: lane p2p_forward: 2 sends to stage 1"),
-                             HasSubstr("stage 1 has 1 receives from stage 0"),
-                             HasSubstr("forward.boundary.send[m1,l0]"), HasSubstr("left over"))));
-}
-
-TEST(Verify, ASendMeetsAReceiveOfItsSize) {
-  EXPECT_THAT(verify(Pair(1, kFloats / 2).job()),
-              Contains(AllOf(HasSubstr("256 bytes f32 in 'x' meets"), HasSubstr("128 bytes"))));
-}
-
-TEST(Verify, StagesThatWaitForEachOtherAreStuck) {
-  // Stage 0 sends x only after it has received the answer to it.
-  Stage first, second;
-  const View x = first.buffer("x"), dx = first.buffer("dx");
-  first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward), Lane::kP2pBackward,
-                    1, dx);
-  first.gelu(Part::kQkv, dx, x);
-  first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
-  const View y = second.buffer("y"), dy = second.buffer("dy");
-  second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
-  second.gelu(Part::kFc1, y, dy);
-  second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
-                  dy);
-  const auto findings = verify(job_of({first.finish(0), second.finish(1)}));
-  EXPECT_THAT(findings, Contains(HasSubstr("stage 0: waits in a circle")));
-  EXPECT_THAT(findings, Contains(AllOf(HasSubstr("stage 1: waits in a circle"),
-                                       HasSubstr("p2p_forward at forward.boundary.receive[m0,l0] "
-                                                 "(waits for its partner)"))));
-}
-
-// Stage 0 receives two answers, stage 1 answers as soon as it has x. `x_first`: stage 0 launches
-// the send of x before the receives.
-Job two_answers(bool x_first) {
-  Stage first, second;
-  const View x = first.buffer("x"), dx = first.buffer("dx", 2);
-  const auto send_x = [&] {
-    first.fill(Part::kQkv, x);
-    first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
-  };
-  if (x_first) send_x();
-  first.out.repeat({.count = 2, .var = Var::kMicro}, [&] {
-    first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward), Lane::kP2pBackward,
-                      1, at_slot(dx, {0, 1, 0}));
-  });
-  if (!x_first) send_x();
-  const View y = second.buffer("y"), dy = second.buffer("dy");
-  second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
-  second.gelu(Part::kFc1, y, dy);
-  second.out.repeat({.count = 2, .var = Var::kMicro}, [&] {
-    second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
-                    dy);
-  });
-  return job_of({first.finish(0), second.finish(1)});
-}
-
-TEST(Verify, TheHostThatWaitsForALaneLaunchesNothingElse) {
-  EXPECT_THAT(verify(two_answers(true)), IsEmpty());
-  EXPECT_THAT(
-      verify(two_answers(false)),
-      Contains(AllOf(HasSubstr("stage 0: waits in a circle"),
-                     HasSubstr("p2p_forward at forward.boundary.send[m0,l0] (not launched)"))));
-}
-
-// Stage 0 sends `micros` times, the last `odd` of them another size; stage 1 receives all alike.
-Job long_exchange(std::int32_t micros, std::int32_t odd) {
-  Stage first, second;
-  const View x = first.buffer("x"), y = second.buffer("y");
-  View half = x;
-  half.shape = {kFloats / 2};
-  first.fill(Part::kQkv, x);
-  const auto send = [&](std::int32_t from, std::int32_t count, const View& v) {
-    first.out.repeat({.count = count, .var = Var::kMicro, .first = from}, [&] {
-      first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, v);
-    });
-  };
-  send(0, micros - odd, x);
-  send(micros - odd, odd, half);
-  second.out.repeat({.count = micros, .var = Var::kMicro}, [&] {
-    second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
-  });
-  return job_of({first.finish(0), second.finish(1)});
-}
-
-TEST(Verify, LongExchangesAreComparedByPeriod) {
-  constexpr std::int32_t kMicros = 1 << 23;
-  EXPECT_THAT(verify(long_exchange(kMicros, 0)), IsEmpty());
-  for (const std::int32_t odd : {1, 7})
-    EXPECT_THAT(verify(long_exchange(kMicros, odd)),
-                Contains(HasSubstr("of 128 bytes f32 in 'x' meets forward.boundary.receive")))
-        << odd;
-}
-
-Job two_groups(bool swapped) {
-  std::vector<RankClass> classes;
-  for (const std::int32_t stage : {0, 1}) {
-    Stage s;
-    const View a = s.buffer("a"), b = s.buffer("b");
-    s.fill(Part::kQkv, a);
-    s.fill(Part::kFc1, b);
-    const auto reduce = [&](Part part, GroupKind group, const View& v) {
-      s.out.collective(role(part, Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
-                       group, v, v);
-    };
-    const bool world_first = swapped && stage == 1;
-    if (world_first) reduce(Part::kGradientNorm, GroupKind::kWorld, b);
-    reduce(Part::kEmbedding, GroupKind::kEmbedding, a);
-    if (!world_first) reduce(Part::kGradientNorm, GroupKind::kWorld, b);
-    classes.push_back(s.finish(stage));
-  }
-  return job_of(std::move(classes));
-}
-
-TEST(Verify, GroupsThatSpanStagesTakeTurnsInOneOrder) {
-  EXPECT_THAT(verify(two_groups(false)), IsEmpty());
-  EXPECT_THAT(
-      verify(two_groups(true)),
-      Contains(AllOf(HasSubstr("stage 1: waits in a circle"),
-                     HasSubstr("comm_reduce at forward.gradient_norm.reduce[m0,l0] (waits"))));
-}
-
-TEST(Verify, MembersOfAGroupAgree) {
-  Job job = two_groups(false);
-  Program& program = job.classes[1].program;
-  for (View& v : program.views) v.shape = {kFloats / 2};
-  EXPECT_THAT(verify(job), Contains(HasSubstr("stage 1: lane comm_reduce: forward.gradient_norm."
-                                              "reduce[m0,l0] of 128 bytes f32 in 'b' meets")));
-}
-
 TEST(Verify, TwoInstancesOfAStepHaveDifferentIds) {
   Stage s;
   const View a = s.buffer("a");
@@ -407,19 +283,6 @@ TEST(Verify, ALoopWithoutVariableRepeatsItsIds) {
   const View a = s.buffer("a");
   s.out.repeat({.count = 3}, [&] { s.fill(Part::kQkv, a); });
   EXPECT_THAT(verify(job_of({s.finish()})), Contains(HasSubstr("two instances the same id")));
-}
-
-TEST(Verify, ThrowsAnInternalErrorWithTheFirstFindings) {
-  EXPECT_NO_THROW(verify_or_throw(Pair().job()));
-  EXPECT_THAT([] { verify_or_throw(Pair(2).job()); },
-              ThrowsMessage<Error>(
-                  AllOf(HasSubstr("the job does not verify: stage 0"), HasSubstr("left over"))));
-}
-
-TEST(Verify, AJobHasOneClassPerStage) {
-  Job job = Pair().job();
-  job.pp = 3;
-  EXPECT_THAT(verify(job), ElementsAre("job: 2 rank classes for 3 stages"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
 
 #include "planner/core/error.h"
 #include "planner/search/search.h"
@@ -26,16 +27,121 @@ std::string refusal(const char* model, const char* cluster, const Pins& pins) {
   return "accepted";
 }
 
-// Per shape and micro-batch: recompute none or full, the latter with checkpoints on either tier (3)
-// x gather unit (2) x homes: ZeRO 0 and 1 the optimizer's (2), ZeRO 2 also gradients with it (3),
-// ZeRO 3 also parameters (6).
-constexpr std::size_t kPerMicroBatch = 3 * 2 * (2 + 2 + 3 + 6);
+constexpr Tier kTiers[] = {Tier::kGpu, Tier::kCpu, Tier::kNvme};
+
+// Homes that are leaves of the space: nothing farther away than the optimizer states, and over one
+// replica only what its ZeRO stage is needed for.
+bool is_sensible(const Plan& p) {
+  const StatePlacement& at = p.placement;
+  if (at.params > at.optimizer || at.grads > at.optimizer) return false;
+  if (p.parallel.dp > 1) return true;
+  return p.zero_stage == 0 || (p.zero_stage == 2 && at.grads != Tier::kGpu) ||
+         (p.zero_stage == 3 && at.params != Tier::kGpu);
+}
+
+// Of one shape and micro-batch, one by one.
+std::size_t count_choices(Plan p, const ModelConfig& model) {
+  std::size_t count = 0;
+  for (int code = 0; code < 4 * 2 * 2 * 2 * 81; ++code) {
+    int rest = code;
+    const auto pick = [&rest](int n) { return std::exchange(rest, rest / n) % n; };
+    p.zero_stage = pick(4);
+    p.recompute = {{pick(2) == 0 ? Recompute::kNone : Recompute::kFull}};
+    p.partition_activations = pick(2) == 1;
+    p.gather = pick(2) == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
+    p.placement = {kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)]};
+    const bool gathers = p.zero_stage == 3 || p.gather == GatherUnit::kOperator;
+    if (gathers && is_sensible(p) && !illegal(p, shape_of(model))) ++count;
+  }
+  return count;
+}
 
 TEST(Enumerate, CountsEveryLegalCombinationOnce) {
-  // 512 replicas x 5 sequences: micro-batches 1, 5; 256 x 10: 1, 2, 5, 10.
-  EXPECT_EQ(leaves("1T", "dgx2x32").size(), (2 + 4) * kPerMicroBatch);
-  // Four workers x 2 sequences; two x 4.
-  EXPECT_EQ(leaves("tiny", "workstation").size(), (2 + 3) * kPerMicroBatch);
+  const ModelConfig model = load_model("tiny");  // 4 layers, 4 heads, 8 sequences
+  Plan p;
+  p.batch = {8, 1, model.sequence};
+  std::size_t expected = 0;
+  for (const int tp : {1, 2, 4})
+    for (const int pp : {1, 2, 4})
+      for (const bool sp : {false, true})
+        for (const int micro : {1, 2, 4, 8}) {
+          if (tp * pp > 4 || (sp && tp == 1)) continue;
+          p.parallel = {.dp = 4 / (tp * pp), .tp = tp, .pp = pp, .sequence_parallel = sp};
+          p.batch.micro_batch = micro;
+          if (8 % (micro * p.parallel.dp) == 0) expected += count_choices(p, model);
+        }
+  EXPECT_EQ(leaves("tiny", "workstation").size(), expected);
+}
+
+TEST(Enumerate, HasTheShapesOfTheLargeModel) {
+  std::set<std::pair<int, int>> shapes;
+  for (const Plan& plan : leaves("1T", "dgx2x32")) {
+    EXPECT_EQ(plan.parallel.dp * plan.parallel.tp * plan.parallel.pp, 512);
+    shapes.insert({plan.parallel.tp, plan.parallel.pp});
+  }
+  std::set<std::pair<int, int>> expected;  // within a node; up to a layer per stage
+  for (int tp = 1; tp <= 16; tp *= 2)
+    for (int pp = 1; pp <= 128 && tp * pp <= 512; pp *= 2) expected.insert({tp, pp});
+  EXPECT_EQ(shapes, expected);
+}
+
+TEST(Enumerate, SelectiveRecomputationIsForStoredScoresOnly) {
+  const auto modes = [](const char* kernel_set) {
+    Pins pins;
+    pins.kernel_set = kernel_set;
+    std::set<Recompute> result;
+    for (const Plan& plan : leaves("tiny", "workstation", pins))
+      result.insert(plan.recompute_of(0));
+    return result;
+  };
+  EXPECT_EQ(modes("cpu.f32"), (std::set{Recompute::kNone, Recompute::kFull}));
+  EXPECT_EQ(modes("cpu.f32.unfused"),
+            (std::set{Recompute::kNone, Recompute::kSelective, Recompute::kFull}));
+}
+
+TEST(Enumerate, EveryFurtherFieldCanBePinned) {
+  Pins pins;
+  pins.tp = 2;
+  pins.pp = 2;
+  pins.sequence_parallel = true;
+  pins.tiles = 2;
+  pins.schedule = Schedule::kGpipe;
+  pins.stage_layers = {3, 1};
+  pins.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
+  pins.delayed_update = true;
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
+    EXPECT_EQ(plan.parallel, (Parallel{.dp = 1, .tp = 2, .pp = 2, .sequence_parallel = true}));
+    EXPECT_EQ(plan.tiles, 2);
+    EXPECT_EQ(plan.schedule, Schedule::kGpipe);
+    EXPECT_EQ(plan.stage_layers, *pins.stage_layers);
+    EXPECT_EQ(plan.recompute, *pins.recompute);
+    EXPECT_TRUE(plan.delayed_update);
+    EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
+  }
+  pins = {};
+  pins.dp = 4;
+  pins.shards = 2;
+  pins.kernel_set = "cpu.bf16";
+  pins.recipe = "lean";
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
+    EXPECT_EQ(plan.shards(), 2);
+    EXPECT_EQ(plan.precision.moments, DType::kBf16);
+  }
+  pins = {};
+  pins.partition_activations = true;
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
+    EXPECT_TRUE(plan.partition_activations);
+    EXPECT_GT(plan.parallel.tp, 1);
+  }
+}
+
+TEST(Enumerate, HomesFartherThanTheOptimizersAreForPinsOnly) {
+  Pins pins;
+  pins.params = Tier::kCpu;
+  for (const Plan& plan : leaves("tiny", "workstation", pins))
+    EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
+  pins.optimizer = Tier::kGpu;
+  EXPECT_FALSE(leaves("tiny", "workstation", pins).empty());
 }
 
 TEST(Enumerate, LeavesAreLegalAndDifferent) {
@@ -44,7 +150,7 @@ TEST(Enumerate, LeavesAreLegalAndDifferent) {
   for (const Plan& plan : leaves("gpt2", "dgx2")) {
     EXPECT_EQ(illegal(plan, model.layers), std::nullopt);
     EXPECT_TRUE(seen.insert(to_json(plan)).second);
-    EXPECT_EQ(plan.parallel.dp * plan.parallel.pp, 16);
+    EXPECT_EQ(plan.parallel.dp * plan.parallel.tp * plan.parallel.pp, 16);
     EXPECT_EQ(plan.prefetch, Plan{}.prefetch);
     EXPECT_EQ(plan.kernel_set, "cuda.sm70.fp16");
     EXPECT_TRUE(plan.loss_scaling);
@@ -59,7 +165,8 @@ TEST(Enumerate, PinsAreObeyed) {
   pins.dp = 2;
   pins.micro_batch = 2;
   pins.zero_stage = 3;
-  pins.recompute = Recompute::kFull;
+  pins.tp = 1;
+  pins.recompute = {{Recompute::kFull}};
   pins.gather = GatherUnit::kLayer;
   pins.params = pins.grads = pins.optimizer = pins.activations = Tier::kCpu;
   pins.prefetch = 3;
@@ -69,8 +176,8 @@ TEST(Enumerate, PinsAreObeyed) {
   pins.sequence = 7;
   const std::vector<Plan> plans = leaves("tiny", "workstation", pins);
   ASSERT_EQ(plans.size(), 2u);  // one and two stages
-  EXPECT_EQ(plans[0].parallel, (Parallel{2, 1}));
-  EXPECT_EQ(plans[1].parallel, (Parallel{2, 2}));
+  EXPECT_EQ(plans[0].parallel, (Parallel{.dp = 2}));
+  EXPECT_EQ(plans[1].parallel, (Parallel{.dp = 2, .pp = 2}));
   const Plan& p = plans[0];
   EXPECT_EQ(p.batch, (Batch{4, 2, 7}));
   EXPECT_EQ(p.placement, (StatePlacement{Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kCpu}));
@@ -82,16 +189,18 @@ TEST(Enumerate, PinsAreObeyed) {
 
 TEST(Enumerate, APinnedDepthTakesTheReplicasThatFit) {
   Pins pins;
+  pins.tp = 1;
   pins.pp = 3;
   pins.global_batch = 10;
-  for (const Plan& plan : leaves("tiny", "dgx2", pins)) EXPECT_EQ(plan.parallel, (Parallel{5, 3}));
+  for (const Plan& plan : leaves("tiny", "dgx2", pins))
+    EXPECT_EQ(plan.parallel, (Parallel{.dp = 5, .pp = 3}));
 }
 
 TEST(Enumerate, NamesTheNearestGlobalBatch) {
-  // 384 devices: 2688 = 7 x 384, 2496 = 13 x 192.
+  // 384 devices are 3 x 128: dp is a multiple of 3 whatever the shape; 2561 is not, 2559 is.
   EXPECT_THAT(refusal("1T", "dgx2x24", {}),
               AllOf(HasSubstr("global batch 2560"), HasSubstr("dp 384"), HasSubstr("dp 192"),
-                    HasSubstr("nearest that is: 2496")));
+                    HasSubstr("nearest that is: 2559")));
   Pins pins;
   pins.micro_batch = 3;
   EXPECT_THAT(refusal("tiny", "workstation", pins), HasSubstr("micro-batch 3"));
@@ -105,7 +214,11 @@ TEST(Enumerate, RefusesSizesThatCannotBe) {
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("dp 8 is possible"));
   pins = {};
   pins.pp = 17;
-  EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("pp 16 is possible"));
+  EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("dp x tp x pp up to 16 is possible"));
+  pins = {};
+  pins.tp = 5;
+  EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("heads"));
+  pins.tp = 1;
   pins.pp = 5;
   pins.global_batch = 3;
   EXPECT_THAT(refusal("tiny", "dgx2", pins), HasSubstr("4 layers"));
@@ -126,7 +239,7 @@ TEST(Enumerate, SaysWhyPinsContradictEachOther) {
   pins.params = Tier::kCpu;
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("ZeRO stage 3, not 1"));
   pins = {};
-  pins.recompute = Recompute::kNone;
+  pins.recompute = {{Recompute::kNone}};
   pins.activations = Tier::kCpu;
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("recompute full"));
   pins = {};

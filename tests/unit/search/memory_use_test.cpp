@@ -22,7 +22,7 @@ Plan sample_plan(const ModelConfig& model, const Cluster& cluster) {
   Pins pins;
   pins.pp = 2;
   pins.zero_stage = 3;
-  pins.recompute = Recompute::kFull;
+  pins.recompute = {{Recompute::kFull}};
   pins.params = pins.grads = pins.optimizer = pins.activations = Tier::kCpu;
   return enumerate(model, cluster, pins).front();
 }
@@ -34,31 +34,36 @@ Job placed(const Plan& plan, const ModelConfig& model) {
 }
 
 // Every node, rank by rank.
-std::set<NodeFill> all_fills(int dp, int pp, RankOrder order, const Cluster& cluster) {
+std::set<NodeFill> all_fills(int dp, int tp, int pp, RankOrder order, const Cluster& cluster) {
   Job job;
   job.dp = dp;
+  job.tp = tp;
   job.pp = pp;
   job.order = order;
-  std::map<int, NodeFill> nodes;
-  for (int rank = 0; rank < dp * pp; ++rank) {
-    NodeFill& fill = nodes[cluster.node_of(rank)];
-    fill.resize(static_cast<std::size_t>(pp));
-    ++fill[static_cast<std::size_t>(job.stage_of(rank))];
-  }
+  std::map<int, std::map<std::int32_t, std::int64_t>> nodes;
+  for (int rank = 0; rank < job.world(); ++rank)
+    ++nodes[cluster.node_of(rank)][job.coordinates_of(rank).stage];
   std::set<NodeFill> result;
-  for (const auto& [node, fill] : nodes) result.insert(fill);
+  for (const auto& [node, stages] : nodes) {
+    NodeFill fill;
+    for (const auto& [stage, ranks] : stages) fill.push_back({stage, ranks});
+    result.insert(fill);
+  }
   return result;
 }
 
 TEST(NodeFills, AreThoseOfACountRankByRank) {
   const Cluster cluster = load_cluster("dgx2x32");
   for (const RankOrder order : {RankOrder::kDataFirst, RankOrder::kPipelineFirst})
-    for (int pp = 1; pp <= 7; ++pp)
-      for (int dp = 1; dp <= 70; ++dp) {
-        const std::vector<NodeFill> fills = node_fills(dp, pp, order, cluster);
-        EXPECT_EQ(std::set<NodeFill>(fills.begin(), fills.end()), all_fills(dp, pp, order, cluster))
-            << "dp " << dp << " pp " << pp;
-      }
+    for (const int tp : {1, 2, 3, 8})
+      for (int pp = 1; pp <= 7; ++pp)
+        for (int dp = 1; dp <= 70; dp += tp) {
+          const std::vector<NodeFill> fills = node_fills(dp, tp, pp, order, cluster);
+          const std::set<NodeFill> expected = all_fills(dp, tp, pp, order, cluster);
+          EXPECT_EQ(std::set<NodeFill>(fills.begin(), fills.end()), expected)
+              << "dp " << dp << " tp " << tp << " pp " << pp;
+          EXPECT_EQ(fills.size(), expected.size());
+        }
 }
 
 TEST(MemoryUse, TakesTheWorstClassAndTheFullestNode) {
@@ -67,7 +72,7 @@ TEST(MemoryUse, TakesTheWorstClassAndTheFullestNode) {
                                      {Bytes{90}, Bytes{20}, Bytes{0}}};
   // 20 ranks: node 0 holds ten of stage 0 and six of stage 1, node 1 four of stage 1.
   const MemoryUse use =
-      memory_use(bytes, node_fills(10, 2, RankOrder::kDataFirst, cluster), cluster);
+      memory_use(bytes, node_fills(10, 1, 2, RankOrder::kDataFirst, cluster), cluster);
   EXPECT_EQ(use[kGpu].peak, Bytes{100});
   EXPECT_EQ(use[kCpu].peak, Bytes{10 * 10 + 6 * 20});
   EXPECT_EQ(use[kNvme].peak, Bytes{10});
@@ -159,7 +164,7 @@ TEST(BytesBound, SaturatesWhereNothingCouldCountTheBytes) {
   model.sequence = 4096;
   const Cluster cluster = load_cluster("dgx2");
   Plan plan = sample_plan(load_model("tiny"), cluster);
-  plan.recompute = Recompute::kNone;
+  plan.recompute = {{Recompute::kNone}};
   plan.placement.activations = Tier::kGpu;
   plan.parallel.dp = 1;
   plan.batch = {.global_batch = 1'048'576, .micro_batch = 1'048'576, .sequence = 4096};
@@ -175,7 +180,7 @@ TEST(BytesBound, SaturatesWhereNothingCouldCountTheBytes) {
 
 TEST(MemoryUse, SaturatesOverTheRanksOfANode) {
   const std::vector<TierBytes> ranks{{Bytes{0}, kMostBytes - Bytes{1}, Bytes{0}}};
-  const MemoryUse use = memory_use(ranks, {{16}}, load_cluster("dgx2"));
+  const MemoryUse use = memory_use(ranks, {{{0, 16}}}, load_cluster("dgx2"));
   EXPECT_EQ(use[kCpu].peak, kMostBytes);
   EXPECT_FALSE(use[kCpu].fits());
 }

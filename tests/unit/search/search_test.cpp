@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <set>
+
 #include "planner/core/error.h"
 
 namespace zplan {
@@ -16,6 +19,8 @@ Infeasible over(std::int64_t needed) {
   Infeasible why;
   why.needed = {needed};
   why.available = {kRoom};
+  why.tier = Tier::kCpu;
+  why.peak_op = "op";
   return why;
 }
 
@@ -34,7 +39,8 @@ struct Model {
               .infeasible = {},
               .gpu = {self.bytes(p)},
               .slack = p.slack,
-              .prefetch = p.prefetch};
+              .prefetch = p.prefetch,
+              .tiles = p.tiles};
       if (self.bytes(p) > kRoom) fit.infeasible = over(self.bytes(p));
       return fit;
     };
@@ -69,6 +75,10 @@ TEST(Family, SaysStageTiersAndPipeline) {
   plan.placement.activations = Tier::kCpu;
   EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu+cpu pp");
   EXPECT_EQ(tiers_used(family_of(plan)), 2);
+  plan.parallel.tp = 2;
+  plan.placement.optimizer = Tier::kNvme;
+  EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu+cpu+nvme tp pp");
+  EXPECT_EQ(tiers_used(family_of(plan)), 3);
 }
 
 TEST_F(SearchTest, TakesTheFastest) {
@@ -80,8 +90,8 @@ TEST_F(SearchTest, TakesTheFastest) {
   EXPECT_EQ(result.best->plan.parallel.pp, 2);
   EXPECT_EQ(result.best->step->value, 5.0);
   EXPECT_EQ(result.stats.gap, 0);
-  EXPECT_EQ(result.stats.space, result.stats.visited);
-  EXPECT_EQ(result.stats.simulated, result.stats.space) << "bounds of 1 s prove nothing";
+  EXPECT_EQ(result.stats.space, result.stats.visited + result.stats.set_aside);
+  EXPECT_EQ(result.stats.simulated, result.stats.visited) << "bounds of 1 s prove nothing";
 }
 
 TEST_F(SearchTest, SimulatesNothingThatIsProvenSlower) {
@@ -103,7 +113,7 @@ TEST_F(SearchTest, PrefersFewerTiersThenLessMemoryWithinOnePercent) {
   const SearchResult result = run(m);
   EXPECT_TRUE(all_gpu(result.best->plan));
   EXPECT_EQ(result.best->plan.zero_stage, 3);
-  EXPECT_THAT(line(result, {.zero_stage = 0, .cpu = true}).reason, HasSubstr("uses more tiers"));
+  EXPECT_TRUE(line(result, {.zero_stage = 0, .cpu = true}).set_aside);
   EXPECT_THAT(line(result, {.zero_stage = 0}).reason, HasSubstr("uses more GPU memory"));
 }
 
@@ -124,8 +134,7 @@ TEST_F(SearchTest, RejectsAFamilyByItsClosestPlan) {
   const Rejected& rejected = line(result, {.zero_stage = 2, .cpu = true});
   ASSERT_TRUE(rejected.best.infeasible);
   EXPECT_EQ(rejected.best.infeasible->needed.value, 3207);
-  EXPECT_EQ(rejected.reason, "gpu memory: 3.13 KiB needed, 1000 B there");
-  EXPECT_EQ(rejected.best.infeasible->smallest_change, "ZeRO stage 3");
+  EXPECT_EQ(rejected.reason, "cpu memory: 3.13 KiB needed, 1000 B there");
 }
 
 TEST_F(SearchTest, WhenNothingFitsNamesTheClosestPlan) {
@@ -136,7 +145,65 @@ TEST_F(SearchTest, WhenNothingFitsNamesTheClosestPlan) {
   ASSERT_TRUE(result.closest);
   EXPECT_EQ(result.closest->plan.zero_stage, 1);
   EXPECT_EQ(result.stats.simulated, 0);
-  EXPECT_EQ(result.rejected.size(), 16u);
+  std::set<Family> families;
+  for (const Plan& plan : enumerate(model_, cluster_, pins_)) families.insert(family_of(plan));
+  EXPECT_EQ(result.rejected.size(), families.size());
+}
+
+TEST_F(SearchTest, NamesTheSmallestChangeWherePinsLeaveNothingThatFits) {
+  Model m;
+  m.bytes = [](const Plan& p) { return p.zero_stage == 3 ? 10 : 2 * kRoom; };
+  pins_.zero_stage = 1;
+  const SearchResult result = run(m);
+  ASSERT_TRUE(result.closest);
+  EXPECT_EQ(result.closest->infeasible->smallest_change, "ZeRO stage 3");
+}
+
+// A plan that fits with its states on the GPU is not tried with them elsewhere, but for the winner.
+TEST_F(SearchTest, SetsFartherHomesAside) {
+  Model m;
+  m.bytes = [](const Plan& p) { return all_gpu(p) ? 2 * kRoom : 0; };
+  const SearchResult result = run(m);
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(tiers_used(family_of(result.best->plan)), 2);
+  EXPECT_FALSE(family_of(result.best->plan).nvme);
+  EXPECT_GT(result.stats.set_aside, result.stats.space / 4);
+  EXPECT_TRUE(line(result, {.zero_stage = 0, .cpu = true, .nvme = true}).set_aside);
+}
+
+TEST_F(SearchTest, WhatTheGpuLacksNoOtherTierGives) {
+  Model m;
+  std::atomic<int> fitted = 0;
+  Evaluator evaluator = m.evaluator();
+  evaluator.fit = [&](const Plan&) {
+    ++fitted;
+    Fit fit;
+    fit.infeasible = over(2 * kRoom);
+    fit.infeasible->tier = Tier::kGpu;
+    return fit;
+  };
+  pins_.tiles = pins_.prefetch = 1;
+  pins_.tp = pins_.pp = 1;
+  pins_.micro_batch = 1;
+  pins_.zero_stage = 0;
+  pins_.recompute = {{Recompute::kNone}};
+  const SearchResult result = search(model_, cluster_, pins_, evaluator, {});
+  EXPECT_FALSE(result.best);
+  EXPECT_EQ(result.stats.space, 3);    // homes of the optimizer states
+  EXPECT_EQ(result.stats.visited, 2);  // on the GPU, and off it
+}
+
+TEST_F(SearchTest, TriesTheKnobsOnTheWinner) {
+  Model m;
+  m.bound = [](const Plan& p) { return p.all_full() || p.recompute.size() > 1 ? 1.0 : 50.0; };
+  m.time = [](const Plan& p) {
+    if (!p.all_full()) return p.recompute.size() > 1 ? 9.0 : 60.0;
+    return p.stage_layers.empty() ? 10.0 : 9.5;
+  };
+  EXPECT_EQ(run(m).best->plan.recompute.size(), 2U);
+  pins_.recompute = {{Recompute::kFull}};
+  pins_.pp = 2;
+  EXPECT_EQ(run(m).best->plan.stage_layers, (std::vector<std::int32_t>{3, 1}));
 }
 
 TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
@@ -202,6 +269,7 @@ TEST(MakeEvaluator, FindsThePlanThatFitsWithoutPrefetchOnly) {
   Pins pins;
   pins.global_batch = 16;
   pins.micro_batch = 1;
+  pins.tp = pins.pp = pins.tiles = 1;
   const Evaluator evaluator = make_evaluator(model, cluster);
   const SearchResult result = search(model, cluster, pins, evaluator, {.threads = 2});
   ASSERT_TRUE(result.best);
@@ -216,8 +284,11 @@ TEST(MakeEvaluator, TriesTheTightestPlacementBeforeItGivesUp) {
   const ModelConfig model = load_model("tiny");
   Cluster cluster = load_cluster("workstation");
   int looser = 0;
-  for (Plan plan : enumerate(model, cluster, {})) {
-    if (plan.batch.micro_batch > 1) continue;
+  Pins pins;
+  pins.tp = 1;
+  pins.micro_batch = 1;
+  pins.optimizer = Tier::kGpu;
+  for (Plan plan : enumerate(model, cluster, pins)) {
     const Bytes loose = make_evaluator(model, cluster).fit(plan).gpu;
     plan.slack = 0;
     const Bytes tight = make_evaluator(model, cluster).fit(plan).gpu;

@@ -39,7 +39,7 @@ class ClassBuilder {
         std::move(after));
   }
   NodeIndex copy(Tier from, Tier to, std::int64_t bytes, std::vector<Edge> after = {}) {
-    Node node{.kind = OpKind::kCopy, .lane = to == Tier::kGpu ? Lane::kH2d : Lane::kD2h};
+    Node node{.kind = OpKind::kCopy, .lane = lane_of(from, to)};
     return append(node, {view(from, Access::kRead, bytes), view(to, Access::kWrite, bytes)},
                   std::move(after));
   }
@@ -106,6 +106,12 @@ class ClassBuilder {
     while (program_.blocks[block].depth > depth) block = program_.blocks[block].parent;
     return program_.blocks[block].depth == depth ? block : 0;
   }
+  static Lane lane_of(Tier from, Tier to) {
+    if (from == Tier::kNvme) return Lane::kIoRead;
+    if (to == Tier::kNvme) return Lane::kIoWrite;
+    if (from == to) return to == Tier::kGpu ? Lane::kCompute : Lane::kCpu;
+    return to == Tier::kGpu ? Lane::kH2d : Lane::kD2h;
+  }
   View view(Tier tier, Access access, std::int64_t bytes) {
     const auto id = static_cast<BufferId>(program_.buffers.size());
     Buffer buffer;
@@ -137,9 +143,10 @@ class ClassBuilder {
   std::vector<std::vector<Edge>> edges_;
 };
 
-inline Job make_job(std::vector<ClassBuilder> stages, int dp = 1) {
+inline Job make_job(std::vector<ClassBuilder> stages, int dp = 1, int tp = 1) {
   Job job;
-  job.dp = dp;
+  job.dp = job.shards = dp;
+  job.tp = tp;
   job.pp = static_cast<std::int32_t>(stages.size());
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     RankClass& rank_class = job.classes.emplace_back();
@@ -149,8 +156,8 @@ inline Job make_job(std::vector<ClassBuilder> stages, int dp = 1) {
   return job;
 }
 
-inline Job make_job(ClassBuilder stage, int dp = 1) {
-  return make_job(std::vector<ClassBuilder>{std::move(stage)}, dp);
+inline Job make_job(ClassBuilder stage, int dp = 1, int tp = 1) {
+  return make_job(std::vector<ClassBuilder>{std::move(stage)}, dp, tp);
 }
 
 }  // namespace zplan

@@ -9,6 +9,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "tests/unit/cost/small_machine.h"
@@ -22,13 +23,27 @@ class RandomJob {
  public:
   // A Job for small_machine(2).
   Job make() {
-    stages_.assign(static_cast<std::size_t>(pick(1, 3)), {});
-    dp_ = stages_.size() == 3 ? pick(1, 2) : pick(1, 4);
+    choose_shape();
     fill(pick(1, 3), 0);
     if (stages_[0].next() == 0) add_local(0);
-    Job job = make_job(stages_, dp_);
-    job.order = pick(0, 1) == 0 ? RankOrder::kDataFirst : RankOrder::kPipelineFirst;
-    return job;
+    return finish();
+  }
+
+  // One long loop around everything, with edges from each iteration to those before.
+  Job make_looping() {
+    choose_shape();
+    if (pick(0, 1) == 0) fill(1, 1);
+    repeat_all(
+        pick(8, 60),
+        [&] {
+          for (ClassBuilder& out : stages_) {
+            const NodeIndex first = out.stream(Lane::kCompute, 4 * pick(1, 1'000'000));
+            add_edges(out, first);
+          }
+          fill(pick(1, 3), 1);
+        },
+        0);
+    return finish();
   }
 
   static Cluster machine() {
@@ -36,6 +51,8 @@ class RandomJob {
     cluster.node.device.launch_overhead = {pick(0, 3) * 0.7e-6};
     cluster.node.device.launch_queue_depth = pick(1, 6);
     cluster.node.device.copy_latency = {pick(0, 2) * 1e-6};
+    cluster.node.nvme.latency = {pick(0, 2) * 1e-6};
+    cluster.node.topology.nvme_write.capacity = {pick(1, 2) * 0.5e9};
     cluster.node.latency.collective_intra = cluster.node.latency.collective_inter = {1e-6};
     cluster.node.latency.p2p_intra = cluster.node.latency.p2p_inter = {pick(0, 1) * 1e-6};
     if (pick(0, 3) == 0) cluster.node.topology.gpu_peer.reset();
@@ -43,6 +60,20 @@ class RandomJob {
   }
 
  private:
+  void choose_shape() {
+    stages_.assign(static_cast<std::size_t>(pick(1, 3)), {});
+    dp_ = stages_.size() == 3 ? pick(1, 2) : pick(1, 4);
+    tp_ = dp_ <= 2 && stages_.size() < 3 ? pick(1, 2) : 1;
+    shards_ = dp_ % 2 == 0 ? dp_ / pick(1, 2) : dp_;
+  }
+
+  Job finish() {
+    Job job = make_job(stages_, dp_, tp_);
+    job.shards = shards_;
+    job.order = pick(0, 1) == 0 ? RankOrder::kDataFirst : RankOrder::kPipelineFirst;
+    return job;
+  }
+
   // The blocks of all stages are the same; their ops differ except where they meet.
   void fill(int items, int depth) {
     for (int i = 0; i < items; ++i) {
@@ -74,7 +105,7 @@ class RandomJob {
     ClassBuilder& out = stages_[stage];
     const std::int64_t size = 4 * pick(1, 200'000);
     NodeIndex node = 0;
-    switch (pick(0, 6)) {
+    switch (pick(0, 9)) {
       case 0:
         node = out.copy(Tier::kCpu, Tier::kGpu, size);
         break;
@@ -85,9 +116,16 @@ class RandomJob {
         node = out.accumulate_on_cpu(size);
         break;
       case 3:
-        // A group of one rank would take no time at all.
-        node = dp_ == 1 ? out.stream(Lane::kCommGather, size)
-                        : out.collective(CollectiveKind::kAllGather, GroupKind::kData, size);
+        node = out.copy(Tier::kNvme, Tier::kCpu, size / 8);
+        break;
+      case 4:
+        node = out.copy(Tier::kCpu, Tier::kNvme, size / 8);
+        break;
+      case 5:
+        node = add_collective(out, size);
+        break;
+      case 6:
+        node = out.copy(Tier::kCpu, Tier::kCpu, size);
         break;
       default:
         node = out.stream(pick(0, 3) > 0 ? Lane::kCompute : Lane::kCommReduce, size * 8);
@@ -95,8 +133,24 @@ class RandomJob {
     add_edges(out, node);
   }
 
+  // Within the class. A group of one rank would take no time at all.
+  NodeIndex add_collective(ClassBuilder& out, std::int64_t size) {
+    struct Choice {
+      GroupKind group;
+      int ranks;
+      Lane lane;
+    };
+    const std::array<Choice, 4> choices{{{GroupKind::kData, dp_, Lane::kCommGather},
+                                         {GroupKind::kShard, shards_, Lane::kCommGather},
+                                         {GroupKind::kReplica, dp_ / shards_, Lane::kCommReduce},
+                                         {GroupKind::kTensor, tp_, Lane::kCommTensor}}};
+    const Choice& choice = choices[static_cast<std::size_t>(pick(0, 3))];
+    if (choice.ranks == 1) return out.stream(choice.lane, size);
+    return out.collective(CollectiveKind::kAllGather, choice.group, size, {}, choice.lane);
+  }
+
   void add_meeting() {
-    if (stages_.size() == 1 && dp_ == 1) return;
+    if (stages_.size() == 1 && dp_ * tp_ == 1) return;
     const std::int64_t size = 4 * pick(1, 50'000);
     for (ClassBuilder& out : stages_) {
       add_edges(out, out.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, size, {},
@@ -135,7 +189,7 @@ class RandomJob {
   }
 
   std::vector<ClassBuilder> stages_;
-  int dp_ = 1;
+  int dp_ = 1, tp_ = 1, shards_ = 1;
 };
 
 }  // namespace zplan

@@ -5,6 +5,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <vector>
 
 #include "planner/program/cursor.h"
@@ -84,6 +85,16 @@ RC_GTEST_PROP(SimulateProperty, WhatMeetsStartsAndEndsTogether, ()) {
       RC_ASSERT(meetings[stage][i].end == meetings[0][i].end);
     }
   }
+}
+
+RC_GTEST_PROP(SimulateProperty, TheSplitOfTheTimeAddsUpToThePeriod, ()) {
+  const SimResult result = record(RandomJob().make(), RandomJob::machine());
+  double sum = 0;
+  for (const Seconds part : result.split.parts) {
+    RC_ASSERT(part.value >= 0);
+    sum += part.value;
+  }
+  RC_ASSERT(std::abs(sum - result.period.value) <= 1e-9 * result.period.value);
 }
 
 RC_GTEST_PROP(SimulateProperty, SharesAreFractions, ()) {

@@ -49,6 +49,10 @@ const LaneReport& lane_report(const SimResult& result, Lane lane, int stage = 0)
   throw std::out_of_range("no such lane");
 }
 
+double part_us(const SimResult& result, TimePart part) {
+  return result.split.parts[static_cast<std::size_t>(part)].value * 1e6;
+}
+
 double share_of(const SimResult& result, const std::string& resource) {
   for (const Limit& limit : result.limits) {
     if (limit.resource == resource) return limit.share;
@@ -290,6 +294,57 @@ TEST(Simulate, FixedLatencyIsNamedWhereItLimits) {
   const SimResult result = run(make_job(program), cluster);
   EXPECT_EQ(result.limited_by, "latency of h2d");
   EXPECT_NEAR(lane_report(result, Lane::kH2d).latency.value, 300e-6, 1e-12);
+}
+
+// read 20, up 10, kernel 30, tensor ring 100, update 24, down 10, write 40: each waits for the
+// last, and the next step for them all. The period is a sum; each part is what one op takes.
+TEST(Simulate, TheSplitNamesWhatTheComputeLaneWaitsFor) {
+  ClassBuilder program;
+  NodeIndex last = program.copy(Tier::kNvme, Tier::kCpu, 40'000);
+  last = program.copy(Tier::kCpu, Tier::kGpu, 100'000, {after(last)});
+  last = program.stream(Lane::kCompute, 30 * kMicro, {after(last)});
+  last = program.collective(CollectiveKind::kAllGather, GroupKind::kTensor, 20 * kMega,
+                            {after(last)}, Lane::kCommTensor);
+  last = program.accumulate_on_cpu(80'000, {after(last)});  // 0.96 MB each of two ranks
+  last = program.copy(Tier::kGpu, Tier::kCpu, 50'000, {after(last)});
+  last = program.copy(Tier::kCpu, Tier::kNvme, 40'000, {after(last)});
+  for (NodeIndex n = 0; n < last; ++n) program.add_edge(n, after(last, 0, 1));
+  const SimResult result = run(make_job(program, 1, 2));
+  EXPECT_NEAR(part_us(result, TimePart::kIoRead), 40, 1e-6) << "two ranks share the drives";
+  EXPECT_NEAR(part_us(result, TimePart::kCopies), 20 + 10, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kCompute), 30, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kTensor), 100, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kCpu), 24, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kIoWrite), 40, 1e-6);
+  EXPECT_NEAR(lane_report(result, Lane::kIoRead).exposed.value, 40e-6, 1e-12);
+  EXPECT_NEAR(result.period.value, 264e-6, 1e-12);
+}
+
+// Beside the kernels runs a long reduction that nothing waits for: the copies are what is exposed.
+TEST(Simulate, TheSplitIgnoresOpsThatNobodyWaitsFor) {
+  ClassBuilder program;
+  program.stream(Lane::kCommReduce, 25 * kMicro);
+  const NodeIndex copy = program.copy(Tier::kCpu, Tier::kGpu, 100'000);  // 10 us
+  const NodeIndex kernel = program.stream(Lane::kCompute, 20 * kMicro, {after(copy)});
+  program.add_edge(copy, after(kernel, 0, 1));
+  const SimResult result = run(make_job(program));
+  EXPECT_NEAR(part_us(result, TimePart::kCopies), 10, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kCompute), 20, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kGatherReduce), 0, 1e-6);
+}
+
+TEST(Simulate, LaunchesAndWaitsForOtherStagesArePartsOfTheSplit) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  ClassBuilder first, second;
+  first.stream(Lane::kCompute, 1 * kMicro);
+  first.send(1, 0, {after(0)});
+  const NodeIndex input = second.receive(0, 0);
+  second.stream(Lane::kCompute, 2 * kMicro, {after(input)});
+  const SimResult result = run(make_job({first, second}), cluster);
+  EXPECT_EQ(result.split.stage, 1);
+  EXPECT_NEAR(part_us(result, TimePart::kCompute), 2, 1e-6);
+  EXPECT_NEAR(part_us(result, TimePart::kLaunch) + part_us(result, TimePart::kWait), 8, 1e-6);
 }
 
 // A slow chain before the busiest lane hides that lane for some steps; the period must not.

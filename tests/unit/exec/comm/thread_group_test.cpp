@@ -5,8 +5,10 @@
 #include <cmath>
 #include <functional>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
+#include "exec/cpu/kernels/half.h"
 #include "planner/core/error.h"
 #include "planner/core/units.h"
 
@@ -18,32 +20,35 @@ void on_threads(int count, const std::function<void(int)>& body) {
   for (int i = 0; i < count; ++i) threads.emplace_back(body, i);
 }
 
-// Values whose sum depends on the order of addition.
+// Values whose sum depends on the order of addition, and fits fp16.
 template <typename T>
 T value(int member, std::int64_t i) {
-  return static_cast<T>(std::sin(1.0 + static_cast<double>(i) + 100.0 * member) *
-                        std::pow(10.0, member % 5));
+  return T(static_cast<cpu::Compute<T>>(std::sin(1.0 + static_cast<double>(i) + 100.0 * member) *
+                                        std::pow(10.0, member % 5)));
 }
 
 template <typename T>
-constexpr DType kType = sizeof(T) == 4 ? DType::kF32 : DType::kF64;
+constexpr DType kType = sizeof(T) == 8                 ? DType::kF64
+                        : sizeof(T) == 4               ? DType::kF32
+                        : std::is_same_v<T, cpu::Bf16> ? DType::kBf16
+                                                       : DType::kF16;
 
 template <typename T>
 std::byte* bytes(T* p) {
   return reinterpret_cast<std::byte*>(p);
 }
 
-// Sum over the members in index order, as the executor defines it.
+// Sum over the members in index order, rounded once, as the executor defines it.
 template <typename T>
 T ordered_sum(int members, std::int64_t i) {
-  T sum = value<T>(0, i);
+  cpu::Compute<T> sum = value<T>(0, i);
   for (int m = 1; m < members; ++m) sum += value<T>(m, i);
-  return sum;
+  return T(sum);
 }
 
 template <typename T>
 class ThreadGroupOf : public ::testing::Test {};
-using Types = ::testing::Types<float, double>;
+using Types = ::testing::Types<float, double, cpu::Bf16, cpu::Fp16>;
 TYPED_TEST_SUITE(ThreadGroupOf, Types);
 
 constexpr std::array<int, 5> kSizes{1, 2, 3, 4, 7};
@@ -56,7 +61,7 @@ TYPED_TEST(ThreadGroupOf, AllGatherConcatenatesByIndex) {
       for (bool in_place : {false, true}) {
         StopSignal signal;
         ThreadGroup group(size, signal);
-        std::vector<std::vector<T>> out(size, std::vector<T>(n * size, T{-1}));
+        std::vector<std::vector<T>> out(size, std::vector<T>(n * size));
         on_threads(size, [&](int index) {
           std::vector<T> own(n);
           for (std::int64_t i = 0; i < n; ++i) own[i] = value<T>(index, i);

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "exec/cpu/cpu_backend.h"
 #include "planner/core/error.h"
@@ -15,7 +18,7 @@ namespace zplan::exec::cpu {
 namespace {
 
 TEST(Dispatch, CoversEveryRowOfTheKernelTableInOrder) {
-  for (DType compute : {DType::kF32, DType::kF64}) {
+  for (DType compute : {DType::kF64, DType::kF32, DType::kBf16, DType::kF16}) {
     const auto table = dispatch_table(compute);
     ASSERT_EQ(std::ssize(table), kKernelCount);
     for (int i = 0; i < kKernelCount; ++i) {
@@ -30,9 +33,57 @@ TEST(Dispatch, CoversEveryRowOfTheKernelTableInOrder) {
   }
 }
 
-TEST(Dispatch, OffersExactlyTheKernelSetsThatRunOnTheCpu) {
-  for (const KernelSet& set : kernel_sets())
-    EXPECT_EQ(!dispatch_table(set.compute).empty(), set.runs_on_cpu) << set.id;
+TEST(Dispatch, OffersExactlyTheComputeTypesOfTheKernelSetsThatRunOnTheCpu) {
+  for (int i = 0; i < kDTypeCount; ++i) {
+    const auto type = static_cast<DType>(i);
+    bool is_used = false;
+    for (const KernelSet& set : kernel_sets())
+      is_used = is_used || (set.runs_on_cpu && set.compute == type);
+    EXPECT_EQ(!dispatch_table(type).empty(), is_used) << name(type);
+  }
+}
+
+// What a letter of a row of the kernel table may be in a kernel set.
+std::vector<DType> types_of(char letter, const KernelSet& set) {
+  switch (letter) {
+    case 'c':
+      return {set.compute};
+    case 't':
+      return {set.statistics};
+    case 'g':
+      return {set.compute, set.statistics};
+    case 'i':
+      return {DType::kI32};
+    case 'd':
+      return {DType::kF64};
+    default:  // states
+      if (set.compute == DType::kF64) return {DType::kF64};
+      return {DType::kF32, DType::kBf16, DType::kF16};
+  }
+}
+
+TEST(Dispatch, TakesTheTypesThatTheKernelTableAllows) {
+  for (const KernelSet& set : kernel_sets()) {
+    if (!set.runs_on_cpu) continue;
+    for (const DispatchEntry& entry : dispatch_table(set.compute)) {
+      const std::string_view own = entry.types, row = kernel_def(entry.kernel).types;
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        for (const DType type : types_of(row[i], set))
+          EXPECT_TRUE(fits_letter(own[std::min(i, own.size() - 1)], type, set.compute))
+              << set.id << " " << name(entry.kernel) << " operand " << i << " " << name(type);
+      }
+    }
+  }
+}
+
+TEST(Dispatch, RefusesTypesOfOtherComputeTypes) {
+  EXPECT_FALSE(fits_letter('x', DType::kF32, DType::kBf16));
+  EXPECT_FALSE(fits_letter('t', DType::kBf16, DType::kBf16));
+  EXPECT_FALSE(fits_letter('g', DType::kF16, DType::kBf16));
+  EXPECT_FALSE(fits_letter('g', DType::kF32, DType::kF64));
+  EXPECT_FALSE(fits_letter('s', DType::kF32, DType::kF64));
+  EXPECT_FALSE(fits_letter('s', DType::kF64, DType::kF32));
+  EXPECT_FALSE(fits_letter('i', DType::kF32, DType::kF32));
 }
 
 TEST(Dispatch, KernelsThatTakeScratchSayHowMuch) {
@@ -89,8 +140,8 @@ TEST(CpuBackend, RefusesOperandsOfAnotherType) {
   EXPECT_EQ(refusal(linear_program(DType::kF32, Bytes{8 << 20}), DType::kF64),
             "forward.fc1.compute: linear_forward of a f64 kernel set does not take operand 0 as "
             "f32");
-  EXPECT_THAT(refusal(linear_program(DType::kBf16, Bytes{0}), DType::kBf16),
-              ::testing::HasSubstr("no kernels for bf16"));
+  EXPECT_THAT(refusal(linear_program(DType::kI32, Bytes{0}), DType::kI32),
+              ::testing::HasSubstr("no kernels for i32"));
 }
 
 }  // namespace

@@ -1,0 +1,203 @@
+#include "exec/cpu/kernels/attention_unfused.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "exec/cpu/kernels/attention_blocks.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+std::int64_t qkv_stride(const AttentionShape& s) { return (s.heads + 2 * s.kv_heads) * s.head_dim; }
+std::int64_t out_stride(const AttentionShape& s) { return s.heads * s.head_dim; }
+
+GemmShape square_from_heads(const AttentionShape& s, std::int64_t a_stride) {
+  return {.op = GemmOp::kNT,
+          .m = s.sequence,
+          .n = s.sequence,
+          .k = s.head_dim,
+          .lda = a_stride,
+          .ldb = qkv_stride(s)};
+}
+
+GemmShape heads_from_square(const AttentionShape& s, GemmOp op, std::int64_t b_stride,
+                            std::int64_t c_stride, bool accumulate) {
+  return {.op = op,
+          .m = s.sequence,
+          .n = s.head_dim,
+          .k = s.sequence,
+          .accumulate = accumulate,
+          .ldb = b_stride,
+          .ldc = c_stride};
+}
+
+// Calls body(batch, head, offset of its square).
+template <typename Body>
+void for_squares(const AttentionShape& s, const Body& body) {
+  for (std::int64_t i = 0; i < s.batch * s.heads; ++i)
+    body(i / s.heads, i % s.heads, i * s.sequence * s.sequence);
+}
+
+template <typename C>
+C inverse_root(std::int64_t d) {
+  return static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
+}
+
+// Heads [first, first + count) of all tokens times 1 / sqrt(d).
+template <typename T>
+void scale_heads(const AttentionShape& s, T* dqkv, std::int64_t first, std::int64_t count) {
+  using C = Compute<T>;
+  const C scale = inverse_root<C>(s.head_dim);
+  const std::int64_t width = count * s.head_dim;
+  for_rows(s.batch * s.sequence, width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      T* row = dqkv + t * qkv_stride(s) + first * s.head_dim;
+      for (std::int64_t j = 0; j < width; ++j)
+        row[j] = static_cast<T>(static_cast<C>(row[j]) * scale);
+    }
+  });
+}
+
+template <typename T>
+void softmax_row(T* row, std::int64_t visible, std::int64_t n) {
+  using C = Compute<T>;
+  C most = -std::numeric_limits<C>::infinity();
+#pragma omp simd reduction(max : most)
+  for (std::int64_t j = 0; j < visible; ++j) {
+    const C value = static_cast<C>(row[j]);
+    most = value > most ? value : most;
+  }
+  C sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < visible; ++j) sum += fast_exp(static_cast<C>(row[j]) - most);
+  const C inverse = static_cast<C>(1) / sum;
+#pragma omp simd
+  for (std::int64_t j = 0; j < visible; ++j)
+    row[j] = static_cast<T>(fast_exp(static_cast<C>(row[j]) - most) * inverse);
+  std::fill(row + visible, row + n, static_cast<T>(0));
+}
+
+template <typename T>
+void softmax_gradient_row(T* slope, const T* probs, std::int64_t visible, std::int64_t n) {
+  using C = Compute<T>;
+  C sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < visible; ++j)
+    sum += static_cast<C>(probs[j]) * static_cast<C>(slope[j]);
+#pragma omp simd
+  for (std::int64_t j = 0; j < visible; ++j)
+    slope[j] = static_cast<T>(static_cast<C>(probs[j]) * (static_cast<C>(slope[j]) - sum));
+  std::fill(slope + visible, slope + n, static_cast<T>(0));
+}
+
+// Calls body(row of [b, a, s, s], how many of its elements are visible).
+template <typename Body>
+void for_square_rows(const AttentionShape& s, const Body& body) {
+  for_rows(s.batch * s.heads * s.sequence, s.sequence, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) body(row, row % s.sequence + 1);
+  });
+}
+
+}  // namespace
+
+GemmShape attention_scores_gemm(const AttentionShape& s) {
+  return square_from_heads(s, qkv_stride(s));
+}
+GemmShape attention_context_gradient_gemm(const AttentionShape& s) {
+  return square_from_heads(s, out_stride(s));
+}
+GemmShape attention_context_gemm(const AttentionShape& s) {
+  return heads_from_square(s, GemmOp::kNN, qkv_stride(s), out_stride(s), false);
+}
+GemmShape attention_query_gradient_gemm(const AttentionShape& s) {
+  return heads_from_square(s, GemmOp::kNN, qkv_stride(s), qkv_stride(s), false);
+}
+GemmShape attention_key_gradient_gemm(const AttentionShape& s, bool accumulate) {
+  return heads_from_square(s, GemmOp::kTN, qkv_stride(s), qkv_stride(s), accumulate);
+}
+GemmShape attention_value_gradient_gemm(const AttentionShape& s, bool accumulate) {
+  return heads_from_square(s, GemmOp::kTN, out_stride(s), qkv_stride(s), accumulate);
+}
+
+template <typename T>
+void attention_scores(GemmCache& cache, const AttentionShape& s, T* scores, const T* qkv,
+                      Scratch scratch) {
+  using C = Compute<T>;
+  const C scale = inverse_root<C>(s.head_dim);
+  for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
+    const HeadOfQkv<const T> x(s, qkv, batch, head);
+    T* square = scores + at;
+    cache.run<T>(attention_scores_gemm(s), {x.q.data, x.k.data, square}, scratch);
+    for_elements(s.sequence * s.sequence, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        square[i] = static_cast<T>(static_cast<C>(square[i]) * scale);
+    });
+  });
+}
+
+template <typename T>
+void softmax_forward(const AttentionShape& s, T* scores) {
+  for_square_rows(s, [&](std::int64_t row, std::int64_t visible) {
+    softmax_row(scores + row * s.sequence, visible, s.sequence);
+  });
+}
+
+template <typename T>
+void attention_context(GemmCache& cache, const AttentionShape& s, T* out, const T* probs,
+                       const T* qkv, Scratch scratch) {
+  for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
+    const HeadOfQkv<const T> x(s, qkv, batch, head);
+    cache.run<T>(attention_context_gemm(s),
+                 {probs + at, x.v.data, head_rows(s, out, s.heads, batch, head).data}, scratch);
+  });
+}
+
+template <typename T>
+void attention_context_gradient(GemmCache& cache, const AttentionShape& s, T* dprobs, const T* dout,
+                                const T* qkv, Scratch scratch) {
+  for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
+    const HeadOfQkv<const T> x(s, qkv, batch, head);
+    cache.run<T>(attention_context_gradient_gemm(s),
+                 {head_rows(s, dout, s.heads, batch, head).data, x.v.data, dprobs + at}, scratch);
+  });
+}
+
+template <typename T>
+void softmax_backward(const AttentionShape& s, T* dprobs, const T* probs) {
+  for_square_rows(s, [&](std::int64_t row, std::int64_t visible) {
+    softmax_gradient_row(dprobs + row * s.sequence, probs + row * s.sequence, visible, s.sequence);
+  });
+}
+
+template <typename T>
+void attention_scores_gradient(GemmCache& cache, const AttentionShape& s,
+                               const AttentionScoresGradient<T>& x, Scratch scratch) {
+  for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
+    const HeadOfQkv<const T> in(s, x.qkv, batch, head);
+    const HeadOfQkv<T> out(s, x.dqkv, batch, head);
+    const T* dout = head_rows(s, x.dout, s.heads, batch, head).data;
+    const bool adds = head % s.group() != 0;
+    cache.run<T>(attention_query_gradient_gemm(s), {x.dscores + at, in.k.data, out.q.data},
+                 scratch);
+    cache.run<T>(attention_key_gradient_gemm(s, adds), {x.dscores + at, in.q.data, out.k.data},
+                 scratch);
+    cache.run<T>(attention_value_gradient_gemm(s, adds), {x.probs + at, dout, out.v.data}, scratch);
+  });
+  scale_heads(s, x.dqkv, 0, s.heads + s.kv_heads);
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                                    \
+  template void attention_scores<T>(GemmCache&, const AttentionShape&, T*, const T*, Scratch);  \
+  template void softmax_forward<T>(const AttentionShape&, T*);                                  \
+  template void attention_context<T>(GemmCache&, const AttentionShape&, T*, const T*, const T*, \
+                                     Scratch);                                                  \
+  template void attention_context_gradient<T>(GemmCache&, const AttentionShape&, T*, const T*,  \
+                                              const T*, Scratch);                               \
+  template void softmax_backward<T>(const AttentionShape&, T*, const T*);                       \
+  template void attention_scores_gradient<T>(GemmCache&, const AttentionShape&,                 \
+                                             const AttentionScoresGradient<T>&, Scratch);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cpu

@@ -1,0 +1,55 @@
+// Causal self-attention in separate products and a softmax, its probabilities [b, a, s, s] stored.
+// Shapes and heads as in attention.h. [Vaswani17 Eq.1] The products run over the whole square,
+// masked or not, one GemmCache product per (batch, head). Results are rounded to T after each step.
+// Left out: dropout, padding masks.
+#pragma once
+
+#include "exec/cpu/kernels/attention.h"
+#include "exec/cpu/kernels/gemm.h"
+
+namespace zplan::exec::cpu {
+
+// Products that the caller prepares ahead of the first step.
+GemmShape attention_scores_gemm(const AttentionShape& shape);            // also of dout v^T
+GemmShape attention_context_gradient_gemm(const AttentionShape& shape);  // dprobs
+GemmShape attention_context_gemm(const AttentionShape& shape);
+GemmShape attention_query_gradient_gemm(const AttentionShape& shape);
+GemmShape attention_key_gradient_gemm(const AttentionShape& shape, bool accumulate);
+GemmShape attention_value_gradient_gemm(const AttentionShape& shape, bool accumulate);
+
+// scores[b, a, s, s] = q k^T / sqrt(d): 2 b a s^2 d flop
+template <typename T>
+void attention_scores(GemmCache& cache, const AttentionShape& shape, T* scores, const T* qkv,
+                      Scratch scratch);
+// Row i of each square becomes the softmax of its first i + 1 elements, then zeros. In place.
+// 24 b a s^2 flop (exp as 20).
+template <typename T>
+void softmax_forward(const AttentionShape& shape, T* scores);
+// out[b, s, a, d] = probs v: 2 b a s^2 d flop
+template <typename T>
+void attention_context(GemmCache& cache, const AttentionShape& shape, T* out, const T* probs,
+                       const T* qkv, Scratch scratch);
+
+// dprobs[b, a, s, s] = dout v^T: 2 b a s^2 d flop
+template <typename T>
+void attention_context_gradient(GemmCache& cache, const AttentionShape& shape, T* dprobs,
+                                const T* dout, const T* qkv, Scratch scratch);
+// dprobs becomes dscores = p (dp - sum p dp); hidden elements zero. 4 b a s^2 flop.
+template <typename T>
+void softmax_backward(const AttentionShape& shape, T* dprobs, const T* probs);
+
+template <typename T>
+struct AttentionScoresGradient {
+  T* dqkv;           // [b, s, a + 2 g, d], overwritten
+  const T* dscores;  // [b, a, s, s]
+  const T* probs;    // [b, a, s, s]
+  const T* dout;     // [b, s, a, d]
+  const T* qkv;      // [b, s, a + 2 g, d]
+};
+// dq = dscores k / sqrt(d), dk = dscores^T q / sqrt(d), dv = probs^T dout, the last two summed over
+// the query heads that share them: 6 b a s^2 d flop
+template <typename T>
+void attention_scores_gradient(GemmCache& cache, const AttentionShape& shape,
+                               const AttentionScoresGradient<T>& x, Scratch scratch);
+
+}  // namespace zplan::exec::cpu

@@ -1,0 +1,152 @@
+// Products of 16-bit operands. A thread takes one tile of C at a time and sums it in float over the
+// whole depth: panels of B and rows of A are widened as they are packed. The sum of an element is
+// one chain in the order of k and is rounded once, so results do not depend on the tiles. [Goto08]
+#include <omp.h>
+
+#include <algorithm>
+
+#include "exec/cpu/kernels/gemm.h"
+#include "exec/cpu/kernels/kernel_support.h"
+#include "exec/cpu/kernels/tile_gemm.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+// 96 + 256 + 96 KiB of floats, within the second-level cache. [derived]
+constexpr std::int64_t kRows = 96;  // a multiple of every register tile height
+constexpr std::int64_t kColumns = 256;
+constexpr std::int64_t kDepth = 256;
+constexpr std::int64_t kPanel = kTileColumns<float>;
+
+struct Tiles {
+  float* a;  // stored as A is: [rows, depth] or, of kTN, [depth, rows]
+  float* b;  // panels of [depth, kPanel]
+  float* c;  // [rows, kColumns]
+};
+
+Tiles cut(Scratch scratch) {
+  ScratchCutter cutter(scratch);
+  Tiles tiles{};
+  tiles.a = cutter.take<float>(kRows * kDepth);
+  tiles.b = cutter.take<float>(kColumns * kDepth);
+  tiles.c = cutter.take<float>(kRows * kColumns);
+  return tiles;
+}
+
+// The tile of C, and the part of the sum being worked on.
+struct Part {
+  std::int64_t row, rows, column, columns, depth_begin, depth;
+};
+
+template <typename T>
+void widen(float* to, const T* from, std::int64_t n) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<float>(from[i]);
+}
+
+template <typename T>
+void pack_a(const GemmShape& s, const T* a, const Part& p, float* to) {
+  if (s.op == GemmOp::kTN) {
+    for (std::int64_t k = 0; k < p.depth; ++k)
+      widen(to + k * kRows, a + (p.depth_begin + k) * s.lda + p.row, p.rows);
+  } else {
+    for (std::int64_t i = 0; i < p.rows; ++i)
+      widen(to + i * kDepth, a + (p.row + i) * s.lda + p.depth_begin, p.depth);
+  }
+}
+
+template <typename T>
+void pack_b(const GemmShape& s, const T* b, const Part& p, float* to) {
+  for (std::int64_t first = 0; first < p.columns; first += kPanel, to += kPanel * p.depth) {
+    const std::int64_t width = std::min(kPanel, p.columns - first), column = p.column + first;
+    if (s.op == GemmOp::kNT) {
+      for (std::int64_t j = 0; j < width; ++j) {
+        const T* from = b + (column + j) * s.ldb + p.depth_begin;
+        for (std::int64_t k = 0; k < p.depth; ++k) to[k * kPanel + j] = static_cast<float>(from[k]);
+      }
+    } else {
+      for (std::int64_t k = 0; k < p.depth; ++k)
+        widen(to + k * kPanel, b + (p.depth_begin + k) * s.ldb + column, width);
+    }
+  }
+}
+
+void multiply(const GemmShape& s, const Part& p, const Tiles& tiles) {
+  for (std::int64_t first = 0; first < p.columns; first += kPanel) {
+    TileGemm<float> g{};
+    g.m = p.rows;
+    g.n = std::min(kPanel, p.columns - first);
+    g.k = p.depth;
+    g.a = tiles.a;
+    g.a_row_stride = s.op == GemmOp::kTN ? 1 : kDepth;
+    g.a_column_stride = s.op == GemmOp::kTN ? kRows : 1;
+    g.b = tiles.b + first * p.depth;
+    g.ldb = kPanel;
+    g.c = tiles.c + first;
+    g.ldc = kColumns;
+    g.accumulate = p.depth_begin > 0;
+    tile_gemm(g);
+  }
+}
+
+template <typename T, typename C>
+void finish(const GemmShape& s, const GemmOperands<T, C>& x, const Part& p, const float* sums) {
+  for (std::int64_t i = 0; i < p.rows; ++i) {
+    const float* sum = sums + i * kColumns;
+    C* c = x.c + (p.row + i) * s.ldc + p.column;
+    const T* bias = s.bias ? x.bias + p.column : nullptr;
+    for (std::int64_t j = 0; j < p.columns; ++j) {
+      const float added = bias != nullptr ? sum[j] + static_cast<float>(bias[j]) : sum[j];
+      c[j] = static_cast<C>(s.accumulate ? static_cast<float>(c[j]) + added : added);
+    }
+  }
+}
+
+template <typename T, typename C>
+void one_tile(const GemmShape& s, const GemmOperands<T, C>& x, Part part, const Tiles& tiles) {
+  if (s.k == 0) std::fill_n(tiles.c, kRows * kColumns, 0.0f);
+  for (; part.depth_begin < s.k; part.depth_begin += kDepth) {
+    part.depth = std::min(kDepth, s.k - part.depth_begin);
+    pack_a(s, x.a, part, tiles.a);
+    pack_b(s, x.b, part, tiles.b);
+    multiply(s, part, tiles);
+  }
+  finish(s, x, part, tiles.c);
+}
+
+}  // namespace
+
+Bytes mixed_gemm_scratch_bytes() {
+  return {aligned_bytes<float>(kRows * kDepth) + aligned_bytes<float>(kColumns * kDepth) +
+          aligned_bytes<float>(kRows * kColumns)};
+}
+
+template <typename T, typename C>
+void mixed_gemm(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch) {
+  const GemmShape s = with_leading_dimensions(shape);
+  const auto per_thread = static_cast<std::size_t>(mixed_gemm_scratch_bytes().value);
+  const auto room = static_cast<std::int64_t>(scratch.size() / per_thread);
+  ZPLAN_ASSERT(room > 0);
+  const std::int64_t across = ceil_div(s.n, kColumns), tiles = across * ceil_div(s.m, kRows);
+  const auto threads = static_cast<int>(
+      std::max<std::int64_t>(1, std::min({tiles, room, std::int64_t{omp_get_max_threads()}})));
+#pragma omp parallel for schedule(static) \
+    num_threads(threads) if (s.m * s.n * s.k > kLeastParallelWork)
+  for (std::int64_t i = 0; i < tiles; ++i) {
+    const std::int64_t row = i / across * kRows, column = i % across * kColumns;
+    const auto begin = static_cast<std::size_t>(omp_get_thread_num()) * per_thread;
+    one_tile(s, operands,
+             {row, std::min(kRows, s.m - row), column, std::min(kColumns, s.n - column), 0, 0},
+             cut(scratch.subspan(begin, per_thread)));
+  }
+}
+
+#define ZPLAN_INSTANTIATE(T, C) \
+  template void mixed_gemm<T, C>(const GemmShape&, const GemmOperands<T, C>&, Scratch);
+ZPLAN_INSTANTIATE(Bf16, Bf16)
+ZPLAN_INSTANTIATE(Bf16, float)
+ZPLAN_INSTANTIATE(Fp16, Fp16)
+ZPLAN_INSTANTIATE(Fp16, float)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cpu

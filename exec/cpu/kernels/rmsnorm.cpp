@@ -1,0 +1,98 @@
+#include <cmath>
+
+#include "exec/cpu/kernels/kernel_support.h"
+#include "exec/cpu/kernels/norm.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+template <typename T>
+void forward_row(const RmsnormForward<T>& x, std::int64_t t, std::int64_t h) {
+  using C = Compute<T>;
+  const T* in = x.x + t * h;
+  T* out = x.y + t * h;
+  C squares = 0;
+#pragma omp simd reduction(+ : squares)
+  for (std::int64_t j = 0; j < h; ++j) squares += static_cast<C>(in[j]) * static_cast<C>(in[j]);
+  const C rstd =
+      static_cast<C>(1) / std::sqrt(squares / static_cast<C>(h) + static_cast<C>(kNormEps));
+#pragma omp simd
+  for (std::int64_t j = 0; j < h; ++j) {
+    out[j] = static_cast<T>(static_cast<C>(in[j]) * rstd * static_cast<C>(x.gain[j]));
+  }
+  x.rstd[t] = rstd;
+}
+
+template <typename T, typename G>
+void backward_row(const RmsnormBackward<T, G>& x, std::int64_t t, std::int64_t h) {
+  using C = Compute<T>;
+  const T* in = x.x + t * h;
+  const T* dy = x.dy + t * h;
+  const T* gain = x.gain;
+  T* dx = x.dx + t * h;
+  const C rstd = x.rstd[t];
+  C sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t j = 0; j < h; ++j) {
+    sum += static_cast<C>(dy[j]) * static_cast<C>(gain[j]) * (static_cast<C>(in[j]) * rstd);
+  }
+  const C mean = sum / static_cast<C>(h);
+  const bool accumulate = x.accumulate_dx;
+#pragma omp simd
+  for (std::int64_t j = 0; j < h; ++j) {
+    const C n = static_cast<C>(in[j]) * rstd;
+    const C value = rstd * (static_cast<C>(dy[j]) * static_cast<C>(gain[j]) - n * mean);
+    dx[j] = static_cast<T>(accumulate ? static_cast<C>(dx[j]) + value : value);
+  }
+}
+
+// dgain of columns [begin, end), at most kColumnBlock of them.
+template <typename T, typename G>
+void backward_columns(const RmsnormBackward<T, G>& x, const NormShape& shape, std::int64_t begin,
+                      std::int64_t end) {
+  using C = Compute<T>;
+  C gain[kColumnBlock] = {};
+  const std::int64_t width = end - begin;
+  for (std::int64_t t = 0; t < shape.tokens; ++t) {
+    const T* dy = x.dy + t * shape.hidden + begin;
+    const T* in = x.x + t * shape.hidden + begin;
+    const C rstd = x.rstd[t];
+    for (std::int64_t j = 0; j < width; ++j) {
+      gain[j] += static_cast<C>(dy[j]) * (static_cast<C>(in[j]) * rstd);
+    }
+  }
+  for (std::int64_t j = 0; j < width; ++j) {
+    G& dgain = x.dgain[begin + j];
+    dgain = static_cast<G>(x.accumulate_parameters ? static_cast<C>(dgain) + gain[j] : gain[j]);
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void rmsnorm_forward(const NormShape& shape, const RmsnormForward<T>& x) {
+  for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) forward_row(x, t, shape.hidden);
+  });
+}
+
+template <typename T, typename G>
+void rmsnorm_backward(const NormShape& shape, const RmsnormBackward<T, G>& x) {
+  for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t t = begin; t < end; ++t) backward_row(x, t, shape.hidden);
+  });
+  for_columns(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
+    backward_columns(x, shape, begin, end);
+  });
+}
+
+#define ZPLAN_INSTANTIATE(T) \
+  template void rmsnorm_forward<T>(const NormShape&, const RmsnormForward<T>&);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G) \
+  template void rmsnorm_backward<T, G>(const NormShape&, const RmsnormBackward<T, G>&);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cpu

@@ -1,0 +1,19 @@
+// Rotary positions: element i of the first half of a head and element i of the second half turn by
+// the angle position theta^(-2 i / d). [Su21], paired as in the checkpoints of Llama [Touvron23].
+// Angles in double. Left out: scaled or interpolated angles, rotation of a part of a head.
+#pragma once
+
+#include <cstdint>
+
+namespace zplan::exec::cpu {
+
+struct RopeShape {
+  std::int64_t batch, sequence, heads, head_dim;  // of the array; head_dim even
+  std::int64_t turned;                            // the first heads, which turn
+};
+
+// In place; direction 1 forward, -1 backward, which turns back. 3 flop per element and the angles.
+template <typename T>
+void rope(const RopeShape& shape, T* x, double theta, int direction);
+
+}  // namespace zplan::exec::cpu

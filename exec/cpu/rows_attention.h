@@ -1,0 +1,129 @@
+// Rows of the dispatch table: attention, fused and not, and rotary positions. Internal to exec/cpu.
+#pragma once
+
+#include <algorithm>
+
+#include "exec/cpu/call_support.h"
+#include "exec/cpu/kernels/attention.h"
+#include "exec/cpu/kernels/attention_unfused.h"
+#include "exec/cpu/kernels/rope.h"
+
+namespace zplan::exec::cpu {
+
+// qkv[b, s, a + 2 g, d] and how many of its heads are queries.
+inline AttentionShape attention_shape(const Operand& qkv, std::int64_t heads) {
+  const Shape& s = qkv.shape();
+  return {s[0], s[1], heads, (s[2] - heads) / 2, s[3]};
+}
+
+// Room for one thread is enough; more threads use what else there is.
+template <typename T>
+struct AttentionForwardRow {
+  static AttentionShape shape(const Call& c) { return attention_shape(c[0], c[1].shape()[2]); }
+  static Bytes prepare(const Call& c, GemmCache&) {
+    return attention_forward_scratch_bytes<T>(shape(c), 1);
+  }
+  static void run(const Call& c, GemmCache&) {
+    attention_forward<T>(shape(c),
+                         {.out = c[1].as<T>(), .lse = c[2].as<Compute<T>>(), .qkv = c[0].as<T>()},
+                         scratch(c[3]));
+  }
+};
+
+template <typename T>
+struct AttentionBackwardRow {
+  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[2]); }
+  static Bytes prepare(const Call& c, GemmCache&) {
+    return attention_backward_scratch_bytes<T>(shape(c), 1);
+  }
+  static void run(const Call& c, GemmCache&) {
+    attention_backward<T>(shape(c),
+                          {.dqkv = c[4].as<T>(),
+                           .dout = c[0].as<T>(),
+                           .out = c[2].as<T>(),
+                           .lse = c[3].as<Compute<T>>(),
+                           .qkv = c[1].as<T>()},
+                          scratch(c[5]));
+  }
+};
+
+template <typename T>
+struct AttentionScoresRow {
+  static AttentionShape shape(const Call& c) { return attention_shape(c[0], c[1].shape()[1]); }
+  static Bytes prepare(const Call& c, GemmCache& gemm) {
+    return prepare_gemm<T>(gemm, attention_scores_gemm(shape(c)));
+  }
+  static void run(const Call& c, GemmCache& gemm) {
+    attention_scores<T>(gemm, shape(c), c[1].as<T>(), c[0].as<T>(), scratch(c[2]));
+  }
+};
+
+template <typename T>
+struct AttentionContextRow {
+  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[1]); }
+  static Bytes prepare(const Call& c, GemmCache& gemm) {
+    return prepare_gemm<T>(gemm, attention_context_gemm(shape(c)));
+  }
+  static void run(const Call& c, GemmCache& gemm) {
+    attention_context<T>(gemm, shape(c), c[2].as<T>(), c[0].as<T>(), c[1].as<T>(), scratch(c[3]));
+  }
+};
+
+template <typename T>
+struct AttentionContextGradientRow {
+  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[2]); }
+  static Bytes prepare(const Call& c, GemmCache& gemm) {
+    return prepare_gemm<T>(gemm, attention_context_gradient_gemm(shape(c)));
+  }
+  static void run(const Call& c, GemmCache& gemm) {
+    attention_context_gradient<T>(gemm, shape(c), c[2].as<T>(), c[0].as<T>(), c[1].as<T>(),
+                                  scratch(c[3]));
+  }
+};
+
+template <typename T>
+struct AttentionScoresGradientRow {
+  static AttentionShape shape(const Call& c) { return attention_shape(c[3], c[2].shape()[2]); }
+  static Bytes prepare(const Call& c, GemmCache& gemm) {
+    Bytes most = prepare_gemm<T>(gemm, attention_query_gradient_gemm(shape(c)));
+    for (const bool adds : {false, true}) {
+      most = std::max(most, prepare_gemm<T>(gemm, attention_key_gradient_gemm(shape(c), adds)));
+      most = std::max(most, prepare_gemm<T>(gemm, attention_value_gradient_gemm(shape(c), adds)));
+    }
+    return most;
+  }
+  static void run(const Call& c, GemmCache& gemm) {
+    attention_scores_gradient<T>(gemm, shape(c),
+                                 {.dqkv = c[4].as<T>(),
+                                  .dscores = c[0].as<T>(),
+                                  .probs = c[1].as<T>(),
+                                  .dout = c[2].as<T>(),
+                                  .qkv = c[3].as<T>()},
+                                 scratch(c[5]));
+  }
+};
+
+// Of scores [b, a, s, s].
+inline AttentionShape square_shape(const Operand& scores) {
+  const Shape& s = scores.shape();
+  return {s[0], s[2], s[1], s[1], 0};
+}
+
+template <typename T>
+void run_softmax_forward(const Call& c, GemmCache&) {
+  softmax_forward<T>(square_shape(c[0]), c[0].as<T>());
+}
+
+template <typename T>
+void run_softmax_backward(const Call& c, GemmCache&) {
+  softmax_backward<T>(square_shape(c[0]), c[1].as<T>(), c[0].as<T>());
+}
+
+template <typename T>
+void run_rope(const Call& c, GemmCache&) {
+  const Shape& s = c[0].shape();
+  rope<T>({s[0], s[1], s[2], s[3], c.attributes[0]}, c[0].as<T>(),
+          static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
+}
+
+}  // namespace zplan::exec::cpu

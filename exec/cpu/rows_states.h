@@ -1,0 +1,102 @@
+// Rows of the dispatch table: gradients, optimizer states and conversions between types. Internal
+// to exec/cpu.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "exec/cpu/call_support.h"
+#include "exec/cpu/kernels/elementwise.h"
+#include "exec/cpu/kernels/optimizer.h"
+#include "exec/host_kernels.h"
+#include "planner/core/random.h"
+#include "planner/program/step_scalars.h"
+
+namespace zplan::exec::cpu {
+
+template <typename T>
+void run_accumulate(const Call& c, GemmCache&) {
+  with_state<Compute<T>>(c[0], [&](auto* from) {
+    with_state<Compute<T>>(c[1], [&](auto* to) { accumulate(to, from, c[0].elements()); });
+  });
+}
+
+template <typename T>
+void run_cast(const Call& c, GemmCache&) {
+  with_state<Compute<T>>(c[0], [&](auto* from) {
+    with_state<Compute<T>>(c[1], [&](auto* to) { cast(to, from, c[0].elements()); });
+  });
+}
+
+// Of any type: zero has the same bytes in all of them.
+inline void run_fill_zero(const Call& c, GemmCache&) {
+  fill_zero<Bf16>(c[0].as<Bf16>(),
+                  c[0].view->bytes().value / static_cast<std::int64_t>(sizeof(Bf16)));
+}
+
+// Place of element 0 in its flat unit.
+inline std::int64_t flat_offset(const Call& c) {
+  return c.attributes[0] + c.shard_index * c.attributes[1];
+}
+
+template <typename T>
+void run_sum_squares(const Call& c, GemmCache&) {
+  const std::int64_t shared_from = c.attributes[2];
+  const bool counts_all = shared_from < 0 || c.tp_index == 0;
+  const bool is_copy = c.attributes[3] == 1 && c.dp_index != c.shard_index;
+  if (is_copy) return;
+  const std::int64_t n =
+      counts_all ? c[0].elements()
+                 : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
+  with_state<Compute<T>>(c[0], [&](auto* x) { sum_squares(c[1].as<double>(), x, n); });
+}
+
+// Of gradients that the loss scale multiplied: the norm and the factor are those without it.
+inline void run_clip_coefficient(const Call& c, GemmCache&) {
+  const double* scalars = c[1].as<double>();
+  const double most = scalars[kMaxGradientNorm], scale = scalars[kLossScale];
+  const double bound = most > 0 ? most : std::numeric_limits<double>::infinity();
+  const ClipResult result = clip_coefficient(c[0].as<double>()[0] / (scale * scale), bound);
+  double* clip = c[2].as<double>();
+  clip[kClipFactor] = result.skip ? -1.0 : result.coefficient / scale;
+  clip[kGradientNorm] = result.norm;
+}
+
+// A 12-bit unit, a 16-bit layer and a 4-bit tile.
+inline RoundingDraws rounding_draws(const Call& c) {
+  return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(c.step),
+          static_cast<std::uint32_t>(c.attributes[3] << 20 | c.env.layer << 4 | c.env.tile)};
+}
+
+inline Elements elements_of(const Operand& operand) { return {operand.data, operand.view->dtype}; }
+
+inline void run_adamw(const Call& c, GemmCache&) {
+  const double* scalars = c[4].as<double>();
+  const double factor = c[5].as<double>()[kClipFactor];
+  const bool has_param = c.operands.size() > 6;
+  adamw({.learning_rate = scalars[kLearningRate],
+         .beta1 = scalars[kBeta1],
+         .beta2 = scalars[kBeta2],
+         .eps = scalars[kEpsilon],
+         .weight_decay = scalars[kWeightDecay],
+         .bias_correction1 = scalars[kBiasCorrection1],
+         .bias_correction2 = scalars[kBiasCorrection2],
+         .clip_coefficient = factor,
+         .skip = factor < 0 || scalars[kInactive] != 0},
+        {.master = elements_of(c[0]),
+         .m = elements_of(c[1]),
+         .v = elements_of(c[2]),
+         .grad = elements_of(c[3]),
+         .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
+         .n = c[0].elements(),
+         .flat_offset = flat_offset(c),
+         .decay_elements = c.attributes[2],
+         .draws = rounding_draws(c)});
+}
+
+template <void (*host_kernel)(const Call&)>
+void run_host(const Call& c, GemmCache&) {
+  host_kernel(c);
+}
+
+}  // namespace zplan::exec::cpu

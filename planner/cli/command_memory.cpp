@@ -1,0 +1,18 @@
+#include "planner/cli/commands.h"
+#include "planner/cli/memory_answer.h"
+#include "planner/cli/output.h"
+
+namespace zplan {
+
+ExitCode execute(const MemoryCommand& command) {
+  const Plan plan = load_plan(command.plan);
+  const Cluster cluster = load_cluster(command.cluster.empty() ? plan.hardware : command.cluster);
+  MemoryAnswer answer{
+      .planned = build_job(plan), .cluster = cluster, .memory = {}, .deepspeed = {}};
+  answer.memory = predict_memory(answer.planned, cluster);
+  if (command.deepspeed) answer.deepspeed = compare_with_deepspeed(answer.planned, cluster);
+  write_stdout(command.json ? memory_answer_json(answer) : memory_answer_text(answer));
+  return ExitCode::kOk;
+}
+
+}  // namespace zplan

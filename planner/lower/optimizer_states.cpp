@@ -1,0 +1,76 @@
+#include "planner/lower/optimizer_states.h"
+
+#include <algorithm>
+
+namespace zplan {
+namespace {
+
+// Read the next piece and write the last while one is updated. [derived]
+constexpr std::int32_t kRingSlots = 3;
+
+struct Names {
+  const char* name;
+  Action read, write;
+};
+constexpr std::array<Names, OptimizerStates::kStates> kNames{{
+    {"master", Action::kReadMaster, Action::kWriteMaster},
+    {"moment1", Action::kReadMoment1, Action::kWriteMoment1},
+    {"moment2", Action::kReadMoment2, Action::kWriteMoment2},
+    {"main_grad", Action::kReadGradient, Action::kWrite},
+}};
+
+}  // namespace
+
+OptimizerStates::OptimizerStates(Stage& stage) : s_(stage) {
+  for (std::size_t i = 0; i < kStates; ++i) {
+    const auto state = static_cast<State>(i);
+    buffers_[i].resize(s_.layout.units.size());
+    for (UnitIndex u = 0; u < buffers_[i].size() && has(state); ++u) {
+      if (!s_.holds(u)) continue;
+      const Unit& unit = s_.layout.units[u];
+      buffers_[i][u] = s_.out.add({.name = kNames[i].name + ("." + unit.name),
+                                   .slot_size = size_of(dtype(state)) * elements(u),
+                                   .slots = s_.copies(u),
+                                   .tier = s_.plan.placement.optimizer,
+                                   .category = Category::kOptimizer,
+                                   .dtype = dtype(state),
+                                   .persistent = true,
+                                   .unpadded = size_of(dtype(state)) * unit.elements * s_.copies(u),
+                                   .shards = sharded() ? s_.plan.shards() : 1});
+    }
+  }
+}
+
+bool OptimizerStates::has(State state) const {
+  const PrecisionRecipe& recipe = s_.plan.precision;
+  const StatePlacement& at = s_.plan.placement;
+  if (state == kMainGradient) return recipe.main_grad;
+  if (state != kMaster) return true;
+  return recipe.separate_master || at.optimizer != at.params || s_.plan.delayed_update;
+}
+
+DType OptimizerStates::dtype(State state) const {
+  return state == kMaster ? s_.plan.precision.master : s_.plan.precision.moments;
+}
+
+std::int64_t OptimizerStates::elements(UnitIndex unit) const {
+  const Unit& info = s_.layout.units[unit];
+  return sharded() ? info.shard_elements : info.flat_elements;
+}
+
+View OptimizerStates::view(UnitIndex unit, State state) const {
+  return view_of(buffers_[state][unit], dtype(state), {elements(unit)}, s_.unit_slot(unit));
+}
+
+Ring OptimizerStates::ring(State state) const {
+  std::int64_t largest = 0;
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) largest = std::max(largest, elements(u));
+  const Names& names = kNames[state];
+  return {.name = std::string("staged.") + names.name,
+          .slot_size = size_of(dtype(state)) * largest,
+          .slots = kRingSlots,
+          .read = names.read,
+          .write = names.write};
+}
+
+}  // namespace zplan

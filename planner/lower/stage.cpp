@@ -1,0 +1,44 @@
+#include "planner/lower/stage.h"
+
+namespace zplan {
+
+bool Stage::holds(UnitIndex unit) const {
+  if (layout.units[unit].per_layer) return true;
+  if (layout.part[unit] == Part::kPosition) return is_first();
+  if (unit == layout.unit_of(Param::kTokenEmbedding))
+    return is_first() || (layout.tied && is_last());
+  return is_last();
+}
+
+SlotExpr Stage::unit_slot(UnitIndex unit) const {
+  const Unit& u = layout.units[unit];
+  if (!u.per_layer) return {};
+  return {-first_layer * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
+}
+
+std::int32_t Stage::copies(UnitIndex unit) const {
+  const Unit& u = layout.units[unit];
+  return u.per_layer ? layers * u.tiles : 1;
+}
+
+void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
+  if (count == 1) return emit();
+  out.repeat({.count = count, .var = Var::kTile}, emit);
+}
+
+void Stage::for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit) {
+  for (UnitIndex u = 0; u < layout.units.size(); ++u)
+    if (holds(u) && !layout.units[u].per_layer) emit(u, {});
+  std::int32_t per_layer = 0;
+  for (UnitIndex u : layout.layer_units) per_layer += layout.units[u].tiles;
+  out.repeat(all_layers(), [&] {
+    std::int32_t use = -per_layer * first_layer;
+    for (UnitIndex u : layout.layer_units) {
+      const std::int32_t tiles = layout.units[u].tiles;
+      each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });
+      use += tiles;
+    }
+  });
+}
+
+}  // namespace zplan

@@ -1,0 +1,36 @@
+#include "planner/lower/tensor_parallel.h"
+
+namespace zplan {
+
+View TensorParallel::local(const View& like, const char* name, std::int64_t tokens) {
+  const Shape shape{tokens, like.shape[1]};
+  const BufferId id = s_.body.get({.name = name,
+                                   .slot_size = size_of(like.dtype) * shape.elements(),
+                                   .category = Category::kActivations,
+                                   .dtype = like.dtype});
+  return view_of(id, like.dtype, shape);
+}
+
+View TensorParallel::gathered(Phase phase, Part part, const View& x, const char* name) {
+  if (!s_.sequence_parallel()) return x;
+  const View all = local(x, name, s_.tokens());
+  s_.out.collective({phase, part, Action::kGatherRanks}, Lane::kCommTensor,
+                    CollectiveKind::kAllGather, GroupKind::kTensor, x, all);
+  return all;
+}
+
+View TensorParallel::summed(Phase phase, Part part, const View& partial, const char* name) {
+  const View target = s_.sequence_parallel() ? local(partial, name, s_.local_tokens()) : partial;
+  sum_into(phase, part, partial, target);
+  return target;
+}
+
+void TensorParallel::sum_into(Phase phase, Part part, const View& partial, const View& target) {
+  if (s_.tp() == 1) return;
+  s_.out.collective(
+      {phase, part, Action::kSumRanks}, Lane::kCommTensor,
+      s_.sequence_parallel() ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce,
+      GroupKind::kTensor, partial, target);
+}
+
+}  // namespace zplan

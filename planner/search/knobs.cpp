@@ -1,0 +1,164 @@
+#include "planner/search/knobs.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "models/model_formulas.h"
+#include "planner/program/limits.h"
+#include "planner/search/stage_layers.h"
+
+namespace zplan {
+namespace {
+
+// Depths tried on the winner, in gather units.
+constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
+// Parts of the layers that are recomputed, tried on the winner, in eighths.
+constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
+
+Plan without_prefetch(Plan plan) {
+  plan.prefetch = 0;
+  return plan;
+}
+
+// Of gathered parameters or passing gradients: what prefetch deepens and tiles make thinner.
+bool has_rings(const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  return plan.zero_stage >= 2 || at.params != Tier::kGpu || at.grads != Tier::kGpu;
+}
+
+// Of a plan that does not fit: what its knobs allow, in the order in which they are tried.
+class SmallerPlans {
+ public:
+  SmallerPlans(const ModelConfig& model, const Pins& pins)
+      : shape_(shape_of(model)), prefetch_(!pins.prefetch), tiles_(!pins.tiles) {}
+
+  std::vector<Plan> of(const Plan& plan) const {
+    std::vector<Plan> result;
+    if (!has_rings(plan)) return result;
+    Plan next = plan;
+    if (prefetch_ && plan.prefetch > 0) result.push_back(next = without_prefetch(plan));
+    if (!tiles_ || plan.gather != GatherUnit::kOperator) return result;
+    for (next.tiles = 2 * plan.tiles; next.tiles <= kMaxTiles && splits(next); next.tiles *= 2)
+      result.push_back(next);
+    return result;
+  }
+
+ private:
+  bool splits(const Plan& plan) const {
+    const std::int64_t pieces = std::int64_t{plan.parallel.tp} * plan.tiles;
+    return shape_.heads % pieces == 0 && shape_.kv_heads % pieces == 0 && shape_.ffn % pieces == 0;
+  }
+
+  const ModelShape shape_;
+  bool prefetch_, tiles_;
+};
+
+std::vector<Plan> prefetch_depths(const Plan& plan) {
+  std::vector<Plan> result;
+  if (plan.zero_stage < 3) return result;
+  for (const std::int32_t depth : kPrefetchDepths) {
+    if (depth == plan.prefetch) continue;
+    result.push_back(plan);
+    result.back().prefetch = depth;
+  }
+  return result;
+}
+
+// Copies of the states per group of ranks within a node: their traffic stays inside.
+std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t devices_per_node) {
+  const std::int32_t group = devices_per_node / plan.parallel.tp;
+  if (plan.zero_stage == 0 || group < 2 || group >= plan.parallel.dp) return {};
+  if (plan.parallel.dp % group != 0) return {};
+  Plan grouped = plan;
+  grouped.parallel.shards = group;
+  return {grouped};
+}
+
+// The first layers in full, where a pipeline has most micro-batches in flight, the others not.
+std::vector<Plan> recompute_splits(const Plan& plan, std::int32_t layers) {
+  const bool plain = plan.placement.activations == Tier::kGpu && !plan.partition_activations;
+  if (!plan.all_full() || !plain) return {};
+  std::vector<Plan> result;
+  for (const std::int32_t eighths : kEighths) {
+    const std::int32_t full = layers * eighths / 8;
+    if (full == 0 || full == layers) continue;
+    result.push_back(plan);
+    result.back().recompute = {{Recompute::kFull, full}, {Recompute::kNone, 0}};
+  }
+  return result;
+}
+
+// Layers such that the output head counts as the layers it has the parameters of. [derived] work is
+// in proportion to the parameters of matrix products.
+std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
+  const std::int32_t pp = plan.parallel.pp;
+  if (pp == 1) return {};
+  const double head = static_cast<double>(model.vocab) * static_cast<double>(model.hidden) /
+                      static_cast<double>(layer_parameter_count(model));
+  const double share = (static_cast<double>(model.layers) + head) / pp;
+  const auto last = static_cast<std::int32_t>(std::max(1.0, share - head));
+  const auto others = static_cast<std::int32_t>(model.layers) - last;
+  Plan weighed = plan;
+  weighed.stage_layers.clear();
+  for (std::int32_t stage = 0; stage < pp - 1; ++stage) {
+    const bool one_more = stage >= pp - 1 - others % (pp - 1);  // the first hold most in flight
+    weighed.stage_layers.push_back(others / (pp - 1) + (one_more ? 1 : 0));
+  }
+  weighed.stage_layers.push_back(last);
+  for (std::int32_t stage = 0; stage < pp; ++stage) {
+    const auto index = static_cast<std::size_t>(stage);
+    if (weighed.stage_layers[index] != layers_of_stage(plan, model.layers, stage)) return {weighed};
+  }
+  return {};
+}
+
+}  // namespace
+
+Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins& pins) {
+  Evaluator free = exact;
+  const SmallerPlans smaller(model, pins);
+  free.estimate = [ask = exact.estimate, smaller](const Plan& plan) {
+    Estimate estimate = ask(plan);
+    if (!estimate.infeasible) return estimate;
+    const std::vector<Plan> others = smaller.of(plan);
+    if (others.empty()) return estimate;
+    return ask(others.back());
+  };
+  free.fit = [estimate = exact.estimate, ask = exact.fit, smaller](const Plan& plan) {
+    std::vector<Plan> plans = smaller.of(plan);
+    plans.insert(plans.begin(), plan);
+    const Plan last = std::move(plans.back());
+    plans.pop_back();
+    for (const Plan& next : plans) {
+      if (estimate(next).infeasible) continue;
+      Fit fit = ask(next);
+      if (!fit.infeasible) return fit;
+    }
+    return ask(last);
+  };
+  return free;
+}
+
+std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
+  std::vector<Knob> knobs;
+  if (!pins.recompute)
+    knobs.emplace_back([layers = static_cast<std::int32_t>(model.layers)](const Plan& plan) {
+      return recompute_splits(plan, layers);
+    });
+  if (!pins.shards)
+    knobs.emplace_back([per_node = cluster.node.devices_per_node](const Plan& plan) {
+      return sharding_groups(plan, per_node);
+    });
+  if (!pins.stage_layers)
+    knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
+  if (!pins.prefetch) knobs.emplace_back(prefetch_depths);
+  for (Knob& knob : knobs)
+    knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
+      std::vector<Plan> plans = turn(plan);
+      std::erase_if(plans, [&](const Plan& p) { return illegal(p, shape).has_value(); });
+      return plans;
+    };
+  return knobs;
+}
+
+}  // namespace zplan

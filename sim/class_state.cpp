@@ -1,0 +1,59 @@
+#include "sim/class_state.h"
+
+namespace zplan::sim {
+namespace {
+
+TimePart part_of(Lane lane) {
+  switch (lane) {
+    case Lane::kCompute:
+      return TimePart::kCompute;
+    case Lane::kCommGather:
+    case Lane::kCommReduce:
+      return TimePart::kGatherReduce;
+    case Lane::kCommTensor:
+      return TimePart::kTensor;
+    case Lane::kP2pForward:
+    case Lane::kP2pBackward:
+      return TimePart::kPipeline;
+    case Lane::kH2d:
+    case Lane::kD2h:
+      return TimePart::kCopies;
+    case Lane::kCpu:
+    case Lane::kInput:
+      return TimePart::kCpu;
+    case Lane::kIoRead:
+      return TimePart::kIoRead;
+    case Lane::kIoWrite:
+      return TimePart::kIoWrite;
+  }
+  return TimePart::kWait;
+}
+
+}  // namespace
+
+// Heads wait for ops that come before them in program order, so the walk ends.
+TimePart ClassState::part_now() const {
+  constexpr unsigned kComputeBit = 1u << static_cast<unsigned>(Lane::kCompute);
+  if ((busy & kComputeBit) != 0) return TimePart::kCompute;
+  auto lane = static_cast<std::size_t>(Lane::kCompute);
+  for (std::size_t walked = 0; walked < kLaneCount; ++walked) {
+    const LaneState& at = lanes[lane];
+    switch (at.state) {
+      case HeadState::kRunning:
+      case HeadState::kLatency:
+        return part_of(static_cast<Lane>(lane));
+      case HeadState::kLaunching:
+        return TimePart::kLaunch;
+      case HeadState::kMeeting:
+      case HeadState::kDone:
+        return TimePart::kWait;
+      case HeadState::kBlocked:
+        break;
+    }
+    if (at.waits.empty()) return TimePart::kLaunch;  // the host has not reached it
+    lane = at.waits.back().lane;
+  }
+  return TimePart::kWait;
+}
+
+}  // namespace zplan::sim

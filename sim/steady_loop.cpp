@@ -1,0 +1,250 @@
+#include "sim/steady_loop.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/cost/step_totals.h"
+#include "planner/program/tree.h"
+
+namespace zplan::sim {
+namespace {
+
+constexpr std::int32_t kLeastCount = 8;  // [assumed] shorter loops are not worth a look
+constexpr std::int64_t kNone = -1;
+
+std::int64_t iteration_of(const Instance& at) { return at.iterations[1]; }
+
+}  // namespace
+
+SteadyLoop::SteadyLoop(std::deque<ClassState>& classes) : classes_(classes) {
+  for (std::size_t stage = 0; stage < classes.size(); ++stage) {
+    const Loop& loop = loops_.emplace_back(find_loop(classes[stage].program()));
+    const auto compute = static_cast<std::size_t>(Lane::kCompute);
+    if (loop.block != 0 && loop.ops[compute] > 0) {
+      watched_ = static_cast<std::uint32_t>(stage * kLaneCount + compute);
+    }
+  }
+}
+
+SteadyLoop::Loop SteadyLoop::find_loop(const Program& program) {
+  Loop loop;
+  std::int32_t longest = kLeastCount - 1;
+  for (BlockIndex b = 1; b < program.blocks.size(); ++b) {
+    const Block& block = program.blocks[b];
+    if (block.depth != 1 || block.var != Var::kMicro || block.count <= longest) continue;
+    longest = block.count;
+    loop.block = b;
+  }
+  if (loop.block == 0) return loop;
+  const std::vector<std::int64_t> instances = instances_per_step(program);
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    if (ancestor(program, node.block, 1) != loop.block) continue;
+    loop.ops[static_cast<std::size_t>(node.lane)] += instances[i] / longest;
+    for (const Edge& edge : program.after(node)) {
+      if (edge.level == 1) loop.reach = std::max<std::int64_t>(loop.reach, edge.delta);
+    }
+  }
+  return loop;
+}
+
+bool SteadyLoop::in_block(std::size_t stage, const Instance& at) const {
+  const Program& program = classes_[stage].program();
+  return loops_[stage].block != 0 &&
+         ancestor(program, program.nodes[at.node].block, 1) == loops_[stage].block;
+}
+
+bool SteadyLoop::in_loop(std::size_t stage, const Instance& at) const {
+  return at.step() == step_ && in_block(stage, at);
+}
+
+bool SteadyLoop::is_beat(const Instance& before, const Instance& at) const {
+  const std::size_t stage = *watched_ / kLaneCount;
+  return in_loop(stage, before) && in_loop(stage, at) && iteration_of(before) != iteration_of(at);
+}
+
+void SteadyLoop::next_step() {
+  ++step_;
+  beats_ = kept_at_ = 0;
+}
+
+std::optional<SteadyLoop::Jump> SteadyLoop::beat(SimTime now, std::int64_t ops,
+                                                 FlowNetwork& network,
+                                                 std::span<const std::uint32_t> flow_leader) {
+  if (!write_beat(now, network, flow_leader)) return std::nullopt;
+  latest_.ops = ops;
+  ++beats_;
+  if (beats_ > 1 && latest_.state == kept_.state) {
+    if (const std::int64_t times = repetitions(); times > 0) {
+      beats_ = kept_at_ = 0;
+      return skip(times, network);
+    }
+  }
+  if (beats_ > 2 * kept_at_) {  // [Brent80]
+    kept_at_ = beats_;
+    std::swap(kept_, latest_);
+  }
+  return std::nullopt;
+}
+
+bool SteadyLoop::write_beat(SimTime now, FlowNetwork& network,
+                            std::span<const std::uint32_t> flow_leader) {
+  latest_.now = now;
+  latest_.state.clear();
+  if (!network.append_state(now, flow_leader, latest_.state)) return false;
+  latest_.links.clear();
+  for (std::uint32_t link = 0; link < network.link_count(); ++link) {
+    latest_.links.push_back(network.usage({link}));
+  }
+  latest_.places.resize(classes_.size());
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage) write_class(stage, now);
+  return true;
+}
+
+void SteadyLoop::write_class(std::size_t stage, SimTime now) {
+  const ClassState& own = classes_[stage];
+  Place& place = latest_.places[stage];
+  place = {.clock = own.clock};
+  for (std::size_t l = 0; l < kLaneCount; ++l) {
+    const LaneState& lane = own.lanes[l];
+    if (lane.per_step == 0 || lane.state == HeadState::kDone) continue;
+    place.times[l] = lane.times[static_cast<std::size_t>(step_)];
+    if (!in_loop(stage, *lane.cursor)) continue;
+    if (place.lanes == 0) place.iteration = iteration_of(*lane.cursor);
+    place.lanes |= 1u << l;
+  }
+  std::vector<std::int64_t>& out = latest_.state;
+  out.insert(out.end(), {place.lanes, own.busy, own.launch_waiters});
+  out.insert(out.end(), own.waiters.begin(), own.waiters.end());
+  const Instance& launch = own.launches.place();
+  place.launches = place.lanes != 0 && in_block(stage, launch);
+  out.insert(out.end(), launch.iterations.begin(), launch.iterations.end());
+  if (place.launches) out[out.size() - kMaxDepth + 1] -= place.iteration;
+  out.insert(out.end(), {launch.node, place.launches});
+  own.launches.append_state(now, place.launches, out);
+  for (std::size_t l = 0; l < kLaneCount; ++l) write_lane(own, place, l, now);
+}
+
+void SteadyLoop::write_lane(const ClassState& own, const Place& place, std::size_t lane,
+                            SimTime now) {
+  const LaneState& at = own.lanes[lane];
+  std::vector<std::int64_t>& out = latest_.state;
+  const auto moves = [&](std::size_t l) { return (place.lanes >> l & 1u) != 0; };
+  out.push_back(static_cast<std::int64_t>(at.state));
+  if (at.per_step == 0) return;
+  if (!moves(lane)) {  // stands still: as it is
+    out.insert(out.end(), {at.completed, at.ready.value, at.start.value});
+    const bool will_move = at.state == HeadState::kLaunching || at.state == HeadState::kLatency ||
+                           at.state == HeadState::kRunning;
+    if (will_move) out.push_back(now.value);  // equals no other beat
+    return;
+  }
+  out.push_back(at.cursor->node);
+  out.insert(out.end(), at.cursor->iterations.begin() + 1, at.cursor->iterations.end());
+  out[out.size() - kMaxDepth + 1] -= place.iteration;
+  for (const Wait& wait : at.waits) {
+    const std::int64_t completed = moves(wait.lane) ? own.lanes[wait.lane].completed : 0;
+    out.insert(out.end(), {wait.lane, wait.completed - completed});
+  }
+  out.push_back(static_cast<std::int64_t>(at.reuse_waits));
+  const bool blocked = at.state == HeadState::kBlocked;
+  const bool started = at.state == HeadState::kRunning || at.state == HeadState::kLatency;
+  const auto launched = own.launches.launched_at(static_cast<Lane>(lane), at.completed);
+  if (blocked) out.push_back((at.data_ready - now).value);
+  if (blocked && launched) out.push_back((std::max(*launched, at.data_ready) - now).value);
+  if (!blocked) out.push_back(((started ? at.start : at.ready) - now).value);
+}
+
+// Whether the thresholds in the loop move on with the lanes they name, or are met for good since
+// the first of the two beats.
+bool SteadyLoop::edges_repeat(std::size_t stage) const {
+  const ClassState& own = classes_[stage];
+  const Program& program = own.program();
+  const Loop& loop = loops_[stage];
+  const Place &before = kept_.places[stage], &place = latest_.places[stage];
+  for (NodeIndex n = 0; n < program.nodes.size(); ++n) {
+    if (ancestor(program, program.nodes[n].block, 1) != loop.block) continue;
+    const std::vector<BlockIndex> path = own.index.path(program.nodes[n].block);
+    for (const Requirement& r : own.requirements.of(n)) {
+      const auto lane = static_cast<std::size_t>(r.lane);
+      const bool moves = (place.lanes >> lane & 1u) != 0;
+      if (moves && r.coefficients[1] == loop.ops[lane]) continue;
+      std::int64_t most = r.constant + r.coefficients[0] * step_;
+      for (std::size_t d = 1; d < path.size(); ++d) {
+        most += std::max<std::int64_t>(0, r.coefficients[d]) * (program.blocks[path[d]].count - 1);
+      }
+      const std::int64_t since = moves ? loop.ops[lane] * (place.iteration - before.iteration) : 0;
+      if (own.lanes[lane].completed - since < most) return false;
+    }
+  }
+  return true;
+}
+
+// How often what happened between the two beats is sure to happen again.
+std::int64_t SteadyLoop::repetitions() const {
+  std::int64_t times = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
+    const ClassState& own = classes_[stage];
+    const Place &before = kept_.places[stage], &place = latest_.places[stage];
+    if (place.iteration == kNone) continue;
+    const Loop& loop = loops_[stage];
+    const std::int64_t last = own.program().blocks[loop.block].count - 1;
+    const std::int64_t moved = place.iteration - before.iteration;
+    if (moved < 1 || !edges_repeat(stage)) return 0;
+    if (place.launches) {
+      times = std::min(times, (last - iteration_of(own.launches.place())) / moved);
+    }
+    for (std::size_t l = 0; l < kLaneCount; ++l) {
+      const LaneState& lane = own.lanes[l];
+      if (lane.per_step == 0) continue;
+      if ((place.lanes >> l & 1u) != 0) {
+        if (iteration_of(*lane.cursor) - moved < loop.reach) return 0;
+        times = std::min(times, (last - iteration_of(*lane.cursor)) / moved);
+      } else if (lane.state == HeadState::kBlocked && !lane.waits.empty()) {
+        const Wait& wait = lane.waits.back();
+        const std::int64_t rate =
+            (place.lanes >> wait.lane & 1u) != 0 ? loop.ops[wait.lane] * moved : 0;
+        const std::int64_t missing = wait.completed - own.lanes[wait.lane].completed;
+        if (rate > 0) times = std::min(times, (missing - 1) / rate);
+      }
+    }
+  }
+  return times == std::numeric_limits<std::int64_t>::max() ? 0 : times;
+}
+
+SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
+  const SimTime time = (latest_.now - kept_.now) * times;
+  std::vector<LinkUsage> more;
+  for (std::size_t i = 0; i < latest_.links.size(); ++i) {
+    const double carried = latest_.links[i].carried_bytes - kept_.links[i].carried_bytes;
+    const SimTime busy = latest_.links[i].busy - kept_.links[i].busy;
+    more.push_back({carried * static_cast<double>(times), busy * times});
+  }
+  network.skip(time, more);
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
+    ClassState& own = classes_[stage];
+    const Place &before = kept_.places[stage], &place = latest_.places[stage];
+    own.clock.repeat_since(before.clock, times);
+    if (place.iteration == kNone) continue;
+    const std::int64_t iterations = (place.iteration - before.iteration) * times;
+    own.launches.skip(iterations, loops_[stage].ops, time, place.launches);
+    for (std::size_t l = 0; l < kLaneCount; ++l) {
+      LaneState& lane = own.lanes[l];
+      if ((place.lanes >> l & 1u) == 0) continue;
+      lane.cursor.skip(1, iterations);
+      lane.completed += iterations * loops_[stage].ops[l];
+      lane.data_ready += time;
+      lane.ready += time;
+      lane.start += time;
+      lane.times[static_cast<std::size_t>(step_)].repeat_since(before.times[l], times);
+      for (Wait& wait : lane.waits) {
+        if ((place.lanes >> wait.lane & 1u) != 0)
+          wait.completed += iterations * loops_[stage].ops[wait.lane];
+      }
+    }
+  }
+  return {time, (latest_.ops - kept_.ops) * times};
+}
+
+}  // namespace zplan::sim

@@ -1,0 +1,94 @@
+// SteadyLoop: skips iterations of the micro-batch loops that repeat exactly.
+//
+// Each class has one loop over micro-batches to watch: the longest at depth 1. A lane is in it
+// while its head lies there, in the step being watched; any other lane must stand still, or nothing
+// is skipped. Once per iteration of one lane (a beat) the state of the engine is written down
+// relative to the present: times from now, lanes in a loop from the iteration c_k of their class,
+// thresholds from what the lane they name has completed, flows with their exact bytes and rates.
+//
+// If the states of two beats are equal, the same events follow after both, each d_k = c_k(later) -
+// c_k(earlier) iterations and t = now(later) - now(earlier) on, because the engine is a function of
+// that state as long as
+//   - no place in a loop, the launching thread's included, passes its end: k d_k more iterations
+//     must exist. A thread that is beyond the loop has launched all of it and must stand still;
+//   - a threshold moves on with the lane it names (its coefficient of the loop is what the lane
+//     completes per iteration), or does not move and is met by now whatever the iteration;
+//   - edges that reach back before the start of the loop bind in all iterations from here on;
+//   - what lanes that stand still wait for does not come true.
+// Then k repetitions are added at once: times, counts and totals grow by k times what the last one
+// added. The result is that of the full simulation, to the picosecond. Which beats are compared
+// follows Brent's cycle finding, so periods of several iterations are found.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "sim/class_state.h"
+#include "sim/flow_network.h"
+
+namespace zplan::sim {
+
+class SteadyLoop {
+ public:
+  explicit SteadyLoop(std::deque<ClassState>& classes);
+
+  // The lane (class * kLaneCount + lane) whose iterations are the beats; nothing without loops.
+  std::optional<std::uint32_t> watched() const { return watched_; }
+  // Whether this place of the watched lane is in the first iteration after the one of `before`.
+  bool is_beat(const Instance& before, const Instance& at) const;
+
+  struct Jump {
+    SimTime time;
+    std::int64_t ops;
+  };
+  // At a beat, with all clocks settled. Moves classes and network when iterations can be skipped;
+  // whoever calls moves his clock and events. `flow_leader`: names of the network's flows.
+  std::optional<Jump> beat(SimTime now, std::int64_t ops, FlowNetwork& network,
+                           std::span<const std::uint32_t> flow_leader);
+  void next_step();
+
+ private:
+  struct Loop {
+    BlockIndex block = 0;                        // 0: none
+    std::array<std::int64_t, kLaneCount> ops{};  // per iteration, by lane
+    std::int64_t reach = 0;                      // greatest delta of edges over its iterations
+  };
+  // One class at a beat.
+  struct Place {
+    std::int64_t iteration = -1;  // of the loop, of the first lane in it; -1: none is
+    unsigned lanes = 0;           // those in the loop, as bits
+    bool launches = false;        // the launching thread is in it, perhaps of a later step
+    StageClock clock;
+    std::array<LaneTimes, kLaneCount> times{};
+  };
+  struct Beat {
+    SimTime now{0};
+    std::int64_t ops = 0;
+    std::vector<Place> places;
+    std::vector<LinkUsage> links;
+    std::vector<std::int64_t> state;
+  };
+
+  static Loop find_loop(const Program& program);
+  bool in_block(std::size_t stage, const Instance& at) const;  // of the loop, in any step
+  bool in_loop(std::size_t stage, const Instance& at) const;
+  bool write_beat(SimTime now, FlowNetwork& network, std::span<const std::uint32_t> flow_leader);
+  void write_class(std::size_t stage, SimTime now);
+  void write_lane(const ClassState& own, const Place& place, std::size_t lane, SimTime now);
+  bool edges_repeat(std::size_t stage) const;
+  std::int64_t repetitions() const;
+  Jump skip(std::int64_t times, FlowNetwork& network);
+
+  std::deque<ClassState>& classes_;
+  std::vector<Loop> loops_;  // by class
+  std::optional<std::uint32_t> watched_;
+  std::int64_t step_ = 0;
+  std::int64_t beats_ = 0, kept_at_ = 0;
+  Beat kept_, latest_;
+};
+
+}  // namespace zplan::sim

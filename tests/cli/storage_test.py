@@ -1,0 +1,105 @@
+"""The NVMe tier as its user sees it: real files, and what happens when storage fails."""
+
+import os
+import signal
+import subprocess
+
+from cli_support import DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
+
+DRIVE = "drive"
+FOREVER = "1000000"
+
+
+class StorageTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        os.mkdir(self.path(DRIVE))
+        self.plan = self.tiny_plan("--optimizer", "nvme")
+
+    def run_arguments(self, *more, steps="3", drive=DRIVE):
+        return ["run", self.plan, "--nvme-dir", drive, "--steps", steps, *more]
+
+    def slabs(self):
+        return [name for name in os.listdir(self.path(DRIVE)) if name.endswith(".slab")]
+
+    def training(self):
+        """A long run that has completed some steps."""
+        process = subprocess.Popen(
+            [PROGRAM, *self.run_arguments("--json", steps=FOREVER)],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(process.kill)
+        self.assertIn("training: step", process.stderr.readline())
+        return process
+
+    def end_of(self, process):
+        """Exit code and last line of stderr."""
+        _, err = process.communicate(timeout=TIMEOUT_S)
+        return process.returncode, err.splitlines()[-1]
+
+
+class WhatARunDoes(StorageTest):
+    def test_it_leaves_no_file_and_says_what_it_used(self):
+        text = self.good(*self.run_arguments("--io", "posix"))
+        self.assertIn("pread and pwrite (asked for)", text)
+        self.assertEqual(os.listdir(self.path(DRIVE)), [])
+
+    def test_it_trains_as_in_memory(self):
+        on_drive = self.good_json(*self.run_arguments())
+        posix = self.good_json(*self.run_arguments("--io", "posix"))
+        self.plan = self.tiny_plan("--optimizer", "cpu", name="memory.json")
+        in_memory = self.good_json("run", self.plan, "--steps", "3")
+        losses = [[step["loss"] for step in ran["steps"]] for ran in (on_drive, posix, in_memory)]
+        self.assertEqual(losses[0], losses[1])
+        for a, b in zip(losses[0], losses[2]):
+            self.assertAlmostEqual(a, b, delta=1e-5 * b)
+
+
+class Faults(StorageTest):
+    def test_a_folder_that_does_not_exist(self):
+        self.bad(
+            DEVICE,
+            *self.run_arguments(drive="nowhere"),
+            says="nowhere: No such file or directory, expected a directory",
+        )
+
+    def test_a_full_disk(self):
+        drive = self.path(DRIVE)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", drive]
+        if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
+            self.skipTest("a small file system cannot be mounted here")
+        self.addCleanup(subprocess.run, ["umount", drive], check=False)
+        self.bad(DEVICE, *self.run_arguments(), says=["cannot reserve", "No space left on device"])
+        self.assertEqual(os.listdir(drive), [])
+
+    def test_a_file_that_is_removed(self):
+        process = self.training()
+        slab = self.slabs()[0]
+        os.remove(os.path.join(self.path(DRIVE), slab))
+        code, line = self.end_of(process)
+        self.assertEqual(code, DEVICE, line)
+        self.assertIn(f"{slab}: was removed during the run, expected to keep it", line)
+        self.assertEqual(os.listdir(self.path(DRIVE)), [])
+
+    def test_ctrl_c(self):
+        process = self.training()
+        self.assertGreater(len(self.slabs()), 0)
+        process.send_signal(signal.SIGINT)
+        code, line = self.end_of(process)
+        self.assertEqual(code, INTERRUPTED, line)
+        self.assertEqual(os.listdir(self.path(DRIVE)), [])
+
+    def test_what_a_killed_run_leaves_goes_with_the_next(self):
+        process = self.training()
+        process.kill()
+        process.communicate(timeout=TIMEOUT_S)
+        self.assertGreater(len(self.slabs()), 0)
+        self.good(*self.run_arguments())
+        self.assertEqual(os.listdir(self.path(DRIVE)), [])
+
+
+if __name__ == "__main__":
+    main()

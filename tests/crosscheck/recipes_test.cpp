@@ -1,0 +1,118 @@
+// Precision recipes: 16-bit kernels with the states that each recipe keeps. Sums in 16 bit depend
+// on their order, so plans of several ranks agree with one rank within that rounding; what does not
+// change the order of a sum changes no bit (bitwise_test.cpp).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "exec/state_access.h"
+#include "planner/program/kernel_set.h"
+#include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::train;
+using testing_support::Trained;
+
+constexpr int kSteps = 10;
+// Relative, of the loss. One unit in the last place is 2^-8 of bf16 and 2^-11 of fp16; losses are
+// means of 256 tokens whose logits carry a few of them. Against fp32 the parameters differ, too.
+constexpr double kBf16 = 4e-3, kF16 = 5e-4, kAgainstF32 = 1e-2;
+
+struct Case {
+  const char* kernel_set;
+  const char* recipe;
+  std::int64_t bytes_per_parameter;  // with gradients, of all states
+};
+
+void PrintTo(const Case& c, std::ostream* out) { *out << c.kernel_set << " " << c.recipe; }
+
+Plan plan_with(const Case& c) {
+  Plan plan = testing_support::base_plan(c.kernel_set);
+  plan.precision = *find_recipe(c.recipe, c.kernel_set);
+  plan.loss_scaling = find_kernel_set(c.kernel_set).loss_scaling;
+  plan.batch.micro_batch = 2;
+  return plan;
+}
+
+exec::RunOptions steps(int n) {
+  exec::RunOptions options;
+  options.steps = n;
+  return options;
+}
+
+class Recipes : public testing::TestWithParam<Case> {};
+
+// [Rajbhandari20 sec 3.1] 16; [Narayanan21] 18; [Rajbhandari21 sec 3] 20.
+TEST_P(Recipes, StatesTakeTheirBytesPerParameter) {
+  const Job job = testing_support::placed_job(plan_with(GetParam()));
+  Bytes states{0};
+  for (const Buffer& b : job.classes[0].program.buffers) states += b.unpadded;
+  std::int64_t parameters = 0;
+  for (const Unit& u : job.units) parameters += u.elements * (u.per_layer ? 4 : 1);
+  EXPECT_EQ(states.value, GetParam().bytes_per_parameter * parameters);
+}
+
+TEST_P(Recipes, TrainsLikeFp32) {
+  const auto got = train(plan_with(GetParam()), steps(kSteps));
+  const auto expected = train(testing_support::base_plan("cpu.f32"), steps(kSteps));
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    const double loss = expected->result.steps[i].loss;
+    EXPECT_NEAR(got->result.steps[i].loss, loss, kAgainstF32 * loss) << i;
+  }
+}
+
+TEST_P(Recipes, PlansOfSeveralRanksAgreeWithOne) {
+  const auto expected = train(plan_with(GetParam()), steps(kSteps));
+  const bool bf16 = std::string(GetParam().kernel_set) == "cpu.bf16";
+  for (int zero : {0, 1, 2, 3})
+    for (int tp : {1, 2})
+      for (Tier optimizer : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
+        Plan plan = plan_with(GetParam());
+        plan.zero_stage = zero;
+        plan.parallel.dp = 2;
+        plan.parallel.tp = tp;
+        plan.parallel.sequence_parallel = tp > 1 && zero == 3;
+        plan.placement.optimizer = optimizer;
+        const auto got = train(plan, steps(kSteps));
+        for (std::size_t i = 0; i < kSteps; ++i) {
+          const double loss = expected->result.steps[i].loss;
+          EXPECT_NEAR(got->result.steps[i].loss, loss, (bf16 ? kBf16 : kF16) * loss)
+              << "ZeRO " << zero << " tp " << tp << " " << name(optimizer) << " step " << i;
+        }
+        EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt);
+      }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Recipes,
+    testing::Values(Case{"cpu.bf16", "standard", 16}, Case{"cpu.bf16", "fp32-gradients", 18},
+                    Case{"cpu.bf16", "main-gradients", 20}, Case{"cpu.bf16", "lean", 8},
+                    Case{"cpu.fp16", "standard", 16}, Case{"cpu.fp16", "fp32-gradients", 18},
+                    Case{"cpu.fp16", "main-gradients", 20}),
+    [](const auto& c) {
+      std::string name = std::string(c.param.kernel_set).substr(4) + "_" + c.param.recipe;
+      std::replace(name.begin(), name.end(), '-', '_');
+      return name;
+    });
+
+// A scale that overflows fp16 skips updates and halves until the gradients are finite.
+TEST(LossScaling, OverflowSkipsTheUpdateAndHalvesTheScale) {
+  exec::RunOptions options = steps(6);
+  options.train.initial_loss_scale = 0x1p30;
+  const Plan plan = plan_with({"cpu.fp16", "standard", 16});
+  const auto first = train(plan, options);
+  ASSERT_TRUE(first->result.steps[0].skipped);
+  EXPECT_EQ(first->result.steps[0].loss, first->result.steps[0].loss);
+  options.steps = 1;
+  const auto one = train(plan, options);
+  options.steps = 0;
+  const auto none = train(plan, options);
+  EXPECT_FALSE(
+      exec::largest_difference(one->job, one->result.memory, none->job, none->result.memory));
+}
+
+}  // namespace
+}  // namespace zplan

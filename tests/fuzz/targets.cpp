@@ -1,0 +1,135 @@
+#include "tests/fuzz/targets.h"
+
+#include <array>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+
+#include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
+#include "planner/core/error.h"
+#include "planner/core/json_reader.h"
+#include "planner/core/quantity.h"
+#include "planner/plan/plan.h"
+#include "planner/program/cursor.h"
+#include "planner/program/text.h"
+#include "planner/program/timeline.h"
+#include "planner/program/train_config.h"
+#include "planner/program/verify.h"
+
+namespace zplan::fuzz {
+namespace {
+
+void demand(bool condition, const std::string& what) {
+  if (condition) return;
+  std::cerr << "broken promise: " << what << '\n';
+  std::abort();
+}
+
+// Runs `read`; bad input may be refused with one line, and no other way.
+template <typename Read>
+void refuse_or(const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    demand(error.code() == ExitCode::kBadInput, message);
+    demand(!message.empty() && message.find('\n') == std::string::npos, message);
+  }
+}
+
+// Reads everything below the node as what it is.
+void walk(const JsonNode& node) {
+  if (node.is_array())
+    for (const JsonNode& item : node.items()) walk(item);
+  if (node.is_object())
+    for (const auto& member : node.members()) walk(member.second);
+  if (node.is_string()) refuse_or([&] { node.bytes(); });
+  if (node.is_number()) refuse_or([&] { node.integer(0, 1); });
+  demand(!node.location().empty() && !node.describe().empty(), "a node without a place");
+}
+
+void json(std::string_view bytes) {
+  refuse_or([&] { walk(parse_json(std::string(bytes), "x.json")); });
+}
+
+void plan(std::string_view bytes) {
+  refuse_or([&] {
+    const Plan read = plan_from_json(std::string(bytes), "plan.json");
+    const std::string text = to_json(read);
+    demand(to_json(plan_from_json(text, "again.json")) == text, "a plan that does not read back");
+    illegal(read, ModelShape{.layers = 2,
+                             .hidden = 8,
+                             .ffn = 32,
+                             .vocab = 50,
+                             .heads = 2,
+                             .kv_heads = 2,
+                             .positions = 16});
+  });
+}
+
+void model(std::string_view bytes) {
+  refuse_or([&] { parse_model(std::string(bytes), "model.json"); });
+}
+
+void hw_profile(std::string_view bytes) {
+  refuse_or([&] { parse_hw_profile(std::string(bytes), "node.json"); });
+}
+
+void train_config(std::string_view bytes) {
+  refuse_or([&] { parse_train_config(std::string(bytes), "train.json"); });
+}
+
+void timeline(std::string_view bytes) {
+  refuse_or([&] {
+    const Timeline read = timeline_from_json(std::string(bytes), "timeline.json");
+    demand(timeline_from_json(to_json(read), "again.json") == read,
+           "a timeline that does not read back");
+    chrome_trace(read);
+  });
+}
+
+// Whether verify takes no longer than a moment.
+bool is_small(const Job& job) {
+  constexpr std::int64_t kMostNodes = 3000, kMostSlots = 20000;
+  for (const RankClass& c : job.classes) {
+    if (ProgramIndex(c.program).all_nodes() > kMostNodes) return false;
+    std::int64_t slots = 0;
+    for (const View& v : c.program.views) slots += c.program.buffers[v.buffer].slots;
+    if (slots > kMostSlots) return false;
+  }
+  return true;
+}
+
+void zprog(std::string_view bytes) {
+  refuse_or([&] {
+    const Job job = parse_zprog(bytes, "x.zprog");
+    const std::string text = to_text(job);
+    demand(to_text(parse_zprog(text, "again.zprog")) == text, "a job that does not read back");
+    if (is_small(job)) verify(job);
+  });
+}
+
+void quantity(std::string_view bytes) {
+  if (const auto size = parse_bytes(bytes)) demand(size->value >= 0, "a size below zero");
+  if (const auto rate = parse_bytes_per_second(bytes))
+    demand(rate->value >= 0, "a rate below zero");
+  if (const auto rate = parse_flops_per_second(bytes))
+    demand(rate->value >= 0, "a rate below zero");
+  if (const auto time = parse_seconds(bytes)) demand(time->value >= 0, "a time below zero");
+}
+
+constexpr std::array<Target, 8> kTargets{{{"json", json},
+                                          {"plan", plan},
+                                          {"model", model},
+                                          {"hw_profile", hw_profile},
+                                          {"train_config", train_config},
+                                          {"timeline", timeline},
+                                          {"zprog", zprog},
+                                          {"quantity", quantity}}};
+
+}  // namespace
+
+std::span<const Target> targets() { return kTargets; }
+
+}  // namespace zplan::fuzz

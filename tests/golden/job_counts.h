@@ -1,0 +1,92 @@
+// What the golden tests count in lowered Jobs: how often a node runs in a step, what its
+// collectives move, what its buffers hold.
+#pragma once
+
+#include <cstdint>
+
+#include "models/model_config.h"
+#include "planner/lower/lower.h"
+#include "planner/program/job.h"
+
+namespace zplan::testing_support {
+
+inline std::int64_t instances(const Program& p, const Node& n) {
+  std::int64_t times = 1;
+  for (BlockIndex b = n.block; b != 0; b = p.blocks[b].parent) times *= p.blocks[b].count;
+  return times;
+}
+
+// Elements that one rank sends in a step, in rings of n ranks over B elements [Patarasuk09]:
+// all-gather and reduce-scatter B (n-1)/n, all-reduce twice that.
+struct Moved {
+  double gathered = 0, reduce_scattered = 0, all_reduced = 0;
+  double sum() const { return gathered + reduce_scattered + all_reduced; }
+};
+
+// Of the collectives of one rank class in `group` on values of `dtype`; sums of the loss and of the
+// gradient norm have another type.
+inline Moved moved(const Job& job, const RankClass& c, GroupKind group, DType dtype) {
+  Moved result;
+  const auto n = static_cast<double>(job.group_size(group));
+  for (const Node& node : c.program.nodes) {
+    if (node.kind != OpKind::kCollective || node.group != group) continue;
+    const View& in = c.program.operands(node)[0];
+    const View& out = c.program.operands(node)[1];
+    if (in.dtype != dtype) continue;
+    const auto times = static_cast<double>(instances(c.program, node)) * (n - 1) / n;
+    const auto all_in = times * static_cast<double>(in.shape.elements());
+    switch (node.collective) {
+      case CollectiveKind::kAllGather:
+        result.gathered += times * static_cast<double>(out.shape.elements());
+        break;
+      case CollectiveKind::kReduceScatter:
+        result.reduce_scattered += all_in;
+        break;
+      case CollectiveKind::kAllReduce:
+        result.all_reduced += 2 * all_in;
+        break;
+    }
+  }
+  return result;
+}
+
+// Elements of a type that a rank class copies between two tiers in a step.
+inline double copied(const RankClass& c, Tier from, Tier to, DType dtype) {
+  double sum = 0;
+  for (const Node& node : c.program.nodes) {
+    if (node.kind != OpKind::kCopy) continue;
+    const View& source = c.program.operands(node)[0];
+    const View& target = c.program.operands(node)[1];
+    const auto tier = [&](const View& v) { return c.program.buffers[v.buffer].tier; };
+    if (tier(source) != from || tier(target) != to || source.dtype != dtype) continue;
+    sum += static_cast<double>(instances(c.program, node)) *
+           static_cast<double>(source.shape.elements());
+  }
+  return sum;
+}
+
+// What one more layer adds to a count of a Job: everything outside the layers cancels.
+template <typename Count>
+auto per_layer(const Plan& plan, ModelConfig model, const Count& count) {
+  const auto all = count(lower(plan, model));
+  --model.layers;
+  return all - count(lower(plan, model));
+}
+
+inline std::vector<RecomputeRun> recompute_all(Recompute mode) { return {{mode, 0}}; }
+
+// A GPT whose matrices and vectors shard without padding over up to four ranks.
+inline ModelConfig round_model() {
+  ModelConfig model;
+  model.name = "round";
+  model.layers = 4;
+  model.hidden = 512;
+  model.heads = model.kv_heads = 8;
+  model.ffn = 2048;
+  model.vocab = 1024;
+  model.sequence = 128;
+  model.global_batch = 12;
+  return model;
+}
+
+}  // namespace zplan::testing_support

@@ -1,0 +1,127 @@
+"""How fast the CPU executor trains, against its goals. Prints a table; asserts nothing.
+
+  tests/perf/executor_speed.py [--python PYTHON] [--rounds N] [--report] [SEQUENCE ...]
+
+GPT-2 124M, 4 sequences, fp32, two threads: `zplan run` on a one-rank plan against PyTorch
+(gpt2_step.py) under PYTHON, which must have torch; the two run alternately, ROUNDS (default 3)
+times each. A figure is the median over the rounds of the median step, the first step left out.
+Then AdamW against a four-array stream (adamw_speed.cpp; cmake --build build/tests --target
+perf_adamw_speed).
+--report also writes reports/executor_speed.json.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from answer_time import ROOT, processor, tree_hash
+
+REPORT = ROOT / "reports" / "executor_speed.json"
+YARDSTICK = pathlib.Path(__file__).with_name("gpt2_step.py")
+THREADS = 2
+BATCH = 4
+
+# Sequence length, goal for our step rate over PyTorch's, steps of a run.
+GOALS = [(64, 1.8, 8), (256, 1.5, 5), (1024, 2.0, 3)]
+
+
+def output_of(command):
+    environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\n{done.stderr}")
+    return done.stdout
+
+
+def plan_command(sequence, path):
+    choices = "--dp 1 --tp 1 --pp 1 --zero 0 --recompute none --micro-batch 4 --global-batch 4"
+    return [
+        *"plan --model gpt2 --cluster dgx2 --kernel-set cpu.f32".split(),
+        *choices.split(), "--seq", str(sequence), "-o", str(path),
+    ]
+
+
+def our_step(program, plan, steps):
+    ran = json.loads(
+        output_of([program, "run", plan, "--ignore-capacity", "--steps", str(steps),
+                   "--threads-per-rank", str(THREADS), "--json"])
+    )
+    return ran["measured_step_s"], ran["fingerprint"]
+
+
+def torch_step(python, sequence, steps):
+    words = [python, YARDSTICK, str(sequence), str(BATCH), str(steps), str(THREADS)]
+    ran = json.loads(output_of(words))
+    return statistics.median(ran["seconds"][1:]), ran["torch"]
+
+
+def measure(options, sequence, goal, steps, folder):
+    plan = pathlib.Path(folder) / f"plan_{sequence}.json"
+    output_of([options.program, *plan_command(sequence, plan)])
+    ours, theirs = [], []
+    for _ in range(options.rounds):
+        seconds, fingerprint = our_step(options.program, plan, steps)
+        ours.append(seconds)
+        seconds, version = torch_step(options.python, sequence, steps)
+        theirs.append(seconds)
+    return {
+        "what": f"gpt2-124m, batch {BATCH}, sequence {sequence}, fp32, {THREADS} threads",
+        "command": "./zplan " + " ".join(plan_command(sequence, "plan.json")),
+        "fingerprint": fingerprint,
+        "zplan_step_s": [round(s, 4) for s in ours],
+        "torch_step_s": [round(s, 4) for s in theirs],
+        "torch": version,
+        "ratio": round(statistics.median(theirs) / statistics.median(ours), 3),
+        "goal": goal,
+    }
+
+
+def show(entry):
+    verdict = "met" if entry["ratio"] >= entry["goal"] else "missed"
+    line = f"{entry['what']:52} {entry['ratio']:6.2f} goal {entry['goal']:4.2f}  {verdict}"
+    print(line, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--python", default=sys.executable, help="one that has torch")
+    parser.add_argument("--program", default=str(ROOT / "zplan"))
+    parser.add_argument("--adamw", default=str(ROOT / "build/tests/bin/perf_adamw_speed"))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("sequence", nargs="*", type=int)
+    options = parser.parse_args()
+    load_before = os.getloadavg()[0]
+    entries = []
+    with tempfile.TemporaryDirectory() as folder:
+        for sequence, goal, steps in GOALS:
+            if options.sequence and sequence not in options.sequence:
+                continue
+            entries.append(measure(options, sequence, goal, steps, folder))
+            show(entries[-1])
+    entries.append(json.loads(output_of([options.adamw, str(THREADS)])))
+    show(entries[-1])
+    if options.report:
+        report = {
+            "schema": "zplan.report/1",
+            "made_by": "tests/perf/executor_speed.py --report",
+            "date": datetime.date.today().isoformat(),
+            "source_hash": tree_hash(),
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "load_before": round(load_before, 2),
+            "results": entries,
+        }
+        REPORT.parent.mkdir(exist_ok=True)
+        REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        print(f"wrote {REPORT.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+// Edges that derive_data_edges finds on random nests of micro-batch, layer and tile loops: they
+// order all accesses to the same bytes by brute force, on every rank; and verify's walk finds a
+// race exactly where brute force does.
+#include <gtest/gtest.h>
+// gtest first
+#include <rapidcheck/gtest.h>
+
+#include <random>
+
+#include "planner/program/edges.h"
+#include "planner/program/verify_hazards.h"
+#include "tests/support/happens_before.h"
+#include "tests/support/sample_job.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::RaceOracle;
+
+// Reads and writes of a few rings of slots, each with factors of its own, now and then others.
+class RingJobMaker {
+ public:
+  explicit RingJobMaker(std::uint64_t seed) : random_(seed) {}
+
+  Job make() {
+    for (std::int32_t id = 0; id < kBuffers; ++id) {
+      builder_.buffer("b" + std::to_string(id), kSlot, below(6) + 1, Category::kActivations, true);
+      usual_.push_back({0, below(5) - 2, below(5) - 2, below(3) - 1});
+    }
+    body(0, 16);
+    Job job;
+    job.shards = job.dp = below(3) + 1;
+    job.tp = below(2) + 1;
+    RankClass c;
+    c.program = builder_.finish();
+    for (const Buffer& b : c.program.buffers) {
+      const auto id = static_cast<BufferId>(c.placement.offset.size());
+      c.homes.push_back({0, {id}, {id}, {id}, {id}});
+      c.placement.offset.push_back(c.placement.slab[0]);
+      c.placement.slab[0] += b.size();
+    }
+    job.classes.push_back(std::move(c));
+    job.placed = true;
+    return job;
+  }
+
+ private:
+  static constexpr std::int32_t kBuffers = 3;
+  static constexpr std::int64_t kSlot = 1024;
+
+  std::int32_t below(std::int32_t n) {
+    return static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(n));
+  }
+
+  // Loops in the order micro-batch, layer, tile, from `first` on.
+  void body(int first, std::int32_t budget) {
+    constexpr Var kVars[] = {Var::kMicro, Var::kLayer, Var::kTile};
+    const std::int32_t items = below(3) + 2;
+    for (std::int32_t i = 0; i < items; ++i) {
+      const int var = first + below(3 - std::min(first, 2));
+      if (var < 3 && budget > 2 && below(3) != 0) {
+        const bool down = below(3) == 0;
+        const std::int32_t count = below(4) + 1;
+        builder_.begin(count, kVars[var], down ? count - 1 : below(2), down ? -1 : 1,
+                       below(6) == 0);
+        body(var + 1, budget / 2);
+        builder_.end();
+      } else {
+        node();
+      }
+    }
+  }
+
+  void node() {
+    const Lane lane = static_cast<Lane>(below(3));
+    Node n{.kind = OpKind::kKernel, .lane = lane};
+    const View first = view(Access::kRead), second = view(static_cast<Access>(1 + below(2)));
+    if (below(2) == 0) {
+      builder_.node(n, {first, second});
+    } else {
+      builder_.node(n, {second});
+    }
+  }
+
+  View view(Access access) {
+    const auto id = static_cast<BufferId>(below(kBuffers));
+    SlotExpr slot = usual_[id];
+    slot.base = below(4);
+    if (below(6) == 0) slot.per_tile = below(3) - 1;
+    View v = sample_view(id, access, {below(2) == 0 ? 128 : 32}, slot);
+    if (v.shape[0] == 128) return v;
+    v.offset = {128 * below(3)};
+    if (below(3) == 0) v.dp_stride = {128};
+    if (below(3) == 0) v.tp_stride = {128};
+    return v;
+  }
+
+  std::mt19937_64 random_;
+  SampleBuilder builder_;
+  std::vector<SlotExpr> usual_;
+};
+
+bool has_findings(const Job& job) {
+  ClassFindings findings(0);
+  check_hazards(job, job.classes[0], findings);
+  return !findings.empty();
+}
+
+RC_GTEST_PROP(Edges, OrderAllAccessesToTheSameBytes, (std::uint64_t seed)) {
+  Job job = RingJobMaker(seed).make();
+  const RaceOracle oracle(job);
+  derive_data_edges(job.classes[0].program);
+  RC_ASSERT(!oracle.races(job));
+  RC_ASSERT(!has_findings(job));
+}
+
+RC_GTEST_PROP(Edges, VerifyFindsARaceWhereThereIsOne, (std::uint64_t seed)) {
+  Job job = RingJobMaker(seed).make();
+  const RaceOracle oracle(job);
+  Program& program = job.classes[0].program;
+  derive_data_edges(program);
+  const std::vector<Edge> derived = program.edges;
+  constexpr std::int32_t kNever = 1000;
+  for (Edge& edge : program.edges) {
+    const std::int32_t delta = std::exchange(edge.delta, kNever);
+    RC_ASSERT(oracle.races(job) == has_findings(job));
+    edge.delta = delta;
+  }
+  RC_ASSERT(program.edges == derived);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,39 @@
+// Trains a plan on the CPU executor with the text of tests/data.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "exec/run.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+
+namespace zplan::testing_support {
+
+inline Job placed_job(const Plan& plan) {
+  Job job = lower(plan, load_model(plan.model));
+  place(job, {.slack = plan.slack});
+  return job;
+}
+
+// Files of the NVMe tier go where tests may write.
+inline exec::RunResult run_text(const Job& job, exec::RunOptions options) {
+  options.storage.directory = testing::TempDir();
+  return exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"),
+                   options);
+}
+
+// The result refers to the job: both stay where they are.
+struct Trained {
+  Job job;
+  exec::RunResult result;
+};
+inline std::unique_ptr<Trained> train(const Plan& plan, const exec::RunOptions& options) {
+  auto trained = std::make_unique<Trained>();
+  trained->job = placed_job(plan);
+  trained->result = run_text(trained->job, options);
+  return trained;
+}
+
+}  // namespace zplan::testing_support

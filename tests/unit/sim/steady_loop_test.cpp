@@ -1,0 +1,129 @@
+// What is skipped must not show in any result.
+#include "sim/steady_loop.h"
+
+#include <gtest/gtest.h>
+//
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+
+#include "sim/simulate.h"
+#include "tests/unit/sim/random_job.h"
+
+namespace zplan::sim {
+namespace {
+
+constexpr double kRoundoff = 1e-9;
+
+bool close(double a, double b) { return std::abs(a - b) <= kRoundoff * std::max(a, b); }
+bool close(Seconds a, Seconds b) { return close(a.value, b.value); }
+
+struct Both {
+  SimResult skipped, full;
+};
+
+Both simulate_both(const Job& job, const Cluster& cluster) {
+  SimOptions full;
+  full.skip_repetitions = false;
+  return {simulate(job, cluster), simulate(job, cluster, full)};
+}
+
+// Program order: all but the last stage w forwards ahead, then one backward per forward.
+Job pipeline(int stages, int micro_steps) {
+  std::vector<ClassBuilder> out(static_cast<std::size_t>(stages));
+  constexpr std::int64_t kMicro = 1'000'000, kBytes = 100'000;
+  for (int s = 0; s < stages; ++s) {
+    ClassBuilder& stage = out[static_cast<std::size_t>(s)];
+    const int ahead = stages - 1 - s;
+    const auto forward = [&] {
+      std::vector<Edge> input;
+      if (s > 0) input.push_back({.node = stage.receive(s - 1, kBytes), .level = stage.depth()});
+      const NodeIndex kernel = stage.stream(Lane::kCompute, 10 * kMicro, input);
+      if (s + 1 < stages) stage.send(s + 1, kBytes, {{.node = kernel, .level = stage.depth()}});
+    };
+    const auto backward = [&] {
+      std::vector<Edge> input;
+      if (s + 1 < stages) {
+        const NodeIndex in = stage.receive(s + 1, kBytes, {}, Lane::kP2pBackward);
+        input.push_back({.node = in, .level = stage.depth()});
+      }
+      const NodeIndex kernel = stage.stream(Lane::kCompute, (20 + s) * kMicro, input);
+      if (s > 0) {
+        stage.send(s - 1, kBytes, {{.node = kernel, .level = stage.depth()}}, Lane::kP2pBackward);
+      }
+    };
+    if (ahead > 0) stage.repeat(ahead, forward);
+    stage.repeat(micro_steps - ahead, [&] {
+      forward();
+      backward();
+    });
+    if (ahead > 0) stage.repeat(ahead, backward);
+  }
+  return make_job(out);
+}
+
+TEST(SteadyLoop, SkipsMostOfALongPipeline) {
+  const Both both = simulate_both(pipeline(4, 200), small_machine());
+  EXPECT_EQ(both.full.skipped_ops, 0);
+  EXPECT_GT(both.skipped.skipped_ops, both.full.ops * 8 / 10);
+  EXPECT_EQ(both.skipped.ops, both.full.ops);
+  EXPECT_EQ(both.skipped.period, both.full.period);
+  EXPECT_EQ(both.skipped.first_step, both.full.first_step);
+}
+
+TEST(SteadyLoop, FollowsAShallowLaunchQueue) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {15e-6};
+  for (const int depth : {1, 3, 16}) {
+    cluster.node.device.launch_queue_depth = depth;
+    const Both both = simulate_both(pipeline(3, 100), cluster);
+    EXPECT_GT(both.skipped.skipped_ops, 0) << depth;
+    EXPECT_EQ(both.skipped.period, both.full.period) << depth;
+  }
+}
+
+TEST(SteadyLoop, KeepsAllSpansOfATimeline) {
+  SimOptions options;
+  options.record_timeline = true;
+  const SimResult result = simulate(pipeline(2, 40), small_machine(), options);
+  EXPECT_EQ(result.skipped_ops, 0);
+  EXPECT_EQ(static_cast<std::int64_t>(result.timeline.ranks[0].spans.size() +
+                                      result.timeline.ranks[1].spans.size()),
+            result.ops);
+}
+
+TEST(SteadyLoop, ACopyThatOutrunsTheLoopIsNotSkippedTwice) {
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kGpu, 30'000'000);  // 3 ms beside 50 kernels of 0.1 ms
+  program.repeat(50, [&] { program.stream(Lane::kCompute, 100'000'000); });
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_queue_depth = 4;
+  const Both both = simulate_both(make_job(program), cluster);
+  EXPECT_GT(both.skipped.skipped_ops, 0);
+  EXPECT_EQ(both.skipped.period, both.full.period);
+}
+
+RC_GTEST_PROP(SteadyLoopProperty, WhatIsSkippedShowsInNoResult, ()) {
+  const Job job = RandomJob().make_looping();
+  const auto [skipped, full] = simulate_both(job, RandomJob::machine());
+  RC_TAG(skipped.skipped_ops > 0 ? "skipped" : "nothing to skip");
+  RC_ASSERT(skipped.ops == full.ops);
+  RC_ASSERT(skipped.steps == full.steps);
+  RC_ASSERT(close(skipped.period, full.period));
+  RC_ASSERT(close(skipped.first_step, full.first_step));
+  for (std::size_t i = 0; i < full.lanes.size(); ++i) {
+    const LaneReport &a = skipped.lanes[i], &b = full.lanes[i];
+    RC_ASSERT(close(a.busy, b.busy) && close(a.exposed, b.exposed) && close(a.latency, b.latency));
+    RC_ASSERT(close(a.peer_wait, b.peer_wait) && close(a.launch_wait, b.launch_wait));
+    RC_ASSERT(close(a.reuse_wait, b.reuse_wait));
+  }
+  for (std::size_t i = 0; i < full.links.size(); ++i) {
+    RC_ASSERT(close(skipped.links[i].busy_share, full.links[i].busy_share));
+  }
+  for (std::size_t p = 0; p < kTimePartCount; ++p) {
+    RC_ASSERT(close(skipped.split.parts[p], full.split.parts[p]));
+  }
+}
+
+}  // namespace
+}  // namespace zplan::sim
