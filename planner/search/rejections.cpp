@@ -35,8 +35,9 @@ std::string too_slow(const Leaf& lost, const Leaf& winner, const Candidate& best
     return fmt::format("slower if it fits: at least {} against {}", own, other);
   if (lost.value().value > best.step->value * (1 + kTieTolerance))
     return fmt::format("fits, but slower: {}{} against {}", exact ? "" : "at least ", own, other);
-  return fmt::format("fits, {} {} against {}, {}", exact ? "as fast within 1 %:" : "at best", own,
-                     other, tie_reason(lost, winner));
+  if (!exact) return fmt::format("fits, not simulated: at best {} against {}", own, other);
+  return fmt::format("fits, as fast within 1 %: {} against {}, {}", own, other,
+                     tie_reason(lost, winner));
 }
 
 // A plan that may fit comes before any that is set aside or does not fit; one of which nothing is
