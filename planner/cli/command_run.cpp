@@ -133,8 +133,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
-    report.interrupted =
-        !check_training({&planned.job, &result}, *reference, data, options, report);
+    report.interrupted = !check_training({&planned.job, &result, options.train.learning_rate},
+                                         *reference, data, options, report);
   }
   if (!report.interrupted) write_timelines(command, result.timeline);
   return report;

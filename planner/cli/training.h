@@ -31,6 +31,7 @@ struct CheckRow {
 struct FinishedRun {
   const Job* job;
   const exec::RunResult* result;
+  double learning_rate = 0;  // of the first update
 };
 
 CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);

@@ -52,7 +52,9 @@ std::string precision_words(const Plan& plan) {
   std::string out = param == grad ? param + " parameters and gradients"
                                   : param + " parameters, " + grad + " gradients";
   if (r.main_grad) out += " with " + moments + " copies";
-  if (!r.separate_master) return out + ", " + moments + " moments, no master copy";
+  const bool separate =
+      r.separate_master || plan.delayed_update || plan.placement.optimizer != plan.placement.params;
+  if (!separate) return out + ", " + moments + " moments, no master copy";
   out += ", " + master + " master copy";
   return out + (master == moments ? " and moments" : ", " + moments + " moments");
 }

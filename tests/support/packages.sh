@@ -17,6 +17,7 @@ LIST
 zplan_packages_optional() {
   cat <<'LIST'
 libdnnl-dev          -       fast fp32 matrix products on the CPU
+liburing-dev         -       io_uring for states on NVMe
 ccache               ccache  quick rebuilds
 LIST
 }
@@ -26,7 +27,6 @@ zplan_packages_tests() {
 libgtest-dev         -       test framework
 libgmock-dev         -       test framework
 librapidcheck-dev    -       property tests
-libbenchmark-dev     -       performance tests
 python3              python3 test scripts and checks
 LIST
 }
