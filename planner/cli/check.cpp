@@ -2,7 +2,7 @@
 // while single parameters drift apart by up to the learning rate, because AdamW divides by the size
 // of the gradient even where that is rounding: so the root mean square of a tensor counts, and may
 // be a thousandth of the learning rate. In 16 bit every activation and parameter is rounded, sums
-// over ranks among them: a few units of the last place of numbers around 1.
+// over ranks among them: eight units of the last place of numbers around 1.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -28,9 +28,9 @@ Tolerance tolerance_of(DType compute, double learning_rate) {
     case DType::kF64:
       return {1e-10, 1e-10, 1e-10};
     case DType::kF16:
-      return {1e-2, 1e-2, 1e-2};
+      return {0x1p-8, 0x1p-8, 0x1p-8};
     case DType::kBf16:
-      return {5e-2, 5e-2, 5e-2};
+      return {0x1p-5, 0x1p-5, 0x1p-5};
     default:
       return {1e-5, 1e-6, 1e-3 * learning_rate};
   }

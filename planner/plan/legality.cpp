@@ -155,6 +155,8 @@ Reason wrong_precision(const Plan& p) {
   if (Reason why = wrong_state(kernels, "gradients", r.grad)) return why;
   if (Reason why = wrong_state(kernels, "the master copy", r.master)) return why;
   if (Reason why = wrong_state(kernels, "moments", r.moments)) return why;
+  if (r.moments == DType::kF16)
+    return "moments in f16 do not train: squares of small gradients are zero in it; use f32";
   if (r.main_grad && r.grad == r.moments)
     return fmt::format("a copy of the gradients for the optimizer in {}, as they are, has no use",
                        name(r.grad));
@@ -232,7 +234,7 @@ std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_
     r.grad = DType::kF32;
   } else if (recipe == "main-gradients") {
     r.main_grad = true;
-  } else if (recipe == "lean") {
+  } else if (recipe == "lean" && r.param == DType::kBf16) {
     r.master = r.moments = r.param;
     r.separate_master = false;
   } else {

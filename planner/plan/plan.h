@@ -118,8 +118,8 @@ PrecisionRecipe default_recipe(std::string_view kernel_set);
 //   standard        default_recipe
 //   fp32-gradients  18 bytes per parameter: gradients of 16-bit kernels added up in fp32
 //   main-gradients  20: an fp32 copy of 16-bit gradients among the optimizer states
-//   lean            8, 6 besides gradients: everything in 16 bit
-// Nothing: unknown, or the set's kernels do not compute in 16 bit.
+//   lean            8, 6 besides gradients: everything in bf16, rounded stochastically [Gupta15]
+// Nothing: unknown, or not for the type that the set's kernels compute in.
 inline constexpr std::string_view kRecipeNames[] = {"standard", "fp32-gradients", "main-gradients",
                                                     "lean"};
 std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set);

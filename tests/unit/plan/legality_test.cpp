@@ -92,6 +92,9 @@ TEST(Legality, StatesHaveTypesTheKernelsKnow) {
   EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
   plan.precision.moments = DType::kF16;
   EXPECT_THAT(illegal(plan, kLayers), says("bf16 or f32", "not f16"));
+  plan = legal_plan("cuda.sm70.fp16");
+  plan.precision.moments = DType::kF16;
+  EXPECT_THAT(illegal(plan, kLayers), says("moments in f16", "use f32"));
   plan = legal_plan("cuda.sm80.bf16");
   plan.precision.grad = DType::kF32;
   EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
@@ -214,6 +217,7 @@ TEST(Legality, StatesGoWhereTheirStageAllows) {
 TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(find_recipe("standard", "cpu.f32"), default_recipe("cpu.f32"));
   EXPECT_EQ(find_recipe("lean", "cpu.f32"), std::nullopt);
+  EXPECT_EQ(find_recipe("lean", "cpu.fp16"), std::nullopt);
   EXPECT_EQ(find_recipe("no such", "cpu.bf16"), std::nullopt);
   for (const std::string_view recipe : kRecipeNames) {
     Plan plan = legal_plan("cuda.sm80.bf16");
