@@ -15,6 +15,7 @@
 #include "planner/program/verify.h"
 #include "tests/crosscheck/verify_mutations.h"
 #include "tests/support/happens_before.h"
+#include "tests/support/sanitized.h"
 
 namespace zplan {
 namespace {
@@ -100,10 +101,13 @@ struct Tally {
 Tally check_mutation(const std::string& where, const mutation::Mutation& mutation,
                      const Job& original, const testing_support::RaceOracle& oracle) {
   using mutation::Rejected;
+  constexpr std::size_t kMostPlaces = testing_support::kSanitized ? 8 : 1 << 20;
   Tally tally;
-  for (const mutation::Change& change : mutation.changes(original)) {
+  const std::vector<mutation::Change> changes = mutation.changes(original);
+  const std::size_t stride = std::max<std::size_t>(1, changes.size() / kMostPlaces);
+  for (std::size_t i = 0; i < changes.size(); i += stride) {
     Job job = original;
-    change(job);
+    changes[i](job);
     const auto findings = verify(job);
     const bool fits = mentions(findings, mutation.messages);
     const std::string place = where + ": " + std::string(mutation.kind->name) + ", place " +
@@ -134,6 +138,7 @@ void check_mutations(const std::vector<mutation::Mutation>& mutations) {
   for (std::size_t m = 0; m < mutations.size(); ++m) {
     const std::string_view name = mutations[m].kind->name;
     EXPECT_GT(tallies[m].applied, 0) << name << ": no job offers a place for it";
+    if (testing_support::kSanitized) continue;  // few places, none of which need matter
     EXPECT_GT(tallies[m].caught, 0)
         << name << ": not rejected at any of " << tallies[m].applied << " places";
   }

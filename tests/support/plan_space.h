@@ -14,6 +14,7 @@
 
 #include "models/model_config.h"
 #include "planner/plan/plan.h"
+#include "tests/support/sanitized.h"
 
 namespace zplan::testing_support {
 
@@ -167,12 +168,7 @@ inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
   return chosen;
 }
 
-// Sanitizers look at code paths, not at numbers: a part of the plans reaches all of them.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr std::size_t kEveryPlan = 6;
-#else
-inline constexpr std::size_t kEveryPlan = 1;
-#endif
+inline constexpr std::size_t kEveryPlan = kSanitized ? 6 : 1;  // of those that cover the pairs
 
 // Several covers: every pair occurs with different surroundings.
 inline const std::vector<Choice>& pairwise_choices() {
