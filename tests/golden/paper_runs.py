@@ -7,16 +7,17 @@ reports/paper_runs.json. No constant is fitted to these rows.
 """
 
 import argparse
-import datetime
 import hashlib
 import json
 import pathlib
 import subprocess
+import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from report import ROOT, write_report  # noqa: E402
+
 ROWS = ROOT / "tests" / "data" / "paper_runs.json"
-REPORT = ROOT / "reports" / "paper_runs.json"
 
 
 def simulate(plan):
@@ -59,16 +60,6 @@ def profile_hash(cluster):
     raise SystemExit(f"{cluster}: no such profile")
 
 
-def tree_hash():
-    """Of the tracked files without reports/."""
-    listing = subprocess.run(
-        ["git", "-C", str(ROOT), "ls-files", "-s", "--", ":!reports"],
-        capture_output=True,
-        check=True,
-    ).stdout
-    return hashlib.sha256(listing).hexdigest()[:16]
-
-
 def show(entry):
     print(
         f"{entry['name']:16} {entry['published_s']:8.1f} {entry['simulated_s']:9.1f}"
@@ -89,17 +80,7 @@ def main():
         entries.append(entry_of(row))
         show(entries[-1])
     if options.report:
-        report = {
-            "schema": "zplan.report/1",
-            "made_by": "tests/golden/paper_runs.py --report",
-            "date": datetime.date.today().isoformat(),
-            "source_hash": tree_hash(),
-            "published": data["source"],
-            "results": entries,
-        }
-        REPORT.parent.mkdir(exist_ok=True)
-        REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        print(f"wrote {REPORT.relative_to(ROOT)}")
+        write_report(__file__, entries, {"published": data["source"]})
 
 
 if __name__ == "__main__":

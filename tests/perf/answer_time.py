@@ -7,18 +7,15 @@ the whole process, on a warm build. --report also writes reports/answer_time.jso
 """
 
 import argparse
-import datetime
-import hashlib
 import json
-import os
 import pathlib
-import platform
 import statistics
 import subprocess
+import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-REPORT = ROOT / "reports" / "answer_time.json"
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from report import ROOT, machine, write_report  # noqa: E402
 
 # Question, goal in seconds on two cores.
 GOALS = [
@@ -57,24 +54,6 @@ def measure(arguments, goal, runs):
     return entry
 
 
-def git(*arguments):
-    return subprocess.run(
-        ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
-    ).stdout
-
-
-def tree_hash():
-    """Of the tracked files without reports/."""
-    return hashlib.sha256(git("ls-files", "-s", "--", ":!reports").encode()).hexdigest()[:16]
-
-
-def processor():
-    for line in open("/proc/cpuinfo", encoding="utf-8"):
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.machine()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--report", action="store_true")
@@ -91,18 +70,7 @@ def main():
             f" {entry['max_s']:7.3f} {goal:6.2f}  {'met' if over <= 0 else f'missed by {over:.3f} s'}"
         )
     if options.report:
-        report = {
-            "schema": "zplan.report/1",
-            "made_by": "tests/perf/answer_time.py --report",
-            "date": datetime.date.today().isoformat(),
-            "source_hash": tree_hash(),
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "results": entries,
-        }
-        REPORT.parent.mkdir(exist_ok=True)
-        REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        print(f"wrote {REPORT.relative_to(ROOT)}")
+        write_report(__file__, entries, machine())
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ perf_adamw_speed).
 """
 
 import argparse
-import datetime
 import json
 import os
 import pathlib
@@ -20,9 +19,9 @@ import subprocess
 import sys
 import tempfile
 
-from answer_time import ROOT, processor, tree_hash
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from report import ROOT, machine, write_report  # noqa: E402
 
-REPORT = ROOT / "reports" / "executor_speed.json"
 YARDSTICK = pathlib.Path(__file__).with_name("gpt2_step.py")
 THREADS = 2
 BATCH = 4
@@ -108,19 +107,8 @@ def main():
     entries.append(json.loads(output_of([options.adamw, str(THREADS)])))
     show(entries[-1])
     if options.report:
-        report = {
-            "schema": "zplan.report/1",
-            "made_by": "tests/perf/executor_speed.py --report",
-            "date": datetime.date.today().isoformat(),
-            "source_hash": tree_hash(),
-            "processor": processor(),
-            "cores": os.cpu_count(),
-            "load_before": round(load_before, 2),
-            "results": entries,
-        }
-        REPORT.parent.mkdir(exist_ok=True)
-        REPORT.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        print(f"wrote {REPORT.relative_to(ROOT)}")
+        about = {**machine(), "load_before": round(load_before, 2)}
+        write_report(__file__, entries, about)
 
 
 if __name__ == "__main__":

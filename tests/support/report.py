@@ -1,0 +1,50 @@
+"""Writes reports/*.json: what was measured, by which command, on which sources and machine."""
+
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def tree_hash():
+    """Of the tracked files without reports/."""
+    listing = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-s", "--", ":!reports"],
+        capture_output=True,
+        check=True,
+    ).stdout
+    return hashlib.sha256(listing).hexdigest()[:16]
+
+
+def processor():
+    for line in open("/proc/cpuinfo", encoding="utf-8"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def machine():
+    """For reports whose figures depend on it."""
+    return {"processor": processor(), "cores": os.cpu_count()}
+
+
+def write_report(script, results, about):
+    """reports/NAME.json for the script NAME.py; `about` stands before the results."""
+    script = pathlib.Path(script).resolve()
+    path = ROOT / "reports" / f"{script.stem}.json"
+    report = {
+        "schema": "zplan.report/1",
+        "made_by": f"{script.relative_to(ROOT)} --report",
+        "date": datetime.date.today().isoformat(),
+        "source_hash": tree_hash(),
+        **about,
+        "results": results,
+    }
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(f"wrote {path.relative_to(ROOT)}")
