@@ -52,9 +52,7 @@ std::string precision_words(const Plan& plan) {
   std::string out = param == grad ? param + " parameters and gradients"
                                   : param + " parameters, " + grad + " gradients";
   if (r.main_grad) out += " with " + moments + " copies";
-  const bool separate =
-      r.separate_master || plan.delayed_update || plan.placement.optimizer != plan.placement.params;
-  if (!separate) return out + ", " + moments + " moments, no master copy";
+  if (!plan.keeps_master()) return out + ", " + moments + " moments, no master copy";
   out += ", " + master + " master copy";
   return out + (master == moments ? " and moments" : ", " + moments + " moments");
 }

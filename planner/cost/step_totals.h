@@ -11,14 +11,6 @@
 
 namespace zplan {
 
-// Whether kernels of the lane run on the host.
-constexpr bool is_host(Lane lane) { return lane == Lane::kCpu || lane == Lane::kInput; }
-// Whether the host's launching thread starts the ops of a lane: those of the host itself and of the
-// drives have threads of their own.
-constexpr bool is_launched(Lane lane) {
-  return !is_host(lane) && lane != Lane::kIoRead && lane != Lane::kIoWrite;
-}
-
 // Instances of each node in one step.
 std::vector<std::int64_t> instances_per_step(const Program& program);
 

@@ -11,17 +11,10 @@
 namespace zplan {
 namespace {
 
-// As the plan says, or evenly; then the first stages take the remainder.
 void assign_layers(Stage& stage) {
-  const std::int32_t pp = stage.plan.parallel.pp;
-  const auto total = static_cast<std::int32_t>(stage.model.layers);
-  const auto layers_of = [&](std::int32_t index) {
-    if (!stage.plan.stage_layers.empty())
-      return stage.plan.stage_layers[static_cast<std::size_t>(index)];
-    return total / pp + (index < total % pp ? 1 : 0);
-  };
-  for (std::int32_t i = 0; i < stage.index; ++i) stage.first_layer += layers_of(i);
-  stage.layers = layers_of(stage.index);
+  for (std::int32_t i = 0; i < stage.index; ++i)
+    stage.first_layer += stage.plan.layers_of_stage(stage.model.layers, i);
+  stage.layers = stage.plan.layers_of_stage(stage.model.layers, stage.index);
 }
 
 // A fused attention has no probabilities to recompute.
@@ -160,7 +153,7 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
               .workspace = make_workspace(out, kernels)};
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
-  stage.in_flight = in_flight(plan, index);
+  stage.in_flight = static_cast<std::int32_t>(plan.in_flight(index));
   assign_layers(stage);
   cut_segments(stage);
   RankClass result;

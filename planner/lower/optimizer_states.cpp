@@ -42,11 +42,8 @@ OptimizerStates::OptimizerStates(Stage& stage) : s_(stage) {
 }
 
 bool OptimizerStates::has(State state) const {
-  const PrecisionRecipe& recipe = s_.plan.precision;
-  const StatePlacement& at = s_.plan.placement;
-  if (state == kMainGradient) return recipe.main_grad;
-  if (state != kMaster) return true;
-  return recipe.separate_master || at.optimizer != at.params || s_.plan.delayed_update;
+  if (state == kMainGradient) return s_.plan.precision.main_grad;
+  return state != kMaster || s_.plan.keeps_master();
 }
 
 DType OptimizerStates::dtype(State state) const {

@@ -17,8 +17,7 @@ class OptimizerStates {
 
   explicit OptimizerStates(Stage& stage);
 
-  // Whether the recipe has the state. A recipe without a separate master needs one as soon as the
-  // optimizer lives elsewhere.
+  // Whether the plan has the state.
   bool has(State state) const;
   View view(UnitIndex unit, State state) const;
   StateHome home(UnitIndex unit, State state) const { return {buffers_[state][unit], sharded()}; }

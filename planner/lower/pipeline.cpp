@@ -5,12 +5,6 @@
 namespace zplan {
 namespace {
 
-// Forwards that a stage runs ahead of its first backward, without the one just before it.
-std::int32_t warm_up(const Plan& plan, std::int32_t index) {
-  const auto m = static_cast<std::int32_t>(plan.micro_steps());
-  return std::min(plan.parallel.pp - 1 - index, m);
-}
-
 void repeat_micros(Stage& stage, std::int32_t count, std::int32_t first,
                    const std::function<void()>& body) {
   stage.out.repeat({.count = count, .var = Var::kMicro, .first = first}, body);
@@ -25,7 +19,7 @@ void emit_gpipe(Stage& stage, std::int32_t apart, const MicroStep& step) {
 
 void emit_1f1b(Stage& stage, std::int32_t apart, const MicroStep& step) {
   const std::int32_t m = stage.micro_steps;
-  const std::int32_t ahead = warm_up(stage.plan, stage.index);
+  const std::int32_t ahead = std::min(stage.plan.parallel.pp - 1 - stage.index, m);
   if (ahead == 0) {
     const auto both = [&](bool last) {
       step.forward();
@@ -46,12 +40,6 @@ void emit_1f1b(Stage& stage, std::int32_t apart, const MicroStep& step) {
 }
 
 }  // namespace
-
-std::int32_t in_flight(const Plan& plan, std::int32_t index) {
-  const auto m = static_cast<std::int32_t>(plan.micro_steps());
-  if (plan.schedule == Schedule::kGpipe) return m;
-  return std::min(plan.parallel.pp - index, m);
-}
 
 void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step) {
   const std::int32_t apart = last_differs ? 1 : 0;

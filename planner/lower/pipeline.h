@@ -19,7 +19,4 @@ struct MicroStep {
 
 void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step);
 
-// Micro-batches between forward and backward on stage `index`.
-std::int32_t in_flight(const Plan& plan, std::int32_t index);
-
 }  // namespace zplan

@@ -182,20 +182,6 @@ Reason beyond_counting(const Plan& p, const ModelShape& model) {
 
 }  // namespace
 
-Recompute Plan::recompute_of(std::int64_t layer) const {
-  for (const RecomputeRun& run : recompute) {
-    if (run.layers == 0 || layer < run.layers) return run.mode;
-    layer -= run.layers;
-  }
-  return Recompute::kNone;
-}
-
-bool Plan::all_full() const {
-  return !recompute.empty() &&
-         std::all_of(recompute.begin(), recompute.end(),
-                     [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
-}
-
 Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_sizes(plan, layers)) return why;
   if (Reason why = wrong_stages(plan, layers)) return why;
@@ -213,34 +199,6 @@ Reason illegal(const Plan& plan, const ModelShape& model) {
     return fmt::format("sequence {} is longer than the model's {} positions", plan.batch.sequence,
                        model.positions);
   return beyond_counting(plan, model);
-}
-
-PrecisionRecipe default_recipe(std::string_view kernel_set) {
-  const DType compute = find_kernel_set(kernel_set).compute;
-  const bool mixed = compute == DType::kF16 || compute == DType::kBf16;
-  const DType state = mixed ? DType::kF32 : compute;
-  return {.param = compute,
-          .grad = compute,
-          .master = state,
-          .moments = state,
-          .separate_master = mixed};
-}
-
-std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set) {
-  PrecisionRecipe r = default_recipe(kernel_set);
-  if (recipe == "standard") return r;
-  if (!r.separate_master) return std::nullopt;
-  if (recipe == "fp32-gradients") {
-    r.grad = DType::kF32;
-  } else if (recipe == "main-gradients") {
-    r.main_grad = true;
-  } else if (recipe == "lean" && r.param == DType::kBf16) {
-    r.master = r.moments = r.param;
-    r.separate_master = false;
-  } else {
-    return std::nullopt;
-  }
-  return r;
 }
 
 }  // namespace zplan

@@ -57,6 +57,14 @@ enum class Lane : std::uint8_t {
 };
 inline constexpr int kLaneCount = 12;
 
+// Whether kernels of the lane run on the host.
+constexpr bool is_host(Lane lane) { return lane == Lane::kCpu || lane == Lane::kInput; }
+// Whether the host's launching thread starts the ops of a lane: those of the host itself and of the
+// drives have threads of their own.
+constexpr bool is_launched(Lane lane) {
+  return !is_host(lane) && lane != Lane::kIoRead && lane != Lane::kIoWrite;
+}
+
 enum class Access : std::uint8_t { kRead, kWrite, kUpdate, kScratch };
 constexpr bool writes(Access a) { return a != Access::kRead; }
 constexpr bool reads(Access a) { return a == Access::kRead || a == Access::kUpdate; }

@@ -153,7 +153,7 @@ class OperandCheck {
   }
 
   void kernel_lane(const Node& node, std::span<const View> operands) {
-    const bool on_host = node.lane == Lane::kCpu || node.lane == Lane::kInput;
+    const bool on_host = is_host(node.lane);
     if (!on_host && node.lane != Lane::kCompute && node.lane != Lane::kCommReduce)
       return add("a kernel on lane {}", name(node.lane));
     for (const View& v : operands)

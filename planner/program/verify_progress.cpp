@@ -19,12 +19,6 @@ namespace {
 constexpr std::int64_t kSteps = 2;
 constexpr std::int64_t kQueueDepth = 1;  // operations of a lane launched and not completed
 
-// Worker threads of the host take their operations themselves.
-bool is_launched(Lane lane) {
-  return lane != Lane::kCpu && lane != Lane::kIoRead && lane != Lane::kIoWrite &&
-         lane != Lane::kInput;
-}
-
 // One lane of one class and the instance at its head.
 class LaneHead {
  public:

@@ -5,7 +5,6 @@
 
 #include "models/model_formulas.h"
 #include "planner/program/kernel_set.h"
-#include "planner/search/stage_layers.h"
 
 namespace zplan {
 namespace {
@@ -46,7 +45,7 @@ class PlanBound {
 
   TierBytes bytes(std::int32_t stage) const {
     const Stage at{stage == 0, stage == p_.parallel.pp - 1,
-                   amount(layers_of_stage(p_, model_.layers, stage)), in_flight(stage)};
+                   amount(p_.layers_of_stage(model_.layers, stage)), amount(p_.in_flight(stage))};
     TierBytes result{};
     for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
       const Amount fullest = std::max(late_gradients(at, tier, true),
@@ -70,11 +69,6 @@ class PlanBound {
   // Width of what norms and residual sums read and write.
   Amount wide() const { return p_.parallel.sequence_parallel ? h_ / tp_ : h_; }
 
-  Amount in_flight(std::int32_t stage) const {
-    if (p_.schedule == Schedule::kGpipe && p_.parallel.pp > 1) return amount(p_.micro_steps());
-    return amount(std::min<std::int64_t>(p_.parallel.pp - stage, p_.micro_steps()));
-  }
-
   // Parameters the stage holds, vocabulary padded, shards not.
   Amount elements(const Stage& at) const {
     Amount n = at.layers * layer_elements_;
@@ -96,8 +90,7 @@ class PlanBound {
     if (home.optimizer == tier) {
       const Amount own = share(elements(at), 1);
       sum += amount_of(r.moments) * 2 * own;
-      if (r.separate_master || home.optimizer != home.params || p_.delayed_update)
-        sum += amount_of(r.master) * own;
+      if (p_.keeps_master()) sum += amount_of(r.master) * own;
       if (r.main_grad) sum += amount_of(r.moments) * own;
     }
     return sum;

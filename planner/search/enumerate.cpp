@@ -210,8 +210,9 @@ class Leaves {
 PrecisionRecipe recipe(const Plan& plan, const Pins& pins) {
   if (!pins.recipe) return default_recipe(plan.kernel_set);
   if (const auto found = find_recipe(*pins.recipe, plan.kernel_set)) return *found;
-  throw_bad_input(fmt::format("precision {} is for kernel sets that compute in 16 bit; {} does not",
-                              *pins.recipe, plan.kernel_set));
+  throw_bad_input(fmt::format("precision {} is for kernel sets that compute in {}; {} does not",
+                              *pins.recipe, *pins.recipe == "lean" ? "bf16" : "16 bit",
+                              plan.kernel_set));
 }
 
 // The choices that are the same in all leaves.

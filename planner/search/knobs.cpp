@@ -5,7 +5,6 @@
 
 #include "models/model_formulas.h"
 #include "planner/program/limits.h"
-#include "planner/search/stage_layers.h"
 
 namespace zplan {
 namespace {
@@ -38,17 +37,12 @@ class SmallerPlans {
     Plan next = plan;
     if (prefetch_ && plan.prefetch > 0) result.push_back(next = without_prefetch(plan));
     if (!tiles_ || plan.gather != GatherUnit::kOperator) return result;
-    for (next.tiles = 2 * plan.tiles; next.tiles <= kMaxTiles && splits(next); next.tiles *= 2)
+    for (next.tiles = 2 * plan.tiles; !illegal(next, shape_); next.tiles *= 2)
       result.push_back(next);
     return result;
   }
 
  private:
-  bool splits(const Plan& plan) const {
-    const std::int64_t pieces = std::int64_t{plan.parallel.tp} * plan.tiles;
-    return shape_.heads % pieces == 0 && shape_.kv_heads % pieces == 0 && shape_.ffn % pieces == 0;
-  }
-
   const ModelShape shape_;
   bool prefetch_, tiles_;
 };
@@ -107,7 +101,7 @@ std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
   weighed.stage_layers.push_back(last);
   for (std::int32_t stage = 0; stage < pp; ++stage) {
     const auto index = static_cast<std::size_t>(stage);
-    if (weighed.stage_layers[index] != layers_of_stage(plan, model.layers, stage)) return {weighed};
+    if (weighed.stage_layers[index] != plan.layers_of_stage(model.layers, stage)) return {weighed};
   }
   return {};
 }

@@ -6,7 +6,6 @@
 #include "planner/cost/step_totals.h"
 #include "planner/lower/lower.h"
 #include "planner/program/kernel_table.h"
-#include "planner/search/stage_layers.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -98,7 +97,7 @@ Seconds TimeFloors::of(const Plan& plan) {
   const std::int32_t pp = plan.parallel.pp;
   Seconds floor{}, before{};
   for (std::int32_t stage = 0; stage < pp; ++stage) {
-    const auto layers = static_cast<double>(layers_of_stage(plan, model_.layers, stage));
+    const auto layers = static_cast<double>(plan.layers_of_stage(model_.layers, stage));
     Seconds once = sum_of(times.layer) * layers;
     // Of several stages the first may leave the gradient of the embedding differently from one that
     // adds to that of the head.

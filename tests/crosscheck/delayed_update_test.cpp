@@ -14,9 +14,9 @@ namespace zplan {
 namespace {
 
 using testing_support::GradientLog;
+using testing_support::Tensors;
 using testing_support::train;
 using testing_support::Trained;
-using Tensors = std::map<std::string, std::vector<double>>;
 
 constexpr double kTolerance = 1e-12;
 
@@ -32,10 +32,7 @@ Plan delayed(Plan plan) {
 }
 
 Tensors states(const Trained& t, exec::State state) {
-  Tensors result;
-  for (const exec::TensorRef& ref : exec::all_tensors(t.job))
-    result[exec::tensor_name(t.job, ref)] = exec::read_tensor(t.job, t.result.memory, ref, state);
-  return result;
+  return testing_support::tensors(t.job, t.result, state);
 }
 
 std::map<std::string, bool> decays(const Job& job) {

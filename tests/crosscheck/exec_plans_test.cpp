@@ -64,13 +64,6 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
-std::map<std::string, std::vector<double>> parameters(const Trained& t) {
-  std::map<std::string, std::vector<double>> result;
-  for (const exec::TensorRef& ref : exec::all_tensors(t.job))
-    result[exec::tensor_name(t.job, ref)] = exec::read_tensor(t.job, t.result.memory, ref);
-  return result;
-}
-
 class ExecPlans : public testing::TestWithParam<Choice> {};
 
 TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
@@ -103,8 +96,8 @@ TEST_P(ExecPlans, Fp32AgreesWithTheReferenceWithinRounding) {
     const double loss = expected.result.steps[i].loss;
     EXPECT_NEAR(got->result.steps[i].loss, loss, kF32Tolerance * loss);
   }
-  const auto mine = parameters(*got);
-  for (const auto& [tensor, values] : parameters(expected))
+  const auto mine = testing_support::tensors(got->job, got->result);
+  for (const auto& [tensor, values] : testing_support::tensors(expected.job, expected.result))
     EXPECT_LE(distance(mine.at(tensor), values),
               kF32Update * std::sqrt(static_cast<double>(values.size())))
         << tensor;

@@ -261,14 +261,21 @@ ModelConfig draw_llama() {
   return m;
 }
 
+std::vector<std::string> recipes_of(const std::string& kernel_set) {
+  std::vector<std::string> recipes;
+  for (const std::string_view recipe : kRecipeNames)
+    if (find_recipe(recipe, kernel_set)) recipes.emplace_back(recipe);
+  return recipes;
+}
+
 Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   Pins pins;
   pins.dp = *rc::gen::element(1, 2, 4, 6);
   if (*rc::gen::inRange(0, 3) == 0) pins.tp = 1;
   if (*rc::gen::inRange(0, 3) == 0) pins.schedule = Schedule::kGpipe;
-  if (*rc::gen::inRange(0, 3) == 0) pins.kernel_set = "cuda.sm70.fp16.unfused";
-  const auto recipe = *rc::gen::inRange<std::size_t>(0, std::size(kRecipeNames));
-  pins.recipe = std::string(kRecipeNames[recipe]);
+  pins.kernel_set =
+      *rc::gen::element<std::string>("cuda.sm70.fp16", "cuda.sm70.fp16", "cuda.sm70.fp16.unfused");
+  pins.recipe = *rc::gen::elementOf(recipes_of(*pins.kernel_set));
   pins.pp = static_cast<std::int32_t>(
       *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(model.layers, 3) + 1));
   pins.prefetch = *rc::gen::inRange(0, 4);

@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "exec/run.h"
+#include "exec/state_access.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 
@@ -22,6 +26,16 @@ inline exec::RunResult run_text(const Job& job, exec::RunOptions options) {
   options.storage.directory = testing::TempDir();
   return exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"),
                    options);
+}
+
+// Every tensor of a state by its name, row-major.
+using Tensors = std::map<std::string, std::vector<double>>;
+inline Tensors tensors(const Job& job, const exec::RunResult& result,
+                       exec::State state = exec::State::kParam) {
+  Tensors all;
+  for (const exec::TensorRef& ref : exec::all_tensors(job))
+    all[exec::tensor_name(job, ref)] = exec::read_tensor(job, result.memory, ref, state);
+  return all;
 }
 
 // The result refers to the job: both stay where they are.

@@ -1,0 +1,66 @@
+#include "planner/plan/plan.h"
+
+#include <algorithm>
+
+#include "planner/program/kernel_set.h"
+
+namespace zplan {
+
+Recompute Plan::recompute_of(std::int64_t layer) const {
+  for (const RecomputeRun& run : recompute) {
+    if (run.layers == 0 || layer < run.layers) return run.mode;
+    layer -= run.layers;
+  }
+  return Recompute::kNone;
+}
+
+bool Plan::all_full() const {
+  return !recompute.empty() &&
+         std::all_of(recompute.begin(), recompute.end(),
+                     [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
+}
+
+bool Plan::keeps_master() const {
+  return precision.separate_master || placement.optimizer != placement.params || delayed_update;
+}
+
+std::int32_t Plan::layers_of_stage(std::int64_t layers, std::int32_t stage) const {
+  if (!stage_layers.empty()) return stage_layers[static_cast<std::size_t>(stage)];
+  const std::int64_t extra = stage < layers % parallel.pp ? 1 : 0;
+  return static_cast<std::int32_t>(layers / parallel.pp + extra);
+}
+
+std::int64_t Plan::in_flight(std::int32_t stage) const {
+  if (schedule == Schedule::kGpipe) return micro_steps();
+  return std::min<std::int64_t>(parallel.pp - stage, micro_steps());
+}
+
+PrecisionRecipe default_recipe(std::string_view kernel_set) {
+  const DType compute = find_kernel_set(kernel_set).compute;
+  const bool mixed = compute == DType::kF16 || compute == DType::kBf16;
+  const DType state = mixed ? DType::kF32 : compute;
+  return {.param = compute,
+          .grad = compute,
+          .master = state,
+          .moments = state,
+          .separate_master = mixed};
+}
+
+std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set) {
+  PrecisionRecipe r = default_recipe(kernel_set);
+  if (recipe == "standard") return r;
+  if (!r.separate_master) return std::nullopt;
+  if (recipe == "fp32-gradients") {
+    r.grad = DType::kF32;
+  } else if (recipe == "main-gradients") {
+    r.main_grad = true;
+  } else if (recipe == "lean" && r.param == DType::kBf16) {
+    r.master = r.moments = r.param;
+    r.separate_master = false;
+  } else {
+    return std::nullopt;
+  }
+  return r;
+}
+
+}  // namespace zplan
