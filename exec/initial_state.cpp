@@ -24,7 +24,7 @@ void draw_tensor(const Tensor& tensor, const UnitInstance& instance, std::uint64
   const std::int64_t from = std::max(begin, tensor.offset);
   const std::int64_t to = std::min(begin + std::ssize(values), tensor.offset + part.elements());
   if (from >= to || tensor.init == Init::kZero) return;
-  const TensorDraws draws(seed, name_in_layer(tensor, instance.layer));
+  const TensorDraws draws(seed, name_in_layer(tensor, instance.layer + tensor.member));
   const auto draw = [&](std::int64_t global) {
     if (tensor.init == Init::kOne) return 1.0;
     return tensor.init_std * draws.normal(static_cast<std::uint64_t>(global));

@@ -18,7 +18,7 @@ namespace zplan::exec {
 
 // One instance of a unit as a rank has it.
 struct UnitInstance {
-  std::int64_t layer = 0;
+  std::int64_t layer = 0;   // its first
   std::int64_t piece = 0;   // number of the piece
   std::int64_t pieces = 1;  // of how many
 };

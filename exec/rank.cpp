@@ -66,7 +66,7 @@ CollectiveCall collective_call(const Node& node, const BoundOperands& operands) 
 void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
   const Instance& at = *lane.cursor;
   if (state.options->record_timeline) {
-    lane.spans.push_back({.op = op_id(lane.node().role, at.env),
+    lane.spans.push_back({.op = op_id(lane.rank->program(), lane.node(), at.env),
                           .step = static_cast<std::int32_t>(at.step()),
                           .lane = lane.lane,
                           .ready = since(state.start, times.ready),
@@ -85,7 +85,8 @@ void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, con
 }
 
 std::string describe(const Rank& rank, const Instance& at) {
-  return fmt::format("rank {}: {}", rank.number, op_name(op_id(rank.node(at).role, at.env)));
+  return fmt::format("rank {}: {}", rank.number,
+                     op_name(op_id(rank.program(), rank.node(at), at.env)));
 }
 
 }  // namespace zplan::exec

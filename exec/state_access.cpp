@@ -144,12 +144,13 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
   const Unit& unit = job.units[home.unit];
   const StateHome& place = state_home(home, state);
   std::vector<StatePiece> pieces;
-  const std::int64_t layers = unit.per_layer ? c.layers : 1;
-  for (std::int64_t slot = 0; slot < layers * unit.tiles; ++slot) {
+  const std::int64_t members = c.program.unit_layers;
+  const std::int64_t instances = unit.per_layer ? c.layers / members : 1;
+  for (std::int64_t slot = 0; slot < instances * unit.tiles; ++slot) {
     pieces.push_back({.buffer = place.buffer,
                       .slot = slot,
                       .dtype = c.program.buffers[place.buffer].dtype,
-                      .layer = unit.per_layer ? c.first_layer + slot / unit.tiles : 0,
+                      .layer = unit.per_layer ? c.first_layer + slot / unit.tiles * members : 0,
                       .piece = piece_number(unit, memory.coordinates().tp, slot % unit.tiles),
                       .pieces = piece_count(job, unit),
                       .first = place.sharded ? memory.shard_index() * unit.shard_elements : 0,
@@ -172,8 +173,10 @@ std::vector<TensorRef> all_tensors(const Job& job) {
   std::vector<TensorRef> refs;
   for (std::uint32_t u = 0; u < job.units.size(); ++u) {
     const Unit& unit = job.units[u];
-    for (std::int64_t layer = 0; layer < (unit.per_layer ? layers : 1); ++layer) {
-      for (std::uint32_t t = 0; t < unit.tensors.size(); ++t) refs.push_back({u, t, layer});
+    const std::int64_t members = job.classes.front().program.unit_layers;
+    for (std::int64_t layer = 0; layer < (unit.per_layer ? layers : 1); layer += members) {
+      for (std::uint32_t t = 0; t < unit.tensors.size(); ++t)
+        refs.push_back({u, t, layer + unit.tensors[t].member});
     }
   }
   return refs;
@@ -194,7 +197,7 @@ std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> rank
     for (at.tp = 0; at.tp < tp; ++at.tp) {
       const RankMemory& memory = ranks[static_cast<std::size_t>(job.rank_of(at))];
       for (const StatePiece& piece : state_pieces(job, memory, *home, state)) {
-        if (piece.layer == ref.layer) read_piece(memory, piece, tensor, values);
+        if (piece.layer + tensor.member == ref.layer) read_piece(memory, piece, tensor, values);
       }
     }
   }

@@ -26,7 +26,7 @@ struct StatePiece {
   BufferId buffer = 0;
   std::int64_t slot = 0;
   DType dtype = DType::kF32;
-  std::int64_t layer = 0;   // 0 for units that are not per layer
+  std::int64_t layer = 0;   // the first of the unit's instance; 0 for units that are not per layer
   std::int64_t piece = 0;   // number of the piece
   std::int64_t pieces = 1;  // of how many
   std::int64_t first = 0;

@@ -270,8 +270,9 @@ void Engine::finish(Slot slot) {
 }
 
 void Engine::record(ClassState& own, const LaneState& lane) {
-  const Node& node = own.program().nodes[lane.cursor->node];
-  own.spans.push_back({op_id(node.role, lane.cursor->env),
+  const Program& program = own.program();
+  const Node& node = program.nodes[lane.cursor->node];
+  own.spans.push_back({op_id(program, node, lane.cursor->env),
                        static_cast<std::int32_t>(lane.cursor->step()), node.lane, lane.ready,
                        lane.start, now_});
 }
@@ -312,9 +313,9 @@ std::string Engine::stuck() {
   for (Slot slot = 0; slot < classes_.size() * kLaneCount; ++slot) {
     const LaneState& lane = lane_of(slot);
     if (lane.per_step == 0 || lane.state == HeadState::kDone) continue;
-    message += fmt::format(" stage {} {} at {}", slot / kLaneCount,
-                           name(static_cast<Lane>(slot % kLaneCount)),
-                           op_name(op_id(node_of(slot).role, lane.cursor->env)));
+    message += fmt::format(
+        " stage {} {} at {}", slot / kLaneCount, name(static_cast<Lane>(slot % kLaneCount)),
+        op_name(op_id(class_of(slot).program(), node_of(slot), lane.cursor->env)));
     if (!lane.waits.empty()) {
       message += fmt::format(" for {} ops on {}", lane.waits.back().completed,
                              name(static_cast<Lane>(lane.waits.back().lane)));

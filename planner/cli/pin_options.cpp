@@ -111,6 +111,8 @@ void PinOptions::add_to(Syntax& syntax, Pins& pins) {
   syntax.choice<std::optional<GatherUnit>, GatherUnit>(
       "--gather", pins.gather, "Parameters gathered at a time",
       {{"layer", GatherUnit::kLayer}, {"operator", GatherUnit::kOperator}});
+  syntax.integer("--unit-layers", pins.unit_layers, 1, kMaxUnitLayers,
+                 "Layers gathered and reduced together, with --gather layer [1]");
   syntax.integer("--prefetch", pins.prefetch, 0, kMaxPrefetch, "Gathers ahead of the one in use");
   syntax.integer("--tiles", pins.tiles, 1, kMaxTiles, "Pieces that each matrix is worked off in");
   add_homes(syntax, pins);

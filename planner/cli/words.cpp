@@ -69,8 +69,10 @@ std::string zero_words(const Plan& plan) {
 }
 
 std::string gather_words(const Plan& plan) {
+  const std::string unit = plan.unit_layers > 1 ? fmt::format("{} layers", plan.unit_layers)
+                                                : std::string(name(plan.gather));
   const std::string tiles = plan.tiles > 1 ? fmt::format(" in {} tiles", plan.tiles) : "";
-  return fmt::format("gather by {}{}, {} ahead", name(plan.gather), tiles, plan.prefetch);
+  return fmt::format("gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
 }
 
 std::string mode_words(Recompute mode) {

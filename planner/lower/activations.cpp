@@ -3,8 +3,10 @@
 namespace zplan {
 
 Activations::Activations(Stage& stage, const Segment& segment, std::size_t number)
-    : s_(stage), segment_(segment) {
-  if (!replays_layer()) keep(number);
+    : s_(stage),
+      segment_(segment),
+      prefix_(number == 0 ? "" : "run" + std::to_string(number) + ".") {
+  if (!replays_layer()) kept();
 }
 
 // What backward reads of one layer, probabilities apart.
@@ -33,23 +35,31 @@ void Activations::probabilities(LayerActivations& a, const Make& make) const {
   a.probs = make("probs", {s_.b(), s_.heads(), s_.s(), s_.s()}, s_.compute(), true);
 }
 
-// Gives each a slot per layer, tile and micro-batch in flight.
-void Activations::keep(std::size_t number) {
-  const std::string prefix = number == 0 ? "" : "run" + std::to_string(number) + ".";
-  const Make make = [&](const char* name, Shape shape, DType dtype, bool tiled) {
+// Each has a slot per layer, tile and micro-batch in flight.
+Activations::Make Activations::by_layer() {
+  return [this](const char* name, Shape shape, DType dtype, bool tiled) {
     const std::int32_t tiles = tiled ? s_.tiles() : 1;
-    const std::int32_t per_micro = segment_.layers * tiles;
-    const BufferId id = s_.out.add({.name = prefix + name,
-                                    .slot_size = size_of(dtype) * shape.elements(),
-                                    .slots = per_micro * s_.in_flight,
-                                    .category = Category::kActivations,
-                                    .dtype = dtype});
-    return view_of(id, dtype, shape,
-                   {-segment_.first_layer * tiles, per_micro, tiles, tiles > 1 ? 1 : 0});
+    const std::int32_t per_micro = segment_.units * s_.unit_layers() * tiles;
+    const auto [at, is_new] = kept_.try_emplace(name);
+    if (is_new)
+      at->second = s_.out.add({.name = prefix_ + name,
+                               .slot_size = size_of(dtype) * shape.elements(),
+                               .slots = per_micro * s_.in_flight,
+                               .category = Category::kActivations,
+                               .dtype = dtype});
+    SlotExpr slot = s_.layer_slot(segment_.first_unit * s_.unit_layers(), per_micro);
+    slot.base *= tiles;
+    slot.per_layer *= tiles;
+    slot.per_tile = tiles > 1 ? 1 : 0;
+    return view_of(at->second, dtype, shape, slot);
   };
-  kept_.emplace();
-  results(*kept_, make);
-  if (!replays_attention()) probabilities(*kept_, make);
+}
+
+LayerActivations Activations::kept() {
+  LayerActivations a;
+  results(a, by_layer());
+  if (!replays_attention()) probabilities(a, by_layer());
+  return a;
 }
 
 Activations::Make Activations::within_body(std::string prefix) const {
@@ -65,9 +75,10 @@ Activations::Make Activations::within_body(std::string prefix) const {
       };
 }
 
-LayerActivations Activations::transient(const std::string& prefix) const {
+LayerActivations Activations::transient(const std::string& prefix) {
   const Make make = within_body(prefix);
-  LayerActivations a = kept_.value_or(LayerActivations{});
+  LayerActivations a;
+  if (!replays_layer()) a = kept();
   if (replays_layer()) results(a, make);
   if (replays_layer() || replays_attention()) probabilities(a, make);
   a.projection = make("projection", {s_.tokens(), s_.h()}, s_.compute(), false);
@@ -75,11 +86,11 @@ LayerActivations Activations::transient(const std::string& prefix) const {
   return a;
 }
 
-LayerActivations Activations::forward() const { return transient("forward."); }
+LayerActivations Activations::forward() { return transient("forward."); }
 
-LayerActivations Activations::replay() const {
+LayerActivations Activations::replay() {
   if (replays_layer()) return transient("replay.");
-  LayerActivations a = *kept_;
+  LayerActivations a = kept();
   if (replays_attention()) probabilities(a, within_body("replay."));
   return a;
 }

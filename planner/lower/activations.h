@@ -7,7 +7,7 @@
 // keeps its log-sum-exp instead of the probabilities [Dao22].
 #pragma once
 
-#include <optional>
+#include <map>
 #include <string>
 
 #include "planner/lower/stage.h"
@@ -38,9 +38,9 @@ class Activations {
   bool replays_attention() const { return segment_.recompute == Recompute::kSelective; }
 
   // What forward writes; with recomputation it does not outlive the layer.
-  LayerActivations forward() const;
+  LayerActivations forward();
   // What backward reads: the same without recomputation, else what the replay writes.
-  LayerActivations replay() const;
+  LayerActivations replay();
   // Where the replayed layer output goes; nobody reads it.
   View replay_output() const;
 
@@ -49,12 +49,14 @@ class Activations {
   void results(LayerActivations& a, const Make& make) const;
   void probabilities(LayerActivations& a, const Make& make) const;
   Make within_body(std::string prefix) const;
-  LayerActivations transient(const std::string& prefix) const;
-  void keep(std::size_t number);
+  Make by_layer();
+  LayerActivations kept();
+  LayerActivations transient(const std::string& prefix);
 
   Stage& s_;
   const Segment& segment_;
-  std::optional<LayerActivations> kept_;  // without full recomputation
+  std::string prefix_;                    // of what is kept
+  std::map<std::string, BufferId> kept_;  // by name; none with full recomputation
 };
 
 }  // namespace zplan

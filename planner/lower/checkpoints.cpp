@@ -29,9 +29,9 @@ Checkpoints::Checkpoints(Stage& stage)
 }
 
 View Checkpoints::boundary(std::int32_t shift) const {
-  const std::int32_t per_micro = away_ ? 0 : s_.layers + 1;
-  return view_of(boundary_, s_.compute(), {s_.local_tokens(), s_.h()},
-                 {shift - s_.first_layer, per_micro, 1});
+  SlotExpr slot = s_.layer_slot(s_.first_layer, away_ ? 0 : s_.layers + 1);
+  slot.base += shift;
+  return view_of(boundary_, s_.compute(), {s_.local_tokens(), s_.h()}, slot);
 }
 
 View Checkpoints::input_of(std::int32_t layer) const {
@@ -41,14 +41,19 @@ View Checkpoints::input_of(std::int32_t layer) const {
 }
 
 View Checkpoints::home() const {
-  return view_of(*away_, s_.compute(), shape_, {-s_.first_layer, s_.layers, 1});
+  return view_of(*away_, s_.compute(), shape_, s_.layer_slot(s_.first_layer, s_.layers));
 }
 
 Ring Checkpoints::ring(const char* name) const {
   return {name, size_of(s_.compute()) * shape_.elements(), kRingSlots, Category::kCheckpoints};
 }
 
-Ordinal Checkpoints::ordinal() const { return {s_.first_layer + s_.layers - 1, -1}; }
+Ordinal Checkpoints::saved() const { return {s_.out.member() - s_.first_layer, s_.unit_layers()}; }
+
+Ordinal Checkpoints::loaded() const {
+  const std::int32_t last = s_.first_layer + s_.layers - 1;
+  return {last - s_.out.member(), -s_.unit_layers()};
+}
 
 void Checkpoints::save() {
   if (!away_) return;
@@ -61,14 +66,14 @@ void Checkpoints::save() {
     s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, part, home());
   } else {
     transfers_.send(Phase::kForward, Part::kBoundary, part, home(), ring("checkpoint.saved"),
-                    {-s_.first_layer, 1});
+                    saved());
   }
 }
 
 View Checkpoints::load() {
   if (!away_) return input();
   const View part = transfers_.bring(Phase::kRecompute, Part::kBoundary, home(), Tier::kGpu,
-                                     ring("checkpoint.loaded"), ordinal());
+                                     ring("checkpoint.loaded"), loaded());
   if (!s_.plan.partition_activations) return part;
   const Shape whole{s_.tokens(), s_.h()};
   const BufferId id = s_.body.get({.name = "checkpoint.gathered",
@@ -76,7 +81,7 @@ View Checkpoints::load() {
                                    .slots = kRingSlots,
                                    .category = Category::kCheckpoints,
                                    .dtype = s_.compute()});
-  const View result = view_of(id, s_.compute(), whole, ordinal().slot());
+  const View result = view_of(id, s_.compute(), whole, loaded().slot());
   s_.out.collective({Phase::kRecompute, Part::kBoundary, Action::kGatherRanks}, Lane::kCommTensor,
                     CollectiveKind::kAllGather, GroupKind::kTensor, part, result);
   return result;

@@ -34,7 +34,9 @@ class Checkpoints {
   View boundary(std::int32_t shift) const;
   View home() const;
   Ring ring(const char* name) const;
-  Ordinal ordinal() const;
+  // The how-many-th layer input goes away, and comes back, in the layer loop.
+  Ordinal saved() const;
+  Ordinal loaded() const;
 
   Stage& s_;
   Transfers transfers_;

@@ -50,8 +50,8 @@ void DecoderLayer::start(std::int32_t fetches_per_layer, bool upwards) {
 // Counted from the first iteration of the loop over the segment's layers.
 Ordinal DecoderLayer::take(Uses& uses) const {
   const std::int32_t use = uses.next++;
-  if (upwards_) return {use - uses.per_layer * segment_.first_layer, uses.per_layer, uses.per_tile};
-  return {use + uses.per_layer * segment_.last_layer(), -uses.per_layer, uses.per_tile};
+  if (upwards_) return {use - uses.per_layer * segment_.first_unit, uses.per_layer, uses.per_tile};
+  return {use + uses.per_layer * segment_.last_unit(), -uses.per_layer, uses.per_tile};
 }
 
 Ordinal DecoderLayer::once_per_layer() const {
@@ -106,8 +106,10 @@ void DecoderLayer::finish(bool last) {
 
 void DecoderLayer::forward() {
   start(fetches_per_pass(), true);
-  checkpoints_.save();
-  run(Phase::kForward, checkpoints_.input(), activations_.forward(), checkpoints_.output());
+  s_.each_layer(upwards_, [&] {
+    checkpoints_.save();
+    run(Phase::kForward, checkpoints_.input(), activations_.forward(), checkpoints_.output());
+  });
 }
 
 void DecoderLayer::backward(const View& dx, bool last_micro) {
@@ -115,11 +117,13 @@ void DecoderLayer::backward(const View& dx, bool last_micro) {
   const bool replays = activations_.replays_layer();
   // A replay uses every unit once more, except the one it ends with, which backward begins with.
   start(replays ? 2 * pass - (s_.tiles() == 1 ? 1 : 0) : pass, false);
-  const View input = checkpoints_.load();
-  const LayerActivations a = activations_.replay();
-  if (replays) run(Phase::kRecompute, input, a, activations_.replay_output());
-  mlp_backward(a, dx, last_micro);
-  attention_backward(input, a, dx, last_micro);
+  s_.each_layer(upwards_, [&] {
+    const View input = checkpoints_.load();
+    const LayerActivations a = activations_.replay();
+    if (replays) run(Phase::kRecompute, input, a, activations_.replay_output());
+    mlp_backward(a, dx, last_micro);
+    attention_backward(input, a, dx, last_micro);
+  });
   finish(last_micro);
 }
 

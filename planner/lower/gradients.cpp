@@ -88,7 +88,7 @@ void Gradients::clear_padding(const Open& at) {
 }
 
 View Gradients::view(const Open& at, Param param) const {
-  const ParamPlace& place = s_.layout.of(param);
+  const ParamPlace& place = s_.layout.of(param, s_.out.member());
   View v = view_of(at.buffer, dtype_, place.shape, at.slot);
   v.offset = size_of(dtype_) * place.offset;
   v.access = at.access;

@@ -21,6 +21,7 @@ struct Spec {
   double std;
   bool decay;
   Split split;
+  std::int32_t member = 0;  // which layer of a unit of several
 
   bool is_split() const { return split.kind != Split::Kind::kNone; }
 };
@@ -158,6 +159,13 @@ class LayoutBuilder {
     return ops;
   }
 
+  std::vector<Spec> for_each_member(const std::vector<Spec>& layer) const {
+    std::vector<Spec> all;
+    for (std::int32_t member = 0; member < plan_.unit_layers; ++member)
+      for (const Spec& s : layer) all.emplace_back(s).member = member;
+    return all;
+  }
+
   void layer_units() {
     constexpr std::array<Part, 4> kParts{Part::kQkv, Part::kProjection, Part::kFc1, Part::kFc2};
     constexpr std::array<const char*, 4> kNames{"layer.qkv", "layer.proj", "layer.fc1",
@@ -172,7 +180,7 @@ class LayoutBuilder {
       if (whole_layer) all.insert(all.end(), op.split.begin(), op.split.end());
     }
     if (whole_layer) {
-      unit("layer", Part::kLayer, true, std::move(all));
+      unit("layer", Part::kLayer, true, for_each_member(all));
       return;
     }
     if (tiled) unit("layer.shared", Part::kShared, true, std::move(shared));
@@ -200,9 +208,10 @@ class LayoutBuilder {
         if (shared_from < 0) shared_from = offset;
         unit.shared_elements += own;
       }
-      layout_.place[static_cast<std::size_t>(s.param)] = {index, offset, s.shape};
+      layout_.places[static_cast<std::size_t>(s.member)][static_cast<std::size_t>(s.param)] = {
+          index, offset, s.shape};
       unit.tensors.push_back({s.name, s.published, s.init, s.std, s.decay, offset, s.split,
-                              s.split.kind == Split::Kind::kRows ? s.shape[0] : 0});
+                              s.split.kind == Split::Kind::kRows ? s.shape[0] : 0, s.member});
       unit.elements += own;
       offset += std::max(s.shape.elements(), s.is_split() ? 0 : own);
       if (s.decay) unit.decay_elements = offset;
@@ -224,8 +233,9 @@ class LayoutBuilder {
 
 std::int64_t Layout::touched_elements(UnitIndex unit) const {
   std::int64_t sum = 0;
-  for (const ParamPlace& p : place)
-    if (p.unit == unit && p.shape.rank > 0) sum += p.shape.elements();
+  for (const Places& of_layer : places)
+    for (const ParamPlace& p : of_layer)
+      if (p.unit == unit && p.shape.rank > 0) sum += p.shape.elements();
   return sum;
 }
 
@@ -244,6 +254,7 @@ std::int64_t Layout::largest_shard() const {
 
 Layout make_layout(const ModelConfig& model, const Plan& plan) {
   Layout layout;
+  layout.places.resize(static_cast<std::size_t>(plan.unit_layers));
   layout.tied = model.tied_embeddings;
   layout.padded_vocab = padded_vocab(model, plan.parallel.tp);
   LayoutBuilder(layout, model, plan).build();

@@ -1,7 +1,7 @@
 // Which parameters a decoder has, and how they are flattened into units that are gathered, reduced
-// and updated together. A unit's matrices come first (they decay), then its vectors; of these the
-// ones that tensor parallelism does not split come last. Shards are equal, a multiple of
-// kShardAlignment elements.
+// and updated together: one operator, one layer or several. A unit's matrices come first (they
+// decay), then its vectors; of these the ones that tensor parallelism does not split come last.
+// Shards are equal, a multiple of kShardAlignment elements.
 //
 // Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike: queries, keys, values and the first
 // product of the MLP by columns, the projection and the second product by rows; a rank has the
@@ -54,11 +54,15 @@ struct Layout {
   std::vector<Unit> units;
   std::vector<Part> part;              // of each unit, for roles
   std::vector<UnitIndex> layer_units;  // in forward order
-  std::array<ParamPlace, kParamCount> place{};
+  using Places = std::array<ParamPlace, kParamCount>;
+  std::vector<Places> places;     // by layer of a unit; what is outside the layers: the first
   std::int64_t padded_vocab = 0;  // of all ranks together
   bool tied = true;
 
-  const ParamPlace& of(Param p) const { return place[static_cast<std::size_t>(p)]; }
+  const ParamPlace& of(Param p, std::int32_t member = 0) const {
+    const bool in_layer = p < Param::kTokenEmbedding;
+    return places[static_cast<std::size_t>(in_layer ? member : 0)][static_cast<std::size_t>(p)];
+  }
   bool has(Param p) const { return of(p).shape.rank > 0; }
   UnitIndex unit_of(Param p) const { return of(p).unit; }
   Param head() const { return tied ? Param::kTokenEmbedding : Param::kHeadWeight; }

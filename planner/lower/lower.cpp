@@ -23,12 +23,13 @@ Recompute effective(Recompute mode, const KernelSet& kernels) {
 }
 
 void cut_segments(Stage& stage) {
-  for (std::int32_t i = 0; i < stage.layers; ++i) {
-    const std::int32_t layer = stage.first_layer + i;
-    const Recompute mode = effective(stage.plan.recompute_of(layer), stage.kernels);
+  for (std::int32_t i = 0; i < stage.units(); ++i) {
+    const std::int32_t unit = stage.first_unit() + i;
+    const Recompute mode =
+        effective(stage.plan.recompute_of(unit * stage.unit_layers()), stage.kernels);
     if (stage.segments.empty() || stage.segments.back().recompute != mode)
-      stage.segments.push_back({layer, 0, mode});
-    ++stage.segments.back().layers;
+      stage.segments.push_back({unit, 0, mode});
+    ++stage.segments.back().units;
   }
 }
 
@@ -142,7 +143,7 @@ class StageProgram {
 
 RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& layout,
                       const KernelSet& kernels, std::int32_t index) {
-  ProgramBuilder out;
+  ProgramBuilder out(plan.unit_layers);
   BodyBuffers body(out);
   Stage stage{.plan = plan,
               .model = model,

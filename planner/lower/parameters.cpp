@@ -69,7 +69,7 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
 }
 
 View Parameters::view(const Resident& at, Param param) const {
-  const ParamPlace& place = s_.layout.of(param);
+  const ParamPlace& place = s_.layout.of(param, s_.out.member());
   ZPLAN_ASSERT(place.unit == at.unit);
   const DType dtype = s_.plan.precision.param;
   View v = view_of(at.buffer, dtype, place.shape, at.slot);

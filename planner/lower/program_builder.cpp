@@ -16,7 +16,10 @@ Lane copy_lane(Tier from, Tier to) {
 
 }  // namespace
 
-ProgramBuilder::ProgramBuilder() { program_.blocks.emplace_back(); }
+ProgramBuilder::ProgramBuilder(std::int32_t unit_layers) {
+  program_.unit_layers = unit_layers;
+  program_.blocks.emplace_back();
+}
 
 BufferId ProgramBuilder::add(Buffer buffer) {
   buffer.slot_size = round_up(buffer.slot_size, alignment(buffer.tier));
@@ -49,6 +52,7 @@ Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const 
   node.role = role;
   node.lane = lane;
   node.kind = kind;
+  node.member = member_;
   node.block = current_;
   node.operands_begin = static_cast<std::uint32_t>(program_.views.size());
   program_.views.insert(program_.views.end(), operands.begin(), operands.end());

@@ -23,7 +23,7 @@ struct Repeat {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder();
+  explicit ProgramBuilder(std::int32_t unit_layers = 1);
 
   BufferId add(Buffer buffer);  // rounds slot_size up to the alignment
   Buffer& buffer(BufferId id) { return program_.buffers[id]; }
@@ -39,6 +39,10 @@ class ProgramBuilder {
   void send(Role role, Lane lane, std::int32_t to_stage, const View& from);
   void receive(Role role, Lane lane, std::int32_t from_stage, const View& to);
 
+  // Which layer of a unit the nodes that follow belong to.
+  void set_member(std::int32_t member) { member_ = static_cast<std::uint8_t>(member); }
+  std::int32_t member() const { return member_; }
+
   // Derives the data edges and hands the Program over.
   Program finish();
 
@@ -47,6 +51,7 @@ class ProgramBuilder {
 
   Program program_;
   BlockIndex current_ = 0;
+  std::uint8_t member_ = 0;
 };
 
 }  // namespace zplan

@@ -13,12 +13,20 @@ bool Stage::holds(UnitIndex unit) const {
 SlotExpr Stage::unit_slot(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
   if (!u.per_layer) return {};
-  return {-first_layer * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
+  return {-first_unit() * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
 }
 
 std::int32_t Stage::copies(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
-  return u.per_layer ? layers * u.tiles : 1;
+  return u.per_layer ? units() * u.tiles : 1;
+}
+
+void Stage::each_layer(bool upwards, const std::function<void()>& emit) {
+  for (std::int32_t i = 0; i < unit_layers(); ++i) {
+    out.set_member(upwards ? i : unit_layers() - 1 - i);
+    emit();
+  }
+  out.set_member(0);
 }
 
 void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
@@ -32,7 +40,7 @@ void Stage::for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit) {
   std::int32_t per_layer = 0;
   for (UnitIndex u : layout.layer_units) per_layer += layout.units[u].tiles;
   out.repeat(all_layers(), [&] {
-    std::int32_t use = -per_layer * first_layer;
+    std::int32_t use = -per_layer * first_unit();
     for (UnitIndex u : layout.layer_units) {
       const std::int32_t tiles = layout.units[u].tiles;
       each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });

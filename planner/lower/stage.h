@@ -13,15 +13,15 @@
 
 namespace zplan {
 
-// Consecutive layers of a stage that are recomputed alike: one loop forward, one backward.
+// Consecutive units of layers of a stage that are recomputed alike: one loop forward, one backward.
 struct Segment {
-  std::int32_t first_layer = 0;
-  std::int32_t layers = 0;
+  std::int32_t first_unit = 0;
+  std::int32_t units = 0;
   Recompute recompute = Recompute::kNone;
 
-  std::int32_t last_layer() const { return first_layer + layers - 1; }
-  Repeat up() const { return {layers, Var::kLayer, first_layer, 1}; }
-  Repeat down() const { return {layers, Var::kLayer, last_layer(), -1}; }
+  std::int32_t last_unit() const { return first_unit + units - 1; }
+  Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }
+  Repeat down() const { return {units, Var::kLayer, last_unit(), -1}; }
 };
 
 // The how-many-th use of a ring an instance is: base + per_layer * layer + per_tile * tile.
@@ -75,8 +75,19 @@ struct Stage {
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
 
+  // Layers are gathered so many at a time: one iteration of a layer loop.
+  std::int32_t unit_layers() const { return plan.unit_layers; }
+  std::int32_t first_unit() const { return first_layer / unit_layers(); }
+  std::int32_t units() const { return layers / unit_layers(); }
+  // Emits the body once per layer of such an iteration.
+  void each_layer(bool upwards, const std::function<void()>& emit);
+  // Slot of a layer's own data inside a layer loop, one per layer from `first` on.
+  SlotExpr layer_slot(std::int32_t first, std::int32_t per_micro) const {
+    return {out.member() - first, per_micro, unit_layers()};
+  }
+
   // Over all layers of the stage, binding Var::kLayer.
-  Repeat all_layers() const { return {layers, Var::kLayer, first_layer, 1}; }
+  Repeat all_layers() const { return {units(), Var::kLayer, first_unit(), 1}; }
   // Slot of a unit's state inside such a loop, and that over its tiles.
   SlotExpr unit_slot(UnitIndex unit) const;
   std::int32_t copies(UnitIndex unit) const;  // slots of such a state

@@ -78,9 +78,28 @@ Reason wrong_sharding(const Plan& p) {
   if ((shape.sequence_parallel || p.partition_activations) && tokens % shape.tp != 0)
     return fmt::format("micro-batch {} x sequence {} does not split over tp {}",
                        p.batch.micro_batch, p.batch.sequence, shape.tp);
+  return std::nullopt;
+}
+
+// Whether units of several layers cut the stages and what is recomputed alike.
+Reason wrong_units(const Plan& p, std::int64_t layers) {
+  if (Reason why = outside("layers per gather unit", p.unit_layers, 1, kMaxUnitLayers)) return why;
   if (Reason why = outside("tiles", p.tiles, 1, kMaxTiles)) return why;
   if (p.tiles > 1 && p.gather != GatherUnit::kOperator)
     return fmt::format("{} tiles need the gather unit operator", p.tiles);
+  if (p.unit_layers == 1) return std::nullopt;
+  if (p.gather != GatherUnit::kLayer)
+    return fmt::format("{} layers per gather unit need the gather unit layer", p.unit_layers);
+  for (std::int32_t stage = 0; stage < p.parallel.pp; ++stage) {
+    const std::int32_t n = p.layers_of_stage(layers, stage);
+    if (n % p.unit_layers != 0)
+      return fmt::format("the {} layers of stage {} are no multiple of the {} gathered together", n,
+                         stage, p.unit_layers);
+  }
+  for (const RecomputeRun& run : p.recompute)
+    if (run.layers % p.unit_layers != 0)
+      return fmt::format("recompute of {} layers cuts units of {} layers gathered together",
+                         run.layers, p.unit_layers);
   return std::nullopt;
 }
 
@@ -188,6 +207,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_recompute(plan, layers)) return why;
   if (Reason why = wrong_batch(plan)) return why;
   if (Reason why = wrong_sharding(plan)) return why;
+  if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   return wrong_precision(plan);
 }

@@ -63,6 +63,7 @@ void read_placement(JsonObject object, Plan& plan) {
 
 void read_gather(JsonObject object, Plan& plan) {
   plan.gather = choice<GatherUnit>(object.member("unit"), kGatherUnits);
+  plan.unit_layers = count(object.member("layers"), 1, kMaxUnitLayers);
   plan.tiles = count(object.member("tiles"), 1, kMaxTiles);
   plan.prefetch = count(object.member("prefetch"), 0, kMaxPrefetch);
   object.finish();
@@ -145,7 +146,10 @@ std::string to_json(const Plan& plan) {
                     {"grads", name(plan.placement.grads)},
                     {"optimizer", name(plan.placement.optimizer)},
                     {"activations", name(plan.placement.activations)}};
-  j["gather"] = {{"unit", name(plan.gather)}, {"tiles", plan.tiles}, {"prefetch", plan.prefetch}};
+  j["gather"] = {{"unit", name(plan.gather)},
+                 {"layers", plan.unit_layers},
+                 {"tiles", plan.tiles},
+                 {"prefetch", plan.prefetch}};
   j["recompute"] = Json::array();
   for (const RecomputeRun& run : plan.recompute)
     j["recompute"].push_back({{"mode", name(run.mode)}, {"layers", run.layers}});

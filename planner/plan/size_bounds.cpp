@@ -85,7 +85,8 @@ double flops_bound(const Plan& plan, const ModelShape& model) {
 
 double total_bytes_bound(const Plan& plan, const ModelShape& model) {
   const Sizes z = sizes_of(plan, model);
-  const double rings = kRingsPerRank * (static_cast<double>(plan.prefetch) + 2) * z.largest_unit();
+  const double slots = (static_cast<double>(plan.prefetch) + 2) * plan.unit_layers;
+  const double rings = kRingsPerRank * slots * z.largest_unit();
   const double per_rank = kElementBytes * (activation_elements(plan, z) + rings) + kSmallBytes;
   return kElementBytes * state_elements(plan, z) + z.dp * z.tp * z.pp * per_rank;
 }

@@ -36,6 +36,7 @@ struct Tensor {
   Split split{};
   // Rows of a piece of kRows: all pieces together may have more than the tensor (padding). Else 0.
   std::int64_t piece_rows = 0;
+  std::int32_t member = 0;  // which layer of its unit's instance
 };
 
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
@@ -44,7 +45,7 @@ struct Tensor {
 // instances. Sharded units are cut into Job::shards equal pieces of shard_elements.
 struct Unit {
   std::string name;                  // "embedding", "layer", "layer.qkv" ..
-  bool per_layer = false;            // one instance per layer
+  bool per_layer = false;            // one instance per Program::unit_layers layers
   std::int32_t tiles = 1;            // instances per layer
   std::int64_t elements = 0;         // unpadded, of one rank's piece, per instance
   std::int64_t decay_elements = 0;   // the first so many elements of the flat unit decay
@@ -57,7 +58,7 @@ struct Unit {
 
 // Where a class keeps the states of a unit. `sharded`: element i of the buffer is flat element
 // shard_index * shard_elements + i; else the buffer holds the flat unit.
-// Slot = (layer - first_layer) * tiles + tile.
+// Slot = (layer - first_layer) / unit_layers * tiles + tile.
 // master == param when the recipe keeps no separate copy.
 struct StateHome {
   BufferId buffer = 0;
@@ -77,7 +78,7 @@ struct Placement {
 // All ranks of one pipeline stage: their programs differ only in the dp and tp index.
 struct RankClass {
   std::int32_t stage = 0;
-  std::int32_t first_layer = 0;
+  std::int32_t first_layer = 0;  // this and layers: multiples of Program::unit_layers
   std::int32_t layers = 0;
   Program program;
   std::vector<UnitHome> homes;
@@ -153,6 +154,11 @@ constexpr OpId op_id(Role role, const Env& env) {
   return (static_cast<OpId>(role.phase) << 56) | (static_cast<OpId>(role.part) << 48) |
          (static_cast<OpId>(role.action) << 40) | (static_cast<OpId>(env.layer & 0xffff) << 24) |
          (static_cast<OpId>(env.tile & 0xf) << 20) | static_cast<OpId>(env.micro & 0xfffff);
+}
+// Of an instance of a node: the layer is that of the model.
+constexpr OpId op_id(const Program& program, const Node& node, Env env) {
+  env.layer = env.layer * program.unit_layers + node.member;
+  return op_id(node.role, env);
 }
 std::string op_name(OpId id);  // "forward.qkv.compute[m0,l3]", "..[m0,l3,t2]" of tile 2
 

@@ -14,5 +14,6 @@ inline constexpr std::int64_t kMaxStages = 255;  // Node::peer_stage is one byte
 inline constexpr std::int64_t kMaxMicroSteps = std::int64_t{1} << 16;
 inline constexpr std::int64_t kMaxLayers = 65535;  // an operation id has 16 bits for the layer
 inline constexpr std::int64_t kMaxPrefetch = 64;
+inline constexpr std::int64_t kMaxUnitLayers = 16;
 
 }  // namespace zplan

@@ -82,7 +82,7 @@ constexpr Bytes alignment(Tier tier) {
 // Values of the loop variables at an instance of a node.
 struct Env {
   std::int64_t micro = 0;  // micro-batch index within the step
-  std::int64_t layer = 0;  // global layer index
+  std::int64_t layer = 0;  // global layer index, over Program::unit_layers
   std::int64_t tile = 0;   // piece of an operator that is worked off piece by piece
 };
 
@@ -150,6 +150,7 @@ struct Node {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   GroupKind group = GroupKind::kData;
   std::uint8_t peer_stage = 0;
+  std::uint8_t member = 0;       // which of the unit_layers of its iteration it belongs to
   BlockIndex block = 0;          // innermost block that holds the node
   std::uint32_t attributes = 0;  // index into Program::attributes
   std::uint32_t operands_begin = 0, operands_end = 0;
@@ -179,6 +180,8 @@ struct Block {
 inline constexpr int kMaxDepth = 6;
 
 struct Program {
+  // Layers that one iteration of a layer loop goes through: those that are gathered together.
+  std::int32_t unit_layers = 1;
   std::vector<Buffer> buffers;
   std::vector<Node> nodes;    // in program order of their first instance
   std::vector<Block> blocks;  // blocks[0] is the root

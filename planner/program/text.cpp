@@ -90,7 +90,9 @@ std::string operation(const Node& n) {
 
 void put_node(std::string& out, const Program& program, NodeIndex index) {
   const Node& n = program.nodes[index];
-  put(out, "%{} {} {} {}", index, name(n.role), name(n.lane), operation(n));
+  put(out, "%{} {}", index, name(n.role));
+  if (n.member != 0) put(out, " member {}", n.member);
+  put(out, " {} {}", name(n.lane), operation(n));
   bool first = true;
   for (const View& v : program.operands(n)) {
     if (!first) out += ',';
@@ -134,6 +136,7 @@ void put_tensor(std::string& out, const Tensor& t) {
   put(out, "  tensor {} {} {}", quoted_word(t.name), shape_text(t.shape), name(t.init));
   if (t.init == Init::kNormal) put(out, " {}", t.init_std);
   put(out, "{} offset {}", t.decay ? " decay" : "", t.offset);
+  if (t.member != 0) put(out, " member {}", t.member);
   switch (t.split.kind) {
     case Split::Kind::kNone:
       break;
@@ -183,7 +186,9 @@ void put_home(std::string& out, const Job& job, const Program& program, const Un
 }
 
 void put_class(std::string& out, const Job& job, const RankClass& c) {
-  put(out, "class stage {} first_layer {} layers {}\n", c.stage, c.first_layer, c.layers);
+  put(out, "class stage {} first_layer {} layers {}", c.stage, c.first_layer, c.layers);
+  if (c.program.unit_layers != 1) put(out, " unit_layers {}", c.program.unit_layers);
+  out += '\n';
   if (job.placed) {
     ZPLAN_ASSERT(c.placement.offset.size() == c.program.buffers.size());
     for (std::size_t t = 0; t < kTierCount; ++t) {

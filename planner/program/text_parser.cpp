@@ -114,6 +114,8 @@ class JobParser {
     if (t.init == Init::kNormal) t.init_std = in_.number("standard deviation", 0, kMaxInitStd);
     t.decay = in_.accept("decay");
     t.offset = field("offset", 0, u.flat_elements);
+    if (in_.accept("member"))
+      t.member = static_cast<std::int32_t>(in_.integer("member", 0, kMaxUnitLayers - 1));
     split(t, std::int64_t{job_.tp} * u.tiles);
     const std::int64_t piece = piece_elements(t, std::int64_t{job_.tp} * u.tiles);
     if (t.offset + piece > u.flat_elements) {
@@ -175,6 +177,9 @@ class JobParser {
     c.stage = static_cast<std::int32_t>(field("stage", stage, stage));
     c.first_layer = static_cast<std::int32_t>(field("first_layer", 0, kMaxLayers));
     c.layers = static_cast<std::int32_t>(field("layers", 0, kMaxLayers));
+    if (in_.accept("unit_layers"))
+      c.program.unit_layers =
+          static_cast<std::int32_t>(in_.integer("unit_layers", 1, kMaxUnitLayers));
     in_.end_statement();
     for (std::size_t t = 0; job_.placed && t < kTierCount; ++t) slab(c.placement, t);
     std::int64_t bytes = 0;

@@ -160,6 +160,8 @@ void StepParser::node(BlockIndex block) {
   const auto parsed = parse_role(role);
   if (!parsed) in_.fail("a role such as forward.qkv.compute", quoted_word(role));
   n.role = *parsed;
+  if (in_.accept("member"))
+    n.member = static_cast<std::uint8_t>(in_.integer("member", 0, program_.unit_layers - 1));
   n.lane = read_enum<Lane>(in_, "a lane");
   operation(n);
   operands(n);

@@ -20,6 +20,7 @@ class Unroller {
   explicit Unroller(const Program& folded) : folded_(folded), copies_(folded.nodes.size()) {}
 
   Program run() {
+    result_.unit_layers = folded_.unit_layers;
     result_.buffers = folded_.buffers;
     result_.views = folded_.views;
     result_.attributes = folded_.attributes;

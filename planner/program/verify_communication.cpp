@@ -53,7 +53,7 @@ class Messages {
            node().collective == other.node().collective;
   }
   std::string describe() const {
-    return fmt::format("{} of {} bytes {} in '{}'", op_name(op_id(node().role, at_->env)),
+    return fmt::format("{} of {} bytes {} in '{}'", op_name(op_id(*program_, node(), at_->env)),
                        operand().bytes().value, name(operand().dtype),
                        program_->buffers[operand().buffer].name);
   }

@@ -162,7 +162,7 @@ class HazardWalk {
   }
 
   std::string label(const Issued& at) const {
-    return op_name(op_id(p_.nodes[at.node].role, at.env));
+    return op_name(op_id(p_, p_.nodes[at.node], at.env));
   }
   std::string writer_label(const Piece& piece) const {
     if (piece.writer == kNobody) return "initialisation";

@@ -70,15 +70,22 @@ bool is_outside(const Values& values, std::int64_t limit) {
   return values.too_many || values.sorted.front() < 0 || values.sorted.back() >= limit;
 }
 
-// The first id that two nodes of one role share.
-std::optional<OpId> common_id(Role role, const BlockValues& a, const BlockValues& b) {
+// Values that op_id keeps, of what it makes of the variable of a loop.
+std::int64_t limit_of(const Program& p, const Field& field) {
+  return field.var == Var::kLayer ? field.values / p.unit_layers : field.values;
+}
+
+// The first id that two nodes of one role share. Members of one iteration differ in the layer.
+std::optional<OpId> common_id(const Program& p, const Node& x, const Node& y, const BlockValues& a,
+                              const BlockValues& b) {
+  if (x.member != y.member) return std::nullopt;
   Env env;
   for (std::size_t f = 0; f < kFields.size(); ++f) {
     const std::int64_t* value = first_common(a[f].sorted, b[f].sorted);
     if (value == nullptr) return std::nullopt;
     *value_of(env, kFields[f].var) = *value;
   }
-  return op_id(role, env);
+  return op_id(p, x, env);
 }
 
 }  // namespace
@@ -94,7 +101,7 @@ void check_op_ids(const Program& program, ClassFindings& findings) {
     by_role[program.nodes[n].role].push_back(n);
     bool outside = false, repeats = false;
     for (std::size_t f = 0; f < kFields.size(); ++f) {
-      outside = outside || is_outside(own[f], kFields[f].values);
+      outside = outside || is_outside(own[f], limit_of(program, kFields[f]));
       repeats = repeats || own[f].repeats;
     }
     if (outside) findings.add(node_name(program, n) + ": loop values outside what an id can hold");
@@ -103,7 +110,8 @@ void check_op_ids(const Program& program, ClassFindings& findings) {
   for (const auto& [role, nodes] : by_role)
     for (std::size_t i = 0; i < nodes.size(); ++i)
       for (std::size_t j = i + 1; j < nodes.size(); ++j)
-        if (const auto id = common_id(role, values[program.nodes[nodes[i]].block],
+        if (const auto id = common_id(program, program.nodes[nodes[i]], program.nodes[nodes[j]],
+                                      values[program.nodes[nodes[i]].block],
                                       values[program.nodes[nodes[j]].block]))
           findings.add(
               fmt::format("nodes {} and {} both have the id {}", nodes[i], nodes[j], op_name(*id)));

@@ -26,7 +26,7 @@ class LaneHead {
   bool done() const { return cursor_.empty() || cursor_->step() >= kSteps; }
   const Node& node() const { return index_->program().nodes[cursor_->node]; }
   std::int64_t completed() const { return completed_; }
-  std::string label() const { return op_name(op_id(node().role, cursor_->env)); }
+  std::string label() const { return op_name(op_id(index_->program(), node(), cursor_->env)); }
   const std::vector<Threshold>& waits() const { return waits_; }
   void advance() {
     ++completed_;

@@ -16,6 +16,7 @@ class StructureCheck {
       : job_(job), class_(rank_class), p_(rank_class.program), findings_(findings) {}
 
   void run() {
+    check_layers();
     check_blocks();
     if (!findings_.empty()) return;
     check_tree();
@@ -35,6 +36,17 @@ class StructureCheck {
   template <typename... Args>
   void add(fmt::format_string<Args...> format, Args&&... args) {
     findings_.add(fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  void check_layers() {
+    const std::int32_t together = p_.unit_layers;
+    if (together < 1) return add("layer loops go through {} layers at a time", together);
+    if (class_.layers % together != 0 || class_.first_layer % together != 0)
+      add("{} layers from {} on do not come {} at a time", class_.layers, class_.first_layer,
+          together);
+    for (NodeIndex n = 0; n < p_.nodes.size(); ++n)
+      if (p_.nodes[n].member >= together)
+        add("{} is of layer {} of {}", node_name(p_, n), p_.nodes[n].member, together);
   }
 
   void check_blocks() {
@@ -191,6 +203,9 @@ class StructureCheck {
         continue;
       }
       const Unit& unit = job_.units[home.unit];
+      for (const Tensor& tensor : unit.tensors)
+        if (tensor.member >= p_.unit_layers)
+          add("tensor '{}' is of layer {} of {}", tensor.name, tensor.member, p_.unit_layers);
       for (const StateHome* state : {&home.param, &home.master, &home.moment1, &home.moment2})
         check_home(unit, *state);
     }
@@ -203,7 +218,7 @@ class StructureCheck {
     const Buffer& buffer = p_.buffers[state.buffer];
     if (!buffer.persistent)
       add("unit '{}' is kept in '{}', which is not persistent", unit.name, buffer.name);
-    const std::int32_t copies = (unit.per_layer ? class_.layers : 1) * unit.tiles;
+    const std::int32_t copies = (unit.per_layer ? class_.layers / p_.unit_layers : 1) * unit.tiles;
     if (buffer.slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           buffer.slots, copies);

@@ -101,7 +101,8 @@ class PlanBound {
   Amount late_gradients(const Stage& at, Tier tier, bool update) const {
     if (p_.placement.grads != tier) return 0;
     const bool all = update || p_.micro_steps() > 1;
-    const Amount in_loop = at.layers > 1 ? at.layers * layer_elements_ : 0;
+    const bool loops = at.layers > amount(p_.unit_layers);
+    const Amount in_loop = loops ? at.layers * layer_elements_ : 0;
     return amount_of(p_.precision.grad) * share(all ? elements(at) : in_loop, 2);
   }
 
@@ -113,7 +114,7 @@ class PlanBound {
     return p_.placement.grads != Tier::kGpu || (p_.zero_stage >= 2 && p_.shards() > 1);
   }
   Amount largest_unit() const {
-    if (p_.gather == GatherUnit::kLayer) return layer_elements_;
+    if (p_.gather == GatherUnit::kLayer) return layer_elements_ * amount(p_.unit_layers);
     const Amount qkv = amount(model_.qkv_width()), up = amount(model_.up_width());
     return h_ * std::max({qkv, up, amount(model_.ffn)}) / tp_ / amount(p_.tiles);
   }

@@ -146,8 +146,9 @@ class Leaves {
   void add_gathers(Plan plan) {
     const bool can_cut =
         plan.parallel.tp > 1 && !plan.parallel.sequence_parallel && plan.all_full();
-    std::vector<GatherUnit> units{GatherUnit::kOperator};
-    if (plan.zero_stage == 3) units.insert(units.begin(), GatherUnit::kLayer);
+    std::vector<GatherUnit> units;
+    if (plan.zero_stage == 3 || plan.unit_layers > 1) units.push_back(GatherUnit::kLayer);
+    if (plan.unit_layers == 1) units.push_back(GatherUnit::kOperator);
     for (const GatherUnit gather : choices(pins_.gather, units))
       for (const bool cut : choices(pins_.partition_activations, {false, true})) {
         if (cut && !can_cut && !pins_.partition_activations) continue;
@@ -226,6 +227,7 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   plan.clip = pins.clip.value_or(plan.clip);
   plan.prefetch = pins.prefetch.value_or(plan.prefetch);
   plan.tiles = pins.tiles.value_or(plan.tiles);
+  plan.unit_layers = pins.unit_layers.value_or(plan.unit_layers);
   plan.delayed_update = pins.delayed_update.value_or(plan.delayed_update);
   plan.schedule = pins.schedule.value_or(plan.schedule);
   plan.stage_layers = pins.stage_layers.value_or(plan.stage_layers);

@@ -11,6 +11,8 @@ namespace {
 
 // Depths tried on the winner, in gather units.
 constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
+// Layers gathered or reduced together, tried on the winner.
+constexpr std::int32_t kUnitLayers[] = {2, 4};
 // Parts of the layers that are recomputed, tried on the winner, in eighths.
 constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
 
@@ -66,6 +68,16 @@ std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t devices_per_nod
   Plan grouped = plan;
   grouped.parallel.shards = group;
   return {grouped};
+}
+
+std::vector<Plan> larger_units(const Plan& plan) {
+  std::vector<Plan> result;
+  if (plan.gather != GatherUnit::kLayer || plan.parallel.dp == 1) return result;
+  for (const std::int32_t layers : kUnitLayers) {
+    result.push_back(plan);
+    result.back().unit_layers = layers;
+  }
+  return result;
 }
 
 // The first layers in full, where a pipeline has most micro-batches in flight, the others not.
@@ -146,6 +158,7 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
   if (!pins.stage_layers)
     knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
   if (!pins.prefetch) knobs.emplace_back(prefetch_depths);
+  if (!pins.unit_layers) knobs.emplace_back(larger_units);
   for (Knob& knob : knobs)
     knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
       std::vector<Plan> plans = turn(plan);

@@ -22,8 +22,8 @@
 //   slack, prefetch depth, tiles   a leaf that does not fit is placed without slack, then lowered
 //                                  without prefetch, then in 2, 4 .. tiles: only what is too large
 //                                  even so does not fit. Other depths are tried on the winner
-//   recompute of the first layers only, sharding groups of a node, stages that weigh the head
-//                                  tried on the winner, kept if faster
+//   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
+//   units of several layers        tried on the winner, kept if faster
 // Only for pins: GPipe (never better than 1F1B in memory, nor in time), and what changes the
 // numbers that are trained: kernel set, precision, clipping, delayed updates.
 #pragma once
@@ -48,7 +48,7 @@ inline constexpr double kTieTolerance = 0.01;
 
 // Choices pinned by the user; the rest is free.
 struct Pins {
-  std::optional<std::int32_t> dp, tp, pp, shards, zero_stage, prefetch, tiles;
+  std::optional<std::int32_t> dp, tp, pp, shards, zero_stage, prefetch, tiles, unit_layers;
   std::optional<std::int64_t> micro_batch, global_batch, sequence;
   std::optional<bool> sequence_parallel, partition_activations, delayed_update, clip;
   std::optional<std::vector<RecomputeRun>> recompute;

@@ -73,6 +73,7 @@ Plan representative(Plan plan) {
   plan.parallel.shards = 0;
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
+  plan.unit_layers = 1;
   if (plan.tiles == 1) plan.gather = GatherUnit::kLayer;
   plan.partition_activations = plan.delayed_update = false;
   plan.stage_layers.clear();

@@ -129,16 +129,16 @@ class Plans(CliTest):
     def test_pins_are_kept(self):
         pins = [
             "--dp", "2", "--pp", "2", "--zero", "3", "--micro-batch", "2", "--recompute", "full",
-            "--gather", "layer", "--prefetch", "2", "--params", "cpu", "--grads", "cpu",
-            "--optimizer", "cpu", "--activations", "cpu", "--kernel-set", "cpu.f64", "--no-clip",
-            "--global-batch", "16", "--seq", "16",
+            "--gather", "layer", "--unit-layers", "2", "--prefetch", "2", "--params", "cpu",
+            "--grads", "cpu", "--optimizer", "cpu", "--activations", "cpu",
+            "--kernel-set", "cpu.f64", "--no-clip", "--global-batch", "16", "--seq", "16",
         ]
         plan = self.good_json("plan", *TINY, *pins)["plan"]
         self.assertEqual((plan["parallel"]["dp"], plan["parallel"]["pp"]), (2, 2))
         self.assertEqual(plan["zero_stage"], 3)
         self.assertEqual(plan["batch"], {"global_batch": 16, "micro_batch": 2, "sequence": 16})
         self.assertEqual(plan["recompute"], [{"mode": "full", "layers": 0}])
-        self.assertEqual(plan["gather"], {"unit": "layer", "tiles": 1, "prefetch": 2})
+        self.assertEqual(plan["gather"], {"unit": "layer", "layers": 2, "tiles": 1, "prefetch": 2})
         self.assertEqual(set(plan["placement"].values()), {"cpu"})
         self.assertEqual(plan["kernel_set"], "cpu.f64")
         self.assertIs(plan["clip"], False)

@@ -99,7 +99,7 @@ class Sizes(CliTest):
 
     def test_contradicting_pins(self):
         self.bad(BAD_INPUT, *TINY, "--params", "cpu", "--zero", "1")
-        self.bad(BAD_INPUT, *TINY, "--precision", "lean", says="16 bit")
+        self.bad(BAD_INPUT, *TINY, "--precision", "lean", says="bf16")
         self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
         self.bad(
             BAD_INPUT, *TINY, "--activations", "cpu", "--recompute", "none",

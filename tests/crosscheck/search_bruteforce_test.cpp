@@ -77,7 +77,7 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   const ModelConfig& model = GetParam().model;
   const Cluster& cluster = GetParam().cluster;
   Pins pins = GetParam().pins;
-  pins.prefetch = pins.tiles = 1;  // knobs are outside the space
+  pins.prefetch = pins.tiles = pins.unit_layers = 1;  // knobs are outside the space
   if (!pins.recompute) pins.recompute = {{Recompute::kFull}};
   if (!pins.dp) pins.dp = cluster.devices() / pins.tp.value_or(1) / pins.pp.value_or(1);
   pins.shards = pins.dp;

@@ -101,6 +101,29 @@ TEST_P(Stage3Volume, OfTheWholeModelIsNoMore) {
 INSTANTIATE_TEST_SUITE_P(Units, Stage3Volume,
                          testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
 
+// Buckets of several layers move the same elements in fewer collectives [Li20 sec 3.2.2].
+TEST(UnitsOfSeveralLayers, MoveTheSameInFewerCollectives) {
+  const ModelConfig model = round_model();
+  const auto layer_collectives = [](const Job& job) {
+    std::int64_t count = 0;
+    const RankClass& c = job.classes[0];
+    for (const Node& node : c.program.nodes)
+      if (node.kind == OpKind::kCollective && node.role.part == Part::kLayer)
+        count += testing_support::instances(c.program, node);
+    return count;
+  };
+  for (const int stage : {0, 1, 2, 3}) {
+    Plan plan = data_plan(stage);
+    plan.gather = GatherUnit::kLayer;
+    const Job by_layer = lower(plan, model);
+    plan.unit_layers = 2;
+    const Job by_two = lower(plan, model);
+    EXPECT_DOUBLE_EQ(sum_of_data(by_two), sum_of_data(by_layer)) << stage;
+    EXPECT_GT(layer_collectives(by_layer), 0) << stage;
+    EXPECT_EQ(2 * layer_collectives(by_two), layer_collectives(by_layer)) << stage;
+  }
+}
+
 // A replay by layers ends with the whole layer gathered, which backward goes on with: the papers' 3
 // Psi. By operators only the last one is still there, so the others are gathered once more.
 TEST(Stage3Volume, WithFullRecomputeDependsOnTheGatherUnit) {

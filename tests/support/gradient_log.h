@@ -51,7 +51,8 @@ class GradientLog {
     const std::lock_guard lock(mutex_);
     for (const Tensor& tensor : unit.tensors) {
       const exec::TensorPart part(tensor, piece, exec::piece_count(job, unit));
-      auto& values = tensors_[exec::name_in_layer(tensor, unit.per_layer ? event.env.layer : 0)];
+      const std::int64_t layer = event.env.layer * event.program->unit_layers + tensor.member;
+      auto& values = tensors_[exec::name_in_layer(tensor, unit.per_layer ? layer : 0)];
       values.resize(static_cast<std::size_t>(tensor.shape.elements()));
       part.for_runs(std::max(first - tensor.offset, std::int64_t{0}),
                     std::min(first + gradient.elements() - tensor.offset, part.elements()),

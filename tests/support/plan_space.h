@@ -45,6 +45,7 @@ enum Factor : int {
   kShards,
   kRecompute,
   kGather,
+  kUnitLayers,
   kTiles,
   kParams,
   kGrads,
@@ -60,7 +61,7 @@ enum Factor : int {
   kFactors,
 };
 using Choice = std::array<int, kFactors>;  // index of the level of each factor
-inline constexpr Choice kLevels{4, 3, 3, 3, 2, 2, 4, 2, 2, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
+inline constexpr Choice kLevels{4, 3, 3, 3, 2, 2, 4, 2, 2, 2, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
 
 inline std::vector<RecomputeRun> recompute_of(int level) {
   switch (level) {
@@ -88,6 +89,7 @@ inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
   p.parallel.shards = c[kShards] == 0 ? 0 : std::max(1, p.parallel.dp / 2);
   p.recompute = recompute_of(c[kRecompute]);
   p.gather = c[kGather] == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
+  p.unit_layers = c[kUnitLayers] + 1;
   p.tiles = c[kTiles] + 1;
   p.placement = {tier(kParams), tier(kGrads), tier(kOptimizer), tier(kActivations)};
   const std::int64_t micro_steps = std::int64_t{1} << c[kMicroSteps];
@@ -200,6 +202,7 @@ inline std::string name_of(const Choice& c) {
   add(c[kRecompute] == 3, "mixed");
   add(c[kRecompute] != 3 && c[kRecompute] != 0, std::string(name(p.recompute[0].mode)));
   add(true, std::string(name(p.gather)));
+  add(p.unit_layers > 1, "u2");
   add(p.tiles > 1, "tiled");
   tier("p", p.placement.params);
   tier("g", p.placement.grads);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "models/model_formulas.h"
 
@@ -57,6 +58,35 @@ TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
 
 INSTANTIATE_TEST_SUITE_P(Units, LayoutOf,
                          testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
+
+TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
+  for (const char* name : {"tiny-gpt", "tiny-llama"}) {
+    const ModelConfig model = load_model(name);
+    Plan plan = plan_of(GatherUnit::kLayer, 2, model.sequence);
+    plan.parallel.tp = 2;
+    const auto layer_unit = [&](std::int32_t layers) {
+      plan.unit_layers = layers;
+      const Layout layout = make_layout(model, plan);
+      EXPECT_EQ(layout.layer_units.size(), 1U);
+      return layout.units[layout.layer_units[0]];
+    };
+    const Unit one = layer_unit(1), two = layer_unit(2);
+    EXPECT_EQ(two.elements, 2 * one.elements) << name;
+    EXPECT_EQ(two.decay_elements, 2 * one.decay_elements) << name;
+    EXPECT_EQ(two.shared_elements, 2 * one.shared_elements) << name;
+    ASSERT_EQ(two.tensors.size(), 2 * one.tensors.size()) << name;
+    std::map<std::string, std::set<std::int32_t>> members;
+    std::int64_t before = -1;
+    for (const Tensor& t : two.tensors) {
+      EXPECT_GT(t.offset, before) << t.name;
+      before = t.offset;
+      members[t.name].insert(t.member);
+      EXPECT_EQ(t.decay, t.offset < two.decay_elements) << t.name;
+      EXPECT_EQ(t.offset >= two.shared_from, t.split.kind == Split::Kind::kNone) << t.name;
+    }
+    for (const auto& [tensor, of] : members) EXPECT_EQ(of, (std::set{0, 1})) << tensor;
+  }
+}
 
 // Of one rank and tile; what is not split counts on each rank once.
 TEST(Layout, RanksAndTilesShareTheSplitParameters) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "models/model_formulas.h"
 #include "planner/core/error.h"
@@ -70,6 +71,29 @@ TEST_P(Volume, PerStepIsThatOfTheStage) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MicroSteps, Volume, testing::Values(1, 2, 3, 8));
+
+// The layer in an id is that of the model, however many are gathered together.
+TEST(UnitLayers, OperationsKeepTheirIds) {
+  const auto ids = [](std::int32_t together) {
+    Plan plan = base_plan();
+    plan.parallel.pp = 2;
+    plan.gather = GatherUnit::kLayer;
+    plan.recompute = {{Recompute::kFull, 2}, {Recompute::kNone, 0}};
+    plan.unit_layers = together;
+    const Job job = lower(plan, load_model("tiny-gpt"));
+    std::set<OpId> result;
+    for (const RankClass& c : job.classes) {
+      const ProgramIndex index(c.program);
+      for (Cursor at(index, Lane::kCompute); at->step() == 0; at.advance()) {
+        const Node& node = c.program.nodes[at->node];
+        if (node.role.phase == Phase::kUpdate || node.role.action == Action::kZero) continue;
+        EXPECT_TRUE(result.insert(op_id(c.program, node, at->env)).second);
+      }
+    }
+    return result;
+  };
+  EXPECT_EQ(ids(2), ids(1));
+}
 
 // Micro-batches whose forward of the stage's first layer has run but not its backward.
 struct Flight {

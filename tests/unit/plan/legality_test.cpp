@@ -156,6 +156,37 @@ TEST(Legality, RanksAndTilesCutEqualPieces) {
   EXPECT_THAT(illegal(plan, llama), says("2 tiles", "gather unit operator"));
 }
 
+TEST(Legality, UnitsOfSeveralLayersCutNothing) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.gather = GatherUnit::kLayer;
+    plan.unit_layers = 2;
+    change(plan);
+    return illegal(plan, 8);
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.parallel.pp = 4; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = GatherUnit::kOperator; }),
+              says("2 layers per gather unit need the gather unit layer"));
+  EXPECT_THAT(refusal([](Plan& p) { p.unit_layers = 17; }), says("outside 1..16"));
+  EXPECT_THAT(refusal([](Plan& p) { p.unit_layers = 3; }),
+              says("the 8 layers of stage 0 are no multiple of the 3 gathered together"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.pp = 2;
+                p.stage_layers = {6, 2};
+                p.unit_layers = 4;
+              }),
+              says("the 6 layers of stage 0 are no multiple of the 4"));
+  EXPECT_EQ(refusal([](Plan& p) {
+              p.recompute = {{Recompute::kFull, 2}, {Recompute::kNone, 0}};
+            }),
+            std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.recompute = {{Recompute::kFull, 3}, {Recompute::kNone, 0}};
+              }),
+              says("recompute of 3 layers cuts units of 2"));
+}
+
 TEST(Legality, ShardingNeedsRanksToShareIt) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();

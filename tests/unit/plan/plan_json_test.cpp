@@ -17,6 +17,7 @@ Plan unusual_plan() {
   plan.zero_stage = 3;
   plan.placement = {Tier::kCpu, Tier::kNvme, Tier::kCpu, Tier::kNvme};
   plan.gather = GatherUnit::kLayer;
+  plan.unit_layers = 16;
   plan.prefetch = 64;
   plan.recompute = {{Recompute::kFull, 12}, {Recompute::kSelective, 1}, {Recompute::kNone, 0}};
   plan.partition_activations = true;

@@ -158,6 +158,26 @@ TEST(Text, ReadsBackTensorParallelPiecesAndTiles) {
   EXPECT_EQ(read.classes[0].program.views[1].tp_stride, Bytes{128});
 }
 
+TEST(Text, ReadsBackUnitsOfSeveralLayers) {
+  Job job = sample_job();
+  job.classes[0].program.unit_layers = 2;
+  job.classes[0].program.nodes[1].member = 1;
+  job.units[0].tensors[0].member = 1;
+  const std::string text = to_text(job);
+  EXPECT_THAT(text, HasSubstr(" unit_layers 2\n"));
+  EXPECT_THAT(text,
+              HasSubstr(std::string(name(job.classes[0].program.nodes[1].role)) + " member 1 "));
+  const Job read = parse_zprog(text, "units.zprog");
+  EXPECT_EQ(to_text(read), text);
+  EXPECT_EQ(read.classes[0].program.unit_layers, 2);
+  EXPECT_EQ(read.classes[0].program.nodes[1].member, 1);
+  EXPECT_EQ(read.units[0].tensors[0].member, 1);
+  EXPECT_THAT(refusal(replaced(text, "unit_layers 2", "unit_layers 17")),
+              HasSubstr("expected unit_layers from 1 to 16, got 17"));
+  EXPECT_THAT(refusal(replaced(text, " unit_layers 2", "")),
+              HasSubstr("expected member from 0 to 0, got 1"));
+}
+
 TEST(Text, RefusesPiecesThatDoNotFit) {
   const std::string text = to_text(cut_job());
   const auto refused = [&](std::string_view from, std::string_view to) {

@@ -233,6 +233,35 @@ TEST(Verify, TilesTellOperationsApart) {
   EXPECT_THAT(tiles(17), Contains(HasSubstr("loop values outside what an id can hold")));
 }
 
+TEST(Verify, LayersComeInWholeUnits) {
+  const auto units = [](std::int32_t together, std::int32_t layers, std::int32_t members) {
+    Stage s;
+    const View a = s.buffer("a");
+    for (std::int32_t member = 0; member < members; ++member) {
+      s.out.set_member(member);
+      s.fill(Part::kQkv, a);
+    }
+    RankClass c = s.finish();
+    c.layers = layers;
+    c.program.unit_layers = together;
+    return verify(job_of({c}));
+  };
+  EXPECT_THAT(units(2, 4, 2), IsEmpty());
+  EXPECT_THAT(units(0, 4, 1), Contains(HasSubstr("layer loops go through 0 layers at a time")));
+  EXPECT_THAT(units(2, 3, 2), Contains(HasSubstr("3 layers from 0 on do not come 2 at a time")));
+  EXPECT_THAT(units(2, 4, 3), Contains(HasSubstr("is of layer 2 of 2")));
+  Stage s;
+  s.out.buffer(s.buffer("state").buffer).persistent = true;
+  RankClass c = s.finish();
+  c.homes.push_back({0, {0}, {0}, {0}, {0}});
+  Job job = job_of({c});
+  job.units.push_back(
+      {.name = "unit", .flat_elements = kFloats, .tensors = std::vector<Tensor>(1)});
+  EXPECT_THAT(verify(job), IsEmpty());
+  job.units[0].tensors[0].member = 1;
+  EXPECT_THAT(verify(job), Contains(HasSubstr("tensor '' is of layer 1 of 1")));
+}
+
 // A two-slot ring filled on one lane and emptied on another, over many micro-batches.
 Job ring_job(std::int32_t micros) {
   Stage s;

@@ -99,6 +99,15 @@ TEST(Enumerate, SelectiveRecomputationIsForStoredScoresOnly) {
             (std::set{Recompute::kNone, Recompute::kSelective, Recompute::kFull}));
 }
 
+TEST(Enumerate, UnitsOfSeveralLayersAreGatheredByLayer) {
+  Pins pins;
+  pins.unit_layers = 2;
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
+    EXPECT_EQ(plan.unit_layers, 2);
+    EXPECT_EQ(plan.gather, GatherUnit::kLayer);
+  }
+}
+
 TEST(Enumerate, EveryFurtherFieldCanBePinned) {
   Pins pins;
   pins.tp = 2;
