@@ -1,4 +1,5 @@
-// Collectives between threads against the copy bound, in one run. Prints a table; asserts nothing.
+// Collectives between threads against the copy bound, in one run. Prints a line of JSON for
+// each; asserts nothing.
 //
 //   perf_collective_speed [RUNS]
 //
@@ -89,8 +90,11 @@ void measure(const Row& row, std::array<Memory, kRanks>& memory, int runs) {
     best = std::min(best, time_of(collective));
     bound = std::min(bound, time_of(copy));
   }
-  fmt::print("{:<15} {:8.2f} ms {:8.2f} ms  {:5.2f}  goal {:.2f}  {}\n", name(row.kind), best * 1e3,
-             bound * 1e3, bound / best, kGoal, bound / best >= kGoal ? "met" : "missed");
+  fmt::print(
+      "{{\"what\": \"{} of {} MiB, {} ranks, copy bound\", \"time_s\": {:.5f}, \"bound_s\": "
+      "{:.5f}, "
+      "\"runs\": {}, \"ratio\": {:.3f}, \"goal\": {:.2f}}}\n",
+      name(row.kind), kBytes / kMib, kRanks, best, bound, runs, bound / best, kGoal);
 }
 
 void run(int runs) {
@@ -99,8 +103,6 @@ void run(int runs) {
     std::memset(m.a.data(), 0, kBytes);
     std::memset(m.b.data(), 0, kBytes);
   }
-  fmt::print("{} MiB of f32, {} ranks, best of {}\n", kBytes / kMib, kRanks, runs);
-  fmt::print("{:<15} {:>11} {:>11}  {:>5}\n", "collective", "time", "copy bound", "ratio");
   constexpr std::int64_t kPart = kBytes / kRanks;
   for (const Row& row : {Row{CollectiveKind::kAllReduce, 2 * kBytes},
                          Row{CollectiveKind::kAllGather, 2 * (kBytes - kPart)},

@@ -1,12 +1,14 @@
 """How fast the CPU executor trains, against its goals. Prints a table; asserts nothing.
 
-  tests/perf/executor_speed.py [--python PYTHON] [--rounds N] [--report] [SEQUENCE ...]
+  tests/perf/executor_speed.py [--python PYTHON] [--rounds N] [--programs FOLDER]
+                               [--directory FOLDER] [--report] [SEQUENCE ...]
 
 GPT-2 124M, 4 sequences, fp32, two threads: `zplan run` on a one-rank plan against PyTorch
 (gpt2_step.py) under PYTHON, which must have torch; the two run alternately, ROUNDS (default 3)
 times each. A figure is the median over the rounds of the median step, the first step left out.
-Then AdamW against a four-array stream (adamw_speed.cpp; cmake --build build/tests --target
-perf_adamw_speed).
+Then the programs beside this one (cmake --build build/tests --target perf): AdamW against a
+four-array stream, collectives against the copy bound, the NVMe tier against fio and a plain loop on
+the disk of --directory.
 --report also writes reports/executor_speed.json.
 """
 
@@ -92,7 +94,8 @@ def main():
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--python", default=sys.executable, help="one that has torch")
     parser.add_argument("--program", default=str(ROOT / "zplan"))
-    parser.add_argument("--adamw", default=str(ROOT / "build/tests/bin/perf_adamw_speed"))
+    parser.add_argument("--programs", default=str(ROOT / "build/tests/bin"))
+    parser.add_argument("--directory", default=str(ROOT / "build"), help="on the disk to measure")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("sequence", nargs="*", type=int)
     options = parser.parse_args()
@@ -104,8 +107,11 @@ def main():
                 continue
             entries.append(measure(options, sequence, goal, steps, folder))
             show(entries[-1])
-    entries.append(json.loads(output_of([options.adamw, str(THREADS)])))
-    show(entries[-1])
+    for name, *words in (("adamw", str(THREADS)), ("collective",), ("storage", options.directory)):
+        program = pathlib.Path(options.programs) / f"perf_{name}_speed"
+        for line in output_of([program, *words]).splitlines():
+            entries.append(json.loads(line))
+            show(entries[-1])
     if options.report:
         about = {**machine(), "load_before": round(load_before, 2)}
         write_report(__file__, entries, about)

@@ -1,5 +1,5 @@
 // Streams to and from the NVMe tier against fio and a plain loop on the same disk, in one run.
-// Prints a table; asserts nothing.
+// Prints a line of JSON for each direction; asserts nothing. 0 stands for a fio that is not there.
 //
 //   perf_storage_speed DIRECTORY [RUNS]
 //
@@ -71,8 +71,6 @@ class Opponent {
   Opponent(const Opponent&) = delete;
   Opponent& operator=(const Opponent&) = delete;
 
-  bool has_fio() const { return has_fio_; }
-
   double fio(IoKind kind, IoMethod method) const {
     if (!has_fio_) return 0;
     const std::string command = fmt::format(
@@ -124,10 +122,6 @@ void run(const std::string& directory, int runs) {
   fill_randomly(memory);
   const auto engine = make_io_engine(options);
   const Opponent opponent(directory);
-  fmt::print("{} with {} ({}), {}; {} MiB, best of {}{}\n", directory, name(engine->method()),
-             engine->reason(), file.is_direct() ? "O_DIRECT" : "no O_DIRECT", kFile >> 20, runs,
-             opponent.has_fio() ? "" : "; fio is not installed");
-  fmt::print("{:<6} {:>10} {:>10} {:>10}  ratio\n", "GB/s", "zplan", "fio", "plain loop");
   for (IoKind kind : {IoKind::kWrite, IoKind::kRead}) {
     double best = 0, fio = 0, plain = 0;
     for (int i = -1; i < runs; ++i) {  // one that does not count: the file's blocks are new
@@ -140,9 +134,12 @@ void run(const std::string& directory, int runs) {
       plain = std::max(plain, by_plain);
     }
     const double ratio = best / std::max(fio, plain);
-    fmt::print("{:<6} {:10.2f} {:10.2f} {:10.2f}  {:5.2f}  goal {:.2f}  {}\n",
-               kind == IoKind::kRead ? "read" : "write", best / 1e9, fio / 1e9, plain / 1e9, ratio,
-               kGoal, ratio >= kGoal ? "met" : "missed");
+    fmt::print(
+        "{{\"what\": \"{} of {} MiB by {}, best of fio and a plain loop\", \"zplan_bytes_per_s\": "
+        "{:.4g}, \"fio_bytes_per_s\": {:.4g}, \"plain_bytes_per_s\": {:.4g}, \"direct\": {}, "
+        "\"runs\": {}, \"ratio\": {:.3f}, \"goal\": {:.2f}}}\n",
+        kind == IoKind::kRead ? "read" : "write", kFile >> 20, name(engine->method()), best, fio,
+        plain, file.is_direct(), runs, ratio, kGoal);
   }
 }
 
