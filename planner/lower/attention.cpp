@@ -58,11 +58,7 @@ void AttentionCore::backward(const LayerActivations& a, const View& dattention, 
         input_gradient(Part::kAttention), kLane, KernelId::kAttentionBackward,
         {dout, qkv, read(output(a.attention)), read(a.lse), write(heads(dqkv)), s_.workspace});
   } else {
-    const BufferId id = s_.body.get({.name = "d.probs",
-                                     .slot_size = a.probs.bytes(),
-                                     .category = Category::kActivations,
-                                     .dtype = s_.compute()});
-    const View dprobs = view_of(id, s_.compute(), a.probs.shape);
+    const View dprobs = s_.transient("d.probs", a.probs.shape, s_.compute());
     s_.out.kernel(input_gradient(Part::kAttention), kLane, KernelId::kAttentionContextGradient,
                   {dout, qkv, write(dprobs), s_.workspace});
     s_.out.kernel(input_gradient(Part::kSoftmax), kLane, KernelId::kSoftmaxBackward,

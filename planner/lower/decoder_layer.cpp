@@ -23,12 +23,7 @@ DecoderLayer::DecoderLayer(Stage& stage, const Segment& segment, std::size_t num
       ranks_(stage) {}
 
 View DecoderLayer::scratch(const char* name, std::int64_t width) const {
-  const Shape shape{s_.tokens(), width};
-  const BufferId id = s_.body.get({.name = name,
-                                   .slot_size = size_of(s_.compute()) * shape.elements(),
-                                   .category = Category::kActivations,
-                                   .dtype = s_.compute()});
-  return view_of(id, s_.compute(), shape);
+  return s_.transient(name, {s_.tokens(), width}, s_.compute());
 }
 
 // Uses of the layer ring by one forward, replay or backward.

@@ -41,18 +41,10 @@ View ModelEnds::input(const char* name, Tier tier, Shape shape, DType dtype, std
   return view_of(id, dtype, shape);
 }
 
-View ModelEnds::transient(const char* name, Shape shape, DType dtype) {
-  const BufferId id = s_.body.get({.name = name,
-                                   .slot_size = size_of(dtype) * shape.elements(),
-                                   .category = Category::kActivations,
-                                   .dtype = dtype});
-  return view_of(id, dtype, shape);
-}
-
 // From the forward to the backward of a micro-batch: within one body, or with a slot for each that
 // is in flight.
 View ModelEnds::kept(const char* name, Shape shape, DType dtype) {
-  if (s_.in_flight == 1) return transient(name, shape, dtype);
+  if (s_.in_flight == 1) return s_.transient(name, shape, dtype);
   const auto [at, is_new] = kept_.try_emplace(name);
   if (is_new) {
     const BufferId id = s_.out.add({.name = name,
@@ -85,7 +77,7 @@ void ModelEnds::load_batch() {
 void ModelEnds::embed(const View& x) {
   View sum = x;
   if (s_.sequence_parallel())
-    sum = transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
+    sum = s_.transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
   View out = sum;
   out.shape = {s_.b(), s_.s(), s_.h()};
   const View table = parameter(Phase::kForward, Param::kTokenEmbedding);
@@ -149,8 +141,8 @@ void ModelEnds::loss() {
     return;
   }
   const DType dtype = s_.kernels.statistics;
-  const View own = transient("loss.statistics", {s_.tokens(), kLossStatistics}, dtype);
-  const View all = transient("loss.gathered", {s_.tp(), s_.tokens(), kLossStatistics}, dtype);
+  const View own = s_.transient("loss.statistics", {s_.tokens(), kLossStatistics}, dtype);
+  const View all = s_.transient("loss.gathered", {s_.tp(), s_.tokens(), kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
                 KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens_), write(own)},
                 {s_.model.vocab});
@@ -167,7 +159,7 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
   const bool apart = s_.in_flight > 1;
   const View all =
       ranks_.gathered(Phase::kBackward, Part::kFinalNorm, norm_, "final.norm.gathered");
-  const View dnorm = transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
+  const View dnorm = s_.transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
   const auto open = gradients_.open(s_.layout.unit_of(head), {});
   s_.out.kernel({Phase::kBackward, Part::kHead, Action::kWeightGradient}, kLane,
                 KernelId::kHeadWeightGradient,

@@ -36,7 +36,6 @@ class ModelEnds {
  private:
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(const char* name, Shape shape, DType dtype);
-  View transient(const char* name, Shape shape, DType dtype);
   View layers_output();
   View parameter(Phase phase, Param param);
   void final_norm(const View& x);

@@ -10,6 +10,14 @@ bool Stage::holds(UnitIndex unit) const {
   return is_last();
 }
 
+View Stage::transient(const std::string& name, Shape shape, DType dtype) {
+  const BufferId id = body.get({.name = name,
+                                .slot_size = size_of(dtype) * shape.elements(),
+                                .category = Category::kActivations,
+                                .dtype = dtype});
+  return view_of(id, dtype, shape);
+}
+
 SlotExpr Stage::unit_slot(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
   if (!u.per_layer) return {};

@@ -103,6 +103,8 @@ struct Stage {
   std::int32_t replicas() const { return dp() / plan.shards(); }  // of each shard
 
   bool holds(UnitIndex unit) const;
+  // An activation that lives within the body.
+  View transient(const std::string& name, Shape shape, DType dtype);
 };
 
 // A dense view of a whole slot.

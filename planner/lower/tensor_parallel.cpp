@@ -3,12 +3,7 @@
 namespace zplan {
 
 View TensorParallel::local(const View& like, const char* name, std::int64_t tokens) {
-  const Shape shape{tokens, like.shape[1]};
-  const BufferId id = s_.body.get({.name = name,
-                                   .slot_size = size_of(like.dtype) * shape.elements(),
-                                   .category = Category::kActivations,
-                                   .dtype = like.dtype});
-  return view_of(id, like.dtype, shape);
+  return s_.transient(name, {tokens, like.shape[1]}, like.dtype);
 }
 
 View TensorParallel::gathered(Phase phase, Part part, const View& x, const char* name) {
