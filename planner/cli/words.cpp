@@ -68,11 +68,14 @@ std::string zero_words(const Plan& plan) {
                      grouped_shards ? fmt::format(" over groups of {}", plan.shards()) : "");
 }
 
-std::string gather_words(const Plan& plan) {
+// What moves together, where that is worth saying: "; gather by operator in 2 tiles, 1 ahead".
+std::string unit_words(const Plan& plan) {
   const std::string unit = plan.unit_layers > 1 ? fmt::format("{} layers", plan.unit_layers)
                                                 : std::string(name(plan.gather));
   const std::string tiles = plan.tiles > 1 ? fmt::format(" in {} tiles", plan.tiles) : "";
-  return fmt::format("gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
+  if (plan.zero_stage == 3)
+    return fmt::format("; gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
+  return plan.unit_layers > 1 && plan.parallel.dp > 1 ? "; reduce by " + unit : "";
 }
 
 std::string mode_words(Recompute mode) {
@@ -168,8 +171,7 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   lines.push_back(fmt::format("micro-batch {}, {} per step; {}",
                               count_of(plan.batch.micro_batch, "sequence"),
                               count_of(plan.micro_steps(), "micro-step"), recompute_words(plan)));
-  lines.push_back(placement_words(plan) +
-                  (plan.zero_stage == 3 ? "; " + gather_words(plan) : std::string()));
+  lines.push_back(placement_words(plan) + unit_words(plan));
   std::vector<std::string> extras = {precision_words(plan)};
   if (plan.delayed_update) extras.emplace_back("delayed update");
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
