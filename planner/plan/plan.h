@@ -77,7 +77,7 @@ struct Plan {
   std::int32_t zero_stage = 0;  // 0..3 [Rajbhandari20 sec 5]
   StatePlacement placement;
   GatherUnit gather = GatherUnit::kOperator;
-  // Layers of one unit: FSDP-style wrapping of several [Zhao23 sec 3.2.1], and the size of DDP's
+  // Layers of one unit: FSDP-style wrapping of several [Zhao23 sec 3], and the size of DDP's
   // buckets [Li20]. More than 1 needs GatherUnit::kLayer.
   std::int32_t unit_layers = 1;
   // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
