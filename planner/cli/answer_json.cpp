@@ -41,6 +41,7 @@ Json rejected_part(const Rejected& rejected) {
               {"tiers", std::move(tiers)},
               {"tensor", rejected.family.tensor},
               {"pipeline", rejected.family.pipeline},
+              {"precision", recipe_name(rejected.family.recipe)},
               {"reason", rejected.reason},
               {"bound_s", rejected.best.bound.value}};
   out["step_s"] = rejected.best.step ? Json(rejected.best.step->value) : Json();

@@ -76,20 +76,32 @@ std::string search_part(const Answer& answer, const PlanCommand& command) {
                                      command.exhaustive ? "; exhaustive" : ""));
 }
 
-// Of the families with the same stage and tiers the one that came closest to winning.
-std::vector<const Rejected*> one_per_tiers(const std::vector<Rejected>& all) {
+// The recipe of the answer, or of what comes closest to one.
+std::size_t own_recipe(const SearchResult& search) {
+  const std::optional<Candidate>& answer = search.best ? search.best : search.closest;
+  return answer ? family_of(answer->plan).recipe : 0;
+}
+
+// Of the families with the same stage and tiers the one that came closest to winning, and of those
+// with another recipe than the answer one for each recipe.
+std::vector<const Rejected*> one_per_tiers(const SearchResult& search) {
+  const std::size_t own = own_recipe(search);
   const auto rank = [](const Rejected& r) {
     const auto& why = r.best.infeasible;
     const double value = why ? why->overload() : r.best.step.value_or(r.best.bound).value;
     return std::tuple(why ? 2 : r.set_aside ? 1 : 0, value);
   };
-  std::map<std::tuple<std::int32_t, bool, bool>, const Rejected*> best;
-  for (const Rejected& r : all) {
-    const Rejected*& at = best[{r.family.zero_stage, r.family.cpu, r.family.nvme}];
+  using Row = std::tuple<std::size_t, std::int32_t, bool, bool>;
+  std::map<Row, const Rejected*> best;
+  for (const Rejected& r : search.rejected) {
+    const Family& f = r.family;
+    const Row row =
+        f.recipe == own ? Row{0, f.zero_stage, f.cpu, f.nvme} : Row{1 + f.recipe, 0, false, false};
+    const Rejected*& at = best[row];
     if (at == nullptr || rank(r) < rank(*at)) at = &r;
   }
   std::vector<const Rejected*> result;
-  for (const auto& [tiers, rejected] : best) result.push_back(rejected);
+  for (const auto& [row, rejected] : best) result.push_back(rejected);
   return result;
 }
 
@@ -97,11 +109,13 @@ std::string rejected_part(const Answer& answer) {
   if (answer.search.rejected.empty()) return "";
   Table table({Align::kLeft, Align::kLeft});
   bool rows = false, set_aside = false;
-  for (const Rejected* rejected : one_per_tiers(answer.search.rejected)) {
+  for (const Rejected* rejected : one_per_tiers(answer.search)) {
     set_aside = set_aside || rejected->set_aside;
     if (rejected->set_aside) continue;
     const auto& why = rejected->best.infeasible;
-    table.row({name(rejected->family), why ? shortage(*why) : rejected->reason});
+    const bool standard = rejected->family.recipe == 0 && own_recipe(answer.search) != 0;
+    table.row({name(rejected->family) + (standard ? " standard" : ""),
+               why ? shortage(*why) : rejected->reason});
     rows = true;
   }
   std::string out =

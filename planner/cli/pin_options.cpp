@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 
 #include "planner/cli/words.h"
 #include "planner/core/error.h"
+#include "planner/core/nearest.h"
 #include "planner/core/text.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernel_set.h"
@@ -70,6 +72,22 @@ std::vector<std::int32_t> stage_layers(const std::string& text) {
   return layers;
 }
 
+// "lean", "standard,lean", "any"
+std::vector<std::string> recipes(const std::string& text) {
+  if (text == kAnyRecipe) return {text};
+  std::vector<std::string> names;
+  const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
+  for (const std::string_view part : split(text, ',')) {
+    if (std::find(known.begin(), known.end(), part) == known.end()) {
+      throw_bad_input(fmt::format("--precision: expected any, or some of {}, got {}{}",
+                                  fmt::join(known, ","), in_quotes(text),
+                                  did_you_mean(std::string(part), known)));
+    }
+    names.emplace_back(part);
+  }
+  return names;
+}
+
 void add_shape(Syntax& syntax, Pins& pins) {
   syntax.integer("--dp", pins.dp, 1, kMaxDp, "Data parallel replicas");
   syntax.integer("--tp", pins.tp, 1, kMaxTp, "Tensor parallel ranks of a replica");
@@ -120,11 +138,9 @@ void PinOptions::add_to(Syntax& syntax, Pins& pins) {
               "Update on the host beside the next step, which uses older parameters");
   syntax.text("--kernel-set", pins.kernel_set, "ID",
               "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]");
-  std::vector<Choice<std::string>> recipes;
-  for (const std::string_view recipe : kRecipeNames)
-    recipes.push_back({recipe, std::string(recipe)});
-  syntax.choice<std::optional<std::string>, std::string>(
-      "--precision", pins.recipe, "Element types of the states [standard]", std::move(recipes));
+  syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
+                "Element types of the states; of a list (a,b) the fastest [standard]",
+                [&pins](const std::string& text) { pins.recipes = recipes(text); });
   syntax.flag("--no-clip", no_clip_, "Train without gradient clipping");
 }
 
@@ -151,6 +167,9 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
   const std::string whole = fmt::format("ZeRO {} moves no units of the model", plan.zero_stage);
   say(pins.prefetch && !in_rings, "--prefetch", whole);
   say(pins.sequence_parallel.value_or(false) && p.tp == 1, "--sp", "tp is 1");
+  say(pins.recipes.size() == 1 && pins.recipes[0] == kAnyRecipe &&
+          recipes_of(plan.kernel_set).size() == 1,
+      "--precision any", fmt::format("kernel set {} has one recipe only", plan.kernel_set));
   say(pins.schedule && p.pp == 1, "--schedule", "there is one pipeline stage");
   say(pins.stage_layers && p.pp == 1, "--stages", "there is one pipeline stage");
   say(pins.shards && plan.shards() == p.dp, "--shards", "these are all replicas");

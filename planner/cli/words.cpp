@@ -173,6 +173,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
                               count_of(plan.micro_steps(), "micro-step"), recompute_words(plan)));
   lines.push_back(placement_words(plan) + unit_words(plan));
   std::vector<std::string> extras = {precision_words(plan)};
+  if (const std::size_t recipe = recipe_index(plan); recipe > 0)
+    extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   if (plan.delayed_update) extras.emplace_back("delayed update");
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");

@@ -63,4 +63,23 @@ std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_
   return r;
 }
 
+std::vector<std::string_view> recipes_of(std::string_view kernel_set) {
+  std::vector<std::string_view> names;
+  for (const std::string_view recipe : kRecipeNames)
+    if (find_recipe(recipe, kernel_set)) names.push_back(recipe);
+  return names;
+}
+
+std::size_t recipe_index(const Plan& plan) {
+  std::size_t i = 0;
+  while (i < std::size(kRecipeNames) &&
+         find_recipe(kRecipeNames[i], plan.kernel_set) != plan.precision)
+    ++i;
+  return i;
+}
+
+std::string_view recipe_name(std::size_t index) {
+  return index < std::size(kRecipeNames) ? kRecipeNames[index] : "custom";
+}
+
 }  // namespace zplan

@@ -134,6 +134,11 @@ PrecisionRecipe default_recipe(std::string_view kernel_set);
 inline constexpr std::string_view kRecipeNames[] = {"standard", "fp32-gradients", "main-gradients",
                                                     "lean"};
 std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set);
+// Of kRecipeNames those that the kernel set has, in that order.
+std::vector<std::string_view> recipes_of(std::string_view kernel_set);
+// Its place in kRecipeNames; that of a plan with element types of its own is past the end.
+std::size_t recipe_index(const Plan& plan);
+std::string_view recipe_name(std::size_t index);  // "custom" past the end
 
 // What legality asks of a model.
 struct ModelShape {

@@ -38,11 +38,10 @@ constexpr std::array<KernelSet, 12> kSets{{
 std::span<const KernelSet> kernel_sets() { return kSets; }
 
 const KernelSet& find_kernel_set(std::string_view id) {
-  std::vector<std::string> ids;
-  for (const KernelSet& set : kSets) {
+  for (const KernelSet& set : kSets)
     if (set.id == id) return set;
-    ids.emplace_back(set.id);
-  }
+  std::vector<std::string> ids;
+  for (const KernelSet& set : kSets) ids.emplace_back(set.id);
   throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
                               did_you_mean(id, ids)));
 }

@@ -119,7 +119,7 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
                               global_batch, fmt::join(sizes, " or "), nearest));
 }
 
-// The combinations below one shape and micro-batch. Remembers why the first illegal one is.
+// The combinations below one shape, micro-batch and recipe. Remembers why the first illegal one is.
 class Leaves {
  public:
   Leaves(const ModelConfig& model, const Pins& pins) : model_(shape_of(model)), pins_(pins) {}
@@ -208,12 +208,25 @@ class Leaves {
   std::string why_illegal_;
 };
 
-PrecisionRecipe recipe(const Plan& plan, const Pins& pins) {
-  if (!pins.recipe) return default_recipe(plan.kernel_set);
-  if (const auto found = find_recipe(*pins.recipe, plan.kernel_set)) return *found;
-  throw_bad_input(fmt::format("precision {} is for kernel sets that compute in {}; {} does not",
-                              *pins.recipe, *pins.recipe == "lean" ? "bf16" : "16 bit",
-                              plan.kernel_set));
+// In the order of kRecipeNames.
+std::vector<PrecisionRecipe> recipes(std::string_view kernel_set, const Pins& pins) {
+  const std::vector<std::string_view> known = recipes_of(kernel_set);
+  for (const std::string& recipe : pins.recipes) {
+    if (recipe == kAnyRecipe || std::find(known.begin(), known.end(), recipe) != known.end())
+      continue;
+    throw_bad_input(fmt::format("precision {} is for kernel sets that compute in {}; {} does not",
+                                recipe, recipe == "lean" ? "bf16" : "16 bit", kernel_set));
+  }
+  const auto asked = [&](std::string_view recipe) {
+    const auto& names = pins.recipes;
+    if (names.empty()) return recipe == kRecipeNames[0];
+    return names.front() == kAnyRecipe ||
+           std::find(names.begin(), names.end(), recipe) != names.end();
+  };
+  std::vector<PrecisionRecipe> result;
+  for (const std::string_view recipe : known)
+    if (asked(recipe)) result.push_back(*find_recipe(recipe, kernel_set));
+  return result;
 }
 
 // The choices that are the same in all leaves.
@@ -222,7 +235,6 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   plan.model = model.name;
   plan.hardware = cluster.name;
   plan.kernel_set = pins.kernel_set.value_or(cluster.node.device.kernel_set);
-  plan.precision = recipe(plan, pins);
   plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   plan.clip = pins.clip.value_or(plan.clip);
   plan.prefetch = pins.prefetch.value_or(plan.prefetch);
@@ -247,6 +259,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
   require_sane(plan.batch);
   const std::int64_t global_batch = plan.batch.global_batch;
   const std::vector<Parallel> all = shapes(model, cluster, pins);
+  const std::vector<PrecisionRecipe> all_recipes = recipes(plan.kernel_set, pins);
   Leaves leaves(model, pins);
   bool divides = false;
   for (const Parallel& shape : all) {
@@ -256,7 +269,10 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     plan.parallel.shards = pins.shards.value_or(0);
     for (const auto micro : choices(pins.micro_batch, divisors(global_batch / shape.dp))) {
       plan.batch.micro_batch = micro;
-      leaves.add(plan);
+      for (const PrecisionRecipe& recipe : all_recipes) {
+        plan.precision = recipe;
+        leaves.add(plan);
+      }
     }
   }
   if (!divides) batch_fits_nowhere(all, global_batch);

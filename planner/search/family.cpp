@@ -10,6 +10,7 @@ Family family_of(const Plan& plan) {
   family.zero_stage = plan.zero_stage;
   family.tensor = plan.parallel.tp > 1;
   family.pipeline = plan.parallel.pp > 1;
+  family.recipe = recipe_index(plan);
   const StatePlacement& at = plan.placement;
   for (const Tier tier : {at.params, at.grads, at.optimizer, at.activations}) {
     family.cpu = family.cpu || tier == Tier::kCpu;
@@ -21,9 +22,10 @@ Family family_of(const Plan& plan) {
 int tiers_used(const Family& family) { return 1 + (family.cpu ? 1 : 0) + (family.nvme ? 1 : 0); }
 
 std::string name(const Family& family) {
-  return fmt::format("ZeRO-{} gpu{}{}{}{}", family.zero_stage, family.cpu ? "+cpu" : "",
+  return fmt::format("ZeRO-{} gpu{}{}{}{}{}", family.zero_stage, family.cpu ? "+cpu" : "",
                      family.nvme ? "+nvme" : "", family.tensor ? " tp" : "",
-                     family.pipeline ? " pp" : "");
+                     family.pipeline ? " pp" : "",
+                     family.recipe == 0 ? "" : fmt::format(" {}", recipe_name(family.recipe)));
 }
 
 }  // namespace zplan

@@ -31,9 +31,12 @@ std::string too_slow(const Leaf& lost, const Leaf& winner, const Candidate& best
   const std::string own = format_seconds(lost.value());
   const std::string other = format_seconds(*best.step);
   const bool exact = lost.candidate.step.has_value();
+  const bool slower = lost.value().value > best.step->value * (1 + kTieTolerance);
+  if (lost.rung < Rung::kFitted && !slower)
+    return fmt::format("not tried: at best {} against {}", own, other);
   if (lost.rung < Rung::kFitted)
     return fmt::format("slower if it fits: at least {} against {}", own, other);
-  if (lost.value().value > best.step->value * (1 + kTieTolerance))
+  if (slower)
     return fmt::format("fits, but slower: {}{} against {}", exact ? "" : "at least ", own, other);
   if (!exact) return fmt::format("fits, not simulated: at best {} against {}", own, other);
   return fmt::format("fits, as fast within 1 %: {} against {}, {}", own, other,

@@ -205,13 +205,15 @@ class Search {
     result.rejected = rejections(leaves_, winner_, result.best);
   }
 
-  // Those of which nothing is known yet: each member is farther away than a plan that is slower.
+  // Those of which no plan is known that may fit: what else they have is farther away than a plan
+  // that is slower.
   std::set<Family> silent_families() const {
     std::set<Family> all, known;
     for (const Leaf& leaf : leaves_) {
       const Family family = family_of(leaf.candidate.plan);
       all.insert(family);
-      if (leaf.rung > Rung::kEnumerated || leaf.set_aside) known.insert(family);
+      const bool may_fit = leaf.rung > Rung::kEnumerated && !leaf.out();
+      if (may_fit || leaf.set_aside) known.insert(family);
     }
     std::erase_if(all, [&](const Family& family) { return known.contains(family); });
     return all;

@@ -25,7 +25,8 @@
 //   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
 //   units of several layers        tried on the winner, kept if faster
 // Only for pins: GPipe (never better than 1F1B in memory, nor in time), and what changes the
-// numbers that are trained: kernel set, precision, clipping, delayed updates.
+// numbers that are trained: kernel set, clipping, delayed updates, and precision, of which the pins
+// may name several recipes.
 #pragma once
 
 #include <array>
@@ -46,6 +47,8 @@ namespace zplan {
 
 inline constexpr double kTieTolerance = 0.01;
 
+inline constexpr std::string_view kAnyRecipe = "any";
+
 // Choices pinned by the user; the rest is free.
 struct Pins {
   std::optional<std::int32_t> dp, tp, pp, shards, zero_stage, prefetch, tiles, unit_layers;
@@ -56,12 +59,14 @@ struct Pins {
   std::optional<GatherUnit> gather;
   std::optional<Tier> params, grads, optimizer, activations;
   std::optional<Schedule> schedule;
-  std::optional<std::string> kernel_set, recipe;  // recipe: one of kRecipeNames
+  std::optional<std::string> kernel_set;
+  // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
+  std::vector<std::string> recipes;
 };
 
 // The leaves of the space, each legal, in a fixed order: pipeline stages (1, 2, 4 ..), tensor
-// parallel ranks (divisors of a node), sequence parallelism, micro-batch, ZeRO stage, recompute
-// (selective where scores are stored), gather unit (where parameters are gathered), cut
+// parallel ranks (divisors of a node), sequence parallelism, micro-batch, recipe, ZeRO stage,
+// recompute (selective where scores are stored), gather unit (where parameters are gathered), cut
 // checkpoints, homes of parameters, gradients, optimizer, activations. Unless pinned, parameters
 // and gradients are kept no farther away than the optimizer states, which are the most and move
 // least, and one replica has only the ZeRO stages that its homes need.
@@ -96,15 +101,16 @@ struct Infeasible {
 // Nothing when the Job fits. Leaves smallest_change empty: a Job knows nothing of its plan.
 std::optional<Infeasible> check_fit(const Job& job, const Cluster& cluster);
 
-// (ZeRO stage, tiers used, tp > 1, pp > 1)
+// (ZeRO stage, tiers used, tp > 1, pp > 1, recipe)
 struct Family {
   std::int32_t zero_stage = 0;
   bool cpu = false, nvme = false, tensor = false, pipeline = false;
+  std::size_t recipe = 0;  // recipe_index
   friend auto operator<=>(const Family&, const Family&) = default;
 };
 Family family_of(const Plan& plan);
 int tiers_used(const Family& family);
-std::string name(const Family& family);  // "ZeRO-3 gpu+cpu tp pp"
+std::string name(const Family& family);  // "ZeRO-3 gpu+cpu tp pp", "ZeRO-0 gpu lean"
 
 struct Estimate {
   Seconds bound{0};                      // never above the simulated period

@@ -26,7 +26,7 @@ bool closer(std::uint32_t a, std::uint32_t b) {
 
 bool same_group(const Plan& a, const Plan& b) {
   return a.batch == b.batch && a.parallel == b.parallel && a.zero_stage == b.zero_stage &&
-         a.gather == b.gather && a.recompute == b.recompute;
+         a.gather == b.gather && a.recompute == b.recompute && a.precision == b.precision;
 }
 
 // [derived] a state that is off the GPU is brought there through the same buffers wherever it lies.

@@ -4,7 +4,8 @@
 //
 // The search tries the closest first. Once a plan fits, those of its siblings that keep a state
 // farther away and none closer are set aside: the same kernels, with more transfers. [assumed] that
-// they are not faster: no bound proves it, since a host can update beside the GPU.
+// they are not faster: no bound proves it, since a host can update beside the GPU. Nor does it look
+// beyond one that its bounds show to be too slow.
 #pragma once
 
 #include <cstddef>

@@ -120,6 +120,7 @@ class Plans(CliTest):
             (("--tp", "1", "--sp"), "--sp has no effect: tp is 1"),
             (("--pp", "1", "--schedule", "gpipe"), "--schedule has no effect"),
             (("--recompute", "selective"), "--recompute selective has no effect"),
+            (("--precision", "any"), "--precision any has no effect"),
             (("--dp", "1", "--tp", "1", "--pp", "1"), "3 of 4 GPUs stay idle"),
         ):
             result = self.zplan("plan", *TINY, *pins)
@@ -168,6 +169,23 @@ class Plans(CliTest):
             "plan", *TINY, "--dp", "2", "--tp", "2", "--partition-activations"
         )["plan"]
         self.assertIs(plan["partition_activations"], True)
+
+    def test_recipes_are_searched_when_asked(self):
+        questions = ("plan", "--model", "llama3-8b", "--cluster", "dgx-a100", "--tp", "1", "--pp", "1")
+        standard = self.good_json(*questions)
+        self.assertEqual({line["precision"] for line in standard["rejected"]}, {"standard"})
+        answer = self.good_json(*questions, "--precision", "any")
+        self.assertEqual(answer["search"]["space"], 4 * standard["search"]["space"])
+        self.assertLess(answer["time"]["step_s"], standard["time"]["step_s"])
+        self.assertIs(answer["plan"]["precision"]["separate_master"], False)
+        self.assertEqual(
+            {line["precision"] for line in answer["rejected"]},
+            {"standard", "fp32-gradients", "main-gradients", "lean"},
+        )
+        text = self.good(*questions, "--precision", "standard,lean")
+        self.assertIn("lean precision (bf16 parameters", text)
+        self.assertRegex(text, "ZeRO-[0-3] gpu[^ ]* (tp )?standard  ")
+        self.assertNotIn("precision (", self.good(*questions))
 
     def test_people_are_told_the_main_things(self):
         text = self.good(*BIG)

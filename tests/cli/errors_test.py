@@ -41,7 +41,10 @@ class CommandLine(CliTest):
     def test_choices(self):
         self.bad(BAD_INPUT, *TINY, "--params", "disk", says="gpu or cpu or nvme")
         self.bad(BAD_INPUT, *TINY, "--schedule", "2f2b", says="1f1b or gpipe")
-        self.bad(BAD_INPUT, *TINY, "--precision", "leen", says='did you mean "lean"?')
+        for recipes in ("leen", "standard,leen"):
+            self.bad(BAD_INPUT, *TINY, "--precision", recipes, says='did you mean "lean"?')
+        for recipes in ("any,lean", "lean,", ","):
+            self.bad(BAD_INPUT, *TINY, "--precision", recipes, says="--precision: expected any")
 
     def test_lists(self):
         for word in ("ful", "full:", "full:0", "full:-1", "full,,none", "full:2:3", "full:x"):
@@ -99,7 +102,9 @@ class Sizes(CliTest):
 
     def test_contradicting_pins(self):
         self.bad(BAD_INPUT, *TINY, "--params", "cpu", "--zero", "1")
-        self.bad(BAD_INPUT, *TINY, "--precision", "lean", says="bf16")
+        self.bad(BAD_INPUT, *TINY, "--precision", "lean", says="compute in bf16; cpu.f32")
+        self.bad(BAD_INPUT, *TINY, "--precision", "main-gradients", says="compute in 16 bit")
+        self.bad(BAD_INPUT, *TINY, "--precision", "standard,lean", says="precision lean is for")
         self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
         self.bad(
             BAD_INPUT, *TINY, "--activations", "cpu", "--recompute", "none",

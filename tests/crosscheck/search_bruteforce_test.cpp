@@ -144,6 +144,13 @@ INSTANTIATE_TEST_SUITE_P(Spaces, SearchBruteForce,
                                                 p.kernel_set = "cpu.f64";
                                                 p.global_batch = 4;
                                               }),
+                                         make("tiny_any_recipe", "tiny", "workstation",
+                                              [](Pins& p) {
+                                                p.tp = p.pp = 1;
+                                                p.kernel_set = "cpu.bf16";
+                                                p.recipes = {std::string(kAnyRecipe)};
+                                                p.global_batch = 4;
+                                              }),
                                          make("gpt2_micro_batch_8", "gpt2-124m", "dgx2",
                                               [](Pins& p) {
                                                 p.tp = p.pp = 1;

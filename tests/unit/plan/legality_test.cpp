@@ -250,11 +250,16 @@ TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(find_recipe("lean", "cpu.f32"), std::nullopt);
   EXPECT_EQ(find_recipe("lean", "cpu.fp16"), std::nullopt);
   EXPECT_EQ(find_recipe("no such", "cpu.bf16"), std::nullopt);
-  for (const std::string_view recipe : kRecipeNames) {
-    Plan plan = legal_plan("cuda.sm80.bf16");
+  Plan plan = legal_plan("cuda.sm80.bf16");
+  for (std::size_t i = 0; i < std::size(kRecipeNames); ++i) {
+    const std::string_view recipe = kRecipeNames[i];
     plan.precision = *find_recipe(recipe, plan.kernel_set);
     EXPECT_EQ(illegal(plan, kLayers), std::nullopt) << recipe;
+    EXPECT_EQ(recipe_index(plan), i);
+    EXPECT_EQ(recipe_name(i), recipe);
   }
+  plan.precision.moments = DType::kF32;
+  EXPECT_EQ(recipe_name(recipe_index(plan)), "custom");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <utility>
 
@@ -131,7 +132,7 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
   pins.dp = 4;
   pins.shards = 2;
   pins.kernel_set = "cpu.bf16";
-  pins.recipe = "lean";
+  pins.recipes = {"lean"};
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.shards(), 2);
     EXPECT_EQ(plan.precision.moments, DType::kBf16);
@@ -142,6 +143,34 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
     EXPECT_TRUE(plan.partition_activations);
     EXPECT_GT(plan.parallel.tp, 1);
   }
+}
+
+TEST(Enumerate, RecipesAreADimensionWhereAskedFor) {
+  const auto names = [](const char* kernel_set, std::vector<std::string> recipes) {
+    Pins pins;
+    pins.kernel_set = kernel_set;
+    pins.recipes = std::move(recipes);
+    std::map<std::string_view, std::size_t> leaves_of;
+    for (const Plan& plan : leaves("tiny", "workstation", pins))
+      ++leaves_of[recipe_name(recipe_index(plan))];
+    return leaves_of;
+  };
+  const std::size_t each = leaves("tiny", "workstation").size();
+  using Counts = std::map<std::string_view, std::size_t>;
+  EXPECT_EQ(names("cpu.bf16", {}), (Counts{{"standard", each}}));
+  EXPECT_EQ(names("cpu.bf16", {"lean", "standard", "lean"}),
+            (Counts{{"lean", each}, {"standard", each}}));
+  EXPECT_EQ(
+      names("cpu.bf16", {"any"}),
+      (Counts{
+          {"fp32-gradients", each}, {"lean", each}, {"main-gradients", each}, {"standard", each}}));
+  EXPECT_EQ(names("cpu.fp16", {"any"}).size(), 3U) << "lean needs bf16";
+  EXPECT_EQ(names("cpu.f32", {"any"}), (Counts{{"standard", each}}));
+  Pins pins;
+  pins.kernel_set = "cpu.fp16";
+  pins.recipes = {"standard", "lean"};
+  EXPECT_THAT(refusal("tiny", "workstation", pins),
+              HasSubstr("precision lean is for kernel sets that compute in bf16"));
 }
 
 TEST(Enumerate, HomesFartherThanTheOptimizersAreForPinsOnly) {

@@ -79,6 +79,11 @@ TEST(Family, SaysStageTiersAndPipeline) {
   plan.placement.optimizer = Tier::kNvme;
   EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu+cpu+nvme tp pp");
   EXPECT_EQ(tiers_used(family_of(plan)), 3);
+  plan.kernel_set = "cpu.bf16";
+  plan.precision = *find_recipe("lean", plan.kernel_set);
+  EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu+cpu+nvme tp pp lean");
+  plan.precision.moments = DType::kF32;
+  EXPECT_EQ(name(family_of(plan)), "ZeRO-3 gpu+cpu+nvme tp pp custom");
 }
 
 TEST_F(SearchTest, TakesTheFastest) {
@@ -137,6 +142,18 @@ TEST_F(SearchTest, RejectsAFamilyByItsClosestPlan) {
   EXPECT_EQ(rejected.reason, "cpu memory: 3.13 KiB needed, 1000 B there");
 }
 
+// Some are too large, the others too slow to be looked at with states farther away.
+TEST_F(SearchTest, AFamilyThatMayFitIsNotSaidToBeTooLarge) {
+  Model m;
+  const auto slow = [](const Plan& p) { return p.zero_stage == 0 && p.batch.micro_batch > 1; };
+  m.bound = [=](const Plan& p) { return slow(p) ? 50.0 : 1.0; };
+  m.time = [=](const Plan& p) { return slow(p) ? 60.0 : 10.0; };
+  m.bytes = [=](const Plan& p) { return p.zero_stage > 0 || slow(p) ? 0 : 2 * kRoom; };
+  const SearchResult result = run(m);
+  EXPECT_EQ(line(result, {.zero_stage = 0, .cpu = true}).reason,
+            "slower if it fits: at least 50.0 s against 10.0 s");
+}
+
 TEST_F(SearchTest, WhenNothingFitsNamesTheClosestPlan) {
   Model m;
   m.bytes = [](const Plan& p) { return p.zero_stage == 1 ? 1500 : 2000; };
@@ -157,6 +174,25 @@ TEST_F(SearchTest, NamesTheSmallestChangeWherePinsLeaveNothingThatFits) {
   const SearchResult result = run(m);
   ASSERT_TRUE(result.closest);
   EXPECT_EQ(result.closest->infeasible->smallest_change, "ZeRO stage 3");
+}
+
+// Where the recipe is free: the fastest wins whatever its recipe, and the others stay families of
+// their own with the same homes set aside.
+TEST_F(SearchTest, KeepsRecipesApart) {
+  pins_.kernel_set = "cpu.bf16";
+  pins_.recipes = {"standard", "lean"};
+  const auto is_lean = [](const Plan& p) { return !p.precision.separate_master; };
+  Model m;
+  m.time = [&](const Plan& p) { return is_lean(p) && p.zero_stage == 0 ? 5.0 : 10.0; };
+  m.bytes = [&](const Plan& p) { return is_lean(p) || !all_gpu(p) ? 0 : 2 * kRoom; };
+  const SearchResult result = run(m);
+  ASSERT_TRUE(result.best);
+  EXPECT_TRUE(is_lean(result.best->plan));
+  EXPECT_TRUE(line(result, {.zero_stage = 0}).best.infeasible);
+  EXPECT_FALSE(line(result, {.zero_stage = 0, .cpu = true}).set_aside);
+  EXPECT_TRUE(line(result, {.zero_stage = 0, .cpu = true, .recipe = 3}).set_aside);
+  for (const Rejected& rejected : result.rejected)
+    EXPECT_EQ(family_of(rejected.best.plan), rejected.family);
 }
 
 // A plan that fits with its states on the GPU is not tried with them elsewhere, but for the winner.
@@ -242,6 +278,7 @@ TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
   const SearchResult result = run(m, {.max_simulated = 1});
   EXPECT_DOUBLE_EQ(result.stats.gap, 0.6);
   EXPECT_LE(result.stats.simulated, 8);
+  EXPECT_EQ(line(result, {.zero_stage = 0}).reason, "not tried: at best 8.00 s against 10.0 s");
 }
 
 TEST_F(SearchTest, ReportsProgress) {
