@@ -1,8 +1,7 @@
 // The bytes that one step holds, counted instance by instance and byte by byte, without folding,
 // lifetimes or offsets: a byte that is not persistent is held from the write of a value to the last
-// read of it, a persistent buffer always. Bytes are those of shard and tp index 0. Nothing can hold
-// less; what a placement counts beyond it is the price of lifetimes that are one range of nodes per
-// buffer.
+// read of it, a persistent buffer always. Nothing can hold less; what a placement counts beyond it
+// is the price of lifetimes that are one range of nodes per buffer.
 #pragma once
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "planner/program/cursor.h"
+#include "planner/program/job.h"
 
 namespace zplan::testing_support {
 
@@ -25,9 +25,11 @@ struct LiveBytes {
 
 class LiveByteCounter {
  public:
-  explicit LiveByteCounter(const Program& p) : p_(p), borders_(p.buffers.size()) {
+  // As the rank with this shard and tp index holds them.
+  LiveByteCounter(const Program& p, std::int32_t shard, std::int32_t tp)
+      : p_(p), shard_(shard), tp_(tp), borders_(p.buffers.size()) {
     for (const View& v : p.views)
-      for (const Bytes at : {v.offset, v.offset + v.bytes()})
+      for (const Bytes at : {begin(v), begin(v) + v.bytes()})
         borders_[v.buffer].push_back(at.value);
     for (auto& list : borders_) {
       std::sort(list.begin(), list.end());
@@ -58,6 +60,8 @@ class LiveByteCounter {
     std::int64_t first, last;
   };
 
+  Bytes begin(const View& v) const { return v.offset + v.dp_stride * shard_ + v.tp_stride * tp_; }
+
   void issue(const Instance& at) {
     for (const View& v : p_.operands(p_.nodes[at.node]))
       if (reads(v.access)) visit(v, at, &LiveByteCounter::read);
@@ -70,7 +74,7 @@ class LiveByteCounter {
     const auto& borders = borders_[v.buffer];
     const std::int64_t slot = v.slot.at(at.env, p_.buffers[v.buffer].slots);
     for (std::size_t i = 0; i + 1 < borders.size(); ++i)
-      if (borders[i] >= v.offset.value && borders[i] < (v.offset + v.bytes()).value)
+      if (borders[i] >= begin(v).value && borders[i] < (begin(v) + v.bytes()).value)
         (this->*use)({v.buffer, slot, i}, at.program_sequence);
   }
 
@@ -121,6 +125,7 @@ class LiveByteCounter {
   }
 
   const Program& p_;
+  const std::int32_t shard_, tp_;
   std::int64_t positions_ = 0;
   std::vector<std::vector<std::int64_t>> borders_;  // of views within a slot, by buffer
   std::map<Piece, Life> lives_;
@@ -128,8 +133,18 @@ class LiveByteCounter {
   std::array<std::array<std::vector<std::int64_t>, kCategoryCount>, kTierCount> change_;
 };
 
-inline std::array<LiveBytes, kTierCount> live_bytes(const Program& p) {
-  return LiveByteCounter(p).count();
+// Of each rank of a class that its views tell apart: with every shard and tp index they depend on.
+inline std::vector<std::array<LiveBytes, kTierCount>> live_bytes(const Job& job, std::size_t c) {
+  const Program& p = job.classes[c].program;
+  const auto count = [&](Bytes View::*stride, std::int32_t all) {
+    const auto depends = [stride](const View& v) { return (v.*stride).value != 0; };
+    return std::any_of(p.views.begin(), p.views.end(), depends) ? all : 1;
+  };
+  std::vector<std::array<LiveBytes, kTierCount>> result;
+  for (std::int32_t shard = 0; shard < count(&View::dp_stride, job.shards); ++shard)
+    for (std::int32_t tp = 0; tp < count(&View::tp_stride, job.tp); ++tp)
+      result.push_back(LiveByteCounter(p, shard, tp).count());
+  return result;
 }
 
 }  // namespace zplan::testing_support

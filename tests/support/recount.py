@@ -2,7 +2,8 @@
 
   recount.py JOB.zprog     prints {class: {tier: {"peak_bytes": n, "by_category": {..}}}} as JSON,
                            the class named by its stage; exit code 1 and one line per breach on
-                           stderr when two live buffers share a byte or one leaves its slab
+                           stderr when two live buffers share a byte, a buffer leaves its slab or an
+                           access its slot, or the ranks of a class do not agree
 
 Walks every instance of one step in program order (nothing is folded here) and applies the rules of
 ARCHITECTURE.md "Lifetimes" and planner/place/lifetime.h as a person would read them:
@@ -13,8 +14,9 @@ ARCHITECTURE.md "Lifetimes" and planner/place/lifetime.h as a person would read 
     all its iterations: an iteration reads a byte it has not written, or a buffer of several slots
     is accessed at a slot that changes with the loop
   - an access inside a loop within the scope holds the buffer during the whole run of that loop
-A loop is a block that repeats more than once. Bytes are those of shard and tp index 0. The peak of a tier is
-the most bytes live at one instance, the first such instance gives the split by category.
+A loop is a block that repeats more than once. A class is one for all its ranks: each buffer must
+live alike with every shard and tp index that its accesses depend on. The peak of a tier is the most
+bytes live at one instance, the first such instance gives the split by category.
 """
 
 import json
@@ -28,13 +30,14 @@ BUFFER = re.compile(
     r" slot (?P<slot>\d+) slots (?P<slots>\d+)(?P<persistent> persistent)?"
     r"(?: unpadded \d+ shards \d+)? at (?P<at>\d+)"
 )
+JOB = re.compile(rf"job {WORD} dp \d+ tp (?P<tp>\d+) pp \d+ shards (?P<shards>\d+) ")
 REPEAT = re.compile(
     r"repeat (?P<count>\d+)"
     r"(?: (?P<var>micro|layer|tile)(?P<relative> relative)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
 )
 VIEW = re.compile(
     rf" (?P<access>r|w|u|scratch) {WORD}@(?P<id>\d+)(?:\[(?P<slot>[^\]]*)\])?(?:\+(?P<offset>\d+))?"
-    r"(?:\+dp\*\d+)?(?:\+tp\*\d+)?:(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
+    r"(?:\+dp\*(?P<dp>\d+))?(?:\+tp\*(?P<tp>\d+))?:(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
 )
 TERM = re.compile(r"([-+]?)(\d*)([mlt]?)")
 
@@ -45,7 +48,8 @@ class Buffer:
         self.tier = match["tier"]
         self.category = match["category"]
         self.slots = int(match["slots"])
-        self.size = int(match["slot"]) * self.slots
+        self.slot_size = int(match["slot"])
+        self.size = self.slot_size * self.slots
         self.persistent = match["persistent"] is not None
         self.begin = int(match["at"])
         self.end = self.begin + self.size
@@ -64,8 +68,14 @@ class View:
         elements = 1
         for dim in filter(None, match["shape"].split(",")):
             elements *= int(dim)
-        self.first = int(match["offset"] or 0)
-        self.last = self.first + elements * SIZES[match["dtype"]]
+        self.offset = int(match["offset"] or 0)
+        self.size = elements * SIZES[match["dtype"]]
+        self.dp, self.tp = int(match["dp"] or 0), int(match["tp"] or 0)
+
+    def piece(self, rank):
+        """First and last byte within the slot; rank: (shard index, tp index)."""
+        first = self.offset + self.dp * rank[0] + self.tp * rank[1]
+        return first, first + self.size
 
 
 class Block:
@@ -92,8 +102,8 @@ class Run:
 
 
 class RankClass:
-    def __init__(self, stage):
-        self.stage = stage
+    def __init__(self, stage, shards, tp):
+        self.stage, self.shards, self.tp = stage, shards, tp
         self.slabs = {}
         self.buffers = []
         self.root = Block()
@@ -102,13 +112,19 @@ class RankClass:
 
 def parse(text):
     classes, open_blocks = [], []
+    shards, tp = 1, 1
     for line in text.splitlines():
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         word = line.split(None, 1)[0]
-        if word == "class":
-            classes.append(RankClass(int(line.split()[2])))
+        if word == "job":
+            job = JOB.match(line)
+            if not job:
+                sys.exit(f"recount: not a job: {line}")
+            shards, tp = int(job["shards"]), int(job["tp"])
+        elif word == "class":
+            classes.append(RankClass(int(line.split()[2]), shards, tp))
         elif word == "slab":
             _, tier, size = line.split()[:3]
             classes[-1].slabs[tier] = int(size)
@@ -187,7 +203,7 @@ def is_covered(done, first, last):
     return first >= last
 
 
-def reads_unwritten(accesses):
+def reads_unwritten(accesses, rank):
     """Whether an access reads a byte that no earlier instance among these wrote."""
     written, position, pending = {}, None, []
     for access in accesses:
@@ -195,11 +211,11 @@ def reads_unwritten(accesses):
             for slot, piece in pending:
                 written.setdefault(slot, set()).add(piece)
             position, pending = access.position, []
-        view = access.view
-        if view.reads and not is_covered(written.get(access.slot, ()), view.first, view.last):
+        piece = access.view.piece(rank)
+        if access.view.reads and not is_covered(written.get(access.slot, ()), *piece):
             return True
-        if view.writes:
-            pending.append((access.slot, (view.first, view.last)))
+        if access.view.writes:
+            pending.append((access.slot, piece))
     return False
 
 
@@ -218,15 +234,32 @@ def moves_slots(buffer, loop_depth):
     return False
 
 
-def lives(buffer, problems):
+def ranks_of(rank_class, buffer):
+    """The (shard index, tp index) with which the accesses of a buffer may differ."""
+    views = [access.view for access in buffer.accesses]
+    shards = rank_class.shards if any(view.dp for view in views) else 1
+    tp = rank_class.tp if any(view.tp for view in views) else 1
+    return [(i, j) for i in range(shards) for j in range(tp)]
+
+
+def lives(rank_class, buffer, problems):
     """[(first instance, last instance)] of a buffer that is not persistent."""
+    ranks = ranks_of(rank_class, buffer)
+    result = lives_of_rank(buffer, ranks[0], problems)
+    for rank in ranks[1:]:
+        if lives_of_rank(buffer, rank, problems) != result:
+            problems.append(f"{buffer.name} lives differently with shard {rank[0]}, tp {rank[1]}")
+    return result
+
+
+def lives_of_rank(buffer, rank, problems):
     depth = scope_depth(buffer.accesses)
     while True:
         loop = depth  # the nearest loop at or above the scope; 0: the steps
         path = buffer.accesses[0].path
         while loop > 0 and path[loop - 1][0].block.count == 1:
             loop -= 1
-        carried = any(reads_unwritten(group) for group in groups_of(buffer.accesses, loop))
+        carried = any(reads_unwritten(group, rank) for group in groups_of(buffer.accesses, loop))
         if loop > 0 and buffer.slots > 1:
             carried = carried or moves_slots(buffer, loop - 1)
         if not carried:
@@ -256,10 +289,14 @@ def recount(rank_class, problems):
     for buffer in rank_class.buffers:
         if buffer.end > rank_class.slabs[buffer.tier]:
             problems.append(f"{buffer.name} ends at {buffer.end} beyond its slab")
+        views = {id(access.view): access.view for access in buffer.accesses}.values()
+        for rank in ranks_of(rank_class, buffer):
+            if any(view.piece(rank)[1] > buffer.slot_size for view in views):
+                problems.append(f"{buffer.name} is accessed beyond its slot")
         if buffer.persistent:
             spans = [(0, max(rank_class.instances - 1, 0))]
         else:
-            spans = lives(buffer, problems) if buffer.accesses else []
+            spans = lives(rank_class, buffer, problems) if buffer.accesses else []
         for first, last in spans:
             starts.setdefault(first, []).append(buffer)
             stops.setdefault(last, []).append(buffer)

@@ -49,5 +49,22 @@ TEST(Recount, RefusesAReadOfBytesThatTheStepHasNotWritten) {
   EXPECT_THAT(result.err, testing::HasSubstr("param is read before the step has written it"));
 }
 
+// Each rank writes a piece of its own; the first one writes what is read, the last one does not.
+TEST(Recount, TheBytesOfTheLastRankCountToo) {
+  Job job = placed_sample_job();
+  Program& p = job.classes[0].program;
+  View& gathered = p.views[p.nodes[3].operands_begin + 1];
+  View& bias = p.views[p.nodes[4].operands_begin + 2];
+  gathered.shape = {64};
+  bias.offset = Bytes{0};
+  EXPECT_TRUE(recount(job, "same_piece").ok);
+  gathered.dp_stride = Bytes{256};
+  const Recount apart = recount(job, "own_piece");
+  EXPECT_FALSE(apart.ok);
+  EXPECT_THAT(apart.err, testing::HasSubstr("full is read before the step has written it"));
+  gathered.dp_stride = Bytes{512};
+  EXPECT_THAT(recount(job, "beyond").err, testing::HasSubstr("full is accessed beyond its slot"));
+}
+
 }  // namespace
 }  // namespace zplan
