@@ -100,6 +100,53 @@ TEST(DelayedUpdate, ThirdStepUpdatesFromGradientsOfStaleParameters) {
   expect_near(states(*got, exec::State::kParam), p);
 }
 
+// What the optimizer sees are the gradients of the step before, with the loss scale of that step:
+// the factor of the update undoes that one, not the scale of its own step.
+TEST(DelayedUpdate, AChangeOfTheLossScaleDoesNotReachGradientsOfTheStepBefore) {
+  Plan plan = on_host("cpu.fp16");
+  plan.loss_scaling = true;
+  const auto gradients = [](const Plan& which, std::int64_t step, exec::RunResult& result) {
+    exec::RunOptions options = steps(3);
+    options.train.learning_rate = 0;
+    options.train.initial_loss_scale = 64;
+    options.train.loss_scale_interval = 1;  // doubles in every step
+    GradientLog log;
+    const Job job = testing_support::placed_job(which);
+    options.observer = log.observer(job, step);
+    result = testing_support::run_text(job, options);
+    return log.tensors(job);
+  };
+  exec::RunResult result;
+  const Tensors own = gradients(plan, 1, result);
+  const Tensors late = gradients(delayed(plan), 2, result);
+  ASSERT_EQ(result.steps[1].loss_scale, 128);
+  ASSERT_EQ(result.steps[2].loss_scale, 256);
+  EXPECT_EQ(late, own);
+}
+
+// The same scale for all steps or one that changes in each: the updates differ by rounding only.
+TEST(DelayedUpdate, TheLossScaleLeavesTheUpdateAsItIs) {
+  Plan plan = delayed(on_host("cpu.fp16"));
+  plan.loss_scaling = true;
+  exec::RunOptions options = steps(4);
+  options.train.initial_loss_scale = 1024;
+  const auto fixed = train(plan, options);
+  options.train.loss_scale_interval = 1;
+  const auto doubled = train(plan, options);
+  ASSERT_EQ(fixed->result.steps[3].loss_scale, 1024);
+  ASSERT_EQ(doubled->result.steps[3].loss_scale, 8192);
+  const Tensors expected = states(*fixed, exec::State::kMoment1);
+  const Tensors got = states(*doubled, exec::State::kMoment1);
+  for (const auto& [name, values] : expected) {
+    double difference = 0, size = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      difference += std::pow(got.at(name)[i] - values[i], 2);
+      size += std::pow(values[i], 2);
+    }
+    EXPECT_LE(difference, 1e-4 * size) << name;
+  }
+}
+
 // Sharding, offload and recomputation change a delayed update as little as any other.
 TEST(DelayedUpdate, PlansAgreeWithOneRank) {
   const auto expected = train(delayed(on_host("cpu.f64")), steps(5));

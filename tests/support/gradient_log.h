@@ -20,12 +20,18 @@ namespace zplan::testing_support {
 class GradientLog {
  public:
   // For RunOptions::observer; log and job must outlive the run. Delayed updates see the gradients
-  // of the step before.
+  // of the step before, which have the loss scale of that step.
   std::function<void(const exec::NodeEvent&)> observer(const Job& job, std::int64_t step) {
     return [this, &job, step](const exec::NodeEvent& event) {
       const Node& node = event.program->nodes[event.node];
-      if (event.step == step && node.kind == OpKind::kKernel && node.kernel == KernelId::kAdamW)
-        record(job, event, node);
+      if (node.kind != OpKind::kKernel) return;
+      const std::lock_guard lock(mutex_);
+      if (node.kernel == KernelId::kStepScalars) {
+        const std::int64_t lag = event.program->attributes[node.attributes][0];
+        if (event.step == step - lag)
+          scales_[event.rank] = event.operands[0].as<double>()[kLossScale];
+      }
+      if (event.step == step && node.kernel == KernelId::kAdamW) record(job, event, node);
     };
   }
 
@@ -46,9 +52,8 @@ class GradientLog {
     const Coordinates at = job.coordinates_of(event.rank);
     const std::int64_t first = attributes[0] + job.shard_index(at.dp) * attributes[1];
     const exec::Operand& gradient = event.operands[3];
-    const double scale = event.operands[4].as<double>()[kLossScale];
+    const double scale = scales_.at(event.rank);
     const std::int64_t piece = exec::piece_number(unit, at.tp, event.env.tile);
-    const std::lock_guard lock(mutex_);
     for (const Tensor& tensor : unit.tensors) {
       const exec::TensorPart part(tensor, piece, exec::piece_count(job, unit));
       const std::int64_t layer = event.env.layer * event.program->unit_layers + tensor.member;
@@ -68,6 +73,7 @@ class GradientLog {
   }
 
   std::mutex mutex_;
+  std::map<std::int32_t, double> scales_;  // of the gradients, by rank
   std::map<std::string, std::vector<double>> tensors_;
 };
 
