@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "exec/cpu/kernels/attention_blocks.h"
+#include "exec/cpu/kernels/softmax_statistics.h"
 
 namespace zplan::exec::cpu {
 namespace {
@@ -62,16 +62,8 @@ void scale_heads(const AttentionShape& s, T* dqkv, std::int64_t first, std::int6
 template <typename T>
 void softmax_row(T* row, std::int64_t visible, std::int64_t n) {
   using C = Compute<T>;
-  C most = -std::numeric_limits<C>::infinity();
-#pragma omp simd reduction(max : most)
-  for (std::int64_t j = 0; j < visible; ++j) {
-    const C value = static_cast<C>(row[j]);
-    most = value > most ? value : most;
-  }
-  C sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < visible; ++j) sum += fast_exp(static_cast<C>(row[j]) - most);
-  const C inverse = static_cast<C>(1) / sum;
+  const SoftmaxStatistics<C> all = softmax_statistics(row, visible);
+  const C most = all.most, inverse = static_cast<C>(1) / all.sum;
 #pragma omp simd
   for (std::int64_t j = 0; j < visible; ++j)
     row[j] = static_cast<T>(fast_exp(static_cast<C>(row[j]) - most) * inverse);

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "exec/cpu/kernels/kernel_support.h"
+#include "exec/cpu/kernels/softmax_statistics.h"
 
 namespace zplan::exec::cpu {
 namespace {
@@ -17,15 +16,7 @@ struct Statistics {
 template <typename T>
 Statistics<Compute<T>> statistics_of_row(const T* row, std::int64_t valid, std::int64_t target) {
   using C = Compute<T>;
-  C most = -std::numeric_limits<C>::infinity();
-#pragma omp simd reduction(max : most)
-  for (std::int64_t j = 0; j < valid; ++j) {
-    const C value = static_cast<C>(row[j]);
-    most = value > most ? value : most;
-  }
-  C sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < valid; ++j) sum += fast_exp(static_cast<C>(row[j]) - most);
+  const auto [most, sum] = softmax_statistics(row, valid);
   const bool has_target = target >= 0 && target < valid;
   return {most, sum, has_target ? static_cast<C>(row[target]) : static_cast<C>(0)};
 }
