@@ -33,13 +33,6 @@ const TierUse& use_of(const MemoryAnswer& answer, Tier tier) {
   return answer.memory.use[static_cast<std::size_t>(tier)];
 }
 
-std::int64_t bytes_per_parameter(const PrecisionRecipe& r) {
-  Bytes sum = size_of(r.param) + size_of(r.grad) + size_of(r.moments) * 2;
-  if (r.separate_master) sum += size_of(r.master);
-  if (r.main_grad) sum += size_of(r.moments);
-  return sum.value;
-}
-
 std::string other_categories(const TierUse& use) {
   std::vector<std::string> parts;
   for (int i = 0; i < kCategoryCount; ++i) {
@@ -108,7 +101,7 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
   reasons.push_back(fmt::format(
       "they count up to 20 bytes per parameter, 16-bit and fp32 gradients among them; this plan "
       "keeps {}, gradients {}",
-      bytes_per_parameter(plan.precision),
+      plan.state_bytes().value,
       plan.micro_steps() > 1 ? "for the whole step" : "from backward to the update"));
   reasons.emplace_back(
       "they take half as much again for buffers on the host (factor 1.5), and there also what "

@@ -24,6 +24,18 @@ bool Plan::keeps_master() const {
   return precision.separate_master || placement.optimizer != placement.params || delayed_update;
 }
 
+Bytes Plan::optimizer_bytes() const {
+  const PrecisionRecipe& r = precision;
+  Bytes sum = size_of(r.moments) * 2;
+  if (keeps_master()) sum += size_of(r.master);
+  if (r.main_grad) sum += size_of(r.moments);
+  return sum;
+}
+
+Bytes Plan::state_bytes() const {
+  return size_of(precision.param) + size_of(precision.grad) + optimizer_bytes();
+}
+
 std::int32_t Plan::layers_of_stage(std::int64_t layers, std::int32_t stage) const {
   if (!stage_layers.empty()) return stage_layers[static_cast<std::size_t>(stage)];
   const std::int64_t extra = stage < layers % parallel.pp ? 1 : 0;

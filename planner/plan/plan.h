@@ -114,6 +114,9 @@ struct Plan {
   // Whether the optimizer has a copy of the parameters: by the recipe, or since it lives or runs
   // apart from them.
   bool keeps_master() const;
+  // Of one parameter: the optimizer states, and these with the parameter and its gradient.
+  Bytes optimizer_bytes() const;
+  Bytes state_bytes() const;
   // Of a model of so many layers: as stage_layers says, else evenly; then the first stages have one
   // more where that leaves a rest.
   std::int32_t layers_of_stage(std::int64_t layers, std::int32_t stage) const;

@@ -84,15 +84,9 @@ class PlanBound {
   // Parameters and optimizer in a tier: these always persist.
   Amount states(const Stage& at, Tier tier) const {
     const StatePlacement& home = p_.placement;
-    const PrecisionRecipe& r = p_.precision;
     Amount sum = 0;
-    if (home.params == tier) sum += amount_of(r.param) * share(elements(at), 3);
-    if (home.optimizer == tier) {
-      const Amount own = share(elements(at), 1);
-      sum += amount_of(r.moments) * 2 * own;
-      if (p_.keeps_master()) sum += amount_of(r.master) * own;
-      if (r.main_grad) sum += amount_of(r.moments) * own;
-    }
+    if (home.params == tier) sum += amount_of(p_.precision.param) * share(elements(at), 3);
+    if (home.optimizer == tier) sum += amount(p_.optimizer_bytes()) * share(elements(at), 1);
     return sum;
   }
 

@@ -251,13 +251,17 @@ TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(find_recipe("lean", "cpu.fp16"), std::nullopt);
   EXPECT_EQ(find_recipe("no such", "cpu.bf16"), std::nullopt);
   Plan plan = legal_plan("cuda.sm80.bf16");
+  const std::int64_t bytes[] = {16, 18, 20, 8};
   for (std::size_t i = 0; i < std::size(kRecipeNames); ++i) {
     const std::string_view recipe = kRecipeNames[i];
     plan.precision = *find_recipe(recipe, plan.kernel_set);
     EXPECT_EQ(illegal(plan, kLayers), std::nullopt) << recipe;
+    EXPECT_EQ(plan.state_bytes().value, bytes[i]) << recipe;
     EXPECT_EQ(recipe_index(plan), i);
     EXPECT_EQ(recipe_name(i), recipe);
   }
+  plan.placement.optimizer = Tier::kCpu;
+  EXPECT_EQ(plan.state_bytes().value, 10) << "an optimizer away from the parameters has a copy";
   plan.precision.moments = DType::kF32;
   EXPECT_EQ(recipe_name(recipe_index(plan)), "custom");
 }
