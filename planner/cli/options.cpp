@@ -109,6 +109,14 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   return command;
 }
 
+// The arguments that name a plan and, where the subcommand asks, the cluster that it is for.
+template <typename PlanReader>
+void add_plan(Syntax& syntax, PlanReader& command) {
+  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  if constexpr (requires { command.cluster; })
+    syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+}
+
 // The end of a subcommand that reads a plan.
 template <typename PlanReader>
 Command read_with_plan(Syntax& syntax, const Arguments& arguments, PlanReader& command,
@@ -126,8 +134,7 @@ Command parse_simulate(const Arguments& arguments) {
                 "\nExamples:\n"
                 "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
                 "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
-  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
-  syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+  add_plan(syntax, command);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
@@ -145,8 +152,7 @@ Command parse_memory(const Arguments& arguments) {
                 "\nExamples:\n"
                 "  ./zplan memory plan.json\n"
                 "  ./zplan memory plan.json --deepspeed\n");
-  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
-  syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+  add_plan(syntax, command);
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
@@ -160,7 +166,7 @@ Command parse_lower(const Arguments& arguments) {
                 "\nExamples:\n"
                 "  ./zplan lower plan.json | less\n"
                 "  ./zplan lower plan.json -o plan.zprog\n");
-  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  add_plan(syntax, command);
   syntax.text("-o,--output", command.output, "FILE", "Write there instead of to stdout");
   syntax.flag("--no-place", command.no_place, "Leave out addresses and reuse edges");
   return read_with_plan(syntax, arguments, command, "lower");
