@@ -103,7 +103,7 @@ Tally check_mutation(const std::string& where, const mutation::Mutation& mutatio
   using mutation::Rejected;
   constexpr std::size_t kMostPlaces = testing_support::kSanitized ? 8 : 1 << 20;
   Tally tally;
-  const std::vector<mutation::Change> changes = mutation.changes(original);
+  const std::vector<mutation::Change> changes = mutation.places(original);
   const std::size_t stride = std::max<std::size_t>(1, changes.size() / kMostPlaces);
   for (std::size_t i = 0; i < changes.size(); i += stride) {
     Job job = original;

@@ -83,10 +83,13 @@ consteval const Kind* kind(std::string_view name) {
                         [&](const Kind& k) { return k.name == name; });
 }
 
+// All places of a job where a fault can be, each as the change that makes it there.
+using Places = std::function<Changes(const Job&)>;
+
 struct Mutation {
   const Kind* kind;
   std::vector<std::string> messages;  // a finding contains one of them
-  std::function<Changes(const Job&)> changes;
+  Places places;
 };
 
 std::vector<Mutation> edge_mutations();
@@ -94,17 +97,20 @@ std::vector<Mutation> communication_mutations();
 std::vector<Mutation> memory_mutations();
 std::vector<Mutation> operation_mutations();
 
-// One change for each node, view, edge or buffer of any class that `applies` to.
+// Each node, view, edge or buffer of any class that `applies` to.
+using NodeTest = std::function<bool(const Program&, const Node&)>;
 using NodeChange = std::function<void(Program&, NodeIndex)>;
-Changes at_nodes(const Job& job, const std::function<bool(const Program&, const Node&)>& applies,
-                 const NodeChange& change);
-Changes at_kind(const Job& job, OpKind kind, const NodeChange& change);
-Changes at_views(const Job& job, const std::function<bool(const Program&, const View&)>& applies,
-                 const std::function<void(Program&, View&)>& change);
-Changes at_edges(const Job& job, const std::function<bool(const Edge&)>& applies,
-                 const std::function<void(Edge&)>& change);
-Changes at_buffers(const Job& job, const std::function<bool(const RankClass&, BufferId)>& applies,
-                   const std::function<void(RankClass&, BufferId)>& change);
+using ViewTest = std::function<bool(const Program&, const View&)>;
+using BufferTest = std::function<bool(const RankClass&, BufferId)>;
+Places at_nodes(const NodeTest& applies, const NodeChange& change);
+Places at_kind(OpKind kind, const NodeChange& change);
+Places at_views(const ViewTest& applies, const std::function<void(Program&, View&)>& change);
+Places at_edges(const std::function<bool(const Edge&)>& applies,
+                const std::function<void(Edge&)>& change);
+Places at_buffers(const BufferTest& applies,
+                  const std::function<void(RankClass&, BufferId)>& change);
+// Of the jobs that `applies` to.
+Places where(const std::function<bool(const Job&)>& applies, const Places& places);
 
 // What the kinds of faults have in common.
 void become_mark(Program& p, NodeIndex n);  // the node stays in the tree and does nothing

@@ -46,127 +46,83 @@ Changes share_offsets(const Job& job) {
 }  // namespace
 
 std::vector<Mutation> memory_mutations() {
+  const auto any_view = [](const Program&, const View&) { return true; };
+  const auto any_buffer = [](const RankClass&, BufferId) { return true; };
+  const auto is_home = [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; };
   const auto placed_alone = [](const RankClass& c, BufferId b) {
     return !c.program.buffers[b].persistent && used(c.program, b);
   };
   return {
       {kind("view beyond its slot"),
        {"reaches from"},
-       [](const Job& j) {
-         return at_views(
-             j, [](const Program&, const View&) { return true; },
-             [](Program& p, View& v) { v.offset += p.buffers[v.buffer].slot_size; });
-       }},
+       at_views(any_view, [](Program& p, View& v) { v.offset += p.buffers[v.buffer].slot_size; })},
       {kind("shard of the last rank beyond its slot"),
        {"reaches from"},
-       [](const Job& j) {
-         return at_views(
-             j, [&](const Program&, const View&) { return j.dp > 1; },
-             [](Program& p, View& v) { v.dp_stride += p.buffers[v.buffer].slot_size; });
-       }},
+       where([](const Job& j) { return j.dp > 1; },
+             at_views(any_view,
+                      [](Program& p, View& v) { v.dp_stride += p.buffers[v.buffer].slot_size; }))},
       {kind("part of the last tensor rank beyond its slot"),
        {"reaches from"},
-       [](const Job& j) {
-         return at_views(
-             j, [&](const Program&, const View&) { return j.tp > 1; },
-             [](Program& p, View& v) { v.tp_stride += p.buffers[v.buffer].slot_size; });
-       }},
+       where([](const Job& j) { return j.tp > 1; },
+             at_views(any_view,
+                      [](Program& p, View& v) { v.tp_stride += p.buffers[v.buffer].slot_size; }))},
       {kind("view off its alignment"),
        {"not aligned"},
-       [](const Job& j) {
-         return at_views(
-             j, [](const Program&, const View&) { return true; },
-             [](Program&, View& v) { v.offset += Bytes{1}; });
-       }},
+       at_views(any_view, [](Program&, View& v) { v.offset += Bytes{1}; })},
       {kind("view of another type"),
        {"the buffer holds"},
-       [](const Job& j) {
-         return at_views(
-             j, [](const Program&, const View&) { return true; },
-             [](Program&, View& v) { v.dtype = DType::kF16; });
-       }},
+       at_views(any_view, [](Program&, View& v) { v.dtype = DType::kF16; })},
       {kind("wrong slot expression"), kHazard,
-       [](const Job& j) {
-         return at_views(
-             j, [](const Program& p, const View& v) { return p.buffers[v.buffer].slots > 1; },
-             [](Program&, View& v) { ++v.slot.base; });
-       }},
+       at_views([](const Program& p, const View& v) { return p.buffers[v.buffer].slots > 1; },
+                [](Program&, View& v) { ++v.slot.base; })},
       {kind("slot that forgets the layer"), kHazard,
-       [](const Job& j) {
-         return at_views(
-             j, [](const Program&, const View& v) { return v.slot.per_layer != 0; },
-             [](Program&, View& v) { v.slot.per_layer = 0; });
-       }},
+       at_views([](const Program&, const View& v) { return v.slot.per_layer != 0; },
+                [](Program&, View& v) { v.slot.per_layer = 0; })},
       {kind("ring with one slot less"), kHazard,
-       [](const Job& j) {
-         return at_buffers(
-             j,
-             [](const RankClass& c, BufferId b) {
-               return c.program.buffers[b].slots > 1 && !c.program.buffers[b].persistent;
-             },
-             [](RankClass& c, BufferId b) { --c.program.buffers[b].slots; });
-       }},
+       at_buffers(
+           [](const RankClass& c, BufferId b) {
+             return c.program.buffers[b].slots > 1 && !c.program.buffers[b].persistent;
+           },
+           [](RankClass& c, BufferId b) { --c.program.buffers[b].slots; })},
       {kind("two live buffers at one offset"),
        {"which shares its bytes", "on the same bytes"},
        share_offsets},
       {kind("on the bytes of a persistent buffer"),
        {"bytes of the persistent buffer"},
-       [=](const Job& j) {
-         return at_buffers(
-             j,
-             [=](const RankClass& c, BufferId b) {
-               return placed_alone(c, b) && c.program.buffers[b].tier == Tier::kGpu;
-             },
-             [](RankClass& c, BufferId b) { c.placement.offset[b] = {0}; });
-       }},
+       at_buffers(
+           [=](const RankClass& c, BufferId b) {
+             return placed_alone(c, b) && c.program.buffers[b].tier == Tier::kGpu;
+           },
+           [](RankClass& c, BufferId b) { c.placement.offset[b] = {0}; })},
       {kind("offset beyond the slab"),
        {"reaches to"},
-       [](const Job& j) {
-         return at_buffers(
-             j, [](const RankClass&, BufferId) { return true; },
-             [](RankClass& c, BufferId b) {
-               const auto tier = static_cast<std::size_t>(c.program.buffers[b].tier);
-               c.placement.offset[b] = c.placement.slab[tier];
-             });
-       }},
+       at_buffers(any_buffer,
+                  [](RankClass& c, BufferId b) {
+                    const auto tier = static_cast<std::size_t>(c.program.buffers[b].tier);
+                    c.placement.offset[b] = c.placement.slab[tier];
+                  })},
       {kind("offset off its alignment"),
        {"not a multiple of "},
-       [](const Job& j) {
-         return at_buffers(
-             j, [](const RankClass&, BufferId) { return true; },
-             [](RankClass& c, BufferId b) { c.placement.offset[b] += Bytes{128}; });
-       }},
+       at_buffers(any_buffer,
+                  [](RankClass& c, BufferId b) { c.placement.offset[b] += Bytes{128}; })},
       {kind("host offset off the blocks of a drive"),
        {"not a multiple of 4096"},
-       [](const Job& j) {
-         return at_buffers(
-             j,
-             [](const RankClass& c, BufferId b) { return c.program.buffers[b].tier != Tier::kGpu; },
-             [](RankClass& c, BufferId b) { c.placement.offset[b] += kBufferAlignment; });
-       }},
+       at_buffers(
+           [](const RankClass& c, BufferId b) { return c.program.buffers[b].tier != Tier::kGpu; },
+           [](RankClass& c, BufferId b) { c.placement.offset[b] += kBufferAlignment; })},
       {kind("model state not persistent"),
        {"which is not persistent"},
-       [](const Job& j) {
-         return at_buffers(
-             j, [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; },
-             [](RankClass& c, BufferId b) { c.program.buffers[b].persistent = false; });
-       }},
+       at_buffers(is_home,
+                  [](RankClass& c, BufferId b) { c.program.buffers[b].persistent = false; })},
       {kind("model state with a slot more"),
        {"slots for"},
-       [](const Job& j) {
-         return at_buffers(
-             j, [](const RankClass& c, BufferId b) { return homes(c).count(b) > 0; },
-             [](RankClass& c, BufferId b) { ++c.program.buffers[b].slots; });
-       }},
+       at_buffers(is_home, [](RankClass& c, BufferId b) { ++c.program.buffers[b].slots; })},
       {kind("two buffers of one name"),
        {"two buffers are named"},
-       [](const Job& j) {
-         return at_buffers(
-             j, [](const RankClass&, BufferId b) { return b > 0; },
-             [](RankClass& c, BufferId b) {
-               c.program.buffers[b].name = c.program.buffers[0].name;
-             });
-       }},
+       at_buffers([](const RankClass&, BufferId b) { return b > 0; },
+                  [](RankClass& c, BufferId b) {
+                    c.program.buffers[b].name = c.program.buffers[0].name;
+                  })},
   };
 }
 

@@ -22,103 +22,71 @@ std::vector<Mutation> operation_mutations() {
   return {
       {kind("first writer missing"),
        {"before it is written", "which shares its bytes"},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program&, const Node& n) {
-               return n.kernel == KernelId::kEmbeddingForward ||
-                      n.kernel == KernelId::kLinearForward || n.kernel == KernelId::kStepScalars;
-             },
-             become_mark);
-       }},
+       at_nodes(
+           [](const Program&, const Node& n) {
+             return n.kernel == KernelId::kEmbeddingForward ||
+                    n.kernel == KernelId::kLinearForward || n.kernel == KernelId::kStepScalars;
+           },
+           become_mark)},
       {kind("read where a write belongs"),
        {"expected '"},
-       [=](const Job& j) {
-         return at_nodes(j, is_kernel, [](Program& p, NodeIndex n) {
-           View& v = operand(p, n, 0);
-           v.access = v.access == Access::kRead ? Access::kWrite : Access::kRead;
-         });
-       }},
+       at_nodes(is_kernel,
+                [](Program& p, NodeIndex n) {
+                  View& v = operand(p, n, 0);
+                  v.access = v.access == Access::kRead ? Access::kWrite : Access::kRead;
+                })},
       {kind("kernel operands swapped"),
        {"expected '"},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program& p, const Node& n) {
-               return n.kind == OpKind::kKernel && n.operands_end > n.operands_begin + 1 &&
-                      p.operands(n).front().access != p.operands(n).back().access;
-             },
-             [](Program& p, NodeIndex n) {
-               std::swap(operand(p, n, 0), p.views[p.nodes[n].operands_end - 1]);
-             });
-       }},
+       at_nodes(
+           [](const Program& p, const Node& n) {
+             return n.kind == OpKind::kKernel && n.operands_end > n.operands_begin + 1 &&
+                    p.operands(n).front().access != p.operands(n).back().access;
+           },
+           [](Program& p, NodeIndex n) {
+             std::swap(operand(p, n, 0), p.views[p.nodes[n].operands_end - 1]);
+           })},
       {kind("kernel operand missing"),
        {"operands, got"},
-       [=](const Job& j) {
-         return at_nodes(j, is_kernel, [](Program& p, NodeIndex n) { --p.nodes[n].operands_end; });
-       }},
+       at_nodes(is_kernel, [](Program& p, NodeIndex n) { --p.nodes[n].operands_end; })},
       {kind("matrix of another shape"),
        {"takes x[T,k]"},
-       [](const Job& j) {
-         return at_nodes(
-             j, [](const Program&, const Node& n) { return n.kernel == KernelId::kLinearForward; },
-             [](Program& p, NodeIndex n) {
-               auto& dims = operand(p, n, 1).shape.dims;
-               dims[0] *= 2;
-               dims[1] /= 2;
-             });
-       }},
+       at_nodes([](const Program&, const Node& n) { return n.kernel == KernelId::kLinearForward; },
+                [](Program& p, NodeIndex n) {
+                  auto& dims = operand(p, n, 1).shape.dims;
+                  dims[0] *= 2;
+                  dims[1] /= 2;
+                })},
       {kind("kernel on a copy lane"),
        {"a kernel on lane h2d"},
-       [=](const Job& j) {
-         return at_nodes(j, is_kernel,
-                         [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kH2d; });
-       }},
+       at_nodes(is_kernel, [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kH2d; })},
       {kind("GPU kernel on the CPU"),
        {"cannot reach"},
-       [=](const Job& j) {
-         return at_nodes(j, on_compute,
-                         [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCpu; });
-       }},
+       at_nodes(on_compute, [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCpu; })},
       {kind("kernel on another lane of the GPU"), kHazard,
-       [=](const Job& j) {
-         return at_nodes(j, on_compute,
-                         [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommReduce; });
-       }},
+       at_nodes(on_compute, [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommReduce; })},
       {kind("copy on the lane of the other direction"),
        {"belongs on lane"},
-       [](const Job& j) {
-         return at_kind(j, OpKind::kCopy, [](Program& p, NodeIndex n) {
-           Lane& lane = p.nodes[n].lane;
-           lane = lane == Lane::kH2d ? Lane::kD2h : Lane::kH2d;
-         });
-       }},
+       at_kind(OpKind::kCopy,
+               [](Program& p, NodeIndex n) {
+                 Lane& lane = p.nodes[n].lane;
+                 lane = lane == Lane::kH2d ? Lane::kD2h : Lane::kH2d;
+               })},
       {kind("copy of half the bytes"),
        {"copies "},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program& p, const Node& n) {
-               return n.kind == OpKind::kCopy && p.operands(n)[0].shape.elements() > 1;
-             },
-             [](Program& p, NodeIndex n) { halve(operand(p, n, 1)); });
-       }},
+       at_nodes(
+           [](const Program& p, const Node& n) {
+             return n.kind == OpKind::kCopy && p.operands(n)[0].shape.elements() > 1;
+           },
+           [](Program& p, NodeIndex n) { halve(operand(p, n, 1)); })},
       {kind("copy between a drive and the middle of a slot"),
        {"starts within a slot", "reaches from"},
-       [=](const Job& j) {
-         return at_nodes(j, is_file_copy,
-                         [](Program& p, NodeIndex n) { operand(p, n, 1).offset += Bytes{512}; });
-       }},
+       at_nodes(is_file_copy,
+                [](Program& p, NodeIndex n) { operand(p, n, 1).offset += Bytes{512}; })},
       {kind("role given twice"),
        {"have the id"},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program& p, const Node& n) {
-               return &n != &p.nodes[0] && (&n - 1)->block == n.block;
-             },
-             [](Program& p, NodeIndex n) { p.nodes[n].role = p.nodes[n - 1].role; });
-       }},
+       at_nodes([](const Program& p,
+                   const Node& n) { return &n != &p.nodes[0] && (&n - 1)->block == n.block; },
+                [](Program& p, NodeIndex n) { p.nodes[n].role = p.nodes[n - 1].role; })},
       {kind("nodes out of program order"),
        {"was due", "hang in the tree"},
        [](const Job& j) {

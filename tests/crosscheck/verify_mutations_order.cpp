@@ -41,61 +41,46 @@ std::vector<Mutation> edge_mutations() {
   return {
       {kind("data edge dropped"),
        {"without waiting for"},
-       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.delta = kNever; }); }},
+       at_edges(data, [](Edge& e) { e.delta = kNever; })},
       {kind("reuse edge dropped"),
        {"on the same bytes"},
-       [=](const Job& j) { return at_edges(j, reuse, [](Edge& e) { e.delta = kNever; }); }},
+       at_edges(reuse, [](Edge& e) { e.delta = kNever; })},
       {kind("edge one iteration further back"),
        {"without waiting for"},
-       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { ++e.delta; }); }},
+       at_edges(data, [](Edge& e) { ++e.delta; })},
       {kind("edge to the node before"),
        {"without waiting for"},
-       [](const Job& j) {
-         return at_edges(
-             j, [](const Edge& e) { return e.node > 0 && e.match == Match::kLast; },
-             [](Edge& e) { --e.node; });
-       }},
+       at_edges([](const Edge& e) { return e.node > 0 && e.match == Match::kLast; },
+                [](Edge& e) { --e.node; })},
       {kind("edge to an iteration ahead"),
        {"iterations ahead"},
-       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.delta = -1; }); }},
+       at_edges(data, [](Edge& e) { e.delta = -1; })},
       {kind("edge without a common block"),
        {"no common block"},
-       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.level = kMaxDepth; }); }},
+       at_edges(data, [](Edge& e) { e.level = kMaxDepth; })},
       {kind("edge to nowhere"),
        {"waits for node"},
-       [=](const Job& j) { return at_edges(j, data, [](Edge& e) { e.node = 1u << 30; }); }},
+       at_edges(data, [](Edge& e) { e.node = 1u << 30; })},
       {kind("edge onto itself"),
        {"not earlier in program order"},
-       [](const Job& j) {
-         return at_nodes(
-             j, [](const Program& p, const Node& n) { return !p.after(n).empty(); },
-             [](Program& p, NodeIndex n) {
-               p.edges[p.nodes[n].edges_begin] = {.node = n,
-                                                  .level = p.blocks[p.nodes[n].block].depth};
-             });
-       }},
+       at_nodes([](const Program& p, const Node& n) { return !p.after(n).empty(); },
+                [](Program& p, NodeIndex n) {
+                  p.edges[p.nodes[n].edges_begin] = {.node = n,
+                                                     .level = p.blocks[p.nodes[n].block].depth};
+                })},
   };
 }
 
 std::vector<Mutation> communication_mutations() {
   return {
-      {kind("receive missing"),
-       {"is left over"},
-       [](const Job& j) { return at_kind(j, OpKind::kReceive, become_mark); }},
-      {kind("send missing"),
-       {"is left over"},
-       [](const Job& j) { return at_kind(j, OpKind::kSend, become_mark); }},
+      {kind("receive missing"), {"is left over"}, at_kind(OpKind::kReceive, become_mark)},
+      {kind("send missing"), {"is left over"}, at_kind(OpKind::kSend, become_mark)},
       {kind("send half as large"),
        {" meets "},
-       [](const Job& j) {
-         return at_kind(j, OpKind::kSend, [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); });
-       }},
+       at_kind(OpKind::kSend, [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); })},
       {kind("receive from the stage after the next"),
        {"leads to"},
-       [](const Job& j) {
-         return at_kind(j, OpKind::kReceive,
-                        [](Program& p, NodeIndex n) { p.nodes[n].peer_stage += 2; });
-       }},
+       at_kind(OpKind::kReceive, [](Program& p, NodeIndex n) { p.nodes[n].peer_stage += 2; })},
       {kind("one micro-batch less on one stage"),
        {"is left over"},
        [](const Job& j) {
@@ -109,46 +94,35 @@ std::vector<Mutation> communication_mutations() {
        }},
       {kind("collective of the wrong size"),
        {" ranks of "},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program& p, const Node& n) {
-               return n.kind == OpKind::kCollective && p.operands(n)[0].shape.elements() > 1;
-             },
-             [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); });
-       }},
+       at_nodes(
+           [](const Program& p, const Node& n) {
+             return n.kind == OpKind::kCollective && p.operands(n)[0].shape.elements() > 1;
+           },
+           [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); })},
       {kind("collective of another group"),
        {" ranks of ", "is left over"},
-       [](const Job& j) {
-         return at_kind(j, OpKind::kCollective,
-                        [](Program& p, NodeIndex n) { p.nodes[n].group = GroupKind::kWorld; });
-       }},
+       at_kind(OpKind::kCollective,
+               [](Program& p, NodeIndex n) { p.nodes[n].group = GroupKind::kWorld; })},
       {kind("collective on the lane of tensor groups"),
        {"on lane comm_tensor"},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program&, const Node& n) {
-               return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
-             },
-             [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommTensor; });
-       }},
+       at_nodes(
+           [](const Program&, const Node& n) {
+             return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
+           },
+           [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommTensor; })},
       {kind("collective missing on one stage"),
        {"is left over"},
-       [](const Job& j) { return at_kind(j, OpKind::kCollective, become_mark); }},
+       at_kind(OpKind::kCollective, become_mark)},
       {kind("collective in place on another part"),
        {"rank's own part"},
-       [](const Job& j) {
-         return at_nodes(
-             j,
-             [](const Program& p, const Node& n) {
-               return n.kind == OpKind::kCollective && n.collective != CollectiveKind::kAllReduce &&
-                      p.operands(n)[0].buffer == p.operands(n)[1].buffer;
-             },
-             [](Program& p, NodeIndex n) {
-               operand(p, n, 0).dp_stride = operand(p, n, 1).dp_stride = {0};
-             });
-       }},
+       at_nodes(
+           [](const Program& p, const Node& n) {
+             return n.kind == OpKind::kCollective && n.collective != CollectiveKind::kAllReduce &&
+                    p.operands(n)[0].buffer == p.operands(n)[1].buffer;
+           },
+           [](Program& p, NodeIndex n) {
+             operand(p, n, 0).dp_stride = operand(p, n, 1).dp_stride = {0};
+           })},
       {kind("collectives swapped on one stage"),
        {"waits in a circle", "without waiting for", "before it is written"},
        swap_collectives},

@@ -2,55 +2,65 @@
 
 namespace zplan::mutation {
 
-Changes at_nodes(const Job& job, const std::function<bool(const Program&, const Node&)>& applies,
-                 const std::function<void(Program&, NodeIndex)>& change) {
-  Changes result;
-  for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    const Program& p = job.classes[c].program;
-    for (NodeIndex n = 0; n < p.nodes.size(); ++n)
-      if (applies(p, p.nodes[n]))
-        result.push_back([=](Job& j) { change(j.classes[c].program, n); });
-  }
-  return result;
-}
+namespace {
 
-Changes at_kind(const Job& job, OpKind kind, const std::function<void(Program&, NodeIndex)>& f) {
-  return at_nodes(
-      job, [=](const Program&, const Node& n) { return n.kind == kind; }, f);
-}
-
-Changes at_views(const Job& job, const std::function<bool(const Program&, const View&)>& applies,
-                 const std::function<void(Program&, View&)>& change) {
-  Changes result;
-  for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    const Program& p = job.classes[c].program;
-    for (std::size_t v = 0; v < p.views.size(); ++v)
-      if (applies(p, p.views[v]))
-        result.push_back(
-            [=](Job& j) { change(j.classes[c].program, j.classes[c].program.views[v]); });
-  }
-  return result;
-}
-
-Changes at_edges(const Job& job, const std::function<bool(const Edge&)>& applies,
-                 const std::function<void(Edge&)>& change) {
-  Changes result;
-  for (std::size_t c = 0; c < job.classes.size(); ++c) {
-    const Program& p = job.classes[c].program;
-    for (std::size_t e = 0; e < p.edges.size(); ++e)
-      if (applies(p.edges[e]))
-        result.push_back([=](Job& j) { change(j.classes[c].program.edges[e]); });
-  }
-  return result;
-}
-
-Changes at_buffers(const Job& job, const std::function<bool(const RankClass&, BufferId)>& applies,
-                   const std::function<void(RankClass&, BufferId)>& change) {
+// A change of the job for each thing of each class that `applies` to.
+Changes for_each(const Job& job, const std::function<std::size_t(const RankClass&)>& count_in,
+                 const std::function<bool(const RankClass&, std::size_t)>& applies,
+                 const std::function<void(RankClass&, std::size_t)>& change) {
   Changes result;
   for (std::size_t c = 0; c < job.classes.size(); ++c)
-    for (BufferId b = 0; b < job.classes[c].program.buffers.size(); ++b)
-      if (applies(job.classes[c], b)) result.push_back([=](Job& j) { change(j.classes[c], b); });
+    for (std::size_t i = 0; i < count_in(job.classes[c]); ++i)
+      if (applies(job.classes[c], i)) result.push_back([=](Job& j) { change(j.classes[c], i); });
   return result;
+}
+
+}  // namespace
+
+Places at_nodes(const NodeTest& applies, const NodeChange& change) {
+  return [=](const Job& job) {
+    return for_each(
+        job, [](const RankClass& c) { return c.program.nodes.size(); },
+        [=](const RankClass& c, std::size_t n) { return applies(c.program, c.program.nodes[n]); },
+        [=](RankClass& c, std::size_t n) { change(c.program, static_cast<NodeIndex>(n)); });
+  };
+}
+
+Places at_kind(OpKind kind, const NodeChange& change) {
+  return at_nodes([=](const Program&, const Node& n) { return n.kind == kind; }, change);
+}
+
+Places at_views(const ViewTest& applies, const std::function<void(Program&, View&)>& change) {
+  return [=](const Job& job) {
+    return for_each(
+        job, [](const RankClass& c) { return c.program.views.size(); },
+        [=](const RankClass& c, std::size_t v) { return applies(c.program, c.program.views[v]); },
+        [=](RankClass& c, std::size_t v) { change(c.program, c.program.views[v]); });
+  };
+}
+
+Places at_edges(const std::function<bool(const Edge&)>& applies,
+                const std::function<void(Edge&)>& change) {
+  return [=](const Job& job) {
+    return for_each(
+        job, [](const RankClass& c) { return c.program.edges.size(); },
+        [=](const RankClass& c, std::size_t e) { return applies(c.program.edges[e]); },
+        [=](RankClass& c, std::size_t e) { change(c.program.edges[e]); });
+  };
+}
+
+Places at_buffers(const BufferTest& applies,
+                  const std::function<void(RankClass&, BufferId)>& change) {
+  return [=](const Job& job) {
+    return for_each(
+        job, [](const RankClass& c) { return c.program.buffers.size(); },
+        [=](const RankClass& c, std::size_t b) { return applies(c, static_cast<BufferId>(b)); },
+        [=](RankClass& c, std::size_t b) { change(c, static_cast<BufferId>(b)); });
+  };
+}
+
+Places where(const std::function<bool(const Job&)>& applies, const Places& places) {
+  return [=](const Job& job) { return applies(job) ? places(job) : Changes{}; };
 }
 
 void become_mark(Program& p, NodeIndex n) {

@@ -34,6 +34,13 @@ class Stage {
   void gelu(Part part, const View& from, const View& to, Lane lane = Lane::kCompute) {
     out.kernel(role(part), lane, KernelId::kGeluForward, {read(from), write(to)});
   }
+  // Forward is up the pipeline, backward down.
+  void send(const View& from, std::int32_t to_stage, Phase phase = Phase::kForward) {
+    out.send(role(Part::kBoundary, Action::kSend, phase), p2p_lane(phase), to_stage, from);
+  }
+  void receive(const View& to, std::int32_t from_stage, Phase phase = Phase::kForward) {
+    out.receive(role(Part::kBoundary, Action::kReceive, phase), p2p_lane(phase), from_stage, to);
+  }
   RankClass finish(std::int32_t stage = 0) {
     RankClass result;
     result.stage = stage;
@@ -42,6 +49,11 @@ class Stage {
   }
 
   ProgramBuilder out;
+
+ private:
+  static Lane p2p_lane(Phase phase) {
+    return phase == Phase::kForward ? Lane::kP2pForward : Lane::kP2pBackward;
+  }
 };
 
 inline Job job_of(std::vector<RankClass> classes, std::int32_t dp = 2) {
@@ -51,6 +63,9 @@ inline Job job_of(std::vector<RankClass> classes, std::int32_t dp = 2) {
   job.classes = std::move(classes);
   return job;
 }
+
+// Of one stage.
+inline Job job_of(Stage& stage) { return job_of({stage.finish()}); }
 
 inline View at_slot(View v, SlotExpr slot) {
   v.slot = slot;

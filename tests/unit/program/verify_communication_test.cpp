@@ -23,20 +23,18 @@ struct Pair {
     const View x = first.buffer("x"), dx = first.buffer("dx");
     first.out.repeat({.count = sends, .var = Var::kMicro}, [&] {
       first.fill(Part::kQkv, x);
-      first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
-      first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward),
-                        Lane::kP2pBackward, 1, dx);
+      first.send(x, 1);
+      first.receive(dx, 1, Phase::kBackward);
     });
     View y = second.buffer("y");
     const View dy = second.buffer("dy");
     y.shape = {floats};
     View answer = dy;
     answer.shape = {floats};
-    second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
+    second.receive(y, 0);
     second.gelu(Part::kFc1, y, answer);
     second.fill(Part::kFc2, dy);
-    second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
-                    dy);
+    second.send(dy, 0, Phase::kBackward);
   }
   Job job() { return job_of({first.finish(0), second.finish(1)}); }
   Stage first, second;
@@ -60,15 +58,13 @@ TEST(VerifyCommunication, StagesThatWaitForEachOtherAreStuck) {
   // Stage 0 sends x only after it has received the answer to it.
   Stage first, second;
   const View x = first.buffer("x"), dx = first.buffer("dx");
-  first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward), Lane::kP2pBackward,
-                    1, dx);
+  first.receive(dx, 1, Phase::kBackward);
   first.gelu(Part::kQkv, dx, x);
-  first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
+  first.send(x, 1);
   const View y = second.buffer("y"), dy = second.buffer("dy");
-  second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
+  second.receive(y, 0);
   second.gelu(Part::kFc1, y, dy);
-  second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
-                  dy);
+  second.send(dy, 0, Phase::kBackward);
   const auto findings = verify(job_of({first.finish(0), second.finish(1)}));
   EXPECT_THAT(findings, Contains(HasSubstr("stage 0: waits in a circle")));
   EXPECT_THAT(findings, Contains(AllOf(HasSubstr("stage 1: waits in a circle"),
@@ -83,21 +79,18 @@ Job two_answers(bool x_first) {
   const View x = first.buffer("x"), dx = first.buffer("dx", 2);
   const auto send_x = [&] {
     first.fill(Part::kQkv, x);
-    first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, x);
+    first.send(x, 1);
   };
   if (x_first) send_x();
   first.out.repeat({.count = 2, .var = Var::kMicro}, [&] {
-    first.out.receive(role(Part::kBoundary, Action::kReceive, Phase::kBackward), Lane::kP2pBackward,
-                      1, at_slot(dx, {0, 1, 0}));
+    first.receive(at_slot(dx, {0, 1, 0}), 1, Phase::kBackward);
   });
   if (!x_first) send_x();
   const View y = second.buffer("y"), dy = second.buffer("dy");
-  second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
+  second.receive(y, 0);
   second.gelu(Part::kFc1, y, dy);
-  second.out.repeat({.count = 2, .var = Var::kMicro}, [&] {
-    second.out.send(role(Part::kBoundary, Action::kSend, Phase::kBackward), Lane::kP2pBackward, 0,
-                    dy);
-  });
+  second.out.repeat({.count = 2, .var = Var::kMicro},
+                    [&] { second.send(dy, 0, Phase::kBackward); });
   return job_of({first.finish(0), second.finish(1)});
 }
 
@@ -117,15 +110,12 @@ Job long_exchange(std::int32_t micros, std::int32_t odd) {
   half.shape = {kFloats / 2};
   first.fill(Part::kQkv, x);
   const auto send = [&](std::int32_t from, std::int32_t count, const View& v) {
-    first.out.repeat({.count = count, .var = Var::kMicro, .first = from}, [&] {
-      first.out.send(role(Part::kBoundary, Action::kSend), Lane::kP2pForward, 1, v);
-    });
+    first.out.repeat({.count = count, .var = Var::kMicro, .first = from},
+                     [&] { first.send(v, 1); });
   };
   send(0, micros - odd, x);
   send(micros - odd, odd, half);
-  second.out.repeat({.count = micros, .var = Var::kMicro}, [&] {
-    second.out.receive(role(Part::kBoundary, Action::kReceive), Lane::kP2pForward, 0, y);
-  });
+  second.out.repeat({.count = micros, .var = Var::kMicro}, [&] { second.receive(y, 0); });
   return job_of({first.finish(0), second.finish(1)});
 }
 

@@ -31,7 +31,7 @@ TEST(Verify, AcceptsAChainOverLanes) {
   s.fill(Part::kQkv, a);
   s.gelu(Part::kFc1, a, b, Lane::kCommReduce);
   s.gelu(Part::kFc2, b, c);
-  EXPECT_THAT(verify(job_of({s.finish()})), IsEmpty());
+  EXPECT_THAT(verify(job_of(s)), IsEmpty());
 }
 
 TEST(Verify, AMissingEdgeIsNamedWithBothOperationsAndTheBuffer) {
@@ -39,7 +39,7 @@ TEST(Verify, AMissingEdgeIsNamedWithBothOperationsAndTheBuffer) {
   const View a = s.buffer("a"), b = s.buffer("b");
   s.fill(Part::kQkv, a);
   s.gelu(Part::kFc1, a, b, Lane::kCommReduce);
-  Job job = job_of({s.finish()});
+  Job job = job_of(s);
   set_edges(job.classes[0].program, {{}, {}});
   EXPECT_THAT(verify(job),
               Contains("stage 0: forward.fc1.compute[m0,l0] reads 'a' without waiting for "
@@ -51,7 +51,7 @@ TEST(Verify, TheNextStepsWriteWaitsForThisStepsRead) {
   const View a = s.buffer("a"), b = s.buffer("b");
   s.fill(Part::kQkv, a);
   s.gelu(Part::kFc1, a, b, Lane::kCommReduce);
-  Job job = job_of({s.finish()});
+  Job job = job_of(s);
   set_edges(job.classes[0].program, {{}, {{.node = 0}}});
   EXPECT_THAT(verify(job), ElementsAre("stage 0: forward.qkv.zero[m0,l0] writes 'a' without "
                                        "waiting for forward.fc1.compute[m0,l0], which reads it"));
@@ -65,7 +65,7 @@ TEST(Verify, KnowledgePassesAlongLanesAndEdges) {
   s.gelu(Part::kFc1, a, b, Lane::kCommReduce);                 // 1 after 0
   s.out.copy(role(Part::kFc1, Action::kDownload), b, host_b);  // 2 after 1, hence after 0
   s.out.copy(role(Part::kQkv, Action::kDownload), a, host_a);  // 3 on the lane of 2
-  Job job = job_of({s.finish()});
+  Job job = job_of(s);
   const Edge last_step{.node = 3, .level = 0, .delta = 1};
   set_edges(job.classes[0].program, {{last_step}, {{.node = 0}}, {{.node = 1}}, {}});
   EXPECT_THAT(verify(job), IsEmpty());
@@ -80,7 +80,7 @@ TEST(Verify, AStepMayReadWhatTheLastOneLeftInAPersistentBuffer) {
     s.out.buffer(held.buffer).persistent = persistent;
     s.gelu(Part::kQkv, held, a);
     s.gelu(Part::kFc1, a, held);
-    const auto findings = verify(job_of({s.finish()}));
+    const auto findings = verify(job_of(s));
     if (persistent) {
       EXPECT_THAT(findings, IsEmpty());
     } else {
@@ -103,7 +103,7 @@ TEST(Verify, ScratchLeavesNothingToRead) {
   s.out.kernel(role(Part::kHead, Action::kInputGradient), Lane::kCompute,
                KernelId::kLinearInputGradient, {read(x), read(w), write(dx), scratch});
   s.gelu(Part::kGelu, a, b);
-  EXPECT_THAT(verify(job_of({s.finish()})),
+  EXPECT_THAT(verify(job_of(s)),
               ElementsAre("stage 0: forward.gelu.compute[m0,l0] reads 'a' after "
                           "forward.head.input_gradient[m0,l0] used it as scratch"));
 }
@@ -114,7 +114,7 @@ TEST(Verify, ContentOfAnotherBufferOnTheSameBytesIsNoContent) {
   s.fill(Part::kQkv, a);
   s.fill(Part::kFc1, b);
   s.gelu(Part::kFc2, a, c);
-  Job job = job_of({s.finish()});
+  Job job = job_of(s);
   place_at(job, {0, 256, 512}, 768);
   EXPECT_THAT(verify(job), IsEmpty());
   job.classes[0].placement.offset[1] = {0};
@@ -130,7 +130,7 @@ TEST(Verify, BuffersOnTheSameBytesMustBeOrdered) {
   s.gelu(Part::kFc1, a, b, Lane::kCommReduce);
   s.fill(Part::kFc2, c);
   s.gelu(Part::kGelu, c, d);
-  Job job = job_of({s.finish()});
+  Job job = job_of(s);
   place_at(job, {0, 256, 0, 512}, 768);
   EXPECT_THAT(verify(job), Contains(AllOf(HasSubstr("forward.fc2.zero[m0,l0] writes 'c'"),
                                           HasSubstr("which reads 'a' on the same bytes"))));
@@ -166,7 +166,7 @@ TEST(Verify, TheLastRankIsWalkedToo) {
   s.fill(Part::kQkv, a);  // the first half
   a.dp_stride = a.bytes();
   s.gelu(Part::kFc1, a, half);  // rank 1 reads the second
-  EXPECT_THAT(verify(job_of({s.finish()})), Contains(HasSubstr("reads 'a' before it is written")));
+  EXPECT_THAT(verify(job_of(s)), Contains(HasSubstr("reads 'a' before it is written")));
 }
 
 TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
@@ -179,7 +179,7 @@ TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
     whole.shape = {kFloats / 4 * written};
     s.fill(Part::kQkv, whole);
     s.gelu(Part::kFc1, part, quarter);  // rank k reads the k-th quarter
-    Job job = job_of({s.finish()});
+    Job job = job_of(s);
     job.tp = 4;
     const auto findings = verify(job);
     if (written == 4) {
@@ -227,7 +227,7 @@ TEST(Verify, TilesTellOperationsApart) {
     Stage s;
     const View a = s.buffer("a");
     s.out.repeat({.count = count, .var = Var::kTile}, [&] { s.fill(Part::kQkv, a); });
-    return verify(job_of({s.finish()}));
+    return verify(job_of(s));
   };
   EXPECT_THAT(tiles(16), IsEmpty());
   EXPECT_THAT(tiles(17), Contains(HasSubstr("loop values outside what an id can hold")));
@@ -270,7 +270,7 @@ Job ring_job(std::int32_t micros) {
     s.fill(Part::kQkv, ring);
     s.gelu(Part::kFc1, ring, x, Lane::kCommReduce);
   });
-  return job_of({s.finish()});
+  return job_of(s);
 }
 
 TEST(Verify, LongLoopsCostNoMoreThanShortOnes) {
@@ -303,7 +303,7 @@ TEST(Verify, TwoInstancesOfAStepHaveDifferentIds) {
   const View a = s.buffer("a");
   s.out.repeat({.count = 3, .var = Var::kMicro}, [&] { s.fill(Part::kQkv, a); });
   s.out.repeat({.count = 2, .var = Var::kMicro, .first = 2}, [&] { s.fill(Part::kQkv, a); });
-  EXPECT_THAT(verify(job_of({s.finish()})),
+  EXPECT_THAT(verify(job_of(s)),
               ElementsAre("stage 0: nodes 0 and 1 both have the id forward.qkv.zero[m2,l0]"));
 }
 
@@ -311,7 +311,7 @@ TEST(Verify, ALoopWithoutVariableRepeatsItsIds) {
   Stage s;
   const View a = s.buffer("a");
   s.out.repeat({.count = 3}, [&] { s.fill(Part::kQkv, a); });
-  EXPECT_THAT(verify(job_of({s.finish()})), Contains(HasSubstr("two instances the same id")));
+  EXPECT_THAT(verify(job_of(s)), Contains(HasSubstr("two instances the same id")));
 }
 
 }  // namespace
