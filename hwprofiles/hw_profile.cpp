@@ -221,7 +221,7 @@ const HwProfile* find_node(const std::vector<HwProfile>& nodes, std::string_view
     for (std::string& name : meant) name += fmt::format("x{}", counted->digits);
   }
   throw_bad_input(
-      fmt::format("unknown hardware {}{} (known: {}; each alone or as NAMExCOUNT; or a path to "
+      fmt::format("unknown cluster {}{} (known: {}; each alone or as NAMExCOUNT; or a path to "
                   "a .json file)",
                   in_quotes(text), did_you_mean(text, meant), fmt::join(names, ", ")));
 }

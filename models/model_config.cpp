@@ -112,14 +112,11 @@ bool answers_to(const ModelConfig& model, std::string_view name) {
 }
 
 [[noreturn]] void fail_unknown(std::string_view name, const std::vector<ModelConfig>& models) {
-  std::vector<std::string> all, shown;
+  std::vector<std::string> all, shown;  // with aliases, without
   for (const ModelConfig& model : models) {
-    all.push_back(model.name);
     shown.push_back(model.name);
-    for (const std::string& alias : model.aliases) {
-      all.push_back(alias);
-      shown.back() += " = " + alias;
-    }
+    all.push_back(model.name);
+    all.insert(all.end(), model.aliases.begin(), model.aliases.end());
   }
   throw_bad_input(fmt::format("unknown model {}{} (known: {}; or a path to a .json file)",
                               in_quotes(name), did_you_mean(name, all), fmt::join(shown, ", ")));

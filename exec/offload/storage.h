@@ -44,7 +44,7 @@ struct StorageReport {
 };
 
 std::string name(IoMethod method);  // "auto", "uring", "posix"
-// One line: "2 files of 0.39 GiB in all in /mnt/nvme; io_uring, O_DIRECT, host buffers locked".
+// One line: "2 files of 400.00 MiB in all in /mnt/nvme; io_uring, O_DIRECT, host buffers locked".
 std::string describe(const StorageReport& report);
 
 }  // namespace zplan::exec

@@ -141,7 +141,8 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
     add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
   add(fmt::format("./zplan simulate {} --trace trace.json", file));
   if (find_kernel_set(best.planned.plan.kernel_set).runs_on_cpu) {
-    add(fmt::format("./zplan run {} --steps 10 --check", file));
+    const bool drive = family_of(best.planned.plan).nvme;
+    add(fmt::format("./zplan run {} --steps 10 --check{}", file, drive ? " --nvme-dir ." : ""));
   }
   return out;
 }

@@ -4,6 +4,7 @@
 #include "planner/cli/output.h"
 #include "planner/cli/table.h"
 #include "planner/cli/words.h"
+#include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
 #include "planner/program/comparison.h"
@@ -59,15 +60,22 @@ std::string comparison_text(const Comparison& c) {
       grouped(c.measured_steps));
 }
 
-Timeline read_timeline(const std::string& path) {
-  return timeline_from_json(read_text_file(path), path);
+std::string_view source_words(std::string_view source) {
+  return source == "sim" ? "simulation" : "run";
+}
+
+Timeline read_timeline(const std::string& path, std::string_view source) {
+  Timeline timeline = timeline_from_json(read_text_file(path), path);
+  if (timeline.source == source) return timeline;
+  throw_bad_input(fmt::format("{}: expected the timeline of a {}, got that of a {}", path,
+                              source_words(source), source_words(timeline.source)));
 }
 
 }  // namespace
 
 ExitCode execute(const CompareCommand& command) {
-  const Timeline predicted = read_timeline(command.simulated);
-  const Timeline measured = read_timeline(command.executed);
+  const Timeline predicted = read_timeline(command.simulated, "sim");
+  const Timeline measured = read_timeline(command.executed, "exec");
   const Comparison comparison = compare(predicted, measured, command.join);
   if (command.join == JoinBy::kRole && predicted.fingerprint != measured.fingerprint)
     complain(

@@ -1,5 +1,6 @@
 #include "planner/cli/commands.h"
 #include "planner/cli/output.h"
+#include "planner/cli/plan_file.h"
 #include "planner/cli/prediction.h"
 #include "planner/lower/lower.h"
 #include "planner/program/text.h"
@@ -9,7 +10,7 @@ namespace zplan {
 namespace {
 
 std::string program_text(const LowerCommand& command) {
-  const Plan plan = load_plan(command.plan);
+  const Plan plan = read_plan(command.plan);
   if (!command.no_place) return to_text(build_job(plan).job);
   const Job job = lower(plan, load_model(plan.model));
   verify_or_throw(job);

@@ -1,12 +1,14 @@
 #include "planner/cli/commands.h"
 #include "planner/cli/memory_answer.h"
 #include "planner/cli/output.h"
+#include "planner/cli/plan_file.h"
 
 namespace zplan {
 
 ExitCode execute(const MemoryCommand& command) {
-  const Plan plan = load_plan(command.plan);
-  const Cluster cluster = load_cluster(command.cluster.empty() ? plan.hardware : command.cluster);
+  const Plan plan = read_plan(command.plan);
+  const Cluster cluster =
+      command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
   MemoryAnswer answer{
       .planned = build_job(plan), .cluster = cluster, .memory = {}, .deepspeed = {}};
   answer.memory = predict_memory(answer.planned, cluster);

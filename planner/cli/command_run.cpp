@@ -7,6 +7,7 @@
 #include "planner/cli/commands.h"
 #include "planner/cli/interrupt.h"
 #include "planner/cli/output.h"
+#include "planner/cli/plan_file.h"
 #include "planner/cli/progress.h"
 #include "planner/cli/run_report.h"
 #include "planner/cli/training.h"
@@ -158,7 +159,7 @@ ExitCode conclude(const RunReport& report) {
 // The reference is not meant for that hardware.
 std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& planned) {
   if (command.ignore_capacity) return std::nullopt;
-  return predict_memory(planned, load_cluster(planned.plan.hardware)).infeasible;
+  return predict_memory(planned, cluster_of(command.plan, planned.plan)).infeasible;
 }
 
 // A plan with states on NVMe needs a place for them.

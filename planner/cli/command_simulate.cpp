@@ -2,6 +2,7 @@
 
 #include "planner/cli/commands.h"
 #include "planner/cli/output.h"
+#include "planner/cli/plan_file.h"
 #include "planner/cli/simulation.h"
 #include "planner/cli/words.h"
 
@@ -16,8 +17,9 @@ sim::SimOptions sim_options(const SimulateCommand& command) {
 }
 
 Simulation simulate(const SimulateCommand& command) {
-  const Plan plan = load_plan(command.plan);
-  const Cluster cluster = load_cluster(command.cluster.empty() ? plan.hardware : command.cluster);
+  const Plan plan = read_plan(command.plan);
+  const Cluster cluster =
+      command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
   Simulation result{.planned = build_job(plan), .cluster = cluster, .memory = {}, .time = {}};
   result.memory = predict_memory(result.planned, cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {

@@ -280,6 +280,11 @@ Command parse_arguments(const Arguments& arguments) {
     if (version) return ShowText{"zplan " ZPLAN_VERSION "\n"};
     return parse_plan(arguments, true);
   }
+  if (arguments[0] == "help") {  // "help", "help run"
+    Arguments asked{arguments.begin() + 1, arguments.end()};
+    asked.emplace_back("--help");
+    return parse_arguments(asked);
+  }
   for (const Subcommand& subcommand : kSubcommands) {
     if (arguments[0] == subcommand.name) {
       return subcommand.parse({arguments.begin() + 1, arguments.end()});

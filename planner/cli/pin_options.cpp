@@ -72,6 +72,14 @@ std::vector<std::int32_t> stage_layers(const std::string& text) {
   return layers;
 }
 
+std::string kernel_set(const std::string& id) {
+  try {
+    return std::string(find_kernel_set(id).id);
+  } catch (const Error& error) {
+    throw_bad_input(fmt::format("--kernel-set: {}", error.what()));
+  }
+}
+
 // "lean", "standard,lean", "any"
 std::vector<std::string> recipes(const std::string& text) {
   if (text == kAnyRecipe) return {text};
@@ -136,8 +144,9 @@ void PinOptions::add_to(Syntax& syntax, Pins& pins) {
   add_homes(syntax, pins);
   syntax.flag("--delayed-update", delayed_update_,
               "Update on the host beside the next step, which uses older parameters");
-  syntax.text("--kernel-set", pins.kernel_set, "ID",
-              "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]");
+  syntax.parsed("--kernel-set", "ID",
+                "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]",
+                [&pins](const std::string& id) { pins.kernel_set = kernel_set(id); });
   syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
                 "Element types of the states; of a list (a,b) the fastest [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
@@ -153,7 +162,6 @@ void PinOptions::finish(Pins& pins) const {
   if (partition_activations_) pins.partition_activations = true;
   if (delayed_update_) pins.delayed_update = true;
   if (no_clip_) pins.clip = false;
-  if (pins.kernel_set) find_kernel_set(*pins.kernel_set);
 }
 
 std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Cluster& cluster) {

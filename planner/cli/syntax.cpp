@@ -46,18 +46,14 @@ std::string tidy(const std::string& help) {
   return out;
 }
 
-// CLI11's words for too few and too many values, made ours: "--dp: At Most 1 required but ..".
+// CLI11's words for too few and too many values, made ours: "--dp: At Most 1 required but ..",
+// "json was given a disallowed flag override".
 std::string mismatch(const CLI::ArgumentMismatch& error) {
   const std::string text = error.what();
+  if (text.find("flag override") != text.npos)
+    return fmt::format("--{}: takes no value", text.substr(0, text.find(' ')));
   const bool many = text.find("At Most") != text.npos;
   return text.substr(0, text.find(':')) + (many ? ": given more than once" : ": expected a value");
-}
-
-// "Could not convert: --json = maybe": only flags are converted by CLI11.
-std::string needless_value(const CLI::ConversionError& error) {
-  const std::string text = error.what();
-  const std::size_t begin = std::min(text.find("--"), text.size());
-  return text.substr(begin, text.find(' ', begin) - begin) + ": takes no value";
 }
 
 }  // namespace
@@ -151,7 +147,7 @@ void Syntax::choice_value(const std::string& names, const std::string& help,
 }
 
 void Syntax::flag(const std::string& names, bool& target, const std::string& help) {
-  parser_->app.add_flag(names, target, help)->group(group_);
+  parser_->app.add_flag(names, target, help)->group(group_)->disable_flag_override();
 }
 
 void Syntax::positional(const std::string& name, std::string& target, const std::string& help) {
@@ -167,8 +163,6 @@ std::optional<std::string> Syntax::read(const std::vector<std::string>& argument
   } catch (const CLI::ArgumentMismatch& error) {
     parser_->reject_rest();
     throw_bad_input(mismatch(error));
-  } catch (const CLI::ConversionError& error) {
-    throw_bad_input(needless_value(error));
   } catch (const CLI::ParseError& error) {
     parser_->reject_rest();
     throw_bad_input(error.what());

@@ -2,13 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "planner/cli/plan_file.h"
 #include "planner/core/error.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
 
 Plan runnable_plan(const RunCommand& command) {
-  Plan plan = load_plan(command.plan);
+  Plan plan = read_plan(command.plan);
   if (!find_kernel_set(plan.kernel_set).runs_on_cpu) {
     throw_bad_input(fmt::format(
         "{}: kernel set {} does not run on a CPU; pin --kernel-set cpu.f32 or plan for CPUs: zplan "

@@ -204,6 +204,9 @@ class Plans(CliTest):
         self.assertEqual(len(typed), 3)
         for line in typed:
             self.good(*line.split("./zplan ", 1)[1].split())
+        text = self.good(*TINY, "--optimizer", "nvme", "-o", "drive.json")
+        run = next(line for line in text.splitlines() if "./zplan run " in line)
+        self.good(*run.split("./zplan ", 1)[1].split())
 
     def test_model_and_cluster_files_are_found_again(self):
         shutil.copy(os.path.join(ROOT, "models", "tiny-gpt.json"), self.path("m.json"))
@@ -334,13 +337,17 @@ class Catalogues(CliTest):
 
 class Help(CliTest):
     def test_help_everywhere(self):
-        for subcommand in ((), ("plan",), ("simulate",), ("memory",), ("lower",), ("run",), ("models",),
-                           ("clusters",)):
+        for subcommand in ((), ("plan",), ("simulate",), ("memory",), ("lower",), ("run",),
+                           ("compare",), ("models",), ("clusters",)):
             for option in ("--help", "-h"):
                 text = self.good(*subcommand, option)
                 self.assertIn("Usage: zplan", text)
                 self.assertIn("Examples:", text)
                 self.assertLessEqual(max(len(line) for line in text.splitlines()), 110)
+
+    def test_help_is_a_word_too(self):
+        self.assertEqual(self.good("help"), self.good("--help"))
+        self.assertEqual(self.good("help", "run"), self.good("run", "--help"))
 
     def test_top_help_names_the_subcommands(self):
         text = self.good("--help")

@@ -54,7 +54,11 @@ class Compare(CliTest):
 
     def test_refuses_what_it_cannot_compare(self):
         sim, ran = self.timelines()
-        self.bad(BAD_INPUT, "compare", ran, sim, says='expected a timeline of "sim"')
+        self.bad(
+            BAD_INPUT, "compare", ran, sim,
+            says=f"{ran}: expected the timeline of a simulation, got that of a run",
+        )
+        self.bad(BAD_INPUT, "compare", sim, sim, says=f"{sim}: expected the timeline of a run")
         self.bad(BAD_INPUT, "compare", sim, says="expected two timelines")
         self.bad(BAD_INPUT, "compare", sim, "missing.json", says="missing.json")
         self.bad(BAD_INPUT, "compare", sim, self.write("broken.json", "{"), says="broken.json:1")

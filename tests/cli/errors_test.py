@@ -29,6 +29,11 @@ class CommandLine(CliTest):
     def test_option_without_value(self):
         self.bad(BAD_INPUT, "plan", "--cluster", "dgx2", "--model", says="--model")
 
+    def test_flag_with_value(self):
+        for word in ("--json=3", "--json=maybe", "--exhaustive=2", "--sp=4"):
+            says = word.split("=")[0] + ": takes no value"
+            self.bad(BAD_INPUT, "plan", *TINY, word, says=says)
+
     def test_option_twice(self):
         self.bad(BAD_INPUT, *TINY, "--dp", "1", "--dp", "2", says="--dp")
 
@@ -75,7 +80,9 @@ class Names(CliTest):
             self.bad(BAD_INPUT, "--model", "1T", "--cluster", f"dgx2x{count}")
 
     def test_unknown_kernel_set(self):
-        self.bad(BAD_INPUT, *TINY, "--kernel-set", "cpu.f23", says='"cpu.f32"')
+        self.bad(
+            BAD_INPUT, *TINY, "--kernel-set", "cpu.f23", says=["--kernel-set: ", '"cpu.f32"']
+        )
 
     def test_files_that_do_not_exist(self):
         self.bad(BAD_INPUT, "--model", "no/model.json", "--cluster", "dgx2", says="no/model.json")
@@ -136,7 +143,8 @@ class PlanFiles(CliTest):
 
     def rejects(self, text, says=(), code=BAD_INPUT):
         self.write("bad.json", text)
-        for subcommand in ("simulate", "lower", "run"):
+        says = ["bad.json:", *([says] if isinstance(says, str) else says)]
+        for subcommand in ("simulate", "memory", "lower", "run"):
             self.bad(code, subcommand, "bad.json", says=says)
 
     def changed(self, *keys, value):
@@ -194,6 +202,9 @@ class PlanFiles(CliTest):
         self.rejects(self.changed("batch", "micro_batch", value=7), says="global batch")
         self.rejects(self.changed("kernel_set", value="cpu.f65"), says='"cpu.f64"')
         self.rejects(self.changed("model", value="tiny-gtp"), says='"tiny-gpt"')
+        self.write("bad.json", self.changed("hardware", value="workstatoin"))
+        for subcommand in ("simulate", "memory", "run"):
+            self.bad(BAD_INPUT, subcommand, "bad.json", says=["bad.json:", '"workstation"'])
 
     def test_more_ranks_than_the_cluster(self):
         plan = json.loads(self.text)

@@ -150,13 +150,13 @@ TEST(LoadCluster, UnknownNameShowsTheNearest) {
     const std::string message = message_of([&] { load_cluster(text); });
     return message.substr(0, message.find(" (known"));
   };
-  EXPECT_EQ(start("dgx3"), "unknown hardware \"dgx3\"; did you mean \"dgx2\"?");
-  EXPECT_EQ(start("dgx3x4"), "unknown hardware \"dgx3x4\"; did you mean \"dgx2x4\"?");
+  EXPECT_EQ(start("dgx3"), "unknown cluster \"dgx3\"; did you mean \"dgx2\"?");
+  EXPECT_EQ(start("dgx3x4"), "unknown cluster \"dgx3x4\"; did you mean \"dgx2x4\"?");
   EXPECT_EQ(start("workstatoin"),
-            "unknown hardware \"workstatoin\"; did you mean \"workstation\"?");
-  EXPECT_EQ(start("zebra"), "unknown hardware \"zebra\"");
-  EXPECT_EQ(start(""), "unknown hardware \"\"");
-  EXPECT_EQ(start("x4"), "unknown hardware \"x4\"");
+            "unknown cluster \"workstatoin\"; did you mean \"workstation\"?");
+  EXPECT_EQ(start("zebra"), "unknown cluster \"zebra\"");
+  EXPECT_EQ(start(""), "unknown cluster \"\"");
+  EXPECT_EQ(start("x4"), "unknown cluster \"x4\"");
 }
 
 TEST(LoadCluster, ReadsAFileWithAndWithoutCount) {

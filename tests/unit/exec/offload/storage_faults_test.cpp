@@ -8,6 +8,7 @@
 
 #include "exec/run.h"
 #include "exec/state_access.h"
+#include "planner/core/quantity.h"
 #include "tests/unit/exec/mini_job.h"
 #include "tests/unit/exec/offload/storage_folder.h"
 
@@ -52,8 +53,8 @@ TEST_F(StorageFaults, ARunSaysHowItUsesStorage) {
   EXPECT_EQ(result.storage->files, 4);
   EXPECT_EQ(result.storage->bytes, job_.classes[0].placement.slab[2] * 4);
   EXPECT_THAT(describe(*result.storage),
-              HasSubstr("4 files of 0.00 GiB in all in " + folder_.string() +
-                        "; pread and pwrite (asked for)"));
+              HasSubstr("4 files of " + format_bytes(result.storage->bytes) + " in all in " +
+                        folder_.string() + "; pread and pwrite (asked for)"));
   const Job in_memory = testing::mini_job({});
   EXPECT_FALSE(run(in_memory, mini_data(), options).storage.has_value());
 }

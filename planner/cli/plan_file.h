@@ -1,0 +1,17 @@
+// A Plan as a subcommand reads it from a file: what is wrong with it is said with the name of the
+// file, also where only its model, its kernel set or its cluster show it.
+#pragma once
+
+#include <string>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/plan/plan.h"
+
+namespace zplan {
+
+// A plan that has a Job.
+Plan read_plan(const std::string& path);
+// The cluster that the plan of this file names.
+Cluster cluster_of(const std::string& path, const Plan& plan);
+
+}  // namespace zplan
