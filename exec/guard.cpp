@@ -46,6 +46,11 @@ std::vector<Range> unread_parts(const Operand& written, std::span<const Operand>
   return parts;
 }
 
+bool uses(std::span<const Operand> operands, BufferId id) {
+  return std::any_of(operands.begin(), operands.end(),
+                     [id](const Operand& operand) { return operand.view->buffer == id; });
+}
+
 }  // namespace
 
 Guard::Guard(RankMemory& memory) : memory_(&memory) {
@@ -95,18 +100,61 @@ void Guard::find_workspaces() {
     if (view.access != Access::kScratch) is_workspace_[view.buffer] = false;
 }
 
-// A workspace is far larger than anything else, so it is protected by page instead of by shadow.
-void Guard::hide_workspaces(std::span<const Operand> operands) {
-  for (BufferId id = 0; id < is_workspace_.size(); ++id) {
-    const auto uses = [id](const Operand& operand) { return operand.view->buffer == id; };
-    if (!is_workspace_[id] || std::any_of(operands.begin(), operands.end(), uses)) continue;
-    const Bytes begin = offset_of(id), end = begin + buffer(id).size();
-    const auto owner = tier_of(id).owner.begin();
-    const bool is_whole = std::all_of(owner + begin.value / kBufferAlignment.value,
-                                      owner + end.value / kBufferAlignment.value,
-                                      [id](BufferId other) { return other == id; });
-    if (is_whole) memory_->slab(buffer(id).tier).hide(begin, end);
+void Guard::sort_out(Tier tier) {
+  TierState& state = state_of(tier);
+  if (state.is_sorted_out) return;
+  state.is_sorted_out = true;
+  state.compared.clear();
+  for (std::size_t block = 0; block < state.owner.size(); ++block) {
+    if (is_workspace(state.owner[block])) continue;
+    const Bytes begin = kBufferAlignment * static_cast<std::int64_t>(block);
+    if (state.compared.empty() || state.compared.back().end != begin)
+      state.compared.push_back({begin, begin});
+    state.compared.back().end = begin + kBufferAlignment;
   }
+  state.own_workspaces.clear();
+  for (BufferId id = 0; id < is_workspace_.size(); ++id) {
+    if (!is_workspace_[id] || buffer(id).tier != tier) continue;
+    const auto first = state.owner.begin() + offset_of(id).value / kBufferAlignment.value;
+    const auto last = first + buffer(id).size().value / kBufferAlignment.value;
+    if (std::all_of(first, last, [id](BufferId other) { return other == id; }))
+      state.own_workspaces.push_back(id);
+  }
+}
+
+bool Guard::has_operand(std::span<const Operand> operands, Tier tier) const {
+  return std::any_of(operands.begin(), operands.end(), [&](const Operand& operand) {
+    return buffer(operand.view->buffer).tier == tier;
+  });
+}
+
+void Guard::set_accessible(BufferId id, bool accessible) {
+  const Bytes begin = offset_of(id);
+  memory_->slab(buffer(id).tier).set_accessible(begin, begin + buffer(id).size(), accessible);
+}
+
+// A workspace is far larger than anything else, so it is protected by page instead of by shadow.
+void Guard::hide_workspaces(Tier tier, std::span<const Operand> operands) {
+  sort_out(tier);
+  std::vector<BufferId>& hidden = state_of(tier).hidden;
+  for (BufferId id : state_of(tier).own_workspaces) {
+    if (uses(operands, id) || std::find(hidden.begin(), hidden.end(), id) != hidden.end()) continue;
+    set_accessible(id, false);
+    hidden.push_back(id);
+  }
+}
+
+void Guard::show_workspaces(Tier tier, std::span<const Operand> operands) {
+  std::erase_if(state_of(tier).hidden, [&](BufferId id) {
+    if (!uses(operands, id)) return false;
+    set_accessible(id, true);
+    return true;
+  });
+}
+
+void Guard::show_all_workspaces(Tier tier) {
+  for (BufferId id : state_of(tier).hidden) set_accessible(id, true);
+  state_of(tier).hidden.clear();
 }
 
 std::string Guard::owner_name(BufferId id) const {
@@ -125,6 +173,10 @@ void Guard::take_over(BufferId id, const std::string& what) {
     if (owner != kNobody && buffer(owner).persistent) {
       violation(what, fmt::format("writes to buffer {}, which shares bytes with persistent {}",
                                   buffer(id).name, owner_name(owner)));
+    }
+    if (is_workspace(owner) || is_workspace(id)) {
+      tier.is_sorted_out = false;
+      show_all_workspaces(buffer(id).tier);
     }
     owner = id;
     mark_written(buffer(id).tier, Bytes{at}, Bytes{at} + kBufferAlignment, false);
@@ -168,10 +220,16 @@ std::optional<std::int64_t> Guard::first_unwritten(const Operand& operand) const
 }
 
 void Guard::open(std::span<const Operand> operands, const std::string& what) {
-  for (const Operand& operand : operands) {
-    memory_->slab(buffer(operand.view->buffer).tier).set_accessible(true);
-    if (writes(operand.view->access)) take_over(operand.view->buffer, what);
+  for (Tier tier : kTiers) {
+    if (has_operand(operands, tier)) {
+      memory_->slab(tier).set_accessible(true);
+      show_workspaces(tier, operands);
+    } else {
+      close(tier);
+    }
   }
+  for (const Operand& operand : operands)
+    if (writes(operand.view->access)) take_over(operand.view->buffer, what);
   for (const Operand& operand : operands) {
     if (reads(operand.view->access)) check_readable(operand, what);
   }
@@ -182,7 +240,8 @@ void Guard::open(std::span<const Operand> operands, const std::string& what) {
     for (const Range& part : unread_parts(operand, operands))
       fill_poison(part.begin, Bytes{part.end - part.begin});
   }
-  hide_workspaces(operands);
+  for (Tier tier : kTiers)
+    if (has_operand(operands, tier)) hide_workspaces(tier, operands);
 }
 
 void Guard::check(std::span<const Operand> operands, const std::string& what) {
@@ -206,38 +265,43 @@ void Guard::check(std::span<const Operand> operands, const std::string& what) {
     std::byte* shadow = tier_of(view.buffer).shadow.data() + operand.offset.value;
     std::memcpy(shadow, operand.data, static_cast<std::size_t>(view.bytes().value));
   }
-  for (const Operand& operand : operands) check_untouched(buffer(operand.view->buffer).tier, what);
+  for (Tier tier : kTiers)
+    if (has_operand(operands, tier)) check_untouched(tier, what);
 }
 
-void Guard::check_untouched(Tier tier, const std::string& what) const {
-  const TierState& state = tiers_[static_cast<std::size_t>(tier)];
+void Guard::check_untouched(Tier tier, const std::string& what) {
   const std::byte* slab = memory_->slab(tier).data();
   if (slab == nullptr) return;
-  const auto has_shadow = [&](std::size_t block) {
-    return state.owner[block] == kNobody || !is_workspace_[state.owner[block]];
-  };
-  constexpr auto kBlock = static_cast<std::size_t>(kBufferAlignment.value);
-  for (std::size_t first = 0, last = 0; first < state.owner.size(); first = last + 1) {
-    last = first;
-    while (last < state.owner.size() && has_shadow(last)) ++last;
-    const std::byte* begin = slab + first * kBlock;
-    const std::byte* shadow = state.shadow.data() + first * kBlock;
-    const std::size_t length = (last - first) * kBlock;
-    if (length == 0 || std::memcmp(begin, shadow, length) == 0) continue;
+  sort_out(tier);
+  const TierState& state = state_of(tier);
+  for (const Section& section : state.compared) {
+    const std::byte* begin = slab + section.begin.value;
+    const std::byte* shadow = state.shadow.data() + section.begin.value;
+    const auto length = static_cast<std::size_t>((section.end - section.begin).value);
+    if (std::memcmp(begin, shadow, length) == 0) continue;
     const std::byte* changed = std::mismatch(begin, begin + length, shadow).first;
-    const auto at = static_cast<std::size_t>(changed - slab);
+    const std::int64_t at = changed - slab;
+    const BufferId owner = state.owner[static_cast<std::size_t>(at / kBufferAlignment.value)];
     violation(what,
               fmt::format("changes byte {} of the {} slab outside its views, which belongs to {}",
-                          at, name(tier), owner_name(state.owner[at / kBlock])));
+                          at, name(tier), owner_name(owner)));
   }
 }
 
+void Guard::close(Tier tier) {
+  memory_->slab(tier).set_accessible(false);
+  state_of(tier).hidden.clear();
+}
+
 void Guard::close() {
-  for (Tier tier : kTiers) memory_->slab(tier).set_accessible(false);
+  for (Tier tier : kTiers) close(tier);
 }
 
 void Guard::release() {
-  for (Tier tier : kTiers) memory_->slab(tier).set_accessible(true);
+  for (Tier tier : kTiers) {
+    show_all_workspaces(tier);
+    memory_->slab(tier).set_accessible(true);
+  }
 }
 
 }  // namespace zplan::exec

@@ -26,7 +26,9 @@ namespace zplan::exec {
 
 class Guard {
  public:
-  // From here to release() the slabs are accessible between open and close only.
+  // From here to release() the slabs are accessible between open and close only. Without a close
+  // in between, an open takes away what its operation does not use: successive operations mostly
+  // use the same, and changing the protection of pages is slow.
   explicit Guard(RankMemory& memory);
 
   // Around one operation; `what` names it in errors.
@@ -38,23 +40,39 @@ class Guard {
  private:
   static constexpr BufferId kNobody = ~BufferId{0};
   static constexpr std::int64_t kWord = 2;  // bytes; no element is smaller
+  struct Section {
+    Bytes begin, end;
+  };
   struct TierState {
     std::vector<std::byte> shadow;
     std::vector<BufferId> owner;  // of each kBufferAlignment bytes
     std::vector<bool> written;    // of each kWord bytes; NVMe only
+    // Follow from `owner`, brought up to date when a workspace wins or loses bytes.
+    bool is_sorted_out = false;
+    std::vector<Section> compared;         // what no workspace owns
+    std::vector<BufferId> own_workspaces;  // those that own all of their bytes
+    std::vector<BufferId> hidden;          // workspaces without access at the moment
   };
 
   const Buffer& buffer(BufferId id) const { return memory_->rank_class().program.buffers[id]; }
   Bytes offset_of(BufferId id) const { return memory_->rank_class().placement.offset[id]; }
-  TierState& tier_of(BufferId id) { return tiers_[static_cast<std::size_t>(buffer(id).tier)]; }
+  TierState& state_of(Tier tier) { return tiers_[static_cast<std::size_t>(tier)]; }
+  TierState& tier_of(BufferId id) { return state_of(buffer(id).tier); }
   void adopt_persistent_buffers();
   void mark_written(Tier tier, Bytes begin, Bytes end, bool written);
   std::optional<std::int64_t> first_unwritten(const Operand& operand) const;
   void find_workspaces();
-  void hide_workspaces(std::span<const Operand> operands);
+  bool is_workspace(BufferId id) const { return id != kNobody && is_workspace_[id]; }
+  void sort_out(Tier tier);
+  bool has_operand(std::span<const Operand> operands, Tier tier) const;
+  void close(Tier tier);
+  void set_accessible(BufferId id, bool accessible);
+  void show_workspaces(Tier tier, std::span<const Operand> operands);
+  void show_all_workspaces(Tier tier);
+  void hide_workspaces(Tier tier, std::span<const Operand> operands);
   void take_over(BufferId id, const std::string& what);
   void check_readable(const Operand& operand, const std::string& what);
-  void check_untouched(Tier tier, const std::string& what) const;
+  void check_untouched(Tier tier, const std::string& what);
   std::string owner_name(BufferId id) const;
 
   RankMemory* memory_;

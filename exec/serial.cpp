@@ -123,8 +123,7 @@ class SerialRun {
     ZPLAN_ASSERT(find_members(leader));
     operands_.clear();
     for (Place* p : members_) operands_.emplace_back(*p->run->rank, *p->run->cursor);
-    for_guards(
-        [](Guard& guard, auto operands, const std::string& what) { guard.open(operands, what); });
+    open_guards();
     Times times;
     times.ready = times.start = std::chrono::steady_clock::now();
     compute();
@@ -133,11 +132,26 @@ class SerialRun {
         [](Guard& guard, auto operands, const std::string& what) { guard.check(operands, what); });
     for (std::size_t i = 0; i < members_.size(); ++i)
       complete(state_, *members_[i]->run, operands_[i], times);
-    for_guards([](Guard& guard, auto, const std::string&) { guard.close(); });
     for (Place* p : members_) {
       ++p->completed;
       p->run->cursor.advance();
     }
+  }
+
+  // The ranks of the operation before that have no part in this one lose access to their memory.
+  void open_guards() {
+    for (const std::int32_t rank : open_)
+      if (!has_member(rank)) guards_[static_cast<std::size_t>(rank)].close();
+    open_.clear();
+    if (guards_.empty()) return;
+    for (const Place* p : members_) open_.push_back(p->run->rank->number);
+    for_guards(
+        [](Guard& guard, auto operands, const std::string& what) { guard.open(operands, what); });
+  }
+
+  bool has_member(std::int32_t rank) const {
+    return std::any_of(members_.begin(), members_.end(),
+                       [rank](const Place* p) { return p->run->rank->number == rank; });
   }
 
   // Calls action(guard, operands, description) for each member, if there are guards.
@@ -195,8 +209,9 @@ class SerialRun {
   }
 
   RunState& state_;
-  std::vector<Place> places_;  // by (rank, lane)
-  std::vector<Guard> guards_;  // by rank; empty: none
+  std::vector<Place> places_;       // by (rank, lane)
+  std::vector<Guard> guards_;       // by rank; empty: none
+  std::vector<std::int32_t> open_;  // ranks whose guards are
   std::uint64_t draws_ = 0;
   // Of the operation at hand; kept so that a step allocates nothing.
   std::vector<Place*> ready_, members_;

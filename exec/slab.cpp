@@ -68,24 +68,26 @@ Slab& Slab::operator=(Slab&& other) noexcept {
 
 void Slab::set_accessible(bool accessible) {
   if (accessible == accessible_ || data_ == nullptr) return;
-  const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
-  ZPLAN_ASSERT(mprotect(data_, static_cast<std::size_t>(size_.value), protection) == 0);
+  protect(data_, size_, accessible);
   accessible_ = accessible;
+}
+
+void Slab::set_accessible(Bytes begin, Bytes end, bool accessible) {
+  const Bytes page{sysconf(_SC_PAGESIZE)};
+  const Bytes first = round_up(begin, page);
+  const Bytes last{end.value / page.value * page.value};
+  if (first < last && data_ != nullptr) protect(data_ + first.value, last - first, accessible);
+}
+
+void Slab::protect(std::byte* begin, Bytes bytes, bool accessible) {
+  const int protection = accessible ? PROT_READ | PROT_WRITE : PROT_NONE;
+  ZPLAN_ASSERT(mprotect(begin, static_cast<std::size_t>(bytes.value), protection) == 0);
 }
 
 std::optional<std::string> Slab::pin() {
   if (data_ == nullptr || mlock(data_, static_cast<std::size_t>(size_.value)) == 0)
     return std::nullopt;
   return strerror(errno);
-}
-
-void Slab::hide(Bytes begin, Bytes end) {
-  const Bytes page{sysconf(_SC_PAGESIZE)};
-  const Bytes first = round_up(begin, page);
-  const Bytes last{end.value / page.value * page.value};
-  if (first >= last) return;
-  ZPLAN_ASSERT(mprotect(data_ + first.value, static_cast<std::size_t>((last - first).value),
-                        PROT_NONE) == 0);
 }
 
 RankMemory::RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage)

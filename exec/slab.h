@@ -33,10 +33,12 @@ class Slab {
   // Keeps it from being swapped out, so that devices can reach it at any time. Nothing, or why the
   // system refuses.
   std::optional<std::string> pin();
-  // Takes access to the pages that lie wholly in [begin, end) away, until set_accessible.
-  void hide(Bytes begin, Bytes end);
+  // The same for the pages that lie wholly in [begin, end), of an accessible slab.
+  void set_accessible(Bytes begin, Bytes end, bool accessible);
 
  private:
+  static void protect(std::byte* begin, Bytes bytes, bool accessible);
+
   std::byte* data_ = nullptr;
   Bytes size_{0};
   bool accessible_ = true;

@@ -136,6 +136,21 @@ TEST_F(GuardOfTwoTiersDeathTest, OpensOnlyTheTiersOfTheOperands) {
   memory_.slab(Tier::kCpu).data()[0] = std::byte{1};
 }
 
+TEST_F(GuardOfTwoTiersDeathTest, ClosesTheTiersThatTheNextOperationLeavesOut) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::vector<Operand> first{operand(0, Access::kWrite, 4)};
+  guard_.open(first, "first");
+  write(first[0], 1);
+  guard_.check(first, "first");
+  const std::vector<Operand> second{operand(2, Access::kWrite, 4)};
+  guard_.open(second, "second");
+  write(second[0], 1);
+  EXPECT_DEATH(memory_.slab(Tier::kGpu).data()[0] = std::byte{1}, "");
+  guard_.check(second, "second");
+  guard_.open(first, "first");
+  write(first[0], 1);
+}
+
 TEST_F(GuardOfTwoTiers, CatchesAWriteBeyondTheView) {
   EXPECT_EQ(after_writing(7, 7), "");
   EXPECT_EQ(after_writing(7, 8),
@@ -192,6 +207,88 @@ TEST_F(GuardOfTwoTiers, AnotherTenantTakesTheBytesOver) {
   EXPECT_THROW(guard_.open(lost, "lost"), Error);
   const std::vector<Operand> rest{operand(1, Access::kRead, 2)};
   EXPECT_THROW(guard_.open(rest, "rest"), Error);  // element 1 was never written
+}
+
+// A workspace of three pages; at other times a buffer has its last page, another workspace its
+// first.
+class GuardOfWorkspace : public ::testing::Test {
+ protected:
+  GuardOfWorkspace() : memory_(job(), 0), guard_(memory_) {}
+
+  const Job& job() {
+    RankClass c;
+    c.program.buffers = {{.name = "work", .slot_size = Bytes{12288}},
+                         {.name = "tenant", .slot_size = Bytes{4096}},
+                         {.name = "data", .slot_size = Bytes{4096}},
+                         {.name = "other work", .slot_size = Bytes{4096}}};
+    c.placement.offset = {Bytes{0}, Bytes{8192}, Bytes{12288}, Bytes{0}};
+    c.placement.slab = {Bytes{16384}, Bytes{0}, Bytes{0}};
+    c.program.views = {view(0, Access::kScratch, 3072), view(1, Access::kWrite, 1024),
+                       view(2, Access::kWrite, 1024), view(3, Access::kScratch, 1024)};
+    job_.classes = {c};
+    return job_;
+  }
+  static View view(BufferId buffer, Access access, std::int64_t elements) {
+    View result;
+    result.buffer = buffer;
+    result.access = access;
+    result.shape = {elements};
+    return result;
+  }
+
+  // Writes all of a buffer.
+  void use(BufferId buffer) {
+    const View& v = job_.classes[0].program.views[buffer];
+    const std::vector<Operand> operands{{&v, memory_.address(v, {}), memory_.offset(v, {})}};
+    guard_.open(operands, "op");
+    std::fill_n(operands[0].as<float>(), v.shape.elements(), 1.0f);
+    guard_.check(operands, "op");
+  }
+  float& word(std::int64_t byte) {
+    return *reinterpret_cast<float*>(memory_.slab(Tier::kGpu).data() + byte);
+  }
+
+  Job job_;
+  RankMemory memory_;
+  Guard guard_;
+};
+
+using GuardOfWorkspaceDeathTest = GuardOfWorkspace;
+
+TEST_F(GuardOfWorkspaceDeathTest, TakesItFromOperationsWithoutIt) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  use(0);
+  use(2);
+  EXPECT_DEATH(word(0) = 1, "");
+  EXPECT_DEATH(word(8192) = 1, "");
+  use(0);
+  word(0) = 1;
+  use(2);
+  guard_.release();
+  word(0) = 1;
+}
+
+TEST_F(GuardOfWorkspaceDeathTest, GivesAndTakesItsBytesWithTheirOwner) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  use(0);
+  use(2);
+  use(1);  // takes the last page over; the rest is neither the workspace nor watched
+  EXPECT_EQ(word(8192), 1);
+  use(2);
+  EXPECT_EQ(word(8192), 1);
+  use(0);
+  use(2);
+  EXPECT_DEATH(word(8192) = 1, "");
+}
+
+TEST_F(GuardOfWorkspaceDeathTest, GivesItsBytesToAnother) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  use(0);
+  use(2);
+  use(3);  // takes the first page over
+  EXPECT_EQ(word(0), 1);
+  use(2);
+  EXPECT_DEATH(word(0) = 1, "");
 }
 
 TEST(GuardOfNvme, KnowsWhichBytesWereWritten) {
