@@ -43,9 +43,11 @@ std::map<std::string, bool> decays(const Job& job) {
 }
 
 void expect_near(const Tensors& got, const Tensors& expected) {
-  for (const auto& [name, values] : expected)
+  for (const auto& [name, values] : expected) {
+    const std::vector<double>& mine = got.at(name);
     for (std::size_t i = 0; i < values.size(); ++i)
-      ASSERT_NEAR(got.at(name)[i], values[i], kTolerance) << name << "[" << i << "]";
+      ASSERT_NEAR(mine[i], values[i], kTolerance) << name << "[" << i << "]";
+  }
 }
 
 exec::RunOptions steps(int n) {
@@ -89,12 +91,13 @@ TEST(DelayedUpdate, ThirdStepUpdatesFromGradientsOfStaleParameters) {
   const Tensors m = states(*before, exec::State::kMoment1);
   const Tensors v = states(*before, exec::State::kMoment2);
   const TrainConfig& c = one.train;
+  const std::map<std::string, bool> decaying = decays(job);
   for (auto& [name, values] : p)
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double g = gradient.at(name)[i];
       const double m2 = (c.beta1 * m.at(name)[i] + (1 - c.beta1) * g) / (1 - c.beta1 * c.beta1);
       const double v2 = (c.beta2 * v.at(name)[i] + (1 - c.beta2) * g * g) / (1 - c.beta2 * c.beta2);
-      const double decay = decays(job).at(name) ? c.learning_rate * c.weight_decay : 0;
+      const double decay = decaying.at(name) ? c.learning_rate * c.weight_decay : 0;
       values[i] -= decay * values[i] + c.learning_rate * m2 / (std::sqrt(v2) + c.epsilon);
     }
   expect_near(states(*got, exec::State::kParam), p);
@@ -149,7 +152,8 @@ TEST(DelayedUpdate, TheLossScaleLeavesTheUpdateAsItIs) {
 
 // Sharding, offload and recomputation change a delayed update as little as any other.
 TEST(DelayedUpdate, PlansAgreeWithOneRank) {
-  const auto expected = train(delayed(on_host("cpu.f64")), steps(5));
+  constexpr int kSteps = testing_support::kSanitized ? 3 : 5;  // the third is the first delayed one
+  const auto expected = train(delayed(on_host("cpu.f64")), steps(kSteps));
   std::vector<Plan> plans;
   for (int stage : {0, 1, 2, 3})
     for (Tier optimizer : {Tier::kCpu, Tier::kNvme}) {
@@ -164,9 +168,9 @@ TEST(DelayedUpdate, PlansAgreeWithOneRank) {
     }
   for (const Plan& plan : plans) {
     ASSERT_EQ(illegal(plan, shape_of(load_model(plan.model))), std::nullopt);
-    const auto got = train(plan, steps(5));
+    const auto got = train(plan, steps(kSteps));
     expect_near(states(*got, exec::State::kParam), states(*expected, exec::State::kParam));
-    for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t i = 0; i < kSteps; ++i)
       EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
   }
 }

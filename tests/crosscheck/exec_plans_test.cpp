@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 #include <mutex>
+#include <set>
+#include <utility>
 
 #include "exec/state_access.h"
 #include "tests/support/gradient_log.h"
@@ -18,7 +20,7 @@ namespace {
 using testing_support::Choice;
 using testing_support::GradientLog;
 
-constexpr int kSteps = 10;
+constexpr int kSteps = testing_support::steps_of(10);
 // The tolerances of `zplan run --check` (planner/cli/check.cpp), whose comparison is written a
 // second time here so that a slip in one of them shows. Here the query and the value part of the
 // QKV bias are held against their own norms, there against the whole bias.
@@ -87,16 +89,13 @@ TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
 
 // Tensor by tensor, the root mean square: single elements whose gradient is itself of the size of
 // rounding drift apart by a good part of the learning rate, since AdamW normalises it.
-TEST_P(ExecPlans, Fp32AgreesWithTheReferenceWithinRounding) {
-  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
-  const Trained& expected = reference(plan);
-  const auto got = train(plan);
-  ASSERT_EQ(got->result.steps.size(), std::size_t{kSteps});
+void expect_agreement_within_rounding(const Trained& got, const Trained& expected) {
+  ASSERT_EQ(got.result.steps.size(), std::size_t{kSteps});
   for (std::size_t i = 0; i < kSteps; ++i) {
     const double loss = expected.result.steps[i].loss;
-    EXPECT_NEAR(got->result.steps[i].loss, loss, kF32Tolerance * loss);
+    EXPECT_NEAR(got.result.steps[i].loss, loss, kF32Tolerance * loss);
   }
-  const auto mine = testing_support::tensors(got->job, got->result);
+  const auto mine = testing_support::tensors(got.job, got.result);
   for (const auto& [tensor, values] : testing_support::tensors(expected.job, expected.result))
     EXPECT_LE(distance(mine.at(tensor), values),
               kF32Update * std::sqrt(static_cast<double>(values.size())))
@@ -105,11 +104,9 @@ TEST_P(ExecPlans, Fp32AgreesWithTheReferenceWithinRounding) {
 
 // The K part of the QKV bias has an exactly zero gradient: softmax ignores a constant added to all
 // scores of a query. What is there is rounding, so it is held against its layer's gradient.
-TEST_P(ExecPlans, Fp32FirstStepGradientsAgreeTensorByTensor) {
-  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
-  const auto expected = reference(plan).gradients.tensors(reference(plan).job);
-  const auto trained = train(plan);
-  const auto got = trained->gradients.tensors(trained->job);
+void expect_agreement_of_gradients(const Trained& trained, const Trained& one_rank) {
+  const auto expected = one_rank.gradients.tensors(one_rank.job);
+  const auto got = trained.gradients.tensors(trained.job);
   ASSERT_EQ(got.size(), expected.size());
   for (const auto& [tensor, gradient] : expected) {
     const std::vector<double>& mine = got.at(tensor);
@@ -137,6 +134,18 @@ TEST_P(ExecPlans, Fp32FirstStepGradientsAgreeTensorByTensor) {
   }
 }
 
+TEST_P(ExecPlans, Fp32AgreesWithTheReferenceInFirstGradientsAndAfterTenSteps) {
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  const Trained& expected = reference(plan);
+  const auto got = train(plan);
+  {
+    SCOPED_TRACE("after all steps");
+    expect_agreement_within_rounding(*got, expected);
+  }
+  SCOPED_TRACE("gradients of the first step");
+  expect_agreement_of_gradients(*got, expected);
+}
+
 INSTANTIATE_TEST_SUITE_P(Pairwise, ExecPlans,
                          testing::ValuesIn(testing_support::pairwise_choices()),
                          [](const auto& plan) { return testing_support::name_of(plan.param); });
@@ -159,7 +168,17 @@ TEST(ShortSequence, ShardedTrainingAgreesWithTheReferenceIn64Bit) {
 }
 
 TEST(PlanSpace, TheCoverHasAtLeast80Plans) {
-  EXPECT_GE(testing_support::pairwise_choices().size() * testing_support::kEveryPlan, 80U);
+  EXPECT_GE(testing_support::pairwise_choices().size() * testing_support::kEvery, 80U);
+}
+
+// Of which sanitizers run a part, too.
+TEST(PlanSpace, ThePlansThatRunHaveEveryLevelOfEveryFactor) {
+  std::set<std::pair<std::size_t, int>> seen;
+  for (const Choice& c : testing_support::pairwise_choices())
+    for (std::size_t f = 0; f < c.size(); ++f) seen.emplace(f, c[f]);
+  for (std::size_t f = 0; f < testing_support::kLevels.size(); ++f)
+    for (int level = 0; level < testing_support::kLevels[f]; ++level)
+      EXPECT_TRUE(seen.contains({f, level})) << "factor " << f << ", level " << level;
 }
 
 }  // namespace

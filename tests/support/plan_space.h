@@ -170,7 +170,20 @@ inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
   return chosen;
 }
 
-inline constexpr std::size_t kEveryPlan = kSanitized ? 6 : 1;  // of those that cover the pairs
+// Under sanitizers a part, in which every level of every factor still occurs.
+inline std::vector<Choice> thinned(const std::vector<Choice>& all) {
+  std::set<std::pair<std::size_t, int>> seen;
+  std::vector<Choice> some;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Choice& c = all[all.size() - 1 - i];  // the last ones, found last, have the rarer levels
+    bool is_kept = i % kEvery == 0;
+    for (std::size_t f = 0; f < kFactors; ++f) is_kept |= !seen.contains({f, c[f]});
+    if (!is_kept) continue;
+    for (std::size_t f = 0; f < kFactors; ++f) seen.emplace(f, c[f]);
+    some.push_back(c);
+  }
+  return some;
+}
 
 // Several covers: every pair occurs with different surroundings.
 inline const std::vector<Choice>& pairwise_choices() {
@@ -179,9 +192,7 @@ inline const std::vector<Choice>& pairwise_choices() {
     for (const std::uint64_t seed : {1U, 2U})
       for (const Choice& c : cover_pairs(seed))
         if (std::find(all.begin(), all.end(), c) == all.end()) all.push_back(c);
-    std::vector<Choice> some;
-    for (std::size_t i = 0; i < all.size(); i += kEveryPlan) some.push_back(all[i]);
-    return some;
+    return thinned(all);
   }();
   return choices;
 }
