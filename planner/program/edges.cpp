@@ -4,6 +4,7 @@
 #include <numeric>
 #include <optional>
 
+#include "planner/program/thin_edges.h"
 #include "planner/program/tree.h"
 
 namespace zplan {
@@ -42,8 +43,9 @@ class EdgeDeriver {
     wrap(a_first ? a : b, a_first ? b : a, slots);
   }
 
-  void finish() {
+  void finish(bool reuse) {
     for (auto& list : edges_) reduce(list);
+    thin_edges(p_, edges_, reuse);
     set_edges(p_, edges_);
   }
 
@@ -194,29 +196,20 @@ class EdgeDeriver {
     edges_[owner].push_back(edge);
   }
 
-  // Waiting for one instance implies all earlier ones of its lane; drops what others imply.
+  // Of edges of which one covers the other keeps that one; a data edge gives way to none of reuse.
   void reduce(std::vector<Edge>& list) const {
-    const auto implies = [&](const Edge& strong, const Edge& weak) {
-      if (p_.nodes[strong.node].lane != p_.nodes[weak.node].lane) return false;
-      if (strong.delta == 0 && weak.level <= strong.level && weak.delta > 0) return true;
-      if (strong.delta == 0 && weak.delta == 0 && weak.level < strong.level) return true;
-      const bool same_reach = strong.level == weak.level && strong.delta == weak.delta &&
-                              strong.match == weak.match && strong.from_depth == weak.from_depth;
-      return same_reach && strong.node > weak.node;
-    };
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Edge& a, const Edge& b) { return a.reuse < b.reuse; });
+    std::sort(list.begin(), list.end(), [](const Edge& a, const Edge& b) {
+      return a.reuse != b.reuse ? a.reuse < b.reuse : a < b;
+    });
+    list.erase(std::unique(list.begin(), list.end()), list.end());
     std::vector<Edge> kept;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      bool needed = true;
-      for (std::size_t j = 0; j < list.size() && needed; ++j)
-        if (j != i && implies(list[j], list[i])) needed = false;
-      for (const Edge& k : kept) {
-        Edge same = k;
-        same.reuse = list[i].reuse;
-        if (same == list[i]) needed = false;
-      }
-      if (needed) kept.push_back(list[i]);
+    for (const Edge& edge : list) {
+      const auto covered_by = [&](const Edge& other) { return covers(p_, other, edge); };
+      if (std::any_of(kept.begin(), kept.end(), covered_by)) continue;
+      std::erase_if(kept, [&](const Edge& other) {
+        return other.reuse == edge.reuse && covers(p_, edge, other);
+      });
+      kept.push_back(edge);
     }
     list = std::move(kept);
   }
@@ -248,7 +241,7 @@ void derive_data_edges(Program& program) {
         if (conflict(list[i], list[j]) && bytes_overlap(*list[i].view, *list[j].view))
           deriver.order(list[i], list[j], program.buffers[id].slots);
   }
-  deriver.finish();
+  deriver.finish(false);
 }
 
 void add_reuse_edges(Program& program, const std::vector<SharedBytes>& pairs) {
@@ -259,7 +252,7 @@ void add_reuse_edges(Program& program, const std::vector<SharedBytes>& pairs) {
     for (const Use& a : users[pair.first])
       for (const Use& b : users[pair.second])
         if (conflict(a, b)) deriver.order(a, b, 0);
-  deriver.finish();
+  deriver.finish(true);
 }
 
 }  // namespace zplan

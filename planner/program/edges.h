@@ -2,7 +2,7 @@
 // one writing, the later instance waits for the earlier. Exact where both nodes sit in the same
 // block or in sibling loops that run over the same layers or tiles, in the same order or mirrored;
 // elsewhere it waits for the last instance of the earlier loop, which is later than needed but
-// never wrong.
+// never wrong. What the other edges and the order of the lanes imply is left out (thin_edges.h).
 #pragma once
 
 #include <vector>

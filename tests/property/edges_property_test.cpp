@@ -1,6 +1,6 @@
 // Edges that derive_data_edges finds on random nests of micro-batch, layer and tile loops: they
-// order all accesses to the same bytes by brute force, on every rank; and verify's walk finds a
-// race exactly where brute force does.
+// order all accesses to the same bytes by brute force, on every rank; verify's walk finds a race
+// exactly where brute force does; and edges that are dropped leave the order of instances alone.
 #include <gtest/gtest.h>
 // gtest first
 #include <rapidcheck/gtest.h>
@@ -8,6 +8,8 @@
 #include <random>
 
 #include "planner/program/edges.h"
+#include "planner/program/thin_edges.h"
+#include "planner/program/tree.h"
 #include "planner/program/verify_hazards.h"
 #include "tests/support/happens_before.h"
 #include "tests/support/sample_job.h"
@@ -15,7 +17,9 @@
 namespace zplan {
 namespace {
 
+using testing_support::HappensBefore;
 using testing_support::RaceOracle;
+using EdgeLists = std::vector<std::vector<Edge>>;
 
 // Reads and writes of a few rings of slots, each with factors of its own, now and then others.
 class RingJobMaker {
@@ -127,6 +131,99 @@ RC_GTEST_PROP(Edges, VerifyFindsARaceWhereThereIsOne, (std::uint64_t seed)) {
     edge.delta = delta;
   }
   RC_ASSERT(program.edges == derived);
+}
+
+// Any edges that lead back in program order, needed or not.
+class EdgeMaker {
+ public:
+  EdgeMaker(const Program& program, std::uint64_t seed) : p_(program), random_(seed) {}
+
+  EdgeLists make(bool reuse) {
+    EdgeLists lists(p_.nodes.size());
+    for (NodeIndex x = 0; x < p_.nodes.size(); ++x)
+      for (NodeIndex y = 0; y < p_.nodes.size(); ++y) {
+        if (p_.nodes[x].lane == p_.nodes[y].lane || below(3) == 0) continue;
+        Edge edge = make(x, y);
+        edge.reuse = reuse;
+        lists[x].push_back(edge);
+      }
+    return lists;
+  }
+
+ private:
+  std::int32_t below(std::int32_t n) {
+    return static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(n));
+  }
+
+  Edge make(NodeIndex x, NodeIndex y) {
+    const BlockIndex x_block = p_.nodes[x].block, y_block = p_.nodes[y].block;
+    const std::int32_t common = p_.blocks[common_ancestor(p_, x_block, y_block)].depth;
+    Edge edge{.node = y, .level = common - below(std::min(common, 1) + 1)};
+    edge.delta = below(3) + (edge.level < common || y >= x ? 1 : 0);
+    if (p_.blocks[y_block].depth == edge.level || p_.blocks[x_block].depth == edge.level)
+      return edge;
+    const std::int32_t from = edge.level + 1 + below(p_.blocks[x_block].depth - edge.level);
+    const auto count = [&](BlockIndex block, std::int32_t depth) {
+      return p_.blocks[ancestor(p_, block, depth)].count;
+    };
+    if (below(2) == 0 || count(x_block, from) != count(y_block, edge.level + 1)) return edge;
+    edge.match = below(2) == 0 ? Match::kSame : Match::kMirror;
+    edge.from_depth = from;
+    return edge;
+  }
+
+  const Program& p_;
+  std::mt19937_64 random_;
+};
+
+std::size_t total(const EdgeLists& lists) {
+  std::size_t sum = 0;
+  for (const std::vector<Edge>& list : lists) sum += list.size();
+  return sum;
+}
+
+RC_GTEST_PROP(ThinEdges, LeaveTheOrderOfInstancesAlone, (std::uint64_t seed)) {
+  Program program = RingJobMaker(seed).make().classes[0].program;
+  EdgeLists data = EdgeMaker(program, seed).make(false);
+  const EdgeLists reuse = EdgeMaker(program, seed + 1).make(true);
+  const std::size_t before = total(data);
+  const HappensBefore happens_before(program);
+  const auto order = [&](const EdgeLists& lists) {
+    set_edges(program, lists);
+    return happens_before.closure(program);
+  };
+
+  const auto by_data = order(data);
+  thin_edges(program, data, false);
+  RC_ASSERT(order(data) == by_data);
+  RC_CLASSIFY(total(data) < before, "some are dropped");
+
+  EdgeLists both = data;
+  for (NodeIndex n = 0; n < both.size(); ++n)
+    both[n].insert(both[n].end(), reuse[n].begin(), reuse[n].end());
+  const auto by_both = order(both);
+  thin_edges(program, both, true);
+  RC_ASSERT(order(both) == by_both);
+  for (std::vector<Edge>& list : both)
+    std::erase_if(list, [](const Edge& edge) { return edge.reuse; });
+  RC_ASSERT(both == data);
+}
+
+RC_GTEST_PROP(ThinEdges, CoverWhatIsNoLaterOnTheSameLane, (std::uint64_t seed)) {
+  const Program program = RingJobMaker(seed).make().classes[0].program;
+  const EdgeLists weak = EdgeMaker(program, seed).make(false);
+  const EdgeLists strong = EdgeMaker(program, seed + 1).make(false);
+  const ProgramIndex index(program);
+  for (const Instance& at : all_instances(program, HappensBefore::kSteps))
+    for (const Edge& w : weak[at.node])
+      for (const Edge& s : strong[at.node]) {
+        if (!covers(program, s, w)) continue;
+        const auto needed = index.resolve(w, at.iterations);
+        if (!needed) continue;
+        const auto met = index.resolve(s, at.iterations);
+        RC_ASSERT(met.has_value() && met->lane == needed->lane);
+        RC_ASSERT(met->completed >= needed->completed);
+      }
 }
 
 }  // namespace

@@ -14,10 +14,49 @@
 
 namespace zplan::testing_support {
 
-class RaceOracle {
+// What is done before what, among all instances of some steps.
+class HappensBefore {
  public:
   static constexpr std::int64_t kSteps = 3;
+  using Row = std::vector<std::uint64_t>;  // a bit per instance
 
+  explicit HappensBefore(const Program& p) : all_(all_instances(p, kSteps)) {
+    for (std::size_t i = 0; i < all_.size(); ++i) index_[{all_[i].node, all_[i].iterations}] = i;
+  }
+
+  const std::vector<Instance>& instances() const { return all_; }
+
+  // By instance, all that are done before it starts. `p`: the same nodes, with any edges.
+  std::vector<Row> closure(const Program& p) const {
+    std::vector<Row> before(all_.size(), Row((all_.size() + 63) / 64, 0));
+    std::array<std::int64_t, kLaneCount> last;
+    last.fill(-1);
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const Node& node = p.nodes[all_[i].node];
+      std::int64_t& previous = last[static_cast<std::size_t>(node.lane)];
+      if (previous >= 0) join(before, i, static_cast<std::size_t>(previous));
+      previous = static_cast<std::int64_t>(i);
+      for (const Edge& edge : p.after(node)) {
+        const auto wanted = target_iterations(p, all_[i], edge);
+        const auto target = index_.find({edge.node, wanted});
+        if (target != index_.end() && target->second < i) join(before, i, target->second);
+      }
+    }
+    return before;
+  }
+
+ private:
+  static void join(std::vector<Row>& before, std::size_t late, std::size_t early) {
+    for (std::size_t w = 0; w < before[late].size(); ++w) before[late][w] |= before[early][w];
+    before[late][early / 64] |= std::uint64_t{1} << (early % 64);
+  }
+
+  std::vector<Instance> all_;
+  std::map<std::pair<NodeIndex, Iterations>, std::size_t> index_;
+};
+
+class RaceOracle {
+ public:
   // The Job must be placed.
   explicit RaceOracle(const Job& job) {
     for (const RankClass& c : job.classes) classes_.emplace_back(job, c);
@@ -33,14 +72,11 @@ class RaceOracle {
   }
 
  private:
-  using Row = std::vector<std::uint64_t>;  // a bit per instance
-
   struct Class {
-    Class(const Job& job, const RankClass& c) : edges(c.program.edges) {
+    Class(const Job& job, const RankClass& c) : edges(c.program.edges), order(c.program) {
       const Program& p = c.program;
-      all = all_instances(p, kSteps);
+      const std::vector<Instance>& all = order.instances();
       for (std::size_t i = 0; i < all.size(); ++i) {
-        index[{all[i].node, all[i].iterations}] = i;
         for (std::size_t j = 0; j < i; ++j) {
           const Node &a = p.nodes[all[i].node], &b = p.nodes[all[j].node];
           if (a.lane != b.lane && conflict(job, c, all[i], all[j])) pairs.push_back({j, i});
@@ -74,33 +110,14 @@ class RaceOracle {
     }
 
     bool races(const Program& p) const {
-      std::vector<Row> before(all.size(), Row((all.size() + 63) / 64, 0));
-      std::array<std::int64_t, kLaneCount> last;
-      last.fill(-1);
-      for (std::size_t i = 0; i < all.size(); ++i) {
-        const Node& node = p.nodes[all[i].node];
-        std::int64_t& previous = last[static_cast<std::size_t>(node.lane)];
-        if (previous >= 0) join(before, i, static_cast<std::size_t>(previous));
-        previous = static_cast<std::int64_t>(i);
-        for (const Edge& edge : p.after(node)) {
-          const auto wanted = target_iterations(p, all[i], edge);
-          const auto target = index.find({edge.node, wanted});
-          if (target != index.end() && target->second < i) join(before, i, target->second);
-        }
-      }
+      const auto before = order.closure(p);
       for (const auto& [early, late] : pairs)
         if ((before[late][early / 64] >> (early % 64) & 1) == 0) return true;
       return false;
     }
 
-    static void join(std::vector<Row>& before, std::size_t late, std::size_t early) {
-      for (std::size_t w = 0; w < before[late].size(); ++w) before[late][w] |= before[early][w];
-      before[late][early / 64] |= std::uint64_t{1} << (early % 64);
-    }
-
     std::vector<Edge> edges;
-    std::vector<Instance> all;
-    std::map<std::pair<NodeIndex, Iterations>, std::size_t> index;
+    HappensBefore order;
     std::vector<std::pair<std::size_t, std::size_t>> pairs;  // conflicts over lanes, earlier first
   };
 

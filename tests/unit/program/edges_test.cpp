@@ -122,5 +122,49 @@ TEST_F(Edges, PartsThatMoveAlikeOverTheRanksMeetOnlyWhereTheyOverlap) {
   EXPECT_THAT(of(c), UnorderedElementsAre(Edge{.node = a}, Edge{.node = b}));
 }
 
+TEST_F(Edges, WhatAnotherWaitImpliesIsLeftOut) {
+  const BufferId first = buffer(1), second = buffer(1);
+  NodeIndex w = 0, u = 0, r = 0;
+  loop(Var::kLayer, 4, [&] {
+    w = write(kFill, first, {});
+    u = b_.node(
+        {.kind = OpKind::kKernel, .lane = kUse},
+        {sample_view(first, Access::kRead, kFloats), sample_view(second, Access::kWrite, kFloats)});
+    r = b_.node(
+        {.kind = OpKind::kKernel, .lane = Lane::kD2h},
+        {sample_view(first, Access::kRead, kFloats), sample_view(second, Access::kRead, kFloats)});
+  });
+  derive();
+  const Edge begin{.node = r, .level = 0, .delta = 1}, before{.node = r, .level = 1, .delta = 1};
+  EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = u, .level = 1})) << "and by it w";
+  EXPECT_THAT(of(u), UnorderedElementsAre(Edge{.node = w, .level = 1})) << "and by it r before";
+  EXPECT_THAT(of(w), UnorderedElementsAre(begin, before)) << "and by them u before";
+}
+
+TEST_F(Edges, DataIsWaitedForWhereReuseWouldDo) {
+  const BufferId own = buffer(1), early = buffer(1), late = buffer(1);
+  const NodeIndex w = write(kFill, own, {});
+  const NodeIndex last = write(kFill, early, {});
+  const NodeIndex r = b_.node(
+      {.kind = OpKind::kKernel, .lane = kUse},
+      {sample_view(own, Access::kRead, kFloats), sample_view(late, Access::kWrite, kFloats)});
+  derive();
+  add_reuse_edges(program_, {{early, late}});
+  EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = w, .level = 0},
+                                          Edge{.node = last, .level = 0, .reuse = true}));
+}
+
+TEST_F(Edges, ReuseIsNotWaitedForWhereDataIs) {
+  const BufferId own = buffer(1), early = buffer(1), late = buffer(1);
+  write(kFill, early, {});
+  const NodeIndex w = write(kFill, own, {});
+  const NodeIndex r = b_.node(
+      {.kind = OpKind::kKernel, .lane = kUse},
+      {sample_view(own, Access::kRead, kFloats), sample_view(late, Access::kWrite, kFloats)});
+  derive();
+  add_reuse_edges(program_, {{early, late}});
+  EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = w, .level = 0}));
+}
+
 }  // namespace
 }  // namespace zplan
