@@ -7,6 +7,7 @@
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
 #include "planner/lower/pipeline.h"
+#include "planner/program/edges.h"
 
 namespace zplan {
 namespace {
@@ -162,13 +163,13 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
   result.first_layer = stage.first_layer;
   result.layers = stage.layers;
   result.homes = StageProgram(stage).emit();
-  result.program = out.finish();
+  result.program = out.finish_unordered();
   return result;
 }
 
 }  // namespace
 
-Job lower(const Plan& plan, const ModelConfig& model) {
+Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);
   const Layout layout = make_layout(model, plan);
@@ -187,6 +188,12 @@ Job lower(const Plan& plan, const ModelConfig& model) {
   job.units = layout.units;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
     job.classes.push_back(lower_stage(plan, model, layout, kernels, stage));
+  return job;
+}
+
+Job lower(const Plan& plan, const ModelConfig& model) {
+  Job job = lower_unordered(plan, model);
+  for (RankClass& rank_class : job.classes) derive_data_edges(rank_class.program);
   return job;
 }
 

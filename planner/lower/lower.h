@@ -11,5 +11,7 @@ namespace zplan {
 // The plan must be legal (illegal() is empty); throws Error(kBadInput) with its reason otherwise.
 // The Job has data edges and no placement yet.
 Job lower(const Plan& plan, const ModelConfig& model);
+// The same without any edges: all that memory and the times of single operations depend on.
+Job lower_unordered(const Plan& plan, const ModelConfig& model);
 
 }  // namespace zplan

@@ -99,7 +99,9 @@ void ProgramBuilder::receive(Role role, Lane lane, std::int32_t from_stage, cons
 
 Program ProgramBuilder::finish() {
   derive_data_edges(program_);
-  return std::move(program_);
+  return finish_unordered();
 }
+
+Program ProgramBuilder::finish_unordered() { return std::move(program_); }
 
 }  // namespace zplan

@@ -45,6 +45,7 @@ class ProgramBuilder {
 
   // Derives the data edges and hands the Program over.
   Program finish();
+  Program finish_unordered();  // without edges
 
  private:
   Node& append(Role role, Lane lane, OpKind kind, std::span<const View> operands);

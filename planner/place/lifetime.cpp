@@ -243,6 +243,13 @@ std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks) {
   return result;
 }
 
+JobLifetimes lifetimes(const Job& job) {
+  JobLifetimes result;
+  for (const RankClass& rank_class : job.classes)
+    result.push_back(lifetimes(rank_class.program, {job.shards, job.tp}));
+  return result;
+}
+
 std::array<LivePeak, kTierCount> live_peaks(const Program& program,
                                             const std::vector<Lifetime>& lives) {
   std::array<LivePeak, kTierCount> peaks;

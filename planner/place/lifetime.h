@@ -22,7 +22,7 @@
 #include <array>
 #include <vector>
 
-#include "planner/program/program.h"
+#include "planner/program/job.h"
 
 namespace zplan {
 
@@ -47,6 +47,9 @@ struct IndexRange {
 // One per buffer. Throws Error(kInternal) when a step reads bytes of a buffer that is not
 // persistent before it writes them.
 std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks);
+// By class.
+using JobLifetimes = std::vector<std::vector<Lifetime>>;
+JobLifetimes lifetimes(const Job& job);
 
 // Most bytes alive at one position, and the first such position.
 struct LivePeak {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "planner/place/lifetime.h"
-
 namespace zplan {
 namespace {
 
@@ -36,16 +34,18 @@ TierMemory measure_tier(const Program& program, const std::vector<Lifetime>& liv
 
 }  // namespace
 
-MemoryReport measure(const Job& job) {
+MemoryReport measure(const Job& job) { return measure(job, lifetimes(job)); }
+
+MemoryReport measure(const Job& job, const JobLifetimes& lives) {
   MemoryReport report;
-  for (const RankClass& rank_class : job.classes) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    const RankClass& rank_class = job.classes[i];
     const Program& program = rank_class.program;
-    const std::vector<Lifetime> lives = lifetimes(program, {job.shards, job.tp});
-    const auto peaks = live_peaks(program, lives);
+    const auto peaks = live_peaks(program, lives[i]);
     ClassMemory memory;
     memory.stage = rank_class.stage;
     for (std::size_t tier = 0; tier < kTierCount; ++tier) {
-      memory.tiers[tier] = measure_tier(program, lives, static_cast<Tier>(tier), peaks[tier]);
+      memory.tiers[tier] = measure_tier(program, lives[i], static_cast<Tier>(tier), peaks[tier]);
       if (job.placed) memory.tiers[tier].slab = rank_class.placement.slab[tier];
     }
     report.classes.push_back(std::move(memory));

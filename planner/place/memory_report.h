@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/place/lifetime.h"
 #include "planner/program/job.h"
 
 namespace zplan {
@@ -44,5 +45,6 @@ struct MemoryReport {
 };
 
 MemoryReport measure(const Job& job);
+MemoryReport measure(const Job& job, const JobLifetimes& lives);
 
 }  // namespace zplan

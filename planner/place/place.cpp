@@ -71,26 +71,33 @@ std::vector<SharedBytes> shared_bytes(const Program& program, const std::vector<
   return pairs;
 }
 
-void place_class(RankClass& rank_class, IndexRange ranks, double slack) {
-  Program& program = rank_class.program;
+void place_class(RankClass& rank_class, const std::vector<Lifetime>& lives, double slack) {
+  const Program& program = rank_class.program;
   Placement& placement = rank_class.placement;
-  const std::vector<Lifetime> lives = lifetimes(program, ranks);
   const auto peaks = live_peaks(program, lives);
+  placement = {};
   placement.offset.assign(program.buffers.size(), Bytes{0});
   for (std::size_t tier = 0; tier < kTierCount; ++tier) {
     placement.live_peak[tier] = peaks[tier].bytes;
     place_tier(program, lives, static_cast<Tier>(tier), slack, placement);
   }
-  add_reuse_edges(program, shared_bytes(program, lives, placement));
 }
 
 }  // namespace
 
+void assign_offsets(Job& job, const JobLifetimes& lives, double slack) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) place_class(job.classes[i], lives[i], slack);
+  job.placed = true;
+}
+
 void place(Job& job, const PlaceOptions& options) {
   ZPLAN_ASSERT(!job.placed);
-  for (RankClass& rank_class : job.classes)
-    place_class(rank_class, {job.shards, job.tp}, options.slack);
-  job.placed = true;
+  const JobLifetimes lives = lifetimes(job);
+  assign_offsets(job, lives, options.slack);
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    RankClass& own = job.classes[i];
+    add_reuse_edges(own.program, shared_bytes(own.program, lives[i], own.placement));
+  }
 }
 
 }  // namespace zplan

@@ -4,6 +4,7 @@
 // Reads nothing of the hardware; whether a slab fits is decided elsewhere.
 #pragma once
 
+#include "planner/place/lifetime.h"
 #include "planner/program/job.h"
 
 namespace zplan {
@@ -16,5 +17,9 @@ struct PlaceOptions {
 
 // The Job must have data edges and no placement yet.
 void place(Job& job, const PlaceOptions& options = {});
+
+// Offsets alone, of a Job with or without edges, for the first time or anew: enough to tell whether
+// it fits, not to run it. `lives`: lifetimes(job).
+void assign_offsets(Job& job, const JobLifetimes& lives, double slack);
 
 }  // namespace zplan

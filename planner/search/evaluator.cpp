@@ -33,8 +33,9 @@ class PlanEvaluator {
 
   // Where the plan's slack does not fit, the tightest placement decides.
   Fit fit(const Plan& plan) const {
-    const Job job = lower(plan, model_);
-    Fit result{.infeasible = check_fit(job, cluster_),  // by live peaks, below any slab
+    Job job = lower_unordered(plan, model_);
+    const JobLifetimes lives = lifetimes(job);
+    Fit result{.infeasible = check_fit(job, lives, cluster_),  // by live peaks, below any slab
                .slack = plan.slack,
                .prefetch = plan.prefetch,
                .tiles = plan.tiles};
@@ -42,30 +43,26 @@ class PlanEvaluator {
       result.slack = 0;
       return result;
     }
-    Job placed = place_copy(job, plan.slack);
-    result.infeasible = check_fit(placed, cluster_);
+    assign_offsets(job, lives, plan.slack);
+    result.infeasible = check_fit(job, lives, cluster_);
     if (result.infeasible && plan.slack > 0) {
-      placed = place_copy(job, 0);
+      assign_offsets(job, lives, 0);
       result.slack = 0;
-      result.infeasible = check_fit(placed, cluster_);
+      result.infeasible = check_fit(job, lives, cluster_);
     }
-    for (const RankClass& c : placed.classes)
+    for (const RankClass& c : job.classes)
       result.gpu = std::max(result.gpu, c.placement.slab[static_cast<std::size_t>(Tier::kGpu)]);
-    if (!result.infeasible) result.bound = seconds_lower_bound(placed, cluster_);
+    if (!result.infeasible) result.bound = seconds_lower_bound(job, cluster_);
     return result;
   }
 
   Seconds simulate(const Plan& plan) const {
-    const Job job = place_copy(lower(plan, model_), plan.slack);
+    Job job = lower(plan, model_);
+    place(job, {.slack = plan.slack});
     return sim::simulate(job, cluster_).period;
   }
 
  private:
-  static Job place_copy(Job job, double slack) {
-    place(job, {.slack = slack});
-    return job;
-  }
-
   // Remembered: the same for all plans of a shape.
   const std::vector<NodeFill>& fills(const Plan& plan) {
     const Parallel& shape = plan.parallel;

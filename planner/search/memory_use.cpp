@@ -21,12 +21,14 @@ Bytes of_node(const std::vector<TierBytes>& per_rank, const NodeFill& fill, Tier
   return sum;
 }
 
-std::vector<TierBytes> bytes_of(const MemoryReport& report, bool placed) {
+// Slabs; live peaks before placement.
+std::vector<TierBytes> bytes_of(const Job& job, const JobLifetimes& lives) {
   std::vector<TierBytes> bytes;
-  for (const ClassMemory& c : report.classes) {
-    TierBytes& own = bytes.emplace_back();
-    for (std::size_t t = 0; t < kTierCount; ++t)
-      own[t] = placed ? c.tiers[t].slab : c.tiers[t].live_peak;
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    TierBytes& own = bytes.emplace_back(job.classes[i].placement.slab);
+    if (job.placed) continue;
+    const auto peaks = live_peaks(job.classes[i].program, lives[i]);
+    for (std::size_t t = 0; t < kTierCount; ++t) own[t] = peaks[t].bytes;
   }
   return bytes;
 }
@@ -119,8 +121,9 @@ std::optional<Infeasible> worst_tier(const MemoryUse& use) {
 }
 
 MemoryUse memory_use(const Job& job, const Cluster& cluster) {
-  const MemoryReport report = measure(job);
-  const std::vector<TierBytes> bytes = bytes_of(report, job.placed);
+  const JobLifetimes lives = lifetimes(job);
+  const MemoryReport report = measure(job, lives);
+  const std::vector<TierBytes> bytes = bytes_of(job, lives);
   const std::vector<NodeFill> fills = fills_of(job, cluster);
   MemoryUse use = memory_use(bytes, fills, cluster);
   for (std::size_t t = 0; t < kTierCount; ++t) {
@@ -134,11 +137,15 @@ MemoryUse memory_use(const Job& job, const Cluster& cluster) {
 }
 
 std::optional<Infeasible> check_fit(const Job& job, const Cluster& cluster) {
-  const MemoryReport report = measure(job);
-  const std::vector<TierBytes> bytes = bytes_of(report, job.placed);
+  return check_fit(job, lifetimes(job), cluster);
+}
+
+std::optional<Infeasible> check_fit(const Job& job, const JobLifetimes& lives,
+                                    const Cluster& cluster) {
+  const std::vector<TierBytes> bytes = bytes_of(job, lives);
   const std::vector<NodeFill> fills = fills_of(job, cluster);
   std::optional<Infeasible> why = worst_tier(memory_use(bytes, fills, cluster));
-  if (why) describe_peak(report, counted(bytes, fills, why->tier), *why);
+  if (why) describe_peak(measure(job, lives), counted(bytes, fills, why->tier), *why);
   return why;
 }
 

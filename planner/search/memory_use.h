@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "planner/place/lifetime.h"
 #include "planner/search/node_fill.h"
 #include "planner/search/search.h"
 
@@ -26,5 +27,9 @@ MemoryUse memory_use(const std::vector<TierBytes>& per_rank, const std::vector<N
 
 // The tier over its capacity by the largest factor, with needed and available; or nothing.
 std::optional<Infeasible> worst_tier(const MemoryUse& use);
+
+// `lives`: lifetimes(job).
+std::optional<Infeasible> check_fit(const Job& job, const JobLifetimes& lives,
+                                    const Cluster& cluster);
 
 }  // namespace zplan

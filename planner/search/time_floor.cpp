@@ -124,7 +124,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  const Job job = lower(representative(plan), model_);
+  const Job job = lower_unordered(representative(plan), model_);
   const KernelTimes times = measure(job, model_.layers, cluster_.node.device);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
