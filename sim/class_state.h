@@ -24,10 +24,12 @@ struct LaneTimes {
   SimTime launch_wait{0};  // head waits for nothing but its launch
 
   // Adds `times` what was added since `earlier`.
-  void repeat_since(const LaneTimes& earlier, std::int64_t times) {
+  void repeat_since(const LaneTimes& earlier, std::int64_t times) { add(*this, earlier, times); }
+  // Adds `times` what was added from `earlier` to `later`.
+  void add(const LaneTimes& later, const LaneTimes& earlier, std::int64_t times = 1) {
     for (SimTime LaneTimes::*part : {&LaneTimes::busy, &LaneTimes::latency, &LaneTimes::peer_wait,
                                      &LaneTimes::reuse_wait, &LaneTimes::launch_wait})
-      this->*part += (this->*part - earlier.*part) * times;
+      this->*part += (later.*part - earlier.*part) * times;
   }
 };
 

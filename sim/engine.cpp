@@ -21,7 +21,7 @@ bool meets_others(const Job& job, const Node& node) {
 }  // namespace
 
 Engine::Engine(const CostModel& model, const SimOptions& options)
-    : model_(model), options_(options) {
+    : model_(model), options_(options), steady_(options.max_steps) {
   const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {
     classes_.emplace_back(rank_class.program, to_sim_time(device.launch_overhead),
@@ -46,6 +46,10 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
 const StepMark& Engine::run_step() {
   const std::size_t step = marks_.size();
   ZPLAN_ASSERT(step < lanes_left_.size());
+  if (repeats_) {
+    repeat_step();
+    return marks_.back();
+  }
   while (lanes_left_[step] > 0) {
     next();
     if (beat_) look_for_repetition();
@@ -281,9 +285,11 @@ void Engine::mark_step() {
   advance_network();
   StepMark& mark = marks_.emplace_back();
   mark.end = now_;
+  mark.ops = ops_;
   for (ClassState& state : classes_) {
     state.settle(now_);
     mark.clocks.push_back(state.clock);
+    for (const LaneState& lane : state.lanes) mark.times.push_back(lane.times);
   }
   for (std::uint32_t link = 0; link < network_.link_count(); ++link) {
     mark.links.push_back(network_.usage({link}));
@@ -291,6 +297,35 @@ void Engine::mark_step() {
   for (const Slot leader : done_leaders_) complete(leader);
   if (loop_) loop_->next_step();
   beat_ = false;
+  if (!loop_) return;
+  const auto steps = static_cast<std::int64_t>(marks_.size());
+  const std::int64_t more = std::max<std::int64_t>(1, options_.min_steps - steps);
+  for (ClassState& state : classes_) state.settle(now_);
+  repeats_ = steady_.repeats(now_, steps, more, classes_, network_, flow_leader_);
+}
+
+// Adds what the last step has added. Of the steps ahead of it, what was done then is done one
+// later.
+void Engine::repeat_step() {
+  const StepMark &before = marks_[marks_.size() - 2], &last = marks_.back();
+  StepMark next = last;
+  next.end += last.end - before.end;
+  next.ops += last.ops - before.ops;
+  for (std::size_t c = 0; c < next.clocks.size(); ++c)
+    next.clocks[c].repeat_since(before.clocks[c], 1);
+  for (std::size_t i = 0; i < next.links.size(); ++i) {
+    next.links[i].carried_bytes += last.links[i].carried_bytes - before.links[i].carried_bytes;
+    next.links[i].busy += last.links[i].busy - before.links[i].busy;
+  }
+  for (Slot slot = 0; slot < next.times.size(); ++slot) {
+    for (std::size_t step = 0; step + 1 < next.times[slot].size(); ++step)
+      next.times[slot][step + 1].add(last.times[slot][step], before.times[slot][step]);
+    lane_of(slot).times = next.times[slot];
+  }
+  skipped_ops_ += next.ops - ops_;
+  ops_ = next.ops;
+  now_ = next.end;
+  marks_.push_back(std::move(next));
 }
 
 void Engine::look_for_repetition() {

@@ -14,14 +14,17 @@
 #include "sim/flow_network.h"
 #include "sim/simulate.h"
 #include "sim/steady_loop.h"
+#include "sim/steady_step.h"
 
 namespace zplan::sim {
 
 // Totals since the start, taken when a step has ended.
 struct StepMark {
   SimTime end{0};
+  std::int64_t ops = 0;
   std::vector<StageClock> clocks;  // by class
   std::vector<LinkUsage> links;
+  std::vector<std::vector<LaneTimes>> times;  // by lane of all classes, by step
 };
 
 class Engine {
@@ -62,6 +65,7 @@ class Engine {
   void handle(Slot slot);
   void advance_network();  // to now_; done_leaders_ are the transfers that ended
   void mark_step();
+  void repeat_step();
   void look_for_repetition();
   std::string stuck();
 
@@ -77,6 +81,8 @@ class Engine {
   std::optional<SteadyLoop> loop_;
   std::optional<Slot> watched_;  // by loop_
   bool beat_ = false;
+  SteadyStep steady_;
+  bool repeats_ = false;         // the last step, from now on
   std::vector<int> lanes_left_;  // by step: lanes that have not ended it
   std::vector<StepMark> marks_;
   std::vector<Slot> flow_leader_;                          // by flow

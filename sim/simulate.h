@@ -38,7 +38,7 @@ struct SimOptions {
   int min_steps = 3;
   int max_steps = 6;
   bool record_timeline = false;
-  bool skip_repetitions = true;  // exactly (steady_loop.h); never with a timeline
+  bool skip_repetitions = true;  // exactly (steady_loop.h, steady_step.h); never with a timeline
   std::string fingerprint;       // of the placed Job, for the Timeline
 };
 

@@ -1,0 +1,67 @@
+// Steps that repeat are known without being simulated, and no result shows it.
+#include "sim/steady_step.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/simulate.h"
+#include "tests/unit/cost/small_machine.h"
+#include "tests/unit/sim/job_builder.h"
+
+namespace zplan::sim {
+namespace {
+
+constexpr std::int64_t kMicro = 1'000'000;
+
+// No loop that is long enough to skip iterations of; the copy runs ahead into the next step.
+Job short_step() {
+  ClassBuilder out;
+  const NodeIndex copy =
+      out.copy(Tier::kCpu, Tier::kGpu, 100'000, {{.node = 1, .level = 0, .delta = 1}});
+  out.stream(Lane::kCompute, 30 * kMicro, {{.node = copy}});
+  out.stream(Lane::kCompute, 50 * kMicro);
+  return make_job(out);
+}
+
+SimResult run(const Job& job, int min_steps, int max_steps, bool skip) {
+  SimOptions options;
+  options.min_steps = min_steps;
+  options.max_steps = max_steps;
+  options.skip_repetitions = skip;
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_queue_depth = 2;  // or the host runs ahead to the last step
+  return simulate(job, cluster, options);
+}
+
+void expect_same(const SimResult& a, const SimResult& b) {
+  EXPECT_EQ(a.period, b.period);
+  EXPECT_EQ(a.first_step, b.first_step);
+  EXPECT_EQ(a.steps, b.steps);
+  EXPECT_EQ(a.ops, b.ops);
+  ASSERT_EQ(a.lanes.size(), b.lanes.size());
+  for (std::size_t i = 0; i < a.lanes.size(); ++i) {
+    EXPECT_EQ(a.lanes[i].busy, b.lanes[i].busy);
+    EXPECT_EQ(a.lanes[i].exposed, b.lanes[i].exposed);
+    EXPECT_EQ(a.lanes[i].launch_wait, b.lanes[i].launch_wait);
+  }
+  for (std::size_t p = 0; p < kTimePartCount; ++p) EXPECT_EQ(a.split.parts[p], b.split.parts[p]);
+}
+
+TEST(SteadyStep, TheStepAfterTwoAlikeIsKnown) {
+  const Job job = short_step();
+  for (const int steps : {3, 4, 7}) {
+    const SimResult known = run(job, steps, 12, true), full = run(job, steps, 12, false);
+    EXPECT_EQ(full.skipped_ops, 0);
+    EXPECT_GT(known.skipped_ops, 0) << steps;
+    expect_same(known, full);
+  }
+}
+
+TEST(SteadyStep, StepsNextToTheLastAreSimulated) {
+  const Job job = short_step();
+  const SimResult known = run(job, 3, 3, true);
+  EXPECT_EQ(known.skipped_ops, 0) << "in the last one no lane runs ahead any more";
+  expect_same(known, run(job, 3, 3, false));
+}
+
+}  // namespace
+}  // namespace zplan::sim
