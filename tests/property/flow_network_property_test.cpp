@@ -375,14 +375,15 @@ RC_GTEST_PROP(FlowNetworkProperty, ASkipMovesWhatIsLeft, ()) {
     const SimTime middle{network.next_completion()->value / 2};
     states.emplace_back();
     done.emplace_back();
-    if (network.append_state(middle, names, states.back())) {
+    const bool moves = network.append_state(middle, names, states.back());
+    if (moves) {
       network.skip(skip, more);
       states.back().clear();
       network.append_state(middle + skip, names, states.back());
     }
     while (const auto next = network.next_completion()) {
       network.advance(*next, done.back());
-      states.back().push_back((*next).value - (middle.value > 0 ? skip.value : 0));
+      states.back().push_back((*next).value - (moves ? skip.value : 0));
     }
   }
   RC_ASSERT(states[0] == states[1]);
