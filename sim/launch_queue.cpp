@@ -1,6 +1,7 @@
 #include "sim/launch_queue.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "planner/cost/step_totals.h"
 
@@ -14,7 +15,7 @@ LaunchQueue::LaunchQueue(const ProgramIndex& index, SimTime overhead, int depth,
       steps_(steps) {
   for (std::size_t l = 0; l < kLaneCount; ++l) {
     if (index.lane_nodes(static_cast<Lane>(l)) > 0) {
-      lanes_[l].times.resize(static_cast<std::size_t>(depth_));
+      lanes_[l].times.resize(std::bit_ceil(static_cast<std::size_t>(depth_)));
     }
   }
   if (!cursor_.empty()) run();
@@ -24,7 +25,7 @@ std::optional<SimTime> LaunchQueue::launched_at(Lane lane, std::int64_t sequence
   if (!is_launched(lane)) return SimTime{0};
   const LaneQueue& queue = lanes_[static_cast<std::size_t>(lane)];
   if (sequence >= queue.launched) return std::nullopt;
-  return queue.times[static_cast<std::size_t>(sequence % depth_)];
+  return queue.time(sequence);
 }
 
 bool LaunchQueue::completed(Lane lane, SimTime now) {
@@ -47,7 +48,7 @@ void LaunchQueue::append_state(SimTime now, bool moves, std::vector<std::int64_t
     out.push_back(moves ? queue.launched - queue.completed : queue.launched);
     if (!moves) continue;
     for (std::int64_t op = queue.launched - 1; op >= queue.completed; --op) {
-      const std::int64_t time = from_now(queue.times[static_cast<std::size_t>(op % depth_)]);
+      const std::int64_t time = from_now(queue.time(op));
       if (time == 0) break;
       out.push_back(time);
     }
@@ -69,7 +70,9 @@ void LaunchQueue::skip(std::int64_t iterations,
     if (!moves) continue;
     queue.launched += ops;
     for (SimTime& launched : queue.times) launched += time;
-    std::rotate(queue.times.begin(), queue.times.end() - ops % depth_, queue.times.end());
+    std::rotate(queue.times.begin(),
+                queue.times.end() - static_cast<std::ptrdiff_t>(queue.place(ops)),
+                queue.times.end());
   }
 }
 
@@ -85,7 +88,7 @@ void LaunchQueue::run() {
       return;
     }
     if (node.kind != OpKind::kMark) free_at_ += overhead_;
-    queue.times[static_cast<std::size_t>(queue.launched % depth_)] = free_at_;
+    queue.times[queue.place(queue.launched)] = free_at_;
     ++queue.launched;
   }
 }

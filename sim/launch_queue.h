@@ -37,7 +37,12 @@ class LaunchQueue {
  private:
   struct LaneQueue {
     std::int64_t launched = 0, completed = 0;
-    std::vector<SimTime> times;  // ring of the outstanding ops, by sequence
+    std::vector<SimTime> times;  // ring of the outstanding ops, by sequence; a power of two
+
+    std::size_t place(std::int64_t sequence) const {
+      return static_cast<std::size_t>(sequence) & (times.size() - 1);
+    }
+    SimTime time(std::int64_t sequence) const { return times[place(sequence)]; }
   };
   void run();  // launches until the thread stops
 

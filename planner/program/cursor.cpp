@@ -1,6 +1,7 @@
 #include "planner/program/cursor.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/core/error.h"
 #include "planner/program/tree.h"
@@ -124,6 +125,7 @@ void Cursor::settle() {
     Frame& frame = stack_.back();
     const Block& block = program.blocks[frame.block];
     if (frame.item == block.items.size()) {
+      moved_ = true;
       const bool is_root = stack_.size() == 1;
       frame.item = 0;
       ++frame.iteration;
@@ -139,6 +141,7 @@ void Cursor::settle() {
     if (item.is_block) {
       const bool wanted = !lane_ || index_->has_lane(item.index, *lane_);
       if (wanted && program.blocks[item.index].count > 0) {
+        moved_ = true;
         push(item.index, frame.env);
       } else {
         ++frame.item;
@@ -150,9 +153,11 @@ void Cursor::settle() {
       continue;
     }
     current_.node = item.index;
-    current_.env = frame.env;
-    current_.iterations = {};
-    for (std::size_t d = 0; d < stack_.size(); ++d) current_.iterations[d] = stack_[d].iteration;
+    if (std::exchange(moved_, false)) {
+      current_.env = frame.env;
+      current_.iterations = {};
+      for (std::size_t d = 0; d < stack_.size(); ++d) current_.iterations[d] = stack_[d].iteration;
+    }
     if (!numbers_) return;
     if (lane_) {
       ++current_.lane_sequence;

@@ -96,6 +96,7 @@ class Cursor {
   std::optional<Lane> lane_;
   bool numbers_ = true;
   bool empty_ = false;
+  bool moved_ = true;  // to another iteration than current_ tells
   std::vector<Frame> stack_;
   Instance current_;
 };

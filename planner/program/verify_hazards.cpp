@@ -50,7 +50,7 @@ class HazardWalk {
 
   void run() {
     const std::int64_t instances = index_.all_nodes() * kSteps;
-    Cursor cursor(index_, std::nullopt);
+    Cursor cursor(index_, std::nullopt, false);
     for (std::int64_t i = 0; i < instances && !findings_.full(); ++i, cursor.advance())
       issue(*cursor);
   }

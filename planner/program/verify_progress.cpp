@@ -22,7 +22,9 @@ constexpr std::int64_t kQueueDepth = 1;  // operations of a lane launched and no
 // One lane of one class and the instance at its head.
 class LaneHead {
  public:
-  LaneHead(const ProgramIndex& index, Lane lane) : index_(&index), cursor_(index, lane) { enter(); }
+  LaneHead(const ProgramIndex& index, Lane lane) : index_(&index), cursor_(index, lane, false) {
+    enter();
+  }
   bool done() const { return cursor_.empty() || cursor_->step() >= kSteps; }
   const Node& node() const { return index_->program().nodes[cursor_->node]; }
   std::int64_t completed() const { return completed_; }
@@ -56,7 +58,7 @@ class ClassState {
       : stage_(stage),
         program_(std::move(program)),
         index_(program_),
-        launch_(index_, std::nullopt) {
+        launch_(index_, std::nullopt, false) {
     for (std::size_t l = 0; l < kLaneCount; ++l) heads_.emplace_back(index_, static_cast<Lane>(l));
     launch();
   }
