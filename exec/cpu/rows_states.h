@@ -56,7 +56,12 @@ inline void run_clip_coefficient(const Call& c, GemmCache&) {
   const double* scalars = c[1].as<double>();
   const double most = scalars[kMaxGradientNorm], scale = scalars[kLossScale];
   const double bound = most > 0 ? most : std::numeric_limits<double>::infinity();
-  const ClipResult result = clip_coefficient(c[0].as<double>()[0] / (scale * scale), bound);
+  double squares = c[0].as<double>()[0] / (scale * scale);
+  if (c.attributes[0] != 0) {
+    const double norm = static_cast<float>(std::sqrt(squares));
+    squares = norm * norm;  // exactly: 48 bits
+  }
+  const ClipResult result = clip_coefficient(squares, bound);
   double* clip = c[2].as<double>();
   clip[kClipFactor] = result.skip ? -1.0 : result.coefficient / scale;
   clip[kGradientNorm] = result.norm;

@@ -2,12 +2,16 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <string_view>
 
 namespace zplan {
 namespace {
+
+// Ctrl-C, what batch systems end a job with, and a lost terminal.
+constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
 // A signal handler can reach nothing but globals.
 std::atomic<bool> g_interrupted{false};
@@ -26,7 +30,7 @@ void handle(void (*handler)(int), int flags) {
   action.sa_handler = handler;
   action.sa_flags = flags;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
+  for (const int signal : kSignals) sigaction(signal, &action, nullptr);
 }
 
 }  // namespace

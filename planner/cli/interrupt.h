@@ -1,5 +1,5 @@
-// Ctrl-C as a question instead of a sudden end: while an InterruptGuard lives, the first SIGINT
-// only sets a flag; the second ends the program as usual.
+// Ctrl-C as a question instead of a sudden end: while an InterruptGuard lives, the first SIGINT,
+// SIGTERM or SIGHUP only sets a flag; the second of its kind ends the program as usual.
 #pragma once
 
 namespace zplan {

@@ -181,10 +181,9 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
   say(pins.schedule && p.pp == 1, "--schedule", "there is one pipeline stage");
   say(pins.stage_layers && p.pp == 1, "--stages", "there is one pipeline stage");
   say(pins.shards && plan.shards() == p.dp, "--shards", "these are all replicas");
-  bool selective = false;
-  for (const RecomputeRun& run : plan.recompute) selective |= run.mode == Recompute::kSelective;
-  say(pins.recompute && selective && find_kernel_set(plan.kernel_set).fused_attention,
-      "--recompute selective",
+  bool idle = false;
+  for (const RecomputeRun& run : plan.recompute) idle |= plan.effective(run.mode) != run.mode;
+  say(pins.recompute && idle, "--recompute selective",
       fmt::format("kernel set {} never stores the scores of attention", plan.kernel_set));
   const std::int64_t ranks = std::int64_t{p.dp} * p.tp * p.pp;
   if (ranks < cluster.devices()) {

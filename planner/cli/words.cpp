@@ -84,11 +84,12 @@ std::string mode_words(Recompute mode) {
 
 // "full recomputation", "full recomputation of 12 layers, then no of 20"
 std::string recompute_words(const Plan& plan) {
-  if (plan.recompute.size() == 1) return mode_words(plan.recompute[0].mode) + " recomputation";
+  if (plan.recompute.size() == 1)
+    return mode_words(plan.effective(plan.recompute[0].mode)) + " recomputation";
   std::vector<std::string> runs;
   for (const RecomputeRun& run : plan.recompute) {
     const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
-    runs.push_back(fmt::format("{} for {}", mode_words(run.mode), layers));
+    runs.push_back(fmt::format("{} for {}", mode_words(plan.effective(run.mode)), layers));
   }
   return "recomputation: " + joined(runs);
 }

@@ -18,16 +18,10 @@ void assign_layers(Stage& stage) {
   stage.layers = stage.plan.layers_of_stage(stage.model.layers, stage.index);
 }
 
-// A fused attention has no probabilities to recompute.
-Recompute effective(Recompute mode, const KernelSet& kernels) {
-  return mode == Recompute::kSelective && kernels.fused_attention ? Recompute::kNone : mode;
-}
-
 void cut_segments(Stage& stage) {
   for (std::int32_t i = 0; i < stage.units(); ++i) {
     const std::int32_t unit = stage.first_unit() + i;
-    const Recompute mode =
-        effective(stage.plan.recompute_of(unit * stage.unit_layers()), stage.kernels);
+    const Recompute mode = stage.plan.recompute_of(unit * stage.unit_layers());
     if (stage.segments.empty() || stage.segments.back().recompute != mode)
       stage.segments.push_back({unit, 0, mode});
     ++stage.segments.back().units;

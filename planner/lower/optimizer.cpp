@@ -107,7 +107,7 @@ void Optimizer::norm() {
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
                       GroupKind::kWorld, sum_, sum_);
   s_.out.kernel(role(Action::kClip), Lane::kCompute, KernelId::kClipCoefficient,
-                {read(sum_), read(scalars_), write(clip_)});
+                {read(sum_), read(scalars_), write(clip_)}, {s_.compute() == DType::kF64 ? 0 : 1});
   if (on_host() || s_.is_last() || s_.plan.loss_scaling)
     s_.out.copy(role(Action::kDownload), clip_, host_clip_);
 }

@@ -60,6 +60,8 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
     sum += n;
     if (last && n == 0 && sum < layers) return std::nullopt;
   }
+  if (sum == layers && p.recompute.back().layers == 0)
+    return fmt::format("recompute of {} layers leaves none to its last run", sum);
   if (sum == layers) return std::nullopt;
   return fmt::format("recompute is given for {} of {} layers", sum, layers);
 }

@@ -8,10 +8,15 @@ namespace zplan {
 
 Recompute Plan::recompute_of(std::int64_t layer) const {
   for (const RecomputeRun& run : recompute) {
-    if (run.layers == 0 || layer < run.layers) return run.mode;
+    if (run.layers == 0 || layer < run.layers) return effective(run.mode);
     layer -= run.layers;
   }
   return Recompute::kNone;
+}
+
+Recompute Plan::effective(Recompute mode) const {
+  const bool idle = mode == Recompute::kSelective && find_kernel_set(kernel_set).fused_attention;
+  return idle ? Recompute::kNone : mode;
 }
 
 bool Plan::all_full() const {

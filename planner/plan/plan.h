@@ -107,8 +107,10 @@ struct Plan {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
   std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
-  // How a layer of a model is recomputed.
+  // How a layer of a model is recomputed: as effective() says.
   Recompute recompute_of(std::int64_t layer) const;
+  // What a mode comes to: selective is none on a kernel set that never stores the scores.
+  Recompute effective(Recompute mode) const;
   // Whether all layers are recomputed in full.
   bool all_full() const;
   // Whether the optimizer has a copy of the parameters: by the recipe, or since it lives or runs

@@ -27,7 +27,8 @@
 //   tensor
 //                         parallel ranks have the same: those count on tp index 0 only; -1: none,
 //                         1: only the first sharding group counts (dp index = shard index)}
-//   clip_coefficient      of the sum of squares of gradients scaled by the loss scale
+//   clip_coefficient      of the sum of squares of gradients scaled by the loss scale; attr {1: the
+//                         norm is rounded to f32, so that the order of the sum does not show}
 //   adamw                 param: only when the recipe keeps a separate compute copy. A negative
 //   clip
 //                         factor or an inactive step leaves the states as they are. 16-bit masters

@@ -46,10 +46,11 @@ void require_sane(const Batch& batch) {
                                 batch.global_batch, batch.sequence, kMaxTokensPerStep));
 }
 
-// 1, 2, 4 .. up to `most`.
-std::vector<std::int32_t> powers_of_two(std::int64_t most) {
+// Stages that the devices can be cut into, each with a layer.
+std::vector<std::int32_t> stage_counts(const ModelConfig& model, const Cluster& cluster) {
   std::vector<std::int32_t> result;
-  for (std::int64_t n = 1; n <= most; n *= 2) result.push_back(static_cast<std::int32_t>(n));
+  for (const std::int64_t pp : divisors(cluster.devices()))
+    if (pp <= std::min(model.layers, kMaxStages)) result.push_back(static_cast<std::int32_t>(pp));
   return result;
 }
 
@@ -85,7 +86,7 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
   const std::int64_t devices = cluster.devices();
   const auto stages = pins.stage_layers && !pins.pp
                           ? std::vector{static_cast<std::int32_t>(pins.stage_layers->size())}
-                          : powers_of_two(std::min({devices, model.layers, kMaxStages}));
+                          : stage_counts(model, cluster);
   std::vector<Parallel> result;
   for (const std::int32_t pp : choices(pins.pp, stages))
     for (const std::int32_t tp : choices(pins.tp, tensor_sizes(model, cluster))) {
@@ -125,12 +126,10 @@ class Leaves {
   Leaves(const ModelConfig& model, const Pins& pins) : model_(shape_of(model)), pins_(pins) {}
 
   void add(Plan plan) {
-    const bool fused = find_kernel_set(plan.kernel_set).fused_attention;
     for (const std::int32_t zero : choices(pins_.zero_stage, {0, 1, 2, 3})) {
       plan.zero_stage = zero;
       for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
-        // Selective recomputation of what is never stored is none.
-        if (mode == Recompute::kSelective && fused) continue;
+        if (plan.effective(mode) != mode) continue;
         plan.recompute = pins_.recompute.value_or(std::vector<RecomputeRun>{{mode}});
         add_gathers(plan);
         if (pins_.recompute) break;

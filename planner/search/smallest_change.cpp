@@ -20,7 +20,9 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
   const auto add = [&](std::string words) -> Plan& {
     return changes.emplace_back(Change{plan, std::move(words)}).plan;
   };
-  add("recompute selective").recompute = {{Recompute::kSelective}};
+  add("slack 0").slack = 0;
+  if (plan.effective(Recompute::kSelective) == Recompute::kSelective)
+    add("recompute selective").recompute = {{Recompute::kSelective}};
   add("recompute full").recompute = {{Recompute::kFull}};
   if (plan.parallel.tp > 1) {
     add("sequence parallelism").parallel.sequence_parallel = true;

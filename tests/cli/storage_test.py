@@ -84,13 +84,14 @@ class Faults(StorageTest):
         self.assertIn(f"{slab}: was removed during the run, expected to keep it", line)
         self.assertEqual(os.listdir(self.path(DRIVE)), [])
 
-    def test_ctrl_c(self):
-        process = self.training()
-        self.assertGreater(len(self.slabs()), 0)
-        process.send_signal(signal.SIGINT)
-        code, line = self.end_of(process)
-        self.assertEqual(code, INTERRUPTED, line)
-        self.assertEqual(os.listdir(self.path(DRIVE)), [])
+    def test_interruptions(self):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            process = self.training()
+            self.assertGreater(len(self.slabs()), 0)
+            process.send_signal(number)
+            code, line = self.end_of(process)
+            self.assertEqual(code, INTERRUPTED, line)
+            self.assertEqual(os.listdir(self.path(DRIVE)), [])
 
     def test_what_a_killed_run_leaves_goes_with_the_next(self):
         process = self.training()

@@ -1,7 +1,8 @@
 // Choices that must not change a single bit at fixed dp, tp, pp, micro-batch, kernel set and
-// threads per rank: where states live, recomputation, prefetch, slack, the pipeline's schedule,
-// partitioned checkpoints, the executor's mode and schedule, and ZeRO 0 = 1, 2 = 3. Each
-// choice that is in the Job must give a Job of its own, or the comparison would show nothing.
+// threads per rank: where states live, recomputation, gather units (buckets), prefetch, slack, the
+// pipeline's schedule, partitioned checkpoints, the executor's mode and schedule, and ZeRO 0 = 1, 2
+// = 3. Each choice that is in the Job must give a Job of its own, or the comparison would show
+// nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -111,6 +112,14 @@ std::vector<Variant> variants(const Grid& g) {
   add("recompute by layer", [](Variant& v) {
     v.plan.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
   });
+  // In fp64 the norm keeps the order in which units are summed.
+  for (const std::int32_t layers : {1, 2}) {
+    if (std::string(g.kernel_set) == "cpu.f64") continue;
+    add("units of " + std::to_string(layers) + " layers", [=](Variant& v) {
+      v.plan.gather = GatherUnit::kLayer;
+      v.plan.unit_layers = layers;
+    });
+  }
   if (std::string(g.kernel_set).ends_with(".unfused"))
     add("recompute selective", [](Variant& v) { v.plan.recompute = {{Recompute::kSelective, 0}}; });
   if (g.pp > 1 && g.micro_steps > 1)

@@ -1,12 +1,14 @@
 // Published step times against simulated ones: tests/data/paper_runs.json, the plans of
 // [Rajbhandari21 Table 1] with the rates of its Fig. 5. No constant is fitted to these rows.
 //
-// Tolerance 30 %: the model knows neither dropout nor the framework's own time, and overlaps all
-// that the plan allows. The row over 32 nodes has the goal of 20 % and misses it, 27 % too fast:
-// the matrix products alone, at the 70 TFLOP/s that the paper measured for them, take 70 % of the
-// published time, and hardly anything else is exposed (reports/paper_runs.json).
+// Each row has its goal, 20 or 30 %: the model knows neither dropout nor the framework's own time,
+// and overlaps all that the plan allows. The row over 32 nodes is a known miss, 27 % too fast: the
+// matrix products alone, at the 70 TFLOP/s that the paper measured for them, take 70 % of the
+// published time, and hardly anything else is exposed (reports/paper_runs.json). Known misses must
+// miss, so that none stays on the list once it is mended.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -15,16 +17,18 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/plan/plan.h"
+#include "planner/search/search.h"
 #include "sim/simulate.h"
 
 namespace zplan {
 namespace {
 
-constexpr double kTolerance = 0.3;
+constexpr double kMostOff = 0.3;  // known misses included
 
 struct Row {
   std::string name;
-  double step_s = 0;
+  double step_s = 0, goal = 0;
+  bool known_miss = false;
   Plan plan;
 };
 
@@ -34,7 +38,8 @@ std::vector<Row> rows() {
   std::vector<Row> result;
   for (const auto& row : data["rows"]) {
     const std::string name = row["name"];
-    result.push_back({name, row["step_s"], plan_from_json(row["plan"].dump(), name)});
+    result.push_back({name, row["step_s"], row["goal"], row.contains("known_miss"),
+                      plan_from_json(row["plan"].dump(), name)});
   }
   return result;
 }
@@ -49,14 +54,34 @@ double part(const sim::SimResult& result, sim::TimePart which) {
   return result.split.parts[static_cast<std::size_t>(which)].value;
 }
 
-TEST(PaperRuns, SimulatedStepTimesAreWithinTheTolerance) {
+TEST(PaperRuns, SimulatedStepTimesMeetTheirGoals) {
   ASSERT_EQ(rows().size(), 6u);
   for (const Row& row : rows()) {
     const Cluster cluster = load_cluster(row.plan.hardware);
     const sim::SimResult result = sim::simulate(job_of(row.plan), cluster);
     EXPECT_TRUE(result.steady) << row.name;
-    EXPECT_NEAR(result.period.value / row.step_s, 1, kTolerance) << row.name;
+    const double off = std::abs(result.period.value / row.step_s - 1);
+    EXPECT_EQ(off > row.goal, row.known_miss) << row.name << ": " << off;
+    EXPECT_LT(off, kMostOff) << row.name;
   }
+}
+
+// [Rajbhandari21 Table 1] trained it. States of 16 bytes per parameter alone leave 2.4 GiB of a
+// GPU; an attention that stores its scores has 20 sequences x 64 heads x 1024^2 of them, 2.5 GiB,
+// three times over in backward: probabilities, those replayed, their gradient.
+TEST(PaperRuns, TheStatesOf1TOn512GpusLeaveNoRoomForItsActivations) {
+  const Row row = rows().back();
+  const Cluster cluster = load_cluster(row.plan.hardware);
+  const MemoryUse use = memory_use(job_of(row.plan), cluster);
+  const TierUse& gpu = use[static_cast<std::size_t>(Tier::kGpu)];
+  const auto gib = [](Bytes bytes) { return static_cast<double>(bytes.value) / (1 << 30); };
+  const auto held = [&](Category category) {
+    return gib(gpu.by_category[static_cast<std::size_t>(category)]);
+  };
+  EXPECT_NEAR(held(Category::kParameters) + held(Category::kGradients) + held(Category::kOptimizer),
+              29.3, 0.1);
+  EXPECT_FALSE(gpu.fits());
+  EXPECT_NEAR(gib(gpu.over()), 15.8, 0.1);
 }
 
 // What the paper says of the rows: with the states on the GPUs all communication hides; optimizer

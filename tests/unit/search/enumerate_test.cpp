@@ -234,12 +234,21 @@ TEST(Enumerate, APinnedDepthTakesTheReplicasThatFit) {
     EXPECT_EQ(plan.parallel, (Parallel{.dp = 5, .pp = 3}));
 }
 
+TEST(Enumerate, StagesDivideTheDevices) {
+  std::set<std::int32_t> depths;
+  for (const Plan& plan : leaves("1T", "dgx2x24", {})) depths.insert(plan.parallel.pp);
+  EXPECT_TRUE(depths.contains(3) && depths.contains(12) && depths.contains(96));
+  EXPECT_FALSE(depths.contains(5) || depths.contains(1));  // 1: no dp divides the batch
+}
+
 TEST(Enumerate, NamesTheNearestGlobalBatch) {
-  // 384 devices are 3 x 128: dp is a multiple of 3 whatever the shape; 2561 is not, 2559 is.
-  EXPECT_THAT(refusal("1T", "dgx2x24", {}),
-              AllOf(HasSubstr("global batch 2560"), HasSubstr("dp 384"), HasSubstr("dp 192"),
-                    HasSubstr("nearest that is: 2559")));
+  // 384 devices are 3 x 128: without stages dp is a multiple of 24, which 2560 is not, but 2568.
   Pins pins;
+  pins.pp = 1;
+  EXPECT_THAT(refusal("1T", "dgx2x24", pins),
+              AllOf(HasSubstr("global batch 2560"), HasSubstr("dp 384"), HasSubstr("dp 192"),
+                    HasSubstr("nearest that is: 2568")));
+  pins = {};
   pins.micro_batch = 3;
   EXPECT_THAT(refusal("tiny", "workstation", pins), HasSubstr("micro-batch 3"));
 }
