@@ -33,9 +33,19 @@ BoundOperands::BoundOperands(const Rank& rank, const Instance& at) {
                            rank.memory->offset(view, at.env)};
 }
 
+std::span<const Operand> touched(const Rank& rank, const Node& node,
+                                 const BoundOperands& operands) {
+  const std::span<const Operand> all = operands.all();
+  if (rank.memory->shard_index() == node.member) return all;
+  if (node.owned) return {};
+  if (node.kind != OpKind::kCollective || !has_root(node.collective)) return all;
+  return node.collective == CollectiveKind::kBroadcast ? all.subspan(1) : all.first(1);
+}
+
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);
+  if (node.owned && rank.memory->shard_index() != node.member) return;
   if (node.kind == OpKind::kCopy) return copy(rank, operands[0], operands[1]);
   if (node.kind == OpKind::kMark) return;
   ZPLAN_ASSERT(node.kind == OpKind::kKernel);
@@ -60,7 +70,8 @@ CollectiveCall collective_call(const Node& node, const BoundOperands& operands) 
           .dtype = operands[0].view->dtype,
           .elements = operands[scatters ? 1 : 0].elements(),
           .input = operands[0].data,
-          .output = operands[1].data};
+          .output = operands[1].data,
+          .root = has_root(node.collective) ? node.member : 0};
 }
 
 void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {

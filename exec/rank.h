@@ -64,7 +64,12 @@ class BoundOperands {
   std::size_t count_ = 0;
 };
 
-// Kernels, copies and marks. Throws Error(kDevice) when storage fails.
+// What of them the rank touches: nothing of an operation that another one owns, and of a broadcast
+// or reduction the other's input or output not.
+std::span<const Operand> touched(const Rank& rank, const Node& node, const BoundOperands& operands);
+
+// Kernels, copies and marks; nothing of what another rank owns. Throws Error(kDevice) when storage
+// fails.
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands);
 

@@ -160,8 +160,8 @@ class SerialRun {
     if (guards_.empty()) return;
     for (std::size_t i = 0; i < members_.size(); ++i) {
       const LaneRun& lane = *members_[i]->run;
-      action(guards_[static_cast<std::size_t>(lane.rank->number)], operands_[i].all(),
-             describe(*lane.rank, *lane.cursor));
+      action(guards_[static_cast<std::size_t>(lane.rank->number)],
+             touched(*lane.rank, lane.node(), operands_[i]), describe(*lane.rank, *lane.cursor));
     }
   }
 

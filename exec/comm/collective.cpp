@@ -95,28 +95,40 @@ void reduce_scatter(Members members, int index) {
   });
 }
 
-void all_reduce(Members members, int index) {
+// Into the outputs of all `targets`.
+void reduce_into(Members targets, Members members, int index) {
   const CollectiveCall& own = members[static_cast<std::size_t>(index)];
   const Range range = piece(own.elements, std::ssize(members), index, size_of(own.dtype));
   with_element_type(own.dtype, [&](auto type) {
     using T = decltype(type);
     reduce<T>(members, range, [&](const T* sums, std::int64_t first, std::int64_t n) {
-      for (const CollectiveCall& member : members)
-        std::copy_n(sums, n, reinterpret_cast<T*>(member.output) + first);
+      for (const CollectiveCall& target : targets)
+        std::copy_n(sums, n, reinterpret_cast<T*>(target.output) + first);
     });
   });
+}
+
+void broadcast(Members members, int index) {
+  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  const CollectiveCall& root = members[static_cast<std::size_t>(own.root)];
+  copy_bytes(own.output, root.input, own.elements * size_of(own.dtype).value);
 }
 
 }  // namespace
 
 void run_share(Members members, int index) {
-  switch (members[static_cast<std::size_t>(index)].kind) {
+  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  switch (own.kind) {
     case CollectiveKind::kAllGather:
       return gather(members, index);
     case CollectiveKind::kReduceScatter:
       return reduce_scatter(members, index);
     case CollectiveKind::kAllReduce:
-      return all_reduce(members, index);
+      return reduce_into(members, members, index);
+    case CollectiveKind::kBroadcast:
+      return broadcast(members, index);
+    case CollectiveKind::kReduce:
+      return reduce_into(members.subspan(static_cast<std::size_t>(own.root), 1), members, index);
   }
 }
 
@@ -124,7 +136,8 @@ void check_same_operation(Members members) {
   const CollectiveCall& first = members[0];
   for (std::size_t j = 1; j < members.size(); ++j) {
     const CollectiveCall& other = members[j];
-    if (other.kind == first.kind && other.dtype == first.dtype && other.elements == first.elements)
+    if (other.kind == first.kind && other.dtype == first.dtype &&
+        other.elements == first.elements && other.root == first.root)
       continue;
     throw Error(
         ExitCode::kCheckFailed,

@@ -6,11 +6,15 @@
 //   reduce_scatter  input n * size, output n       each member adds up its part
 //   all_reduce      input n, output n              each member adds up one piece and stores it in
 //                                                  all outputs
+//   broadcast       input n of the root, output n  each member copies the input
+//   reduce          input n, output n of the root  each member adds up one piece and stores it in
+//                                                  the output
 // In place: input is the own part of the output (all_gather), output the own part of the input
-// (reduce_scatter), or both are the same (all_reduce).
+// (reduce_scatter), or both are the same (all_reduce; at the root of the others).
 // Sums are taken in index order, so a result depends on neither timing nor who computes it.
 // Bytes read and written per member: all_gather 2 n size, reduce_scatter n (size + 1), all_reduce
-// 2 n. float64, float32, and bf16 and fp16, which are added up in float32.
+// 2 n, broadcast 2 n, reduce n (1 + 1 / size). float64, float32, and bf16 and fp16, which are added
+// up in float32.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +32,7 @@ struct CollectiveCall {
   std::int64_t elements = 0;  // n
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
+  int root = 0;  // index of the member whose input is sent or whose output is filled
 };
 
 // The share of member `index`. No share reads what another writes.

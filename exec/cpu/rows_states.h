@@ -35,9 +35,7 @@ inline void run_fill_zero(const Call& c, GemmCache&) {
 }
 
 // Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const Call& c) {
-  return c.attributes[0] + c.shard_index * c.attributes[1];
-}
+inline std::int64_t flat_offset(const Call& c) { return c.shard_index * c.attributes[1]; }
 
 template <typename T>
 void run_sum_squares(const Call& c, GemmCache&) {
@@ -95,7 +93,7 @@ inline void run_adamw(const Call& c, GemmCache&) {
          .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
          .n = c[0].elements(),
          .flat_offset = flat_offset(c),
-         .decay_elements = c.attributes[2],
+         .decay_elements = c.attributes[2] + (c.attributes[0] == 1 ? flat_offset(c) : 0),
          .draws = rounding_draws(c)});
 }
 

@@ -139,6 +139,7 @@ void PinOptions::add_to(Syntax& syntax, Pins& pins) {
       {{"layer", GatherUnit::kLayer}, {"operator", GatherUnit::kOperator}});
   syntax.integer("--unit-layers", pins.unit_layers, 1, kMaxUnitLayers,
                  "Layers gathered and reduced together, with --gather layer [1]");
+  syntax.flag("--owners", owners_, "Each layer owned by one rank, which broadcasts it (ZeRO 3)");
   syntax.integer("--prefetch", pins.prefetch, 0, kMaxPrefetch, "Gathers ahead of the one in use");
   syntax.integer("--tiles", pins.tiles, 1, kMaxTiles, "Pieces that each matrix is worked off in");
   add_homes(syntax, pins);
@@ -162,6 +163,7 @@ void PinOptions::finish(Pins& pins) const {
   if (partition_activations_) pins.partition_activations = true;
   if (delayed_update_) pins.delayed_update = true;
   if (no_clip_) pins.clip = false;
+  if (owners_) pins.owners = true;
 }
 
 std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Cluster& cluster) {

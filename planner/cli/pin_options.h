@@ -19,7 +19,7 @@ class PinOptions {
 
  private:
   bool sequence_parallel_ = false, no_sequence_parallel_ = false;
-  bool partition_activations_ = false, delayed_update_ = false, no_clip_ = false;
+  bool partition_activations_ = false, delayed_update_ = false, no_clip_ = false, owners_ = false;
 };
 
 // What the user asked for that a plan, though it obeys, does not use; one line each. Also devices

@@ -31,7 +31,8 @@ Plan reference_plan(const Plan& plan) {
   reference.zero_stage = 0;
   reference.placement = {};
   if (plan.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
-  reference.tiles = 1;
+  reference.unit_layers = reference.tiles = 1;
+  reference.owners = false;
   reference.recompute = {{Recompute::kNone}};
   reference.partition_activations = false;
   reference.schedule = Schedule::kOneForwardOneBackward;

@@ -73,6 +73,8 @@ std::string unit_words(const Plan& plan) {
   const std::string unit = plan.unit_layers > 1 ? fmt::format("{} layers", plan.unit_layers)
                                                 : std::string(name(plan.gather));
   const std::string tiles = plan.tiles > 1 ? fmt::format(" in {} tiles", plan.tiles) : "";
+  if (plan.owners)
+    return fmt::format("; each layer owned by one rank, broadcast {} ahead", plan.prefetch);
   if (plan.zero_stage == 3)
     return fmt::format("; gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
   return plan.unit_layers > 1 && plan.parallel.dp > 1 ? "; reduce by " + unit : "";

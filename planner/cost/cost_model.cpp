@@ -25,6 +25,7 @@ SimTime to_clock(Seconds time) {
 
 // [Patarasuk09] what each member of a ring of n sends, of B bytes in all.
 Bytes ring_bytes(CollectiveKind kind, Bytes full, int n) {
+  if (has_root(kind)) return full;
   const Bytes once = full * (n - 1) / n;
   return kind == CollectiveKind::kAllReduce ? once * 2 : once;
 }
@@ -66,7 +67,8 @@ OpCost CostModel::kernel(int stage, const Node& node) {
   const Demand demand = demand_of(program(stage), node);
   if (is_host(node.lane)) {
     const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
-    return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0}, "host stream", cap);
+    return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
+                    cap);
   }
   const DType compute = program(stage).operands(node)[0].dtype;
   const Seconds time = device_time(demand, compute, cluster_.node.device);
@@ -83,7 +85,8 @@ OpCost CostModel::copy(int stage, const Node& node) {
     return fixed_time(stream_time(bytes * 2, cluster_.node.device), "stream");
   }
   if (from == Tier::kCpu && to == Tier::kCpu) {
-    return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0}, "host stream", kNoCap);
+    return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
+                    kNoCap);
   }
   if (from != Tier::kCpu && to != Tier::kCpu) {
     throw_bad_input(fmt::format("expected copies between {} and {} to go through cpu, got {}",
@@ -91,7 +94,8 @@ OpCost CostModel::copy(int stage, const Node& node) {
   }
   const bool drive = from == Tier::kNvme || to == Tier::kNvme;
   const Seconds latency = drive ? cluster_.node.nvme.latency : cluster_.node.device.copy_latency;
-  const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to)};
+  const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to),
+                        node.owned};
   return transfer(latency, bytes, pattern, drive ? "drives" : "copy", kNoCap);
 }
 
@@ -109,7 +113,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const int at = crosses_stages(node.group) ? 0 : stage;
   const std::string_view staged = wiring_.has_peer_link() ? "ring" : "ring through host memory";
   return transfer(latency, ring_bytes(node.collective, full, n),
-                  {PatternKind::kRing, static_cast<int>(node.group), at, 0},
+                  {PatternKind::kRing, static_cast<int>(node.group), at, 0, false},
                   nodes > 1 ? "ring over nodes" : staged, kNoCap);
 }
 
@@ -118,8 +122,8 @@ OpCost CostModel::between(int from_stage, int to_stage, Bytes bytes) {
   const LatencyProfile& latency = cluster_.node.latency;
   const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
-                  {PatternKind::kBetween, from_stage, to_stage, 0}, crosses ? "network" : near,
-                  kNoCap);
+                  {PatternKind::kBetween, from_stage, to_stage, 0, false},
+                  crosses ? "network" : near, kNoCap);
 }
 
 Seconds CostModel::collective_latency(int nodes) const {
@@ -160,12 +164,12 @@ std::pair<std::uint32_t, std::uint32_t> CostModel::shares_of(const Pattern& patt
 }
 
 std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
-  const auto [kind, a, b, c] = pattern;
+  const auto [kind, a, b, c, owned] = pattern;
   switch (kind) {
     case PatternKind::kCopy:
-      return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c));
+      return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c), owned);
     case PatternKind::kHost:
-      return wiring_.host_stream(a);
+      return wiring_.host_stream(a, owned);
     case PatternKind::kRing:
       return wiring_.ring(static_cast<GroupKind>(a), b);
     case PatternKind::kBetween:

@@ -8,11 +8,17 @@
 //   collective             latency, then a flow of a ring of n ranks over B bytes, the full buffer:
 //                            all-gather, reduce-scatter  B (n-1)/n     [Patarasuk09]
 //                            all-reduce                2 B (n-1)/n     [Patarasuk09]
+//                            broadcast, reduce         B, along the ring in pieces so small that
+//                                                      filling it takes no time [derived]
 //                          within a node latency = collective_intra; over k nodes
 //                          collective_inter + per_log2_nodes log2 k + per_node k; an all-reduce is
 //                          two rings and pays it twice [derived]
 //   send, receive          latency, then a flow of the bytes; both ends carry the same cost
 //   mark                   nothing
+//   owned kernel or copy   as the owner's alone. [derived] The representative stands for the owner
+//                          of every layer, so those of successive owners queue on one lane, and
+//                          wait for each other where they use one slot: one link at work at a time
+//                          [Rajbhandari21 sec 6.1]
 //
 // A flow is of one representative rank of the class; its weights stand for the siblings
 // (wiring.h). A group of one rank moves nothing. Rounded to picoseconds once per op.
@@ -61,7 +67,7 @@ class CostModel {
 
  private:
   enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween };
-  using Pattern = std::tuple<PatternKind, int, int, int>;  // and its arguments
+  using Pattern = std::tuple<PatternKind, int, int, int, bool>;  // its arguments; owned
 
   OpCost cost_of(int stage, const Node& node);
   OpCost kernel(int stage, const Node& node);

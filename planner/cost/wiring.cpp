@@ -252,21 +252,32 @@ void Wiring::add_copy(Loads& loads, int node, int gpu, Tier from, Tier to) {
   if (to == Tier::kNvme) add_drives(loads, node, gpu, false);
 }
 
-std::vector<LinkShare> Wiring::copy(int stage, Tier from, Tier to) {
+std::vector<int> Wiring::siblings(int stage, bool owned) const {
+  const ClassPlace& at = place(stage);
+  std::vector<int> ranks;
+  for_ranks(stage, [&](int rank) {
+    const std::int32_t shard = job_.shard_index(job_.coordinates_of(rank).dp);
+    if (owned && shard != job_.shard_index(at.dp_index)) return;
+    if (cluster_.node_of(rank) == at.node) ranks.push_back(rank);
+  });
+  return ranks;
+}
+
+std::vector<LinkShare> Wiring::copy(int stage, Tier from, Tier to, bool owned) {
   const int node = place(stage).node;
   Loads loads = loads_at({node});
-  for_ranks(stage, [&](int rank) {
-    if (cluster_.node_of(rank) != node) return;
+  for (const int rank : siblings(stage, owned)) {
     add_copy(loads, node, cluster_.device_of(rank), from, to);
     add_host(loads, node, 1);
-  });
+  }
   return busiest(loads);
 }
 
-std::vector<LinkShare> Wiring::host_stream(int stage) {
-  const ClassPlace& at = place(stage);
-  Loads loads = loads_at({at.node});
-  add_host(loads, at.node, at.members / cluster_.node.host.cpu_memory_efficiency);
+std::vector<LinkShare> Wiring::host_stream(int stage, bool owned) {
+  const int node = place(stage).node;
+  const auto members = static_cast<double>(siblings(stage, owned).size());
+  Loads loads = loads_at({node});
+  add_host(loads, node, members / cluster_.node.host.cpu_memory_efficiency);
   return busiest(loads);
 }
 

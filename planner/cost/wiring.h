@@ -7,6 +7,7 @@
 //
 //   weight = sum over the ranks of the class in the node of (bytes on the link / bytes per rank)
 //
+// Of what a layer's owner does alone only the ranks with the representative's shard index count.
 // Ranks are symmetric, so of each kind of link (GPU to PCIe switch, switch to socket, ..) only the
 // most loaded one is kept per node: it is the one that limits. Ties go to the first link.
 //
@@ -75,8 +76,9 @@ class Wiring {
   bool apart(int stage, int other) const;
   bool has_peer_link() const { return !peer_out_.empty(); }
 
-  std::vector<LinkShare> copy(int stage, Tier from, Tier to);
-  std::vector<LinkShare> host_stream(int stage);
+  // `owned`: only by the ranks with the representative's shard index.
+  std::vector<LinkShare> copy(int stage, Tier from, Tier to, bool owned);
+  std::vector<LinkShare> host_stream(int stage, bool owned);
   std::vector<LinkShare> ring(GroupKind group, int stage);
   std::vector<LinkShare> between(int from_stage, int to_stage);
 
@@ -96,6 +98,8 @@ class Wiring {
   void find_places();
   template <typename Visit>  // of each rank of a class
   void for_ranks(int stage, const Visit& visit) const;
+  // Ranks of the class in the node of its representative that it stands for.
+  std::vector<int> siblings(int stage, bool owned) const;
   std::vector<Group> groups(GroupKind group, int stage) const;
   Group group_of(std::vector<int> ranks) const;
   std::vector<int> nodes_of_interest(GroupKind group, int stage,

@@ -32,13 +32,14 @@ std::int32_t DecoderLayer::fetches_per_pass() const {
   return static_cast<std::int32_t>(s_.layout.layer_units.size());
 }
 
-void DecoderLayer::start(std::int32_t fetches_per_layer, bool upwards) {
+void DecoderLayer::start(std::int32_t fetches_per_member, bool upwards) {
   resident_.reset();
   shared_resident_.reset();
   open_.reset();
   shared_open_.reset();
-  fetches_ = {.per_layer = fetches_per_layer};
-  opened_ = {.per_layer = fetches_per_pass()};
+  const std::int32_t gathers = s_.layout.owners ? s_.unit_layers() : 1;
+  fetches_ = {.per_layer = gathers * fetches_per_member};
+  opened_ = {.per_layer = gathers * fetches_per_pass()};
   upwards_ = upwards;
 }
 
@@ -70,7 +71,7 @@ View DecoderLayer::parameter(Phase phase, Param param) {
   const UnitIndex unit = s_.layout.unit_of(param);
   const bool shared = s_.layout.is_shared(unit);
   std::optional<Parameters::Resident>& at = shared ? shared_resident_ : resident_;
-  if (!at || at->unit != unit)
+  if (!at || !parameters_.holds(*at, unit))
     at = parameters_.fetch(phase, unit, s_.layout.part[unit],
                            shared ? once_per_layer() : take(fetches_));
   return read(parameters_.view(*at, param));
@@ -95,8 +96,10 @@ void DecoderLayer::done(Param param, bool last) {
 
 // What is still open at the end of the layer.
 void DecoderLayer::finish(bool last) {
-  if (open_) gradients_.close(*open_, last);
-  if (shared_open_) gradients_.close(*shared_open_, last);
+  for (std::optional<Gradients::Open>* at : {&open_, &shared_open_}) {
+    if (*at) gradients_.close(**at, last);
+    at->reset();
+  }
 }
 
 void DecoderLayer::forward() {
@@ -118,6 +121,7 @@ void DecoderLayer::backward(const View& dx, bool last_micro) {
     if (replays) run(Phase::kRecompute, input, a, activations_.replay_output());
     mlp_backward(a, dx, last_micro);
     attention_backward(input, a, dx, last_micro);
+    if (s_.layout.owners) finish(last_micro);
   });
   finish(last_micro);
 }

@@ -36,7 +36,7 @@ class DecoderLayer {
 
   // Fetches the unit that holds a parameter, unless the surrounding loop body has it already.
   View parameter(Phase phase, Param param);
-  void start(std::int32_t fetches_per_layer, bool upwards);
+  void start(std::int32_t fetches_per_member, bool upwards);
   Ordinal take(Uses& uses) const;
   Ordinal once_per_layer() const;
   void each_tile(const std::function<void()>& emit);

@@ -79,7 +79,7 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal) {
 // No kernel writes what lies behind the last touched element: shard padding, unused positions.
 void Gradients::clear_padding(const Open& at) {
   const std::int64_t touched = s_.layout.touched_elements(at.unit);
-  const std::int64_t padding = s_.layout.units[at.unit].flat_elements - touched;
+  const std::int64_t padding = s_.layout.gathered_elements(at.unit) - touched;
   if (padding == 0) return;
   View tail = view_of(at.buffer, dtype_, {padding}, at.slot);
   tail.offset = size_of(dtype_) * touched;
@@ -141,7 +141,7 @@ void Gradients::sum_copies(const View& shard, Part part) {
 // Full gradients of one micro-batch -> their shard, as far as there are ranks to share them.
 View Gradients::reduce_to_shard(const Open& at, Part part) {
   const Unit& info = s_.layout.units[at.unit];
-  View source = view_of(at.buffer, dtype_, {info.flat_elements}, at.slot);
+  View source = view_of(at.buffer, dtype_, {s_.layout.gathered_elements(at.unit)}, at.slot);
   if (s_.plan.shards() > 1) {
     const bool straight = !off_gpu() && !accumulates();
     const Ring reduced = ring("reduced.shard");
@@ -154,8 +154,10 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
                                        .dtype = dtype_});
       target = view_of(id, dtype_, {info.shard_elements}, at.ordinal.slot());
     }
-    s_.out.collective({Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
-                      CollectiveKind::kReduceScatter, s_.shard_group(), source, target);
+    s_.out.collective(
+        {Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
+        s_.layout.is_owned(at.unit) ? CollectiveKind::kReduce : CollectiveKind::kReduceScatter,
+        s_.shard_group(), source, target);
     source = target;
   }
   sum_copies(source, part);
@@ -164,10 +166,16 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
 
 // Full gradients -> shard -> home, each stage only where the plan has it.
 void Gradients::move_home(const Open& at, Part part) {
-  const Role add{Phase::kBackward, part, Action::kAccumulate};
   const View shard = reduce_to_shard(at, part);
   const View target = home(at.unit, Access::kWrite);
   if (shard.buffer == target.buffer) return;
+  s_.out.set_owned(s_.layout.is_owned(at.unit));
+  take_home(at, part, shard, target);
+  s_.out.set_owned(false);
+}
+
+void Gradients::take_home(const Open& at, Part part, const View& shard, const View& target) {
+  const Role add{Phase::kBackward, part, Action::kAccumulate};
   if (!accumulates()) {
     if (off_gpu()) {
       transfers_.send(Phase::kBackward, part, shard, target, ring("downloaded.shard"), at.ordinal);

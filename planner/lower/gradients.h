@@ -5,7 +5,8 @@
 // of full-size slots, are reduce-scattered and added to the shard at home [Rajbhandari20 sec 5.2];
 // with the home on the CPU they are streamed down during backward and added there
 // [Ren21 sec 4.2], with the home on NVMe on the way there. With one micro-batch nothing is added:
-// the home is filled lazily. Where fewer ranks than dp share a copy, its copies are summed too
+// the home is filled lazily. Where each layer has an owner, its gradients are reduced to that rank,
+// which alone takes them home. Where fewer ranks than dp share a copy, its copies are summed too
 // (hybrid sharding) [Zhao23 sec 3.2.2].
 //
 // With sequence parallelism each tensor parallel rank has the gradients of norms and row biases of
@@ -68,6 +69,7 @@ class Gradients {
   void sum_copies(const View& shard, Part part);
   View reduce_to_shard(const Open& at, Part part);
   void move_home(const Open& at, Part part);
+  void take_home(const Open& at, Part part, const View& shard, const View& target);
 
   Stage& s_;
   Transfers transfers_;

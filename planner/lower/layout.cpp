@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "models/model_formulas.h"
 
@@ -190,7 +191,9 @@ class LayoutBuilder {
 
   void unit(const std::string& name, Part part, bool per_layer, std::vector<Spec> specs,
             std::int32_t tiles = 1) {
-    std::stable_sort(specs.begin(), specs.end(), [](const Spec& a, const Spec& b) {
+    const bool by_layer = plan_.owners && per_layer;
+    std::stable_sort(specs.begin(), specs.end(), [by_layer](const Spec& a, const Spec& b) {
+      if (by_layer && a.member != b.member) return a.member < b.member;
       return order_in_unit(a) < order_in_unit(b);
     });
     const auto index = static_cast<UnitIndex>(layout_.units.size());
@@ -198,9 +201,12 @@ class LayoutBuilder {
     unit.name = name;
     unit.per_layer = per_layer;
     unit.tiles = tiles;
-    std::int64_t offset = 0;
+    std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
+    std::int32_t layer = 0;
     std::int64_t shared_from = -1;
     for (const Spec& s : specs) {
+      if (by_layer && s.member != std::exchange(layer, s.member))
+        layer_from = offset = round_up(offset, kShardAlignment);
       const std::int64_t own =
           s.is_split() ? ceil_div(s.published.elements(), std::int64_t{plan_.parallel.tp} * tiles)
                        : s.published.elements();
@@ -209,12 +215,12 @@ class LayoutBuilder {
         unit.shared_elements += own;
       }
       layout_.places[static_cast<std::size_t>(s.member)][static_cast<std::size_t>(s.param)] = {
-          index, offset, s.shape};
+          index, offset - layer_from, s.shape};
       unit.tensors.push_back({s.name, s.published, s.init, s.std, s.decay, offset, s.split,
                               s.split.kind == Split::Kind::kRows ? s.shape[0] : 0, s.member});
       unit.elements += own;
       offset += std::max(s.shape.elements(), s.is_split() ? 0 : own);
-      if (s.decay) unit.decay_elements = offset;
+      if (s.decay && layer_from == 0) unit.decay_elements = offset;
     }
     unit.shared_from = shared_from < 0 ? offset : shared_from;
     unit.shard_elements = round_up(ceil_div(offset, plan_.shards()), kShardAlignment);
@@ -231,18 +237,22 @@ class LayoutBuilder {
 
 }  // namespace
 
+std::int64_t Layout::gathered_elements(UnitIndex unit) const {
+  return is_owned(unit) ? units[unit].shard_elements : units[unit].flat_elements;
+}
+
 std::int64_t Layout::touched_elements(UnitIndex unit) const {
   std::int64_t sum = 0;
   for (const Places& of_layer : places)
     for (const ParamPlace& p : of_layer)
       if (p.unit == unit && p.shape.rank > 0) sum += p.shape.elements();
-  return sum;
+  return is_owned(unit) ? sum / static_cast<std::int64_t>(places.size()) : sum;
 }
 
 std::int64_t Layout::largest_layer_unit() const {
   std::int64_t largest = 0;
   for (UnitIndex u : layer_units)
-    if (!is_shared(u)) largest = std::max(largest, units[u].flat_elements);
+    if (!is_shared(u)) largest = std::max(largest, gathered_elements(u));
   return largest;
 }
 
@@ -256,6 +266,7 @@ Layout make_layout(const ModelConfig& model, const Plan& plan) {
   Layout layout;
   layout.places.resize(static_cast<std::size_t>(plan.unit_layers));
   layout.tied = model.tied_embeddings;
+  layout.owners = plan.owners;
   layout.padded_vocab = padded_vocab(model, plan.parallel.tp);
   LayoutBuilder(layout, model, plan).build();
   return layout;

@@ -1,7 +1,8 @@
 // Which parameters a decoder has, and how they are flattened into units that are gathered, reduced
 // and updated together: one operator, one layer or several. A unit's matrices come first (they
 // decay), then its vectors; of these the ones that tensor parallelism does not split come last.
-// Shards are equal, a multiple of kShardAlignment elements.
+// Shards are equal, a multiple of kShardAlignment elements. Where each layer has an owner, a unit's
+// layers are flattened one after the other, each to one shard.
 //
 // Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike: queries, keys, values and the first
 // product of the MLP by columns, the projection and the second product by rows; a rank has the
@@ -46,7 +47,7 @@ using UnitIndex = std::uint32_t;
 
 struct ParamPlace {
   UnitIndex unit = 0;
-  std::int64_t offset = 0;  // elements from the start of the flat unit
+  std::int64_t offset = 0;  // elements from the start of what is gathered at a time
   Shape shape;              // as kernels see it (vocabulary padded); rank 0: the model has none
 };
 
@@ -58,6 +59,7 @@ struct Layout {
   std::vector<Places> places;     // by layer of a unit; what is outside the layers: the first
   std::int64_t padded_vocab = 0;  // of all ranks together
   bool tied = true;
+  bool owners = false;  // Plan::owners
 
   const ParamPlace& of(Param p, std::int32_t member = 0) const {
     const bool in_layer = p < Param::kTokenEmbedding;
@@ -68,9 +70,12 @@ struct Layout {
   Param head() const { return tied ? Param::kTokenEmbedding : Param::kHeadWeight; }
   // The unit beside the tiles: it is small and stays for the whole layer.
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
-  std::int64_t touched_elements(UnitIndex unit) const;  // that kernels write gradients of
-  std::int64_t largest_layer_unit() const;              // flat elements, without the shared unit
-  std::int64_t largest_shard() const;                   // elements, over all units
+  // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
+  std::int64_t gathered_elements(UnitIndex unit) const;
+  bool is_owned(UnitIndex unit) const { return owners && units[unit].per_layer; }
+  std::int64_t touched_elements(UnitIndex unit) const;  // of these, that kernels write gradients of
+  std::int64_t largest_layer_unit() const;  // gathered elements, without the shared unit
+  std::int64_t largest_shard() const;       // elements, over all units
 };
 
 inline constexpr std::int64_t kShardAlignment = 128;  // elements; 256 B at 16 bit

@@ -193,7 +193,8 @@ void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient
   const Unit& info = s_.layout.units[unit];
   const bool whole = s_.plan.zero_stage == 0;
   const Role role{Phase::kUpdate, s_.layout.part[unit], Action::kAdam};
-  const Attributes attributes{0, whole ? 0 : info.shard_elements, info.decay_elements, unit};
+  const Attributes attributes{s_.layout.is_owned(unit) ? 1 : 0, whole ? 0 : info.shard_elements,
+                              info.decay_elements, unit};
   const View moment1 = update(states[kMoment1]), moment2 = update(states[kMoment2]);
   const View scalars = read(on_host() ? host_scalars_ : scalars_);
   const View clip = read(on_host() ? host_clip_ : clip_);

@@ -36,7 +36,7 @@ View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
                    .slots = info.per_layer ? s_.ring_slots() : 1,
                    .category = Category::kGathered,
                    .dtype = dtype});
-  return view_of(id, dtype, {info.flat_elements}, slot);
+  return view_of(id, dtype, {s_.layout.gathered_elements(unit)}, slot);
 }
 
 // Of shards on their way to a gather, or of whole units.
@@ -56,16 +56,24 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
   View at = view_of(homes_[unit].buffer, dtype,
                     {sharded() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
   if (!info.per_layer) ordinal = {};
+  const bool owned = s_.layout.is_owned(unit);
   if (must_upload()) {
+    s_.out.set_owned(owned);
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
+    s_.out.set_owned(false);
   }
   if (must_gather()) {
     const View full = gathered(unit, part, ordinal.slot());
-    s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather, CollectiveKind::kAllGather,
+    s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
+                      owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
                       s_.shard_group(), at, full);
     at = full;
   }
-  return {unit, at.buffer, at.slot};
+  return {unit, at.buffer, at.slot, s_.out.member()};
+}
+
+bool Parameters::holds(const Resident& at, UnitIndex unit) const {
+  return at.unit == unit && (!s_.layout.is_owned(unit) || at.layer == s_.out.member());
 }
 
 View Parameters::view(const Resident& at, Param param) const {

@@ -3,9 +3,10 @@
 // ZeRO 0-2: resident, whole. ZeRO 3: each rank keeps a shard, on GPU, CPU or NVMe; a unit is
 // brought to the GPU and gathered into a ring of prefetch + 1 slots before every use and forgotten
 // after it [Rajbhandari20 sec 5.3], [Rajbhandari21 sec 6.2]. Every rank brings its own shard over
-// its own links: the bandwidth-centric partitioning of [Rajbhandari21 sec 6.1]. Reads, uploads and
-// gathers of later units run ahead of compute as far as the rings' reuse edges allow: that is the
-// whole prefetcher.
+// its own links: the bandwidth-centric partitioning of [Rajbhandari21 sec 6.1]. Plan::owners is
+// what it is compared with there: the owner of a layer alone brings it and broadcasts it. Reads,
+// uploads and gathers of later units run ahead of compute as far as the rings' reuse edges allow:
+// that is the whole prefetcher.
 #pragma once
 
 #include <vector>
@@ -24,7 +25,9 @@ class Parameters {
     UnitIndex unit = 0;
     BufferId buffer = 0;
     SlotExpr slot;
+    std::int32_t layer = 0;  // the only one of the unit that is there, where each has an owner
   };
+  bool holds(const Resident& at, UnitIndex unit) const;
 
   // Emits what it takes (read, upload, gather, or nothing). Ordinal: of this use among all uses of
   // the unit's ring in the surrounding loop; ignored for units outside the layers.

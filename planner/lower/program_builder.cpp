@@ -53,6 +53,7 @@ Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const 
   node.lane = lane;
   node.kind = kind;
   node.member = member_;
+  node.owned = owned_ && (kind == OpKind::kKernel || kind == OpKind::kCopy);
   node.block = current_;
   node.operands_begin = static_cast<std::uint32_t>(program_.views.size());
   program_.views.insert(program_.views.end(), operands.begin(), operands.end());

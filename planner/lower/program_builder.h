@@ -42,6 +42,8 @@ class ProgramBuilder {
   // Which layer of a unit the nodes that follow belong to.
   void set_member(std::int32_t member) { member_ = static_cast<std::uint8_t>(member); }
   std::int32_t member() const { return member_; }
+  // Whether kernels and copies that follow are done by the owner of that layer only.
+  void set_owned(bool owned) { owned_ = owned; }
 
   // Derives the data edges and hands the Program over.
   Program finish();
@@ -53,6 +55,7 @@ class ProgramBuilder {
   Program program_;
   BlockIndex current_ = 0;
   std::uint8_t member_ = 0;
+  bool owned_ = false;
 };
 
 }  // namespace zplan

@@ -83,6 +83,22 @@ Reason wrong_sharding(const Plan& p) {
   return std::nullopt;
 }
 
+Reason wrong_owners(const Plan& p) {
+  if (!p.owners) return std::nullopt;
+  if (p.zero_stage != 3)
+    return fmt::format("ranks own layers with ZeRO stage 3 only, not {}", p.zero_stage);
+  if (p.parallel.tp != 1)
+    return fmt::format("a layer owned by one rank is whole: it needs tp 1, not {}", p.parallel.tp);
+  if (Reason why = outside("dp of ranks that own a layer each", p.parallel.dp, 2, kMaxUnitLayers))
+    return why;
+  if (p.shards() != p.parallel.dp)
+    return fmt::format("layers owned by one rank have one copy: sharding groups of {} have more",
+                       p.shards());
+  if (p.unit_layers == p.shards()) return std::nullopt;
+  return fmt::format("each of {} ranks owns a layer of a gather unit: it needs {} layers, not {}",
+                     p.shards(), p.shards(), p.unit_layers);
+}
+
 // Whether units of several layers cut the stages and what is recomputed alike.
 Reason wrong_units(const Plan& p, std::int64_t layers) {
   if (Reason why = outside("layers per gather unit", p.unit_layers, 1, kMaxUnitLayers)) return why;
@@ -209,6 +225,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_recompute(plan, layers)) return why;
   if (Reason why = wrong_batch(plan)) return why;
   if (Reason why = wrong_sharding(plan)) return why;
+  if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   return wrong_precision(plan);

@@ -80,6 +80,11 @@ struct Plan {
   // Layers of one unit: FSDP-style wrapping of several [Zhao23 sec 3], and the size of DDP's
   // buckets [Li20]. More than 1 needs GatherUnit::kLayer.
   std::int32_t unit_layers = 1;
+  // Each of the unit's layers belongs to one of the ranks that share a copy, which brings it and
+  // broadcasts it, and alone has its reduced gradients: what bandwidth-centric partitioning, where
+  // all bring their part, is compared with [Rajbhandari21 sec 6.1]. Tensors outside the layers stay
+  // cut over all. Needs ZeRO 3, as many layers in a unit as ranks, tp 1 and no sharding groups.
+  bool owners = false;
   // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
   // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
   std::int32_t tiles = 1;

@@ -64,6 +64,7 @@ void read_placement(JsonObject object, Plan& plan) {
 void read_gather(JsonObject object, Plan& plan) {
   plan.gather = choice<GatherUnit>(object.member("unit"), kGatherUnits);
   plan.unit_layers = count(object.member("layers"), 1, kMaxUnitLayers);
+  plan.owners = object.member("owners").boolean();
   plan.tiles = count(object.member("tiles"), 1, kMaxTiles);
   plan.prefetch = count(object.member("prefetch"), 0, kMaxPrefetch);
   object.finish();
@@ -148,6 +149,7 @@ std::string to_json(const Plan& plan) {
                     {"activations", name(plan.placement.activations)}};
   j["gather"] = {{"unit", name(plan.gather)},
                  {"layers", plan.unit_layers},
+                 {"owners", plan.owners},
                  {"tiles", plan.tiles},
                  {"prefetch", plan.prefetch}};
   j["recompute"] = Json::array();

@@ -42,13 +42,16 @@ struct Tensor {
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
 // decay), then vectors, those that all tensor parallel ranks hold alike at the end. What a rank
 // holds of it is its tensor parallel piece. An operator worked off in tiles is `tiles` equal
-// instances. Sharded units are cut into Job::shards equal pieces of shard_elements.
+// instances. Sharded units are cut into Job::shards equal pieces of shard_elements. Where each
+// layer has an owner these are the layers of the instance: layer m, flattened so, is shard m.
 struct Unit {
-  std::string name;                  // "embedding", "layer", "layer.qkv" ..
-  bool per_layer = false;            // one instance per Program::unit_layers layers
-  std::int32_t tiles = 1;            // instances per layer
-  std::int64_t elements = 0;         // unpadded, of one rank's piece, per instance
-  std::int64_t decay_elements = 0;   // the first so many elements of the flat unit decay
+  std::string name;           // "embedding", "layer", "layer.qkv" ..
+  bool per_layer = false;     // one instance per Program::unit_layers layers
+  std::int32_t tiles = 1;     // instances per layer
+  std::int64_t elements = 0;  // unpadded, of one rank's piece, per instance
+  // The first so many elements of the flat unit decay; where each layer has an owner, the first of
+  // each shard.
+  std::int64_t decay_elements = 0;
   std::int64_t shared_elements = 0;  // the last of them, that every tensor parallel rank has
   std::int64_t shared_from = 0;      // flat element where those begin
   std::int64_t shard_elements = 0;   // padded; shard_elements * shards >= elements

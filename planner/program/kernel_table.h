@@ -32,8 +32,8 @@
 //   adamw                 param: only when the recipe keeps a separate compute copy. A negative
 //   clip
 //                         factor or an inactive step leaves the states as they are. 16-bit masters
-//                         round stochastically. attr {0, flat elements per shard index,
-//                         decay_elements of the unit, unit}
+//                         round stochastically. attr {1: the first elements of every shard decay,
+//                         not of the unit, flat elements per shard index, how many decay, unit}
 // [derived] flop and bytes: multiply-adds count 2; bytes are compulsory traffic, each operand once.
 #pragma once
 

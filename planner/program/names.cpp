@@ -111,8 +111,8 @@ constexpr auto kKernels = table<KernelId::kCast>({"load_batch",
                                                   "cross_entropy_statistics",
                                                   "cross_entropy_parallel",
                                                   "cast"});
-constexpr auto kCollectives =
-    table<CollectiveKind::kAllReduce>({"all_gather", "reduce_scatter", "all_reduce"});
+constexpr auto kCollectives = table<CollectiveKind::kReduce>(
+    {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"});
 constexpr auto kGroups =
     table<GroupKind::kReplica>({"data", "embedding", "world", "tensor", "shard", "replica"});
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});

@@ -190,7 +190,17 @@ enum class KernelId : std::uint8_t {
 };
 inline constexpr int kKernelCount = 42;
 
-enum class CollectiveKind : std::uint8_t { kAllGather, kReduceScatter, kAllReduce };
+enum class CollectiveKind : std::uint8_t {
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kBroadcast,  // from one member, the root
+  kReduce,     // to the root
+};
+// Whether only one member has the input, or gets the output: Node::member says which.
+constexpr bool has_root(CollectiveKind kind) {
+  return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+}
 
 // Which ranks take part. Coordinates of a rank are (dp index, tp index, stage).
 enum class GroupKind : std::uint8_t {

@@ -137,7 +137,9 @@ enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive,
 //                lane, within the host on the CPU lane.
 //   kCollective  operands: input (read), output (write); in place when both are the same buffer.
 //                all_gather: input n elements, output n*size; reduce_scatter: the reverse;
-//                all_reduce: equal. Sums; ranks are added in index order.
+//                all_reduce: equal. broadcast: equal, only the root's input is read; reduce: equal,
+//                only the root's output is written; the root is the member of index Node::member.
+//                Sums; ranks are added in index order.
 //   kSend        operand: source. peer_stage = stage that receives
 //   kReceive     operand: destination. peer_stage = stage that sends
 //                The k-th send of a stage on a lane meets the k-th receive of its peer there.
@@ -150,7 +152,10 @@ struct Node {
   CollectiveKind collective = CollectiveKind::kAllReduce;
   GroupKind group = GroupKind::kData;
   std::uint8_t peer_stage = 0;
-  std::uint8_t member = 0;       // which of the unit_layers of its iteration it belongs to
+  std::uint8_t member = 0;  // which of the unit_layers of its iteration it belongs to
+  // Of kernels and copies: only ranks whose shard index is `member` do it, the others pass by. What
+  // reads this Program takes it for done on every rank.
+  bool owned = false;
   BlockIndex block = 0;          // innermost block that holds the node
   std::uint32_t attributes = 0;  // index into Program::attributes
   std::uint32_t operands_begin = 0, operands_end = 0;

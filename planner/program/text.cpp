@@ -92,6 +92,7 @@ void put_node(std::string& out, const Program& program, NodeIndex index) {
   const Node& n = program.nodes[index];
   put(out, "%{} {}", index, name(n.role));
   if (n.member != 0) put(out, " member {}", n.member);
+  if (n.owned) out += " owned";
   put(out, " {} {}", name(n.lane), operation(n));
   bool first = true;
   for (const View& v : program.operands(n)) {

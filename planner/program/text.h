@@ -27,8 +27,8 @@
 // 0 and match last are left out. So are tiles 1 and shared 0 of a unit and an uncut tensor's split.
 // Where a layer loop goes through several layers at a time, the class ends in "unit_layers 2", and
 // "member 1" after the role of a node or the offset of a tensor says which of them it is of.
-// Text that starts with # runs to the end of its line and says nothing; nor do blank lines and
-// indentation.
+// "owned" before the lane of a node: only the rank of that shard index does it. Text that starts
+// with # runs to the end of its line and says nothing; nor do blank lines and indentation.
 #pragma once
 
 #include <cstdint>

@@ -162,6 +162,7 @@ void StepParser::node(BlockIndex block) {
   n.role = *parsed;
   if (in_.accept("member"))
     n.member = static_cast<std::uint8_t>(in_.integer("member", 0, program_.unit_layers - 1));
+  n.owned = in_.accept("owned");
   n.lane = read_enum<Lane>(in_, "a lane");
   operation(n);
   operands(n);

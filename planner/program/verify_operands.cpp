@@ -76,6 +76,7 @@ class OperandCheck {
       at_ = n;
       const Node& node = p_.nodes[n];
       const auto operands = p_.operands(node);
+      owner(node);
       switch (node.kind) {
         case OpKind::kKernel:
           kernel(node, operands);
@@ -105,6 +106,14 @@ class OperandCheck {
     findings_.add(node_name(p_, at_) + ": " + fmt::format(format, std::forward<Args>(args)...));
   }
   const Buffer& buffer(const View& v) const { return p_.buffers[v.buffer]; }
+
+  void owner(const Node& node) {
+    const bool roots = node.kind == OpKind::kCollective && has_root(node.collective);
+    if (node.owned && node.kind != OpKind::kKernel && node.kind != OpKind::kCopy)
+      return add("only kernels and copies are of one owner");
+    if ((node.owned || roots) && node.member >= job_.shards)
+      add("is of shard {} of {}", node.member, job_.shards);
+  }
 
   // Whether two operands share bytes on some rank. Views that move differently over the ranks are
   // taken for all the bytes that they touch on any rank: those of one rank and the whole.
@@ -199,6 +208,11 @@ class OperandCheck {
       add("a collective over group {} on lane {}", name(node.group), name(node.lane));
     if (node.group == GroupKind::kEmbedding && job_.pp == 1)
       return add("group {} does not exist with one stage", name(node.group));
+    const bool by_shard = node.group == GroupKind::kShard ||
+                          (node.group == GroupKind::kData && job_.shards == job_.dp);
+    if (has_root(node.collective) && !by_shard)
+      add("{} over group {}, whose members are not one per shard", name(node.collective),
+          name(node.group));
     if (in.dtype != out.dtype) add("reads {} and writes {}", name(in.dtype), name(out.dtype));
     std::int64_t n = in.shape.elements(), m = out.shape.elements();
     if (node.collective == CollectiveKind::kAllGather) n *= ranks;
@@ -241,7 +255,8 @@ class OperandCheck {
   void in_place(const Node& node, const View& in, const View& out) {
     if (in.buffer != out.buffer || in.slot != out.slot) return;
     bool ok = same_place(in, out);
-    if (node.collective != CollectiveKind::kAllReduce) {
+    if (node.collective == CollectiveKind::kAllGather ||
+        node.collective == CollectiveKind::kReduceScatter) {
       const bool gather = node.collective == CollectiveKind::kAllGather;
       const View &shard = gather ? in : out, &whole = gather ? out : in;
       ok = shard.offset == whole.offset && member_stride(whole, node.group) == Bytes{0} &&

@@ -108,7 +108,8 @@ class PlanBound {
     return p_.placement.grads != Tier::kGpu || (p_.zero_stage >= 2 && p_.shards() > 1);
   }
   Amount largest_unit() const {
-    if (p_.gather == GatherUnit::kLayer) return layer_elements_ * amount(p_.unit_layers);
+    if (p_.gather == GatherUnit::kLayer)
+      return layer_elements_ * amount(p_.owners ? 1 : p_.unit_layers);
     const Amount qkv = amount(model_.qkv_width()), up = amount(model_.up_width());
     return h_ * std::max({qkv, up, amount(model_.ffn)}) / tp_ / amount(p_.tiles);
   }

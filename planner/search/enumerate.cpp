@@ -239,6 +239,7 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   plan.prefetch = pins.prefetch.value_or(plan.prefetch);
   plan.tiles = pins.tiles.value_or(plan.tiles);
   plan.unit_layers = pins.unit_layers.value_or(plan.unit_layers);
+  plan.owners = pins.owners.value_or(plan.owners);
   plan.delayed_update = pins.delayed_update.value_or(plan.delayed_update);
   plan.schedule = pins.schedule.value_or(plan.schedule);
   plan.stage_layers = pins.stage_layers.value_or(plan.stage_layers);
@@ -266,6 +267,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     divides = true;
     plan.parallel = shape;
     plan.parallel.shards = pins.shards.value_or(0);
+    if (plan.owners && !pins.unit_layers) plan.unit_layers = shape.dp;
     for (const auto micro : choices(pins.micro_batch, divisors(global_batch / shape.dp))) {
       plan.batch.micro_batch = micro;
       for (const PrecisionRecipe& recipe : all_recipes) {

@@ -158,7 +158,7 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
   if (!pins.stage_layers)
     knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
   if (!pins.prefetch) knobs.emplace_back(prefetch_depths);
-  if (!pins.unit_layers) knobs.emplace_back(larger_units);
+  if (!pins.unit_layers && !pins.owners) knobs.emplace_back(larger_units);
   for (Knob& knob : knobs)
     knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
       std::vector<Plan> plans = turn(plan);

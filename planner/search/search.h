@@ -24,7 +24,8 @@
 //                                  even so does not fit. Other depths are tried on the winner
 //   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
 //   units of several layers        tried on the winner, kept if faster
-// Only for pins: GPipe (never better than 1F1B in memory, nor in time), and what changes the
+// Only for pins: GPipe (never better than 1F1B in memory, nor in time), owners of layers (their
+// transfers wait for each other where a cut layer's run side by side), and what changes the
 // numbers that are trained: kernel set, clipping, delayed updates, and precision, of which the pins
 // may name several recipes.
 #pragma once
@@ -53,7 +54,7 @@ inline constexpr std::string_view kAnyRecipe = "any";
 struct Pins {
   std::optional<std::int32_t> dp, tp, pp, shards, zero_stage, prefetch, tiles, unit_layers;
   std::optional<std::int64_t> micro_batch, global_batch, sequence;
-  std::optional<bool> sequence_parallel, partition_activations, delayed_update, clip;
+  std::optional<bool> sequence_parallel, partition_activations, delayed_update, clip, owners;
   std::optional<std::vector<RecomputeRun>> recompute;
   std::optional<std::vector<std::int32_t>> stage_layers;
   std::optional<GatherUnit> gather;

@@ -74,6 +74,7 @@ Plan representative(Plan plan) {
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   plan.unit_layers = 1;
+  plan.owners = false;
   if (plan.tiles == 1) plan.gather = GatherUnit::kLayer;
   plan.partition_activations = plan.delayed_update = false;
   plan.stage_layers.clear();

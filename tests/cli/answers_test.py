@@ -139,10 +139,21 @@ class Plans(CliTest):
         self.assertEqual(plan["zero_stage"], 3)
         self.assertEqual(plan["batch"], {"global_batch": 16, "micro_batch": 2, "sequence": 16})
         self.assertEqual(plan["recompute"], [{"mode": "full", "layers": 0}])
-        self.assertEqual(plan["gather"], {"unit": "layer", "layers": 2, "tiles": 1, "prefetch": 2})
+        self.assertEqual(
+            plan["gather"],
+            {"unit": "layer", "layers": 2, "owners": False, "tiles": 1, "prefetch": 2},
+        )
         self.assertEqual(set(plan["placement"].values()), {"cpu"})
         self.assertEqual(plan["kernel_set"], "cpu.f64")
         self.assertIs(plan["clip"], False)
+
+    def test_each_layer_may_have_an_owner(self):
+        pins = ["--owners", "--dp", "4", "--pp", "1", "--params", "cpu", "--optimizer", "cpu"]
+        plan = self.good_json("plan", *TINY, *pins)["plan"]
+        self.assertIs(plan["gather"]["owners"], True)
+        self.assertEqual((plan["zero_stage"], plan["gather"]["layers"]), (3, 4))
+        result = self.zplan("plan", *TINY, *pins)
+        self.assertIn("each layer owned by one rank", " ".join(result.stdout.split()))
 
     def test_further_pins_are_kept(self):
         plan = self.good_json(

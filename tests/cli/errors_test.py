@@ -113,6 +113,7 @@ class Sizes(CliTest):
         self.bad(BAD_INPUT, *TINY, "--precision", "main-gradients", says="compute in 16 bit")
         self.bad(BAD_INPUT, *TINY, "--precision", "standard,lean", says="precision lean is for")
         self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
+        self.bad(BAD_INPUT, *TINY, "--owners", "--zero", "2", says="ZeRO stage 3 only")
         self.bad(
             BAD_INPUT, *TINY, "--activations", "cpu", "--recompute", "none",
             says="recompute",

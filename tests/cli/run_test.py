@@ -139,6 +139,8 @@ class NewPlans(CliTest):
             ("--dp", "2", "--zero", "3", "--tiles", "2", "--gather", "operator"),
             ("--dp", "1", "--pp", "2", "--schedule", "gpipe", "--stages", "3,1"),
             ("--dp", "2", "--optimizer", "cpu", "--delayed-update"),
+            ("--dp", "4", "--owners", "--params", "cpu", "--optimizer", "cpu"),
+            ("--dp", "2", "--pp", "2", "--owners", "--optimizer", "cpu", "--delayed-update"),
             ("--dp", "2", "--kernel-set", "cpu.f32.unfused", "--recompute", "selective"),
         ):
             plan = self.tiny_plan(*pins, name="new.json")

@@ -124,6 +124,28 @@ TEST(UnitsOfSeveralLayers, MoveTheSameInFewerCollectives) {
   }
 }
 
+// Each layer is broadcast forward and backward by its owner and its gradients are reduced to it:
+// all Psi of a layer each time, over every link of a ring [Rajbhandari21 sec 6.1].
+TEST(OwnersOfLayers, BroadcastEachTwiceAndReduceItsGradientsOnce) {
+  const ModelConfig model = round_model();
+  Plan plan = data_plan(3);
+  plan.gather = GatherUnit::kLayer;
+  plan.unit_layers = kDp;
+  const Moved cut = of_data(lower(plan, model));
+  plan.owners = true;
+  for (const Recompute mode : {Recompute::kNone, Recompute::kFull}) {
+    plan.recompute = recompute_all(mode);
+    const Moved owned = of_data(lower(plan, model));
+    const auto layers = static_cast<double>(model.layers * layer_parameter_count(model));
+    EXPECT_DOUBLE_EQ(owned.broadcast, 2 * kMicroSteps * layers);
+    EXPECT_DOUBLE_EQ(owned.reduced, kMicroSteps * layers);
+    // What is outside the layers stays cut.
+    EXPECT_DOUBLE_EQ(cut.gathered - owned.gathered, owned.broadcast * (kDp - 1) / kDp);
+    EXPECT_DOUBLE_EQ(cut.reduce_scattered - owned.reduce_scattered,
+                     owned.reduced * (kDp - 1) / kDp);
+  }
+}
+
 // A replay by layers ends with the whole layer gathered, which backward goes on with: the papers' 3
 // Psi. By operators only the last one is still there, so the others are gathered once more.
 TEST(Stage3Volume, WithFullRecomputeDependsOnTheGatherUnit) {

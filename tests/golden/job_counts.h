@@ -17,10 +17,10 @@ inline std::int64_t instances(const Program& p, const Node& n) {
 }
 
 // Elements that one rank sends in a step, in rings of n ranks over B elements [Patarasuk09]:
-// all-gather and reduce-scatter B (n-1)/n, all-reduce twice that.
+// all-gather and reduce-scatter B (n-1)/n, all-reduce twice that; broadcast and reduce all of B.
 struct Moved {
-  double gathered = 0, reduce_scattered = 0, all_reduced = 0;
-  double sum() const { return gathered + reduce_scattered + all_reduced; }
+  double gathered = 0, reduce_scattered = 0, all_reduced = 0, broadcast = 0, reduced = 0;
+  double sum() const { return gathered + reduce_scattered + all_reduced + broadcast + reduced; }
 };
 
 // Of the collectives of one rank class in `group` on values of `dtype`; sums of the loss and of the
@@ -33,6 +33,7 @@ inline Moved moved(const Job& job, const RankClass& c, GroupKind group, DType dt
     const View& in = c.program.operands(node)[0];
     const View& out = c.program.operands(node)[1];
     if (in.dtype != dtype) continue;
+    const auto whole = static_cast<double>(instances(c.program, node) * in.shape.elements());
     const auto times = static_cast<double>(instances(c.program, node)) * (n - 1) / n;
     const auto all_in = times * static_cast<double>(in.shape.elements());
     switch (node.collective) {
@@ -44,6 +45,12 @@ inline Moved moved(const Job& job, const RankClass& c, GroupKind group, DType dt
         break;
       case CollectiveKind::kAllReduce:
         result.all_reduced += 2 * all_in;
+        break;
+      case CollectiveKind::kBroadcast:
+        result.broadcast += whole;
+        break;
+      case CollectiveKind::kReduce:
+        result.reduced += whole;
         break;
     }
   }

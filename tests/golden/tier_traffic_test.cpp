@@ -9,6 +9,9 @@
 //   gradients           replay and backward, and one store of gradients [Rajbhandari21 sec 4.1].
 //                       Here backward goes on with what the replay has last loaded: the whole layer
 //                       or, gathering by operators, the last one. Those are not loaded again.
+//   owners of layers    one link carries a whole layer where all carry their part: so many times
+//   the
+//                       seconds as there are links [Rajbhandari21 sec 6.1]
 //   checkpoints         2 x 2 b s h bytes per layer and micro-step [Rajbhandari21 sec 4.1]; cut
 //   over
 //                       t tensor parallel ranks 1/t of it [Rajbhandari20 sec 6.1]
@@ -16,7 +19,9 @@
 #include <gtest/gtest.h>
 
 #include "models/model_formulas.h"
+#include "sim/simulate.h"
 #include "tests/golden/job_counts.h"
+#include "tests/unit/cost/small_machine.h"
 
 namespace zplan {
 namespace {
@@ -84,6 +89,34 @@ TEST(SlowTierTraffic, OfParametersAndGradientsIsThreeLoadsAndAStore) {
     EXPECT_DOUBLE_EQ(layer_copies(plan, Tier::kCpu, Tier::kGpu, DType::kBf16), 2 * share);
     EXPECT_DOUBLE_EQ(layer_copies(plan, Tier::kGpu, Tier::kCpu, DType::kBf16), share);
   }
+}
+
+// Four GPUs on two links of 10 GB/s to the host, which hold up the step. The copies of a step are
+// two loads of each layer and, outside the layers, one or two of the rest, which stays cut.
+TEST(OwnersOfLayers, LoadThroughOneLinkAtATime) {
+  constexpr double kRate = 10e9;
+  constexpr int kLinks = 2;
+  const ModelConfig model = round_model();
+  Plan plan = plan_of(3, Recompute::kFull);
+  plan.kernel_set = "cpu.f32";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.placement.params = Tier::kCpu;
+  plan.gather = GatherUnit::kLayer;
+  plan.batch.sequence = 16;
+  const sim::SimResult cut = sim::simulate(lower(plan, model), small_machine());
+  plan.unit_layers = kDp;
+  plan.owners = true;
+  const sim::SimResult owned = sim::simulate(lower(plan, model), small_machine());
+  const auto uploads = [](const sim::SimResult& result) {
+    for (const sim::LaneReport& lane : result.lanes)
+      if (lane.lane == Lane::kH2d) return lane.busy.value;
+    return 0.0;
+  };
+  const auto elements = static_cast<double>(model.layers * layer_parameter_count(model));
+  const double one_link = 4 * elements * 2 * kMicroSteps / kRate;
+  const double longer = one_link - one_link / kLinks;
+  EXPECT_NEAR(uploads(owned) - uploads(cut), longer, 1e-3 * longer);
+  EXPECT_NEAR(owned.period.value - cut.period.value, longer, 0.2 * longer);
 }
 
 TEST(CheckpointTraffic, IsOneStoreAndOneLoadPerLayer) {

@@ -299,6 +299,10 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   };
   try_it([](Plan& p) { p.tiles = 2; });
   try_it([](Plan& p) { p.unit_layers = 2; });
+  try_it([](Plan& p) {
+    p.owners = true;
+    p.unit_layers = p.parallel.dp;
+  });
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.parallel.dp / 2); });
   try_it([](Plan& p) { p.delayed_update = true; });
   try_it([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}}; });

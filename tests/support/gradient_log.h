@@ -50,7 +50,7 @@ class GradientLog {
     const Attributes& attributes = event.program->attributes[node.attributes];
     const Unit& unit = job.units[static_cast<std::size_t>(attributes[3])];
     const Coordinates at = job.coordinates_of(event.rank);
-    const std::int64_t first = attributes[0] + job.shard_index(at.dp) * attributes[1];
+    const std::int64_t first = job.shard_index(at.dp) * attributes[1];
     const exec::Operand& gradient = event.operands[3];
     const double scale = scales_.at(event.rank);
     const std::int64_t piece = exec::piece_number(unit, at.tp, event.env.tile);

@@ -46,6 +46,7 @@ enum Factor : int {
   kRecompute,
   kGather,
   kUnitLayers,
+  kOwners,
   kTiles,
   kParams,
   kGrads,
@@ -61,7 +62,7 @@ enum Factor : int {
   kFactors,
 };
 using Choice = std::array<int, kFactors>;  // index of the level of each factor
-inline constexpr Choice kLevels{4, 3, 3, 3, 2, 2, 4, 2, 2, 2, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
+inline constexpr Choice kLevels{4, 3, 3, 3, 2, 2, 4, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
 
 inline std::vector<RecomputeRun> recompute_of(int level) {
   switch (level) {
@@ -89,7 +90,8 @@ inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
   p.parallel.shards = c[kShards] == 0 ? 0 : std::max(1, p.parallel.dp / 2);
   p.recompute = recompute_of(c[kRecompute]);
   p.gather = c[kGather] == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
-  p.unit_layers = c[kUnitLayers] + 1;
+  p.owners = c[kOwners] == 1;
+  p.unit_layers = p.owners ? p.shards() : c[kUnitLayers] + 1;
   p.tiles = c[kTiles] + 1;
   p.placement = {tier(kParams), tier(kGrads), tier(kOptimizer), tier(kActivations)};
   const std::int64_t micro_steps = std::int64_t{1} << c[kMicroSteps];
@@ -108,7 +110,8 @@ inline bool is_legal(const Choice& c) {
   const Plan p = plan_of(c, "cpu.f32");
   const bool too_many = p.parallel.dp * p.parallel.tp * p.parallel.pp > kMostRanks;
   // A level that changes nothing is none.
-  const bool idle = c[kShards] == 1 && p.parallel.dp == 1;
+  const bool idle =
+      (c[kShards] == 1 && p.parallel.dp == 1) || (c[kOwners] == 1 && c[kUnitLayers] == 1);
   return !too_many && !idle && p.batch.micro_batch > 0 &&
          !illegal(p, shape_of(c[kModel] == 0 ? gpt : llama));
 }
@@ -213,7 +216,8 @@ inline std::string name_of(const Choice& c) {
   add(c[kRecompute] == 3, "mixed");
   add(c[kRecompute] != 3 && c[kRecompute] != 0, std::string(name(p.recompute[0].mode)));
   add(true, std::string(name(p.gather)));
-  add(p.unit_layers > 1, "u2");
+  add(p.unit_layers > 1 && !p.owners, "u2");
+  add(p.owners, "owners");
   add(p.tiles > 1, "tiled");
   tier("p", p.placement.params);
   tier("g", p.placement.grads);

@@ -96,8 +96,9 @@ class RandomJobMaker {
     n.role = {one_of<Phase>(6), one_of<Part>(24), one_of<Action>(20)};
     n.lane = one_of<Lane>(kLaneCount);
     n.group = one_of<GroupKind>(6);
-    n.collective = one_of<CollectiveKind>(3);
+    n.collective = one_of<CollectiveKind>(5);
     n.peer_stage = static_cast<std::uint8_t>(below(job_->pp));
+    n.owned = below(2) == 0;
     n.kind = one_of<OpKind>(6);
     n.kernel = KernelId::kFillZero;
     const Attributes attributes{below(2), below(2), -below(2), 0};

@@ -156,6 +156,33 @@ TEST(CostModel, ARingInsideANodeRunsAtTheRateOfThePeerLink) {
   EXPECT_EQ(alone_us(make_job(program, 4), cluster), 10 + 1500);
 }
 
+// [derived] A pipelined chain: each link carries all of it once.
+TEST(CostModel, ABroadcastSendsTheWholeBufferOverEveryLink) {
+  Cluster cluster = small_machine();
+  cluster.node.latency.collective_intra = {5e-6};
+  for (const auto kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
+    ClassBuilder program;
+    program.collective(kind, GroupKind::kData, 100 * kMega);  // at 100 GB/s
+    EXPECT_EQ(alone_us(make_job(program, 4), cluster), 5 + 1000);
+  }
+}
+
+// Four ranks that each copy a quarter over two uplinks, against one that copies it all.
+TEST(CostModel, WhatALayersOwnerDoesLoadsItsLinksOnly) {
+  const auto owned = [](ClassBuilder program) {
+    Job job = make_job(std::move(program), 4);
+    job.classes[0].program.nodes[0].owned = true;
+    return alone_us(job, small_machine());
+  };
+  ClassBuilder part, whole, cpu;
+  part.copy(Tier::kCpu, Tier::kGpu, 25 * kMega);
+  whole.copy(Tier::kCpu, Tier::kGpu, 100 * kMega);
+  EXPECT_EQ(alone_us(make_job(part, 4), small_machine()), 5'000);
+  EXPECT_EQ(owned(whole), 10'000);
+  cpu.accumulate_on_cpu(8 * kMega);  // 96 MB at 80 GB/s
+  EXPECT_EQ(owned(cpu), 4'000) << "a fourth of 8 cores";
+}
+
 TEST(CostModel, ARingOverNodesIsSpreadOverTheNicsOfANode) {
   Cluster cluster = small_machine(2);
   cluster.node.latency = {.collective_inter = {1e-6}, .per_log2_nodes = {2e-6}, .per_node = {3e-6}};

@@ -11,6 +11,8 @@
 #include "exec/poison.h"
 #include "exec/run.h"
 #include "planner/core/error.h"
+#include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
 #include "tests/unit/exec/mini_job.h"
 
 namespace zplan::exec {
@@ -69,6 +71,25 @@ TEST(Guard, CatchesTwoBuffersThatLiveAtTheSameAddress) {
   c.placement.offset[find_buffer(c.program, "dx")] =
       c.placement.offset[find_buffer(c.program, "x")];
   EXPECT_THAT(violation(job), HasSubstr("reads buffer x where its bytes belong to buffer dx"));
+}
+
+// A ring slot that only its owner fills.
+TEST(Guard, CatchesABroadcastByARankThatDoesNotOwnTheLayer) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.parallel.dp = plan.unit_layers = 2;
+  plan.zero_stage = 3;
+  plan.gather = GatherUnit::kLayer;
+  plan.owners = true;
+  plan.placement = {Tier::kCpu, Tier::kGpu, Tier::kCpu, Tier::kGpu};
+  Job job = testing_support::placed_job(plan);
+  RunOptions options = testing::mini_run(RunMode::kSerial, 2);
+  options.guard = true;
+  testing_support::run_text(job, options);
+  for (Node& node : job.classes[0].program.nodes)
+    if (node.kind == OpKind::kCollective && node.collective == CollectiveKind::kBroadcast)
+      node.member = node.member == 0 ? 1 : 0;
+  EXPECT_THAT([&] { testing_support::run_text(job, options); },
+              ::testing::ThrowsMessage<Error>(HasSubstr("forward.layer.gather[m0,l1] reads")));
 }
 
 // One rank with a buffer in each of two tiers, the second persistent.

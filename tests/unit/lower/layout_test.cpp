@@ -88,6 +88,36 @@ TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
   }
 }
 
+TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
+  for (const char* name : {"tiny-gpt", "tiny-llama"}) {
+    const ModelConfig model = load_model(name);
+    Plan plan = plan_of(GatherUnit::kLayer, 4, model.sequence);
+    const Layout cut = make_layout(model, plan);
+    plan.unit_layers = 4;
+    plan.owners = true;
+    const Layout layout = make_layout(model, plan);
+    const UnitIndex layer = layout.layer_units[0];
+    const Unit &unit = layout.units[layer], &one = cut.units[cut.layer_units[0]];
+    EXPECT_EQ(unit.elements, 4 * one.elements) << name;
+    EXPECT_EQ(unit.decay_elements, one.decay_elements) << name;
+    EXPECT_EQ(unit.shard_elements, round_up(one.elements, kShardAlignment)) << name;
+    EXPECT_EQ(unit.flat_elements, 4 * unit.shard_elements) << name;
+    EXPECT_EQ(layout.gathered_elements(layer), unit.shard_elements) << name;
+    EXPECT_EQ(layout.touched_elements(layer), one.elements) << name;
+    for (const Tensor& t : unit.tensors) {
+      const std::int64_t in_layer = t.offset - t.member * unit.shard_elements;
+      EXPECT_GE(in_layer, 0) << t.name;
+      EXPECT_LE(in_layer + t.shape.elements(), unit.shard_elements) << t.name;
+      EXPECT_EQ(t.decay, in_layer < unit.decay_elements) << t.name;
+    }
+    for (std::int32_t member = 0; member < 4; ++member)
+      EXPECT_EQ(layout.of(Param::kFc1Weight, member).offset, cut.of(Param::kFc1Weight).offset);
+    const UnitIndex table = layout.unit_of(Param::kTokenEmbedding);
+    EXPECT_FALSE(layout.is_owned(table));
+    EXPECT_EQ(layout.gathered_elements(table), layout.units[table].flat_elements);
+  }
+}
+
 // Of one rank and tile; what is not split counts on each rank once.
 TEST(Layout, RanksAndTilesShareTheSplitParameters) {
   for (const char* name : {"tiny-gpt", "tiny-llama"}) {

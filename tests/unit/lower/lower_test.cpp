@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "models/model_formulas.h"
@@ -93,6 +94,32 @@ TEST(UnitLayers, OperationsKeepTheirIds) {
     return result;
   };
   EXPECT_EQ(ids(2), ids(1));
+}
+
+// What only the owner of a layer does: bring its parameters, take its gradients home.
+TEST(Owners, OwnTheTransfersOfTheirLayer) {
+  Plan plan = base_plan();
+  plan.parallel.dp = 2;
+  plan.zero_stage = 3;
+  plan.placement = {Tier::kNvme, Tier::kCpu, Tier::kCpu, Tier::kGpu};
+  plan.unit_layers = 2;
+  plan.owners = true;
+  std::map<Action, std::set<int>> owned;
+  const Job job = lower(plan, load_model("tiny-gpt"));
+  for (const Node& node : job.classes[0].program.nodes) {
+    const bool of_layer = node.role.part == Part::kLayer;
+    if (node.owned) {
+      EXPECT_TRUE(of_layer) << name(node.role);
+      owned[node.role.action].insert(node.member);
+    }
+    if (node.kind == OpKind::kCollective && of_layer) {
+      EXPECT_TRUE(has_root(node.collective)) << name(node.role);
+    }
+  }
+  const std::set<int> both{0, 1};
+  EXPECT_THAT(owned, ::testing::UnorderedElementsAre(
+                         std::pair{Action::kRead, both}, std::pair{Action::kUpload, both},
+                         std::pair{Action::kDownload, both}, std::pair{Action::kAccumulate, both}));
 }
 
 // Micro-batches whose forward of the stage's first layer has run but not its backward.

@@ -187,6 +187,26 @@ TEST(Legality, UnitsOfSeveralLayersCutNothing) {
               says("recompute of 3 layers cuts units of 2"));
 }
 
+TEST(Legality, EachRankOwnsALayerOfAUnit) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.zero_stage = 3;
+    plan.parallel.dp = plan.unit_layers = 2;
+    plan.gather = GatherUnit::kLayer;
+    plan.owners = true;
+    change(plan);
+    return illegal(plan, 8);
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.zero_stage = 2; }), says("ZeRO stage 3 only, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.tp = 2; }), says("it needs tp 1, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.dp = 1; }), says("1 is outside 2..16"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 1; }), says("sharding groups of 1"));
+  EXPECT_THAT(refusal([](Plan& p) { p.unit_layers = 4; }), says("it needs 2 layers, not 4"));
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = GatherUnit::kOperator; }),
+              says("2 layers per gather unit need the gather unit layer"));
+}
+
 TEST(Legality, ShardingNeedsRanksToShareIt) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();

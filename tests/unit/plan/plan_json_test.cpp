@@ -18,6 +18,7 @@ Plan unusual_plan() {
   plan.placement = {Tier::kCpu, Tier::kNvme, Tier::kCpu, Tier::kNvme};
   plan.gather = GatherUnit::kLayer;
   plan.unit_layers = 16;
+  plan.owners = true;
   plan.prefetch = 64;
   plan.recompute = {{Recompute::kFull, 12}, {Recompute::kSelective, 1}, {Recompute::kNone, 0}};
   plan.partition_activations = true;

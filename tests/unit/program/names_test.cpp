@@ -29,7 +29,7 @@ TEST(Names, AreDistinctAndReadBack) {
   expect_words<Part>(20);
   expect_words<Action>(15);
   expect_words<KernelId>(kKernelCount);
-  expect_words<CollectiveKind>(3);
+  expect_words<CollectiveKind>(5);
   expect_words<GroupKind>(3);
   expect_words<Match>(3);
   expect_words<Var>(3);

@@ -162,15 +162,18 @@ TEST(Text, ReadsBackUnitsOfSeveralLayers) {
   Job job = sample_job();
   job.classes[0].program.unit_layers = 2;
   job.classes[0].program.nodes[1].member = 1;
+  job.classes[0].program.nodes[1].owned = true;
   job.units[0].tensors[0].member = 1;
   const std::string text = to_text(job);
   EXPECT_THAT(text, HasSubstr(" unit_layers 2\n"));
-  EXPECT_THAT(text,
-              HasSubstr(std::string(name(job.classes[0].program.nodes[1].role)) + " member 1 "));
+  EXPECT_THAT(text, HasSubstr(std::string(name(job.classes[0].program.nodes[1].role)) +
+                              " member 1 owned "));
   const Job read = parse_zprog(text, "units.zprog");
   EXPECT_EQ(to_text(read), text);
   EXPECT_EQ(read.classes[0].program.unit_layers, 2);
   EXPECT_EQ(read.classes[0].program.nodes[1].member, 1);
+  EXPECT_TRUE(read.classes[0].program.nodes[1].owned);
+  EXPECT_FALSE(read.classes[0].program.nodes[0].owned);
   EXPECT_EQ(read.units[0].tensors[0].member, 1);
   EXPECT_THAT(refusal(replaced(text, "unit_layers 2", "unit_layers 17")),
               HasSubstr("expected unit_layers from 1 to 16, got 17"));

@@ -262,6 +262,52 @@ TEST(Verify, LayersComeInWholeUnits) {
   EXPECT_THAT(verify(job), Contains(HasSubstr("tensor '' is of layer 1 of 1")));
 }
 
+TEST(Verify, OwnersAreOfAShard) {
+  const auto owned = [](std::int32_t member, OpKind kind) {
+    Stage s;
+    const View a = s.buffer("a");
+    s.out.set_member(member);
+    s.out.set_owned(true);
+    s.fill(Part::kQkv, a);
+    RankClass c = s.finish();
+    c.layers = c.program.unit_layers = 4;
+    if (kind == OpKind::kMark) {
+      c.program.nodes[0].kind = kind;
+      c.program.nodes[0].operands_end = c.program.nodes[0].operands_begin;
+    }
+    return verify(job_of({c}, 2));
+  };
+  EXPECT_THAT(owned(1, OpKind::kKernel), IsEmpty());
+  EXPECT_THAT(owned(2, OpKind::kKernel), Contains(HasSubstr("is of shard 2 of 2")));
+  EXPECT_THAT(owned(1, OpKind::kMark), Contains(HasSubstr("only kernels and copies are of one")));
+}
+
+TEST(Verify, RootsAreMembersByShard) {
+  const auto roots = [](CollectiveKind kind, GroupKind group, std::int32_t member,
+                        std::int64_t out_elements = kFloats) {
+    Stage s;
+    const View a = s.buffer("a");
+    View b = s.buffer("b");
+    b.shape = {out_elements};
+    s.fill(Part::kQkv, a);
+    s.out.set_member(member);
+    s.out.collective(role(Part::kLayer, Action::kGather), Lane::kCommGather, kind, group, a, b);
+    RankClass c = s.finish();
+    c.layers = c.program.unit_layers = 4;
+    Job job = job_of({c}, 2);
+    return verify(job);
+  };
+  for (const CollectiveKind kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
+    EXPECT_THAT(roots(kind, GroupKind::kData, 1), IsEmpty());
+    EXPECT_THAT(roots(kind, GroupKind::kShard, 1), IsEmpty());
+    EXPECT_THAT(roots(kind, GroupKind::kData, 2), Contains(HasSubstr("is of shard 2 of 2")));
+    EXPECT_THAT(roots(kind, GroupKind::kWorld, 1), Contains(HasSubstr("not one per shard")));
+    EXPECT_THAT(roots(kind, GroupKind::kReplica, 0), Contains(HasSubstr("not one per shard")));
+    EXPECT_THAT(roots(kind, GroupKind::kData, 0, kFloats / 2),
+                Contains(HasSubstr("over 2 ranks of 64 elements in 'a' into 32")));
+  }
+}
+
 // A two-slot ring filled on one lane and emptied on another, over many micro-batches.
 Job ring_job(std::int32_t micros) {
   Stage s;

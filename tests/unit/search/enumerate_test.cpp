@@ -109,6 +109,19 @@ TEST(Enumerate, UnitsOfSeveralLayersAreGatheredByLayer) {
   }
 }
 
+TEST(Enumerate, OwnersTakeUnitsOfALayerPerRank) {
+  Pins pins;
+  pins.owners = true;
+  std::set<int> dps;
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
+    EXPECT_TRUE(plan.owners);
+    EXPECT_EQ(plan.unit_layers, plan.parallel.dp);
+    EXPECT_EQ(plan.zero_stage, 3);
+    dps.insert(plan.parallel.dp);
+  }
+  EXPECT_FALSE(dps.empty());
+}
+
 TEST(Enumerate, EveryFurtherFieldCanBePinned) {
   Pins pins;
   pins.tp = 2;

@@ -128,6 +128,35 @@ TYPED_TEST(ThreadGroupOf, AllReduceAddsInIndexOrder) {
   }
 }
 
+TYPED_TEST(ThreadGroupOf, BroadcastReadsTheRootAndReduceWritesIt) {
+  using T = TypeParam;
+  for (int size : kSizes) {
+    for (std::int64_t n : kElements) {
+      for (int root : {0, size - 1}) {
+        StopSignal signal;
+        ThreadGroup group(size, signal);
+        std::vector<std::vector<T>> sent(size, std::vector<T>(n)), sum(size, std::vector<T>(n));
+        on_threads(size, [&](int index) {
+          std::vector<T> own(n);
+          for (std::int64_t i = 0; i < n; ++i) own[i] = value<T>(index, i);
+          const bool is_root = index == root;
+          group.run(index,
+                    {CollectiveKind::kBroadcast, kType<T>, n, is_root ? bytes(own.data()) : nullptr,
+                     bytes(sent[index].data()), root});
+          group.run(index, {CollectiveKind::kReduce, kType<T>, n, bytes(own.data()),
+                            is_root ? bytes(sum[index].data()) : nullptr, root});
+        });
+        for (int index = 0; index < size; ++index) {
+          for (std::int64_t i = 0; i < n; ++i) {
+            ASSERT_EQ(sent[index][i], value<T>(root, i));
+            ASSERT_EQ(sum[index][i], index == root ? ordered_sum<T>(size, i) : T{});
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(ThreadGroup, ManyRoundsMayReuseTheirBuffersAtOnce) {
   constexpr int kMembers = 4, kRounds = 200;
   constexpr std::int64_t kCount = 300;
