@@ -14,13 +14,7 @@
 namespace zplan {
 namespace {
 
-constexpr int kRoleShift = 40;  // of an operation id, see op_id
 constexpr double kPicosecondsPerSecond = 1e12;
-
-Role role_of(OpId id) {
-  return {static_cast<Phase>(id >> 56), static_cast<Part>((id >> 48) & 0xff),
-          static_cast<Action>((id >> kRoleShift) & 0xff)};
-}
 
 // What one rank does in one step under one key of the join.
 struct Key {
@@ -81,7 +75,7 @@ Amounts amounts_of(const Timeline& timeline, JoinBy join) {
     std::map<std::pair<Key, std::int32_t>, Amount> steps;
     for (const Span& s : rank.spans) {
       if (s.step < first) continue;
-      const OpId op = join == JoinBy::kRole ? s.op >> kRoleShift << kRoleShift : s.op;
+      const OpId op = join == JoinBy::kRole ? op_id(role_of(s.op), {}) : s.op;
       Amount& amount = steps[{{rank.stage, op, s.lane}, s.step}];
       ++amount.operations;
       amount.picoseconds += static_cast<double>((s.end - s.start).value);
@@ -106,26 +100,21 @@ void add(ComparedSide& side, const Amount& amount) {
   side.time = Seconds{side.time.value + amount.picoseconds / kPicosecondsPerSecond};
 }
 
-std::string_view kind_of(Action action, Lane lane) {
-  switch (action) {
-    case Action::kGather:
-    case Action::kReduce:
-      return "collective";
-    case Action::kSend:
-    case Action::kReceive:
-      return "send or receive";
-    case Action::kUpload:
-    case Action::kDownload:
-    case Action::kRead:
-    case Action::kWrite:
-    case Action::kMove:
+std::string_view words_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::kKernel:
+      return "kernel";
+    case OpKind::kCopy:
       return "copy";
-    default:
+    case OpKind::kCollective:
+      return "collective";
+    case OpKind::kSend:
+    case OpKind::kReceive:
+      return "send or receive";
+    case OpKind::kMark:
       break;
   }
-  const bool copies =
-      lane == Lane::kH2d || lane == Lane::kD2h || lane == Lane::kIoRead || lane == Lane::kIoWrite;
-  return copies ? "copy" : "kernel";
+  return "mark";
 }
 
 // Rows by the place in which they are shown.
@@ -193,7 +182,7 @@ Comparison compare(const Timeline& predicted, const Timeline& measured, JoinBy j
       continue;
     }
     const Role role = role_of(key.op);
-    const std::string_view kind = kind_of(role.action, key.lane);
+    const std::string_view kind = words_of(kind_of(role.action, key.lane));
     const auto place = std::find(std::begin(kKinds), std::end(kKinds), kind) - std::begin(kKinds);
     kinds.add_pair(static_cast<int>(place), kind, amount, partner->second);
     phases.add_pair(static_cast<int>(role.phase), name(role.phase), amount, partner->second);

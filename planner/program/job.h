@@ -163,6 +163,12 @@ constexpr OpId op_id(const Program& program, const Node& node, Env env) {
   env.layer = env.layer * program.unit_layers + node.member;
   return op_id(node.role, env);
 }
+constexpr Role role_of(OpId id) {
+  return {static_cast<Phase>(id >> 56), static_cast<Part>((id >> 48) & 0xff),
+          static_cast<Action>((id >> 40) & 0xff)};
+}
+// The kind of operation that the lowering puts on this lane under this action.
+OpKind kind_of(Action action, Lane lane);
 std::string op_name(OpId id);  // "forward.qkv.compute[m0,l3]", "..[m0,l3,t2]" of tile 2
 
 }  // namespace zplan

@@ -227,9 +227,30 @@ std::optional<Role> parse_role(std::string_view text) {
   return Role{*phase, *part, *action};
 }
 
+OpKind kind_of(Action action, Lane lane) {
+  switch (lane) {
+    case Lane::kCommGather:
+    case Lane::kCommReduce:
+    case Lane::kCommTensor:
+      return action == Action::kAccumulate ? OpKind::kKernel : OpKind::kCollective;
+    case Lane::kP2pForward:
+    case Lane::kP2pBackward:
+      return action == Action::kSend ? OpKind::kSend : OpKind::kReceive;
+    case Lane::kH2d:
+    case Lane::kD2h:
+    case Lane::kIoRead:
+    case Lane::kIoWrite:
+      return OpKind::kCopy;
+    case Lane::kCompute:
+    case Lane::kCpu:
+    case Lane::kInput:
+      break;
+  }
+  return action == Action::kMove || action == Action::kHold ? OpKind::kCopy : OpKind::kKernel;
+}
+
 std::string op_name(OpId id) {
-  const Role role{static_cast<Phase>(id >> 56), static_cast<Part>((id >> 48) & 0xff),
-                  static_cast<Action>((id >> 40) & 0xff)};
+  const Role role = role_of(id);
   const std::uint64_t tile = (id >> 20) & 0xf;
   const std::string last = tile == 0 ? "" : fmt::format(",t{}", tile);
   return fmt::format("{}[m{},l{}{}]", name(role), id & 0xfffff, (id >> 24) & 0xffff, last);

@@ -53,6 +53,19 @@ exec::RunResult train(const Job& job) {
 
 class SimExec : public testing::TestWithParam<Choice> {};
 
+// What a comparison of Timelines, which know no nodes, makes of them.
+TEST_P(SimExec, LaneAndActionTellTheKindOfAnOperation) {
+  Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  for (const bool delayed : {false, true}) {
+    plan.delayed_update = delayed;
+    const ModelConfig model = load_model(plan.model);
+    if (illegal(plan, shape_of(model))) continue;
+    for (const RankClass& c : lower(plan, model).classes)
+      for (const Node& node : c.program.nodes)
+        EXPECT_EQ(kind_of(node.role.action, node.lane), node.kind) << name(node.role);
+  }
+}
+
 TEST_P(SimExec, TimelinesCarryTheSameOperationsOnTheSameLanes) {
   const Job job = placed_job(GetParam());
   const Cluster cluster = load_cluster("workstationx2");
