@@ -182,7 +182,8 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
       "--precision any", fmt::format("kernel set {} has one recipe only", plan.kernel_set));
   say(pins.schedule && p.pp == 1, "--schedule", "there is one pipeline stage");
   say(pins.stage_layers && p.pp == 1, "--stages", "there is one pipeline stage");
-  say(pins.shards && plan.shards() == p.dp, "--shards", "these are all replicas");
+  say(pins.shards && plan.shards() == p.dp, "--shards",
+      plan.zero_stage == 0 ? "ZeRO 0 shards nothing" : "these are all replicas");
   bool idle = false;
   for (const RecomputeRun& run : plan.recompute) idle |= plan.effective(run.mode) != run.mode;
   say(pins.recompute && idle, "--recompute selective",

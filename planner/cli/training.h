@@ -23,7 +23,7 @@ struct CheckRow {
   std::string quantity;   // "losses"
   double difference = 0;  // the greatest
   double tolerance = 0;
-  std::string unit;   // "relative", "of the tensor's norm", "absolute"
+  std::string unit;   // "relative", "of the tensor's norm"
   std::string where;  // of the greatest difference; empty when there is none
   bool agrees() const { return difference <= tolerance; }  // not for NaN
 };
@@ -31,7 +31,7 @@ struct CheckRow {
 struct FinishedRun {
   const Job* job;
   const exec::RunResult* result;
-  double learning_rate = 0;  // of the first update
+  double learning_rate = 0;  // at its peak, after the warm-up
 };
 
 CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);

@@ -31,8 +31,6 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
     return fmt::format("ZeRO stage {} does not exist (0..3)", p.zero_stage);
   if (Reason why = outside("prefetch depth", p.prefetch, 0, kMaxPrefetch)) return why;
   if (!(p.slack >= 0 && p.slack <= 1)) return fmt::format("slack {} is outside 0..1", p.slack);
-  if (p.delayed_update && p.placement.optimizer == Tier::kGpu)
-    return "a delayed update runs on the host: it needs the optimizer on cpu or nvme";
   return std::nullopt;
 }
 
@@ -56,7 +54,8 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
   for (std::size_t i = 0; i < p.recompute.size(); ++i) {
     const std::int32_t n = p.recompute[i].layers;
     const bool last = i + 1 == p.recompute.size();
-    if (n < 0 || (n == 0 && !last)) return fmt::format("{} layers of recompute", n);
+    if (n == 0 && !last) return "only the last run of recompute may leave its layers out";
+    if (n < 0) return fmt::format("{} layers of recompute", n);
     sum += n;
     if (last && n == 0 && sum < layers) return std::nullopt;
   }
@@ -159,13 +158,15 @@ Reason wrong_batch(const Plan& p) {
 
 Reason wrong_placement(const Plan& p) {
   const StatePlacement& at = p.placement;
+  if (p.delayed_update && at.optimizer == Tier::kGpu)
+    return "a delayed update runs on the host: it needs the optimizer on cpu or nvme";
+  if (at.grads != Tier::kGpu && at.optimizer == Tier::kGpu)
+    return fmt::format("gradients on {} need the optimizer on cpu or nvme", name(at.grads));
   if (at.params != Tier::kGpu && p.zero_stage != 3)
     return fmt::format("parameters on {} need ZeRO stage 3, not {}", name(at.params), p.zero_stage);
   if (at.grads != Tier::kGpu && p.zero_stage < 2)
     return fmt::format("gradients on {} need ZeRO stage 2 or 3, not {}", name(at.grads),
                        p.zero_stage);
-  if (at.grads != Tier::kGpu && at.optimizer == Tier::kGpu)
-    return fmt::format("gradients on {} need the optimizer on cpu or nvme", name(at.grads));
   if (at.activations != Tier::kGpu && !p.all_full())
     return fmt::format("activations on {} are checkpoints: they need recompute full",
                        name(at.activations));

@@ -255,6 +255,8 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
   require_positive("tp", pins.tp);
   require_positive("pp", pins.pp);
   require_positive("micro-batch", pins.micro_batch);
+  if (pins.shards && pins.zero_stage == 0)
+    throw_bad_input("ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3");
   Plan plan = fixed_part(model, cluster, pins);
   require_sane(plan.batch);
   const std::int64_t global_batch = plan.batch.global_batch;

@@ -57,7 +57,15 @@ class CommandLine(CliTest):
         for word in ("a", "2,", "2,,2", "0,4", "-1,5", "99999999999"):
             self.bad(BAD_INPUT, *TINY, f"--stages={word}", says="--stages: expected layers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full:9", says="9 of 4 layers")
+        self.bad(BAD_INPUT, *TINY, "--recompute", "full,none:2", says="only the last run")
         self.bad(BAD_INPUT, *TINY, "--stages", "3,3", says="the model has 4")
+
+    def test_choices_that_exclude_each_other(self):
+        self.bad(
+            BAD_INPUT, *TINY, "--grads", "cpu", "--optimizer", "gpu",
+            says="gradients on cpu need the optimizer on cpu or nvme",
+        )
+        self.bad(BAD_INPUT, *TINY, "--shards", "2", "--zero", "0", says="ZeRO 0 shards nothing")
         self.bad(BAD_INPUT, *TINY, "--sp", "--no-sp", says="contradict")
 
     def test_control_characters_stay_on_one_line(self):
