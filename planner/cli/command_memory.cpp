@@ -14,7 +14,7 @@ ExitCode execute(const MemoryCommand& command) {
   answer.memory = predict_memory(answer.planned, cluster);
   if (command.deepspeed) answer.deepspeed = compare_with_deepspeed(answer.planned, cluster);
   write_stdout(command.json ? memory_answer_json(answer) : memory_answer_text(answer));
-  return ExitCode::kOk;
+  return answer.memory.infeasible ? ExitCode::kInfeasible : ExitCode::kOk;
 }
 
 }  // namespace zplan

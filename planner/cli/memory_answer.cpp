@@ -65,6 +65,8 @@ std::string deepspeed_text(const MemoryAnswer& answer) {
              format_bytes(bytes_of(cpu, true))});
   table.row(
       {"  other of it", format_bytes(bytes_of(gpu, false)), format_bytes(bytes_of(cpu, false))});
+  table.row({"  gaps of the placement", format_bytes(placement_gaps(gpu)),
+             format_bytes(placement_gaps(cpu))});
   out += table.text(kIndent) + "Why they differ\n";
   for (const std::string& reason : reasons_of_difference(answer))
     out += "  - " + wrap(reason, kScreenWidth, 4, 4) + "\n";
@@ -117,7 +119,8 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
                                   format_bytes(use_of(answer, Tier::kNvme).peak)));
   if (plan.parallel.tp * plan.parallel.pp > 1)
     reasons.emplace_back(
-        "they know no tensor or pipeline parallelism: asked about the mean slice of the model");
+        "they know no tensor or pipeline parallelism: asked about the mean slice of the model, "
+        "once for each slice on a node");
   return reasons;
 }
 

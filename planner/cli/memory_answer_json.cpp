@@ -17,9 +17,13 @@ Json deepspeed_part(const MemoryAnswer& answer) {
                          {"gpu_bytes", estimate.bytes.gpu.value},
                          {"host_bytes", estimate.bytes.host.value}});
   }
-  return {{"parameters", job.parameters},       {"largest_layer", job.largest_layer},
-          {"gpus_per_node", job.gpus_per_node}, {"nodes", job.nodes},
-          {"estimates", std::move(estimates)},  {"differences", reasons_of_difference(answer)}};
+  return {{"parameters", job.parameters},
+          {"largest_layer", job.largest_layer},
+          {"gpus_per_node", job.gpus_per_node},
+          {"nodes", job.nodes},
+          {"slices_per_node", job.slices_per_node},
+          {"estimates", std::move(estimates)},
+          {"differences", reasons_of_difference(answer)}};
 }
 
 }  // namespace

@@ -8,8 +8,8 @@
 
 namespace zplan {
 
-// {"gpu": {"peak_bytes", "capacity_bytes", "reserve_bytes", "by_category"}, "cpu", "nvme",
-//  "classes": [..]}
+// {"gpu": {"peak_bytes", "capacity_bytes", "reserve_bytes", "by_category", "gaps_bytes"},
+//  "cpu", "nvme", "classes": [..]}
 std::string memory_json(const MemoryPrediction& memory);
 // {"tier", "needed_bytes", "available_bytes", "peak_op", "largest", "smallest_change"}
 std::string infeasible_json(const Infeasible& why);
@@ -24,5 +24,8 @@ std::string placement_text(const MemoryReport& report, std::size_t indent);
 std::string over_text(const MemoryPrediction& memory);
 std::string time_text(const TimePrediction& time, std::size_t indent);
 std::string limits_text(const TimePrediction& time);  // "compute 81.2 %, ..", the greatest shares
+
+// What a placement takes beyond the bytes alive at the peak.
+Bytes placement_gaps(const TierUse& use);
 
 }  // namespace zplan

@@ -70,7 +70,8 @@ DeepSpeedJob deepspeed_job(const Plan& plan, const ModelConfig& model, std::int6
   return {.parameters = parameter_count(model) / slices,
           .largest_layer = largest / p.tp,
           .gpus_per_node = per_node,
-          .nodes = (p.dp + per_node - 1) / per_node};
+          .nodes = (p.dp + per_node - 1) / per_node,
+          .slices_per_node = std::min(slices, gpus_per_node)};
 }
 
 std::optional<DeepSpeedEstimate> deepspeed_estimate(const Plan& plan, const DeepSpeedJob& job,
@@ -80,8 +81,10 @@ std::optional<DeepSpeedEstimate> deepspeed_estimate(const Plan& plan, const Deep
   const DeepSpeedOffload offload = at.params != Tier::kGpu      ? DeepSpeedOffload::kAll
                                    : at.optimizer != Tier::kGpu ? DeepSpeedOffload::kOptimizer
                                                                 : DeepSpeedOffload::kNone;
-  if (plan.zero_stage == 2) return deepspeed_zero2(job, offload, rule);
-  return deepspeed_zero3(job, offload, zero_init);
+  DeepSpeedEstimate bytes = plan.zero_stage == 2 ? deepspeed_zero2(job, offload, rule)
+                                                 : deepspeed_zero3(job, offload, zero_init);
+  bytes.host = {bytes.host.value * job.slices_per_node};
+  return bytes;
 }
 
 }  // namespace zplan

@@ -28,6 +28,8 @@ struct DeepSpeedJob {
   std::int64_t largest_layer = 0;  // parameters of the largest module that has some of its own
   std::int64_t gpus_per_node = 1;
   std::int64_t nodes = 1;
+  // Tensor and pipeline parallel slices with a host in common: each needs its own estimate there.
+  std::int64_t slices_per_node = 1;
 };
 
 enum class DeepSpeedRule : std::uint8_t { kCurrent, kDocumented };
@@ -49,7 +51,8 @@ DeepSpeedEstimate deepspeed_zero3(const DeepSpeedJob& job, DeepSpeedOffload offl
 DeepSpeedJob deepspeed_job(const Plan& plan, const ModelConfig& model, std::int64_t gpus_per_node);
 
 // The estimate for the plan's ZeRO stage and homes; nothing for stages 0 and 1, which have none.
-// NVMe counts as CPU: the estimators do not tell them apart.
+// NVMe counts as CPU: the estimators do not tell them apart. The host is that of all slices on a
+// node.
 std::optional<DeepSpeedEstimate> deepspeed_estimate(const Plan& plan, const DeepSpeedJob& job,
                                                     DeepSpeedRule rule, bool zero_init);
 

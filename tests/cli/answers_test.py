@@ -316,6 +316,27 @@ class Memory(CliTest):
         self.assertIn("there is none for ZeRO 0", self.good("memory", whole, "--deepspeed"))
 
 
+    def test_categories_and_gaps_add_up_to_the_peak(self):
+        plan = self.tiny_plan("--dp", "2", "--zero", "3", "--optimizer", "cpu")
+        memory = self.good_json("memory", plan)["memory"]
+        for tier in ("gpu", "cpu", "nvme"):
+            use = memory[tier]
+            alive = sum(use["by_category"].values())
+            self.assertGreaterEqual(use["gaps_bytes"], 0)
+            self.assertEqual(alive + use["gaps_bytes"], use["peak_bytes"])
+        self.assertGreater(memory["gpu"]["peak_bytes"], 0)
+        self.assertIn("gaps of the placement", self.good("memory", plan, "--deepspeed"))
+
+    def test_misfits_are_shown_and_told_by_the_exit_code(self):
+        self.oversized_plan(name="big.json")
+        result = self.zplan("memory", "big.json")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        self.assertIn("DOES NOT FIT: GPU memory", result.stdout)
+        result = self.zplan("memory", "big.json", "--json")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        self.assertIs(json.loads(result.stdout)["feasible"], False)
+
+
 class Programs(CliTest):
     def test_program_is_printed_or_written(self):
         plan = self.tiny_plan()

@@ -69,5 +69,29 @@ TEST(DeepSpeedEstimators, APlanPicksItsCase) {
   EXPECT_EQ(estimate()->gpu, deepspeed_zero3(job, kAll).gpu);
 }
 
+// A node's host holds the share of every slice on it, whatever the slices are.
+TEST(DeepSpeedEstimators, TheHostIsThatOfAllSlicesOnANode) {
+  const ModelConfig model = load_model("gpt2-124m");
+  Plan plan;
+  plan.zero_stage = 3;
+  plan.placement = {.params = Tier::kCpu, .grads = Tier::kCpu, .optimizer = Tier::kCpu};
+  const auto host = [&](std::int32_t dp, std::int32_t tp, std::int32_t pp) {
+    plan.parallel = {.dp = dp, .tp = tp, .pp = pp};
+    const DeepSpeedJob job = deepspeed_job(plan, model, 8);
+    EXPECT_EQ(job.slices_per_node, std::min(tp * pp, 8));
+    const DeepSpeedEstimate alone = deepspeed_zero3(job, kAll);
+    const auto all = deepspeed_estimate(plan, job, DeepSpeedRule::kCurrent, true);
+    EXPECT_EQ(all->gpu, alone.gpu);
+    return static_cast<double>(all->host.value);
+  };
+  const double one_node = host(8, 1, 1), two_nodes = host(16, 1, 1);
+  constexpr double kRounding = 1e-6;  // a slice is a whole number of parameters
+  EXPECT_NEAR(host(2, 4, 1) / one_node, 1, kRounding);
+  EXPECT_NEAR(host(4, 1, 2) / one_node, 1, kRounding);
+  EXPECT_NEAR(host(1, 4, 2) / one_node, 1, kRounding);
+  EXPECT_NEAR(host(4, 2, 2) / two_nodes, 1, kRounding);
+  EXPECT_NEAR(host(1, 8, 2) / two_nodes, 1, kRounding);  // more slices than GPUs of a node
+}
+
 }  // namespace
 }  // namespace zplan
