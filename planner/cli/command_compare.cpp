@@ -71,6 +71,16 @@ Timeline read_timeline(const std::string& path, std::string_view source) {
                               source_words(source), source_words(timeline.source)));
 }
 
+// Of fewer steps a median can be far off: [derived] with five, two may be disturbed.
+constexpr std::int64_t kFewestSteps = 5;
+
+void warn_of_few_steps(const Comparison& c) {
+  if (c.measured_steps >= kFewestSteps) return;
+  complain(fmt::format(
+      "warning: medians over {} only; a run of {} steps or more gives {} after the first",
+      count_of(c.measured_steps, "measured step"), kFewestSteps + 1, kFewestSteps));
+}
+
 }  // namespace
 
 ExitCode execute(const CompareCommand& command) {
@@ -80,6 +90,7 @@ ExitCode execute(const CompareCommand& command) {
   if (command.join == JoinBy::kRole && predicted.fingerprint != measured.fingerprint)
     complain(
         "warning: the timelines are of different jobs; joined by role, they may do different work");
+  warn_of_few_steps(comparison);
   write_stdout(command.json ? to_json(comparison) : comparison_text(comparison));
   return ExitCode::kOk;
 }

@@ -6,12 +6,12 @@ from cli_support import BAD_INPUT, OK, CliTest, main
 
 
 class Compare(CliTest):
-    def timelines(self, *pins, tag=""):
-        """Writes the timelines of a simulation and a run of three steps; returns their names."""
+    def timelines(self, *pins, tag="", steps=6):
+        """Writes the timelines of a simulation and a run of `steps` steps; returns their names."""
         plan = self.tiny_plan(*pins, name=f"plan{tag}.json")
         names = f"sim{tag}.json", f"exec{tag}.json"
         self.good("simulate", plan, "--timeline", names[0])
-        self.good("run", plan, "--steps", "3", "--timeline", names[1])
+        self.good("run", plan, "--steps", str(steps), "--timeline", names[1])
         return names
 
     def test_joins_every_operation(self):
@@ -19,7 +19,7 @@ class Compare(CliTest):
         compared = self.good_json("compare", sim, ran)
         self.assertEqual(compared["schema"], "zplan.comparison/1")
         self.assertEqual(compared["joined_by"], "operation")
-        self.assertEqual(compared["measured"]["steps"], 2)
+        self.assertEqual(compared["measured"]["steps"], 5)
         self.assertEqual(compared["only_predicted"]["operations"], 0)
         self.assertEqual(compared["only_measured"]["operations"], 0)
         self.assertGreater(compared["step"]["ratio"], 0)
@@ -40,6 +40,13 @@ class Compare(CliTest):
         for words in ("measured/predicted", "by phase", "  backward", "by lane", "  comm_reduce"):
             self.assertIn(words, text)
         self.assertLessEqual(max(map(len, text.splitlines())), 100)
+
+    def test_warns_of_few_steps(self):
+        for steps, says in ((1, "1 measured step "), (5, "4 measured steps ")):
+            result = self.zplan("compare", *self.timelines(steps=steps))
+            self.assertEqual(result.returncode, OK)
+            self.one_line(result.stderr, ["warning: medians over " + says, "6 steps or more"])
+        self.assertEqual(self.zplan("compare", *self.timelines(steps=6)).stderr, "")
 
     def test_different_plans_join_by_role_only(self):
         sim, _ = self.timelines("--dp", "2", "--zero", "3")
