@@ -102,18 +102,30 @@ INSTANTIATE_TEST_SUITE_P(
 
 // A scale that overflows fp16 skips updates and halves until the gradients are finite.
 TEST(LossScaling, OverflowSkipsTheUpdateAndHalvesTheScale) {
-  exec::RunOptions options = steps(6);
+  exec::RunOptions options = steps(24);
   options.train.initial_loss_scale = 0x1p30;
   const Plan plan = plan_with({"cpu.fp16", "standard", 16});
-  const auto first = train(plan, options);
-  ASSERT_TRUE(first->result.steps[0].skipped);
-  EXPECT_EQ(first->result.steps[0].loss, first->result.steps[0].loss);
-  options.steps = 1;
-  const auto one = train(plan, options);
+  const auto got = train(plan, options);
+  const std::vector<exec::StepResult>& seen = got->result.steps;
+  const auto first_update =
+      std::find_if(seen.begin(), seen.end(), [](const auto& step) { return !step.skipped; });
+  ASSERT_NE(first_update, seen.begin());
+  ASSERT_NE(first_update, seen.end());
+  double scale = options.train.initial_loss_scale;
+  for (auto step = seen.begin(); step <= first_update; ++step, scale /= 2) {
+    EXPECT_EQ(step->loss_scale, scale) << "step " << step - seen.begin();
+  }
+  options.steps = static_cast<int>(first_update - seen.begin());
+  const auto skipped = train(plan, options);
+  const auto differs = [&](const testing_support::Trained& a, const testing_support::Trained& b) {
+    return exec::largest_difference(a.job, a.result.memory, b.job, b.result.memory).has_value();
+  };
+  ++options.steps;
+  const auto updated = train(plan, options);
   options.steps = 0;
   const auto none = train(plan, options);
-  EXPECT_FALSE(
-      exec::largest_difference(one->job, one->result.memory, none->job, none->result.memory));
+  EXPECT_FALSE(differs(*skipped, *none));
+  EXPECT_TRUE(differs(*updated, *none));
 }
 
 }  // namespace
