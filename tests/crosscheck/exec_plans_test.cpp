@@ -26,8 +26,9 @@ constexpr int kSteps = testing_support::steps_of(10);
 // QKV bias are held against their own norms, there against the whole bias.
 constexpr double kF64Tolerance = 1e-10;
 constexpr double kF32Tolerance = 1e-5;
-// A thousandth of the most that one of the ten updates moves an element: the learning rate.
-constexpr double kF32Update = 1e-3 * 1e-3;
+// Of the distance that the updates have moved a tensor. In f32 the greatest is 1.6e-4; the command
+// leaves ten times this, for any plan and number of steps.
+constexpr double kF32Way = 1e-3, kF64Way = 1e-10;
 constexpr double kF32KeyBiasTolerance = 1e-6;
 
 struct Trained {
@@ -66,6 +67,44 @@ double distance(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum);
 }
 
+// Parts of tensors whose content matters; of the QKV bias not that of the keys: softmax ignores a
+// constant added to all scores of a query.
+std::vector<std::vector<double>> parts(const std::string& tensor, const std::vector<double>& v) {
+  if (!tensor.ends_with("c_attn.bias")) return {v};
+  const auto third = static_cast<std::ptrdiff_t>(v.size() / 3);
+  return {{v.begin(), v.begin() + third}, {v.end() - third, v.end()}};
+}
+
+// Where training of the same model on the same kernel set starts.
+const testing_support::Tensors& start(const Plan& plan) {
+  static std::map<std::string, testing_support::Tensors> known;
+  const auto [entry, is_new] = known.try_emplace(plan.model + plan.kernel_set);
+  if (is_new) {
+    exec::RunOptions options;
+    options.steps = 0;
+    const auto untrained = testing_support::train(
+        testing_support::reference_plan(plan.kernel_set, plan.model), options);
+    entry->second = testing_support::tensors(untrained->job, untrained->result);
+  }
+  return entry->second;
+}
+
+// Differences of parameters, part by part, against the distance travelled: single elements whose
+// gradient is itself of the size of rounding drift apart by up to the learning rate in every step,
+// since AdamW normalises it.
+void expect_agreement_within_rounding(const Trained& got, const Trained& expected,
+                                      const testing_support::Tensors& from, double of_way) {
+  const auto mine = testing_support::tensors(got.job, got.result);
+  for (const auto& [tensor, values] : testing_support::tensors(expected.job, expected.result)) {
+    const auto ours = parts(tensor, mine.at(tensor)), theirs = parts(tensor, values),
+               begin = parts(tensor, from.at(tensor));
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      EXPECT_GT(distance(theirs[i], begin[i]), 0) << tensor;
+      EXPECT_LE(distance(ours[i], theirs[i]), of_way * distance(theirs[i], begin[i])) << tensor;
+    }
+  }
+}
+
 class ExecPlans : public testing::TestWithParam<Choice> {};
 
 TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
@@ -84,22 +123,8 @@ TEST_P(ExecPlans, Fp64AgreesWithTheReferenceTo1em10AfterTenSteps) {
   if (worst) {
     EXPECT_NEAR(worst->first, worst->second, kF64Tolerance) << worst->tensor;
   }
+  expect_agreement_within_rounding(*got, expected, start(plan), kF64Way);
   EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt);
-}
-
-// Tensor by tensor, the root mean square: single elements whose gradient is itself of the size of
-// rounding drift apart by a good part of the learning rate, since AdamW normalises it.
-void expect_agreement_within_rounding(const Trained& got, const Trained& expected) {
-  ASSERT_EQ(got.result.steps.size(), std::size_t{kSteps});
-  for (std::size_t i = 0; i < kSteps; ++i) {
-    const double loss = expected.result.steps[i].loss;
-    EXPECT_NEAR(got.result.steps[i].loss, loss, kF32Tolerance * loss);
-  }
-  const auto mine = testing_support::tensors(got.job, got.result);
-  for (const auto& [tensor, values] : testing_support::tensors(expected.job, expected.result))
-    EXPECT_LE(distance(mine.at(tensor), values),
-              kF32Update * std::sqrt(static_cast<double>(values.size())))
-        << tensor;
 }
 
 // The K part of the QKV bias has an exactly zero gradient: softmax ignores a constant added to all
@@ -140,7 +165,12 @@ TEST_P(ExecPlans, Fp32AgreesWithTheReferenceInFirstGradientsAndAfterTenSteps) {
   const auto got = train(plan);
   {
     SCOPED_TRACE("after all steps");
-    expect_agreement_within_rounding(*got, expected);
+    ASSERT_EQ(got->result.steps.size(), std::size_t{kSteps});
+    for (std::size_t i = 0; i < kSteps; ++i) {
+      const double loss = expected.result.steps[i].loss;
+      EXPECT_NEAR(got->result.steps[i].loss, loss, kF32Tolerance * loss);
+    }
+    expect_agreement_within_rounding(*got, expected, start(plan), kF32Way);
   }
   SCOPED_TRACE("gradients of the first step");
   expect_agreement_of_gradients(*got, expected);
