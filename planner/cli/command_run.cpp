@@ -74,14 +74,29 @@ void add_prediction(const PlannedJob& planned, RunReport& report) {
   }
 }
 
-// Gradients of the first step; false when interrupted. Before the training itself, so that no more
-// than two runs are in memory at a time.
-bool check_first_step(const PlannedJob& planned, const PlannedJob& reference,
-                      const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
-  options.steps = 1;
-  const exec::RunResult first = exec::run(planned.job, data, options);
-  const exec::RunResult expected = exec::run(reference.job, data, options);
-  if (first.interrupted || expected.interrupted) return false;
+// Trains as many steps as it takes to the first update, up to those of the command: a delayed one
+// comes a step later, and gradients that overflow are skipped.
+exec::RunResult run_first_update(const PlannedJob& planned, const exec::DataSource& data,
+                                 exec::RunOptions options) {
+  const int most = options.steps;
+  options.steps = planned.plan.delayed_update ? 2 : 1;
+  exec::RunResult result = exec::run(planned.job, data, options);
+  while (!result.interrupted && result.steps.back().skipped && options.steps < most) {
+    ++options.steps;
+    result = exec::run(planned.job, data, options);
+  }
+  return result;
+}
+
+// Gradients of the first update; false when interrupted. Before the training itself, so that no
+// more than two runs are in memory at a time.
+bool check_first_update(const PlannedJob& planned, const PlannedJob& reference,
+                        const exec::DataSource& data, const exec::RunOptions& options,
+                        RunReport& report) {
+  const exec::RunResult first = run_first_update(planned, data, options);
+  if (first.interrupted) return false;
+  const exec::RunResult expected = run_first_update(reference, data, options);
+  if (expected.interrupted) return false;
   report.check = compare_gradients({&planned.job, &first}, {&reference.job, &expected});
   return true;
 }
@@ -92,7 +107,7 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
   const exec::RunResult expected = run_shown(reference.job, data, options, "reference");
   if (expected.interrupted) return false;
   report.check.insert(report.check.begin(), compare_losses(run, {&reference.job, &expected}));
-  report.check.push_back(compare_parameters(run, {&reference.job, &expected}));
+  report.check.push_back(compare_parameters(run, {&reference.job, &expected}, options.train.seed));
   report.checked = true;
   return true;
 }
@@ -122,7 +137,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   exec::RunOptions options = run_options(command);
   RunReport report;
   report.steps_wanted = command.steps;
-  if (reference != nullptr && !check_first_step(planned, *reference, data, options, report)) {
+  if (reference != nullptr && !check_first_update(planned, *reference, data, options, report)) {
     report.interrupted = true;
     return report;
   }
@@ -134,8 +149,8 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
-    report.interrupted = !check_training({&planned.job, &result, options.train.learning_rate},
-                                         *reference, data, options, report);
+    report.interrupted =
+        !check_training({&planned.job, &result}, *reference, data, options, report);
   }
   if (!report.interrupted) write_timelines(command, result.timeline);
   return report;
@@ -149,6 +164,12 @@ ExitCode conclude(const RunReport& report) {
     return ExitCode::kInterrupted;
   }
   if (report.agrees()) return ExitCode::kOk;
+  const bool only_zeros = std::any_of(report.check.begin(), report.check.end(),
+                                      [](const CheckRow& row) { return row.only_zeros; });
+  if (only_zeros) {
+    complain("there was nothing to compare: no step updated the parameters (try more --steps)");
+    return ExitCode::kCheckFailed;
+  }
   complain(
       "the run and its one-rank reference differ by more than rounding explains (--dtype f64 tells "
       "a bug from rounding)");

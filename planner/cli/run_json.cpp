@@ -52,6 +52,7 @@ std::string run_json(const PlannedJob& planned, const RunReport& report) {
                     {"tolerance", row.tolerance},
                     {"unit", row.unit},
                     {"where", row.where},
+                    {"only_zeros", row.only_zeros},
                     {"agrees", row.agrees()}});
   }
   out["check"] = {{"agrees", report.agrees()}, {"rows", std::move(rows)}};

@@ -50,7 +50,7 @@ std::string check_part(const RunReport& report) {
   for (const CheckRow& row : report.check) {
     table.row({row.quantity, fmt::format("{:.2e}", row.difference),
                fmt::format("{:.0e}", row.tolerance), row.unit, row.agrees() ? "ok" : "DIFFERS",
-               row.where});
+               row.only_zeros ? "nothing but zeros to compare" : row.where});
   }
   return "\n" + table.text();
 }

@@ -23,21 +23,25 @@ struct CheckRow {
   std::string quantity;   // "losses"
   double difference = 0;  // the greatest
   double tolerance = 0;
-  std::string unit;   // "relative", "of the tensor's norm"
-  std::string where;  // of the greatest difference; empty when there is none
-  bool agrees() const { return difference <= tolerance; }  // not for NaN
+  std::string unit;         // "relative", "of the tensor's norm"
+  std::string where;        // of the greatest difference; empty when there is none
+  bool only_zeros = false;  // nothing else was there to compare
+  bool agrees() const { return !only_zeros && difference <= tolerance; }  // not for NaN
 };
 
 struct FinishedRun {
   const Job* job;
   const exec::RunResult* result;
-  double learning_rate = 0;  // at its peak, after the warm-up
 };
 
 CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);
-// Of the first step, as the first moment keeps them: both runs must be one step long. The part of
-// the QKV bias that belongs to the keys has no gradient but rounding: a row of its own.
+// Of the first step, as the first moment keeps them: both runs must end with the first update. The
+// part of the QKV bias that belongs to the keys has no gradient but rounding: a row of its own, for
+// models that have one.
 std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRun& reference);
-CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference);
+// What the optimizer keeps of them, against the distance from where `seed` lets training start.
+// Biases of keys are left out: nothing depends on them.
+CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference,
+                            std::uint64_t seed);
 
 }  // namespace zplan

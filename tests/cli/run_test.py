@@ -148,6 +148,59 @@ class NewPlans(CliTest):
             self.assertIs(ran["check"]["agrees"], True, pins)
 
 
+class Check(CliTest):
+    def rows(self, *options):
+        ran = self.good_json("run", "plan.json", "--check", *options)
+        self.assertIs(ran["check"]["agrees"], True, ran["check"])
+        return {row["quantity"]: row for row in ran["check"]["rows"]}
+
+    def test_many_steps_and_short_sequences_agree(self):
+        """Biases of keys go where rounding takes them, a learning rate in every step."""
+        self.tiny_plan("--dp", "2", "--zero", "3")
+        self.rows("--steps", "100")
+        self.tiny_plan("--dp", "2", "--tp", "2", "--zero", "2", "--no-clip")
+        plan = json.loads(self.read("plan.json"))
+        plan["batch"] = {"global_batch": 12, "micro_batch": 3, "sequence": 4}
+        self.write("plan.json", json.dumps(plan))
+        row = self.rows("--steps", "2")["parameters"]
+        self.assertGreater(row["difference"], 0)
+        self.assertIn("without key biases", row["unit"])
+
+    def test_16_bit_tolerances_are_below_what_updates_move(self):
+        for kernel_set in ("cpu.bf16", "cpu.fp16"):
+            self.tiny_plan("--dp", "2", "--tp", "2", "--kernel-set", kernel_set)
+            for steps in ("1", "5"):
+                row = self.rows("--steps", steps)["parameters"]
+                self.assertLess(row["tolerance"], 1)  # that of no update
+                self.assertGreater(row["difference"], 0)
+
+    def test_gradients_of_a_delayed_update(self):
+        self.tiny_plan("--dp", "2", "--tp", "2", "--optimizer", "cpu", "--delayed-update")
+        row = self.rows("--steps", "3", "--dtype", "f64")["first gradients"]
+        self.assertIs(row["only_zeros"], False)
+        self.assertGreater(row["difference"], 0)
+
+    def test_gradients_that_are_all_skipped_are_no_agreement(self):
+        self.tiny_plan("--dp", "2", "--kernel-set", "cpu.fp16")
+        self.write("train.json", '{"schema": "zplan.train/1", "initial_loss_scale": 1e12}')
+        result = self.zplan("run", "plan.json", "--steps", "2", "--check", "--train", "train.json")
+        self.assertEqual(result.returncode, CHECK_FAILED)
+        self.assertIn("nothing but zeros to compare", result.stdout)
+        self.one_line(result.stderr, ["no step updated", "more --steps"])
+        self.write("train.json", '{"schema": "zplan.train/1", "initial_loss_scale": 1e7}')
+        self.rows("--steps", "12", "--train", "train.json")
+
+    def test_models_without_key_biases_have_no_row_of_them(self):
+        result = self.zplan(
+            "plan", "--model", "tiny-llama", "--cluster", "workstation", "--dp", "2",
+            "-o", "plan.json",
+        )
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(
+            list(self.rows("--steps", "2")), ["losses", "first gradients", "parameters"]
+        )
+
+
 class Failures(CliTest):
     def test_check_that_fails(self):
         """A learning rate that makes training chaotic lets rounding grow into disagreement."""
