@@ -152,8 +152,7 @@ TEST(LoadCluster, UnknownNameShowsTheNearest) {
   };
   EXPECT_EQ(start("dgx3"), "unknown cluster \"dgx3\"; did you mean \"dgx2\"?");
   EXPECT_EQ(start("dgx3x4"), "unknown cluster \"dgx3x4\"; did you mean \"dgx2x4\"?");
-  EXPECT_EQ(start("workstatoin"),
-            "unknown cluster \"workstatoin\"; did you mean \"workstation\"?");
+  EXPECT_EQ(start("workstatoin"), "unknown cluster \"workstatoin\"; did you mean \"workstation\"?");
   EXPECT_EQ(start("zebra"), "unknown cluster \"zebra\"");
   EXPECT_EQ(start(""), "unknown cluster \"\"");
   EXPECT_EQ(start("x4"), "unknown cluster \"x4\"");

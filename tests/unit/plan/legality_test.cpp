@@ -255,11 +255,9 @@ TEST(Legality, StatesGoWhereTheirStageAllows) {
     return illegal(plan, kLayers);
   };
   EXPECT_THAT(refusal([](Plan& p) { p.placement.params = Tier::kNvme; }), says("nvme", "stage 3"));
-  EXPECT_THAT(refusal([](Plan& p) { p.placement.grads = Tier::kNvme; }), says("stage 2 or 3"));
-  EXPECT_THAT(refusal([](Plan& p) {
-                p.zero_stage = 2;
-                p.placement.grads = Tier::kNvme;
-              }),
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.grads = p.placement.optimizer = Tier::kNvme; }),
+              says("stage 2 or 3"));
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.grads = Tier::kNvme; }),
               says("need the optimizer on cpu or nvme"));
   EXPECT_THAT(refusal([](Plan& p) { p.placement.activations = Tier::kNvme; }),
               says("recompute full"));
