@@ -80,7 +80,7 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   pins.prefetch = pins.tiles = pins.unit_layers = 1;  // knobs are outside the space
   if (!pins.recompute) pins.recompute = {{Recompute::kFull}};
   if (!pins.dp) pins.dp = cluster.devices() / pins.tp.value_or(1) / pins.pp.value_or(1);
-  pins.shards = pins.dp;
+  if (pins.zero_stage != 0) pins.shards = pins.dp;
   const Best expected = brute_force(model, cluster, pins);
   const SearchResult result =
       search(model, cluster, pins, make_evaluator(model, cluster), {.threads = 3});
