@@ -65,8 +65,7 @@ std::string deepspeed_text(const MemoryAnswer& answer) {
              format_bytes(bytes_of(cpu, true))});
   table.row(
       {"  other of it", format_bytes(bytes_of(gpu, false)), format_bytes(bytes_of(cpu, false))});
-  table.row({"  gaps of the placement", format_bytes(placement_gaps(gpu)),
-             format_bytes(placement_gaps(cpu))});
+  table.row({"  gaps of the placement", format_bytes(gpu.gaps()), format_bytes(cpu.gaps())});
   out += table.text(kIndent) + "Why they differ\n";
   for (const std::string& reason : reasons_of_difference(answer))
     out += "  - " + wrap(reason, kScreenWidth, 4, 4) + "\n";

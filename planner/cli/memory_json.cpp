@@ -26,10 +26,10 @@ Json largest(const std::vector<LiveBuffer>& buffers) {
 }
 
 Json tier_use(const TierUse& use) {
-  return {{"peak_bytes", use.peak.value},           {"capacity_bytes", use.capacity.value},
-          {"reserve_bytes", use.reserve.value},     {"fits", use.fits()},
-          {"over_bytes", use.over().value},         {"by_category", by_category(use.by_category)},
-          {"gaps_bytes", placement_gaps(use).value}};
+  return {{"peak_bytes", use.peak.value},       {"capacity_bytes", use.capacity.value},
+          {"reserve_bytes", use.reserve.value}, {"fits", use.fits()},
+          {"over_bytes", use.over().value},     {"by_category", by_category(use.by_category)},
+          {"gaps_bytes", use.gaps().value}};
 }
 
 Json tier_memory(const TierMemory& tier) {

@@ -54,12 +54,6 @@ std::string tier_label(Tier tier) {
 
 }  // namespace
 
-Bytes placement_gaps(const TierUse& use) {
-  Bytes gaps = use.peak;
-  for (const Bytes size : use.by_category) gaps = gaps - size;
-  return gaps;
-}
-
 std::string memory_text(const MemoryPrediction& memory, std::size_t indent,
                         std::size_t categories) {
   Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight},

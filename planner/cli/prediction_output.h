@@ -25,7 +25,4 @@ std::string over_text(const MemoryPrediction& memory);
 std::string time_text(const TimePrediction& time, std::size_t indent);
 std::string limits_text(const TimePrediction& time);  // "compute 81.2 %, ..", the greatest shares
 
-// What a placement takes beyond the bytes alive at the peak.
-Bytes placement_gaps(const TierUse& use);
-
 }  // namespace zplan

@@ -24,16 +24,15 @@
 //                         of the target or 0; attr {V}
 //   cross_entropy_parallel    the same from the statistics of all k pieces; attr as cross_entropy
 //   sum_squares           attr {0, flat elements per shard index, flat element from which all
-//   tensor
-//                         parallel ranks have the same: those count on tp index 0 only; -1: none,
-//                         1: only the first sharding group counts (dp index = shard index)}
+//                         tensor parallel ranks have the same: those count on tp index 0 only; -1:
+//                         none, 1: only the first sharding group counts (dp index = shard index)}
 //   clip_coefficient      of the sum of squares of gradients scaled by the loss scale; attr {1: the
 //                         norm is rounded to f32, so that the order of the sum does not show}
 //   adamw                 param: only when the recipe keeps a separate compute copy. A negative
-//   clip
-//                         factor or an inactive step leaves the states as they are. 16-bit masters
-//                         round stochastically. attr {1: the first elements of every shard decay,
-//                         not of the unit, flat elements per shard index, how many decay, unit}
+//                         clip factor or an inactive step leaves the states as they are. 16-bit
+//                         masters round stochastically. attr {1: the first elements of every shard
+//                         decay, not of the unit, flat elements per shard index, how many decay,
+//                         unit}
 // [derived] flop and bytes: multiply-adds count 2; bytes are compulsory traffic, each operand once.
 #pragma once
 

@@ -131,10 +131,10 @@ enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive,
 
 // Payload of each kind. Operands are views [operands_begin, operands_end) of the Program.
 //   kKernel      kernel, attributes as its row in kernel_table.h says
-//   kCopy        operands: source (read), destination (write), same bytes. Between tiers on the
-//   lane
-//                of that direction (NVMe only to and from the host); within the GPU on the compute
-//                lane, within the host on the CPU lane.
+//   kCopy        operands: source (read), destination (write), same bytes.
+//                Between tiers on the lane of that direction (NVMe only to and from the host);
+//                within the GPU on the compute lane,
+//                within the host on the CPU lane.
 //   kCollective  operands: input (read), output (write); in place when both are the same buffer.
 //                all_gather: input n elements, output n*size; reduce_scatter: the reverse;
 //                all_reduce: equal. broadcast: equal, only the root's input is read; reduce: equal,

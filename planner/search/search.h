@@ -85,6 +85,12 @@ struct TierUse {
   Bytes available() const { return capacity - reserve; }
   bool fits() const { return peak + reserve <= capacity; }
   Bytes over() const { return fits() ? Bytes{0} : peak + reserve - capacity; }
+  // What a placement takes beyond the bytes alive at the peak.
+  Bytes gaps() const {
+    Bytes rest = peak;
+    for (const Bytes size : by_category) rest = rest - size;
+    return rest;
+  }
 };
 using MemoryUse = std::array<TierUse, kTierCount>;
 MemoryUse memory_use(const Job& job, const Cluster& cluster);

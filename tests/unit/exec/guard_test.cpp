@@ -122,6 +122,13 @@ class GuardOfTwoTiers : public ::testing::Test {
     std::fill_n(to.as<float>(), to.elements(), value);
   }
 
+  // An operation that fills its first operand.
+  void perform(const std::vector<Operand>& operands, const char* what, float value) {
+    guard_.open(operands, what);
+    write(operands[0], value);
+    guard_.check(operands, what);
+  }
+
   // What the guard says of an operation that declares so many elements and writes `written`.
   std::string after_writing(std::int64_t declared, std::int64_t written) {
     const std::vector<Operand> operands{operand(0, Access::kWrite, declared)};
@@ -160,9 +167,7 @@ TEST_F(GuardOfTwoTiersDeathTest, OpensOnlyTheTiersOfTheOperands) {
 TEST_F(GuardOfTwoTiersDeathTest, ClosesTheTiersThatTheNextOperationLeavesOut) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::vector<Operand> first{operand(0, Access::kWrite, 4)};
-  guard_.open(first, "first");
-  write(first[0], 1);
-  guard_.check(first, "first");
+  perform(first, "first", 1);
   const std::vector<Operand> second{operand(2, Access::kWrite, 4)};
   guard_.open(second, "second");
   write(second[0], 1);
@@ -198,9 +203,7 @@ TEST_F(GuardOfTwoTiers, PoisonsScratchBeforeEachUse) {
 
 TEST_F(GuardOfTwoTiers, AnInPlaceOperationKeepsItsInput) {
   const std::vector<Operand> fill{operand(0, Access::kWrite, 2, 2)};
-  guard_.open(fill, "fill");
-  write(fill[0], 7);
-  guard_.check(fill, "fill");
+  perform(fill, "fill", 7);
   // Gathers in place: reads elements 2 and 3 of what it writes.
   const std::vector<Operand> gather{operand(0, Access::kRead, 2, 2), operand(0, Access::kWrite, 8)};
   guard_.open(gather, "gather");
@@ -214,13 +217,9 @@ TEST_F(GuardOfTwoTiers, AnInPlaceOperationKeepsItsInput) {
 
 TEST_F(GuardOfTwoTiers, AnotherTenantTakesTheBytesOver) {
   const std::vector<Operand> first{operand(0, Access::kWrite, 128)};
-  guard_.open(first, "first");
-  write(first[0], 1);
-  guard_.check(first, "first");
+  perform(first, "first", 1);
   const std::vector<Operand> second{operand(1, Access::kWrite, 1)};
-  guard_.open(second, "second");
-  write(second[0], 2);
-  guard_.check(second, "second");
+  perform(second, "second", 2);
   const std::vector<Operand> kept{operand(0, Access::kRead, 64)};
   guard_.open(kept, "kept");
   guard_.check(kept, "kept");

@@ -32,6 +32,11 @@ class Edges : public ::testing::Test {
   NodeIndex read(Lane lane, BufferId id, SlotExpr slot) {
     return use(lane, Access::kRead, id, slot);
   }
+  NodeIndex move(BufferId from, BufferId to) {
+    return b_.node(
+        {.kind = OpKind::kKernel, .lane = kUse},
+        {sample_view(from, Access::kRead, kFloats), sample_view(to, Access::kWrite, kFloats)});
+  }
   void loop(Var var, std::int32_t count, const std::function<void()>& body, bool down = false) {
     b_.begin(count, var, down ? count - 1 : 0, down ? -1 : 1);
     body();
@@ -145,9 +150,7 @@ TEST_F(Edges, DataIsWaitedForWhereReuseWouldDo) {
   const BufferId own = buffer(1), early = buffer(1), late = buffer(1);
   const NodeIndex w = write(kFill, own, {});
   const NodeIndex last = write(kFill, early, {});
-  const NodeIndex r = b_.node(
-      {.kind = OpKind::kKernel, .lane = kUse},
-      {sample_view(own, Access::kRead, kFloats), sample_view(late, Access::kWrite, kFloats)});
+  const NodeIndex r = move(own, late);
   derive();
   add_reuse_edges(program_, {{early, late}});
   EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = w, .level = 0},
@@ -158,9 +161,7 @@ TEST_F(Edges, ReuseIsNotWaitedForWhereDataIs) {
   const BufferId own = buffer(1), early = buffer(1), late = buffer(1);
   write(kFill, early, {});
   const NodeIndex w = write(kFill, own, {});
-  const NodeIndex r = b_.node(
-      {.kind = OpKind::kKernel, .lane = kUse},
-      {sample_view(own, Access::kRead, kFloats), sample_view(late, Access::kWrite, kFloats)});
+  const NodeIndex r = move(own, late);
   derive();
   add_reuse_edges(program_, {{early, late}});
   EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = w, .level = 0}));
