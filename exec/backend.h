@@ -1,6 +1,6 @@
 // What a device must offer to run the nodes of a Program: kernels and copies on memory of one rank.
 // Synchronisation, communication between ranks and addresses are the executor's. One backend object
-// serves one rank; its lanes call it from one thread each.
+// serves one rank; each lane calls it from one thread.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,7 @@ struct Operand {
 inline constexpr std::size_t kMostOperands = 12;
 
 class RunServices;
+class Queues;
 
 // One instance of a kernel node.
 struct KernelCall {
@@ -52,10 +53,13 @@ class Backend {
 
   // Ahead of the first step, on the thread that will run the lane.
   virtual void prepare_thread() = 0;
-  // Both return when the work is done; neither allocates a block of 4 KiB or more. Copies to and
-  // from NVMe are not the backend's (exec/offload/).
+  // Both return when the work is done or, on the launched lanes of a backend with queues, is queued
+  // there; neither allocates a block of 4 KiB or more. Copies to and from NVMe are not the
+  // backend's (exec/offload/).
   virtual void run_kernel(const KernelCall& call) = 0;
-  virtual void copy(const Operand& from, const Operand& to) = 0;
+  virtual void copy(Lane lane, const Operand& from, const Operand& to) = 0;
+  // Of a device that works off its launched lanes by itself; null: each lane is a thread.
+  virtual Queues* queues() { return nullptr; }
 };
 
 }  // namespace zplan::exec

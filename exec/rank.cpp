@@ -16,10 +16,10 @@ SimTime since(TimePoint start, TimePoint moment) {
   return SimTime{elapsed.count() * kPicosecondsPerNanosecond};
 }
 
-void copy(const Rank& rank, const Operand& from, const Operand& to) {
+void copy(const Rank& rank, Lane lane, const Operand& from, const Operand& to) {
   const Bytes bytes = from.view->bytes();
   const SlabFile* file = rank.memory->file();
-  if (from.data != nullptr && to.data != nullptr) return rank.backend->copy(from, to);
+  if (from.data != nullptr && to.data != nullptr) return rank.backend->copy(lane, from, to);
   file->check_intact();
   if (from.data == nullptr) return rank.reader->read(*file, from.offset, bytes, to.data);
   rank.writer->write(*file, to.offset, bytes, from.data);
@@ -46,7 +46,7 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);
   if (node.owned && rank.memory->shard_index() != node.member) return;
-  if (node.kind == OpKind::kCopy) return copy(rank, operands[0], operands[1]);
+  if (node.kind == OpKind::kCopy) return copy(rank, node.lane, operands[0], operands[1]);
   if (node.kind == OpKind::kMark) return;
   ZPLAN_ASSERT(node.kind == OpKind::kKernel);
   KernelCall call;

@@ -142,7 +142,7 @@ StorageReport prepare_storage(const StorageOptions& options, std::vector<RankMem
 std::vector<Rank> make_ranks(const Job& job, const RunOptions& options,
                              std::vector<RankMemory>& memory) {
   const KernelSet& set = find_kernel_set(job.kernel_set);
-  if (!set.runs_on_cpu)
+  if (set.runs_on != RunsOn::kCpu)
     throw_bad_input(fmt::format("kernel set {} does not run on the CPU", job.kernel_set));
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {

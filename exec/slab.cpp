@@ -47,21 +47,26 @@ Slab::Slab(Bytes size) : size_(round_up(size, Bytes{sysconf(_SC_PAGESIZE)})) {
   }
   madvise(address, length, MADV_HUGEPAGE);  // a hint: fewer page faults; refusal costs only time
   data_ = static_cast<std::byte*>(address);
+  release_ = [](std::byte* data, Bytes bytes) noexcept {
+    munmap(data, static_cast<std::size_t>(bytes.value));
+  };
   fill_poison(data_, size_);
 }
 
 Slab::~Slab() {
-  if (data_ != nullptr) munmap(data_, static_cast<std::size_t>(size_.value));
+  if (data_ != nullptr) release_(data_, size_);
 }
 
 Slab::Slab(Slab&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       size_(std::exchange(other.size_, Bytes{0})),
+      release_(std::exchange(other.release_, nullptr)),
       accessible_(std::exchange(other.accessible_, true)) {}
 
 Slab& Slab::operator=(Slab&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(size_, other.size_);
+  std::swap(release_, other.release_);
   std::swap(accessible_, other.accessible_);
   return *this;
 }

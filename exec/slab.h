@@ -17,11 +17,15 @@
 
 namespace zplan::exec {
 
-// Page-aligned anonymous memory, filled with poison.
+// Memory of one tier: page-aligned anonymous memory, filled with poison, or what a device gives.
 class Slab {
  public:
+  using Release = void (*)(std::byte* data, Bytes size) noexcept;
+
   Slab() = default;
   explicit Slab(Bytes size);
+  Slab(std::byte* data, Bytes size, Release release)
+      : data_(data), size_(size), release_(release) {}
   ~Slab();
   Slab(Slab&& other) noexcept;
   Slab& operator=(Slab&& other) noexcept;
@@ -41,6 +45,7 @@ class Slab {
 
   std::byte* data_ = nullptr;
   Bytes size_{0};
+  Release release_ = nullptr;
   bool accessible_ = true;
 };
 

@@ -86,7 +86,7 @@ void CpuBackend::run_kernel(const KernelCall& call) {
   entry.run(call, gemm_[static_cast<std::size_t>(call.node->lane)]);
 }
 
-void CpuBackend::copy(const Operand& from, const Operand& to) {
+void CpuBackend::copy(Lane, const Operand& from, const Operand& to) {
   if (from.data == to.data) return;
   std::memcpy(to.data, from.data, static_cast<std::size_t>(from.view->bytes().value));
 }

@@ -18,7 +18,7 @@ class CpuBackend : public Backend {
 
   void prepare_thread() override;
   void run_kernel(const KernelCall& call) override;
-  void copy(const Operand& from, const Operand& to) override;
+  void copy(Lane lane, const Operand& from, const Operand& to) override;
 
  private:
   void prepare(const Program& program, const Node& node);

@@ -67,7 +67,8 @@ inline void run_clip_coefficient(const Call& c, GemmCache&) {
 
 // A 12-bit unit, a 16-bit layer and a 4-bit tile.
 inline RoundingDraws rounding_draws(const Call& c) {
-  return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(c.step),
+  const double step = c[4].as<double>()[kStepNumber];
+  return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(step),
           static_cast<std::uint32_t>(c.attributes[3] << 20 | c.env.layer << 4 | c.env.tile)};
 }
 

@@ -140,7 +140,7 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
   if (command.output.empty())
     add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
   add(fmt::format("./zplan simulate {} --trace trace.json", file));
-  if (find_kernel_set(best.planned.plan.kernel_set).runs_on_cpu) {
+  if (find_kernel_set(best.planned.plan.kernel_set).runs_on == RunsOn::kCpu) {
     const bool drive = family_of(best.planned.plan).nvme;
     add(fmt::format("./zplan run {} --steps 10 --check{}", file, drive ? " --nvme-dir ." : ""));
   }

@@ -10,7 +10,7 @@ namespace zplan {
 
 Plan runnable_plan(const RunCommand& command) {
   Plan plan = read_plan(command.plan);
-  if (!find_kernel_set(plan.kernel_set).runs_on_cpu) {
+  if (find_kernel_set(plan.kernel_set).runs_on != RunsOn::kCpu) {
     throw_bad_input(fmt::format(
         "{}: kernel set {} does not run on a CPU; pin --kernel-set cpu.f32 or plan for CPUs: zplan "
         "plan --model tiny-gpt --cluster workstation -o plan.json",

@@ -16,21 +16,32 @@ constexpr Bytes kCpuWorkspace{8 << 20};
 // [assumed] the cap given to matrix product libraries; one buffer per compute lane.
 constexpr Bytes kCudaWorkspace{32 << 20};
 
+constexpr RunsOn kCpu = RunsOn::kCpu, kCuda = RunsOn::kCuda, kNowhere = RunsOn::kNowhere;
+
 // fp16 gradients underflow without loss scaling, bf16 has the exponent of fp32 [Micikevicius18].
-constexpr std::array<KernelSet, 12> kSets{{
-    // id, compute, statistics, loss_scaling, runs_on_cpu, fused_attention, workspace
-    {"cpu.f64", DType::kF64, DType::kF64, false, true, true, kCpuWorkspace},
-    {"cpu.f32", DType::kF32, DType::kF32, false, true, true, kCpuWorkspace},
-    {"cpu.bf16", DType::kBf16, DType::kF32, false, true, true, kCpuWorkspace},
-    {"cpu.fp16", DType::kF16, DType::kF32, true, true, true, kCpuWorkspace},
-    {"cpu.f64.unfused", DType::kF64, DType::kF64, false, true, false, kCpuWorkspace},
-    {"cpu.f32.unfused", DType::kF32, DType::kF32, false, true, false, kCpuWorkspace},
-    {"cuda.sm70.fp16", DType::kF16, DType::kF32, true, false, true, kCudaWorkspace},
-    {"cuda.sm70.fp16.unfused", DType::kF16, DType::kF32, true, false, false, kCudaWorkspace},
-    {"cuda.sm80.bf16", DType::kBf16, DType::kF32, false, false, true, kCudaWorkspace},
-    {"cuda.sm80.bf16.unfused", DType::kBf16, DType::kF32, false, false, false, kCudaWorkspace},
-    {"cuda.sm89.bf16", DType::kBf16, DType::kF32, false, false, true, kCudaWorkspace},
-    {"cuda.sm90.bf16", DType::kBf16, DType::kF32, false, false, true, kCudaWorkspace},
+constexpr std::array<KernelSet, 20> kSets{{
+    // id, compute, statistics, loss_scaling, runs_on, fused_attention, workspace, capability
+    {"cpu.f64", DType::kF64, DType::kF64, false, kCpu, true, kCpuWorkspace},
+    {"cpu.f32", DType::kF32, DType::kF32, false, kCpu, true, kCpuWorkspace},
+    {"cpu.bf16", DType::kBf16, DType::kF32, false, kCpu, true, kCpuWorkspace},
+    {"cpu.fp16", DType::kF16, DType::kF32, true, kCpu, true, kCpuWorkspace},
+    {"cpu.f64.unfused", DType::kF64, DType::kF64, false, kCpu, false, kCpuWorkspace},
+    {"cpu.f32.unfused", DType::kF32, DType::kF32, false, kCpu, false, kCpuWorkspace},
+    {"cuda.sm70.fp32", DType::kF32, DType::kF32, false, kCuda, true, kCudaWorkspace, 70},
+    {"cuda.sm70.fp16", DType::kF16, DType::kF32, true, kCuda, true, kCudaWorkspace, 70},
+    {"cuda.sm70.fp16.unfused", DType::kF16, DType::kF32, true, kNowhere, false, kCudaWorkspace, 70},
+    {"cuda.sm80.fp32", DType::kF32, DType::kF32, false, kCuda, true, kCudaWorkspace, 80},
+    {"cuda.sm80.bf16", DType::kBf16, DType::kF32, false, kCuda, true, kCudaWorkspace, 80},
+    {"cuda.sm80.fp16", DType::kF16, DType::kF32, true, kCuda, true, kCudaWorkspace, 80},
+    {"cuda.sm80.bf16.unfused", DType::kBf16, DType::kF32, false, kNowhere, false, kCudaWorkspace,
+     80},
+    {"cuda.sm89.bf16", DType::kBf16, DType::kF32, false, kCuda, true, kCudaWorkspace, 89},
+    {"cuda.sm90.fp32", DType::kF32, DType::kF32, false, kCuda, true, kCudaWorkspace, 90},
+    {"cuda.sm90.bf16", DType::kBf16, DType::kF32, false, kCuda, true, kCudaWorkspace, 90},
+    {"cuda.sm90.fp16", DType::kF16, DType::kF32, true, kCuda, true, kCudaWorkspace, 90},
+    {"cuda.sm100.fp32", DType::kF32, DType::kF32, false, kCuda, true, kCudaWorkspace, 100},
+    {"cuda.sm100.bf16", DType::kBf16, DType::kF32, false, kCuda, true, kCudaWorkspace, 100},
+    {"cuda.sm100.fp16", DType::kF16, DType::kF32, true, kCuda, true, kCudaWorkspace, 100},
 }};
 
 }  // namespace
@@ -44,6 +55,23 @@ const KernelSet& find_kernel_set(std::string_view id) {
   for (const KernelSet& set : kSets) ids.emplace_back(set.id);
   throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
                               did_you_mean(id, ids)));
+}
+
+bool declares(const KernelSet& set, KernelId kernel) {
+  switch (kernel) {
+    case KernelId::kAttentionForward:
+    case KernelId::kAttentionBackward:
+      return set.fused_attention;
+    case KernelId::kAttentionScores:
+    case KernelId::kSoftmaxForward:
+    case KernelId::kAttentionContext:
+    case KernelId::kAttentionContextGradient:
+    case KernelId::kSoftmaxBackward:
+    case KernelId::kAttentionScoresGradient:
+      return !set.fused_attention;
+    default:
+      return true;
+  }
 }
 
 }  // namespace zplan

@@ -2,6 +2,7 @@
 // compiled in; implementations are optional. An input of lower.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,18 +12,25 @@
 
 namespace zplan {
 
+// Which backend of the executor has a set's kernels.
+enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
+
 struct KernelSet {
   std::string_view id;   // "cuda.sm70.fp16"
   DType compute;         // activations and the parameters that kernels read
   DType statistics;      // LayerNorm mean and rstd, attention log-sum-exp
   bool loss_scaling;     // fp16 needs it [Micikevicius18]
-  bool runs_on_cpu;      // the CPU executor implements it
+  RunsOn runs_on;        // kNowhere: planned and simulated only
   bool fused_attention;  // stores no scores; else the probabilities are an activation
   Bytes workspace;       // scratch per compute lane; kernels must stay within it
+  int capability = 0;    // least compute capability of a CUDA device, 10 x major + minor
 };
 
 std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
+
+// Whether programs lowered for the set may hold the kernel: sets differ in their attention.
+bool declares(const KernelSet& set, KernelId kernel);
 
 }  // namespace zplan

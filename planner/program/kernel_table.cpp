@@ -96,7 +96,7 @@ constexpr int kExp = 20;
 
 const std::array<KernelDef, kKernelCount> kTable{{
     {KernelId::kLoadBatch, kHost, "w", 1, host_work, "tokens[b,s+1]", "i", "[derived]"},
-    {KernelId::kStepScalars, kHost, "wru", 1, host_work, "scalars[10] clip[2] loss_scale[3]", "ddd",
+    {KernelId::kStepScalars, kHost, "wru", 1, host_work, "scalars[11] clip[2] loss_scale[3]", "ddd",
      "[Loshchilov19 Algorithm 2]"},
     {KernelId::kEmbeddingForward, kMem, "rrwr", 3, embedding_forward,
      "tokens[b,s+1] wte[Vp,h] x[b,s,h] wpe[s,h]", "iccc", "[Radford19]"},
@@ -113,7 +113,7 @@ const std::array<KernelDef, kKernelCount> kTable{{
     {KernelId::kHeadForward, kGemm, "rrws", 4, weight_gradient<0, 1>,
      "x[T,h] wte[Vp,h] logits[T,Vp]", "ccc", "[derived]"},
     {KernelId::kCrossEntropy, kMem, "urur", 3, streaming<kMem, 4 + kExp, 0>,
-     "logits[b*s,Vp] tokens[b,s+1] loss[1] scalars[10]", "cidd", "[Milakov18]"},
+     "logits[b*s,Vp] tokens[b,s+1] loss[1] scalars[11]", "cidd", "[Milakov18]"},
     {KernelId::kHeadInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>,
      "dlogits[T,Vp] wte[Vp,h] dx[T,h]", "ccc", "[derived]"},
     {KernelId::kHeadWeightGradient, kGemm, "rras", 4, weight_gradient<0, 2>,
@@ -134,9 +134,9 @@ const std::array<KernelDef, kKernelCount> kTable{{
     {KernelId::kAccumulate, kMem, "ru", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "ch", "[derived]"},
     {KernelId::kSumSquares, kMem, "ru", 2, streaming<kMem, 2, 0>, "x[n] sum[1]", "gd", "[PyTorch]"},
     {KernelId::kClipCoefficient, kMem, "rrw", 3, streaming<kMem, 4, 0>,
-     "sum[1] scalars[10] clip[2]", "ddd", "[PyTorch]"},
+     "sum[1] scalars[11] clip[2]", "ddd", "[PyTorch]"},
     {KernelId::kAdamW, kMem, "uuurrrw", 6, streaming<kMem, 15, 0>,
-     "master[n] m[n] v[n] grad[n] scalars[10] clip[2] param[n]", "ovvgddp",
+     "master[n] m[n] v[n] grad[n] scalars[11] clip[2] param[n]", "ovvgddp",
      "[Loshchilov19 Algorithm 2]"},
     {KernelId::kReport, kHost, "rr", 2, host_work, "loss[1] clip[2]", "dd", "[derived]"},
     {KernelId::kMatmulForward, kGemm, "rras", 4, matmul<0, 1>, "x[T,k] w[k,n] y[T,n]", "ccc",
@@ -173,7 +173,7 @@ const std::array<KernelDef, kKernelCount> kTable{{
     {KernelId::kCrossEntropyStatistics, kMem, "rrw", 3, streaming<kMem, 2 + kExp, 0>,
      "logits[b*s,Vp] tokens[b,s+1] statistics[b*s,3]", "cit", "[Shoeybi19 sec 3]"},
     {KernelId::kCrossEntropyParallel, kMem, "urrur", 4, streaming<kMem, 4 + kExp, 0>,
-     "logits[b*s,Vp] tokens[b,s+1] statistics[k,b*s,3] loss[1] scalars[10]", "citdd",
+     "logits[b*s,Vp] tokens[b,s+1] statistics[k,b*s,3] loss[1] scalars[11]", "citdd",
      "[Shoeybi19 sec 3]"},
     {KernelId::kCast, kMem, "rw", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "ab", "[derived]"},
 }};

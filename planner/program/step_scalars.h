@@ -1,4 +1,4 @@
-// Layout of the StepScalars buffer, float64[10]: every value of an optimizer step that changes from
+// Layout of the StepScalars buffer, float64[11]: every value of an optimizer step that changes from
 // step to step reaches kernels through it, so the Program itself never changes.
 #pragma once
 
@@ -15,6 +15,7 @@ enum StepScalar : int {
   kMaxGradientNorm,  // <= 0: no clipping
   kLossScale,        // multiplies the gradient of the loss; 1 without loss scaling
   kInactive,         // 1: this step updates nothing (the first of delayed updates)
+  kStepNumber,  // from 0; rounding draws depend on it
   kStepScalarCount,
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "planner/program/job.h"
+#include "planner/program/step_scalars.h"
 
 namespace zplan {
 
@@ -123,16 +124,16 @@ inline RankClass sample_class(std::int32_t stage) {
   const BufferId m = b.buffer("m", 4096, 2, Category::kOptimizer, true, Tier::kCpu);
   const BufferId v = b.buffer("v", 4096, 2, Category::kOptimizer, true, Tier::kCpu);
   const BufferId host_grad = b.buffer("host grad", 4096, 1, Category::kGathered, false, Tier::kCpu);
-  // 10 step scalars, then the clip coefficient and the norm
+  // the step scalars, then the clip coefficient and the norm
   const BufferId scalars = b.buffer("scalars", 4096, 1, Category::kInput, true, Tier::kCpu);
   b.at(scalars).dtype = DType::kF64;
   const Shape shard{64}, flat{128}, tokens{4, 8};
   const View weight = sample_view(full, r, {8, 8}, layer),
              bias = sample_view(full, r, {8}, layer, 256);
 
-  const NodeIndex begin =
-      b.kernel({Phase::kBegin, Part::kScalars, Action::kCompute}, Lane::kCpu,
-               KernelId::kStepScalars, {sample_view(scalars, w, {10}, {}, 0, 0, DType::kF64)});
+  const NodeIndex begin = b.kernel(
+      {Phase::kBegin, Part::kScalars, Action::kCompute}, Lane::kCpu, KernelId::kStepScalars,
+      {sample_view(scalars, w, {kStepScalarCount}, {}, 0, 0, DType::kF64)});
   b.begin(kSampleLayers, Var::kLayer, first);
   const NodeIndex zero = b.kernel({Phase::kBegin, Part::kLayer, Action::kZero}, Lane::kCompute,
                                   KernelId::kFillZero, {sample_view(grad, w, shard, layer)});
@@ -205,7 +206,7 @@ inline RankClass sample_class(std::int32_t stage) {
       b.kernel({Phase::kUpdate, Part::kLayer, Action::kAdam}, Lane::kCpu, KernelId::kAdamW,
                {sample_view(master, u, shard, layer), sample_view(m, u, shard, layer),
                 sample_view(v, u, shard, layer), sample_view(host_grad, r, shard),
-                sample_view(scalars, r, {10}, {}, 0, 0, DType::kF64),
+                sample_view(scalars, r, {kStepScalarCount}, {}, 0, 0, DType::kF64),
                 sample_view(scalars, r, {2}, {}, 128, 0, DType::kF64)},
                {0, 64, 64, 0});
   const NodeIndex upload =

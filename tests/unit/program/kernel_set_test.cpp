@@ -29,7 +29,7 @@ TEST(KernelSet, ScalesTheLossIffItComputesInHalfPrecision) {
 
 TEST(KernelSet, RunsOnTheCpuIffItsNameSaysSo) {
   for (const KernelSet& set : kernel_sets()) {
-    EXPECT_EQ(set.runs_on_cpu, set.id.starts_with("cpu.")) << set.id;
+    EXPECT_EQ(set.runs_on == RunsOn::kCpu, set.id.starts_with("cpu.")) << set.id;
   }
 }
 

@@ -38,7 +38,7 @@ TEST(Dispatch, OffersExactlyTheComputeTypesOfTheKernelSetsThatRunOnTheCpu) {
     const auto type = static_cast<DType>(i);
     bool is_used = false;
     for (const KernelSet& set : kernel_sets())
-      is_used = is_used || (set.runs_on_cpu && set.compute == type);
+      is_used = is_used || (set.runs_on == RunsOn::kCpu && set.compute == type);
     EXPECT_EQ(!dispatch_table(type).empty(), is_used) << name(type);
   }
 }
@@ -64,7 +64,7 @@ std::vector<DType> types_of(char letter, const KernelSet& set) {
 
 TEST(Dispatch, TakesTheTypesThatTheKernelTableAllows) {
   for (const KernelSet& set : kernel_sets()) {
-    if (!set.runs_on_cpu) continue;
+    if (set.runs_on != RunsOn::kCpu) continue;
     for (const DispatchEntry& entry : dispatch_table(set.compute)) {
       const std::string_view own = entry.types, row = kernel_def(entry.kernel).types;
       for (std::size_t i = 0; i < row.size(); ++i) {

@@ -133,7 +133,7 @@ TEST(Rows, ClippingTakesTheLossScaleOut) {
   const auto run = [&] {
     RowCall(KernelId::kClipCoefficient)
         .with(sum, {1})
-        .with(scalars, {10})
+        .with(scalars, {kStepScalarCount})
         .with(clip, {2})
         .run(DType::kF16);
   };
@@ -160,7 +160,7 @@ struct AdamwCall {
         .with(m, {3}, Access::kUpdate)
         .with(v, {3}, Access::kUpdate)
         .with(grad, {3})
-        .with(scalars, {10})
+        .with(scalars, {kStepScalarCount})
         .with(clip, {2})
         .with(param, {3}, Access::kWrite)
         .run(DType::kBf16);
@@ -202,7 +202,7 @@ TEST(Rows, TheLossScaleReachesTheGradientButNotTheLoss) {
       .with(logits, {2, 2}, Access::kUpdate)
       .with(tokens, {1, 3})
       .with(loss, {1}, Access::kUpdate)
-      .with(scalars, {10})
+      .with(scalars, {kStepScalarCount})
       .run(DType::kF64);
   EXPECT_NEAR(loss[0], std::log(2.0), 1e-15);
   EXPECT_EQ(loss, plain_loss);
