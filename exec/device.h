@@ -1,5 +1,6 @@
 // What a run needs of a device: memory for the slabs of a rank, and one backend per rank. The two
 // devices are cpu/cpu_device.h and cuda/cuda_device.h; nothing else in exec/ knows which one runs.
+// A device outlives the memory it gave.
 #pragma once
 
 #include <cstddef>

@@ -101,8 +101,15 @@ void initialise_home(const Job& job, std::uint64_t seed, const RankMemory& memor
 
 // What is reserved of a file holds zeros already.
 void clear(const RankMemory& memory, BufferId id) {
-  if (std::byte* data = memory.slot_address(id, 0))
-    std::fill_n(data, memory.rank_class().program.buffers[id].size().value, std::byte{0});
+  const Buffer& buffer = memory.rank_class().program.buffers[id];
+  if (buffer.tier == Tier::kNvme) return;
+  if (std::byte* data = memory.slot_address(id, 0)) {
+    std::fill_n(data, buffer.size().value, std::byte{0});
+    return;
+  }
+  const Slab zeros(buffer.size());
+  std::fill_n(zeros.data(), buffer.size().value, std::byte{0});
+  memory.store(id, 0, buffer.size(), zeros.data());
 }
 
 std::vector<bool> home_buffers(const RankClass& rank_class) {

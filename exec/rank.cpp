@@ -74,15 +74,21 @@ CollectiveCall collective_call(const Node& node, const BoundOperands& operands) 
           .root = has_root(node.collective) ? node.member : 0};
 }
 
+void record_span(const RunState& state, LaneRun& lane, OpId op, std::int64_t step,
+                 const Times& times) {
+  lane.spans.push_back({.op = op,
+                        .step = static_cast<std::int32_t>(step),
+                        .lane = lane.lane,
+                        .ready = since(state.start, times.ready),
+                        .start = since(state.start, times.start),
+                        .end = since(state.start, times.end)});
+}
+
 void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
   const Instance& at = *lane.cursor;
   if (state.options->record_timeline) {
-    lane.spans.push_back({.op = op_id(lane.rank->program(), lane.node(), at.env),
-                          .step = static_cast<std::int32_t>(at.step()),
-                          .lane = lane.lane,
-                          .ready = since(state.start, times.ready),
-                          .start = since(state.start, times.start),
-                          .end = since(state.start, times.end)});
+    const OpId op = op_id(lane.rank->program(), lane.node(), at.env);
+    record_span(state, lane, op, at.step(), times);
   }
   if (state.options->observer) {
     state.options->observer({.rank = lane.rank->number,

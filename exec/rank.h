@@ -78,6 +78,8 @@ CollectiveCall collective_call(const Node& node, const BoundOperands& operands);
 struct Times {
   TimePoint ready, start, end;
 };
+void record_span(const RunState& state, LaneRun& lane, OpId op, std::int64_t step,
+                 const Times& times);
 // Records the instance the lane stands on and tells the observer and, after the last one of a step,
 // the log.
 void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times);

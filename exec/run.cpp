@@ -7,7 +7,7 @@
 #include <limits>
 #include <tuple>
 
-#include "exec/cpu/cpu_backend.h"
+#include "exec/cpu/cpu_device.h"
 #include "exec/initial_state.h"
 #include "exec/offload/io_engine.h"
 #include "exec/offload/slab_file.h"
@@ -29,6 +29,10 @@ void check_options(const RunOptions& options) {
   const bool wants_serial = options.guard || options.schedule_seed != 0;
   if (wants_serial && options.mode != RunMode::kSerial)
     throw_bad_input("guards and drawn schedules need the serial mode");
+  if (options.graphs && options.record_timeline)
+    throw_bad_input(
+        "operations of a graph have no times of their own: a timeline needs the launch "
+        "mode stream");
 }
 
 bool is_on_nvme(const Program& program, const View& view) {
@@ -109,12 +113,14 @@ bool uses_nvme(const Job& job) {
 }
 
 // All memory and storage is had before the first state is drawn.
-std::vector<RankMemory> make_memory(const Job& job, const RunOptions& options) {
-  check_memory_suffices(job);
+std::vector<RankMemory> make_memory(const Job& job, const RunOptions& options,
+                                    const std::shared_ptr<Device>& device) {
+  check_memory_suffices(job, *device);
   const StorageOptions& storage = options.storage;
   if (uses_nvme(job) && !storage.directory.empty()) remove_leftovers(storage.directory);
   std::vector<RankMemory> memory;
-  for (std::int32_t rank = 0; rank < job.world(); ++rank) memory.emplace_back(job, rank, storage);
+  for (std::int32_t rank = 0; rank < job.world(); ++rank)
+    memory.emplace_back(job, rank, storage, device);
   return memory;
 }
 
@@ -139,22 +145,20 @@ StorageReport prepare_storage(const StorageOptions& options, std::vector<RankMem
   return report;
 }
 
-std::vector<Rank> make_ranks(const Job& job, const RunOptions& options,
+std::vector<Rank> make_ranks(const Job& job, const RunOptions& options, Device& device,
                              std::vector<RankMemory>& memory) {
-  const KernelSet& set = find_kernel_set(job.kernel_set);
-  if (set.runs_on != RunsOn::kCpu)
-    throw_bad_input(fmt::format("kernel set {} does not run on the CPU", job.kernel_set));
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {
-    const Program& program = memory[r].rank_class().program;
+    const auto number = static_cast<std::int32_t>(r);
     const bool has_file = memory[r].file() != nullptr;
-    ranks.push_back({.number = static_cast<std::int32_t>(r),
+    ranks.push_back({.number = number,
                      .memory = &memory[r],
-                     .index = ProgramIndex(program),
-                     .backend = std::make_unique<cpu::CpuBackend>(program, set.compute,
-                                                                  options.threads_per_rank),
+                     .index = ProgramIndex(memory[r].rank_class().program),
+                     .backend = device.make_backend(job, number, options.threads_per_rank),
                      .reader = has_file ? make_io_engine(options.storage) : nullptr,
                      .writer = has_file ? make_io_engine(options.storage) : nullptr});
+    if (options.observer && options.mode == RunMode::kThreaded && ranks.back().backend->queues())
+      throw_bad_input("an observer needs the serial mode: the device runs ahead of it");
   }
   return ranks;
 }
@@ -199,8 +203,13 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   check_options(options);
   check_job(job);
   check_data(job, data);
+  const std::shared_ptr<Device> device =
+      options.device ? options.device : std::make_shared<cpu::CpuDevice>();
+  device->check(find_kernel_set(job.kernel_set));
+  if (options.guard && !device->host_reaches(Tier::kGpu))
+    throw_bad_input("a guard needs a device whose memory the CPU reaches");
   RunResult result;
-  result.memory = make_memory(job, options);
+  result.memory = make_memory(job, options, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
   for (RankMemory& m : result.memory) initialise_states(job, options.train.seed, m);
   RunState state{.job = &job,
@@ -208,7 +217,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
                  .services = RunServices(data, options.train, job.pp - 1, options.steps),
                  .gate = StepGate(options.steps, options.interrupted),
                  .log = StepLog(options.steps, state.services, options.step_done),
-                 .ranks = make_ranks(job, options, result.memory),
+                 .ranks = make_ranks(job, options, *device, result.memory),
                  .lanes = {},
                  .start = {}};
   state.lanes = make_lanes(state.ranks, options);

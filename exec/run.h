@@ -3,7 +3,8 @@
 //
 // Threaded: one thread per (rank, lane) issues its lane's nodes in order; a node starts when the
 // completion counts its edges ask for are reached and, for communication, its partners have come.
-// Steps run back to back.
+// Steps run back to back. On a device with queues the lanes of the device are issued by one thread
+// per rank instead, in program order, and run by themselves (launcher.h).
 // Serial: one thread runs all ranks, an operation at a time; for tests. Both give the same bits.
 //
 // Expects a job that planner/program/verify.h accepts. Of that, only what keeps addresses inside
@@ -12,12 +13,14 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "exec/backend.h"
 #include "exec/data_source.h"
+#include "exec/device.h"
 #include "exec/offload/storage.h"
 #include "exec/slab.h"
 #include "exec/step_result.h"
@@ -44,9 +47,12 @@ struct RunOptions {
   int steps = 1;
   TrainConfig train;
   RunMode mode = RunMode::kThreaded;
-  int threads_per_rank = 1;  // of OpenMP, inside kernels
-  bool record_timeline = false;
-  StorageOptions storage;  // a job with states on NVMe needs a directory
+  int threads_per_rank = 1;        // of OpenMP, inside kernels
+  std::shared_ptr<Device> device;  // null: the CPU
+  // Launch what has nothing to do with the host as graphs (launcher.h); on devices with queues.
+  bool graphs = false;
+  bool record_timeline = false;  // without graphs
+  StorageOptions storage;        // a job with states on NVMe needs a directory
   // Serial only. Checks every operation against its declared views (guard.h).
   bool guard = false;
   // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the
@@ -58,7 +64,7 @@ struct RunOptions {
   // Steps as all ranks complete them, in order, one call at a time; in threaded mode from any
   // thread.
   std::function<void(std::int64_t step, const StepResult&)> step_done;
-  // In threaded mode called from many threads at once.
+  // In threaded mode called from many threads at once; on devices with queues serial only.
   std::function<void(const NodeEvent&)> observer;
 };
 

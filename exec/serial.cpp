@@ -9,6 +9,7 @@
 #include "exec/comm/channel.h"
 #include "exec/comm/membership.h"
 #include "exec/guard.h"
+#include "exec/queues.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
 
@@ -171,18 +172,26 @@ class SerialRun {
       case OpKind::kKernel:
       case OpKind::kCopy:
       case OpKind::kMark:
-        return execute_local(state_, *lane.rank, *lane.cursor, operands_.front());
+        execute_local(state_, *lane.rank, *lane.cursor, operands_.front());
+        break;
       case OpKind::kCollective:
-        return compute_collective();
+        compute_collective();
+        break;
       case OpKind::kSend:
       case OpKind::kReceive:
-        return transfer(operands_[0][0], operands_[1][0]);
+        transfer(lane, operands_[0][0], operands_[1][0]);
+        break;
     }
+    for (const Place* p : members_)
+      if (Queues* queues = p->run->rank->backend->queues()) queues->finish();
   }
 
-  static void transfer(const Operand& from, const Operand& to) {
-    check_same_size(from.view->bytes(), to.view->bytes());
-    std::memcpy(to.data, from.data, static_cast<std::size_t>(from.view->bytes().value));
+  static void transfer(const LaneRun& lane, const Operand& from, const Operand& to) {
+    const Bytes bytes = from.view->bytes();
+    check_same_size(bytes, to.view->bytes());
+    if (Queues* queues = lane.rank->backend->queues())
+      return queues->copy_bytes(lane.lane, to.data, from.data, bytes);
+    std::memcpy(to.data, from.data, static_cast<std::size_t>(bytes.value));
   }
 
   void compute_collective() {
@@ -190,7 +199,15 @@ class SerialRun {
     for (std::size_t i = 0; i < members_.size(); ++i)
       calls_.push_back(collective_call(members_[i]->run->node(), operands_[i]));
     check_same_operation(calls_);
-    for (std::size_t i = 0; i < calls_.size(); ++i) run_share(calls_, static_cast<int>(i));
+    for (std::size_t i = 0; i < calls_.size(); ++i) {
+      const LaneRun& member = *members_[i]->run;
+      if (Queues* queues = member.rank->backend->queues()) {
+        queues->run_share(member.lane, calls_, static_cast<int>(i));
+        queues->finish();  // the shares are not ordered otherwise
+      } else {
+        run_share(calls_, static_cast<int>(i));
+      }
+    }
   }
 
   [[noreturn]] void throw_stuck() {

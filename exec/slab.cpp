@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "exec/cpu/cpu_device.h"
 #include "exec/offload/io_engine.h"
 #include "exec/offload/slab_file.h"
 #include "exec/poison.h"
@@ -95,14 +96,17 @@ std::optional<std::string> Slab::pin() {
   return strerror(errno);
 }
 
-RankMemory::RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage)
+RankMemory::RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage,
+                       std::shared_ptr<Device> device)
     : class_(&job.classes[static_cast<std::size_t>(job.coordinates_of(rank).stage)]),
       at_(job.coordinates_of(rank)),
-      shard_index_(job.shard_index(at_.dp)) {
+      shard_index_(job.shard_index(at_.dp)),
+      device_(device ? std::move(device) : std::make_shared<cpu::CpuDevice>()) {
   const auto size = [&](Tier tier) {
     return class_->placement.slab[static_cast<std::size_t>(tier)];
   };
-  for (Tier tier : {Tier::kGpu, Tier::kCpu}) slab(tier) = Slab(size(tier));
+  for (Tier tier : {Tier::kGpu, Tier::kCpu})
+    if (size(tier).value > 0) slab(tier) = device_->make_slab(tier, size(tier));
   if (size(Tier::kNvme).value == 0) return;
   file_ = std::make_unique<SlabFile>(storage, rank, size(Tier::kNvme));
   engine_ = make_io_engine(storage);
@@ -122,29 +126,37 @@ Bytes RankMemory::offset(const View& view, const Env& env) const {
          view.tp_stride * at_.tp;
 }
 
-std::byte* RankMemory::slot_address(BufferId id, std::int64_t slot) const {
-  std::byte* begin = slab(class_->program.buffers[id].tier).data();
-  return begin == nullptr ? nullptr : begin + slot_offset(id, slot).value;
-}
-
 std::byte* RankMemory::address(const View& view, const Env& env) const {
   std::byte* begin = slab(class_->program.buffers[view.buffer].tier).data();
   return begin == nullptr ? nullptr : begin + offset(view, env).value;
 }
 
-void RankMemory::load(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* to) const {
-  engine_->read(*file_, slot_offset(buffer, slot), bytes, to);
+std::byte* RankMemory::slot_address(BufferId id, std::int64_t slot) const {
+  const Tier tier = class_->program.buffers[id].tier;
+  if (!device_->host_reaches(tier)) return nullptr;
+  return slab(tier).data() + slot_offset(id, slot).value;
 }
 
-void RankMemory::store(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* from) const {
-  engine_->write(*file_, slot_offset(buffer, slot), bytes, from);
+void RankMemory::load(BufferId id, std::int64_t slot, Bytes bytes, std::byte* to) const {
+  const Bytes begin = slot_offset(id, slot);
+  const Tier tier = class_->program.buffers[id].tier;
+  if (tier == Tier::kNvme) return engine_->read(*file_, begin, bytes, to);
+  device_->download(to, slab(tier).data() + begin.value, bytes);
 }
 
-void check_memory_suffices(const Job& job) {
+void RankMemory::store(BufferId id, std::int64_t slot, Bytes bytes, std::byte* from) const {
+  const Bytes begin = slot_offset(id, slot);
+  const Tier tier = class_->program.buffers[id].tier;
+  if (tier == Tier::kNvme) return engine_->write(*file_, begin, bytes, from);
+  device_->upload(slab(tier).data() + begin.value, from, bytes);
+}
+
+void check_memory_suffices(const Job& job, const Device& device) {
   double needed = 0;  // in GiB; the bytes of a cluster's plan may exceed 64 bits
   for (const RankClass& c : job.classes) {
     for (Tier tier : {Tier::kGpu, Tier::kCpu})
-      needed += gib(c.placement.slab[static_cast<std::size_t>(tier)]) * job.dp * job.tp;
+      if (device.host_reaches(tier))
+        needed += gib(c.placement.slab[static_cast<std::size_t>(tier)]) * job.dp * job.tp;
   }
   const double available = gib(available_memory());
   if (needed <= available) return;

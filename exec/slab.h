@@ -49,15 +49,17 @@ class Slab {
   bool accessible_ = true;
 };
 
+class Device;
 class SlabFile;
 class IoEngine;
 
 // Refers to the Job, which must outlive it.
 class RankMemory {
  public:
-  // The job is placed. Throws Error: kDevice when memory or storage cannot be had, kBadInput when
-  // there is no directory for a slab on NVMe.
-  RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage = {});
+  // The job is placed; no device: the CPU. Throws Error: kDevice when memory or storage cannot be
+  // had, kBadInput when there is no directory for a slab on NVMe.
+  RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage = {},
+             std::shared_ptr<Device> device = nullptr);
   ~RankMemory();
   RankMemory(RankMemory&&) noexcept;
   RankMemory& operator=(RankMemory&&) noexcept;
@@ -69,15 +71,16 @@ class RankMemory {
   // Bytes from the begin of the slab of the buffer's tier.
   Bytes slot_offset(BufferId buffer, std::int64_t slot) const;
   Bytes offset(const View& view, const Env& env) const;
-  // Null for what lies on NVMe.
-  std::byte* slot_address(BufferId buffer, std::int64_t slot) const;
+  // Where operations find a view; null for what lies on NVMe.
   std::byte* address(const View& view, const Env& env) const;
+  // Where the CPU may load and store a slot; null for what it does not reach: load and store do.
+  std::byte* slot_address(BufferId buffer, std::int64_t slot) const;
   Slab& slab(Tier tier) { return slabs_[static_cast<std::size_t>(tier)]; }
   const Slab& slab(Tier tier) const { return slabs_[static_cast<std::size_t>(tier)]; }
   // Null when the job keeps nothing on NVMe.
   SlabFile* file() const { return file_.get(); }
 
-  // The first bytes of a slot on NVMe. Not during a step, one call at a time; the memory is page
+  // The first bytes of a slot anywhere. Not during a step, one call at a time; the memory is page
   // aligned.
   void load(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* to) const;
   void store(BufferId buffer, std::int64_t slot, Bytes bytes, std::byte* from) const;
@@ -86,13 +89,15 @@ class RankMemory {
   const RankClass* class_;
   Coordinates at_;
   std::int32_t shard_index_;
+  std::shared_ptr<Device> device_;
   std::array<Slab, kTierCount> slabs_;
   std::unique_ptr<SlabFile> file_;
   std::unique_ptr<IoEngine> engine_;  // for load and store
 };
 
-// Throws Error(kDevice) when the slabs of all ranks together exceed what this machine has available
-// now. Left out: the shadow of a guarded run, limits on this process alone, NVMe.
-void check_memory_suffices(const Job& job);
+// Throws Error(kDevice) when the host memory of the slabs of all ranks together exceeds what this
+// machine has available now. Left out: the shadow of a guarded run, limits on this process alone,
+// memory of other devices, NVMe.
+void check_memory_suffices(const Job& job, const Device& device);
 
 }  // namespace zplan::exec

@@ -1,63 +1,93 @@
 #include "exec/threaded.h"
 
-#include <atomic>
+#include <chrono>
 #include <deque>
 #include <exception>
+#include <limits>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
+#include "exec/comm/flag_comm.h"
 #include "exec/comm/thread_comm.h"
+#include "exec/launcher.h"
+#include "exec/progress.h"
+#include "planner/core/error.h"
 
 namespace zplan::exec {
 namespace {
 
-// How many instances a lane has completed, over all steps.
-class Progress {
- public:
-  explicit Progress(StopSignal& signal) : monitor_(signal) {}
-
-  void wait_for(std::int64_t count) {
-    if (completed_.load(std::memory_order_acquire) >= count) return;
-    auto lock = monitor_.lock();
-    monitor_.wait(lock, [&] { return completed_.load(std::memory_order_acquire) >= count; });
-  }
-  void advance() {
-    const auto lock = monitor_.lock();
-    completed_.fetch_add(1, std::memory_order_release);
-    monitor_.notify_all();
-  }
-
- private:
-  std::atomic<std::int64_t> completed_ = 0;
-  Monitor monitor_;
-};
-
 class ThreadedRun {
  public:
-  explicit ThreadedRun(RunState& state)
-      : state_(state),
-        comm_(*state.job, signal_),
-        start_(static_cast<int>(state.lanes.size()), signal_) {
-    for (std::size_t i = 0; i < state.ranks.size() * kLaneCount; ++i)
-      progress_.emplace_back(signal_);
+  explicit ThreadedRun(RunState& state) : state_(state) {
+    if (has_queues(state.ranks.front())) {
+      queued_comm_ = std::make_unique<FlagComm>(*state.job, state.ranks);
+    } else {
+      comm_ = std::make_unique<ThreadComm>(*state.job, signal_);
+    }
+    for (const Rank& rank : state.ranks) make_progress(rank);
+    for (LaneRun& lane : state.lanes)
+      if (!is_queue(*lane.rank, lane.lane)) threads_.push_back(&lane);
+    for (const Rank& rank : state.ranks)
+      if (has_queues(rank)) make_launcher(rank);
+    start_.emplace(static_cast<int>(threads_.size() + launchers_.size()), signal_);
   }
 
   void run() {
     {
       std::vector<std::jthread> threads;
       try {
-        for (LaneRun& lane : state_.lanes) threads.emplace_back([&] { drive_safely(lane); });
+        for (LaneRun* lane : threads_)
+          threads.emplace_back([&, lane] { run_safely(*lane->rank, [&] { drive(*lane); }); });
+        for (auto& [rank, launcher] : launchers_)
+          threads.emplace_back([&, rank = rank, launcher = launcher.get()] {
+            run_safely(*rank, [launcher] { launcher->run(); });
+          });
       } catch (...) {
         fail(std::current_exception());
       }
     }
-    if (error_) std::rethrow_exception(error_);
+    if (!error_) return;
+    drain();
+    std::rethrow_exception(error_);
   }
 
  private:
+  static bool has_queues(const Rank& rank) { return rank.backend->queues() != nullptr; }
+  static bool is_queue(const Rank& rank, Lane lane) {
+    return has_queues(rank) && is_launched(lane);
+  }
+
+  void make_progress(const Rank& rank) {
+    std::span<Flag> flags;
+    if (has_queues(rank)) {
+      flags = rank.backend->queues()->make_flags(kLaneCount);
+    } else {
+      flags = own_flags_.emplace_back();
+    }
+    flags_.push_back(flags);
+    for (int l = 0; l < kLaneCount; ++l) {
+      progress_.emplace_back(signal_, flags[static_cast<std::size_t>(l)],
+                             is_queue(rank, static_cast<Lane>(l)));
+    }
+  }
+
+  void make_launcher(const Rank& rank) {
+    std::vector<LaneRun*> lanes;
+    for (LaneRun& lane : state_.lanes)
+      if (lane.rank == &rank && is_launched(lane.lane)) lanes.push_back(&lane);
+    HostSide host{.signal = &signal_};
+    for (int l = 0; l < kLaneCount; ++l)
+      host.progress[static_cast<std::size_t>(l)] = &progress(rank, static_cast<Lane>(l));
+    launchers_.emplace_back(
+        &rank, std::make_unique<Launcher>(state_, rank, std::move(lanes), *queued_comm_, host));
+  }
+
   Progress& progress(const Rank& rank, Lane lane) {
-    return progress_[static_cast<std::size_t>(rank.number) * kLaneCount +
-                     static_cast<std::size_t>(lane)];
+    const std::ptrdiff_t place = &rank - state_.ranks.data();
+    return progress_[static_cast<std::size_t>(place) * kLaneCount + static_cast<std::size_t>(lane)];
   }
 
   // The first failure is the run's; what it causes elsewhere is not reported.
@@ -69,23 +99,28 @@ class ThreadedRun {
     signal_.stop();
   }
 
-  void drive_safely(LaneRun& lane) {
+  template <typename Body>
+  void run_safely(const Rank& rank, const Body& body) {
     try {
-      drive(lane);
+      rank.backend->prepare_thread();
+      begin();
+      body();
     } catch (const Stopped&) {
     } catch (...) {
       fail(std::current_exception());
     }
   }
 
-  void drive(LaneRun& lane) {
-    lane.rank->backend->prepare_thread();
-    const TimePoint start = start_.arrive_and_wait();
-    if (&lane == &state_.lanes.front()) {
+  // All threads set out together.
+  void begin() {
+    const TimePoint start = start_->arrive_and_wait();
+    std::call_once(started_, [&] {
       state_.start = start;
       state_.log.begin(static_cast<int>(state_.lanes.size()), start);
-    }
-    start_.arrive_and_wait();  // everyone sees it
+    });
+  }
+
+  void drive(LaneRun& lane) {
     for (std::int64_t step = 0; state_.gate.enter(step); ++step) {
       for (std::int64_t i = 0; i < lane.nodes; ++i) {
         run_instance(lane);
@@ -115,22 +150,48 @@ class ThreadedRun {
   TimePoint execute(const Rank& rank, const Instance& at, const BoundOperands& operands,
                     TimePoint ready) {
     const Node& node = rank.node(at);
-    const Endpoint& end = comm_.endpoint(rank.number, at.node);
     if (node.kind == OpKind::kCollective)
-      return end.group->run(end.index, collective_call(node, operands));
+      return comm_->collective(rank.number, at.node, collective_call(node, operands));
     if (node.kind == OpKind::kSend)
-      return end.channel->send(operands[0].data, operands[0].view->bytes());
+      return comm_->send(rank.number, at.node, operands[0].data, operands[0].view->bytes());
     if (node.kind == OpKind::kReceive)
-      return end.channel->receive(operands[0].data, operands[0].view->bytes());
+      return comm_->receive(rank.number, at.node, operands[0].data, operands[0].view->bytes());
     execute_local(state_, rank, at, operands);
     return ready;
   }
 
+  // After a failure queues may stand at flags that nobody will raise: they are kept open until what
+  // was queued has run. What it computes no longer matters.
+  void drain() {
+    constexpr std::chrono::milliseconds kPause{1};
+    constexpr std::uint64_t kOpen = std::numeric_limits<std::int64_t>::max();
+    if (launchers_.empty()) return;
+    try {
+      for (auto& [rank, launcher] : launchers_) launcher->mark_end();
+      bool at_end = false;
+      while (!at_end) {
+        queued_comm_->abort();
+        for (std::span<Flag> flags : flags_)
+          for (Flag& flag : flags) flag.value.store(kOpen, std::memory_order_release);
+        std::this_thread::sleep_for(kPause);
+        at_end = true;
+        for (auto& [rank, launcher] : launchers_) at_end = at_end && launcher->at_end();
+      }
+    } catch (const Error&) {  // the device itself has failed: nothing is running
+    }
+  }
+
   RunState& state_;
   StopSignal signal_;
-  ThreadComm comm_;
-  Barrier start_;
-  std::deque<Progress> progress_;  // by (rank, lane)
+  std::unique_ptr<Comm> comm_;               // of lanes that are threads
+  std::unique_ptr<QueuedComm> queued_comm_;  // of lanes that are queues
+  std::deque<std::array<Flag, kLaneCount>> own_flags_;
+  std::vector<std::span<Flag>> flags_;  // by rank
+  std::deque<Progress> progress_;       // by (rank, lane)
+  std::vector<LaneRun*> threads_;
+  std::vector<std::pair<const Rank*, std::unique_ptr<Launcher>>> launchers_;
+  std::optional<Barrier> start_;
+  std::once_flag started_;
   std::mutex error_mutex_;
   std::exception_ptr error_;
 };

@@ -14,8 +14,8 @@ ThreadComm::ThreadComm(const Job& job, StopSignal& signal) {
   }
 }
 
-Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank, const Node& node,
-                                   StopSignal& signal) {
+ThreadComm::Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank, const Node& node,
+                                               StopSignal& signal) {
   Endpoint end;
   if (node.kind == OpKind::kCollective) {
     const Membership members = membership(job, node.group, rank);
@@ -30,6 +30,19 @@ Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank, const Node
     end.channel = &channels_.try_emplace(key, signal).first->second;
   }
   return end;
+}
+
+TimePoint ThreadComm::collective(std::int32_t rank, NodeIndex node, const CollectiveCall& call) {
+  const Endpoint& end = endpoint(rank, node);
+  return end.group->run(end.index, call);
+}
+
+TimePoint ThreadComm::send(std::int32_t rank, NodeIndex node, const std::byte* from, Bytes bytes) {
+  return endpoint(rank, node).channel->send(from, bytes);
+}
+
+TimePoint ThreadComm::receive(std::int32_t rank, NodeIndex node, std::byte* to, Bytes bytes) {
+  return endpoint(rank, node).channel->receive(to, bytes);
 }
 
 }  // namespace zplan::exec

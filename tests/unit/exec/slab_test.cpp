@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "exec/cpu/cpu_device.h"
 #include "exec/offload/slab_file.h"
 #include "exec/poison.h"
 #include "planner/core/error.h"
@@ -116,15 +117,15 @@ TEST(CheckMemorySuffices, DoesNotCountNvme) {
   Job job = testing::mini_job({});
   job.classes[0].placement.slab[static_cast<std::size_t>(Tier::kNvme)] =
       Bytes{std::int64_t{1} << 60};
-  check_memory_suffices(job);
+  check_memory_suffices(job, cpu::CpuDevice());
 }
 
 TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
   Job job = testing::mini_job({.dp = 4});
-  check_memory_suffices(job);
+  check_memory_suffices(job, cpu::CpuDevice());
   job.classes[0].placement.slab[0] = Bytes{std::int64_t{1} << 44};
   try {
-    check_memory_suffices(job);
+    check_memory_suffices(job, cpu::CpuDevice());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kDevice);
@@ -137,7 +138,7 @@ TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
 TEST(CheckMemorySuffices, RefusesMoreThan64BitsCanCount) {
   Job job = testing::mini_job({.dp = 4});
   job.classes[0].placement.slab[0] = Bytes{std::int64_t{1} << 62};
-  EXPECT_THROW(check_memory_suffices(job), Error);
+  EXPECT_THROW(check_memory_suffices(job, cpu::CpuDevice()), Error);
 }
 
 }  // namespace

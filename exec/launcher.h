@@ -1,0 +1,111 @@
+// The launching thread of one rank whose launched lanes are queues of a device: queues their nodes
+// in program order, with an event or a flag for each edge between two lanes, and returns to the
+// step gate. Nodes of the other lanes have threads of their own (threaded.h).
+//
+// Edge from queue to queue: an event, recorded after the instance that the edge names. To or from a
+// host lane: a flag that holds the lane's count (progress.h). Which nodes are followed by either is
+// known ahead of the first step.
+//
+// Graphs: the nodes between two that have to do with the host (or that communicate in a way that
+// cannot be captured) form a segment, captured in the first step and launched as one from then on.
+// A segment begins after all that was queued before it and ends before all that comes later.
+//
+// The thread runs at most kStepsAhead steps ahead of the device.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "exec/comm/queued_comm.h"
+#include "exec/progress.h"
+#include "exec/queues.h"
+#include "exec/rank.h"
+
+namespace zplan::exec {
+
+// What the launching thread shares with the lanes of its rank that are threads.
+struct HostSide {
+  std::array<Progress*, kLaneCount> progress{};
+  StopSignal* signal = nullptr;
+};
+
+class Launcher {
+ public:
+  // `lanes` are those of the rank that are launched, in lane order; the rank's backend has queues.
+  // Makes everything that a step needs.
+  Launcher(RunState& state, const Rank& rank, std::vector<LaneRun*> lanes, QueuedComm& comm,
+           HostSide host);
+
+  // All steps. Throws Error, or Stopped when another thread failed.
+  void run();
+
+  // After all threads have ended because one failed: whether the device is done with what was
+  // queued. The caller keeps the flags open until it is.
+  void mark_end();
+  bool at_end();
+
+ private:
+  static constexpr std::int64_t kStepsAhead = 2;
+  static constexpr std::int64_t kNoCount = -1;
+
+  // Events of a lane's instances that other queues wait for: the latest ones, in a ring.
+  struct EventRing {
+    std::vector<EventId> events;
+    std::vector<std::int64_t> counts;  // completed instances that each stands for
+    std::size_t next = 0;
+    EventId event_of(std::int64_t completed) const;
+  };
+  struct LaneState {
+    LaneRun* run = nullptr;  // null: no queue
+    EventRing ring;
+    std::array<EventId, kStepsAhead> step_end{};  // by step
+    std::int64_t launched = 0;
+    // Of each other lane: how many instances are known to be done before what comes next here.
+    std::array<std::int64_t, kLaneCount> known{};
+  };
+  struct TimedOperation {
+    LaneRun* run;
+    std::int64_t step;
+    OpId op;
+    EventId start, end;
+  };
+
+  void find_followers();
+  void make_events();
+
+  void launch_step(std::int64_t step);
+  bool is_segment_node(NodeIndex node) const;
+  void open_segment(bool is_known);
+  void close_segment(bool is_known);
+  void launch(const Instance& at);
+  void wait_for(Lane lane, const Threshold& needed);
+  void execute(const Instance& at, const BoundOperands& operands);
+  void follow(const Instance& at);
+  void everything_is_ordered();
+
+  void end_step(std::int64_t step);
+  void await_step(std::int64_t step);
+  void report_times();
+
+  LaneState& state_of(Lane lane) { return lanes_[static_cast<std::size_t>(lane)]; }
+
+  RunState& state_;
+  const Rank& rank_;
+  Queues& queues_;
+  QueuedComm& comm_;
+  HostSide host_;
+  std::array<LaneState, kLaneCount> lanes_;
+  std::vector<Lane> queue_lanes_;
+  Cursor cursor_;
+  std::vector<bool> event_follows_, flag_follows_, waits_for_host_;  // by node
+  std::vector<GraphId> graphs_;                                      // of a step, in order
+  std::size_t next_graph_ = 0;
+  bool in_segment_ = false;
+  std::vector<EventId> timing_;
+  std::vector<TimedOperation> timed_;
+  std::vector<EventId> end_;  // by queue_lanes_
+};
+
+}  // namespace zplan::exec

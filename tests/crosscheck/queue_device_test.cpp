@@ -1,0 +1,153 @@
+// A device with queues runs every plan to the same bits as lanes that are threads do, in stream and
+// graph mode; failures and interruptions end its runs.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <map>
+
+#include "exec/state_access.h"
+#include "planner/core/error.h"
+#include "tests/support/plan_space.h"
+#include "tests/support/queue_device.h"
+#include "tests/support/trained.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::train;
+using testing_support::Trained;
+
+std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
+
+void expect_same_bits(const Trained& a, const Trained& b, const std::string& name) {
+  ASSERT_EQ(a.result.steps.size(), b.result.steps.size()) << name;
+  for (std::size_t i = 0; i < a.result.steps.size(); ++i) {
+    EXPECT_EQ(bits(a.result.steps[i].loss), bits(b.result.steps[i].loss)) << name;
+    EXPECT_EQ(bits(a.result.steps[i].gradient_norm), bits(b.result.steps[i].gradient_norm)) << name;
+  }
+  for (exec::State state : exec::kStates) {
+    const auto difference = exec::largest_difference(a.job, a.result.memory, b.job, b.result.memory,
+                                                     state, exec::Equality::kBits);
+    EXPECT_FALSE(difference) << name << ": " << difference->tensor;
+  }
+}
+
+// Three steps: the third is the first that reuses the events of a step.
+exec::RunOptions on_queues(const exec::QueueDeviceOptions& device, bool graphs) {
+  exec::RunOptions options;
+  options.steps = 3;
+  options.device = exec::make_queue_device(device);
+  options.graphs = graphs;
+  return options;
+}
+
+class QueueDevice : public testing::TestWithParam<testing_support::Choice> {};
+
+TEST_P(QueueDevice, GivesTheBitsOfThreads) {
+  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
+  exec::RunOptions options;
+  options.steps = 3;
+  const auto expected = train(plan, options);
+  expect_same_bits(*train(plan, on_queues({.delay_seed = 1}, false)), *expected, "stream");
+  expect_same_bits(*train(plan, on_queues({}, true)), *expected, "graph");
+}
+
+INSTANTIATE_TEST_SUITE_P(Plans, QueueDevice, testing::ValuesIn(testing_support::pairwise_choices()),
+                         [](const auto& choice) { return testing_support::name_of(choice.param); });
+
+Plan offloaded(int pp) {
+  Plan plan = testing_support::base_plan("cpu.f32");
+  plan.parallel.dp = 2;
+  plan.parallel.pp = pp;
+  plan.batch.micro_batch = 2;
+  plan.zero_stage = 2;
+  plan.placement.grads = plan.placement.optimizer = Tier::kCpu;
+  return plan;
+}
+
+TEST(QueueDeviceRun, LaunchesGraphsFromTheSecondStepOn) {
+  std::atomic<int> launches = 0;
+  const exec::QueueDeviceOptions device{.graph_launched = [&] { ++launches; }};
+  train(testing_support::base_plan("cpu.f32"), on_queues(device, true));
+  EXPECT_GE(launches, 3);  // one a step at least
+}
+
+TEST(QueueDeviceRun, RecordsEachOperationOnItsLaneInOrder) {
+  exec::RunOptions options;
+  options.steps = 2;
+  options.record_timeline = true;
+  const auto expected = train(offloaded(2), options);
+  options.device = exec::make_queue_device({.delay_seed = 3});
+  const auto got = train(offloaded(2), options);
+  const auto by_lane = [](const RankTimeline& rank) {
+    std::map<Lane, std::vector<OpId>> lanes;
+    for (const Span& span : rank.spans) {
+      lanes[span.lane].push_back(span.op);
+      EXPECT_LE(span.ready, span.start);
+      EXPECT_LE(span.start, span.end);
+    }
+    return lanes;
+  };
+  for (std::size_t r = 0; r < expected->result.timeline.ranks.size(); ++r)
+    EXPECT_EQ(by_lane(got->result.timeline.ranks[r]), by_lane(expected->result.timeline.ranks[r]));
+}
+
+TEST(QueueDeviceRun, SerialGivesTheSameBits) {
+  exec::RunOptions options;
+  options.steps = 2;
+  const auto expected = train(offloaded(2), options);
+  options.mode = exec::RunMode::kSerial;
+  options.device = exec::make_queue_device();
+  expect_same_bits(*train(offloaded(2), options), *expected, "serial");
+}
+
+TEST(QueueDeviceRun, InterruptionEndsAllRanksAfterTheSameStep) {
+  exec::RunOptions options = on_queues({.delay_seed = 5}, false);
+  options.steps = 50;
+  std::atomic<int> done = 0;
+  options.step_done = [&](std::int64_t, const exec::StepResult&) { ++done; };
+  options.interrupted = [&] { return done >= 2; };
+  const auto run = train(offloaded(2), options);
+  EXPECT_TRUE(run->result.interrupted);
+  EXPECT_EQ(exec::replica_mismatch(run->job, run->result.memory), std::nullopt);
+  EXPECT_EQ(std::ssize(run->result.steps), done);
+  EXPECT_LT(done, 50);
+}
+
+// Fails in the second step, on a lane of the device or of the host, with other lanes waiting.
+void expect_end(Lane lane, const std::string& message) {
+  exec::QueueDeviceOptions device;
+  std::atomic<bool> failed = false;
+  device.before_kernel = [&](const exec::KernelCall& call) {
+    if (call.step == 1 && call.node->lane == lane && call.dp_index == 1 && !failed.exchange(true))
+      throw Error(ExitCode::kDevice, "the host failed");
+  };
+  try {
+    train(offloaded(2), on_queues(device, false));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDevice);
+    EXPECT_EQ(error.what(), message);
+  }
+}
+
+TEST(QueueDeviceRun, EndsWhenTheDeviceFails) { expect_end(Lane::kCompute, "the device failed"); }
+
+TEST(QueueDeviceRun, EndsWhenTheHostFails) { expect_end(Lane::kCpu, "the host failed"); }
+
+TEST(QueueDeviceRun, RefusesWhatItCannotDo) {
+  exec::RunOptions options = on_queues({}, true);
+  options.record_timeline = true;
+  EXPECT_THROW(train(offloaded(1), options), Error);
+  options = on_queues({}, false);
+  options.observer = [](const exec::NodeEvent&) {};
+  EXPECT_THROW(train(offloaded(1), options), Error);
+  options = on_queues({}, false);
+  options.mode = exec::RunMode::kSerial;
+  options.guard = true;
+  EXPECT_THROW(train(offloaded(1), options), Error);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,287 @@
+#include "tests/support/queue_device.h"
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "exec/cpu/cpu_device.h"
+#include "exec/queues.h"
+#include "planner/core/error.h"
+#include "planner/core/random.h"
+
+namespace zplan::exec {
+namespace {
+
+using Task = std::function<void()>;
+
+// Runs tasks one after the other.
+class Worker {
+ public:
+  explicit Worker(std::uint64_t delay_seed) : delay_seed_(delay_seed), thread_([this] { run(); }) {}
+  ~Worker() {
+    push(nullptr);
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  void push(Task task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+  }
+  void finish() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return tasks_.empty(); });
+  }
+
+ private:
+  void run() {
+    for (std::uint64_t n = 0;; ++n) {
+      Task task;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [this] { return !tasks_.empty(); });
+        task = tasks_.front();
+      }
+      if (!task) return;
+      delay(n);
+      task();
+      const std::lock_guard lock(mutex_);
+      tasks_.pop_front();
+      changed_.notify_all();
+    }
+  }
+
+  void delay(std::uint64_t n) const {
+    constexpr std::uint64_t kOneIn = 8, kMostMicroseconds = 200;
+    if (delay_seed_ == 0) return;
+    const std::uint64_t draw = data_draw(delay_seed_, n);
+    if (draw % kOneIn == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(draw / kOneIn % kMostMicroseconds));
+  }
+
+  std::uint64_t delay_seed_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  std::thread thread_;
+};
+
+struct Event {
+  std::int64_t recorded = 0;  // by the launching thread
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::int64_t reached = 0;
+  TimePoint time;
+};
+
+class QueueThreads : public Queues {
+ public:
+  QueueThreads(const std::function<void()>& prepare, std::uint64_t delay_seed,
+               std::function<void()> graph_launched)
+      : graph_launched_(std::move(graph_launched)) {
+    for (int lane = 0; lane < kLaneCount; ++lane) {
+      if (!is_launched(static_cast<Lane>(lane))) continue;
+      workers_[static_cast<std::size_t>(lane)].emplace(delay_seed * kLaneCount +
+                                                       static_cast<std::uint64_t>(lane));
+      worker(static_cast<Lane>(lane)).push(prepare);
+    }
+  }
+
+  EventId make_event(bool) override {
+    events_.emplace_back();
+    return static_cast<EventId>(events_.size() - 1);
+  }
+  std::span<Flag> make_flags(std::size_t count) override {
+    return flags_.emplace_back(std::vector<Flag>(count));
+  }
+
+  void record(Lane lane, EventId id) override {
+    add([this, lane, id] {
+      Event& event = events_[id];
+      worker(lane).push([&event, generation = ++event.recorded] {
+        const std::lock_guard lock(event.mutex);
+        event.reached = generation;
+        event.time = std::chrono::steady_clock::now();
+        event.changed.notify_all();
+      });
+    });
+  }
+  void wait_event(Lane lane, EventId id) override {
+    add([this, lane, id] {
+      Event& event = events_[id];
+      worker(lane).push([&event, generation = event.recorded] {
+        std::unique_lock lock(event.mutex);
+        event.changed.wait(lock, [&] { return event.reached >= generation; });
+      });
+    });
+  }
+  void write_flag(Lane lane, Flag& flag, std::uint64_t value) override {
+    ZPLAN_ASSERT(!graph_);
+    worker(lane).push([&flag, value] { flag.value.store(value, std::memory_order_release); });
+  }
+  void wait_flag(Lane lane, Flag& flag, std::uint64_t at_least) override {
+    ZPLAN_ASSERT(!graph_);
+    worker(lane).push([&flag, at_least] {
+      while (flag.value.load(std::memory_order_acquire) < at_least)
+        std::this_thread::sleep_for(std::chrono::microseconds(10));
+    });
+  }
+
+  bool reached(EventId id) override {
+    if (failed_.load(std::memory_order_acquire))
+      throw Error(ExitCode::kDevice, "the device failed");
+    Event& event = events_[id];
+    const std::lock_guard lock(event.mutex);
+    return event.reached >= event.recorded;
+  }
+  TimePoint time_of(EventId id) override {
+    Event& event = events_[id];
+    const std::lock_guard lock(event.mutex);
+    return event.time;
+  }
+  void finish() override {
+    for (std::optional<Worker>& worker : workers_)
+      if (worker) worker->finish();
+    if (failed_.load(std::memory_order_acquire))
+      throw Error(ExitCode::kDevice, "the device failed");
+  }
+
+  void run_share(Lane lane, std::span<const CollectiveCall> members, int index) override {
+    add_work(lane, [calls = std::vector(members.begin(), members.end()), index] {
+      exec::run_share(calls, index);
+    });
+  }
+  void copy_bytes(Lane lane, std::byte* to, const std::byte* from, Bytes bytes) override {
+    add_work(lane,
+             [to, from, bytes] { std::memcpy(to, from, static_cast<std::size_t>(bytes.value)); });
+  }
+  // Work that may throw.
+  void add_work(Lane lane, Task work) {
+    add([this, lane, work = std::move(work)] {
+      worker(lane).push([this, work] {
+        try {
+          work();
+        } catch (...) {
+          failed_.store(true, std::memory_order_release);
+        }
+      });
+    });
+  }
+
+  void begin_capture(std::span<const Lane> lanes) override {
+    ZPLAN_ASSERT(!graph_);
+    graph_ = Graph{{lanes.begin(), lanes.end()}, {}};
+  }
+  GraphId end_capture() override {
+    graphs_.push_back(*std::exchange(graph_, std::nullopt));
+    return static_cast<GraphId>(graphs_.size() - 1);
+  }
+  void launch(GraphId id) override {
+    ZPLAN_ASSERT(!graph_);
+    if (graph_launched_) graph_launched_();
+    const Graph& graph = graphs_[id];
+    join(graph.lanes);
+    for (const Task& task : graph.tasks) task();
+    join(graph.lanes);
+  }
+
+ private:
+  struct Graph {
+    std::vector<Lane> lanes;
+    std::vector<Task> tasks;  // each queues its work
+  };
+
+  Worker& worker(Lane lane) { return *workers_[static_cast<std::size_t>(lane)]; }
+
+  void add(Task task) {
+    if (graph_) {
+      graph_->tasks.push_back(std::move(task));
+    } else {
+      task();
+    }
+  }
+
+  // What comes next on any of the lanes waits for what is on all of them.
+  void join(const std::vector<Lane>& lanes) {
+    std::vector<EventId> ends;
+    for (Lane lane : lanes) record(lane, ends.emplace_back(make_event(false)));
+    for (Lane lane : lanes)
+      for (EventId end : ends) wait_event(lane, end);
+  }
+
+  std::function<void()> graph_launched_;
+  std::deque<Event> events_;
+  std::deque<std::vector<Flag>> flags_;
+  std::optional<Graph> graph_;  // being captured
+  std::vector<Graph> graphs_;
+  std::atomic<bool> failed_ = false;
+  std::array<std::optional<Worker>, kLaneCount> workers_;  // last: they use the others
+};
+
+class QueueBackend : public Backend {
+ public:
+  QueueBackend(std::unique_ptr<Backend> kernels, const QueueDeviceOptions& options)
+      : kernels_(std::move(kernels)),
+        options_(options),
+        queues_([this] { kernels_->prepare_thread(); }, options.delay_seed,
+                options.graph_launched) {}
+
+  void prepare_thread() override { kernels_->prepare_thread(); }
+
+  void run_kernel(const KernelCall& call) override {
+    if (!is_launched(call.node->lane)) {
+      if (options_.before_kernel) options_.before_kernel(call);
+      return kernels_->run_kernel(call);
+    }
+    // The operands at hand are gone when the kernel runs.
+    std::vector<Operand> operands(call.operands.begin(), call.operands.end());
+    queues_.add_work(call.node->lane, [this, call, operands = std::move(operands)] {
+      KernelCall later = call;
+      later.operands = operands;
+      if (options_.before_kernel) options_.before_kernel(later);
+      kernels_->run_kernel(later);
+    });
+  }
+
+  void copy(Lane lane, const Operand& from, const Operand& to) override {
+    if (!is_launched(lane)) return kernels_->copy(lane, from, to);
+    queues_.copy_bytes(lane, to.data, from.data, from.view->bytes());
+  }
+
+  Queues* queues() override { return &queues_; }
+
+ private:
+  std::unique_ptr<Backend> kernels_;
+  QueueDeviceOptions options_;
+  QueueThreads queues_;
+};
+
+class QueueDevice : public cpu::CpuDevice {
+ public:
+  explicit QueueDevice(QueueDeviceOptions options) : options_(std::move(options)) {}
+
+  bool host_reaches(Tier tier) const override { return tier == Tier::kCpu; }
+  std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override {
+    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads), options_);
+  }
+
+ private:
+  QueueDeviceOptions options_;
+};
+
+}  // namespace
+
+std::shared_ptr<Device> make_queue_device(const QueueDeviceOptions& options) {
+  return std::make_shared<QueueDevice>(options);
+}
+
+}  // namespace zplan::exec
