@@ -98,7 +98,7 @@ void Launcher::run() {
 }
 
 void Launcher::launch_step(std::int64_t step) {
-  const bool is_known = state_.options->graphs && step > 0;  // its graphs were captured
+  const bool is_known = has_graphs() && step > 0;  // its graphs were captured
   next_graph_ = 0;
   for (std::int64_t i = 0; i < rank_.index.all_nodes(); ++i, cursor_.advance()) {
     const Instance& at = *cursor_;
@@ -118,7 +118,7 @@ void Launcher::launch_step(std::int64_t step) {
 }
 
 bool Launcher::is_segment_node(NodeIndex node) const {
-  if (!state_.options->graphs || flag_follows_[node] || waits_for_host_[node]) return false;
+  if (!has_graphs() || flag_follows_[node] || waits_for_host_[node]) return false;
   const OpKind kind = rank_.program().nodes[node].kind;
   const bool communicates =
       kind == OpKind::kCollective || kind == OpKind::kSend || kind == OpKind::kReceive;

@@ -76,6 +76,7 @@ class Launcher {
   void make_events();
 
   void launch_step(std::int64_t step);
+  bool has_graphs() const { return state_.job->launch == LaunchMode::kGraph; }
   bool is_segment_node(NodeIndex node) const;
   void open_segment(bool is_known);
   void close_segment(bool is_known);

@@ -29,10 +29,6 @@ void check_options(const RunOptions& options) {
   const bool wants_serial = options.guard || options.schedule_seed != 0;
   if (wants_serial && options.mode != RunMode::kSerial)
     throw_bad_input("guards and drawn schedules need the serial mode");
-  if (options.graphs && options.record_timeline)
-    throw_bad_input(
-        "operations of a graph have no times of their own: a timeline needs the launch "
-        "mode stream");
 }
 
 bool is_on_nvme(const Program& program, const View& view) {
@@ -202,6 +198,10 @@ Timeline collect_timeline(const RunState& state) {
 RunResult run(const Job& job, const DataSource& data, const RunOptions& options) {
   check_options(options);
   check_job(job);
+  if (job.launch == LaunchMode::kGraph && options.record_timeline)
+    throw_bad_input(
+        "operations of a graph have no times of their own: a timeline needs the launch mode "
+        "stream");
   check_data(job, data);
   const std::shared_ptr<Device> device =
       options.device ? options.device : std::make_shared<cpu::CpuDevice>();

@@ -49,10 +49,8 @@ struct RunOptions {
   RunMode mode = RunMode::kThreaded;
   int threads_per_rank = 1;        // of OpenMP, inside kernels
   std::shared_ptr<Device> device;  // null: the CPU
-  // Launch what has nothing to do with the host as graphs (launcher.h); on devices with queues.
-  bool graphs = false;
-  bool record_timeline = false;  // without graphs
-  StorageOptions storage;        // a job with states on NVMe needs a directory
+  bool record_timeline = false;    // of jobs that are not launched as graphs
+  StorageOptions storage;          // a job with states on NVMe needs a directory
   // Serial only. Checks every operation against its declared views (guard.h).
   bool guard = false;
   // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the

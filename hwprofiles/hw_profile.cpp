@@ -78,6 +78,9 @@ DeviceProfile read_device(SourcedObject in) {
   device.memory_efficiency = in.fraction("memory_efficiency");
   device.gemm_overhead = in.seconds("gemm_overhead");
   device.launch_overhead = in.seconds("launch_overhead");
+  device.graph_launch_overhead = in.object().optional_member("graph_launch_overhead")
+                                     ? in.seconds("graph_launch_overhead")
+                                     : device.launch_overhead;
   device.launch_queue_depth = in.integer("launch_queue_depth", 1, kMaxQueue);
   device.copy_latency = in.seconds("copy_latency");
   device.kernel_set = in.object().member("kernel_set").non_empty_string();

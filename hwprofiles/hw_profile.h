@@ -8,7 +8,8 @@
 //   gemm       flop / (peak(dtype) x gemm_efficiency) + gemm_overhead
 //   attention  flop / (peak(dtype) x attention_efficiency)
 //   streaming  bytes / (memory_bandwidth x memory_efficiency)
-//   launch     launch_overhead of host time each, at most launch_queue_depth ahead
+//   launch     launch_overhead of host time each, at most launch_queue_depth ahead;
+//              graph_launch_overhead each of what is launched as graphs
 // Left out: clocks under power limits, shape-dependent efficiency tables, several node kinds in one
 // cluster.
 #pragma once
@@ -36,11 +37,12 @@ struct DeviceProfile {
   double gemm_efficiency = 0;
   double attention_efficiency = 0;
   double memory_efficiency = 0;
-  Seconds gemm_overhead{};     // fixed device time per matrix product
-  Seconds launch_overhead{};   // host time per launched op
-  int launch_queue_depth = 0;  // launches the host may run ahead
-  Seconds copy_latency{};      // fixed time of one host <-> device copy
-  std::string kernel_set;      // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
+  Seconds gemm_overhead{};          // fixed device time per matrix product
+  Seconds launch_overhead{};        // host time per launched op
+  Seconds graph_launch_overhead{};  // host time per op of a graph; not given: launch_overhead
+  int launch_queue_depth = 0;       // launches the host may run ahead
+  Seconds copy_latency{};           // fixed time of one host <-> device copy
+  std::string kernel_set;           // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
   Bytes reserve_context{};
   Bytes reserve_communicators{};
   Bytes reserve_workspace{};

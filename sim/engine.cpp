@@ -24,7 +24,7 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
     : model_(model), options_(options), steady_(options.max_steps) {
   const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {
-    classes_.emplace_back(rank_class.program, to_sim_time(device.launch_overhead),
+    classes_.emplace_back(rank_class.program, to_sim_time(model.launch_overhead()),
                           device.launch_queue_depth, options.max_steps);
   }
   for (const CostLink& link : model.links()) network_.add_link(link.capacity);

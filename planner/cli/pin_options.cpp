@@ -145,6 +145,10 @@ void PinOptions::add_to(Syntax& syntax, Pins& pins) {
   add_homes(syntax, pins);
   syntax.flag("--delayed-update", delayed_update_,
               "Update on the host beside the next step, which uses older parameters");
+  syntax.choice<std::optional<LaunchMode>, LaunchMode>(
+      "--launch", pins.launch,
+      "Kernels one by one, or as CUDA graphs where no host is between [stream]",
+      {{"stream", LaunchMode::kStream}, {"graph", LaunchMode::kGraph}});
   syntax.parsed("--kernel-set", "ID",
                 "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]",
                 [&pins](const std::string& id) { pins.kernel_set = kernel_set(id); });

@@ -180,6 +180,7 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   if (plan.delayed_update) extras.emplace_back("delayed update");
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
+  if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");
   lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));
   return lines;

@@ -57,6 +57,12 @@ class CostModel {
 
   const Job& job() const { return job_; }
   const Cluster& cluster() const { return cluster_; }
+  // Host time per launched op.
+  Seconds launch_overhead() const {
+    const DeviceProfile& device = cluster_.node.device;
+    return job_.launch == LaunchMode::kGraph ? device.graph_launch_overhead
+                                             : device.launch_overhead;
+  }
   // Costs of the nodes of one class (= stage), by node index.
   std::span<const OpCost> costs(int stage) const { return costs_[static_cast<std::size_t>(stage)]; }
   std::span<const LinkShare> shares(const OpCost& cost) const {

@@ -42,7 +42,7 @@ std::vector<std::int64_t> instances_per_step(const Program& program) {
 
 StepTotals step_totals(const CostModel& model) {
   const Job& job = model.job();
-  const SimTime launch = to_sim_time(model.cluster().node.device.launch_overhead);
+  const SimTime launch = to_sim_time(model.launch_overhead());
   StepTotals totals;
   totals.links.resize(model.links().size());
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {

@@ -175,6 +175,7 @@ Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   job.pp = plan.parallel.pp;
   job.shards = plan.shards();
   job.order = plan.order;
+  job.launch = plan.launch;
   job.global_batch = plan.batch.global_batch;
   job.micro_batch = plan.batch.micro_batch;
   job.micro_steps = plan.micro_steps();

@@ -205,6 +205,12 @@ Reason wrong_precision(const Plan& p) {
   return std::nullopt;
 }
 
+Reason wrong_launch(const Plan& p) {
+  if (p.launch == LaunchMode::kGraph && find_kernel_set(p.kernel_set).runs_on == RunsOn::kCpu)
+    return fmt::format("kernel set {} knows no graphs; launch mode stream", p.kernel_set);
+  return std::nullopt;
+}
+
 Reason beyond_counting(const Plan& p, const ModelShape& model) {
   if (const double flops = flops_bound(p, model); flops > kMaxFlopsPerOp)
     return fmt::format(
@@ -229,6 +235,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_placement(plan)) return why;
+  if (Reason why = wrong_launch(plan)) return why;
   return wrong_precision(plan);
 }
 

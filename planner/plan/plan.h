@@ -17,7 +17,6 @@ enum class GatherUnit : std::uint8_t { kLayer, kOperator };
 // Selective: the scores and probabilities of attention are recomputed [Korthikanti22 sec 5]; the
 // same as none on kernel sets that never store them.
 enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
-enum class LaunchMode : std::uint8_t { kStream };
 enum class Schedule : std::uint8_t { kOneForwardOneBackward, kGpipe };
 
 struct Parallel {

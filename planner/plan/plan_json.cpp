@@ -15,7 +15,7 @@ using Words = std::span<const std::string_view>;
 constexpr std::string_view kGatherUnits[] = {"layer", "operator"};
 constexpr std::string_view kRecomputes[] = {"none", "selective", "full"};
 constexpr std::string_view kSchedules[] = {"1f1b", "gpipe"};
-constexpr std::string_view kLaunchModes[] = {"stream"};
+constexpr std::string_view kLaunchModes[] = {"stream", "graph"};
 
 template <typename Enum>
 std::string_view word_of(Words words, Enum value) {

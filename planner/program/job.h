@@ -91,6 +91,9 @@ struct RankClass {
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
 enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 
+// How the host launches what devices run: op by op, or what needs no host in between as graphs.
+enum class LaunchMode : std::uint8_t { kStream, kGraph };
+
 struct Coordinates {
   std::int32_t dp = 0, tp = 0, stage = 0;
   friend bool operator==(const Coordinates&, const Coordinates&) = default;
@@ -104,6 +107,7 @@ struct Job {
   std::int32_t pp = 1;
   std::int32_t shards = 1;  // ranks that share one copy of a sharded state; divides dp
   RankOrder order = RankOrder::kDataFirst;
+  LaunchMode launch = LaunchMode::kStream;
   std::int64_t global_batch = 1;  // sequences per step
   std::int64_t micro_batch = 1;   // sequences per replica and micro-step
   std::int64_t micro_steps = 1;

@@ -206,8 +206,9 @@ void put_class(std::string& out, const Job& job, const RankClass& c) {
 
 std::string to_text(const Job& job) {
   std::string out = fmt::format("zprog 1\n# model {}\n", quoted_word(job.model));
-  put(out, "job {} dp {} tp {} pp {} shards {} order {} {}\n", quoted_word(job.kernel_set), job.dp,
-      job.tp, job.pp, job.shards, name(job.order), job.placed ? "placed" : "unplaced");
+  put(out, "job {} dp {} tp {} pp {} shards {} order {}{} {}\n", quoted_word(job.kernel_set),
+      job.dp, job.tp, job.pp, job.shards, name(job.order),
+      job.launch == LaunchMode::kGraph ? " launch graph" : "", job.placed ? "placed" : "unplaced");
   put(out, "batch global {} micro {} micro_steps {} sequence {}\n", job.global_batch,
       job.micro_batch, job.micro_steps, job.sequence);
   for (const Unit& u : job.units) put_unit(out, u);

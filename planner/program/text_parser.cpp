@@ -71,6 +71,10 @@ class JobParser {
     if (job_.dp % job_.shards != 0) in_.fail(divisor, fmt::to_string(job_.shards));
     in_.expect("order");
     job_.order = read_enum<RankOrder>(in_, "an order of ranks");
+    if (in_.accept("launch")) {
+      in_.expect("graph");
+      job_.launch = LaunchMode::kGraph;
+    }
     job_.placed = in_.accept("placed");
     if (!job_.placed) in_.expect("unplaced");
     in_.end_statement();

@@ -242,6 +242,7 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   plan.owners = pins.owners.value_or(plan.owners);
   plan.delayed_update = pins.delayed_update.value_or(plan.delayed_update);
   plan.schedule = pins.schedule.value_or(plan.schedule);
+  plan.launch = pins.launch.value_or(plan.launch);
   plan.stage_layers = pins.stage_layers.value_or(plan.stage_layers);
   plan.batch.global_batch = pins.global_batch.value_or(model.global_batch);
   plan.batch.sequence = pins.sequence.value_or(model.sequence);

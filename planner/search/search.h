@@ -60,6 +60,7 @@ struct Pins {
   std::optional<GatherUnit> gather;
   std::optional<Tier> params, grads, optimizer, activations;
   std::optional<Schedule> schedule;
+  std::optional<LaunchMode> launch;
   std::optional<std::string> kernel_set;
   // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
   std::vector<std::string> recipes;

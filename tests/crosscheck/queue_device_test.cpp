@@ -34,12 +34,20 @@ void expect_same_bits(const Trained& a, const Trained& b, const std::string& nam
 }
 
 // Three steps: the third is the first that reuses the events of a step.
-exec::RunOptions on_queues(const exec::QueueDeviceOptions& device, bool graphs) {
+exec::RunOptions on_queues(const exec::QueueDeviceOptions& device) {
   exec::RunOptions options;
   options.steps = 3;
   options.device = exec::make_queue_device(device);
-  options.graphs = graphs;
   return options;
+}
+
+// Plans for CPUs have no graphs; their Jobs may.
+std::unique_ptr<Trained> train_graphs(const Plan& plan, const exec::RunOptions& options) {
+  auto trained = std::make_unique<Trained>();
+  trained->job = testing_support::placed_job(plan);
+  trained->job.launch = LaunchMode::kGraph;
+  trained->result = testing_support::run_text(trained->job, options);
+  return trained;
 }
 
 class QueueDevice : public testing::TestWithParam<testing_support::Choice> {};
@@ -49,8 +57,8 @@ TEST_P(QueueDevice, GivesTheBitsOfThreads) {
   exec::RunOptions options;
   options.steps = 3;
   const auto expected = train(plan, options);
-  expect_same_bits(*train(plan, on_queues({.delay_seed = 1}, false)), *expected, "stream");
-  expect_same_bits(*train(plan, on_queues({}, true)), *expected, "graph");
+  expect_same_bits(*train(plan, on_queues({.delay_seed = 1})), *expected, "stream");
+  expect_same_bits(*train_graphs(plan, on_queues({})), *expected, "graph");
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, QueueDevice, testing::ValuesIn(testing_support::pairwise_choices()),
@@ -69,7 +77,7 @@ Plan offloaded(int pp) {
 TEST(QueueDeviceRun, LaunchesGraphsFromTheSecondStepOn) {
   std::atomic<int> launches = 0;
   const exec::QueueDeviceOptions device{.graph_launched = [&] { ++launches; }};
-  train(testing_support::base_plan("cpu.f32"), on_queues(device, true));
+  train_graphs(testing_support::base_plan("cpu.f32"), on_queues(device));
   EXPECT_GE(launches, 3);  // one a step at least
 }
 
@@ -103,7 +111,7 @@ TEST(QueueDeviceRun, SerialGivesTheSameBits) {
 }
 
 TEST(QueueDeviceRun, InterruptionEndsAllRanksAfterTheSameStep) {
-  exec::RunOptions options = on_queues({.delay_seed = 5}, false);
+  exec::RunOptions options = on_queues({.delay_seed = 5});
   options.steps = 50;
   std::atomic<int> done = 0;
   options.step_done = [&](std::int64_t, const exec::StepResult&) { ++done; };
@@ -124,7 +132,7 @@ void expect_end(Lane lane, const std::string& message) {
       throw Error(ExitCode::kDevice, "the host failed");
   };
   try {
-    train(offloaded(2), on_queues(device, false));
+    train(offloaded(2), on_queues(device));
     ADD_FAILURE() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kDevice);
@@ -137,13 +145,13 @@ TEST(QueueDeviceRun, EndsWhenTheDeviceFails) { expect_end(Lane::kCompute, "the d
 TEST(QueueDeviceRun, EndsWhenTheHostFails) { expect_end(Lane::kCpu, "the host failed"); }
 
 TEST(QueueDeviceRun, RefusesWhatItCannotDo) {
-  exec::RunOptions options = on_queues({}, true);
+  exec::RunOptions options = on_queues({});
   options.record_timeline = true;
-  EXPECT_THROW(train(offloaded(1), options), Error);
-  options = on_queues({}, false);
+  EXPECT_THROW(train_graphs(offloaded(1), options), Error);
+  options = on_queues({});
   options.observer = [](const exec::NodeEvent&) {};
   EXPECT_THROW(train(offloaded(1), options), Error);
-  options = on_queues({}, false);
+  options = on_queues({});
   options.mode = exec::RunMode::kSerial;
   options.guard = true;
   EXPECT_THROW(train(offloaded(1), options), Error);

@@ -61,7 +61,7 @@ TEST(PlanJson, WritesAndReadsScheduleAndLaunch) {
   EXPECT_THAT(text, HasSubstr("\"schedule\": \"gpipe\""));
   EXPECT_THAT(text, HasSubstr("\"launch\": \"stream\""));
   EXPECT_THAT(refusal(text, "gpipe", "interleaved"), HasSubstr("/parallel/schedule"));
-  EXPECT_THAT(refusal(text, "stream", "graph"), HasSubstr("/launch"));
+  EXPECT_THAT(refusal(text, "stream", "streams"), HasSubstr("/launch"));
 }
 
 TEST(PlanJson, RefusesSizesBeyondTheLimits) {
