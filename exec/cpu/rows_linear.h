@@ -30,6 +30,21 @@ struct LinearForwardRow {
   }
 };
 
+// The same, then y = gelu of it.
+template <typename T>
+struct LinearGeluForwardRow {
+  static Bytes prepare(const Call& c, GemmCache& gemm) {
+    return LinearForwardRow<T>::prepare(c, gemm);
+  }
+  static void run(const Call& c, GemmCache& gemm) {
+    linear_forward<T>(
+        gemm, linear_shape(c[0], c[1]),
+        {.y = c[3].as<T>(), .x = c[0].as<T>(), .w = c[1].as<T>(), .bias = c[2].as<T>()},
+        scratch(c[5]));
+    gelu_forward<T>(c[4].as<T>(), c[3].as<T>(), c[3].elements());
+  }
+};
+
 template <typename T>
 struct MatmulForwardRow {
   static Bytes prepare(const Call& c, GemmCache& gemm) {
@@ -56,6 +71,20 @@ struct LinearInputGradientRow {
         gemm, linear_shape(c[0], c[1]),
         {.dx = c[2].as<T>(), .dy = c[0].as<T>(), .w = c[1].as<T>(), .accumulate = c[2].adds()},
         scratch(c[3]));
+  }
+};
+
+template <typename T>
+struct GeluInputGradientRow {
+  static Bytes prepare(const Call& c, GemmCache& gemm) {
+    return prepare_gemm<T>(gemm, linear_dgrad_gemm(linear_shape(c[0], c[1]), false));
+  }
+  static void run(const Call& c, GemmCache& gemm) {
+    linear_dgrad<T>(
+        gemm, linear_shape(c[0], c[1]),
+        {.dx = c[3].as<T>(), .dy = c[0].as<T>(), .w = c[1].as<T>(), .accumulate = false},
+        scratch(c[4]));
+    gelu_backward<T>(c[3].as<T>(), c[3].as<T>(), c[2].as<T>(), c[3].elements());
   }
 };
 

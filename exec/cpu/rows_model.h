@@ -223,4 +223,24 @@ void run_bias_residual_add(const Call& c, GemmCache&) {
                        c[0].shape()[1]);
 }
 
+template <typename T>
+void run_residual_layer_norm_forward(const Call& c, GemmCache&) {
+  bias_residual_add<T>(c[5].as<T>(), c[0].as<T>(), c[1].as<T>(), c[2].as<T>(), c[0].shape()[0],
+                       c[0].shape()[1]);
+  layernorm_forward<T>(norm_shape(c[0], c[3]), {.y = c[6].as<T>(),
+                                                .mean = c[7].as<Compute<T>>(),
+                                                .rstd = c[8].as<Compute<T>>(),
+                                                .x = c[5].as<T>(),
+                                                .gain = c[3].as<T>(),
+                                                .bias = c[4].as<T>()});
+}
+
+template <typename T>
+void run_residual_rms_norm_forward(const Call& c, GemmCache&) {
+  residual_add<T>(c[3].as<T>(), c[0].as<T>(), c[1].as<T>(), c[0].elements());
+  rmsnorm_forward<T>(
+      norm_shape(c[0], c[2]),
+      {.y = c[4].as<T>(), .rstd = c[5].as<Compute<T>>(), .x = c[3].as<T>(), .gain = c[2].as<T>()});
+}
+
 }  // namespace zplan::exec::cpu

@@ -190,19 +190,53 @@ void DecoderLayer::attention_half(Phase phase, const View& x, const LayerActivat
     partial_product(phase, Part::kProjection, a.attention, Param::kProjWeight, a.projection);
   });
   const View sum = ranks_.summed(phase, Part::kProjection, a.projection, "projection.sum");
-  residual(phase, Part::kAttentionResidual, x, sum, Param::kProjBias, a.middle);
+  middle(phase, x, sum, a);
+}
+
+// What it reads must be at hand together; a ring keeps one unit.
+bool DecoderLayer::fuses_middle() const {
+  const Layout& layout = s_.layout;
+  return s_.kernels.fused_neighbours &&
+         (!layout.has(Param::kProjBias) || parameters_.are_resident() ||
+          layout.unit_of(Param::kProjBias) == layout.unit_of(Param::kNorm2Gain));
+}
+
+// From the sum of the projection to the normalised input of the MLP.
+void DecoderLayer::middle(Phase phase, const View& x, const View& sum, const LayerActivations& a) {
+  if (!fuses_middle()) {
+    residual(phase, Part::kAttentionResidual, x, sum, Param::kProjBias, a.middle);
+    norm(phase, Part::kMlpNorm, a.middle, Param::kNorm2Gain, Param::kNorm2Bias, a.norm2, a.mean2,
+         a.rstd2);
+  } else if (s_.model.is_llama()) {
+    s_.out.kernel(compute(phase, Part::kMlpNorm), kLane, KernelId::kResidualRmsNormForward,
+                  {read(x), read(sum), parameter(phase, Param::kNorm2Gain), write(a.middle),
+                   write(a.norm2), write(a.rstd2)});
+  } else {
+    s_.out.kernel(compute(phase, Part::kMlpNorm), kLane, KernelId::kResidualLayerNormForward,
+                  {read(x), read(sum), parameter(phase, Param::kProjBias),
+                   parameter(phase, Param::kNorm2Gain), parameter(phase, Param::kNorm2Bias),
+                   write(a.middle), write(a.norm2), write(a.mean2), write(a.rstd2)});
+  }
+}
+
+void DecoderLayer::fc1_and_gelu(Phase phase, const View& x, const LayerActivations& a) {
+  if (s_.kernels.fused_neighbours && !s_.model.is_llama()) {
+    s_.out.kernel(compute(phase, Part::kFc1), kLane, KernelId::kLinearGeluForward,
+                  {read(x), parameter(phase, Param::kFc1Weight), parameter(phase, Param::kFc1Bias),
+                   write(a.fc1), write(a.gelu), s_.workspace});
+    return;
+  }
+  linear(phase, Part::kFc1, x, Param::kFc1Weight, Param::kFc1Bias, a.fc1);
+  s_.out.kernel(compute(phase, Part::kGelu), kLane,
+                s_.model.is_llama() ? KernelId::kSwigluForward : KernelId::kGeluForward,
+                {read(a.fc1), write(a.gelu)});
 }
 
 void DecoderLayer::mlp_half(Phase phase, const LayerActivations& a, const View& output) {
-  norm(phase, Part::kMlpNorm, a.middle, Param::kNorm2Gain, Param::kNorm2Bias, a.norm2, a.mean2,
-       a.rstd2);
   const View all = ranks_.gathered(phase, Part::kMlpNorm, a.norm2, "norm.gathered");
   clear_for_tiles(phase, Part::kFc2, a.fc2);
   each_tile([&] {
-    linear(phase, Part::kFc1, all, Param::kFc1Weight, Param::kFc1Bias, a.fc1);
-    s_.out.kernel(compute(phase, Part::kGelu), kLane,
-                  s_.model.is_llama() ? KernelId::kSwigluForward : KernelId::kGeluForward,
-                  {read(a.fc1), write(a.gelu)});
+    fc1_and_gelu(phase, all, a);
     partial_product(phase, Part::kFc2, a.gelu, Param::kFc2Weight, a.fc2);
   });
   const View sum = ranks_.summed(phase, Part::kFc2, a.fc2, "fc2.sum");
@@ -217,10 +251,14 @@ void DecoderLayer::bias_gradient(Part part, const View& dx, Param bias) {
 }
 
 // y = x w with w split by rows; all ranks and tiles have the same dy.
-void DecoderLayer::row_product_backward(Part part, const View& x, const View& dy, Param weight,
-                                        const View& dx) {
+void DecoderLayer::row_weight_gradient(Part part, const View& x, const View& dy, Param weight) {
   s_.out.kernel(weight_gradient(part), kLane, KernelId::kMatmulWeightGradient,
                 {read(x), read(dy), gradient(weight), s_.workspace});
+}
+
+void DecoderLayer::row_product_backward(Part part, const View& x, const View& dy, Param weight,
+                                        const View& dx) {
+  row_weight_gradient(part, x, dy, weight);
   s_.out.kernel(input_gradient(part), kLane, KernelId::kLinearInputGradient,
                 {read(dy), parameter(Phase::kBackward, weight), write(dx), s_.workspace});
 }
@@ -238,6 +276,23 @@ void DecoderLayer::column_product_backward(Part part, const View& x, const View&
   s_.out.kernel(
       input_gradient(part), kLane, KernelId::kLinearInputGradient,
       {read(dy), parameter(Phase::kBackward, weight), access(dx, tile_access()), s_.workspace});
+}
+
+// The gradient of the first product of the MLP, from that of the second.
+View DecoderLayer::fc2_backward(const LayerActivations& a, const View& dy, bool last) {
+  const View dfc = scratch("d.fc", s_.ffn());
+  const bool fuses = s_.kernels.fused_neighbours && !s_.model.is_llama();
+  if (!fuses) {
+    row_product_backward(Part::kFc2, a.gelu, dy, Param::kFc2Weight, dfc);
+    done(Param::kFc2Weight, last);
+    return gelu_backward(a, dfc);
+  }
+  row_weight_gradient(Part::kFc2, a.gelu, dy, Param::kFc2Weight);
+  s_.out.kernel(input_gradient(Part::kFc2), kLane, KernelId::kGeluInputGradient,
+                {read(dy), parameter(Phase::kBackward, Param::kFc2Weight), read(a.fc1), write(dfc),
+                 s_.workspace});
+  done(Param::kFc2Weight, last);
+  return dfc;
 }
 
 // The gradient of the first product of the MLP, from that of what follows it.
@@ -273,10 +328,7 @@ void DecoderLayer::mlp_backward(const LayerActivations& a, const View& dx, bool 
   bias_gradient(Part::kFc2, dx, Param::kFc2Bias);
   clear_for_tiles(Phase::kBackward, Part::kMlpNorm, dnorm);
   each_tile([&] {
-    const View dfc = scratch("d.fc", s_.ffn());
-    row_product_backward(Part::kFc2, a.gelu, dy, Param::kFc2Weight, dfc);
-    done(Param::kFc2Weight, last);
-    const View dup = gelu_backward(a, dfc);
+    const View dup = fc2_backward(a, dy, last);
     column_product_backward(Part::kFc1, x, dup, Param::kFc1Weight, Param::kFc1Bias, dnorm);
     if (s_.tiles() > 1) done(Param::kFc1Weight, last);
   });

@@ -1,6 +1,7 @@
 // Forward and backward of one decoder layer, as kernels [Radford19 sec 2.3], [Touvron23]:
 //   norm1, qkv, (rotate), attention, projection, + input;  norm2, fc1, gelu, fc2, + middle
-// GPT-2: LayerNorm, biases, GELU. Llama: RMSNorm, SwiGLU.
+// GPT-2: LayerNorm, biases, GELU. Llama: RMSNorm, SwiGLU. Kernel sets that fuse neighbours have the
+// GELU in the products beside it and the sum of the residual in the norm that follows.
 //
 // Products with matrices split by rows leave partial sums; these are added over tiles, then over
 // ranks (tensor_parallel.h), the bias once, together with the residual.
@@ -47,6 +48,9 @@ class DecoderLayer {
             const View& mean, const View& rstd);
   void linear(Phase phase, Part part, const View& x, Param weight, Param bias, const View& y);
   void partial_product(Phase phase, Part part, const View& x, Param weight, const View& y);
+  void fc1_and_gelu(Phase phase, const View& x, const LayerActivations& a);
+  bool fuses_middle() const;
+  void middle(Phase phase, const View& x, const View& sum, const LayerActivations& a);
   void residual(Phase phase, Part part, const View& x, const View& y, Param bias, const View& out);
   void attention_half(Phase phase, const View& x, const LayerActivations& a);
   void mlp_half(Phase phase, const LayerActivations& a, const View& output);
@@ -54,9 +58,11 @@ class DecoderLayer {
   void mlp_backward(const LayerActivations& a, const View& dx, bool last);
   void attention_backward(const View& input, const LayerActivations& a, const View& dx, bool last);
   void bias_gradient(Part part, const View& dx, Param bias);
+  void row_weight_gradient(Part part, const View& x, const View& dy, Param weight);
   void row_product_backward(Part part, const View& x, const View& dy, Param weight, const View& dx);
   void column_product_backward(Part part, const View& x, const View& dy, Param weight, Param bias,
                                const View& dx);
+  View fc2_backward(const LayerActivations& a, const View& dy, bool last);
   View gelu_backward(const LayerActivations& a, const View& dfc);
   void norm_backward(Part part, const View& dy, const View& x, const View& mean, const View& rstd,
                      Param gain, Param bias, const View& dx);

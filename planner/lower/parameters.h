@@ -31,6 +31,8 @@ class Parameters {
 
   // Emits what it takes (read, upload, gather, or nothing). Ordinal: of this use among all uses of
   // the unit's ring in the surrounding loop; ignored for units outside the layers.
+  // Whether nothing has to be brought: any unit can be used beside any other.
+  bool are_resident() const { return !sharded() && !must_upload(); }
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
 

@@ -16,21 +16,22 @@ namespace zplan {
 enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
 
 struct KernelSet {
-  std::string_view id;   // "cuda.sm70.fp16"
-  DType compute;         // activations and the parameters that kernels read
-  DType statistics;      // LayerNorm mean and rstd, attention log-sum-exp
-  bool loss_scaling;     // fp16 needs it [Micikevicius18]
-  RunsOn runs_on;        // kNowhere: planned and simulated only
-  bool fused_attention;  // stores no scores; else the probabilities are an activation
-  Bytes workspace;       // scratch per compute lane; kernels must stay within it
-  int capability = 0;    // least compute capability of a CUDA device, 10 x major + minor
+  std::string_view id;    // "cuda.sm70.fp16"
+  DType compute;          // activations and the parameters that kernels read
+  DType statistics;       // LayerNorm mean and rstd, attention log-sum-exp
+  bool loss_scaling;      // fp16 needs it [Micikevicius18]
+  RunsOn runs_on;         // kNowhere: planned and simulated only
+  bool fused_attention;   // stores no scores; else the probabilities are an activation
+  bool fused_neighbours;  // GELU beside its products, the residual sum before its norm
+  Bytes workspace;        // scratch per compute lane; kernels must stay within it
+  int capability = 0;     // least compute capability of a CUDA device, 10 x major + minor
 };
 
 std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
 
-// Whether programs lowered for the set may hold the kernel: sets differ in their attention.
+// Whether programs lowered for the set may hold the kernel: sets differ in what they fuse.
 bool declares(const KernelSet& set, KernelId kernel);
 
 }  // namespace zplan

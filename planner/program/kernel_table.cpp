@@ -176,6 +176,16 @@ const std::array<KernelDef, kKernelCount> kTable{{
      "logits[b*s,Vp] tokens[b,s+1] statistics[k,b*s,3] loss[1] scalars[11]", "citdd",
      "[Shoeybi19 sec 3]"},
     {KernelId::kCast, kMem, "rw", 2, streaming<kMem, 1, 0>, "x[n] y[n]", "ab", "[derived]"},
+    // [derived] what stands beside a product counts no flop: it is done while results are stored
+    {KernelId::kLinearGeluForward, kGemm, "rrrwws", 6, matmul<0, 1>,
+     "x[T,k] w[k,n] bias[n] sum[T,n] y[T,n]", "ccccc", "[Hendrycks16]"},
+    {KernelId::kGeluInputGradient, kGemm, "rrrws", 5, input_gradient<0, 1>,
+     "dy[T,n] w[k,n] x[T,k] dx[T,k]", "cccc", "[Hendrycks16]"},
+    {KernelId::kResidualLayerNormForward, kMem, "rrrrrwwww", 9, streaming<kMem, 10, 0>,
+     "x[T,h] y[T,h] bias[h] gain[h] shift[h] sum[T,h] out[T,h] mean[T] rstd[T]", "ccccccctt",
+     "[Ba16]"},
+    {KernelId::kResidualRmsNormForward, kMem, "rrrwww", 6, streaming<kMem, 5, 0>,
+     "x[T,h] y[T,h] gain[h] sum[T,h] out[T,h] rstd[T]", "ccccct", "[Zhang19]"},
 }};
 
 }  // namespace

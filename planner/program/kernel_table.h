@@ -23,6 +23,9 @@
 //   cross_entropy_statistics  of a piece of the vocabulary: maximum, sum of exp(x - maximum), logit
 //                         of the target or 0; attr {V}
 //   cross_entropy_parallel    the same from the statistics of all k pieces; attr as cross_entropy
+//   linear_gelu_forward   sum = x w + bias, y = gelu(sum)
+//   gelu_input_gradient   dx = dy w^T gelu'(x)
+//   residual_*_norm_forward   sum = x + y (+ bias), out = norm of sum
 //   sum_squares           attr {0, flat elements per shard index, flat element from which all
 //                         tensor parallel ranks have the same: those count on tp index 0 only; -1:
 //                         none, 1: only the first sharding group counts (dp index = shard index)}

@@ -187,8 +187,13 @@ enum class KernelId : std::uint8_t {
   kCrossEntropyStatistics,
   kCrossEntropyParallel,
   kCast,
+  // Neighbours in one kernel, where the kernel set fuses
+  kLinearGeluForward,
+  kGeluInputGradient,
+  kResidualLayerNormForward,
+  kResidualRmsNormForward,
 };
-inline constexpr int kKernelCount = 42;
+inline constexpr int kKernelCount = 46;
 
 enum class CollectiveKind : std::uint8_t {
   kAllGather,

@@ -122,6 +122,15 @@ std::vector<Variant> variants(const Grid& g) {
   }
   if (std::string(g.kernel_set).ends_with(".unfused"))
     add("recompute selective", [](Variant& v) { v.plan.recompute = {{Recompute::kSelective, 0}}; });
+  const std::string set = g.kernel_set;
+  if (set == "cpu.f32" || set == "cpu.f64")
+    add("fused neighbours", [=](Variant& v) { v.plan.kernel_set = set + ".fused"; });
+  if (set == "cpu.f32") {
+    add("fused neighbours in units of a layer", [=](Variant& v) {
+      v.plan.kernel_set = set + ".fused";
+      v.plan.gather = GatherUnit::kLayer;
+    });
+  }
   if (g.pp > 1 && g.micro_steps > 1)
     add("gpipe", [](Variant& v) { v.plan.schedule = Schedule::kGpipe; });
   if (g.tp > 1)
