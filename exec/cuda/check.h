@@ -1,0 +1,18 @@
+// Results of the CUDA runtime: anything but success becomes an Error that names the call. Errors of
+// kernels show at a later call, so the name is that of who noticed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+
+#include "planner/core/error.h"
+
+namespace zplan::exec::cuda {
+
+inline void check(cudaError_t result, const char* call) {
+  if (result == cudaSuccess) return;
+  throw Error(ExitCode::kDevice, std::string("CUDA: ") + call + ": " + cudaGetErrorString(result));
+}
+
+}  // namespace zplan::exec::cuda
