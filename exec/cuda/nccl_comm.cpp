@@ -1,0 +1,375 @@
+#include "exec/cuda/nccl_comm.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "exec/comm/membership.h"
+#include "planner/core/error.h"
+
+static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit is needed");
+
+namespace zplan::exec::cuda {
+namespace {
+
+// [assumed] operations of a lane that may be queued before two of them share an event.
+constexpr std::size_t kWatchedPerLane = 64;
+constexpr std::chrono::milliseconds kPollInterval{1};
+
+ncclDataType_t nccl_type(DType dtype) {
+  switch (dtype) {
+    case DType::kF64:
+      return ncclFloat64;
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kF16:
+      return ncclFloat16;
+    case DType::kBf16:
+      return ncclBfloat16;
+    case DType::kI32:
+      return ncclInt32;
+  }
+  ZPLAN_ASSERT(false);
+  return ncclInt8;
+}
+
+ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
+  const ncclDataType_t type = nccl_type(call.dtype);
+  const auto n = static_cast<std::size_t>(call.elements);
+  switch (call.kind) {
+    case CollectiveKind::kAllGather:
+      return ncclAllGather(call.input, call.output, n, type, comm, stream);
+    case CollectiveKind::kReduceScatter:
+      return ncclReduceScatter(call.input, call.output, n, type, ncclSum, comm, stream);
+    case CollectiveKind::kAllReduce:
+      return ncclAllReduce(call.input, call.output, n, type, ncclSum, comm, stream);
+    case CollectiveKind::kBroadcast:
+      return ncclBroadcast(call.input, call.output, n, type, call.root, comm, stream);
+    case CollectiveKind::kReduce:
+      return ncclReduce(call.input, call.output, n, type, ncclSum, call.root, comm, stream);
+  }
+  ZPLAN_ASSERT(false);
+  return ncclInvalidArgument;
+}
+
+bool is_transfer(const Node& node) {
+  return node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
+}
+
+std::string seconds_text(std::chrono::nanoseconds duration) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
+}
+
+// Sleeps a little. Throws when the deadline, counted from `start`, has passed.
+class Patience {
+ public:
+  Patience(std::int32_t rank, std::chrono::seconds deadline, const std::string& what)
+      : rank_(rank), deadline_(deadline), what_(what) {}
+  void wait() const {
+    if (std::chrono::steady_clock::now() - start_ > deadline_) {
+      throw Error(ExitCode::kDevice, "rank " + std::to_string(rank_) + ": " + what_ +
+                                         " is not done after " + seconds_text(deadline_) +
+                                         ": another rank is missing");
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+
+ private:
+  const TimePoint start_ = std::chrono::steady_clock::now();
+  const std::int32_t rank_;
+  const std::chrono::seconds deadline_;
+  const std::string& what_;
+};
+
+}  // namespace
+
+NcclComm::NcclComm(CudaQueues& queues, const NcclOptions& options)
+    : job_(*options.job),
+      rank_(options.rank),
+      at_(job_.coordinates_of(rank_)),
+      program_(job_.classes[static_cast<std::size_t>(at_.stage)].program),
+      queues_(queues),
+      deadline_(options.deadline) {
+  cuda::check(cudaSetDevice(queues.device()), "cudaSetDevice");
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // read when the first communicator is made
+  connect(options);
+  use_once();
+}
+
+NcclComm::~NcclComm() {
+  for (const auto& communicator : communicators_)
+    ncclCommDestroy(std::exchange(communicator->comm, nullptr));
+}
+
+// One that was not destroyed in good order, or was never completed.
+NcclComm::Communicator::~Communicator() {
+  if (comm != nullptr) ncclCommAbort(comm);
+}
+
+std::string NcclComm::describe(const Use& use) {
+  const std::string members = use.group ? "group " + std::string(name(*use.group)) : "stages";
+  return members + " on lane " + std::string(name(use.lane));
+}
+
+// In the same order on all ranks. Groups of one need nothing.
+std::vector<NcclComm::Use> NcclComm::uses(const Job& job) {
+  std::set<Use> uses;
+  for (const RankClass& c : job.classes) {
+    for (const Node& node : c.program.nodes) {
+      if (is_transfer(node)) uses.insert({node.lane, std::nullopt});
+      if (node.kind == OpKind::kCollective && job.group_size(node.group) > 1)
+        uses.insert({node.lane, node.group});
+    }
+  }
+  return {uses.begin(), uses.end()};
+}
+
+// The members of a group have the same collectives, so all of them take part or none.
+bool NcclComm::takes_part(const Use& use) const {
+  return std::any_of(program_.nodes.begin(), program_.nodes.end(), [&](const Node& node) {
+    if (node.lane != use.lane) return false;
+    return use.group ? node.kind == OpKind::kCollective && node.group == *use.group
+                     : is_transfer(node);
+  });
+}
+
+ncclComm_t NcclComm::find(const Use& use) const {
+  const auto found = std::find_if(communicators_.begin(), communicators_.end(),
+                                  [&](const auto& c) { return c->use == use; });
+  ZPLAN_ASSERT(found != communicators_.end());
+  return (*found)->comm;
+}
+
+void NcclComm::connect_world(Communicator& world, const NcclOptions& options) {
+  ncclUniqueId id{};
+  std::string own;
+  if (rank_ == 0) {
+    settle(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId");
+    own.assign(id.internal, sizeof id.internal);
+  }
+  const std::vector<std::string> ids = options.exchange(own);
+  if (ids.empty() || ids.front().size() != sizeof id.internal)
+    throw Error(ExitCode::kDevice, "rank 0 has sent no NCCL identifier");
+  std::memcpy(id.internal, ids.front().data(), sizeof id.internal);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const std::string what = "connecting " + std::to_string(job_.world()) + " ranks";
+  const ncclResult_t result = ncclCommInitRankConfig(&world.comm, job_.world(), id, rank_, &config);
+  settle(result, world.comm, what);
+}
+
+// What was split off the world stands alone. It may go when all ranks are through with it.
+void NcclComm::connect(const NcclOptions& options) {
+  Communicator world;
+  connect_world(world, options);
+  for (const Use& use : uses(job_)) split(world, use);
+  options.exchange({});
+  settle(ncclCommFinalize(world.comm), world.comm, "disconnecting");
+  ncclCommDestroy(std::exchange(world.comm, nullptr));
+}
+
+// All ranks take part in the split, also those that get nothing of it. In transfers a stage's
+// number is its place, so all stages are members.
+void NcclComm::split(Communicator& world, const Use& use) {
+  const bool joins = !use.group || takes_part(use);
+  int color = NCCL_SPLIT_NOCOLOR, key = 0;
+  if (!use.group) {
+    color = peer_rank(job_, rank_, 0);
+    key = at_.stage;
+  } else if (joins) {
+    const Membership group = membership(job_, *use.group, rank_);
+    color = *std::min_element(group.ranks.begin(), group.ranks.end());
+    key = group.own_index;
+  }
+  communicators_.push_back(std::make_unique<Communicator>());
+  Communicator& part = *communicators_.back();
+  part.use = use;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  const std::string what = "connecting: " + describe(use);
+  settle(ncclCommSplit(world.comm, color, key, &part.comm, &config), world.comm, what);
+  if (!joins) {
+    communicators_.pop_back();
+    return;
+  }
+  wait_until_ready(part.comm, what);
+  LaneWatch& watch = watches_[static_cast<std::size_t>(use.lane)];
+  if (watch.operations) return;
+  for (std::size_t i = 0; i < kWatchedPerLane; ++i) watch.events.push_back(make_cuda_event(false));
+  watch.operations.emplace(kWatchedPerLane, deadline_);
+}
+
+void NcclComm::use_once() {
+  void* memory = nullptr;
+  const std::size_t bytes = sizeof(float) * 2 * static_cast<std::size_t>(job_.world());
+  cuda::check(cudaMalloc(&memory, bytes), "cudaMalloc");
+  first_use_.reset(memory);
+  cuda::check(cudaMemset(memory, 0, bytes), "cudaMemset");
+  cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  for (const auto& communicator : communicators_) {
+    if (!takes_part(communicator->use)) continue;
+    queue_once(*communicator, static_cast<std::byte*>(memory));
+    wait_until_done(*communicator);
+  }
+  first_use_.reset();
+}
+
+// `memory`: float32 [2, world]
+void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
+  const auto [lane, group] = communicator.use;
+  const ncclComm_t comm = communicator.comm;
+  const cudaStream_t stream = queues_.stream(lane);
+  const std::string what = "first use: " + describe(communicator.use);
+  std::byte* const output = memory + sizeof(float) * static_cast<std::size_t>(job_.world());
+  if (group) {
+    for (CollectiveKind kind : collectives(communicator.use)) {
+      const CollectiveCall call{kind, DType::kF32, 1, memory, output, 0};
+      settle(queue_collective(call, comm, stream), comm, what);
+    }
+    return;
+  }
+  settle(ncclGroupStart(), comm, what);
+  for (int stage : partners(lane, OpKind::kSend))
+    settle(ncclSend(memory, 1, ncclFloat32, stage, comm, stream), comm, what);
+  for (int stage : partners(lane, OpKind::kReceive)) {
+    std::byte* const to = output + sizeof(float) * static_cast<std::size_t>(stage);
+    settle(ncclRecv(to, 1, ncclFloat32, stage, comm, stream), comm, what);
+  }
+  settle(ncclGroupEnd(), comm, what);
+}
+
+std::set<CollectiveKind> NcclComm::collectives(const Use& use) const {
+  std::set<CollectiveKind> kinds;
+  for (const Node& n : program_.nodes) {
+    if (n.kind == OpKind::kCollective && n.lane == use.lane && n.group == use.group)
+      kinds.insert(n.collective);
+  }
+  return kinds;
+}
+
+// The stages this rank sends to, or receives from, on the lane.
+std::set<int> NcclComm::partners(Lane lane, OpKind kind) const {
+  std::set<int> stages;
+  for (const Node& n : program_.nodes)
+    if (n.lane == lane && n.kind == kind) stages.insert(n.peer_stage);
+  return stages;
+}
+
+void NcclComm::wait_until_ready(ncclComm_t comm, const std::string& what) const {
+  const Patience patience(rank_, deadline_, what);
+  for (ncclResult_t state = ncclInProgress;; patience.wait()) {
+    const ncclResult_t asked = ncclCommGetAsyncError(comm, &state);
+    if (asked != ncclSuccess) fail(asked, comm, what);
+    if (state == ncclSuccess) return;
+    if (state != ncclInProgress) fail(state, comm, what);
+  }
+}
+
+void NcclComm::wait_until_done(const Communicator& communicator) const {
+  const std::string what = "first use: " + describe(communicator.use);
+  const Patience patience(rank_, deadline_, what);
+  const cudaStream_t stream = queues_.stream(communicator.use.lane);
+  cudaError_t state = cudaStreamQuery(stream);
+  for (; state == cudaErrorNotReady; state = cudaStreamQuery(stream)) {
+    wait_until_ready(communicator.comm, what);
+    patience.wait();
+  }
+  cudaGetLastError();  // "not ready" is remembered like a failure
+  cuda::check(state, "cudaStreamQuery");
+}
+
+void NcclComm::fail(ncclResult_t result, ncclComm_t comm, const std::string& what) const {
+  std::string text = "rank " + std::to_string(rank_) + ": " + what +
+                     ": NCCL reports: " + ncclGetErrorString(result);
+  const char* const detail = comm == nullptr ? nullptr : ncclGetLastError(comm);
+  if (detail != nullptr && *detail != '\0') text += std::string(" (") + detail + ")";
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  throw Error(ExitCode::kDevice, text);
+}
+
+void NcclComm::settle(ncclResult_t result, ncclComm_t comm, const std::string& what) const {
+  if (result == ncclInProgress) return wait_until_ready(comm, what);
+  if (result != ncclSuccess) fail(result, comm, what);
+}
+
+void NcclComm::queued(ncclResult_t result, ncclComm_t comm, const Instance& at) {
+  const OpId op = op_id(program_, node(at), at.env);
+  if (result != ncclSuccess) settle(result, comm, op_name(op));
+  const Lane lane = node(at).lane;
+  const cudaStream_t stream = queues_.stream(lane);
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  cuda::check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
+  if (capture != cudaStreamCaptureStatusNone) return;  // queued once, launched many times
+  LaneWatch& watch = watches_[static_cast<std::size_t>(lane)];
+  const std::size_t event = watch.operations->queue(op, std::chrono::steady_clock::now());
+  cuda::check(cudaEventRecord(watch.events[event].get(), stream), "cudaEventRecord");
+}
+
+void NcclComm::collective(std::int32_t rank, const Instance& at, const CollectiveCall& call) {
+  ZPLAN_ASSERT(rank == rank_);
+  const Node& n = node(at);
+  if (job_.group_size(n.group) > 1) {
+    const ncclComm_t comm = find({n.lane, n.group});
+    return queued(queue_collective(call, comm, queues_.stream(n.lane)), comm, at);
+  }
+  if (call.input != call.output)
+    queues_.copy_bytes(n.lane, call.output, call.input, size_of(call.dtype) * call.elements);
+}
+
+void NcclComm::send(std::int32_t rank, const Instance& at, const std::byte* from, Bytes bytes) {
+  ZPLAN_ASSERT(rank == rank_);
+  const Node& n = node(at);
+  const ncclComm_t comm = find({n.lane, std::nullopt});
+  queued(ncclSend(from, static_cast<std::size_t>(bytes.value), ncclInt8, n.peer_stage, comm,
+                  queues_.stream(n.lane)),
+         comm, at);
+}
+
+void NcclComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) {
+  ZPLAN_ASSERT(rank == rank_);
+  const Node& n = node(at);
+  const ncclComm_t comm = find({n.lane, std::nullopt});
+  queued(ncclRecv(to, static_cast<std::size_t>(bytes.value), ncclInt8, n.peer_stage, comm,
+                  queues_.stream(n.lane)),
+         comm, at);
+}
+
+void NcclComm::check() {
+  for (const auto& communicator : communicators_) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(communicator->comm, &state);
+    const ncclResult_t worst = asked == ncclSuccess ? state : asked;
+    if (worst != ncclSuccess && worst != ncclInProgress)
+      fail(worst, communicator->comm, describe(communicator->use));
+  }
+  const TimePoint now = std::chrono::steady_clock::now();
+  for (LaneWatch& watch : watches_) check_deadline(watch, now);
+}
+
+void NcclComm::check_deadline(LaneWatch& watch, TimePoint now) const {
+  if (!watch.operations) return;
+  const auto reached = [&](std::size_t event) { return is_reached(watch.events[event].get()); };
+  if (const auto overdue = watch.operations->check(reached, now)) {
+    throw Error(ExitCode::kDevice,
+                "rank " + std::to_string(rank_) + ": " + op_name(overdue->op) +
+                    " is not done after " + seconds_text(overdue->waited) +
+                    ": another rank is lost, or behind for longer than the deadline");
+  }
+}
+
+// Each on a thread of its own: it returns only when the graphs with the communicator's operations
+// are gone.
+void NcclComm::abort() noexcept {
+  for (const auto& communicator : communicators_) {
+    const ncclComm_t comm = std::exchange(communicator->comm, nullptr);
+    try {
+      if (comm != nullptr) aborting_.emplace_back([comm] { ncclCommAbort(comm); });
+    } catch (const std::exception&) {
+      ncclCommAbort(comm);  // no thread to be had
+    }
+  }
+}
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,108 @@
+// Communication between processes by NCCL (exec/comm/queued_comm.h): one communicator for each kind
+// of group and each lane that the Job uses, and one per lane for transfers between stages. Members
+// have the order of exec/comm/membership.h. Sums are NCCL's: their order depends on its algorithm,
+// and 16-bit values are rounded after each addition.
+//
+// Memory: communicators connect at the start instead of on first use (NCCL_RUNTIME_CONNECT=0,
+// unless the user set it), and each is used once before the first step.
+//
+// The start is asynchronous and has a deadline. In steps the calls are made on the launching thread
+// (ncclConfig_t::blocking = 1, which waits for nothing once connections stand; otherwise NCCL
+// starts a thread for each call). A transfer is one operation of its own, not grouped with others:
+// the Job's launch orders are free of circles with each pair of send and receive as one node.
+#pragma once
+
+#include <nccl.h>
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/cuda/cuda_queues.h"
+#include "exec/cuda/handles.h"
+#include "exec/cuda/operation_watch.h"
+#include "exec/cuda_plugin.h"
+#include "planner/program/job.h"
+
+namespace zplan::exec::cuda {
+
+class NcclComm final : public QueuedComm {
+ public:
+  // The options as load_nccl_comm (cuda_plugin.h) says. `queues` are used by calls only, not by the
+  // destructor, which hangs while graphs with its operations exist.
+  NcclComm(CudaQueues& queues, const NcclOptions& options);
+  ~NcclComm() override;
+  NcclComm(const NcclComm&) = delete;
+  NcclComm& operator=(const NcclComm&) = delete;
+
+  void collective(std::int32_t rank, const Instance& at, const CollectiveCall& call) override;
+  void send(std::int32_t rank, const Instance& at, const std::byte* from, Bytes bytes) override;
+  void receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) override;
+  bool may_be_captured() const override { return true; }
+  void check() override;
+  void abort() noexcept override;
+
+ private:
+  // What a communicator is for: collectives of a kind of group, or without one the transfers
+  // between stages.
+  struct Use {
+    Lane lane = Lane::kCompute;
+    std::optional<GroupKind> group;
+    friend auto operator<=>(const Use&, const Use&) = default;
+  };
+  struct Communicator {
+    Use use;
+    ncclComm_t comm = nullptr;
+    Communicator() = default;
+    ~Communicator();
+    Communicator(const Communicator&) = delete;
+    Communicator& operator=(const Communicator&) = delete;
+  };
+  struct LaneWatch {
+    std::vector<EventHandle> events;
+    std::optional<OperationWatch> operations;
+  };
+
+  const Node& node(const Instance& at) const { return program_.nodes[at.node]; }
+  static std::string describe(const Use& use);
+  static std::vector<Use> uses(const Job& job);
+  bool takes_part(const Use& use) const;
+  std::set<CollectiveKind> collectives(const Use& use) const;
+  std::set<int> partners(Lane lane, OpKind kind) const;
+  ncclComm_t find(const Use& use) const;
+
+  void connect(const NcclOptions& options);
+  void connect_world(Communicator& world, const NcclOptions& options);
+  void split(Communicator& world, const Use& use);
+  void use_once();
+  void queue_once(const Communicator& communicator, std::byte* memory);
+  void wait_until_ready(ncclComm_t comm, const std::string& what) const;
+  void wait_until_done(const Communicator& communicator) const;
+
+  [[noreturn]] void fail(ncclResult_t result, ncclComm_t comm, const std::string& what) const;
+  // Waits for a call on an asynchronous communicator: that of the start, or any where
+  // NCCL_COMM_BLOCKING=0 is set.
+  void settle(ncclResult_t result, ncclComm_t comm, const std::string& what) const;
+  // What follows the call that queues an operation.
+  void queued(ncclResult_t result, ncclComm_t comm, const Instance& at);
+  void check_deadline(LaneWatch& watch, TimePoint now) const;
+
+  const Job& job_;
+  const std::int32_t rank_;
+  const Coordinates at_;
+  const Program& program_;
+  CudaQueues& queues_;
+  const std::chrono::seconds deadline_;
+  DeviceMemory first_use_;  // freeing it waits for the device, so after the communicators
+  std::vector<std::unique_ptr<Communicator>> communicators_;
+  std::array<LaneWatch, kLaneCount> watches_;
+  std::vector<std::jthread> aborting_;
+};
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,61 @@
+#include "exec/cuda_plugin.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+
+#include "exec/cuda/plugin.h"
+#include "planner/core/error.h"
+
+namespace zplan::exec {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path plugin_path() {
+  if (const char* named = std::getenv("ZPLAN_CUDA_PLUGIN")) return named;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return program.parent_path() / "libzplan_cuda.so";
+}
+
+// It stays loaded: what it made may live as long as the process.
+void* plugin() {
+  const fs::path path = plugin_path();
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw Error(ExitCode::kDevice,
+                fmt::format("there is no CUDA plug-in {}: this zplan was built without CUDA",
+                            path.string()));
+  }
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr)
+    throw Error(ExitCode::kDevice, fmt::format("cannot load the CUDA plug-in: {}", dlerror()));
+  return library;
+}
+
+template <typename Function>
+Function* function(const char* name) {
+  void* address = dlsym(plugin(), name);
+  if (address == nullptr)
+    throw Error(ExitCode::kDevice,
+                fmt::format("the CUDA plug-in is not of this zplan: {}", dlerror()));
+  return reinterpret_cast<Function*>(address);
+}
+
+}  // namespace
+
+std::unique_ptr<Device> load_cuda_device(const CudaDeviceOptions& options) {
+  const auto make = function<decltype(zplan_make_cuda_device)>("zplan_make_cuda_device");
+  return std::unique_ptr<Device>(make(options));
+}
+
+std::unique_ptr<QueuedComm> load_nccl_comm(Queues& queues, const NcclOptions& options) {
+  const auto make = function<decltype(zplan_make_nccl_comm)>("zplan_make_nccl_comm");
+  return std::unique_ptr<QueuedComm>(make(queues, options));
+}
+
+}  // namespace zplan::exec
