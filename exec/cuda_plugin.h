@@ -17,7 +17,7 @@
 namespace zplan::exec {
 
 struct CudaDeviceOptions {
-  int local_rank = 0;  // index of the device among those that are visible
+  int local_rank = 0;  // index of the device, where several are visible
 };
 
 struct NcclOptions {

@@ -64,12 +64,14 @@ std::size_t count_of(Bytes bytes) { return static_cast<std::size_t>(bytes.value)
 
 }  // namespace
 
-CudaDevice::CudaDevice(const CudaDeviceOptions& options) : index_(options.local_rank) {
+// Where each process is shown a device of its own, that is the one, whatever its local rank.
+CudaDevice::CudaDevice(const CudaDeviceOptions& options) {
   set_environment();
   const int count = device_count();
+  index_ = count == 1 ? 0 : options.local_rank;
   if (index_ >= count) {
-    fail(fmt::format("local rank {} needs {} CUDA devices, {} {} visible", index_, index_ + 1,
-                     count, count == 1 ? "is" : "are"));
+    fail(fmt::format("local rank {} needs {} CUDA devices, {} are visible", index_, index_ + 1,
+                     count));
   }
   use();
   cudaDeviceProp properties{};
@@ -117,14 +119,15 @@ Slab CudaDevice::make_slab(Tier tier, Bytes size) {
 
 Slab CudaDevice::make_device_slab(Bytes size) {
   void* memory = nullptr;
-  if (cudaMalloc(&memory, count_of(size)) == cudaErrorMemoryAllocation) {
-    cudaGetLastError();
+  const cudaError_t error = cudaMalloc(&memory, count_of(size));
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // told here
     std::size_t available = 0, total = 0;
     cuda::check(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
     fail(fmt::format("{} cannot give a slab of {:.2f} GiB: {:.2f} of its {:.2f} GiB are free",
                      name_, gib(count_of(size)), gib(available), gib(total)));
   }
-  cuda::check(cudaGetLastError(), "cudaMalloc");
+  cuda::check(error, "cudaMalloc");
   Slab slab(static_cast<std::byte*>(memory), size,
             [](std::byte* data, Bytes) noexcept { cudaFree(data); });
   check_driver(
@@ -154,9 +157,12 @@ void CudaDevice::download(std::byte* to, const std::byte* from, Bytes bytes) {
   cuda::check(cudaMemcpy(to, from, count_of(bytes), cudaMemcpyDefault), "cudaMemcpy");
 }
 
+// The copy from memory that is not pinned may return when it has read all; streams do not wait for
+// what is left.
 void CudaDevice::upload(std::byte* to, const std::byte* from, Bytes bytes) {
   use();
   cuda::check(cudaMemcpy(to, from, count_of(bytes), cudaMemcpyDefault), "cudaMemcpy");
+  cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
 std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t rank, int threads) {

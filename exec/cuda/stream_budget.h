@@ -10,7 +10,7 @@
 
 namespace zplan::exec::cuda {
 
-// [CUDA C++ Programming Guide, environment variables] CUDA_DEVICE_MAX_CONNECTIONS is at most 32.
+// The most that CUDA_DEVICE_MAX_CONNECTIONS can ask for (CUDA's programming guide).
 inline constexpr int kMostHardwareQueues = 32;
 
 class StreamBudget {
