@@ -1,7 +1,7 @@
 // The launched lanes of a rank as CUDA streams (exec/queues.h). Flags are 64-bit words of pinned
 // host memory that streams write and wait for by themselves (stream memory operations), so nothing
-// on the device spins. They compare cyclically: all values, also one that opens a flag for good,
-// stay below 2^62.
+// on the device spins. They compare as signed numbers, modulo 2^64: all values, also one that opens
+// a flag for good, stay below 2^63.
 #pragma once
 
 #include <array>

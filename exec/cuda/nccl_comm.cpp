@@ -58,6 +58,12 @@ bool is_transfer(const Node& node) {
   return node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
 }
 
+bool is_capturing(cudaStream_t stream) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
 std::string seconds_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) + " s";
 }
@@ -298,13 +304,15 @@ void NcclComm::queued(ncclResult_t result, ncclComm_t comm, const Instance& at) 
   const OpId op = op_id(program_, node(at), at.env);
   if (result != ncclSuccess) settle(result, comm, op_name(op));
   const Lane lane = node(at).lane;
-  const cudaStream_t stream = queues_.stream(lane);
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  cuda::check(cudaStreamIsCapturing(stream, &capture), "cudaStreamIsCapturing");
-  if (capture != cudaStreamCaptureStatusNone) return;  // queued once, launched many times
+  if (!is_capturing(queues_.stream(lane))) return watch(lane, op);
+  std::optional<OpId>& captured = watches_[static_cast<std::size_t>(lane)].captured;
+  if (!captured) captured = op;
+}
+
+void NcclComm::watch(Lane lane, OpId op) {
   LaneWatch& watch = watches_[static_cast<std::size_t>(lane)];
   const std::size_t event = watch.operations->queue(op, std::chrono::steady_clock::now());
-  cuda::check(cudaEventRecord(watch.events[event].get(), stream), "cudaEventRecord");
+  cuda::check(cudaEventRecord(watch.events[event].get(), queues_.stream(lane)), "cudaEventRecord");
 }
 
 void NcclComm::collective(std::int32_t rank, const Instance& at, const CollectiveCall& call) {
@@ -344,19 +352,24 @@ void NcclComm::check() {
     if (worst != ncclSuccess && worst != ncclInProgress)
       fail(worst, communicator->comm, describe(communicator->use));
   }
-  const TimePoint now = std::chrono::steady_clock::now();
-  for (LaneWatch& watch : watches_) check_deadline(watch, now);
+  for (int lane = 0; lane < kLaneCount; ++lane) check_deadline(static_cast<Lane>(lane));
 }
 
-void NcclComm::check_deadline(LaneWatch& watch, TimePoint now) const {
-  if (!watch.operations) return;
-  const auto reached = [&](std::size_t event) { return is_reached(watch.events[event].get()); };
-  if (const auto overdue = watch.operations->check(reached, now)) {
+// Nobody says when a graph is launched again: what is queued by the time of a check is watched as a
+// whole, then what is queued by the next.
+void NcclComm::check_deadline(Lane lane) {
+  LaneWatch& watched = watches_[static_cast<std::size_t>(lane)];
+  if (!watched.operations) return;
+  const auto reached = [&](std::size_t event) { return is_reached(watched.events[event].get()); };
+  if (const auto overdue = watched.operations->check(reached, std::chrono::steady_clock::now())) {
+    const std::string graph = overdue->op == watched.captured ? "the graph with " : "";
     throw Error(ExitCode::kDevice,
-                "rank " + std::to_string(rank_) + ": " + op_name(overdue->op) +
+                "rank " + std::to_string(rank_) + ": " + graph + op_name(overdue->op) +
                     " is not done after " + seconds_text(overdue->waited) +
                     ": another rank is lost, or behind for longer than the deadline");
   }
+  if (watched.captured && watched.operations->empty() && !is_capturing(queues_.stream(lane)))
+    watch(lane, *watched.captured);
 }
 
 // Each on a thread of its own: it returns only when the graphs with the communicator's operations

@@ -67,6 +67,7 @@ class NcclComm final : public QueuedComm {
   struct LaneWatch {
     std::vector<EventHandle> events;
     std::optional<OperationWatch> operations;
+    std::optional<OpId> captured;  // the first operation that a graph has
   };
 
   const Node& node(const Instance& at) const { return program_.nodes[at.node]; }
@@ -91,7 +92,8 @@ class NcclComm final : public QueuedComm {
   void settle(ncclResult_t result, ncclComm_t comm, const std::string& what) const;
   // What follows the call that queues an operation.
   void queued(ncclResult_t result, ncclComm_t comm, const Instance& at);
-  void check_deadline(LaneWatch& watch, TimePoint now) const;
+  void watch(Lane lane, OpId op);
+  void check_deadline(Lane lane);
 
   const Job& job_;
   const std::int32_t rank_;

@@ -28,6 +28,8 @@ class OperationWatch {
   OperationWatch(std::size_t events, Duration deadline)
       : operations_(events), deadline_(deadline) {}
 
+  bool empty() const { return count_ == 0; }
+
   // Index of the event that is to be recorded after the operation just queued.
   std::size_t queue(OpId op, TimePoint now) {
     if (count_ < operations_.size()) ++count_;
