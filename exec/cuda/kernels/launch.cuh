@@ -1,0 +1,87 @@
+// Launches: sizes of blocks and grids, width of accesses, and the one place that starts kernels.
+// Nothing is asked of the device, so a launch costs no call but its own.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
+#include "exec/cuda/check.h"
+#include "exec/cuda/kernels/device_support.cuh"
+#include "planner/core/units.h"
+
+namespace zplan::exec::cuda {
+
+struct Grid {
+  std::int64_t blocks;
+  int threads;
+};
+
+// [assumed] eight warps hide latency and still leave eight blocks for a multiprocessor.
+inline constexpr int kThreads = 256;
+// [assumed] several rounds of blocks on the largest devices; what is left is looped over.
+inline constexpr std::int64_t kMostBlocks = 4096;
+
+// Whole warps for so many packs of work, at most `most` threads.
+inline int threads_for(std::int64_t packs, int most = kThreads) {
+  return static_cast<int>(std::clamp<std::int64_t>(round_up(packs, kWarp), kWarp, most));
+}
+
+// Every thread has one pack of n elements, as long as kMostBlocks allow.
+inline Grid grid_of(std::int64_t n, int width) {
+  const std::int64_t packs = ceil_div(n, width);
+  return {std::clamp<std::int64_t>(ceil_div(packs, kThreads), 1, kMostBlocks), threads_for(packs)};
+}
+
+// [assumed] of a row that its block reads more than once.
+inline constexpr int kMostRowThreads = 512;
+
+// One block per row. A thread for each pack of a row, at most `most`.
+inline Grid grid_of_rows(std::int64_t rows, std::int64_t columns, int width, int most = kThreads) {
+  return {std::clamp<std::int64_t>(rows, 1, kMostBlocks),
+          threads_for(ceil_div(columns, width), most)};
+}
+
+// Elements of T in 16 bytes.
+template <typename T>
+inline constexpr int kWidthOf = 16 / static_cast<int>(sizeof(T));
+
+inline bool is_aligned(std::initializer_list<const void*> addresses) {
+  return std::all_of(addresses.begin(), addresses.end(), [](const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % 16 == 0;
+  });
+}
+
+// Calls body(Width) with the widest access that is possible.
+template <int kWidest, typename Body>
+void with_width(bool wide, const Body& body) {
+  if (wide) {
+    body(Width<kWidest>{});
+  } else {
+    body(Width<1>{});
+  }
+}
+
+#ifdef __CUDACC__  // a build for the host brings its own
+template <typename... P, typename... A>
+void launch(cudaStream_t stream, const char* name, Grid grid, void (*kernel)(P...),
+            A... arguments) {
+  kernel<<<static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads), 0, stream>>>(
+      static_cast<P>(arguments)...);
+  check(cudaGetLastError(), name);
+}
+#endif
+
+#define ZPLAN_FOR_CUDA_TYPES(M) M(float) M(__half) M(__nv_bfloat16)
+// Activations and their gradients.
+#define ZPLAN_FOR_CUDA_GRADIENTS(M) \
+  M(float, float)                   \
+  M(__half, __half) M(__half, float) M(__nv_bfloat16, __nv_bfloat16) M(__nv_bfloat16, float)
+// States of any two types.
+#define ZPLAN_FOR_CUDA_STATES(M)                                                \
+  M(float, float)                                                               \
+  M(float, __half) M(float, __nv_bfloat16) M(__half, float) M(__half, __half)   \
+      M(__half, __nv_bfloat16) M(__nv_bfloat16, float) M(__nv_bfloat16, __half) \
+          M(__nv_bfloat16, __nv_bfloat16)
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,74 @@
+#include "exec/cuda/kernels/norm.cuh"
+
+#include "exec/cuda/kernels/column_launch.cuh"
+#include "exec/cuda/kernels/norm.h"
+
+namespace zplan::exec::cuda {
+namespace {
+
+template <bool kCentred, typename T>
+void forward(cudaStream_t stream, const char* name, const NormShape& s, const NormForward<T>& x) {
+  const bool wide = is_aligned({x.y, x.x, x.gain, x.bias}) && s.hidden % kWidthOf<T> == 0;
+  with_width<kWidthOf<T>>(wide, [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w, kMostRowThreads),
+           norm_forward_kernel<kCentred, T, w>, x, s);
+  });
+}
+
+template <bool kCentred, typename T, typename G>
+void backward(cudaStream_t stream, const char* name, const NormShape& s,
+              const NormBackward<T, G>& x, DeviceScratch scratch) {
+  const bool wide = is_aligned({x.dx, x.dy, x.x, x.gain}) && s.hidden % kWidthOf<T> == 0;
+  with_width<kWidthOf<T>>(wide, [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w, kMostRowThreads),
+           norm_input_gradient_kernel<kCentred, T, G, w>, x, s);
+    const Pieces pieces = pieces_of(s.tokens, s.hidden, w, kCentred ? 2 : 1, scratch.size);
+    launch(stream, name, grid_of_tiles(s.hidden, w, pieces.count),
+           norm_parameter_pieces_kernel<kCentred, T, G, w>, scratch.data, x, s, pieces);
+    add_pieces<G>(stream, x.dgain, kCentred ? x.dbias : nullptr, scratch.data, pieces.count,
+                  s.hidden, x.accumulate_parameters);
+  });
+}
+
+}  // namespace
+
+Bytes norm_scratch_bytes(const NormShape& shape) { return piece_bytes(2, shape.hidden); }
+
+template <typename T>
+void layernorm_forward(cudaStream_t stream, const NormShape& shape, const NormForward<T>& x) {
+  forward<true>(stream, "layernorm_forward", shape, x);
+}
+
+template <typename T>
+void rmsnorm_forward(cudaStream_t stream, const NormShape& shape, const NormForward<T>& x) {
+  forward<false>(stream, "rmsnorm_forward", shape, x);
+}
+
+template <typename T, typename G>
+void layernorm_backward(cudaStream_t stream, const NormShape& shape, const NormBackward<T, G>& x,
+                        DeviceScratch scratch) {
+  backward<true>(stream, "layernorm_backward", shape, x, scratch);
+}
+
+template <typename T, typename G>
+void rmsnorm_backward(cudaStream_t stream, const NormShape& shape, const NormBackward<T, G>& x,
+                      DeviceScratch scratch) {
+  backward<false>(stream, "rmsnorm_backward", shape, x, scratch);
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                                 \
+  template void layernorm_forward<T>(cudaStream_t, const NormShape&, const NormForward<T>&); \
+  template void rmsnorm_forward<T>(cudaStream_t, const NormShape&, const NormForward<T>&);
+ZPLAN_FOR_CUDA_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G)                                                                   \
+  template void layernorm_backward<T, G>(cudaStream_t, const NormShape&,                          \
+                                         const NormBackward<T, G>&, DeviceScratch);               \
+  template void rmsnorm_backward<T, G>(cudaStream_t, const NormShape&, const NormBackward<T, G>&, \
+                                       DeviceScratch);
+ZPLAN_FOR_CUDA_GRADIENTS(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cuda

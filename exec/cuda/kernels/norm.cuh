@@ -1,0 +1,140 @@
+// Device code of norm.h. kCentred: LayerNorm, else RMSNorm. kWidth divides h.
+#pragma once
+
+#include "exec/cuda/kernels/column_sums.cuh"
+#include "exec/cuda/kernels/device_support.cuh"
+#include "exec/cuda/kernels/norm.h"
+
+namespace zplan::exec::cuda {
+
+// Of GPT-2 [Radford19] and of Llama 2 and 3 [Touvron23].
+inline constexpr float kNormEps = 1e-5f;
+
+// Two sums of one pass.
+struct TwoSums {
+  float first, second;
+};
+__device__ inline TwoSums operator+(TwoSums a, TwoSums b) {
+  return {a.first + b.first, a.second + b.second};
+}
+__device__ inline TwoSums of_lane(TwoSums value, int mask) {
+  return {of_lane(value.first, mask), of_lane(value.second, mask)};
+}
+
+// Sum over the block's row of (x - shift)^power, power 1 or 2.
+template <int kPower, int kWidth, typename T>
+__device__ inline float sum_of_row(const T* x, std::int64_t h, float shift) {
+  float sum = 0;
+  for_columns<kWidth>(h, [&](std::int64_t j) {
+    const auto v = load<kWidth>(x + j);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) {
+      const float centred = v.at[k] - shift;
+      sum += kPower == 1 ? centred : centred * centred;
+    }
+  });
+  return block_sum(sum);
+}
+
+// x, y [T, h]
+template <bool kCentred, typename T, int kWidth>
+__global__ void norm_forward_kernel(NormForward<T> x, NormShape shape) {
+  const std::int64_t h = shape.hidden;
+  for_rows(shape.tokens, [&](std::int64_t t) {
+    const T* in = x.x + t * h;
+    T* out = x.y + t * h;
+    const float count = static_cast<float>(h);
+    const float mean = kCentred ? sum_of_row<1, kWidth>(in, h, 0.0f) / count : 0.0f;
+    const float rstd = 1.0f / sqrtf(sum_of_row<2, kWidth>(in, h, mean) / count + kNormEps);
+    for_columns<kWidth>(h, [&](std::int64_t j) {
+      auto v = load<kWidth>(in + j);
+      const auto gain = load<kWidth>(x.gain + j);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) v.at[k] = (v.at[k] - mean) * rstd * gain.at[k];
+      if constexpr (kCentred) {
+        const auto bias = load<kWidth>(x.bias + j);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) v.at[k] += bias.at[k];
+      }
+      store<kWidth>(out + j, v);
+    });
+    if (threadIdx.x == 0) {
+      if constexpr (kCentred) x.mean[t] = mean;
+      x.rstd[t] = rstd;
+    }
+  });
+}
+
+// With n = (x - mean) rstd and g = dy gain: dx (+)= rstd (g - mean(g) - n mean(g n)), of RMSNorm
+// without mean(g). dx, dy, x [T, h]
+template <bool kCentred, typename T, typename G, int kWidth>
+__global__ void norm_input_gradient_kernel(NormBackward<T, G> x, NormShape shape) {
+  const std::int64_t h = shape.hidden;
+  for_rows(shape.tokens, [&](std::int64_t t) {
+    const T* in = x.x + t * h;
+    const T* dy = x.dy + t * h;
+    T* dx = x.dx + t * h;
+    const float mean = kCentred ? x.mean[t] : 0.0f, rstd = x.rstd[t];
+    TwoSums sums{0, 0};
+    for_columns<kWidth>(h, [&](std::int64_t j) {
+      const auto v = load<kWidth>(in + j), slope = load<kWidth>(dy + j);
+      const auto gain = load<kWidth>(x.gain + j);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        const float g = slope.at[k] * gain.at[k];
+        sums = sums + TwoSums{g, g * ((v.at[k] - mean) * rstd)};
+      }
+    });
+    sums = block_sum(sums);
+    const float mean_g = kCentred ? sums.first / static_cast<float>(h) : 0.0f;
+    const float mean_gn = sums.second / static_cast<float>(h);
+    for_columns<kWidth>(h, [&](std::int64_t j) {
+      const auto v = load<kWidth>(in + j), slope = load<kWidth>(dy + j);
+      const auto gain = load<kWidth>(x.gain + j);
+      Values<float, kWidth> result;
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        const float n = (v.at[k] - mean) * rstd;
+        result.at[k] = rstd * (slope.at[k] * gain.at[k] - mean_g - n * mean_gn);
+      }
+      if (x.accumulate_dx) {
+        const auto before = load<kWidth>(dx + j);
+#pragma unroll
+        for (int k = 0; k < kWidth; ++k) result.at[k] = before.at[k] + result.at[k];
+      }
+      store<kWidth>(dx + j, result);
+    });
+  });
+}
+
+// Gradients summed over rows: gain's and, of LayerNorm, bias's.
+template <bool kCentred>
+inline constexpr int kTermsOf = kCentred ? 2 : 1;
+
+// dy n and, of LayerNorm, dy: the terms of the gradients of gain and bias.
+template <bool kCentred, int kWidth, typename T, typename G>
+__device__ inline Values<float, kTermsOf<kCentred> * kWidth> parameter_terms(
+    const NormBackward<T, G>& x, std::int64_t h, std::int64_t t, std::int64_t column) {
+  const auto v = load<kWidth>(x.x + t * h + column);
+  const auto slope = load<kWidth>(x.dy + t * h + column);
+  const float mean = kCentred ? x.mean[t] : 0.0f, rstd = x.rstd[t];
+  Values<float, kTermsOf<kCentred> * kWidth> terms;
+#pragma unroll
+  for (int k = 0; k < kWidth; ++k) {
+    terms.at[k] = slope.at[k] * ((v.at[k] - mean) * rstd);
+    if constexpr (kCentred) terms.at[kWidth + k] = slope.at[k];
+  }
+  return terms;
+}
+
+// sums [pieces, 2 or 1, h] of those terms over the rows of a piece.
+template <bool kCentred, typename T, typename G, int kWidth>
+__global__ void norm_parameter_pieces_kernel(float* sums, NormBackward<T, G> x, NormShape shape,
+                                             Pieces pieces) {
+  sum_pieces<kTermsOf<kCentred>, kWidth>(
+      sums, shape.tokens, shape.hidden, pieces, [&](std::int64_t t, std::int64_t column) {
+        return parameter_terms<kCentred, kWidth>(x, shape.hidden, t, column);
+      });
+}
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,63 @@
+// Normalisation over the hidden dimension, with statistics in float. The formulas and eps stand in
+// exec/cpu/kernels/norm.h.
+//   LayerNorm  y = (x - mean) rstd gain + bias [Ba16]
+//   RMSNorm    y = x rstd gain                 [Zhang19]: mean, bias and dbias are null
+// T is float, __half or __nv_bfloat16, G the type of the gradients of gain and bias: T or float.
+// Left out: fusion with the residual.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "exec/cuda/kernels/column_sums.h"
+
+namespace zplan::exec::cuda {
+
+struct NormShape {
+  std::int64_t tokens, hidden;
+};
+
+template <typename T>
+struct NormForward {
+  T* y;         // [T, h], overwritten
+  float* mean;  // [T], overwritten, kept for backward
+  float* rstd;  // [T], overwritten, kept for backward
+  const T* x;
+  const T* gain;  // [h]
+  const T* bias;  // [h]
+};
+
+template <typename T, typename G>
+struct NormBackward {
+  T* dx;     // [T, h]
+  G* dgain;  // [h]
+  G* dbias;  // [h]
+  const T* dy;
+  const T* x;
+  const float* mean;
+  const float* rstd;
+  const T* gain;
+  bool accumulate_dx;          // false overwrites, true adds
+  bool accumulate_parameters;  // the same for dgain and dbias
+};
+
+// A block has a row: x read once from memory, then from cache; y written once. 2 T h elements
+// moved.
+template <typename T>
+void layernorm_forward(cudaStream_t stream, const NormShape& shape, const NormForward<T>& x);
+template <typename T>
+void rmsnorm_forward(cudaStream_t stream, const NormShape& shape, const NormForward<T>& x);
+
+// The least scratch that the gradients of gain and bias need.
+Bytes norm_scratch_bytes(const NormShape& shape);
+
+// dy and x read once for dx and once for the sums over rows, dx written once: 5 T h elements moved.
+template <typename T, typename G>
+void layernorm_backward(cudaStream_t stream, const NormShape& shape, const NormBackward<T, G>& x,
+                        DeviceScratch scratch);
+template <typename T, typename G>
+void rmsnorm_backward(cudaStream_t stream, const NormShape& shape, const NormBackward<T, G>& x,
+                      DeviceScratch scratch);
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,176 @@
+// Runs CUDA kernels on the host, so that unit tests and sanitizers see them: this header, then the
+// .cu files, in one translation unit compiled as C++. A thread of a block is a std::thread; blocks
+// run one after the other, the last first, since a kernel must not depend on their order. Shared
+// memory is static memory, __syncthreads() a barrier of the block, and what lanes of a warp
+// exchange goes through memory of the warp. A thread that misses a barrier hangs the test. Left
+// out: what no kernel here uses, such as asynchronous copies, matrix instructions and masks of less
+// than a warp.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+#include <math.h>
+
+#include <atomic>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <thread>
+#include <vector>
+
+#ifdef __CUDACC__
+#error "a device runs kernels by itself"
+#endif
+
+#undef __global__
+#undef __device__
+#undef __shared__
+#undef __grid_constant__
+#undef __launch_bounds__
+#define __global__
+#define __device__
+#define __shared__ static
+#define __grid_constant__
+#define __launch_bounds__(...)
+
+inline thread_local uint3 threadIdx, blockIdx;
+inline thread_local dim3 blockDim, gridDim;
+
+namespace zplan::cuda_on_host {
+
+class Barrier {
+ public:
+  explicit Barrier(unsigned threads) : threads_(threads) {}
+
+  void wait() {
+    const unsigned round = round_.load();
+    if (waiting_.fetch_add(1) + 1 == threads_) {
+      waiting_.store(0);
+      round_.fetch_add(1);
+      round_.notify_all();
+    } else {
+      round_.wait(round);
+    }
+  }
+
+ private:
+  unsigned threads_;
+  std::atomic<unsigned> waiting_{0}, round_{0};
+};
+
+inline constexpr unsigned kWarp = 32;
+
+// What each of so many threads says, for all of them to read.
+struct Board {
+  explicit Board(unsigned threads) : barrier(threads), words(threads) {}
+  Barrier barrier;
+  std::vector<std::uint64_t> words;
+};
+
+struct Block {
+  explicit Block(unsigned threads) : board(threads) {
+    for (unsigned begin = 0; begin < threads; begin += kWarp)
+      warps.emplace_back(threads - begin < kWarp ? threads - begin : kWarp);
+  }
+  Board board;
+  std::deque<Board> warps;
+};
+inline thread_local Block* current_block = nullptr;
+
+inline Board& warp() { return current_block->warps[threadIdx.x / kWarp]; }
+inline unsigned lane() { return threadIdx.x % kWarp; }
+
+// read(words) of a board once all its threads have put theirs there.
+template <typename Read>
+auto exchange(Board& board, unsigned self, std::uint64_t word, const Read& read) {
+  board.words[self] = word;
+  board.barrier.wait();
+  const auto result = read(board.words);
+  board.barrier.wait();  // the words may be written again
+  return result;
+}
+
+template <typename T>
+T of_lane(T value, unsigned from) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, &value, sizeof(T));
+  word = exchange(warp(), lane(), word, [&](const auto& words) { return words[from]; });
+  std::memcpy(&value, &word, sizeof(T));
+  return value;
+}
+
+// Runs kernel(arguments...) on a grid of one dimension and returns when it is done.
+template <typename Kernel>
+void run(unsigned blocks, unsigned threads, const Kernel& kernel) {
+  Block block(threads);
+  const auto run_thread = [&](unsigned index) {
+    current_block = &block;
+    threadIdx = {index, 0, 0};
+    blockDim = dim3(threads);
+    gridDim = dim3(blocks);
+    for (unsigned i = blocks; i-- > 0;) {
+      blockIdx = {i, 0, 0};
+      kernel();
+      block.board.barrier.wait();
+    }
+  };
+  std::vector<std::thread> running;
+  for (unsigned index = 0; index < threads; ++index) running.emplace_back(run_thread, index);
+  for (std::thread& thread : running) thread.join();
+}
+
+}  // namespace zplan::cuda_on_host
+
+// ---- what kernels call -------------------------------------------------------------------------
+
+inline void __syncthreads() { zplan::cuda_on_host::current_block->board.barrier.wait(); }
+
+inline int __syncthreads_or(int predicate) {
+  return zplan::cuda_on_host::exchange(zplan::cuda_on_host::current_block->board, threadIdx.x,
+                                       predicate != 0 ? 1 : 0, [](const auto& words) {
+                                         int any = 0;
+                                         for (const std::uint64_t word : words) any |= word != 0;
+                                         return any;
+                                       });
+}
+
+template <typename T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return zplan::cuda_on_host::of_lane(value,
+                                      zplan::cuda_on_host::lane() ^ static_cast<unsigned>(mask));
+}
+
+inline unsigned __ballot_sync(unsigned, int predicate) {
+  return zplan::cuda_on_host::exchange(zplan::cuda_on_host::warp(), zplan::cuda_on_host::lane(),
+                                       predicate != 0 ? 1 : 0, [](const auto& words) {
+                                         unsigned lanes = 0;
+                                         for (std::size_t i = 0; i < words.size(); ++i)
+                                           lanes |= static_cast<unsigned>(words[i]) << i;
+                                         return lanes;
+                                       });
+}
+
+inline int __ffs(int word) { return __builtin_ffs(word); }
+inline std::uint32_t __float_as_uint(float value) { return std::bit_cast<std::uint32_t>(value); }
+inline float __uint_as_float(std::uint32_t word) { return std::bit_cast<float>(word); }
+
+// ---- what launches call ------------------------------------------------------------------------
+
+inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                                   cudaStream_t) {
+  std::memmove(to, from, bytes);
+  return cudaSuccess;
+}
+inline const char* cudaGetErrorString(cudaError_t) { return "error on the host"; }
+
+namespace zplan::exec::cuda {
+
+template <typename Grid, typename... P, typename... A>
+void launch(cudaStream_t, const char*, Grid grid, void (*kernel)(P...), A... arguments) {
+  cuda_on_host::run(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.threads),
+                    [&] { kernel(static_cast<P>(arguments)...); });
+}
+
+}  // namespace zplan::exec::cuda

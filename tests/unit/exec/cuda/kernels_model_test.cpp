@@ -1,0 +1,274 @@
+// CUDA kernels of the model's forward and backward pass, on the host, against the CPU kernels.
+// Shapes have odd and even widths, one row and many, addresses on and off their alignment, so that
+// both the 16-byte and the scalar accesses run.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "tests/unit/exec/cuda/kernels_row_case.h"
+
+namespace zplan::exec::cuda {
+namespace {
+
+template <typename T>
+class CudaModelKernels : public testing::Test {};
+using Types = testing::Types<float, __half, __nv_bfloat16>;
+TYPED_TEST_SUITE(CudaModelKernels, Types);
+
+// Width of rows, rows and elements off the alignment.
+struct Layout {
+  std::int64_t rows, width;
+  std::size_t shift;
+};
+const std::vector<Layout> kLayouts{{1, 1, 0}, {3, 17, 0}, {2, 64, 0}, {5, 64, 1}, {33, 264, 0}};
+
+TYPED_TEST(CudaModelKernels, GeluIsRoundedOnce) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    const std::int64_t n = rows * width + 3;
+    RowCase forward(KernelId::kGeluForward);
+    forward.shifted(shift).with(t, {n}, random_values(n, 1, 6)).out(t, {n});
+    forward.run(run_gelu_forward<TypeParam>).expect_rounded(1, 8);
+    RowCase backward(KernelId::kGeluBackward);
+    backward.shifted(shift).with(t, {n}, random_values(n, 2, 6)).sum(t, {n}, true, 3);
+    backward.run(run_gelu_backward<TypeParam>).expect_rounded(1, 64);
+  }
+}
+
+TYPED_TEST(CudaModelKernels, SwigluIsRoundedOnce) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    RowCase forward(KernelId::kSwigluForward);
+    forward.shifted(shift).with(t, {rows, 2 * width}, random_values(2 * rows * width, 1, 4));
+    forward.out(t, {rows, width}).run(run_swiglu_forward<TypeParam>).expect_rounded(1, 16);
+    RowCase backward(KernelId::kSwigluBackward);
+    backward.shifted(shift).with(t, {rows, 2 * width}, random_values(2 * rows * width, 2, 4));
+    backward.with(t, {rows, width}, random_values(rows * width, 3)).out(t, {rows, 2 * width});
+    backward.run(run_swiglu_backward<TypeParam>).expect_rounded(2, 64);
+  }
+}
+
+TYPED_TEST(CudaModelKernels, ResidualsAreRoundedOnce) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    const std::int64_t n = rows * width;
+    RowCase plain(KernelId::kResidualAdd);
+    plain.shifted(shift).with(t, {n}, random_values(n, 1)).with(t, {n}, random_values(n, 2));
+    plain.out(t, {n}).run(run_residual_add<TypeParam>).expect_rounded(2, 1);
+    RowCase biased(KernelId::kBiasResidualAdd);
+    biased.shifted(shift).with(t, {rows, width}, random_values(n, 3));
+    biased.with(t, {rows, width}, random_values(n, 4)).with(t, {width}, random_values(width, 5));
+    biased.out(t, {rows, width}).run(run_bias_residual_add<TypeParam>).expect_rounded(3, 4);
+  }
+}
+
+TYPED_TEST(CudaModelKernels, LayerNormForwardKeepsFloatStatistics) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    RowCase row(KernelId::kLayerNormForward);
+    row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
+    row.with(t, {width}, random_values(width, 2)).with(t, {width}, random_values(width, 3));
+    row.out(t, {rows, width}).out(DType::kF32, {rows}).out(DType::kF32, {rows});
+    row.run(run_layer_norm_forward<TypeParam>);
+    row.expect_rounded(3, 64);
+    row.expect_rounded(4, 16);
+    row.expect_rounded(5, 64);
+  }
+}
+
+TYPED_TEST(CudaModelKernels, RmsNormForwardKeepsFloatStatistics) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    RowCase row(KernelId::kRmsNormForward);
+    row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
+    row.with(t, {width}, random_values(width, 2)).out(t, {rows, width}).out(DType::kF32, {rows});
+    row.run(run_rms_norm_forward<TypeParam>);
+    row.expect_rounded(2, 64);
+    row.expect_rounded(3, 64);
+  }
+}
+
+// Gradients of 64 rows a piece, of float and of the kernel's type, added and overwritten; scratch
+// for one piece or for many.
+TYPED_TEST(CudaModelKernels, LayerNormBackwardSumsOverRows) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] :
+       {Layout{1, 1, 0}, {3, 17, 0}, {200, 72, 0}, {70, 64, 1}}) {
+    for (const bool adds : {false, true}) {
+      const DType g = adds ? DType::kF32 : t;
+      RowCase row(KernelId::kLayerNormBackward);
+      row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
+      row.with(t, {rows, width}, random_values(rows * width, 2));
+      row.with(DType::kF32, {rows}, random_values(rows, 3, 0.1));
+      row.with(DType::kF32, {rows}, random_values(rows, 4, 1.0));
+      row.with(t, {width}, random_values(width, 5)).sum(t, {rows, width}, adds, 6);
+      row.sum(g, {width}, adds, 7).sum(g, {width}, adds, 8).shifted(0);
+      row.scratch((adds ? 1 : 8) * 2 * width);
+      row.run(run_layer_norm_backward<TypeParam>);
+      row.expect_rounded(5, 64, 4);
+      row.expect_rounded(6, 16, 64);
+      row.expect_rounded(7, 16, 64);
+    }
+  }
+}
+
+TYPED_TEST(CudaModelKernels, RmsNormBackwardSumsOverRows) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] :
+       {Layout{1, 1, 0}, {3, 17, 0}, {200, 72, 0}, {70, 64, 1}}) {
+    for (const bool adds : {false, true}) {
+      const DType g = adds ? DType::kF32 : t;
+      RowCase row(KernelId::kRmsNormBackward);
+      row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
+      row.with(t, {rows, width}, random_values(rows * width, 2));
+      row.with(DType::kF32, {rows}, random_values(rows, 4, 1.0));
+      row.with(t, {width}, random_values(width, 5)).sum(t, {rows, width}, adds, 6);
+      row.sum(g, {width}, adds, 7).shifted(0).scratch((adds ? 2 : 8) * width);
+      row.run(run_rms_norm_backward<TypeParam>);
+      row.expect_rounded(4, 64, 4);
+      row.expect_rounded(5, 16, 64);
+    }
+  }
+}
+
+TYPED_TEST(CudaModelKernels, BiasGradientsSumColumns) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] :
+       {Layout{1, 1, 0}, {3, 17, 0}, {200, 264, 0}, {70, 64, 1}}) {
+    for (const bool adds : {false, true}) {
+      RowCase row(KernelId::kBiasGradient);
+      row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
+      row.sum(adds ? t : DType::kF32, {width}, adds, 2).shifted(0).scratch(4 * width);
+      row.run(run_bias_gradient<TypeParam>).expect_rounded(1, 16, 32);
+    }
+  }
+}
+
+TYPED_TEST(CudaModelKernels, RopeTurnsTheFirstHeadsThereAndBack) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t d : {2, 6, 32, 528}) {  // 264 pairs: more than are turned at a time
+    for (const std::int64_t direction : {1, -1}) {
+      const Shape shape{2, 5, 3, d};
+      RowCase row(KernelId::kRope, {2, 10000, direction});
+      row.shifted(d == 32 && direction < 0 ? 1 : 0).sum(t, shape, true, 1);
+      row.run(run_rope<TypeParam>).expect_rounded(0, 4, 4);
+    }
+  }
+}
+
+// ---- embedding ----------------------------------------------------------------------------------
+
+// Three sequences of 5 and their targets, tokens of a vocabulary of 8, some of them repeated.
+const std::vector<double> kTokens{1, 7, 1, 3, 0, 1, 7, 7, 2, 2, 4, 1, 3, 3, 3, 0, 6, 5};
+const Shape kTokenShape{3, 6};
+
+TYPED_TEST(CudaModelKernels, EmbeddingLooksUpItsPieceOfTheVocabulary) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t h : {1, 9, 16}) {
+    for (const std::int32_t piece : {0, 1}) {
+      for (const bool positions : {false, true}) {
+        RowCase row(KernelId::kEmbeddingForward, {4});
+        row.shifted(h == 16 && piece == 1 ? 1 : 0);
+        row.with(DType::kI32, kTokenShape, kTokens).with(t, {4, h}, random_values(4 * h, 1));
+        row.out(t, {3, 5, h});
+        if (positions) row.with(t, {5, h}, random_values(5 * h, 2));
+        row.at(piece).run(run_embedding_forward<TypeParam>).expect_rounded(2, 2);
+      }
+    }
+  }
+}
+
+// Every addition is rounded: the same bits as on the CPU, whatever the order of the blocks.
+TYPED_TEST(CudaModelKernels, EmbeddingGradientsAddInTokenOrder) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t h : {1, 9, 16}) {
+    for (const std::int32_t piece : {0, 1}) {
+      for (const bool adds : {false, true}) {
+        const DType g = h == 9 ? DType::kF32 : t;
+        RowCase row(KernelId::kEmbeddingBackward, {4});
+        row.with(DType::kI32, kTokenShape, kTokens);
+        row.with(t, {3, 5, h}, random_values(15 * h, 1)).sum(g, {4, h}, adds, 2);
+        if (h != 1) row.sum(g, {5, h}, adds, 3);
+        row.at(piece).run(run_embedding_backward<TypeParam>, RowCase::Reference::kSameTypes, t);
+        row.expect_same(2);
+        if (h != 1) row.expect_same(3);
+      }
+    }
+  }
+}
+
+// More tokens than a block compares at a time.
+TYPED_TEST(CudaModelKernels, EmbeddingGradientsOfManyTokensAddInTokenOrder) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  constexpr std::int64_t n = 600;
+  std::vector<double> tokens(n + 1);
+  for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<double>(i * i % 7 / 2);
+  RowCase row(KernelId::kEmbeddingBackward);
+  row.with(DType::kI32, {1, n + 1}, tokens).with(t, {1, n, 8}, random_values(n * 8, 1));
+  row.sum(t, {4, 8}, true, 2);
+  row.run(run_embedding_backward<TypeParam>, RowCase::Reference::kSameTypes, t).expect_same(2);
+}
+
+// ---- loss ---------------------------------------------------------------------------------------
+
+const std::vector<double> kTargets{0, 3, 9, -1, 5, 0, 0, 16};  // targets 3 9 -1, 0 0 16
+const Shape kTargetShape{2, 4};
+
+TYPED_TEST(CudaModelKernels, CrossEntropyLeavesGradientsAndZeroPadding) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t columns : {17, 24, 600}) {
+    const std::int64_t valid = columns == 600 ? 555 : 17;
+    for (const std::size_t shift : {0, 1}) {
+      RowCase row(KernelId::kCrossEntropy, {valid, 8});
+      row.shifted(shift).with(t, {6, columns}, random_values(6 * columns, 1, 8), Access::kUpdate);
+      row.with(DType::kI32, kTargetShape, kTargets);
+      row.with(DType::kF64, {1}, {0.25}, Access::kUpdate);
+      std::vector<double> scalars(kStepScalarCount, 1.0);
+      scalars[kLossScale] = 1024;
+      if (shift == 0) row.with(DType::kF64, {kStepScalarCount}, scalars);
+      row.run(run_cross_entropy<TypeParam>);
+      const double most = shift == 0 ? 128 : 0.125;  // of a gradient
+      row.expect_rounded(0, 32, most);
+      EXPECT_NEAR(row.actual(2, 0), row.expected(2, 0), 32 * epsilon(DType::kF32));
+      for (std::int64_t i = 0; i < 6; ++i)
+        for (std::int64_t j = valid; j < columns; ++j)
+          ASSERT_EQ(row.actual(0, static_cast<std::size_t>(i * columns + j)), 0.0);
+    }
+  }
+}
+
+// The second piece holds one column of the vocabulary and padding, the third only padding.
+TYPED_TEST(CudaModelKernels, StatisticsOfPiecesAreThoseOfTheirColumns) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int32_t piece : {0, 1, 2}) {
+    RowCase row(KernelId::kCrossEntropyStatistics, {17});
+    row.with(t, {6, 16}, random_values(96, 1, 8)).with(DType::kI32, kTargetShape, kTargets);
+    row.out(DType::kF32, {6, 3}).at(piece).run(run_cross_entropy_statistics<TypeParam>);
+    if (piece == 2) {
+      for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(row.actual(2, 3 * i), -INFINITY);
+      for (std::size_t i = 0; i < 18; ++i) EXPECT_EQ(row.actual(2, i), row.expected(2, i));
+    } else {
+      row.expect_rounded(2, 32);
+    }
+  }
+}
+
+TYPED_TEST(CudaModelKernels, ParallelCrossEntropyMergesThePieces) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  std::vector<double> statistics(2 * 6 * 3);
+  for (std::size_t i = 0; i < statistics.size(); ++i)
+    statistics[i] = std::vector{7.5, 3.0, 1.5}[i % 3] + 0.125 * static_cast<double>(i);
+  for (const std::int32_t piece : {0, 1}) {
+    RowCase row(KernelId::kCrossEntropyParallel, {17, 8});
+    row.with(t, {6, 16}, random_values(96, 1, 7), Access::kUpdate);
+    row.with(DType::kI32, kTargetShape, kTargets).with(DType::kF32, {2, 6, 3}, statistics);
+    row.with(DType::kF64, {1}, {0.25}, Access::kUpdate);
+    row.at(piece).run(run_cross_entropy_parallel<TypeParam>);
+    row.expect_rounded(0, 32, 0.125);
+    EXPECT_NEAR(row.actual(3, 0), row.expected(3, 0), 64 * epsilon(DType::kF32));
+  }
+}
+
+}  // namespace
+}  // namespace zplan::exec::cuda
