@@ -30,11 +30,17 @@ struct MergeSums {
   }
 };
 
+// Where a column lies in a pack that begins `distance` before it; -1 or kWidth: outside.
+template <int kWidth>
+__device__ inline int place_in_pack(std::int64_t distance) {
+  return static_cast<int>(distance < 0 ? -1 : distance < kWidth ? distance : kWidth);
+}
+
 struct RowStatistics {
   float most, sum, target;
 };
 
-// Target column of token t in this piece; columns outside [0, valid) are other pieces'.
+// What follows token t.
 __device__ inline std::int32_t target_of(const CrossEntropyShape& s, const std::int32_t* tokens,
                                          std::int64_t t) {
   return tokens[t / s.sequence * (s.sequence + 1) + t % s.sequence + 1];
@@ -47,14 +53,15 @@ __device__ inline RowStatistics statistics_of_row(const T* row, std::int64_t val
   SoftmaxSum own = kEmptySum;
   for_columns<kWidth>(valid, [&](std::int64_t j) {
     const auto v = load<kWidth>(row + j);
+    const int count = place_in_pack<kWidth>(valid - j);
     float most = own.most;
 #pragma unroll
     for (int k = 0; k < kWidth; ++k)
-      if (j + k < valid) most = fmaxf(most, v.at[k]);
+      if (k < count) most = fmaxf(most, v.at[k]);
     float sum = own.sum * expf(own.most - most);
 #pragma unroll
     for (int k = 0; k < kWidth; ++k)
-      if (j + k < valid) sum += expf(v.at[k] - most);
+      if (k < count) sum += expf(v.at[k] - most);
     own = {most, sum};
   });
   const bool has_target = target >= 0 && target < valid;
@@ -100,10 +107,11 @@ __device__ inline void gradient_of_row(T* row, const CrossEntropyShape& s, std::
   const float factor = scale / r.sum;
   for_columns<kWidth>(s.columns, [&](std::int64_t j) {
     auto v = load<kWidth>(row + j);
+    const int count = place_in_pack<kWidth>(s.valid - j), hit = place_in_pack<kWidth>(target - j);
 #pragma unroll
     for (int k = 0; k < kWidth; ++k) {
-      const float gradient = expf(v.at[k] - r.most) * factor - (j + k == target ? scale : 0.0f);
-      v.at[k] = j + k < s.valid ? gradient : 0.0f;
+      const float gradient = expf(v.at[k] - r.most) * factor - (k == hit ? scale : 0.0f);
+      v.at[k] = k < count ? gradient : 0.0f;
     }
     store<kWidth>(row + j, v);
   });

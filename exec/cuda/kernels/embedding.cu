@@ -24,9 +24,9 @@ void embedding_backward(cudaStream_t stream, const EmbeddingShape& s,
   const bool wide = is_aligned({x.dwte, x.dwpe, x.dx}) && s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    const std::int64_t tokens = s.batch * s.sequence, n = s.sequence * s.hidden;
-    const std::int64_t work = std::max(tokens, ceil_div(s.hidden, w));  // of a block
-    launch(stream, "embedding_backward", grid_of_rows(tokens, work, 1),
+    const std::int64_t places = s.batch * s.token_stride, n = s.sequence * s.hidden;
+    const std::int64_t work = std::max(places, ceil_div(s.hidden, w));  // of a block
+    launch(stream, "embedding_backward", grid_of_rows(places, work, 1),
            embedding_tokens_kernel<T, G, w>, x, s);
     if (x.dwpe != nullptr)
       launch(stream, "embedding_backward", grid_of(n, w), embedding_positions_kernel<T, G, w>, x,

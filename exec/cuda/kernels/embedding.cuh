@@ -6,11 +6,6 @@
 
 namespace zplan::exec::cuda {
 
-__device__ inline std::int64_t token_of(const EmbeddingShape& s, const std::int32_t* tokens,
-                                        std::int64_t t) {
-  return tokens[t / s.sequence * s.token_stride + t % s.sequence];
-}
-
 __device__ inline bool holds(const EmbeddingShape& s, std::int64_t token) {
   return token >= s.first && token < s.first + s.rows;
 }
@@ -19,7 +14,7 @@ __device__ inline bool holds(const EmbeddingShape& s, std::int64_t token) {
 template <typename T, int kWidth>
 __global__ void embedding_forward_kernel(EmbeddingForward<T> x, EmbeddingShape s) {
   for_rows(s.batch * s.sequence, [&](std::int64_t t) {
-    const std::int64_t token = token_of(s, x.tokens, t);
+    const std::int32_t token = x.tokens[t / s.sequence * s.token_stride + t % s.sequence];
     const T* from = holds(s, token) ? x.wte + (token - s.first) * s.hidden : nullptr;
     const T* position = x.wpe != nullptr ? x.wpe + t % s.sequence * s.hidden : nullptr;
     for_columns<kWidth>(s.hidden, [&](std::int64_t j) {
@@ -35,51 +30,58 @@ __global__ void embedding_forward_kernel(EmbeddingForward<T> x, EmbeddingShape s
   });
 }
 
-// Whether no token before t is the same; alike in all threads of the block.
+// Places in the array of tokens, inputs and targets: those of targets alone are no inputs.
+// Searching all places leaves the division to those that match.
+__device__ inline bool is_input(const EmbeddingShape& s, std::int64_t place) {
+  return place % s.token_stride < s.sequence;
+}
+
+// Whether no input before `place` is the same token; alike in all threads of the block.
 __device__ inline bool is_first(const EmbeddingShape& s, const std::int32_t* tokens,
-                                std::int64_t token, std::int64_t t) {
+                                std::int32_t token, std::int64_t place) {
   bool found = false;
-  for (std::int64_t u = threadIdx.x; u < t && !found; u += blockDim.x)
-    found = token_of(s, tokens, u) == token;
+  for (std::int64_t i = threadIdx.x; i < place && !found; i += blockDim.x)
+    found = tokens[i] == token && is_input(s, i);
   return __syncthreads_or(found ? 1 : 0) == 0;
 }
 
-// row [h] += dx[u] for all u >= t where the token is the same, in order. Blocks of tokens are
-// compared together; a bit of same[warp] is a token of the block.
+// row [h] += dx at the places begin + those whose bits are set, in order, each addition rounded.
 template <int kWidth, typename T, typename G>
-__device__ inline void add_occurrences(const EmbeddingShape& s, const EmbeddingBackward<T, G>& x,
-                                       std::int64_t token, std::int64_t t) {
-  __shared__ unsigned same[kMostWarps];
-  const std::int64_t tokens = s.batch * s.sequence;
-  G* row = x.dwte + (token - s.first) * s.hidden;
-  for (std::int64_t begin = t; begin < tokens; begin += blockDim.x) {
-    const std::int64_t u = begin + threadIdx.x;
-    const bool is_same = u < tokens && token_of(s, x.tokens, u) == token;
-    const unsigned lanes = __ballot_sync(kAllLanes, is_same ? 1 : 0);
-    if (threadIdx.x % kWarp == 0) same[threadIdx.x / kWarp] = lanes;
-    __syncthreads();
+__device__ inline void add_places(const EmbeddingShape& s, G* row, const T* dx, std::int64_t begin,
+                                  const unsigned* bits) {
+  for_columns<kWidth>(s.hidden, [&](std::int64_t j) {
+    auto sum = load<kWidth>(row + j);
     for (int warp = 0; warp < static_cast<int>(blockDim.x) / kWarp; ++warp) {
-      for (unsigned left = same[warp]; left != 0; left &= left - 1) {
-        const T* dx = x.dx + (begin + warp * kWarp + __ffs(static_cast<int>(left)) - 1) * s.hidden;
-        for_columns<kWidth>(s.hidden, [&](std::int64_t j) {
-          auto sum = load<kWidth>(row + j);
-          const auto slope = load<kWidth>(dx + j);
+      for (unsigned left = bits[warp]; left != 0; left &= left - 1) {
+        const std::int64_t place = begin + warp * kWarp + __ffs(static_cast<int>(left)) - 1;
+        const std::int64_t t = place / s.token_stride * s.sequence + place % s.token_stride;
+        const auto slope = load<kWidth>(dx + t * s.hidden + j);
 #pragma unroll
-          for (int k = 0; k < kWidth; ++k) sum.at[k] += slope.at[k];
-          store<kWidth>(row + j, sum);
-        });
+        for (int k = 0; k < kWidth; ++k) sum.at[k] = widen(narrow<G>(sum.at[k] + slope.at[k]));
       }
     }
-    __syncthreads();  // `same` may be written again
-  }
+    store<kWidth>(row + j, sum);
+  });
 }
 
-// dwte [rows, h] += dx [b, s, h] by token; a block per token
+// dwte [rows, h] += dx [b, s, h] by token. A block per place; that of a token's first input adds
+// all of them, looking at a block of places at a time: a bit of same[warp] is one that matches.
 template <typename T, typename G, int kWidth>
 __global__ void embedding_tokens_kernel(EmbeddingBackward<T, G> x, EmbeddingShape s) {
-  for_rows(s.batch * s.sequence, [&](std::int64_t t) {
-    const std::int64_t token = token_of(s, x.tokens, t);
-    if (holds(s, token) && is_first(s, x.tokens, token, t)) add_occurrences<kWidth>(s, x, token, t);
+  __shared__ unsigned same[kMostWarps];
+  const std::int64_t places = s.batch * s.token_stride;
+  for_rows(places, [&](std::int64_t place) {
+    const std::int32_t token = x.tokens[place];
+    if (!is_input(s, place) || !holds(s, token) || !is_first(s, x.tokens, token, place)) return;
+    for (std::int64_t begin = place; begin < places; begin += blockDim.x) {
+      const std::int64_t i = begin + threadIdx.x;
+      const bool is_same = i < places && x.tokens[i] == token && is_input(s, i);
+      const unsigned lanes = __ballot_sync(kAllLanes, is_same ? 1 : 0);
+      if (threadIdx.x % kWarp == 0) same[threadIdx.x / kWarp] = lanes;
+      if (__syncthreads_or(is_same ? 1 : 0) != 0)
+        add_places<kWidth>(s, x.dwte + (token - s.first) * s.hidden, x.dx, begin, same);
+      __syncthreads();  // `same` may be written again
+    }
   });
 }
 

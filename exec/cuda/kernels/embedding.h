@@ -41,8 +41,8 @@ void embedding_forward(cudaStream_t stream, const EmbeddingShape& shape,
 
 // dwte[v] (+)= sum of dx where token = v, in token order, each addition rounded to G; dwpe[i] (+)=
 // sum over b of dx[b, i]. A block per token: the block of a token's first occurrence adds them all.
-// dx read twice, the touched rows of dwte read and written once per occurrence, from cache; the
-// tokens are read b s times, from cache. Overwriting also writes all of dwte once.
+// dx read twice; the touched rows of dwte read and written, overwriting also writes all of it once;
+// the tokens are read b s times, from cache.
 template <typename T, typename G>
 void embedding_backward(cudaStream_t stream, const EmbeddingShape& shape,
                         const EmbeddingBackward<T, G>& x);
