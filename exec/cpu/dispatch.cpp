@@ -91,24 +91,4 @@ std::span<const DispatchEntry> dispatch_table(DType compute) {
   return {};
 }
 
-bool fits_letter(char letter, DType type, DType compute) {
-  const bool doubles = compute == DType::kF64;
-  switch (letter) {
-    case 'x':
-      return type == compute;
-    case 't':
-      return type == (doubles ? DType::kF64 : DType::kF32);
-    case 'g':
-      return type == compute || (!doubles && type == DType::kF32);
-    case 's':
-      return type != DType::kI32 && doubles == (type == DType::kF64);
-    case 'd':
-      return type == DType::kF64;
-    case 'i':
-      return type == DType::kI32;
-    default:
-      return true;
-  }
-}
-
 }  // namespace zplan::exec::cpu

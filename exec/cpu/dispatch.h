@@ -15,9 +15,7 @@ namespace zplan::exec::cpu {
 
 struct DispatchEntry {
   KernelId kernel;
-  // Element types of the operands, one letter each: x the kernel set's type, t that of its
-  // statistics, g of a gradient (x or float32; float64 of float64), s of a state (float64 of
-  // float64, else any narrower floating-point type), d float64, i int32, * any. Operands beyond the
+  // Element types of the operands, one letter each (exec/kernel_checks.h). Operands beyond the
   // string have its last letter.
   const char* types;
   // Builds what the call needs ahead of the first step and says how much scratch it needs; the
@@ -28,7 +26,5 @@ struct DispatchEntry {
 
 // All entries for activations and parameters of this type. Empty when the type is not offered.
 std::span<const DispatchEntry> dispatch_table(DType compute);
-// Whether an operand of this type fits a letter of DispatchEntry::types.
-bool fits_letter(char letter, DType type, DType compute);
 
 }  // namespace zplan::exec::cpu

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "exec/cpu/cpu_backend.h"
+#include "exec/kernel_checks.h"
 #include "planner/core/error.h"
 #include "planner/program/kernel_set.h"
 #include "planner/program/kernel_table.h"
