@@ -1,0 +1,87 @@
+#include "exec/cuda/cuda_backend.h"
+
+#include <algorithm>
+
+#include "exec/cuda/check.h"
+#include "exec/kernel_checks.h"
+#include "planner/core/error.h"
+
+namespace zplan::exec::cuda {
+namespace {
+
+std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
+
+bool is_of_host(const Node& node) { return !is_launched(node.lane); }
+
+}  // namespace
+
+void CudaBackend::FreeDevice::operator()(double* memory) const noexcept { cudaFree(memory); }
+
+CudaBackend::CudaBackend(const Program& program, DType compute, int threads,
+                         std::unique_ptr<CudaQueues> queues)
+    : queues_(std::move(queues)), host_(program, compute, threads, is_of_host) {
+  check(cudaGetDevice(&device_), "cudaGetDevice");
+  const auto table = dispatch_table(compute);
+  if (table.empty())
+    throw_bad_input("the CUDA backend has no kernels for " + std::string(name(compute)));
+  for (const DispatchEntry& entry : table)
+    entries_[static_cast<std::size_t>(entry.kernel)] = &entry;
+  std::array<bool, kLaneCount> has_kernels{};
+  for_each_kernel(program, [&](const KernelCall& call) {
+    if (!is_launched(call.node->lane)) return;
+    has_kernels[at(call.node->lane)] = true;
+    prepare(program, call, compute);
+  });
+  make_lanes(has_kernels);
+}
+
+CudaBackend::~CudaBackend() = default;
+
+void CudaBackend::prepare(const Program& program, const KernelCall& call, DType compute) {
+  const DispatchEntry* entry = entries_[static_cast<std::size_t>(call.node->kernel)];
+  if (entry == nullptr) {
+    throw_bad_input(name(call.node->role) + ": no CUDA kernel for " +
+                    std::string(name(call.node->kernel)));
+  }
+  check_types(call, entry->types, compute);
+  if (entry->prepare == nullptr) return;
+  check_scratch(call, entry->prepare(call, {program, gemm_, attention_}));
+}
+
+void CudaBackend::make_lanes(const std::array<bool, kLaneCount>& has_kernels) {
+  const auto lanes = std::count(has_kernels.begin(), has_kernels.end(), true);
+  void* memory = nullptr;
+  if (lanes > 0) {
+    const std::size_t bytes = static_cast<std::size_t>(lanes) * kPartials * sizeof(double);
+    check(cudaMalloc(&memory, bytes), "cudaMalloc");
+    partials_.reset(static_cast<double*>(memory));
+  }
+  double* next = partials_.get();
+  for (int i = 0; i < kLaneCount; ++i) {
+    const auto lane = static_cast<Lane>(i);
+    if (!has_kernels[at(lane)]) continue;
+    lanes_[at(lane)] = {queues_->stream(lane), next, &gemm_, &attention_};
+    next += kPartials;
+  }
+}
+
+void CudaBackend::prepare_thread() {
+  check(cudaSetDevice(device_), "cudaSetDevice");
+  host_.prepare_thread();
+}
+
+void CudaBackend::run_kernel(const KernelCall& call) {
+  const Lane lane = call.node->lane;
+  if (!is_launched(lane)) return host_.run_kernel(call);
+  entries_[static_cast<std::size_t>(call.node->kernel)]->run(call, lanes_[at(lane)]);
+}
+
+void CudaBackend::copy(Lane lane, const Operand& from, const Operand& to) {
+  if (from.data == to.data) return;
+  if (!is_launched(lane)) return host_.copy(lane, from, to);
+  const auto bytes = static_cast<std::size_t>(from.view->bytes().value);
+  check(cudaMemcpyAsync(to.data, from.data, bytes, cudaMemcpyDefault, queues_->stream(lane)),
+        "cudaMemcpyAsync");
+}
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,33 @@
+// Which CUDA function a row of the kernel table runs: one entry per kernel that the kernel sets for
+// CUDA declare and that works on the device, for float32, bf16 and fp16. Operand order is that of
+// planner/program/kernel_table.h. Kernels of the host's lanes are the CPU backend's.
+#pragma once
+
+#include <span>
+
+#include "exec/backend.h"
+#include "exec/cuda/lane_context.h"
+
+namespace zplan::exec::cuda {
+
+// What is built ahead of the first step, and for which program.
+struct Preparation {
+  const Program& program;
+  GemmPlans& gemm;
+  AttentionPlans& attention;
+};
+
+struct DispatchEntry {
+  KernelId kernel;
+  const char* types;  // letters of exec/kernel_checks.h
+  // Builds what the node needs and says how much scratch that is; operands have no addresses. Null:
+  // neither.
+  Bytes (*prepare)(const KernelCall& call, const Preparation& preparation);
+  // Queues the work on the lane's stream; allocates nothing there.
+  void (*run)(const KernelCall& call, LaneContext& lane);
+};
+
+// In order of KernelId; empty when activations and parameters of this type are not offered.
+std::span<const DispatchEntry> dispatch_table(DType compute);
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,230 @@
+#include "exec/cuda/gemm.h"
+
+#include <cublasLt.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "planner/core/error.h"
+
+namespace zplan::exec::cuda {
+namespace {
+
+void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ExitCode::kDevice, fmt::format("{}: {}", call, cublasLtGetStatusString(status)));
+}
+
+template <typename Handle, cublasStatus_t (*destroy)(Handle)>
+struct Destroy {
+  using pointer = Handle;
+  void operator()(Handle handle) const noexcept { destroy(handle); }
+};
+template <typename Handle, cublasStatus_t (*destroy)(Handle)>
+using Owned = std::unique_ptr<Handle, Destroy<Handle, destroy>>;
+
+using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Description = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+cudaDataType_t data_type(DType type) {
+  if (type == DType::kBf16) return CUDA_R_16BF;
+  if (type == DType::kF16) return CUDA_R_16F;
+  ZPLAN_ASSERT(type == DType::kF32);
+  return CUDA_R_32F;
+}
+
+template <typename Value>
+void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+template <typename Value>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         Value value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+template <typename Value>
+Value configuration(const cublasLtMatmulAlgo_t& algorithm,
+                    cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  Value value{};
+  std::size_t written = 0;
+  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written),
+        "cublasLtMatmulAlgoConfigGetAttribute");
+  return value;
+}
+
+Layout make_layout(const ColumnMajorMatrix& matrix, DType type) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(
+      cublasLtMatrixLayoutCreate(&layout, data_type(type), static_cast<std::uint64_t>(matrix.rows),
+                                 static_cast<std::uint64_t>(matrix.columns), matrix.rows),
+      "cublasLtMatrixLayoutCreate");
+  return Layout(layout);
+}
+
+// B is the library's first operand, so sums over its k are those of "A".
+cublasLtEpilogue_t epilogue_of(GemmEpilogue epilogue) {
+  switch (epilogue) {
+    case GemmEpilogue::kBias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case GemmEpilogue::kColumnSums:
+      return CUBLASLT_EPILOGUE_BGRADA;
+    case GemmEpilogue::kNone:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// `vector_alignment`: some algorithms need that of the vector, which they read off its address.
+Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm,
+                             GemmEpilogue epilogue, std::uint32_t vector_alignment) {
+  cublasLtMatmulDesc_t made = nullptr;
+  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  Description description(made);
+  const auto operation = [](const ColumnMajorMatrix& m) {
+    return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  set(made, CUBLASLT_MATMUL_DESC_TRANSA, operation(gemm.first));
+  set(made, CUBLASLT_MATMUL_DESC_TRANSB, operation(gemm.second));
+  set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
+  if (epilogue == GemmEpilogue::kNone) return description;
+  set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(shape.result));
+  set(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+      reinterpret_cast<void*>(static_cast<std::uintptr_t>(vector_alignment)));
+  return description;
+}
+
+// Where k is cut into pieces, their sums stay in float32.
+Preference make_preference(const GemmRoom& room) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  Preference preference(made);
+  set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+      static_cast<std::uint64_t>(room.scratch.value));
+  set(made, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
+                                 CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, room.b);
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, room.a);
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, room.c);
+  set(made, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, room.c);
+  return preference;
+}
+
+GemmRoom least(const GemmRoom& x, const GemmRoom& y) {
+  return {std::min(x.a, y.a), std::min(x.b, y.b), std::min(x.c, y.c), std::min(x.vector, y.vector),
+          std::min(x.scratch, y.scratch)};
+}
+
+}  // namespace
+
+struct GemmPlans::Library {
+  Library() { check(cublasLtCreate(&handle), "cublasLtCreate"); }
+  ~Library() { cublasLtDestroy(handle); }
+  Library(const Library&) = delete;
+  Library& operator=(const Library&) = delete;
+
+  cublasLtHandle_t handle = nullptr;
+};
+
+struct GemmPlans::Plan {
+  explicit Plan(const GemmShape& shape)
+      : gemm(column_major(shape.op, shape.m, shape.n, shape.k)),
+        first(make_layout(gemm.first, shape.type)),
+        second(make_layout(gemm.second, shape.type)),
+        result(make_layout(gemm.result, shape.result)) {}
+
+  // Whether there is an algorithm with this epilogue.
+  bool choose(cublasLtHandle_t handle, const GemmShape& shape, GemmEpilogue with) {
+    Description wanted = make_description(shape, gemm, with, room.vector);
+    const Preference preference = make_preference(room);
+    constexpr int kAsked = 8;
+    std::array<cublasLtMatmulHeuristicResult_t, kAsked> found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle, wanted.get(), first.get(), second.get(), result.get(), result.get(),
+        preference.get(), kAsked, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
+      return false;
+    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    for (const auto& candidate : std::span(found).first(static_cast<std::size_t>(count))) {
+      if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
+      if (candidate.workspaceSize > static_cast<std::size_t>(room.scratch.value)) continue;
+      algorithm = candidate.algo;
+      workspace = {static_cast<std::int64_t>(candidate.workspaceSize)};
+      epilogue = with;
+      description = std::move(wanted);
+      return true;
+    }
+    return false;
+  }
+
+  ColumnMajorGemm gemm;
+  Layout first, second, result;
+  Description description;
+  GemmRoom room;
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  cublasLtMatmulAlgo_t algorithm{};
+  Bytes workspace{0};
+  std::size_t choice = 0;  // of choices_
+};
+
+GemmPlans::GemmPlans() : library_(std::make_unique<Library>()) {}
+GemmPlans::~GemmPlans() = default;
+
+Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room) {
+  std::unique_ptr<Plan>& plan = plans_[shape];
+  const bool is_new = plan == nullptr;
+  if (is_new) {
+    plan = std::make_unique<Plan>(shape);
+    plan->room = room;
+    plan->choice = choices_.size();
+    choices_.push_back({.what = what, .shape = shape});
+  }
+  const GemmRoom needed = least(plan->room, room);
+  if (!is_new && needed == plan->room) return plan->workspace;
+  plan->room = needed;
+  const bool sums = shape.epilogue == GemmEpilogue::kColumnSums;
+  const bool found = plan->choose(library_->handle, shape, shape.epilogue) ||
+                     (sums && plan->choose(library_->handle, shape, GemmEpilogue::kNone));
+  if (!found) {
+    throw Error(ExitCode::kDevice,
+                fmt::format("{}: cuBLASLt has no algorithm for a product of {} x {} x {} in {} "
+                            "bytes of scratch",
+                            what, shape.m, shape.n, shape.k, needed.scratch.value));
+  }
+  GemmChoice& choice = choices_[plan->choice];
+  const cublasLtMatmulAlgo_t& chosen = plan->algorithm;
+  choice.shape.epilogue = plan->epilogue;
+  choice.algorithm = configuration<int>(chosen, CUBLASLT_ALGO_CONFIG_ID);
+  choice.tile = configuration<std::uint32_t>(chosen, CUBLASLT_ALGO_CONFIG_TILE_ID);
+  choice.stages = configuration<std::uint32_t>(chosen, CUBLASLT_ALGO_CONFIG_STAGES_ID);
+  choice.split_k = configuration<std::int32_t>(chosen, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+  choice.workspace = plan->workspace;
+  return plan->workspace;
+}
+
+bool GemmPlans::fuses_column_sums(const GemmShape& shape) const {
+  return plans_.at(shape)->epilogue == GemmEpilogue::kColumnSums;
+}
+
+void GemmPlans::run(cudaStream_t stream, const GemmShape& shape,
+                    const GemmOperands& operands) const {
+  const Plan& plan = *plans_.at(shape);
+  if (plan.epilogue != GemmEpilogue::kNone)
+    set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+  const float alpha = 1, beta = shape.accumulate ? 1 : 0;
+  check(cublasLtMatmul(library_->handle, plan.description.get(), &alpha, operands.b,
+                       plan.first.get(), operands.a, plan.second.get(), &beta, operands.c,
+                       plan.result.get(), operands.c, plan.result.get(), &plan.algorithm,
+                       operands.scratch, static_cast<std::size_t>(plan.workspace.value), stream),
+        "cublasLtMatmul");
+}
+
+}  // namespace zplan::exec::cuda

@@ -1,0 +1,94 @@
+// Dense matrix products on cuBLASLt: C[m,n] = op(A) op(B) + beta C, beta 0 or 1, row-major, rows
+// dense. Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
+// A and B are float32, bf16 or fp16, C of their type or float32; sums in float32, rounded once
+// (partial sums are never stored in 16 bits), float32 operands are not cut to TF32. With an
+// epilogue: + bias[n] on every row, or of kTN also the column sums of B.
+// The algorithm of a product is chosen once, ahead of the first step, among those that stay within
+// the scratch of the operation and with the alignment that all its operands have; run() allocates
+// nothing and may be captured in a graph.
+// Left out: batches, TT, alpha.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "exec/cuda/gemm_layout.h"
+
+namespace zplan::exec::cuda {
+
+enum class GemmEpilogue : std::uint8_t {
+  kNone,
+  kBias,        // C += vector[n] on every row
+  kColumnSums,  // vector[n] = column sums of B over k, where the library can
+};
+
+struct GemmShape {
+  GemmOp op = GemmOp::kNN;
+  std::int64_t m = 0, n = 0, k = 0;
+  DType type = DType::kF32;    // of A and B
+  DType result = DType::kF32;  // of C and the vector
+  bool accumulate = false;     // beta = 1
+  GemmEpilogue epilogue = GemmEpilogue::kNone;
+  friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
+};
+
+// Bytes that divide each address, and room for the algorithm.
+struct GemmRoom {
+  std::uint32_t a = 0, b = 0, c = 0, vector = 0;
+  Bytes scratch{0};
+  friend bool operator==(const GemmRoom&, const GemmRoom&) = default;
+};
+
+struct GemmOperands {
+  const void* a;
+  const void* b;
+  void* c;  // must not overlap a or b
+  void* vector = nullptr;
+  void* scratch;
+};
+
+// What was chosen, for reports.
+struct GemmChoice {
+  std::string what;  // the first operation with this product
+  GemmShape shape;
+  int algorithm = 0;  // cuBLASLt's numbers
+  std::uint32_t tile = 0, stages = 0;
+  std::int32_t split_k = 1;
+  Bytes workspace{0};
+};
+
+class GemmPlans {
+ public:
+  GemmPlans();
+  ~GemmPlans();
+  GemmPlans(const GemmPlans&) = delete;
+  GemmPlans& operator=(const GemmPlans&) = delete;
+
+  // Ahead of the first step, once per operation; returns the workspace of its product. Operations
+  // with one shape share a plan that suits all of them. Throws Error naming the operation when no
+  // algorithm does.
+  Bytes prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room);
+
+  // Of a prepared shape with column sums: whether run() writes them.
+  bool fuses_column_sums(const GemmShape& shape) const;
+  void run(cudaStream_t stream, const GemmShape& shape, const GemmOperands& operands) const;
+
+  std::span<const GemmChoice> choices() const { return choices_; }
+
+ private:
+  struct Plan;
+  struct Library;
+
+  std::unique_ptr<Library> library_;
+  std::map<GemmShape, std::unique_ptr<Plan>> plans_;
+  std::vector<GemmChoice> choices_;
+};
+
+}  // namespace zplan::exec::cuda
