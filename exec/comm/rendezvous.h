@@ -1,0 +1,109 @@
+// How the processes of a job find each other, agree, and learn of each other's end. Every process
+// keeps one connection to rank 0 for the whole run; the data of the steps goes elsewhere
+// (process_comm.h). Serves every backend: what they have to tell each other is exchanged as text.
+//
+// A process is lost when its connection closes or is silent for too long, or when it says so
+// (abort). Rank 0 decides which loss was the first, and tells all processes that one; the loss of
+// rank 0 everyone sees by itself. Nothing is a loss after finish().
+//
+// A thread of its own serves the connections. All calls throw Error(kDevice) once a process is
+// lost.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "exec/comm/launch_environment.h"
+#include "exec/comm/message.h"
+#include "planner/core/units.h"
+
+namespace zplan::exec {
+
+struct RendezvousOptions {
+  LaunchEnvironment at;
+  // What must be alike in all processes, by name: {"plan", fingerprint}, {"version", "0.1.0"} ..
+  std::vector<std::pair<std::string, std::string>> alike;
+  Seconds start_deadline{600};   // until all have come
+  Seconds silence_deadline{30};  // after which a process counts as lost
+  Seconds heartbeat{1};
+};
+
+struct Loss {
+  int rank = 0;
+  std::string reason;
+};
+// "rank 2 is lost: it ended without a word"
+std::string describe(const Loss& loss);
+
+class Rendezvous {
+ public:
+  // Returns when all processes have come. Throws Error: kBadInput when they are not alike, two have
+  // one rank or the number of them is not agreed on, kDevice at the deadline.
+  explicit Rendezvous(const RendezvousOptions& options);
+  // Without finish() or abort() before, the others learn that this process has ended.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  int rank() const { return options_.at.rank; }
+  int world() const { return options_.at.world; }
+  // Whether all processes are on this host.
+  bool is_on_one_host() const { return is_loopback(options_.at.address); }
+  // A number that only processes of this job know.
+  const std::string& secret() const { return secret_; }
+  // Of this process and of rank 0, on the way between them.
+  const std::string& own_address() const { return own_address_; }
+  const std::string& host_address() const { return host_address_; }
+
+  // Called by all processes, in the same order: the parts of all, by rank.
+  std::vector<std::string> exchange(const std::string& own);
+  // Whether this process may begin the step; it asks for one after the other. An interruption of
+  // any process ends the steps of all after the newest that one of them has begun.
+  bool enter(std::int64_t step, bool interrupted);
+  // Returns when all processes have called it.
+  void finish();
+  // From any thread; the first call counts.
+  void abort(const std::string& reason) noexcept;
+
+  std::optional<Loss> loss() const;
+  // The loss of another process, as soon as one is known; nothing when none is by then.
+  std::optional<Loss> wait_for_loss(Seconds deadline) const;
+  // Called once, by any thread, when another process is lost. An empty function ends that: it is
+  // not called any more when this returns.
+  void on_lost(std::function<void(const Loss&)> callback);
+
+ private:
+  class Service;
+
+  void post(Message message);
+  Message ask(Message request);
+  void take(const Message& message);  // that rank 0 sends to this process
+  void lose(const Loss& loss);
+  void tell_of_loss();  // with callback_mutex_ held
+
+  RendezvousOptions options_;
+  std::string secret_, own_address_, host_address_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::vector<Message> outgoing_;  // to rank 0
+  std::optional<Message> answer_;
+  std::optional<Loss> loss_;
+  bool finished_ = false, aborted_ = false;
+
+  std::mutex callback_mutex_;
+  std::function<void(const Loss&)> callback_;
+
+  std::unique_ptr<Service> service_;
+  std::jthread thread_;
+};
+
+}  // namespace zplan::exec

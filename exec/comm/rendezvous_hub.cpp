@@ -1,0 +1,73 @@
+#include "exec/comm/rendezvous_hub.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace zplan::exec {
+namespace {
+
+bool all(const std::vector<bool>& flags) {
+  return std::find(flags.begin(), flags.end(), false) == flags.end();
+}
+
+}  // namespace
+
+RendezvousHub::RendezvousHub(int world, Send send)
+    : world_(world),
+      send_(std::move(send)),
+      parts_(static_cast<std::size_t>(world)),
+      has_part_(parts_.size()),
+      finished_(parts_.size()) {}
+
+void RendezvousHub::receive(int from, const Message& message) {
+  switch (message.kind) {
+    case MessageKind::kExchange:
+      return exchange(from, message.body);
+    case MessageKind::kEnter:
+      return enter(from, message.number / 2, message.number % 2 != 0);
+    case MessageKind::kFinish:
+      return finish(from);
+    case MessageKind::kAbort:
+      return lose(from, message.body);
+    case MessageKind::kHeartbeat:
+      return;
+    case MessageKind::kHello:
+    case MessageKind::kWelcome:
+    case MessageKind::kRefuse:
+    case MessageKind::kLost:
+      return lose(from, "it sent what it must not send");
+  }
+}
+
+void RendezvousHub::lose(int from, const std::string& reason) {
+  if (is_lost_ || finished_[static_cast<std::size_t>(from)]) return;
+  is_lost_ = true;
+  send_to_all({MessageKind::kLost, from, reason});
+}
+
+void RendezvousHub::send_to_all(const Message& message) {
+  for (int rank = 0; rank < world_; ++rank) send_(rank, message);
+}
+
+void RendezvousHub::exchange(int from, const std::string& part) {
+  parts_[static_cast<std::size_t>(from)] = part;
+  has_part_[static_cast<std::size_t>(from)] = true;
+  if (!all(has_part_)) return;
+  std::fill(has_part_.begin(), has_part_.end(), false);
+  send_to_all({MessageKind::kExchange, 0, join(parts_)});
+}
+
+// As step_gate.h decides for threads.
+void RendezvousHub::enter(int from, std::int64_t step, bool interrupted) {
+  if (interrupted) limit_ = std::min(limit_, entered_);
+  const bool may = step < limit_;
+  if (may) entered_ = std::max(entered_, step + 1);
+  send_(from, {MessageKind::kEnter, may ? 1 : 0, ""});
+}
+
+void RendezvousHub::finish(int from) {
+  finished_[static_cast<std::size_t>(from)] = true;
+  if (all(finished_)) send_to_all({MessageKind::kFinish, 0, ""});
+}
+
+}  // namespace zplan::exec

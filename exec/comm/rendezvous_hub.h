@@ -1,0 +1,39 @@
+// What rank 0 decides for all processes (rendezvous.h), without any connection: a function from
+// messages to messages. Its own process is rank 0 to it like every other.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "exec/comm/message.h"
+
+namespace zplan::exec {
+
+class RendezvousHub {
+ public:
+  using Send = std::function<void(int rank, const Message&)>;
+  RendezvousHub(int world, Send send);
+
+  void receive(int from, const Message& message);
+  // Rank `from` is gone. The first loss is told to all; what it causes is not.
+  void lose(int from, const std::string& reason);
+
+ private:
+  void send_to_all(const Message& message);
+  void exchange(int from, const std::string& part);
+  void enter(int from, std::int64_t step, bool interrupted);
+  void finish(int from);
+
+  int world_;
+  Send send_;
+  std::vector<std::string> parts_;  // of the exchange under way, by rank
+  std::vector<bool> has_part_, finished_;
+  std::int64_t entered_ = 0;  // steps that some process has begun
+  std::int64_t limit_ = std::numeric_limits<std::int64_t>::max();
+  bool is_lost_ = false;
+};
+
+}  // namespace zplan::exec
