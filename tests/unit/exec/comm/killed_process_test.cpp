@@ -1,0 +1,165 @@
+// What becomes of a job when one of its processes is killed or stopped: real processes, made by
+// fork(), so this program has no other threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "exec/comm/process_comm.h"
+#include "tests/unit/exec/comm/communication_job.h"
+#include "tests/unit/exec/comm/process_support.h"
+
+namespace zplan::exec {
+namespace {
+
+using ::testing::AllOf;
+using testing::communication_job;
+using testing::free_port;
+using ::testing::HasSubstr;
+using testing::options_of;
+
+constexpr int kWorld = 4;
+constexpr Seconds kSoon{5};  // until all know of a loss
+
+// A child process and the pipe it reports by.
+class Child {
+ public:
+  explicit Child(const std::function<std::string()>& body) {
+    int ends[2];
+    if (::pipe(ends) != 0) throw Error(ExitCode::kDevice, "no pipe");
+    process_ = ::fork();
+    if (process_ == 0) {
+      ::close(ends[0]);
+      std::string report;
+      try {
+        report = body();
+      } catch (const std::exception& error) {
+        report = error.what();
+      }
+      const bool is_written =
+          ::write(ends[1], report.data(), report.size()) == static_cast<ssize_t>(report.size());
+      ::_exit(is_written ? 0 : 1);
+    }
+    ::close(ends[1]);
+    report_ = ends[0];
+  }
+  Child(Child&& other) noexcept : process_(other.process_), report_(other.report_) {
+    other.process_ = other.report_ = -1;
+  }
+  ~Child() {
+    if (process_ > 0) wait();
+  }
+
+  void signal(int number) const { ::kill(process_, number); }
+  // What it reported; waits for its end.
+  std::string wait() {
+    std::string text;
+    char piece[512];
+    for (ssize_t n = 0; (n = ::read(report_, piece, sizeof piece)) > 0;)
+      text.append(piece, static_cast<std::size_t>(n));
+    ::close(report_);
+    ::waitpid(process_, nullptr, 0);
+    process_ = -1;
+    return text;
+  }
+
+ private:
+  pid_t process_ = -1;
+  int report_ = -1;
+};
+
+// All-reduces without end, as a training job does; returns when `rounds` are done.
+std::string reduce(const Job& job, const RendezvousOptions& options, int rounds) {
+  StopSignal signal;
+  Rendezvous rendezvous(options);
+  ProcessComm comm(job, rendezvous, signal, Seconds{30});
+  std::vector<double> x(100000, 1.0);
+  CollectiveCall call{CollectiveKind::kAllReduce, DType::kF64, std::ssize(x)};
+  call.input = call.output = reinterpret_cast<std::byte*>(x.data());
+  for (int round = 0; round < rounds; ++round) {
+    std::fill(x.begin(), x.end(), 1.0);
+    comm.collective(rendezvous.rank(), 0, call);
+    if (x.front() != kWorld || x.back() != kWorld) return "wrong sum";
+  }
+  rendezvous.finish();
+  return "finished";
+}
+
+class KilledProcess : public ::testing::Test {
+ protected:
+  const Job job_ = communication_job(kWorld, {{CollectiveKind::kAllReduce, DType::kF64, 100000}});
+
+  std::vector<Child> start(int rounds, Seconds silence = Seconds{30}) const {
+    const int port = free_port();
+    std::vector<Child> children;
+    for (int rank = 0; rank < kWorld; ++rank) {
+      RendezvousOptions options = options_of(rank, kWorld, port);
+      options.silence_deadline = silence;
+      children.emplace_back([&] { return reduce(job_, options, rounds); });
+    }
+    return children;
+  }
+
+  // That the others end soon after and name it.
+  static void expect_loss(std::vector<Child>& children, int lost, const std::string& why) {
+    const TimePoint start = std::chrono::steady_clock::now();
+    for (int rank = 0; rank < kWorld; ++rank) {
+      if (rank == lost) continue;
+      const std::string line = children[static_cast<std::size_t>(rank)].wait();
+      EXPECT_THAT(line, AllOf(HasSubstr("rank " + std::to_string(lost) + " is lost: " + why),
+                              HasSubstr("; rank " + std::to_string(rank) + " was in step ")));
+      EXPECT_EQ(line.find('\n'), std::string::npos);
+    }
+    EXPECT_LT(seconds_since(start), kSoon);
+  }
+};
+
+constexpr int kEndless = 1 << 30;
+constexpr auto kUnderWay = std::chrono::milliseconds(500);
+
+TEST_F(KilledProcess, AllFinishWhenNobodyIs) {
+  std::vector<Child> children = start(20);
+  for (Child& child : children) EXPECT_EQ(child.wait(), "finished");
+}
+
+TEST_F(KilledProcess, TheOthersNameItSoon) {
+  for (int lost : {2, 0}) {
+    std::vector<Child> children = start(kEndless);
+    std::this_thread::sleep_for(kUnderWay);
+    children[static_cast<std::size_t>(lost)].signal(SIGKILL);
+    expect_loss(children, lost, "");
+  }
+}
+
+TEST_F(KilledProcess, OneThatIsStoppedIsLostToSilence) {
+  std::vector<Child> children = start(kEndless, Seconds{1});
+  std::this_thread::sleep_for(kUnderWay);
+  children[1].signal(SIGSTOP);
+  expect_loss(children, 1, "no sign of life for 1 s");
+  children[1].signal(SIGCONT);
+  EXPECT_THAT(children[1].wait(), HasSubstr(" is lost: "));
+}
+
+TEST_F(KilledProcess, BeforeAllHaveComeItEndsTheStart) {
+  const int port = free_port();
+  std::vector<Child> children;
+  for (int rank = 0; rank < kWorld - 1; ++rank)
+    children.emplace_back([&] { return reduce(job_, options_of(rank, kWorld, port), 1); });
+  std::this_thread::sleep_for(kUnderWay);
+  children[2].signal(SIGKILL);
+  for (int rank : {0, 1}) {
+    EXPECT_EQ(children[static_cast<std::size_t>(rank)].wait(), "rank 2 ended before all had come");
+  }
+}
+
+}  // namespace
+}  // namespace zplan::exec
