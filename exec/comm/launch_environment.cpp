@@ -114,9 +114,8 @@ std::optional<LaunchEnvironment> by_mpi(const Reader& read, const Launcher& name
 
 std::optional<LaunchEnvironment> by_slurm(const Reader& read) {
   const bool is_counted = read.has("SLURM_STEP_NUM_TASKS");
-  const bool is_step = read.has("SLURM_STEP_ID") || read.has("SLURM_LAUNCH_NODE_IPADDR");
-  if (!read.has("SLURM_PROCID") || (!is_counted && !(is_step && read.has("SLURM_NTASKS"))))
-    return std::nullopt;
+  const bool is_step = is_counted || (read.has("SLURM_STEP_ID") && read.has("SLURM_NTASKS"));
+  if (!is_step || !read.has("SLURM_PROCID")) return std::nullopt;
   const Launcher names{"SLURM_PROCID", is_counted ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS",
                        "SLURM_LOCALID", nullptr};
   LaunchEnvironment at = read_places(read, names);

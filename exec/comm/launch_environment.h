@@ -7,9 +7,8 @@
 //   SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID  srun
 //
 // srun comes last: mpirun's processes inside a Slurm allocation have variables of both. Of the
-// tasks of an allocation (SLURM_NTASKS) only a step, which srun starts, has a process each; without
-// SLURM_STEP_NUM_TASKS, SLURM_NTASKS counts where srun has left SLURM_STEP_ID or
-// SLURM_LAUNCH_NODE_IPADDR.
+// tasks of an allocation (SLURM_NTASKS) only those of a step, which srun starts, are processes:
+// without SLURM_STEP_NUM_TASKS, SLURM_NTASKS counts where SLURM_STEP_ID is set.
 //
 // Rank 0 is met at MASTER_ADDR; else, but for the first family, at the first node of
 // SLURM_STEP_NODELIST, SLURM_JOB_NODELIST or SLURM_NODELIST, else at SLURM_LAUNCH_NODE_IPADDR; else
