@@ -106,4 +106,19 @@ class Rendezvous {
   std::jthread thread_;
 };
 
+// on_lost() for as long as what the callback uses lives.
+class LossWatch {
+ public:
+  LossWatch(Rendezvous& rendezvous, std::function<void(const Loss&)> callback)
+      : rendezvous_(&rendezvous) {
+    rendezvous.on_lost(std::move(callback));
+  }
+  ~LossWatch() { rendezvous_->on_lost({}); }
+  LossWatch(const LossWatch&) = delete;
+  LossWatch& operator=(const LossWatch&) = delete;
+
+ private:
+  Rendezvous* rendezvous_;
+};
+
 }  // namespace zplan::exec
