@@ -16,5 +16,6 @@ ExitCode execute(const RunCommand& command);
 ExitCode execute(const CompareCommand& command);
 ExitCode execute(const ModelsCommand& command);
 ExitCode execute(const ClustersCommand& command);
+ExitCode execute(const DoctorCommand& command);
 
 }  // namespace zplan

@@ -33,6 +33,7 @@ constexpr const char* kTopFooter =
     "  compare    Compare the timelines of a simulation and a run\n"
     "  models     List the models, or show one\n"
     "  clusters   List the kinds of nodes, or show a cluster\n"
+    "  doctor     Show what this machine has for zplan, and what is missing for what\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -249,6 +250,18 @@ Command parse_clusters(const Arguments& arguments) {
   return command;
 }
 
+Command parse_doctor(const Arguments& arguments) {
+  DoctorCommand command;
+  Syntax syntax("Show what this machine has for zplan, and what is missing for what",
+                "zplan doctor [options]",
+                "\nExamples:\n  ./zplan doctor\n  ./zplan doctor --nvme-dir /mnt/nvme --json\n");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "Also try a folder for states on NVMe; what is written there is removed");
+  syntax.flag("--json", command.json, "Print JSON (zplan.doctor/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
 struct Subcommand {
   std::string_view name;
   Command (*parse)(const Arguments&);
@@ -262,6 +275,7 @@ constexpr Subcommand kSubcommands[] = {
     {"compare", parse_compare},
     {"models", parse_models},
     {"clusters", parse_clusters},
+    {"doctor", parse_doctor},
 };
 
 [[noreturn]] void fail_unknown(const std::string& word) {

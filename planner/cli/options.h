@@ -84,13 +84,19 @@ struct ClustersCommand {
   bool json = false;
 };
 
+struct DoctorCommand {
+  std::string nvme_directory;  // empty: none
+  bool json = false;
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand,
-                             RunCommand, CompareCommand, ModelsCommand, ClustersCommand>;
+using Command =
+    std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand, RunCommand,
+                 CompareCommand, ModelsCommand, ClustersCommand, DoctorCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

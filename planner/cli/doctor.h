@@ -1,0 +1,33 @@
+// What this machine offers to zplan: one finding per thing that some command can use. Looks, and
+// where looking does not tell, tries: containers show io_uring and refuse it. Nothing is left
+// behind, no device is reserved. Sizes in bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace zplan {
+
+enum class Presence : std::uint8_t { kYes, kPartly, kNo };
+
+struct Finding {
+  std::string item;  // "NVIDIA driver"
+  Presence presence = Presence::kNo;
+  std::string found;   // what is there, or why it is not
+  std::string use;     // what needs it
+  std::string advice;  // what to do about it; empty when nothing is to be done
+};
+using Findings = std::vector<Finding>;
+
+// Driver, devices, plug-in and the libraries that it needs.
+Findings examine_cuda();
+// Cores, memory, and what starts several processes.
+Findings examine_host();
+// Asynchronous requests to drives; and a folder for the NVMe tier, unless it is empty.
+Findings examine_storage(const std::string& nvme_directory);
+
+std::string findings_text(const Findings& findings);
+std::string findings_json(const Findings& findings);
+
+}  // namespace zplan
