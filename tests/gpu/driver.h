@@ -1,0 +1,36 @@
+// The CUDA driver, asked through dlopen, so that the test program starts and builds without it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "planner/core/units.h"
+
+namespace zplan::gpu {
+
+struct DeviceMemory {
+  Bytes free{0}, total{0};  // of all processes together
+};
+
+class Driver {
+ public:
+  // Nothing when there is no device, with the reason. Creates the device's context in this process.
+  static std::optional<Driver> open(std::string& why_not);
+
+  const std::string& device_name() const { return name_; }
+  int capability() const { return capability_; }  // 10 x major + minor
+  const std::string& version() const { return version_; }
+  DeviceMemory memory() const;
+
+ private:
+  Driver() = default;
+  template <typename... Arguments>
+  int call(const char* symbol, Arguments... arguments) const;
+
+  std::shared_ptr<void> library_, context_;
+  std::string name_, version_;
+  int capability_ = 0;
+};
+
+}  // namespace zplan::gpu

@@ -1,0 +1,149 @@
+// Tolerances. Inputs are the same on both sides; float64 on the CPU stands for the truth. With
+// u(type) = 2^-p for a type of p significant bits, an output may differ by
+//   roundings(kernel) u(its type)            once; more where it is added to piece by piece
+//   + intermediate(kernel) u(compute type)   what the kernel itself keeps in the compute type
+//   + 8 sqrt(longest sum) u(float32)         sums in float32, and functions of some ten operations
+// of the greatest element of that output, each element; and of its norm, all together.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <exception>
+#include <limits>
+
+#include "planner/program/kernel_set.h"
+#include "tests/gpu/kernel_case.h"
+#include "tests/gpu/parts.h"
+
+namespace zplan::gpu {
+namespace {
+
+double unit_roundoff(DType type) {
+  switch (type) {
+    case DType::kF64:
+      return 0x1p-53;
+    case DType::kF32:
+      return 0x1p-24;
+    case DType::kF16:
+      return 0x1p-11;
+    case DType::kBf16:
+      return 0x1p-8;
+    case DType::kI32:
+      return 0;
+  }
+  return 0;
+}
+
+// Roundings to the compute type on the way to an output: probabilities in front of the second
+// product of attention; in backward these, the gradients of the scores, and the output that the
+// row sums are taken of. [Dao22 sec 3]
+int intermediate(KernelId kernel) {
+  switch (kernel) {
+    case KernelId::kAttentionForward:
+      return 2;
+    case KernelId::kAttentionBackward:
+      return 6;
+    default:
+      return 0;
+  }
+}
+
+// To the type of the output: tokens that occur again add to the same row of the table. [derived]
+// more than four times is unlikely among the tokens drawn here
+int roundings(KernelId kernel) { return kernel == KernelId::kEmbeddingBackward ? 4 : 1; }
+
+double longest_sum(const Case& c) {
+  const WorkKind kind = kernel_def(c.kernel).kind;
+  std::int64_t longest = 1;
+  for (const auto& [letter, size] : c.sizes)
+    if ((letter != "*" && letter != "n") || kind == WorkKind::kGemm)
+      longest = std::max(longest, size);
+  return static_cast<double>(longest);
+}
+
+double tolerance(const Case& c, const KernelSet& set, const View& output) {
+  return roundings(c.kernel) * unit_roundoff(output.dtype) +
+         intermediate(c.kernel) * unit_roundoff(set.compute) +
+         8 * std::sqrt(longest_sum(c)) * unit_roundoff(DType::kF32);
+}
+
+// Differences relative to the greatest element and to the norm, whichever is greater; infinite when
+// something is not a number.
+double error_of(const std::vector<double>& got, const std::vector<double>& expected) {
+  double greatest = 0, square = 0, worst = 0, difference_square = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(got[i] - expected[i]);
+    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
+    greatest = std::max(greatest, std::abs(expected[i]));
+    worst = std::max(worst, difference);
+    square += expected[i] * expected[i];
+    difference_square += difference * difference;
+  }
+  if (worst == 0) return 0;
+  return std::max(worst / greatest, std::sqrt(difference_square / square));
+}
+
+struct Worst {
+  double share = 0;  // of the tolerance
+  std::string what;
+};
+
+// Of one case the output that uses most of its tolerance.
+Worst try_case(exec::Device& device, const KernelSet& set, const Case& c, std::mt19937_64& random) {
+  const Values inputs = draw_inputs(c, set, random);
+  CaseRun run(device, set, c, inputs);
+  run.launch();
+  run.finish();
+  const Values got = run.outputs(), expected = reference(c, inputs);
+  const auto operands = operands_of(c, set);
+  Worst worst;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (got[i].empty()) continue;
+    const double allowed = tolerance(c, set, operands[i].view);
+    const double error = error_of(got[i], expected[i]);
+    if (error / allowed < worst.share || (worst.share > 0 && error == 0)) continue;
+    worst.share = error / allowed;
+    worst.what = fmt::format("{} off by {:.2g}, allowed {:.2g}, at {}", operands[i].name, error,
+                             allowed, describe(c));
+  }
+  return worst;
+}
+
+void try_kernel(const Target& target, const KernelSet& set, KernelId kernel,
+                std::mt19937_64& random, Report& report) {
+  const std::string row = fmt::format("{} {}", set.id, name(kernel));
+  const std::vector<Case> cases = cases_of(kernel, false);
+  Worst worst;
+  for (const Case& c : cases) {
+    try {
+      const Worst own = try_case(*target.device, set, c, random);
+      if (own.share >= worst.share) worst = own;
+    } catch (const std::exception& error) {
+      return report.fail("kernels", row, fmt::format("{}: {}", describe(c), error.what()));
+    }
+  }
+  report.add({.part = "kernels",
+              .name = row,
+              .figure = worst.share,
+              .unit = "of tolerance",
+              .relation = Goal::kAtMost,
+              .goal = 1,
+              .note = fmt::format("{} cases; {}", cases.size(), worst.what)});
+}
+
+}  // namespace
+
+void check_kernels(const Target& target, const PartOptions& options, Report& report) {
+  std::mt19937_64 random(options.seed);
+  for (const std::string& id : target.kernel_sets()) {
+    if (id.empty()) continue;
+    const KernelSet& set = find_kernel_set(id);
+    for (int k = 0; k < kKernelCount; ++k) {
+      const auto kernel = static_cast<KernelId>(k);
+      if (!declares(set, kernel) || kernel_def(kernel).kind == WorkKind::kHost) continue;
+      try_kernel(target, set, kernel, random, report);
+    }
+  }
+}
+
+}  // namespace zplan::gpu

@@ -1,0 +1,173 @@
+// Tests and measures the executor on the first CUDA device. Without one it says so and exits with
+// 77, which test runners show as skipped.
+//   zplan_gpu_tests [--part NAME ..] [--seed N] [--seconds S] [--json FILE] [--long] [--queues]
+//   --part     kernels, plans, canaries, recipes, memory, kernel-speed, step-speed [all]
+//   --seconds  that each part over many plans may take
+//   --queues   on the CPU as a device with queues instead: tests this program; writes no file
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "planner/cli/output.h"
+#include "planner/core/error.h"
+#include "tests/gpu/parts.h"
+
+namespace zplan::gpu {
+namespace {
+
+constexpr int kSkipped = 77;
+
+using Part = void (*)(const Target&, const PartOptions&, Report&);
+struct NamedPart {
+  const char* name;
+  Part run;
+  bool needs_gpu;
+};
+constexpr NamedPart kParts[] = {
+    {"kernels", check_kernels, false},   {"plans", check_plans, false},
+    {"canaries", check_canaries, false}, {"recipes", check_recipes, false},
+    {"memory", check_memory, true},      {"kernel-speed", measure_kernels, true},
+    {"step-speed", measure_steps, true},
+};
+
+struct Arguments {
+  std::vector<std::string> parts;
+  std::string json, hold;
+  PartOptions options;
+  bool queues = false;
+};
+
+Arguments read(int argc, char** argv) {
+  Arguments read;
+  read.options.self = argv[0];
+  read.options.seed = std::random_device{}();
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    const auto value = [&]() -> std::string {
+      if (i + 1 >= argc) throw_bad_input(word + ": expected a value");
+      return argv[++i];
+    };
+    if (word == "--part")
+      read.parts.push_back(value());
+    else if (word == "--seed")
+      read.options.seed = std::stoull(value());
+    else if (word == "--seconds")
+      read.options.seconds = std::stod(value());
+    else if (word == "--json")
+      read.json = value();
+    else if (word == "--hold")
+      read.hold = value();  // by this program itself
+    else if (word == "--long")
+      read.options.long_runs = true;
+    else if (word == "--queues")
+      read.queues = true;
+    else
+      throw_bad_input("unknown option " + word);
+  }
+  for (const std::string& part : read.parts)
+    if (std::none_of(std::begin(kParts), std::end(kParts),
+                     [&](const NamedPart& p) { return p.name == part; }))
+      throw_bad_input("unknown part " + part);
+  return read;
+}
+
+// What the caller of the program knows.
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+Origin origin_of(const Target& target, const PartOptions& options) {
+  std::array<char, 32> date{};
+  const std::time_t now = std::time(nullptr);
+  std::strftime(date.data(), date.size(), "%FT%TZ", std::gmtime(&now));
+  return {.device = target.name,
+          .driver = target.driver ? target.driver->version() : "",
+          .toolkit = environment("ZPLAN_TOOLKIT"),
+          .commit = environment("ZPLAN_COMMIT"),
+          .date = date.data(),
+          .seed = options.seed};
+}
+
+int run_parts(const Target& target, const Arguments& arguments) {
+  Report report;
+  for (const NamedPart& part : kParts) {
+    const bool is_asked = arguments.parts.empty() ||
+                          std::find(arguments.parts.begin(), arguments.parts.end(), part.name) !=
+                              arguments.parts.end();
+    if (!is_asked || (part.needs_gpu && !target.is_gpu())) continue;
+    try {
+      part.run(target, arguments.options, report);
+    } catch (const std::exception& error) {
+      report.fail(part.name, "all", error.what());
+    }
+  }
+  const Origin origin = origin_of(target, arguments.options);
+  write_stdout(fmt::format("{}{}, seed {}\n{}", origin.device,
+                           target.is_gpu() ? ", driver " + origin.driver : "", origin.seed,
+                           report.table()));
+  if (target.is_gpu() && !arguments.json.empty()) write_file(arguments.json, report.json(origin));
+  return report.passed() ? 0 : static_cast<int>(ExitCode::kCheckFailed);
+}
+
+// A folder of its own, which goes when the program ends.
+class Folder {
+ public:
+  Folder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "zplan-gpu-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr)
+      throw Error(ExitCode::kDevice, "cannot make a temporary folder");
+    path_ = pattern;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+int run_program(int argc, char** argv) {
+  Arguments arguments = read(argc, argv);
+  std::string why_not;
+  const auto target = find_target(arguments.queues, why_not);
+  if (!target) {
+    write_stdout(fmt::format("skipped: {}\n", why_not));
+    return kSkipped;
+  }
+  if (!arguments.hold.empty()) {
+    hold_memory(*target, arguments.hold);
+    return 0;
+  }
+  std::fputs(fmt::format("{}, seed {}\n", target->name, arguments.options.seed).c_str(), stderr);
+  const Folder folder;
+  arguments.options.directory = folder.path();
+  return run_parts(*target, arguments);
+}
+
+}  // namespace
+}  // namespace zplan::gpu
+
+int main(int argc, char** argv) {
+  try {
+    return zplan::gpu::run_program(argc, argv);
+  } catch (const zplan::Error& error) {
+    std::fputs(fmt::format("zplan_gpu_tests: {}\n", error.what()).c_str(), stderr);
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    std::fputs(fmt::format("zplan_gpu_tests: {}\n", error.what()).c_str(), stderr);
+    return static_cast<int>(zplan::ExitCode::kInternal);
+  }
+}

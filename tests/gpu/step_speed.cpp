@@ -1,0 +1,181 @@
+// Whole training steps on one device, in the bf16 recipe, without sharding or offload: tokens per
+// second in steady state, and model flop per second (no recomputation counted, attention causal)
+// against the fastest matrix product. PyTorch trains the same shapes beside it (pytorch_step.py).
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "models/model_formulas.h"
+#include "planner/core/quantity.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/program/kernel_set.h"
+#include "tests/gpu/kernel_case.h"
+#include "tests/gpu/parts.h"
+#include "tests/gpu/training.h"
+
+namespace zplan::gpu {
+namespace {
+
+constexpr int kSteps = 12, kWarmUp = 4;
+constexpr Bytes kMargin{std::int64_t{4} << 30};  // of device memory: contexts, libraries
+constexpr double kBesidePyTorch = 1.0;
+
+struct Workload {
+  const char* model;
+  std::int64_t micro_batch, sequence;
+  bool cut;  // to as many layers as fit
+};
+constexpr Workload kWorkloads[] = {
+    {"gpt2-124m", 16, 1024, false},
+    {"gpt2-1.5b", 8, 1024, false},
+    {"llama3-8b", 1, 4096, true},
+};
+
+Plan plan_of(const Workload& work, const ModelConfig& model, const Target& target) {
+  Plan plan;
+  plan.model = model.name;
+  plan.hardware = "gpu";
+  plan.kernel_set = target.bf16;
+  plan.precision = default_recipe(target.bf16);
+  plan.batch = {
+      .global_batch = work.micro_batch, .micro_batch = work.micro_batch, .sequence = work.sequence};
+  return plan;
+}
+
+Job job_of(const Workload& work, const ModelConfig& model, const Target& target) {
+  Job job = lower(plan_of(work, model, target), model);
+  place(job, {});
+  return job;
+}
+
+// The job of the model, with as many of its layers as fit.
+struct Fitted {
+  ModelConfig model;
+  Job job;
+};
+std::optional<Fitted> fit(const Workload& work, const Target& target) {
+  ModelConfig model = load_model(work.model);
+  const Bytes free = target.driver->memory().free - kMargin;
+  const std::int64_t least = work.cut ? 1 : model.layers;
+  for (; model.layers >= least; --model.layers) {
+    Job job = job_of(work, model, target);
+    if (job.classes[0].placement.slab[static_cast<std::size_t>(Tier::kGpu)] <= free)
+      return Fitted{model, std::move(job)};
+  }
+  return std::nullopt;
+}
+
+double median_step_seconds(const Job& job, const Target& target, const std::string& directory) {
+  exec::RunOptions options;
+  options.steps = kSteps;
+  options.device = target.device;
+  options.graphs = true;
+  options.storage.directory = directory;
+  const auto result =
+      exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"), options);
+  std::vector<double> seconds;
+  for (std::size_t i = kWarmUp; i < result.steps.size(); ++i)
+    seconds.push_back(result.steps[i].wall.value);
+  std::nth_element(seconds.begin(), seconds.begin() + std::ssize(seconds) / 2, seconds.end());
+  return seconds[seconds.size() / 2];
+}
+
+double product_rate(const Target& target, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const KernelSet& set = find_kernel_set(target.bf16);
+  double best = 0;
+  for (const Case& c : cases_of(KernelId::kMatmulForward, true)) {
+    CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
+    std::vector<View> views;
+    for (const CaseOperand& operand : operands_of(c, set)) views.push_back(operand.view);
+    const double flop = static_cast<double>(kernel_def(c.kernel).demand(views).flops.value);
+    best = std::max(best, flop / run.seconds(20));
+  }
+  return best;
+}
+
+// What pytorch_step.py prints: tokens per second, or why there are none.
+struct Answer {
+  double tokens_per_second = 0;
+  std::string why_not;
+};
+Answer ask_pytorch(const Workload& work, const ModelConfig& model) {
+  const std::string command = fmt::format(
+      "python3 {}/tests/gpu/pytorch_step.py --layers {} --hidden {} --heads {} --kv-heads {} "
+      "--ffn {} --vocab {} --batch {} --sequence {}{}",
+      ZPLAN_SOURCE_DIR, model.layers, model.hidden, model.heads, model.kv_heads, model.ffn,
+      model.vocab, work.micro_batch, work.sequence, work.cut ? " --llama" : "");
+  struct Close {
+    void operator()(FILE* pipe) const { pclose(pipe); }
+  };
+  const std::unique_ptr<FILE, Close> pipe(popen(command.c_str(), "r"));
+  Answer answer;
+  if (!pipe || std::fscanf(pipe.get(), "tokens_per_s %lf", &answer.tokens_per_second) != 1)
+    answer.why_not = "pytorch_step.py gave no figure, see its message above";
+  return answer;
+}
+
+void measure(const Workload& work, const Target& target, const PartOptions& options, double product,
+             Report& report) {
+  const auto fitted = fit(work, target);
+  if (!fitted) return report.fail("step-speed", work.model, "does not fit");
+  const double seconds = median_step_seconds(fitted->job, target, options.directory);
+  const double tokens = static_cast<double>(work.micro_batch * work.sequence) / seconds;
+  ModelConfig model = fitted->model;
+  model.sequence = work.sequence;
+  const double flop = tokens * static_cast<double>(model_flops_per_token(model).value);
+  const std::string name = fmt::format("{} {} layers, {} x {}", work.model, model.layers,
+                                       work.micro_batch, work.sequence);
+  report.add({.part = "step-speed",
+              .name = name,
+              .figure = tokens,
+              .unit = "tokens/s",
+              .note = fmt::format("{} a step", format_seconds(Seconds{seconds}))});
+  report.add({.part = "step-speed",
+              .name = name,
+              .figure = flop / product,
+              .unit = "of product",
+              .note = format_rate(FlopsPerSecond{flop})});
+  const Answer pytorch = ask_pytorch(work, model);
+  if (!pytorch.why_not.empty())
+    return report.fail("step-speed", name + ", PyTorch", pytorch.why_not);
+  report.add({.part = "step-speed",
+              .name = name + " against PyTorch",
+              .figure = tokens / pytorch.tokens_per_second,
+              .unit = "times",
+              .relation = Goal::kAtLeast,
+              .goal = kBesidePyTorch,
+              .note = fmt::format("PyTorch {:.0f} tokens/s", pytorch.tokens_per_second)});
+}
+
+}  // namespace
+
+void measure_steps(const Target& target, const PartOptions& options, Report& report) {
+  if (target.bf16.empty()) return report.fail("step-speed", "all", "the device has no bf16");
+  const Clock clock;
+  const double product = product_rate(target, options.seed);
+  for (const Workload& work : kWorkloads) {
+    if (clock.seconds() > options.seconds) {
+      report.add({.part = "step-speed",
+                  .name = work.model,
+                  .figure = std::numeric_limits<double>::quiet_NaN(),
+                  .note = "left out: no time"});
+      continue;
+    }
+    try {
+      measure(work, target, options, product, report);
+    } catch (const std::exception& error) {
+      report.fail("step-speed", work.model, error.what());
+    }
+  }
+}
+
+}  // namespace zplan::gpu

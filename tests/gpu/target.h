@@ -1,0 +1,29 @@
+// What the test program runs on: a CUDA device or, to test the program itself, the CPU as a device
+// with queues.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/device.h"
+#include "tests/gpu/driver.h"
+
+namespace zplan::gpu {
+
+struct Target {
+  std::string name;              // "NVIDIA H200"
+  std::optional<Driver> driver;  // of a CUDA device
+  std::string fp32, bf16, fp16;  // kernel sets
+  std::shared_ptr<exec::Device> device;
+
+  bool is_gpu() const { return driver.has_value(); }
+  std::vector<std::string> kernel_sets() const { return {fp32, bf16, fp16}; }
+};
+
+// `queues`: the CPU. Nothing, with the reason, when there is no such device.
+std::optional<Target> find_target(bool queues, std::string& why_not);
+
+}  // namespace zplan::gpu
