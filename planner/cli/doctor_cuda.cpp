@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -188,19 +189,26 @@ Findings device_findings(const Driver& driver) {
 
 // ---- plug-in and libraries ---------------------------------------------------------------------
 
+// Where exec/cuda_plugin.h looks for it.
+std::filesystem::path plugin_path() {
+  if (const char* named = std::getenv("ZPLAN_CUDA_PLUGIN")) return named;
+  std::error_code failed;
+  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / kPlugin;
+}
+
 Finding plugin_finding() {
   Finding f{"CUDA plug-in", Presence::kNo, "", kRunsPlans, ""};
+  const auto path = plugin_path();
   std::error_code failed;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const auto path = program.parent_path() / kPlugin;
-  if (failed || !std::filesystem::exists(path, failed)) {
-    f.found = fmt::format("{} is not beside the program", kPlugin);
+  if (!std::filesystem::exists(path, failed)) {
+    f.found = path.filename() == kPlugin ? fmt::format("{} is not beside the program", kPlugin)
+                                         : fmt::format("{} does not exist", path.string());
     f.advice = "build where the CUDA toolkit is (nvcc 12 or later, cuBLASLt, cuDNN 9, NCCL 2)";
     return f;
   }
   const Library plugin(path.string());
   f.presence = plugin ? Presence::kYes : Presence::kPartly;
-  f.found = plugin ? std::string(kPlugin) : plugin.error();
+  f.found = plugin ? path.filename().string() : plugin.error();
   if (!plugin) f.advice = "install the library it names, or add its folder to LD_LIBRARY_PATH";
   return f;
 }

@@ -45,6 +45,7 @@ Plan plan_of(const Workload& work, const ModelConfig& model, const Target& targe
   plan.hardware = "gpu";
   plan.kernel_set = target.bf16;
   plan.precision = default_recipe(target.bf16);
+  plan.launch = LaunchMode::kGraph;
   plan.batch = {
       .global_batch = work.micro_batch, .micro_batch = work.micro_batch, .sequence = work.sequence};
   return plan;
@@ -77,7 +78,6 @@ double median_step_seconds(const Job& job, const Target& target, const std::stri
   exec::RunOptions options;
   options.steps = kSteps;
   options.device = target.device;
-  options.graphs = true;
   options.storage.directory = directory;
   const auto result =
       exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"), options);
