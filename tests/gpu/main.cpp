@@ -1,9 +1,11 @@
 // Tests and measures the executor on the first CUDA device. Without one it says so and exits with
 // 77, which test runners show as skipped.
-//   zplan_gpu_tests [--part NAME ..] [--seed N] [--seconds S] [--json FILE] [--long] [--queues]
+//   zplan_gpu_tests [--part NAME ..] [--seed N] [--seconds S] [--json FILE] [--long]
+//     [--queues | --broken]
 //   --part     kernels, plans, canaries, recipes, memory, kernel-speed, step-speed [all]
 //   --seconds  that each part over many plans may take
 //   --queues   on the CPU as a device with queues instead: tests this program; writes no file
+//   --broken   the same with kernels that do wrong, which must be found
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -42,7 +44,7 @@ struct Arguments {
   std::vector<std::string> parts;
   std::string json, hold;
   PartOptions options;
-  bool queues = false;
+  TargetKind target = TargetKind::kGpu;
 };
 
 Arguments read(int argc, char** argv) {
@@ -68,7 +70,9 @@ Arguments read(int argc, char** argv) {
     else if (word == "--long")
       read.options.long_runs = true;
     else if (word == "--queues")
-      read.queues = true;
+      read.target = TargetKind::kQueues;
+    else if (word == "--broken")
+      read.target = TargetKind::kBroken;
     else
       throw_bad_input("unknown option " + word);
   }
@@ -142,7 +146,7 @@ class Folder {
 int run_program(int argc, char** argv) {
   Arguments arguments = read(argc, argv);
   std::string why_not;
-  const auto target = find_target(arguments.queues, why_not);
+  const auto target = find_target(arguments.target, why_not);
   if (!target) {
     write_stdout(fmt::format("skipped: {}\n", why_not));
     return kSkipped;
