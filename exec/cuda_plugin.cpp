@@ -53,9 +53,4 @@ std::unique_ptr<Device> load_cuda_device(const CudaDeviceOptions& options) {
   return std::unique_ptr<Device>(make(options));
 }
 
-std::unique_ptr<QueuedComm> load_nccl_comm(Queues& queues, const NcclOptions& options) {
-  const auto make = function<decltype(zplan_make_nccl_comm)>("zplan_make_nccl_comm");
-  return std::unique_ptr<QueuedComm>(make(queues, options));
-}
-
 }  // namespace zplan::exec

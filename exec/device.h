@@ -3,18 +3,31 @@
 // A device outlives the memory it gave.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "exec/backend.h"
+#include "exec/comm/queued_comm.h"
 #include "exec/slab.h"
 #include "planner/core/units.h"
 #include "planner/program/job.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan::exec {
+
+// Ranks that are processes, one each.
+struct ProcessGroup {
+  const Job* job = nullptr;
+  std::int32_t rank = 0;  // of this process
+  // Called by all processes in the same order: the parts of all, by rank.
+  std::function<std::vector<std::string>(const std::string& own)> exchange;
+  std::chrono::seconds deadline{600};  // for partners, at the start and in each operation
+};
 
 class Device {
  public:
@@ -32,6 +45,9 @@ class Device {
   virtual void upload(std::byte* to, const std::byte* from, Bytes bytes) = 0;
   // `threads`: of OpenMP, inside kernels on the CPU.
   virtual std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) = 0;
+  // Between processes, for the queues of this one's rank; called by all of them at once. To be
+  // destroyed after the queues: communicators wait for the graphs that use them to go.
+  virtual std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) = 0;
 };
 
 }  // namespace zplan::exec

@@ -9,6 +9,7 @@
 
 #include "exec/comm/barrier.h"
 #include "exec/comm/collective.h"
+#include "exec/comm/queued_comm.h"
 #include "exec/host_kernels.h"
 #include "exec/offload/io_engine.h"
 #include "exec/run.h"
@@ -47,9 +48,10 @@ struct RunState {
   RunServices services;
   StepGate gate;
   StepLog log;
-  std::vector<Rank> ranks;
-  std::vector<LaneRun> lanes;  // by (rank, lane)
-  TimePoint start;             // of the first step
+  std::unique_ptr<QueuedComm> queued_comm;  // outlives the queues, which are the ranks'
+  std::vector<Rank> ranks;                  // of this process
+  std::vector<LaneRun> lanes;               // by (rank, lane)
+  TimePoint start;                          // of the first step
 };
 
 // The operands of one instance, at their addresses.

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <future>
 #include <limits>
+#include <numeric>
 #include <tuple>
 
+#include "exec/comm/rendezvous.h"
 #include "exec/cpu/cpu_device.h"
 #include "exec/initial_state.h"
 #include "exec/offload/io_engine.h"
@@ -29,6 +31,8 @@ void check_options(const RunOptions& options) {
   const bool wants_serial = options.guard || options.schedule_seed != 0;
   if (wants_serial && options.mode != RunMode::kSerial)
     throw_bad_input("guards and drawn schedules need the serial mode");
+  if (options.rendezvous && options.mode == RunMode::kSerial)
+    throw_bad_input("ranks in processes of their own do not run in the serial mode");
 }
 
 bool is_on_nvme(const Program& program, const View& view) {
@@ -108,15 +112,29 @@ bool uses_nvme(const Job& job) {
   });
 }
 
+// That this process runs.
+std::vector<std::int32_t> own_ranks(const Job& job, const RunOptions& options) {
+  if (!options.rendezvous) {
+    std::vector<std::int32_t> all(static_cast<std::size_t>(job.world()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  if (options.rendezvous->world() != job.world()) {
+    throw_bad_input(fmt::format("the plan has {} ranks, but {} processes were started", job.world(),
+                                options.rendezvous->world()));
+  }
+  return {options.rendezvous->rank()};
+}
+
 // All memory and storage is had before the first state is drawn.
 std::vector<RankMemory> make_memory(const Job& job, const RunOptions& options,
                                     const std::shared_ptr<Device>& device) {
-  check_memory_suffices(job, *device);
+  const std::vector<std::int32_t> ranks = own_ranks(job, options);
+  check_memory_suffices(job, ranks, *device);
   const StorageOptions& storage = options.storage;
   if (uses_nvme(job) && !storage.directory.empty()) remove_leftovers(storage.directory);
   std::vector<RankMemory> memory;
-  for (std::int32_t rank = 0; rank < job.world(); ++rank)
-    memory.emplace_back(job, rank, storage, device);
+  for (std::int32_t rank : ranks) memory.emplace_back(job, rank, storage, device);
   return memory;
 }
 
@@ -145,7 +163,7 @@ std::vector<Rank> make_ranks(const Job& job, const RunOptions& options, Device& 
                              std::vector<RankMemory>& memory) {
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {
-    const auto number = static_cast<std::int32_t>(r);
+    const std::int32_t number = job.rank_of(memory[r].coordinates());
     const bool has_file = memory[r].file() != nullptr;
     ranks.push_back({.number = number,
                      .memory = &memory[r],
@@ -157,6 +175,13 @@ std::vector<Rank> make_ranks(const Job& job, const RunOptions& options, Device& 
       throw_bad_input("an observer needs the serial mode: the device runs ahead of it");
   }
   return ranks;
+}
+
+StepGate::Agreement agreement(const RunOptions& options) {
+  if (!options.rendezvous) return nullptr;
+  return [rendezvous = options.rendezvous](std::int64_t step, bool interrupted) {
+    return rendezvous->enter(step, interrupted);
+  };
 }
 
 std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& options) {
@@ -182,7 +207,7 @@ Timeline collect_timeline(const RunState& state) {
         {.stage = at.stage, .dp_index = at.dp, .tp_index = at.tp, .spans = {}});
   }
   for (const LaneRun& lane : state.lanes) {
-    auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank->number)].spans;
+    auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
     spans.insert(spans.end(), lane.spans.begin(), lane.spans.end());
   }
   for (RankTimeline& rank : timeline.ranks) {
@@ -215,8 +240,9 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   RunState state{.job = &job,
                  .options = &options,
                  .services = RunServices(data, options.train, job.pp - 1, options.steps),
-                 .gate = StepGate(options.steps, options.interrupted),
+                 .gate = StepGate(options.steps, options.interrupted, agreement(options)),
                  .log = StepLog(options.steps, state.services, options.step_done),
+                 .queued_comm = nullptr,
                  .ranks = make_ranks(job, options, *device, result.memory),
                  .lanes = {},
                  .start = {}};
@@ -230,6 +256,9 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   for (RankMemory& m : result.memory)
     if (m.file() != nullptr) m.file()->remove_name();
   result.steps = state.log.results();
+  result.has_losses = std::any_of(result.memory.begin(), result.memory.end(), [&](auto& m) {
+    return m.coordinates() == Coordinates{.stage = job.pp - 1};
+  });
   result.interrupted = state.gate.was_interrupted();
   if (options.record_timeline) result.timeline = collect_timeline(state);
   return result;

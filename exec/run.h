@@ -11,6 +11,7 @@
 // slabs is checked again: circular waits end a serial run with an Error, and hang a threaded one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,6 +44,8 @@ struct NodeEvent {
   std::span<const Operand> operands;
 };
 
+class Rendezvous;
+
 struct RunOptions {
   int steps = 1;
   TrainConfig train;
@@ -50,7 +53,11 @@ struct RunOptions {
   int threads_per_rank = 1;        // of OpenMP, inside kernels
   std::shared_ptr<Device> device;  // null: the CPU
   bool record_timeline = false;    // of jobs that are not launched as graphs
-  StorageOptions storage;          // a job with states on NVMe needs a directory
+  // Of a job whose ranks are processes: how this one, which is one rank, meets the others. Null:
+  // all ranks are threads of this process.
+  std::shared_ptr<Rendezvous> rendezvous;
+  std::chrono::seconds comm_deadline{600};  // for a partner that does not come
+  StorageOptions storage;                   // a job with states on NVMe needs a directory
   // Serial only. Checks every operation against its declared views (guard.h).
   bool guard = false;
   // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the
@@ -69,8 +76,10 @@ struct RunOptions {
 struct RunResult {
   std::vector<StepResult> steps;  // those that were completed
   bool interrupted = false;
-  Timeline timeline;                     // source "exec"; empty unless recorded
-  std::vector<RankMemory> memory;        // by rank; refers to the Job (state_access.h reads it)
+  bool has_losses = true;  // else another process has them
+  Timeline timeline;       // source "exec"; empty unless recorded
+  std::vector<RankMemory>
+      memory;  // of this process's ranks; refers to the Job (state_access.h reads it)
   std::optional<StorageReport> storage;  // of a job with states on NVMe
 };
 

@@ -151,18 +151,21 @@ void RankMemory::store(BufferId id, std::int64_t slot, Bytes bytes, std::byte* f
   device_->upload(slab(tier).data() + begin.value, from, bytes);
 }
 
-void check_memory_suffices(const Job& job, const Device& device) {
+void check_memory_suffices(const Job& job, std::span<const std::int32_t> ranks,
+                           const Device& device) {
   double needed = 0;  // in GiB; the bytes of a cluster's plan may exceed 64 bits
-  for (const RankClass& c : job.classes) {
-    for (Tier tier : {Tier::kGpu, Tier::kCpu})
-      if (device.host_reaches(tier))
-        needed += gib(c.placement.slab[static_cast<std::size_t>(tier)]) * job.dp * job.tp;
+  for (std::int32_t rank : ranks) {
+    const auto stage = static_cast<std::size_t>(job.coordinates_of(rank).stage);
+    for (Tier tier : {Tier::kGpu, Tier::kCpu}) {
+      const Bytes slab = job.classes[stage].placement.slab[static_cast<std::size_t>(tier)];
+      if (device.host_reaches(tier)) needed += gib(slab);
+    }
   }
   const double available = gib(available_memory());
   if (needed <= available) return;
   throw Error(ExitCode::kDevice,
               fmt::format("{} ranks need {:.2f} GiB of memory, {:.2f} GiB are available here",
-                          job.world(), needed, available));
+                          ranks.size(), needed, available));
 }
 
 }  // namespace zplan::exec

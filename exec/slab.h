@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "exec/offload/storage.h"
@@ -95,9 +96,10 @@ class RankMemory {
   std::unique_ptr<IoEngine> engine_;  // for load and store
 };
 
-// Throws Error(kDevice) when the host memory of the slabs of all ranks together exceeds what this
+// Throws Error(kDevice) when the host memory of the slabs of these ranks together exceeds what this
 // machine has available now. Left out: the shadow of a guarded run, limits on this process alone,
 // memory of other devices, NVMe.
-void check_memory_suffices(const Job& job, const Device& device);
+void check_memory_suffices(const Job& job, std::span<const std::int32_t> ranks,
+                           const Device& device);
 
 }  // namespace zplan::exec

@@ -1,6 +1,6 @@
 // Decides how many steps a run has. All lanes of all ranks must run the same number, although they
 // enter a step at different times: an interruption ends the run after the newest step that any lane
-// has entered.
+// has entered. Where the ranks are processes these agree on each step before its first lane enters.
 #pragma once
 
 #include <algorithm>
@@ -13,13 +13,25 @@ namespace zplan::exec {
 
 class StepGate {
  public:
-  StepGate(std::int64_t steps, std::function<bool()> interrupted)
-      : planned_(steps), limit_(steps), interrupted_(std::move(interrupted)) {}
+  // Whether all processes may begin the step, asked in order; they hear of this one's interruption.
+  using Agreement = std::function<bool(std::int64_t step, bool interrupted)>;
+
+  StepGate(std::int64_t steps, std::function<bool()> interrupted, Agreement agreement = nullptr)
+      : planned_(steps),
+        limit_(steps),
+        interrupted_(std::move(interrupted)),
+        agreement_(std::move(agreement)) {}
 
   // Whether a lane may begin this step.
   bool enter(std::int64_t step) {
     const std::lock_guard lock(mutex_);
-    if (limit_ == planned_ && interrupted_ && interrupted_()) limit_ = std::min(limit_, entered_);
+    const bool interrupted = limit_ == planned_ && interrupted_ && interrupted_();
+    if (agreement_) {
+      const bool is_new = step >= entered_ && step < limit_;
+      if (is_new && !agreement_(step, interrupted)) limit_ = step;
+    } else if (interrupted) {
+      limit_ = std::min(limit_, entered_);
+    }
     if (step >= limit_) return false;
     entered_ = std::max(entered_, step + 1);
     return true;
@@ -34,6 +46,7 @@ class StepGate {
   std::int64_t planned_, limit_;
   std::int64_t entered_ = 0;  // steps that some lane has begun
   std::function<bool()> interrupted_;
+  Agreement agreement_;
 };
 
 }  // namespace zplan::exec

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "exec/comm/flag_comm.h"
+#include "exec/comm/process_comm.h"
+#include "exec/comm/rendezvous.h"
 #include "exec/comm/thread_comm.h"
 #include "exec/launcher.h"
 #include "exec/progress.h"
@@ -22,11 +24,7 @@ namespace {
 class ThreadedRun {
  public:
   explicit ThreadedRun(RunState& state) : state_(state) {
-    if (has_queues(state.ranks.front())) {
-      queued_comm_ = std::make_unique<FlagComm>(*state.job, state.ranks);
-    } else {
-      comm_ = std::make_unique<ThreadComm>(*state.job, signal_);
-    }
+    make_comm();
     for (const Rank& rank : state.ranks) make_progress(rank);
     for (LaneRun& lane : state.lanes)
       if (!is_queue(*lane.rank, lane.lane)) threads_.push_back(&lane);
@@ -37,6 +35,9 @@ class ThreadedRun {
 
   void run() {
     {
+      std::optional<LossWatch> watch;
+      if (Rendezvous* rendezvous = state_.options->rendezvous.get())
+        watch.emplace(*rendezvous, [this](const Loss& loss) { tell(loss); });
       std::vector<std::jthread> threads;
       try {
         for (LaneRun* lane : threads_)
@@ -60,6 +61,31 @@ class ThreadedRun {
     return has_queues(rank) && is_launched(lane);
   }
 
+  void make_comm() {
+    const Rank& first = state_.ranks.front();
+    Rendezvous* rendezvous = state_.options->rendezvous.get();
+    if (has_queues(first) && rendezvous == nullptr) {
+      state_.queued_comm = std::make_unique<FlagComm>(*state_.job, state_.ranks);
+    } else if (has_queues(first)) {
+      const auto exchange = [=](const std::string& own) { return rendezvous->exchange(own); };
+      state_.queued_comm = state_.options->device->make_comm(
+          *first.backend->queues(),
+          {state_.job, first.number, exchange, state_.options->comm_deadline});
+    } else if (rendezvous == nullptr) {
+      comm_ = std::make_unique<ThreadComm>(*state_.job, signal_);
+    } else {
+      const auto deadline = static_cast<double>(state_.options->comm_deadline.count());
+      comm_ = std::make_unique<ProcessComm>(*state_.job, *rendezvous, signal_, Seconds{deadline});
+    }
+  }
+
+  // The loss of another process ends this one.
+  void tell(const Loss& loss) {
+    const auto* comm = dynamic_cast<const ProcessComm*>(comm_.get());
+    fail(std::make_exception_ptr(comm != nullptr ? comm->lost(loss)
+                                                 : Error(ExitCode::kDevice, describe(loss))));
+  }
+
   void make_progress(const Rank& rank) {
     std::span<Flag> flags;
     if (has_queues(rank)) {
@@ -81,8 +107,8 @@ class ThreadedRun {
     HostSide host{.signal = &signal_};
     for (int l = 0; l < kLaneCount; ++l)
       host.progress[static_cast<std::size_t>(l)] = &progress(rank, static_cast<Lane>(l));
-    launchers_.emplace_back(
-        &rank, std::make_unique<Launcher>(state_, rank, std::move(lanes), *queued_comm_, host));
+    launchers_.emplace_back(&rank, std::make_unique<Launcher>(state_, rank, std::move(lanes),
+                                                              *state_.queued_comm, host));
   }
 
   Progress& progress(const Rank& rank, Lane lane) {
@@ -170,7 +196,7 @@ class ThreadedRun {
       for (auto& [rank, launcher] : launchers_) launcher->mark_end();
       bool at_end = false;
       while (!at_end) {
-        queued_comm_->abort();
+        state_.queued_comm->abort();
         for (std::span<Flag> flags : flags_)
           for (Flag& flag : flags) flag.value.store(kOpen, std::memory_order_release);
         std::this_thread::sleep_for(kPause);
@@ -183,8 +209,7 @@ class ThreadedRun {
 
   RunState& state_;
   StopSignal signal_;
-  std::unique_ptr<Comm> comm_;               // of lanes that are threads
-  std::unique_ptr<QueuedComm> queued_comm_;  // of lanes that are queues
+  std::unique_ptr<Comm> comm_;  // of lanes that are threads
   std::deque<std::array<Flag, kLaneCount>> own_flags_;
   std::vector<std::span<Flag>> flags_;  // by rank
   std::deque<Progress> progress_;       // by (rank, lane)

@@ -32,4 +32,10 @@ std::unique_ptr<Backend> CpuDevice::make_backend(const Job& job, std::int32_t ra
                                       find_kernel_set(job.kernel_set).compute, threads);
 }
 
+// Its backends have no queues.
+std::unique_ptr<QueuedComm> CpuDevice::make_comm(Queues&, const ProcessGroup&) {
+  ZPLAN_ASSERT(false);
+  return nullptr;
+}
+
 }  // namespace zplan::exec::cpu

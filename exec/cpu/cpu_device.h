@@ -15,6 +15,7 @@ class CpuDevice : public Device {
   void download(std::byte* to, const std::byte* from, Bytes bytes) override;
   void upload(std::byte* to, const std::byte* from, Bytes bytes) override;
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override;
+  std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) override;
 };
 
 }  // namespace zplan::exec::cpu

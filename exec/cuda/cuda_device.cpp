@@ -11,6 +11,9 @@
 #include "exec/cuda/image_probe.h"
 #include "exec/poison.h"
 #include "planner/core/error.h"
+#ifdef ZPLAN_HAVE_NCCL
+#include "exec/cuda/nccl_comm.h"
+#endif
 
 namespace zplan::exec::cuda {
 namespace {
@@ -173,5 +176,16 @@ std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t r
   const DType compute = find_kernel_set(job.kernel_set).compute;
   return std::make_unique<CudaBackend>(program, compute, threads, std::move(queues));
 }
+
+#ifdef ZPLAN_HAVE_NCCL
+std::unique_ptr<QueuedComm> CudaDevice::make_comm(Queues& queues, const ProcessGroup& group) {
+  return std::make_unique<NcclComm>(dynamic_cast<CudaQueues&>(queues), group);
+}
+#else
+std::unique_ptr<QueuedComm> CudaDevice::make_comm(Queues&, const ProcessGroup&) {
+  throw Error(ExitCode::kDevice,
+              "this CUDA plug-in was built without NCCL, which ranks in several processes need");
+}
+#endif
 
 }  // namespace zplan::exec::cuda

@@ -23,6 +23,8 @@ class CudaDevice final : public Device {
   void download(std::byte* to, const std::byte* from, Bytes bytes) override;
   void upload(std::byte* to, const std::byte* from, Bytes bytes) override;
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override;
+  // By NCCL; throws Error(kDevice) where the plug-in was built without.
+  std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) override;
 
  private:
   void use() const;

@@ -91,16 +91,16 @@ class Patience {
 
 }  // namespace
 
-NcclComm::NcclComm(CudaQueues& queues, const NcclOptions& options)
-    : job_(*options.job),
-      rank_(options.rank),
+NcclComm::NcclComm(CudaQueues& queues, const ProcessGroup& processes)
+    : job_(*processes.job),
+      rank_(processes.rank),
       at_(job_.coordinates_of(rank_)),
       program_(job_.classes[static_cast<std::size_t>(at_.stage)].program),
       queues_(queues),
-      deadline_(options.deadline) {
+      deadline_(processes.deadline) {
   cuda::check(cudaSetDevice(queues.device()), "cudaSetDevice");
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // read when the first communicator is made
-  connect(options);
+  connect(processes);
   use_once();
 }
 
@@ -148,14 +148,14 @@ ncclComm_t NcclComm::find(const Use& use) const {
   return (*found)->comm;
 }
 
-void NcclComm::connect_world(Communicator& world, const NcclOptions& options) {
+void NcclComm::connect_world(Communicator& world, const ProcessGroup& processes) {
   ncclUniqueId id{};
   std::string own;
   if (rank_ == 0) {
     settle(ncclGetUniqueId(&id), nullptr, "ncclGetUniqueId");
     own.assign(id.internal, sizeof id.internal);
   }
-  const std::vector<std::string> ids = options.exchange(own);
+  const std::vector<std::string> ids = processes.exchange(own);
   if (ids.empty() || ids.front().size() != sizeof id.internal)
     throw Error(ExitCode::kDevice, "rank 0 has sent no NCCL identifier");
   std::memcpy(id.internal, ids.front().data(), sizeof id.internal);
@@ -167,11 +167,11 @@ void NcclComm::connect_world(Communicator& world, const NcclOptions& options) {
 }
 
 // What was split off the world stands alone. It may go when all ranks are through with it.
-void NcclComm::connect(const NcclOptions& options) {
+void NcclComm::connect(const ProcessGroup& processes) {
   Communicator world;
-  connect_world(world, options);
+  connect_world(world, processes);
   for (const Use& use : uses(job_)) split(world, use);
-  options.exchange({});
+  processes.exchange({});
   settle(ncclCommFinalize(world.comm), world.comm, "disconnecting");
   ncclCommDestroy(std::exchange(world.comm, nullptr));
 }

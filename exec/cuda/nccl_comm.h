@@ -27,16 +27,16 @@
 #include "exec/cuda/cuda_queues.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/operation_watch.h"
-#include "exec/cuda_plugin.h"
+#include "exec/device.h"
 #include "planner/program/job.h"
 
 namespace zplan::exec::cuda {
 
 class NcclComm final : public QueuedComm {
  public:
-  // The options as load_nccl_comm (cuda_plugin.h) says. `queues` are used by calls only, not by the
+  // As Device::make_comm says. `queues` are used by calls only, not by the
   // destructor, which hangs while graphs with its operations exist.
-  NcclComm(CudaQueues& queues, const NcclOptions& options);
+  NcclComm(CudaQueues& queues, const ProcessGroup& processes);
   ~NcclComm() override;
   NcclComm(const NcclComm&) = delete;
   NcclComm& operator=(const NcclComm&) = delete;
@@ -78,8 +78,8 @@ class NcclComm final : public QueuedComm {
   std::set<int> partners(Lane lane, OpKind kind) const;
   ncclComm_t find(const Use& use) const;
 
-  void connect(const NcclOptions& options);
-  void connect_world(Communicator& world, const NcclOptions& options);
+  void connect(const ProcessGroup& processes);
+  void connect_world(Communicator& world, const ProcessGroup& processes);
   void split(Communicator& world, const Use& use);
   void use_once();
   void queue_once(const Communicator& communicator, std::byte* memory);

@@ -8,6 +8,7 @@
 #include "planner/cli/interrupt.h"
 #include "planner/cli/output.h"
 #include "planner/cli/plan_file.h"
+#include "planner/cli/processes.h"
 #include "planner/cli/progress.h"
 #include "planner/cli/run_report.h"
 #include "planner/cli/training.h"
@@ -40,12 +41,20 @@ exec::RunOptions run_options(const RunCommand& command) {
   options.storage.directory = command.nvme_directory;
   options.storage.method = command.io;
   options.interrupted = InterruptGuard::interrupted;
+  options.comm_deadline = std::chrono::seconds(command.comm_timeout_seconds);
   return options;
+}
+
+// Whether the losses come to this process; of those of a job only one shows how far it is.
+bool has_losses(const Job& job, const exec::RunOptions& options) {
+  const std::int32_t rank = job.rank_of({.stage = job.pp - 1});
+  return !options.rendezvous || options.rendezvous->rank() == rank;
 }
 
 // Runs a job and shows how far it is.
 exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
                           std::string_view title) {
+  if (!has_losses(job, options)) return exec::run(job, data, options);
   Progress progress;
   const int steps = options.steps;
   options.step_done = [&progress, title, steps](std::int64_t step, const exec::StepResult& done) {
@@ -132,9 +141,8 @@ void write_timelines(const RunCommand& command, const Timeline& timeline) {
 
 // Trains, compares with the reference unless that is null, and writes the timelines.
 RunReport train(const RunCommand& command, const PlannedJob& planned, const PlannedJob* reference,
-                const exec::DataSource& data) {
+                const exec::DataSource& data, exec::RunOptions options) {
   const InterruptGuard guard;
-  exec::RunOptions options = run_options(command);
   RunReport report;
   report.steps_wanted = command.steps;
   if (reference != nullptr && !check_first_update(planned, *reference, data, options, report)) {
@@ -154,6 +162,21 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   }
   if (!report.interrupted) write_timelines(command, result.timeline);
   return report;
+}
+
+// The other processes learn how this one ended.
+RunReport train_together(const RunCommand& command, const PlannedJob& planned,
+                         const PlannedJob* reference, const exec::DataSource& data,
+                         const exec::RunOptions& options) {
+  if (!options.rendezvous) return train(command, planned, reference, data, options);
+  try {
+    RunReport report = train(command, planned, reference, data, options);
+    options.rendezvous->finish();
+    return report;
+  } catch (const std::exception& error) {
+    options.rendezvous->abort(error.what());
+    throw;
+  }
 }
 
 ExitCode conclude(const RunReport& report) {
@@ -202,6 +225,7 @@ void check_storage(const RunCommand& command, const Plan& plan) {
 
 ExitCode execute(const RunCommand& command) {
   check_timelines(command);
+  check_process_options(command);
   const Plan plan = runnable_plan(command);
   check_storage(command, plan);
   const PlannedJob planned = build_job(plan);
@@ -213,7 +237,13 @@ ExitCode execute(const RunCommand& command) {
   const exec::DataSource data = open_data(command);
   std::optional<PlannedJob> reference;
   if (command.check) reference = build_job(reference_plan(planned.plan), planned.model);
-  RunReport report = train(command, planned, reference ? &*reference : nullptr, data);
+  exec::RunOptions options = run_options(command);
+  options.device = open_device(planned.plan, local_rank());
+  options.rendezvous = meet_processes(command, planned);
+  RunReport report =
+      train_together(command, planned, reference ? &*reference : nullptr, data, options);
+  if (!has_losses(planned.job, options))
+    return report.interrupted ? ExitCode::kInterrupted : ExitCode::kOk;
   add_prediction(planned, report);
   write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));
   return conclude(report);

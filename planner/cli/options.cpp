@@ -19,6 +19,7 @@ namespace {
 using Arguments = std::vector<std::string>;
 
 constexpr std::int64_t kMaxThreads = 1024;
+constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
 constexpr std::int64_t kMaxSimulations = 1'000'000'000;
 constexpr std::int64_t kMaxSimulatedSteps = 1000;
@@ -175,13 +176,16 @@ Command parse_lower(const Arguments& arguments) {
 
 Command parse_run(const Arguments& arguments) {
   RunCommand command;
-  Syntax syntax("Train with a plan on the CPU of this machine; ranks are threads",
-                "zplan run PLAN.json [options]",
-                "\nExamples:\n"
-                "  ./zplan plan --model tiny-gpt --cluster workstation -o plan.json\n"
-                "  ./zplan run plan.json --steps 10 --check\n"
-                "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n");
-  syntax.positional("PLAN.json", command.plan, "The plan; its kernel set must be cpu.*");
+  Syntax syntax(
+      "Train with a plan on this machine: ranks are threads, or processes that a launcher starts",
+      "zplan run PLAN.json [options]",
+      "\nExamples:\n"
+      "  ./zplan plan --model tiny-gpt --cluster workstation -o plan.json\n"
+      "  ./zplan run plan.json --steps 10 --check\n"
+      "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n"
+      "  torchrun --nproc-per-node 8 --no-python ./zplan run plan.json\n"
+      "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
+  syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
   syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
   syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
   syntax.text("--data", command.data, "FILE", "Text to train on, a token per byte [a sample]");
@@ -193,6 +197,11 @@ Command parse_run(const Arguments& arguments) {
                                           {{"f32", "f32"}, {"f64", "f64"}});
   syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
                  "Threads inside the kernels of a rank [1]");
+  syntax.choice<BackendChoice, BackendChoice>(
+      "--backend", command.backend, "What it must run on [as the kernel set says]",
+      {{"cpu", BackendChoice::kCpu}, {"cuda", BackendChoice::kCuda}});
+  syntax.integer("--comm-timeout", command.comm_timeout_seconds, 1, kMaxTimeout,
+                 "Seconds that a process waits for another one [600]");
   syntax.text("--nvme-dir", command.nvme_directory, "DIR",
               "Folder on the drive that holds what the plan keeps on NVMe");
   syntax.choice<exec::IoMethod, exec::IoMethod>(

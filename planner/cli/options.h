@@ -51,6 +51,8 @@ struct LowerCommand {
   bool no_place = false;
 };
 
+enum class BackendChoice : std::uint8_t { kAsPlanned, kCpu, kCuda };
+
 struct RunCommand {
   std::string plan;
   std::string data;   // empty: the sample text
@@ -60,6 +62,8 @@ struct RunCommand {
   std::optional<std::uint64_t> seed;
   int steps = 10;
   int threads_per_rank = 1;
+  BackendChoice backend = BackendChoice::kAsPlanned;
+  int comm_timeout_seconds = 600;
   std::string nvme_directory;  // empty: none
   exec::IoMethod io = exec::IoMethod::kAuto;
   bool check = false;

@@ -2,6 +2,7 @@
 // one-rank reference, and the comparison of the two.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,11 @@
 namespace zplan {
 
 // The plan of the command in the format it asks for. Throws Error for kernel sets that do not run
-// here, naming a plan that does.
+// on the backend it asks for, naming a plan that does.
 Plan runnable_plan(const RunCommand& command);
+
+// What the plan's kernel set runs on. Throws Error(kDevice) saying in a line what is missing.
+std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank);
 
 // The same batch and precision on one rank: nothing sharded, moved or recomputed.
 Plan reference_plan(const Plan& plan);

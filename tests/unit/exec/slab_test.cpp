@@ -113,19 +113,21 @@ TEST(RankMemory, OnNvmeNeedsADirectory) {
   }
 }
 
+constexpr std::int32_t kRanks[] = {0, 1, 2, 3};
+
 TEST(CheckMemorySuffices, DoesNotCountNvme) {
-  Job job = testing::mini_job({});
+  Job job = testing::mini_job({.dp = 4});
   job.classes[0].placement.slab[static_cast<std::size_t>(Tier::kNvme)] =
       Bytes{std::int64_t{1} << 60};
-  check_memory_suffices(job, cpu::CpuDevice());
+  check_memory_suffices(job, kRanks, cpu::CpuDevice());
 }
 
 TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
   Job job = testing::mini_job({.dp = 4});
-  check_memory_suffices(job, cpu::CpuDevice());
+  check_memory_suffices(job, kRanks, cpu::CpuDevice());
   job.classes[0].placement.slab[0] = Bytes{std::int64_t{1} << 44};
   try {
-    check_memory_suffices(job, cpu::CpuDevice());
+    check_memory_suffices(job, kRanks, cpu::CpuDevice());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kDevice);
@@ -138,7 +140,7 @@ TEST(CheckMemorySuffices, RefusesMoreThanTheMachineHas) {
 TEST(CheckMemorySuffices, RefusesMoreThan64BitsCanCount) {
   Job job = testing::mini_job({.dp = 4});
   job.classes[0].placement.slab[0] = Bytes{std::int64_t{1} << 62};
-  EXPECT_THROW(check_memory_suffices(job, cpu::CpuDevice()), Error);
+  EXPECT_THROW(check_memory_suffices(job, kRanks, cpu::CpuDevice()), Error);
 }
 
 }  // namespace

@@ -56,5 +56,28 @@ TEST(StepGate, AllThreadsRunTheSameNumberOfSteps) {
   for (std::int64_t count : steps) EXPECT_EQ(count, gate.limit());
 }
 
+TEST(StepGate, WhereOthersDecideTheFirstLaneOfAStepAsks) {
+  std::vector<std::int64_t> asked;
+  bool interrupted = false, told = false;
+  StepGate gate(
+      100, [&] { return interrupted; },
+      [&](std::int64_t step, bool is_interrupted) {
+        asked.push_back(step);
+        told = told || is_interrupted;
+        return step < 2;
+      });
+  EXPECT_TRUE(gate.enter(0));  // first lane
+  EXPECT_TRUE(gate.enter(0));  // second lane
+  interrupted = true;
+  EXPECT_TRUE(gate.enter(1));  // another process has begun it
+  EXPECT_TRUE(told);
+  EXPECT_FALSE(gate.enter(2));
+  EXPECT_TRUE(gate.enter(1));
+  EXPECT_FALSE(gate.enter(2));
+  EXPECT_EQ(asked, (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(gate.limit(), 2);
+  EXPECT_TRUE(gate.was_interrupted());
+}
+
 }  // namespace
 }  // namespace zplan::exec
