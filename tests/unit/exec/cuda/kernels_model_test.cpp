@@ -80,8 +80,8 @@ TYPED_TEST(CudaModelKernels, LayerNormForwardKeepsFloatStatistics) {
 TYPED_TEST(CudaModelKernels, RmsNormForwardKeepsFloatStatistics) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const auto& [rows, width, shift] : kLayouts) {
-    RowCase row(KernelId::kRmsNormForward);
-    row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
+    RowCase row(KernelId::kRmsNormForward);  // eps counts where the values are small
+    row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1, 0.01));
     row.with(t, {width}, random_values(width, 2)).out(t, {rows, width}).out(DType::kF32, {rows});
     row.run(run_rms_norm_forward<TypeParam>);
     row.expect_rounded(2, 64);
@@ -159,8 +159,9 @@ TYPED_TEST(CudaModelKernels, RopeTurnsTheFirstHeadsThereAndBack) {
 
 // ---- embedding ----------------------------------------------------------------------------------
 
-// Three sequences of 5 and their targets, tokens of a vocabulary of 8, some of them repeated.
-const std::vector<double> kTokens{1, 7, 1, 3, 0, 1, 7, 7, 2, 2, 4, 1, 3, 3, 3, 0, 6, 5};
+// Three sequences of 5 and their targets, tokens of a vocabulary of 8, some of them repeated; 2 is
+// a target before it is an input.
+const std::vector<double> kTokens{1, 7, 1, 3, 0, 2, 7, 7, 2, 2, 4, 1, 3, 3, 3, 0, 6, 5};
 const Shape kTokenShape{3, 6};
 
 TYPED_TEST(CudaModelKernels, EmbeddingLooksUpItsPieceOfTheVocabulary) {
