@@ -153,14 +153,13 @@ std::optional<std::string> build(Plan& plan, cudnnHandle_t handle) {
 
 }  // namespace
 
-CudnnAttention::CudnnAttention() {
-  if (major_capability() >= kLeastCapability) library_ = std::make_unique<Library>();
-}
+CudnnAttention::CudnnAttention() = default;
 CudnnAttention::~CudnnAttention() = default;
 
 CudnnAttention::Offer CudnnAttention::prepare(const AttentionKey& key, Bytes scratch) {
   if (key.type == DType::kF32) return {.note = "cuDNN has no kernel for f32"};
-  if (library_ == nullptr) return {.note = "cuDNN needs compute capability 8.0"};
+  if (major_capability() < kLeastCapability) return {.note = "cuDNN needs compute capability 8.0"};
+  if (library_ == nullptr) library_ = std::make_unique<Library>();
   std::unique_ptr<Plan>& plan = plans_[key];
   std::string reason = "cuDNN needs more scratch";
   for (const AttentionShape& piece : pieces_of(key.shape)) {

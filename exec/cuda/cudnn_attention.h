@@ -58,7 +58,7 @@ class CudnnAttention {
   struct Library;
   struct Plan;
 
-  std::unique_ptr<Library> library_;  // null: not on this device
+  std::unique_ptr<Library> library_;  // null until there is something to prepare
   std::map<AttentionKey, std::unique_ptr<Plan>> plans_;
 };
 
