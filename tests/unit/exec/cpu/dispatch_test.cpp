@@ -137,6 +137,12 @@ TEST(CpuBackend, RefusesScratchThatIsTooSmallBeforeTheFirstStep) {
                                       "scratch, the program gives it 8"));
 }
 
+TEST(CpuBackend, LeavesNodesAloneThatAnotherDeviceRuns) {
+  const Program program = linear_program(DType::kF64, Bytes{8});
+  CpuBackend(program, DType::kF64, 1, [](const Node& node) { return is_host(node.lane); });
+  EXPECT_THROW(CpuBackend(program, DType::kF64, 1, [](const Node&) { return true; }), Error);
+}
+
 TEST(CpuBackend, RefusesOperandsOfAnotherType) {
   EXPECT_EQ(refusal(linear_program(DType::kF32, Bytes{8 << 20}), DType::kF64),
             "forward.fc1.compute: linear_forward of a f64 kernel set does not take operand 0 as "
