@@ -11,6 +11,7 @@
 
 #include "exec/cuda/attention_pieces.h"
 #include "exec/cuda/check.h"
+#include "exec/cuda/warm_up.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec::cuda {
@@ -109,6 +110,16 @@ void add_backward(fe::graph::Graph& graph, const AttentionShape& whole, const At
   operands.result(dv, kDv, piece.kv_heads, all);
 }
 
+void describe(fe::graph::Graph& graph, const AttentionKey& key, const AttentionShape& piece) {
+  const bool is_bf16 = key.type == DType::kBf16;
+  graph.set_io_data_type(is_bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const float scale = 1.0f / std::sqrt(static_cast<float>(piece.head_dim));
+  const auto add = key.pass == AttentionPass::kForward ? add_forward : add_backward;
+  add(graph, key.shape, piece, scale);
+}
+
 int major_capability() {
   int device = 0, major = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
@@ -166,14 +177,7 @@ CudnnAttention::Offer CudnnAttention::prepare(const AttentionKey& key, Bytes scr
     if (plan != nullptr && plan->workspace <= scratch) break;
     plan = std::make_unique<Plan>();
     plan->piece = piece;
-    plan->graph
-        .set_io_data_type(key.type == DType::kBf16 ? fe::DataType_t::BFLOAT16
-                                                   : fe::DataType_t::HALF)
-        .set_intermediate_data_type(fe::DataType_t::FLOAT)
-        .set_compute_data_type(fe::DataType_t::FLOAT);
-    const float scale = 1.0f / std::sqrt(static_cast<float>(piece.head_dim));
-    (key.pass == AttentionPass::kForward ? add_forward : add_backward)(plan->graph, key.shape,
-                                                                       piece, scale);
+    describe(plan->graph, key, piece);
     if (const auto refusal = build(*plan, library_->handle)) {
       reason = "cuDNN: " + *refusal;
       plan = nullptr;
@@ -185,6 +189,13 @@ CudnnAttention::Offer CudnnAttention::prepare(const AttentionKey& key, Bytes scr
     return {.note = reason};
   }
   const AttentionShape& piece = plan->piece;
+  const std::int64_t elements =
+      piece.batch * piece.sequence * key.shape.all_heads() * piece.head_dim;
+  warm_up(size_of(DType::kF32) * elements, plan->workspace,
+          [&](cudaStream_t stream, std::byte* operands, std::byte* scratch) {
+            auto* lse = reinterpret_cast<float*>(operands);
+            run_piece(stream, key, {operands, operands, lse, operands, operands, scratch}, 0, 0);
+          });
   return {.runs = true,
           .workspace = plan->workspace,
           .note = std::to_string(piece.batch) + " sequences of " + std::to_string(piece.heads) +
@@ -193,31 +204,35 @@ CudnnAttention::Offer CudnnAttention::prepare(const AttentionKey& key, Bytes scr
 
 void CudnnAttention::run(cudaStream_t stream, const AttentionKey& key,
                          const AttentionPointers& pointers) {
+  const AttentionShape &whole = key.shape, &piece = plans_.at(key)->piece;
+  for (std::int64_t sequence = 0; sequence < whole.batch; sequence += piece.batch)
+    for (std::int64_t head = 0; head < whole.kv_heads; head += piece.kv_heads)
+      run_piece(stream, key, pointers, sequence, head);
+}
+
+void CudnnAttention::run_piece(cudaStream_t stream, const AttentionKey& key,
+                               const AttentionPointers& pointers, std::int64_t sequence,
+                               std::int64_t kv_head) {
   const Plan& plan = *plans_.at(key);
   check_cudnn(cudnnSetStream(library_->handle, stream), "cudnnSetStream");
   const auto at = [](const void* data, std::int64_t element) -> void* {
     constexpr std::int64_t kElementBytes = 2;
     return const_cast<std::byte*>(static_cast<const std::byte*>(data)) + element * kElementBytes;
   };
-  const AttentionShape& whole = key.shape;
-  for (std::int64_t sequence = 0; sequence < whole.batch; sequence += plan.piece.batch) {
-    for (std::int64_t head = 0; head < whole.kv_heads; head += plan.piece.kv_heads) {
-      const AttentionOffsets offset = offsets_of(whole, sequence, head);
-      std::unordered_map<std::int64_t, void*> operands{{kQ, at(pointers.qkv, offset.query)},
-                                                       {kK, at(pointers.qkv, offset.key)},
-                                                       {kV, at(pointers.qkv, offset.value)},
-                                                       {kOut, at(pointers.out, offset.out)},
-                                                       {kLse, pointers.lse + offset.lse}};
-      if (key.pass == AttentionPass::kBackward) {
-        operands.insert({{kDout, at(pointers.dout, offset.out)},
-                         {kDq, at(pointers.dqkv, offset.query)},
-                         {kDk, at(pointers.dqkv, offset.key)},
-                         {kDv, at(pointers.dqkv, offset.value)}});
-      }
-      fe::error_t done = plan.graph.execute(library_->handle, operands, pointers.scratch);
-      if (done.is_bad()) throw Error(ExitCode::kDevice, "cuDNN attention: " + done.get_message());
-    }
+  const AttentionOffsets offset = offsets_of(key.shape, sequence, kv_head);
+  std::unordered_map<std::int64_t, void*> operands{{kQ, at(pointers.qkv, offset.query)},
+                                                   {kK, at(pointers.qkv, offset.key)},
+                                                   {kV, at(pointers.qkv, offset.value)},
+                                                   {kOut, at(pointers.out, offset.out)},
+                                                   {kLse, pointers.lse + offset.lse}};
+  if (key.pass == AttentionPass::kBackward) {
+    operands.insert({{kDout, at(pointers.dout, offset.out)},
+                     {kDq, at(pointers.dqkv, offset.query)},
+                     {kDk, at(pointers.dqkv, offset.key)},
+                     {kDv, at(pointers.dqkv, offset.value)}});
   }
+  fe::error_t done = plan.graph.execute(library_->handle, operands, pointers.scratch);
+  if (done.is_bad()) throw Error(ExitCode::kDevice, "cuDNN attention: " + done.get_message());
 }
 
 }  // namespace zplan::exec::cuda

@@ -49,7 +49,7 @@ class CudnnAttention {
     Bytes workspace{0};
     std::string note;  // "4 sequences of 12 heads at a time", or why it does not run
   };
-  // Ahead of the first step; builds the plan.
+  // Ahead of the first step; builds the plan and runs it once (warm_up.h).
   Offer prepare(const AttentionKey& key, Bytes scratch);
   // Of an offer that runs.
   void run(cudaStream_t stream, const AttentionKey& key, const AttentionPointers& pointers);
@@ -57,6 +57,10 @@ class CudnnAttention {
  private:
   struct Library;
   struct Plan;
+
+  // That begins at this sequence and key-value head.
+  void run_piece(cudaStream_t stream, const AttentionKey& key, const AttentionPointers& pointers,
+                 std::int64_t sequence, std::int64_t kv_head);
 
   std::unique_ptr<Library> library_;  // null until there is something to prepare
   std::map<AttentionKey, std::unique_ptr<Plan>> plans_;

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <array>
 
+#include "exec/cuda/warm_up.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec::cuda {
 namespace {
 
-void check(cublasStatus_t status, const char* call) {
+void check_cublas(cublasStatus_t status, const char* call) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw Error(ExitCode::kDevice, fmt::format("{}: {}", call, cublasLtGetStatusString(status)));
 }
@@ -37,15 +38,15 @@ cudaDataType_t data_type(DType type) {
 
 template <typename Value>
 void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, Value value) {
-  check(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value),
-        "cublasLtMatmulDescSetAttribute");
+  check_cublas(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value),
+               "cublasLtMatmulDescSetAttribute");
 }
 
 template <typename Value>
 void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
          Value value) {
-  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
-        "cublasLtMatmulPreferenceSetAttribute");
+  check_cublas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value),
+               "cublasLtMatmulPreferenceSetAttribute");
 }
 
 template <typename Value>
@@ -53,14 +54,15 @@ Value configuration(const cublasLtMatmulAlgo_t& algorithm,
                     cublasLtMatmulAlgoConfigAttributes_t attribute) {
   Value value{};
   std::size_t written = 0;
-  check(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written),
-        "cublasLtMatmulAlgoConfigGetAttribute");
+  check_cublas(
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written),
+      "cublasLtMatmulAlgoConfigGetAttribute");
   return value;
 }
 
 Layout make_layout(const ColumnMajorMatrix& matrix, DType type) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check(
+  check_cublas(
       cublasLtMatrixLayoutCreate(&layout, data_type(type), static_cast<std::uint64_t>(matrix.rows),
                                  static_cast<std::uint64_t>(matrix.columns), matrix.rows),
       "cublasLtMatrixLayoutCreate");
@@ -84,8 +86,8 @@ cublasLtEpilogue_t epilogue_of(GemmEpilogue epilogue) {
 Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm,
                              GemmEpilogue epilogue, std::uint32_t vector_alignment) {
   cublasLtMatmulDesc_t made = nullptr;
-  check(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
-        "cublasLtMatmulDescCreate");
+  check_cublas(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+               "cublasLtMatmulDescCreate");
   Description description(made);
   const auto operation = [](const ColumnMajorMatrix& m) {
     return m.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -103,7 +105,7 @@ Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm
 // Where k is cut into pieces, their sums stay in float32.
 Preference make_preference(const GemmRoom& room) {
   cublasLtMatmulPreference_t made = nullptr;
-  check(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  check_cublas(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
   Preference preference(made);
   set(made, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
       static_cast<std::uint64_t>(room.scratch.value));
@@ -117,6 +119,11 @@ Preference make_preference(const GemmRoom& room) {
   return preference;
 }
 
+Bytes largest_operand(const GemmShape& s) {
+  return std::max({size_of(s.type) * (s.m * s.k), size_of(s.type) * (s.k * s.n),
+                   size_of(s.result) * (s.m * s.n)});
+}
+
 GemmRoom least(const GemmRoom& x, const GemmRoom& y) {
   return {std::min(x.a, y.a), std::min(x.b, y.b), std::min(x.c, y.c), std::min(x.vector, y.vector),
           std::min(x.scratch, y.scratch)};
@@ -125,7 +132,7 @@ GemmRoom least(const GemmRoom& x, const GemmRoom& y) {
 }  // namespace
 
 struct GemmPlans::Library {
-  Library() { check(cublasLtCreate(&handle), "cublasLtCreate"); }
+  Library() { check_cublas(cublasLtCreate(&handle), "cublasLtCreate"); }
   ~Library() { cublasLtDestroy(handle); }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -152,7 +159,7 @@ struct GemmPlans::Plan {
         preference.get(), kAsked, found.data(), &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
       return false;
-    check(status, "cublasLtMatmulAlgoGetHeuristic");
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
     for (const auto& candidate : std::span(found).first(static_cast<std::size_t>(count))) {
       if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
       if (candidate.workspaceSize > static_cast<std::size_t>(room.scratch.value)) continue;
@@ -207,6 +214,10 @@ Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const 
   choice.stages = configuration<std::uint32_t>(chosen, CUBLASLT_ALGO_CONFIG_STAGES_ID);
   choice.split_k = configuration<std::int32_t>(chosen, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
   choice.workspace = plan->workspace;
+  warm_up(largest_operand(shape), plan->workspace,
+          [&](cudaStream_t stream, std::byte* operands, std::byte* scratch) {
+            run(stream, shape, {operands, operands, operands, operands, scratch});
+          });
   return plan->workspace;
 }
 
@@ -220,11 +231,12 @@ void GemmPlans::run(cudaStream_t stream, const GemmShape& shape,
   if (plan.epilogue != GemmEpilogue::kNone)
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
   const float alpha = 1, beta = shape.accumulate ? 1 : 0;
-  check(cublasLtMatmul(library_->handle, plan.description.get(), &alpha, operands.b,
-                       plan.first.get(), operands.a, plan.second.get(), &beta, operands.c,
-                       plan.result.get(), operands.c, plan.result.get(), &plan.algorithm,
-                       operands.scratch, static_cast<std::size_t>(plan.workspace.value), stream),
-        "cublasLtMatmul");
+  check_cublas(
+      cublasLtMatmul(library_->handle, plan.description.get(), &alpha, operands.b, plan.first.get(),
+                     operands.a, plan.second.get(), &beta, operands.c, plan.result.get(),
+                     operands.c, plan.result.get(), &plan.algorithm, operands.scratch,
+                     static_cast<std::size_t>(plan.workspace.value), stream),
+      "cublasLtMatmul");
 }
 
 }  // namespace zplan::exec::cuda

@@ -72,8 +72,8 @@ class GemmPlans {
   GemmPlans& operator=(const GemmPlans&) = delete;
 
   // Ahead of the first step, once per operation; returns the workspace of its product. Operations
-  // with one shape share a plan that suits all of them. Throws Error naming the operation when no
-  // algorithm does.
+  // with one shape share a plan that suits all of them and has run once (warm_up.h). Throws Error
+  // naming the operation when no algorithm does.
   Bytes prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room);
 
   // Of a prepared shape with column sums: whether run() writes them.

@@ -1,0 +1,31 @@
+// Libraries load a kernel when it is first launched, which may wait for all streams of the device;
+// in a step one of them may wait for the very launch. So every plan of a library runs once ahead of
+// the first step, on memory of the moment: what is read and written there has no meaning.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "exec/cuda/check.h"
+#include "exec/cuda/handles.h"
+#include "planner/core/units.h"
+
+namespace zplan::exec::cuda {
+
+// Calls launch(stream, operands, scratch) with memory for the largest operand, which all of them
+// may share, and for the scratch; not at all when the device has none left.
+template <typename Launch>
+void warm_up(Bytes largest, Bytes scratch, const Launch& launch) {
+  constexpr Bytes kAlignment{256};
+  const Bytes operands = round_up(largest, kAlignment);
+  void* allocated = nullptr;
+  if (cudaMalloc(&allocated, static_cast<std::size_t>((operands + scratch).value)) != cudaSuccess) {
+    cudaGetLastError();  // the slabs took what there is
+    return;
+  }
+  const DeviceMemory memory(allocated);
+  auto* begin = static_cast<std::byte*>(allocated);
+  launch(cudaStream_t{nullptr}, begin, begin + operands.value);
+  check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+}
+
+}  // namespace zplan::exec::cuda
