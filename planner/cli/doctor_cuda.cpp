@@ -196,9 +196,8 @@ std::filesystem::path plugin_path() {
   return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / kPlugin;
 }
 
-Finding plugin_finding() {
+Finding plugin_finding(const std::filesystem::path& path, const Library& plugin) {
   Finding f{"CUDA plug-in", Presence::kNo, "", kRunsPlans, ""};
-  const auto path = plugin_path();
   std::error_code failed;
   if (!std::filesystem::exists(path, failed)) {
     f.found = path.filename() == kPlugin ? fmt::format("{} is not beside the program", kPlugin)
@@ -206,7 +205,6 @@ Finding plugin_finding() {
     f.advice = "build where the CUDA toolkit is (nvcc 12 or later, cuBLASLt, cuDNN 9, NCCL 2)";
     return f;
   }
-  const Library plugin(path.string());
   f.presence = plugin ? Presence::kYes : Presence::kPartly;
   f.found = plugin ? path.filename().string() : plugin.error();
   if (!plugin) f.advice = "install the library it names, or add its folder to LD_LIBRARY_PATH";
@@ -267,7 +265,10 @@ Findings examine_cuda() {
   const Driver driver;
   Findings found{driver_finding(driver)};
   for (Finding& device : device_findings(driver)) found.push_back(std::move(device));
-  found.push_back(plugin_finding());
+  // Stays open: libraries that it brings along from elsewhere are then found by their names.
+  const auto path = plugin_path();
+  const Library plugin(path.string());
+  found.push_back(plugin_finding(path, plugin));
   for (const LibraryKind& kind : kLibraries) found.push_back(library_finding(kind));
   return found;
 }

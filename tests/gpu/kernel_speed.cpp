@@ -3,53 +3,24 @@
 // attention against the fastest product. Launches are timed back to back, by the wall clock.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 #include <random>
 
 #include "planner/core/quantity.h"
-#include "planner/program/kernel_set.h"
-#include "tests/gpu/kernel_case.h"
 #include "tests/gpu/parts.h"
+#include "tests/gpu/rates.h"
 
 namespace zplan::gpu {
 namespace {
 
-constexpr int kLaunches = 20;
 // Shares of the best rate. [assumed] what leaves little to gain by another kernel
 constexpr double kStreaming = 0.8, kProduct = 0.8, kAttention = 0.5;
-
-struct Rates {
-  double copy = 0;     // bytes/s
-  double product = 0;  // flop/s
-};
-
-Demand demand_of_case(const Case& c, const KernelSet& set) {
-  std::vector<View> views;
-  for (const CaseOperand& operand : operands_of(c, set)) views.push_back(operand.view);
-  return kernel_def(c.kernel).demand(views);
-}
-
-Rates best_rates(const Target& target, const KernelSet& set, std::mt19937_64& random) {
-  Rates best;
-  for (const Case& c : cases_of(KernelId::kGeluForward, true)) {  // two operands of one size
-    CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
-    best.copy =
-        static_cast<double>(demand_of_case(c, set).bytes.value) / run.copy_seconds(kLaunches);
-  }
-  for (const Case& c : cases_of(KernelId::kMatmulForward, true)) {
-    CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
-    best.product = std::max(best.product, static_cast<double>(demand_of_case(c, set).flops.value) /
-                                              run.seconds(kLaunches));
-  }
-  return best;
-}
 
 void measure_case(const Target& target, const KernelSet& set, const Case& c, const Rates& best,
                   std::mt19937_64& random, Report& report) {
   const Demand demand = demand_of_case(c, set);
   CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
-  const double seconds = run.seconds(kLaunches);
+  const double seconds = run.seconds(kTimedLaunches);
   const bool streams = demand.kind == WorkKind::kMemory;
   const double rate =
       static_cast<double>(streams ? demand.bytes.value : demand.flops.value) / seconds;
@@ -73,7 +44,7 @@ void measure_kernels(const Target& target, const PartOptions& options, Report& r
   std::mt19937_64 random(options.seed);
   const std::string& id = target.bf16.empty() ? target.fp16 : target.bf16;
   const KernelSet& set = find_kernel_set(id);
-  const Rates best = best_rates(target, set, random);
+  const Rates best = measure_rates(target, set, random);
   report.add({.part = "kernel-speed",
               .name = "copy on the device",
               .figure = best.copy / 1e12,

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <limits>
@@ -12,13 +13,15 @@
 #include <random>
 #include <vector>
 
+#include "hwprofiles/hw_profile.h"
 #include "models/model_formulas.h"
 #include "planner/core/quantity.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/program/kernel_set.h"
-#include "tests/gpu/kernel_case.h"
+#include "sim/simulate.h"
 #include "tests/gpu/parts.h"
+#include "tests/gpu/rates.h"
 #include "tests/gpu/training.h"
 
 namespace zplan::gpu {
@@ -26,7 +29,9 @@ namespace {
 
 constexpr int kSteps = 12, kWarmUp = 4;
 constexpr Bytes kMargin{std::int64_t{4} << 30};  // of device memory: contexts, libraries
+constexpr int kFewLayers = 8;  // of a model that is cut; without --long, which draws all that fit
 constexpr double kBesidePyTorch = 1.0;
+constexpr double kPredicted = 0.1;  // off by
 
 struct Workload {
   const char* model;
@@ -62,8 +67,9 @@ struct Fitted {
   ModelConfig model;
   Job job;
 };
-std::optional<Fitted> fit(const Workload& work, const Target& target) {
+std::optional<Fitted> fit(const Workload& work, const Target& target, bool long_runs) {
   ModelConfig model = load_model(work.model);
+  if (work.cut && !long_runs) model.layers = std::min<std::int64_t>(model.layers, kFewLayers);
   const Bytes free = target.driver->memory().free - kMargin;
   const std::int64_t least = work.cut ? 1 : model.layers;
   for (; model.layers >= least; --model.layers) {
@@ -88,18 +94,17 @@ double median_step_seconds(const Job& job, const Target& target, const std::stri
   return seconds[seconds.size() / 2];
 }
 
-double product_rate(const Target& target, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const KernelSet& set = find_kernel_set(target.bf16);
-  double best = 0;
-  for (const Case& c : cases_of(KernelId::kMatmulForward, true)) {
-    CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
-    std::vector<View> views;
-    for (const CaseOperand& operand : operands_of(c, set)) views.push_back(operand.view);
-    const double flop = static_cast<double>(kernel_def(c.kernel).demand(views).flops.value);
-    best = std::max(best, flop / run.seconds(20));
-  }
-  return best;
+// A cluster of one such device: what this run measured in place of the profile's rates. The fixed
+// times of launches and products stay those of the base profile.
+Cluster measured_cluster(const Rates& rates) {
+  Cluster cluster = load_cluster("dgx-h100");
+  DeviceProfile& device = cluster.node.device;
+  device.peaks["bf16"] = {rates.product};
+  device.gemm_efficiency = 1;
+  device.attention_efficiency = rates.attention / rates.product;
+  device.memory_bandwidth = {rates.copy};
+  device.memory_efficiency = 1;
+  return cluster;
 }
 
 // What pytorch_step.py prints: tokens per second, or why there are none.
@@ -123,9 +128,9 @@ Answer ask_pytorch(const Workload& work, const ModelConfig& model) {
   return answer;
 }
 
-void measure(const Workload& work, const Target& target, const PartOptions& options, double product,
-             Report& report) {
-  const auto fitted = fit(work, target);
+void measure(const Workload& work, const Target& target, const PartOptions& options,
+             const Rates& rates, Report& report) {
+  const auto fitted = fit(work, target, options.long_runs);
   if (!fitted) return report.fail("step-speed", work.model, "does not fit");
   const double seconds = median_step_seconds(fitted->job, target, options.directory);
   const double tokens = static_cast<double>(work.micro_batch * work.sequence) / seconds;
@@ -141,9 +146,17 @@ void measure(const Workload& work, const Target& target, const PartOptions& opti
               .note = fmt::format("{} a step", format_seconds(Seconds{seconds}))});
   report.add({.part = "step-speed",
               .name = name,
-              .figure = flop / product,
+              .figure = flop / rates.product,
               .unit = "of product",
               .note = format_rate(FlopsPerSecond{flop})});
+  const double predicted = sim::simulate(fitted->job, measured_cluster(rates)).period.value;
+  report.add({.part = "step-speed",
+              .name = name + " beside its prediction",
+              .figure = std::abs(predicted / seconds - 1),
+              .relation = Goal::kAtMost,
+              .goal = kPredicted,
+              .note = fmt::format("{} predicted from the rates of this run",
+                                  format_seconds(Seconds{predicted}))});
   const Answer pytorch = ask_pytorch(work, model);
   if (!pytorch.why_not.empty())
     return report.fail("step-speed", name + ", PyTorch", pytorch.why_not);
@@ -161,7 +174,8 @@ void measure(const Workload& work, const Target& target, const PartOptions& opti
 void measure_steps(const Target& target, const PartOptions& options, Report& report) {
   if (target.bf16.empty()) return report.fail("step-speed", "all", "the device has no bf16");
   const Clock clock;
-  const double product = product_rate(target, options.seed);
+  std::mt19937_64 random(options.seed);
+  const Rates rates = measure_rates(target, find_kernel_set(target.bf16), random);
   for (const Workload& work : kWorkloads) {
     if (clock.seconds() > options.seconds) {
       report.add({.part = "step-speed",
@@ -171,7 +185,7 @@ void measure_steps(const Target& target, const PartOptions& options, Report& rep
       continue;
     }
     try {
-      measure(work, target, options, product, report);
+      measure(work, target, options, rates, report);
     } catch (const std::exception& error) {
       report.fail("step-speed", work.model, error.what());
     }
