@@ -19,6 +19,8 @@ namespace zplan::gpu {
 namespace {
 
 constexpr std::size_t kGap = 256;  // bytes between operands that nobody may touch
+// Larger operands repeat what was drawn.
+constexpr std::int64_t kMostDrawn = std::int64_t{1} << 20;
 
 std::int64_t size_at(const Case& c, const std::string& letter) {
   if (letter.find_first_not_of("0123456789") == std::string::npos) return std::stoll(letter);
@@ -108,6 +110,16 @@ void store(std::byte* to, DType type, std::size_t i, double value) {
   });
 }
 
+// The values, over and over.
+void fill(std::byte* to, const View& view, const std::vector<double>& values) {
+  if (values.empty()) return;
+  for (std::size_t i = 0; i < values.size(); ++i) store(to, view.dtype, i, values[i]);
+  const auto bytes = static_cast<std::size_t>(view.bytes().value);
+  const std::size_t drawn = values.size() * static_cast<std::size_t>(size_of(view.dtype).value);
+  for (std::size_t at = drawn; at < bytes; at += drawn)
+    std::memcpy(to + at, to, std::min(drawn, bytes - at));
+}
+
 double load(const std::byte* from, DType type, std::size_t i) {
   if (type != DType::kI32) return exec::load_scalar(from, type, static_cast<std::int64_t>(i));
   std::int32_t integer = 0;
@@ -145,8 +157,6 @@ std::vector<double> draw(const Case& c, const std::string& operand, std::int64_t
   if (operand == "clip") return {0.75, 2.0};
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> uniform(0.5, 1.5);
-  // Large operands repeat what was drawn.
-  constexpr std::int64_t kMostDrawn = std::int64_t{1} << 20;
   std::vector<double> values(static_cast<std::size_t>(std::min(n, kMostDrawn)));
   for (double& value : values) {
     if (operand == "tokens") {
@@ -161,8 +171,6 @@ std::vector<double> draw(const Case& c, const std::string& operand, std::int64_t
       value = normal(random);
     }
   }
-  values.resize(static_cast<std::size_t>(n));
-  for (std::size_t i = kMostDrawn; i < values.size(); ++i) values[i] = values[i - kMostDrawn];
   return values;
 }
 
@@ -221,7 +229,7 @@ std::vector<Sizes> flat(const char* letter, bool large) {
 }
 
 std::vector<Sizes> rows_and(const char* width, bool large, std::int64_t wide) {
-  if (large) return {{{"T", 8192}, {width, wide}}};
+  if (large) return {{{"T", 16384}, {width, wide}}};
   return {{{"T", 3}, {width, 5}},
           {{"T", 37}, {width, 96}},
           {{"T", 17}, {width, 1023}},
@@ -445,8 +453,7 @@ CaseRun::CaseRun(exec::Device& device, const KernelSet& set, const Case& c, cons
   image_.resize(end);
   exec::fill_poison(image_.data(), Bytes{static_cast<std::int64_t>(end)});
   for (std::size_t i = 0; i < operands_.size() && i < inputs.size(); ++i)
-    for (std::size_t j = 0; j < inputs[i].size(); ++j)
-      store(image_.data() + offsets_[i], operands_[i].view.dtype, j, inputs[i][j]);
+    fill(image_.data() + offsets_[i], operands_[i].view, inputs[i]);
   slab_ = device.make_slab(Tier::kGpu, Bytes{static_cast<std::int64_t>(end)});
   device.upload(slab_.data(), image_.data(), Bytes{static_cast<std::int64_t>(end)});
 
