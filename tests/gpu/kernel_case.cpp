@@ -279,6 +279,8 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kRmsNormForward:
     case KernelId::kRmsNormBackward:
     case KernelId::kBiasResidualAdd:
+    case KernelId::kResidualLayerNormForward:
+    case KernelId::kResidualRmsNormForward:
       return rows_and("h", large, 4096);
     case KernelId::kBiasGradient:
       return rows_and("n", large, 4096);
@@ -290,6 +292,8 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kLinearWeightGradient:
     case KernelId::kMatmulForward:
     case KernelId::kMatmulWeightGradient:
+    case KernelId::kLinearGeluForward:
+    case KernelId::kGeluInputGradient:
       return products("k", "n", large);
     case KernelId::kHeadForward:
     case KernelId::kHeadInputGradient:

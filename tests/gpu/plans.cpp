@@ -44,11 +44,6 @@ exec::RunOptions steps(const Target& target, int count) {
   return options;
 }
 
-Plan as_graphs(Plan plan) {
-  plan.launch = LaunchMode::kGraph;
-  return plan;
-}
-
 // One rank in fp32 on the CPU.
 struct Reference {
   std::unique_ptr<Trained> trained;
@@ -76,7 +71,7 @@ void try_plan(const Target& target, const PartOptions& options, const Choice& ch
   const Plan plan = testing_support::plan_of(choice, target.fp32);
   const Reference& expected = reference(plan.model, options.directory);
   const auto streams = train(plan, steps(target, kSteps), options.directory);
-  const auto graphs = train(as_graphs(plan), steps(target, kSteps), options.directory);
+  const auto graphs = train(plan, steps(target, kSteps), options.directory, LaunchMode::kGraph);
   const FirstStep first = first_step(plan, steps(target, 1), options.directory);
   Deviation worst;
   compare_losses(*streams, *expected.trained, kF32, worst);
@@ -146,7 +141,7 @@ void try_recipe(const Target& target, const PartOptions& options, const Recipe& 
       plan.parallel.dp = zero > 0 ? 2 : 1;
       plan.placement.optimizer = optimizer;
       const auto streams = train(plan, steps(target, kSteps), options.directory);
-      const auto graphs = train(as_graphs(plan), steps(target, kSteps), options.directory);
+      const auto graphs = train(plan, steps(target, kSteps), options.directory, LaunchMode::kGraph);
       compare_losses(*streams, *expected, recipe.allowed, worst);
       if (const std::string bits = different_bits(*streams, *graphs); !bits.empty())
         worst.take(std::numeric_limits<double>::infinity(), "graphs give other bits: " + bits);

@@ -58,10 +58,11 @@ Job placed_job(const Plan& plan) {
 }
 
 std::unique_ptr<Trained> train(const Plan& plan, exec::RunOptions options,
-                               const std::string& directory) {
+                               const std::string& directory, LaunchMode launch) {
   options.storage.directory = directory;
   auto trained = std::make_unique<Trained>();
   trained->job = placed_job(plan);
+  trained->job.launch = launch;
   trained->result = exec::run(
       trained->job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"), options);
   return trained;

@@ -25,7 +25,8 @@ struct Trained {
 
 Job placed_job(const Plan& plan);
 std::unique_ptr<Trained> train(const Plan& plan, exec::RunOptions options,
-                               const std::string& directory);
+                               const std::string& directory,
+                               LaunchMode launch = LaunchMode::kStream);
 // With the gradients of the first step, which operations see one at a time.
 struct FirstStep {
   std::unique_ptr<Trained> trained;
