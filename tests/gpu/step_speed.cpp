@@ -1,4 +1,4 @@
-// Whole training steps on one device, in the bf16 recipe, without sharding or offload: tokens per
+// Whole training steps on one device, in the bf16 recipe, without sharding: tokens per
 // second in steady state, and model flop per second (no recomputation counted, attention causal)
 // against the fastest matrix product. PyTorch trains the same shapes beside it (pytorch_step.py).
 #include <fmt/format.h>
@@ -36,12 +36,13 @@ constexpr double kPredicted = 0.1;  // off by
 struct Workload {
   const char* model;
   std::int64_t micro_batch, sequence;
-  bool cut;  // to as many layers as fit
+  bool cut;        // to as many layers as fit
+  Tier optimizer;  // not on the GPU: with --long only, after the same model without offload
 };
 constexpr Workload kWorkloads[] = {
-    {"gpt2-124m", 16, 1024, false},
-    {"gpt2-1.5b", 8, 1024, false},
-    {"llama3-8b", 1, 4096, true},
+    {"gpt2-124m", 16, 1024, false, Tier::kGpu}, {"gpt2-1.5b", 8, 1024, false, Tier::kGpu},
+    {"llama3-8b", 1, 4096, true, Tier::kGpu},   {"gpt2-1.5b", 8, 1024, false, Tier::kCpu},
+    {"gpt2-1.5b", 8, 1024, false, Tier::kNvme},
 };
 
 Plan plan_of(const Workload& work, const ModelConfig& model, const Target& target) {
@@ -51,6 +52,7 @@ Plan plan_of(const Workload& work, const ModelConfig& model, const Target& targe
   plan.kernel_set = target.bf16;
   plan.precision = default_recipe(target.bf16);
   plan.launch = LaunchMode::kGraph;
+  plan.placement.optimizer = work.optimizer;
   plan.batch = {
       .global_batch = work.micro_batch, .micro_batch = work.micro_batch, .sequence = work.sequence};
   return plan;
@@ -128,8 +130,23 @@ Answer ask_pytorch(const Workload& work, const ModelConfig& model) {
   return answer;
 }
 
+struct StepTimes {
+  double measured = 0, predicted = 0;
+};
+
+// Step time that offload adds. The simulation knows the rates of the host and its drives from the
+// base profile only.
+void compare_exposed(const std::string& name, StepTimes with, StepTimes without, Report& report) {
+  report.add({.part = "step-speed",
+              .name = name + ", exposed",
+              .figure = with.measured - without.measured,
+              .unit = "s",
+              .note = fmt::format("{} simulated",
+                                  format_seconds(Seconds{with.predicted - without.predicted}))});
+}
+
 void measure(const Workload& work, const Target& target, const PartOptions& options,
-             const Rates& rates, Report& report) {
+             const Rates& rates, StepTimes& without_offload, Report& report) {
   const auto fitted = fit(work, target, options.long_runs);
   if (!fitted) return report.fail("step-speed", work.model, "does not fit");
   const double seconds = median_step_seconds(fitted->job, target, options.directory);
@@ -137,8 +154,10 @@ void measure(const Workload& work, const Target& target, const PartOptions& opti
   ModelConfig model = fitted->model;
   model.sequence = work.sequence;
   const double flop = tokens * static_cast<double>(model_flops_per_token(model).value);
-  const std::string name = fmt::format("{} {} layers, {} x {}", work.model, model.layers,
-                                       work.micro_batch, work.sequence);
+  const bool offloads = work.optimizer != Tier::kGpu;
+  const std::string name = fmt::format(
+      "{} {} layers, {} x {}{}", work.model, model.layers, work.micro_batch, work.sequence,
+      offloads ? fmt::format(", optimizer on {}", zplan::name(work.optimizer)) : "");
   report.add({.part = "step-speed",
               .name = name,
               .figure = tokens,
@@ -153,10 +172,12 @@ void measure(const Workload& work, const Target& target, const PartOptions& opti
   report.add({.part = "step-speed",
               .name = name + " beside its prediction",
               .figure = std::abs(predicted / seconds - 1),
-              .relation = Goal::kAtMost,
+              .relation = offloads ? Goal::kNone : Goal::kAtMost,
               .goal = kPredicted,
               .note = fmt::format("{} predicted from the rates of this run",
                                   format_seconds(Seconds{predicted}))});
+  if (offloads) return compare_exposed(name, {seconds, predicted}, without_offload, report);
+  if (!work.cut) without_offload = {seconds, predicted};
   const Answer pytorch = ask_pytorch(work, model);
   if (!pytorch.why_not.empty())
     return report.fail("step-speed", name + ", PyTorch", pytorch.why_not);
@@ -176,7 +197,9 @@ void measure_steps(const Target& target, const PartOptions& options, Report& rep
   const Clock clock;
   std::mt19937_64 random(options.seed);
   const Rates rates = measure_rates(target, find_kernel_set(target.bf16), random);
+  StepTimes without_offload;  // of the latest model that was not cut
   for (const Workload& work : kWorkloads) {
+    if (work.optimizer != Tier::kGpu && !options.long_runs) continue;
     if (clock.seconds() > options.seconds) {
       report.add({.part = "step-speed",
                   .name = work.model,
@@ -185,7 +208,7 @@ void measure_steps(const Target& target, const PartOptions& options, Report& rep
       continue;
     }
     try {
-      measure(work, target, options, rates, report);
+      measure(work, target, options, rates, without_offload, report);
     } catch (const std::exception& error) {
       report.fail("step-speed", work.model, error.what());
     }
