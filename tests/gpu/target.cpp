@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "exec/cuda_plugin.h"
+#include "planner/core/error.h"
 #include "planner/program/kernel_set.h"
 #include "tests/support/queue_device.h"
 
@@ -44,13 +45,19 @@ std::optional<Target> find_target(TargetKind kind, std::string& why_not) {
     target.device = exec::make_queue_device(options);
     return target;
   }
+  // The plug-in first: it sets what the driver reads when it starts.
+  try {
+    target.device = exec::load_cuda_device({});
+  } catch (const Error&) {
+    if (!Driver::open(why_not)) return std::nullopt;
+    throw;  // there is a device, but no way to it
+  }
   target.driver = Driver::open(why_not);
   if (!target.driver) return std::nullopt;
   target.name = target.driver->device_name();
   target.fp32 = best_set(target.driver->capability(), DType::kF32);
   target.bf16 = best_set(target.driver->capability(), DType::kBf16);
   target.fp16 = best_set(target.driver->capability(), DType::kF16);
-  target.device = exec::load_cuda_device({});
   return target;
 }
 
