@@ -119,10 +119,7 @@ std::vector<std::int32_t> own_ranks(const Job& job, const RunOptions& options) {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  if (options.rendezvous->world() != job.world()) {
-    throw_bad_input(fmt::format("the plan has {} ranks, but {} processes were started", job.world(),
-                                options.rendezvous->world()));
-  }
+  ZPLAN_ASSERT(options.rendezvous->world() == job.world());
   return {options.rendezvous->rank()};
 }
 

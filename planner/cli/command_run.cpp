@@ -242,8 +242,7 @@ ExitCode execute(const RunCommand& command) {
   options.rendezvous = meet_processes(command, planned);
   RunReport report =
       train_together(command, planned, reference ? &*reference : nullptr, data, options);
-  if (!has_losses(planned.job, options))
-    return report.interrupted ? ExitCode::kInterrupted : ExitCode::kOk;
+  if (!has_losses(planned.job, options)) return conclude(report);
   add_prediction(planned, report);
   write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));
   return conclude(report);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "exec/comm/launch_environment.h"
+#include "planner/cli/words.h"
 #include "planner/core/error.h"
 #include "planner/program/fingerprint.h"
 
@@ -36,6 +37,10 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                                                  const PlannedJob& planned) {
   const auto at = environment();
   if (!at) return nullptr;
+  if (planned.job.world() != at->world) {
+    throw_bad_input(fmt::format("{} has {}, but {} processes were started", command.plan,
+                                count_of(planned.job.world(), "rank"), at->world));
+  }
   const Seconds deadline{static_cast<double>(command.comm_timeout_seconds)};
   return std::make_shared<exec::Rendezvous>(
       exec::RendezvousOptions{.at = *at,

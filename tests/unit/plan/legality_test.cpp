@@ -28,6 +28,15 @@ Plan legal_plan(const std::string& kernel_set = "cpu.f32") {
 
 auto says(const char* a, const char* b = "") { return Optional(AllOf(HasSubstr(a), HasSubstr(b))); }
 
+TEST(Legality, OnlyGpusLaunchGraphs) {
+  Plan plan = legal_plan("cpu.f32");
+  plan.launch = LaunchMode::kGraph;
+  EXPECT_THAT(illegal(plan, kLayers), says("cpu.f32 knows no graphs"));
+  plan = legal_plan("cuda.sm70.fp16");
+  plan.launch = LaunchMode::kGraph;
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+}
+
 TEST(Legality, DefaultRecipesAreLegal) {
   for (const char* set : {"cpu.f64", "cpu.f32", "cuda.sm70.fp16", "cuda.sm80.bf16"})
     EXPECT_EQ(illegal(legal_plan(set), kLayers), std::nullopt) << set;

@@ -39,6 +39,14 @@ TEST(Text, ReadsBackByteForByte) {
   }
 }
 
+TEST(Text, ReadsBackTheLaunchMode) {
+  Job job = placed_sample_job();
+  EXPECT_EQ(to_text(job).find("launch"), std::string::npos);
+  EXPECT_EQ(parse_zprog(to_text(job), "stream.zprog").launch, LaunchMode::kStream);
+  job.launch = LaunchMode::kGraph;
+  EXPECT_EQ(parse_zprog(to_text(job), "graph.zprog").launch, LaunchMode::kGraph);
+}
+
 TEST(Text, ReadsBackTheWholeJob) {
   const Job job = placed_sample_job();
   const Job read = parse_zprog(to_text(job), "sample.zprog");

@@ -254,6 +254,19 @@ TEST(Simulate, AProgramOfShortOpsIsBoundByItsLaunches) {
   EXPECT_EQ(spans[1].start.value, 10 * kMicro);
 }
 
+TEST(Simulate, OpsOfGraphsCostTheHostLess) {
+  Cluster cluster = small_machine();
+  cluster.node.device.launch_overhead = {5e-6};
+  cluster.node.device.graph_launch_overhead = {0.5e-6};
+  ClassBuilder program;
+  program.repeat(100, [&] { program.stream(Lane::kCompute, 1 * kMicro); });
+  Job job = make_job(program);
+  job.launch = LaunchMode::kGraph;
+  const SimResult result = run(job, cluster);
+  EXPECT_NEAR(result.period.value, 100e-6, 1e-12);
+  EXPECT_EQ(result.limited_by, "stage 0 compute");
+}
+
 TEST(Simulate, LaunchesHideUnderLongOps) {
   Cluster cluster = small_machine();
   cluster.node.device.launch_overhead = {5e-6};
