@@ -56,6 +56,10 @@ constexpr auto make_table() {
       {K::kCrossEntropyStatistics, "xit", nullptr, run_cross_entropy_statistics<T>},
       {K::kCrossEntropyParallel, "xitd", nullptr, run_cross_entropy_parallel<T>},
       {K::kCast, "s", nullptr, run_cast},
+      prepared<LinearGeluForwardRow<T>>(K::kLinearGeluForward, "xxxxx*"),
+      prepared<GeluInputGradientRow<T>>(K::kGeluInputGradient, "xxxx*"),
+      {K::kResidualLayerNormForward, "xxxxxxxtt", nullptr, run_residual_layer_norm_forward<T>},
+      {K::kResidualRmsNormForward, "xxxxxt", nullptr, run_residual_rms_norm_forward<T>},
   });
 }
 

@@ -76,15 +76,40 @@ cublasLtEpilogue_t epilogue_of(GemmEpilogue epilogue) {
       return CUBLASLT_EPILOGUE_BIAS;
     case GemmEpilogue::kColumnSums:
       return CUBLASLT_EPILOGUE_BGRADA;
+    case GemmEpilogue::kBiasGelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case GemmEpilogue::kGeluGradient:
+      return CUBLASLT_EPILOGUE_DGELU;
     case GemmEpilogue::kNone:
       break;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-// `vector_alignment`: some algorithms need that of the vector, which they read off its address.
+bool has_vector(GemmEpilogue epilogue) {
+  return epilogue == GemmEpilogue::kBias || epilogue == GemmEpilogue::kColumnSums ||
+         epilogue == GemmEpilogue::kBiasGelu;
+}
+
+bool has_aux(GemmEpilogue epilogue) {
+  return epilogue == GemmEpilogue::kBiasGelu || epilogue == GemmEpilogue::kGeluGradient;
+}
+
+// What the library does instead where it has no algorithm; the caller does the rest.
+GemmEpilogue fallback_of(GemmEpilogue epilogue) {
+  const bool keeps_bias = epilogue == GemmEpilogue::kBias || epilogue == GemmEpilogue::kBiasGelu;
+  return keeps_bias ? GemmEpilogue::kBias : GemmEpilogue::kNone;
+}
+
+// An address as aligned as those that will come: some algorithms need more than the least.
+void* aligned_address(std::uint32_t alignment) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(alignment));
+}
+
+// The vector goes along the rows of the library's result, the columns of C. aux has the type of C,
+// as it is not said otherwise.
 Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm,
-                             GemmEpilogue epilogue, std::uint32_t vector_alignment) {
+                             GemmEpilogue epilogue, const GemmRoom& room) {
   cublasLtMatmulDesc_t made = nullptr;
   check_cublas(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
                "cublasLtMatmulDescCreate");
@@ -95,10 +120,14 @@ Description make_description(const GemmShape& shape, const ColumnMajorGemm& gemm
   set(made, CUBLASLT_MATMUL_DESC_TRANSA, operation(gemm.first));
   set(made, CUBLASLT_MATMUL_DESC_TRANSB, operation(gemm.second));
   set(made, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(epilogue));
-  if (epilogue == GemmEpilogue::kNone) return description;
-  set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(shape.result));
-  set(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-      reinterpret_cast<void*>(static_cast<std::uintptr_t>(vector_alignment)));
+  if (has_vector(epilogue)) {
+    set(made, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, data_type(shape.result));
+    set(made, CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned_address(room.vector));
+  }
+  if (has_aux(epilogue)) {
+    set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, gemm.result.rows);
+    set(made, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, aligned_address(room.c));
+  }
   return description;
 }
 
@@ -149,7 +178,8 @@ struct GemmPlans::Plan {
 
   // Whether there is an algorithm with this epilogue.
   bool choose(cublasLtHandle_t handle, const GemmShape& shape, GemmEpilogue with) {
-    Description wanted = make_description(shape, gemm, with, room.vector);
+    if (has_aux(with) && !takes_aux(gemm.result)) return false;
+    Description wanted = make_description(shape, gemm, with, room);
     const Preference preference = make_preference(room);
     constexpr int kAsked = 8;
     std::array<cublasLtMatmulHeuristicResult_t, kAsked> found{};
@@ -197,9 +227,10 @@ Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const 
   const GemmRoom needed = least(plan->room, room);
   if (!is_new && needed == plan->room) return plan->workspace;
   plan->room = needed;
-  const bool sums = shape.epilogue == GemmEpilogue::kColumnSums;
-  const bool found = plan->choose(library_->handle, shape, shape.epilogue) ||
-                     (sums && plan->choose(library_->handle, shape, GemmEpilogue::kNone));
+  const GemmEpilogue fallback = fallback_of(shape.epilogue);
+  const bool found =
+      plan->choose(library_->handle, shape, shape.epilogue) ||
+      (fallback != shape.epilogue && plan->choose(library_->handle, shape, fallback));
   if (!found) {
     throw Error(ExitCode::kDevice,
                 fmt::format("{}: cuBLASLt has no algorithm for a product of {} x {} x {} in {} "
@@ -216,25 +247,30 @@ Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const 
   choice.workspace = plan->workspace;
   warm_up(largest_operand(shape), plan->workspace,
           [&](cudaStream_t stream, std::byte* operands, std::byte* scratch) {
-            run(stream, shape, {operands, operands, operands, operands, scratch});
+            run(stream, shape, {operands, operands, operands, operands, operands, scratch});
           });
   return plan->workspace;
 }
 
-bool GemmPlans::fuses_column_sums(const GemmShape& shape) const {
-  return plans_.at(shape)->epilogue == GemmEpilogue::kColumnSums;
+GemmEpilogue GemmPlans::epilogue(const GemmShape& shape) const {
+  return plans_.at(shape)->epilogue;
 }
 
 void GemmPlans::run(cudaStream_t stream, const GemmShape& shape,
                     const GemmOperands& operands) const {
   const Plan& plan = *plans_.at(shape);
-  if (plan.epilogue != GemmEpilogue::kNone)
+  if (has_vector(plan.epilogue))
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
+  if (has_aux(plan.epilogue))
+    set(plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
+  const bool leaves_gelu =
+      shape.epilogue == GemmEpilogue::kBiasGelu && plan.epilogue == GemmEpilogue::kBias;
+  void* const c = leaves_gelu ? operands.aux : operands.c;
   const float alpha = 1, beta = shape.accumulate ? 1 : 0;
   check_cublas(
       cublasLtMatmul(library_->handle, plan.description.get(), &alpha, operands.b, plan.first.get(),
-                     operands.a, plan.second.get(), &beta, operands.c, plan.result.get(),
-                     operands.c, plan.result.get(), &plan.algorithm, operands.scratch,
+                     operands.a, plan.second.get(), &beta, c, plan.result.get(), c,
+                     plan.result.get(), &plan.algorithm, operands.scratch,
                      static_cast<std::size_t>(plan.workspace.value), stream),
       "cublasLtMatmul");
 }

@@ -2,7 +2,10 @@
 // dense. Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
 // A and B are float32, bf16 or fp16, C of their type or float32; sums in float32, rounded once
 // (partial sums are never stored in 16 bits), float32 operands are not cut to TF32. With an
-// epilogue: + bias[n] on every row, or of kTN also the column sums of B.
+// epilogue: + bias[n] on every row, also with GELU of that, or the product times the slope of GELU,
+// or of kTN also the column sums of B.
+// GELU is the tanh form in the library, as in kernels/elementwise.h; the library applies it to the
+// float32 sums, kernels of our own to sums that were rounded to the type of C.
 // The algorithm of a product is chosen once, ahead of the first step, among those that stay within
 // the scratch of the operation and with the alignment that all its operands have; run() allocates
 // nothing and may be captured in a graph.
@@ -25,8 +28,10 @@ namespace zplan::exec::cuda {
 
 enum class GemmEpilogue : std::uint8_t {
   kNone,
-  kBias,        // C += vector[n] on every row
-  kColumnSums,  // vector[n] = column sums of B over k, where the library can
+  kBias,          // C += vector[n] on every row
+  kColumnSums,    // vector[n] = column sums of B over k; else (see epilogue()) C alone
+  kBiasGelu,      // aux = product + vector[n], C = gelu(aux); else aux alone
+  kGeluGradient,  // C = product gelu'(aux); else the product
 };
 
 struct GemmShape {
@@ -39,7 +44,7 @@ struct GemmShape {
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
 
-// Bytes that divide each address, and room for the algorithm.
+// Bytes that divide each address, of c also that of aux; room for the algorithm.
 struct GemmRoom {
   std::uint32_t a = 0, b = 0, c = 0, vector = 0;
   Bytes scratch{0};
@@ -51,6 +56,7 @@ struct GemmOperands {
   const void* b;
   void* c;  // must not overlap a or b
   void* vector = nullptr;
+  void* aux = nullptr;  // like C
   void* scratch;
 };
 
@@ -76,8 +82,9 @@ class GemmPlans {
   // naming the operation when no algorithm does.
   Bytes prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room);
 
-  // Of a prepared shape with column sums: whether run() writes them.
-  bool fuses_column_sums(const GemmShape& shape) const;
+  // Of a prepared shape: the epilogue that run() has. Where the library has no algorithm with the
+  // shape's own, it is kBias instead of kBiasGelu, and kNone instead of the others but kBias.
+  GemmEpilogue epilogue(const GemmShape& shape) const;
   void run(cudaStream_t stream, const GemmShape& shape, const GemmOperands& operands) const;
 
   std::span<const GemmChoice> choices() const { return choices_; }

@@ -25,6 +25,11 @@ struct ColumnMajorGemm {
   ColumnMajorMatrix first, second, result;  // B, A and C of the row-major product
 };
 
+// An epilogue may read or write an auxiliary matrix, laid out like C. The library demands that its
+// columns lie a multiple of so many elements apart [cublasLt.h].
+inline constexpr std::int64_t kAuxStep = 8;
+constexpr bool takes_aux(const ColumnMajorMatrix& result) { return result.rows % kAuxStep == 0; }
+
 // C[m, n] = op(A) op(B), sums over k.
 constexpr ColumnMajorGemm column_major(GemmOp op, std::int64_t m, std::int64_t n, std::int64_t k) {
   const bool b_transposed = op == GemmOp::kNT, a_transposed = op == GemmOp::kTN;

@@ -9,14 +9,35 @@
 #include "exec/cuda/dispatch.h"
 #include "exec/cuda/gemm.h"
 #include "exec/cuda/kernels/column_sums.h"
+#include "exec/cuda/kernels/elementwise.h"
 
 namespace zplan::exec::cuda {
 
+// Where the operands of a product with an epilogue stand; 0: it has none.
+struct ProductOperands {
+  std::size_t result, vector, aux;
+};
+constexpr ProductOperands operands_of(GemmEpilogue epilogue) {
+  switch (epilogue) {
+    case GemmEpilogue::kBias:
+      return {.result = 3, .vector = 2, .aux = 0};
+    case GemmEpilogue::kColumnSums:
+      return {.result = 2, .vector = 3, .aux = 0};
+    case GemmEpilogue::kBiasGelu:
+      return {.result = 4, .vector = 2, .aux = 3};
+    case GemmEpilogue::kGeluGradient:
+      return {.result = 3, .vector = 0, .aux = 2};
+    case GemmEpilogue::kNone:
+      break;
+  }
+  return {.result = 2, .vector = 0, .aux = 0};
+}
+
 template <GemmOp op, GemmEpilogue epilogue = GemmEpilogue::kNone>
 struct ProductRow {
-  static constexpr std::size_t kResult = epilogue == GemmEpilogue::kBias ? 3 : 2;
-  static constexpr std::size_t kVector = epilogue == GemmEpilogue::kBias ? 2 : 3;
-  static constexpr bool kHasVector = epilogue != GemmEpilogue::kNone;
+  static constexpr std::size_t kResult = operands_of(epilogue).result;
+  static constexpr std::size_t kVector = operands_of(epilogue).vector;
+  static constexpr std::size_t kAux = operands_of(epilogue).aux;
 
   // Column sums can be written by the product, but not added.
   static GemmShape shape(const KernelCall& c) {
@@ -37,8 +58,8 @@ struct ProductRow {
     const auto alignment = [&](std::size_t i) { return alignment_of(p.program, *c[i].view); };
     const GemmRoom room{.a = alignment(0),
                         .b = alignment(1),
-                        .c = alignment(kResult),
-                        .vector = kHasVector ? alignment(kVector) : 0,
+                        .c = std::min(alignment(kResult), alignment(kAux ? kAux : kResult)),
+                        .vector = kVector ? alignment(kVector) : 0,
                         .scratch = c.operands.back().view->bytes()};
     return p.gemm.prepare(name(c.node->role), shape(c), room);
   }
@@ -48,8 +69,37 @@ struct ProductRow {
                    {.a = c[0].data,
                     .b = c[1].data,
                     .c = c[kResult].data,
-                    .vector = kHasVector ? c[kVector].data : nullptr,
+                    .vector = kVector ? c[kVector].data : nullptr,
+                    .aux = kAux ? c[kAux].data : nullptr,
                     .scratch = c.operands.back().data});
+  }
+};
+
+// sum[T,n] = x[T,k] w[k,n] + bias[n], y = gelu(sum)
+template <typename T>
+struct LinearGeluForwardRow {
+  using Product = ProductRow<GemmOp::kNN, GemmEpilogue::kBiasGelu>;
+
+  static Bytes prepare(const KernelCall& c, const Preparation& p) { return Product::prepare(c, p); }
+
+  static void run(const KernelCall& c, LaneContext& lane) {
+    Product::run(c, lane);
+    if (lane.gemm->epilogue(Product::shape(c)) == GemmEpilogue::kBiasGelu) return;
+    gelu_forward<T>(lane.stream, c[4].as<T>(), c[3].as<T>(), c[3].elements());
+  }
+};
+
+// dx[T,k] = dy[T,n] w[k,n]^T gelu'(x)
+template <typename T>
+struct GeluInputGradientRow {
+  using Product = ProductRow<GemmOp::kNT, GemmEpilogue::kGeluGradient>;
+
+  static Bytes prepare(const KernelCall& c, const Preparation& p) { return Product::prepare(c, p); }
+
+  static void run(const KernelCall& c, LaneContext& lane) {
+    Product::run(c, lane);
+    if (lane.gemm->epilogue(Product::shape(c)) == GemmEpilogue::kGeluGradient) return;
+    gelu_backward<T>(lane.stream, c[3].as<T>(), c[3].as<T>(), c[2].as<T>(), c[3].elements());
   }
 };
 
@@ -64,7 +114,7 @@ struct LinearWeightGradientRow {
 
   static void run(const KernelCall& c, LaneContext& lane) {
     Product::run(c, lane);
-    if (lane.gemm->fuses_column_sums(Product::shape(c))) return;
+    if (lane.gemm->epilogue(Product::shape(c)) == GemmEpilogue::kColumnSums) return;
     with_gradient<T>(c[3], [&]<typename G>(G* dbias) {
       column_sums<T, G>(lane.stream, dbias, c[1].as<T>(), c[1].shape()[0], c[1].shape()[1],
                         c[3].adds(), device_scratch(c[4]));

@@ -112,6 +112,19 @@ void run_layer_norm_forward(const KernelCall& c, LaneContext& lane) {
                         .bias = c[2].as<T>()});
 }
 
+template <typename T>
+void run_residual_layer_norm_forward(const KernelCall& c, LaneContext& lane) {
+  residual_layernorm_forward<T>(
+      lane.stream, norm_shape(c[0], c[3]),
+      {.sum = c[5].as<T>(), .x = c[0].as<T>(), .y = c[1].as<T>(), .bias = c[2].as<T>()},
+      {.y = c[6].as<T>(),
+       .mean = c[7].as<float>(),
+       .rstd = c[8].as<float>(),
+       .x = c[5].as<T>(),
+       .gain = c[3].as<T>(),
+       .bias = c[4].as<T>()});
+}
+
 inline Bytes prepare_layer_norm_backward(const KernelCall& c, const Preparation&) {
   return norm_scratch_bytes(norm_shape(c[0], c[4]));
 }
@@ -143,6 +156,19 @@ void run_rms_norm_forward(const KernelCall& c, LaneContext& lane) {
                       .x = c[0].as<T>(),
                       .gain = c[1].as<T>(),
                       .bias = nullptr});
+}
+
+template <typename T>
+void run_residual_rms_norm_forward(const KernelCall& c, LaneContext& lane) {
+  residual_rmsnorm_forward<T>(
+      lane.stream, norm_shape(c[0], c[2]),
+      {.sum = c[3].as<T>(), .x = c[0].as<T>(), .y = c[1].as<T>(), .bias = nullptr},
+      {.y = c[4].as<T>(),
+       .mean = nullptr,
+       .rstd = c[5].as<float>(),
+       .x = c[3].as<T>(),
+       .gain = c[2].as<T>(),
+       .bias = nullptr});
 }
 
 inline Bytes prepare_rms_norm_backward(const KernelCall& c, const Preparation&) {

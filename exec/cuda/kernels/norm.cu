@@ -16,6 +16,18 @@ void forward(cudaStream_t stream, const char* name, const NormShape& s, const No
   });
 }
 
+template <bool kCentred, typename T>
+void residual_forward(cudaStream_t stream, const char* name, const NormShape& s,
+                      const ResidualSum<T>& sum, const NormForward<T>& x) {
+  const bool wide = is_aligned({sum.sum, sum.x, sum.y, sum.bias, x.y, x.gain, x.bias}) &&
+                    s.hidden % kWidthOf<T> == 0;
+  with_width<kWidthOf<T>>(wide, [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, name, grid_of_rows(s.tokens, s.hidden, w, kMostRowThreads),
+           residual_norm_forward_kernel<kCentred, T, w>, sum, x, s);
+  });
+}
+
 template <bool kCentred, typename T, typename G>
 void backward(cudaStream_t stream, const char* name, const NormShape& s,
               const NormBackward<T, G>& x, DeviceScratch scratch) {
@@ -46,6 +58,18 @@ void rmsnorm_forward(cudaStream_t stream, const NormShape& shape, const NormForw
   forward<false>(stream, "rmsnorm_forward", shape, x);
 }
 
+template <typename T>
+void residual_layernorm_forward(cudaStream_t stream, const NormShape& shape,
+                                const ResidualSum<T>& sum, const NormForward<T>& norm) {
+  residual_forward<true>(stream, "residual_layernorm_forward", shape, sum, norm);
+}
+
+template <typename T>
+void residual_rmsnorm_forward(cudaStream_t stream, const NormShape& shape,
+                              const ResidualSum<T>& sum, const NormForward<T>& norm) {
+  residual_forward<false>(stream, "residual_rmsnorm_forward", shape, sum, norm);
+}
+
 template <typename T, typename G>
 void layernorm_backward(cudaStream_t stream, const NormShape& shape, const NormBackward<T, G>& x,
                         DeviceScratch scratch) {
@@ -58,9 +82,13 @@ void rmsnorm_backward(cudaStream_t stream, const NormShape& shape, const NormBac
   backward<false>(stream, "rmsnorm_backward", shape, x, scratch);
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                                 \
-  template void layernorm_forward<T>(cudaStream_t, const NormShape&, const NormForward<T>&); \
-  template void rmsnorm_forward<T>(cudaStream_t, const NormShape&, const NormForward<T>&);
+#define ZPLAN_INSTANTIATE(T)                                                                       \
+  template void layernorm_forward<T>(cudaStream_t, const NormShape&, const NormForward<T>&);       \
+  template void rmsnorm_forward<T>(cudaStream_t, const NormShape&, const NormForward<T>&);         \
+  template void residual_layernorm_forward<T>(cudaStream_t, const NormShape&,                      \
+                                              const ResidualSum<T>&, const NormForward<T>&);       \
+  template void residual_rmsnorm_forward<T>(cudaStream_t, const NormShape&, const ResidualSum<T>&, \
+                                            const NormForward<T>&);
 ZPLAN_FOR_CUDA_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 #define ZPLAN_INSTANTIATE(T, G)                                                                   \

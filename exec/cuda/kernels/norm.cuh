@@ -36,32 +36,68 @@ __device__ inline float sum_of_row(const T* x, std::int64_t h, float shift) {
   return block_sum(sum);
 }
 
+// y[t] from x[t], with the sum of x[t], of RMSNorm of its squares.
+template <bool kCentred, int kWidth, typename T>
+__device__ inline void normalise_row(const NormForward<T>& x, std::int64_t h, std::int64_t t,
+                                     float sum) {
+  const T* in = x.x + t * h;
+  T* out = x.y + t * h;
+  const float count = static_cast<float>(h);
+  const float mean = kCentred ? sum / count : 0.0f;
+  const float squares = kCentred ? sum_of_row<2, kWidth>(in, h, mean) : sum;
+  const float rstd = 1.0f / sqrtf(squares / count + kNormEps);
+  for_columns<kWidth>(h, [&](std::int64_t j) {
+    auto v = load<kWidth>(in + j);
+    const auto gain = load<kWidth>(x.gain + j);
+#pragma unroll
+    for (int k = 0; k < kWidth; ++k) v.at[k] = (v.at[k] - mean) * rstd * gain.at[k];
+    if constexpr (kCentred) {
+      const auto bias = load<kWidth>(x.bias + j);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) v.at[k] += bias.at[k];
+    }
+    store<kWidth>(out + j, v);
+  });
+  if (threadIdx.x == 0) {
+    if constexpr (kCentred) x.mean[t] = mean;
+    x.rstd[t] = rstd;
+  }
+}
+
 // x, y [T, h]
 template <bool kCentred, typename T, int kWidth>
 __global__ void norm_forward_kernel(NormForward<T> x, NormShape shape) {
   const std::int64_t h = shape.hidden;
   for_rows(shape.tokens, [&](std::int64_t t) {
-    const T* in = x.x + t * h;
-    T* out = x.y + t * h;
-    const float count = static_cast<float>(h);
-    const float mean = kCentred ? sum_of_row<1, kWidth>(in, h, 0.0f) / count : 0.0f;
-    const float rstd = 1.0f / sqrtf(sum_of_row<2, kWidth>(in, h, mean) / count + kNormEps);
+    const float sum = sum_of_row < kCentred ? 1 : 2, kWidth > (x.x + t * h, h, 0.0f);
+    normalise_row<kCentred, kWidth>(x, h, t, sum);
+  });
+}
+
+// residual [T, h]. A thread reads of the sum what it wrote itself.
+template <bool kCentred, typename T, int kWidth>
+__global__ void residual_norm_forward_kernel(ResidualSum<T> residual, NormForward<T> norm,
+                                             NormShape shape) {
+  const std::int64_t h = shape.hidden;
+  for_rows(shape.tokens, [&](std::int64_t t) {
+    float sum = 0;
     for_columns<kWidth>(h, [&](std::int64_t j) {
-      auto v = load<kWidth>(in + j);
-      const auto gain = load<kWidth>(x.gain + j);
-#pragma unroll
-      for (int k = 0; k < kWidth; ++k) v.at[k] = (v.at[k] - mean) * rstd * gain.at[k];
+      const std::int64_t i = t * h + j;
+      const auto x = load<kWidth>(residual.x + i);
+      auto v = load<kWidth>(residual.y + i);
       if constexpr (kCentred) {
-        const auto bias = load<kWidth>(x.bias + j);
+        const auto bias = load<kWidth>(residual.bias + j);
 #pragma unroll
         for (int k = 0; k < kWidth; ++k) v.at[k] += bias.at[k];
       }
-      store<kWidth>(out + j, v);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        v.at[k] = widen(narrow<T>(x.at[k] + v.at[k]));
+        sum += kCentred ? v.at[k] : v.at[k] * v.at[k];
+      }
+      store<kWidth>(residual.sum + i, v);
     });
-    if (threadIdx.x == 0) {
-      if constexpr (kCentred) x.mean[t] = mean;
-      x.rstd[t] = rstd;
-    }
+    normalise_row<kCentred, kWidth>(norm, h, t, block_sum(sum));
   });
 }
 

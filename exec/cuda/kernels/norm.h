@@ -3,7 +3,6 @@
 //   LayerNorm  y = (x - mean) rstd gain + bias [Ba16]
 //   RMSNorm    y = x rstd gain                 [Zhang19]: mean, bias and dbias are null
 // T is float, __half or __nv_bfloat16, G the type of the gradients of gain and bias: T or float.
-// Left out: fusion with the residual.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,6 +27,15 @@ struct NormForward {
   const T* bias;  // [h]
 };
 
+// What is normalised: the sum of the residual stream and a branch. bias is null for RMSNorm.
+template <typename T>
+struct ResidualSum {
+  T* sum;         // [T, h] x + (y + bias), overwritten
+  const T* x;     // [T, h]
+  const T* y;     // [T, h]
+  const T* bias;  // [h]
+};
+
 template <typename T, typename G>
 struct NormBackward {
   T* dx;     // [T, h]
@@ -48,6 +56,15 @@ template <typename T>
 void layernorm_forward(cudaStream_t stream, const NormShape& shape, const NormForward<T>& x);
 template <typename T>
 void rmsnorm_forward(cudaStream_t stream, const NormShape& shape, const NormForward<T>& x);
+
+// The norm of a sum as it is rounded to T; norm.x is sum.sum. A block has a row: x and y read once,
+// the sum written and then read from cache, norm.y written once. 4 T h elements moved.
+template <typename T>
+void residual_layernorm_forward(cudaStream_t stream, const NormShape& shape,
+                                const ResidualSum<T>& sum, const NormForward<T>& norm);
+template <typename T>
+void residual_rmsnorm_forward(cudaStream_t stream, const NormShape& shape,
+                              const ResidualSum<T>& sum, const NormForward<T>& norm);
 
 // The least scratch that the gradients of gain and bias need.
 Bytes norm_scratch_bytes(const NormShape& shape);

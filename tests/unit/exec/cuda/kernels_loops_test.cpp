@@ -52,6 +52,25 @@ TEST(CudaLoops, RowsBeyondTheGrid) {
   EXPECT_EQ(run(2), run(rows));
 }
 
+TEST(CudaLoops, RowsOfSumsBeyondTheGrid) {
+  constexpr std::int64_t rows = 7, h = 200;
+  const std::vector<float> x = random_floats(rows * h, 1), y = random_floats(rows * h, 2);
+  const std::vector<float> gain = random_floats(h, 3);
+  const auto run = [&](std::int64_t blocks) {
+    std::vector<float> sum(rows * h, 77), out(rows * h, 77), mean(rows), rstd(rows);
+    const ResidualSum<float> residual{sum.data(), x.data(), y.data(), gain.data()};
+    const NormForward<float> norm{out.data(), mean.data(), rstd.data(),
+                                  sum.data(), gain.data(), gain.data()};
+    launch(nullptr, "residual_layernorm_forward", Grid{blocks, 64},
+           residual_norm_forward_kernel<true, float, 1>, residual, norm, NormShape{rows, h});
+    out.insert(out.end(), sum.begin(), sum.end());
+    out.insert(out.end(), mean.begin(), mean.end());
+    out.insert(out.end(), rstd.begin(), rstd.end());
+    return out;
+  };
+  EXPECT_EQ(run(2), run(rows));
+}
+
 TEST(CudaLoops, LossesOfRowsBeyondTheGridAreAddedByTheirBlock) {
   constexpr std::int64_t rows = 6, columns = 40;
   const std::vector<std::int32_t> tokens{0, 1, 2, 3, 4, 5, 6};

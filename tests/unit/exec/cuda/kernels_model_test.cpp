@@ -3,6 +3,7 @@
 // both the 16-byte and the scalar accesses run.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -86,6 +87,88 @@ TYPED_TEST(CudaModelKernels, RmsNormForwardKeepsFloatStatistics) {
     row.run(run_rms_norm_forward<TypeParam>);
     row.expect_rounded(2, 64);
     row.expect_rounded(3, 64);
+  }
+}
+
+// Values whose sums of three have no rounding in any type.
+std::vector<double> eighths(std::int64_t n, unsigned seed) {
+  std::vector<double> values = random_values(n, seed);
+  for (double& value : values) value = std::round(8 * value) / 8;
+  return values;
+}
+
+// Of one operand of a case that has run.
+std::vector<double> actual_values(const RowCase& row, std::size_t operand) {
+  std::vector<double> values(row.elements(operand));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = row.actual(operand, i);
+  return values;
+}
+
+RowCase residual_layer_norm(DType t, const Layout& layout, bool exact) {
+  const auto& [rows, width, shift] = layout;
+  const auto values = [&](std::int64_t n, unsigned seed) {
+    return exact ? eighths(n, seed) : random_values(n, seed);
+  };
+  RowCase row(KernelId::kResidualLayerNormForward);
+  row.shifted(shift).with(t, {rows, width}, values(rows * width, 1));
+  row.with(t, {rows, width}, values(rows * width, 2)).with(t, {width}, values(width, 3));
+  row.with(t, {width}, random_values(width, 4)).with(t, {width}, random_values(width, 5));
+  row.out(t, {rows, width}).out(t, {rows, width}).out(DType::kF32, {rows}).out(DType::kF32, {rows});
+  return row;
+}
+
+RowCase residual_rms_norm(DType t, const Layout& layout, bool exact) {
+  const auto& [rows, width, shift] = layout;
+  const auto values = [&](std::int64_t n, unsigned seed) {
+    return exact ? eighths(n, seed) : random_values(n, seed, 0.01);
+  };
+  RowCase row(KernelId::kResidualRmsNormForward);
+  row.shifted(shift).with(t, {rows, width}, values(rows * width, 1));
+  row.with(t, {rows, width}, values(rows * width, 2)).with(t, {width}, random_values(width, 3));
+  row.out(t, {rows, width}).out(t, {rows, width}).out(DType::kF32, {rows});
+  return row;
+}
+
+TYPED_TEST(CudaModelKernels, ResidualNormsOfExactSumsAreRoundedOnce) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const Layout& layout : kLayouts) {
+    RowCase layer = residual_layer_norm(t, layout, true);
+    layer.run(run_residual_layer_norm_forward<TypeParam>).expect_same(5);
+    layer.expect_rounded(6, 64);
+    layer.expect_rounded(7, 16);
+    layer.expect_rounded(8, 64);
+    RowCase rms = residual_rms_norm(t, layout, true);
+    rms.run(run_residual_rms_norm_forward<TypeParam>).expect_same(3);
+    rms.expect_rounded(4, 64);
+    rms.expect_rounded(5, 64);
+  }
+}
+
+// The sum has the bits of the CPU's, all else those of the plain norm of that sum.
+TYPED_TEST(CudaModelKernels, ResidualNormsReadTheRoundedSum) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  using enum RowCase::Reference;
+  for (const Layout& layout : kLayouts) {
+    const auto& [rows, width, shift] = layout;
+    RowCase layer = residual_layer_norm(t, layout, false);
+    layer.run(run_residual_layer_norm_forward<TypeParam>, kSameTypes, t).expect_same(5);
+    RowCase plain_layer(KernelId::kLayerNormForward);
+    plain_layer.shifted(shift).with(t, {rows, width}, actual_values(layer, 5));
+    plain_layer.with(t, {width}, random_values(width, 4)).with(t, {width}, random_values(width, 5));
+    plain_layer.out(t, {rows, width}).out(DType::kF32, {rows}).out(DType::kF32, {rows});
+    plain_layer.run(run_layer_norm_forward<TypeParam>);
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(actual_values(layer, 6 + i), actual_values(plain_layer, 3 + i));
+
+    RowCase rms = residual_rms_norm(t, layout, false);
+    rms.run(run_residual_rms_norm_forward<TypeParam>, kSameTypes, t).expect_same(3);
+    RowCase plain_rms(KernelId::kRmsNormForward);
+    plain_rms.shifted(shift).with(t, {rows, width}, actual_values(rms, 3));
+    plain_rms.with(t, {width}, random_values(width, 3));
+    plain_rms.out(t, {rows, width}).out(DType::kF32, {rows});
+    plain_rms.run(run_rms_norm_forward<TypeParam>);
+    for (std::size_t i = 0; i < 2; ++i)
+      EXPECT_EQ(actual_values(rms, 4 + i), actual_values(plain_rms, 2 + i));
   }
 }
 

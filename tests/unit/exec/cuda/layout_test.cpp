@@ -68,6 +68,15 @@ TEST(GemmLayout, IsTheRowMajorProduct) {
   }
 }
 
+TEST(GemmLayout, AnAuxiliaryMatrixHasColumnsOfWholeSteps) {
+  for (const std::int64_t n : {8, 24, 4096}) {
+    EXPECT_TRUE(takes_aux(column_major(GemmOp::kNN, 3, n, 5).result)) << n;
+    EXPECT_TRUE(takes_aux(column_major(GemmOp::kNT, 3, n, 5).result)) << n;
+  }
+  for (const std::int64_t n : {1, 12, 4100})  // m and k do not count
+    EXPECT_FALSE(takes_aux(column_major(GemmOp::kNN, 8, n, 16).result)) << n;
+}
+
 TEST(Alignment, IsWhatEveryInstanceOfAViewHas) {
   Program program;
   program.buffers.push_back({.name = "x", .slot_size = Bytes{1024}, .slots = 3});

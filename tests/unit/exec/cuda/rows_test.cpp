@@ -1,6 +1,8 @@
 // What the rows of the dispatch table tell the libraries about a call.
 #include <gtest/gtest.h>
 
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "exec/cuda/rows_attention.h"
@@ -48,8 +50,11 @@ GemmShape checked_shape(KernelId kernel, Views& views) {
   EXPECT_EQ((Shape{library.first.columns, library.first.rows}), b);
   EXPECT_EQ((Shape{library.second.columns, library.second.rows}), a);
   EXPECT_EQ((Shape{library.result.columns, library.result.rows}), c);
-  if (Row::kHasVector) {
+  if (Row::kVector != 0) {
     EXPECT_EQ(call[Row::kVector].shape(), Shape{g.n});
+  }
+  if (Row::kAux != 0) {
+    EXPECT_EQ(call[Row::kAux].shape(), c);
   }
   return g;
 }
@@ -99,6 +104,40 @@ TEST(CudaRows, BiasGradientsAreFusedWhereNothingIsAdded) {
       EXPECT_EQ(g.accumulate, dw == Access::kUpdate);
     }
   }
+}
+
+TEST(CudaRows, GeluBesideItsProducts) {
+  Views forward, backward;
+  forward.with({kTokens, kIn}).with({kIn, kOut}).with({kOut});
+  forward.with({kTokens, kOut}, Access::kWrite).with({kTokens, kOut}, Access::kWrite);
+  using Forward = LinearGeluForwardRow<__nv_bfloat16>::Product;
+  const GemmShape ahead = checked_shape<Forward>(KernelId::kLinearGeluForward, forward);
+  EXPECT_EQ(ahead.epilogue, GemmEpilogue::kBiasGelu);
+  EXPECT_NE(Forward::kResult, Forward::kAux);
+  backward.with({kTokens, kOut}).with({kIn, kOut}).with({kTokens, kIn});
+  backward.with({kTokens, kIn}, Access::kWrite);
+  using Backward = GeluInputGradientRow<__nv_bfloat16>::Product;
+  const GemmShape back = checked_shape<Backward>(KernelId::kGeluInputGradient, backward);
+  EXPECT_EQ(back.epilogue, GemmEpilogue::kGeluGradient);
+  EXPECT_EQ(backward.all()[Backward::kAux].access, Access::kRead);
+  EXPECT_EQ(backward.all()[Backward::kResult].access, Access::kWrite);
+}
+
+// Names of the table's operands say which is which: the sum before GELU, its result, gradients.
+TEST(CudaRows, OperandsStandWhereTheKernelTableHasThem) {
+  using Forward = LinearGeluForwardRow<float>::Product;
+  using Backward = GeluInputGradientRow<float>::Product;
+  const auto operand = [](KernelId kernel, std::size_t index) {
+    std::istringstream names{std::string(kernel_def(kernel).shapes)};
+    std::string word;
+    for (std::size_t i = 0; i <= index; ++i) names >> word;
+    return word.substr(0, word.find('['));
+  };
+  EXPECT_EQ(operand(KernelId::kLinearGeluForward, Forward::kResult), "y");
+  EXPECT_EQ(operand(KernelId::kLinearGeluForward, Forward::kAux), "sum");
+  EXPECT_EQ(operand(KernelId::kLinearGeluForward, Forward::kVector), "bias");
+  EXPECT_EQ(operand(KernelId::kGeluInputGradient, Backward::kResult), "dx");
+  EXPECT_EQ(operand(KernelId::kGeluInputGradient, Backward::kAux), "x");
 }
 
 TEST(CudaRows, AttentionCountsItsHeads) {
