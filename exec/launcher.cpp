@@ -77,6 +77,7 @@ void Launcher::make_events() {
       here.ring.events.push_back(queues_.make_event(false));
     here.ring.counts.assign(here.ring.events.size(), kNoCount);
     for (EventId& event : here.step_end) event = queues_.make_event(true);
+    for (EventId& event : here.ops_end) event = queues_.make_event(false);
     end_.push_back(queues_.make_event(false));
     if (!state_.options->record_timeline) continue;
     for (std::int64_t i = 0; i < 2 * here.run->nodes * state_.options->steps; ++i)
@@ -111,6 +112,7 @@ void Launcher::launch_step(std::int64_t step) {
         open_segment(is_known);
       }
     }
+    if (!in_segment_) await_room(lane);
     if (!in_segment_ || !is_known) launch(at);
     state_of(lane).launched = at.lane_sequence + 1;
   }
@@ -228,15 +230,28 @@ void Launcher::end_step(std::int64_t step) {
     queues_.record(lane, state_of(lane).step_end[static_cast<std::size_t>(step % kStepsAhead)]);
 }
 
-void Launcher::await_step(std::int64_t step) {
+// An event is recorded again when what it stood for is done: two batches at most are under way.
+void Launcher::await_room(Lane lane) {
+  LaneState& here = state_of(lane);
+  if (++here.single_ops % kOpsAhead != 0) return;
+  const EventId end = here.ops_end[static_cast<std::size_t>(here.single_ops / kOpsAhead % 2)];
+  await(end);
+  queues_.record(lane, end);
+}
+
+void Launcher::await(EventId event) {
   constexpr std::chrono::microseconds kPause{50};  // [assumed] little beside a step
+  while (!queues_.reached(event)) {
+    if (host_.signal->stopped()) throw Stopped{};
+    comm_.check();
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+void Launcher::await_step(std::int64_t step) {
   for (Lane lane : queue_lanes_) {
     const EventId end = state_of(lane).step_end[static_cast<std::size_t>(step % kStepsAhead)];
-    while (!queues_.reached(end)) {
-      if (host_.signal->stopped()) throw Stopped{};
-      comm_.check();
-      std::this_thread::sleep_for(kPause);
-    }
+    await(end);
     state_.log.lane_done(step, queues_.time_of(end));
   }
 }

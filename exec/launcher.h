@@ -10,7 +10,9 @@
 // cannot be captured) form a segment, captured in the first step and launched as one from then on.
 // A segment begins after all that was queued before it and ends before all that comes later.
 //
-// The thread runs at most kStepsAhead steps ahead of the device.
+// The thread runs at most kStepsAhead steps ahead of the device, and on each lane at most
+// 2 kOpsAhead operations: a driver whose queue is full blocks the thread inside, where it hears of
+// no failure and may hold up the threads of other ranks.
 #pragma once
 
 #include <array>
@@ -48,6 +50,7 @@ class Launcher {
 
  private:
   static constexpr std::int64_t kStepsAhead = 2;
+  static constexpr std::int64_t kOpsAhead = 128;  // [assumed] queues hold about a thousand entries
   static constexpr std::int64_t kNoCount = -1;
 
   // Events of a lane's instances that other queues wait for: the latest ones, in a ring.
@@ -61,6 +64,8 @@ class Launcher {
     LaneRun* run = nullptr;  // null: no queue
     EventRing ring;
     std::array<EventId, kStepsAhead> step_end{};  // by step
+    std::array<EventId, 2> ops_end{};             // of kOpsAhead operations, in turn
+    std::int64_t single_ops = 0;                  // launched one by one
     std::int64_t launched = 0;
     // Of each other lane: how many instances are known to be done before what comes next here.
     std::array<std::int64_t, kLaneCount> known{};
@@ -86,6 +91,8 @@ class Launcher {
   void follow(const Instance& at);
   void everything_is_ordered();
 
+  void await_room(Lane lane);
+  void await(EventId event);
   void end_step(std::int64_t step);
   void await_step(std::int64_t step);
   void report_times();

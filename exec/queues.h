@@ -50,7 +50,8 @@ class Queues {
   virtual void write_flag(Lane lane, Flag& flag, std::uint64_t value) = 0;
   virtual void wait_flag(Lane lane, Flag& flag, std::uint64_t at_least) = 0;
 
-  // Whether the last recording was reached; and when, of a timing event that was.
+  // Whether the last recording was reached, true when there is none; and when, of a timing event
+  // that was.
   virtual bool reached(EventId event) = 0;
   virtual TimePoint time_of(EventId event) = 0;
   // Returns when everything queued is done.

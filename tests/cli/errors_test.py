@@ -2,6 +2,7 @@
 
 import json
 import os
+import unittest.mock
 
 from cli_support import BAD_INPUT, DEVICE, INFEASIBLE, ROOT, CliTest, main
 
@@ -368,9 +369,18 @@ class RunErrors(CliTest):
     def test_plan_of_a_gpu(self):
         self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json")
         self.bad(
-            BAD_INPUT, "run", "gpu.json",
+            BAD_INPUT, "run", "gpu.json", "--backend", "cpu",
             says=["cuda.sm70.fp16", "zplan plan --model tiny-gpt --cluster workstation"],
         )
+        self.bad(BAD_INPUT, "run", "gpu.json", "--dtype", "f32", says="--dtype is for CPUs")
+        self.bad(BAD_INPUT, "run", "plan.json", "--backend", "cuda", says="cpu.f32 does not run")
+        with unittest.mock.patch.dict(os.environ, ZPLAN_CUDA_PLUGIN=self.path("absent.so")):
+            self.bad(DEVICE, "run", "gpu.json", says=["absent.so", "built without CUDA"])
+
+    def test_plan_that_no_backend_runs(self):
+        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json",
+                  "--kernel-set", "cuda.sm70.fp16.unfused")
+        self.bad(BAD_INPUT, "run", "gpu.json", says=["cuda.sm70.fp16.unfused", "for planning"])
 
     def test_data(self):
         self.bad(BAD_INPUT, "run", "plan.json", "--data", "absent.txt", says="absent.txt")

@@ -3,7 +3,8 @@
 //   roundings(kernel) u(its type)            once; more where it is added to piece by piece
 //   + intermediate(kernel) u(compute type)   what the kernel itself keeps in the compute type
 //   + factor sqrt(longest sum) u(float32)    sums in float32, and functions of some ten operations
-// of the greatest element of that output, each element; and of its norm, all together.
+// of the greatest element of that output, before or after, each element; and of its norm, all
+// together. (What is added may cancel what was there.)
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -78,20 +79,32 @@ double tolerance(const Case& c, const KernelSet& set, const View& output) {
          function_factor(c.kernel) * std::sqrt(longest_sum(c)) * unit_roundoff(DType::kF32);
 }
 
+double norm_of(const std::vector<double>& values) {
+  double square = 0;
+  for (double value : values) square += value * value;
+  return std::sqrt(square);
+}
+
+double greatest_of(const std::vector<double>& values) {
+  double greatest = 0;
+  for (double value : values) greatest = std::max(greatest, std::abs(value));
+  return greatest;
+}
+
 // Differences relative to the greatest element and to the norm, whichever is greater; infinite when
-// something is not a number.
-double error_of(const std::vector<double>& got, const std::vector<double>& expected) {
-  double greatest = 0, square = 0, worst = 0, difference_square = 0;
+// something is not a number. `before`: what the kernel updated; empty: nothing.
+double error_of(const std::vector<double>& got, const std::vector<double>& expected,
+                const std::vector<double>& before) {
+  double worst = 0, square = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const double difference = std::abs(got[i] - expected[i]);
     if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
-    greatest = std::max(greatest, std::abs(expected[i]));
     worst = std::max(worst, difference);
-    square += expected[i] * expected[i];
-    difference_square += difference * difference;
+    square += difference * difference;
   }
   if (worst == 0) return 0;
-  return std::max(worst / greatest, std::sqrt(difference_square / square));
+  return std::max(worst / std::max(greatest_of(expected), greatest_of(before)),
+                  std::sqrt(square) / std::max(norm_of(expected), norm_of(before)));
 }
 
 struct Worst {
@@ -111,7 +124,8 @@ Worst try_case(exec::Device& device, const KernelSet& set, const Case& c, std::m
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (got[i].empty()) continue;
     const double allowed = tolerance(c, set, operands[i].view);
-    const double error = error_of(got[i], expected[i]);
+    const bool updates = operands[i].view.access == Access::kUpdate;
+    const double error = error_of(got[i], expected[i], updates ? inputs[i] : std::vector<double>{});
     if (error / allowed < worst.share || (worst.share > 0 && error == 0)) continue;
     worst.share = error / allowed;
     worst.what = fmt::format("{} off by {:.2g}, allowed {:.2g}, at {}", operands[i].name, error,

@@ -264,7 +264,7 @@ TEST(Simulate, OpsOfGraphsCostTheHostLess) {
   job.launch = LaunchMode::kGraph;
   const SimResult result = run(job, cluster);
   EXPECT_NEAR(result.period.value, 100e-6, 1e-12);
-  EXPECT_EQ(result.limited_by, "stage 0 compute");
+  EXPECT_EQ(result.limited_by, "compute");
 }
 
 TEST(Simulate, LaunchesHideUnderLongOps) {
