@@ -18,9 +18,9 @@ constexpr double kStreaming = 0.8, kProduct = 0.8, kAttention = 0.5;
 
 void measure_case(const Target& target, const KernelSet& set, const Case& c, const Rates& best,
                   std::mt19937_64& random, Report& report) {
-  const Demand demand = demand_of_case(c, set);
-  CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
-  const double seconds = run.seconds(kTimedLaunches);
+  const Demand demand = demand_of(c, set);
+  CaseRun run(*target.device, set, c, draw_inputs(c, set, random));
+  const double seconds = launch_seconds(run);
   const bool streams = demand.kind == WorkKind::kMemory;
   const double rate =
       static_cast<double>(streams ? demand.bytes.value : demand.flops.value) / seconds;

@@ -3,27 +3,27 @@
 #include <algorithm>
 #include <vector>
 
+#include "exec/measure/timing.h"
+
 namespace zplan::gpu {
 
-Demand demand_of_case(const Case& c, const KernelSet& set) {
-  std::vector<View> views;
-  for (const CaseOperand& operand : operands_of(c, set)) views.push_back(operand.view);
-  return kernel_def(c.kernel).demand(views);
+double launch_seconds(CaseRun& run) {
+  return exec::seconds_each(run.backend(), [&run] { run.launch(); }, {});
 }
 
 Rates measure_rates(const Target& target, const KernelSet& set, std::mt19937_64& random) {
   const auto flop = [&](const Case& c) {
-    return static_cast<double>(demand_of_case(c, set).flops.value);
+    return static_cast<double>(demand_of(c, set).flops.value);
   };
   const auto seconds = [&](const Case& c) {
-    return CaseRun(*target.device, set, c, draw_inputs(c, set, random, false))
-        .seconds(kTimedLaunches);
+    CaseRun run(*target.device, set, c, draw_inputs(c, set, random));
+    return launch_seconds(run);
   };
   Rates rates;
   for (const Case& c : cases_of(KernelId::kGeluForward, true)) {  // two operands of one size
-    CaseRun run(*target.device, set, c, draw_inputs(c, set, random, false));
-    rates.copy =
-        static_cast<double>(demand_of_case(c, set).bytes.value) / run.copy_seconds(kTimedLaunches);
+    CaseRun run(*target.device, set, c, draw_inputs(c, set, random));
+    rates.copy = static_cast<double>(demand_of(c, set).bytes.value) /
+                 exec::seconds_each(run.backend(), [&run] { run.queue_copy(); }, {});
   }
   for (const Case& c : cases_of(KernelId::kMatmulForward, true))
     rates.product = std::max(rates.product, flop(c) / seconds(c));

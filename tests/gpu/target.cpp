@@ -49,10 +49,10 @@ std::optional<Target> find_target(TargetKind kind, std::string& why_not) {
   try {
     target.device = exec::load_cuda_device({});
   } catch (const Error&) {
-    if (!Driver::open(why_not)) return std::nullopt;
+    if (!exec::Driver::open(why_not)) return std::nullopt;
     throw;  // there is a device, but no way to it
   }
-  target.driver = Driver::open(why_not);
+  target.driver = exec::Driver::open(why_not);
   if (!target.driver) return std::nullopt;
   target.name = target.driver->device_name();
   target.fp32 = best_set(target.driver->capability(), DType::kF32);

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "exec/device.h"
-#include "tests/gpu/driver.h"
+#include "exec/measure/driver.h"
 
 namespace zplan::gpu {
 
 struct Target {
-  std::string name;              // "NVIDIA H200"
-  std::optional<Driver> driver;  // of a CUDA device
-  std::string fp32, bf16, fp16;  // kernel sets
+  std::string name;                    // "NVIDIA H200"
+  std::optional<exec::Driver> driver;  // of a CUDA device
+  std::string fp32, bf16, fp16;        // kernel sets
   std::shared_ptr<exec::Device> device;
 
   bool is_gpu() const { return driver.has_value(); }

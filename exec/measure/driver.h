@@ -1,4 +1,4 @@
-// The CUDA driver, asked through dlopen, so that the test program starts and builds without it.
+// The CUDA driver, asked through dlopen, so that programs start and build without it.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 #include "planner/core/units.h"
 
-namespace zplan::gpu {
+namespace zplan::exec {
 
 struct DeviceMemory {
   Bytes free{0}, total{0};  // of all processes together
@@ -33,4 +33,4 @@ class Driver {
   int capability_ = 0;
 };
 
-}  // namespace zplan::gpu
+}  // namespace zplan::exec

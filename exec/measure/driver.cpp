@@ -1,4 +1,4 @@
-#include "tests/gpu/driver.h"
+#include "exec/measure/driver.h"
 
 #include <dlfcn.h>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@
 
 #include "planner/core/error.h"
 
-namespace zplan::gpu {
+namespace zplan::exec {
 namespace {
 
 constexpr int kNotFound = 500;                               // CUDA_ERROR_NOT_FOUND
@@ -81,4 +81,4 @@ DeviceMemory Driver::memory() const {
   return {Bytes{static_cast<std::int64_t>(free)}, Bytes{static_cast<std::int64_t>(total)}};
 }
 
-}  // namespace zplan::gpu
+}  // namespace zplan::exec

@@ -1,0 +1,254 @@
+#include "tests/gpu/case_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "exec/cpu/cpu_device.h"
+#include "planner/core/error.h"
+
+namespace zplan::gpu {
+namespace {
+
+std::int64_t size_at(const Case& c, const char* letter) { return c.sizes.at(letter); }
+
+std::size_t index_of(const std::vector<CaseOperand>& operands, const std::string& name) {
+  const auto found = std::find_if(operands.begin(), operands.end(),
+                                  [&](const CaseOperand& o) { return o.name == name; });
+  ZPLAN_ASSERT(found != operands.end());
+  return static_cast<std::size_t>(found - operands.begin());
+}
+
+// Backward takes the output and the log-sum-exp of forward.
+void draw_attention(const Case& c, const std::vector<CaseOperand>& operands, Values& values) {
+  Case forward = c;
+  forward.kernel = KernelId::kAttentionForward;
+  forward.adds = false;
+  const Values results = reference(forward, {values[index_of(operands, "qkv")], {}, {}});
+  values[index_of(operands, "out")] = results[1];
+  values[index_of(operands, "lse")] = results[2];
+}
+
+// The statistics of all pieces; the logits drawn are the last piece, the others are drawn here.
+void draw_statistics(const Case& c, const std::vector<CaseOperand>& operands, Values& values,
+                     std::mt19937_64& random) {
+  std::vector<double>& all = values[index_of(operands, "statistics")];
+  all.clear();
+  const std::vector<double>& logits = values[index_of(operands, "logits")];
+  for (std::int32_t piece = 0; piece < size_at(c, "k"); ++piece) {
+    Case statistics = c;
+    statistics.kernel = KernelId::kCrossEntropyStatistics;
+    statistics.tp_index = piece;
+    const auto own =
+        piece == c.tp_index
+            ? logits
+            : exec::draw_values(c, "logits", static_cast<std::int64_t>(logits.size()), random);
+    const Values results = reference(statistics, {own, values[index_of(operands, "tokens")], {}});
+    all.insert(all.end(), results[2].begin(), results[2].end());
+  }
+}
+
+// ---- cases
+// ---------------------------------------------------------------------------------------
+
+using Sizes = std::map<std::string, std::int64_t>;
+
+std::vector<Sizes> flat(const char* letter, bool large) {
+  if (large) return {{{letter, std::int64_t{1} << 26}}};
+  return {{{letter, 1}}, {{letter, 1023}}, {{letter, 4096}}, {{letter, 300007}}};
+}
+
+std::vector<Sizes> rows_and(const char* width, bool large, std::int64_t wide) {
+  if (large) return {{{"T", 16384}, {width, wide}}};
+  return {{{"T", 3}, {width, 5}},
+          {{"T", 37}, {width, 96}},
+          {{"T", 17}, {width, 1023}},
+          {{"T", 256}, {width, 768}}};
+}
+
+std::vector<Sizes> products(const char* k, const char* n, bool large) {
+  if (large) return {{{"T", 8192}, {k, 4096}, {n, 4096}}, {{"T", 8192}, {k, 4096}, {n, 16384}}};
+  return {{{"T", 5}, {k, 3}, {n, 7}},
+          {{"T", 32}, {k, 64}, {n, 96}},
+          {{"T", 33}, {k, 65}, {n, 97}},
+          {{"T", 256}, {k, 768}, {n, 512}}};
+}
+
+std::vector<Sizes> heads(bool large) {
+  if (large) return {{{"b", 4}, {"s", 4096}, {"a", 32}, {"n", 48}, {"d", 128}}};
+  return {{{"b", 2}, {"s", 33}, {"a", 3}, {"n", 9}, {"d", 16}},
+          {{"b", 1}, {"s", 128}, {"a", 4}, {"n", 8}, {"d", 64}},
+          {{"b", 2}, {"s", 197}, {"a", 4}, {"n", 6}, {"d", 128}}};
+}
+
+// V tokens in k pieces of Vp rows.
+std::vector<Sizes> vocabularies(bool large) {
+  if (large) return {{{"b", 8}, {"s", 1024}, {"Vp", 50304}, {"V", 50257}, {"h", 4096}, {"k", 1}}};
+  return {{{"b", 2}, {"s", 5}, {"Vp", 8}, {"V", 7}, {"h", 5}, {"k", 1}},
+          {{"b", 2}, {"s", 16}, {"Vp", 256}, {"V", 250}, {"h", 64}, {"k", 1}},
+          {{"b", 3}, {"s", 40}, {"Vp", 1000}, {"V", 999}, {"h", 96}, {"k", 1}}};
+}
+
+std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
+  switch (kernel) {
+    case KernelId::kEmbeddingForward:
+    case KernelId::kEmbeddingBackward:
+    case KernelId::kCrossEntropy:
+      return vocabularies(large);
+    case KernelId::kCrossEntropyStatistics:
+    case KernelId::kCrossEntropyParallel: {
+      auto all = vocabularies(large);
+      for (Sizes& sizes : all) {
+        sizes["k"] = 2;
+        sizes["V"] = 2 * sizes["Vp"] - 1;
+      }
+      return all;
+    }
+    case KernelId::kLayerNormForward:
+    case KernelId::kLayerNormBackward:
+    case KernelId::kRmsNormForward:
+    case KernelId::kRmsNormBackward:
+    case KernelId::kBiasResidualAdd:
+    case KernelId::kResidualLayerNormForward:
+    case KernelId::kResidualRmsNormForward:
+      return rows_and("h", large, 4096);
+    case KernelId::kBiasGradient:
+      return rows_and("n", large, 4096);
+    case KernelId::kSwigluForward:
+    case KernelId::kSwigluBackward:
+      return rows_and("f", large, 14336);
+    case KernelId::kLinearForward:
+    case KernelId::kLinearInputGradient:
+    case KernelId::kLinearWeightGradient:
+    case KernelId::kMatmulForward:
+    case KernelId::kMatmulWeightGradient:
+    case KernelId::kLinearGeluForward:
+    case KernelId::kGeluInputGradient:
+      return products("k", "n", large);
+    case KernelId::kHeadForward:
+    case KernelId::kHeadInputGradient:
+    case KernelId::kHeadWeightGradient:
+      return products("h", "Vp", large);
+    case KernelId::kAttentionForward:
+    case KernelId::kAttentionBackward:
+    case KernelId::kRope:
+      return heads(large);
+    case KernelId::kGeluForward:
+    case KernelId::kGeluBackward:
+    case KernelId::kResidualAdd:
+    case KernelId::kFillZero:
+      return flat("*", large);
+    case KernelId::kAccumulate:
+    case KernelId::kSumSquares:
+    case KernelId::kAdamW:
+    case KernelId::kCast:
+      return flat("n", large);
+    case KernelId::kClipCoefficient:
+      return {Sizes{}};
+    default:  // of the host, and of kernel sets without fused attention
+      return {};
+  }
+}
+
+// Attributes and coordinates that a call with these sizes may have, the plain ones first.
+std::vector<Case> variants(const Case& c) {
+  const auto size = [&](const char* letter) { return c.sizes.at(letter); };
+  std::vector<Case> all;
+  const auto with = [&](Attributes attributes, std::int32_t tp_index = 0, int operands = 0) {
+    all.push_back(c);
+    all.back().attributes = attributes;
+    all.back().tp_index = tp_index;
+    all.back().operands = operands;
+  };
+  switch (c.kernel) {
+    case KernelId::kEmbeddingForward:
+    case KernelId::kEmbeddingBackward:
+      with({0});
+      with({0}, 0, 3);            // no positions
+      with({size("Vp") / 2}, 1);  // tokens outside the piece
+      break;
+    case KernelId::kCrossEntropy:
+      with({size("V"), 2 * size("b") * size("s")}, 0, 3);  // no loss scale
+      with({size("V"), 2 * size("b") * size("s")});
+      break;
+    case KernelId::kCrossEntropyStatistics:
+    case KernelId::kCrossEntropyParallel:
+      for (std::int32_t piece : {0, 1}) with({size("V"), 2 * size("b") * size("s")}, piece);
+      break;
+    case KernelId::kRope:
+      for (std::int64_t direction : {1, -1})
+        with({size("a") + (size("n") - size("a")) / 2, 10000, direction});
+      break;
+    case KernelId::kSumSquares:
+      with({0, size("n"), -1, 0});
+      with({0, size("n"), size("n") / 2, 0}, 1);
+      break;
+    case KernelId::kAdamW:
+      with({0, size("n"), size("n") / 2, 0});
+      with({1, size("n"), size("n") / 3, 0});
+      break;
+    case KernelId::kClipCoefficient:
+      with({0});
+      with({1});
+      break;
+    default:
+      with({});
+  }
+  return all;
+}
+
+bool has_letter(std::string_view text, char letter) {
+  return text.find(letter) != std::string_view::npos;
+}
+
+}  // namespace
+
+std::string describe(const Case& c) {
+  std::string text;
+  for (const auto& [letter, size] : c.sizes) text += fmt::format(" {}={}", letter, size);
+  text += fmt::format(" attr={}", fmt::join(c.attributes, ","));
+  if (c.tp_index != 0) text += fmt::format(" tp index {}", c.tp_index);
+  if (c.operands != 0) text += fmt::format(" {} operands", c.operands);
+  return text.substr(1) + (c.adds ? " adds" : "") + (c.wide_gradients ? " wide gradients" : "");
+}
+
+std::vector<Case> cases_of(KernelId kernel, bool large) {
+  const KernelDef& row = kernel_def(kernel);
+  std::vector<Case> all;
+  for (const Sizes& sizes : sizes_of(kernel, large)) {
+    Case c{.kernel = kernel, .sizes = sizes};
+    const std::vector<Case> own = variants(c);
+    if (large) {
+      all.push_back(own.front());
+      continue;
+    }
+    for (const Case& variant : own)
+      for (const bool adds : {false, true})
+        for (const bool wide : {false, true}) {
+          if ((adds && !has_letter(row.access, 'a')) || (wide && !has_letter(row.types, 'g')))
+            continue;
+          all.push_back(variant);
+          all.back().adds = adds;
+          all.back().wide_gradients = wide;
+        }
+  }
+  return all;
+}
+
+Values consistent_inputs(const Case& c, const KernelSet& set, std::mt19937_64& random) {
+  const auto operands = operands_of(c, set);
+  Values values = draw_inputs(c, set, random);
+  if (c.kernel == KernelId::kAttentionBackward) draw_attention(c, operands, values);
+  if (c.kernel == KernelId::kCrossEntropyParallel) draw_statistics(c, operands, values, random);
+  round_values(operands, values);
+  return values;
+}
+
+Values reference(const Case& c, const Values& inputs) {
+  exec::cpu::CpuDevice cpu;
+  CaseRun run(cpu, find_kernel_set("cpu.f64"), c, inputs);
+  run.launch();
+  return run.outputs();
+}
+
+}  // namespace zplan::gpu
