@@ -17,5 +17,6 @@ ExitCode execute(const CompareCommand& command);
 ExitCode execute(const ModelsCommand& command);
 ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);
+ExitCode execute(const CalibrateCommand& command);
 
 }  // namespace zplan

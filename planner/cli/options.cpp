@@ -35,6 +35,7 @@ constexpr const char* kTopFooter =
     "  models     List the models, or show one\n"
     "  clusters   List the kinds of nodes, or show a cluster\n"
     "  doctor     Show what this machine has for zplan, and what is missing for what\n"
+    "  calibrate  Measure this machine's device; write the profile of its kind of node\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -271,6 +272,30 @@ Command parse_doctor(const Arguments& arguments) {
   return command;
 }
 
+Command parse_calibrate(const Arguments& arguments) {
+  CalibrateCommand command;
+  Syntax syntax(
+      "Measure this machine's device and write a profile of its kind of node, for --cluster: a "
+      "copy "
+      "of the base with what was measured in place of what was assumed",
+      "zplan calibrate [--device D] [-o FILE] [options]",
+      "\nMeasured are one device, working alone, and its way to the host. Communication between\n"
+      "devices is not: that takes a process for each. What is not measured stays as in the base.\n"
+      "\nExamples:\n"
+      "  ./zplan calibrate --device cuda -o my-node.json\n"
+      "  ./zplan plan --model gpt2 --cluster my-node.json\n");
+  syntax.choice<DeviceChoice, DeviceChoice>(
+      "--device", command.device, "What is measured; of several GPUs the first [cpu]",
+      {{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}});
+  syntax.text("--base", command.base, "NODE",
+              "Kind of node, or a .json file [cpu: workstation, cuda: dgx-h100]");
+  syntax.text("-o,--output", command.output, "FILE", "Write the profile (zplan.hw/1)");
+  syntax.flag("--quick", command.quick, "Small operands and short times: rough figures");
+  syntax.flag("--json", command.json, "Print JSON (zplan.calibration/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
 struct Subcommand {
   std::string_view name;
   Command (*parse)(const Arguments&);
@@ -285,6 +310,7 @@ constexpr Subcommand kSubcommands[] = {
     {"models", parse_models},
     {"clusters", parse_clusters},
     {"doctor", parse_doctor},
+    {"calibrate", parse_calibrate},
 };
 
 [[noreturn]] void fail_unknown(const std::string& word) {

@@ -93,6 +93,16 @@ struct DoctorCommand {
   bool json = false;
 };
 
+enum class DeviceChoice : std::uint8_t { kCpu, kCuda };
+
+struct CalibrateCommand {
+  DeviceChoice device = DeviceChoice::kCpu;
+  std::string base;    // a kind of node; empty: workstation or dgx-h100
+  std::string output;  // the profile
+  bool quick = false;
+  bool json = false;
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -100,7 +110,7 @@ struct ShowText {
 
 using Command =
     std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand, RunCommand,
-                 CompareCommand, ModelsCommand, ClustersCommand, DoctorCommand>;
+                 CompareCommand, ModelsCommand, ClustersCommand, DoctorCommand, CalibrateCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

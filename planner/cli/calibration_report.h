@@ -1,0 +1,38 @@
+// What `zplan calibrate` found and what it changes in a profile. Text for people, and JSON schema
+// "zplan.calibration/1".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "exec/measure/calibration.h"
+#include "hwprofiles/hw_profile.h"
+
+namespace zplan {
+
+// A value of the profile that was replaced.
+struct ProfileChange {
+  std::string pointer;      // "/device/gemm_efficiency"
+  std::string before, now;  // as written; before may be empty: it was not given
+};
+
+struct CalibrationReport {
+  std::string device, kernel_set, date, base;
+  bool quick = false;
+  exec::Calibration found;
+  std::optional<Bytes> memory, context;  // of a GPU
+  std::vector<ProfileChange> changes;
+};
+
+// The base with what was measured in it, as text of a zplan.hw/1 file; fills report.changes. What
+// exceeds the peak that the base states becomes the peak. Throws Error when the result is no
+// profile that loads.
+std::string calibrated_profile(const std::string& base_text, const HwProfile& base,
+                               CalibrationReport& report);
+
+std::string calibration_text(const CalibrationReport& report);
+std::string calibration_json(const CalibrationReport& report);
+// "GPT-2 1.5B qkv forward, 8192 x 4800 x 1600: 1.20 ms, 105 TFLOP/s"
+std::string measurement_line(const exec::Measurement& measurement);
+
+}  // namespace zplan
