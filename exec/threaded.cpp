@@ -30,7 +30,8 @@ class ThreadedRun {
       if (!is_queue(*lane.rank, lane.lane)) threads_.push_back(&lane);
     for (const Rank& rank : state.ranks)
       if (has_queues(rank)) make_launcher(rank);
-    start_.emplace(static_cast<int>(threads_.size() + launchers_.size()), signal_);
+    start_ =
+        std::make_unique<Barrier>(static_cast<int>(threads_.size() + launchers_.size()), signal_);
   }
 
   void run() {
@@ -215,7 +216,7 @@ class ThreadedRun {
   std::deque<Progress> progress_;       // by (rank, lane)
   std::vector<LaneRun*> threads_;
   std::vector<std::pair<const Rank*, std::unique_ptr<Launcher>>> launchers_;
-  std::optional<Barrier> start_;
+  std::unique_ptr<Barrier> start_;
   std::once_flag started_;
   std::mutex error_mutex_;
   std::exception_ptr error_;
