@@ -131,6 +131,7 @@ void Launcher::open_segment(bool is_known) {
   in_segment_ = true;
   everything_is_ordered();
   if (is_known) return queues_.launch(graphs_[next_graph_++]);
+  is_capturing_ = true;
   queues_.begin_capture(queue_lanes_);
 }
 
@@ -138,6 +139,7 @@ void Launcher::close_segment(bool is_known) {
   in_segment_ = false;
   if (!is_known) {
     graphs_.push_back(queues_.end_capture());
+    is_capturing_ = false;
     queues_.launch(graphs_.back());
   }
   everything_is_ordered();
@@ -265,6 +267,7 @@ void Launcher::report_times() {
 }
 
 void Launcher::mark_end() {
+  if (is_capturing_) queues_.drop_capture();
   for (std::size_t i = 0; i < queue_lanes_.size(); ++i) queues_.record(queue_lanes_[i], end_[i]);
 }
 

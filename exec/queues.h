@@ -63,6 +63,8 @@ class Queues {
 
   virtual void begin_capture(std::span<const Lane> lanes) = 0;
   virtual GraphId end_capture() = 0;
+  // After a failure since begin_capture(): what was queued since then is gone.
+  virtual void drop_capture() noexcept = 0;
   virtual void launch(GraphId graph) = 0;
 };
 

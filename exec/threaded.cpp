@@ -205,6 +205,7 @@ class ThreadedRun {
         for (auto& [rank, launcher] : launchers_) at_end = at_end && launcher->at_end();
       }
     } catch (const Error&) {  // the device itself has failed: nothing is running
+      state_.queued_comm->abort();
     }
   }
 

@@ -160,10 +160,10 @@ void CudaQueues::begin_capture(std::span<const Lane> lanes) {
 
 GraphId CudaQueues::end_capture() {
   ZPLAN_ASSERT(!capturing_.empty());
+  const cudaStream_t first = stream(capturing_.front());
+  join(capturing_);
   Graph graph;
   graph.lanes = std::exchange(capturing_, {});
-  const cudaStream_t first = stream(graph.lanes.front());
-  join(graph.lanes);
   cudaGraph_t captured = nullptr;
   check(cudaStreamEndCapture(first, &captured), "cudaStreamEndCapture");
   const GraphHandle owner(captured);
@@ -173,6 +173,17 @@ GraphId CudaQueues::end_capture() {
   check(cudaGraphUpload(executable, first), "cudaGraphUpload");
   graphs_.push_back(std::move(graph));
   return static_cast<GraphId>(graphs_.size() - 1);
+}
+
+// Until their capture has ended, also one that a failed call made invalid, its streams take nothing
+// else. Nothing to end when end_capture() failed after that.
+void CudaQueues::drop_capture() noexcept {
+  if (capturing_.empty()) return;
+  const Lane first = std::exchange(capturing_, {}).front();
+  cudaGraph_t captured = nullptr;
+  cudaStreamEndCapture(lanes_[static_cast<std::size_t>(first)].stream.get(), &captured);
+  cudaGetLastError();  // that it was invalid is known
+  if (captured != nullptr) cudaGraphDestroy(captured);
 }
 
 void CudaQueues::launch(GraphId id) {

@@ -52,6 +52,7 @@ class CudaQueues final : public Queues {
 
   void begin_capture(std::span<const Lane> lanes) override;
   GraphId end_capture() override;
+  void drop_capture() noexcept override;
   void launch(GraphId graph) override;
 
  private:

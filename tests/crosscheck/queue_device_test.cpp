@@ -144,6 +144,21 @@ TEST(QueueDeviceRun, EndsWhenTheDeviceFails) { expect_end(Lane::kCompute, "the d
 
 TEST(QueueDeviceRun, EndsWhenTheHostFails) { expect_end(Lane::kCpu, "the host failed"); }
 
+// Of one rank, while the queues of the others wait for it.
+TEST(QueueDeviceRun, EndsWhenACaptureFails) {
+  exec::QueueDeviceOptions device;
+  device.before_launch = [](const exec::KernelCall& call) {
+    if (call.dp_index == 1 && call.node->role.phase == Phase::kBackward)
+      throw Error(ExitCode::kDevice, "the launch failed");
+  };
+  try {
+    train_graphs(offloaded(1), on_queues(device));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the launch failed");
+  }
+}
+
 TEST(QueueDeviceRun, RefusesWhatItCannotDo) {
   exec::RunOptions options = on_queues({});
   options.record_timeline = true;

@@ -185,6 +185,12 @@ class QueueThreads : public Queues {
     graphs_.push_back(*std::exchange(graph_, std::nullopt));
     return static_cast<GraphId>(graphs_.size() - 1);
   }
+  void drop_capture() noexcept override {
+    graph_.reset();
+    is_spoilt_ = false;
+  }
+  // Until the capture is dropped the queues take nothing.
+  void spoil_capture() { is_spoilt_ = graph_.has_value(); }
   void launch(GraphId id) override {
     ZPLAN_ASSERT(!graph_);
     if (graph_launched_) graph_launched_();
@@ -203,6 +209,7 @@ class QueueThreads : public Queues {
   Worker& worker(Lane lane) { return *workers_[static_cast<std::size_t>(lane)]; }
 
   void add(Task task) {
+    if (is_spoilt_) throw Error(ExitCode::kDevice, "the capture is spoilt");
     if (graph_) {
       graph_->tasks.push_back(std::move(task));
     } else {
@@ -222,6 +229,7 @@ class QueueThreads : public Queues {
   std::deque<Event> events_;
   std::deque<std::vector<Flag>> flags_;
   std::optional<Graph> graph_;  // being captured
+  bool is_spoilt_ = false;
   std::vector<Graph> graphs_;
   std::atomic<bool> failed_ = false;
   std::array<std::optional<Worker>, kLaneCount> workers_;  // last: they use the others
@@ -242,6 +250,7 @@ class QueueBackend : public Backend {
       if (options_.before_kernel) options_.before_kernel(call);
       return kernels_->run_kernel(call);
     }
+    announce(call);
     // The operands at hand are gone when the kernel runs.
     std::vector<Operand> operands(call.operands.begin(), call.operands.end());
     queues_.add_work(call.node->lane, [this, call, operands = std::move(operands)] {
@@ -260,6 +269,16 @@ class QueueBackend : public Backend {
   Queues* queues() override { return &queues_; }
 
  private:
+  void announce(const KernelCall& call) {
+    if (!options_.before_launch) return;
+    try {
+      options_.before_launch(call);
+    } catch (...) {
+      queues_.spoil_capture();
+      throw;
+    }
+  }
+
   std::unique_ptr<Backend> kernels_;
   QueueDeviceOptions options_;
   QueueThreads queues_;

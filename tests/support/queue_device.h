@@ -15,6 +15,9 @@ struct QueueDeviceOptions {
   std::uint64_t delay_seed = 0;  // 0: no delays
   // Called before each kernel; an exception on a lane of the device is a failure of the device.
   std::function<void(const KernelCall&)> before_kernel{};
+  // Called by the launching thread before it queues a kernel; an exception spoils what is being
+  // captured.
+  std::function<void(const KernelCall&)> before_launch{};
   std::function<void()> graph_launched{};
 };
 
