@@ -50,7 +50,9 @@ class Launcher {
 
  private:
   static constexpr std::int64_t kStepsAhead = 2;
-  static constexpr std::int64_t kOpsAhead = 128;  // [assumed] queues hold about a thousand entries
+  // [assumed] queues hold about a thousand entries; where ranks meet by flags, an operation takes
+  // two for each member of its group, and some for its edges.
+  static constexpr std::int64_t kOpsAhead = 32;
   static constexpr std::int64_t kNoCount = -1;
 
   // Events of a lane's instances that other queues wait for: the latest ones, in a ring.
