@@ -98,11 +98,13 @@ Origin origin_of(const Target& target, const PartOptions& options) {
           .toolkit = environment("ZPLAN_TOOLKIT"),
           .commit = environment("ZPLAN_COMMIT"),
           .date = date.data(),
+          .parts = {},
           .seed = options.seed};
 }
 
 int run_parts(const Target& target, const Arguments& arguments) {
   Report report;
+  Origin origin = origin_of(target, arguments.options);
   for (const NamedPart& part : kParts) {
     const bool is_asked = arguments.parts.empty() ||
                           std::find(arguments.parts.begin(), arguments.parts.end(), part.name) !=
@@ -113,12 +115,13 @@ int run_parts(const Target& target, const Arguments& arguments) {
     } catch (const std::exception& error) {
       report.fail(part.name, "all", error.what());
     }
+    origin.parts.push_back(part.name);
+    // After each part: a run that is cut short leaves a file.
+    if (target.is_gpu() && !arguments.json.empty()) write_file(arguments.json, report.json(origin));
   }
-  const Origin origin = origin_of(target, arguments.options);
   write_stdout(fmt::format("{}{}, seed {}\n{}", origin.device,
                            target.is_gpu() ? ", driver " + origin.driver : "", origin.seed,
                            report.table()));
-  if (target.is_gpu() && !arguments.json.empty()) write_file(arguments.json, report.json(origin));
   return report.passed() ? 0 : static_cast<int>(ExitCode::kCheckFailed);
 }
 

@@ -77,7 +77,8 @@ std::string Report::json(const Origin& origin) const {
   using Json = nlohmann::ordered_json;
   Json out = {{"schema", "zplan.gpu/1"},   {"device", origin.device}, {"driver", origin.driver},
               {"toolkit", origin.toolkit}, {"commit", origin.commit}, {"date", origin.date},
-              {"seed", origin.seed},       {"passed", passed()},      {"rows", Json::array()}};
+              {"seed", origin.seed},       {"parts", origin.parts},   {"passed", passed()},
+              {"rows", Json::array()}};
   for (const Row& row : rows_) {
     Json entry = {{"part", row.part}, {"name", row.name}, {"figure", nullptr}, {"unit", row.unit}};
     if (std::isfinite(row.figure)) entry["figure"] = row.figure;

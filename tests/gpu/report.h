@@ -25,6 +25,7 @@ struct Row {
 // Where and when the figures were taken.
 struct Origin {
   std::string device, driver, toolkit, commit, date;
+  std::vector<std::string> parts;  // whose rows are all there
   std::uint64_t seed = 0;
 };
 

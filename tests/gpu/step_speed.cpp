@@ -115,8 +115,10 @@ struct Answer {
   std::string why_not;
 };
 Answer ask_pytorch(const Workload& work, const ModelConfig& model) {
+  // Without what the plug-in and check_memory() tell the driver of this program.
   const std::string command = fmt::format(
-      "python3 {}/tests/gpu/pytorch_step.py --layers {} --hidden {} --heads {} --kv-heads {} "
+      "env -u CUDA_MODULE_LOADING -u CUDA_DEVICE_MAX_CONNECTIONS python3 "
+      "{}/tests/gpu/pytorch_step.py --layers {} --hidden {} --heads {} --kv-heads {} "
       "--ffn {} --vocab {} --batch {} --sequence {}{}",
       ZPLAN_SOURCE_DIR, model.layers, model.hidden, model.heads, model.kv_heads, model.ffn,
       model.vocab, work.micro_batch, work.sequence, work.cut ? " --llama" : "");
