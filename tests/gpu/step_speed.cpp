@@ -121,7 +121,7 @@ Answer ask_pytorch(const Workload& work, const ModelConfig& model) {
       "{}/tests/gpu/pytorch_step.py --layers {} --hidden {} --heads {} --kv-heads {} "
       "--ffn {} --vocab {} --batch {} --sequence {}{}",
       ZPLAN_SOURCE_DIR, model.layers, model.hidden, model.heads, model.kv_heads, model.ffn,
-      model.vocab, work.micro_batch, work.sequence, work.cut ? " --llama" : "");
+      padded_vocab(model, 1), work.micro_batch, work.sequence, work.cut ? " --llama" : "");
   struct Close {
     void operator()(FILE* pipe) const { pclose(pipe); }
   };
