@@ -49,15 +49,15 @@ void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttribut
                "cublasLtMatmulPreferenceSetAttribute");
 }
 
+// For reports; 0 where the library does not tell it of an algorithm.
 template <typename Value>
 Value configuration(const cublasLtMatmulAlgo_t& algorithm,
                     cublasLtMatmulAlgoConfigAttributes_t attribute) {
   Value value{};
   std::size_t written = 0;
-  check_cublas(
-      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written),
-      "cublasLtMatmulAlgoConfigGetAttribute");
-  return value;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof value, &written);
+  return status == CUBLAS_STATUS_SUCCESS ? value : Value{};
 }
 
 Layout make_layout(const ColumnMajorMatrix& matrix, DType type) {
