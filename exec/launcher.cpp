@@ -26,8 +26,8 @@ std::int64_t steps_back(const Program& program) {
 
 }  // namespace
 
-Launcher::Launcher(RunState& state, const Rank& rank, std::vector<LaneRun*> lanes, QueuedComm& comm,
-                   HostSide host)
+Launcher::Launcher(RunState& state, const Rank& rank, const std::vector<LaneRun*>& lanes,
+                   QueuedComm& comm, HostSide host)
     : state_(state),
       rank_(rank),
       queues_(*rank.backend->queues()),

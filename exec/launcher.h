@@ -37,7 +37,7 @@ class Launcher {
  public:
   // `lanes` are those of the rank that are launched, in lane order; the rank's backend has queues.
   // Makes everything that a step needs.
-  Launcher(RunState& state, const Rank& rank, std::vector<LaneRun*> lanes, QueuedComm& comm,
+  Launcher(RunState& state, const Rank& rank, const std::vector<LaneRun*>& lanes, QueuedComm& comm,
            HostSide host);
 
   // All steps. Throws Error, or Stopped when another thread failed.
