@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,10 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
-// Driver, devices, plug-in and the libraries that it needs.
+// The first file of this name in PATH that may be executed.
+std::optional<std::string> in_path(const std::string& program);
+
+// Driver, devices, toolkit, plug-in and the libraries that it needs.
 Findings examine_cuda();
 // Cores, memory, and what starts several processes.
 Findings examine_host();

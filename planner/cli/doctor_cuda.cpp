@@ -187,6 +187,40 @@ Findings device_findings(const Driver& driver) {
   return {none};
 }
 
+// ---- toolkit -----------------------------------------------------------------------------------
+
+// The compiler, in PATH or where the toolkit's own installer puts it.
+std::optional<std::filesystem::path> find_nvcc() {
+  if (const auto in = in_path("nvcc")) return *in;
+  const std::filesystem::path usual = "/usr/local/cuda/bin/nvcc";
+  std::error_code failed;
+  if (std::filesystem::exists(usual, failed)) return usual;
+  return std::nullopt;
+}
+
+// "13.0", from the line "#define CUDA_VERSION 13000" of the headers beside it.
+std::string toolkit_version(const std::filesystem::path& nvcc) {
+  std::error_code failed;
+  const auto root = std::filesystem::canonical(nvcc, failed).parent_path().parent_path();
+  std::ifstream in(root / "include" / "cuda.h");
+  int number = 0;
+  for (std::string word; in >> word;)
+    if (word == "CUDA_VERSION" && in >> number) return cuda_version(number);
+  return "";
+}
+
+Finding toolkit_finding() {
+  Finding f{"CUDA toolkit", Presence::kNo, "no nvcc in PATH or /usr/local/cuda/bin",
+            "build the CUDA plug-in", "install CUDA toolkit 12 or 13, and build zplan again"};
+  const auto nvcc = find_nvcc();
+  if (!nvcc) return f;
+  const std::string version = toolkit_version(*nvcc);
+  f.presence = Presence::kYes;
+  f.found = version.empty() ? nvcc->string() : fmt::format("{} ({})", version, nvcc->string());
+  f.advice.clear();
+  return f;
+}
+
 // ---- plug-in and libraries ---------------------------------------------------------------------
 
 // Where exec/cuda_plugin.h looks for it.
@@ -265,6 +299,7 @@ Findings examine_cuda() {
   const Driver driver;
   Findings found{driver_finding(driver)};
   for (Finding& device : device_findings(driver)) found.push_back(std::move(device));
+  found.push_back(toolkit_finding());
   // Stays open: libraries that it brings along from elsewhere are then found by their names.
   const auto path = plugin_path();
   const Library plugin(path.string());

@@ -114,19 +114,6 @@ Finding huge_pages_finding() {
   return f;
 }
 
-// The first file of this name in PATH that may be executed.
-std::optional<std::string> in_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
-    std::error_code failed;
-    if (std::filesystem::is_regular_file(candidate, failed) && access(candidate.c_str(), X_OK) == 0)
-      return candidate;
-  }
-  return std::nullopt;
-}
-
 Finding launcher_finding() {
   Finding f{"Launcher", Presence::kNo, "", "run with ranks as processes", ""};
   for (const char* program : {"mpirun", "srun", "torchrun"})
@@ -143,6 +130,18 @@ Finding launcher_finding() {
 }
 
 }  // namespace
+
+std::optional<std::string> in_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? "" : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
+    std::error_code failed;
+    if (std::filesystem::is_regular_file(candidate, failed) && access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+  }
+  return std::nullopt;
+}
 
 Findings examine_host() {
   return {cores_finding(), memory_finding(), lock_finding(), huge_pages_finding(),

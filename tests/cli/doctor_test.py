@@ -5,8 +5,8 @@ import os
 from cli_support import BAD_INPUT, CliTest, main
 
 ITEMS = [
-    "NVIDIA driver", "CUDA plug-in", "cuBLASLt", "cuDNN", "NCCL", "CPU cores", "CPU memory",
-    "Memory lock limit", "Huge pages", "Launcher", "io_uring", "NVMe folder",
+    "NVIDIA driver", "CUDA toolkit", "CUDA plug-in", "cuBLASLt", "cuDNN", "NCCL", "CPU cores",
+    "CPU memory", "Memory lock limit", "Huge pages", "Launcher", "io_uring", "NVMe folder",
 ]
 
 
