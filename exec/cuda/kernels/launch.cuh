@@ -78,10 +78,10 @@ void launch(cudaStream_t stream, const char* name, Grid grid, void (*kernel)(P..
   M(float, float)                   \
   M(__half, __half) M(__half, float) M(__nv_bfloat16, __nv_bfloat16) M(__nv_bfloat16, float)
 // States of any two types.
-#define ZPLAN_FOR_CUDA_STATES(M)                                                      \
-  M(float, float)                                                                     \
-  M(float, __half)                                                                    \
-  M(float, __nv_bfloat16) M(__half, float) M(__half, __half) M(__half, __nv_bfloat16) \
-      M(__nv_bfloat16, float) M(__nv_bfloat16, __half) M(__nv_bfloat16, __nv_bfloat16)
+#define ZPLAN_FOR_CUDA_STATES_FROM(M, T) M(T, float) M(T, __half) M(T, __nv_bfloat16)
+#define ZPLAN_FOR_CUDA_STATES(M)        \
+  ZPLAN_FOR_CUDA_STATES_FROM(M, float)  \
+  ZPLAN_FOR_CUDA_STATES_FROM(M, __half) \
+  ZPLAN_FOR_CUDA_STATES_FROM(M, __nv_bfloat16)
 
 }  // namespace zplan::exec::cuda
