@@ -6,10 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <set>
 
-#include "exec/state_access.h"
 #include "planner/program/fingerprint.h"
 #include "planner/program/kernel_set.h"
 #include "tests/support/plan_space.h"
@@ -34,23 +32,6 @@ std::unique_ptr<Trained> train(const Variant& v) {
   options.mode = v.mode;
   options.schedule_seed = v.schedule_seed;
   return testing_support::train(v.plan, options);
-}
-
-std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
-
-void expect_equal(const Trained& a, const Trained& b, const std::string& name) {
-  ASSERT_EQ(a.result.steps.size(), b.result.steps.size()) << name;
-  for (std::size_t i = 0; i < a.result.steps.size(); ++i) {
-    EXPECT_EQ(bits(a.result.steps[i].loss), bits(b.result.steps[i].loss)) << name;
-    EXPECT_EQ(bits(a.result.steps[i].gradient_norm), bits(b.result.steps[i].gradient_norm)) << name;
-  }
-  for (exec::State state : exec::kStates) {
-    const auto difference = exec::largest_difference(a.job, a.result.memory, b.job, b.result.memory,
-                                                     state, exec::Equality::kBits);
-    if (difference)
-      ADD_FAILURE() << name << ": " << difference->tensor << "[" << difference->element << "] is "
-                    << difference->first << " and " << difference->second;
-  }
 }
 
 struct Grid {
@@ -174,7 +155,7 @@ TEST_P(Bitwise, VariantsGiveTheSameBits) {
     ASSERT_EQ(illegal(v.plan, shape_of(load_model(v.plan.model))), std::nullopt) << v.name;
     const auto got = train(v);
     EXPECT_EQ(known.insert(fingerprint(got->job)).second, !v.same_job) << v.name;
-    expect_equal(*got, *expected, v.name);
+    testing_support::expect_same_bits(*got, *expected, v.name);
   }
 }
 

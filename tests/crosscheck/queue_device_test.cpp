@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <bit>
 #include <map>
 
 #include "exec/state_access.h"
@@ -15,23 +14,9 @@
 namespace zplan {
 namespace {
 
+using testing_support::expect_same_bits;
 using testing_support::train;
 using testing_support::Trained;
-
-std::uint64_t bits(double value) { return std::bit_cast<std::uint64_t>(value); }
-
-void expect_same_bits(const Trained& a, const Trained& b, const std::string& name) {
-  ASSERT_EQ(a.result.steps.size(), b.result.steps.size()) << name;
-  for (std::size_t i = 0; i < a.result.steps.size(); ++i) {
-    EXPECT_EQ(bits(a.result.steps[i].loss), bits(b.result.steps[i].loss)) << name;
-    EXPECT_EQ(bits(a.result.steps[i].gradient_norm), bits(b.result.steps[i].gradient_norm)) << name;
-  }
-  for (exec::State state : exec::kStates) {
-    const auto difference = exec::largest_difference(a.job, a.result.memory, b.job, b.result.memory,
-                                                     state, exec::Equality::kBits);
-    EXPECT_FALSE(difference) << name << ": " << difference->tensor;
-  }
-}
 
 // Three steps: the third is the first that reuses the events of a step.
 exec::RunOptions on_queues(const exec::QueueDeviceOptions& device) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +50,23 @@ inline std::unique_ptr<Trained> train(const Plan& plan, const exec::RunOptions& 
   trained->job = placed_job(plan);
   trained->result = run_text(trained->job, options);
   return trained;
+}
+
+// Losses, norms and states of two runs.
+inline void expect_same_bits(const Trained& a, const Trained& b, const std::string& name) {
+  const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
+  ASSERT_EQ(a.result.steps.size(), b.result.steps.size()) << name;
+  for (std::size_t i = 0; i < a.result.steps.size(); ++i) {
+    EXPECT_EQ(bits(a.result.steps[i].loss), bits(b.result.steps[i].loss)) << name;
+    EXPECT_EQ(bits(a.result.steps[i].gradient_norm), bits(b.result.steps[i].gradient_norm)) << name;
+  }
+  for (exec::State state : exec::kStates) {
+    const auto difference = exec::largest_difference(a.job, a.result.memory, b.job, b.result.memory,
+                                                     state, exec::Equality::kBits);
+    if (difference)
+      ADD_FAILURE() << name << ": " << difference->tensor << "[" << difference->element << "] is "
+                    << difference->first << " and " << difference->second;
+  }
 }
 
 }  // namespace zplan::testing_support
