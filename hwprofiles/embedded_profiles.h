@@ -1,4 +1,5 @@
-// The files hwprofiles/*.json as compiled in; defined in a generated source (models/embed.cmake).
+// The files hwprofiles/*.json and hwprofiles/stacks/*.json as compiled in; defined in generated
+// sources (models/embed.cmake).
 #pragma once
 
 #include <span>
@@ -8,5 +9,6 @@
 namespace zplan {
 
 std::span<const EmbeddedFile> embedded_profiles();
+std::span<const EmbeddedFile> embedded_stacks();
 
 }  // namespace zplan

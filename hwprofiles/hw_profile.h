@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwprofiles/stack.h"
 #include "hwprofiles/topology.h"
 #include "planner/core/units.h"
 
@@ -115,6 +116,7 @@ struct Cluster {
   std::string name;  // "dgx2x32"
   HwProfile node;
   int nodes = 1;
+  StackRates stack;  // of the software that runs on it
   int devices() const { return nodes * node.devices_per_node; }
   int node_of(int rank) const { return rank / node.devices_per_node; }    // ranks fill nodes
   int device_of(int rank) const { return rank % node.devices_per_node; }  // in order

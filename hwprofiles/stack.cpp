@@ -1,0 +1,147 @@
+#include "hwprofiles/stack.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "hwprofiles/embedded_profiles.h"
+#include "planner/core/error.h"
+#include "planner/core/json_reader.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+constexpr double kLeastFactor = 0.01, kMostFactor = 100;
+
+constexpr std::array<StackRate, 22> kRates{{
+    {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, "time of matrix products"},
+    {"gemm_fp8", &StackRates::gemm_fp8, false, kLeastFactor, kMostFactor,
+     "time of matrix products in fp8, on top"},
+    {"scores", &StackRates::scores, false, kLeastFactor, kMostFactor,
+     "time of the products of unfused attention"},
+    {"attention_forward", &StackRates::attention_forward, false, kLeastFactor, kMostFactor,
+     "time of fused attention, forward"},
+    {"attention_backward", &StackRates::attention_backward, false, kLeastFactor, kMostFactor,
+     "time of fused attention, backward"},
+    {"elementwise", &StackRates::elementwise, false, kLeastFactor, kMostFactor,
+     "traffic of norms, activations and residuals"},
+    {"softmax", &StackRates::softmax, false, kLeastFactor, kMostFactor,
+     "traffic of unfused softmax"},
+    {"loss", &StackRates::loss, false, kLeastFactor, kMostFactor, "traffic of the cross entropy"},
+    {"optimizer", &StackRates::optimizer, false, kLeastFactor, kMostFactor,
+     "traffic of gradient norm and update"},
+    {"host_forward", &StackRates::host_forward, true, 0, 1, "host time per forward operation"},
+    {"host_backward", &StackRates::host_backward, true, 0, 1, "host time per backward operation"},
+    {"host_collective", &StackRates::host_collective, true, 0, 1,
+     "host time per collective, on top"},
+    {"host_sync", &StackRates::host_sync, true, 0, 1, "idle device at each layer of each pass"},
+    {"host_step", &StackRates::host_step, true, 0, 10, "once per step"},
+    {"tensor_exposed", &StackRates::tensor_exposed, false, 0, 1,
+     "share of tensor parallel collectives that is not hidden in products"},
+    {"overlap_slowdown", &StackRates::overlap_slowdown, false, 0, 10,
+     "compute takes longer by this share beside a collective"},
+    {"network", &StackRates::network, false, kLeastFactor, 1,
+     "share of the network's rate that collectives reach"},
+    {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1,
+     "the same for updated parameters of ZeRO 1 and 2, on top"},
+    {"cpu_update", &StackRates::cpu_update, false, kLeastFactor, kMostFactor,
+     "time of the update on the host"},
+    {"cpu_accumulate", &StackRates::cpu_accumulate, false, kLeastFactor, kMostFactor,
+     "time of adding up gradients on the host"},
+    {"host_copies", &StackRates::host_copies, false, kLeastFactor, kMostFactor,
+     "time of copies between host and device"},
+    {"drives", &StackRates::drives, false, kLeastFactor, kMostFactor,
+     "time of reads and writes of drives"},
+}};
+
+StackValue read_value(const StackRate& rate, const JsonNode& node) {
+  // Its own form: sourced values have no uncertainty.
+  JsonObject in = node.object();
+  StackValue value;
+  value.name = rate.name;
+  const JsonNode number = in.member("value");
+  if (rate.seconds) {
+    value.value = number.seconds().value;
+    if (value.value > rate.most) number.fail_expected(fmt::format("at most {} s", rate.most));
+  } else {
+    value.value = number.number(rate.least, rate.most);
+  }
+  value.source = in.member("source").one_of({"datasheet", "measured", "fitted", "assumed"});
+  value.ref = in.member("ref").non_empty_string();
+  if (const auto spread = in.optional_member("uncertainty")) {
+    value.uncertainty = spread->number(0, 10);
+  } else if (value.source == "fitted") {
+    node.fail("expected an \"uncertainty\" beside a fitted value, got none");
+  }
+  in.finish();
+  return value;
+}
+
+std::string value_text(const JsonNode& node) {
+  if (node.is_boolean()) return node.boolean() ? "true" : "false";
+  if (node.is_number()) return fmt::format("{}", node.number(-1e18, 1e18));
+  return node.string();
+}
+
+StackProfile read_stack(const JsonNode& root) {
+  JsonObject in = root.object();
+  in.schema("zplan.stack/1");
+  StackProfile stack;
+  stack.name = in.member("name").non_empty_string();
+  stack.description = in.member("description").non_empty_string();
+  for (const JsonNode& word : in.member("software").items())
+    stack.software.push_back(word.non_empty_string());
+  stack.fused = in.member("fused").boolean();
+  if (const auto recipe = in.optional_member("recipe")) stack.recipe = recipe->non_empty_string();
+  if (const auto choices = in.optional_member("plan")) {
+    for (const auto& [pointer, node] : choices->members())
+      stack.choices.emplace_back(pointer, value_text(node));
+  }
+  JsonObject rates = in.member("rates").object();
+  for (const StackRate& rate : kRates) {
+    const auto node = rates.optional_member(rate.name);
+    if (!node) continue;
+    stack.values.push_back(read_value(rate, *node));
+    stack.rates.*rate.member = stack.values.back().value;
+  }
+  rates.finish();
+  in.finish();
+  return stack;
+}
+
+}  // namespace
+
+std::span<const StackRate> stack_rates() { return kRates; }
+
+StackProfile parse_stack(std::string text, std::string file_name) {
+  return read_stack(parse_json(std::move(text), std::move(file_name)));
+}
+
+std::vector<StackProfile> stack_catalogue() {
+  std::vector<StackProfile> stacks;
+  for (const EmbeddedFile& file : embedded_stacks()) {
+    stacks.push_back(parse_stack(std::string(file.text), std::string(file.name)));
+  }
+  std::sort(stacks.begin(), stacks.end(),
+            [](const StackProfile& a, const StackProfile& b) { return a.name < b.name; });
+  return stacks;
+}
+
+StackProfile load_stack(std::string_view name_or_path) {
+  if (looks_like_path(name_or_path)) {
+    return read_stack(read_json_file(std::string(name_or_path)));
+  }
+  std::vector<std::string> names;
+  for (StackProfile& stack : stack_catalogue()) {
+    if (stack.name == to_lower(name_or_path)) return std::move(stack);
+    names.push_back(stack.name);
+  }
+  throw_bad_input(fmt::format("unknown stack {}{} (known: {}; or a path to a .json file)",
+                              in_quotes(name_or_path), did_you_mean(name_or_path, names),
+                              fmt::join(names, ", ")));
+}
+
+}  // namespace zplan

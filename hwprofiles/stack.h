@@ -1,0 +1,82 @@
+// A stack: whose software trains, where an HwProfile says what the hardware can do. File format
+// "zplan.stack/1"; the catalogue hwprofiles/stacks/*.json is compiled into the library.
+//
+// Two parts. Plan defaults (kernel set, overlap, recomputation ..) are written into a Plan as
+// ordinary fields; StackRates change nothing but the cost model. A factor multiplies the time or
+// traffic that the hardware alone would need, 1: as fast as the hardware; a time is the host's.
+// The rates have no name: whoever simulates cannot tell whose they are.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace zplan {
+
+struct StackRates {
+  // Time over that of the device's table or roofline.
+  double gemm = 1;               // matrix products of layers and LM head
+  double gemm_fp8 = 1;           // on top of it, those in fp8
+  double scores = 1;             // products of unfused attention
+  double attention_forward = 1;  // fused attention
+  double attention_backward = 1;
+  // Traffic over the compulsory bytes of the kernel table.
+  double elementwise = 1;  // norms, activations, residuals
+  double softmax = 1;      // unfused softmax and its gradient
+  double loss = 1;         // cross entropy
+  double optimizer = 1;    // update, gradient norm
+  // Host time, in seconds.
+  double host_forward = 0;     // per operation of the forward pass, its launch included
+  double host_backward = 0;    // per operation of the backward pass
+  double host_collective = 0;  // per collective, on top
+  double host_sync = 0;        // the device idles this long at each layer of each pass
+  double host_step = 0;        // once per step
+  // Communication.
+  double tensor_exposed = 1;    // share of tensor parallel collectives that products do not hide
+  double overlap_slowdown = 0;  // compute runs 1 + this times as long beside a collective
+  double network = 1;           // share of the network's effective rate that collectives reach
+  double gather_network = 1;    // on top of it, of updated parameters (ZeRO 1 and 2)
+  // Slow tiers.
+  double cpu_update = 1;      // time of the update on the host
+  double cpu_accumulate = 1;  // time of adding up gradients on the host
+  double host_copies = 1;     // time of copies between host and device
+  double drives = 1;          // time of reads and writes of drives
+};
+
+// One row per rate, for reading, fitting and reports.
+struct StackRate {
+  std::string_view name;  // "host_forward"
+  double StackRates::*member;
+  bool seconds;  // a time; else a factor
+  double least, most;
+  std::string_view meaning;
+};
+std::span<const StackRate> stack_rates();
+
+// A rate as a stack's file gives it.
+struct StackValue {
+  std::string name;  // of the rate
+  double value = 0;
+  double uncertainty = 0;   // relative, one standard deviation
+  std::string source, ref;  // as ValueSource; of fitted ones `ref` names the runs fitted on
+};
+
+struct StackProfile {
+  std::string name;                                          // "megatron2020"
+  std::string description;                                   // one line
+  std::vector<std::string> software;                         // words that name it in a citation
+  bool fused = true;                                         // fused attention and neighbours
+  std::string recipe;                                        // of the states; empty: standard
+  std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text
+  std::vector<StackValue> values;                            // in file order
+  StackRates rates;
+};
+
+// "own" or any of the catalogue; a file when it looks like a path. Throws Error naming the nearest.
+StackProfile load_stack(std::string_view name_or_path);
+StackProfile parse_stack(std::string text, std::string file_name);
+std::vector<StackProfile> stack_catalogue();  // by name
+
+}  // namespace zplan

@@ -1,0 +1,55 @@
+#include "hwprofiles/stack.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/error_message.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::message_of;
+
+constexpr const char* kSmall = R"({"schema": "zplan.stack/1", "name": "x", "description": "d",
+"software": ["X"], "fused": false, "plan": {"/clip": false}, "rates": {
+"gemm": {"value": 1.5, "source": "fitted", "ref": "g", "uncertainty": 0.1},
+"host_step": {"value": "4 ms", "source": "assumed", "ref": "r"}}})";
+
+TEST(Stack, ReadsRatesWithTheirSourcesAndLeavesTheOthersPlain) {
+  const StackProfile stack = parse_stack(kSmall, "x.json");
+  EXPECT_EQ(stack.rates.gemm, 1.5);
+  EXPECT_EQ(stack.rates.host_step, 0.004);
+  EXPECT_EQ(stack.rates.loss, 1.0);
+  ASSERT_EQ(stack.values.size(), 2u);
+  EXPECT_EQ(stack.values[0].uncertainty, 0.1);
+  EXPECT_EQ(stack.choices, (std::vector<std::pair<std::string, std::string>>{{"/clip", "false"}}));
+}
+
+TEST(Stack, OwnStackIsPlain) {
+  const StackProfile own = load_stack("own");
+  for (const StackRate& rate : stack_rates())
+    EXPECT_EQ(own.rates.*rate.member, StackRates{}.*rate.member) << rate.name;
+}
+
+TEST(Stack, EveryRateStandsOnceAndItsPlainValueIsInRange) {
+  std::set<std::string_view> names;
+  for (const StackRate& rate : stack_rates()) {
+    EXPECT_TRUE(names.insert(rate.name).second) << rate.name;
+    EXPECT_LE(rate.least, StackRates{}.*rate.member) << rate.name;
+    EXPECT_GE(rate.most, StackRates{}.*rate.member) << rate.name;
+  }
+  EXPECT_EQ(names.size() * sizeof(double), sizeof(StackRates));
+}
+
+TEST(Stack, RefusesFittedValuesWithoutUncertaintyAndUnknownNames) {
+  std::string text = kSmall;
+  text.replace(text.find(", \"uncertainty\": 0.1"), 20, "");
+  EXPECT_EQ(message_of([&] { parse_stack(text, "x.json"); }),
+            "x.json:3:9: /rates/gemm: expected an \"uncertainty\" beside a fitted value, got none");
+  EXPECT_EQ(message_of([] { load_stack("nemo2023"); }).substr(0, 55),
+            "unknown stack \"nemo2023\"; did you mean \"nemo2024\"? (kno");
+}
+
+}  // namespace
+}  // namespace zplan
