@@ -39,6 +39,12 @@ class SourcedObject {
     return value(key).number(kLeast, 1.0);
   }
 
+  // A time over that of something faster: from 1.
+  double factor(std::string_view key) {
+    constexpr double kMost = 10;
+    return value(key).number(1.0, kMost);
+  }
+
   JsonObject& object() { return object_; }
   std::vector<ValueSource>& sources() { return *sources_; }
   void finish() const { object_.finish(); }
@@ -84,6 +90,11 @@ DeviceProfile read_device(SourcedObject in) {
   device.launch_queue_depth = in.integer("launch_queue_depth", 1, kMaxQueue);
   device.copy_latency = in.seconds("copy_latency");
   device.kernel_set = in.object().member("kernel_set").non_empty_string();
+  if (in.object().optional_member("sm_count"))
+    device.sm_count = in.integer("sm_count", 1, kMaxParts);
+  if (in.object().optional_member("sustained")) device.sustained = in.factor("sustained");
+  if (const auto tables = in.object().optional_member("kernel_tables"))
+    device.tables = std::make_shared<KernelTables>(tables->non_empty_string());
   const JsonNode reserve_node = in.object().member("reserve");
   SourcedObject reserve(reserve_node, in.sources());
   device.reserve_context = reserve.bytes("context");
@@ -231,6 +242,7 @@ const HwProfile* find_node(const std::vector<HwProfile>& nodes, std::string_view
 
 Cluster make_cluster(HwProfile node, int nodes) {
   Cluster cluster;
+  cluster.stack = load_stack("own").rates;
   cluster.name = nodes == 1 ? node.name : fmt::format("{}x{}", node.name, nodes);
   cluster.node = std::move(node);
   cluster.nodes = nodes;

@@ -16,10 +16,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/stack.h"
 #include "hwprofiles/topology.h"
 #include "planner/core/units.h"
@@ -43,7 +45,10 @@ struct DeviceProfile {
   Seconds graph_launch_overhead{};  // host time per op of a graph; not given: launch_overhead
   int launch_queue_depth = 0;       // launches the host may run ahead
   Seconds copy_latency{};           // fixed time of one host <-> device copy
-  std::string kernel_set;           // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
+  int sm_count = 0;                 // streaming multiprocessors; 0: products are not cut into tiles
+  double sustained = 1;             // time of products at settled clocks over that of short bursts
+  std::shared_ptr<const KernelTables> tables;  // measured kernels; none: rooflines
+  std::string kernel_set;  // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
   Bytes reserve_context{};
   Bytes reserve_communicators{};
   Bytes reserve_workspace{};
@@ -116,7 +121,7 @@ struct Cluster {
   std::string name;  // "dgx2x32"
   HwProfile node;
   int nodes = 1;
-  StackRates stack;  // of the software that runs on it
+  StackRates stack{};  // of the software that runs on it
   int devices() const { return nodes * node.devices_per_node; }
   int node_of(int rank) const { return rank / node.devices_per_node; }    // ranks fill nodes
   int device_of(int rank) const { return rank % node.devices_per_node; }  // in order

@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "planner/program/cursor.h"
@@ -56,6 +57,7 @@ struct LaneState {
   std::size_t reuse_waits = 0;
   SimTime data_ready{0};  // when all but reuse edges were met
   SimTime ready{0}, start{0};
+  SimTime due{0};                  // of the event that the lane waits for; others are out of date
   std::vector<LaneTimes> times{};  // by step
 };
 
@@ -91,8 +93,10 @@ class StageClock {
 };
 
 struct ClassState {
-  ClassState(const Program& program, SimTime launch_overhead, int launch_depth, std::int64_t steps)
-      : index(program), requirements(index), launches(index, launch_overhead, launch_depth, steps) {
+  // `costs`: of the program's nodes.
+  ClassState(const Program& program, std::span<const OpCost> costs, int launch_depth,
+             std::int64_t steps)
+      : index(program), requirements(index), launches(index, costs, launch_depth, steps) {
     lanes.reserve(kLaneCount);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
       const auto lane = static_cast<Lane>(l);
@@ -119,6 +123,7 @@ struct ClassState {
   std::array<unsigned, kLaneCount> waiters{};  // lanes whose head waits for this lane, as bits
   unsigned launch_waiters = 0;                 // lanes whose head the host has not reached
   unsigned busy = 0;                           // lanes whose head has started, as bits
+  int slowing = 0;                             // started ops beside which compute is slower
   StageClock clock;
   std::vector<Span> spans;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "planner/core/error.h"
@@ -21,10 +22,13 @@ bool meets_others(const Job& job, const Node& node) {
 }  // namespace
 
 Engine::Engine(const CostModel& model, const SimOptions& options)
-    : model_(model), options_(options), steady_(options.max_steps) {
+    : model_(model),
+      options_(options),
+      slowdown_(model.cluster().stack.overlap_slowdown),
+      steady_(options.max_steps) {
   const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {
-    classes_.emplace_back(rank_class.program, to_sim_time(model.launch_overhead()),
+    classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
                           device.launch_queue_depth, options.max_steps);
   }
   for (const CostLink& link : model.links()) network_.add_link(link.capacity);
@@ -86,6 +90,7 @@ void Engine::advance_network() {
 }
 
 void Engine::handle(Slot slot) {
+  if (lane_of(slot).due != now_) return;  // its end has moved since
   class_of(slot).settle(now_);
   switch (lane_of(slot).state) {
     case HeadState::kLaunching:
@@ -97,9 +102,36 @@ void Engine::handle(Slot slot) {
     case HeadState::kBlocked:
     case HeadState::kMeeting:
     case HeadState::kDone:
-      break;  // none of them waits for a time
+      return;  // out of date too: none of them waits for a time
   }
   ZPLAN_ASSERT(false);
+}
+
+void Engine::expect(Slot slot, SimTime time) {
+  lane_of(slot).due = time;
+  events_.push(time, slot, slot);
+}
+
+// What is left of the kernel that the class computes takes so many times as long from now on.
+void Engine::stretch_compute(Slot slot, double factor) {
+  const Slot compute = slot - slot % kLaneCount + static_cast<Slot>(Lane::kCompute);
+  const LaneState& lane = lane_of(compute);
+  if (lane.state != HeadState::kRunning || !is_fixed(compute)) return;
+  const double left = static_cast<double>((lane.due - now_).value) * factor;
+  expect(compute, now_ + SimTime{std::llround(left)});
+}
+
+bool Engine::is_fixed(Slot slot) {
+  const auto stage = static_cast<int>(slot / kLaneCount);
+  return model_.costs(stage)[lane_of(slot).cursor->node].bytes.value == 0;
+}
+
+// Compute runs 1 + overlap_slowdown as long while any such operation does.
+void Engine::begin_slowing(Slot slot) {
+  if (class_of(slot).slowing++ == 0) stretch_compute(slot, 1 + slowdown_);
+}
+void Engine::end_slowing(Slot slot) {
+  if (--class_of(slot).slowing == 0) stretch_compute(slot, 1 / (1 + slowdown_));
 }
 
 void Engine::enter_head(Slot slot) {
@@ -157,7 +189,7 @@ void Engine::check_launch(Slot slot) {
   lane.ready = std::max(lane.ready, *launched);
   if (lane.ready <= now_) return arrive(slot);
   lane.state = HeadState::kLaunching;
-  events_.push(lane.ready, slot, slot);
+  expect(slot, lane.ready);
 }
 
 void Engine::arrive(Slot slot) {
@@ -215,13 +247,22 @@ void Engine::begin(Slot leader, const std::vector<Slot>& slots) {
     LaneTimes& times = lane.times[static_cast<std::size_t>(lane.cursor->step())];
     times.peer_wait += now_ - lane.ready;
     if (cost.bytes.value > 0) times.latency += cost.fixed;
+    if (cost.slows_compute) begin_slowing(slot);
   }
-  if (cost.bytes.value == 0 || cost.fixed.value > 0) {
-    if (cost.bytes.value > 0) lane_of(leader).state = HeadState::kLatency;
-    events_.push(now_ + cost.fixed, leader, leader);
+  if (cost.bytes.value == 0) {
+    expect(leader, now_ + duration_here(leader, cost));
+  } else if (cost.fixed.value > 0) {
+    lane_of(leader).state = HeadState::kLatency;
+    expect(leader, now_ + cost.fixed);
   } else {
     start_flow(leader);
   }
+}
+
+SimTime Engine::duration_here(Slot slot, const OpCost& cost) {
+  const bool computes = slot % kLaneCount == static_cast<Slot>(Lane::kCompute);
+  if (!computes || class_of(slot).slowing == 0) return cost.fixed;
+  return {std::llround(static_cast<double>(cost.fixed.value) * (1 + slowdown_))};
 }
 
 void Engine::start_flow(Slot leader) {
@@ -249,6 +290,8 @@ void Engine::finish(Slot slot) {
   lane.times[step].busy += now_ - lane.start;
   own.settle(now_);
   own.busy &= ~(1u << (slot % kLaneCount));
+  if (model_.costs(static_cast<int>(slot / kLaneCount))[lane.cursor->node].slows_compute)
+    end_slowing(slot);
   if (options_.record_timeline) record(own, lane);
   ++ops_;
   ++lane.completed;

@@ -56,7 +56,13 @@ class Engine {
   void members(Slot slot, std::vector<Slot>& out) const;
   bool all_meet(const std::vector<Slot>& slots);
   void begin(Slot leader, const std::vector<Slot>& slots);
+  SimTime duration_here(Slot slot, const OpCost& cost);  // of a kernel or copy that starts now
   void start_flow(Slot leader);
+  void expect(Slot slot, SimTime time);  // the event the lane waits for from now on
+  bool is_fixed(Slot slot);              // its head is no flow
+  void stretch_compute(Slot slot, double factor);
+  void begin_slowing(Slot slot);
+  void end_slowing(Slot slot);
   void complete(Slot leader);
   void finish(Slot slot);  // one member's part of it
   void record(ClassState& own, const LaneState& lane);
@@ -71,6 +77,7 @@ class Engine {
 
   const CostModel& model_;
   const SimOptions& options_;
+  double slowdown_;  // of compute beside collectives
   std::deque<ClassState> classes_;
   EventQueue<Slot> events_;
   FlowNetwork network_;

@@ -7,10 +7,11 @@
 
 namespace zplan::sim {
 
-LaunchQueue::LaunchQueue(const ProgramIndex& index, SimTime overhead, int depth, std::int64_t steps)
+LaunchQueue::LaunchQueue(const ProgramIndex& index, std::span<const OpCost> costs, int depth,
+                         std::int64_t steps)
     : cursor_(index, std::nullopt, false),
       program_(&index.program()),
-      overhead_(overhead),
+      costs_(costs),
       depth_(std::max(depth, 1)),
       steps_(steps) {
   for (std::size_t l = 0; l < kLaneCount; ++l) {
@@ -30,7 +31,8 @@ std::optional<SimTime> LaunchQueue::launched_at(Lane lane, std::int64_t sequence
 
 bool LaunchQueue::completed(Lane lane, SimTime now) {
   ++lanes_[static_cast<std::size_t>(lane)].completed;
-  if (stopped_at_ != lane) return false;
+  --outstanding_;
+  if (waits_for_device_ ? outstanding_ > 0 : stopped_at_ != lane) return false;
   free_at_ = std::max(free_at_, now);
   run();
   return true;
@@ -41,6 +43,7 @@ bool LaunchQueue::completed(Lane lane, SimTime now) {
 void LaunchQueue::append_state(SimTime now, bool moves, std::vector<std::int64_t>& out) const {
   const auto from_now = [&](SimTime t) { return std::max<std::int64_t>(0, (t - now).value); };
   out.push_back(stopped_at_ ? static_cast<std::int64_t>(*stopped_at_) : -1);
+  out.push_back(waits_for_device_);
   out.push_back(from_now(free_at_));
   if (!moves && free_at_ > now) out.push_back(now.value);
   for (const LaneQueue& queue : lanes_) {
@@ -67,7 +70,10 @@ void LaunchQueue::skip(std::int64_t iterations,
     const std::int64_t ops = iterations * ops_per_iteration[l];
     if (ops == 0) continue;
     queue.completed += ops;
-    if (!moves) continue;
+    if (!moves) {
+      if (is_launched(static_cast<Lane>(l))) outstanding_ -= ops;
+      continue;
+    }
     queue.launched += ops;
     for (SimTime& launched : queue.times) launched += time;
     std::rotate(queue.times.begin(),
@@ -78,6 +84,7 @@ void LaunchQueue::skip(std::int64_t iterations,
 
 void LaunchQueue::run() {
   stopped_at_.reset();
+  waits_for_device_ = false;
   for (; cursor_->step() < steps_; cursor_.advance()) {
     const Node& node = program_->nodes[cursor_->node];
     const Lane lane = node.lane;
@@ -87,9 +94,15 @@ void LaunchQueue::run() {
       stopped_at_ = lane;
       return;
     }
-    if (node.kind != OpKind::kMark) free_at_ += overhead_;
+    const OpCost& cost = costs_[cursor_->node];
+    if (cost.waits_for_device && outstanding_ > 0) {
+      waits_for_device_ = true;
+      return;
+    }
+    free_at_ += cost.launch;
     queue.times[queue.place(queue.launched)] = free_at_;
     ++queue.launched;
+    ++outstanding_;
   }
 }
 

@@ -1,6 +1,7 @@
 // When the host of a rank has launched each op. One thread launches the ops of all lanes but those
-// of the host itself (is_launched) in program order, `overhead` each, and stops before an op whose
-// lane has `depth` ops outstanding (launched and not completed) until one of them completes.
+// of the host itself (is_launched) in program order, each in its time (OpCost::launch). It stops
+// before an op whose lane has `depth` ops outstanding (launched and not completed) until one of
+// them completes, and before one that waits for the device until nothing is outstanding.
 //
 // Launch times are found ahead of the simulated clock: outstanding ops only become fewer between
 // two launches, so whether the thread stops depends on completions already seen.
@@ -9,15 +10,19 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "planner/cost/cost_model.h"
 #include "planner/program/cursor.h"
 
 namespace zplan::sim {
 
 class LaunchQueue {
  public:
-  LaunchQueue(const ProgramIndex& index, SimTime overhead, int depth, std::int64_t steps);
+  // `costs`: of the nodes of the program; outlives this.
+  LaunchQueue(const ProgramIndex& index, std::span<const OpCost> costs, int depth,
+              std::int64_t steps);
 
   // When op `sequence` of a lane was or will be launched; nothing while the thread cannot reach it.
   // Ask only for ops not yet completed.
@@ -48,10 +53,12 @@ class LaunchQueue {
 
   Cursor cursor_;
   const Program* program_;
-  SimTime overhead_;
+  std::span<const OpCost> costs_;
   std::int64_t depth_, steps_;
   SimTime free_at_{0};  // when the thread is done with the last launch
   std::optional<Lane> stopped_at_;
+  bool waits_for_device_ = false;  // until nothing is outstanding
+  std::int64_t outstanding_ = 0;   // launched and not completed, on all lanes
   std::array<LaneQueue, kLaneCount> lanes_;
 };
 

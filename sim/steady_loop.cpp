@@ -154,6 +154,8 @@ void SteadyLoop::write_lane(const ClassState& own, const Place& place, std::size
   if (blocked) out.push_back((at.data_ready - now).value);
   if (blocked && launched) out.push_back((std::max(*launched, at.data_ready) - now).value);
   if (!blocked) out.push_back(((started ? at.start : at.ready) - now).value);
+  const bool has_end = at.state == HeadState::kRunning && at.due > now;  // else it is a flow
+  out.push_back(has_end ? (at.due - now).value : 0);
 }
 
 // Whether the thresholds in the loop move on with the lanes they name, or are met for good since
@@ -237,6 +239,7 @@ SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
       lane.data_ready += time;
       lane.ready += time;
       lane.start += time;
+      lane.due += time;
       lane.times[static_cast<std::size_t>(step_)].repeat_since(before.times[l], times);
       for (Wait& wait : lane.waits) {
         if ((place.lanes >> wait.lane & 1u) != 0)

@@ -49,6 +49,8 @@ void SteadyStep::write_lane(const ClassState& own, Lane lane, SimTime now, std::
   if (blocked) latest_.push_back((at.data_ready - now).value);
   if (blocked && launched) latest_.push_back((std::max(*launched, at.data_ready) - now).value);
   if (!blocked) latest_.push_back(((started ? at.start : at.ready) - now).value);
+  const bool has_end = at.state == HeadState::kRunning && at.due > now;  // else it is a flow
+  latest_.push_back(has_end ? (at.due - now).value : 0);
 }
 
 }  // namespace zplan::sim

@@ -23,6 +23,21 @@ SimTime to_clock(Seconds time) {
                               time.value, to_seconds(kLongestOp).value));
 }
 
+// The first kernel of each pass through a layer.
+bool begins_layer(const Node& node) {
+  return node.role.part == Part::kAttentionNorm && node.kernel != KernelId::kFillZero;
+}
+
+// Host time of one operation: the stack's where it says one.
+Seconds launch_time(const Node& node, Seconds plain, const StackRates& stack) {
+  const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
+  const bool backward = node.role.phase == Phase::kBackward;
+  const double own = forward ? stack.host_forward : backward ? stack.host_backward : 0;
+  const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
+                     node.kind == OpKind::kReceive;
+  return std::max(plain, Seconds{own}) + Seconds{meets ? stack.host_collective : 0};
+}
+
 // [Patarasuk09] what each member of a ring of n sends, of B bytes in all.
 Bytes ring_bytes(CollectiveKind kind, Bytes full, int n) {
   if (has_root(kind)) return full;
@@ -37,6 +52,27 @@ CostModel::CostModel(const Job& job, const Cluster& cluster)
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
     for (const Node& node : program(stage).nodes) costs_.back().push_back(cost_of(stage, node));
+    add_software(stage);
+  }
+}
+
+// What the stack adds: host time for each operation and once per step, after the device has done
+// all of the last one; compute that is slower beside collectives.
+void CostModel::add_software(int stage) {
+  bool first = true;
+  for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {
+    const Node& node = program(stage).nodes[i];
+    OpCost& cost = costs_.back()[i];
+    cost.slows_compute = cluster_.stack.overlap_slowdown > 0 && node.kind == OpKind::kCollective &&
+                         node.group != GroupKind::kTensor && cost.bytes.value > 0;
+    if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
+    Seconds time = launch_time(node, launch_overhead(), cluster_.stack);
+    if (first && cluster_.stack.host_step > 0) {
+      time += Seconds{cluster_.stack.host_step};
+      cost.waits_for_device = true;
+    }
+    cost.launch = to_clock(time);
+    first = false;
   }
 }
 
@@ -70,8 +106,9 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
                     cap);
   }
-  const DType compute = program(stage).operands(node)[0].dtype;
-  const Seconds time = device_time(demand, compute, cluster_.node.device);
+  const std::string_view format = peak_name(program(stage).operands(node)[0].dtype);
+  Seconds time = kernel_time(node.kernel, demand, format, cluster_.node.device, cluster_.stack);
+  if (begins_layer(node)) time += Seconds{cluster_.stack.host_sync};
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

@@ -41,12 +41,15 @@
 namespace zplan {
 
 struct OpCost {
-  SimTime fixed{0};  // device time; of a transfer, what passes before its first byte
-  SimTime alone{0};  // whole duration when nothing else loads its links
-  Bytes bytes{0};    // to transfer; 0: none
+  SimTime fixed{0};   // device time; of a transfer, what passes before its first byte
+  SimTime alone{0};   // whole duration when nothing else loads its links
+  SimTime launch{0};  // host time to launch it
+  Bytes bytes{0};     // to transfer; 0: none
   BytesPerSecond cap{std::numeric_limits<double>::infinity()};
   std::uint32_t shares_begin = 0, shares_end = 0;
-  std::string_view method;  // "gemm", "ring", "network" ..: the named algorithm, for traces
+  bool waits_for_device = false;  // launched after all that was launched before has ended
+  bool slows_compute = false;     // compute beside it takes 1 + overlap_slowdown as long
+  std::string_view method;        // "gemm", "ring", "network" ..: the named algorithm, for traces
 };
 
 class CostModel {
@@ -57,7 +60,7 @@ class CostModel {
 
   const Job& job() const { return job_; }
   const Cluster& cluster() const { return cluster_; }
-  // Host time per launched op.
+  // Host time per launched op of a compiled program.
   Seconds launch_overhead() const {
     const DeviceProfile& device = cluster_.node.device;
     return job_.launch == LaunchMode::kGraph ? device.graph_launch_overhead
@@ -76,6 +79,7 @@ class CostModel {
   using Pattern = std::tuple<PatternKind, int, int, int, bool>;  // its arguments; owned
 
   OpCost cost_of(int stage, const Node& node);
+  void add_software(int stage);
   OpCost kernel(int stage, const Node& node);
   OpCost copy(int stage, const Node& node);
   OpCost collective(int stage, const Node& node);

@@ -14,27 +14,96 @@ std::string_view peak_name(DType dtype) {
   return names[static_cast<std::size_t>(dtype)];
 }
 
+namespace {
+
+// [SimuMax] fused attention over sequences of 4096 on A100.
+constexpr double kBackwardOverForward = 2.9;
+
+// Between the start and the end of a kernel without work.
+Seconds overhead_of(const DeviceProfile& device) {
+  return device.sm_count > 0 ? device.gemm_overhead : Seconds{0};
+}
+
+Seconds product_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
+                     const StackRates& stack) {
+  const Seconds stream = stream_time(demand.bytes, device);
+  if (device.sm_count == 0) {
+    const FlopsPerSecond rate = device.peak(format) * device.gemm_efficiency;
+    return std::max(demand.flops / rate * stack.gemm, stream) + device.gemm_overhead;
+  }
+  const Product& p = demand.product;
+  const ProductSize size{p.m, p.n, p.k, p.batch};
+  const Seconds once = device.tables ? device.tables->product(size, format, device)
+                                     : tile_time(size, format, device);
+  const double factor = p.batch > 1 ? stack.scores : stack.gemm;
+  const double fp8 = format == "fp8" ? stack.gemm_fp8 : 1;
+  return std::max(once * (static_cast<double>(p.times) * device.sustained * factor * fp8), stream);
+}
+
+Seconds attention_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
+                       const StackRates& stack) {
+  const AttentionWork& work = demand.attention;
+  const double factor = work.backward ? stack.attention_backward : stack.attention_forward;
+  const AttentionSize size{work.batch, work.heads, work.sequence, work.head_size};
+  const bool sixteen_bit = format == "bf16" || format == "fp16";
+  const double rate =
+      device.tables && sixteen_bit ? device.tables->attention_rate(size, device) : 0;
+  const Seconds stream = stream_time(demand.bytes, device);
+  if (rate == 0) {
+    const FlopsPerSecond known = device.peak(format) * device.attention_efficiency;
+    return std::max(demand.flops / known * factor, stream) + overhead_of(device);
+  }
+  const double causal_pairs =
+      static_cast<double>(work.sequence) * static_cast<double>(work.sequence + 1) / 2;
+  const double flop = 4.0 * static_cast<double>(work.batch * work.heads * work.head_size) *
+                      causal_pairs;  // of the forward pass
+  const Seconds forward{flop / (device.peak(format).value * rate)};
+  return std::max(forward * (work.backward ? kBackwardOverForward * factor : factor), stream) +
+         overhead_of(device);
+}
+
+// What a kernel moves over its compulsory traffic.
+double traffic_factor(KernelId kernel, const StackRates& stack) {
+  switch (kernel) {
+    case KernelId::kSoftmaxForward:
+    case KernelId::kSoftmaxBackward:
+      return stack.softmax;
+    case KernelId::kCrossEntropy:
+    case KernelId::kCrossEntropyStatistics:
+    case KernelId::kCrossEntropyParallel:
+      return stack.loss;
+    case KernelId::kAdamW:
+    case KernelId::kSumSquares:
+      return stack.optimizer;
+    case KernelId::kFillZero:
+    case KernelId::kAccumulate:
+    case KernelId::kCast:
+      return 1;
+    default:
+      return stack.elementwise;
+  }
+}
+
+}  // namespace
+
 Seconds stream_time(Bytes bytes, const DeviceProfile& device) {
   return bytes / (device.memory_bandwidth * device.memory_efficiency);
 }
 
-Seconds device_time(const Demand& demand, DType compute, const DeviceProfile& device) {
-  const Seconds stream = stream_time(demand.bytes, device);
+Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
+                    const DeviceProfile& device, const StackRates& stack) {
   switch (demand.kind) {
-    case WorkKind::kGemm: {
-      const FlopsPerSecond rate = device.peak(peak_name(compute)) * device.gemm_efficiency;
-      return std::max(demand.flops / rate, stream) + device.gemm_overhead;
-    }
-    case WorkKind::kAttention: {
-      const FlopsPerSecond rate = device.peak(peak_name(compute)) * device.attention_efficiency;
-      return std::max(demand.flops / rate, stream);
-    }
+    case WorkKind::kGemm:
+      return product_time(demand, format, device, stack);
+    case WorkKind::kAttention:
+      return attention_time(demand, format, device, stack);
     case WorkKind::kMemory:
     case WorkKind::kHost:
-      return stream;
+      return stream_time(demand.bytes, device) * traffic_factor(kernel, stack) +
+             overhead_of(device);
   }
   ZPLAN_ASSERT(false);
-  return stream;
+  return {};
 }
 
 BytesPerSecond core_rate(const Demand& demand, const HostProfile& host, int ranks) {

@@ -1,12 +1,16 @@
-// Time of a kernel alone, from its demand (kernel_table.h) and the device or host that runs it.
+// Time of a kernel alone, from its demand (kernel_table.h), the device or host that runs it and the
+// stack whose kernel it is (hwprofiles/stack.h).
 //
-//   gemm       max(flop / (peak x gemm_efficiency), stream) + gemm_overhead
-//   attention  max(flop / (peak x attention_efficiency), stream)
+//   product    by the device's table or tiles (hwprofiles/kernel_tables.h) x sustained, not below
+//              stream; where the profile has no SMs: max(flop / (peak x gemm_efficiency), stream)
+//   attention  fused: causal flop of the forward pass / rate of the table; the backward pass takes
+//              2.9 times as long [SimuMax]; without a table flop / (peak x attention_efficiency)
 //   other      stream = bytes / (memory_bandwidth x memory_efficiency)
 //   host       bytes at the rate of the host's memory, at most as fast as the cores compute:
 //              bytes x (core_flops x cores / ranks of the node) / flop
-// The peak is that of the first operand's type. [derived] a roofline with two slopes; launches are
-// the simulator's. Left out: shape-dependent efficiency, clocks, slowdown by concurrent transfers.
+// Every kernel of a device with SMs takes gemm_overhead on top, products once. The stack's factors
+// multiply times of products and attention, and the traffic of the others.
+// Launches and what runs beside a kernel are the simulator's.
 #pragma once
 
 #include <string_view>
@@ -22,7 +26,10 @@ namespace zplan {
 std::string_view peak_name(DType dtype);
 
 Seconds stream_time(Bytes bytes, const DeviceProfile& device);
-Seconds device_time(const Demand& demand, DType compute, const DeviceProfile& device);
+
+// `format`: in which products and attention compute.
+Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
+                    const DeviceProfile& device, const StackRates& stack);
 
 // Greatest rate in bytes of the kernel per second that the share of one of `ranks` ranks in the
 // host's cores sustains; infinite for kernels without flop.

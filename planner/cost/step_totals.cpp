@@ -42,7 +42,6 @@ std::vector<std::int64_t> instances_per_step(const Program& program) {
 
 StepTotals step_totals(const CostModel& model) {
   const Job& job = model.job();
-  const SimTime launch = to_sim_time(model.launch_overhead());
   StepTotals totals;
   totals.links.resize(model.links().size());
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
@@ -56,7 +55,7 @@ StepTotals step_totals(const CostModel& model) {
       const SimTime rounding = cost.bytes.value > 0 ? kRounding : SimTime{0};
       const SimTime alone = std::max(SimTime{0}, cost.alone - rounding);
       own.lane[static_cast<std::size_t>(node.lane)] += alone * times;
-      if (is_launched(node.lane) && node.kind != OpKind::kMark) own.launch += launch * times;
+      own.launch += cost.launch * times;
       if (carries_flow(stage, node)) add_links(model, cost, times, totals.links);
     }
   }

@@ -22,28 +22,37 @@ Bytes traffic(Operands operands) {
 template <WorkKind kind, int flop_per_element, int operand>
 Demand streaming(Operands o) {
   const std::int64_t n = o[static_cast<std::size_t>(operand)].shape.elements();
-  return {kind, Flops{n * flop_per_element}, traffic(o)};
+  return {.kind = kind, .flops = Flops{n * flop_per_element}, .bytes = traffic(o)};
 }
 
-// 2 m n k with x[m,k] and w[k,n] at the given operands.
+Demand product(const Product& p, Operands o) {
+  return {.kind = WorkKind::kGemm,
+          .flops = Flops{2 * p.m * p.n * p.k * p.batch * p.times},
+          .bytes = traffic(o),
+          .product = p};
+}
+
+// y[m,n] = x[m,k] w[k,n] with x and w at the given operands.
 template <int x, int w>
 Demand matmul(Operands o) {
   const Shape& a = o[x].shape;
-  const Shape& b = o[w].shape;
-  const std::int64_t shared = a[a.rank - 1];
-  return {WorkKind::kGemm, Flops{2 * a.elements() * (b.elements() / shared)}, traffic(o)};
+  const std::int64_t k = a[a.rank - 1];
+  return product({.m = a.elements() / k, .n = o[w].shape.elements() / k, .k = k}, o);
 }
 
-// dx[T,k] = dy[T,n] w[k,n]^T
+// dx[T,k] = dy[T,n] w[k,n]^T; the weights also lie the other way round.
 template <int dy, int w>
 Demand input_gradient(Operands o) {
-  return {WorkKind::kGemm, Flops{2 * o[dy].shape[0] * o[w].shape.elements()}, traffic(o)};
+  const Shape& d = o[dy].shape;
+  const std::int64_t n = d[d.rank - 1];
+  return product({.m = d.elements() / n, .n = o[w].shape.elements() / n, .k = n}, o);
 }
 
 // dw[k,n] = x[T,k]^T dy[T,n]
 template <int x, int dw>
 Demand weight_gradient(Operands o) {
-  return {WorkKind::kGemm, Flops{2 * o[x].shape[0] * o[dw].shape.elements()}, traffic(o)};
+  const Shape& d = o[dw].shape;
+  return product({.m = d[0], .n = d[1], .k = o[x].shape[0]}, o);
 }
 
 // [Dao22 sec 3] two products of b a (s^2/2) d, causal; the forward is recomputed in backward: five.
@@ -51,22 +60,26 @@ template <int out, int products>
 Demand attention(Operands o) {
   const Shape& x = o[out].shape;  // [b, s, a, d]
   const std::int64_t causal_pairs = x[1] * (x[1] + 1) / 2;
-  return {WorkKind::kAttention, Flops{2 * products * x[0] * x[2] * x[3] * causal_pairs},
-          traffic(o)};
+  return {.kind = WorkKind::kAttention,
+          .flops = Flops{2 * products * x[0] * x[2] * x[3] * causal_pairs},
+          .bytes = traffic(o),
+          .attention = {x[0], x[2], x[1], x[3], products > 2}};
 }
 
 // Products over the whole square, masked or not: [b,a,s,s] at `scores`, d of qkv [b,s,n,d].
 template <int scores, int qkv, int products>
 Demand square(Operands o) {
+  const Shape& x = o[scores].shape;
   const std::int64_t d = o[qkv].shape[3];
-  return {WorkKind::kGemm, Flops{2 * products * o[scores].shape.elements() * d}, traffic(o)};
+  return product({.m = x[2], .n = x[3], .k = d, .batch = x[0] * x[1], .times = products}, o);
 }
 
 // Reads only the rows of wte it looks up.
 Demand embedding_forward(Operands o) {
   const Bytes x = o[2].bytes();
-  return {WorkKind::kMemory, Flops{o[2].shape.elements()},
-          o[0].bytes() + x * 2 + traffic(o.subspan(3))};
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{o[2].shape.elements()},
+          .bytes = o[0].bytes() + x * 2 + traffic(o.subspan(3))};
 }
 
 // Adding touches only the rows of the batch's tokens, at most one per token: they are read and
@@ -77,11 +90,12 @@ Demand embedding_backward(Operands o) {
   const std::int64_t touched = std::min(dx.elements(), table.shape.elements());
   const Bytes moved =
       table.access == Access::kUpdate ? size_of(table.dtype) * (2 * touched) : table.bytes();
-  return {WorkKind::kMemory, Flops{2 * dx.elements()},
-          traffic(o.first(2)) + moved + traffic(o.subspan(3))};
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{2 * dx.elements()},
+          .bytes = traffic(o.first(2)) + moved + traffic(o.subspan(3))};
 }
 
-Demand host_work(Operands o) { return {WorkKind::kHost, Flops{0}, traffic(o)}; }
+Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
 
 constexpr auto kMem = WorkKind::kMemory;
 constexpr auto kGemm = WorkKind::kGemm;
@@ -110,8 +124,8 @@ const std::array<KernelDef, kKernelCount> kTable{{
      "[Hendrycks16]"},
     {KernelId::kResidualAdd, kMem, "rrw", 3, streaming<kMem, 1, 0>, "x[*] y[*] out[*]", "ccc",
      "[derived]"},
-    {KernelId::kHeadForward, kGemm, "rrws", 4, weight_gradient<0, 1>,
-     "x[T,h] wte[Vp,h] logits[T,Vp]", "ccc", "[derived]"},
+    {KernelId::kHeadForward, kGemm, "rrws", 4, matmul<0, 1>, "x[T,h] wte[Vp,h] logits[T,Vp]", "ccc",
+     "[derived]"},
     {KernelId::kCrossEntropy, kMem, "urur", 3, streaming<kMem, 4 + kExp, 0>,
      "logits[b*s,Vp] tokens[b,s+1] loss[1] scalars[11]", "cidd", "[Milakov18]"},
     {KernelId::kHeadInputGradient, kGemm, "rrws", 4, input_gradient<0, 1>,

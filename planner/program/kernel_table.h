@@ -53,10 +53,25 @@ namespace zplan {
 // What kind of work a kernel is: picks the efficiency of the device that applies.
 enum class WorkKind : std::uint8_t { kGemm, kAttention, kMemory, kHost };
 
+// A matrix product [m, k] x [k, n], `batch` of them at once, so often one after the other.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t batch = 1;
+  std::int64_t times = 1;
+};
+
+// Fused attention of so many sequences and query heads.
+struct AttentionWork {
+  std::int64_t batch = 0, heads = 0, sequence = 0, head_size = 0;
+  bool backward = false;
+};
+
 struct Demand {
   WorkKind kind = WorkKind::kMemory;
   Flops flops{0};
   Bytes bytes{0};
+  Product product{};          // of WorkKind::kGemm
+  AttentionWork attention{};  // of WorkKind::kAttention
 };
 
 struct KernelDef {

@@ -40,7 +40,7 @@ void add(PassTimes& sum, Phase phase, Seconds time) {
   if (phase == Phase::kBackward) sum.backward += time;
 }
 
-KernelTimes measure(const Job& job, std::int64_t layers, const DeviceProfile& device) {
+KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   KernelTimes times;
@@ -48,8 +48,9 @@ KernelTimes measure(const Job& job, std::int64_t layers, const DeviceProfile& de
     const Node& node = program.nodes[i];
     if (!is_common(node)) continue;
     const Demand demand = demand_of(program, node);
-    const DType compute = program.operands(node)[0].dtype;
-    const Seconds once = to_seconds(to_sim_time(device_time(demand, compute, device)));
+    const std::string_view format = peak_name(program.operands(node)[0].dtype);
+    const Seconds once = to_seconds(
+        to_sim_time(kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack)));
     PassTimes& own = part_of(times, node.role.part);
     const double per_micro = static_cast<double>(instances[i]) /
                              static_cast<double>(job.micro_steps) /
@@ -126,7 +127,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
   const Job job = lower_unordered(representative(plan), model_);
-  const KernelTimes times = measure(job, model_.layers, cluster_.node.device);
+  const KernelTimes times = measure(job, model_.layers, cluster_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
 }

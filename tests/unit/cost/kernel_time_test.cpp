@@ -12,30 +12,71 @@ namespace {
 
 const DeviceProfile kDevice = small_machine().node.device;
 
+double time_of(KernelId kernel, const Demand& demand, const StackRates& stack = {},
+               const DeviceProfile& device = kDevice) {
+  return kernel_time(kernel, demand, "fp32", device, stack).value;
+}
+
 TEST(KernelTime, AttentionRunsAtItsOwnEfficiency) {
-  const Demand demand{WorkKind::kAttention, Flops{1'000'000'000}, Bytes{8}};
-  EXPECT_DOUBLE_EQ(device_time(demand, DType::kF32, kDevice).value, 4e-3);
+  const Demand demand{
+      .kind = WorkKind::kAttention, .flops = Flops{1'000'000'000}, .bytes = Bytes{8}};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kAttentionForward, demand), 4e-3);
 }
 
 TEST(KernelTime, AMemoryKernelIgnoresItsFlop) {
-  const Demand demand{WorkKind::kMemory, Flops{1'000'000'000'000}, Bytes{1000}};
-  EXPECT_DOUBLE_EQ(device_time(demand, DType::kF32, kDevice).value, 1e-9);
+  const Demand demand{.flops = Flops{1'000'000'000'000}, .bytes = Bytes{1000}};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kGeluForward, demand), 1e-9);
+}
+
+TEST(KernelTime, TheStackMultipliesTrafficByKindOfKernel) {
+  const Demand demand{.bytes = Bytes{1000}};
+  const StackRates stack{.elementwise = 2, .softmax = 3, .loss = 5, .optimizer = 7};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kGeluForward, demand, stack), 2e-9);
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kSoftmaxBackward, demand, stack), 3e-9);
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kCrossEntropyStatistics, demand, stack), 5e-9);
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kSumSquares, demand, stack), 7e-9);
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kCast, demand, stack), 1e-9);
+}
+
+TEST(KernelTime, TheStackMultipliesTimesOfProductsAndAttention) {
+  DeviceProfile device = kDevice;
+  device.sm_count = 100;
+  const Demand product{.kind = WorkKind::kGemm, .product = {4096, 4096, 4096}};
+  const Demand heads{.kind = WorkKind::kGemm, .product = {4096, 4096, 4096, 2}};
+  const StackRates stack{.gemm = 2, .scores = 3};
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kLinearForward, product, stack, device),
+                   2 * time_of(KernelId::kLinearForward, product, {}, device));
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kAttentionScores, heads, stack, device),
+                   3 * time_of(KernelId::kAttentionScores, heads, {}, device));
+  device.sustained = 1.5;
+  EXPECT_DOUBLE_EQ(time_of(KernelId::kLinearForward, product, {}, device),
+                   1.5 * tile_time({4096, 4096, 4096}, "fp32", device).value);
+}
+
+TEST(KernelTime, BackwardOfMeasuredAttentionTakesTwoPointNineTimesForward) {
+  const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
+  const auto time = [&](bool backward) {
+    const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128, backward}};
+    return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}) - a100.gemm_overhead;
+  };
+  EXPECT_NEAR(time(true).value / time(false).value, 2.9, 1e-9);
 }
 
 TEST(KernelTime, EveryKernelHasATime) {
   for (int id = 0; id < kKernelCount; ++id) {
-    const Demand demand{kernel_def(static_cast<KernelId>(id)).kind, Flops{100}, Bytes{100}};
-    EXPECT_GT(device_time(demand, DType::kF32, kDevice).value, 0) << id;
+    const auto kernel = static_cast<KernelId>(id);
+    const Demand demand{.kind = kernel_def(kernel).kind, .flops = Flops{100}, .bytes = Bytes{100}};
+    EXPECT_GT(time_of(kernel, demand), 0) << id;
   }
 }
 
 TEST(KernelTime, AHostKernelWithoutFlopIsNotBoundByTheCores) {
-  const Demand demand{WorkKind::kHost, Flops{0}, Bytes{100}};
+  const Demand demand{.kind = WorkKind::kHost, .bytes = Bytes{100}};
   EXPECT_TRUE(std::isinf(core_rate(demand, small_machine().node.host, 4).value));
 }
 
 TEST(KernelTime, TheRanksOfANodeShareItsCores) {
-  const Demand demand{WorkKind::kMemory, Flops{1000}, Bytes{2000}};
+  const Demand demand{.flops = Flops{1000}, .bytes = Bytes{2000}};
   EXPECT_DOUBLE_EQ(core_rate(demand, small_machine().node.host, 1).value, 16e9);
   EXPECT_DOUBLE_EQ(core_rate(demand, small_machine().node.host, 4).value, 4e9);
 }
