@@ -158,12 +158,13 @@ struct ModelShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t positions = 0;  // learned ones: no sequence is longer; 0: none
+  std::int64_t attention = 0;  // columns of what all heads give
 };
 // Of anything with these members: models/ModelConfig, which plans know nothing of.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
-  return {model.layers, model.hidden,   model.ffn,        model.vocab,
-          model.heads,  model.kv_heads, model.positions()};
+  return {model.layers, model.hidden,   model.ffn,         model.vocab,
+          model.heads,  model.kv_heads, model.positions(), model.attention_width()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

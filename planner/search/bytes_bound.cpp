@@ -35,7 +35,7 @@ class PlanBound {
     element_ = amount_of(kernels_.compute);
     vocabulary_ = amount(padded_vocab(model, p_.parallel.tp)) / tp_;
     layer_elements_ = amount(layer_parameter_count(model)) / tp_;
-    positions_ = model.is_llama() ? 0 : amount(p_.batch.sequence) * h_ / tp_;
+    positions_ = model.positions() == 0 ? 0 : amount(p_.batch.sequence) * h_ / tp_;
     boundary_ = tensor(p_.partition_activations ? h_ / tp_ : wide());
     replayed_ = layer_activations();
     inner_ = tensor(amount(model.up_width()) / tp_);
@@ -124,7 +124,7 @@ class PlanBound {
   // Of a layer, between its forward and its backward: norm1, middle and norm2, h wide; qkv and
   // attention; fc1. What a norm or a fused attention keeps beside is left out.
   Amount layer_activations() const {
-    const Amount cut = amount(model_.qkv_width()) + h_ + amount(model_.up_width());
+    const Amount cut = amount(model_.qkv_width() + model_.attention_width() + model_.up_width());
     return tensor(3 * wide() + cut / tp_);
   }
   // What forward leaves for the backward of the micro-batches in flight.
