@@ -33,6 +33,8 @@ class PlanBound {
     h_ = amount(model.hidden);
     tokens_ = amount(p_.batch.micro_batch) * amount(p_.batch.sequence);
     element_ = amount_of(kernels_.compute);
+    written_ =
+        p_.precision.grad_cast == GradientCast::kNone ? amount_of(p_.precision.grad) : element_;
     vocabulary_ = amount(padded_vocab(model, p_.parallel.tp)) / tp_;
     layer_elements_ = amount(layer_parameter_count(model)) / tp_;
     positions_ = model.positions() == 0 ? 0 : amount(p_.batch.sequence) * h_ / tp_;
@@ -116,8 +118,8 @@ class PlanBound {
   // Slots for units in use and on their way, of parameters and of gradients.
   Amount unit_rings() const {
     Amount slot = 0;
-    if (gathers()) slot += amount_of(p_.precision.param) * largest_unit();
-    if (moves_gradients()) slot += amount_of(p_.precision.grad) * largest_unit();
+    if (gathers()) slot += element_ * largest_unit();
+    if (moves_gradients()) slot += written_ * largest_unit();
     return slot * (p_.prefetch + 1);
   }
 
@@ -156,15 +158,16 @@ class PlanBound {
     if (!at.last) return 0;
     const Amount persistent = p_.micro_steps() > 1 ? late_gradients(at, Tier::kGpu, false) : 0;
     Amount sum = persistent + kept(at) + tensor(vocabulary_ + wide());
-    if (gathers()) sum += amount_of(p_.precision.param) * vocabulary_ * h_;
-    if (moves_gradients()) sum += amount_of(p_.precision.grad) * vocabulary_ * h_;
+    if (gathers()) sum += element_ * vocabulary_ * h_;
+    if (moves_gradients()) sum += written_ * vocabulary_ * h_;
     return sum;
   }
 
   const Plan& p_;
   const KernelSet& kernels_;
   const ModelConfig& model_;
-  Amount tp_ = 1, h_ = 0, tokens_ = 0, element_ = 0, vocabulary_ = 0;
+  Amount tp_ = 1, h_ = 0, tokens_ = 0, vocabulary_ = 0;
+  Amount element_ = 0, written_ = 0;  // of what kernels read, of the gradients they write
   Amount layer_elements_ = 0, positions_ = 0;
   // Bytes: one layer's input, the activations of a layer, those before and after the activation
   // function, the rings.
