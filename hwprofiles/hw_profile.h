@@ -29,13 +29,13 @@
 namespace zplan {
 
 // Formats a device can have a peak for.
-inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16"};
+inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16", "fp8"};
 
 struct DeviceProfile {
   std::string name;  // "V100-SXM3-32GB"
   Bytes memory{};    // usable, as the device reports it
   std::map<std::string, FlopsPerSecond, std::less<>>
-      peaks;  // dense, by "fp64" "fp32" "fp16" "bf16"
+      peaks;  // dense, by "fp64" "fp32" "fp16" "bf16" "fp8"
   BytesPerSecond memory_bandwidth{};
   double gemm_efficiency = 0;
   double attention_efficiency = 0;

@@ -31,6 +31,8 @@ constexpr Field kFields[] = {
     {"global_batch", &ModelConfig::global_batch, 1 << 20},
 };
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
+constexpr Field kHeadSize{"head_size", &ModelConfig::own_head_size, 1 << 16};
+constexpr std::int64_t kMaxAttentionWidth = 1 << 20;
 constexpr Field kRopeTheta{"rope_theta", &ModelConfig::rope_theta, 1'000'000'000'000};
 constexpr std::int64_t kMaxParameters = 1'000'000'000'000'000;
 
@@ -40,22 +42,21 @@ struct Contradiction {
 };
 
 std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
-  if (m.hidden % m.heads != 0) {
+  if (m.own_head_size == 0 && m.hidden % m.heads != 0) {
     return Contradiction{"heads", fmt::format("expected heads to divide hidden, got {} heads and "
                                               "hidden {}",
                                               m.heads, m.hidden)};
   }
-  if (!m.is_llama() && m.kv_heads != m.heads) {
-    return Contradiction{"kv_heads", fmt::format("expected as many as heads in architecture "
-                                                 "\"gpt\", got {} kv_heads and {} heads",
-                                                 m.kv_heads, m.heads)};
+  if (m.attention_width() > kMaxAttentionWidth) {
+    return Contradiction{"heads", fmt::format("expected heads times head_size up to {}, got {}",
+                                              kMaxAttentionWidth, m.attention_width())};
   }
   if (m.heads % m.kv_heads != 0) {
     return Contradiction{"kv_heads", fmt::format("expected kv_heads to divide heads, got {} "
                                                  "kv_heads and {} heads",
                                                  m.kv_heads, m.heads)};
   }
-  if (m.is_llama() && m.head_size() % 2 != 0) {
+  if (m.position == Position::kRope && m.head_size() % 2 != 0) {
     return Contradiction{"heads", fmt::format("expected an even head size, which rotary positions "
                                               "pair up, got {}",
                                               m.head_size())};
@@ -73,23 +74,46 @@ std::optional<Contradiction> contradiction(const ModelConfig& model) {
   return std::nullopt;
 }
 
-// The members that depend on the architecture.
-void read_architecture(JsonObject& object, ModelConfig& model) {
-  const auto architecture = object.optional_member("architecture");
-  const bool llama = architecture && architecture->one_of({"gpt", "llama"}) == "llama";
-  model.architecture = llama ? Architecture::kLlama : Architecture::kGpt;
+// The value whose name an optional member has.
+template <typename Enum, std::size_t kCount>
+void read_choice(JsonObject& object, std::string_view member, const Enum (&all)[kCount],
+                 Enum& value) {
+  const auto node = object.optional_member(member);
+  if (!node) return;
+  std::vector<std::string> names;
+  for (const Enum one : all) names.emplace_back(name(one));
+  const std::string word = node->one_of(names);
+  for (const Enum one : all)
+    if (name(one) == word) value = one;
+}
+
+void read_features(JsonObject& object, ModelConfig& model) {
+  Architecture architecture = Architecture::kGpt;
+  read_choice(object, "architecture", {Architecture::kGpt, Architecture::kLlama}, architecture);
+  set_architecture(model, architecture);
+  read_choice(object, "position", {Position::kNone, Position::kLearned, Position::kRope},
+              model.position);
+  read_choice(object, "norm", {Norm::kLayerNorm, Norm::kRmsNorm}, model.norm);
+  read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAll}, model.biases);
+  if (const auto gated = object.optional_member("gated_mlp")) model.gated_mlp = gated->boolean();
+}
+
+// The sizes that not every model has to say.
+void read_attention(JsonObject& object, ModelConfig& model) {
   const auto read = [&](const Field& field, const JsonNode& node) {
     model.*field.member = node.integer(1, field.max);
   };
-  if (llama) {
-    read(kKvHeads, object.member(kKvHeads.name));
-    read(kRopeTheta, object.member(kRopeTheta.name));
-    return;
-  }
   model.kv_heads = model.heads;
-  if (const auto node = object.optional_member(kKvHeads.name)) read(kKvHeads, *node);
-  if (const auto node = object.optional_member(kRopeTheta.name)) {
-    node->fail_expected("no rope_theta in architecture \"gpt\"");
+  if (model.architecture == Architecture::kLlama) {
+    read(kKvHeads, object.member(kKvHeads.name));
+  } else if (const auto node = object.optional_member(kKvHeads.name)) {
+    read(kKvHeads, *node);
+  }
+  if (const auto node = object.optional_member(kHeadSize.name)) read(kHeadSize, *node);
+  if (model.position == Position::kRope) {
+    read(kRopeTheta, object.member(kRopeTheta.name));
+  } else if (const auto node = object.optional_member(kRopeTheta.name)) {
+    node->fail_expected("no rope_theta without rotary positions");
   }
 }
 
@@ -101,7 +125,9 @@ void read_sources(const JsonNode& node, ModelConfig& model) {
     if (source) model.field_sources.emplace_back(field, source->non_empty_string());
   };
   for (const Field& field : kFields) read(field.name);
-  for (const std::string_view field : {"kv_heads", "rope_theta", "tied_embeddings"}) read(field);
+  for (const std::string_view field : {"kv_heads", "rope_theta", "tied_embeddings", "position",
+                                       "norm", "gated_mlp", "biases", "head_size"})
+    read(field);
   object.finish();
 }
 
@@ -124,6 +150,31 @@ bool answers_to(const ModelConfig& model, std::string_view name) {
 
 }  // namespace
 
+std::string_view name(Architecture architecture) {
+  return architecture == Architecture::kLlama ? "llama" : "gpt";
+}
+
+std::string_view name(Position position) {
+  constexpr std::string_view kNames[] = {"none", "learned", "rope"};
+  return kNames[static_cast<std::size_t>(position)];
+}
+
+std::string_view name(Norm norm) { return norm == Norm::kRmsNorm ? "rmsnorm" : "layernorm"; }
+
+std::string_view name(Biases biases) {
+  constexpr std::string_view kNames[] = {"none", "qkv", "all"};
+  return kNames[static_cast<std::size_t>(biases)];
+}
+
+void set_architecture(ModelConfig& model, Architecture architecture) {
+  const bool llama = architecture == Architecture::kLlama;
+  model.architecture = architecture;
+  model.position = llama ? Position::kRope : Position::kLearned;
+  model.norm = llama ? Norm::kRmsNorm : Norm::kLayerNorm;
+  model.biases = llama ? Biases::kNone : Biases::kAll;
+  model.gated_mlp = llama;
+}
+
 const std::string& ModelConfig::source_of(std::string_view field) const {
   for (const auto& [name, own] : field_sources) {
     if (name == field) return own;
@@ -144,7 +195,8 @@ ModelConfig parse_model(std::string text, std::string file_name) {
   for (const Field& field : kFields) {
     model.*field.member = object.member(field.name).integer(1, field.max);
   }
-  read_architecture(object, model);
+  read_features(object, model);
+  read_attention(object, model);
   model.tied_embeddings = object.member("tied_embeddings").boolean();
   model.source = object.member("source").non_empty_string();
   if (const auto sources = object.optional_member("sources")) read_sources(*sources, model);
@@ -165,7 +217,8 @@ void validate(const ModelConfig& model) {
   };
   for (const Field& field : kFields) check(field);
   check(kKvHeads);
-  if (model.is_llama()) check(kRopeTheta);
+  if (model.own_head_size != 0) check(kHeadSize);
+  if (model.position == Position::kRope) check(kRopeTheta);
   if (const auto problem = contradiction(model)) {
     throw_bad_input(fmt::format("model \"{}\": {}", model.name, problem->message));
   }

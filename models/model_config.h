@@ -1,8 +1,9 @@
-// The shape of a decoder, of one of two architectures:
-//   gpt    learned positions, pre-LayerNorm with biases, multi-head attention, GELU (tanh) MLP,
-//          biases on every linear layer except the output head [Radford19]
-//   llama  rotary positions, pre-RMSNorm, grouped-query attention, SwiGLU MLP, no biases
-//          [Touvron23]
+// The shape of a decoder: its sizes, and features that go together freely. An architecture stands
+// for the features of a family and for the names and the initialisation of its tensors:
+//   gpt    learned positions, pre-LayerNorm with biases, GELU (tanh) MLP, biases on every linear
+//          layer except the output head [Radford19]
+//   llama  rotary positions, pre-RMSNorm, SwiGLU MLP, no biases [Touvron23]
+// A file that names single features overrides those of its architecture.
 // File format "zplan.model/1"; the catalogue models/*.json is compiled into the library.
 // Every shape number has a source: the file's general one or its own. Decides nothing about
 // parallelism, precision or padding (see model_formulas.h for counts).
@@ -17,35 +18,48 @@
 namespace zplan {
 
 enum class Architecture : std::uint8_t { kGpt, kLlama };
+enum class Position : std::uint8_t { kNone, kLearned, kRope };
+enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };  // a LayerNorm has a bias of its own
+// Of the linear layers: of none, of the product of queries, keys and values, of all.
+enum class Biases : std::uint8_t { kNone, kQkv, kAll };
 
 struct ModelConfig {
   std::string name;
   Architecture architecture = Architecture::kGpt;
-  std::int64_t layers = 0;    // L
-  std::int64_t hidden = 0;    // h
-  std::int64_t heads = 0;     // a
-  std::int64_t kv_heads = 0;  // g; a in gpt
-  std::int64_t ffn = 0;       // MLP width, usually 4 h
-  std::int64_t vocab = 0;     // V, unpadded
-  std::int64_t sequence = 0;  // s, tokens
+  Position position = Position::kLearned;
+  Norm norm = Norm::kLayerNorm;
+  Biases biases = Biases::kAll;
+  bool gated_mlp = false;          // SwiGLU of two first products, else GELU of one
+  std::int64_t layers = 0;         // L
+  std::int64_t hidden = 0;         // h
+  std::int64_t heads = 0;          // a
+  std::int64_t kv_heads = 0;       // g, which divides a
+  std::int64_t own_head_size = 0;  // d where it is not h / a; 0: h / a
+  std::int64_t ffn = 0;            // MLP width, usually 4 h
+  std::int64_t vocab = 0;          // V, unpadded
+  std::int64_t sequence = 0;       // s, tokens
   bool tied_embeddings = true;
-  std::int64_t rope_theta = 0;    // base of the rotary angles; llama only
+  std::int64_t rope_theta = 0;    // base of the rotary angles; 0 without them
   std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
   std::string source;             // where the shape comes from
   std::vector<std::string> aliases;
   std::vector<std::pair<std::string, std::string>> field_sources;  // field -> its own source
 
-  bool is_llama() const { return architecture == Architecture::kLlama; }
-  std::int64_t head_size() const { return hidden / heads; }
-  // Learned positions; 0 where they are rotary.
-  std::int64_t positions() const { return is_llama() ? 0 : sequence; }
+  std::int64_t head_size() const { return own_head_size > 0 ? own_head_size : hidden / heads; }
+  // Columns of what all heads give: a d.
+  std::int64_t attention_width() const { return heads * head_size(); }
+  // Learned positions; 0 where there are none.
+  std::int64_t positions() const { return position == Position::kLearned ? sequence : 0; }
   // Columns of the product of queries, keys and values: (a + 2 g) d.
   std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size(); }
   // Columns of the first product of the MLP: f, or gate and up side by side.
-  std::int64_t up_width() const { return is_llama() ? 2 * ffn : ffn; }
+  std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };
+
+// Gives the model the features of a family; its sizes stay.
+void set_architecture(ModelConfig& model, Architecture architecture);
 
 // `name_or_path`: a file when it looks like a path (planner/core/text.h), else a catalogue name or
 // alias ("1T", "gpt2"), case-insensitive. Throws Error naming the nearest names.
@@ -59,5 +73,10 @@ std::vector<ModelConfig> model_catalogue();
 
 // Throws Error unless the numbers make a model (a path-built or edited config is checked too).
 void validate(const ModelConfig& model);
+
+std::string_view name(Architecture architecture);
+std::string_view name(Position position);
+std::string_view name(Norm norm);
+std::string_view name(Biases biases);
 
 }  // namespace zplan

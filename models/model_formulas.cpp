@@ -19,28 +19,28 @@ Shape shape_of(const ModelConfig& model) {
 
 // LayerNorm has a gain and a bias [Ba16], RMSNorm a gain [Zhang19].
 std::int64_t norm_parameter_count(const ModelConfig& model) {
-  return (model.is_llama() ? 1 : 2) * model.hidden;
+  return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
 }
 
 }  // namespace
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden, f = model.ffn;
-  return h * model.qkv_width() + h * h + h * model.up_width() + f * h;
+  return h * model.qkv_width() + model.attention_width() * h + h * model.up_width() + f * h;
 }
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t norms = 2 * norm_parameter_count(model);
-  if (model.is_llama()) return layer_matmul_parameter_count(model) + norms;
-  const std::int64_t biases = model.qkv_width() + h + model.up_width() + h;
+  std::int64_t biases = model.biases == Biases::kNone ? 0 : model.qkv_width();
+  if (model.biases == Biases::kAll) biases += h + model.up_width() + h;
   return layer_matmul_parameter_count(model) + biases + norms;
 }
 
 std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
-  const std::int64_t positions = model.is_llama() ? 0 : model.sequence * h;
+  const std::int64_t positions = model.positions() * h;
   return model.layers * layer_parameter_count(model) + embeddings + positions +
          norm_parameter_count(model);
 }
@@ -56,9 +56,9 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 Flops model_flops_per_token(const ModelConfig& model) {
   const std::int64_t weights =
       kPassesOverForward * kFlopPerMultiplyAdd * matmul_parameter_count(model);
-  // Scores and weighted values: 2 products of s h multiply-adds, half of them masked [derived].
-  const std::int64_t attention =
-      kPassesOverForward * kFlopPerMultiplyAdd * model.layers * model.hidden * model.sequence;
+  // Scores and weighted values: 2 products of s a d multiply-adds, half of them masked [derived].
+  const std::int64_t attention = kPassesOverForward * kFlopPerMultiplyAdd * model.layers *
+                                 model.attention_width() * model.sequence;
   return {weights + attention};
 }
 

@@ -1,17 +1,18 @@
 // Exact counts of a model, and the published closed forms they are checked against.
 //
 // Exact, per layer (h hidden, a heads, g key-value heads, d head size, f ffn), V unpadded:
-//   gpt    qkv 3h^2 + 3h, proj h^2 + h, fc hf + f, out fh + h, two LayerNorms 4h
-//   llama  qkv (a + 2g) d h, proj h^2, gate and up 2hf, down fh, two RMSNorms 2h
-// Outside: tokens V h, the last norm 2h (llama h), positions s h (llama none), and an output head
-// V h when the embeddings are not tied.
+//   matrices  qkv (a + 2g) d h, proj a d h, first of the MLP hf (gated 2hf), second fh
+//   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
+//   norms     two LayerNorms 4h or RMSNorms 2h
+// Outside: tokens V h, the last norm 2h or h, learned positions s h, and an output head V h when
+// the embeddings are not tied.
 //
-// Model FLOPs (for MFU) per token = 6 N + 6 L h s, causal attention [derived]:
+// Model FLOPs (for MFU) per token = 6 N + 6 L a d s, causal attention [derived]; a d is h mostly:
 //   N = parameters that multiply an activation in a matrix product: all matrices of the layers and
 //   the head V h, which counts once, tied or not; biases, norms, positions and the token look-up do
 //   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
-//   6 L h s = 3 x (2 products of 2 s h flop, half of them masked); recomputation is never in it,
-//   nor is the rotation of queries and keys.
+//   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked); recomputation is never in
+//   it, nor is the rotation of queries and keys.
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
 #pragma once
 

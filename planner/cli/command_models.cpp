@@ -41,12 +41,20 @@ std::string detail_text(const ModelConfig& m) {
   row("layers", m.layers);
   row("hidden", m.hidden);
   row("heads", m.heads);
+  row("kv_heads", m.kv_heads);
+  row("head_size", m.head_size());
   row("ffn", m.ffn);
   row("vocab", m.vocab);
   row("sequence", m.sequence);
   row("global_batch", m.global_batch);
-  table.row(
-      {"tied_embeddings", m.tied_embeddings ? "yes" : "no", own_source(m, "tied_embeddings")});
+  const auto words = [&](const char* field, std::string_view value) {
+    table.row({field, std::string(value), own_source(m, field)});
+  };
+  words("tied_embeddings", m.tied_embeddings ? "yes" : "no");
+  words("position", name(m.position));
+  words("norm", name(m.norm));
+  words("gated_mlp", m.gated_mlp ? "yes" : "no");
+  words("biases", name(m.biases));
   table.row({"parameters", grouped(parameter_count(m)), "counted"});
   table.row({"flop per token",
              fmt::format("{:.4g}", static_cast<double>(model_flops_per_token(m).value)),

@@ -6,6 +6,7 @@
 
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -51,6 +52,9 @@ std::string precision_words(const Plan& plan) {
   const std::string master = format_name(r.master), moments = format_name(r.moments);
   std::string out = param == grad ? param + " parameters and gradients"
                                   : param + " parameters, " + grad + " gradients";
+  if (plan.casts_params())
+    out += fmt::format(", cast to {} at the gather",
+                       format_name(find_kernel_set(plan.kernel_set).compute));
   if (r.main_grad) out += " with " + moments + " copies";
   if (!plan.keeps_master()) return out + ", " + moments + " moments, no master copy";
   out += ", " + master + " master copy";

@@ -15,7 +15,7 @@ void Activations::results(LayerActivations& a, const Make& make) const {
   const std::int64_t local = s_.local_tokens();
   const DType x = s_.compute();
   const DType stat = s_.kernels.statistics;
-  const bool means = !s_.model.is_llama();
+  const bool means = s_.model.norm == Norm::kLayerNorm;
   a.norm1 = make("norm1", {local, s_.h()}, x, false);
   if (means) a.mean1 = make("mean1", {local}, stat, false);
   a.rstd1 = make("rstd1", {local}, stat, false);

@@ -17,7 +17,7 @@ namespace zplan {
 // The activations of one layer; T is a rank's part where sequence parallelism splits it (norms and
 // residuals). Each view picks its slot by the loop variables, of those below `tiled` by the tile.
 struct LayerActivations {
-  View norm1, mean1, rstd1;  // [T, h], [T], [T]; Llama has no mean
+  View norm1, mean1, rstd1;  // [T, h], [T], [T]; an RMSNorm has no mean
   View middle;               // [T, h] input of the MLP half
   View norm2, mean2, rstd2;
   View projection, fc2;  // [T, h] of all ranks' tokens, dead after the residual sum

@@ -21,7 +21,7 @@ View AttentionCore::output(View out) const {
 }
 
 void AttentionCore::rotate(Phase phase, const View& qkv, std::int64_t direction) {
-  if (!s_.model.is_llama()) return;
+  if (s_.model.position != Position::kRope) return;
   const Action action = phase == Phase::kBackward ? Action::kInputGradient : Action::kCompute;
   s_.out.kernel({phase, Part::kRope, action}, kLane, KernelId::kRope, {update(heads(qkv))},
                 {s_.heads() + s_.kv_heads(), s_.model.rope_theta, direction});

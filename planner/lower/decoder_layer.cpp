@@ -134,7 +134,7 @@ void DecoderLayer::run(Phase phase, const View& input, const LayerActivations& a
 
 void DecoderLayer::norm(Phase phase, Part part, const View& x, Param gain, Param bias,
                         const View& y, const View& mean, const View& rstd) {
-  if (s_.model.is_llama()) {
+  if (s_.model.norm == Norm::kRmsNorm) {
     s_.out.kernel(compute(phase, part), kLane, KernelId::kRmsNormForward,
                   {read(x), parameter(phase, gain), write(y), write(rstd)});
   } else {
@@ -193,12 +193,14 @@ void DecoderLayer::attention_half(Phase phase, const View& x, const LayerActivat
   middle(phase, x, sum, a);
 }
 
-// What it reads must be at hand together; a ring keeps one unit.
+// There are kernels for a LayerNorm after a bias and for an RMSNorm without one. What they read
+// must be at hand together; a ring keeps one unit.
 bool DecoderLayer::fuses_middle() const {
   const Layout& layout = s_.layout;
-  return s_.kernels.fused_neighbours &&
-         (!layout.has(Param::kProjBias) || parameters_.are_resident() ||
-          layout.unit_of(Param::kProjBias) == layout.unit_of(Param::kNorm2Gain));
+  const bool bias = layout.has(Param::kProjBias);
+  if (!s_.kernels.fused_neighbours || bias != (s_.model.norm == Norm::kLayerNorm)) return false;
+  return !bias || parameters_.are_resident() ||
+         layout.unit_of(Param::kProjBias) == layout.unit_of(Param::kNorm2Gain);
 }
 
 // From the sum of the projection to the normalised input of the MLP.
@@ -207,7 +209,7 @@ void DecoderLayer::middle(Phase phase, const View& x, const View& sum, const Lay
     residual(phase, Part::kAttentionResidual, x, sum, Param::kProjBias, a.middle);
     norm(phase, Part::kMlpNorm, a.middle, Param::kNorm2Gain, Param::kNorm2Bias, a.norm2, a.mean2,
          a.rstd2);
-  } else if (s_.model.is_llama()) {
+  } else if (s_.model.norm == Norm::kRmsNorm) {
     s_.out.kernel(compute(phase, Part::kMlpNorm), kLane, KernelId::kResidualRmsNormForward,
                   {read(x), read(sum), parameter(phase, Param::kNorm2Gain), write(a.middle),
                    write(a.norm2), write(a.rstd2)});
@@ -220,7 +222,8 @@ void DecoderLayer::middle(Phase phase, const View& x, const View& sum, const Lay
 }
 
 void DecoderLayer::fc1_and_gelu(Phase phase, const View& x, const LayerActivations& a) {
-  if (s_.kernels.fused_neighbours && !s_.model.is_llama()) {
+  const bool gated = s_.model.gated_mlp;
+  if (s_.kernels.fused_neighbours && !gated && s_.layout.has(Param::kFc1Bias)) {
     s_.out.kernel(compute(phase, Part::kFc1), kLane, KernelId::kLinearGeluForward,
                   {read(x), parameter(phase, Param::kFc1Weight), parameter(phase, Param::kFc1Bias),
                    write(a.fc1), write(a.gelu), s_.workspace});
@@ -228,7 +231,7 @@ void DecoderLayer::fc1_and_gelu(Phase phase, const View& x, const LayerActivatio
   }
   linear(phase, Part::kFc1, x, Param::kFc1Weight, Param::kFc1Bias, a.fc1);
   s_.out.kernel(compute(phase, Part::kGelu), kLane,
-                s_.model.is_llama() ? KernelId::kSwigluForward : KernelId::kGeluForward,
+                gated ? KernelId::kSwigluForward : KernelId::kGeluForward,
                 {read(a.fc1), write(a.gelu)});
 }
 
@@ -281,7 +284,7 @@ void DecoderLayer::column_product_backward(Part part, const View& x, const View&
 // The gradient of the first product of the MLP, from that of the second.
 View DecoderLayer::fc2_backward(const LayerActivations& a, const View& dy, bool last) {
   const View dfc = scratch("d.fc", s_.ffn());
-  const bool fuses = s_.kernels.fused_neighbours && !s_.model.is_llama();
+  const bool fuses = s_.kernels.fused_neighbours && !s_.model.gated_mlp;
   if (!fuses) {
     row_product_backward(Part::kFc2, a.gelu, dy, Param::kFc2Weight, dfc);
     done(Param::kFc2Weight, last);
@@ -297,7 +300,7 @@ View DecoderLayer::fc2_backward(const LayerActivations& a, const View& dy, bool 
 
 // The gradient of the first product of the MLP, from that of what follows it.
 View DecoderLayer::gelu_backward(const LayerActivations& a, const View& dfc) {
-  if (!s_.model.is_llama()) {
+  if (!s_.model.gated_mlp) {
     s_.out.kernel(input_gradient(Part::kGelu), kLane, KernelId::kGeluBackward,
                   {read(a.fc1), update(dfc)});
     return dfc;
@@ -310,7 +313,7 @@ View DecoderLayer::gelu_backward(const LayerActivations& a, const View& dfc) {
 
 void DecoderLayer::norm_backward(Part part, const View& dy, const View& x, const View& mean,
                                  const View& rstd, Param gain, Param bias, const View& dx) {
-  if (s_.model.is_llama()) {
+  if (s_.model.norm == Norm::kRmsNorm) {
     s_.out.kernel(input_gradient(part), kLane, KernelId::kRmsNormBackward,
                   {read(dy), read(x), read(rstd), parameter(Phase::kBackward, gain), update(dx),
                    gradient(gain), s_.workspace});

@@ -1,7 +1,8 @@
 // Forward and backward of one decoder layer, as kernels [Radford19 sec 2.3], [Touvron23]:
 //   norm1, qkv, (rotate), attention, projection, + input;  norm2, fc1, gelu, fc2, + middle
-// GPT-2: LayerNorm, biases, GELU. Llama: RMSNorm, SwiGLU. Kernel sets that fuse neighbours have the
-// GELU in the products beside it and the sum of the residual in the norm that follows.
+// The model says which norm, whether gelu stands for GELU or SwiGLU, and which biases there are.
+// Kernel sets that fuse neighbours have a GELU in the products beside it and the sum of the
+// residual in the norm that follows.
 //
 // Products with matrices split by rows leave partial sums; these are added over tiles, then over
 // ranks (tensor_parallel.h), the bias once, together with the residual.

@@ -6,6 +6,7 @@ Gradients::Gradients(Stage& stage)
     : s_(stage),
       transfers_(stage),
       dtype_(stage.plan.precision.grad),
+      written_(stage.plan.precision.grad_cast == GradientCast::kNone ? dtype_ : stage.compute()),
       homes_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
@@ -49,15 +50,15 @@ void Gradients::begin_step() {
   s_.for_each_unit(clear);
 }
 
-BufferId Gradients::full_buffer(UnitIndex unit) {
+BufferId Gradients::full_buffer(const char* prefix, UnitIndex unit, DType dtype) {
   const Unit& info = s_.layout.units[unit];
   const bool in_ring = info.per_layer && !s_.layout.is_shared(unit);
   const std::int64_t elements = in_ring ? s_.layout.largest_layer_unit() : info.flat_elements;
-  return s_.body.get({.name = "full_grad." + (in_ring ? "layer" : info.name),
-                      .slot_size = size_of(dtype_) * elements,
+  return s_.body.get({.name = prefix + (in_ring ? "layer" : info.name),
+                      .slot_size = size_of(dtype) * elements,
                       .slots = info.per_layer ? s_.ring_slots() : 1,
                       .category = Category::kGathered,
-                      .dtype = dtype_});
+                      .dtype = dtype});
 }
 
 Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal) {
@@ -69,7 +70,7 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal) {
     at.slot = s_.unit_slot(unit);
     at.access = accumulates() ? Access::kUpdate : Access::kWrite;
   } else {
-    at.buffer = full_buffer(unit);
+    at.buffer = full_buffer("full_grad.", unit, written_);
     at.slot = at.ordinal.slot();
   }
   if (at.access == Access::kWrite) clear_padding(at);
@@ -81,16 +82,16 @@ void Gradients::clear_padding(const Open& at) {
   const std::int64_t touched = s_.layout.touched_elements(at.unit);
   const std::int64_t padding = s_.layout.gathered_elements(at.unit) - touched;
   if (padding == 0) return;
-  View tail = view_of(at.buffer, dtype_, {padding}, at.slot);
-  tail.offset = size_of(dtype_) * touched;
+  View tail = view_of(at.buffer, written_, {padding}, at.slot);
+  tail.offset = size_of(written_) * touched;
   s_.out.kernel({Phase::kBackward, s_.layout.part[at.unit], Action::kZero}, Lane::kCompute,
                 KernelId::kFillZero, {write(tail)});
 }
 
 View Gradients::view(const Open& at, Param param) const {
   const ParamPlace& place = s_.layout.of(param, s_.out.member());
-  View v = view_of(at.buffer, dtype_, place.shape, at.slot);
-  v.offset = size_of(dtype_) * place.offset;
+  View v = view_of(at.buffer, written_, place.shape, at.slot);
+  v.offset = size_of(written_) * place.offset;
   v.access = at.access;
   return v;
 }
@@ -110,8 +111,8 @@ void Gradients::sum_over_tensor_ranks(const Open& at) {
   const Unit& info = s_.layout.units[at.unit];
   const Part part = s_.layout.part[at.unit];
   if (info.shared_elements == 0 || part == Part::kPosition) return;
-  View shared = view_of(at.buffer, dtype_, {info.shared_elements}, at.slot);
-  shared.offset = size_of(dtype_) * info.shared_from;
+  View shared = view_of(at.buffer, written_, {info.shared_elements}, at.slot);
+  shared.offset = size_of(written_) * info.shared_from;
   s_.out.collective({Phase::kBackward, part, Action::kSumShared}, Lane::kCommTensor,
                     CollectiveKind::kAllReduce, GroupKind::kTensor, shared, shared);
 }
@@ -138,12 +139,23 @@ void Gradients::sum_copies(const View& shard, Part part) {
                       CollectiveKind::kAllReduce, GroupKind::kReplica, shard, shard);
 }
 
+// All of a unit, in the type at home.
+View Gradients::cast_whole(const View& source, const Open& at, Part part) {
+  View whole = source;
+  whole.dtype = dtype_;
+  whole.buffer = full_buffer("cast_grad.", at.unit, dtype_);
+  s_.out.kernel({Phase::kBackward, part, Action::kCastGradient}, Lane::kCommReduce, KernelId::kCast,
+                {read(source), write(whole)});
+  return whole;
+}
+
 // Full gradients of one micro-batch -> their shard, as far as there are ranks to share them.
 View Gradients::reduce_to_shard(const Open& at, Part part) {
   const Unit& info = s_.layout.units[at.unit];
-  View source = view_of(at.buffer, dtype_, {s_.layout.gathered_elements(at.unit)}, at.slot);
+  View source = view_of(at.buffer, written_, {s_.layout.gathered_elements(at.unit)}, at.slot);
+  if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.plan.shards() > 1) {
-    const bool straight = !off_gpu() && !accumulates();
+    const bool straight = !off_gpu() && !accumulates() && source.dtype == dtype_;
     const Ring reduced = ring("reduced.shard");
     View target = home(at.unit, Access::kWrite);
     if (!straight) {
@@ -151,8 +163,8 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
                                        .slot_size = reduced.slot_size,
                                        .slots = reduced.slots,
                                        .category = reduced.category,
-                                       .dtype = dtype_});
-      target = view_of(id, dtype_, {info.shard_elements}, at.ordinal.slot());
+                                       .dtype = source.dtype});
+      target = view_of(id, source.dtype, {info.shard_elements}, at.ordinal.slot());
     }
     s_.out.collective(
         {Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
@@ -175,23 +187,31 @@ void Gradients::move_home(const Open& at, Part part) {
 }
 
 void Gradients::take_home(const Open& at, Part part, const View& shard, const View& target) {
-  const Role add{Phase::kBackward, part, Action::kAccumulate};
-  if (!accumulates()) {
-    if (off_gpu()) {
-      transfers_.send(Phase::kBackward, part, shard, target, ring("downloaded.shard"), at.ordinal);
-    } else {
-      s_.out.copy({Phase::kBackward, part, Action::kMove}, shard, target);
-    }
-    return;
+  if (accumulates() || shard.dtype != target.dtype) return combine(at, part, shard, target);
+  if (off_gpu()) {
+    transfers_.send(Phase::kBackward, part, shard, target, ring("downloaded.shard"), at.ordinal);
+  } else {
+    s_.out.copy({Phase::kBackward, part, Action::kMove}, shard, target);
   }
+}
+
+// Adds the shard to its home or, where it is the first and only one, casts it.
+void Gradients::combine(const Open& at, Part part, const View& shard, const View& target) {
   const Tier near = off_gpu() ? Tier::kCpu : Tier::kGpu;
   const Lane lane = off_gpu() ? Lane::kCpu : Lane::kCommReduce;
   const View source =
       transfers_.bring(Phase::kBackward, part, shard, near, ring("downloaded.shard"), at.ordinal);
   Ring held = ring("held.shard");
   held.read = Action::kReadGradient;
+  if (!accumulates()) {
+    const View cast = transfers_.outbox(target, near, held, at.ordinal);
+    s_.out.kernel({Phase::kBackward, part, Action::kCastGradient}, lane, KernelId::kCast,
+                  {read(source), write(cast)});
+    return transfers_.send(Phase::kBackward, part, cast, target, held, at.ordinal);
+  }
   const View sum = transfers_.bring(Phase::kBackward, part, target, near, held, at.ordinal);
-  s_.out.kernel(add, lane, KernelId::kAccumulate, {read(source), update(sum)});
+  s_.out.kernel({Phase::kBackward, part, Action::kAccumulate}, lane, KernelId::kAccumulate,
+                {read(source), update(sum)});
   transfers_.send(Phase::kBackward, part, sum, target, held, at.ordinal);
 }
 

@@ -9,6 +9,9 @@
 // which alone takes them home. Where fewer ranks than dp share a copy, its copies are summed too
 // (hybrid sharding) [Zhao23 sec 3.2.2].
 //
+// Gradients that backward writes in the compute type and that are added up in fp32 are cast before
+// they are reduced, or their shards after it.
+//
 // With sequence parallelism each tensor parallel rank has the gradients of norms and row biases of
 // its tokens only: these are summed over the group first [Korthikanti22 sec 4.2.2].
 #pragma once
@@ -58,11 +61,17 @@ class Gradients {
   bool partitioned() const { return s_.plan.zero_stage >= 2; }
   // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
   // even on one rank, so that their order of summation does not depend on where the home is.
-  bool direct() const { return !off_gpu() && (!partitioned() || (s_.dp() == 1 && !accumulates())); }
+  bool direct() const {
+    return !off_gpu() && written_ == dtype_ && (!partitioned() || (s_.dp() == 1 && !accumulates()));
+  }
+  bool casts_before_reduction() const {
+    return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.dp() > 1;
+  }
   bool off_gpu() const { return tier() != Tier::kGpu; }
   View home(UnitIndex unit, Access access) const;
-  BufferId full_buffer(UnitIndex unit);
+  BufferId full_buffer(const char* prefix, UnitIndex unit, DType dtype);
   Ring ring(const char* name) const;
+  View cast_whole(const View& source, const Open& at, Part part);
   void clear_padding(const Open& at);
   void sum_over_tensor_ranks(const Open& at);
   void reduce_in_place(UnitIndex unit, Part part);
@@ -70,10 +79,11 @@ class Gradients {
   View reduce_to_shard(const Open& at, Part part);
   void move_home(const Open& at, Part part);
   void take_home(const Open& at, Part part, const View& shard, const View& target);
+  void combine(const Open& at, Part part, const View& shard, const View& target);
 
   Stage& s_;
   Transfers transfers_;
-  DType dtype_;
+  DType dtype_, written_;  // at home, and by backward
   std::vector<BufferId> homes_;
 };
 

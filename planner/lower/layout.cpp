@@ -10,7 +10,7 @@ namespace zplan {
 namespace {
 
 // Normal initialisation of GPT-2: 0.02, and 0.02 / sqrt(2 L) for the matrices that feed the
-// residual stream [Radford19 sec 2.3]. Llama: 0.02 throughout.
+// residual stream [Radford19 sec 2.3]. Architecture llama: 0.02 throughout.
 constexpr double kInitStd = 0.02;
 
 struct Spec {
@@ -42,11 +42,11 @@ class LayoutBuilder {
     const Shape table{layout_.padded_vocab, model_.hidden};
     unit("embedding", Part::kEmbedding, false,
          {vocabulary(Param::kTokenEmbedding,
-                     model_.is_llama() ? "model.embed_tokens.weight" : "transformer.wte.weight")});
-    if (!model_.is_llama())
+                     is_llama() ? "model.embed_tokens.weight" : "transformer.wte.weight")});
+    if (model_.position == Position::kLearned)
       unit("position", Part::kPosition, false,
            {{Param::kPositionEmbedding,
-             "transformer.wpe.weight",
+             is_llama() ? "model.embed_positions.weight" : "transformer.wpe.weight",
              {plan_.batch.sequence, model_.hidden},
              {model_.sequence, model_.hidden},
              Init::kNormal,
@@ -56,7 +56,7 @@ class LayoutBuilder {
     layer_units();
     std::vector<Spec> norm;
     add_norm(norm, Param::kFinalNormGain, Param::kFinalNormBias,
-             model_.is_llama() ? "model.norm" : "transformer.ln_f");
+             is_llama() ? "model.norm" : "transformer.ln_f");
     unit("final_norm", Part::kFinalNorm, false, std::move(norm));
     if (!layout_.tied)
       unit("head", Part::kHead, false, {vocabulary(Param::kHeadWeight, "lm_head.weight")});
@@ -64,10 +64,12 @@ class LayoutBuilder {
 
  private:
   std::int64_t pieces() const { return std::int64_t{plan_.parallel.tp} * plan_.tiles; }
+  // Names and initialisation are of the family; what there is, of the features.
+  bool is_llama() const { return model_.architecture == Architecture::kLlama; }
   bool tensor_parallel() const { return plan_.parallel.tp > 1; }
   std::string layer_name(const char* gpt, const char* llama) const {
-    return model_.is_llama() ? std::string("model.layers.{}.") + llama
-                             : std::string("transformer.h.{}.") + gpt;
+    return is_llama() ? std::string("model.layers.{}.") + llama
+                      : std::string("transformer.h.{}.") + gpt;
   }
 
   Spec vocabulary(Param param, std::string name) const {
@@ -112,7 +114,7 @@ class LayoutBuilder {
            {n / pieces(), model_.hidden},
            {n, model_.hidden},
            Init::kNormal,
-           model_.is_llama() ? kInitStd : kInitStd / depth,
+           is_llama() ? kInitStd : kInitStd / depth,
            true,
            {}};
     if (pieces() > 1) s.split.kind = Split::Kind::kRows;
@@ -124,7 +126,7 @@ class LayoutBuilder {
   }
   void add_norm(std::vector<Spec>& to, Param gain, Param bias, const std::string& name) const {
     to.push_back(vector(gain, name + ".weight", Init::kOne));
-    if (!model_.is_llama()) to.push_back(vector(bias, name + ".bias", Init::kZero));
+    if (model_.norm == Norm::kLayerNorm) to.push_back(vector(bias, name + ".bias", Init::kZero));
   }
 
   // The four operators of a layer and what comes with each.
@@ -135,7 +137,7 @@ class LayoutBuilder {
     const ModelConfig& m = model_;
     const std::int64_t q = m.heads * m.head_size();
     const std::int64_t kv = m.kv_heads * m.head_size();
-    const std::vector<std::int64_t> up(m.is_llama() ? 2 : 1, m.ffn);
+    const std::vector<std::int64_t> up(m.gated_mlp ? 2 : 1, m.ffn);
     std::array<Operator, 4> ops;
     const auto name = [&](const char* gpt, const char* llama, const char* what) {
       return layer_name(gpt, llama) + what;
@@ -151,12 +153,16 @@ class LayoutBuilder {
              layer_name("ln_1", "input_layernorm"));
     add_norm(ops[2].whole, Param::kNorm2Gain, Param::kNorm2Bias,
              layer_name("ln_2", "post_attention_layernorm"));
-    if (m.is_llama()) return ops;
-    ops[0].split.push_back(
-        column_bias(Param::kQkvBias, "transformer.h.{}.attn.c_attn.bias", {q, kv, kv}));
-    ops[1].whole = {vector(Param::kProjBias, "transformer.h.{}.attn.c_proj.bias", Init::kZero)};
-    ops[2].split.push_back(column_bias(Param::kFc1Bias, "transformer.h.{}.mlp.c_fc.bias", up));
-    ops[3].whole = {vector(Param::kFc2Bias, "transformer.h.{}.mlp.c_proj.bias", Init::kZero)};
+    if (m.biases == Biases::kNone) return ops;
+    ops[0].split.push_back(column_bias(
+        Param::kQkvBias, name("attn.c_attn", "self_attn.qkv_proj", ".bias"), {q, kv, kv}));
+    if (m.biases == Biases::kQkv) return ops;
+    ops[1].whole = {
+        vector(Param::kProjBias, name("attn.c_proj", "self_attn.o_proj", ".bias"), Init::kZero)};
+    ops[2].split.push_back(
+        column_bias(Param::kFc1Bias, name("mlp.c_fc", "mlp.gate_up_proj", ".bias"), up));
+    ops[3].whole = {
+        vector(Param::kFc2Bias, name("mlp.c_proj", "mlp.down_proj", ".bias"), Init::kZero)};
     return ops;
   }
 

@@ -21,7 +21,7 @@
 namespace zplan {
 
 // The tensors of a layer, and those outside the layers. Shapes are a rank's; c = (a + 2 g) d, u = f
-// or, of gate and up side by side, 2 f. Llama has no biases and no positions.
+// or, of gate and up side by side, 2 f. What the model does not have has no shape.
 enum class Param : std::uint8_t {
   kNorm1Gain,
   kNorm1Bias,

@@ -107,7 +107,7 @@ void ModelEnds::final_norm(const View& x) {
   norm_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(Param::kFinalNormGain),
                                Part::kFinalNorm, {});
   const View gain = read(parameters_.view(*norm_at_, Param::kFinalNormGain));
-  if (s_.model.is_llama()) {
+  if (s_.model.norm == Norm::kRmsNorm) {
     s_.out.kernel(forward(Part::kFinalNorm), kLane, KernelId::kRmsNormForward,
                   {read(x), gain, write(norm_), write(rstd_)});
   } else {
@@ -121,7 +121,7 @@ void ModelEnds::head_forward() {
   const Param head = s_.layout.head();
   const std::int64_t local = s_.local_tokens();
   norm_ = kept("final.norm", {local, s_.h()}, s_.compute());
-  if (!s_.model.is_llama()) mean_ = kept("final.mean", {local}, s_.kernels.statistics);
+  if (s_.model.norm == Norm::kLayerNorm) mean_ = kept("final.mean", {local}, s_.kernels.statistics);
   rstd_ = kept("final.rstd", {local}, s_.kernels.statistics);
   logits_ = kept("logits", {s_.tokens(), vocabulary()}, s_.compute());
   x_ = layers_output();
@@ -188,7 +188,7 @@ void ModelEnds::norm_backward(const View& dy, const View& dx, bool last_micro) {
   const Role role{Phase::kBackward, Part::kFinalNorm, Action::kInputGradient};
   const View gain = read(parameters_.view(*norm_at_, Param::kFinalNormGain));
   const View dgain = gradients_.view(open, Param::kFinalNormGain);
-  if (s_.model.is_llama()) {
+  if (s_.model.norm == Norm::kRmsNorm) {
     s_.out.kernel(role, kLane, KernelId::kRmsNormBackward,
                   {read(dy), read(x_), read(rstd_), gain, write(dx), dgain, s_.workspace});
   } else {

@@ -53,7 +53,7 @@ class ModelEnds {
   View host_tokens_, tokens_;  // [b, s+1] i32
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
   View x_;                   // [T, h] output of the layers
-  View norm_, mean_, rstd_;  // final norm; Llama has no mean
+  View norm_, mean_, rstd_;  // final norm; an RMSNorm has no mean
   View logits_;              // [T, Vp], then their gradient
   View loss_, host_loss_;    // [1] f64
   std::map<std::string, View> kept_;

@@ -26,7 +26,7 @@ Parameters::Parameters(Stage& stage)
 
 // Layer units share one ring; every other use has a buffer of its own, since it lives elsewhere.
 View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
-  const DType dtype = s_.plan.precision.param;
+  const DType dtype = s_.compute();
   const Unit& info = s_.layout.units[unit];
   const bool in_ring = info.per_layer && !s_.layout.is_shared(unit);
   const std::int64_t elements = in_ring ? s_.layout.largest_layer_unit() : info.flat_elements;
@@ -50,6 +50,22 @@ Ring Parameters::upload_ring(UnitIndex unit, Part part) const {
           info.per_layer ? s_.ring_slots() : 1};
 }
 
+// What is at home -> what kernels read: a shard on its way to the gather, or on one rank the unit.
+View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal) {
+  View to = gathered(unit, part, ordinal.slot());
+  if (must_gather()) {
+    to.buffer = s_.body.get({.name = "cast.shard",
+                             .slot_size = size_of(to.dtype) * s_.layout.largest_shard(),
+                             .slots = s_.ring_slots(),
+                             .category = Category::kGathered,
+                             .dtype = to.dtype});
+    to.shape = from.shape;
+  }
+  s_.out.kernel({phase, part, Action::kCast}, Lane::kCommGather, KernelId::kCast,
+                {read(from), write(to)});
+  return to;
+}
+
 Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
   const Unit& info = s_.layout.units[unit];
   const DType dtype = s_.plan.precision.param;
@@ -57,11 +73,11 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
                     {sharded() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
   if (!info.per_layer) ordinal = {};
   const bool owned = s_.layout.is_owned(unit);
-  if (must_upload()) {
-    s_.out.set_owned(owned);
+  s_.out.set_owned(owned);
+  if (must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
-    s_.out.set_owned(false);
-  }
+  if (casts()) at = cast(phase, unit, part, at, ordinal);
+  s_.out.set_owned(false);
   if (must_gather()) {
     const View full = gathered(unit, part, ordinal.slot());
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
@@ -79,7 +95,7 @@ bool Parameters::holds(const Resident& at, UnitIndex unit) const {
 View Parameters::view(const Resident& at, Param param) const {
   const ParamPlace& place = s_.layout.of(param, s_.out.member());
   ZPLAN_ASSERT(place.unit == at.unit);
-  const DType dtype = s_.plan.precision.param;
+  const DType dtype = s_.compute();
   View v = view_of(at.buffer, dtype, place.shape, at.slot);
   v.offset = size_of(dtype) * place.offset;
   return v;

@@ -4,7 +4,8 @@
 // brought to the GPU and gathered into a ring of prefetch + 1 slots before every use and forgotten
 // after it [Rajbhandari20 sec 5.3], [Rajbhandari21 sec 6.2]. Every rank brings its own shard over
 // its own links: the bandwidth-centric partitioning of [Rajbhandari21 sec 6.1]. Plan::owners is
-// what it is compared with there: the owner of a layer alone brings it and broadcasts it. Reads,
+// what it is compared with there: the owner of a layer alone brings it and broadcasts it. Shards in
+// fp32 are cast to what kernels read before they are gathered [Zhao23 sec 4.4]. Reads,
 // uploads and gathers of later units run ahead of compute as far as the rings' reuse edges allow:
 // that is the whole prefetcher.
 #pragma once
@@ -44,8 +45,10 @@ class Parameters {
  private:
   bool sharded() const { return s_.plan.zero_stage == 3; }
   bool must_gather() const { return sharded() && s_.plan.shards() > 1; }
+  bool casts() const { return s_.plan.casts_params(); }
   bool must_upload() const { return s_.plan.placement.params != Tier::kGpu; }
   View gathered(UnitIndex unit, Part part, SlotExpr slot);
+  View cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal);
   Ring upload_ring(UnitIndex unit, Part part) const;
 
   Stage& s_;

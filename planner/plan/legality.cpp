@@ -181,12 +181,32 @@ Reason wrong_state(const KernelSet& kernels, const char* what, DType dtype) {
                      name(kernels.compute), mixed ? " or f32" : "", name(dtype));
 }
 
+// Casts between the states and what 16-bit kernels read and write.
+Reason wrong_casts(const Plan& p, const KernelSet& kernels) {
+  const PrecisionRecipe& r = p.precision;
+  const bool mixed = size_of(kernels.compute) < size_of(DType::kF32);
+  if (p.casts_params() && !(mixed && r.param == DType::kF32))
+    return fmt::format("kernel set {} computes in {}; parameters in {} do not match", p.kernel_set,
+                       name(kernels.compute), name(r.param));
+  if (p.casts_params() && p.zero_stage != 3)
+    return fmt::format(
+        "parameters in {} are cast as they are gathered: they need ZeRO stage 3, "
+        "not {}",
+        name(r.param), p.zero_stage);
+  if (r.grad_cast == GradientCast::kNone) return std::nullopt;
+  if (r.grad == kernels.compute)
+    return fmt::format("gradients in {} are what backward writes: there is nothing to cast",
+                       name(r.grad));
+  if (p.zero_stage < 2)
+    return fmt::format("gradients that are cast to {} need ZeRO stage 2 or 3, not {}", name(r.grad),
+                       p.zero_stage);
+  return std::nullopt;
+}
+
 Reason wrong_precision(const Plan& p) {
   const KernelSet& kernels = find_kernel_set(p.kernel_set);
   const PrecisionRecipe& r = p.precision;
-  if (r.param != kernels.compute)
-    return fmt::format("kernel set {} computes in {}; parameters in {} do not match", p.kernel_set,
-                       name(kernels.compute), name(r.param));
+  if (Reason why = wrong_casts(p, kernels)) return why;
   if (!r.separate_master && r.master != r.param)
     return fmt::format("a master copy in {} of parameters in {} must be separate", name(r.master),
                        name(r.param));

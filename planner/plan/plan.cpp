@@ -29,6 +29,8 @@ bool Plan::keeps_master() const {
   return precision.separate_master || placement.optimizer != placement.params || delayed_update;
 }
 
+bool Plan::casts_params() const { return precision.param != find_kernel_set(kernel_set).compute; }
+
 Bytes Plan::optimizer_bytes() const {
   const PrecisionRecipe& r = precision;
   Bytes sum = size_of(r.moments) * 2;
@@ -74,6 +76,10 @@ std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_
   } else if (recipe == "lean" && r.param == DType::kBf16) {
     r.master = r.moments = r.param;
     r.separate_master = false;
+  } else if (recipe == "fsdp" || recipe == "fsdp-pure") {
+    r.param = r.grad = DType::kF32;
+    r.separate_master = false;
+    r.grad_cast = recipe == "fsdp" ? GradientCast::kBeforeReduction : GradientCast::kAfterReduction;
   } else {
     return std::nullopt;
   }

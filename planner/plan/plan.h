@@ -40,11 +40,16 @@ struct StatePlacement {
   friend bool operator==(const StatePlacement&, const StatePlacement&) = default;
 };
 
-// Element types of the model states. Parameters have the type that the kernel set computes in.
-// `grad`: what backward writes and adds up, the compute type or fp32 (18 bytes per parameter
-// [Narayanan21]). `master`: separate full-precision copy of the parameters; without one the
-// parameters are the master. `main_grad`: the optimizer keeps a copy of the gradients in the type
-// of the moments (20 bytes per parameter [Rajbhandari21 sec 3]).
+// Where gradients that backward writes in the compute type become those in fp32 that are added up:
+// nowhere, since backward writes what is added up; or before or after they are reduced over ranks.
+enum class GradientCast : std::uint8_t { kNone, kBeforeReduction, kAfterReduction };
+
+// Element types of the model states. Parameters have the type that the kernel set computes in, or
+// are the fp32 master themselves and are cast to it whenever they are gathered [Zhao23 sec 4.4].
+// `grad`: what is added up, the compute type or fp32 (18 bytes per parameter [Narayanan21]), and
+// without a cast also what backward writes. `master`: separate full-precision copy of the
+// parameters; without one the parameters are the master. `main_grad`: the optimizer keeps a copy of
+// the gradients in the type of the moments (20 bytes per parameter [Rajbhandari21 sec 3]).
 struct PrecisionRecipe {
   DType param = DType::kF32;
   DType grad = DType::kF32;
@@ -52,6 +57,7 @@ struct PrecisionRecipe {
   DType moments = DType::kF32;
   bool separate_master = false;
   bool main_grad = false;
+  GradientCast grad_cast = GradientCast::kNone;
   friend bool operator==(const PrecisionRecipe&, const PrecisionRecipe&) = default;
 };
 
@@ -120,6 +126,8 @@ struct Plan {
   // Whether the optimizer has a copy of the parameters: by the recipe, or since it lives or runs
   // apart from them.
   bool keeps_master() const;
+  // Whether parameters are cast to the compute type on their way to the kernels.
+  bool casts_params() const;
   // Of one parameter: the optimizer states, and these with the parameter and its gradient.
   Bytes optimizer_bytes() const;
   Bytes state_bytes() const;
@@ -139,9 +147,12 @@ PrecisionRecipe default_recipe(std::string_view kernel_set);
 //   fp32-gradients  18 bytes per parameter: gradients of 16-bit kernels added up in fp32
 //   main-gradients  20: an fp32 copy of 16-bit gradients among the optimizer states
 //   lean            8, 6 besides gradients: everything in bf16, rounded stochastically [Gupta15]
+//   fsdp            16: fp32 parameters, cast at the gather; gradients of the compute type, cast to
+//                   fp32 and reduced in it [Zhao23 sec 4.4], as LLM Foundry's DEFAULT [Foundry]
+//   fsdp-pure       16: the same, reduced in the compute type and added up in fp32: its PURE
 // Nothing: unknown, or not for the type that the set's kernels compute in.
 inline constexpr std::string_view kRecipeNames[] = {"standard", "fp32-gradients", "main-gradients",
-                                                    "lean"};
+                                                    "lean",     "fsdp",           "fsdp-pure"};
 std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set);
 // Of kRecipeNames those that the kernel set has, in that order.
 std::vector<std::string_view> recipes_of(std::string_view kernel_set);
@@ -158,12 +169,13 @@ struct ModelShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t positions = 0;  // learned ones: no sequence is longer; 0: none
+  std::int64_t attention = 0;  // columns of what all heads give
 };
 // Of anything with these members: models/ModelConfig, which plans know nothing of.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
-  return {model.layers, model.hidden,   model.ffn,        model.vocab,
-          model.heads,  model.kv_heads, model.positions()};
+  return {model.layers, model.hidden,   model.ffn,         model.vocab,
+          model.heads,  model.kv_heads, model.positions(), model.attention_width()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value
@@ -180,5 +192,6 @@ std::string_view name(GatherUnit unit);
 std::string_view name(Recompute recompute);
 std::string_view name(Schedule schedule);
 std::string_view name(LaunchMode launch);
+std::string_view name(GradientCast cast);
 
 }  // namespace zplan

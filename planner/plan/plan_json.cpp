@@ -16,6 +16,7 @@ constexpr std::string_view kGatherUnits[] = {"layer", "operator"};
 constexpr std::string_view kRecomputes[] = {"none", "selective", "full"};
 constexpr std::string_view kSchedules[] = {"1f1b", "gpipe"};
 constexpr std::string_view kLaunchModes[] = {"stream", "graph"};
+constexpr std::string_view kGradientCasts[] = {"none", "before_reduction", "after_reduction"};
 
 template <typename Enum>
 std::string_view word_of(Words words, Enum value) {
@@ -87,6 +88,8 @@ void read_precision(JsonObject object, Plan& plan) {
   plan.precision.moments = float_type(object.member("moments"));
   plan.precision.separate_master = object.member("separate_master").boolean();
   plan.precision.main_grad = object.member("main_grad").boolean();
+  if (const auto cast = object.optional_member("grad_cast"))
+    plan.precision.grad_cast = choice<GradientCast>(*cast, kGradientCasts);
   object.finish();
 }
 
@@ -127,6 +130,7 @@ std::string_view name(GatherUnit unit) { return word_of(kGatherUnits, unit); }
 std::string_view name(Recompute recompute) { return word_of(kRecomputes, recompute); }
 std::string_view name(Schedule schedule) { return word_of(kSchedules, schedule); }
 std::string_view name(LaunchMode launch) { return word_of(kLaunchModes, launch); }
+std::string_view name(GradientCast cast) { return word_of(kGradientCasts, cast); }
 
 std::string to_json(const Plan& plan) {
   using Json = nlohmann::ordered_json;
@@ -164,6 +168,8 @@ std::string to_json(const Plan& plan) {
                     {"moments", name(plan.precision.moments)},
                     {"separate_master", plan.precision.separate_master},
                     {"main_grad", plan.precision.main_grad}};
+  if (plan.precision.grad_cast != GradientCast::kNone)
+    j["precision"]["grad_cast"] = name(plan.precision.grad_cast);
   j["batch"] = {{"global_batch", plan.batch.global_batch},
                 {"micro_batch", plan.batch.micro_batch},
                 {"sequence", plan.batch.sequence}};

@@ -1,7 +1,9 @@
-// b micro-batch, s sequence, h hidden, f ffn, a heads, V padded vocabulary, L layers, T = b s
-// tokens, m micro-steps. What tensor parallel ranks split is counted whole for each of them, states
-// apart.
+// b micro-batch, s sequence, h hidden or the width of all heads, what is more, f ffn, a heads, V
+// padded vocabulary, L layers, T = b s tokens, m micro-steps. What tensor parallel ranks split is
+// counted whole for each of them, states apart.
 #include "planner/plan/size_bounds.h"
+
+#include <algorithm>
 
 #include "planner/plan/limits.h"
 #include "planner/program/kernel_set.h"
@@ -35,7 +37,7 @@ struct Sizes {
 Sizes sizes_of(const Plan& plan, const ModelShape& model) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const Batch& batch = plan.batch;
-  return {.h = real(model.hidden),
+  return {.h = real(std::max(model.hidden, model.attention)),
           .f = real(model.ffn),
           .a = real(model.heads),
           .V = real(model.vocab) + kVocabularyPad * real(plan.parallel.tp),

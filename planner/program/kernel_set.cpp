@@ -16,37 +16,80 @@ constexpr Bytes kCpuWorkspace{8 << 20};
 // [assumed] the cap given to matrix product libraries; one buffer per compute lane.
 constexpr Bytes kCudaWorkspace{32 << 20};
 
-constexpr RunsOn kCpu = RunsOn::kCpu, kCuda = RunsOn::kCuda, kNowhere = RunsOn::kNowhere;
+constexpr RunsOn kCpu = RunsOn::kCpu;
 
 // fp16 gradients underflow without loss scaling, bf16 has the exponent of fp32 [Micikevicius18].
-constexpr std::array<KernelSet, 22> kSets{{
-    // id, compute, statistics, loss_scaling, runs_on, fused_attention, fused_neighbours,
-    // workspace, capability
-    {"cpu.f64", DType::kF64, DType::kF64, false, kCpu, true, false, kCpuWorkspace},
-    {"cpu.f32", DType::kF32, DType::kF32, false, kCpu, true, false, kCpuWorkspace},
-    {"cpu.bf16", DType::kBf16, DType::kF32, false, kCpu, true, false, kCpuWorkspace},
-    {"cpu.fp16", DType::kF16, DType::kF32, true, kCpu, true, false, kCpuWorkspace},
-    {"cpu.f64.unfused", DType::kF64, DType::kF64, false, kCpu, false, false, kCpuWorkspace},
-    {"cpu.f32.unfused", DType::kF32, DType::kF32, false, kCpu, false, false, kCpuWorkspace},
-    {"cpu.f64.fused", DType::kF64, DType::kF64, false, kCpu, true, true, kCpuWorkspace},
-    {"cpu.f32.fused", DType::kF32, DType::kF32, false, kCpu, true, true, kCpuWorkspace},
-    {"cuda.sm70.fp32", DType::kF32, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 70},
-    {"cuda.sm70.fp16", DType::kF16, DType::kF32, true, kCuda, true, true, kCudaWorkspace, 70},
-    {"cuda.sm70.fp16.unfused", DType::kF16, DType::kF32, true, kNowhere, false, false,
-     kCudaWorkspace, 70},
-    {"cuda.sm80.fp32", DType::kF32, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 80},
-    {"cuda.sm80.bf16", DType::kBf16, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 80},
-    {"cuda.sm80.fp16", DType::kF16, DType::kF32, true, kCuda, true, true, kCudaWorkspace, 80},
-    {"cuda.sm80.bf16.unfused", DType::kBf16, DType::kF32, false, kNowhere, false, false,
-     kCudaWorkspace, 80},
-    {"cuda.sm89.bf16", DType::kBf16, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 89},
-    {"cuda.sm90.fp32", DType::kF32, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 90},
-    {"cuda.sm90.bf16", DType::kBf16, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 90},
-    {"cuda.sm90.fp16", DType::kF16, DType::kF32, true, kCuda, true, true, kCudaWorkspace, 90},
-    {"cuda.sm100.fp32", DType::kF32, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 100},
-    {"cuda.sm100.bf16", DType::kBf16, DType::kF32, false, kCuda, true, true, kCudaWorkspace, 100},
-    {"cuda.sm100.fp16", DType::kF16, DType::kF32, true, kCuda, true, true, kCudaWorkspace, 100},
-}};
+constexpr KernelSet cuda(std::string_view id, DType compute, int capability) {
+  return {.id = id,
+          .compute = compute,
+          .statistics = DType::kF32,
+          .loss_scaling = compute == DType::kF16,
+          .runs_on = RunsOn::kCuda,
+          .fused_attention = true,
+          .fused_neighbours = true,
+          .workspace = kCudaWorkspace,
+          .capability = capability};
+}
+
+// As training was before fused kernels: planned and simulated only.
+constexpr KernelSet unfused(std::string_view id, DType compute, int capability) {
+  KernelSet set = cuda(id, compute, capability);
+  set.runs_on = RunsOn::kNowhere;
+  set.fused_attention = set.fused_neighbours = false;
+  return set;
+}
+
+// Everything in bf16 in memory: planned and simulated only.
+constexpr KernelSet fp8(std::string_view id, int capability) {
+  KernelSet set = cuda(id, DType::kBf16, capability);
+  set.runs_on = RunsOn::kNowhere;
+  set.layer_products = LayerProducts::kFp8;
+  return set;
+}
+
+constexpr std::array kSets{
+    // id, compute, statistics, loss_scaling, runs_on, fused_attention, fused_neighbours, workspace
+    KernelSet{"cpu.f64", DType::kF64, DType::kF64, false, kCpu, true, false, kCpuWorkspace},
+    KernelSet{"cpu.f32", DType::kF32, DType::kF32, false, kCpu, true, false, kCpuWorkspace},
+    KernelSet{"cpu.bf16", DType::kBf16, DType::kF32, false, kCpu, true, false, kCpuWorkspace},
+    KernelSet{"cpu.fp16", DType::kF16, DType::kF32, true, kCpu, true, false, kCpuWorkspace},
+    KernelSet{"cpu.f64.unfused", DType::kF64, DType::kF64, false, kCpu, false, false,
+              kCpuWorkspace},
+    KernelSet{"cpu.f32.unfused", DType::kF32, DType::kF32, false, kCpu, false, false,
+              kCpuWorkspace},
+    KernelSet{"cpu.f64.fused", DType::kF64, DType::kF64, false, kCpu, true, true, kCpuWorkspace},
+    KernelSet{"cpu.f32.fused", DType::kF32, DType::kF32, false, kCpu, true, true, kCpuWorkspace},
+    cuda("cuda.sm70.fp32", DType::kF32, 70),
+    cuda("cuda.sm70.fp16", DType::kF16, 70),
+    unfused("cuda.sm70.fp16.unfused", DType::kF16, 70),
+    cuda("cuda.sm80.fp32", DType::kF32, 80),
+    cuda("cuda.sm80.bf16", DType::kBf16, 80),
+    cuda("cuda.sm80.fp16", DType::kF16, 80),
+    unfused("cuda.sm80.bf16.unfused", DType::kBf16, 80),
+    unfused("cuda.sm80.fp16.unfused", DType::kF16, 80),
+    cuda("cuda.sm89.bf16", DType::kBf16, 89),
+    cuda("cuda.sm89.fp16", DType::kF16, 89),
+    unfused("cuda.sm89.bf16.unfused", DType::kBf16, 89),
+    unfused("cuda.sm89.fp16.unfused", DType::kF16, 89),
+    fp8("cuda.sm89.fp8", 89),
+    cuda("cuda.sm90.fp32", DType::kF32, 90),
+    cuda("cuda.sm90.bf16", DType::kBf16, 90),
+    cuda("cuda.sm90.fp16", DType::kF16, 90),
+    unfused("cuda.sm90.bf16.unfused", DType::kBf16, 90),
+    unfused("cuda.sm90.fp16.unfused", DType::kF16, 90),
+    fp8("cuda.sm90.fp8", 90),
+    cuda("cuda.sm100.fp32", DType::kF32, 100),
+    cuda("cuda.sm100.bf16", DType::kBf16, 100),
+    cuda("cuda.sm100.fp16", DType::kF16, 100),
+    unfused("cuda.sm100.bf16.unfused", DType::kBf16, 100),
+    unfused("cuda.sm100.fp16.unfused", DType::kF16, 100),
+    fp8("cuda.sm100.fp8", 100),
+    cuda("cuda.sm120.bf16", DType::kBf16, 120),
+    cuda("cuda.sm120.fp16", DType::kF16, 120),
+    unfused("cuda.sm120.bf16.unfused", DType::kBf16, 120),
+    unfused("cuda.sm120.fp16.unfused", DType::kF16, 120),
+    fp8("cuda.sm120.fp8", 120),
+};
 
 }  // namespace
 
@@ -59,6 +102,22 @@ const KernelSet& find_kernel_set(std::string_view id) {
   for (const KernelSet& set : kSets) ids.emplace_back(set.id);
   throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
                               did_you_mean(id, ids)));
+}
+
+bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
+  if (set.layer_products != LayerProducts::kFp8) return false;
+  switch (kernel) {
+    case KernelId::kLinearForward:
+    case KernelId::kLinearInputGradient:
+    case KernelId::kLinearWeightGradient:
+    case KernelId::kMatmulForward:
+    case KernelId::kMatmulWeightGradient:
+    case KernelId::kLinearGeluForward:
+    case KernelId::kGeluInputGradient:
+      return true;
+    default:
+      return false;
+  }
 }
 
 bool declares(const KernelSet& set, KernelId kernel) {

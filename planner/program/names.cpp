@@ -58,7 +58,7 @@ constexpr auto kParts = table<Part::kShared>({"batch",
                                               "gradient_norm",
                                               "shared"});
 constexpr auto kActions =
-    table<Action::kWriteMoment2>({"compute",       "input_gradient", "weight_gradient",
+    table<Action::kCastGradient>({"compute",       "input_gradient", "weight_gradient",
                                   "bias_gradient", "zero",           "gather",
                                   "reduce",        "accumulate",     "send",
                                   "receive",       "upload",         "download",
@@ -68,7 +68,7 @@ constexpr auto kActions =
                                   "gather_ranks",  "sum_ranks",      "sum_shared",
                                   "sum_copies",    "read_gradient",  "read_master",
                                   "read_moment1",  "read_moment2",   "write_master",
-                                  "write_moment1", "write_moment2"});
+                                  "write_moment1", "write_moment2",  "cast_gradient"});
 constexpr auto kKernels = table<KernelId::kResidualRmsNormForward>({"load_batch",
                                                                     "step_scalars",
                                                                     "embedding_forward",
@@ -231,12 +231,18 @@ std::optional<Role> parse_role(std::string_view text) {
   return Role{*phase, *part, *action};
 }
 
+// On the lanes of collectives: what is done to their input or output.
+static bool is_kernel_beside_collectives(Action action) {
+  return action == Action::kAccumulate || action == Action::kCast ||
+         action == Action::kCastGradient;
+}
+
 OpKind kind_of(Action action, Lane lane) {
   switch (lane) {
     case Lane::kCommGather:
     case Lane::kCommReduce:
     case Lane::kCommTensor:
-      return action == Action::kAccumulate ? OpKind::kKernel : OpKind::kCollective;
+      return is_kernel_beside_collectives(action) ? OpKind::kKernel : OpKind::kCollective;
     case Lane::kP2pForward:
     case Lane::kP2pBackward:
       return action == Action::kSend ? OpKind::kSend : OpKind::kReceive;

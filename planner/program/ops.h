@@ -131,6 +131,7 @@ enum class Action : std::uint8_t {
   kWriteMaster,
   kWriteMoment1,
   kWriteMoment2,
+  kCastGradient,
 };
 struct Role {
   Phase phase;

@@ -33,9 +33,11 @@ class PlanBound {
     h_ = amount(model.hidden);
     tokens_ = amount(p_.batch.micro_batch) * amount(p_.batch.sequence);
     element_ = amount_of(kernels_.compute);
+    written_ =
+        p_.precision.grad_cast == GradientCast::kNone ? amount_of(p_.precision.grad) : element_;
     vocabulary_ = amount(padded_vocab(model, p_.parallel.tp)) / tp_;
     layer_elements_ = amount(layer_parameter_count(model)) / tp_;
-    positions_ = model.is_llama() ? 0 : amount(p_.batch.sequence) * h_ / tp_;
+    positions_ = model.positions() == 0 ? 0 : amount(p_.batch.sequence) * h_ / tp_;
     boundary_ = tensor(p_.partition_activations ? h_ / tp_ : wide());
     replayed_ = layer_activations();
     inner_ = tensor(amount(model.up_width()) / tp_);
@@ -116,15 +118,15 @@ class PlanBound {
   // Slots for units in use and on their way, of parameters and of gradients.
   Amount unit_rings() const {
     Amount slot = 0;
-    if (gathers()) slot += amount_of(p_.precision.param) * largest_unit();
-    if (moves_gradients()) slot += amount_of(p_.precision.grad) * largest_unit();
+    if (gathers()) slot += element_ * largest_unit();
+    if (moves_gradients()) slot += written_ * largest_unit();
     return slot * (p_.prefetch + 1);
   }
 
   // Of a layer, between its forward and its backward: norm1, middle and norm2, h wide; qkv and
   // attention; fc1. What a norm or a fused attention keeps beside is left out.
   Amount layer_activations() const {
-    const Amount cut = amount(model_.qkv_width()) + h_ + amount(model_.up_width());
+    const Amount cut = amount(model_.qkv_width() + model_.attention_width() + model_.up_width());
     return tensor(3 * wide() + cut / tp_);
   }
   // What forward leaves for the backward of the micro-batches in flight.
@@ -156,15 +158,16 @@ class PlanBound {
     if (!at.last) return 0;
     const Amount persistent = p_.micro_steps() > 1 ? late_gradients(at, Tier::kGpu, false) : 0;
     Amount sum = persistent + kept(at) + tensor(vocabulary_ + wide());
-    if (gathers()) sum += amount_of(p_.precision.param) * vocabulary_ * h_;
-    if (moves_gradients()) sum += amount_of(p_.precision.grad) * vocabulary_ * h_;
+    if (gathers()) sum += element_ * vocabulary_ * h_;
+    if (moves_gradients()) sum += written_ * vocabulary_ * h_;
     return sum;
   }
 
   const Plan& p_;
   const KernelSet& kernels_;
   const ModelConfig& model_;
-  Amount tp_ = 1, h_ = 0, tokens_ = 0, element_ = 0, vocabulary_ = 0;
+  Amount tp_ = 1, h_ = 0, tokens_ = 0, vocabulary_ = 0;
+  Amount element_ = 0, written_ = 0;  // of what kernels read, of the gradients they write
   Amount layer_elements_ = 0, positions_ = 0;
   // Bytes: one layer's input, the activations of a layer, those before and after the activation
   // function, the rings.

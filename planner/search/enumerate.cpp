@@ -159,7 +159,7 @@ class Leaves {
 
   void add_homes(Plan plan) {
     std::vector<StatePlacement>& known =
-        homes_[{plan.zero_stage, plan.all_full(), plan.parallel.dp == 1}];
+        homes_[{plan.zero_stage, plan.all_full(), plan.parallel.dp == 1, plan.casts_params()}];
     if (known.empty()) known = legal_homes(plan);
     bool checked = false;  // what does not depend on the homes
     for (const StatePlacement& homes : known) {
@@ -186,9 +186,9 @@ class Leaves {
     return result;
   }
 
-  // Over one replica a ZeRO stage cuts nothing; all it does is to allow other homes.
+  // Over one replica a ZeRO stage cuts nothing; all it does is to allow other homes and casts.
   static bool is_in_vain(const Plan& plan) {
-    if (plan.parallel.dp > 1) return false;
+    if (plan.parallel.dp > 1 || plan.casts_params()) return false;
     const StatePlacement& at = plan.placement;
     return plan.zero_stage == 1 || (plan.zero_stage == 2 && at.grads == Tier::kGpu) ||
            (plan.zero_stage == 3 && at.params == Tier::kGpu);
@@ -202,7 +202,7 @@ class Leaves {
 
   const ModelShape model_;
   const Pins& pins_;
-  std::map<std::tuple<std::int32_t, bool, bool>, std::vector<StatePlacement>> homes_;
+  std::map<std::tuple<std::int32_t, bool, bool, bool>, std::vector<StatePlacement>> homes_;
   std::vector<Plan> leaves_;
   std::string why_illegal_;
 };

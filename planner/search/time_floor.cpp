@@ -63,8 +63,11 @@ KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster)
 bool is_uniform(const Plan& plan) { return plan.recompute.size() == 1; }
 
 // Gradients that are not partitioned are added to where they are; from ZeRO 2 on backward writes
-// them anew. See planner/lower/gradients.h.
-std::int32_t least_zero_stage(const Plan& plan) { return plan.zero_stage < 2 ? 0 : 2; }
+// them anew. See planner/lower/gradients.h. Parameters that are cast are always gathered.
+std::int32_t least_zero_stage(const Plan& plan) {
+  if (plan.casts_params()) return 3;
+  return plan.zero_stage < 2 ? 0 : 2;
+}
 
 // The simplest plan with the same kernels, on one stage of one replica. What is recomputed in some
 // layers only is left out.
@@ -87,6 +90,7 @@ int code_of(const PrecisionRecipe& r) {
   int code = 0;
   for (const DType dtype : {r.param, r.grad, r.master, r.moments})
     code = code * 16 + static_cast<int>(dtype);
+  code = code * 4 + static_cast<int>(r.grad_cast);
   return code * 4 + (r.separate_master ? 2 : 0) + (r.main_grad ? 1 : 0);
 }
 

@@ -33,6 +33,7 @@ Plan plan_with(const Case& c) {
   Plan plan = testing_support::base_plan(c.kernel_set);
   plan.precision = *find_recipe(c.recipe, c.kernel_set);
   plan.loss_scaling = find_kernel_set(c.kernel_set).loss_scaling;
+  plan.zero_stage = plan.casts_params() ? 3 : 0;
   plan.batch.micro_batch = 2;
   return plan;
 }
@@ -45,7 +46,7 @@ exec::RunOptions steps(int n) {
 
 class Recipes : public testing::TestWithParam<Case> {};
 
-// [Rajbhandari20 sec 3.1] 16; [Narayanan21] 18; [Rajbhandari21 sec 3] 20.
+// [Rajbhandari20 sec 3.1] 16; [Narayanan21] 18; [Rajbhandari21 sec 3] 20; [Zhao23 sec 4.4] 16.
 TEST_P(Recipes, StatesTakeTheirBytesPerParameter) {
   const Job job = testing_support::placed_job(plan_with(GetParam()));
   Bytes states{0};
@@ -71,8 +72,8 @@ TEST_P(Recipes, PlansOfSeveralRanksAgreeWithOne) {
   for (int zero : {0, 1, 2, 3})
     for (int tp : {1, 2})
       for (Tier optimizer : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
-        if (plans.skips()) continue;
         Plan plan = plan_with(GetParam());
+        if (zero < plan.zero_stage || plans.skips()) continue;
         plan.zero_stage = zero;
         plan.parallel.dp = 2;
         plan.parallel.tp = tp;
@@ -93,12 +94,104 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"cpu.bf16", "standard", 16}, Case{"cpu.bf16", "fp32-gradients", 18},
                     Case{"cpu.bf16", "main-gradients", 20}, Case{"cpu.bf16", "lean", 8},
                     Case{"cpu.fp16", "standard", 16}, Case{"cpu.fp16", "fp32-gradients", 18},
-                    Case{"cpu.fp16", "main-gradients", 20}),
+                    Case{"cpu.fp16", "main-gradients", 20}, Case{"cpu.bf16", "fsdp", 16},
+                    Case{"cpu.bf16", "fsdp-pure", 16}, Case{"cpu.fp16", "fsdp", 16},
+                    Case{"cpu.fp16", "fsdp-pure", 16}),
     [](const auto& c) {
       std::string name = std::string(c.param.kernel_set).substr(4) + "_" + c.param.recipe;
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });
+
+// What is gathered is cast before, what is reduced as the recipe says; each rank holds and updates
+// its share of the fp32 states only.
+TEST(Fsdp, GathersTheComputeTypeAndReducesWhatTheRecipeSays) {
+  for (const char* recipe : {"fsdp", "fsdp-pure"}) {
+    Plan plan = plan_with({"cpu.bf16", recipe, 16});
+    plan.parallel.dp = 2;
+    plan.gather = GatherUnit::kLayer;
+    const Job job = testing_support::placed_job(plan);
+    const Program& program = job.classes[0].program;
+    int gathers = 0, reductions = 0;
+    for (const Node& node : program.nodes) {
+      if (node.kind != OpKind::kCollective || node.group != GroupKind::kData) continue;
+      const DType type = program.operands(node)[0].dtype;
+      if (node.collective == CollectiveKind::kAllGather) {
+        EXPECT_EQ(type, DType::kBf16);
+        ++gathers;
+      }
+      if (node.collective == CollectiveKind::kReduceScatter) {
+        EXPECT_EQ(type, recipe == std::string("fsdp") ? DType::kF32 : DType::kBf16);
+        ++reductions;
+      }
+    }
+    EXPECT_GT(gathers, 0);
+    EXPECT_GT(reductions, 0);
+    Bytes states{0}, resident{0};
+    for (const Buffer& b : program.buffers) {
+      if (b.unpadded.value == 0) continue;
+      EXPECT_EQ(b.dtype, DType::kF32) << b.name;
+      states += b.unpadded;
+      resident += b.size();
+    }
+    EXPECT_NEAR(static_cast<double>(resident.value), static_cast<double>(states.value) / 2,
+                0.01 * static_cast<double>(states.value));
+  }
+}
+
+// Where states live, what is recomputed and how far ahead units are gathered.
+TEST(Fsdp, ResidenceAndRecomputationChangeNoBit) {
+  for (const char* recipe : {"fsdp", "fsdp-pure"})
+    for (const std::int64_t micro_batch : {2, 4}) {
+      Plan plan = plan_with({"cpu.bf16", recipe, 16});
+      plan.parallel.dp = 2;
+      plan.batch.micro_batch = micro_batch;
+      const auto expected = train(plan, steps(3));
+      const auto same = [&](const char* what, const Plan& other) {
+        testing_support::expect_same_bits(*train(other, steps(3)), *expected,
+                                          std::string(recipe) + " " + what);
+      };
+      Plan away = plan;
+      away.placement = {Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kGpu};
+      same("host", away);
+      away.placement = {Tier::kNvme, Tier::kNvme, Tier::kNvme, Tier::kGpu};
+      same("storage", away);
+      Plan again = plan;
+      again.recompute = {{Recompute::kFull, 0}};
+      again.gather = GatherUnit::kLayer;
+      again.prefetch = 2;
+      same("recomputed", again);
+    }
+}
+
+// Of sharding groups, owners of layers, tiles and stages.
+TEST(Fsdp, AgreesWithOneRankWhateverIsSharded) {
+  for (const char* recipe : {"fsdp", "fsdp-pure"}) {
+    const Plan one = plan_with({"cpu.bf16", recipe, 16});
+    const auto expected = train(one, steps(kSteps));
+    const auto close = [&](const char* what, auto change) {
+      Plan plan = one;
+      plan.parallel.dp = 2;
+      change(plan);
+      const auto got = train(plan, steps(kSteps));
+      for (std::size_t i = 0; i < kSteps; ++i) {
+        const double loss = expected->result.steps[i].loss;
+        EXPECT_NEAR(got->result.steps[i].loss, loss, kBf16 * loss) << recipe << " " << what;
+      }
+      EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt) << what;
+    };
+    close("groups of one", [](Plan& p) { p.parallel.shards = 1; });
+    close("groups of two", [](Plan& p) { p.parallel = {.dp = 4, .shards = 2}; });
+    close("owners", [](Plan& p) {
+      p.owners = true;
+      p.unit_layers = 2;
+      p.gather = GatherUnit::kLayer;
+    });
+    close("tiles", [](Plan& p) { p.tiles = 2; });
+    close("stages", [](Plan& p) { p.parallel.pp = 2; });
+    close("one micro-step", [](Plan& p) { p.batch.micro_batch = 4; });
+  }
+}
 
 // A scale that overflows fp16 skips updates and halves until the gradients are finite.
 TEST(LossScaling, OverflowSkipsTheUpdateAndHalvesTheScale) {

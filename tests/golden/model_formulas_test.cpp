@@ -26,7 +26,7 @@ ModelConfig shape(std::int64_t layers, std::int64_t hidden, std::int64_t heads, 
 
 std::vector<ModelConfig> gpt_catalogue() {
   std::vector<ModelConfig> models = model_catalogue();
-  std::erase_if(models, [](const ModelConfig& model) { return model.is_llama(); });
+  std::erase_if(models, [](const ModelConfig& model) { return model.gated_mlp; });
   return models;
 }
 

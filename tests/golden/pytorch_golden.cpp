@@ -32,8 +32,9 @@ ModelConfig model_of(const Json& m) {
   model.vocab = m.at("vocab");
   model.sequence = m.at("seq");
   model.rope_theta = m.value("rope_theta", std::int64_t{0});
-  model.architecture = m.contains("rope_theta") ? Architecture::kLlama : Architecture::kGpt;
-  model.tied_embeddings = !model.is_llama();
+  const bool llama = m.contains("rope_theta");
+  set_architecture(model, llama ? Architecture::kLlama : Architecture::kGpt);
+  model.tied_embeddings = !llama;
   model.global_batch = 1;
   return model;
 }

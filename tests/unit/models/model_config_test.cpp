@@ -110,7 +110,10 @@ TEST(LoadModel, KnowsThePublishedShapes) {
   EXPECT_EQ(model.global_batch, 2560);
   EXPECT_EQ(load_model("gpt2").global_batch, 512);
   EXPECT_EQ(load_model("tiny").vocab, 256);
-  EXPECT_FALSE(load_model("gpt2").is_llama());
+  EXPECT_EQ(load_model("gpt2").position, Position::kLearned);
+  EXPECT_EQ(load_model("gpt2").norm, Norm::kLayerNorm);
+  EXPECT_EQ(load_model("gpt2").biases, Biases::kAll);
+  EXPECT_FALSE(load_model("gpt2").gated_mlp);
   EXPECT_EQ(load_model("gpt2").kv_heads, 12);
   EXPECT_EQ(load_model("gpt2").qkv_width(), 3 * 768);
   EXPECT_EQ(load_model("gpt2").up_width(), 4 * 768);
@@ -118,7 +121,10 @@ TEST(LoadModel, KnowsThePublishedShapes) {
 
 TEST(LoadModel, KnowsTheLlamaShapes) {
   const ModelConfig model = load_model("llama3-70b");
-  EXPECT_TRUE(model.is_llama());
+  EXPECT_EQ(model.position, Position::kRope);
+  EXPECT_EQ(model.norm, Norm::kRmsNorm);
+  EXPECT_EQ(model.biases, Biases::kNone);
+  EXPECT_TRUE(model.gated_mlp);
   EXPECT_EQ(model.kv_heads, 8);
   EXPECT_EQ(model.rope_theta, 500'000);
   EXPECT_FALSE(model.tied_embeddings);
@@ -180,8 +186,9 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       parse_error({{"rope", "1"}}),
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
-      "\"architecture\", \"kv_heads\", \"rope_theta\", \"tied_embeddings\", \"source\", "
-      "\"sources\", got unknown key \"rope\"");
+      "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"kv_heads\", "
+      "\"head_size\", \"rope_theta\", \"tied_embeddings\", \"source\", \"sources\", got unknown "
+      "key \"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
             "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");
 }
@@ -193,29 +200,58 @@ std::map<std::string, std::string> llama(std::map<std::string, std::string> chan
 
 TEST(ParseModel, ReadsBothArchitectures) {
   const ModelConfig gpt = parse_model(document({}), "m");
-  EXPECT_FALSE(gpt.is_llama());
+  EXPECT_EQ(gpt.architecture, Architecture::kGpt);
   EXPECT_EQ(gpt.kv_heads, gpt.heads);
   EXPECT_EQ(gpt.rope_theta, 0);
-  EXPECT_FALSE(
-      parse_model(document({{"architecture", "\"gpt\""}, {"kv_heads", "2"}}), "m").is_llama());
+  EXPECT_EQ(parse_model(document({{"architecture", "\"gpt\""}, {"kv_heads", "1"}}), "m").kv_heads,
+            1);
 
   const ModelConfig model = parse_model(document(llama({})), "m");
-  EXPECT_TRUE(model.is_llama());
+  EXPECT_EQ(model.architecture, Architecture::kLlama);
   EXPECT_EQ(model.kv_heads, 1);
   EXPECT_EQ(model.rope_theta, 10'000);
   EXPECT_EQ(model.qkv_width(), (2 + 2 * 1) * 4);
   EXPECT_EQ(model.up_width(), 64);
 }
 
+// Shapes that no architecture has.
+TEST(ParseModel, SingleFeaturesOverrideThoseOfTheArchitecture) {
+  const ModelConfig mpt = parse_model(document({{"biases", "\"none\""}}), "m");
+  EXPECT_EQ(mpt.biases, Biases::kNone);
+  EXPECT_EQ(mpt.norm, Norm::kLayerNorm);
+  EXPECT_EQ(layer_parameter_count(mpt), layer_matmul_parameter_count(mpt) + 4 * mpt.hidden);
+
+  const ModelConfig mixed = parse_model(document({{"position", "\"rope\""},
+                                                  {"rope_theta", "10000"},
+                                                  {"biases", "\"qkv\""},
+                                                  {"norm", "\"rmsnorm\""},
+                                                  {"gated_mlp", "true"},
+                                                  {"head_size", "6"},
+                                                  {"kv_heads", "1"}}),
+                                        "m");
+  EXPECT_EQ(mixed.architecture, Architecture::kGpt);
+  EXPECT_EQ(mixed.positions(), 0);
+  EXPECT_EQ(mixed.attention_width(), 2 * 6);
+  EXPECT_EQ(mixed.qkv_width(), (2 + 2 * 1) * 6);
+  EXPECT_EQ(layer_matmul_parameter_count(mixed), 8 * 24 + 12 * 8 + 3 * 8 * 32);
+  EXPECT_EQ(layer_parameter_count(mixed), layer_matmul_parameter_count(mixed) + 24 + 2 * 8);
+  EXPECT_NO_THROW(validate(mixed));
+
+  const ModelConfig none = parse_model(document({{"position", "\"none\""}}), "m");
+  EXPECT_EQ(none.positions(), 0);
+  EXPECT_EQ(parameter_count(parse_model(document({}), "m")) - parameter_count(none), 4 * 8);
+}
+
 TEST(ParseModel, DefectsOfAnArchitectureAreNamedWithTheirPlace) {
   EXPECT_EQ(parse_error({{"architecture", "\"bert\""}}),
             "m.json:2:17: /architecture: expected one of \"gpt\", \"llama\", got string \"bert\"");
-  EXPECT_EQ(
-      parse_error({{"kv_heads", "1"}}),
-      "m.json:6:13: /kv_heads: expected as many as heads in architecture \"gpt\", got 1 kv_heads "
-      "and 2 heads");
+  EXPECT_EQ(parse_error({{"position", "\"alibi\""}}),
+            "m.json:8:13: /position: expected one of \"none\", \"learned\", \"rope\", got string "
+            "\"alibi\"");
+  EXPECT_EQ(parse_error({{"head_size", "65536"}, {"heads", "32"}}),
+            "m.json:5:10: /heads: expected heads times head_size up to 1048576, got 2097152");
   EXPECT_EQ(parse_error({{"rope_theta", "10000"}}),
-            "m.json:8:15: /rope_theta: expected no rope_theta in architecture \"gpt\", got number "
+            "m.json:8:15: /rope_theta: expected no rope_theta without rotary positions, got number "
             "10000");
   EXPECT_EQ(parse_error(llama({{"kv_heads", ""}})),
             "m.json:1:1: /: expected key \"kv_heads\", got an object without it");
@@ -254,7 +290,7 @@ TEST(Validate, AcceptsOnlyCountsThatStayInInt64) {
   model.sequence = 1 << 24;
   EXPECT_NO_THROW(validate(model));
   EXPECT_GT(model_flops_per_token(model).value, 0);
-  model.architecture = Architecture::kLlama;
+  set_architecture(model, Architecture::kLlama);
   model.rope_theta = 1;
   EXPECT_NO_THROW(validate(model));
   EXPECT_GT(model_flops_per_token(model).value, 0);

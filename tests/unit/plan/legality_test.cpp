@@ -107,8 +107,23 @@ TEST(Legality, StatesHaveTypesTheKernelsKnow) {
   plan = legal_plan("cuda.sm80.bf16");
   plan.precision.grad = DType::kF32;
   EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
-  plan.precision.param = DType::kF32;
-  EXPECT_THAT(illegal(plan, kLayers), says("parameters in f32 do not match"));
+  plan.precision.param = DType::kF16;
+  EXPECT_THAT(illegal(plan, kLayers), says("parameters in f16 do not match"));
+}
+
+TEST(Legality, CastsNeedWhatIsCast) {
+  Plan plan = legal_plan("cuda.sm80.bf16");
+  plan.precision = *find_recipe("fsdp", plan.kernel_set);
+  EXPECT_THAT(illegal(plan, kLayers), says("parameters in f32", "ZeRO stage 3, not 0"));
+  plan.zero_stage = 3;
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.precision.grad = DType::kBf16;
+  EXPECT_THAT(illegal(plan, kLayers), says("gradients in bf16", "nothing to cast"));
+  plan.precision = *find_recipe("fp32-gradients", plan.kernel_set);
+  plan.precision.grad_cast = GradientCast::kAfterReduction;
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+  plan.zero_stage = 1;
+  EXPECT_THAT(illegal(plan, kLayers), says("cast to f32", "stage 2 or 3, not 1"));
 }
 
 TEST(Legality, CountsOfPlanAndModelTogetherStayIn64Bits) {
@@ -278,15 +293,17 @@ TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(find_recipe("lean", "cpu.fp16"), std::nullopt);
   EXPECT_EQ(find_recipe("no such", "cpu.bf16"), std::nullopt);
   Plan plan = legal_plan("cuda.sm80.bf16");
-  const std::int64_t bytes[] = {16, 18, 20, 8};
+  const std::int64_t bytes[] = {16, 18, 20, 8, 16, 16};
   for (std::size_t i = 0; i < std::size(kRecipeNames); ++i) {
     const std::string_view recipe = kRecipeNames[i];
     plan.precision = *find_recipe(recipe, plan.kernel_set);
+    plan.zero_stage = plan.casts_params() ? 3 : 0;
     EXPECT_EQ(illegal(plan, kLayers), std::nullopt) << recipe;
     EXPECT_EQ(plan.state_bytes().value, bytes[i]) << recipe;
     EXPECT_EQ(recipe_index(plan), i);
     EXPECT_EQ(recipe_name(i), recipe);
   }
+  plan.precision = *find_recipe("lean", plan.kernel_set);
   plan.placement.optimizer = Tier::kCpu;
   EXPECT_EQ(plan.state_bytes().value, 10) << "an optimizer away from the parameters has a copy";
   plan.precision.moments = DType::kF32;

@@ -27,7 +27,13 @@ Plan unusual_plan() {
   plan.schedule = Schedule::kGpipe;
   plan.stage_layers = {1, 2, 3};
   plan.kernel_set = "cuda.sm80.bf16";
-  plan.precision = {DType::kBf16, DType::kF16, DType::kF64, DType::kF32, true, true};
+  plan.precision = {DType::kBf16,
+                    DType::kF16,
+                    DType::kF64,
+                    DType::kF32,
+                    true,
+                    true,
+                    GradientCast::kAfterReduction};
   plan.batch = {.global_batch = 1 << 20, .micro_batch = 3, .sequence = 1 << 20};
   plan.order = RankOrder::kPipelineFirst;
   plan.slack = 0.125;

@@ -33,6 +33,29 @@ TEST(KernelSet, RunsOnTheCpuIffItsNameSaysSo) {
   }
 }
 
+// Of every device that has 16-bit kernels the unfused ones can be planned for.
+TEST(KernelSet, Of16BitHasAnUnfusedTwinOnEveryCudaDevice) {
+  for (const KernelSet& set : kernel_sets()) {
+    if (set.runs_on != RunsOn::kCuda || set.compute == DType::kF32) continue;
+    const KernelSet& twin = find_kernel_set(std::string(set.id) + ".unfused");
+    EXPECT_EQ(twin.compute, set.compute) << set.id;
+    EXPECT_EQ(twin.capability, set.capability) << set.id;
+    EXPECT_EQ(twin.runs_on, RunsOn::kNowhere) << set.id;
+    EXPECT_FALSE(twin.fused_attention || twin.fused_neighbours) << set.id;
+  }
+}
+
+TEST(KernelSet, MultipliesInFp8IffItsNameSaysSo) {
+  for (const KernelSet& set : kernel_sets()) {
+    const bool fp8 = set.id.ends_with(".fp8");
+    EXPECT_EQ(multiplies_in_fp8(set, KernelId::kLinearForward), fp8) << set.id;
+    EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kHeadForward)) << set.id;
+    EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kAttentionForward)) << set.id;
+    EXPECT_TRUE(!fp8 || set.compute == DType::kBf16) << set.id;
+    EXPECT_TRUE(!fp8 || set.runs_on == RunsOn::kNowhere) << set.id;
+  }
+}
+
 TEST(KernelSet, UnknownNamesTheNearest) {
   try {
     find_kernel_set("cuda.sm90.bf61");

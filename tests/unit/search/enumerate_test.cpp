@@ -173,11 +173,13 @@ TEST(Enumerate, RecipesAreADimensionWhereAskedFor) {
   EXPECT_EQ(names("cpu.bf16", {}), (Counts{{"standard", each}}));
   EXPECT_EQ(names("cpu.bf16", {"lean", "standard", "lean"}),
             (Counts{{"lean", each}, {"standard", each}}));
-  EXPECT_EQ(
-      names("cpu.bf16", {"any"}),
-      (Counts{
-          {"fp32-gradients", each}, {"lean", each}, {"main-gradients", each}, {"standard", each}}));
-  EXPECT_EQ(names("cpu.fp16", {"any"}).size(), 3U) << "lean needs bf16";
+  const Counts any = names("cpu.bf16", {"any"});
+  EXPECT_EQ(any.size(), std::size(kRecipeNames));
+  for (const char* recipe : {"standard", "fp32-gradients", "main-gradients", "lean"})
+    EXPECT_EQ(any.at(recipe), each) << recipe;
+  EXPECT_LT(any.at("fsdp"), each) << "needs ZeRO 3";
+  EXPECT_EQ(any.at("fsdp"), any.at("fsdp-pure"));
+  EXPECT_EQ(names("cpu.fp16", {"any"}).size(), 5U) << "lean needs bf16";
   EXPECT_EQ(names("cpu.f32", {"any"}), (Counts{{"standard", each}}));
   Pins pins;
   pins.kernel_set = "cpu.fp16";

@@ -1,0 +1,161 @@
+// Models whose features no architecture has together: their gradients are the slope of the loss,
+// and every strategy trains them like one rank.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <ostream>
+#include <vector>
+
+#include "models/model_config.h"
+#include "tests/support/gradient_log.h"
+#include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::GradientLog;
+using testing_support::Tensors;
+
+// h 64, 4 heads, 4 layers; the members that differ are appended.
+ModelConfig tiny(const std::string& features) {
+  return parse_model(
+      R"({"schema": "zplan.model/1", "name": "tiny-mixed", "layers": 4, "hidden": 64, "heads": 4,
+          "ffn": 128, "vocab": 256, "sequence": 32, "tied_embeddings": false, "global_batch": 8,
+          "source": "a test", )" +
+          features + "}",
+      "tiny-mixed.json");
+}
+
+struct Mixed {
+  const char* name;
+  const char* features;
+};
+void PrintTo(const Mixed& model, std::ostream* out) { *out << model.name; }
+constexpr Mixed kModels[] = {
+    {"NoBiases", R"("biases": "none")"},
+    {"RotaryPlainGrouped",
+     R"("position": "rope", "rope_theta": 10000, "kv_heads": 2, "biases": "qkv", "head_size": 24)"},
+    {"LearnedGatedRms", R"("norm": "rmsnorm", "gated_mlp": true, "kv_heads": 2)"},
+    {"LlamaWithLayerNormWithoutPositions",
+     R"("architecture": "llama", "norm": "layernorm", "position": "none", "kv_heads": 4)"}};
+
+Plan one_rank(const std::string& kernel_set) {
+  Plan plan = testing_support::base_plan(kernel_set, "tiny-mixed");
+  plan.batch.micro_batch = testing_support::kGlobalBatch;
+  return plan;
+}
+
+std::unique_ptr<testing_support::Trained> train(const Plan& plan, const ModelConfig& model,
+                                                const exec::RunOptions& options) {
+  auto trained = std::make_unique<testing_support::Trained>();
+  trained->job = lower(plan, model);
+  place(trained->job, {.slack = plan.slack});
+  trained->result = testing_support::run_text(trained->job, options);
+  return trained;
+}
+
+class ModelFeatures : public testing::TestWithParam<Mixed> {};
+
+// A text of one sample gives every step the same batch, so that L(x + d) - L(x) is d times the mean
+// of the gradients at both ends, up to third order in the step d [derived].
+TEST_P(ModelFeatures, GradientsAreTheSlopeOfTheLoss) {
+  const ModelConfig model = tiny(GetParam().features);
+  const Plan plan = one_rank("cpu.f64");
+  Job job = lower(plan, model);
+  place(job);
+  std::vector<std::uint8_t> text;
+  for (int i = 0; i <= plan.batch.sequence; ++i)
+    text.push_back(static_cast<std::uint8_t>(i * i % 251));
+  const exec::DataSource data(text, "one sample");
+  GradientLog logs[2];
+  exec::RunResult runs[3];
+  for (int steps = 0; steps <= 2; ++steps) {
+    exec::RunOptions options;
+    options.steps = steps;
+    options.train.learning_rate = 1e-7;
+    if (steps > 0) options.observer = logs[steps - 1].observer(job, steps - 1);
+    runs[steps] = exec::run(job, data, options);
+  }
+  const Tensors from = testing_support::tensors(job, runs[0]);
+  const Tensors to = testing_support::tensors(job, runs[1]);
+  const auto first = logs[0].tensors(job), second = logs[1].tensors(job);
+  double change = 0;
+  for (const auto& [tensor, values] : from) {
+    double own = 0;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      own += (to.at(tensor)[i] - values[i]) * (first.at(tensor)[i] + second.at(tensor)[i]) / 2;
+    EXPECT_LT(own, 0) << tensor;
+    change += own;
+  }
+  EXPECT_NEAR(runs[2].steps[1].loss - runs[2].steps[0].loss, change, 1e-6 * std::abs(change));
+}
+
+using Change = std::function<void(Plan&)>;
+const std::vector<std::pair<const char*, Change>>& strategies() {
+  static const std::vector<std::pair<const char*, Change>> all = {
+      {"ZeRO 3 by layer, full recomputation",
+       [](Plan& p) {
+         p.zero_stage = 3;
+         p.parallel.dp = 2;
+         p.gather = GatherUnit::kLayer;
+         p.recompute = {{Recompute::kFull, 0}};
+       }},
+      {"tensor and sequence parallel, unfused attention",
+       [](Plan& p) {
+         p.kernel_set = "cpu.f64.unfused";
+         p.parallel.tp = 2;
+         p.parallel.dp = 2;
+         p.parallel.sequence_parallel = true;
+         p.recompute = {{Recompute::kSelective, 0}};
+       }},
+      {"pipeline",
+       [](Plan& p) {
+         p.parallel.pp = 2;
+         p.parallel.dp = 2;
+         p.zero_stage = 1;
+       }},
+      {"tiles from storage",
+       [](Plan& p) {
+         p.zero_stage = 3;
+         p.parallel.dp = 2;
+         p.tiles = 2;
+         p.placement = {Tier::kNvme, Tier::kCpu, Tier::kNvme, Tier::kGpu};
+       }},
+      {"fused neighbours", [](Plan& p) {
+         p.kernel_set = "cpu.f64.fused";
+         p.zero_stage = 2;
+         p.parallel.dp = 2;
+       }}};
+  return all;
+}
+
+TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
+  constexpr double kTolerance = 1e-10;
+  const ModelConfig model = tiny(GetParam().features);
+  exec::RunOptions options;
+  options.steps = testing_support::steps_of(5);
+  const auto expected = train(one_rank("cpu.f64"), model, options);
+  for (const auto& [what, change] : strategies()) {
+    SCOPED_TRACE(what);
+    Plan plan = one_rank("cpu.f64");
+    plan.batch.micro_batch = 2;
+    change(plan);
+    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    const auto got = train(plan, model, options);
+    for (std::size_t i = 0; i < got->result.steps.size(); ++i)
+      EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
+    const auto worst = exec::largest_difference(got->job, got->result.memory, expected->job,
+                                                expected->result.memory);
+    if (worst) {
+      EXPECT_NEAR(worst->first, worst->second, kTolerance) << worst->tensor;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Mixed, ModelFeatures, testing::ValuesIn(kModels),
+                         [](const auto& model) { return std::string(model.param.name); });
+
+}  // namespace
+}  // namespace zplan
