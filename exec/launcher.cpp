@@ -78,7 +78,6 @@ void Launcher::make_events() {
     here.ring.counts.assign(here.ring.events.size(), kNoCount);
     for (EventId& event : here.step_end) event = queues_.make_event(true);
     for (EventId& event : here.ops_end) event = queues_.make_event(false);
-    end_.push_back(queues_.make_event(false));
     if (!state_.options->record_timeline) continue;
     for (std::int64_t i = 0; i < 2 * here.run->nodes * state_.options->steps; ++i)
       timing_.push_back(queues_.make_event(true));
@@ -131,7 +130,6 @@ void Launcher::open_segment(bool is_known) {
   in_segment_ = true;
   everything_is_ordered();
   if (is_known) return queues_.launch(graphs_[next_graph_++]);
-  is_capturing_ = true;
   queues_.begin_capture(queue_lanes_);
 }
 
@@ -139,7 +137,6 @@ void Launcher::close_segment(bool is_known) {
   in_segment_ = false;
   if (!is_known) {
     graphs_.push_back(queues_.end_capture());
-    is_capturing_ = false;
     queues_.launch(graphs_.back());
   }
   everything_is_ordered();
@@ -264,16 +261,6 @@ void Launcher::report_times() {
     record_span(state_, *timed.run, timed.op, timed.step,
                 {start, start, queues_.time_of(timed.end)});
   }
-}
-
-void Launcher::mark_end() {
-  if (is_capturing_) queues_.drop_capture();
-  for (std::size_t i = 0; i < queue_lanes_.size(); ++i) queues_.record(queue_lanes_[i], end_[i]);
-}
-
-bool Launcher::at_end() {
-  return std::all_of(end_.begin(), end_.end(),
-                     [&](EventId event) { return queues_.reached(event); });
 }
 
 }  // namespace zplan::exec

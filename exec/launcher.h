@@ -43,11 +43,6 @@ class Launcher {
   // All steps. Throws Error, or Stopped when another thread failed.
   void run();
 
-  // After all threads have ended because one failed: whether the device is done with what was
-  // queued. The caller keeps the flags open until it is. Drops what was being captured.
-  void mark_end();
-  bool at_end();
-
  private:
   static constexpr std::int64_t kStepsAhead = 2;
   // [assumed] queues hold about a thousand entries; where ranks meet by flags, an operation takes
@@ -112,10 +107,9 @@ class Launcher {
   std::vector<bool> event_follows_, flag_follows_, waits_for_host_;  // by node
   std::vector<GraphId> graphs_;                                      // of a step, in order
   std::size_t next_graph_ = 0;
-  bool in_segment_ = false, is_capturing_ = false;
+  bool in_segment_ = false;
   std::vector<EventId> timing_;
   std::vector<TimedOperation> timed_;
-  std::vector<EventId> end_;  // by queue_lanes_
 };
 
 }  // namespace zplan::exec

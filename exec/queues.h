@@ -12,12 +12,17 @@
 // queues again, on all its lanes, after all that was queued on them before. Neither flags nor
 // timing events may be part of it.
 //
-// All calls may throw Error(kDevice) when the device has failed.
+// All calls but those marked noexcept may throw Error(kDevice) when the device has failed.
+//
+// The end after a failure: queues of all ranks write flags of one another, so all of them are
+// brought to their end before the first is destroyed, by three calls that are made when the
+// launching threads are gone: abandon() on all, then open_flags() on all until all are idle.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "exec/comm/barrier.h"
@@ -28,6 +33,9 @@ namespace zplan::exec {
 
 using EventId = std::uint32_t;
 using GraphId = std::uint32_t;
+
+// What opens a flag for good. Devices compare as signed numbers: all values lie below 2^63.
+inline constexpr std::uint64_t kOpenFlag = std::numeric_limits<std::int64_t>::max();
 
 // Written by the CPU or by one queue, read by both.
 struct Flag {
@@ -63,9 +71,16 @@ class Queues {
 
   virtual void begin_capture(std::span<const Lane> lanes) = 0;
   virtual GraphId end_capture() = 0;
-  // After a failure since begin_capture(): what was queued since then is gone.
-  virtual void drop_capture() noexcept = 0;
   virtual void launch(GraphId graph) = 0;
+
+  // What was being captured is gone, and what is queued need not be done; waits among it still
+  // stand.
+  virtual void abandon() noexcept = 0;
+  // All that make_flags() gave. One that queues still write to may close again.
+  virtual void open_flags() noexcept = 0;
+  // Whether nothing that was queued is under way or still to come. A device that has failed as a
+  // whole is idle.
+  virtual bool is_idle() noexcept = 0;
 };
 
 }  // namespace zplan::exec

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <limits>
 #include <numeric>
+#include <thread>
 #include <tuple>
 
 #include "exec/comm/rendezvous.h"
@@ -13,6 +15,7 @@
 #include "exec/initial_state.h"
 #include "exec/offload/io_engine.h"
 #include "exec/offload/slab_file.h"
+#include "exec/queues.h"
 #include "exec/rank.h"
 #include "exec/serial.h"
 #include "exec/threaded.h"
@@ -215,6 +218,33 @@ Timeline collect_timeline(const RunState& state) {
   return timeline;
 }
 
+// Returns when the ranks are through with their steps, or throws.
+void run_ranks(RunState& state) {
+  if (state.options->mode == RunMode::kThreaded) return run_threaded(state);
+  // In a thread of its own, as prepare_thread changes settings of the thread.
+  std::async(std::launch::async, [&] { run_serial(state); }).get();
+}
+
+// After a failure queues may stand at flags and partners that nobody will bring, while others still
+// write flags of other ranks: all come to their end before the first backend goes. What they
+// compute until then no longer matters.
+void end_queues(RunState& state) noexcept {
+  constexpr std::chrono::milliseconds kPause{1};
+  const auto for_each_queues = [&](const auto& action) {
+    for (const Rank& rank : state.ranks)
+      if (Queues* queues = rank.backend->queues()) action(*queues);
+  };
+  for_each_queues([](Queues& queues) { queues.abandon(); });
+  bool are_idle = false;
+  while (!are_idle) {
+    if (state.queued_comm) state.queued_comm->abort();
+    for_each_queues([](Queues& queues) { queues.open_flags(); });
+    std::this_thread::sleep_for(kPause);
+    are_idle = true;
+    for_each_queues([&](Queues& queues) { are_idle = are_idle && queues.is_idle(); });
+  }
+}
+
 }  // namespace
 
 RunResult run(const Job& job, const DataSource& data, const RunOptions& options) {
@@ -244,11 +274,11 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
                  .lanes = {},
                  .start = {}};
   state.lanes = make_lanes(state.ranks, options);
-  if (options.mode == RunMode::kThreaded) {
-    run_threaded(state);
-  } else {
-    // In a thread of its own, as prepare_thread changes settings of the thread.
-    std::async(std::launch::async, [&] { run_serial(state); }).get();
+  try {
+    run_ranks(state);
+  } catch (...) {
+    end_queues(state);
+    throw;
   }
   for (RankMemory& m : result.memory)
     if (m.file() != nullptr) m.file()->remove_name();

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <deque>
 #include <exception>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,9 +50,7 @@ class ThreadedRun {
         fail(std::current_exception());
       }
     }
-    if (!error_) return;
-    drain();
-    std::rethrow_exception(error_);
+    if (error_) std::rethrow_exception(error_);
   }
 
  private:
@@ -94,7 +91,6 @@ class ThreadedRun {
     } else {
       flags = own_flags_.emplace_back();
     }
-    flags_.push_back(flags);
     for (int l = 0; l < kLaneCount; ++l) {
       progress_.emplace_back(signal_, flags[static_cast<std::size_t>(l)],
                              is_queue(rank, static_cast<Lane>(l)));
@@ -187,34 +183,11 @@ class ThreadedRun {
     return ready;
   }
 
-  // After a failure queues may stand at flags that nobody will raise: they are kept open until what
-  // was queued has run. What it computes no longer matters.
-  void drain() {
-    constexpr std::chrono::milliseconds kPause{1};
-    constexpr std::uint64_t kOpen = std::numeric_limits<std::int64_t>::max();
-    if (launchers_.empty()) return;
-    try {
-      for (auto& [rank, launcher] : launchers_) launcher->mark_end();
-      bool at_end = false;
-      while (!at_end) {
-        state_.queued_comm->abort();
-        for (std::span<Flag> flags : flags_)
-          for (Flag& flag : flags) flag.value.store(kOpen, std::memory_order_release);
-        std::this_thread::sleep_for(kPause);
-        at_end = true;
-        for (auto& [rank, launcher] : launchers_) at_end = at_end && launcher->at_end();
-      }
-    } catch (const Error&) {  // the device itself has failed: nothing is running
-      state_.queued_comm->abort();
-    }
-  }
-
   RunState& state_;
   StopSignal signal_;
   std::unique_ptr<Comm> comm_;  // of lanes that are threads
   std::deque<std::array<Flag, kLaneCount>> own_flags_;
-  std::vector<std::span<Flag>> flags_;  // by rank
-  std::deque<Progress> progress_;       // by (rank, lane)
+  std::deque<Progress> progress_;  // by (rank, lane)
   std::vector<LaneRun*> threads_;
   std::vector<std::pair<const Rank*, std::unique_ptr<Launcher>>> launchers_;
   std::unique_ptr<Barrier> start_;

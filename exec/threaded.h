@@ -6,6 +6,7 @@
 
 namespace zplan::exec {
 
+// Returns, or throws, when its threads have ended; after a failure queues may still be running.
 void run_threaded(RunState& state);
 
 }  // namespace zplan::exec

@@ -1,7 +1,5 @@
 #include "exec/comm/flag_comm.h"
 
-#include <limits>
-
 #include "exec/comm/channel.h"
 #include "exec/comm/membership.h"
 #include "planner/core/error.h"
@@ -29,8 +27,7 @@ FlagComm::FlagComm(const Job& job, std::span<const Rank> ranks) : job_(job), ran
 
 // All queues reach them, whichever they were made by.
 std::span<Flag> FlagComm::make_flags(std::size_t count) {
-  flags_.push_back(ranks_.front().backend->queues()->make_flags(count));
-  return flags_.back();
+  return ranks_.front().backend->queues()->make_flags(count);
 }
 
 void FlagComm::seat(const Rank& rank, const Node& node) {
@@ -118,12 +115,6 @@ void FlagComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Byt
   queues.copy_bytes(node.lane, to, sent[0].data, bytes);
   queues.write_flag(node.lane, receiver.channel->flags[1], k);
   cursor.advance();
-}
-
-void FlagComm::abort() noexcept {
-  constexpr std::uint64_t kOpen = std::numeric_limits<std::int64_t>::max();
-  for (std::span<Flag> flags : flags_)
-    for (Flag& flag : flags) flag.value.store(kOpen, std::memory_order_release);
 }
 
 }  // namespace zplan::exec

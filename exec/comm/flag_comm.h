@@ -33,9 +33,7 @@ class FlagComm : public QueuedComm {
   // Flags count on from step to step, a graph would write the same values again.
   bool may_be_captured() const override { return false; }
   void check() override {}
-  // Opens all flags. Flags that queues still write to may close again: to be called until the
-  // queues are at their end.
-  void abort() noexcept override;
+  void abort() noexcept override {}  // it waits on flags alone
 
  private:
   struct Group {
@@ -76,7 +74,6 @@ class FlagComm : public QueuedComm {
 
   const Job& job_;
   std::span<const Rank> ranks_;
-  std::vector<std::span<Flag>> flags_;
   std::map<GroupKey, Group> groups_;
   std::map<SeatKey, Seat> seats_;
   std::map<ChannelKey, Channel> channels_;

@@ -24,7 +24,8 @@ class QueuedComm {
   // Polled by the launching thread. Throws Error naming the rank and operation when a partner was
   // lost or a deadline has passed.
   virtual void check() = 0;
-  // Ends everything under way, after a failure. The object is of no use afterwards.
+  // Ends everything under way, after a failure, but for what waits on flags, which their queues
+  // open. May be called again; the object is of no other use afterwards.
   virtual void abort() noexcept = 0;
 };
 

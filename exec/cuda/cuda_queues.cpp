@@ -1,5 +1,6 @@
 #include "exec/cuda/cuda_queues.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -49,7 +50,7 @@ CudaQueues::CudaQueues(int device, std::shared_ptr<StreamBudget> budget,
   }
 }
 
-// Streams of other ranks may still write flags of this one, whose memory goes now.
+// Idle after a run; what preparations queued may still be under way.
 CudaQueues::~CudaQueues() {
   cudaSetDevice(device_);
   cudaDeviceSynchronize();
@@ -78,10 +79,10 @@ std::span<Flag> CudaQueues::make_flags(std::size_t count) {
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, count * sizeof(Flag), cudaHostAllocPortable | cudaHostAllocMapped),
         "cudaHostAlloc");
-  flags_.emplace_back(memory);
+  PinnedMemory owner(memory);
   auto* const flags = static_cast<Flag*>(memory);
   std::uninitialized_value_construct_n(flags, count);
-  return {flags, count};
+  return flags_.emplace_back(Flags{std::move(owner), {flags, count}}).all;
 }
 
 void CudaQueues::record(Lane lane, EventId id) {
@@ -175,9 +176,16 @@ GraphId CudaQueues::end_capture() {
   return static_cast<GraphId>(graphs_.size() - 1);
 }
 
-// Until their capture has ended, also one that a failed call made invalid, its streams take nothing
-// else. Nothing to end when end_capture() failed after that.
-void CudaQueues::drop_capture() noexcept {
+void CudaQueues::launch(GraphId id) {
+  const Graph& graph = graphs_[id];
+  join(graph.lanes);
+  check(cudaGraphLaunch(graph.executable.get(), stream(graph.lanes.front())), "cudaGraphLaunch");
+  fork(graph.lanes);
+}
+
+// Work on a stream cannot be taken back. A capture, also one that a failed call made invalid, is
+// ended; there is nothing to end when end_capture() failed after that.
+void CudaQueues::abandon() noexcept {
   if (capturing_.empty()) return;
   const Lane first = std::exchange(capturing_, {}).front();
   cudaGraph_t captured = nullptr;
@@ -186,11 +194,19 @@ void CudaQueues::drop_capture() noexcept {
   if (captured != nullptr) cudaGraphDestroy(captured);
 }
 
-void CudaQueues::launch(GraphId id) {
-  const Graph& graph = graphs_[id];
-  join(graph.lanes);
-  check(cudaGraphLaunch(graph.executable.get(), stream(graph.lanes.front())), "cudaGraphLaunch");
-  fork(graph.lanes);
+void CudaQueues::open_flags() noexcept {
+  for (const Flags& flags : flags_)
+    for (Flag& flag : flags.all) flag.value.store(kOpenFlag, std::memory_order_release);
+}
+
+// An error that a stream reports is one of the whole context, on which nothing runs any more.
+bool CudaQueues::is_idle() noexcept {
+  cudaSetDevice(device_);
+  const bool is_idle = std::none_of(lanes_.begin(), lanes_.end(), [](const LaneQueue& lane) {
+    return lane.stream != nullptr && cudaStreamQuery(lane.stream.get()) == cudaErrorNotReady;
+  });
+  cudaGetLastError();  // "not ready" is remembered like a failure
+  return is_idle;
 }
 
 }  // namespace zplan::exec::cuda

@@ -1,7 +1,6 @@
 // The launched lanes of a rank as CUDA streams (exec/queues.h). Flags are 64-bit words of pinned
 // host memory that streams write and wait for by themselves (stream memory operations), so nothing
-// on the device spins. They compare as signed numbers, modulo 2^64: all values, also one that opens
-// a flag for good, stay below 2^63.
+// on the device spins. They compare as signed numbers, modulo 2^64.
 #pragma once
 
 #include <array>
@@ -21,8 +20,8 @@ namespace zplan::exec::cuda {
 // Those launched lanes that have nodes.
 std::vector<Lane> launched_lanes(const Program& program);
 
-// The thread that launches has chosen the device (cudaSetDevice). Before queues are destroyed all
-// flags their streams may wait for have been opened and communication aborted, else it hangs. A
+// The thread that launches has chosen the device (cudaSetDevice). Before queues are destroyed those
+// of all ranks are idle (queues.h), else it hangs or a stream writes to memory that is gone. A
 // rank's queues go before its communicators, which wait for the graphs that use them to end.
 class CudaQueues final : public Queues {
  public:
@@ -52,14 +51,21 @@ class CudaQueues final : public Queues {
 
   void begin_capture(std::span<const Lane> lanes) override;
   GraphId end_capture() override;
-  void drop_capture() noexcept override;
   void launch(GraphId graph) override;
+
+  void abandon() noexcept override;
+  void open_flags() noexcept override;
+  bool is_idle() noexcept override;
 
  private:
   struct Event {
     EventHandle handle;
     bool timing = false;
     std::size_t base = 0;  // of the last recording, on the clock
+  };
+  struct Flags {
+    PinnedMemory memory;
+    std::span<Flag> all;  // in it
   };
   struct LaneQueue {
     StreamHandle stream;
@@ -80,7 +86,7 @@ class CudaQueues final : public Queues {
   const std::shared_ptr<StreamBudget> budget_;
   const DriverApi driver_;
   int streams_ = 0;
-  std::vector<PinnedMemory> flags_;
+  std::vector<Flags> flags_;
   std::array<LaneQueue, kLaneCount> lanes_;
   std::vector<Event> events_;
   std::unique_ptr<EventClock> clock_;

@@ -3,10 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <map>
+#include <string>
+#include <thread>
 
 #include "exec/state_access.h"
 #include "planner/core/error.h"
+#include "planner/core/random.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/queue_device.h"
 #include "tests/support/trained.h"
@@ -108,55 +113,96 @@ TEST(QueueDeviceRun, InterruptionEndsAllRanksAfterTheSameStep) {
   EXPECT_LT(done, 50);
 }
 
-// What queues compute after a failure does not matter, so they run on unordered: races on purpose.
-#ifdef __SANITIZE_THREAD__
-constexpr bool kRacesAreTold = true;
-#else
-constexpr bool kRacesAreTold = false;
-#endif
+// A device of which something fails in the replica with dp_index 1. With a seed, the queues of that
+// replica lag behind from then on: they still hold work, and with it flags of the other replica to
+// write, when the queues of the other one are through.
+class FailingDevice {
+ public:
+  explicit FailingDevice(std::uint64_t seed) : seed_(seed) {}
 
-// Fails in the second step, on a lane of the device or of the host, with other lanes waiting.
-void expect_end(Lane lane, const std::string& message) {
-  exec::QueueDeviceOptions device;
-  std::atomic<bool> failed = false;
-  device.before_kernel = [&](const exec::KernelCall& call) {
-    if (call.step == 1 && call.node->lane == lane && call.dp_index == 1 && !failed.exchange(true))
-      throw Error(ExitCode::kDevice, "the host failed");
-  };
-  try {
-    train(offloaded(2), on_queues(device));
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::kDevice);
-    EXPECT_EQ(error.what(), message);
+  // The run of `options` ends with this error, and no backend goes while a queue is busy.
+  template <typename Run>
+  void expect_end(exec::QueueDeviceOptions device, const Run& run, const std::string& message) {
+    std::atomic<std::int64_t> unfinished = 0;
+    device.delay_seed = seed_;
+    device.backend_goes = [&](std::int64_t tasks) { unfinished += tasks; };
+    try {
+      run(on_queues(device));
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kDevice);
+      EXPECT_EQ(error.what(), message);
+    }
+    EXPECT_EQ(unfinished, 0);
   }
-}
 
-TEST(QueueDeviceRun, EndsWhenTheDeviceFails) {
-  if (kRacesAreTold) GTEST_SKIP();
+  // In the second step or later, the seed says at which kernel of the lane; other lanes wait.
+  void fail_once(const exec::KernelCall& call, Lane lane) {
+    constexpr std::uint64_t kKernels = 4;
+    if (call.dp_index != 1 || call.step == 0) return;
+    if (has_failed_) return lag();
+    if (call.node->lane != lane || kernels_++ != seed_ % kKernels) return;
+    run_ahead();
+    fail("the host failed");
+  }
+  [[noreturn]] void fail(const char* message) {
+    has_failed_ = true;
+    throw Error(ExitCode::kDevice, message);
+  }
+  void lag() {
+    constexpr std::uint64_t kMostMicroseconds = 4000;
+    if (seed_ != 0 && has_failed_) pause(data_draw(seed_, draws_++) % kMostMicroseconds);
+  }
+
+ private:
+  static void pause(std::uint64_t microseconds) {
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+  }
+  // The launching threads queue what there is room for.
+  void run_ahead() const {
+    constexpr std::uint64_t kMicroseconds = 20000;
+    if (seed_ != 0) pause(kMicroseconds);
+  }
+
+  const std::uint64_t seed_;
+  std::atomic<std::uint64_t> kernels_ = 0, draws_ = 0;
+  std::atomic<bool> has_failed_ = false;
+};
+
+class QueueDeviceFailure : public testing::TestWithParam<std::uint64_t> {
+ protected:
+  void expect_end(Lane lane, const std::string& message) {
+    FailingDevice failing(GetParam());
+    exec::QueueDeviceOptions device;
+    device.before_kernel = [&](const exec::KernelCall& call) { failing.fail_once(call, lane); };
+    failing.expect_end(
+        device, [](const auto& options) { train(offloaded(2), options); }, message);
+  }
+};
+
+TEST_P(QueueDeviceFailure, OfTheDeviceEndsAllQueues) {
   expect_end(Lane::kCompute, "the device failed");
 }
 
-TEST(QueueDeviceRun, EndsWhenTheHostFails) {
-  if (kRacesAreTold) GTEST_SKIP();
-  expect_end(Lane::kCpu, "the host failed");
-}
+TEST_P(QueueDeviceFailure, OfTheHostEndsAllQueues) { expect_end(Lane::kCpu, "the host failed"); }
 
 // Of one rank, while the queues of the others wait for it.
-TEST(QueueDeviceRun, EndsWhenACaptureFails) {
-  if (kRacesAreTold) GTEST_SKIP();
+TEST_P(QueueDeviceFailure, OfACaptureEndsAllQueues) {
+  FailingDevice failing(GetParam());
   exec::QueueDeviceOptions device;
-  device.before_launch = [](const exec::KernelCall& call) {
-    if (call.dp_index == 1 && call.node->role.phase == Phase::kBackward)
-      throw Error(ExitCode::kDevice, "the launch failed");
+  device.before_kernel = [&](const exec::KernelCall& call) {
+    if (call.dp_index == 1) failing.lag();
   };
-  try {
-    train_graphs(offloaded(1), on_queues(device));
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "the launch failed");
-  }
+  device.before_launch = [&](const exec::KernelCall& call) {
+    if (call.dp_index == 1 && call.node->role.phase == Phase::kBackward)
+      failing.fail("the launch failed");
+  };
+  failing.expect_end(
+      device, [](const auto& options) { train_graphs(offloaded(1), options); },
+      "the launch failed");
 }
+
+INSTANTIATE_TEST_SUITE_P(Seeds, QueueDeviceFailure, testing::Range<std::uint64_t>(0, 5));
 
 TEST(QueueDeviceRun, RefusesWhatItCannotDo) {
   exec::RunOptions options = on_queues({});

@@ -1,6 +1,8 @@
 #include "tests/support/queue_device.h"
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -20,11 +22,13 @@ namespace zplan::exec {
 namespace {
 
 using Task = std::function<void()>;
+using TaskCount = std::atomic<std::int64_t>;
 
-// Runs tasks one after the other.
+// Runs tasks one after the other. `unfinished` counts those of all workers of a device.
 class Worker {
  public:
-  explicit Worker(std::uint64_t delay_seed) : delay_seed_(delay_seed), thread_([this] { run(); }) {}
+  Worker(std::uint64_t delay_seed, TaskCount& unfinished)
+      : delay_seed_(delay_seed), unfinished_(unfinished), thread_([this] { run(); }) {}
   ~Worker() {
     push(nullptr);
     thread_.join();
@@ -34,12 +38,17 @@ class Worker {
 
   void push(Task task) {
     const std::lock_guard lock(mutex_);
+    ++unfinished_;
     tasks_.push_back(std::move(task));
     changed_.notify_all();
   }
   void finish() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return tasks_.empty(); });
+  }
+  bool is_idle() {
+    const std::lock_guard lock(mutex_);
+    return tasks_.empty();
   }
 
  private:
@@ -51,12 +60,15 @@ class Worker {
         changed_.wait(lock, [this] { return !tasks_.empty(); });
         task = tasks_.front();
       }
-      if (!task) return;
-      delay(n);
-      task();
+      if (task) {
+        delay(n);
+        task();
+      }
       const std::lock_guard lock(mutex_);
       tasks_.pop_front();
+      --unfinished_;
       changed_.notify_all();
+      if (!task) return;
     }
   }
 
@@ -69,6 +81,7 @@ class Worker {
   }
 
   std::uint64_t delay_seed_;
+  TaskCount& unfinished_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Task> tasks_;
@@ -86,12 +99,12 @@ struct Event {
 class QueueThreads : public Queues {
  public:
   QueueThreads(const std::function<void()>& prepare, std::uint64_t delay_seed,
-               std::function<void()> graph_launched)
+               std::function<void()> graph_launched, TaskCount& unfinished)
       : graph_launched_(std::move(graph_launched)) {
     for (int lane = 0; lane < kLaneCount; ++lane) {
       if (!is_launched(static_cast<Lane>(lane))) continue;
-      workers_[static_cast<std::size_t>(lane)].emplace(delay_seed * kLaneCount +
-                                                       static_cast<std::uint64_t>(lane));
+      workers_[static_cast<std::size_t>(lane)].emplace(
+          delay_seed * kLaneCount + static_cast<std::uint64_t>(lane), unfinished);
       worker(static_cast<Lane>(lane)).push(prepare);
     }
   }
@@ -164,10 +177,11 @@ class QueueThreads : public Queues {
     add_work(lane,
              [to, from, bytes] { std::memcpy(to, from, static_cast<std::size_t>(bytes.value)); });
   }
-  // Work that may throw.
+  // Work that may throw. Once abandoned it is left out: it would run unordered.
   void add_work(Lane lane, Task work) {
     add([this, lane, work = std::move(work)] {
       worker(lane).push([this, work] {
+        if (is_abandoned_.load(std::memory_order_acquire)) return;
         try {
           work();
         } catch (...) {
@@ -185,11 +199,7 @@ class QueueThreads : public Queues {
     graphs_.push_back(*std::exchange(graph_, std::nullopt));
     return static_cast<GraphId>(graphs_.size() - 1);
   }
-  void drop_capture() noexcept override {
-    graph_.reset();
-    is_spoilt_ = false;
-  }
-  // Until the capture is dropped the queues take nothing.
+  // Once its capture is spoilt the queues take nothing.
   void spoil_capture() { is_spoilt_ = graph_.has_value(); }
   void launch(GraphId id) override {
     ZPLAN_ASSERT(!graph_);
@@ -198,6 +208,19 @@ class QueueThreads : public Queues {
     join(graph.lanes);
     for (const Task& task : graph.tasks) task();
     join(graph.lanes);
+  }
+
+  void abandon() noexcept override {
+    graph_.reset();
+    is_abandoned_.store(true, std::memory_order_release);
+  }
+  void open_flags() noexcept override {
+    for (std::vector<Flag>& flags : flags_)
+      for (Flag& flag : flags) flag.value.store(kOpenFlag, std::memory_order_release);
+  }
+  bool is_idle() noexcept override {
+    return std::all_of(workers_.begin(), workers_.end(),
+                       [](std::optional<Worker>& worker) { return !worker || worker->is_idle(); });
   }
 
  private:
@@ -231,17 +254,22 @@ class QueueThreads : public Queues {
   std::optional<Graph> graph_;  // being captured
   bool is_spoilt_ = false;
   std::vector<Graph> graphs_;
-  std::atomic<bool> failed_ = false;
+  std::atomic<bool> failed_ = false, is_abandoned_ = false;
   std::array<std::optional<Worker>, kLaneCount> workers_;  // last: they use the others
 };
 
 class QueueBackend : public Backend {
  public:
-  QueueBackend(std::unique_ptr<Backend> kernels, const QueueDeviceOptions& options)
+  QueueBackend(std::unique_ptr<Backend> kernels, const QueueDeviceOptions& options,
+               TaskCount& unfinished)
       : kernels_(std::move(kernels)),
         options_(options),
-        queues_([this] { kernels_->prepare_thread(); }, options.delay_seed,
-                options.graph_launched) {}
+        unfinished_(unfinished),
+        queues_([this] { kernels_->prepare_thread(); }, options.delay_seed, options.graph_launched,
+                unfinished) {}
+  ~QueueBackend() override {
+    if (options_.backend_goes) options_.backend_goes(unfinished_);
+  }
 
   void prepare_thread() override { kernels_->prepare_thread(); }
 
@@ -281,6 +309,7 @@ class QueueBackend : public Backend {
 
   std::unique_ptr<Backend> kernels_;
   QueueDeviceOptions options_;
+  TaskCount& unfinished_;
   QueueThreads queues_;
 };
 
@@ -290,11 +319,13 @@ class QueueDevice : public cpu::CpuDevice {
 
   bool host_reaches(Tier tier) const override { return tier == Tier::kCpu; }
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override {
-    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads), options_);
+    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads), options_,
+                                          unfinished_);
   }
 
  private:
   QueueDeviceOptions options_;
+  TaskCount unfinished_ = 0;
 };
 
 }  // namespace

@@ -19,6 +19,8 @@ struct QueueDeviceOptions {
   // captured.
   std::function<void(const KernelCall&)> before_launch{};
   std::function<void()> graph_launched{};
+  // Called as a rank's backend goes, with the number of tasks that queues of any rank still hold.
+  std::function<void(std::int64_t)> backend_goes{};
 };
 
 std::shared_ptr<Device> make_queue_device(const QueueDeviceOptions& options = {});
