@@ -27,13 +27,12 @@
 namespace zplan {
 
 // Formats a device can have a peak for.
-inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16"};
+inline constexpr std::string_view kDTypeNames[] = {"fp64", "fp32", "fp16", "bf16", "fp8"};
 
 struct DeviceProfile {
-  std::string name;  // "V100-SXM3-32GB"
-  Bytes memory{};    // usable, as the device reports it
-  std::map<std::string, FlopsPerSecond, std::less<>>
-      peaks;  // dense, by "fp64" "fp32" "fp16" "bf16"
+  std::string name;                                          // "V100-SXM3-32GB"
+  Bytes memory{};                                            // usable, as the device reports it
+  std::map<std::string, FlopsPerSecond, std::less<>> peaks;  // dense, by kDTypeNames
   BytesPerSecond memory_bandwidth{};
   double gemm_efficiency = 0;
   double attention_efficiency = 0;
@@ -44,6 +43,8 @@ struct DeviceProfile {
   int launch_queue_depth = 0;       // launches the host may run ahead
   Seconds copy_latency{};           // fixed time of one host <-> device copy
   std::string kernel_set;           // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
+  std::string kernel_tables;        // measured ones, "a100_sxm" (hwprofiles/kernels); empty: none
+  int sm_count = 0;                 // streaming multiprocessors; 0: not a GPU, or unknown
   Bytes reserve_context{};
   Bytes reserve_communicators{};
   Bytes reserve_workspace{};
