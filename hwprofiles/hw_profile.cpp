@@ -18,6 +18,7 @@ namespace zplan {
 namespace {
 
 constexpr int kMaxParts = 1024;     // of one kind in a node
+constexpr int kMaxSms = 4096;       // of one device
 constexpr int kMaxQueue = 1 << 20;  // launches or requests in flight
 
 // One object of sourced values: reads them and records where each comes from.
@@ -90,11 +91,12 @@ DeviceProfile read_device(SourcedObject in) {
   device.launch_queue_depth = in.integer("launch_queue_depth", 1, kMaxQueue);
   device.copy_latency = in.seconds("copy_latency");
   device.kernel_set = in.object().member("kernel_set").non_empty_string();
-  if (in.object().optional_member("sm_count"))
-    device.sm_count = in.integer("sm_count", 1, kMaxParts);
+  if (in.object().optional_member("sm_count")) device.sm_count = in.integer("sm_count", 1, kMaxSms);
   if (in.object().optional_member("sustained")) device.sustained = in.factor("sustained");
-  if (const auto tables = in.object().optional_member("kernel_tables"))
-    device.tables = std::make_shared<KernelTables>(tables->non_empty_string());
+  if (const auto tables = in.object().optional_member("kernel_tables")) {
+    device.kernel_tables = tables->non_empty_string();
+    device.tables = std::make_shared<KernelTables>(device.kernel_tables);
+  }
   const JsonNode reserve_node = in.object().member("reserve");
   SourcedObject reserve(reserve_node, in.sources());
   device.reserve_context = reserve.bytes("context");

@@ -47,7 +47,8 @@ struct DeviceProfile {
   Seconds copy_latency{};           // fixed time of one host <-> device copy
   int sm_count = 0;                 // streaming multiprocessors; 0: products are not cut into tiles
   double sustained = 1;             // time of products at settled clocks over that of short bursts
-  std::shared_ptr<const KernelTables> tables;  // measured kernels; none: rooflines
+  std::string kernel_tables;        // measured ones, "a100_sxm" (hwprofiles/kernels); empty: none
+  std::shared_ptr<const KernelTables> tables;  // of that name
   std::string kernel_set;  // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
   Bytes reserve_context{};
   Bytes reserve_communicators{};
