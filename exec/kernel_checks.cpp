@@ -19,7 +19,7 @@ bool fits_letter(char letter, DType type, DType compute) {
     case 'g':
       return type == compute || (!doubles && type == DType::kF32);
     case 's':
-      return type != DType::kI32 && doubles == (type == DType::kF64);
+      return type != DType::kI32 && type != DType::kU8 && doubles == (type == DType::kF64);
     case 'd':
       return type == DType::kF64;
     case 'i':

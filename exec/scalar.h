@@ -24,9 +24,10 @@ auto with_float_type(DType dtype, const Use& use) {
     case DType::kF16:
       return use(cpu::Fp16{});
     case DType::kI32:
+    case DType::kU8:
       break;
   }
-  throw_bad_input("expected floating-point numbers, got i32");
+  throw_bad_input("expected floating-point numbers, got integers");
 }
 
 inline double load_scalar(const std::byte* data, DType dtype, std::int64_t i) {

@@ -71,6 +71,7 @@ void with_element_type(DType dtype, const Use& use) {
     case DType::kBf16:
       return use(cpu::Bf16{});
     case DType::kI32:
+    case DType::kU8:
       throw_bad_input(fmt::format("no reduction of {} between threads", name(dtype)));
   }
 }

@@ -15,8 +15,11 @@ constexpr DispatchEntry prepared(KernelId kernel, const char* types) {
   return {kernel, types, Row::prepare, Row::run};
 }
 
+// No set of the CPU has dropout, whose kernels are the last.
+constexpr auto kOffered = static_cast<std::size_t>(KernelId::kDropoutForward);
+
 template <typename T>
-constexpr std::array<DispatchEntry, kKernelCount> make_table() {
+constexpr std::array<DispatchEntry, kOffered> make_table() {
   using K = KernelId;
   return {{
       {K::kLoadBatch, "i", nullptr, run_host<load_batch>},
@@ -86,6 +89,7 @@ std::span<const DispatchEntry> dispatch_table(DType compute) {
     case DType::kF16:
       return kFp16Table;
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   return {};

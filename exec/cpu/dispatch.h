@@ -1,9 +1,10 @@
 // Which CPU function a row of the kernel table runs: one entry per KernelId, for float64, float32
 // and, computing in float32, for bf16 and fp16. Operand order is that of
 // planner/program/kernel_table.h.
-// A CPU kernel set is covered when the table of its compute type has an entry for every KernelId:
-// sets differ in which of them lower uses (those without fused attention the products and the
-// softmax, the others the fused kernels), and every compute type offers both.
+// A CPU kernel set is covered when the table of its compute type has an entry for every KernelId
+// that some CPU set declares: sets differ in which of them lower uses (those without fused
+// attention the products and the softmax, the others the fused kernels), and every compute type
+// offers both.
 #pragma once
 
 #include <span>

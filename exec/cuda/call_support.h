@@ -50,6 +50,7 @@ void with_state(const Operand& state, const Body& body) {
       return body(state.as<__half>());
     case DType::kF64:
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   ZPLAN_ASSERT(false);

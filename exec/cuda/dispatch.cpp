@@ -79,6 +79,7 @@ std::span<const DispatchEntry> dispatch_table(DType compute) {
       return kFp16Table;
     case DType::kF64:
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   return {};

@@ -30,6 +30,8 @@ ncclDataType_t nccl_type(DType dtype) {
       return ncclBfloat16;
     case DType::kI32:
       return ncclInt32;
+    case DType::kU8:
+      return ncclUint8;
   }
   ZPLAN_ASSERT(false);
   return ncclInt8;

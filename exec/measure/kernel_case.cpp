@@ -59,6 +59,8 @@ DType type_of(char letter, const Case& c, const KernelSet& set) {
   switch (letter) {
     case 'i':
       return DType::kI32;
+    case 'k':
+      return DType::kU8;
     case 'd':
       return DType::kF64;
     case 'g':

@@ -67,6 +67,7 @@ std::string format_name(DType dtype) {
       return "fp16";
     case DType::kBf16:
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   return "bf16";

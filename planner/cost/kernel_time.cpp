@@ -9,8 +9,8 @@
 namespace zplan {
 
 std::string_view peak_name(DType dtype) {
-  constexpr std::array<std::string_view, kDTypeCount> names{"fp64", "fp32", "fp16", "bf16",
-                                                            "int32"};
+  constexpr std::array<std::string_view, kDTypeCount> names{"fp64", "fp32",  "fp16",
+                                                            "bf16", "int32", "uint8"};
   return names[static_cast<std::size_t>(dtype)];
 }
 

@@ -23,6 +23,10 @@ void Activations::results(LayerActivations& a, const Make& make) const {
   a.attention = make("attention", {t, s_.attention_width()}, x, true);
   if (s_.kernels.fused_attention) a.lse = make("lse", {s_.b(), s_.heads(), s_.s()}, stat, true);
   a.middle = make("middle", {local, s_.h()}, x, false);
+  if (s_.plan.dropout) {
+    a.mask1 = make("mask1", {local, s_.h()}, DType::kU8, false);
+    a.mask2 = make("mask2", {local, s_.h()}, DType::kU8, false);
+  }
   a.norm2 = make("norm2", {local, s_.h()}, x, false);
   if (means) a.mean2 = make("mean2", {local}, stat, false);
   a.rstd2 = make("rstd2", {local}, stat, false);
@@ -32,7 +36,11 @@ void Activations::results(LayerActivations& a, const Make& make) const {
 
 void Activations::probabilities(LayerActivations& a, const Make& make) const {
   if (s_.kernels.fused_attention) return;
-  a.probs = make("probs", {s_.b(), s_.heads(), s_.s(), s_.s()}, s_.compute(), true);
+  const Shape squares{s_.b(), s_.heads(), s_.s(), s_.s()};
+  a.dropped = a.probs = make("probs", squares, s_.compute(), true);
+  if (!s_.plan.dropout) return;
+  a.probs_mask = make("probs.mask", squares, DType::kU8, true);
+  a.dropped = make("probs.dropped", squares, s_.compute(), true);
 }
 
 // Each has a slot per layer, tile and micro-batch in flight.

@@ -19,12 +19,15 @@ namespace zplan {
 struct LayerActivations {
   View norm1, mean1, rstd1;  // [T, h], [T], [T]; an RMSNorm has no mean
   View middle;               // [T, h] input of the MLP half
+  View mask1, mask2;         // [T, h] of dropout of what each half adds
   View norm2, mean2, rstd2;
   View projection, fc2;  // [T, h] of all ranks' tokens, dead after the residual sum
   // tiled
   View qkv;             // [T, c], rotated where the model rotates
   View attention, lse;  // [T, a d], [b, a, s]
   View probs;           // [b, a, s, s] of an attention that is not fused
+  View probs_mask;      // of their dropout
+  View dropped;         // the probabilities after it; without dropout probs
   View fc1;             // [T, u] before GELU or SwiGLU
   View gelu;            // [T, f] after it
 };

@@ -32,6 +32,9 @@ void AttentionCore::probabilities(Phase phase, const LayerActivations& a) {
                 {read(heads(a.qkv)), write(a.probs), s_.workspace});
   s_.out.kernel(compute(phase, Part::kSoftmax), kLane, KernelId::kSoftmaxForward,
                 {update(a.probs)});
+  if (s_.plan.dropout)
+    s_.out.kernel({phase, Part::kSoftmax, Action::kDrop}, kLane, KernelId::kDropoutForward,
+                  {read(a.probs), write(a.probs_mask), write(a.dropped)});
 }
 
 void AttentionCore::forward(Phase phase, const LayerActivations& a) {
@@ -43,7 +46,7 @@ void AttentionCore::forward(Phase phase, const LayerActivations& a) {
   }
   probabilities(phase, a);
   s_.out.kernel(compute(phase, Part::kAttention), kLane, KernelId::kAttentionContext,
-                {read(a.probs), read(heads(a.qkv)), write(output(a.attention)), s_.workspace});
+                {read(a.dropped), read(heads(a.qkv)), write(output(a.attention)), s_.workspace});
 }
 
 void AttentionCore::replay_probabilities(const LayerActivations& a) {
@@ -59,12 +62,18 @@ void AttentionCore::backward(const LayerActivations& a, const View& dattention, 
         {dout, qkv, read(output(a.attention)), read(a.lse), write(heads(dqkv)), s_.workspace});
   } else {
     const View dprobs = s_.transient("d.probs", a.probs.shape, s_.compute());
+    View ddropped = dprobs;
+    if (s_.plan.dropout) ddropped = s_.transient("d.dropped", a.probs.shape, s_.compute());
     s_.out.kernel(input_gradient(Part::kAttention), kLane, KernelId::kAttentionContextGradient,
-                  {dout, qkv, write(dprobs), s_.workspace});
+                  {dout, qkv, write(ddropped), s_.workspace});
+    if (s_.plan.dropout)
+      s_.out.kernel({Phase::kBackward, Part::kSoftmax, Action::kDrop}, kLane,
+                    KernelId::kDropoutBackward,
+                    {read(ddropped), read(a.probs_mask), write(dprobs)});
     s_.out.kernel(input_gradient(Part::kSoftmax), kLane, KernelId::kSoftmaxBackward,
                   {read(a.probs), update(dprobs)});
     s_.out.kernel(input_gradient(Part::kScores), kLane, KernelId::kAttentionScoresGradient,
-                  {read(dprobs), read(a.probs), dout, qkv, write(heads(dqkv)), s_.workspace});
+                  {read(dprobs), read(a.dropped), dout, qkv, write(heads(dqkv)), s_.workspace});
   }
   rotate(Phase::kBackward, dqkv, -1);
 }

@@ -169,14 +169,37 @@ void DecoderLayer::clear_for_tiles(Phase phase, Part part, const View& sum) {
 }
 
 void DecoderLayer::residual(Phase phase, Part part, const View& x, const View& y, Param bias,
-                            const View& out) {
-  if (s_.layout.has(bias)) {
+                            const View& mask, const View& out) {
+  if (s_.plan.dropout) {
+    dropout_residual(phase, part, x, y, bias, mask, out);
+  } else if (s_.layout.has(bias)) {
     s_.out.kernel(compute(phase, part), kLane, KernelId::kBiasResidualAdd,
                   {read(x), read(y), parameter(phase, bias), write(out)});
   } else {
     s_.out.kernel(compute(phase, part), kLane, KernelId::kResidualAdd,
                   {read(x), read(y), write(out)});
   }
+}
+
+void DecoderLayer::dropout_residual(Phase phase, Part part, const View& x, const View& y,
+                                    Param bias, const View& mask, const View& out) {
+  const Role role = compute(phase, part);
+  if (s_.layout.has(bias)) {
+    s_.out.kernel(role, kLane, KernelId::kDropoutResidualAdd,
+                  {read(x), read(y), write(out), write(mask), parameter(phase, bias)});
+  } else {
+    s_.out.kernel(role, kLane, KernelId::kDropoutResidualAdd,
+                  {read(x), read(y), write(out), write(mask)});
+  }
+}
+
+// The gradient of what a half of the layer adds to its input, before its dropout.
+View DecoderLayer::added_gradient(Part part, const View& dx, const View& mask) {
+  if (!s_.plan.dropout) return dx;
+  const View added = s_.transient("d.added", dx.shape, dx.dtype);
+  s_.out.kernel({Phase::kBackward, part, Action::kDrop}, kLane, KernelId::kDropoutBackward,
+                {read(dx), read(mask), write(added)});
+  return added;
 }
 
 void DecoderLayer::attention_half(Phase phase, const View& x, const LayerActivations& a) {
@@ -198,7 +221,9 @@ void DecoderLayer::attention_half(Phase phase, const View& x, const LayerActivat
 bool DecoderLayer::fuses_middle() const {
   const Layout& layout = s_.layout;
   const bool bias = layout.has(Param::kProjBias);
-  if (!s_.kernels.fused_neighbours || bias != (s_.model.norm == Norm::kLayerNorm)) return false;
+  if (!s_.kernels.fused_neighbours || s_.plan.dropout ||
+      bias != (s_.model.norm == Norm::kLayerNorm))
+    return false;
   return !bias || parameters_.are_resident() ||
          layout.unit_of(Param::kProjBias) == layout.unit_of(Param::kNorm2Gain);
 }
@@ -206,7 +231,7 @@ bool DecoderLayer::fuses_middle() const {
 // From the sum of the projection to the normalised input of the MLP.
 void DecoderLayer::middle(Phase phase, const View& x, const View& sum, const LayerActivations& a) {
   if (!fuses_middle()) {
-    residual(phase, Part::kAttentionResidual, x, sum, Param::kProjBias, a.middle);
+    residual(phase, Part::kAttentionResidual, x, sum, Param::kProjBias, a.mask1, a.middle);
     norm(phase, Part::kMlpNorm, a.middle, Param::kNorm2Gain, Param::kNorm2Bias, a.norm2, a.mean2,
          a.rstd2);
   } else if (s_.model.norm == Norm::kRmsNorm) {
@@ -243,7 +268,7 @@ void DecoderLayer::mlp_half(Phase phase, const LayerActivations& a, const View& 
     partial_product(phase, Part::kFc2, a.gelu, Param::kFc2Weight, a.fc2);
   });
   const View sum = ranks_.summed(phase, Part::kFc2, a.fc2, "fc2.sum");
-  residual(phase, Part::kMlpResidual, a.middle, sum, Param::kFc2Bias, output);
+  residual(phase, Part::kMlpResidual, a.middle, sum, Param::kFc2Bias, a.mask2, output);
 }
 
 // Of a bias added to the rank's tokens.
@@ -325,10 +350,11 @@ void DecoderLayer::norm_backward(Part part, const View& dy, const View& x, const
 }
 
 void DecoderLayer::mlp_backward(const LayerActivations& a, const View& dx, bool last) {
-  const View dy = ranks_.gathered(Phase::kBackward, Part::kMlpResidual, dx, "d.gathered");
+  const View added = added_gradient(Part::kMlpResidual, dx, a.mask2);
+  const View dy = ranks_.gathered(Phase::kBackward, Part::kMlpResidual, added, "d.gathered");
   const View x = ranks_.gathered(Phase::kBackward, Part::kMlpNorm, a.norm2, "norm.gathered");
   const View dnorm = scratch("d.norm", s_.h());
-  bias_gradient(Part::kFc2, dx, Param::kFc2Bias);
+  bias_gradient(Part::kFc2, added, Param::kFc2Bias);
   clear_for_tiles(Phase::kBackward, Part::kMlpNorm, dnorm);
   each_tile([&] {
     const View dup = fc2_backward(a, dy, last);
@@ -343,10 +369,11 @@ void DecoderLayer::mlp_backward(const LayerActivations& a, const View& dx, bool 
 
 void DecoderLayer::attention_backward(const View& input, const LayerActivations& a, const View& dx,
                                       bool last) {
-  const View dy = ranks_.gathered(Phase::kBackward, Part::kAttentionResidual, dx, "d.gathered");
+  const View added = added_gradient(Part::kAttentionResidual, dx, a.mask1);
+  const View dy = ranks_.gathered(Phase::kBackward, Part::kAttentionResidual, added, "d.gathered");
   const View x = ranks_.gathered(Phase::kBackward, Part::kAttentionNorm, a.norm1, "norm.gathered");
   const View dnorm = scratch("d.norm", s_.h());
-  bias_gradient(Part::kProjection, dx, Param::kProjBias);
+  bias_gradient(Part::kProjection, added, Param::kProjBias);
   clear_for_tiles(Phase::kBackward, Part::kAttentionNorm, dnorm);
   each_tile([&] {
     const View dattention = scratch("d.attention", s_.attention_width());

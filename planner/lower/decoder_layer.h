@@ -52,10 +52,14 @@ class DecoderLayer {
   void fc1_and_gelu(Phase phase, const View& x, const LayerActivations& a);
   bool fuses_middle() const;
   void middle(Phase phase, const View& x, const View& sum, const LayerActivations& a);
-  void residual(Phase phase, Part part, const View& x, const View& y, Param bias, const View& out);
+  void residual(Phase phase, Part part, const View& x, const View& y, Param bias, const View& mask,
+                const View& out);
+  void dropout_residual(Phase phase, Part part, const View& x, const View& y, Param bias,
+                        const View& mask, const View& out);
   void attention_half(Phase phase, const View& x, const LayerActivations& a);
   void mlp_half(Phase phase, const LayerActivations& a, const View& output);
 
+  View added_gradient(Part part, const View& dx, const View& mask);
   void mlp_backward(const LayerActivations& a, const View& dx, bool last);
   void attention_backward(const View& input, const LayerActivations& a, const View& dx, bool last);
   void bias_gradient(Part part, const View& dx, Param bias);

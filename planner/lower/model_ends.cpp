@@ -74,8 +74,15 @@ void ModelEnds::load_batch() {
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 
+void ModelEnds::drop_embedding(const View& sum, const View& x) {
+  embedding_mask_ = kept("embedding.mask", x.shape, DType::kU8);
+  s_.out.kernel({Phase::kForward, Part::kEmbedding, Action::kDrop}, kLane,
+                KernelId::kDropoutForward, {read(sum), write(embedding_mask_), write(x)});
+}
+
 void ModelEnds::embed(const View& x) {
-  View sum = x;
+  const View target = s_.plan.dropout ? s_.transient("embedding.sum", x.shape, x.dtype) : x;
+  View sum = target;
   if (s_.sequence_parallel())
     sum = s_.transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
   View out = sum;
@@ -91,7 +98,8 @@ void ModelEnds::embed(const View& x) {
     s_.out.kernel(forward(Part::kEmbedding), kLane, KernelId::kEmbeddingForward,
                   {read(tokens_), table, write(out)}, attributes);
   }
-  ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, x);
+  ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, target);
+  if (s_.plan.dropout) drop_embedding(target, x);
 }
 
 // The ring of inputs that go away is written over before a later backward comes.
@@ -204,7 +212,13 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
       tied_open_ ? *tied_open_ : gradients_.open(s_.layout.unit_of(Param::kTokenEmbedding), {});
   View dtable = gradients_.view(token, Param::kTokenEmbedding);
   if (tied_open_) dtable.access = Access::kUpdate;
-  View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, dx, "d.gathered");
+  View own = dx;
+  if (s_.plan.dropout) {
+    own = s_.transient("d.added", dx.shape, dx.dtype);
+    s_.out.kernel({Phase::kBackward, Part::kEmbedding, Action::kDrop}, kLane,
+                  KernelId::kDropoutBackward, {read(dx), read(embedding_mask_), write(own)});
+  }
+  View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, own, "d.gathered");
   in.shape = {s_.b(), s_.s(), s_.h()};
   const Role role{Phase::kBackward, Part::kEmbedding, Action::kWeightGradient};
   const Attributes attributes{vocabulary_piece()};

@@ -37,6 +37,7 @@ class ModelEnds {
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(const char* name, Shape shape, DType dtype);
   View layers_output();
+  void drop_embedding(const View& sum, const View& x);
   View parameter(Phase phase, Param param);
   void final_norm(const View& x);
   void loss();
@@ -52,6 +53,7 @@ class ModelEnds {
   View scalars_;
   View host_tokens_, tokens_;  // [b, s+1] i32
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
+  View embedding_mask_;      // [T, h] of their dropout
   View x_;                   // [T, h] output of the layers
   View norm_, mean_, rstd_;  // final norm; an RMSNorm has no mean
   View logits_;              // [T, Vp], then their gradient

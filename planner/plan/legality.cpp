@@ -225,7 +225,10 @@ Reason wrong_precision(const Plan& p) {
   return std::nullopt;
 }
 
-Reason wrong_launch(const Plan& p) {
+Reason wrong_kernels(const Plan& p) {
+  if (p.dropout && !find_kernel_set(p.kernel_set).dropout)
+    return fmt::format("kernel set {} has no dropout; those without fused attention on CUDA have",
+                       p.kernel_set);
   if (p.launch == LaunchMode::kGraph && find_kernel_set(p.kernel_set).runs_on == RunsOn::kCpu)
     return fmt::format("kernel set {} knows no graphs; launch mode stream", p.kernel_set);
   return std::nullopt;
@@ -255,7 +258,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_placement(plan)) return why;
-  if (Reason why = wrong_launch(plan)) return why;
+  if (Reason why = wrong_kernels(plan)) return why;
   return wrong_precision(plan);
 }
 

@@ -101,6 +101,9 @@ struct Plan {
   // The update runs on the host beside the next step, which trains on parameters one step older
   // [Ren21 sec 5.2].
   bool delayed_update = false;
+  // Of the embeddings, of what each half of a layer adds to its input, and of the probabilities of
+  // attention [Korthikanti22 sec 4.1]. On kernel sets that have it.
+  bool dropout = false;
   std::string kernel_set = "cpu.f32";
   PrecisionRecipe precision;
   Batch batch;

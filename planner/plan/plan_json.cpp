@@ -113,6 +113,7 @@ Plan read_plan(const JsonNode& root) {
   read_recompute(object.member("recompute"), plan);
   plan.partition_activations = object.member("partition_activations").boolean();
   plan.delayed_update = object.member("delayed_update").boolean();
+  if (const auto dropout = object.optional_member("dropout")) plan.dropout = dropout->boolean();
   plan.kernel_set = object.member("kernel_set").non_empty_string();
   read_precision(object.member("precision").object(), plan);
   read_batch(object.member("batch").object(), plan);
@@ -161,6 +162,7 @@ std::string to_json(const Plan& plan) {
     j["recompute"].push_back({{"mode", name(run.mode)}, {"layers", run.layers}});
   j["partition_activations"] = plan.partition_activations;
   j["delayed_update"] = plan.delayed_update;
+  if (plan.dropout) j["dropout"] = true;
   j["kernel_set"] = plan.kernel_set;
   j["precision"] = {{"param", name(plan.precision.param)},
                     {"grad", name(plan.precision.grad)},

@@ -36,6 +36,7 @@ constexpr KernelSet unfused(std::string_view id, DType compute, int capability) 
   KernelSet set = cuda(id, compute, capability);
   set.runs_on = RunsOn::kNowhere;
   set.fused_attention = set.fused_neighbours = false;
+  set.dropout = true;
   return set;
 }
 
@@ -137,6 +138,10 @@ bool declares(const KernelSet& set, KernelId kernel) {
     case KernelId::kResidualLayerNormForward:
     case KernelId::kResidualRmsNormForward:
       return set.fused_neighbours;
+    case KernelId::kDropoutForward:
+    case KernelId::kDropoutBackward:
+    case KernelId::kDropoutResidualAdd:
+      return set.dropout;
     default:
       return true;
   }

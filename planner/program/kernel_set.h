@@ -31,6 +31,7 @@ struct KernelSet {
   Bytes workspace;        // scratch per compute lane; kernels must stay within it
   int capability = 0;     // least compute capability of a CUDA device, 10 x major + minor
   LayerProducts layer_products = LayerProducts::kAsStored;
+  bool dropout = false;  // has its kernels
 };
 
 std::span<const KernelSet> kernel_sets();

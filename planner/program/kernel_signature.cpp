@@ -109,6 +109,7 @@ bool types_fit(std::string_view types, std::span<const View> operands) {
     const DType type = operands[i].dtype;
     if (types[i] == 'd' && type != DType::kF64) return false;
     if ((types[i] == 'i') != (type == DType::kI32)) return false;
+    if ((types[i] == 'k') != (type == DType::kU8)) return false;
     if (type != operands[types.find(types[i])].dtype) return false;
   }
   return true;

@@ -3,7 +3,7 @@
 //   shapes  "x[T,k] w[k,n] bias[n] y[T,n]"   one word per operand but scratch. Equal letters are
 //           equal sizes; a size is a number, a letter, s+1 or b*s. [*] is any shape, the same one
 //           wherever it stands.
-//   types   "cccc"   one letter per operand but scratch: i is i32, d is f64, any other letter a
+//   types   "cccc"   one letter per operand but scratch: i is i32, d is f64, k is u8, any other a
 //           floating-point type, the same one wherever it stands. By custom c is the compute type,
 //           t the type of statistics, g of gradients.
 #pragma once

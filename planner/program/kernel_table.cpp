@@ -107,6 +107,8 @@ constexpr auto kHost = WorkKind::kHost;
 // on the CPU lane; a GPU streams (cost/kernel_time.h). [derived]
 // exp: 6 to reduce the range and 7 multiply-adds of a polynomial good to float. [derived]
 constexpr int kExp = 20;
+// A random number: ten rounds of 8 operations give four [Salmon11].
+constexpr int kDraw = 20;
 
 const std::array<KernelDef, kKernelCount> kTable{{
     {KernelId::kLoadBatch, kHost, "w", 1, host_work, "tokens[b,s+1]", "i", "[derived]"},
@@ -200,6 +202,12 @@ const std::array<KernelDef, kKernelCount> kTable{{
      "[Ba16]"},
     {KernelId::kResidualRmsNormForward, kMem, "rrrwww", 6, streaming<kMem, 5, 0>,
      "x[T,h] y[T,h] gain[h] sum[T,h] out[T,h] rstd[T]", "ccccct", "[Zhang19]"},
+    {KernelId::kDropoutForward, kMem, "rww", 3, streaming<kMem, 2 + kDraw, 0>, "x[*] mask[*] y[*]",
+     "ckc", "[Srivastava14]"},
+    {KernelId::kDropoutBackward, kMem, "rrw", 3, streaming<kMem, 2, 0>, "dy[*] mask[*] dx[*]",
+     "ckc", "[Srivastava14]"},
+    {KernelId::kDropoutResidualAdd, kMem, "rrwwr", 4, streaming<kMem, 4 + kDraw, 0>,
+     "x[T,h] y[T,h] out[T,h] mask[T,h] bias[h]", "ccckc", "[Srivastava14]"},
 }};
 
 }  // namespace

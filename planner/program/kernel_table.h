@@ -26,6 +26,11 @@
 //   linear_gelu_forward   sum = x w + bias, y = gelu(sum)
 //   gelu_input_gradient   dx = dy w^T gelu'(x)
 //   residual_*_norm_forward   sum = x + y (+ bias), out = norm of sum
+//   dropout_forward       y = x mask / (1 - rate): draws the mask, 1 byte of 0 or 1 per element,
+//   from
+//                         the step, the role without its phase, the instance and the element; so a
+//                         replay draws the same. dropout_backward: dx = dy mask / (1 - rate)
+//   dropout_residual_add  out = x + dropout of (y + bias)
 //   sum_squares           attr {0, flat elements per shard index, flat element from which all
 //                         tensor parallel ranks have the same: those count on tp index 0 only; -1:
 //                         none, 1: only the first sharding group counts (dp index = shard index)}

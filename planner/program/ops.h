@@ -17,8 +17,8 @@
 
 namespace zplan {
 
-enum class DType : std::uint8_t { kF64, kF32, kF16, kBf16, kI32 };
-inline constexpr int kDTypeCount = 5;
+enum class DType : std::uint8_t { kF64, kF32, kF16, kBf16, kI32, kU8 };  // kU8: masks
+inline constexpr int kDTypeCount = 6;
 Bytes size_of(DType dtype);
 
 // Where a buffer lives. kGpu is the device's own memory; on a CPU backend it is a slab of the
@@ -132,6 +132,7 @@ enum class Action : std::uint8_t {
   kWriteMoment1,
   kWriteMoment2,
   kCastGradient,
+  kDrop,  // dropout beside what the part computes
 };
 struct Role {
   Phase phase;
@@ -193,8 +194,12 @@ enum class KernelId : std::uint8_t {
   kGeluInputGradient,
   kResidualLayerNormForward,
   kResidualRmsNormForward,
+  // Dropout: of kernel sets that are planned and simulated only
+  kDropoutForward,
+  kDropoutBackward,
+  kDropoutResidualAdd,
 };
-inline constexpr int kKernelCount = 46;
+inline constexpr int kKernelCount = 49;
 
 enum class CollectiveKind : std::uint8_t {
   kAllGather,

@@ -14,6 +14,8 @@ Bytes size_of(DType dtype) {
     case DType::kF16:
     case DType::kBf16:
       return {2};
+    case DType::kU8:
+      return {1};
   }
   ZPLAN_ASSERT(!"a DType");
   return {0};

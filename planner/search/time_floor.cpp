@@ -125,6 +125,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.batch.micro_batch,
                 plan.batch.sequence,
                 code_of(plan.precision),
+                plan.dropout,
                 plan.kernel_set};
   {
     const std::lock_guard lock(mutex_);

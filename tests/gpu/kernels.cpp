@@ -30,6 +30,7 @@ double unit_roundoff(DType type) {
     case DType::kBf16:
       return 0x1p-8;
     case DType::kI32:
+    case DType::kU8:
       return 0;
   }
   return 0;

@@ -23,7 +23,7 @@ import json
 import re
 import sys
 
-SIZES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4}
+SIZES = {"f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i32": 4, "u8": 1}
 WORD = r'(?:"(?:\\.|[^"\\])*"|[A-Za-z0-9_][-A-Za-z0-9_./{}]*)'
 BUFFER = re.compile(
     rf"buffer @(?P<id>\d+) (?P<name>{WORD}) (?P<tier>\w+) (?P<category>\w+) \w+"

@@ -82,6 +82,7 @@ void with_type(const Elements& elements, std::int64_t i, const Body& body) {
     case DType::kF16:
       return body(at<Fp16>(elements, i));
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   ZPLAN_ASSERT(false);

@@ -18,6 +18,7 @@ void with_state_type(DType type, const Body& body) {
       return body(__half{});
     case DType::kF64:
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   ZPLAN_ASSERT(false);

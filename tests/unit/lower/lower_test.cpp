@@ -224,6 +224,37 @@ TEST(Recompute, SelectiveIsNoneWhereAttentionIsFused) {
   }
 }
 
+// Once of the embeddings, three times of every layer: its masks are drawn again with what is
+// recomputed.
+TEST(Dropout, IsReplayedWithWhatIsRecomputed) {
+  struct Case {
+    Recompute mode;
+    int drops, residuals;  // in the recomputation
+  };
+  for (const Case& c : {Case{Recompute::kNone, 0, 0}, Case{Recompute::kSelective, 1, 0},
+                        Case{Recompute::kFull, 1, 2}}) {
+    Plan plan = base_plan();
+    plan.kernel_set = "cuda.sm80.bf16.unfused";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.recompute = {{c.mode, 0}};
+    plan.dropout = true;
+    for (const char* model : {"tiny-gpt", "tiny-llama"}) {
+      const Job job = lower(plan, load_model(model));
+      const auto count = [&](Phase phase, KernelId kernel) {
+        const auto& nodes = job.classes[0].program.nodes;
+        return std::count_if(nodes.begin(), nodes.end(), [&](const Node& n) {
+          return n.kind == OpKind::kKernel && n.role.phase == phase && n.kernel == kernel;
+        });
+      };
+      EXPECT_EQ(count(Phase::kForward, KernelId::kDropoutForward), 2);
+      EXPECT_EQ(count(Phase::kForward, KernelId::kDropoutResidualAdd), 2);
+      EXPECT_EQ(count(Phase::kRecompute, KernelId::kDropoutForward), c.drops);
+      EXPECT_EQ(count(Phase::kRecompute, KernelId::kDropoutResidualAdd), c.residuals);
+      EXPECT_EQ(count(Phase::kBackward, KernelId::kDropoutBackward), 4);
+    }
+  }
+}
+
 TEST(Optimizer, KeepsAMasterCopyOnlyWhereItMust) {
   const ModelConfig model = load_model("tiny-gpt");
   Plan plan = base_plan();

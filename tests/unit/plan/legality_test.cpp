@@ -111,6 +111,14 @@ TEST(Legality, StatesHaveTypesTheKernelsKnow) {
   EXPECT_THAT(illegal(plan, kLayers), says("parameters in f16 do not match"));
 }
 
+TEST(Legality, DropoutNeedsItsKernels) {
+  Plan plan = legal_plan("cuda.sm80.bf16");
+  plan.dropout = true;
+  EXPECT_THAT(illegal(plan, kLayers), says("cuda.sm80.bf16 has no dropout"));
+  plan.kernel_set = "cuda.sm80.bf16.unfused";
+  EXPECT_EQ(illegal(plan, kLayers), std::nullopt);
+}
+
 TEST(Legality, CastsNeedWhatIsCast) {
   Plan plan = legal_plan("cuda.sm80.bf16");
   plan.precision = *find_recipe("fsdp", plan.kernel_set);

@@ -23,6 +23,7 @@ Plan unusual_plan() {
   plan.recompute = {{Recompute::kFull, 12}, {Recompute::kSelective, 1}, {Recompute::kNone, 0}};
   plan.partition_activations = true;
   plan.delayed_update = true;
+  plan.dropout = true;
   plan.tiles = 16;
   plan.schedule = Schedule::kGpipe;
   plan.stage_layers = {1, 2, 3};

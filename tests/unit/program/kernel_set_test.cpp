@@ -45,6 +45,15 @@ TEST(KernelSet, Of16BitHasAnUnfusedTwinOnEveryCudaDevice) {
   }
 }
 
+// Its kernels draw random numbers that no backend has yet.
+TEST(KernelSet, HasDropoutOnlyWhereItIsPlannedOnly) {
+  for (const KernelSet& set : kernel_sets()) {
+    EXPECT_TRUE(!set.dropout || set.runs_on == RunsOn::kNowhere) << set.id;
+    EXPECT_TRUE(!set.dropout || !set.fused_attention) << set.id;
+    EXPECT_EQ(declares(set, KernelId::kDropoutForward), set.dropout) << set.id;
+  }
+}
+
 TEST(KernelSet, MultipliesInFp8IffItsNameSaysSo) {
   for (const KernelSet& set : kernel_sets()) {
     const bool fp8 = set.id.ends_with(".fp8");

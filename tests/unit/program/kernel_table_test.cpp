@@ -75,6 +75,7 @@ class RowReader {
   }
   static DType type(char letter) {
     if (letter == 'i') return DType::kI32;
+    if (letter == 'k') return DType::kU8;
     return letter == 'd' ? DType::kF64 : DType::kF32;
   }
 

@@ -53,6 +53,7 @@ TEST(Names, KnowTheSizeOfEachType) {
   EXPECT_EQ(size_of(DType::kI32), Bytes{4});
   EXPECT_EQ(size_of(DType::kF16), Bytes{2});
   EXPECT_EQ(size_of(DType::kBf16), Bytes{2});
+  EXPECT_EQ(size_of(DType::kU8), Bytes{1});
 }
 
 TEST(Role, ReadsBack) {

@@ -40,6 +40,7 @@ constexpr double epsilon(DType type) {
     case DType::kBf16:
       return 0x1p-7;
     case DType::kI32:
+    case DType::kU8:
       break;
   }
   return 0;
