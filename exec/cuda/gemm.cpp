@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "exec/cuda/warm_up.h"
 #include "planner/core/error.h"
@@ -60,13 +61,27 @@ Value configuration(const cublasLtMatmulAlgo_t& algorithm,
   return status == CUBLAS_STATUS_SUCCESS ? value : Value{};
 }
 
-Layout make_layout(const ColumnMajorMatrix& matrix, DType type) {
-  cublasLtMatrixLayout_t layout = nullptr;
+template <typename Value>
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, Value value) {
+  check_cublas(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof value),
+               "cublasLtMatrixLayoutSetAttribute");
+}
+
+// A stored row of a row-major matrix is a column here.
+Layout make_layout(const ColumnMajorMatrix& matrix, DType type, const GemmStride& stride,
+                   std::int64_t batch) {
+  cublasLtMatrixLayout_t made = nullptr;
   check_cublas(
-      cublasLtMatrixLayoutCreate(&layout, data_type(type), static_cast<std::uint64_t>(matrix.rows),
-                                 static_cast<std::uint64_t>(matrix.columns), matrix.rows),
+      cublasLtMatrixLayoutCreate(&made, data_type(type), static_cast<std::uint64_t>(matrix.rows),
+                                 static_cast<std::uint64_t>(matrix.columns),
+                                 stride.row == 0 ? matrix.rows : stride.row),
       "cublasLtMatrixLayoutCreate");
-  return Layout(layout);
+  Layout layout(made);
+  if (batch > 1) {
+    set(made, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+    set(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride.matrix);
+  }
+  return layout;
 }
 
 // B is the library's first operand, so sums over its k are those of "A".
@@ -148,9 +163,17 @@ Preference make_preference(const GemmRoom& room) {
   return preference;
 }
 
+// From the first to the last element of an operand.
+std::int64_t extent(const GemmShape& s, const ColumnMajorMatrix& stored, const GemmStride& stride) {
+  const std::int64_t row = stride.row == 0 ? stored.rows : stride.row;
+  return (s.batch - 1) * stride.matrix + (stored.columns - 1) * row + stored.rows;
+}
+
 Bytes largest_operand(const GemmShape& s) {
-  return std::max({size_of(s.type) * (s.m * s.k), size_of(s.type) * (s.k * s.n),
-                   size_of(s.result) * (s.m * s.n)});
+  const ColumnMajorGemm stored = column_major(s.op, s.m, s.n, s.k);
+  return std::max({size_of(s.type) * extent(s, stored.second, s.a),
+                   size_of(s.type) * extent(s, stored.first, s.b),
+                   size_of(s.result) * extent(s, stored.result, s.c)});
 }
 
 GemmRoom least(const GemmRoom& x, const GemmRoom& y) {
@@ -172,9 +195,9 @@ struct GemmPlans::Library {
 struct GemmPlans::Plan {
   explicit Plan(const GemmShape& shape)
       : gemm(column_major(shape.op, shape.m, shape.n, shape.k)),
-        first(make_layout(gemm.first, shape.type)),
-        second(make_layout(gemm.second, shape.type)),
-        result(make_layout(gemm.result, shape.result)) {}
+        first(make_layout(gemm.first, shape.type, shape.b, shape.batch)),
+        second(make_layout(gemm.second, shape.type, shape.a, shape.batch)),
+        result(make_layout(gemm.result, shape.result, shape.c, shape.batch)) {}
 
   // Whether there is an algorithm with this epilogue.
   bool choose(cublasLtHandle_t handle, const GemmShape& shape, GemmEpilogue with) {
@@ -266,7 +289,8 @@ void GemmPlans::run(cudaStream_t stream, const GemmShape& shape,
   const bool leaves_gelu =
       shape.epilogue == GemmEpilogue::kBiasGelu && plan.epilogue == GemmEpilogue::kBias;
   void* const c = leaves_gelu ? operands.aux : operands.c;
-  const float alpha = 1, beta = shape.accumulate ? 1 : 0;
+  const float alpha = 1 / std::sqrt(static_cast<float>(shape.root));
+  const float beta = shape.accumulate ? 1 : 0;
   check_cublas(
       cublasLtMatmul(library_->handle, plan.description.get(), &alpha, operands.b, plan.first.get(),
                      operands.a, plan.second.get(), &beta, c, plan.result.get(), c,

@@ -1,5 +1,6 @@
-// Dense matrix products on cuBLASLt: C[m,n] = op(A) op(B) + beta C, beta 0 or 1, row-major, rows
-// dense. Work: 2 m n k flop; least traffic (m k + k n + (1 or 2) m n) elements.
+// Matrix products on cuBLASLt: C[m,n] = op(A) op(B) / sqrt(root) + beta C, beta 0 or 1, row-major,
+// one or a batch of them equally far apart. Work: 2 m n k flop each; least traffic (m k + k n + (1
+// or 2) m n) elements.
 // A and B are float32, bf16 or fp16, C of their type or float32; sums in float32, rounded once
 // (partial sums are never stored in 16 bits), float32 operands are not cut to TF32. With an
 // epilogue: + bias[n] on every row, also with GELU of that, or the product times the slope of GELU,
@@ -9,7 +10,7 @@
 // The algorithm of a product is chosen once, ahead of the first step, among those that stay within
 // the scratch of the operation and with the alignment that all its operands have; run() allocates
 // nothing and may be captured in a graph.
-// Left out: batches, TT, alpha.
+// Left out: TT, batches with an epilogue.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -34,6 +35,13 @@ enum class GemmEpilogue : std::uint8_t {
   kGeluGradient,  // C = product gelu'(aux); else the product
 };
 
+// Elements from row to row, as stored, and from one matrix of a batch to the next. 0: rows are
+// dense, and there is one matrix.
+struct GemmStride {
+  std::int64_t row = 0, matrix = 0;
+  friend auto operator<=>(const GemmStride&, const GemmStride&) = default;
+};
+
 struct GemmShape {
   GemmOp op = GemmOp::kNN;
   std::int64_t m = 0, n = 0, k = 0;
@@ -41,6 +49,9 @@ struct GemmShape {
   DType result = DType::kF32;  // of C and the vector
   bool accumulate = false;     // beta = 1
   GemmEpilogue epilogue = GemmEpilogue::kNone;
+  std::int64_t batch = 1;
+  GemmStride a{}, b{}, c{};
+  std::int64_t root = 1;
   friend auto operator<=>(const GemmShape&, const GemmShape&) = default;
 };
 

@@ -1,21 +1,24 @@
-// Rows of the dispatch table: attention. Internal to exec/cuda.
+// Rows of the dispatch table: attention, fused and in separate products. Internal to exec/cuda.
 #pragma once
 
 #include <algorithm>
 
 #include "exec/cuda/attention.h"
+#include "exec/cuda/attention_products.h"
 #include "exec/cuda/dispatch.h"
 #include "exec/cuda/gemm_layout.h"
 
 namespace zplan::exec::cuda {
 
-// qkv[b, s, a + 2 g, d] and out[b, s, a, d].
-inline AttentionKey attention_key(const Operand& qkv, const Operand& out, AttentionPass pass) {
+// qkv[b, s, a + 2 g, d] and how many of its heads are queries.
+inline AttentionShape attention_shape(const Operand& qkv, std::int64_t heads) {
   const Shape& s = qkv.shape();
-  const std::int64_t heads = out.shape()[2];
-  return {.shape = {s[0], s[1], heads, (s[2] - heads) / 2, s[3]},
-          .type = qkv.view->dtype,
-          .pass = pass};
+  return {s[0], s[1], heads, (s[2] - heads) / 2, s[3]};
+}
+
+// With out[b, s, a, d].
+inline AttentionKey attention_key(const Operand& qkv, const Operand& out, AttentionPass pass) {
+  return {.shape = attention_shape(qkv, out.shape()[2]), .type = qkv.view->dtype, .pass = pass};
 }
 
 // The operands but scratch, which comes last.
@@ -58,6 +61,144 @@ struct AttentionBackwardRow {
                             .dout = c[0].data,
                             .dqkv = c[4].data,
                             .scratch = c[5].data});
+  }
+};
+
+// A product whose operands are at these places of the call; the first batch stands for all.
+inline Bytes prepare_product(const KernelCall& c, const Preparation& p, const GemmShape& shape,
+                             std::uint32_t a, std::uint32_t b, std::uint32_t result) {
+  return p.gemm.prepare(
+      name(c.node->role), shape,
+      {.a = a, .b = b, .c = result, .vector = 0, .scratch = c.operands.back().view->bytes()});
+}
+
+template <typename T>
+T* at(const Operand& operand, const HeadMatrix& matrix) {
+  return operand.as<T>() + matrix.offset;
+}
+
+// scores = q k^T / sqrt(d)
+template <typename T>
+struct AttentionScoresRow {
+  static AttentionProducts products(const KernelCall& c) {
+    return {attention_shape(c[0], c[1].shape()[1]), c[0].view->dtype};
+  }
+  static GemmShape shape(const AttentionProducts& x) {
+    return x.to_square(x.query(0, 0), x.key(0), true);
+  }
+  static Bytes prepare(const KernelCall& c, const Preparation& p) {
+    const AttentionProducts x = products(c);
+    const std::uint32_t heads = x.heads_alignment(alignment_of(p.program, *c[0].view));
+    return prepare_product(c, p, shape(x), heads, heads,
+                           x.squares_alignment(alignment_of(p.program, *c[1].view)));
+  }
+  static void run(const KernelCall& c, LaneContext& lane) {
+    const AttentionProducts x = products(c);
+    x.for_batches([&](std::int64_t i, std::int64_t member) {
+      lane.gemm->run(lane.stream, shape(x),
+                     {.a = at<T>(c[0], x.query(i, member)),
+                      .b = at<T>(c[0], x.key(i)),
+                      .c = at<T>(c[1], x.square(i, member)),
+                      .scratch = c[2].data});
+    });
+  }
+};
+
+// out = probs v
+template <typename T>
+struct AttentionContextRow {
+  static AttentionProducts products(const KernelCall& c) {
+    return {attention_shape(c[1], c[0].shape()[1]), c[1].view->dtype};
+  }
+  static GemmShape shape(const AttentionProducts& x) {
+    return x.to_heads(x.value(0), x.output(0, 0), false);
+  }
+  static Bytes prepare(const KernelCall& c, const Preparation& p) {
+    const AttentionProducts x = products(c);
+    return prepare_product(c, p, shape(x), x.squares_alignment(alignment_of(p.program, *c[0].view)),
+                           x.heads_alignment(alignment_of(p.program, *c[1].view)),
+                           x.heads_alignment(alignment_of(p.program, *c[2].view)));
+  }
+  static void run(const KernelCall& c, LaneContext& lane) {
+    const AttentionProducts x = products(c);
+    x.for_batches([&](std::int64_t i, std::int64_t member) {
+      lane.gemm->run(lane.stream, shape(x),
+                     {.a = at<T>(c[0], x.square(i, member)),
+                      .b = at<T>(c[1], x.value(i)),
+                      .c = at<T>(c[2], x.output(i, member)),
+                      .scratch = c[3].data});
+    });
+  }
+};
+
+// dprobs = dout v^T
+template <typename T>
+struct AttentionContextGradientRow {
+  static AttentionProducts products(const KernelCall& c) {
+    return {attention_shape(c[1], c[0].shape()[2]), c[1].view->dtype};
+  }
+  static GemmShape shape(const AttentionProducts& x) {
+    return x.to_square(x.output(0, 0), x.value(0), false);
+  }
+  static Bytes prepare(const KernelCall& c, const Preparation& p) {
+    const AttentionProducts x = products(c);
+    return prepare_product(c, p, shape(x), x.heads_alignment(alignment_of(p.program, *c[0].view)),
+                           x.heads_alignment(alignment_of(p.program, *c[1].view)),
+                           x.squares_alignment(alignment_of(p.program, *c[2].view)));
+  }
+  static void run(const KernelCall& c, LaneContext& lane) {
+    const AttentionProducts x = products(c);
+    x.for_batches([&](std::int64_t i, std::int64_t member) {
+      lane.gemm->run(lane.stream, shape(x),
+                     {.a = at<T>(c[0], x.output(i, member)),
+                      .b = at<T>(c[1], x.value(i)),
+                      .c = at<T>(c[2], x.square(i, member)),
+                      .scratch = c[3].data});
+    });
+  }
+};
+
+// dq = dscores k / sqrt(d), dk = dscores^T q / sqrt(d), dv = probs^T dout
+template <typename T>
+struct AttentionScoresGradientRow {
+  static AttentionProducts products(const KernelCall& c) {
+    return {attention_shape(c[3], c[2].shape()[2]), c[3].view->dtype};
+  }
+  static GemmShape query_shape(const AttentionProducts& x) {
+    return x.to_heads(x.key(0), x.query(0, 0), true);
+  }
+  static GemmShape key_shape(const AttentionProducts& x, bool adds) {
+    return x.to_shared(x.query(0, 0), x.key(0), true, adds);
+  }
+  static GemmShape value_shape(const AttentionProducts& x, bool adds) {
+    return x.to_shared(x.output(0, 0), x.value(0), false, adds);
+  }
+  static Bytes prepare(const KernelCall& c, const Preparation& p) {
+    const AttentionProducts x = products(c);
+    const auto of = [&](std::size_t i) { return alignment_of(p.program, *c[i].view); };
+    const std::uint32_t squares = std::min(x.squares_alignment(of(0)), x.squares_alignment(of(1)));
+    const std::uint32_t qkv = x.heads_alignment(of(3)), result = x.heads_alignment(of(4));
+    Bytes most = prepare_product(c, p, query_shape(x), squares, qkv, result);
+    for (const bool adds : {false, true}) {
+      most = std::max(most, prepare_product(c, p, key_shape(x, adds), squares, qkv, result));
+      most = std::max(most, prepare_product(c, p, value_shape(x, adds), squares,
+                                            x.heads_alignment(of(2)), result));
+    }
+    return most;
+  }
+  static void run(const KernelCall& c, LaneContext& lane) {
+    const AttentionProducts x = products(c);
+    x.for_batches([&](std::int64_t i, std::int64_t member) {
+      const bool adds = member > 0;
+      const T* dscores = at<T>(c[0], x.square(i, member));
+      const auto product = [&](const GemmShape& shape, const T* a, const T* b, T* result) {
+        lane.gemm->run(lane.stream, shape, {.a = a, .b = b, .c = result, .scratch = c[5].data});
+      };
+      product(query_shape(x), dscores, at<T>(c[3], x.key(i)), at<T>(c[4], x.query(i, member)));
+      product(key_shape(x, adds), dscores, at<T>(c[3], x.query(i, member)), at<T>(c[4], x.key(i)));
+      product(value_shape(x, adds), at<T>(c[1], x.square(i, member)),
+              at<T>(c[2], x.output(i, member)), at<T>(c[4], x.value(i)));
+    });
   }
 };
 

@@ -1,4 +1,5 @@
-// Rows of the dispatch table: embedding, norms, elementwise kernels, rotary positions and the loss.
+// Rows of the dispatch table: embedding, norms, elementwise kernels, rotary positions, softmax and
+// the loss.
 // A prepare function tells the least scratch a row needs. Internal to exec/cuda.
 #pragma once
 
@@ -10,6 +11,7 @@
 #include "exec/cuda/kernels/embedding.h"
 #include "exec/cuda/kernels/norm.h"
 #include "exec/cuda/kernels/rope.h"
+#include "exec/cuda/kernels/softmax.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::exec::cuda {
@@ -237,6 +239,22 @@ void run_bias_gradient(const KernelCall& c, LaneContext& lane) {
     column_sums<T, G>(lane.stream, dbias, c[0].as<T>(), c[0].shape()[0], c[0].shape()[1],
                       c[1].adds(), device_scratch(c[2]));
   });
+}
+
+// Of scores [b, a, s, s].
+inline SquareRows square_rows(const Operand& scores) {
+  const Shape& s = scores.shape();
+  return {s[0] * s[1], s[2]};
+}
+
+template <typename T>
+void run_softmax_forward(const KernelCall& c, LaneContext& lane) {
+  softmax_forward<T>(lane.stream, square_rows(c[0]), c[0].as<T>());
+}
+
+template <typename T>
+void run_softmax_backward(const KernelCall& c, LaneContext& lane) {
+  softmax_backward<T>(lane.stream, square_rows(c[0]), c[1].as<T>(), c[0].as<T>());
 }
 
 template <typename T>

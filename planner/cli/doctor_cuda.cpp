@@ -148,7 +148,8 @@ Finding driver_finding(const Driver& driver) {
   return f;
 }
 
-// The kernel sets of the highest capability that the device has: "cuda.sm90.fp32 .bf16 .fp16".
+// The kernel sets of the highest capability that the device has: "cuda.sm90.fp32 .bf16 .fp16
+// .bf16.unfused".
 std::string best_kernel_sets(int capability) {
   std::string found;
   int best = 0;
@@ -157,7 +158,7 @@ std::string best_kernel_sets(int capability) {
       continue;
     const std::string id(set.id);
     if (set.capability > best) found = id;
-    if (set.capability == best) found += " " + id.substr(id.rfind('.'));
+    if (set.capability == best) found += " " + id.substr(id.find('.', id.find('.') + 1));
     best = set.capability;
   }
   return found;

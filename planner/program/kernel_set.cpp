@@ -31,10 +31,9 @@ constexpr KernelSet cuda(std::string_view id, DType compute, int capability) {
           .capability = capability};
 }
 
-// As training was before fused kernels: planned and simulated only.
+// As training was before fused kernels.
 constexpr KernelSet unfused(std::string_view id, DType compute, int capability) {
   KernelSet set = cuda(id, compute, capability);
-  set.runs_on = RunsOn::kNowhere;
   set.fused_attention = set.fused_neighbours = false;
   set.dropout = true;
   return set;
@@ -62,6 +61,7 @@ constexpr std::array kSets{
     KernelSet{"cpu.f32.fused", DType::kF32, DType::kF32, false, kCpu, true, true, kCpuWorkspace},
     cuda("cuda.sm70.fp32", DType::kF32, 70),
     cuda("cuda.sm70.fp16", DType::kF16, 70),
+    unfused("cuda.sm70.fp32.unfused", DType::kF32, 70),
     unfused("cuda.sm70.fp16.unfused", DType::kF16, 70),
     cuda("cuda.sm80.fp32", DType::kF32, 80),
     cuda("cuda.sm80.bf16", DType::kBf16, 80),
@@ -103,6 +103,11 @@ const KernelSet& find_kernel_set(std::string_view id) {
   for (const KernelSet& set : kSets) ids.emplace_back(set.id);
   throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
                               did_you_mean(id, ids)));
+}
+
+bool is_planned_only(KernelId kernel) {
+  return kernel == KernelId::kDropoutForward || kernel == KernelId::kDropoutBackward ||
+         kernel == KernelId::kDropoutResidualAdd;
 }
 
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {

@@ -31,12 +31,15 @@ struct KernelSet {
   Bytes workspace;        // scratch per compute lane; kernels must stay within it
   int capability = 0;     // least compute capability of a CUDA device, 10 x major + minor
   LayerProducts layer_products = LayerProducts::kAsStored;
-  bool dropout = false;  // has its kernels
+  bool dropout = false;  // its kernels can be planned for
 };
 
 std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
+
+// Kernels that no backend has: programs with them are planned and simulated only.
+bool is_planned_only(KernelId kernel);
 
 // Whether the set computes this kernel, a matrix product of a layer, in fp8.
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel);

@@ -378,9 +378,20 @@ class RunErrors(CliTest):
             self.bad(DEVICE, "run", "gpu.json", says=["absent.so", "built without CUDA"])
 
     def test_plan_that_no_backend_runs(self):
-        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json",
-                  "--kernel-set", "cuda.sm70.fp16.unfused")
-        self.bad(BAD_INPUT, "run", "gpu.json", says=["cuda.sm70.fp16.unfused", "for planning"])
+        self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "-o", "gpu.json")
+        with open(self.path("gpu.json")) as file:
+            plan = json.load(file)
+        plan["dropout"] = True
+        with open(self.path("dropout.json"), "w") as file:
+            json.dump(plan, file)
+        self.bad(BAD_INPUT, "run", "dropout.json", says=["cuda.sm70.fp16.unfused", "dropout"])
+        plan["dropout"] = False
+        plan["kernel_set"] = "cuda.sm90.fp8"
+        plan["precision"].update(param="bf16", grad="bf16")
+        plan["loss_scaling"] = False
+        with open(self.path("fp8.json"), "w") as file:
+            json.dump(plan, file)
+        self.bad(BAD_INPUT, "run", "fp8.json", says=["cuda.sm90.fp8", "for planning"])
 
     def test_data(self):
         self.bad(BAD_INPUT, "run", "plan.json", "--data", "absent.txt", says="absent.txt")

@@ -78,7 +78,7 @@ TEST(Dgx2Profile, HasThePublishedFigures) {
   EXPECT_EQ(node.device.peak("fp16"), FlopsPerSecond{125e12});
   EXPECT_NEAR(node.device.peak("fp16").value * node.device.gemm_efficiency, 70e12, 1);
   EXPECT_EQ(node.device.gemm_overhead, Seconds{2.5e-6});
-  EXPECT_EQ(node.device.kernel_set, "cuda.sm70.fp16");
+  EXPECT_EQ(node.device.kernel_set, "cuda.sm70.fp16.unfused");
   EXPECT_EQ(node.host.memory, Bytes{1536LL << 30});
   EXPECT_NEAR(node.nvme.read_bandwidth().value, 25.6e9, 1);
   EXPECT_EQ(node.latency.collective_inter, Seconds{25e-6});

@@ -33,23 +33,26 @@ TEST(KernelSet, RunsOnTheCpuIffItsNameSaysSo) {
   }
 }
 
-// Of every device that has 16-bit kernels the unfused ones can be planned for.
+// Every device that has 16-bit kernels has unfused ones.
 TEST(KernelSet, Of16BitHasAnUnfusedTwinOnEveryCudaDevice) {
   for (const KernelSet& set : kernel_sets()) {
-    if (set.runs_on != RunsOn::kCuda || set.compute == DType::kF32) continue;
+    const bool base = set.runs_on == RunsOn::kCuda && set.fused_attention;
+    if (!base || set.compute == DType::kF32) continue;
     const KernelSet& twin = find_kernel_set(std::string(set.id) + ".unfused");
     EXPECT_EQ(twin.compute, set.compute) << set.id;
     EXPECT_EQ(twin.capability, set.capability) << set.id;
-    EXPECT_EQ(twin.runs_on, RunsOn::kNowhere) << set.id;
+    EXPECT_EQ(twin.runs_on, RunsOn::kCuda) << set.id;
     EXPECT_FALSE(twin.fused_attention || twin.fused_neighbours) << set.id;
   }
 }
 
-// Its kernels draw random numbers that no backend has yet.
-TEST(KernelSet, HasDropoutOnlyWhereItIsPlannedOnly) {
+// No backend draws its masks yet.
+TEST(KernelSet, HasDropoutForPlanningWhereAttentionIsNotFused) {
+  EXPECT_TRUE(is_planned_only(KernelId::kDropoutForward));
+  EXPECT_FALSE(is_planned_only(KernelId::kSoftmaxForward));
   for (const KernelSet& set : kernel_sets()) {
-    EXPECT_TRUE(!set.dropout || set.runs_on == RunsOn::kNowhere) << set.id;
-    EXPECT_TRUE(!set.dropout || !set.fused_attention) << set.id;
+    const bool unfused_cuda = set.id.starts_with("cuda.") && !set.fused_attention;
+    EXPECT_EQ(set.dropout, unfused_cuda) << set.id;
     EXPECT_EQ(declares(set, KernelId::kDropoutForward), set.dropout) << set.id;
   }
 }

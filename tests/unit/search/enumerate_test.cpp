@@ -205,7 +205,7 @@ TEST(Enumerate, LeavesAreLegalAndDifferent) {
     EXPECT_TRUE(seen.insert(to_json(plan)).second);
     EXPECT_EQ(plan.parallel.dp * plan.parallel.tp * plan.parallel.pp, 16);
     EXPECT_EQ(plan.prefetch, Plan{}.prefetch);
-    EXPECT_EQ(plan.kernel_set, "cuda.sm70.fp16");
+    EXPECT_EQ(plan.kernel_set, "cuda.sm70.fp16.unfused");
     EXPECT_TRUE(plan.loss_scaling);
     EXPECT_TRUE(plan.clip);
     EXPECT_EQ(plan.batch.global_batch, 512);

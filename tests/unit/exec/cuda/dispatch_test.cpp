@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <set>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,13 +23,14 @@ std::vector<KernelSet> cuda_sets() {
   return sets;
 }
 
-// What the sets of a compute type declare, without the kernels of the host's lanes.
+// What the sets of a compute type declare, without the kernels of the host's lanes and those that
+// are planned only.
 std::set<KernelId> declared(DType compute) {
   std::set<KernelId> kernels;
   for (const KernelSet& set : cuda_sets()) {
     for (int i = 0; i < kKernelCount; ++i) {
       const auto id = static_cast<KernelId>(i);
-      const bool is_here = set.compute == compute && declares(set, id);
+      const bool is_here = set.compute == compute && declares(set, id) && !is_planned_only(id);
       if (is_here && kernel_def(id).kind != WorkKind::kHost) kernels.insert(id);
     }
   }
@@ -46,6 +48,14 @@ TEST(CudaDispatch, CoversExactlyWhatTheKernelSetsDeclare) {
     }
     EXPECT_EQ(offered, declared(compute)) << name(compute);
   }
+}
+
+TEST(CudaDispatch, LeavesOutTheKernelsThatArePlannedOnly) {
+  std::string left_out;
+  for (int i = 0; i < kKernelCount; ++i)
+    if (is_planned_only(static_cast<KernelId>(i)))
+      left_out += " " + std::string(name(static_cast<KernelId>(i)));
+  GTEST_SKIP() << "planned and simulated only:" << left_out;
 }
 
 // What a letter of a row of the kernel table may be in a kernel set.

@@ -228,6 +228,21 @@ TYPED_TEST(CudaModelKernels, BiasGradientsSumColumns) {
   }
 }
 
+// A causal square has rows of every length; 264 columns are more than one pack per thread.
+TYPED_TEST(CudaModelKernels, SoftmaxSeesTheFirstElementsOfItsRow) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t s : {1, 5, 16, 264}) {
+    const Shape shape{2, 1, s, s};
+    RowCase forward(KernelId::kSoftmaxForward);
+    forward.shifted(s == 16 ? 1 : 0).sum(t, shape, true, 1);
+    forward.run(run_softmax_forward<TypeParam>).expect_rounded(0, 64);
+    RowCase backward(KernelId::kSoftmaxBackward);
+    backward.shifted(s == 16 ? 1 : 0).with(t, shape, random_values(shape.elements(), 2, 0.5));
+    backward.sum(t, shape, true, 3);
+    backward.run(run_softmax_backward<TypeParam>).expect_rounded(1, 64, static_cast<double>(s));
+  }
+}
+
 TYPED_TEST(CudaModelKernels, RopeTurnsTheFirstHeadsThereAndBack) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const std::int64_t d : {2, 6, 32, 528}) {  // 264 pairs: more than are turned at a time

@@ -11,3 +11,4 @@
 #include "exec/cuda/kernels/partials.cu"
 #include "exec/cuda/kernels/rope.cu"
 #include "exec/cuda/kernels/share.cu"
+#include "exec/cuda/kernels/softmax.cu"
