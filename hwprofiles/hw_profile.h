@@ -16,10 +16,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "hwprofiles/collective_profile.h"
 #include "hwprofiles/stack.h"
 #include "hwprofiles/topology.h"
 #include "planner/core/units.h"
@@ -43,7 +45,8 @@ struct DeviceProfile {
   Seconds graph_launch_overhead{};  // host time per op of a graph; not given: launch_overhead
   int launch_queue_depth = 0;       // launches the host may run ahead
   Seconds copy_latency{};           // fixed time of one host <-> device copy
-  std::string kernel_set;           // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
+  std::shared_ptr<const CollectiveProfile> collectives;  // none: ideal rings
+  std::string kernel_set;  // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
   Bytes reserve_context{};
   Bytes reserve_communicators{};
   Bytes reserve_workspace{};
@@ -79,12 +82,12 @@ struct NvmeProfile {
   BytesPerSecond write_bandwidth() const { return drive_write * drives; }
 };
 
-// Fixed time of a communication. A collective inside one node costs collective_intra; over n nodes
-// collective_inter + per_log2_nodes x log2(n) + per_node x n.
+// Fixed time of a communication.
 struct LatencyProfile {
   Seconds p2p_intra{};
   Seconds p2p_inter{};
-  Seconds collective_intra{};
+  Seconds collective_intra{};  // start of a collective on devices without a CollectiveProfile
+  // What a collective over nodes adds: once, per level of a tree, per hop of a ring between nodes.
   Seconds collective_inter{};
   Seconds per_log2_nodes{};
   Seconds per_node{};
