@@ -191,6 +191,18 @@ TopologySpec read_topology(SourcedObject in) {
   return spec;
 }
 
+// Of GPUs; a CPU that stands for one meets others in host memory. The name of the tables is that of
+// the measured kernels.
+std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profile,
+                                                          JsonObject device) {
+  if (!profile.device.kernel_set.starts_with("cuda.")) return nullptr;
+  const auto tables = device.optional_member("kernel_tables");
+  const TopologySpec& spec = profile.topology;
+  return collective_profile(tables ? tables->non_empty_string() : "",
+                            spec.gpu_peer ? spec.gpu_peer->capacity : BytesPerSecond{},
+                            spec.gpu_pcie.capacity);
+}
+
 // "dgx2x32" -> {"dgx2", 32}; nullopt when the text does not end in x and digits.
 struct Counted {
   std::string_view name;
@@ -289,6 +301,7 @@ HwProfile parse_hw_profile(std::string text, std::string file_name) {
   if (object.optional_member("nvme")) profile.nvme = read_nvme(section("nvme"));
   profile.latency = read_latency(section("latency"));
   profile.topology = read_topology(section("topology"));
+  profile.device.collectives = read_collectives(profile, object.member("device").object());
   object.finish();
   profile.topology.nvme_drives = profile.nvme.drives;
   profile.topology.nvme_read = {profile.nvme.drive_read, 1.0};

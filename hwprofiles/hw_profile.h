@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwprofiles/collective_profile.h"
 #include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/stack.h"
 #include "hwprofiles/topology.h"
@@ -48,7 +49,8 @@ struct DeviceProfile {
   int sm_count = 0;                 // streaming multiprocessors; 0: products are not cut into tiles
   double sustained = 1;             // time of products at settled clocks over that of short bursts
   std::string kernel_tables;        // measured ones, "a100_sxm" (hwprofiles/kernels); empty: none
-  std::shared_ptr<const KernelTables> tables;  // of that name
+  std::shared_ptr<const KernelTables> tables;            // of that name
+  std::shared_ptr<const CollectiveProfile> collectives;  // none: ideal rings
   std::string kernel_set;  // default: "cuda.sm70.fp16", "cuda.sm80.bf16", "cpu.f32"
   Bytes reserve_context{};
   Bytes reserve_communicators{};
@@ -85,12 +87,12 @@ struct NvmeProfile {
   BytesPerSecond write_bandwidth() const { return drive_write * drives; }
 };
 
-// Fixed time of a communication. A collective inside one node costs collective_intra; over n nodes
-// collective_inter + per_log2_nodes x log2(n) + per_node x n.
+// Fixed time of a communication.
 struct LatencyProfile {
   Seconds p2p_intra{};
   Seconds p2p_inter{};
-  Seconds collective_intra{};
+  Seconds collective_intra{};  // start of a collective on devices without a CollectiveProfile
+  // What a collective over nodes adds: once, per level of a tree, per hop of a ring between nodes.
   Seconds collective_inter{};
   Seconds per_log2_nodes{};
   Seconds per_node{};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 22> kRates{{
+constexpr std::array<StackRate, 23> kRates{{
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, "time of matrix products"},
     {"gemm_fp8", &StackRates::gemm_fp8, false, kLeastFactor, kMostFactor,
      "time of matrix products in fp8, on top"},
@@ -47,6 +47,8 @@ constexpr std::array<StackRate, 22> kRates{{
      "share of the network's rate that collectives reach"},
     {"gather_network", &StackRates::gather_network, false, kLeastFactor, 1,
      "the same for updated parameters of ZeRO 1 and 2, on top"},
+    {"sliced_boundary", &StackRates::sliced_boundary, false, 0, 1,
+     "1: tensor parallel ranks send a slice each of what goes to the next stage"},
     {"cpu_update", &StackRates::cpu_update, false, kLeastFactor, kMostFactor,
      "time of the update on the host"},
     {"cpu_accumulate", &StackRates::cpu_accumulate, false, kLeastFactor, kMostFactor,

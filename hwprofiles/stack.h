@@ -38,6 +38,7 @@ struct StackRates {
   double overlap_slowdown = 0;  // compute runs 1 + this times as long beside a collective
   double network = 1;           // share of the network's effective rate that collectives reach
   double gather_network = 1;    // on top of it, of updated parameters (ZeRO 1 and 2)
+  double sliced_boundary = 0;   // 1: tensor parallel ranks send a slice each to the next stage
   // Slow tiers.
   double cpu_update = 1;      // time of the update on the host
   double cpu_accumulate = 1;  // time of adding up gradients on the host

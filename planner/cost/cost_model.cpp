@@ -8,6 +8,7 @@
 #include "planner/core/error.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
+#include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -36,13 +37,6 @@ Seconds launch_time(const Node& node, Seconds plain, const StackRates& stack) {
   const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
                      node.kind == OpKind::kReceive;
   return std::max(plain, Seconds{own}) + Seconds{meets ? stack.host_collective : 0};
-}
-
-// [Patarasuk09] what each member of a ring of n sends, of B bytes in all.
-Bytes ring_bytes(CollectiveKind kind, Bytes full, int n) {
-  if (has_root(kind)) return full;
-  const Bytes once = full * (n - 1) / n;
-  return kind == CollectiveKind::kAllReduce ? once * 2 : once;
 }
 
 }  // namespace
@@ -89,9 +83,9 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
     case OpKind::kCollective:
       return collective(stage, node);
     case OpKind::kSend:
-      return between(stage, node.peer_stage, program(stage).operands(node)[0].bytes());
+      return between(stage, node.peer_stage, program(stage).operands(node)[0]);
     case OpKind::kReceive:
-      return between(node.peer_stage, stage, program(stage).operands(node)[0].bytes());
+      return between(node.peer_stage, stage, program(stage).operands(node)[0]);
     case OpKind::kMark:
       return {.method = "mark"};
   }
@@ -106,7 +100,8 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
                     cap);
   }
-  const std::string_view format = peak_name(program(stage).operands(node)[0].dtype);
+  const bool fp8 = multiplies_in_fp8(find_kernel_set(job_.kernel_set), node.kernel);
+  const std::string_view format = fp8 ? "fp8" : peak_name(program(stage).operands(node)[0].dtype);
   Seconds time = kernel_time(node.kernel, demand, format, cluster_.node.device, cluster_.stack);
   if (begins_layer(node)) time += Seconds{cluster_.stack.host_sync};
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
@@ -144,30 +139,68 @@ OpCost CostModel::collective(int stage, const Node& node) {
     const bool in_place = views[0].buffer == views[1].buffer;
     return fixed_time(stream_time(in_place ? Bytes{0} : full * 2, cluster_.node.device), "alone");
   }
-  const int nodes = wiring_.nodes_spanned(node.group, stage);
-  const bool reduces_all = node.collective == CollectiveKind::kAllReduce;
-  const Seconds latency = collective_latency(nodes) * (reduces_all ? 2.0 : 1.0);
   const int at = crosses_stages(node.group) ? 0 : stage;
-  const std::string_view staged = wiring_.has_peer_link() ? "ring" : "ring through host memory";
-  return transfer(latency, ring_bytes(node.collective, full, n),
-                  {PatternKind::kRing, static_cast<int>(node.group), at, 0, false},
-                  nodes > 1 ? "ring over nodes" : staged, kNoCap);
+  const Pattern pattern{PatternKind::kRing, static_cast<int>(node.group), at, 0, false};
+  CollectiveCall call{node.collective, full, n, wiring_.nodes_spanned(node.group, stage)};
+  find_rates(pattern, call);
+  const StackRates& stack = cluster_.stack;
+  const bool updated = node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
+  call.border = call.border * (stack.network * (updated ? stack.gather_network : 1));
+  CollectiveTime time =
+      collective_time(call, cluster_.node.device.collectives.get(), cluster_.node.latency);
+  if (!wiring_.has_peer_link() && time.method == "ring") time.method = "ring through host memory";
+  const double exposed = node.group == GroupKind::kTensor ? stack.tensor_exposed : 1;
+  const Bytes ring = ring_bytes(node.collective, full, n);
+  const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
+  const Bytes counted{std::llround(static_cast<double>(moved.value) * exposed)};
+  return paced({time.latency * exposed, time.transfer * exposed}, counted, pattern, time.method);
 }
 
-OpCost CostModel::between(int from_stage, int to_stage, Bytes bytes) {
+// The rates of a ring by its links: of its steps within a node, and over the node's border.
+void CostModel::find_rates(const Pattern& pattern, CollectiveCall& call) {
+  const auto [begin, end] = shares_of(pattern);
+  const bool peers = wiring_.has_peer_link();
+  for (std::uint32_t i = begin; i < end; ++i) {
+    const CostLink& link = wiring_.links()[shares_[i].link];
+    const BytesPerSecond rate = link.capacity / shares_[i].weight;
+    const bool within = peers ? link.kind == kPeerLink : call.nodes == 1;
+    BytesPerSecond& slowest = within ? call.local : call.border;
+    slowest = std::min(slowest, rate);
+    if (!peers) call.local = std::min(call.local, rate);
+  }
+}
+
+// A flow that takes `time.transfer` alone. Where the links' rates would not do, that is where a
+// measured transfer is faster than they are said to be, it carries fewer bytes: contention is in
+// proportion to the time, and what is measured stands.
+OpCost CostModel::paced(const Pace& time, Bytes bytes, const Pattern& pattern,
+                        std::string_view method) {
+  if (bytes.value == 0) return transfer(time.latency, {}, pattern, method, kNoCap);
+  const auto [begin, end] = shares_of(pattern);
+  double most = static_cast<double>(bytes.value);
+  for (std::uint32_t i = begin; i < end; ++i) {
+    const LinkShare& share = shares_[i];
+    const BytesPerSecond rate = wiring_.links()[share.link].capacity / share.weight;
+    most = std::min(most, rate.value * time.transfer.value);
+  }
+  const Bytes carried{std::max<std::int64_t>(1, std::llround(most))};
+  return transfer(time.latency, carried, pattern, method,
+                  {static_cast<double>(carried.value) / time.transfer.value});
+}
+
+// Tensor parallel ranks that all hold the whole boundary may send a slice each [Narayanan21
+// sec 4.1]; the all-gather at the receiver, over a faster link, is left out.
+OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
+  const bool whole = boundary.shape[0] == job_.micro_batch * job_.sequence;
+  const double sliced = whole && job_.tp > 1 ? cluster_.stack.sliced_boundary : 0;
+  const double share = 1 - sliced + sliced / job_.tp;
+  const Bytes bytes{std::llround(static_cast<double>(boundary.bytes().value) * share)};
   const bool crosses = wiring_.apart(from_stage, to_stage);
   const LatencyProfile& latency = cluster_.node.latency;
   const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
                   {PatternKind::kBetween, from_stage, to_stage, 0, false},
                   crosses ? "network" : near, kNoCap);
-}
-
-Seconds CostModel::collective_latency(int nodes) const {
-  const LatencyProfile& latency = cluster_.node.latency;
-  if (nodes == 1) return latency.collective_intra;
-  return latency.collective_inter + latency.per_log2_nodes * std::log2(nodes) +
-         latency.per_node * nodes;
 }
 
 OpCost CostModel::fixed_time(Seconds time, std::string_view method) const {

@@ -5,14 +5,10 @@
 //   copy                   copy_latency (with a drive: its latency), then a flow of its bytes;
 //                          within the GPU a fixed time, within the host a flow through its memory,
 //                          read and written once
-//   collective             latency, then a flow of a ring of n ranks over B bytes, the full buffer:
-//                            all-gather, reduce-scatter  B (n-1)/n     [Patarasuk09]
-//                            all-reduce                2 B (n-1)/n     [Patarasuk09]
-//                            broadcast, reduce         B, along the ring in pieces so small that
-//                                                      filling it takes no time [derived]
-//                          within a node latency = collective_intra; over k nodes
-//                          collective_inter + per_log2_nodes log2 k + per_node k; an all-reduce is
-//                          two rings and pays it twice [derived]
+//   collective             a start, then a flow of the bytes each rank sends, as fast as
+//                          collective_time.h says when it is alone. The stack's share of the
+//                          network slows what crosses nodes; of tensor parallel collectives the
+//                          share that products do not hide counts
 //   send, receive          latency, then a flow of the bytes; both ends carry the same cost
 //   mark                   nothing
 //   owned kernel or copy   as the owner's alone. [derived] The representative stands for the owner
@@ -22,7 +18,7 @@
 //
 // A flow is of one representative rank of the class; its weights stand for the siblings
 // (wiring.h). A group of one rank moves nothing. Rounded to picoseconds once per op.
-// Left out: protocol ramps, other algorithms than rings, memory traffic of collectives on the GPU.
+// Left out: memory traffic of collectives on the GPU; other links of trees than those of rings.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +31,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
+#include "planner/cost/collective_time.h"
 #include "planner/cost/wiring.h"
 #include "planner/program/job.h"
 
@@ -83,13 +80,17 @@ class CostModel {
   OpCost kernel(int stage, const Node& node);
   OpCost copy(int stage, const Node& node);
   OpCost collective(int stage, const Node& node);
-  OpCost between(int from_stage, int to_stage, Bytes bytes);
+  OpCost between(int from_stage, int to_stage, const View& boundary);
   OpCost fixed_time(Seconds time, std::string_view method) const;
   OpCost transfer(Seconds latency, Bytes bytes, const Pattern& pattern, std::string_view method,
                   BytesPerSecond cap);
+  struct Pace {
+    Seconds latency, transfer;
+  };
+  OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method);
+  void find_rates(const Pattern& pattern, CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
   std::vector<LinkShare> find_shares(const Pattern& pattern);
-  Seconds collective_latency(int nodes) const;
   const Program& program(int stage) const;
 
   const Job& job_;

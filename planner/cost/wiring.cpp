@@ -17,7 +17,7 @@ std::string kind_name(KindPair ends) {
   const auto has = [&](VertexKind kind) { return ends.first == kind || ends.second == kind; };
   if (has(VertexKind::kFabric)) return "NIC";
   if (has(VertexKind::kNic)) return "PCIe of NIC";
-  if (has(VertexKind::kNvSwitch)) return "GPU peer link";
+  if (has(VertexKind::kNvSwitch)) return std::string(kPeerLink);
   if (has(VertexKind::kGpu)) return "PCIe";
   if (has(VertexKind::kPcieSwitch)) return "PCIe uplink";
   if (has(VertexKind::kDram)) return "DRAM";

@@ -30,6 +30,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,8 @@ namespace zplan {
 constexpr bool crosses_stages(GroupKind group) {
   return group == GroupKind::kEmbedding || group == GroupKind::kWorld;
 }
+
+inline constexpr std::string_view kPeerLink = "GPU peer link";  // CostLink::kind
 
 struct CostLink {
   std::string name;  // "pcie0>socket0", with "node3 " before it in a cluster of several nodes

@@ -38,7 +38,7 @@ inline Cluster small_machine(int nodes = 1) {
   node.topology.nic_pcie = {{10 * kGiga}, 1};
   node.topology.nic = {{5 * kGiga}, 1};
   node.topology.nvme_read = node.topology.nvme_write = {{1 * kGiga}, 1};
-  return {"small", node, nodes};
+  return {"small", node, nodes, {}};
 }
 
 }  // namespace zplan

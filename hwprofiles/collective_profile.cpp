@@ -1,0 +1,193 @@
+#include "hwprofiles/collective_profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <optional>
+
+#include "hwprofiles/csv_table.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+constexpr double kMicro = 1e-6, kGiga = 1e9;
+// Families of devices that meet over PCIe alone.
+constexpr std::string_view kPcieFamilies[] = {"l40s", "rtx_pro_6000_server"};
+// [derived] the first of the PCIe families was measured on a server whose sockets exchange 1.4
+// GB/s; others resemble the second.
+constexpr std::string_view kUsualPcieFamily = "rtx_pro_6000_server";
+
+bool is_pcie(std::string_view family) {
+  return std::find(std::begin(kPcieFamilies), std::end(kPcieFamilies), family) !=
+         std::end(kPcieFamilies);
+}
+
+// "nccl-2.29.2@2.27.3" -> 2, 29, 2, 0
+std::vector<int> version_of(std::string_view source) {
+  const std::size_t at = source.find('@');
+  std::string_view text = source.substr(0, at);
+  text.remove_prefix(std::min(text.size(), text.find('-') + 1));
+  std::vector<int> version;
+  while (!text.empty()) {
+    int number = 0;
+    const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (status != std::errc{}) break;
+    version.push_back(number);
+    text.remove_prefix(
+        std::min(text.size(), static_cast<std::size_t>(end - text.data()) + std::size_t{1}));
+  }
+  version.resize(4);
+  version.back() = at == source.npos ? 1 : 0;
+  return version;
+}
+
+std::optional<MeasuredCollective> kind_of(std::string_view op) {
+  if (op == "all_gather") return MeasuredCollective::kAllGather;
+  if (op == "reduce_scatter") return MeasuredCollective::kReduceScatter;
+  if (op == "all_reduce") return MeasuredCollective::kAllReduce;
+  return std::nullopt;
+}
+
+void read_curves(const CsvTable& table, CollectiveProfile& out) {
+  const std::size_t op = table.column("op"), dtype = table.column("dtype"),
+                    bytes = table.column("bytes"), gpus = table.column("gpus"),
+                    time = table.column("time_us"), source = table.column("source");
+  std::string_view newest;
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const std::string_view text = table.text(row, source);
+    if (newest.empty() || version_of(newest) < version_of(text)) newest = text;
+  }
+  for (std::size_t row = 0; row < table.rows(); ++row) {
+    const auto kind = kind_of(table.text(row, op));
+    if (!kind || table.text(row, dtype) != "fp16" || table.text(row, source) != newest) continue;
+    out.curves[{*kind, static_cast<int>(table.number(row, gpus))}].add(
+        table.number(row, bytes), {table.number(row, time) * kMicro});
+  }
+  for (auto& [key, curve] : out.curves) curve.settle();
+  out.source = newest;
+}
+
+double distance(BytesPerSecond a, BytesPerSecond b) {
+  return std::abs(std::log(a.value / b.value));
+}
+
+CollectiveConstants nearest_family(std::string_view tables, BytesPerSecond peer,
+                                   BytesPerSecond pcie) {
+  const std::vector<CollectiveConstants> all = collective_families();
+  for (const CollectiveConstants& one : all) {
+    if (one.family == tables) return one;
+  }
+  const bool has_peer = peer.value > 0;
+  const CollectiveConstants* best = nullptr;
+  for (const CollectiveConstants& one : all) {
+    if (has_peer ? is_pcie(one.family) : one.family != kUsualPcieFamily) continue;
+    if (!best || distance(one.link, peer) < distance(best->link, peer)) best = &one;
+  }
+  ZPLAN_ASSERT(best != nullptr);
+  CollectiveConstants found = *best;
+  const double scale = (has_peer ? peer : pcie).value / found.link.value;
+  for (BytesPerSecond& rate : found.rates) rate = rate * scale;
+  found.nvls = found.nvls * scale;
+  return found;
+}
+
+}  // namespace
+
+void CollectiveCurve::add(double bytes, Seconds time) {
+  points_.emplace_back(std::log(bytes), std::log(time.value));
+}
+
+void CollectiveCurve::settle() {
+  std::sort(points_.begin(), points_.end());
+  // Runs of points that share a mean, merged with the one before while that is not below.
+  std::vector<std::pair<double, std::size_t>> runs;
+  for (const auto& point : points_) {
+    runs.emplace_back(point.second, 1);
+    while (runs.size() > 1 && runs[runs.size() - 2].first > runs.back().first) {
+      const auto [mean, count] = runs.back();
+      runs.pop_back();
+      auto& before = runs.back();
+      const auto own = static_cast<double>(count), others = static_cast<double>(before.second);
+      before = {(before.first * others + mean * own) / (others + own), before.second + count};
+    }
+  }
+  std::size_t i = 0;
+  for (const auto& [mean, count] : runs) {
+    for (const std::size_t end = i + count; i < end; ++i) points_[i].second = mean;
+  }
+}
+
+Seconds CollectiveCurve::at(double bytes) const {
+  const double x = std::clamp(std::log(bytes), points_.front().first, points_.back().first);
+  const auto after = std::upper_bound(points_.begin(), points_.end(), x,
+                                      [](double value, const auto& p) { return value < p.first; });
+  if (after == points_.end()) return {std::exp(points_.back().second)};
+  if (after == points_.begin()) return {std::exp(points_.front().second)};
+  const auto before = after - 1;
+  const double part = (x - before->first) / (after->first - before->first);
+  return {std::exp(before->second + part * (after->second - before->second))};
+}
+
+double CollectiveCurve::least() const { return std::exp(points_.front().first); }
+double CollectiveCurve::most() const { return std::exp(points_.back().first); }
+
+const CollectiveCurve* CollectiveProfile::nearest(MeasuredCollective kind, int& ranks) const {
+  const CollectiveCurve* best = nullptr;
+  double least = 0;
+  int found = ranks;
+  for (const auto& [key, curve] : curves) {
+    if (key.first != kind) continue;
+    const double off = std::abs(std::log(static_cast<double>(key.second) / ranks));
+    if (best && off >= least) continue;
+    best = &curve;
+    least = off;
+    found = key.second;
+  }
+  ranks = found;
+  return best;
+}
+
+std::vector<CollectiveConstants> collective_families() {
+  const std::optional<CsvTable> table = find_table("collectives_constants");
+  ZPLAN_ASSERT(table.has_value());
+  std::vector<CollectiveConstants> all;
+  for (std::size_t row = 0; row < table->rows(); ++row) {
+    const auto number = [&](std::string_view name) {
+      return table->number(row, table->column(name));
+    };
+    const auto time = [&](std::string_view name) { return Seconds{number(name) * kMicro}; };
+    const auto rate = [&](std::string_view name) { return BytesPerSecond{number(name) * kGiga}; };
+    all.push_back({.family = std::string(table->text(row, table->column("family"))),
+                   .link = rate("link_gb_s"),
+                   .low_base = time("low_base_us"),
+                   .low_hop = time("low_hop_us"),
+                   .low_share = number("low_share"),
+                   .base = time("base_us"),
+                   .hop = time("hop_us"),
+                   .rates = {rate("rate_2_gb_s"), rate("rate_4_gb_s"), rate("rate_8_gb_s")},
+                   .own = number("own"),
+                   .own_all_reduce = number("own_all_reduce"),
+                   .root = number("root"),
+                   .nvls_base = time("nvls_base_us"),
+                   .nvls = rate("nvls_gb_s")});
+  }
+  return all;
+}
+
+std::shared_ptr<const CollectiveProfile> collective_profile(std::string_view tables,
+                                                            BytesPerSecond peer,
+                                                            BytesPerSecond pcie) {
+  auto profile = std::make_shared<CollectiveProfile>();
+  profile->constants = nearest_family(tables, peer, pcie);
+  profile->own_constants = peer.value > 0 || profile->constants.family == tables;
+  if (tables.empty()) return profile;
+  if (const auto table = find_table(fmt::format("collectives_{}", tables))) {
+    read_curves(*table, *profile);
+  }
+  return profile;
+}
+
+}  // namespace zplan

@@ -1,0 +1,212 @@
+#include "planner/cost/collective_time.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+constexpr double kTreeShare = 0.92;         // [NCCL] of a ring's rate
+constexpr double kLineShare = 120.0 / 128;  // [NCCL] data in a line of LL128
+constexpr int kLeastNvls = 5;  // [derived] GPUs of a node: the tables show rings up to 4
+constexpr double kMicro = 1e-6;
+
+// The parts of a call that all algorithms use.
+struct Shape {
+  double bytes;
+  int n, nodes, k;  // ranks, nodes, most of the ranks in one
+  double passes;
+  bool rooted, reduces_all;
+
+  explicit Shape(const CollectiveCall& call)
+      : bytes(static_cast<double>(call.bytes.value)),
+        n(call.ranks),
+        nodes(call.nodes),
+        k(static_cast<int>(ceil_div(call.ranks, call.nodes))),
+        passes(call.kind == CollectiveKind::kAllReduce ? 2 : 1),
+        rooted(has_root(call.kind)),
+        reduces_all(call.kind == CollectiveKind::kAllReduce) {}
+  double levels() const { return std::log2(static_cast<double>(nodes)); }
+};
+
+enum class Protocol { kLow, kSimple };
+
+// Considers one way after the other and keeps the fastest.
+class Choice {
+ public:
+  Choice(const CollectiveCall& call, const CollectiveConstants& constants,
+         const LatencyProfile& latency)
+      : call_(call), shape_(call), c_(constants), latency_(latency) {}
+
+  CollectiveTime best() {
+    for (const Protocol protocol : {Protocol::kLow, Protocol::kSimple}) {
+      ring(protocol);
+      if (shape_.nodes > 1) tree(protocol);
+    }
+    if (shape_.reduces_all && c_.nvls.value > 0 && shape_.k >= kLeastNvls) nvls();
+    return best_;
+  }
+
+ private:
+  void ring(Protocol protocol) {
+    const double crossings = shape_.passes * (shape_.nodes - 1);
+    const double steps = shape_.passes * (shape_.n - 1);
+    const double own = shape_.reduces_all ? c_.own_all_reduce : c_.own;
+    const double moved = shape_.rooted ? 1.0 : (steps + own) / shape_.n;
+    Seconds start = start_of(protocol, steps - crossings);
+    if (shape_.nodes > 1) start += latency_.collective_inter + latency_.per_node * crossings;
+    const double sent = shape_.rooted ? 1.0 : steps / shape_.n;
+    offer(protocol, start, {local(moved), border(sent)}, sent,
+          {"ring LL128", "ring Simple", "ring LL128 over nodes", "ring Simple over nodes"});
+  }
+
+  void tree(Protocol protocol) {
+    const double own = shape_.reduces_all ? c_.own_all_reduce : c_.own;
+    const double sent = shape_.reduces_all || shape_.rooted
+                            ? shape_.passes
+                            : static_cast<double>(shape_.n - 1) / shape_.n;
+    const double moved = shape_.rooted ? 1.0 : sent + own / shape_.n;
+    const Seconds start = start_of(protocol, shape_.passes * (shape_.k - 1)) + tree_start();
+    offer(protocol, start, {local(moved / kTreeShare), border(sent / kTreeShare)}, sent,
+          {"", "", "tree LL128 over nodes", "tree Simple over nodes"});
+  }
+
+  void nvls() {
+    const double sent = 1 + 1.0 / shape_.k;
+    const Seconds moving{sent * shape_.bytes / c_.nvls.value};
+    if (shape_.nodes == 1) {
+      keep(c_.nvls_base, moving, sent, sent, "NVLS");
+      return;
+    }
+    keep(c_.nvls_base + tree_start(), std::max(moving, border(shape_.passes / kTreeShare)), sent,
+         shape_.passes, "NVLS tree over nodes");
+  }
+
+  Seconds start_of(Protocol protocol, double hops) const {
+    return protocol == Protocol::kLow ? c_.low_base + c_.low_hop * hops : c_.base + c_.hop * hops;
+  }
+  Seconds tree_start() const {
+    return latency_.collective_inter + latency_.per_log2_nodes * (shape_.passes * shape_.levels());
+  }
+  // Between the measured groups straight over log2 of their size.
+  BytesPerSecond rate() const {
+    const double x = std::clamp(std::log2(static_cast<double>(shape_.k)) - 1, 0.0, 2.0);
+    const auto below = static_cast<std::size_t>(x >= 1);
+    const double part = x - static_cast<double>(below);
+    return c_.rates[below] * (1 - part) + c_.rates[below + 1] * part;
+  }
+  // Of `share` of the buffer.
+  Seconds local(double share) const {
+    return {shape_.k == 1 ? 0.0 : share * shape_.bytes / rate().value};
+  }
+  Seconds border(double share) const {
+    return {shape_.nodes == 1 ? 0.0 : share * shape_.bytes / call_.border.value};
+  }
+
+  struct Moving {
+    Seconds in_node, between;
+  };
+  struct Names {
+    std::string_view low, simple, low_nodes, simple_nodes;
+  };
+  void offer(Protocol protocol, Seconds start, Moving moving, double sent, const Names& names) {
+    const bool low = protocol == Protocol::kLow, far = shape_.nodes > 1;
+    if (low) {
+      const Seconds slower = std::max(moving.in_node / c_.low_share, moving.between / kLineShare);
+      keep(start, slower, sent, sent, far ? names.low_nodes : names.low);
+      return;
+    }
+    const Seconds slower = std::max(moving.in_node, moving.between);
+    const Seconds pieces{c_.root * kMicro * std::sqrt(slower.value / kMicro)};
+    keep(start, slower + pieces, sent, sent, far ? names.simple_nodes : names.simple);
+  }
+
+  void keep(Seconds latency, Seconds transfer, double moved, double crossing,
+            std::string_view method) {
+    if (best_.method != "alone" && best_.total() <= latency + transfer) return;
+    const auto whole = [&](double share) {
+      return Bytes{static_cast<std::int64_t>(std::llround(share * shape_.bytes))};
+    };
+    best_ = {latency, transfer, shape_.k > 1 ? whole(moved) : Bytes{},
+             shape_.nodes > 1 ? whole(crossing) : Bytes{}, method};
+  }
+
+  const CollectiveCall& call_;
+  const Shape shape_;
+  const CollectiveConstants& c_;
+  const LatencyProfile& latency_;
+  CollectiveTime best_;
+};
+
+// One start, all of the links' rates.
+CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& latency) {
+  CollectiveConstants links;
+  links.low_base = links.base = latency.collective_intra;
+  links.rates.fill(call.local);
+  CollectiveTime time = Choice(call, links, latency).best();
+  const bool tree = time.method.starts_with("tree");
+  time.method = call.nodes == 1 ? "ring" : tree ? "tree over nodes" : "ring over nodes";
+  return time;
+}
+
+std::optional<MeasuredCollective> measured(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::kAllGather:
+      return MeasuredCollective::kAllGather;
+    case CollectiveKind::kReduceScatter:
+      return MeasuredCollective::kReduceScatter;
+    case CollectiveKind::kAllReduce:
+      return MeasuredCollective::kAllReduce;
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kReduce:
+      return std::nullopt;
+  }
+  ZPLAN_ASSERT(false);
+  return std::nullopt;
+}
+
+// What the formula's time is multiplied by to be the measured one.
+double measured_factor(const CollectiveCall& call, const CollectiveProfile& profile,
+                       const LatencyProfile& latency) {
+  const auto kind = measured(call.kind);
+  CollectiveCall nearest = call;
+  const CollectiveCurve* curve = kind ? profile.nearest(*kind, nearest.ranks) : nullptr;
+  if (curve == nullptr || call.nodes > 1 || call.bytes.value == 0) return 1;
+  const double bytes = static_cast<double>(call.bytes.value);
+  nearest.bytes = {std::llround(std::clamp(bytes, curve->least(), curve->most()))};
+  const double formula = collective_formula(nearest, &profile, latency).total().value;
+  return curve->at(bytes).value / formula;
+}
+
+}  // namespace
+
+Bytes ring_bytes(CollectiveKind kind, Bytes full, int ranks) {
+  if (has_root(kind)) return full;
+  const Bytes once = full * (ranks - 1) / ranks;
+  return kind == CollectiveKind::kAllReduce ? once * 2 : once;
+}
+
+CollectiveTime collective_formula(const CollectiveCall& call, const CollectiveProfile* profile,
+                                  const LatencyProfile& latency) {
+  if (call.ranks == 1) return {};
+  if (profile == nullptr) return ideal_ring(call, latency);
+  if (profile->own_constants) return Choice(call, profile->constants, latency).best();
+  CollectiveConstants limited = profile->constants;
+  for (BytesPerSecond& rate : limited.rates) rate = std::min(rate, call.local);
+  return Choice(call, limited, latency).best();
+}
+
+CollectiveTime collective_time(const CollectiveCall& call, const CollectiveProfile* profile,
+                               const LatencyProfile& latency) {
+  CollectiveTime time = collective_formula(call, profile, latency);
+  if (profile == nullptr || call.ranks == 1) return time;
+  const double factor = measured_factor(call, *profile, latency);
+  time.latency = time.latency * factor;
+  time.transfer = time.transfer * factor;
+  return time;
+}
+
+}  // namespace zplan

@@ -1,0 +1,72 @@
+// The time of one collective, alone: NCCL's algorithms and protocols in the form of its tuner, a
+// start that counts hops and bytes over a rate, the fastest of them [NCCL]. S bytes of the whole
+// buffer, n ranks on k = n / nodes GPUs in each node, p = 2 passes of an all-reduce, else 1.
+//
+//   ring      start: base + hop x steps in a node + inter + per_node x p (nodes - 1);
+//             steps p (n - 1) in all. Moves S (steps + own) / n at the rate of the family: each of
+//             the n parts is sent once per pass, the own part is only copied and costs `own` of
+//             another [derived]. Broadcast and reduce move S in pieces along one chain.
+//   tree      over nodes, a chain in each: base + hop x p (k - 1) + inter + per_log2 x p log2
+//   nodes;
+//             moves 2 S in a node and at 0.92 of a ring's rate [NCCL]. The same without a second
+//             pass stands for NCCL's PAT of all-gather and reduce-scatter, which it has for one GPU
+//             in each node, and for the pieces of a broadcast, so that starts grow by levels
+//             [assumed]
+//   NVLS      all-reduce of over 4 GPUs in each node whose switches add up: nvls_base, then
+//             S (1 + 1/k) at the rate of NVLS: what goes up, and the sum of a part for the others
+//             [derived]; over nodes with a tree
+//   LL128     low base and hop, the rate times low_share in a node and 15/16 between nodes, eight
+//             of whose 128 bytes are flags [NCCL]; stands for LL as well
+//   Simple    base and hop, the whole rate, and root x sqrt(moving): a transfer that is cut into
+//             the best number of pieces takes T + 2 sqrt(T x hops x start of a piece) [derived]
+//   nodes     of what moves in a node and over its border at once, the slower counts
+//
+// Measured times of the device override it in one node: the curve of the nearest measured group
+// times the formula's ratio between the groups; beyond the measured sizes likewise.
+// Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
+// Left out: CollNet, registered buffers, several channels that differ, all-to-all.
+#pragma once
+
+#include <limits>
+#include <string_view>
+
+#include "hwprofiles/collective_profile.h"
+#include "hwprofiles/hw_profile.h"
+#include "planner/core/units.h"
+#include "planner/program/ops.h"
+
+namespace zplan {
+
+inline constexpr BytesPerSecond kUnlimited{std::numeric_limits<double>::infinity()};
+
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::kAllReduce;
+  Bytes bytes{};  // of the whole buffer
+  int ranks = 1;
+  int nodes = 1;                       // domains of fast links that hold a member
+  BytesPerSecond local = kUnlimited;   // a ring's step in a node, by its links
+  BytesPerSecond border = kUnlimited;  // what the group sends out of a node, by the network
+};
+
+struct CollectiveTime {
+  Seconds latency{};   // before the first byte
+  Seconds transfer{};  // the rest
+  Bytes moved{};       // over the peer link of each rank, each way
+  Bytes crossing{};    // out of each node
+  std::string_view method = "alone";
+
+  Seconds total() const { return latency + transfer; }
+};
+
+// [Patarasuk09] what each of n ranks sends in a ring.
+Bytes ring_bytes(CollectiveKind kind, Bytes full, int ranks);
+
+// By the formula alone. `profile` may be null.
+CollectiveTime collective_formula(const CollectiveCall& call, const CollectiveProfile* profile,
+                                  const LatencyProfile& latency);
+
+// By measured times where there are.
+CollectiveTime collective_time(const CollectiveCall& call, const CollectiveProfile* profile,
+                               const LatencyProfile& latency);
+
+}  // namespace zplan

@@ -1,0 +1,146 @@
+#include "planner/cost/collective_time.h"
+
+#include <gtest/gtest.h>
+
+namespace zplan {
+namespace {
+
+// As profiles of InfiniBand clusters say [RunFit].
+constexpr LatencyProfile kNetwork{
+    .collective_inter = {25e-6}, .per_log2_nodes = {8e-6}, .per_node = {1e-6}};
+constexpr CollectiveKind kKinds[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
+                                     CollectiveKind::kAllReduce, CollectiveKind::kBroadcast,
+                                     CollectiveKind::kReduce};
+
+std::shared_ptr<const CollectiveProfile> h100(std::string_view tables = "h100_sxm") {
+  return collective_profile(tables, {450e9}, {63e9});
+}
+
+// On nodes of 8 with a port of 50 GB/s for each GPU.
+CollectiveTime on_nodes(CollectiveKind kind, std::int64_t bytes, int nodes) {
+  const auto profile = h100();
+  return collective_time({.kind = kind,
+                          .bytes = {bytes},
+                          .ranks = nodes * 8,
+                          .nodes = nodes,
+                          .local = {330e9},
+                          .border = {8 * 50e9}},
+                         profile.get(), kNetwork);
+}
+
+TEST(CollectiveTime, OfOneRankNothingMoves) {
+  const auto profile = h100();
+  const CollectiveTime time = collective_time(
+      {.kind = CollectiveKind::kAllReduce, .bytes = {1 << 30}}, profile.get(), kNetwork);
+  EXPECT_EQ(time.total(), Seconds{});
+  EXPECT_EQ(time.moved, Bytes{});
+}
+
+TEST(CollectiveTime, GrowsWithTheBytes) {
+  for (const CollectiveKind kind : kKinds) {
+    for (const int nodes : {1, 2, 4, 64}) {
+      double before = 0;
+      for (std::int64_t bytes = 1 << 10; bytes <= std::int64_t{1} << 34; bytes *= 2) {
+        const double now = on_nodes(kind, bytes, nodes).total().value;
+        EXPECT_GE(now, before * (1 - 1e-12)) << name(kind) << " " << nodes << " " << bytes;
+        before = now;
+      }
+    }
+  }
+}
+
+TEST(CollectiveTime, GrowsWithTheNodes) {
+  for (const CollectiveKind kind : kKinds) {
+    for (const std::int64_t bytes : {1 << 15, 1 << 22, 1 << 30}) {
+      double before = 0;
+      for (int nodes = 1; nodes <= 2048; nodes *= 2) {
+        const double now = on_nodes(kind, bytes, nodes).total().value;
+        EXPECT_GT(now, before) << name(kind) << " " << nodes << " " << bytes;
+        before = now;
+      }
+    }
+  }
+}
+
+// Terms between nodes add to those within one.
+TEST(CollectiveTime, ASmallAllReduceOverTwoNodesTakesLongerThanInOne) {
+  const double one = on_nodes(CollectiveKind::kAllReduce, 100'000, 1).total().value;
+  const double two = on_nodes(CollectiveKind::kAllReduce, 100'000, 2).total().value;
+  EXPECT_GT(two, one + 25e-6);
+}
+
+TEST(CollectiveTime, ManyNodesCostLevelsOfATreeNotHopsOfARing) {
+  for (const CollectiveKind kind : kKinds) {
+    const CollectiveTime time = on_nodes(kind, 100'000, 2048);
+    EXPECT_LT(time.total().value, 1e-3) << name(kind);
+    EXPECT_EQ(time.method, "tree LL128 over nodes") << name(kind);
+  }
+}
+
+TEST(CollectiveTime, LatencyGrowsWithTheGroup) {
+  const auto profile = h100("");
+  const auto start = [&](int ranks) {
+    return collective_formula(
+               {.kind = CollectiveKind::kAllGather, .bytes = {1 << 15}, .ranks = ranks},
+               profile.get(), kNetwork)
+        .latency.value;
+  };
+  EXPECT_NEAR((start(8) - start(4)) / (start(4) - start(2)), 2, 1e-9) << "one hop per rank";
+}
+
+TEST(CollectiveTime, LargeAllReducesOfEightUseTheSwitchesAndThoseOfFourDoNot) {
+  const auto profile = h100("");
+  const auto time = [&](int ranks) {
+    return collective_formula(
+        {.kind = CollectiveKind::kAllReduce, .bytes = {1 << 30}, .ranks = ranks}, profile.get(),
+        kNetwork);
+  };
+  EXPECT_EQ(time(8).method, "NVLS");
+  EXPECT_EQ(time(4).method, "ring Simple");
+  EXPECT_EQ(time(8).moved, Bytes{(std::int64_t{1} << 30) * 9 / 8});
+}
+
+// [Patarasuk09]
+TEST(CollectiveTime, CountsBytesAsRingsDo) {
+  constexpr Bytes kFull{800};
+  EXPECT_EQ(ring_bytes(CollectiveKind::kAllGather, kFull, 8), Bytes{700});
+  EXPECT_EQ(ring_bytes(CollectiveKind::kReduceScatter, kFull, 8), Bytes{700});
+  EXPECT_EQ(ring_bytes(CollectiveKind::kAllReduce, kFull, 8), Bytes{1400});
+  EXPECT_EQ(ring_bytes(CollectiveKind::kBroadcast, kFull, 8), kFull);
+  const CollectiveTime time = on_nodes(CollectiveKind::kAllGather, std::int64_t{1} << 34, 4);
+  EXPECT_EQ(time.moved, Bytes{(std::int64_t{1} << 34) * 31 / 32});
+  EXPECT_EQ(time.crossing, time.moved);
+}
+
+TEST(CollectiveTime, LargeTransfersTakeTheSlowerOfNodeAndNetwork) {
+  constexpr std::int64_t kBytes = std::int64_t{1} << 36;
+  const double seconds = on_nodes(CollectiveKind::kAllGather, kBytes, 2).total().value;
+  EXPECT_NEAR(seconds / (kBytes * 15 / 16 / 360e9), 1, 0.05) << "the ring within a node";
+  const auto profile = h100();
+  const double slow = collective_time({.kind = CollectiveKind::kAllGather,
+                                       .bytes = {kBytes},
+                                       .ranks = 16,
+                                       .nodes = 2,
+                                       .border = {100e9}},
+                                      profile.get(), kNetwork)
+                          .total()
+                          .value;
+  EXPECT_NEAR(slow / (kBytes * 15 / 16 / 100e9), 1, 0.01) << "the network";
+}
+
+TEST(CollectiveTime, AGroupThatWasNotMeasuredIsBetweenThoseThatWere) {
+  const auto profile = h100();
+  for (std::int64_t bytes = 1 << 15; bytes <= 1 << 30; bytes *= 2) {
+    const auto seconds = [&](int ranks) {
+      return collective_time({.kind = CollectiveKind::kAllGather, .bytes = {bytes}, .ranks = ranks},
+                             profile.get(), kNetwork)
+          .total()
+          .value;
+    };
+    EXPECT_LT(seconds(2), seconds(3) * 1.02) << bytes;
+    EXPECT_LT(seconds(6), seconds(8) * 1.02) << bytes;
+  }
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,65 @@
+#include "hwprofiles/collective_profile.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace zplan {
+namespace {
+
+constexpr BytesPerSecond kPcie{32e9};
+
+TEST(CollectiveProfile, ACurveIsStraightBetweenMeasuredSizesInLogarithms) {
+  CollectiveCurve curve;
+  curve.add(4, {2});
+  curve.add(1, {1});
+  curve.settle();
+  EXPECT_NEAR(curve.at(2).value, std::sqrt(2.0), 1e-12);
+  EXPECT_NEAR(curve.at(0.5).value, 1, 1e-12);
+  EXPECT_NEAR(curve.at(9).value, 2, 1e-12);
+}
+
+TEST(CollectiveProfile, TimesThatFallBecomeTheirMean) {
+  CollectiveCurve curve;
+  for (const auto& [bytes, time] : {std::pair{1, 1.0}, {2, 8.0}, {4, 2.0}, {8, 9.0}}) {
+    curve.add(bytes, {time});
+  }
+  curve.settle();
+  EXPECT_NEAR(curve.at(1).value, 1, 1e-12);
+  EXPECT_NEAR(curve.at(2).value, 4, 1e-12);
+  EXPECT_NEAR(curve.at(4).value, 4, 1e-12);
+  EXPECT_NEAR(curve.at(8).value, 9, 1e-12);
+}
+
+TEST(CollectiveProfile, TakesTheNewestRowsOfThoseThatUseTheSwitches) {
+  const auto profile = collective_profile("h100_sxm", {450e9}, kPcie);
+  int ranks = 8;
+  const CollectiveCurve* curve = profile->nearest(MeasuredCollective::kAllReduce, ranks);
+  ASSERT_NE(curve, nullptr);
+  EXPECT_EQ(curve->size(), 21u);
+  EXPECT_NEAR(curve->at(1 << 29).value, 2111.1e-6, 1e-7) << "fp16 of nccl-2.29.2";
+}
+
+TEST(CollectiveProfile, OfOtherGroupSizesTheNearestByRatioCounts) {
+  const auto profile = collective_profile("a100_sxm", {300e9}, kPcie);
+  for (const auto& [ranks, found] : {std::pair{2, 2}, {3, 4}, {6, 8}, {16, 8}}) {
+    int size = ranks;
+    EXPECT_NE(profile->nearest(MeasuredCollective::kAllGather, size), nullptr);
+    EXPECT_EQ(size, found) << ranks;
+  }
+}
+
+TEST(CollectiveProfile, ADeviceWithoutATableTakesTheConstantsOfTheNearestLinkAtItsRate) {
+  const auto near = collective_profile("", {400e9}, kPcie);
+  const auto h100 = collective_profile("h100_sxm", {450e9}, kPcie);
+  EXPECT_EQ(near->constants.family, "h100_sxm");
+  EXPECT_TRUE(near->curves.empty());
+  EXPECT_NEAR(near->constants.rates[2].value, h100->constants.rates[2].value * 400 / 450, 1);
+  EXPECT_EQ(collective_profile("", {150e9}, kPcie)->constants.family, "v100_sxm");
+  EXPECT_EQ(collective_profile("h200_sxm", {450e9}, kPcie)->constants.family, "h100_sxm");
+  EXPECT_EQ(collective_profile("", {}, kPcie)->constants.family, "rtx_pro_6000_server");
+  EXPECT_EQ(collective_profile("l40s", {}, kPcie)->constants.family, "l40s");
+}
+
+}  // namespace
+}  // namespace zplan
