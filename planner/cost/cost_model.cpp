@@ -8,7 +8,6 @@
 #include "planner/core/error.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
-#include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -43,6 +42,9 @@ Seconds launch_time(const Node& node, Seconds plain, const StackRates& stack) {
 
 CostModel::CostModel(const Job& job, const Cluster& cluster)
     : job_(job), cluster_(cluster), wiring_(job, cluster) {
+  for (const KernelSet& set : kernel_sets()) {
+    if (set.id == job.kernel_set) kernels_ = &set;
+  }
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
     for (const Node& node : program(stage).nodes) costs_.back().push_back(cost_of(stage, node));
@@ -100,7 +102,7 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
                     cap);
   }
-  const bool fp8 = multiplies_in_fp8(find_kernel_set(job_.kernel_set), node.kernel);
+  const bool fp8 = kernels_ != nullptr && multiplies_in_fp8(*kernels_, node.kernel);
   const std::string_view format = fp8 ? "fp8" : peak_name(program(stage).operands(node)[0].dtype);
   Seconds time = kernel_time(node.kernel, demand, format, cluster_.node.device, cluster_.stack);
   if (begins_layer(node)) time += Seconds{cluster_.stack.host_sync};

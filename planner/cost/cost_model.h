@@ -34,6 +34,7 @@
 #include "planner/cost/collective_time.h"
 #include "planner/cost/wiring.h"
 #include "planner/program/job.h"
+#include "planner/program/kernel_set.h"
 
 namespace zplan {
 
@@ -96,6 +97,7 @@ class CostModel {
   const Job& job_;
   const Cluster& cluster_;
   Wiring wiring_;
+  const KernelSet* kernels_ = nullptr;  // the job's; none: of a set that is not built in
   std::vector<std::vector<OpCost>> costs_;
   std::vector<LinkShare> shares_;
   std::map<Pattern, std::pair<std::uint32_t, std::uint32_t>> known_;

@@ -17,14 +17,17 @@ class LaunchQueueTest : public ::testing::Test {
     builder.stream(Lane::kCompute, 4);
     builder.stream(Lane::kCommReduce, 4);
     program_ = builder.finish();
+    for (const Node& node : program_.nodes)
+      costs_.push_back({.launch = SimTime{node.kind == OpKind::kMark ? 0 : 10}});
   }
 
   Program program_;
+  std::vector<OpCost> costs_;
 };
 
 TEST_F(LaunchQueueTest, LaunchesInProgramOrderAndMarksForNothing) {
   const ProgramIndex index(program_);
-  const LaunchQueue launches(index, SimTime{10}, 8, 2);
+  const LaunchQueue launches(index, costs_, 8, 2);
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 0), SimTime{10});
   EXPECT_EQ(launches.launched_at(Lane::kH2d, 0), SimTime{10});
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 1), SimTime{20});
@@ -35,7 +38,7 @@ TEST_F(LaunchQueueTest, LaunchesInProgramOrderAndMarksForNothing) {
 
 TEST_F(LaunchQueueTest, StopsAtAFullLaneUntilItsOldestOpCompletes) {
   const ProgramIndex index(program_);
-  LaunchQueue launches(index, SimTime{10}, 1, 2);
+  LaunchQueue launches(index, costs_, 1, 2);
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 1), std::nullopt);
   EXPECT_EQ(launches.launched_at(Lane::kCommReduce, 0), std::nullopt);
   EXPECT_FALSE(launches.completed(Lane::kH2d, SimTime{12})) << "it waits for another lane";
@@ -46,9 +49,22 @@ TEST_F(LaunchQueueTest, StopsAtAFullLaneUntilItsOldestOpCompletes) {
 
 TEST_F(LaunchQueueTest, LaunchesNothingBeyondTheLastStep) {
   const ProgramIndex index(program_);
-  const LaunchQueue launches(index, SimTime{10}, 8, 2);
+  const LaunchQueue launches(index, costs_, 8, 2);
   EXPECT_TRUE(launches.launched_at(Lane::kCompute, 3).has_value());
   EXPECT_EQ(launches.launched_at(Lane::kCompute, 4), std::nullopt);
+}
+
+TEST_F(LaunchQueueTest, WaitsForTheDeviceUntilNothingIsOutstanding) {
+  const ProgramIndex index(program_);
+  costs_[0].waits_for_device = true;  // the first op of each step
+  LaunchQueue launches(index, costs_, 8, 2);
+  EXPECT_EQ(launches.launched_at(Lane::kCommReduce, 0), SimTime{30});
+  EXPECT_EQ(launches.launched_at(Lane::kCompute, 2), std::nullopt) << "of the next step";
+  EXPECT_FALSE(launches.completed(Lane::kCompute, SimTime{50}));
+  EXPECT_FALSE(launches.completed(Lane::kH2d, SimTime{60}));
+  EXPECT_FALSE(launches.completed(Lane::kCompute, SimTime{70}));
+  EXPECT_TRUE(launches.completed(Lane::kCommReduce, SimTime{100}));
+  EXPECT_EQ(launches.launched_at(Lane::kCompute, 2), SimTime{110});
 }
 
 }  // namespace
