@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <optional>
 
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/hash.h"
 #include "planner/core/json_reader.h"
@@ -17,68 +17,13 @@
 namespace zplan {
 namespace {
 
-constexpr int kMaxParts = 1024;     // of one kind in a node
-constexpr int kMaxSms = 4096;       // of one device
 constexpr int kMaxQueue = 1 << 20;  // launches or requests in flight
-
-// One object of sourced values: reads them and records where each comes from.
-class SourcedObject {
- public:
-  SourcedObject(const JsonNode& node, std::vector<ValueSource>& sources)
-      : object_(node), sources_(&sources) {}
-
-  Bytes bytes(std::string_view key) { return value(key).bytes(); }
-  BytesPerSecond bytes_per_second(std::string_view key) { return value(key).bytes_per_second(); }
-  FlopsPerSecond flops_per_second(std::string_view key) { return value(key).flops_per_second(); }
-  Seconds seconds(std::string_view key) { return value(key).seconds(); }
-  int integer(std::string_view key, int min, int max) {
-    return static_cast<int>(value(key).integer(min, max));
-  }
-  // An achieved fraction of a peak: above 0, at most 1.
-  double fraction(std::string_view key) {
-    constexpr double kLeast = 1e-6;
-    return value(key).number(kLeast, 1.0);
-  }
-
-  // A time over that of something faster: from 1.
-  double factor(std::string_view key) {
-    constexpr double kMost = 10;
-    return value(key).number(1.0, kMost);
-  }
-
-  JsonObject& object() { return object_; }
-  std::vector<ValueSource>& sources() { return *sources_; }
-  void finish() const { object_.finish(); }
-
- private:
-  JsonNode value(std::string_view key) {
-    constexpr double kHuge = std::numeric_limits<double>::max();
-    const JsonNode node = object_.member(key);
-    SourcedNode sourced = read_sourced(node);
-    std::string shown;  // a value of another type fails in the caller
-    if (sourced.value.is_string()) shown = sourced.value.string();
-    if (sourced.value.is_number()) shown = fmt::format("{}", sourced.value.number(-kHuge, kHuge));
-    sources_->push_back({node.pointer(), shown, sourced.source, sourced.ref});
-    return sourced.value;
-  }
-
-  JsonObject object_;
-  std::vector<ValueSource>* sources_;
-};
 
 DeviceProfile read_device(SourcedObject in) {
   DeviceProfile device;
   device.name = in.object().member("name").non_empty_string();
   device.memory = in.bytes("memory");
-  const JsonNode peak_node = in.object().member("peak");
-  SourcedObject peaks(peak_node, in.sources());
-  for (const std::string_view dtype : kDTypeNames) {
-    if (peaks.object().optional_member(dtype)) {
-      device.peaks.emplace(dtype, peaks.flops_per_second(dtype));
-    }
-  }
-  peaks.finish();
-  if (device.peaks.empty()) peak_node.fail_expected("a peak of at least one format");
+  device.peaks = read_peaks(in.object().member("peak"), in.sources());
   device.memory_bandwidth = in.bytes_per_second("memory_bandwidth");
   device.gemm_efficiency = in.fraction("gemm_efficiency");
   device.attention_efficiency = in.fraction("attention_efficiency");

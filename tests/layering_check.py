@@ -22,6 +22,7 @@ FOLDERS = {
     "place": "planner/place",
     "cost": "planner/cost",
     "search": "planner/search",
+    "validate": "planner/validate",
     "cli": "planner/cli",
     "models": "models",
     "hw": "hwprofiles",
@@ -42,6 +43,7 @@ ALLOWED = {
     "sim": ["core", "program", "hw", "cost"],
     "exec": ["core", "program"],
     "search": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "sim"],
+    "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "search", "sim"],
     "cli": [module for module in FOLDERS if module != "cli"],
 }
 

@@ -50,7 +50,7 @@ ExitCode execute(const ClustersCommand& command) {
     return ExitCode::kOk;
   }
   std::vector<Cluster> clusters;
-  for (const HwProfile& node : nodes) clusters.push_back({.name = node.name, .node = node});
+  for (const HwProfile& node : nodes) clusters.push_back({.name = node.name, .node = node, .stack = {}});
   write_stdout(clusters_json(clusters));
   return ExitCode::kOk;
 }

@@ -14,6 +14,7 @@ ExitCode execute(const MemoryCommand& command);
 ExitCode execute(const LowerCommand& command);
 ExitCode execute(const RunCommand& command);
 ExitCode execute(const CompareCommand& command);
+ExitCode execute(const ValidateCommand& command);
 ExitCode execute(const ModelsCommand& command);
 ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);

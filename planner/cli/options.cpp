@@ -32,6 +32,7 @@ constexpr const char* kTopFooter =
     "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
     "  run        Train with a plan on the CPU of this machine\n"
     "  compare    Compare the timelines of a simulation and a run\n"
+    "  validate   Compare predictions with the step times and memory of published runs\n"
     "  models     List the models, or show one\n"
     "  clusters   List the kinds of nodes, or show a cluster\n"
     "  doctor     Show what this machine has for zplan, and what is missing for what\n"
@@ -239,6 +240,32 @@ Command parse_compare(const Arguments& arguments) {
   throw_bad_input("expected two timelines, as in: zplan compare sim.json exec.json");
 }
 
+Command parse_validate(const Arguments& arguments) {
+  ValidateCommand command;
+  command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  Syntax syntax(
+      "Compare predictions with published runs: each record becomes a model, a cluster and a plan, "
+      "is simulated, and set beside what was measured",
+      "zplan validate RUNS.jsonl [options]",
+      "\nA record that is none is told in a line and left out; the exit code is 5 then. What a "
+      "plan\n"
+      "cannot express is listed as not supported.\n"
+      "\nExamples:\n"
+      "  ./zplan validate runs.jsonl\n"
+      "  ./zplan validate runs.jsonl --group vtrain_multi --html report.html\n");
+  syntax.positional("RUNS.jsonl", command.runs, "Published runs (zplan.runs/1), a record a line");
+  syntax.text("--group", command.group, "G", "Only the runs of this group");
+  syntax.text("--stack", command.stack, "NAME",
+              "Software of all runs: a name or a .json file [whose each record is]");
+  syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
+  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+                 "Threads that simulate; the result is the same [all]");
+  syntax.flag("--json", command.json, "Print JSON (zplan.validation/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.runs.empty()) return command;
+  throw_bad_input("expected a file of runs, as in: zplan validate runs.jsonl");
+}
+
 Command parse_models(const Arguments& arguments) {
   ModelsCommand command;
   Syntax syntax("List the models, or show one with its sources", "zplan models [NAME] [options]",
@@ -307,6 +334,7 @@ constexpr Subcommand kSubcommands[] = {
     {"lower", parse_lower},
     {"run", parse_run},
     {"compare", parse_compare},
+    {"validate", parse_validate},
     {"models", parse_models},
     {"clusters", parse_clusters},
     {"doctor", parse_doctor},

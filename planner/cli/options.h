@@ -78,6 +78,15 @@ struct CompareCommand {
   bool json = false;
 };
 
+struct ValidateCommand {
+  std::string runs;   // the records
+  std::string group;  // empty: all
+  std::string stack;  // empty: whose each record is
+  std::string html;   // the page
+  int threads = 1;
+  bool json = false;
+};
+
 struct ModelsCommand {
   std::string name;  // empty: the catalogue
   bool json = false;
@@ -108,9 +117,9 @@ struct ShowText {
   std::string text;
 };
 
-using Command =
-    std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand, RunCommand,
-                 CompareCommand, ModelsCommand, ClustersCommand, DoctorCommand, CalibrateCommand>;
+using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand,
+                             RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
+                             ClustersCommand, DoctorCommand, CalibrateCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

@@ -25,7 +25,7 @@ std::string pointer_segment(std::string_view key) {
 
 int JsonDocument::line(std::size_t offset) const {
   const auto end = text.begin() + static_cast<std::ptrdiff_t>(std::min(offset, text.size()));
-  return 1 + static_cast<int>(std::count(text.begin(), end, '\n'));
+  return first_line + static_cast<int>(std::count(text.begin(), end, '\n'));
 }
 
 std::string JsonDocument::location(std::size_t offset) const {

@@ -33,6 +33,7 @@ struct JsonMember {
 struct JsonDocument {
   std::string name;
   std::string text;
+  int first_line = 1;  // of the text within what `name` stands for
   JsonValue root;
 
   [[noreturn]] void fail(std::size_t offset, std::string_view pointer,
@@ -41,7 +42,8 @@ struct JsonDocument {
   int line(std::size_t offset) const;
 };
 
-std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name);
+std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
+                                                   int first_line);
 
 // "~" and "/" escaped as RFC 6901 demands; control characters made visible.
 std::string pointer_segment(std::string_view key);

@@ -285,10 +285,12 @@ class Parser {
 
 }  // namespace
 
-std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name) {
+std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
+                                                   int first_line) {
   auto document = std::make_shared<JsonDocument>();
   document->text = std::move(text);
   document->name = std::move(name);
+  document->first_line = first_line;
   Parser(*document).run();
   return document;
 }

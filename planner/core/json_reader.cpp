@@ -228,8 +228,8 @@ void JsonObject::finish() const {
   }
 }
 
-JsonNode parse_json(std::string text, std::string name) {
-  auto document = parse_document(std::move(text), std::move(name));
+JsonNode parse_json(std::string text, std::string name, int first_line) {
+  auto document = parse_document(std::move(text), std::move(name), first_line);
   const JsonValue* root = &document->root;
   return JsonNode(std::move(document), root);
 }

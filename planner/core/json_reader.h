@@ -96,8 +96,8 @@ class JsonObject {
   std::vector<std::string> asked_;
 };
 
-// `name` stands for the text in messages, usually its path.
-JsonNode parse_json(std::string text, std::string name);
+// `name` stands for the text in messages, usually its path; `first_line`: where it begins in there.
+JsonNode parse_json(std::string text, std::string name, int first_line = 1);
 JsonNode read_json_file(const std::string& path);
 
 // The whole file; throws Error saying why it cannot be read, or that it is larger than 1 GiB.

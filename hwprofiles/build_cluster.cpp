@@ -1,0 +1,154 @@
+#include "hwprofiles/build_cluster.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/core/error.h"
+#include "planner/core/hash.h"
+
+namespace zplan {
+namespace {
+
+const HwProfile& find_profile(const std::vector<HwProfile>& profiles, std::string_view name) {
+  const auto found = std::find_if(profiles.begin(), profiles.end(),
+                                  [&](const HwProfile& node) { return node.name == name; });
+  ZPLAN_ASSERT(found != profiles.end());
+  return *found;
+}
+
+void apply_device(HwProfile& node, const DeviceFacts& facts) {
+  DeviceProfile& device = node.device;
+  device.name = facts.name;
+  device.memory = facts.memory;
+  device.peaks = facts.peaks;
+  device.memory_bandwidth = facts.memory_bandwidth;
+  if (facts.gemm_efficiency) device.gemm_efficiency = *facts.gemm_efficiency;
+  device.kernel_tables = facts.kernel_tables;
+  device.tables = facts.tables;
+  device.collectives = facts.collectives;
+  device.sm_count = facts.sm_count;
+  TopologySpec& wires = node.topology;
+  if (!facts.peer_link) {
+    wires.gpu_peer.reset();
+  } else {
+    if (!wires.gpu_peer) wires.gpu_peer.emplace();
+    wires.gpu_peer->capacity = *facts.peer_link;
+  }
+  // A link that the profile gives at its achieved rate stays: it was measured below the data sheet.
+  const auto widen = [&](LinkClass& link) {
+    if (link.efficiency < 1) link.capacity = facts.host_link;
+  };
+  widen(wires.gpu_pcie);
+  widen(wires.pcie_uplink);
+  node.sources.insert(node.sources.end(), facts.sources.begin(), facts.sources.end());
+}
+
+void apply_system(HwProfile& node, const SystemFacts& system) {
+  if (system.host_memory) node.host.memory = *system.host_memory;
+  if (node.host.reserve >= node.host.memory) node.host.reserve = node.host.memory / 16;
+  if (system.cpu_cores) node.host.cpu_cores = *system.cpu_cores;
+  if (system.drives && node.nvme.drives > 0) {
+    node.nvme.capacity = node.nvme.capacity / node.nvme.drives * *system.drives;
+    node.nvme.drives = node.topology.nvme_drives = *system.drives;
+  }
+  TopologySpec& wires = node.topology;
+  const int switches = wires.sockets * wires.switches_per_socket;
+  wires.gpus_per_switch = std::max(1, system.devices_per_node / switches);
+  wires.nics_per_switch = system.nics == 0 ? 0 : std::max(1, system.nics / switches);
+  node.sources.insert(node.sources.end(), system.sources.begin(), system.sources.end());
+}
+
+// How the first `devices` lie in the node: devices of a switch, switches of a socket, sockets.
+void resize(TopologySpec& wires, int devices) {
+  const int sockets = wires.sockets;
+  const auto settle = [&](int per_switch, int switches, int of_sockets) {
+    wires.gpus_per_switch = per_switch;
+    wires.switches_per_socket = switches / of_sockets;
+    wires.sockets = of_sockets;
+    // The processors' memory stays whole, so what is left of the sockets has all of its rate.
+    wires.dram.capacity = wires.dram.capacity * (static_cast<double>(sockets) / of_sockets);
+  };
+  if (devices == wires.gpus()) return;
+  for (int each = std::min(wires.gpus_per_switch, devices); each >= 1; --each) {
+    const int switches = devices / each;
+    if (devices % each != 0) continue;
+    if (switches <= wires.switches_per_socket) return settle(each, switches, 1);
+    if (switches % sockets == 0) return settle(each, switches, sockets);
+  }
+  settle(1, devices, 1);
+}
+
+// Ports that a device does not share stand for all that it has; those of a node with fewer ports
+// than devices are shared as its switches share them.
+void set_network(TopologySpec& wires, const LinkClass& usual, BytesPerSecond per_device) {
+  if (wires.nics_per_switch == 0) {
+    wires.nics_per_switch = wires.gpus_per_switch;
+    wires.nic.efficiency = wires.nic_pcie.efficiency = usual.efficiency;
+  }
+  wires.nics_per_switch = std::min(wires.nics_per_switch, wires.gpus_per_switch);
+  wires.nic.capacity =
+      per_device * (static_cast<double>(wires.gpus_per_switch) / wires.nics_per_switch);
+  // [assumed] No port is slower for the slot that it sits in.
+  const double needed = wires.nic.effective().value / wires.nic_pcie.efficiency;
+  wires.nic_pcie.capacity.value = std::max(wires.nic_pcie.capacity.value, needed);
+}
+
+BytesPerSecond network_rate(const HardwareRequest& request, const DeviceFacts& device,
+                            const SystemFacts* system, std::vector<std::string>& assumed) {
+  constexpr double kGiga = 1e9;
+  if (request.scale_out) return *request.scale_out;
+  if (system != nullptr && system->nics > 0) return system->scale_out();
+  assumed.push_back(
+      fmt::format("network of {} GB/s per {}", device.scale_out.value / kGiga, device.name));
+  return device.scale_out;
+}
+
+}  // namespace
+
+BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
+                           const std::vector<HwProfile>& profiles, const HardwareRequest& request) {
+  const DeviceFacts& device = catalogue.device(request.device);
+  const SystemFacts* system = request.system.empty() ? nullptr : &catalogue.system(request.system);
+  const bool own = system != nullptr && !system->profile.empty() && system->device == device.id;
+
+  BuiltCluster built;
+  HwProfile node = find_profile(profiles, own ? system->profile : device.relative);
+  if (!own) {
+    apply_device(node, device);
+    if (system != nullptr) apply_system(node, *system);
+    node.name = system != nullptr ? system->id : device.id;
+    node.description = fmt::format("{}: by data sheet, the rest as {}",
+                                   system != nullptr ? system->name : device.name, device.relative);
+    node.aliases.clear();
+  }
+  if (system == nullptr)
+    built.assumed.push_back(fmt::format("server of {} {} with the host of {}",
+                                        request.gpus_per_node, device.name, device.relative));
+
+  int per_node = request.gpus_per_node, nodes = request.nodes;
+  if (system != nullptr && system->scale_up_domain > per_node && device.peer_link) {
+    const int all = per_node * nodes;
+    const int domain = std::min(system->scale_up_domain, all);
+    if (system->scale_up_domain > system->devices_per_node && all % domain == 0) {
+      per_node = domain;
+      nodes = all / domain;
+    }
+  }
+  if (per_node != node.devices_per_node || !own) {
+    if (per_node != node.topology.gpus()) node.name += fmt::format("-{}", per_node);
+    resize(node.topology, per_node);
+    node.devices_per_node = per_node;
+  }
+  if (nodes > 1)
+    set_network(node.topology, find_profile(profiles, "dgx-a100").topology.nic,
+                network_rate(request, device, system, built.assumed));
+  node.hash = to_hex(fnv1a128(fmt::format("{} {} {} {} {}", node.hash, device.id, request.system,
+                                          per_node, node.topology.nic.capacity.value)));
+  built.cluster.name = nodes == 1 ? node.name : fmt::format("{}x{}", node.name, nodes);
+  built.cluster.node = std::move(node);
+  built.cluster.nodes = nodes;
+  return built;
+}
+
+}  // namespace zplan

@@ -1,0 +1,26 @@
+// The answer of `zplan validate`: published runs beside what is predicted for them. JSON schema
+// "zplan.validation/1".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/validate/evaluate.h"
+#include "planner/validate/statistics.h"
+
+namespace zplan {
+
+inline constexpr std::size_t kWorstShown = 10;
+
+struct Validation {
+  std::string file;                    // as typed
+  std::vector<RunResult> runs;         // in file order
+  std::vector<std::string> malformed;  // lines that are no records
+  ValidationStatistics statistics;
+};
+
+std::string validation_json(const Validation& validation);
+std::string validation_text(const Validation& validation);
+std::string validation_html(const Validation& validation);
+
+}  // namespace zplan

@@ -1,0 +1,39 @@
+// One run beside its measurement: planned as its record says (record_plan.h), lowered, placed and
+// simulated on the named hardware. What does not fit is simulated all the same and marked.
+//
+// Predicted memory is that of the GPU that needs most: its slab and, of the reserve, what the
+// measurement sees. allocator_peak, reserved_peak: library workspaces; nvidia_smi: context and
+// communicators too.
+// Left out: verify(), which checks Jobs, not predictions.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/validate/catalogues.h"
+#include "planner/validate/runs.h"
+
+namespace zplan {
+
+struct RunResult {
+  std::string id, group, stack, kernel_set;
+  std::string sweep;  // equal: plans for the same task, model, GPUs, sequence and global batch
+  std::vector<std::string> flags;
+  std::string unsupported;     // why nothing is predicted; empty: it is
+  bool fits = true;            // with the whole reserve, in all tiers
+  bool out_of_memory = false;  // as labelled
+  std::optional<double> predicted_s{}, measured_s{};
+  std::optional<double> predicted_gib{}, measured_gib{};  // predicted where measured
+
+  bool has_time() const { return predicted_s && measured_s; }
+  bool has_memory() const { return predicted_gib && measured_gib; }
+  // (predicted - measured) / measured, in per cent.
+  double time_error_pct() const { return 100 * (*predicted_s / *measured_s - 1); }
+  double memory_error_pct() const { return 100 * (*predicted_gib / *measured_gib - 1); }
+};
+
+RunResult evaluate(const RunRecord& run, const RunCatalogues& catalogues,
+                   const StackProfile* stack = nullptr);
+
+}  // namespace zplan

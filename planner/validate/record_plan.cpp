@@ -1,0 +1,263 @@
+#include "planner/validate/record_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "hwprofiles/build_cluster.h"
+#include "planner/core/error.h"
+#include "planner/program/kernel_set.h"
+#include "planner/validate/run_stack.h"
+
+namespace zplan {
+namespace {
+
+using Reason = std::optional<std::string>;
+
+// What a Plan cannot say yet, and is planned without; each names the decision that will say it.
+struct Simplification {
+  bool (*applies)(const RunRecord& run, const PlannedRun& planned);
+  const char* flag;
+};
+constexpr Simplification kSimplifications[] = {
+    {[](const RunRecord& run, const PlannedRun&) {
+       return run.parallel.dp > 1 && !run.parallel.overlap_grad_reduce.value_or(false);
+     },
+     "gradients are reduced beside backward"},
+    {[](const RunRecord& run, const PlannedRun&) {
+       return run.parallel.dp > 1 && run.parallel.zero_stage.value_or(0) > 0 &&
+              !run.parallel.overlap_param_gather.value_or(false);
+     },
+     "parameters are gathered beside compute"},
+    {[](const RunRecord& run, const PlannedRun& planned) {
+       return run.recompute == "selective" && planned.plan.recompute_of(0) == Recompute::kNone;
+     },
+     "recomputation of named operators is left out"},
+    {[](const RunRecord& run, const PlannedRun& planned) {
+       return run.model.dropout.value_or(false) && !planned.plan.dropout;
+     },
+     "dropout beside fused attention is left out"},
+    {[](const RunRecord& run, const PlannedRun&) {
+       return run.parallel.tp_comm_overlap.value_or(false);
+     },
+     "tensor parallel collectives beside products: left to the stack"},
+};
+
+std::int64_t nearest_heads(const RunRecord& run) {
+  constexpr std::int64_t kUsualHeadSize = 128;
+  const std::int64_t hidden = run.model.hidden, tp = run.parallel.tp;
+  std::int64_t best = tp;
+  for (std::int64_t heads = tp; heads <= hidden / 2; heads += tp) {
+    if (hidden % heads != 0 || hidden / heads % 2 != 0) continue;
+    const auto off = [&](std::int64_t n) {
+      return std::abs(
+          std::log(static_cast<double>(hidden) / static_cast<double>(n * kUsualHeadSize)));
+    };
+    if (hidden % best != 0 || off(heads) < off(best)) best = heads;
+  }
+  return best;
+}
+
+// Why no ModelConfig has this shape.
+Reason inexpressible_model(const RunModel& m) {
+  if (m.experts) return "experts";
+  if (m.position && m.position != "learned" && m.position != "rope")
+    return fmt::format("positions \"{}\"", *m.position);
+  if (m.norm && m.norm != "layernorm" && m.norm != "rmsnorm")
+    return fmt::format("norm \"{}\"", *m.norm);
+  return std::nullopt;
+}
+
+// Which linear layers have biases, as the family has them: GPT all, MPT and Llama none.
+Biases biases_of(const RunModel& m) {
+  return m.family == "gpt" || m.family == "moe" ? Biases::kAll : Biases::kNone;
+}
+
+ModelConfig model_of(const RunRecord& run, std::vector<std::string>& flags) {
+  const RunModel& m = run.model;
+  const bool rotary = m.position.value_or(m.gated_ffn ? "rope" : "learned") == "rope";
+  ModelConfig model;
+  model.name = m.name;
+  set_architecture(model, rotary ? Architecture::kLlama : Architecture::kGpt);
+  if (m.norm) model.norm = *m.norm == "rmsnorm" ? Norm::kRmsNorm : Norm::kLayerNorm;
+  model.biases = biases_of(m);
+  model.gated_mlp = m.gated_ffn;
+  model.layers = m.layers;
+  model.hidden = m.hidden;
+  model.heads = m.heads.value_or(nearest_heads(run));
+  model.kv_heads = m.kv_heads.value_or(model.heads);
+  if (m.head_dim && *m.head_dim * model.heads != m.hidden) model.own_head_size = *m.head_dim;
+  model.ffn = m.ffn.value_or(4 * m.hidden);
+  model.vocab = m.vocab;
+  model.sequence = m.seq;
+  model.tied_embeddings = m.tied_embeddings.value_or(!rotary);
+  constexpr std::int64_t kUsualTheta = 10'000;
+  if (rotary) model.rope_theta = kUsualTheta;
+  model.global_batch = run.global_batch.value_or(1);
+  model.source = run.source;
+  if (!m.heads) flags.push_back(fmt::format("{} heads assumed", model.heads));
+  return model;
+}
+
+// The newest set for the device, the format and the fusion; nothing: there is none.
+const KernelSet* find_set(int capability, DType compute, LayerProducts products, bool fused) {
+  const KernelSet* best = nullptr;
+  for (const KernelSet& set : kernel_sets()) {
+    const bool suits = set.capability > 0 && set.capability <= capability &&
+                       set.compute == compute && set.layer_products == products &&
+                       set.fused_attention == fused;
+    if (suits && (best == nullptr || set.capability > best->capability)) best = &set;
+  }
+  return best;
+}
+
+Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const DeviceFacts& device,
+                      Plan& plan) {
+  const std::string& format = run.precision.compute;
+  const bool fused = run.flash_attention.value_or(stack.fused);
+  const LayerProducts products = format == "fp8" ? LayerProducts::kFp8 : LayerProducts::kAsStored;
+  DType compute = DType::kBf16;
+  if (format == "fp16") {
+    compute = DType::kF16;
+  } else if (format == "fp32") {
+    compute = DType::kF32;
+  } else if (format != "bf16" && format != "fp8") {
+    return fmt::format("products in {}", format);
+  }
+  const KernelSet* set = find_set(device.capability, compute, products, fused);
+  if (set == nullptr)
+    return fmt::format("{} kernels in {} for {}", fused ? "fused" : "unfused", format, device.name);
+  plan.kernel_set = set->id;
+  plan.loss_scaling = set->loss_scaling;
+  plan.dropout = run.model.dropout.value_or(false) && set->dropout;
+  return std::nullopt;
+}
+
+void choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
+  Plan& plan = out.plan;
+  const RunPrecision& stated = run.precision;
+  const std::string usual = stack.recipe.empty() ? "standard" : stack.recipe;
+  plan.precision = find_recipe(usual, plan.kernel_set).value_or(default_recipe(plan.kernel_set));
+  if (!stated.param_bytes && !stated.grad_bytes && !stated.optimizer_bytes_per_param) return;
+  const auto off = [](std::optional<double> bytes, Bytes have) {
+    return bytes ? std::abs(*bytes - static_cast<double>(have.value)) : 0.0;
+  };
+  double least = -1;
+  for (const std::string_view name : recipes_of(plan.kernel_set)) {
+    Plan candidate = plan;
+    candidate.precision = *find_recipe(name, plan.kernel_set);
+    // Homes of the states do not decide which bytes a recipe keeps.
+    candidate.placement = {};
+    const double sum = off(stated.param_bytes, size_of(candidate.precision.param)) +
+                       off(stated.grad_bytes, size_of(candidate.precision.grad)) +
+                       off(stated.optimizer_bytes_per_param, candidate.optimizer_bytes());
+    if (least >= 0 && sum >= least) continue;
+    least = sum;
+    plan.precision = candidate.precision;
+  }
+  if (least > 0) out.flags.emplace_back("recipe with other bytes per parameter than stated");
+}
+
+Tier tier_of(const std::string& home) {
+  if (home == "gpu") return Tier::kGpu;
+  return home == "cpu" ? Tier::kCpu : Tier::kNvme;
+}
+
+Reason inexpressible_plan(const RunRecord& run) {
+  if (run.parallel.interleave.value_or(1) > 1) return "interleaved pipeline";
+  if (run.parallel.cp.value_or(1) > 1) return "context parallelism";
+  if (run.offload.activations != "gpu" && run.recompute != "full")
+    return "activations swapped one by one";
+  return std::nullopt;
+}
+
+void choose_recompute(const RunRecord& run, Plan& plan) {
+  if (!run.recompute) return;
+  const Recompute mode = *run.recompute == "none"   ? Recompute::kNone
+                         : *run.recompute == "full" ? Recompute::kFull
+                                                    : Recompute::kSelective;
+  plan.recompute = {{.mode = mode}};
+}
+
+void choose_batch(const RunRecord& run, PlannedRun& out) {
+  Batch& batch = out.plan.batch;
+  const std::int64_t dp = out.plan.parallel.dp;
+  batch.sequence = run.model.seq;
+  batch.micro_batch = run.micro_batch.value_or(1);
+  const std::int64_t together = batch.micro_batch * dp;
+  const std::int64_t global = run.global_batch.value_or(together);
+  batch.global_batch = nearest_multiple(global, together);
+  if (!run.micro_batch) out.flags.emplace_back("micro-batch 1 assumed");
+  if (batch.global_batch != global)
+    out.flags.push_back(fmt::format("{:.4g} micro-steps rounded to {}",
+                                    static_cast<double>(global) / static_cast<double>(together),
+                                    out.plan.micro_steps()));
+}
+
+void choose_parallel(const RunRecord& run, Plan& plan) {
+  const RunParallel& p = run.parallel;
+  plan.parallel = {.dp = p.dp,
+                   .tp = p.tp,
+                   .pp = p.pp,
+                   .sequence_parallel = p.tp > 1 && p.sequence_parallel.value_or(false)};
+  plan.zero_stage = p.zero_stage.value_or(0);
+  if (p.shard_group && plan.zero_stage > 0 && *p.shard_group < p.dp)
+    plan.parallel.shards = *p.shard_group;
+  if (p.schedule == "gpipe") plan.schedule = Schedule::kGpipe;
+  plan.placement = {.params = tier_of(run.offload.params),
+                    .grads = tier_of(run.offload.grads),
+                    .optimizer = tier_of(run.offload.optimizer),
+                    .activations = tier_of(run.offload.activations)};
+  plan.delayed_update = run.offload.delayed_update;
+}
+
+Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
+            PlannedRun& out) {
+  const DeviceFacts& device = catalogues.hardware.device(run.hardware.device);
+  if (stack == nullptr) stack = &stack_of(run, device, catalogues.stacks);
+  out.stack = stack->name;
+  if (Reason why = inexpressible_plan(run)) return why;
+  if (Reason why = inexpressible_model(run.model)) return why;
+
+  HardwareRequest request{.device = run.hardware.device,
+                          .system = run.hardware.system.value_or(""),
+                          .gpus_per_node = run.hardware.gpus_per_node,
+                          .nodes = run.hardware.nodes};
+  constexpr double kGiga = 1e9;
+  if (run.hardware.scale_out_gb_s_per_gpu)
+    request.scale_out = BytesPerSecond{*run.hardware.scale_out_gb_s_per_gpu * kGiga};
+  BuiltCluster built = build_cluster(catalogues.hardware, catalogues.profiles, request);
+  out.cluster = std::move(built.cluster);
+  out.cluster.stack = stack->rates;
+  out.flags = std::move(built.assumed);
+
+  out.model = model_of(run, out.flags);
+  out.plan.model = out.model.name;
+  out.plan.hardware = out.cluster.name;
+  choose_parallel(run, out.plan);
+  if (Reason why = choose_kernels(run, *stack, device, out.plan)) return why;
+  choose_recipe(run, *stack, out);
+  choose_recompute(run, out.plan);
+  choose_batch(run, out);
+  for (const Simplification& each : kSimplifications)
+    if (each.applies(run, out)) out.flags.emplace_back(each.flag);
+  validate(out.model);
+  return illegal(out.plan, shape_of(out.model));
+}
+
+}  // namespace
+
+PlannedRun plan_run(const RunRecord& run, const RunCatalogues& catalogues,
+                    const StackProfile* stack) {
+  PlannedRun out;
+  try {
+    out.unsupported = fill(run, catalogues, stack, out).value_or("");
+  } catch (const Error& error) {  // unknown devices and systems, models that are none
+    out.unsupported = error.what();
+  }
+  return out;
+}
+
+}  // namespace zplan

@@ -1,0 +1,41 @@
+// From a published run to a Plan: model, cluster, software and every decision pinned, by rules that
+// look at nothing but what the record states.
+//
+//   null             the stack's default; where it has none, what the Plan does by default
+//   model            sizes as stated; unstated heads are the number nearest to h / 128 that divides
+//                    h and tp's split; key-value heads as many as heads; dense MLP of 4 h
+//   kernel set       the newest that the device's capability allows, for the format of the
+//   products;
+//                    fused where the run says fused attention, else as the stack is
+//   recipe           the one with the bytes per parameter that are stated; else the stack's
+//   micro-steps      global batch / (micro-batch x dp), rounded to the nearest and flagged where it
+//                    is no whole number
+// What a Plan cannot express at all is a reason, never something else instead. What it expresses
+// less exactly is a flag: the table of simplifications is in record_plan.cpp.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model_config.h"
+#include "planner/plan/plan.h"
+#include "planner/validate/catalogues.h"
+#include "planner/validate/runs.h"
+
+namespace zplan {
+
+struct PlannedRun {
+  ModelConfig model;
+  Cluster cluster;  // with the rates of the stack
+  Plan plan;
+  std::string stack;               // name
+  std::vector<std::string> flags;  // what was rounded, assumed or simplified
+  std::string unsupported;         // why there is no plan; empty: there is
+};
+
+// `stack`: whose software; nothing: by run_stack.h.
+PlannedRun plan_run(const RunRecord& run, const RunCatalogues& catalogues,
+                    const StackProfile* stack = nullptr);
+
+}  // namespace zplan
