@@ -1,0 +1,29 @@
+// Levenberg-Marquardt on the logarithms of the free rates; the sum is in problem.h. Derivatives are
+// differences; a run depends on the rates of its own stack only. Deterministic on any number of
+// threads: every run is simulated on its own and sums are taken in the order of the runs.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "tests/fit/problem.h"
+
+namespace zplan::fit {
+
+struct Options {
+  int rounds = 12;      // of Levenberg-Marquardt
+  double noise = 0.06;  // [assumed] of a published step time and of what the model leaves out
+  int threads = 2;
+};
+
+struct Solution {
+  std::vector<double> values;       // of the free rates
+  std::vector<double> uncertainty;  // of their logarithms, one standard deviation
+  double sum = 0;
+};
+
+// From `start`; `tell` is called with the sum after each round.
+Solution solve(const Problem& problem, std::vector<double> start, const Options& options,
+               const std::function<void(int round, double sum)>& tell);
+
+}  // namespace zplan::fit

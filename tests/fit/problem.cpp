@@ -1,0 +1,86 @@
+#include "tests/fit/problem.h"
+
+#include <cmath>
+#include <map>
+
+#include "planner/core/error.h"
+#include "planner/core/json_reader.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/validate/record_plan.h"
+#include "sim/simulate.h"
+
+namespace zplan::fit {
+namespace {
+
+const StackRate& rate_named(const JsonNode& node, const std::string& name) {
+  for (const StackRate& rate : stack_rates()) {
+    if (rate.name == name) return rate;
+  }
+  node.fail_expected("a rate of hwprofiles/stack.h");
+}
+
+}  // namespace
+
+std::vector<Free> read_constants(const std::string& path) {
+  JsonObject in = read_json_file(path).object();
+  in.schema("zplan.fit/1");
+  std::map<std::string, Free> rates;
+  for (const auto& [name, node] : in.member("rates").members()) {
+    JsonObject row = node.object();
+    Free& rate = rates[name];
+    rate.rate = &rate_named(node, name);
+    rate.usual = row.member("usual").number(1e-9, 1e3);
+    rate.spread = row.member("spread").number(1e-3, 10);
+    row.finish();
+  }
+  std::vector<Free> free;
+  for (const auto& [stack, names] : in.member("free").members()) {
+    for (const JsonNode& name : names.items()) {
+      const auto at = rates.find(name.string());
+      if (at == rates.end()) name.fail_expected("a rate listed above");
+      free.push_back(at->second);
+      free.back().stack = stack;
+    }
+  }
+  in.finish();
+  return free;
+}
+
+Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs, std::size_t most,
+                     const std::string& left_out) {
+  const RunCatalogues catalogues;
+  std::map<std::string, std::size_t> all, taken, seen;
+  for (const RunRecord& run : runs) ++all[run.group];
+  Problem problem{std::move(free), {}};
+  for (const RunRecord& run : runs) {
+    const std::size_t count = all[run.group], index = seen[run.group]++;
+    const bool chosen = count <= most || index * most / count != (index + 1) * most / count;
+    if (run.group == left_out || !chosen || !run.measured.step_time_s) continue;
+    PlannedRun planned = plan_run(run, catalogues);
+    if (!planned.unsupported.empty()) continue;
+    Sample& sample = problem.samples.emplace_back();
+    sample.id = run.id;
+    sample.group = run.group;
+    sample.stack = planned.stack;
+    sample.measured_s = *run.measured.step_time_s;
+    sample.job = lower(planned.plan, planned.model);
+    place(sample.job, {.slack = planned.plan.slack});
+    sample.cluster = std::move(planned.cluster);
+    ++taken[run.group];
+  }
+  for (Sample& sample : problem.samples)
+    sample.weight = std::pow(static_cast<double>(taken[sample.group]), -0.25);
+  return problem;
+}
+
+double log_error(const Sample& sample, const std::vector<Free>& free,
+                 const std::vector<double>& values) {
+  Cluster cluster = sample.cluster;
+  for (std::size_t i = 0; i < free.size(); ++i) {
+    if (free[i].stack == sample.stack) cluster.stack.*free[i].rate->member = values[i];
+  }
+  return std::log(sim::simulate(sample.job, cluster).period.value / sample.measured_s);
+}
+
+}  // namespace zplan::fit
