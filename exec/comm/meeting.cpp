@@ -85,6 +85,7 @@ class Host {
     if (message && message->kind == MessageKind::kHello) {
       check_alike(message->number, split(message->body), stranger->other_address());
       taken_[static_cast<std::size_t>(message->number - 1)] = std::move(stranger);
+      if (options_.has_come) options_.has_come(static_cast<int>(message->number));
     } else if (message || stranger->is_closed()) {
       stranger.reset();  // none of ours
     }

@@ -82,12 +82,15 @@ std::map<LinkKey, Socket> connect_links(Rendezvous& rendezvous, const std::set<L
   const TimePoint end = after(deadline);
   const Socket listener = listen_at(0, rendezvous.is_on_one_host());
   const std::vector<Place> places = exchange_places(rendezvous, listener.own_port());
+  const auto throw_if_lost = [&] {
+    if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
+  };
   std::map<LinkKey, Socket> links;
   // Of a pair the greater rank calls: all listen already, so no call waits for another.
   for (const LinkKey& key : wanted) {
     if (key.peer > rendezvous.rank()) continue;
     const int port = places[static_cast<std::size_t>(key.peer)].port;
-    Socket socket = connect_to(address_of(rendezvous, places, key.peer), port, end);
+    Socket socket = connect_to(address_of(rendezvous, places, key.peer), port, end, throw_if_lost);
     const Greeting own = greeting(rendezvous, key.channel);
     const auto sent = socket.send(reinterpret_cast<const std::byte*>(&own), sizeof own);
     if (sent.bytes != sizeof own) {
@@ -98,7 +101,7 @@ std::map<LinkKey, Socket> connect_links(Rendezvous& rendezvous, const std::set<L
     links.emplace(key, std::move(socket));
   }
   while (links.size() < wanted.size()) {
-    if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
+    throw_if_lost();
     std::optional<Socket> socket = accept(listener, std::min(end, after(kSlice)));
     Greeting theirs{};
     if (socket && receive_greeting(*socket, theirs, end)) {

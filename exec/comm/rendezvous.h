@@ -34,6 +34,8 @@ struct RendezvousOptions {
   Seconds start_deadline{600};   // until all have come
   Seconds silence_deadline{30};  // after which a process counts as lost
   Seconds heartbeat{1};
+  // Called by rank 0 for each of the others that has come.
+  std::function<void(int rank)> has_come{};
 };
 
 struct Loss {

@@ -179,7 +179,8 @@ std::optional<Socket> accept(const Socket& listener, TimePoint deadline) {
   }
 }
 
-Socket connect_to(const std::string& address, int port, TimePoint deadline) {
+Socket connect_to(const std::string& address, int port, TimePoint deadline,
+                  const std::function<void()>& before_retry) {
   const sockaddr_in to = resolve(address, port);
   constexpr auto kPause = std::chrono::milliseconds(50);
   while (true) {
@@ -193,6 +194,7 @@ Socket connect_to(const std::string& address, int port, TimePoint deadline) {
       throw Error(ExitCode::kDevice,
                   fmt::format("no connection to {}:{}: {}", address, port, *failure));
     std::this_thread::sleep_for(kPause);
+    if (before_retry) before_retry();
   }
 }
 

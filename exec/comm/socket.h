@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -57,9 +58,10 @@ bool is_loopback(const std::string& address);
 Socket listen_at(int port, bool loopback_only);
 // Nothing when none has come until then.
 std::optional<Socket> accept(const Socket& listener, TimePoint deadline);
-// Tries again until somebody listens there. Throws Error: kBadInput for a host that has no address,
-// kDevice at the deadline.
-Socket connect_to(const std::string& address, int port, TimePoint deadline);
+// Tries again until somebody listens there; `before_retry` may give up by an exception. Throws
+// Error: kBadInput for a host that has no address, kDevice at the deadline.
+Socket connect_to(const std::string& address, int port, TimePoint deadline,
+                  const std::function<void()>& before_retry = {});
 
 // An address of this host that is not the loopback; "" when there is none.
 std::string outward_address();

@@ -2,6 +2,7 @@
 // graph mode; failures and interruptions end its runs.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -113,9 +114,9 @@ TEST(QueueDeviceRun, InterruptionEndsAllRanksAfterTheSameStep) {
   EXPECT_LT(done, 50);
 }
 
-// A device of which something fails in the replica with dp_index 1. With a seed, the queues of that
-// replica lag behind from then on: they still hold work, and with it flags of the other replica to
-// write, when the queues of the other one are through.
+// A device of which something fails in the replica with dp_index 1. With a seed, that replica has
+// more work queued when it fails, and lags behind from then on by drawn times: it still has flags
+// of the other replica to write when the queues of the other one are through.
 class FailingDevice {
  public:
   explicit FailingDevice(std::uint64_t seed) : seed_(seed) {}
@@ -139,32 +140,41 @@ class FailingDevice {
   // In the second step or later, the seed says at which kernel of the lane; other lanes wait.
   void fail_once(const exec::KernelCall& call, Lane lane) {
     constexpr std::uint64_t kKernels = 4;
-    if (call.dp_index != 1 || call.step == 0) return;
+    if (call.dp_index != 1) return;
+    count(call, -1);
+    if (call.step == 0) return;
     if (has_failed_) return lag();
     if (call.node->lane != lane || kernels_++ != seed_ % kKernels) return;
-    run_ahead();
+    if (seed_ != 0 && is_launched(lane)) await_launches(call.stage);
     fail("the host failed");
+  }
+  void launch(const exec::KernelCall& call) {
+    if (call.dp_index == 1) count(call, 1);
   }
   [[noreturn]] void fail(const char* message) {
     has_failed_ = true;
     throw Error(ExitCode::kDevice, message);
   }
   void lag() {
-    constexpr std::uint64_t kMostMicroseconds = 4000;
-    if (seed_ != 0 && has_failed_) pause(data_draw(seed_, draws_++) % kMostMicroseconds);
+    constexpr std::uint64_t kLeast = 20, kDrawn = 80;  // milliseconds
+    if (seed_ == 0 || !has_failed_) return;
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(kLeast + data_draw(seed_, draws_++) % kDrawn));
   }
 
  private:
-  static void pause(std::uint64_t microseconds) {
-    std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
+  void count(const exec::KernelCall& call, int change) {
+    if (call.node->lane == Lane::kCompute) ahead_[static_cast<std::size_t>(call.stage)] += change;
   }
-  // The launching threads queue what there is room for.
-  void run_ahead() const {
-    constexpr std::uint64_t kMicroseconds = 20000;
-    if (seed_ != 0) pause(kMicroseconds);
+  // Until some kernels are queued behind this one.
+  void await_launches(std::int32_t stage) const {
+    constexpr std::int64_t kAhead = 4;
+    while (ahead_[static_cast<std::size_t>(stage)] < kAhead)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
   const std::uint64_t seed_;
+  std::array<std::atomic<std::int64_t>, 2> ahead_{};  // by stage: compute kernels queued
   std::atomic<std::uint64_t> kernels_ = 0, draws_ = 0;
   std::atomic<bool> has_failed_ = false;
 };
@@ -174,6 +184,7 @@ class QueueDeviceFailure : public testing::TestWithParam<std::uint64_t> {
   void expect_end(Lane lane, const std::string& message) {
     FailingDevice failing(GetParam());
     exec::QueueDeviceOptions device;
+    device.before_launch = [&](const exec::KernelCall& call) { failing.launch(call); };
     device.before_kernel = [&](const exec::KernelCall& call) { failing.fail_once(call, lane); };
     failing.expect_end(
         device, [](const auto& options) { train(offloaded(2), options); }, message);

@@ -11,7 +11,6 @@
 #include <exception>
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "exec/comm/process_comm.h"
@@ -33,7 +32,8 @@ constexpr Seconds kSoon{5};  // until all know of a loss
 // A child process and the pipe it reports by.
 class Child {
  public:
-  explicit Child(const std::function<std::string()>& body) {
+  using Tell = std::function<void()>;  // that something has come to pass
+  explicit Child(const std::function<std::string(const Tell&)>& body) {
     int ends[2];
     if (::pipe(ends) != 0) throw Error(ExitCode::kDevice, "no pipe");
     process_ = ::fork();
@@ -41,13 +41,12 @@ class Child {
       ::close(ends[0]);
       std::string report;
       try {
-        report = body();
+        report = body([&] { write_all(ends[1], "+"); });
       } catch (const std::exception& error) {
         report = error.what();
       }
-      const bool is_written =
-          ::write(ends[1], report.data(), report.size()) == static_cast<ssize_t>(report.size());
-      ::_exit(is_written ? 0 : 1);
+      write_all(ends[1], report);
+      ::_exit(0);
     }
     ::close(ends[1]);
     report_ = ends[0];
@@ -60,6 +59,12 @@ class Child {
   }
 
   void signal(int number) const { ::kill(process_, number); }
+  // Until it has told once.
+  void await() const {
+    char mark = 0;
+    ASSERT_EQ(::read(report_, &mark, 1), 1);
+    ASSERT_EQ(mark, '+');
+  }
   // What it reported; waits for its end.
   std::string wait() {
     std::string text;
@@ -73,12 +78,18 @@ class Child {
   }
 
  private:
+  static void write_all(int pipe, const std::string& text) {
+    if (::write(pipe, text.data(), text.size()) != static_cast<ssize_t>(text.size())) ::_exit(1);
+  }
+
   pid_t process_ = -1;
   int report_ = -1;
 };
 
-// All-reduces without end, as a training job does; returns when `rounds` are done.
-std::string reduce(const Job& job, const RendezvousOptions& options, int rounds) {
+// All-reduces without end, as a training job does; returns when `rounds` are done. Tells when the
+// first is.
+std::string reduce(const Job& job, const RendezvousOptions& options, int rounds,
+                   const Child::Tell& tell) {
   StopSignal signal;
   Rendezvous rendezvous(options);
   ProcessComm comm(job, rendezvous, signal, Seconds{30});
@@ -89,6 +100,7 @@ std::string reduce(const Job& job, const RendezvousOptions& options, int rounds)
     std::fill(x.begin(), x.end(), 1.0);
     comm.collective(rendezvous.rank(), 0, call);
     if (x.front() != kWorld || x.back() != kWorld) return "wrong sum";
+    if (round == 0) tell();
   }
   rendezvous.finish();
   return "finished";
@@ -98,14 +110,17 @@ class KilledProcess : public ::testing::Test {
  protected:
   const Job job_ = communication_job(kWorld, {{CollectiveKind::kAllReduce, DType::kF64, 100000}});
 
+  // Returns when all are under way.
   std::vector<Child> start(int rounds, Seconds silence = Seconds{30}) const {
     const int port = free_port();
     std::vector<Child> children;
     for (int rank = 0; rank < kWorld; ++rank) {
       RendezvousOptions options = options_of(rank, kWorld, port);
       options.silence_deadline = silence;
-      children.emplace_back([&] { return reduce(job_, options, rounds); });
+      children.emplace_back(
+          [&](const Child::Tell& tell) { return reduce(job_, options, rounds, tell); });
     }
+    for (const Child& child : children) child.await();
     return children;
   }
 
@@ -124,7 +139,6 @@ class KilledProcess : public ::testing::Test {
 };
 
 constexpr int kEndless = 1 << 30;
-constexpr auto kUnderWay = std::chrono::milliseconds(500);
 
 TEST_F(KilledProcess, AllFinishWhenNobodyIs) {
   std::vector<Child> children = start(20);
@@ -134,7 +148,6 @@ TEST_F(KilledProcess, AllFinishWhenNobodyIs) {
 TEST_F(KilledProcess, TheOthersNameItSoon) {
   for (int lost : {2, 0}) {
     std::vector<Child> children = start(kEndless);
-    std::this_thread::sleep_for(kUnderWay);
     children[static_cast<std::size_t>(lost)].signal(SIGKILL);
     expect_loss(children, lost, "");
   }
@@ -142,7 +155,6 @@ TEST_F(KilledProcess, TheOthersNameItSoon) {
 
 TEST_F(KilledProcess, OneThatIsStoppedIsLostToSilence) {
   std::vector<Child> children = start(kEndless, Seconds{1});
-  std::this_thread::sleep_for(kUnderWay);
   children[1].signal(SIGSTOP);
   expect_loss(children, 1, "no sign of life for 1 s");
   children[1].signal(SIGCONT);
@@ -152,9 +164,14 @@ TEST_F(KilledProcess, OneThatIsStoppedIsLostToSilence) {
 TEST_F(KilledProcess, BeforeAllHaveComeItEndsTheStart) {
   const int port = free_port();
   std::vector<Child> children;
-  for (int rank = 0; rank < kWorld - 1; ++rank)
-    children.emplace_back([&] { return reduce(job_, options_of(rank, kWorld, port), 1); });
-  std::this_thread::sleep_for(kUnderWay);
+  for (int rank = 0; rank < kWorld - 1; ++rank) {
+    children.emplace_back([&](const Child::Tell& tell) {
+      RendezvousOptions options = options_of(rank, kWorld, port);
+      options.has_come = [&](int) { tell(); };
+      return reduce(job_, options, 1, tell);
+    });
+  }
+  for (int come = 1; come < kWorld - 1; ++come) children[0].await();
   children[2].signal(SIGKILL);
   for (int rank : {0, 1}) {
     EXPECT_EQ(children[static_cast<std::size_t>(rank)].wait(), "rank 2 ended before all had come");
