@@ -23,6 +23,17 @@ SimTime to_clock(Seconds time) {
                               time.value, to_seconds(kLongestOp).value));
 }
 
+// A transfer that takes so many times as long holds its links for as many bytes.
+Bytes scaled(Bytes bytes, double factor) {
+  return {std::llround(static_cast<double>(bytes.value) * factor)};
+}
+
+// Time of a host kernel over that of its bytes at the rate of the host's memory.
+double host_factor(KernelId kernel, const StackRates& stack) {
+  if (kernel == KernelId::kAdamW || kernel == KernelId::kSumSquares) return stack.cpu_update;
+  return kernel == KernelId::kAccumulate ? stack.cpu_accumulate : 1;
+}
+
 // The first kernel of each pass through a layer.
 bool begins_layer(const Node& node) {
   return node.role.part == Part::kAttentionNorm && node.kernel != KernelId::kFillZero;
@@ -98,9 +109,10 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
 OpCost CostModel::kernel(int stage, const Node& node) {
   const Demand demand = demand_of(program(stage), node);
   if (is_host(node.lane)) {
+    const double factor = host_factor(node.kernel, cluster_.stack);
     const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
-    return transfer({}, demand.bytes, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
-                    cap);
+    return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.owned},
+                    "host stream", cap);
   }
   const bool fp8 = kernels_ != nullptr && multiplies_in_fp8(*kernels_, node.kernel);
   const std::string_view format = fp8 ? "fp8" : peak_name(program(stage).operands(node)[0].dtype);
@@ -130,7 +142,8 @@ OpCost CostModel::copy(int stage, const Node& node) {
   const Seconds latency = drive ? cluster_.node.nvme.latency : cluster_.node.device.copy_latency;
   const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to),
                         node.owned};
-  return transfer(latency, bytes, pattern, drive ? "drives" : "copy", kNoCap);
+  const double factor = drive ? cluster_.stack.drives : cluster_.stack.host_copies;
+  return transfer(latency, scaled(bytes, factor), pattern, drive ? "drives" : "copy", kNoCap);
 }
 
 OpCost CostModel::collective(int stage, const Node& node) {
@@ -154,8 +167,8 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const double exposed = node.group == GroupKind::kTensor ? stack.tensor_exposed : 1;
   const Bytes ring = ring_bytes(node.collective, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
-  const Bytes counted{std::llround(static_cast<double>(moved.value) * exposed)};
-  return paced({time.latency * exposed, time.transfer * exposed}, counted, pattern, time.method);
+  return paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed), pattern,
+               time.method);
 }
 
 // The rates of a ring by its links: of its steps within a node, and over the node's border.
@@ -196,7 +209,7 @@ OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
   const bool whole = boundary.shape[0] == job_.micro_batch * job_.sequence;
   const double sliced = whole && job_.tp > 1 ? cluster_.stack.sliced_boundary : 0;
   const double share = 1 - sliced + sliced / job_.tp;
-  const Bytes bytes{std::llround(static_cast<double>(boundary.bytes().value) * share)};
+  const Bytes bytes = scaled(boundary.bytes(), share);
   const bool crosses = wiring_.apart(from_stage, to_stage);
   const LatencyProfile& latency = cluster_.node.latency;
   const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
