@@ -34,7 +34,7 @@ void keep_paths(Plan& plan, const PlanCommand& command) {
 
 // A profile names its kernel set freely; only here is it known which there are.
 void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
-  if (command.pins.kernel_set) return;
+  if (command.pins.has("/kernel_set")) return;
   try {
     find_kernel_set(cluster.node.device.kernel_set);
   } catch (const Error& error) {
@@ -52,8 +52,8 @@ Answer find_answer(const PlanCommand& command) {
                 .search = {},
                 .best = {},
                 .elapsed = {}};
-  answer.global_batch = command.pins.global_batch.value_or(answer.model.global_batch);
-  answer.sequence = command.pins.sequence.value_or(answer.model.sequence);
+  answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
+  answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   require_kernel_set(command, answer.cluster);
   Progress progress;
   const SearchOptions options{

@@ -46,9 +46,9 @@ std::string header(const Answer& answer, const PlanCommand& command) {
                                  model.name, format_count(parameters), model.layers,
                                  grouped(model.hidden), model.heads, model.source));
   out += entry("", fmt::format("sequence {} tokens{}, global batch {}{}", grouped(answer.sequence),
-                               source_of(model, "sequence", pins.sequence.has_value()),
+                               source_of(model, "sequence", pins.has("/batch/sequence")),
                                count_of(answer.global_batch, "sequence"),
-                               source_of(model, "global_batch", pins.global_batch.has_value())));
+                               source_of(model, "global_batch", pins.has("/batch/global_batch"))));
   out += entry("Cluster", answer.cluster.name + ": " + cluster_words(answer.cluster));
   return out;
 }

@@ -91,10 +91,8 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
-  syntax.integer("--global-batch", command.pins.global_batch, 1, kMaxGlobalBatch,
-                 "Sequences per optimizer step, all GPUs [the model's]");
-  syntax.integer("--seq", command.pins.sequence, 1, kMaxSequence,
-                 "Tokens per sequence [the model's]");
+  pins.add("/batch/global_batch", syntax, command.pins);
+  pins.add("/batch/sequence", syntax, command.pins);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
@@ -106,7 +104,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
-  pins.add_to(syntax, command.pins);
+  pins.add_others(syntax, command.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   require_both(command);
   pins.finish(command.pins);

@@ -10,7 +10,6 @@
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
-#include "planner/plan/limits.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -96,78 +95,88 @@ std::vector<std::string> recipes(const std::string& text) {
   return names;
 }
 
-void add_shape(Syntax& syntax, Pins& pins) {
-  syntax.integer("--dp", pins.dp, 1, kMaxDp, "Data parallel replicas");
-  syntax.integer("--tp", pins.tp, 1, kMaxTp, "Tensor parallel ranks of a replica");
-  syntax.integer("--pp", pins.pp, 1, kMaxStages, "Pipeline stages");
-  syntax.parsed("--stages", "LIST", "Layers of each stage, e.g. 13,11,12,12 [even]",
-                [&pins](const std::string& text) { pins.stage_layers = stage_layers(text); });
-  syntax.choice<std::optional<Schedule>, Schedule>(
-      "--schedule", pins.schedule, "Of the pipeline [1f1b]",
-      {{"1f1b", Schedule::kOneForwardOneBackward}, {"gpipe", Schedule::kGpipe}});
-  syntax.integer("--zero", pins.zero_stage, 0, 3, "ZeRO stage");
-  syntax.integer("--shards", pins.shards, 1, kMaxDp,
-                 "Replicas that share one copy of what ZeRO shards [all]");
-  syntax.integer("--micro-batch", pins.micro_batch, 1, kMaxGlobalBatch,
-                 "Sequences per replica and micro-step");
-}
+// Recipes are several decisions at once. Their option follows that of the kernel set.
+constexpr int kPlaceOfPrecision = 330;
 
-void add_homes(Syntax& syntax, Pins& pins) {
-  const auto tier = [&](const char* names, std::optional<Tier>& target, const char* help) {
-    syntax.choice<std::optional<Tier>, Tier>(
-        names, target, help, {{"gpu", Tier::kGpu}, {"cpu", Tier::kCpu}, {"nvme", Tier::kNvme}});
-  };
-  tier("--params", pins.params, "Home of the parameters (off the GPU: ZeRO 3)");
-  tier("--grads", pins.grads, "Home of the gradients (off the GPU: ZeRO 2 or 3)");
-  tier("--optimizer", pins.optimizer, "Home of master copy and moments");
-  tier("--activations", pins.activations, "Home of the checkpoints (off the GPU: recompute full)");
-}
-
-}  // namespace
-
-void PinOptions::add_to(Syntax& syntax, Pins& pins) {
-  syntax.group("Planning choices (searched or usual unless given)");
-  add_shape(syntax, pins);
-  syntax.flag("--sp", sequence_parallel_, "Sequence parallelism within tensor parallel groups");
-  syntax.flag("--no-sp", no_sequence_parallel_, "No sequence parallelism");
-  syntax.parsed("--recompute", "MODE", "none, selective, full, or runs of layers: full:12,none:20",
-                [&pins](const std::string& text) { pins.recompute = recompute_runs(text); });
-  syntax.flag("--partition-activations", partition_activations_,
-              "Checkpoints cut over the tensor parallel ranks");
-  syntax.choice<std::optional<GatherUnit>, GatherUnit>(
-      "--gather", pins.gather, "Parameters gathered at a time",
-      {{"layer", GatherUnit::kLayer}, {"operator", GatherUnit::kOperator}});
-  syntax.integer("--unit-layers", pins.unit_layers, 1, kMaxUnitLayers,
-                 "Layers gathered and reduced together, with --gather layer [1]");
-  syntax.flag("--owners", owners_, "Each layer owned by one rank, which broadcasts it (ZeRO 3)");
-  syntax.integer("--prefetch", pins.prefetch, 0, kMaxPrefetch, "Gathers ahead of the one in use");
-  syntax.integer("--tiles", pins.tiles, 1, kMaxTiles, "Pieces that each matrix is worked off in");
-  add_homes(syntax, pins);
-  syntax.flag("--delayed-update", delayed_update_,
-              "Update on the host beside the next step, which uses older parameters");
-  syntax.choice<std::optional<LaunchMode>, LaunchMode>(
-      "--launch", pins.launch,
-      "Kernels one by one, or as CUDA graphs where no host is between [stream]",
-      {{"stream", LaunchMode::kStream}, {"graph", LaunchMode::kGraph}});
-  syntax.parsed("--kernel-set", "ID",
-                "Kernels to plan for, e.g. cpu.f32, cuda.sm70.fp16 [the cluster's]",
-                [&pins](const std::string& id) { pins.kernel_set = kernel_set(id); });
+void add_recipes(Syntax& syntax, Pins& pins) {
   syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
                 "Element types of the states; of a list (a,b) the fastest [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
-  syntax.flag("--no-clip", no_clip_, "Train without gradient clipping");
+}
+
+// Into the row's pin, in the form of its type.
+struct OptionAdder {
+  Syntax& syntax;
+  Pins& pins;
+  const Decision& row;
+
+  std::string name() const { return std::string(row.option.name); }
+  std::string help() const { return std::string(row.option.help); }
+  template <typename Parse>
+  void parsed(const std::string& type, Parse parse) const {
+    syntax.parsed(name(), type, help(), [&to = pins, &row = row, parse](const std::string& text) {
+      to.set_setting(row, parse(text));
+    });
+  }
+
+  void operator()(std::int64_t) const {
+    syntax.integer(name(), std::max(row.range.min, row.option.least), row.range.max, help(),
+                   [&to = pins, &row = row](std::int64_t number) { to.set_setting(row, number); });
+  }
+  void operator()(const std::string&) const {
+    if (row.field.words.empty()) return parsed("ID", kernel_set);
+    const std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
+    syntax.choice(name(), help(), words, [&to = pins, &row = row, words](std::size_t i) {
+      to.set_setting(row, words[i]);
+    });
+  }
+  void operator()(const std::vector<std::int32_t>&) const { parsed("LIST", stage_layers); }
+  void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }
+  void operator()(double) const { ZPLAN_ASSERT(false); }  // no option has one yet
+  void operator()(bool) const { ZPLAN_ASSERT(false); }    // a flag: PinOptions
+};
+
+}  // namespace
+
+void PinOptions::add(std::string_view pointer, Syntax& syntax, Pins& pins) {
+  const Decision& row = decision(pointer);
+  added_.insert(&row);
+  const Setting plain = row.plain();
+  const bool* const usual = std::get_if<bool>(&plain);
+  if (usual == nullptr) return std::visit(OptionAdder{syntax, pins, row}, plain);
+  const auto flag = [&](std::string_view name, std::string_view help, bool value) {
+    if (name.empty()) return;
+    flags_.push_back({row, value});
+    syntax.flag(std::string(name), flags_.back().is_given, std::string(help));
+  };
+  flag(row.option.name, row.option.help, !*usual);
+  flag(row.option.back, row.option.back_help, *usual);
+}
+
+void PinOptions::add_others(Syntax& syntax, Pins& pins) {
+  syntax.group("Planning choices (searched or usual unless given)");
+  std::vector<const Decision*> rows;
+  for (const Decision& row : kChoices)
+    if (!row.option.name.empty() && !added_.contains(&row)) rows.push_back(&row);
+  std::stable_sort(rows.begin(), rows.end(), [](const Decision* a, const Decision* b) {
+    return a->option.place < b->option.place;
+  });
+  const auto after = std::find_if(rows.begin(), rows.end(), [](const Decision* row) {
+    return row->option.place > kPlaceOfPrecision;
+  });
+  for (auto row = rows.begin(); row != after; ++row) add((*row)->pointer, syntax, pins);
+  add_recipes(syntax, pins);
+  for (auto row = after; row != rows.end(); ++row) add((*row)->pointer, syntax, pins);
 }
 
 void PinOptions::finish(Pins& pins) const {
-  if (sequence_parallel_ && no_sequence_parallel_) {
-    throw_bad_input("--sp and --no-sp contradict each other");
+  for (const Flag& flag : flags_) {
+    if (!flag.is_given) continue;
+    if (pins.has(flag.row.pointer))
+      throw_bad_input(fmt::format("{} and {} contradict each other", flag.row.option.name,
+                                  flag.row.option.back));
+    pins.set(flag.row.pointer, flag.value);
   }
-  if (sequence_parallel_) pins.sequence_parallel = true;
-  if (no_sequence_parallel_) pins.sequence_parallel = false;
-  if (partition_activations_) pins.partition_activations = true;
-  if (delayed_update_) pins.delayed_update = true;
-  if (no_clip_) pins.clip = false;
-  if (owners_) pins.owners = true;
 }
 
 std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Cluster& cluster) {
@@ -179,18 +188,18 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
   const StatePlacement& at = plan.placement;
   const bool in_rings = plan.zero_stage >= 2 || at.params != Tier::kGpu;
   const std::string whole = fmt::format("ZeRO {} moves no units of the model", plan.zero_stage);
-  say(pins.prefetch && !in_rings, "--prefetch", whole);
-  say(pins.sequence_parallel.value_or(false) && p.tp == 1, "--sp", "tp is 1");
+  say(pins.has("/gather/prefetch") && !in_rings, "--prefetch", whole);
+  say(pins.values().parallel.sequence_parallel && p.tp == 1, "--sp", "tp is 1");
   say(pins.recipes.size() == 1 && pins.recipes[0] == kAnyRecipe &&
           recipes_of(plan.kernel_set).size() == 1,
       "--precision any", fmt::format("kernel set {} has one recipe only", plan.kernel_set));
-  say(pins.schedule && p.pp == 1, "--schedule", "there is one pipeline stage");
-  say(pins.stage_layers && p.pp == 1, "--stages", "there is one pipeline stage");
-  say(pins.shards && plan.shards() == p.dp, "--shards",
+  say(pins.has("/parallel/schedule") && p.pp == 1, "--schedule", "there is one pipeline stage");
+  say(pins.has("/parallel/stage_layers") && p.pp == 1, "--stages", "there is one pipeline stage");
+  say(pins.has("/parallel/shards") && plan.shards() == p.dp, "--shards",
       plan.zero_stage == 0 ? "ZeRO 0 shards nothing" : "these are all replicas");
   bool idle = false;
   for (const RecomputeRun& run : plan.recompute) idle |= plan.effective(run.mode) != run.mode;
-  say(pins.recompute && idle, "--recompute selective",
+  say(pins.has("/recompute") && idle, "--recompute selective",
       fmt::format("kernel set {} never stores the scores of attention", plan.kernel_set));
   const std::int64_t ranks = std::int64_t{p.dp} * p.tp * p.pp;
   if (ranks < cluster.devices()) {

@@ -1,7 +1,10 @@
 // The options that pin choices of a plan: how they are typed, and which pins came to nothing.
 #pragma once
 
+#include <deque>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
@@ -10,16 +13,25 @@
 
 namespace zplan {
 
-// Options and what they are read into; finish() turns the latter into pins.
+// The options of the rows of choices.h, and of the recipes. What they are read into must stay where
+// it is until the command line has been read.
 class PinOptions {
  public:
-  void add_to(Syntax& syntax, Pins& pins);
+  // The option of one decision, in the group of the options before it.
+  void add(std::string_view pointer, Syntax& syntax, Pins& pins);
+  // A group of all others, in their places.
+  void add_others(Syntax& syntax, Pins& pins);
   // After the command line has been read. Throws Error.
   void finish(Pins& pins) const;
 
  private:
-  bool sequence_parallel_ = false, no_sequence_parallel_ = false;
-  bool partition_activations_ = false, delayed_update_ = false, no_clip_ = false, owners_ = false;
+  struct Flag {
+    const Decision& row;
+    bool value;
+    bool is_given = false;
+  };
+  std::deque<Flag> flags_;
+  std::set<const Decision*> added_;
 };
 
 // What the user asked for that a plan, though it obeys, does not use; one line each. Also devices

@@ -117,8 +117,8 @@ void Syntax::text(const std::string& names, std::optional<std::string>& target,
   parsed(names, type, help, [&target](const std::string& word) { target = word; });
 }
 
-void Syntax::integer_value(const std::string& names, std::int64_t min, std::int64_t max,
-                           const std::string& help, const std::function<void(std::int64_t)>& set) {
+void Syntax::integer(const std::string& names, std::int64_t min, std::int64_t max,
+                     const std::string& help, const std::function<void(std::int64_t)>& set) {
   parsed(names, "N", help, [names, min, max, set](const std::string& word) {
     std::int64_t number = 0;
     const char* const last = word.data() + word.size();
@@ -131,9 +131,9 @@ void Syntax::integer_value(const std::string& names, std::int64_t min, std::int6
   });
 }
 
-void Syntax::choice_value(const std::string& names, const std::string& help,
-                          const std::vector<std::string>& words,
-                          const std::function<void(std::size_t)>& set) {
+void Syntax::choice(const std::string& names, const std::string& help,
+                    const std::vector<std::string>& words,
+                    const std::function<void(std::size_t)>& set) {
   const std::string type = fmt::format("{}", fmt::join(words, "|"));
   parsed(names, type, help, [names, words, set](const std::string& word) {
     const auto found = std::find(words.begin(), words.end(), word);

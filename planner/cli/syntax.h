@@ -41,11 +41,17 @@ class Syntax {
   // An argument without dashes; stays empty when there is none.
   void positional(const std::string& name, std::string& target, const std::string& help);
 
+  void integer(const std::string& names, std::int64_t min, std::int64_t max,
+               const std::string& help, const std::function<void(std::int64_t)>& set);
+  // `set` takes the place among the words.
+  void choice(const std::string& names, const std::string& help,
+              const std::vector<std::string>& words, const std::function<void(std::size_t)>& set);
+
   // Target: an integer or an optional one.
   template <typename Target>
   void integer(const std::string& names, Target& target, std::int64_t min, std::int64_t max,
                const std::string& help) {
-    integer_value(names, min, max, help, [&target](std::int64_t number) {
+    integer(names, min, max, help, [&target](std::int64_t number) {
       if constexpr (std::is_integral_v<Target>) {
         target = static_cast<Target>(number);
       } else {
@@ -59,9 +65,8 @@ class Syntax {
               std::vector<Choice<Value>> choices) {
     std::vector<std::string> words;
     for (const auto& c : choices) words.emplace_back(c.word);
-    choice_value(names, help, words, [&target, choices = std::move(choices)](std::size_t i) {
-      target = choices[i].value;
-    });
+    choice(names, help, words,
+           [&target, choices = std::move(choices)](std::size_t i) { target = choices[i].value; });
   }
 
   // Fills the targets; returns the help text when it was asked for. Throws Error.
@@ -69,12 +74,6 @@ class Syntax {
 
  private:
   struct Parser;
-
-  void integer_value(const std::string& names, std::int64_t min, std::int64_t max,
-                     const std::string& help, const std::function<void(std::int64_t)>& set);
-  void choice_value(const std::string& names, const std::string& help,
-                    const std::vector<std::string>& words,
-                    const std::function<void(std::size_t)>& set);
 
   std::unique_ptr<Parser> parser_;
   std::string group_ = "Options";

@@ -6,6 +6,7 @@
 #include "exec/cuda_plugin.h"
 #include "planner/cli/plan_file.h"
 #include "planner/core/error.h"
+#include "planner/plan/choices.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -42,16 +43,9 @@ std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank) {
 
 Plan reference_plan(const Plan& plan) {
   Plan reference = plan;
-  reference.parallel = {};
-  reference.zero_stage = 0;
-  reference.placement = {};
+  for (const Decision& row : kChoices)
+    if (!row.kept) row.field.set(reference, row.plain());
   if (plan.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
-  reference.unit_layers = reference.tiles = 1;
-  reference.owners = false;
-  reference.recompute = {{Recompute::kNone}};
-  reference.partition_activations = false;
-  reference.schedule = Schedule::kOneForwardOneBackward;
-  reference.stage_layers.clear();
   return reference;
 }
 

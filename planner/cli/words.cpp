@@ -6,6 +6,7 @@
 
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/plan/choices.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -182,7 +183,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   std::vector<std::string> extras = {precision_words(plan)};
   if (const std::size_t recipe = recipe_index(plan); recipe > 0)
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
-  if (plan.delayed_update) extras.emplace_back("delayed update");
+  for (const Decision& row : kChoices)
+    if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/core/units.h"
+#include "planner/plan/choices.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/size_bounds.h"
@@ -247,6 +248,22 @@ Reason beyond_counting(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+// Of counts that no rule above has words of its own for.
+Reason wrong_count(const Plan& p) {
+  static const std::vector<const Decision*> kCounts = [] {
+    std::vector<const Decision*> rows;
+    for (const Decision& row : kChoices)
+      if (std::holds_alternative<std::int64_t>(row.plain())) rows.push_back(&row);
+    return rows;
+  }();
+  for (const Decision* row : kCounts) {
+    const auto value = std::get<std::int64_t>(row->field.get(p));
+    if (value >= row->range.min && value <= row->range.max) continue;
+    return outside(std::string(row->pointer).c_str(), value, row->range.min, row->range.max);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Reason illegal(const Plan& plan, std::int64_t layers) {
@@ -259,6 +276,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;
+  if (Reason why = wrong_count(plan)) return why;
   return wrong_precision(plan);
 }
 

@@ -1,184 +1,129 @@
-#include <algorithm>
+// Plan files, from the rows of choices.h: an object per first part of the pointers, in their order.
 #include <nlohmann/json.hpp>
-#include <span>
+#include <optional>
 
 #include "planner/core/json_reader.h"
-#include "planner/plan/limits.h"
-#include "planner/plan/plan.h"
-#include "planner/program/names.h"
+#include "planner/plan/choices.h"
 
 namespace zplan {
 namespace {
 
-// The words of the enumerations of a Plan, in their order.
-using Words = std::span<const std::string_view>;
-constexpr std::string_view kGatherUnits[] = {"layer", "operator"};
-constexpr std::string_view kRecomputes[] = {"none", "selective", "full"};
-constexpr std::string_view kSchedules[] = {"1f1b", "gpipe"};
-constexpr std::string_view kLaunchModes[] = {"stream", "graph"};
-constexpr std::string_view kGradientCasts[] = {"none", "before_reduction", "after_reduction"};
+using Json = nlohmann::ordered_json;
 
-template <typename Enum>
-std::string_view word_of(Words words, Enum value) {
-  return words[static_cast<std::size_t>(value)];
+// "/batch/sequence" -> {"batch", "sequence"}, "/clip" -> {"", "clip"}
+struct Place {
+  std::string_view group, key;
+};
+Place place_of(const Decision& decision) {
+  const std::string_view path = decision.pointer.substr(1);
+  const std::size_t slash = path.find('/');
+  if (slash == path.npos) return {"", path};
+  return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-template <typename Enum>
-Enum choice(const JsonNode& node, Words words) {
-  const std::string word = node.one_of(std::vector<std::string>(words.begin(), words.end()));
-  return static_cast<Enum>(std::find(words.begin(), words.end(), word) - words.begin());
-}
-
-// Those of a Job have their words in names.h.
-template <typename Enum>
-Enum word(const JsonNode& node, std::initializer_list<std::string_view> allowed) {
-  return *parse_name<Enum>(node.one_of(allowed));
-}
-
-DType float_type(const JsonNode& node) { return word<DType>(node, {"f64", "f32", "f16", "bf16"}); }
-
-Tier tier(const JsonNode& node) { return word<Tier>(node, {"gpu", "cpu", "nvme"}); }
-
-std::int32_t count(const JsonNode& node, std::int64_t min, std::int64_t max) {
-  return static_cast<std::int32_t>(node.integer(min, max));
-}
-
-void read_parallel(JsonObject object, Plan& plan) {
-  plan.parallel.dp = count(object.member("dp"), 1, kMaxDp);
-  plan.parallel.tp = count(object.member("tp"), 1, kMaxTp);
-  plan.parallel.pp = count(object.member("pp"), 1, kMaxStages);
-  plan.parallel.sequence_parallel = object.member("sequence_parallel").boolean();
-  plan.parallel.shards = count(object.member("shards"), 0, kMaxDp);
-  plan.schedule = choice<Schedule>(object.member("schedule"), kSchedules);
-  for (const JsonNode& layers : object.member("stage_layers").items())
-    plan.stage_layers.push_back(count(layers, 1, kMaxLayers));
-  plan.order = word<RankOrder>(object.member("order"), {"data_first", "pipeline_first"});
-  object.finish();
-}
-
-void read_placement(JsonObject object, Plan& plan) {
-  plan.placement = {tier(object.member("params")), tier(object.member("grads")),
-                    tier(object.member("optimizer")), tier(object.member("activations"))};
-  object.finish();
-}
-
-void read_gather(JsonObject object, Plan& plan) {
-  plan.gather = choice<GatherUnit>(object.member("unit"), kGatherUnits);
-  plan.unit_layers = count(object.member("layers"), 1, kMaxUnitLayers);
-  plan.owners = object.member("owners").boolean();
-  plan.tiles = count(object.member("tiles"), 1, kMaxTiles);
-  plan.prefetch = count(object.member("prefetch"), 0, kMaxPrefetch);
-  object.finish();
-}
-
-void read_recompute(const JsonNode& node, Plan& plan) {
-  plan.recompute.clear();
+std::vector<RecomputeRun> read_runs(const JsonNode& node, Range layers) {
+  std::vector<RecomputeRun> runs;
+  const auto& words = kWordsOf<Recompute>;
   for (const JsonNode& item : node.items()) {
     JsonObject run = item.object();
-    const auto mode = choice<Recompute>(run.member("mode"), kRecomputes);
-    plan.recompute.push_back({mode, count(run.member("layers"), 0, kMaxLayers)});
+    const std::string mode =
+        run.member("mode").one_of(std::vector<std::string>(words.begin(), words.end()));
+    const std::int64_t count = run.member("layers").integer(layers.min, layers.max);
+    runs.push_back({from_setting<Recompute>(mode), static_cast<std::int32_t>(count)});
     run.finish();
   }
+  return runs;
 }
 
-void read_precision(JsonObject object, Plan& plan) {
-  plan.precision.param = float_type(object.member("param"));
-  plan.precision.grad = float_type(object.member("grad"));
-  plan.precision.master = float_type(object.member("master"));
-  plan.precision.moments = float_type(object.member("moments"));
-  plan.precision.separate_master = object.member("separate_master").boolean();
-  plan.precision.main_grad = object.member("main_grad").boolean();
-  if (const auto cast = object.optional_member("grad_cast"))
-    plan.precision.grad_cast = choice<GradientCast>(*cast, kGradientCasts);
-  object.finish();
+// Of the type that the plain value has.
+struct Reader {
+  const Decision& decision;
+  const JsonNode& node;
+
+  Setting operator()(bool) const { return node.boolean(); }
+  Setting operator()(std::int64_t) const {
+    return node.integer(decision.range.min, decision.range.max);
+  }
+  Setting operator()(double) const {
+    return node.number(static_cast<double>(decision.range.min),
+                       static_cast<double>(decision.range.max));
+  }
+  Setting operator()(const std::string&) const {
+    const auto& words = decision.field.words;
+    if (words.empty()) return node.non_empty_string();
+    return node.one_of(std::vector<std::string>(words.begin(), words.end()));
+  }
+  Setting operator()(const std::vector<std::int32_t>&) const {
+    std::vector<std::int32_t> counts;
+    for (const JsonNode& item : node.items())
+      counts.push_back(
+          static_cast<std::int32_t>(item.integer(decision.range.min, decision.range.max)));
+    return counts;
+  }
+  Setting operator()(const std::vector<RecomputeRun>&) const {
+    return read_runs(node, decision.range);
+  }
+};
+
+Json json_of(const std::vector<RecomputeRun>& runs) {
+  Json array = Json::array();
+  for (const RecomputeRun& run : runs)
+    array.push_back({{"mode", name(run.mode)}, {"layers", run.layers}});
+  return array;
 }
 
-void read_batch(JsonObject object, Plan& plan) {
-  plan.batch.global_batch = object.member("global_batch").integer(1, kMaxGlobalBatch);
-  plan.batch.micro_batch = object.member("micro_batch").integer(1, kMaxGlobalBatch);
-  plan.batch.sequence = object.member("sequence").integer(1, kMaxSequence);
-  object.finish();
+template <typename T>
+Json json_of(const T& value) {
+  return value;
+}
+
+void read_into(Plan& plan, const Decision& decision, JsonObject& object) {
+  const std::string_view key = place_of(decision).key;
+  const std::optional<JsonNode> node =
+      decision.optional ? object.optional_member(key) : object.member(key);
+  if (node) decision.field.set(plan, std::visit(Reader{decision, *node}, decision.plain()));
+}
+
+// Whether all decisions of a group may be left out.
+bool is_optional(std::string_view group) {
+  return std::all_of(std::begin(kChoices), std::end(kChoices),
+                     [&](const Decision& d) { return d.optional || place_of(d).group != group; });
 }
 
 Plan read_plan(const JsonNode& root) {
   Plan plan;
   JsonObject object = root.object();
   object.schema("zplan.plan/1");
-  plan.model = object.member("model").non_empty_string();
-  plan.hardware = object.member("hardware").non_empty_string();
-  read_parallel(object.member("parallel").object(), plan);
-  plan.zero_stage = count(object.member("zero_stage"), 0, 3);
-  read_placement(object.member("placement").object(), plan);
-  read_gather(object.member("gather").object(), plan);
-  read_recompute(object.member("recompute"), plan);
-  plan.partition_activations = object.member("partition_activations").boolean();
-  plan.delayed_update = object.member("delayed_update").boolean();
-  if (const auto dropout = object.optional_member("dropout")) plan.dropout = dropout->boolean();
-  plan.kernel_set = object.member("kernel_set").non_empty_string();
-  read_precision(object.member("precision").object(), plan);
-  read_batch(object.member("batch").object(), plan);
-  plan.launch = choice<LaunchMode>(object.member("launch"), kLaunchModes);
-  plan.slack = object.member("slack").number(0, 1);
-  plan.clip = object.member("clip").boolean();
-  plan.loss_scaling = object.member("loss_scaling").boolean();
+  for (const Decision* row = std::begin(kChoices); row != std::end(kChoices);) {
+    const std::string_view group = place_of(*row).group;
+    if (group.empty()) {
+      read_into(plan, *row++, object);
+      continue;
+    }
+    const std::optional<JsonNode> node =
+        is_optional(group) ? object.optional_member(group) : object.member(group);
+    std::optional<JsonObject> members;
+    if (node) members.emplace(*node);
+    for (; row != std::end(kChoices) && place_of(*row).group == group; ++row)
+      if (members) read_into(plan, *row, *members);
+    if (members) members->finish();
+  }
   object.finish();
   return plan;
 }
 
 }  // namespace
 
-std::string_view name(GatherUnit unit) { return word_of(kGatherUnits, unit); }
-std::string_view name(Recompute recompute) { return word_of(kRecomputes, recompute); }
-std::string_view name(Schedule schedule) { return word_of(kSchedules, schedule); }
-std::string_view name(LaunchMode launch) { return word_of(kLaunchModes, launch); }
-std::string_view name(GradientCast cast) { return word_of(kGradientCasts, cast); }
-
 std::string to_json(const Plan& plan) {
-  using Json = nlohmann::ordered_json;
   Json j;
   j["schema"] = "zplan.plan/1";
-  j["model"] = plan.model;
-  j["hardware"] = plan.hardware;
-  j["parallel"] = {{"dp", plan.parallel.dp},
-                   {"tp", plan.parallel.tp},
-                   {"pp", plan.parallel.pp},
-                   {"sequence_parallel", plan.parallel.sequence_parallel},
-                   {"shards", plan.parallel.shards},
-                   {"schedule", name(plan.schedule)},
-                   {"stage_layers", plan.stage_layers},
-                   {"order", name(plan.order)}};
-  j["zero_stage"] = plan.zero_stage;
-  j["placement"] = {{"params", name(plan.placement.params)},
-                    {"grads", name(plan.placement.grads)},
-                    {"optimizer", name(plan.placement.optimizer)},
-                    {"activations", name(plan.placement.activations)}};
-  j["gather"] = {{"unit", name(plan.gather)},
-                 {"layers", plan.unit_layers},
-                 {"owners", plan.owners},
-                 {"tiles", plan.tiles},
-                 {"prefetch", plan.prefetch}};
-  j["recompute"] = Json::array();
-  for (const RecomputeRun& run : plan.recompute)
-    j["recompute"].push_back({{"mode", name(run.mode)}, {"layers", run.layers}});
-  j["partition_activations"] = plan.partition_activations;
-  j["delayed_update"] = plan.delayed_update;
-  if (plan.dropout) j["dropout"] = true;
-  j["kernel_set"] = plan.kernel_set;
-  j["precision"] = {{"param", name(plan.precision.param)},
-                    {"grad", name(plan.precision.grad)},
-                    {"master", name(plan.precision.master)},
-                    {"moments", name(plan.precision.moments)},
-                    {"separate_master", plan.precision.separate_master},
-                    {"main_grad", plan.precision.main_grad}};
-  if (plan.precision.grad_cast != GradientCast::kNone)
-    j["precision"]["grad_cast"] = name(plan.precision.grad_cast);
-  j["batch"] = {{"global_batch", plan.batch.global_batch},
-                {"micro_batch", plan.batch.micro_batch},
-                {"sequence", plan.batch.sequence}};
-  j["launch"] = name(plan.launch);
-  j["slack"] = plan.slack;
-  j["clip"] = plan.clip;
-  j["loss_scaling"] = plan.loss_scaling;
+  for (const Decision& row : kChoices) {
+    if (row.optional && row.is_plain(plan)) continue;
+    const auto [group, key] = place_of(row);
+    Json& object = group.empty() ? j : j[std::string(group)];
+    object[std::string(key)] =
+        std::visit([](const auto& value) { return json_of(value); }, row.field.get(plan));
+  }
   return j.dump(2) + "\n";
 }
 

@@ -14,9 +14,10 @@
 namespace zplan {
 namespace {
 
+// What is pinned, or all.
 template <typename T>
-std::vector<T> choices(const std::optional<T>& pin, std::vector<T> all) {
-  if (pin) return {*pin};
+std::vector<T> choices(const Pins& pins, std::string_view pointer, std::vector<T> all) {
+  if (pins.has(pointer)) return {pins.get<T>(pointer, T{})};
   return all;
 }
 
@@ -31,8 +32,9 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return small;
 }
 
-void require_positive(const char* what, const auto& pin) {
-  if (pin && *pin < 1) throw_bad_input(fmt::format("{} must be at least 1, not {}", what, *pin));
+void require_positive(const char* what, const Pins& pins, std::string_view pointer) {
+  const auto pin = pins.get<std::int64_t>(pointer, 1);
+  if (pin < 1) throw_bad_input(fmt::format("{} must be at least 1, not {}", what, pin));
 }
 
 void require_sane(const Batch& batch) {
@@ -65,15 +67,16 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
 
 [[noreturn]] void too_many_ranks(const Cluster& cluster, const Pins& pins) {
   std::vector<std::string> pinned;
-  const auto add = [&](const char* what, const std::optional<std::int32_t>& pin) {
-    if (pin) pinned.push_back(fmt::format("{} {}", what, *pin));
+  const Parallel& shape = pins.values().parallel;
+  const auto add = [&](const char* what, std::string_view pointer, std::int32_t size) {
+    if (pins.has(pointer)) pinned.push_back(fmt::format("{} {}", what, size));
   };
-  add("dp", pins.dp);
-  add("tp", pins.tp);
-  add("pp", pins.pp);
-  const std::int64_t others = std::int64_t{pins.tp.value_or(1)} * pins.pp.value_or(1);
+  add("dp", "/parallel/dp", shape.dp);
+  add("tp", "/parallel/tp", shape.tp);
+  add("pp", "/parallel/pp", shape.pp);
+  const std::int64_t others = std::int64_t{shape.tp} * shape.pp;
   const std::int64_t devices = cluster.devices();
-  const bool room = pins.dp && others <= devices;
+  const bool room = pins.has("/parallel/dp") && others <= devices;
   throw_bad_input(fmt::format("{} needs more than the {} devices of {}; {}",
                               fmt::join(pinned, " x "), devices, cluster.name,
                               room ? fmt::format("dp {} is possible", devices / others)
@@ -84,20 +87,26 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
 // tp or pp is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   const std::int64_t devices = cluster.devices();
-  const auto stages = pins.stage_layers && !pins.pp
-                          ? std::vector{static_cast<std::int32_t>(pins.stage_layers->size())}
-                          : stage_counts(model, cluster);
+  const bool some_may_idle =
+      pins.has("/parallel/dp") || pins.has("/parallel/tp") || pins.has("/parallel/pp");
+  const auto stages =
+      pins.has("/parallel/stage_layers")
+          ? std::vector{static_cast<std::int32_t>(pins.values().stage_layers.size())}
+          : stage_counts(model, cluster);
   std::vector<Parallel> result;
-  for (const std::int32_t pp : choices(pins.pp, stages))
-    for (const std::int32_t tp : choices(pins.tp, tensor_sizes(model, cluster))) {
+  for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stages))
+    for (const auto tp :
+         choices<std::int32_t>(pins, "/parallel/tp", tensor_sizes(model, cluster))) {
       const std::int64_t most = devices / (std::int64_t{tp} * pp);
-      const bool fits = most >= pins.dp.value_or(1);
-      const bool uses_all = pins.dp || pins.tp || pins.pp || devices == most * tp * pp;
-      if (!fits || !uses_all) continue;
-      Parallel shape{.dp = pins.dp.value_or(static_cast<std::int32_t>(most)), .tp = tp, .pp = pp};
-      for (const bool sequence_parallel : choices(pins.sequence_parallel, {false, true})) {
-        shape.sequence_parallel = sequence_parallel && tp > 1;
-        if (sequence_parallel && tp == 1 && !pins.sequence_parallel) continue;
+      const bool fits = most >= pins.get<std::int32_t>("/parallel/dp", 1);
+      if (!fits || (!some_may_idle && devices != most * tp * pp)) continue;
+      Parallel shape{.dp = pins.get("/parallel/dp", static_cast<std::int32_t>(most)),
+                     .tp = tp,
+                     .pp = pp,
+                     .shards = pins.get<std::int32_t>("/parallel/shards", 0)};
+      for (const bool split : choices<bool>(pins, "/parallel/sequence_parallel", {false, true})) {
+        shape.sequence_parallel = split && tp > 1;
+        if (split && tp == 1 && !pins.has("/parallel/sequence_parallel")) continue;
         result.push_back(shape);
       }
     }
@@ -126,13 +135,14 @@ class Leaves {
   Leaves(const ModelConfig& model, const Pins& pins) : model_(shape_of(model)), pins_(pins) {}
 
   void add(Plan plan) {
-    for (const std::int32_t zero : choices(pins_.zero_stage, {0, 1, 2, 3})) {
+    const bool pinned = pins_.has("/recompute");
+    for (const auto zero : choices<std::int32_t>(pins_, "/zero_stage", {0, 1, 2, 3})) {
       plan.zero_stage = zero;
       for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
         if (plan.effective(mode) != mode) continue;
-        plan.recompute = pins_.recompute.value_or(std::vector<RecomputeRun>{{mode}});
+        plan.recompute = pinned ? pins_.values().recompute : std::vector<RecomputeRun>{{mode}};
         add_gathers(plan);
-        if (pins_.recompute) break;
+        if (pinned) break;
       }
     }
   }
@@ -148,9 +158,9 @@ class Leaves {
     std::vector<GatherUnit> units;
     if (plan.zero_stage == 3 || plan.unit_layers > 1) units.push_back(GatherUnit::kLayer);
     if (plan.unit_layers == 1) units.push_back(GatherUnit::kOperator);
-    for (const GatherUnit gather : choices(pins_.gather, units))
-      for (const bool cut : choices(pins_.partition_activations, {false, true})) {
-        if (cut && !can_cut && !pins_.partition_activations) continue;
+    for (const auto gather : choices<GatherUnit>(pins_, "/gather/unit", units))
+      for (const bool cut : choices<bool>(pins_, "/partition_activations", {false, true})) {
+        if (cut && !can_cut && !pins_.has("/partition_activations")) continue;
         plan.gather = gather;
         plan.partition_activations = cut;
         add_homes(plan);
@@ -171,16 +181,19 @@ class Leaves {
   }
 
   std::vector<StatePlacement> legal_homes(Plan plan) {
-    const std::vector<Tier> tiers{Tier::kGpu, Tier::kCpu, Tier::kNvme};
+    const auto tiers = [this](std::string_view pointer) {
+      return choices<Tier>(pins_, pointer, {Tier::kGpu, Tier::kCpu, Tier::kNvme});
+    };
+    const bool pinned = pins_.has("/placement/optimizer") &&
+                        (pins_.has("/placement/params") || pins_.has("/placement/grads"));
     std::vector<StatePlacement> result;
-    for (const Tier params : choices(pins_.params, tiers))
-      for (const Tier grads : choices(pins_.grads, tiers))
-        for (const Tier optimizer : choices(pins_.optimizer, tiers))
-          for (const Tier activations : choices(pins_.activations, tiers)) {
-            const bool pinned = pins_.optimizer && (pins_.params || pins_.grads);
+    for (const Tier params : tiers("/placement/params"))
+      for (const Tier grads : tiers("/placement/grads"))
+        for (const Tier optimizer : tiers("/placement/optimizer"))
+          for (const Tier activations : tiers("/placement/activations")) {
             if (!pinned && std::max(params, grads) > optimizer) continue;
             plan.placement = {params, grads, optimizer, activations};
-            if (!pins_.zero_stage && is_in_vain(plan)) continue;
+            if (!pins_.has("/zero_stage") && is_in_vain(plan)) continue;
             if (is_legal(plan)) result.push_back(plan.placement);
           }
     return result;
@@ -228,35 +241,28 @@ std::vector<PrecisionRecipe> recipes(std::string_view kernel_set, const Pins& pi
   return result;
 }
 
-// The choices that are the same in all leaves.
+// What is the same in all leaves; what is not is pinned or varied below.
 Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   Plan plan;
   plan.model = model.name;
   plan.hardware = cluster.name;
-  plan.kernel_set = pins.kernel_set.value_or(cluster.node.device.kernel_set);
+  plan.kernel_set = cluster.node.device.kernel_set;
+  plan.batch.global_batch = model.global_batch;
+  plan.batch.sequence = model.sequence;
+  pins.apply(plan);
   plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
-  plan.clip = pins.clip.value_or(plan.clip);
-  plan.prefetch = pins.prefetch.value_or(plan.prefetch);
-  plan.tiles = pins.tiles.value_or(plan.tiles);
-  plan.unit_layers = pins.unit_layers.value_or(plan.unit_layers);
-  plan.owners = pins.owners.value_or(plan.owners);
-  plan.delayed_update = pins.delayed_update.value_or(plan.delayed_update);
-  plan.schedule = pins.schedule.value_or(plan.schedule);
-  plan.launch = pins.launch.value_or(plan.launch);
-  plan.stage_layers = pins.stage_layers.value_or(plan.stage_layers);
-  plan.batch.global_batch = pins.global_batch.value_or(model.global_batch);
-  plan.batch.sequence = pins.sequence.value_or(model.sequence);
   return plan;
 }
 
 }  // namespace
 
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
-  require_positive("dp", pins.dp);
-  require_positive("tp", pins.tp);
-  require_positive("pp", pins.pp);
-  require_positive("micro-batch", pins.micro_batch);
-  if (pins.shards && pins.zero_stage == 0)
+  require_positive("dp", pins, "/parallel/dp");
+  require_positive("tp", pins, "/parallel/tp");
+  require_positive("pp", pins, "/parallel/pp");
+  require_positive("micro-batch", pins, "/batch/micro_batch");
+  const bool shards_nothing = pins.has("/zero_stage") && pins.values().zero_stage == 0;
+  if (pins.has("/parallel/shards") && shards_nothing)
     throw_bad_input("ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3");
   Plan plan = fixed_part(model, cluster, pins);
   require_sane(plan.batch);
@@ -269,9 +275,9 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     if (global_batch % shape.dp != 0) continue;
     divides = true;
     plan.parallel = shape;
-    plan.parallel.shards = pins.shards.value_or(0);
-    if (plan.owners && !pins.unit_layers) plan.unit_layers = shape.dp;
-    for (const auto micro : choices(pins.micro_batch, divisors(global_batch / shape.dp))) {
+    if (plan.owners && !pins.has("/gather/layers")) plan.unit_layers = shape.dp;
+    for (const auto micro :
+         choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
       plan.batch.micro_batch = micro;
       for (const PrecisionRecipe& recipe : all_recipes) {
         plan.precision = recipe;

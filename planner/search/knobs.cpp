@@ -31,7 +31,9 @@ bool has_rings(const Plan& plan) {
 class SmallerPlans {
  public:
   SmallerPlans(const ModelConfig& model, const Pins& pins)
-      : shape_(shape_of(model)), prefetch_(!pins.prefetch), tiles_(!pins.tiles) {}
+      : shape_(shape_of(model)),
+        prefetch_(!pins.has("/gather/prefetch")),
+        tiles_(!pins.has("/gather/tiles")) {}
 
   std::vector<Plan> of(const Plan& plan) const {
     std::vector<Plan> result;
@@ -147,18 +149,18 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
 
 std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   std::vector<Knob> knobs;
-  if (!pins.recompute)
+  if (!pins.has("/recompute"))
     knobs.emplace_back([layers = static_cast<std::int32_t>(model.layers)](const Plan& plan) {
       return recompute_splits(plan, layers);
     });
-  if (!pins.shards)
+  if (!pins.has("/parallel/shards"))
     knobs.emplace_back([per_node = cluster.node.devices_per_node](const Plan& plan) {
       return sharding_groups(plan, per_node);
     });
-  if (!pins.stage_layers)
+  if (!pins.has("/parallel/stage_layers"))
     knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
-  if (!pins.prefetch) knobs.emplace_back(prefetch_depths);
-  if (!pins.unit_layers && !pins.owners) knobs.emplace_back(larger_units);
+  if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
+  if (!pins.has("/gather/layers") && !pins.has("/gather/owners")) knobs.emplace_back(larger_units);
   for (Knob& knob : knobs)
     knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
       std::vector<Plan> plans = turn(plan);

@@ -41,30 +41,13 @@
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/place/memory_report.h"
+#include "planner/plan/pins.h"
 #include "planner/plan/plan.h"
 #include "planner/program/job.h"
 
 namespace zplan {
 
 inline constexpr double kTieTolerance = 0.01;
-
-inline constexpr std::string_view kAnyRecipe = "any";
-
-// Choices pinned by the user; the rest is free.
-struct Pins {
-  std::optional<std::int32_t> dp, tp, pp, shards, zero_stage, prefetch, tiles, unit_layers;
-  std::optional<std::int64_t> micro_batch, global_batch, sequence;
-  std::optional<bool> sequence_parallel, partition_activations, delayed_update, clip, owners;
-  std::optional<std::vector<RecomputeRun>> recompute;
-  std::optional<std::vector<std::int32_t>> stage_layers;
-  std::optional<GatherUnit> gather;
-  std::optional<Tier> params, grads, optimizer, activations;
-  std::optional<Schedule> schedule;
-  std::optional<LaunchMode> launch;
-  std::optional<std::string> kernel_set;
-  // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
-  std::vector<std::string> recipes;
-};
 
 // The leaves of the space, each legal, in a fixed order: pipeline stages (divisors of the devices),
 // tensor parallel ranks (divisors of a node), sequence parallelism, micro-batch, recipe, ZeRO

@@ -206,9 +206,10 @@ TEST(PlanSpace, ThePlansThatRunHaveEveryLevelOfEveryFactor) {
   std::set<std::pair<std::size_t, int>> seen;
   for (const Choice& c : testing_support::pairwise_choices())
     for (std::size_t f = 0; f < c.size(); ++f) seen.emplace(f, c[f]);
-  for (std::size_t f = 0; f < testing_support::kLevels.size(); ++f)
-    for (int level = 0; level < testing_support::kLevels[f]; ++level)
-      EXPECT_TRUE(seen.contains({f, level})) << "factor " << f << ", level " << level;
+  const std::vector<testing_support::Factor>& factors = testing_support::factors();
+  for (std::size_t f = 0; f < factors.size(); ++f)
+    for (int level = 0; level < factors[f].levels; ++level)
+      EXPECT_TRUE(seen.contains({f, level})) << factors[f].pointer << ", level " << level;
 }
 
 }  // namespace

@@ -77,10 +77,15 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   const ModelConfig& model = GetParam().model;
   const Cluster& cluster = GetParam().cluster;
   Pins pins = GetParam().pins;
-  pins.prefetch = pins.tiles = pins.unit_layers = 1;  // knobs are outside the space
-  if (!pins.recompute) pins.recompute = {{Recompute::kFull}};
-  if (!pins.dp) pins.dp = cluster.devices() / pins.tp.value_or(1) / pins.pp.value_or(1);
-  if (pins.zero_stage != 0) pins.shards = pins.dp;
+  pins.set("/gather/prefetch", 1);
+  pins.set("/gather/tiles", 1);
+  pins.set("/gather/layers", 1);  // knobs are outside the space
+  if (!pins.has("/recompute"))
+    pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
+  const Parallel& shape = pins.values().parallel;
+  if (!pins.has("/parallel/dp")) pins.set("/parallel/dp", cluster.devices() / shape.tp / shape.pp);
+  if (!pins.has("/zero_stage") || pins.values().zero_stage != 0)
+    pins.set("/parallel/shards", shape.dp);
   const Best expected = brute_force(model, cluster, pins);
   const SearchResult result =
       search(model, cluster, pins, make_evaluator(model, cluster), {.threads = 3});
@@ -113,63 +118,73 @@ Case wide_model() {
   c.model.hidden = 4096;
   c.model.ffn = 16384;
   c.model.vocab = 1 << 18;
-  c.pins.global_batch = 64;
-  c.pins.tp = c.pins.pp = 1;
+  c.pins.set("/batch/global_batch", 64);
+  c.pins.set("/parallel/tp", 1);
+  c.pins.set("/parallel/pp", 1);
   return c;
 }
 
-INSTANTIATE_TEST_SUITE_P(Spaces, SearchBruteForce,
-                         testing::Values(make("tiny_replicas", "tiny", "workstation",
-                                              [](Pins& p) { p.tp = p.pp = 1; }),
-                                         make("tiny_kept_activations", "tiny", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = 2;
-                                                p.pp = 1;
-                                                p.recompute = {{Recompute::kNone}};
-                                              }),
-                                         make("tiny_two_stages", "tiny", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = 1;
-                                                p.pp = 2;
-                                                p.stage_layers = {2, 2};
-                                              }),
-                                         make("tiny_tensor_parallel", "tiny", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = 2;
-                                                p.pp = 1;
-                                              }),
-                                         make("tiny_fp64", "tiny", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = p.pp = 1;
-                                                p.kernel_set = "cpu.f64";
-                                                p.global_batch = 4;
-                                              }),
-                                         make("tiny_any_recipe", "tiny", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = p.pp = 1;
-                                                p.kernel_set = "cpu.bf16";
-                                                p.recipes = {std::string(kAnyRecipe)};
-                                                p.global_batch = 4;
-                                              }),
-                                         make("gpt2_micro_batch_8", "gpt2-124m", "dgx2",
-                                              [](Pins& p) {
-                                                p.tp = p.pp = 1;
-                                                p.micro_batch = 8;
-                                              }),
-                                         make("gpt2_short_of_memory", "gpt2-124m", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = p.pp = 1;
-                                                p.global_batch = 16;
-                                                p.sequence = 512;
-                                              }),
-                                         make("gpt2_fits_nowhere", "gpt2-124m", "workstation",
-                                              [](Pins& p) {
-                                                p.tp = p.pp = 1;
-                                                p.global_batch = 16;
-                                                p.zero_stage = 0;
-                                              }),
-                                         wide_model()),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Spaces, SearchBruteForce,
+    testing::Values(make("tiny_replicas", "tiny", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 1);
+                         }),
+                    make("tiny_kept_activations", "tiny", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 2);
+                           p.set("/parallel/pp", 1);
+                           p.set("/recompute", std::vector<RecomputeRun>{{Recompute::kNone}});
+                         }),
+                    make("tiny_two_stages", "tiny", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 2);
+                           p.set("/parallel/stage_layers", std::vector<std::int32_t>{2, 2});
+                         }),
+                    make("tiny_tensor_parallel", "tiny", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 2);
+                           p.set("/parallel/pp", 1);
+                         }),
+                    make("tiny_fp64", "tiny", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 1);
+                           p.set("/kernel_set", "cpu.f64");
+                           p.set("/batch/global_batch", 4);
+                         }),
+                    make("tiny_any_recipe", "tiny", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 1);
+                           p.set("/kernel_set", "cpu.bf16");
+                           p.recipes = {std::string(kAnyRecipe)};
+                           p.set("/batch/global_batch", 4);
+                         }),
+                    make("gpt2_micro_batch_8", "gpt2-124m", "dgx2",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 1);
+                           p.set("/batch/micro_batch", 8);
+                         }),
+                    make("gpt2_short_of_memory", "gpt2-124m", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 1);
+                           p.set("/batch/global_batch", 16);
+                           p.set("/batch/sequence", 512);
+                         }),
+                    make("gpt2_fits_nowhere", "gpt2-124m", "workstation",
+                         [](Pins& p) {
+                           p.set("/parallel/tp", 1);
+                           p.set("/parallel/pp", 1);
+                           p.set("/batch/global_batch", 16);
+                           p.set("/zero_stage", 0);
+                         }),
+                    wide_model()),
+    [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace zplan

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/fuzz/targets.h"
+#include "tests/support/decision_levels.h"
 
 namespace zplan::fuzz {
 namespace {
@@ -43,6 +44,20 @@ TEST_P(Replay, NoFileOfTheCorpusBreaksTheParser) {
 
 INSTANTIATE_TEST_SUITE_P(All, Replay, testing::ValuesIn(targets().begin(), targets().end()),
                          [](const auto& info) { return std::string(info.param.name); });
+
+// Files that the rows of choices.h make.
+TEST(Replay, NoValueOfADecisionBreaksTheReaderOfPlans) {
+  const auto target = std::find_if(targets().begin(), targets().end(),
+                                   [](const Target& t) { return t.name == "plan"; });
+  for (const Decision& row : kChoices) {
+    for (const Setting& level : testing_support::levels_of(row)) {
+      Plan plan;
+      row.field.set(plan, level);
+      plan.model = plan.hardware = "x";
+      target->run(to_json(plan));
+    }
+  }
+}
 
 TEST(Replay, EveryFolderOfTheCorpusHasATarget) {
   for (const fs::path& folder : files_in(fs::path(ZPLAN_SOURCE_DIR) / "tests/fuzz/corpus")) {

@@ -29,7 +29,7 @@ constexpr double kBf16 = 4e-3, kFp16 = 5e-4;  // of the loss
 std::vector<Choice> choices(std::uint64_t seed) {
   std::vector<Choice> all;
   for (Choice c : testing_support::pairwise_choices()) {
-    c[testing_support::kAttention] = 0;
+    c[testing_support::factor("/kernel_set")] = 0;
     if (testing_support::is_legal(c) && std::find(all.begin(), all.end(), c) == all.end())
       all.push_back(c);
   }

@@ -160,11 +160,15 @@ struct Setting {
   Cluster cluster = load_cluster("workstation");
   Pins pins;
   Setting() {
-    pins.tp = pins.prefetch = pins.tiles = 1;
-    pins.recompute = {{Recompute::kFull}};
-    pins.params = pins.grads = pins.activations = Tier::kGpu;
+    pins.set("/parallel/tp", 1);
+    pins.set("/gather/prefetch", 1);
+    pins.set("/gather/tiles", 1);
+    pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
+    pins.set("/placement/params", Tier::kGpu);
+    pins.set("/placement/grads", Tier::kGpu);
+    pins.set("/placement/activations", Tier::kGpu);
     if (*rc::gen::arbitrary<bool>()) return;
-    pins.kernel_set = "cpu.bf16";
+    pins.set("/kernel_set", "cpu.bf16");
     pins.recipes = {*rc::gen::element<std::string>(std::string(kAnyRecipe), "lean")};
   }
 };
@@ -277,16 +281,16 @@ std::string draw_cluster() {
 
 Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   Pins pins;
-  pins.dp = *rc::gen::element(1, 2, 4, 6);
-  if (*rc::gen::inRange(0, 3) == 0) pins.tp = 1;
-  if (*rc::gen::inRange(0, 3) == 0) pins.schedule = Schedule::kGpipe;
-  pins.kernel_set = cluster.node.device.kernel_set;
-  if (*rc::gen::inRange(0, 3) == 0) *pins.kernel_set += ".unfused";
+  pins.set("/parallel/dp", *rc::gen::element(1, 2, 4, 6));
+  if (*rc::gen::inRange(0, 3) == 0) pins.set("/parallel/tp", 1);
+  if (*rc::gen::inRange(0, 3) == 0) pins.set("/parallel/schedule", Schedule::kGpipe);
+  pins.set("/kernel_set", cluster.node.device.kernel_set);
+  if (*rc::gen::inRange(0, 3) == 0) pins.set("/kernel_set", pins.values().kernel_set + ".unfused");
   pins.recipes = {std::string(kAnyRecipe)};
-  pins.pp = static_cast<std::int32_t>(
-      *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(model.layers, 3) + 1));
-  pins.prefetch = *rc::gen::inRange(0, 4);
-  pins.clip = *rc::gen::arbitrary<bool>();
+  pins.set("/parallel/pp", static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(
+                               1, std::min<std::int64_t>(model.layers, 3) + 1)));
+  pins.set("/gather/prefetch", *rc::gen::inRange(0, 4));
+  pins.set("/clip", *rc::gen::arbitrary<bool>());
   return *rc::gen::elementOf(enumerate(model, cluster, pins));
 }
 
@@ -394,12 +398,12 @@ RC_GTEST_PROP(SearchProperty, MoreMemoryNeverMakesTheBestPlanSlower, ()) {
   model.ffn = 4 * model.hidden;
   Cluster cluster = load_cluster("dgx2");
   Pins pins;
-  pins.global_batch = 4;
-  pins.gather = GatherUnit::kLayer;
-  pins.unit_layers = 1;
-  pins.dp = *rc::gen::element(1, 2, 4);
-  pins.tp = *rc::gen::element(1, model.heads >= 2 ? 2 : 1);
-  pins.pp = 1;
+  pins.set("/batch/global_batch", 4);
+  pins.set("/gather/unit", GatherUnit::kLayer);
+  pins.set("/gather/layers", 1);
+  pins.set("/parallel/dp", *rc::gen::element(1, 2, 4));
+  pins.set("/parallel/tp", *rc::gen::element(1, model.heads >= 2 ? 2 : 1));
+  pins.set("/parallel/pp", 1);
   const auto best = [&](std::int64_t mebibytes) {
     cluster.node.device.memory = cluster.node.device.reserve() + Bytes{mebibytes << 20};
     return search(model, cluster, pins, make_evaluator(model, cluster), {}).best;

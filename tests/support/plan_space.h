@@ -4,8 +4,8 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <set>
 #include <string>
@@ -13,7 +13,8 @@
 #include <vector>
 
 #include "models/model_config.h"
-#include "planner/plan/plan.h"
+#include "planner/plan/choices.h"
+#include "tests/support/decision_levels.h"
 #include "tests/support/sanitized.h"
 
 namespace zplan::testing_support {
@@ -36,33 +37,12 @@ inline Plan reference_plan(const std::string& kernel_set, const std::string& mod
   return base_plan(kernel_set, model);
 }
 
-enum Factor : int {
-  kZero,
-  kPp,
-  kDp,
-  kTp,
-  kSequenceParallel,
-  kShards,
-  kRecompute,
-  kGather,
-  kUnitLayers,
-  kOwners,
-  kTiles,
-  kParams,
-  kGrads,
-  kOptimizer,
-  kActivations,
-  kMicroSteps,
-  kPrefetch,
-  kSchedule,
-  kPartition,
-  kAttention,
-  kStages,
-  kModel,
-  kFactors,
+// What is varied: a decision, or one with what depends on it. Its first level is the plain one.
+struct Factor {
+  std::string pointer;
+  int levels = 0;
+  std::function<void(Plan&, int level)> set;
 };
-using Choice = std::array<int, kFactors>;  // index of the level of each factor
-inline constexpr Choice kLevels{4, 3, 3, 3, 2, 2, 4, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2};
 
 inline std::vector<RecomputeRun> recompute_of(int level) {
   switch (level) {
@@ -77,31 +57,76 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
   }
 }
 
+// Those with levels of their own, each after those that it depends on.
+inline std::vector<Factor> own_factors() {
+  return {
+      {"/model", 2, [](Plan& p, int level) { p.model = level == 0 ? "tiny-gpt" : "tiny-llama"; }},
+      {"/kernel_set", 2, [](Plan& p, int level) { p.kernel_set += level == 0 ? "" : ".unfused"; }},
+      {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
+      {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
+      {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},
+      {"/parallel/shards", 2,
+       [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.parallel.dp / 2); }},
+      {"/parallel/stage_layers", 2,
+       [](Plan& p, int level) {
+         if (level == 1 && p.parallel.pp == 3) p.stage_layers = {1, 1, 2};
+         if (level == 1 && p.parallel.pp != 3) p.stage_layers = {1, 3};
+       }},
+      {"/recompute", 4, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
+      {"/gather/layers", 2, [](Plan& p, int level) { p.unit_layers = level + 1; }},
+      {"/gather/owners", 2,
+       [](Plan& p, int level) {
+         p.owners = level == 1;
+         if (p.owners) p.unit_layers = p.shards();
+       }},
+      {"/batch/micro_batch", 3, [](Plan& p, int level) {
+         p.batch.micro_batch = kGlobalBatch / (std::int64_t{p.parallel.dp} << level);
+       }}};
+}
+
+// What changes the numbers that are trained, and what has tests of its own.
+inline bool is_covered(const Decision& row) {
+  constexpr std::string_view kNot[] = {"/hardware", "/parallel/order", "/delayed_update",
+                                       "/dropout",  "/launch",         "/slack",
+                                       "/clip",     "/loss_scaling"};
+  return std::find(std::begin(kNot), std::end(kNot), row.pointer) == std::end(kNot) &&
+         !row.pointer.starts_with("/precision/") && !row.pointer.starts_with("/batch/");
+}
+
+// Every other decision varies by itself.
+inline const std::vector<Factor>& factors() {
+  static const std::vector<Factor> all = [] {
+    std::vector<Factor> own = own_factors(), result;
+    for (const Decision& row : kChoices) {
+      const bool has_own = std::any_of(own.begin(), own.end(),
+                                       [&](const Factor& f) { return f.pointer == row.pointer; });
+      if (has_own || !is_covered(row)) continue;
+      const std::vector<Setting> levels = levels_of(row);
+      result.push_back({std::string(row.pointer), static_cast<int>(levels.size()),
+                        [&row, levels](Plan& p, int level) {
+                          row.field.set(p, levels[static_cast<std::size_t>(level)]);
+                        }});
+    }
+    result.insert(result.end(), own.begin(), own.end());
+    return result;
+  }();
+  return all;
+}
+
+using Choice = std::vector<int>;  // the level of each factor
+
+// Its place in a choice.
+inline std::size_t factor(std::string_view pointer) {
+  const std::vector<Factor>& all = factors();
+  std::size_t f = 0;
+  while (all.at(f).pointer != pointer) ++f;
+  return f;
+}
+
 inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
-  constexpr std::array<Tier, 3> kTiers{Tier::kGpu, Tier::kCpu, Tier::kNvme};
-  const auto tier = [&](Factor f) { return kTiers[static_cast<std::size_t>(c[f])]; };
-  Plan p = base_plan(kernel_set + (c[kAttention] == 1 ? ".unfused" : ""),
-                     c[kModel] == 0 ? "tiny-gpt" : "tiny-llama");
-  p.zero_stage = c[kZero];
-  p.parallel.pp = c[kPp] + 1;
-  p.parallel.dp = 1 << c[kDp];
-  p.parallel.tp = 1 << c[kTp];
-  p.parallel.sequence_parallel = c[kSequenceParallel] == 1;
-  p.parallel.shards = c[kShards] == 0 ? 0 : std::max(1, p.parallel.dp / 2);
-  p.recompute = recompute_of(c[kRecompute]);
-  p.gather = c[kGather] == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
-  p.owners = c[kOwners] == 1;
-  p.unit_layers = p.owners ? p.shards() : c[kUnitLayers] + 1;
-  p.tiles = c[kTiles] + 1;
-  p.placement = {tier(kParams), tier(kGrads), tier(kOptimizer), tier(kActivations)};
-  const std::int64_t micro_steps = std::int64_t{1} << c[kMicroSteps];
-  p.batch.micro_batch = kGlobalBatch / (p.parallel.dp * micro_steps);
-  p.prefetch = c[kPrefetch];
-  p.schedule = c[kSchedule] == 0 ? Schedule::kOneForwardOneBackward : Schedule::kGpipe;
-  p.partition_activations = c[kPartition] == 1;
-  if (c[kStages] == 1)
-    p.stage_layers =
-        p.parallel.pp == 3 ? std::vector<std::int32_t>{1, 1, 2} : std::vector<std::int32_t>{1, 3};
+  Plan p = base_plan(kernel_set);
+  for (std::size_t f = 0; f < c.size(); ++f) factors()[f].set(p, c[f]);
+  p.precision = default_recipe(p.kernel_set);
   return p;
 }
 
@@ -110,18 +135,23 @@ inline bool is_legal(const Choice& c) {
   const Plan p = plan_of(c, "cpu.f32");
   const bool too_many = p.parallel.dp * p.parallel.tp * p.parallel.pp > kMostRanks;
   // A level that changes nothing is none.
-  const bool idle =
-      (c[kShards] == 1 && p.parallel.dp == 1) || (c[kOwners] == 1 && c[kUnitLayers] == 1);
+  const bool idle = (p.parallel.shards != 0 && p.parallel.dp == 1) ||
+                    (p.owners && c[factor("/gather/layers")] == 1);
   return !too_many && !idle && p.batch.micro_batch > 0 &&
-         !illegal(p, shape_of(c[kModel] == 0 ? gpt : llama));
+         !illegal(p, shape_of(p.model == gpt.name ? gpt : llama));
 }
 
-using Pair = std::array<int, 4>;  // factor, level, factor, level
+struct Pair {
+  std::size_t f;
+  int f_level;
+  std::size_t g;
+  int g_level;
+  friend auto operator<=>(const Pair&, const Pair&) = default;
+};
 inline std::vector<Pair> pairs_of(const Choice& c) {
   std::vector<Pair> pairs;
-  for (int f = 0; f < kFactors; ++f)
-    for (int g = f + 1; g < kFactors; ++g)
-      pairs.push_back({f, c[static_cast<std::size_t>(f)], g, c[static_cast<std::size_t>(g)]});
+  for (std::size_t f = 0; f < c.size(); ++f)
+    for (std::size_t g = f + 1; g < c.size(); ++g) pairs.push_back({f, c[f], g, c[g]});
   return pairs;
 }
 
@@ -130,13 +160,13 @@ inline std::vector<Pair> pairs_of(const Choice& c) {
 inline bool complete(const Pair& pair, std::mt19937_64& random, Choice& result) {
   constexpr int kTries = 4000;
   for (int i = 0; i < kTries; ++i) {
-    Choice c{};
+    Choice c(factors().size());
     const std::uint64_t spread = 1 + random() % 3;  // one in so many factors leaves its plain level
-    for (std::size_t f = 0; f < kFactors; ++f)
+    for (std::size_t f = 0; f < c.size(); ++f)
       if (random() % spread == 0)
-        c[f] = static_cast<int>(random() % static_cast<std::uint64_t>(kLevels[f]));
-    c[static_cast<std::size_t>(pair[0])] = pair[1];
-    c[static_cast<std::size_t>(pair[2])] = pair[3];
+        c[f] = static_cast<int>(random() % static_cast<std::uint64_t>(factors()[f].levels));
+    c[pair.f] = pair.f_level;
+    c[pair.g] = pair.g_level;
     if (!is_legal(c)) continue;
     result = c;
     return true;
@@ -148,11 +178,10 @@ inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
   constexpr int kCandidates = 12;
   std::mt19937_64 random(seed);
   std::set<Pair> open;
-  for (std::size_t f = 0; f < kFactors; ++f)
-    for (std::size_t g = f + 1; g < kFactors; ++g)
-      for (int a = 0; a < kLevels[f]; ++a)
-        for (int b = 0; b < kLevels[g]; ++b)
-          open.insert({static_cast<int>(f), a, static_cast<int>(g), b});
+  for (std::size_t f = 0; f < factors().size(); ++f)
+    for (std::size_t g = f + 1; g < factors().size(); ++g)
+      for (int a = 0; a < factors()[f].levels; ++a)
+        for (int b = 0; b < factors()[g].levels; ++b) open.insert({f, a, g, b});
   std::vector<Choice> chosen;
   while (!open.empty()) {
     const Pair first = *open.begin();
@@ -180,9 +209,9 @@ inline std::vector<Choice> thinned(const std::vector<Choice>& all) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const Choice& c = all[all.size() - 1 - i];  // the last ones, found last, have the rarer levels
     bool is_kept = i % kEvery == 0;
-    for (std::size_t f = 0; f < kFactors; ++f) is_kept |= !seen.contains({f, c[f]});
+    for (std::size_t f = 0; f < c.size(); ++f) is_kept |= !seen.contains({f, c[f]});
     if (!is_kept) continue;
-    for (std::size_t f = 0; f < kFactors; ++f) seen.emplace(f, c[f]);
+    for (std::size_t f = 0; f < c.size(); ++f) seen.emplace(f, c[f]);
     some.push_back(c);
   }
   return some;
@@ -200,36 +229,20 @@ inline const std::vector<Choice>& pairwise_choices() {
   return choices;
 }
 
-// "z3_p2d2t1_full_operator_..": the levels that are not the plain ones; also a valid test name.
+// "z3_p2d2t1_recompute2_gather_tiles1": the levels that are not the plain ones; also a valid test
+// name.
 inline std::string name_of(const Choice& c) {
   const Plan p = plan_of(c, "cpu.f32");
   std::string s = "z" + std::to_string(p.zero_stage) + "_p" + std::to_string(p.parallel.pp) + "d" +
                   std::to_string(p.parallel.dp) + "t" + std::to_string(p.parallel.tp);
-  const auto add = [&](bool set, const std::string& word) {
-    if (set) s += "_" + word;
-  };
-  const auto tier = [&](const char* what, Tier t) {
-    add(t != Tier::kGpu, what + std::string(name(t)));
-  };
-  add(p.parallel.sequence_parallel, "sp");
-  add(p.parallel.shards != 0, "s" + std::to_string(p.parallel.shards));
-  add(c[kRecompute] == 3, "mixed");
-  add(c[kRecompute] != 3 && c[kRecompute] != 0, std::string(name(p.recompute[0].mode)));
-  add(true, std::string(name(p.gather)));
-  add(p.unit_layers > 1 && !p.owners, "u2");
-  add(p.owners, "owners");
-  add(p.tiles > 1, "tiled");
-  tier("p", p.placement.params);
-  tier("g", p.placement.grads);
-  tier("o", p.placement.optimizer);
-  tier("a", p.placement.activations);
-  add(true, "m" + std::to_string(p.micro_steps()));
-  add(true, "f" + std::to_string(p.prefetch));
-  add(p.schedule == Schedule::kGpipe, "gpipe");
-  add(p.partition_activations, "pa");
-  add(c[kAttention] == 1, "unfused");
-  add(!p.stage_layers.empty(), "uneven");
-  add(c[kModel] == 1, "llama");
+  for (std::size_t f = 0; f < c.size(); ++f) {
+    std::string factor = factors()[f].pointer;
+    const bool is_said = factor == "/zero_stage" || factor.ends_with("/dp") ||
+                         factor.ends_with("/tp") || factor.ends_with("/pp");
+    if (c[f] == 0 || is_said) continue;
+    std::replace(factor.begin(), factor.end(), '/', '_');
+    s += factor + std::to_string(c[f]);
+  }
   return s;
 }
 

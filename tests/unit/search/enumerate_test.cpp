@@ -89,7 +89,7 @@ TEST(Enumerate, HasTheShapesOfTheLargeModel) {
 TEST(Enumerate, SelectiveRecomputationIsForStoredScoresOnly) {
   const auto modes = [](const char* kernel_set) {
     Pins pins;
-    pins.kernel_set = kernel_set;
+    pins.set("/kernel_set", kernel_set);
     std::set<Recompute> result;
     for (const Plan& plan : leaves("tiny", "workstation", pins))
       result.insert(plan.recompute_of(0));
@@ -102,7 +102,7 @@ TEST(Enumerate, SelectiveRecomputationIsForStoredScoresOnly) {
 
 TEST(Enumerate, UnitsOfSeveralLayersAreGatheredByLayer) {
   Pins pins;
-  pins.unit_layers = 2;
+  pins.set("/gather/layers", 2);
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.unit_layers, 2);
     EXPECT_EQ(plan.gather, GatherUnit::kLayer);
@@ -111,7 +111,7 @@ TEST(Enumerate, UnitsOfSeveralLayersAreGatheredByLayer) {
 
 TEST(Enumerate, OwnersTakeUnitsOfALayerPerRank) {
   Pins pins;
-  pins.owners = true;
+  pins.set("/gather/owners", true);
   std::set<int> dps;
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_TRUE(plan.owners);
@@ -124,34 +124,34 @@ TEST(Enumerate, OwnersTakeUnitsOfALayerPerRank) {
 
 TEST(Enumerate, EveryFurtherFieldCanBePinned) {
   Pins pins;
-  pins.tp = 2;
-  pins.pp = 2;
-  pins.sequence_parallel = true;
-  pins.tiles = 2;
-  pins.schedule = Schedule::kGpipe;
-  pins.stage_layers = {3, 1};
-  pins.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
-  pins.delayed_update = true;
+  pins.set("/parallel/tp", 2);
+  pins.set("/parallel/pp", 2);
+  pins.set("/parallel/sequence_parallel", true);
+  pins.set("/gather/tiles", 2);
+  pins.set("/parallel/schedule", Schedule::kGpipe);
+  pins.set("/parallel/stage_layers", std::vector<std::int32_t>{3, 1});
+  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull, 1}, {Recompute::kNone, 0}});
+  pins.set("/delayed_update", true);
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.parallel, (Parallel{.dp = 1, .tp = 2, .pp = 2, .sequence_parallel = true}));
     EXPECT_EQ(plan.tiles, 2);
     EXPECT_EQ(plan.schedule, Schedule::kGpipe);
-    EXPECT_EQ(plan.stage_layers, *pins.stage_layers);
-    EXPECT_EQ(plan.recompute, *pins.recompute);
+    EXPECT_EQ(plan.stage_layers, pins.values().stage_layers);
+    EXPECT_EQ(plan.recompute, pins.values().recompute);
     EXPECT_TRUE(plan.delayed_update);
     EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
   }
   pins = {};
-  pins.dp = 4;
-  pins.shards = 2;
-  pins.kernel_set = "cpu.bf16";
+  pins.set("/parallel/dp", 4);
+  pins.set("/parallel/shards", 2);
+  pins.set("/kernel_set", "cpu.bf16");
   pins.recipes = {"lean"};
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.shards(), 2);
     EXPECT_EQ(plan.precision.moments, DType::kBf16);
   }
   pins = {};
-  pins.partition_activations = true;
+  pins.set("/partition_activations", true);
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_TRUE(plan.partition_activations);
     EXPECT_GT(plan.parallel.tp, 1);
@@ -161,7 +161,7 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
 TEST(Enumerate, RecipesAreADimensionWhereAskedFor) {
   const auto names = [](const char* kernel_set, std::vector<std::string> recipes) {
     Pins pins;
-    pins.kernel_set = kernel_set;
+    pins.set("/kernel_set", kernel_set);
     pins.recipes = std::move(recipes);
     std::map<std::string_view, std::size_t> leaves_of;
     for (const Plan& plan : leaves("tiny", "workstation", pins))
@@ -182,7 +182,7 @@ TEST(Enumerate, RecipesAreADimensionWhereAskedFor) {
   EXPECT_EQ(names("cpu.fp16", {"any"}).size(), 5U) << "lean needs bf16";
   EXPECT_EQ(names("cpu.f32", {"any"}), (Counts{{"standard", each}}));
   Pins pins;
-  pins.kernel_set = "cpu.fp16";
+  pins.set("/kernel_set", "cpu.fp16");
   pins.recipes = {"standard", "lean"};
   EXPECT_THAT(refusal("tiny", "workstation", pins),
               HasSubstr("precision lean is for kernel sets that compute in bf16"));
@@ -190,10 +190,10 @@ TEST(Enumerate, RecipesAreADimensionWhereAskedFor) {
 
 TEST(Enumerate, HomesFartherThanTheOptimizersAreForPinsOnly) {
   Pins pins;
-  pins.params = Tier::kCpu;
+  pins.set("/placement/params", Tier::kCpu);
   for (const Plan& plan : leaves("tiny", "workstation", pins))
     EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
-  pins.optimizer = Tier::kGpu;
+  pins.set("/placement/optimizer", Tier::kGpu);
   EXPECT_FALSE(leaves("tiny", "workstation", pins).empty());
 }
 
@@ -215,18 +215,21 @@ TEST(Enumerate, LeavesAreLegalAndDifferent) {
 
 TEST(Enumerate, PinsAreObeyed) {
   Pins pins;
-  pins.dp = 2;
-  pins.micro_batch = 2;
-  pins.zero_stage = 3;
-  pins.tp = 1;
-  pins.recompute = {{Recompute::kFull}};
-  pins.gather = GatherUnit::kLayer;
-  pins.params = pins.grads = pins.optimizer = pins.activations = Tier::kCpu;
-  pins.prefetch = 3;
-  pins.kernel_set = "cpu.f64";
-  pins.clip = false;
-  pins.global_batch = 4;
-  pins.sequence = 7;
+  pins.set("/parallel/dp", 2);
+  pins.set("/batch/micro_batch", 2);
+  pins.set("/zero_stage", 3);
+  pins.set("/parallel/tp", 1);
+  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
+  pins.set("/gather/unit", GatherUnit::kLayer);
+  pins.set("/placement/params", Tier::kCpu);
+  pins.set("/placement/grads", Tier::kCpu);
+  pins.set("/placement/optimizer", Tier::kCpu);
+  pins.set("/placement/activations", Tier::kCpu);
+  pins.set("/gather/prefetch", 3);
+  pins.set("/kernel_set", "cpu.f64");
+  pins.set("/clip", false);
+  pins.set("/batch/global_batch", 4);
+  pins.set("/batch/sequence", 7);
   const std::vector<Plan> plans = leaves("tiny", "workstation", pins);
   ASSERT_EQ(plans.size(), 2u);  // one and two stages
   EXPECT_EQ(plans[0].parallel, (Parallel{.dp = 2}));
@@ -242,9 +245,9 @@ TEST(Enumerate, PinsAreObeyed) {
 
 TEST(Enumerate, APinnedDepthTakesTheReplicasThatFit) {
   Pins pins;
-  pins.tp = 1;
-  pins.pp = 3;
-  pins.global_batch = 10;
+  pins.set("/parallel/tp", 1);
+  pins.set("/parallel/pp", 3);
+  pins.set("/batch/global_batch", 10);
   for (const Plan& plan : leaves("tiny", "dgx2", pins))
     EXPECT_EQ(plan.parallel, (Parallel{.dp = 5, .pp = 3}));
 }
@@ -259,54 +262,70 @@ TEST(Enumerate, StagesDivideTheDevices) {
 TEST(Enumerate, NamesTheNearestGlobalBatch) {
   // 384 devices are 3 x 128: without stages dp is a multiple of 24, which 2560 is not, but 2568.
   Pins pins;
-  pins.pp = 1;
+  pins.set("/parallel/pp", 1);
   EXPECT_THAT(refusal("1T", "dgx2x24", pins),
               AllOf(HasSubstr("global batch 2560"), HasSubstr("dp 384"), HasSubstr("dp 192"),
                     HasSubstr("nearest that is: 2568")));
   pins = {};
-  pins.micro_batch = 3;
+  pins.set("/batch/micro_batch", 3);
   EXPECT_THAT(refusal("tiny", "workstation", pins), HasSubstr("micro-batch 3"));
 }
 
 TEST(Enumerate, RefusesSizesThatCannotBe) {
   Pins pins;
-  pins.dp = 17;
+  pins.set("/parallel/dp", 17);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("dp 16 is possible"));
-  pins.pp = 2;
+  pins.set("/parallel/pp", 2);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("dp 8 is possible"));
   pins = {};
-  pins.pp = 17;
+  pins.set("/parallel/pp", 17);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("dp x tp x pp up to 16 is possible"));
   pins = {};
-  pins.tp = 5;
+  pins.set("/parallel/tp", 5);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("heads"));
-  pins.tp = 1;
-  pins.pp = 5;
-  pins.global_batch = 3;
+  pins.set("/parallel/tp", 1);
+  pins.set("/parallel/pp", 5);
+  pins.set("/batch/global_batch", 3);
   EXPECT_THAT(refusal("tiny", "dgx2", pins), HasSubstr("4 layers"));
   pins = {};
-  pins.dp = 0;
+  pins.set("/parallel/dp", 0);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("dp must be at least 1"));
   pins = {};
-  pins.sequence = std::int64_t{1} << 40;
+  pins.set("/batch/sequence", std::int64_t{1} << 40);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("sequence"));
   pins = {};
-  pins.global_batch = pins.sequence = std::int64_t{1} << 20;
+  pins.set("/batch/global_batch", std::int64_t{1} << 20);
+  pins.set("/batch/sequence", std::int64_t{1} << 20);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("tokens per step"));
 }
 
 TEST(Enumerate, SaysWhyPinsContradictEachOther) {
   Pins pins;
-  pins.zero_stage = 1;
-  pins.params = Tier::kCpu;
+  pins.set("/zero_stage", 1);
+  pins.set("/placement/params", Tier::kCpu);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("ZeRO stage 3, not 1"));
   pins = {};
-  pins.recompute = {{Recompute::kNone}};
-  pins.activations = Tier::kCpu;
+  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kNone}});
+  pins.set("/placement/activations", Tier::kCpu);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("recompute full"));
   pins = {};
-  pins.kernel_set = "cuda.sm70";
+  pins.set("/kernel_set", "cuda.sm70");
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("kernel set"));
+}
+
+TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
+  Pins pins;
+  pins.set("/kernel_set", "cpu.bf16");
+  pins.recipes = {std::string(kAnyRecipe)};
+  const std::vector<Plan> all = leaves("tiny-gpt", "workstation", pins);
+  for (const Decision& row : kChoices) {
+    const bool varies = std::any_of(all.begin(), all.end(), [&](const Plan& plan) {
+      return row.field.get(plan) != row.field.get(all.front());
+    });
+    const bool may = row.varied == Varied::kSpace || row.varied == Varied::kRecipe;
+    EXPECT_TRUE(may || !varies) << row.pointer;
+    EXPECT_TRUE(row.varied != Varied::kSpace || varies) << row.pointer;
+  }
 }
 
 }  // namespace

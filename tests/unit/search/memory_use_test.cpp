@@ -20,10 +20,13 @@ constexpr std::size_t kGpu = 0, kCpu = 1, kNvme = 2;
 
 Plan sample_plan(const ModelConfig& model, const Cluster& cluster) {
   Pins pins;
-  pins.pp = 2;
-  pins.zero_stage = 3;
-  pins.recompute = {{Recompute::kFull}};
-  pins.params = pins.grads = pins.optimizer = pins.activations = Tier::kCpu;
+  pins.set("/parallel/pp", 2);
+  pins.set("/zero_stage", 3);
+  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
+  pins.set("/placement/params", Tier::kCpu);
+  pins.set("/placement/grads", Tier::kCpu);
+  pins.set("/placement/optimizer", Tier::kCpu);
+  pins.set("/placement/activations", Tier::kCpu);
   return enumerate(model, cluster, pins).front();
 }
 
@@ -145,9 +148,11 @@ TEST(CheckFit, NamesTheTierTheOperationAndTheLargestBuffers) {
 TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
   const ModelConfig model = load_model("1T");
   Pins pins;
-  pins.pp = 1;
-  pins.zero_stage = 0;
-  pins.params = pins.grads = pins.optimizer = Tier::kGpu;
+  pins.set("/parallel/pp", 1);
+  pins.set("/zero_stage", 0);
+  pins.set("/placement/params", Tier::kGpu);
+  pins.set("/placement/grads", Tier::kGpu);
+  pins.set("/placement/optimizer", Tier::kGpu);
   const Plan plan = enumerate(model, load_cluster("dgx2x32"), pins).front();
   const std::vector<TierBytes> bound = bytes_bound(plan, model);
   ASSERT_THAT(bound, SizeIs(1));

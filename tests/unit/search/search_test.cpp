@@ -170,7 +170,7 @@ TEST_F(SearchTest, WhenNothingFitsNamesTheClosestPlan) {
 TEST_F(SearchTest, NamesTheSmallestChangeWherePinsLeaveNothingThatFits) {
   Model m;
   m.bytes = [](const Plan& p) { return p.zero_stage == 3 ? 10 : 2 * kRoom; };
-  pins_.zero_stage = 1;
+  pins_.set("/zero_stage", 1);
   const SearchResult result = run(m);
   ASSERT_TRUE(result.closest);
   EXPECT_EQ(result.closest->infeasible->smallest_change, "ZeRO stage 3");
@@ -179,7 +179,7 @@ TEST_F(SearchTest, NamesTheSmallestChangeWherePinsLeaveNothingThatFits) {
 // Where the recipe is free: the fastest wins whatever its recipe, and the others stay families of
 // their own with the same homes set aside.
 TEST_F(SearchTest, KeepsRecipesApart) {
-  pins_.kernel_set = "cpu.bf16";
+  pins_.set("/kernel_set", "cpu.bf16");
   pins_.recipes = {"standard", "lean"};
   const auto is_lean = [](const Plan& p) { return !p.precision.separate_master; };
   Model m;
@@ -218,11 +218,13 @@ TEST_F(SearchTest, WhatTheGpuLacksNoOtherTierGives) {
     fit.infeasible->tier = Tier::kGpu;
     return fit;
   };
-  pins_.tiles = pins_.prefetch = 1;
-  pins_.tp = pins_.pp = 1;
-  pins_.micro_batch = 1;
-  pins_.zero_stage = 0;
-  pins_.recompute = {{Recompute::kNone}};
+  pins_.set("/gather/tiles", 1);
+  pins_.set("/gather/prefetch", 1);
+  pins_.set("/parallel/tp", 1);
+  pins_.set("/parallel/pp", 1);
+  pins_.set("/batch/micro_batch", 1);
+  pins_.set("/zero_stage", 0);
+  pins_.set("/recompute", std::vector<RecomputeRun>{{Recompute::kNone}});
   const SearchResult result = search(model_, cluster_, pins_, evaluator, {});
   EXPECT_FALSE(result.best);
   EXPECT_EQ(result.stats.space, 3);    // homes of the optimizer states
@@ -237,8 +239,8 @@ TEST_F(SearchTest, TriesTheKnobsOnTheWinner) {
     return p.stage_layers.empty() ? 10.0 : 9.5;
   };
   EXPECT_EQ(run(m).best->plan.recompute.size(), 2U);
-  pins_.recompute = {{Recompute::kFull}};
-  pins_.pp = 2;
+  pins_.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
+  pins_.set("/parallel/pp", 2);
   EXPECT_EQ(run(m).best->plan.stage_layers, (std::vector<std::int32_t>{3, 1}));
 }
 
@@ -249,7 +251,7 @@ TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
   EXPECT_EQ(run(m).best->plan.prefetch, 2);
   m.time = [](const Plan& p) { return p.zero_stage == 3 ? 5.0 : 10.0; };
   EXPECT_EQ(run(m).best->plan.prefetch, 1) << "not faster, not changed";
-  pins_.prefetch = 0;
+  pins_.set("/gather/prefetch", 0);
   EXPECT_EQ(run(m).best->plan.prefetch, 0);
 }
 
@@ -262,7 +264,7 @@ TEST_F(SearchTest, DoesWithoutPrefetchWhereNothingElseFits) {
   EXPECT_GE(result.best->plan.zero_stage, 2);
   EXPECT_EQ(result.best->plan.prefetch, 0);
   EXPECT_EQ(result.stats.gap, 0);
-  pins_.prefetch = 1;
+  pins_.set("/gather/prefetch", 1);
   EXPECT_FALSE(run(m).best) << "a pinned depth is not touched";
 }
 
@@ -304,16 +306,18 @@ TEST(MakeEvaluator, FindsThePlanThatFitsWithoutPrefetchOnly) {
   cluster.node.device.memory = {6'000'000'000};
   cluster.node.host.memory = {std::int64_t{8000} << 30};
   Pins pins;
-  pins.global_batch = 16;
-  pins.micro_batch = 1;
-  pins.tp = pins.pp = pins.tiles = 1;
+  pins.set("/batch/global_batch", 16);
+  pins.set("/batch/micro_batch", 1);
+  pins.set("/parallel/tp", 1);
+  pins.set("/parallel/pp", 1);
+  pins.set("/gather/tiles", 1);
   const Evaluator evaluator = make_evaluator(model, cluster);
   const SearchResult result = search(model, cluster, pins, evaluator, {.threads = 2});
   ASSERT_TRUE(result.best);
   EXPECT_EQ(result.best->plan.prefetch, 0);
   EXPECT_FALSE(evaluator.fit(result.best->plan).infeasible);
   EXPECT_LE(result.best->bound, *result.best->step);
-  pins.prefetch = 1;
+  pins.set("/gather/prefetch", 1);
   EXPECT_FALSE(search(model, cluster, pins, evaluator, {.threads = 2}).best);
 }
 
@@ -322,9 +326,9 @@ TEST(MakeEvaluator, TriesTheTightestPlacementBeforeItGivesUp) {
   Cluster cluster = load_cluster("workstation");
   int looser = 0;
   Pins pins;
-  pins.tp = 1;
-  pins.micro_batch = 1;
-  pins.optimizer = Tier::kGpu;
+  pins.set("/parallel/tp", 1);
+  pins.set("/batch/micro_batch", 1);
+  pins.set("/placement/optimizer", Tier::kGpu);
   for (Plan plan : enumerate(model, cluster, pins)) {
     const Bytes loose = make_evaluator(model, cluster).fit(plan).gpu;
     plan.slack = 0;

@@ -1,0 +1,15 @@
+#include "planner/plan/pins.h"
+
+namespace zplan {
+
+void Pins::set_setting(const Decision& row, const Setting& value) {
+  row.field.set(values_, value);
+  is_set_[index(row)] = true;
+}
+
+void Pins::apply(Plan& plan) const {
+  for (const Decision& row : kChoices)
+    if (is_set_[index(row)]) row.field.set(plan, row.field.get(values_));
+}
+
+}  // namespace zplan

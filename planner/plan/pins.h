@@ -1,0 +1,48 @@
+// Decisions pinned by the user; the rest is free.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/plan/choices.h"
+
+namespace zplan {
+
+inline constexpr std::string_view kAnyRecipe = "any";
+
+// Decisions are named by their pointers, "/parallel/tp": those of a row of choices.h.
+class Pins {
+ public:
+  // `value` of the decision's type, or of one that converts: 2, "cpu", Tier::kCpu.
+  template <typename T>
+  void set(std::string_view pointer, const T& value) {
+    set_setting(decision(pointer), to_setting(value));
+  }
+  void set_setting(const Decision& row, const Setting& value);
+
+  bool has(std::string_view pointer) const { return is_set_[index(decision(pointer))]; }
+  // Of what is pinned; plain elsewhere.
+  const Plan& values() const { return values_; }
+  // What is pinned, or `free`.
+  template <typename T>
+  T get(std::string_view pointer, T free) const {
+    const Decision& row = decision(pointer);
+    return is_set_[index(row)] ? from_setting<T>(row.field.get(values_)) : free;
+  }
+  // Makes a plan as pinned.
+  void apply(Plan& plan) const;
+
+  // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
+  std::vector<std::string> recipes;
+
+ private:
+  static std::size_t index(const Decision& row) {
+    return static_cast<std::size_t>(&row - std::begin(kChoices));
+  }
+
+  Plan values_;
+  std::vector<bool> is_set_ = std::vector<bool>(std::size(kChoices));
+};
+
+}  // namespace zplan
