@@ -306,6 +306,7 @@ TEST(MakeEvaluator, FindsThePlanThatFitsWithoutPrefetchOnly) {
   cluster.node.device.memory = {6'000'000'000};
   cluster.node.host.memory = {std::int64_t{8000} << 30};
   Pins pins;
+  pins.set("/kernel_set", "cuda.sm70.fp16");
   pins.set("/batch/global_batch", 16);
   pins.set("/batch/micro_batch", 1);
   pins.set("/parallel/tp", 1);
