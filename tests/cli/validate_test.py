@@ -1,0 +1,136 @@
+"""zplan validate: published runs beside predictions."""
+
+import json
+import subprocess
+
+from cli_support import BAD_INPUT, CHECK_FAILED, OK, PROGRAM, CliTest, main, zplan
+
+
+def record(**changes):
+    """A record in order; changes are by path, "parallel.tp"."""
+    run = {
+        "id": "a/1", "group": "a", "source": "Somebody, Fast training (2023)",
+        "confidence": "stored", "recalled": [],
+        "hardware": {"device": "a100_sxm4_80gb", "system": None, "gpus_per_node": 8, "nodes": 1,
+                     "gpus": 8, "scale_out_gb_s_per_gpu": None},
+        "model": {"name": "GPT", "family": "gpt", "layers": 4, "hidden": 1024, "heads": 8,
+                  "kv_heads": 8, "head_dim": 128, "ffn": 4096, "gated_ffn": False, "vocab": 51200,
+                  "seq": 1024, "tied_embeddings": True, "position": "learned",
+                  "norm": "layernorm", "dropout": None, "experts": None, "top_k": None,
+                  "expert_ffn": None, "shared_expert_ffn": None, "moe_layers": None,
+                  "params": None},
+        "parallel": {"tp": 2, "sequence_parallel": False, "pp": 1, "interleave": 1, "cp": 1,
+                     "ep": 1, "dp": 4, "zero_stage": 0, "shard_group": None,
+                     "overlap_grad_reduce": False, "overlap_param_gather": None,
+                     "tp_comm_overlap": None, "schedule": None},
+        "offload": {"params": "gpu", "grads": "gpu", "optimizer": "gpu", "activations": "gpu",
+                    "delayed_update": False},
+        "precision": {"compute": "bf16", "param_bytes": None, "grad_bytes": None,
+                      "optimizer_bytes_per_param": None},
+        "micro_batch": 4, "global_batch": 64, "flash_attention": False, "recompute": "full",
+        "recompute_detail": None,
+        "measured": {"step_time_s": 0.5, "step_time_kind": "measured",
+                     "printed": {"value": 0.5, "unit": "s"}, "memory_gib": None,
+                     "memory_kind": None, "out_of_memory": False},
+        "note": None,
+    }  # fmt: skip
+    for path, value in changes.items():
+        *folders, name = path.split("__")
+        at = run
+        for folder in folders:
+            at = at[folder]
+        at[name] = value
+    return run
+
+
+class Validate(CliTest):
+    def runs(self, *records):
+        lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
+        return self.write("runs.jsonl", "\n".join(lines) + "\n")
+
+    def answer(self, *arguments, code=OK):
+        result = zplan("validate", *arguments, "--json", cwd=self.folder)
+        self.assertEqual(result.returncode, code, result.stderr)
+        return json.loads(result.stdout), result
+
+    def test_a_file_never_seen_before(self):
+        answer, _ = self.answer(self.runs(
+            record(),
+            record(id="a/2", measured__step_time_s=2.0, micro_batch=1),
+            record(id="b/1", group="b", model__experts=8),
+            record(id="b/2", group="b", measured__memory_gib=10.0,
+                   measured__memory_kind="allocator_peak", measured__step_time_s=None),
+        ))  # fmt: skip
+        self.assertEqual(answer["schema"], "zplan.validation/1")
+        self.assertEqual(answer["runs"], 4)
+        self.assertEqual(answer["time"]["n"], 2)
+        self.assertEqual(answer["time"]["pairs"], 1)
+        self.assertEqual(answer["memory"]["n"], 1)
+        self.assertEqual(answer["groups"]["a"]["time"]["n"], 2)
+        self.assertEqual(answer["unsupported"], [{"id": "b/1", "reason": "experts"}])
+        self.assertEqual(len(answer["worst"]), 2)
+        row = answer["rows"][0]
+        expected = 100 * (row["predicted_s"] / row["measured_s"] - 1)
+        self.assertAlmostEqual(row["error_pct"], expected)
+        self.assertEqual(row["stack"], "megatron2020")
+
+    def test_malformed_lines_are_told_and_the_others_read(self):
+        bad = record(id="a/2")
+        del bad["note"]
+        answer, result = self.answer(self.runs(record(), "{", bad), code=CHECK_FAILED)
+        self.assertEqual(answer["runs"], 1)
+        self.assertEqual(len(answer["malformed"]), 2)
+        lines = result.stderr.splitlines()
+        self.assertTrue(lines[0].startswith("zplan: runs.jsonl:2:"), lines)
+        self.assertTrue(lines[1].startswith("zplan: runs.jsonl:3:"), lines)
+
+    def test_group(self):
+        file = self.runs(record(), record(id="b/1", group="bravo"))
+        answer, _ = self.answer(file, "--group", "bravo")
+        self.assertEqual([row["id"] for row in answer["rows"]], ["b/1"])
+        self.bad(BAD_INPUT, "validate", file, "--group", "brovo", says=['"brovo"', '"bravo"'])
+
+    def test_stack(self):
+        file = self.runs(record())
+        answer, _ = self.answer(file, "--stack", "nemo2024")
+        self.assertEqual(answer["rows"][0]["stack"], "nemo2024")
+        self.bad(BAD_INPUT, "validate", file, "--stack", "nemo2025", says='"nemo2024"')
+
+    def test_threads_change_no_byte(self):
+        runs = [record(id=f"a/{i}", micro_batch=2**i) for i in range(5)]
+        file = self.runs(*runs)
+        one = self.answer(file, "--threads", "1")[1].stdout
+        self.assertEqual(one, self.answer(file, "--threads", "4")[1].stdout)
+
+    def test_text_and_page(self):
+        file = self.runs(record(id="a/<1>"))
+        result = zplan("validate", file, "--html", "page.html", cwd=self.folder)
+        self.assertEqual(result.returncode, OK, result.stderr)
+        self.assertIn("all runs", result.stdout)
+        with open(self.path("page.html")) as page:
+            text = page.read()
+        self.assertIn("<circle", text)
+        self.assertIn("a/&lt;1&gt;", text)
+        self.assertNotIn("a/<1>", text)
+
+    def test_an_empty_file_and_one_that_is_not_there(self):
+        answer, _ = self.answer(self.write("none.jsonl", ""))
+        self.assertEqual(answer["runs"], 0)
+        self.bad(BAD_INPUT, "validate", "missing.jsonl", says="missing.jsonl")
+        self.bad(BAD_INPUT, "validate", says="expected a file of runs")
+
+    def test_ctrl_c_ends_it_without_an_answer(self):
+        runs = [record(id=f"a/{i}", model__layers=96, global_batch=4096) for i in range(2000)]
+        file = self.runs(*runs)
+        process = subprocess.Popen([PROGRAM, "validate", file], cwd=self.folder,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+        try:
+            process.communicate(timeout=1)
+        except subprocess.TimeoutExpired:
+            process.terminate()
+        out, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertEqual(out, b"")
+
+
+main()

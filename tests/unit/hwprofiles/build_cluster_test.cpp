@@ -1,0 +1,135 @@
+#include "hwprofiles/build_cluster.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+const HardwareCatalogue& catalogue() {
+  static const HardwareCatalogue all = load_hardware_catalogue();
+  return all;
+}
+
+BuiltCluster built(const HardwareRequest& request) {
+  static const std::vector<HwProfile> profiles = node_catalogue();
+  return build_cluster(catalogue(), profiles, request);
+}
+
+HwProfile profile(const char* name) { return load_cluster(name).node; }
+
+constexpr BytesPerSecond gb(double rate) { return {rate * 1e9}; }
+
+TEST(HardwareCatalogue, NamesTheNearestId) {
+  EXPECT_EQ(catalogue().device("v100_sxm3_32gb").capability, 70);
+  EXPECT_EQ(catalogue().system("dgx2").devices_per_node, 16);
+  try {
+    catalogue().device("a100_sxm4_80g");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a100_sxm4_80gb"));
+  }
+}
+
+TEST(HardwareCatalogue, EveryDeviceAndSystemBuilds) {
+  for (const DeviceFacts& device : catalogue().devices) {
+    const Cluster cluster = built({.device = device.id, .gpus_per_node = 8, .nodes = 2}).cluster;
+    EXPECT_EQ(cluster.devices(), 16) << device.id;
+    EXPECT_EQ(cluster.node.topology.gpus(), 8) << device.id;
+    EXPECT_EQ(cluster.node.device.sm_count, device.sm_count);
+    EXPECT_NO_THROW(Topology(cluster.node.topology).route_out(7)) << device.id;
+  }
+  for (const SystemFacts& system : catalogue().systems) {
+    EXPECT_NO_THROW(catalogue().device(system.device));
+    const Cluster cluster =
+        built({.device = system.device, .system = system.id, .gpus_per_node = 2}).cluster;
+    EXPECT_EQ(cluster.node.topology.gpus(), 2) << system.id;
+  }
+}
+
+TEST(BuildCluster, ASystemWithAProfileIsThatProfile) {
+  const Cluster cluster = built({.device = "v100_sxm3_32gb",
+                                 .system = "dgx2",
+                                 .gpus_per_node = 16,
+                                 .nodes = 4,
+                                 .scale_out = gb(6.25)})
+                              .cluster;
+  EXPECT_EQ(cluster.name, "dgx2x4");
+  const HwProfile dgx2 = profile("dgx2");
+  EXPECT_EQ(cluster.node.device.name, dgx2.device.name);
+  EXPECT_EQ(cluster.node.topology.nic.capacity, dgx2.topology.nic.capacity);
+  EXPECT_EQ(cluster.node.topology.nics(), dgx2.topology.nics());
+}
+
+TEST(BuildCluster, FewerDevicesCutTheNodeAndLeaveTheHostWhole) {
+  const HwProfile dgx2 = profile("dgx2");
+  const HwProfile one =
+      built({.device = "v100_sxm3_32gb", .system = "dgx2", .gpus_per_node = 1}).cluster.node;
+  EXPECT_EQ(one.devices_per_node, 1);
+  EXPECT_EQ(one.topology.sockets, 1);
+  EXPECT_EQ(one.topology.dram.capacity, dgx2.topology.dram.capacity * 2.0);
+  EXPECT_EQ(one.host.memory, dgx2.host.memory);
+  EXPECT_EQ(one.topology.nvme_drives, dgx2.topology.nvme_drives);
+  const HwProfile eight =
+      built({.device = "v100_sxm3_32gb", .system = "dgx2", .gpus_per_node = 8}).cluster.node;
+  EXPECT_EQ(eight.topology.gpus_per_switch, 4);
+  EXPECT_EQ(eight.topology.switches_per_socket, 2);
+  EXPECT_EQ(eight.topology.sockets, 1);
+}
+
+TEST(BuildCluster, OtherSystemsAreBuiltFromDataSheets) {
+  const HwProfile node =
+      built({.device = "a100_sxm4_40gb", .system = "aws_p4d", .gpus_per_node = 8}).cluster.node;
+  EXPECT_EQ(node.device.memory.value, 42305427865);
+  EXPECT_EQ(node.device.memory_bandwidth, gb(1555));
+  EXPECT_EQ(node.device.kernel_tables, "a100_sxm");
+  EXPECT_EQ(node.device.gemm_efficiency, profile("dgx-a100").device.gemm_efficiency);
+  EXPECT_EQ(node.host.memory.value, std::int64_t{1152} << 30);
+}
+
+TEST(BuildCluster, TheNetworkIsAsStatedElseTheSystemsElseTheUsual) {
+  const auto rate = [](HardwareRequest request) {
+    request.nodes = 2;
+    const TopologySpec wires = built(request).cluster.node.topology;
+    return wires.nic.capacity.value * wires.nics() / wires.gpus() / 1e9;
+  };
+  const HardwareRequest vtrain{
+      .device = "a100_sxm4_80gb", .system = "vtrain_a100", .gpus_per_node = 8};
+  EXPECT_NEAR(rate(vtrain), 12.5, 1e-9);
+  HardwareRequest stated = vtrain;
+  stated.scale_out = gb(20);
+  EXPECT_NEAR(rate(stated), 20, 1e-9);
+  EXPECT_NEAR(rate({.device = "h100_sxm5_80gb", .gpus_per_node = 8}), 50, 1e-9);
+  EXPECT_THAT(built({.device = "h100_sxm5_80gb", .gpus_per_node = 8, .nodes = 2}).assumed,
+              Contains(HasSubstr("50 GB/s")));
+}
+
+TEST(BuildCluster, ManyPortsOfADeviceAreOne) {
+  const TopologySpec wires =
+      built({.device = "h100_sxm5_80gb", .system = "aws_p5", .gpus_per_node = 8, .nodes = 2})
+          .cluster.node.topology;
+  EXPECT_EQ(wires.nics(), 8);
+  EXPECT_NEAR(wires.nic.capacity.value, 50e9, 1);
+}
+
+TEST(BuildCluster, APeerLinkBeyondTheNodeMakesOneNode) {
+  const Cluster cluster =
+      built({.device = "gb200_186gb", .system = "gb200_nvl72", .gpus_per_node = 4, .nodes = 4})
+          .cluster;
+  EXPECT_EQ(cluster.nodes, 1);
+  EXPECT_EQ(cluster.node.devices_per_node, 16);
+}
+
+TEST(BuildCluster, CardsHaveNoPeerLink) {
+  const HwProfile node = built({.device = "rtx_pro_6000", .gpus_per_node = 4}).cluster.node;
+  EXPECT_FALSE(node.topology.gpu_peer);
+  EXPECT_EQ(node.topology.gpu_pcie.capacity, gb(63));
+}
+
+}  // namespace
+}  // namespace zplan

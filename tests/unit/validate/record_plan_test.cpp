@@ -1,0 +1,123 @@
+#include "planner/validate/record_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+#include "tests/unit/validate/sample_run.h"
+
+namespace zplan {
+namespace {
+
+using testing::Contains;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+using Changes = std::initializer_list<std::pair<const char*, const char*>>;
+
+PlannedRun planned(Changes changes = {}) {
+  static const RunCatalogues catalogues;
+  return plan_run(sample_run(changes), catalogues);
+}
+
+TEST(RecordPlan, EveryDecisionIsPinned) {
+  const PlannedRun run = planned();
+  ASSERT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.stack, "megatron2020");
+  EXPECT_EQ(run.plan.parallel.dp, 4);
+  EXPECT_EQ(run.plan.parallel.tp, 2);
+  EXPECT_EQ(run.plan.zero_stage, 0);
+  EXPECT_EQ(run.plan.batch.global_batch, 64);
+  EXPECT_EQ(run.plan.batch.micro_batch, 4);
+  EXPECT_EQ(run.plan.batch.sequence, 1024);
+  EXPECT_EQ(run.plan.kernel_set, "cuda.sm80.bf16.unfused");
+  EXPECT_TRUE(run.plan.all_full());
+  EXPECT_EQ(run.cluster.devices(), 8);
+  EXPECT_EQ(run.model.biases, Biases::kAll);
+}
+
+TEST(RecordPlan, KernelsByDeviceFormatAndFusion) {
+  EXPECT_EQ(planned({{"\"flash_attention\": false", "\"flash_attention\": true"}}).plan.kernel_set,
+            "cuda.sm80.bf16");
+  EXPECT_EQ(planned({{"\"bf16\"", "\"fp16\""}}).plan.kernel_set, "cuda.sm80.fp16.unfused");
+  EXPECT_TRUE(planned({{"\"bf16\"", "\"fp16\""}}).plan.loss_scaling);
+  EXPECT_EQ(planned({{"a100_sxm4_80gb", "h100_sxm5_80gb"},
+                     {"\"bf16\"", "\"fp8\""},
+                     {"\"flash_attention\": false", "\"flash_attention\": null"}})
+                .plan.kernel_set,
+            "cuda.sm90.fp8");
+  EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported, HasSubstr("products in int4"));
+}
+
+TEST(RecordPlan, TheRecipeHasTheStatedBytes) {
+  const auto optimizer_bytes = [](const char* grad, const char* optimizer) {
+    const PlannedRun run = planned({{"\"param_bytes\": null", "\"param_bytes\": 2"},
+                                    {"\"grad_bytes\": null", grad},
+                                    {"\"optimizer_bytes_per_param\": null", optimizer}});
+    EXPECT_EQ(run.unsupported, "");
+    return std::pair(size_of(run.plan.precision.grad).value, run.plan.optimizer_bytes().value);
+  };
+  EXPECT_EQ(optimizer_bytes("\"grad_bytes\": 2", "\"optimizer_bytes_per_param\": 12"),
+            std::pair(2L, 12L));
+  EXPECT_EQ(optimizer_bytes("\"grad_bytes\": 4", "\"optimizer_bytes_per_param\": 12"),
+            std::pair(4L, 12L));
+  EXPECT_EQ(optimizer_bytes("\"grad_bytes\": 2", "\"optimizer_bytes_per_param\": 16"),
+            std::pair(2L, 16L));
+  EXPECT_EQ(optimizer_bytes("\"grad_bytes\": null", "\"optimizer_bytes_per_param\": 4"),
+            std::pair(2L, 4L));
+}
+
+TEST(RecordPlan, UnstatedHeadsAreNearAHundredAndTwentyEightWide) {
+  const PlannedRun run = planned({{"\"heads\": 16", "\"heads\": null"},
+                                  {"\"kv_heads\": 16", "\"kv_heads\": null"},
+                                  {"\"head_dim\": 128", "\"head_dim\": null"}});
+  EXPECT_EQ(run.model.heads, 16);
+  EXPECT_EQ(run.model.kv_heads, 16);
+  EXPECT_THAT(run.flags, Contains("16 heads assumed"));
+  EXPECT_EQ(run.unsupported, "");
+}
+
+TEST(RecordPlan, FeaturesOfModelsGoTogetherFreely) {
+  const PlannedRun run = planned({{"\"family\": \"gpt\"", "\"family\": \"mpt\""},
+                                  {"\"head_dim\": 128", "\"head_dim\": 64"},
+                                  {"\"position\": \"learned\"", "\"position\": \"rope\""}});
+  EXPECT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.model.position, Position::kRope);
+  EXPECT_EQ(run.model.norm, Norm::kLayerNorm);
+  EXPECT_EQ(run.model.biases, Biases::kNone);
+  EXPECT_EQ(run.model.own_head_size, 64);
+  EXPECT_FALSE(run.model.gated_mlp);
+}
+
+TEST(RecordPlan, FractionalMicroStepsAreRoundedAndSaidSo) {
+  const PlannedRun run = planned({{"\"global_batch\": 64", "\"global_batch\": 70"}});
+  EXPECT_EQ(run.plan.batch.global_batch, 64);
+  EXPECT_THAT(run.flags, Contains("4.375 micro-steps rounded to 4"));
+}
+
+TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
+  EXPECT_EQ(planned({{"\"interleave\": 1", "\"interleave\": 2"}}).unsupported,
+            "interleaved pipeline");
+  EXPECT_EQ(planned({{"\"cp\": 1", "\"cp\": 2"}, {"\"dp\": 4", "\"dp\": 2"}}).unsupported,
+            "context parallelism");
+  EXPECT_EQ(planned({{"\"experts\": null", "\"experts\": 8"}}).unsupported, "experts");
+  EXPECT_EQ(
+      planned({{"\"activations\": \"gpu\"", "\"activations\": \"cpu\""}, {"\"full\"", "\"none\""}})
+          .unsupported,
+      "activations swapped one by one");
+  EXPECT_THAT(planned({{"a100_sxm4_80gb", "a101_sxm4_80gb"}}).unsupported,
+              HasSubstr("unknown device"));
+  EXPECT_THAT(planned({{"\"params\": \"gpu\"", "\"params\": \"cpu\""}}).unsupported,
+              HasSubstr("need ZeRO stage 3"));
+}
+
+TEST(RecordPlan, TheStackCanBeNamed) {
+  const RunCatalogues catalogues;
+  const StackProfile stack = load_stack("nemo2024");
+  const PlannedRun run = plan_run(sample_run(), catalogues, &stack);
+  EXPECT_EQ(run.stack, "nemo2024");
+  EXPECT_EQ(run.cluster.stack.gemm, stack.rates.gemm);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,47 @@
+#include "planner/validate/run_stack.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/validate/catalogues.h"
+#include "tests/unit/validate/sample_run.h"
+
+namespace zplan {
+namespace {
+
+std::string stack_name(const RunRecord& run) {
+  static const RunCatalogues catalogues;
+  return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks).name;
+}
+
+TEST(RunStack, AWordStandsAlone) {
+  EXPECT_TRUE(has_word("ZeRO (1910.02054), Fig 4", "ZeRO"));
+  EXPECT_TRUE(has_word("see NVIDIA/NeMo docs", "NeMo"));
+  EXPECT_FALSE(has_word("ZeROs", "ZeRO"));
+  EXPECT_FALSE(has_word("nemo docs", "NeMo"));
+}
+
+TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
+  RunRecord run = sample_run();
+  run.source = "ZeRO-Infinity (2104.07857), Table 1";
+  EXPECT_EQ(stack_name(run), "deepspeed_infinity");
+  run.source = "measured with Megatron-DeepSpeed, after Megatron-LM";
+  EXPECT_EQ(stack_name(run), "megatron_deepspeed");
+}
+
+TEST(RunStack, OtherwiseWhatTheRunDidOnWhichDevices) {
+  EXPECT_EQ(stack_name(sample_run()), "megatron2020");
+  EXPECT_EQ(
+      stack_name(sample_run({{"\"sequence_parallel\": false", "\"sequence_parallel\": true"}})),
+      "megatron2022");
+  EXPECT_EQ(stack_name(sample_run({{"\"flash_attention\": false", "\"flash_attention\": true"},
+                                   {"\"zero_stage\": 0", "\"zero_stage\": 3"}})),
+            "fsdp2023");
+  EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "v100_sxm3_32gb"},
+                                   {"\"zero_stage\": 0", "\"zero_stage\": 2"}})),
+            "deepspeed2020");
+  EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "h100_sxm5_80gb"}})), "nemo2024");
+  EXPECT_EQ(stack_name(sample_run({{"a100_sxm4_80gb", "rtx_pro_6000"}, {"bf16", "fp8"}})), "llmq");
+}
+
+}  // namespace
+}  // namespace zplan
