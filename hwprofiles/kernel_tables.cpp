@@ -69,6 +69,11 @@ Seconds tile_time(const ProductSize& size, std::string_view format, const Device
   return Seconds{std::max(best, stream)} + device.gemm_overhead;
 }
 
+int KernelTables::attention_generation() const {
+  if (name_.starts_with("h100") || name_.starts_with("h200")) return 3;
+  return name_.starts_with("b200") || name_.starts_with("b300") || name_.starts_with("gb") ? 4 : 2;
+}
+
 double KernelTables::Points::mean_near(const std::array<double, 3>& place,
                                        const std::array<double, 3>& scale) const {
   std::vector<std::pair<double, std::size_t>> near(at.size());

@@ -48,6 +48,9 @@ class KernelTables {
   explicit KernelTables(std::string name) : name_(std::move(name)) {}
 
   const std::string& name() const { return name_; }
+  // Of the fused attention in the table: FlashAttention-3 on Hopper [Shah24], newer ones on
+  // Blackwell, else FlashAttention-2 [Dao23].
+  int attention_generation() const;
   // By the table, or by tiles where it has no rows of the format.
   Seconds product(const ProductSize& size, std::string_view format,
                   const DeviceProfile& device) const;

@@ -16,16 +16,20 @@ namespace {
 
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 23> kRates{{
+constexpr std::array<StackRate, 25> kRates{{
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, "time of matrix products"},
     {"gemm_fp8", &StackRates::gemm_fp8, false, kLeastFactor, kMostFactor,
      "time of matrix products in fp8, on top"},
     {"scores", &StackRates::scores, false, kLeastFactor, kMostFactor,
      "time of the products of unfused attention"},
+    {"unaligned_head", &StackRates::unaligned_head, false, kLeastFactor, kMostFactor,
+     "time of the products of an LM head whose vocabulary is no multiple of 8"},
     {"attention_forward", &StackRates::attention_forward, false, kLeastFactor, kMostFactor,
      "time of fused attention, forward"},
     {"attention_backward", &StackRates::attention_backward, false, kLeastFactor, kMostFactor,
      "time of fused attention, backward"},
+    {"attention_older", &StackRates::attention_older, false, kLeastFactor, kMostFactor,
+     "time of fused attention where the table is of a newer generation than the stack's kernel"},
     {"elementwise", &StackRates::elementwise, false, kLeastFactor, kMostFactor,
      "traffic of norms, activations and residuals"},
     {"softmax", &StackRates::softmax, false, kLeastFactor, kMostFactor,
@@ -36,7 +40,7 @@ constexpr std::array<StackRate, 23> kRates{{
     {"host_forward", &StackRates::host_forward, true, 0, 1, "host time per forward operation"},
     {"host_backward", &StackRates::host_backward, true, 0, 1, "host time per backward operation"},
     {"host_collective", &StackRates::host_collective, true, 0, 1,
-     "host time per collective, on top"},
+     "host time per collective of 8 ranks, in proportion to them, on top"},
     {"host_sync", &StackRates::host_sync, true, 0, 1, "idle device at each layer of each pass"},
     {"host_step", &StackRates::host_step, true, 0, 10, "once per step"},
     {"tensor_exposed", &StackRates::tensor_exposed, false, 0, 1,

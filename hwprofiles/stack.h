@@ -20,8 +20,10 @@ struct StackRates {
   double gemm = 1;               // matrix products of layers and LM head
   double gemm_fp8 = 1;           // on top of it, those in fp8
   double scores = 1;             // products of unfused attention
+  double unaligned_head = 1;     // those of an LM head whose vocabulary is no multiple of 8
   double attention_forward = 1;  // fused attention
   double attention_backward = 1;
+  double attention_older = 1;  // both, where the table is of a newer generation than its kernel
   // Traffic over the compulsory bytes of the kernel table.
   double elementwise = 1;  // norms, activations, residuals
   double softmax = 1;      // unfused softmax and its gradient
@@ -30,7 +32,7 @@ struct StackRates {
   // Host time, in seconds.
   double host_forward = 0;     // per operation of the forward pass, its launch included
   double host_backward = 0;    // per operation of the backward pass
-  double host_collective = 0;  // per collective, on top
+  double host_collective = 0;  // per collective of 8 ranks, on top, in proportion to them
   double host_sync = 0;        // the device idles this long at each layer of each pass
   double host_step = 0;        // once per step
   // Communication.

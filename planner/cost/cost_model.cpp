@@ -40,13 +40,15 @@ bool begins_layer(const Node& node) {
 }
 
 // Host time of one operation: the stack's where it says one.
-Seconds launch_time(const Node& node, Seconds plain, const StackRates& stack) {
+Seconds launch_time(const Node& node, int ranks, Seconds plain, const StackRates& stack) {
   const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
   const bool backward = node.role.phase == Phase::kBackward;
   const double own = forward ? stack.host_forward : backward ? stack.host_backward : 0;
   const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
                      node.kind == OpKind::kReceive;
-  return std::max(plain, Seconds{own}) + Seconds{meets ? stack.host_collective : 0};
+  constexpr double kRanks = 8;  // of the collective that the rate is for
+  return std::max(plain, Seconds{own}) +
+         Seconds{meets ? stack.host_collective * ranks / kRanks : 0};
 }
 
 }  // namespace
@@ -58,6 +60,7 @@ CostModel::CostModel(const Job& job, const Cluster& cluster)
   }
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
+    unaligned_head_.push_back(has_unaligned_head(stage));
     for (const Node& node : program(stage).nodes) costs_.back().push_back(cost_of(stage, node));
     add_software(stage);
   }
@@ -73,7 +76,7 @@ void CostModel::add_software(int stage) {
     cost.slows_compute = cluster_.stack.overlap_slowdown > 0 && node.kind == OpKind::kCollective &&
                          node.group != GroupKind::kTensor && cost.bytes.value > 0;
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
-    Seconds time = launch_time(node, launch_overhead(), cluster_.stack);
+    Seconds time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
     if (first && cluster_.stack.host_step > 0) {
       time += Seconds{cluster_.stack.host_step};
       cost.waits_for_device = true;
@@ -81,6 +84,22 @@ void CostModel::add_software(int stage) {
     cost.launch = to_clock(time);
     first = false;
   }
+}
+
+// That meet in a collective; in others two.
+int CostModel::ranks_of(const Node& node) const {
+  return node.kind == OpKind::kCollective ? job_.group_size(node.group) : 2;
+}
+
+// Whether the LM head's products have an odd width: nobody pads the vocabulary of one rank. The
+// loss knows how much of it is real (kernel_table.h).
+bool CostModel::has_unaligned_head(int stage) const {
+  constexpr std::int64_t kAligned = 8;
+  for (const Node& node : program(stage).nodes) {
+    if (node.kind == OpKind::kKernel && node.kernel == KernelId::kCrossEntropy)
+      return program(stage).attributes[node.attributes][0] % kAligned != 0;
+  }
+  return false;
 }
 
 const Program& CostModel::program(int stage) const {
@@ -114,9 +133,12 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.owned},
                     "host stream", cap);
   }
+  const auto at = static_cast<std::size_t>(stage);
   const bool fp8 = kernels_ != nullptr && multiplies_in_fp8(*kernels_, node.kernel);
   const std::string_view format = fp8 ? "fp8" : peak_name(program(stage).operands(node)[0].dtype);
   Seconds time = kernel_time(node.kernel, demand, format, cluster_.node.device, cluster_.stack);
+  if (demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head_[at])
+    time = time * cluster_.stack.unaligned_head;
   if (begins_layer(node)) time += Seconds{cluster_.stack.host_sync};
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");

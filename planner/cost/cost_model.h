@@ -78,6 +78,8 @@ class CostModel {
 
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
+  int ranks_of(const Node& node) const;
+  bool has_unaligned_head(int stage) const;
   OpCost kernel(int stage, const Node& node);
   OpCost copy(int stage, const Node& node);
   OpCost collective(int stage, const Node& node);
@@ -99,6 +101,7 @@ class CostModel {
   Wiring wiring_;
   const KernelSet* kernels_ = nullptr;  // the job's; none: of a set that is not built in
   std::vector<std::vector<OpCost>> costs_;
+  std::vector<bool> unaligned_head_;  // by stage
   std::vector<LinkShare> shares_;
   std::map<Pattern, std::pair<std::uint32_t, std::uint32_t>> known_;
 };

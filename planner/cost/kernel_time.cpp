@@ -43,7 +43,9 @@ Seconds product_time(const Demand& demand, std::string_view format, const Device
 Seconds attention_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
                        const StackRates& stack) {
   const AttentionWork& work = demand.attention;
-  const double factor = work.backward ? stack.attention_backward : stack.attention_forward;
+  const bool newer = device.tables && device.tables->attention_generation() > 2;
+  const double factor = (work.backward ? stack.attention_backward : stack.attention_forward) *
+                        (newer ? stack.attention_older : 1);
   const AttentionSize size{work.batch, work.heads, work.sequence, work.head_size};
   const bool sixteen_bit = format == "bf16" || format == "fp16";
   const double rate =
