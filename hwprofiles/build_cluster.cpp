@@ -104,50 +104,59 @@ BytesPerSecond network_rate(const HardwareRequest& request, const DeviceFacts& d
   return device.scale_out;
 }
 
+// The system's own profile, or one put together.
+HwProfile node_of(const std::vector<HwProfile>& profiles, const DeviceFacts& device,
+                  const SystemFacts* system) {
+  if (system != nullptr && !system->profile.empty() && system->device == device.id)
+    return find_profile(profiles, system->profile);
+  HwProfile node = find_profile(profiles, device.relative);
+  apply_device(node, device);
+  if (system != nullptr) apply_system(node, *system);
+  node.name = system != nullptr ? system->id : device.id;
+  node.description = fmt::format("{}: by data sheet, the rest as {}",
+                                 system != nullptr ? system->name : device.name, device.relative);
+  node.aliases.clear();
+  return node;
+}
+
+struct Size {
+  int per_node = 1, nodes = 1;
+};
+
+Size size_of(const HardwareRequest& request, const DeviceFacts& device, const SystemFacts* system) {
+  const Size as_used{.per_node = request.gpus_per_node, .nodes = request.nodes};
+  const bool beyond_node =
+      system != nullptr && device.peer_link && system->scale_up_domain > system->devices_per_node;
+  if (!beyond_node) return as_used;
+  const int all = as_used.per_node * as_used.nodes;
+  const int domain = std::min(system->scale_up_domain, all);
+  if (all % domain != 0) return as_used;
+  return {.per_node = domain, .nodes = all / domain};
+}
+
 }  // namespace
 
 BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
                            const std::vector<HwProfile>& profiles, const HardwareRequest& request) {
   const DeviceFacts& device = catalogue.device(request.device);
   const SystemFacts* system = request.system.empty() ? nullptr : &catalogue.system(request.system);
-  const bool own = system != nullptr && !system->profile.empty() && system->device == device.id;
-
   BuiltCluster built;
-  HwProfile node = find_profile(profiles, own ? system->profile : device.relative);
-  if (!own) {
-    apply_device(node, device);
-    if (system != nullptr) apply_system(node, *system);
-    node.name = system != nullptr ? system->id : device.id;
-    node.description = fmt::format("{}: by data sheet, the rest as {}",
-                                   system != nullptr ? system->name : device.name, device.relative);
-    node.aliases.clear();
-  }
+  HwProfile node = node_of(profiles, device, system);
+  const Size size = size_of(request, device, system);
   if (system == nullptr)
-    built.assumed.push_back(fmt::format("server of {} {} with the host of {}",
-                                        request.gpus_per_node, device.name, device.relative));
-
-  int per_node = request.gpus_per_node, nodes = request.nodes;
-  if (system != nullptr && system->scale_up_domain > per_node && device.peer_link) {
-    const int all = per_node * nodes;
-    const int domain = std::min(system->scale_up_domain, all);
-    if (system->scale_up_domain > system->devices_per_node && all % domain == 0) {
-      per_node = domain;
-      nodes = all / domain;
-    }
-  }
-  if (per_node != node.devices_per_node || !own) {
-    if (per_node != node.topology.gpus()) node.name += fmt::format("-{}", per_node);
-    resize(node.topology, per_node);
-    node.devices_per_node = per_node;
-  }
-  if (nodes > 1)
+    built.assumed.push_back(fmt::format("server of {} {} with the host of {}", size.per_node,
+                                        device.name, device.relative));
+  if (size.per_node != node.topology.gpus()) node.name += fmt::format("-{}", size.per_node);
+  resize(node.topology, size.per_node);
+  node.devices_per_node = size.per_node;
+  if (size.nodes > 1)
     set_network(node.topology, find_profile(profiles, "dgx-a100").topology.nic,
                 network_rate(request, device, system, built.assumed));
   node.hash = to_hex(fnv1a128(fmt::format("{} {} {} {} {}", node.hash, device.id, request.system,
-                                          per_node, node.topology.nic.capacity.value)));
-  built.cluster.name = nodes == 1 ? node.name : fmt::format("{}x{}", node.name, nodes);
+                                          size.per_node, node.topology.nic.capacity.value)));
+  built.cluster.name = size.nodes == 1 ? node.name : fmt::format("{}x{}", node.name, size.nodes);
   built.cluster.node = std::move(node);
-  built.cluster.nodes = nodes;
+  built.cluster.nodes = size.nodes;
   return built;
 }
 

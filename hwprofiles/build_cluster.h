@@ -23,10 +23,9 @@
 namespace zplan {
 
 struct HardwareRequest {
-  std::string device;                         // id
-  std::string system;                         // id; empty: unknown
-  int gpus_per_node = 1;                      // used
-  int nodes = 1;                              // used
+  std::string device{};                       // id
+  std::string system{};                       // id; empty: unknown
+  int gpus_per_node = 1, nodes = 1;           // used
   std::optional<BytesPerSecond> scale_out{};  // per device and direction
 };
 

@@ -14,6 +14,7 @@
 namespace zplan {
 namespace {
 
+constexpr int kMostCapability = 999;
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
 constexpr std::array<StackRate, 25> kRates{{
@@ -100,6 +101,8 @@ StackProfile read_stack(const JsonNode& root) {
   stack.description = in.member("description").non_empty_string();
   for (const JsonNode& word : in.member("software").items())
     stack.software.push_back(word.non_empty_string());
+  if (const auto newest = in.optional_member("newest_capability"))
+    stack.newest_capability = static_cast<int>(newest->integer(1, kMostCapability));
   stack.fused = in.member("fused").boolean();
   if (const auto recipe = in.optional_member("recipe")) stack.recipe = recipe->non_empty_string();
   if (const auto choices = in.optional_member("plan")) {

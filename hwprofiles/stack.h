@@ -67,9 +67,11 @@ struct StackValue {
 };
 
 struct StackProfile {
-  std::string name;                                          // "megatron2020"
-  std::string description;                                   // one line
-  std::vector<std::string> software;                         // words that name it in a citation
+  std::string name;                   // "megatron2020"
+  std::string description;            // one line
+  std::vector<std::string> software;  // words that name it in a citation
+  // Of the newest devices that there were in its time, 10 x major + minor; 0: those of today.
+  int newest_capability = 0;
   bool fused = true;                                         // fused attention and neighbours
   std::string recipe;                                        // of the states; empty: standard
   std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text

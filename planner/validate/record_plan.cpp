@@ -16,6 +16,18 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
+// Whether the source's words on recomputation and offload name an option.
+bool names(const RunRecord& run, std::string_view option) {
+  return run.recompute_detail && run.recompute_detail->find(option) != std::string::npos;
+}
+
+// Of the optimizer states only some are said to be off the GPU.
+bool splits_optimizer(const RunRecord& run) {
+  const int away = names(run, "--offload-opt-m") + names(run, "--offload-opt-v") +
+                   names(run, "--offload-master");
+  return away > 0 && away < 3;
+}
+
 // What a Plan cannot say yet, and is planned without; each names the decision that will say it.
 struct Simplification {
   bool (*applies)(const RunRecord& run, const PlannedRun& planned);
@@ -39,6 +51,10 @@ constexpr Simplification kSimplifications[] = {
        return run.model.dropout.value_or(false) && !planned.plan.dropout;
      },
      "dropout beside fused attention is left out"},
+    {[](const RunRecord& run, const PlannedRun&) { return names(run, "--lmhead-chunks"); },
+     "the output head in one piece"},
+    {[](const RunRecord& run, const PlannedRun&) { return splits_optimizer(run); },
+     "all optimizer states off the GPU instead of some"},
     {[](const RunRecord& run, const PlannedRun&) {
        return run.parallel.tp_comm_overlap.value_or(false);
      },

@@ -11,10 +11,12 @@ bool is_word_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
-const StackProfile* cited(std::string_view source, const std::vector<StackProfile>& stacks) {
+const StackProfile* cited(std::string_view source, int capability,
+                          const std::vector<StackProfile>& stacks) {
   const StackProfile* found = nullptr;
   std::size_t longest = 0;
   for (const StackProfile& stack : stacks) {
+    if (stack.newest_capability > 0 && stack.newest_capability < capability) continue;
     for (const std::string& word : stack.software) {
       if (word.size() <= longest || !has_word(source, word)) continue;
       longest = word.size();
@@ -56,7 +58,7 @@ bool has_word(std::string_view text, std::string_view word) {
 
 const StackProfile& stack_of(const RunRecord& run, const DeviceFacts& device,
                              const std::vector<StackProfile>& stacks) {
-  if (const StackProfile* stack = cited(run.source, stacks)) return *stack;
+  if (const StackProfile* stack = cited(run.source, device.capability, stacks)) return *stack;
   const std::string_view name = usual(run, device);
   const auto found = std::find_if(stacks.begin(), stacks.end(),
                                   [&](const StackProfile& stack) { return stack.name == name; });

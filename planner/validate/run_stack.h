@@ -1,6 +1,6 @@
 // Whose software a run used: the stack with the longest word of `software` that stands in the
-// citation as a word of its own; where none does, by what the run did on which generation of
-// devices [assumed]:
+// citation as a word of its own, of those that are not older than the device; where none does, by
+// what the run did on which generation of devices [assumed]:
 //
 //   before sm_80   parameters off the GPU: deepspeed_infinity; ZeRO or offload: deepspeed2020;
 //                  else megatron2020

@@ -28,6 +28,14 @@ TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
   EXPECT_EQ(stack_name(run), "megatron_deepspeed");
 }
 
+TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
+  RunRecord run = sample_run();
+  run.source = "NVIDIA/Megatron-LM tests";
+  EXPECT_EQ(stack_name(run), "megatron2020");
+  run.hardware.device = "h100_sxm5_80gb";
+  EXPECT_EQ(stack_name(run), "nemo2024");
+}
+
 TEST(RunStack, OtherwiseWhatTheRunDidOnWhichDevices) {
   EXPECT_EQ(stack_name(sample_run()), "megatron2020");
   EXPECT_EQ(
