@@ -146,7 +146,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
       damping *= better ? 0.3 : 10;
     }
     tell(round, best.sum);
-    if (!better || before - best.sum < 1e-3 * before) break;
+    if (!better || before - best.sum < 2e-4 * before) break;
   }
   for (std::size_t k = 0; k < n; ++k) {
     std::vector<Row> copy = normal;

@@ -11,8 +11,8 @@
 namespace zplan::fit {
 
 struct Options {
-  int rounds = 12;      // of Levenberg-Marquardt
-  double noise = 0.06;  // [assumed] of a published step time and of what the model leaves out
+  int rounds = 20;      // of Levenberg-Marquardt
+  double noise = 0.03;  // [assumed] of a published step time, repeats and reading of figures
   int threads = 2;
 };
 
