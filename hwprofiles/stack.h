@@ -45,6 +45,7 @@ struct StackRates {
   double cpu_update = 1;      // time of the update on the host
   double cpu_accumulate = 1;  // time of adding up gradients on the host
   double host_copies = 1;     // time of copies between host and device
+  double copy_slowdown = 0;   // as overlap_slowdown, beside copies between host and device
   double drives = 1;          // time of reads and writes of drives
 };
 

@@ -123,7 +123,7 @@ struct ClassState {
   std::array<unsigned, kLaneCount> waiters{};  // lanes whose head waits for this lane, as bits
   unsigned launch_waiters = 0;                 // lanes whose head the host has not reached
   unsigned busy = 0;                           // lanes whose head has started, as bits
-  int slowing = 0;                             // started ops beside which compute is slower
+  double slowdown = 0;                         // of compute, by the started ops beside it
   StageClock clock;
   std::vector<Span> spans;
 };

@@ -22,10 +22,7 @@ bool meets_others(const Job& job, const Node& node) {
 }  // namespace
 
 Engine::Engine(const CostModel& model, const SimOptions& options)
-    : model_(model),
-      options_(options),
-      slowdown_(model.cluster().stack.overlap_slowdown),
-      steady_(options.max_steps) {
+    : model_(model), options_(options), steady_(options.max_steps) {
   const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {
     classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
@@ -126,12 +123,17 @@ bool Engine::is_fixed(Slot slot) {
   return model_.costs(stage)[lane_of(slot).cursor->node].bytes.value == 0;
 }
 
-// Compute runs 1 + overlap_slowdown as long while any such operation does.
-void Engine::begin_slowing(Slot slot) {
-  if (class_of(slot).slowing++ == 0) stretch_compute(slot, 1 + slowdown_);
-}
-void Engine::end_slowing(Slot slot) {
-  if (--class_of(slot).slowing == 0) stretch_compute(slot, 1 / (1 + slowdown_));
+// The shares of all that run add up.
+void Engine::update_slowdown(Slot slot) {
+  ClassState& own = class_of(slot);
+  const auto stage = static_cast<int>(slot / kLaneCount);
+  double sum = 0;
+  for (unsigned mask = own.busy; mask != 0; mask &= mask - 1) {
+    const LaneState& lane = own.lanes[static_cast<std::size_t>(std::countr_zero(mask))];
+    sum += model_.costs(stage)[lane.cursor->node].slowdown;
+  }
+  stretch_compute(slot, (1 + sum) / (1 + own.slowdown));
+  own.slowdown = sum;
 }
 
 void Engine::enter_head(Slot slot) {
@@ -247,7 +249,7 @@ void Engine::begin(Slot leader, const std::vector<Slot>& slots) {
     LaneTimes& times = lane.times[static_cast<std::size_t>(lane.cursor->step())];
     times.peer_wait += now_ - lane.ready;
     if (cost.bytes.value > 0) times.latency += cost.fixed;
-    if (cost.slows_compute) begin_slowing(slot);
+    if (cost.slowdown > 0) update_slowdown(slot);
   }
   if (cost.bytes.value == 0) {
     expect(leader, now_ + duration_here(leader, cost));
@@ -261,8 +263,9 @@ void Engine::begin(Slot leader, const std::vector<Slot>& slots) {
 
 SimTime Engine::duration_here(Slot slot, const OpCost& cost) {
   const bool computes = slot % kLaneCount == static_cast<Slot>(Lane::kCompute);
-  if (!computes || class_of(slot).slowing == 0) return cost.fixed;
-  return {std::llround(static_cast<double>(cost.fixed.value) * (1 + slowdown_))};
+  const double slowdown = computes ? class_of(slot).slowdown : 0;
+  if (slowdown == 0) return cost.fixed;
+  return {std::llround(static_cast<double>(cost.fixed.value) * (1 + slowdown))};
 }
 
 void Engine::start_flow(Slot leader) {
@@ -290,8 +293,8 @@ void Engine::finish(Slot slot) {
   lane.times[step].busy += now_ - lane.start;
   own.settle(now_);
   own.busy &= ~(1u << (slot % kLaneCount));
-  if (model_.costs(static_cast<int>(slot / kLaneCount))[lane.cursor->node].slows_compute)
-    end_slowing(slot);
+  if (model_.costs(static_cast<int>(slot / kLaneCount))[lane.cursor->node].slowdown > 0)
+    update_slowdown(slot);
   if (options_.record_timeline) record(own, lane);
   ++ops_;
   ++lane.completed;

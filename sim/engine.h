@@ -61,8 +61,7 @@ class Engine {
   void expect(Slot slot, SimTime time);  // the event the lane waits for from now on
   bool is_fixed(Slot slot);              // its head is no flow
   void stretch_compute(Slot slot, double factor);
-  void begin_slowing(Slot slot);
-  void end_slowing(Slot slot);
+  void update_slowdown(Slot slot);  // after an op that slows compute has started or ended
   void complete(Slot leader);
   void finish(Slot slot);  // one member's part of it
   void record(ClassState& own, const LaneState& lane);
@@ -77,7 +76,6 @@ class Engine {
 
   const CostModel& model_;
   const SimOptions& options_;
-  double slowdown_;  // of compute beside collectives
   std::deque<ClassState> classes_;
   EventQueue<Slot> events_;
   FlowNetwork network_;

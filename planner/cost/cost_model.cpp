@@ -39,6 +39,13 @@ bool begins_layer(const Node& node) {
   return node.role.part == Part::kAttentionNorm && node.kernel != KernelId::kFillZero;
 }
 
+// What a transfer takes from the compute beside it.
+double slowdown_of(const Node& node, const StackRates& stack) {
+  if (node.kind == OpKind::kCollective && node.group != GroupKind::kTensor)
+    return stack.overlap_slowdown;
+  return node.lane == Lane::kH2d || node.lane == Lane::kD2h ? stack.copy_slowdown : 0;
+}
+
 // Host time of one operation: the stack's where it says one.
 Seconds launch_time(const Node& node, int ranks, Seconds plain, const StackRates& stack) {
   const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
@@ -73,8 +80,7 @@ void CostModel::add_software(int stage) {
   for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {
     const Node& node = program(stage).nodes[i];
     OpCost& cost = costs_.back()[i];
-    cost.slows_compute = cluster_.stack.overlap_slowdown > 0 && node.kind == OpKind::kCollective &&
-                         node.group != GroupKind::kTensor && cost.bytes.value > 0;
+    if (cost.bytes.value > 0) cost.slowdown = slowdown_of(node, cluster_.stack);
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
     Seconds time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
     if (first && cluster_.stack.host_step > 0) {

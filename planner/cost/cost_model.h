@@ -46,8 +46,8 @@ struct OpCost {
   BytesPerSecond cap{std::numeric_limits<double>::infinity()};
   std::uint32_t shares_begin = 0, shares_end = 0;
   bool waits_for_device = false;  // launched after all that was launched before has ended
-  bool slows_compute = false;     // compute beside it takes 1 + overlap_slowdown as long
-  std::string_view method;        // "gemm", "ring", "network" ..: the named algorithm, for traces
+  double slowdown = 0;            // compute beside it takes so much longer, as a share
+  std::string_view method{};        // "gemm", "ring", "network" ..: the named algorithm, for traces
 };
 
 class CostModel {
