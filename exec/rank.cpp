@@ -36,6 +36,7 @@ BoundOperands::BoundOperands(const Rank& rank, const Instance& at) {
 std::span<const Operand> touched(const Rank& rank, const Node& node,
                                  const BoundOperands& operands) {
   const std::span<const Operand> all = operands.all();
+  if (node.kind == OpKind::kMark) return {};
   if (rank.memory->shard_index() == node.member) return all;
   if (node.owned) return {};
   if (node.kind != OpKind::kCollective || !has_root(node.collective)) return all;

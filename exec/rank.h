@@ -66,7 +66,7 @@ class BoundOperands {
   std::size_t count_ = 0;
 };
 
-// What of them the rank touches: nothing of an operation that another one owns, and of a broadcast
+// What of them the rank touches: nothing of a mark or of what another one owns, and of a broadcast
 // or reduction the other's input or output not.
 std::span<const Operand> touched(const Rank& rank, const Node& node, const BoundOperands& operands);
 

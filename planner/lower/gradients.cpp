@@ -101,7 +101,7 @@ void Gradients::close(const Open& at, bool last) {
   if (s_.sequence_parallel() && (last || !direct() || !accumulates())) sum_over_tensor_ranks(at);
   if (!direct()) {
     move_home(at, part);
-  } else if (last && !partitioned() && s_.dp() > 1) {
+  } else if (last && !partitioned() && s_.dp() > 1 && overlaps()) {
     reduce_in_place(at.unit, part);
   }
 }
@@ -132,6 +132,22 @@ void Gradients::reduce_in_place(UnitIndex unit, Part part) {
   sum_copies(own, part);
 }
 
+// One unit after the other, while the compute lane waits.
+void Gradients::finish_backward() {
+  if (partitioned() || overlaps() || s_.dp() == 1) return;
+  s_.for_each_unit([&](UnitIndex u, Ordinal) {
+    wait(Action::kBeforeReduce, u, home(u, Access::kRead));
+    reduce_in_place(u, s_.layout.part[u]);
+  });
+  s_.for_each_unit(
+      [&](UnitIndex u, Ordinal) { wait(Action::kAfterReduce, u, home(u, Access::kRead)); });
+}
+
+// Of the compute lane, before a reduction or after it.
+void Gradients::wait(Action action, UnitIndex unit, const View& on) {
+  s_.out.wait({Phase::kBackward, s_.layout.part[unit], action}, Lane::kCompute, on);
+}
+
 // Adds up the copies of a shard that the sharding groups have.
 void Gradients::sum_copies(const View& shard, Part part) {
   if (s_.replicas() > 1)
@@ -153,6 +169,7 @@ View Gradients::cast_whole(const View& source, const Open& at, Part part) {
 View Gradients::reduce_to_shard(const Open& at, Part part) {
   const Unit& info = s_.layout.units[at.unit];
   View source = view_of(at.buffer, written_, {s_.layout.gathered_elements(at.unit)}, at.slot);
+  if (!overlaps() && s_.dp() > 1) wait(Action::kBeforeReduce, at.unit, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.plan.shards() > 1) {
     const bool straight = !off_gpu() && !accumulates() && source.dtype == dtype_;
@@ -180,10 +197,13 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
 void Gradients::move_home(const Open& at, Part part) {
   const View shard = reduce_to_shard(at, part);
   const View target = home(at.unit, Access::kWrite);
-  if (shard.buffer == target.buffer) return;
-  s_.out.set_owned(s_.layout.is_owned(at.unit));
-  take_home(at, part, shard, target);
-  s_.out.set_owned(false);
+  if (shard.buffer != target.buffer) {
+    s_.out.set_owned(s_.layout.is_owned(at.unit));
+    take_home(at, part, shard, target);
+    s_.out.set_owned(false);
+  }
+  if (!overlaps() && s_.dp() > 1)
+    wait(Action::kAfterReduce, at.unit, read(off_gpu() ? shard : target));
 }
 
 void Gradients::take_home(const Open& at, Part part, const View& shard, const View& target) {

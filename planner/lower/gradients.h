@@ -7,7 +7,8 @@
 // [Ren21 sec 4.2], with the home on NVMe on the way there. With one micro-batch nothing is added:
 // the home is filled lazily. Where each layer has an owner, its gradients are reduced to that rank,
 // which alone takes them home. Where fewer ranks than dp share a copy, its copies are summed too
-// (hybrid sharding) [Zhao23 sec 3.2.2].
+// (hybrid sharding) [Zhao23 sec 3.2.2]. Without overlap whole gradients are reduced after the last
+// backward, and compute waits for every other reduction.
 //
 // Gradients that backward writes in the compute type and that are added up in fp32 are cast before
 // they are reduced, or their shards after it.
@@ -44,7 +45,11 @@ class Gradients {
   // All kernels that contribute have been emitted. `last`: this is the last micro-batch.
   void close(const Open& at, bool last);
   // Whether the backward of the last micro-batch differs from the others'.
-  bool last_differs() const { return !partitioned() && (s_.dp() > 1 || s_.sequence_parallel()); }
+  bool last_differs() const {
+    return !partitioned() && ((s_.dp() > 1 && overlaps()) || s_.sequence_parallel());
+  }
+  // What is still to be reduced after the last backward.
+  void finish_backward();
 
   // Adds the two copies of a tied embedding on the first and last stage.
   void sum_tied_embedding();
@@ -58,6 +63,7 @@ class Gradients {
 
  private:
   bool accumulates() const { return s_.micro_steps > 1; }
+  bool overlaps() const { return s_.plan.overlap.gradients; }
   bool partitioned() const { return s_.plan.zero_stage >= 2; }
   // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
   // even on one rank, so that their order of summation does not depend on where the home is.
@@ -74,6 +80,7 @@ class Gradients {
   View cast_whole(const View& source, const Open& at, Part part);
   void clear_padding(const Open& at);
   void sum_over_tensor_ranks(const Open& at);
+  void wait(Action action, UnitIndex unit, const View& on);
   void reduce_in_place(UnitIndex unit, Part part);
   void sum_copies(const View& shard, Part part);
   View reduce_to_shard(const Open& at, Part part);

@@ -75,6 +75,7 @@ class StageProgram {
     ends_.begin_step();
     emit_schedule(s_, gradients_.last_differs(),
                   {[&] { forward(); }, [&](bool last) { backward(last); }});
+    gradients_.finish_backward();
     s_.body.next_body();
     optimizer_.emit();
     if (s_.is_last()) report();

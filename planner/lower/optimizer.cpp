@@ -72,11 +72,15 @@ void Optimizer::emit() {
     s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
       delayed_->hold(u);
       delayed_->publish(u, ordinal);
-      gather(u);
+      if (s_.plan.overlap.parameters) gather(u);
     });
   } else {
-    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) { update_unit(u, ordinal); });
+    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
+      update_unit(u, ordinal);
+      if (s_.plan.overlap.parameters) gather(u);
+    });
   }
+  if (!s_.plan.overlap.parameters && gathers()) gather_apart();
 }
 
 Ring Optimizer::ring(const char* name, DType dtype) const {
@@ -184,7 +188,6 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   adamw(unit, states, gradient, target);
   transfers_.send(Phase::kUpdate, part, target, home, staged, ordinal);
   send_states(unit, states, ordinal);
-  gather(unit);
 }
 
 void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient,
@@ -210,9 +213,27 @@ void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient
 }
 
 // ZeRO 1 and 2: the updated pieces of all ranks.
+bool Optimizer::gathers() const {
+  return (s_.plan.zero_stage == 1 || s_.plan.zero_stage == 2) && s_.plan.shards() > 1;
+}
+
+// After the update, while the compute lane waits.
+void Optimizer::gather_apart() {
+  const auto wait = [&](Action action, UnitIndex u) {
+    View whole = parameters_.piece(u);
+    whole.dp_stride = {0};
+    whole.shape = {s_.layout.units[u].flat_elements};
+    s_.out.wait({Phase::kUpdate, s_.layout.part[u], action}, Lane::kCompute, read(whole));
+  };
+  s_.for_each_unit([&](UnitIndex u, Ordinal) {
+    wait(Action::kBeforeGather, u);
+    gather(u);
+  });
+  s_.for_each_unit([&](UnitIndex u, Ordinal) { wait(Action::kAfterGather, u); });
+}
+
 void Optimizer::gather(UnitIndex unit) {
-  const bool partial = s_.plan.zero_stage == 1 || s_.plan.zero_stage == 2;
-  if (!partial || s_.plan.shards() == 1) return;
+  if (!gathers()) return;
   const View home = parameters_.piece(unit);
   View full = home;
   full.dp_stride = {0};

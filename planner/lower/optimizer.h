@@ -54,7 +54,9 @@ class Optimizer {
   States bring_states(UnitIndex unit, Ordinal ordinal);
   void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
   void adamw(UnitIndex unit, const States& states, const View& gradient, const View& target);
+  bool gathers() const;
   void gather(UnitIndex unit);
+  void gather_apart();
 
   Stage& s_;
   Parameters& parameters_;

@@ -80,6 +80,9 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
   s_.out.set_owned(false);
   if (must_gather()) {
     const View full = gathered(unit, part, ordinal.slot());
+    if (!s_.plan.overlap.parameters)
+      s_.out.wait({phase, part, Action::kBeforeGather}, Lane::kCompute,
+                  access(full, Access::kScratch));
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
                       owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
                       s_.shard_group(), at, full);

@@ -7,7 +7,7 @@
 // what it is compared with there: the owner of a layer alone brings it and broadcasts it. Shards in
 // fp32 are cast to what kernels read before they are gathered [Zhao23 sec 4.4]. Reads,
 // uploads and gathers of later units run ahead of compute as far as the rings' reuse edges allow:
-// that is the whole prefetcher.
+// that is the whole prefetcher. Without overlap a gather waits until compute has come to its unit.
 #pragma once
 
 #include <vector>

@@ -98,6 +98,10 @@ void ProgramBuilder::receive(Role role, Lane lane, std::int32_t from_stage, cons
   append(role, lane, OpKind::kReceive, operands).peer_stage = static_cast<std::uint8_t>(from_stage);
 }
 
+void ProgramBuilder::wait(Role role, Lane lane, const View& on) {
+  append(role, lane, OpKind::kMark, std::span(&on, 1));
+}
+
 Program ProgramBuilder::finish() {
   derive_data_edges(program_);
   return finish_unordered();

@@ -38,6 +38,8 @@ class ProgramBuilder {
                   const View& out);
   void send(Role role, Lane lane, std::int32_t to_stage, const View& from);
   void receive(Role role, Lane lane, std::int32_t from_stage, const View& to);
+  // A mark that orders the lane and what else uses the view, by its access (program.h).
+  void wait(Role role, Lane lane, const View& on);
 
   // Which layer of a unit the nodes that follow belong to.
   void set_member(std::int32_t member) { member_ = static_cast<std::uint8_t>(member); }

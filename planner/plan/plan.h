@@ -75,6 +75,17 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
+// What communication over replicas may run beside compute [Li20], [Zhao23 sec 3.3].
+struct Overlap {
+  // False: gradients that ZeRO 0 or 1 keep whole are reduced after the last backward of the stage,
+  // before the update; with ZeRO 2 or 3 compute waits for the reduction of every unit.
+  bool gradients = true;
+  // False: a gather of parameters starts when compute has come to its unit and compute waits; the
+  // updated parameters of ZeRO 1 and 2 are gathered between the update and the next step.
+  bool parameters = true;
+  friend bool operator==(const Overlap&, const Overlap&) = default;
+};
+
 struct Plan {
   std::string model;     // name or path of a ModelConfig
   std::string hardware;  // name of a cluster; never enters the Job
@@ -95,6 +106,7 @@ struct Plan {
   std::int32_t tiles = 1;
   // Gather units in flight beyond the one in use: parameters ahead of it, gradients behind it.
   std::int32_t prefetch = 1;
+  Overlap overlap;
   std::vector<RecomputeRun> recompute{{}};  // of the layers in order
   // Checkpoints are cut over the tensor parallel ranks: Pa [Rajbhandari20 sec 6.1].
   bool partition_activations = false;

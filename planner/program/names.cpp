@@ -58,18 +58,19 @@ constexpr auto kParts = table<Part::kShared>({"batch",
                                               "gradient_norm",
                                               "shared"});
 constexpr auto kActions =
-    table<Action::kDrop>({"compute",       "input_gradient", "weight_gradient",
-                          "bias_gradient", "zero",           "gather",
-                          "reduce",        "accumulate",     "send",
-                          "receive",       "upload",         "download",
-                          "read",          "write",          "move",
-                          "cast",          "square",         "clip",
-                          "adam",          "report",         "hold",
-                          "gather_ranks",  "sum_ranks",      "sum_shared",
-                          "sum_copies",    "read_gradient",  "read_master",
-                          "read_moment1",  "read_moment2",   "write_master",
-                          "write_moment1", "write_moment2",  "cast_gradient",
-                          "drop"});
+    table<Action::kAfterReduce>({"compute",       "input_gradient", "weight_gradient",
+                                 "bias_gradient", "zero",           "gather",
+                                 "reduce",        "accumulate",     "send",
+                                 "receive",       "upload",         "download",
+                                 "read",          "write",          "move",
+                                 "cast",          "square",         "clip",
+                                 "adam",          "report",         "hold",
+                                 "gather_ranks",  "sum_ranks",      "sum_shared",
+                                 "sum_copies",    "read_gradient",  "read_master",
+                                 "read_moment1",  "read_moment2",   "write_master",
+                                 "write_moment1", "write_moment2",  "cast_gradient",
+                                 "drop",          "before_gather",  "after_gather",
+                                 "before_reduce", "after_reduce"});
 constexpr auto kKernels = table<KernelId::kDropoutResidualAdd>({"load_batch",
                                                                 "step_scalars",
                                                                 "embedding_forward",
@@ -242,6 +243,7 @@ static bool is_kernel_beside_collectives(Action action) {
 }
 
 OpKind kind_of(Action action, Lane lane) {
+  if (action >= Action::kBeforeGather) return OpKind::kMark;
   switch (lane) {
     case Lane::kCommGather:
     case Lane::kCommReduce:

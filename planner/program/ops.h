@@ -132,7 +132,11 @@ enum class Action : std::uint8_t {
   kWriteMoment1,
   kWriteMoment2,
   kCastGradient,
-  kDrop,  // dropout beside what the part computes
+  kDrop,          // dropout beside what the part computes
+  kBeforeGather,  // marks of the compute lane, beside which such communication is not to run
+  kAfterGather,
+  kBeforeReduce,
+  kAfterReduce,
 };
 struct Role {
   Phase phase;

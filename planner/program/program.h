@@ -143,7 +143,10 @@ enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive,
 //   kSend        operand: source. peer_stage = stage that receives
 //   kReceive     operand: destination. peer_stage = stage that sends
 //                The k-th send of a stage on a lane meets the k-th receive of its peer there.
-//   kMark        no operands: a named instant
+//   kMark        a named instant of its lane. With an operand it orders, and touches no bytes: a
+//                read waits for what writes the view, and what writes it later waits for the mark;
+//                an update waits for all that uses it, and all that uses it later waits; so does a
+//                scratch, which leaves no content behind.
 struct Node {
   Role role{};
   OpKind kind = OpKind::kMark;

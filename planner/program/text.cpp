@@ -82,7 +82,7 @@ std::string operation(const Node& n) {
     case OpKind::kReceive:
       return fmt::format("receive from {}", n.peer_stage);
     case OpKind::kMark:
-      return "mark";
+      return n.operands_begin == n.operands_end ? "mark" : "wait";
   }
   ZPLAN_ASSERT(!"an OpKind");
   return {};

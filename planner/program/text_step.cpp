@@ -75,7 +75,7 @@ class StepParser {
   void repeat(BlockIndex parent, EnvRange range);
   void bind(Block& block, Range& range);
   void node(BlockIndex block);
-  void operation(Node& node);
+  bool operation(Node& node);  // whether it has operands
   void operands(Node& node);
   View view();
   void check_reach(const View& view);
@@ -164,8 +164,7 @@ void StepParser::node(BlockIndex block) {
     n.member = static_cast<std::uint8_t>(in_.integer("member", 0, program_.unit_layers - 1));
   n.owned = in_.accept("owned");
   n.lane = read_enum<Lane>(in_, "a lane");
-  operation(n);
-  operands(n);
+  if (operation(n)) operands(n);
   check_operands(n);
   if (in_.accept("attr")) attributes(n);
   program_.nodes.push_back(n);
@@ -179,7 +178,7 @@ void StepParser::node(BlockIndex block) {
   in_.end_statement();
 }
 
-void StepParser::operation(Node& n) {
+bool StepParser::operation(Node& n) {
   const std::string word = in_.word("an operation");
   const auto peer = [&](std::string_view preposition) {
     in_.expect(preposition);
@@ -200,18 +199,17 @@ void StepParser::operation(Node& n) {
   } else if (word == "receive") {
     n.kind = OpKind::kReceive;
     n.peer_stage = peer("from");
-  } else if (word != "mark") {
-    in_.fail("a kernel, a collective, copy, send, receive or mark", quoted_word(word));
+  } else if (word != "mark" && word != "wait") {
+    in_.fail("a kernel, a collective, copy, send, receive, mark or wait", quoted_word(word));
   }
+  return word != "mark";
 }
 
 void StepParser::operands(Node& n) {
   n.operands_begin = static_cast<std::uint32_t>(program_.views.size());
-  if (n.kind != OpKind::kMark) {
-    do {
-      program_.views.push_back(view());
-    } while (in_.accept(','));
-  }
+  do {
+    program_.views.push_back(view());
+  } while (in_.accept(','));
   n.operands_end = static_cast<std::uint32_t>(program_.views.size());
 }
 
@@ -277,6 +275,7 @@ void StepParser::check_operands(const Node& n) {
       min = max = 1;
       break;
     case OpKind::kMark:
+      max = 1;
       break;
   }
   const auto got = static_cast<int>(n.operands_end - n.operands_begin);

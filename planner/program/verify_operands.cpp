@@ -94,7 +94,7 @@ class OperandCheck {
           peer(node, operands, Access::kWrite, node.lane == Lane::kP2pBackward);
           break;
         case OpKind::kMark:
-          if (!operands.empty()) add("a mark has no operands, got {}", operands.size());
+          mark(operands);
           break;
       }
     }
@@ -113,6 +113,12 @@ class OperandCheck {
       return add("only kernels and copies are of one owner");
     if ((node.owned || roots) && node.member >= job_.shards)
       add("is of shard {} of {}", node.member, job_.shards);
+  }
+
+  void mark(std::span<const View> operands) {
+    if (operands.size() > 1) return add("a mark has one operand at most, got {}", operands.size());
+    for (const View& v : operands)
+      if (v.access == Access::kWrite) add("a mark leaves no new content behind");
   }
 
   // Whether two operands share bytes on some rank. Views that move differently over the ranks are
