@@ -40,11 +40,16 @@ constexpr KernelSet unfused(std::string_view id, DType compute, int capability) 
 }
 
 // Everything in bf16 in memory: planned and simulated only.
-constexpr KernelSet fp8(std::string_view id, int capability) {
-  KernelSet set = cuda(id, DType::kBf16, capability);
+constexpr KernelSet in_fp8(KernelSet set) {
   set.runs_on = RunsOn::kNowhere;
   set.layer_products = LayerProducts::kFp8;
   return set;
+}
+constexpr KernelSet fp8(std::string_view id, int capability) {
+  return in_fp8(cuda(id, DType::kBf16, capability));
+}
+constexpr KernelSet fp8_unfused(std::string_view id, int capability) {
+  return in_fp8(unfused(id, DType::kBf16, capability));
 }
 
 constexpr std::array kSets{
@@ -73,23 +78,27 @@ constexpr std::array kSets{
     unfused("cuda.sm89.bf16.unfused", DType::kBf16, 89),
     unfused("cuda.sm89.fp16.unfused", DType::kF16, 89),
     fp8("cuda.sm89.fp8", 89),
+    fp8_unfused("cuda.sm89.fp8.unfused", 89),
     cuda("cuda.sm90.fp32", DType::kF32, 90),
     cuda("cuda.sm90.bf16", DType::kBf16, 90),
     cuda("cuda.sm90.fp16", DType::kF16, 90),
     unfused("cuda.sm90.bf16.unfused", DType::kBf16, 90),
     unfused("cuda.sm90.fp16.unfused", DType::kF16, 90),
     fp8("cuda.sm90.fp8", 90),
+    fp8_unfused("cuda.sm90.fp8.unfused", 90),
     cuda("cuda.sm100.fp32", DType::kF32, 100),
     cuda("cuda.sm100.bf16", DType::kBf16, 100),
     cuda("cuda.sm100.fp16", DType::kF16, 100),
     unfused("cuda.sm100.bf16.unfused", DType::kBf16, 100),
     unfused("cuda.sm100.fp16.unfused", DType::kF16, 100),
     fp8("cuda.sm100.fp8", 100),
+    fp8_unfused("cuda.sm100.fp8.unfused", 100),
     cuda("cuda.sm120.bf16", DType::kBf16, 120),
     cuda("cuda.sm120.fp16", DType::kF16, 120),
     unfused("cuda.sm120.bf16.unfused", DType::kBf16, 120),
     unfused("cuda.sm120.fp16.unfused", DType::kF16, 120),
     fp8("cuda.sm120.fp8", 120),
+    fp8_unfused("cuda.sm120.fp8.unfused", 120),
 };
 
 }  // namespace

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 
 #include "hwprofiles/build_cluster.h"
 #include "planner/core/error.h"
+#include "planner/plan/choice_text.h"
 #include "planner/program/kernel_set.h"
+#include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
 
 namespace zplan {
@@ -61,62 +62,6 @@ constexpr Simplification kSimplifications[] = {
      "tensor parallel collectives beside products: left to the stack"},
 };
 
-std::int64_t nearest_heads(const RunRecord& run) {
-  constexpr std::int64_t kUsualHeadSize = 128;
-  const std::int64_t hidden = run.model.hidden, tp = run.parallel.tp;
-  std::int64_t best = tp;
-  for (std::int64_t heads = tp; heads <= hidden / 2; heads += tp) {
-    if (hidden % heads != 0 || hidden / heads % 2 != 0) continue;
-    const auto off = [&](std::int64_t n) {
-      return std::abs(
-          std::log(static_cast<double>(hidden) / static_cast<double>(n * kUsualHeadSize)));
-    };
-    if (hidden % best != 0 || off(heads) < off(best)) best = heads;
-  }
-  return best;
-}
-
-// Why no ModelConfig has this shape.
-Reason inexpressible_model(const RunModel& m) {
-  if (m.experts) return "experts";
-  if (m.position && m.position != "learned" && m.position != "rope")
-    return fmt::format("positions \"{}\"", *m.position);
-  if (m.norm && m.norm != "layernorm" && m.norm != "rmsnorm")
-    return fmt::format("norm \"{}\"", *m.norm);
-  return std::nullopt;
-}
-
-// Which linear layers have biases, as the family has them: GPT all, MPT and Llama none.
-Biases biases_of(const RunModel& m) {
-  return m.family == "gpt" || m.family == "moe" ? Biases::kAll : Biases::kNone;
-}
-
-ModelConfig model_of(const RunRecord& run, std::vector<std::string>& flags) {
-  const RunModel& m = run.model;
-  const bool rotary = m.position.value_or(m.gated_ffn ? "rope" : "learned") == "rope";
-  ModelConfig model;
-  model.name = m.name;
-  set_architecture(model, rotary ? Architecture::kLlama : Architecture::kGpt);
-  if (m.norm) model.norm = *m.norm == "rmsnorm" ? Norm::kRmsNorm : Norm::kLayerNorm;
-  model.biases = biases_of(m);
-  model.gated_mlp = m.gated_ffn;
-  model.layers = m.layers;
-  model.hidden = m.hidden;
-  model.heads = m.heads.value_or(nearest_heads(run));
-  model.kv_heads = m.kv_heads.value_or(model.heads);
-  if (m.head_dim && *m.head_dim * model.heads != m.hidden) model.own_head_size = *m.head_dim;
-  model.ffn = m.ffn.value_or(4 * m.hidden);
-  model.vocab = m.vocab;
-  model.sequence = m.seq;
-  model.tied_embeddings = m.tied_embeddings.value_or(!rotary);
-  constexpr std::int64_t kUsualTheta = 10'000;
-  if (rotary) model.rope_theta = kUsualTheta;
-  model.global_batch = run.global_batch.value_or(1);
-  model.source = run.source;
-  if (!m.heads) flags.push_back(fmt::format("{} heads assumed", model.heads));
-  return model;
-}
-
 // The newest set for the device, the format and the fusion; nothing: there is none.
 const KernelSet* find_set(int capability, DType compute, LayerProducts products, bool fused) {
   const KernelSet* best = nullptr;
@@ -147,7 +92,7 @@ Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const Dev
     return fmt::format("{} kernels in {} for {}", fused ? "fused" : "unfused", format, device.name);
   plan.kernel_set = set->id;
   plan.loss_scaling = set->loss_scaling;
-  plan.dropout = run.model.dropout.value_or(false) && set->dropout;
+  plan.dropout = run.model.dropout.value_or(plan.dropout) && set->dropout;
   return std::nullopt;
 }
 
@@ -252,6 +197,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   out.model = model_of(run, out.flags);
   out.plan.model = out.model.name;
   out.plan.hardware = out.cluster.name;
+  for (const auto& [pointer, text] : stack->choices) set_choice(out.plan, pointer, text);
   choose_parallel(run, out.plan);
   if (Reason why = choose_kernels(run, *stack, device, out.plan)) return why;
   choose_recipe(run, *stack, out);

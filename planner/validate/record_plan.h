@@ -2,11 +2,11 @@
 // look at nothing but what the record states.
 //
 //   null             the stack's default; where it has none, what the Plan does by default
-//   model            sizes as stated; unstated heads are the number nearest to h / 128 that divides
-//                    h and tp's split; key-value heads as many as heads; dense MLP of 4 h
+//   model            run_model.h
+//   software         run_stack.h
+//   cluster          hwprofiles/build_cluster.h
 //   kernel set       the newest that the device's capability allows, for the format of the
-//   products;
-//                    fused where the run says fused attention, else as the stack is
+//                    products; fused where the run says fused attention, else as the stack is
 //   recipe           the one with the bytes per parameter that are stated; else the stack's
 //   micro-steps      global batch / (micro-batch x dp), rounded to the nearest and flagged where it
 //                    is no whole number

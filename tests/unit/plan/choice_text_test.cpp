@@ -1,0 +1,49 @@
+#include "planner/plan/choice_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+using testing::HasSubstr;
+
+std::string complaint(const char* pointer, const char* text) {
+  Plan plan;
+  try {
+    set_choice(plan, pointer, text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ChoiceText, WordsBecomeValuesOfTheDecisionsType) {
+  Plan plan;
+  set_choice(plan, "/gather/unit", "layer");
+  set_choice(plan, "/gather/prefetch", "3");
+  set_choice(plan, "/dropout", "true");
+  set_choice(plan, "/recompute", "full");
+  set_choice(plan, "/slack", "0.5");
+  set_choice(plan, "/kernel_set", "cpu.f64");
+  EXPECT_EQ(plan.gather, GatherUnit::kLayer);
+  EXPECT_EQ(plan.prefetch, 3);
+  EXPECT_TRUE(plan.dropout);
+  EXPECT_TRUE(plan.all_full());
+  EXPECT_EQ(plan.slack, 0.5);
+  EXPECT_EQ(plan.kernel_set, "cpu.f64");
+}
+
+TEST(ChoiceText, WhatIsNoValueIsSaid) {
+  EXPECT_THAT(complaint("/gather/unti", "layer"), HasSubstr("\"/gather/unit\""));
+  EXPECT_THAT(complaint("/gather/unit", "block"), HasSubstr("layer or operator"));
+  EXPECT_THAT(complaint("/gather/prefetch", "3x"), HasSubstr("an integer from"));
+  EXPECT_THAT(complaint("/dropout", "yes"), HasSubstr("true or false"));
+  EXPECT_THAT(complaint("/recompute", "some"), HasSubstr("none or selective or full"));
+  EXPECT_THAT(complaint("/parallel/stage_layers", "2,2"), HasSubstr("depends on the model"));
+}
+
+}  // namespace
+}  // namespace zplan
