@@ -35,15 +35,6 @@ struct Simplification {
   const char* flag;
 };
 constexpr Simplification kSimplifications[] = {
-    {[](const RunRecord& run, const PlannedRun&) {
-       return run.parallel.dp > 1 && !run.parallel.overlap_grad_reduce.value_or(false);
-     },
-     "gradients are reduced beside backward"},
-    {[](const RunRecord& run, const PlannedRun&) {
-       return run.parallel.dp > 1 && run.parallel.zero_stage.value_or(0) > 0 &&
-              !run.parallel.overlap_param_gather.value_or(false);
-     },
-     "parameters are gathered beside compute"},
     {[](const RunRecord& run, const PlannedRun& planned) {
        return run.recompute == "selective" && planned.plan.recompute_of(0) == Recompute::kNone;
      },
@@ -172,6 +163,8 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
                     .optimizer = tier_of(run.offload.optimizer),
                     .activations = tier_of(run.offload.activations)};
   plan.delayed_update = run.offload.delayed_update;
+  plan.overlap.gradients = p.overlap_grad_reduce.value_or(plan.overlap.gradients);
+  plan.overlap.parameters = p.overlap_param_gather.value_or(plan.overlap.parameters);
 }
 
 Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
