@@ -169,7 +169,9 @@ class OperandCheck {
 
   void kernel_lane(const Node& node, std::span<const View> operands) {
     const bool on_host = is_host(node.lane);
-    if (!on_host && node.lane != Lane::kCompute && node.lane != Lane::kCommReduce)
+    const bool beside_collectives =
+        node.lane == Lane::kCommGather || node.lane == Lane::kCommReduce;
+    if (!on_host && node.lane != Lane::kCompute && !beside_collectives)
       return add("a kernel on lane {}", name(node.lane));
     for (const View& v : operands)
       if (buffer(v).tier != (on_host ? Tier::kCpu : Tier::kGpu))
