@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/hash.h"
 
@@ -140,6 +141,9 @@ BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
                            const std::vector<HwProfile>& profiles, const HardwareRequest& request) {
   const DeviceFacts& device = catalogue.device(request.device);
   const SystemFacts* system = request.system.empty() ? nullptr : &catalogue.system(request.system);
+  if (request.gpus_per_node > kMaxParts || request.nodes > kMaxNodes)
+    throw_bad_input(fmt::format("{} nodes of {} devices: expected at most {} of {}", request.nodes,
+                                request.gpus_per_node, kMaxNodes, kMaxParts));
   BuiltCluster built;
   HwProfile node = node_of(profiles, device, system);
   const Size size = size_of(request, device, system);

@@ -2,25 +2,27 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <string_view>
 
 namespace zplan {
 namespace {
 
+// Of head sizes that are even and cut the width into heads that split over tp the nearest to 128,
+// as ratios go; where there is none, a head per rank.
 std::int64_t nearest_heads(const RunRecord& run) {
-  constexpr std::int64_t kUsualHeadSize = 128;
+  constexpr std::int64_t kUsual = 128, kLeast = 32, kMost = 512;
   const std::int64_t hidden = run.model.hidden, tp = run.parallel.tp;
-  std::int64_t best = tp;
-  for (std::int64_t heads = tp; heads <= hidden / 2; heads += tp) {
-    if (hidden % heads != 0 || hidden / heads % 2 != 0) continue;
-    const auto off = [&](std::int64_t n) {
-      return std::abs(
-          std::log(static_cast<double>(hidden) / static_cast<double>(n * kUsualHeadSize)));
-    };
-    if (hidden % best != 0 || off(heads) < off(best)) best = heads;
+  std::int64_t best = 0;
+  const auto ratio = [=](std::int64_t size) {
+    return static_cast<double>(std::max(size, kUsual)) /
+           static_cast<double>(std::min(size, kUsual));
+  };
+  for (std::int64_t size = kLeast; size <= kMost; size += 2) {
+    const bool cuts = hidden % size == 0 && hidden / size % tp == 0;
+    if (cuts && (best == 0 || ratio(size) < ratio(best))) best = size;
   }
-  return best;
+  return best == 0 ? tp : hidden / best;
 }
 
 constexpr std::string_view kLearned = "learned", kRope = "rope", kAlibi = "alibi", kNone = "none";

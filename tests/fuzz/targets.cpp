@@ -16,6 +16,7 @@
 #include "planner/program/timeline.h"
 #include "planner/program/train_config.h"
 #include "planner/program/verify.h"
+#include "planner/validate/record_plan.h"
 
 namespace zplan::fuzz {
 namespace {
@@ -119,14 +120,24 @@ void quantity(std::string_view bytes) {
   if (const auto time = parse_seconds(bytes)) demand(time->value >= 0, "a time below zero");
 }
 
-constexpr std::array<Target, 8> kTargets{{{"json", json},
+// Every record that is read has a plan, or a reason why not.
+void runs(std::string_view bytes) {
+  static const RunCatalogues catalogues;
+  const RunFile file = parse_runs(bytes, "runs.jsonl");
+  for (const std::string& line : file.malformed)
+    demand(!line.empty() && line.find('\n') == std::string::npos, line);
+  for (const RunRecord& run : file.runs) plan_run(run, catalogues);
+}
+
+constexpr std::array<Target, 9> kTargets{{{"json", json},
                                           {"plan", plan},
                                           {"model", model},
                                           {"hw_profile", hw_profile},
                                           {"train_config", train_config},
                                           {"timeline", timeline},
                                           {"zprog", zprog},
-                                          {"quantity", quantity}}};
+                                          {"quantity", quantity},
+                                          {"runs", runs}}};
 
 }  // namespace
 

@@ -12,7 +12,7 @@
 namespace zplan {
 
 inline constexpr const char* kSampleRun =
-    R"({"id": "a/1", "group": "a", "source": "Somebody, Fast training (2023)", )"
+    R"({"id": "a/1", "group": "a", "source": "Somebody, Fast training, 2023", )"
     R"("confidence": "stored", "recalled": [], )"
     R"("hardware": {"device": "a100_sxm4_80gb", "system": null, "gpus_per_node": 8, "nodes": 1, )"
     R"("gpus": 8, "scale_out_gb_s_per_gpu": null}, )"
