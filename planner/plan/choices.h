@@ -129,7 +129,7 @@ inline constexpr Decision kChoices[] = {
      .range = {0, kMaxLayers},
      .varied = Varied::kSpace,
      .option = {.name = "--recompute",
-                .help = "none, selective, full, or runs of layers: full:12,none:20",
+                .help = "none, selective, full, operators (norm+fc1), or runs: full:12,none:20",
                 .place = 190}},
     {.pointer = "/partition_activations",
      .field = member<&Plan::partition_activations>(),

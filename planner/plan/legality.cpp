@@ -57,6 +57,11 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
     const bool last = i + 1 == p.recompute.size();
     if (n == 0 && !last) return "only the last run of recompute may leave its layers out";
     if (n < 0) return fmt::format("{} layers of recompute", n);
+    const bool by_operator = p.recompute[i].mode == Recompute::kOperators;
+    if (by_operator == p.recompute[i].operators.empty())
+      return "recompute names operators in the mode operators, and there only";
+    if (by_operator && p.tiles > 1)
+      return fmt::format("operators are recomputed as a whole: they need 1 tile, not {}", p.tiles);
     sum += n;
     if (last && n == 0 && sum < layers) return std::nullopt;
   }

@@ -6,12 +6,24 @@
 
 namespace zplan {
 
-Recompute Plan::recompute_of(std::int64_t layer) const {
-  for (const RecomputeRun& run : recompute) {
-    if (run.layers == 0 || layer < run.layers) return effective(run.mode);
+namespace {
+
+RecomputeRun run_of(const std::vector<RecomputeRun>& runs, std::int64_t layer) {
+  for (const RecomputeRun& run : runs) {
+    if (run.layers == 0 || layer < run.layers) return run;
     layer -= run.layers;
   }
-  return Recompute::kNone;
+  return {};
+}
+
+}  // namespace
+
+Recompute Plan::recompute_of(std::int64_t layer) const {
+  return effective(run_of(recompute, layer).mode);
+}
+
+OperatorSet Plan::replayed_of(std::int64_t layer) const {
+  return run_of(recompute, layer).operators;
 }
 
 Recompute Plan::effective(Recompute mode) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,20 @@ namespace zplan {
 
 enum class GatherUnit : std::uint8_t { kLayer, kOperator };
 // Selective: the scores and probabilities of attention are recomputed [Korthikanti22 sec 5]; the
-// same as none on kernel sets that never store them.
-enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+// same as none on kernel sets that never store them. Operators: what some operators of the layer
+// give, by name.
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull, kOperators };
+// What of a layer can be computed again by itself: both norms, each from its kept or replayed
+// input; queries, keys and values, rotated where the model rotates; attention; its projection, with
+// the sum of the residual; the first product of the MLP; the activation function.
+enum class LayerOperator : std::uint8_t {
+  kNorm,
+  kQkv,
+  kAttention,
+  kProjection,
+  kFc1,
+  kActivation,
+};
 enum class Schedule : std::uint8_t { kOneForwardOneBackward, kGpipe };
 
 struct Parallel {
@@ -61,10 +74,28 @@ struct PrecisionRecipe {
   friend bool operator==(const PrecisionRecipe&, const PrecisionRecipe&) = default;
 };
 
+class OperatorSet {
+ public:
+  OperatorSet() = default;
+  OperatorSet(std::initializer_list<LayerOperator> operators) {
+    for (const LayerOperator op : operators) add(op);
+  }
+  void add(LayerOperator op) { bits_ |= bit(op); }
+  bool has(LayerOperator op) const { return (bits_ & bit(op)) != 0; }
+  bool empty() const { return bits_ == 0; }
+  std::uint32_t bits() const { return bits_; }
+  friend bool operator==(const OperatorSet&, const OperatorSet&) = default;
+
+ private:
+  static std::uint32_t bit(LayerOperator op) { return 1U << static_cast<unsigned>(op); }
+  std::uint32_t bits_ = 0;
+};
+
 // Consecutive layers that are recomputed alike.
 struct RecomputeRun {
   Recompute mode = Recompute::kNone;
   std::int32_t layers = 0;  // 0, of the last run only: all that are left
+  OperatorSet operators{};  // of mode kOperators
   friend bool operator==(const RecomputeRun&, const RecomputeRun&) = default;
 };
 
@@ -132,8 +163,9 @@ struct Plan {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
   std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
-  // How a layer of a model is recomputed: as effective() says.
+  // How a layer of a model is recomputed: as effective() says; and the operators where some are.
   Recompute recompute_of(std::int64_t layer) const;
+  OperatorSet replayed_of(std::int64_t layer) const;
   // What a mode comes to: selective is none on a kernel set that never stores the scores.
   Recompute effective(Recompute mode) const;
   // Whether all layers are recomputed in full.
@@ -205,6 +237,7 @@ Plan load_plan(const std::string& path);
 
 std::string_view name(GatherUnit unit);
 std::string_view name(Recompute recompute);
+std::string_view name(LayerOperator op);
 std::string_view name(Schedule schedule);
 std::string_view name(LaunchMode launch);
 std::string_view name(GradientCast cast);

@@ -135,10 +135,10 @@ class PlanBound {
     if (!keeps_layers()) return boundary_ * at.layers * at.in_flight;
     return (boundary_ + replayed_ + gelu_) * at.layers * at.in_flight;
   }
-  // Every layer's activations: where some are recomputed in full that is not claimed.
+  // Every layer's activations: where some are recomputed, probabilities apart, that is not claimed.
   bool keeps_layers() const {
     return std::none_of(p_.recompute.begin(), p_.recompute.end(),
-                        [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
+                        [](const RecomputeRun& run) { return run.mode >= Recompute::kFull; });
   }
   Amount checkpoints_away(const Stage& at, Tier tier) const {
     if (p_.placement.activations != tier) return 0;
