@@ -187,6 +187,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   for (const Decision& row : kChoices)
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
+  if (plan.head_chunks > 1)
+    extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");

@@ -162,6 +162,15 @@ Reason wrong_batch(const Plan& p) {
   return std::nullopt;
 }
 
+// A piece is some sequences or a part of one.
+Reason wrong_head(const Plan& p) {
+  const std::int64_t n = p.head_chunks, b = p.batch.micro_batch, s = p.batch.sequence;
+  if (Reason why = outside("pieces of the output head", n, 1, kMaxHeadChunks)) return why;
+  if (b % n == 0 || (n % b == 0 && s % (n / b) == 0)) return std::nullopt;
+  return fmt::format(
+      "micro-batch {} x sequence {} does not split into {} equal pieces for the head", b, s, n);
+}
+
 Reason wrong_placement(const Plan& p) {
   const StatePlacement& at = p.placement;
   if (p.delayed_update && at.optimizer == Tier::kGpu)
@@ -279,6 +288,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
+  if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;
   if (Reason why = wrong_count(plan)) return why;

@@ -135,6 +135,9 @@ struct Plan {
   // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
   // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
   std::int32_t tiles = 1;
+  // Output head and loss are worked off in so many pieces of the micro-batch's tokens, each forward
+  // and backward before the next: the logits of one piece exist at a time.
+  std::int32_t head_chunks = 1;
   // Gather units in flight beyond the one in use: parameters ahead of it, gradients behind it.
   std::int32_t prefetch = 1;
   Overlap overlap;

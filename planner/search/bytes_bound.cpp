@@ -157,7 +157,7 @@ class PlanBound {
   Amount head_backward(const Stage& at) const {
     if (!at.last) return 0;
     const Amount persistent = p_.micro_steps() > 1 ? late_gradients(at, Tier::kGpu, false) : 0;
-    Amount sum = persistent + kept(at) + tensor(vocabulary_ + wide());
+    Amount sum = persistent + kept(at) + tensor(vocabulary_ / p_.head_chunks + wide());
     if (gathers()) sum += element_ * vocabulary_ * h_;
     if (moves_gradients()) sum += written_ * vocabulary_ * h_;
     return sum;

@@ -123,6 +123,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.zero_stage<2, plan.tiles, plan.micro_steps()> 1,
                 static_cast<std::int32_t>(run.mode),
                 run.operators.bits(),
+                plan.head_chunks,
                 plan.batch.micro_batch,
                 plan.batch.sequence,
                 code_of(plan.precision),
