@@ -173,6 +173,9 @@ Reason wrong_head(const Plan& p) {
 
 Reason wrong_placement(const Plan& p) {
   const StatePlacement& at = p.placement;
+  if (p.offload.any() && at.optimizer != Tier::kGpu)
+    return fmt::format("states on {} are there already: offloaded ones leave an optimizer on gpu",
+                       name(at.optimizer));
   if (p.delayed_update && at.optimizer == Tier::kGpu)
     return "a delayed update runs on the host: it needs the optimizer on cpu or nvme";
   if (at.grads != Tier::kGpu && at.optimizer == Tier::kGpu)

@@ -57,6 +57,14 @@ struct StatePlacement {
 // nowhere, since backward writes what is added up; or before or after they are reduced over ranks.
 enum class GradientCast : std::uint8_t { kNone, kBeforeReduction, kAfterReduction };
 
+// Optimizer states that live on the CPU while the update runs on the GPU, which brings them piece
+// by piece and sends them back.
+struct OffloadedStates {
+  bool master = false, moment1 = false, moment2 = false;
+  bool any() const { return master || moment1 || moment2; }
+  friend bool operator==(const OffloadedStates&, const OffloadedStates&) = default;
+};
+
 // Element types of the model states. Parameters have the type that the kernel set computes in, or
 // are the fp32 master themselves and are cast to it whenever they are gathered [Zhao23 sec 4.4].
 // `grad`: what is added up, the compute type or fp32 (18 bytes per parameter [Narayanan21]), and
@@ -123,6 +131,7 @@ struct Plan {
   Parallel parallel;
   std::int32_t zero_stage = 0;  // 0..3 [Rajbhandari20 sec 5]
   StatePlacement placement;
+  OffloadedStates offload;
   GatherUnit gather = GatherUnit::kOperator;
   // Layers of one unit: FSDP-style wrapping of several [Zhao23 sec 3], and the size of DDP's
   // buckets [Li20]. More than 1 needs GatherUnit::kLayer.
@@ -180,6 +189,7 @@ struct Plan {
   bool casts_params() const;
   // Of one parameter: the optimizer states, and these with the parameter and its gradient.
   Bytes optimizer_bytes() const;
+  Bytes optimizer_bytes(Tier home) const;
   Bytes state_bytes() const;
   // Of a model of so many layers: as stage_layers says, else evenly; then the first stages have one
   // more where that leaves a rest.

@@ -88,7 +88,7 @@ class PlanBound {
     const StatePlacement& home = p_.placement;
     Amount sum = 0;
     if (home.params == tier) sum += amount_of(p_.precision.param) * share(elements(at), 3);
-    if (home.optimizer == tier) sum += amount(p_.optimizer_bytes()) * share(elements(at), 1);
+    sum += amount(p_.optimizer_bytes(tier)) * share(elements(at), 1);
     return sum;
   }
 
