@@ -32,27 +32,22 @@ std::optional<std::int32_t> number(std::string_view text) {
   return value;
 }
 
-std::optional<Recompute> recompute_mode(std::string_view word) {
-  for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
-    if (word == name(mode)) return mode;
-  return std::nullopt;
-}
-
-// "full", "full:12,none:20", "full:12,none"
+// "full", "full:12,none:20", "full:12,norm+fc1"
 std::vector<RecomputeRun> recompute_runs(const std::string& text) {
   std::vector<RecomputeRun> runs;
   for (const std::string_view part : split(text, ',')) {
     const std::size_t colon = part.find(':');
-    const auto mode = recompute_mode(part.substr(0, colon));
+    std::optional<RecomputeRun> run = recompute_from_words(part.substr(0, colon));
     const auto layers =
         colon == part.npos ? std::optional<std::int32_t>(0) : number(part.substr(colon + 1));
-    if (!mode || !layers) {
+    if (!run || !layers) {
       throw_bad_input(fmt::format(
-          "--recompute: expected none, selective, full or runs of layers such as full:12,none:20, "
-          "got {}",
-          in_quotes(text)));
+          "--recompute: expected none, selective, full, operators such as norm+fc1 ({}) or runs of "
+          "layers such as full:12,none:20, got {}",
+          fmt::join(kWordsOf<LayerOperator>, ", "), in_quotes(text)));
     }
-    runs.push_back({*mode, *layers});
+    run->layers = *layers;
+    runs.push_back(*run);
   }
   return runs;
 }

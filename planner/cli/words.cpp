@@ -85,18 +85,20 @@ std::string unit_words(const Plan& plan) {
   return plan.unit_layers > 1 && plan.parallel.dp > 1 ? "; reduce by " + unit : "";
 }
 
-std::string mode_words(Recompute mode) {
+std::string mode_words(const Plan& plan, const RecomputeRun& run) {
+  const Recompute mode = plan.effective(run.mode);
+  if (mode == Recompute::kOperators)
+    return fmt::format("{}", fmt::join(words_of(run.operators), "+"));
   return mode == Recompute::kNone ? "no" : std::string(name(mode));
 }
 
 // "full recomputation", "full recomputation of 12 layers, then no of 20"
 std::string recompute_words(const Plan& plan) {
-  if (plan.recompute.size() == 1)
-    return mode_words(plan.effective(plan.recompute[0].mode)) + " recomputation";
+  if (plan.recompute.size() == 1) return mode_words(plan, plan.recompute[0]) + " recomputation";
   std::vector<std::string> runs;
   for (const RecomputeRun& run : plan.recompute) {
     const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
-    runs.push_back(fmt::format("{} for {}", mode_words(plan.effective(run.mode)), layers));
+    runs.push_back(fmt::format("{} for {}", mode_words(plan, run), layers));
   }
   return "recomputation: " + joined(runs);
 }
@@ -185,6 +187,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   for (const Decision& row : kChoices)
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
+  if (plan.head_chunks > 1)
+    extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");

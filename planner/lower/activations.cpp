@@ -6,32 +6,34 @@ Activations::Activations(Stage& stage, const Segment& segment, std::size_t numbe
     : s_(stage),
       segment_(segment),
       prefix_(number == 0 ? "" : "run" + std::to_string(number) + ".") {
-  if (!replays_layer()) kept();
+  keep();
 }
 
 // What backward reads of one layer, probabilities apart.
-void Activations::results(LayerActivations& a, const Make& make) const {
+void Activations::results(LayerActivations& a, const MakeOf& of, const Make& rest) const {
+  using enum LayerOperator;
   const std::int64_t t = s_.tokens();
   const std::int64_t local = s_.local_tokens();
   const DType x = s_.compute();
   const DType stat = s_.kernels.statistics;
   const bool means = s_.model.norm == Norm::kLayerNorm;
-  a.norm1 = make("norm1", {local, s_.h()}, x, false);
-  if (means) a.mean1 = make("mean1", {local}, stat, false);
-  a.rstd1 = make("rstd1", {local}, stat, false);
-  a.qkv = make("qkv", {t, s_.qkv_width()}, x, true);
-  a.attention = make("attention", {t, s_.attention_width()}, x, true);
-  if (s_.kernels.fused_attention) a.lse = make("lse", {s_.b(), s_.heads(), s_.s()}, stat, true);
-  a.middle = make("middle", {local, s_.h()}, x, false);
+  a.norm1 = of(kNorm)("norm1", {local, s_.h()}, x, false);
+  if (means) a.mean1 = of(kNorm)("mean1", {local}, stat, false);
+  a.rstd1 = of(kNorm)("rstd1", {local}, stat, false);
+  a.qkv = of(kQkv)("qkv", {t, s_.qkv_width()}, x, true);
+  a.attention = of(kAttention)("attention", {t, s_.attention_width()}, x, true);
+  if (s_.kernels.fused_attention)
+    a.lse = of(kAttention)("lse", {s_.b(), s_.heads(), s_.s()}, stat, true);
+  a.middle = of(kProjection)("middle", {local, s_.h()}, x, false);
   if (s_.plan.dropout) {
-    a.mask1 = make("mask1", {local, s_.h()}, DType::kU8, false);
-    a.mask2 = make("mask2", {local, s_.h()}, DType::kU8, false);
+    a.mask1 = of(kProjection)("mask1", {local, s_.h()}, DType::kU8, false);
+    a.mask2 = rest("mask2", {local, s_.h()}, DType::kU8, false);
   }
-  a.norm2 = make("norm2", {local, s_.h()}, x, false);
-  if (means) a.mean2 = make("mean2", {local}, stat, false);
-  a.rstd2 = make("rstd2", {local}, stat, false);
-  a.fc1 = make("fc1", {t, s_.up_width()}, x, true);
-  a.gelu = make("gelu", {t, s_.ffn()}, x, true);
+  a.norm2 = of(kNorm)("norm2", {local, s_.h()}, x, false);
+  if (means) a.mean2 = of(kNorm)("mean2", {local}, stat, false);
+  a.rstd2 = of(kNorm)("rstd2", {local}, stat, false);
+  a.fc1 = of(kFc1)("fc1", {t, s_.up_width()}, x, true);
+  a.gelu = of(kActivation)("gelu", {t, s_.ffn()}, x, true);
 }
 
 void Activations::probabilities(LayerActivations& a, const Make& make) const {
@@ -63,11 +65,15 @@ Activations::Make Activations::by_layer() {
   };
 }
 
-LayerActivations Activations::kept() {
+// Makes the buffers of what stays, before any body is emitted.
+void Activations::keep() {
+  if (replays_layer()) return;
+  const Make none = [](const char*, Shape, DType, bool) { return View{}; };
+  const Make stays = by_layer();
   LayerActivations a;
-  results(a, by_layer());
-  if (!replays_attention()) probabilities(a, by_layer());
-  return a;
+  results(
+      a, [&](LayerOperator op) -> const Make& { return replays(op) ? none : stays; }, stays);
+  if (!replays_attention() && !replays(LayerOperator::kAttention)) probabilities(a, stays);
 }
 
 Activations::Make Activations::within_body(std::string prefix) const {
@@ -83,23 +89,32 @@ Activations::Make Activations::within_body(std::string prefix) const {
       };
 }
 
-LayerActivations Activations::transient(const std::string& prefix) {
-  const Make make = within_body(prefix);
+// What is kept, and the rest within the body.
+LayerActivations Activations::with_replayed(const std::string& prefix) {
+  const Make near = within_body(prefix), stays = by_layer();
   LayerActivations a;
-  if (!replays_layer()) a = kept();
-  if (replays_layer()) results(a, make);
-  if (replays_layer() || replays_attention()) probabilities(a, make);
+  results(
+      a, [&](LayerOperator op) -> const Make& { return replays(op) ? near : stays; },
+      replays_layer() ? near : stays);
+  const bool again = replays_attention() || replays(LayerOperator::kAttention);
+  probabilities(a, again ? near : stays);
+  return a;
+}
+
+LayerActivations Activations::forward() {
+  LayerActivations a = with_replayed("forward.");
+  const Make make = within_body("forward.");
   a.projection = make("projection", {s_.tokens(), s_.h()}, s_.compute(), false);
   a.fc2 = make("fc2", {s_.tokens(), s_.h()}, s_.compute(), false);
   return a;
 }
 
-LayerActivations Activations::forward() { return transient("forward."); }
-
 LayerActivations Activations::replay() {
-  if (replays_layer()) return transient("replay.");
-  LayerActivations a = kept();
-  if (replays_attention()) probabilities(a, within_body("replay."));
+  LayerActivations a = with_replayed("replay.");
+  const Make make = within_body("replay.");
+  if (replays(LayerOperator::kProjection))
+    a.projection = make("projection", {s_.tokens(), s_.h()}, s_.compute(), false);
+  if (replays_layer()) a.fc2 = make("fc2", {s_.tokens(), s_.h()}, s_.compute(), false);
   return a;
 }
 

@@ -3,8 +3,9 @@
 // Recompute none: every activation of every layer and micro-batch in flight stays on the GPU.
 // Selective: all but the probabilities of attention, which backward computes again from queries and
 // keys [Korthikanti22 sec 5]. Full: only the layer inputs stay (checkpoints.h); backward replays
-// the whole layer into buffers of one layer [Chen16], [Narayanan21 sec 3.5]. A fused attention
-// keeps its log-sum-exp instead of the probabilities [Dao22].
+// the whole layer into buffers of one layer [Chen16], [Narayanan21 sec 3.5]. By operator: what the
+// named ones give is replayed before the layer's backward, from what is kept or was replayed before
+// it. A fused attention keeps its log-sum-exp instead of the probabilities [Dao22].
 #pragma once
 
 #include <map>
@@ -39,6 +40,8 @@ class Activations {
 
   bool replays_layer() const { return segment_.recompute == Recompute::kFull; }
   bool replays_attention() const { return segment_.recompute == Recompute::kSelective; }
+  bool replays(LayerOperator op) const { return replays_layer() || segment_.replayed.has(op); }
+  bool replays_operators() const { return !segment_.replayed.empty(); }
 
   // What forward writes; with recomputation it does not outlive the layer.
   LayerActivations forward();
@@ -49,12 +52,14 @@ class Activations {
 
  private:
   using Make = std::function<View(const char* name, Shape shape, DType dtype, bool tiled)>;
-  void results(LayerActivations& a, const Make& make) const;
+  using MakeOf = std::function<const Make&(LayerOperator op)>;
+  // `rest` makes what is of no operator that can be named.
+  void results(LayerActivations& a, const MakeOf& of, const Make& rest) const;
   void probabilities(LayerActivations& a, const Make& make) const;
   Make within_body(std::string prefix) const;
   Make by_layer();
-  LayerActivations kept();
-  LayerActivations transient(const std::string& prefix);
+  void keep();
+  LayerActivations with_replayed(const std::string& prefix);
 
   Stage& s_;
   const Segment& segment_;

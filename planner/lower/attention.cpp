@@ -38,7 +38,6 @@ void AttentionCore::probabilities(Phase phase, const LayerActivations& a) {
 }
 
 void AttentionCore::forward(Phase phase, const LayerActivations& a) {
-  rotate(phase, a.qkv, 1);
   if (s_.kernels.fused_attention) {
     s_.out.kernel(compute(phase, Part::kAttention), kLane, KernelId::kAttentionForward,
                   {read(heads(a.qkv)), write(output(a.attention)), write(a.lse), s_.workspace});

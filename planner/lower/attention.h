@@ -12,7 +12,8 @@ class AttentionCore {
  public:
   explicit AttentionCore(Stage& stage) : s_(stage) {}
 
-  void forward(Phase phase, const LayerActivations& a);
+  void rotate(Phase phase, const LayerActivations& a) { rotate(phase, a.qkv, 1); }
+  void forward(Phase phase, const LayerActivations& a);  // of rotated queries and keys
   // The probabilities alone, again.
   void replay_probabilities(const LayerActivations& a);
   // From the gradient of the output to that of the product: dqkv, before rotation.

@@ -32,6 +32,27 @@ std::int32_t DecoderLayer::fetches_per_pass() const {
   return static_cast<std::int32_t>(s_.layout.layer_units.size());
 }
 
+// With those of a replay, which may end with the unit that backward begins with.
+std::int32_t DecoderLayer::fetches_per_backward() const {
+  const std::int32_t pass = fetches_per_pass();
+  if (activations_.replays_layer()) return 2 * pass - (s_.tiles() == 1 ? 1 : 0);
+  std::int32_t fetches = 0;
+  std::optional<UnitIndex> at;
+  const auto use = [&](Param param) {
+    const UnitIndex unit = s_.layout.unit_of(param);
+    if (at != unit) ++fetches;
+    at = unit;
+  };
+  const auto replays = [&](LayerOperator op) { return activations_.replays(op); };
+  if (replays(LayerOperator::kNorm)) use(Param::kNorm1Gain);
+  if (replays(LayerOperator::kQkv)) use(Param::kQkvWeight);
+  if (replays(LayerOperator::kProjection)) use(Param::kProjWeight);
+  if (replays(LayerOperator::kNorm)) use(Param::kNorm2Gain);
+  if (replays(LayerOperator::kFc1)) use(Param::kFc1Weight);
+  const bool goes_on = at == s_.layout.unit_of(Param::kFc2Weight);
+  return fetches + pass - (goes_on ? 1 : 0);
+}
+
 void DecoderLayer::start(std::int32_t fetches_per_member, bool upwards) {
   resident_.reset();
   shared_resident_.reset();
@@ -111,14 +132,13 @@ void DecoderLayer::forward() {
 }
 
 void DecoderLayer::backward(const View& dx, bool last_micro) {
-  const std::int32_t pass = fetches_per_pass();
   const bool replays = activations_.replays_layer();
-  // A replay uses every unit once more, except the one it ends with, which backward begins with.
-  start(replays ? 2 * pass - (s_.tiles() == 1 ? 1 : 0) : pass, false);
+  start(fetches_per_backward(), false);
   s_.each_layer(upwards_, [&] {
     const View input = checkpoints_.load();
     const LayerActivations a = activations_.replay();
     if (replays) run(Phase::kRecompute, input, a, activations_.replay_output());
+    if (activations_.replays_operators()) replay_operators(input, a);
     mlp_backward(a, dx, last_micro);
     attention_backward(input, a, dx, last_micro);
     if (s_.layout.owners) finish(last_micro);
@@ -130,6 +150,42 @@ void DecoderLayer::run(Phase phase, const View& input, const LayerActivations& a
                        const View& output) {
   attention_half(phase, input, a);
   mlp_half(phase, a, output);
+}
+
+// In the order of the layer: each finds its input kept or replayed.
+void DecoderLayer::replay_operators(const View& input, const LayerActivations& a) {
+  constexpr Phase kPhase = Phase::kRecompute;
+  const auto replays = [&](LayerOperator op) { return activations_.replays(op); };
+  if (replays(LayerOperator::kNorm))
+    norm(kPhase, Part::kAttentionNorm, input, Param::kNorm1Gain, Param::kNorm1Bias, a.norm1,
+         a.mean1, a.rstd1);
+  if (replays(LayerOperator::kQkv)) {
+    const View x = ranks_.gathered(kPhase, Part::kAttentionNorm, a.norm1, "norm.gathered");
+    linear(kPhase, Part::kQkv, x, Param::kQkvWeight, Param::kQkvBias, a.qkv);
+    attention_.rotate(kPhase, a);
+  }
+  if (replays(LayerOperator::kAttention)) attention_.forward(kPhase, a);
+  if (replays(LayerOperator::kProjection)) {
+    partial_product(kPhase, Part::kProjection, a.attention, Param::kProjWeight, a.projection);
+    const View sum = ranks_.summed(kPhase, Part::kProjection, a.projection, "projection.sum");
+    residual(kPhase, Part::kAttentionResidual, input, sum, Param::kProjBias, a.mask1, a.middle);
+  }
+  if (replays(LayerOperator::kNorm))
+    norm(kPhase, Part::kMlpNorm, a.middle, Param::kNorm2Gain, Param::kNorm2Bias, a.norm2, a.mean2,
+         a.rstd2);
+  replay_mlp(a);
+}
+
+void DecoderLayer::replay_mlp(const LayerActivations& a) {
+  const bool product = activations_.replays(LayerOperator::kFc1);
+  const bool activation = activations_.replays(LayerOperator::kActivation);
+  if (!product) {
+    if (activation) gelu(Phase::kRecompute, a);
+    return;
+  }
+  const View x = ranks_.gathered(Phase::kRecompute, Part::kMlpNorm, a.norm2, "norm.gathered");
+  if (activation) return fc1_and_gelu(Phase::kRecompute, x, a);
+  linear(Phase::kRecompute, Part::kFc1, x, Param::kFc1Weight, Param::kFc1Bias, a.fc1);
 }
 
 void DecoderLayer::norm(Phase phase, Part part, const View& x, Param gain, Param bias,
@@ -209,6 +265,7 @@ void DecoderLayer::attention_half(Phase phase, const View& x, const LayerActivat
   clear_for_tiles(phase, Part::kProjection, a.projection);
   each_tile([&] {
     linear(phase, Part::kQkv, all, Param::kQkvWeight, Param::kQkvBias, a.qkv);
+    attention_.rotate(phase, a);
     attention_.forward(phase, a);
     partial_product(phase, Part::kProjection, a.attention, Param::kProjWeight, a.projection);
   });
@@ -255,8 +312,12 @@ void DecoderLayer::fc1_and_gelu(Phase phase, const View& x, const LayerActivatio
     return;
   }
   linear(phase, Part::kFc1, x, Param::kFc1Weight, Param::kFc1Bias, a.fc1);
+  gelu(phase, a);
+}
+
+void DecoderLayer::gelu(Phase phase, const LayerActivations& a) {
   s_.out.kernel(compute(phase, Part::kGelu), kLane,
-                gated ? KernelId::kSwigluForward : KernelId::kGeluForward,
+                s_.model.gated_mlp ? KernelId::kSwigluForward : KernelId::kGeluForward,
                 {read(a.fc1), write(a.gelu)});
 }
 

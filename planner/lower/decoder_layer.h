@@ -43,12 +43,16 @@ class DecoderLayer {
   Ordinal once_per_layer() const;
   void each_tile(const std::function<void()>& emit);
   std::int32_t fetches_per_pass() const;
+  std::int32_t fetches_per_backward() const;
 
   void run(Phase phase, const View& input, const LayerActivations& a, const View& output);
   void norm(Phase phase, Part part, const View& x, Param gain, Param bias, const View& y,
             const View& mean, const View& rstd);
   void linear(Phase phase, Part part, const View& x, Param weight, Param bias, const View& y);
   void partial_product(Phase phase, Part part, const View& x, Param weight, const View& y);
+  void replay_operators(const View& input, const LayerActivations& a);
+  void replay_mlp(const LayerActivations& a);
+  void gelu(Phase phase, const LayerActivations& a);
   void fc1_and_gelu(Phase phase, const View& x, const LayerActivations& a);
   bool fuses_middle() const;
   void middle(Phase phase, const View& x, const View& sum, const LayerActivations& a);

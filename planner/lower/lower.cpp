@@ -21,9 +21,12 @@ void assign_layers(Stage& stage) {
 void cut_segments(Stage& stage) {
   for (std::int32_t i = 0; i < stage.units(); ++i) {
     const std::int32_t unit = stage.first_unit() + i;
-    const Recompute mode = stage.plan.recompute_of(unit * stage.unit_layers());
-    if (stage.segments.empty() || stage.segments.back().recompute != mode)
-      stage.segments.push_back({unit, 0, mode});
+    const std::int64_t layer = unit * stage.unit_layers();
+    const Recompute mode = stage.plan.recompute_of(layer);
+    const OperatorSet replayed = stage.plan.replayed_of(layer);
+    if (stage.segments.empty() || stage.segments.back().recompute != mode ||
+        stage.segments.back().replayed != replayed)
+      stage.segments.push_back({unit, 0, mode, replayed});
     ++stage.segments.back().units;
   }
 }

@@ -9,6 +9,13 @@ constexpr std::int64_t kLossStatistics = 3;  // of cross_entropy_statistics
 
 Role forward(Part part) { return {Phase::kForward, part, Action::kCompute}; }
 
+// One of so many equal pieces of the rows.
+View rows(View all, std::int32_t piece, std::int32_t pieces) {
+  all.shape.dims[0] /= pieces;
+  all.offset = all.offset + all.bytes() * piece;
+  return all;
+}
+
 }  // namespace
 
 ModelEnds::ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients,
@@ -131,52 +138,69 @@ void ModelEnds::head_forward() {
   norm_ = kept("final.norm", {local, s_.h()}, s_.compute());
   if (s_.model.norm == Norm::kLayerNorm) mean_ = kept("final.mean", {local}, s_.kernels.statistics);
   rstd_ = kept("final.rstd", {local}, s_.kernels.statistics);
-  logits_ = kept("logits", {s_.tokens(), vocabulary()}, s_.compute());
+  const bool whole = s_.plan.head_chunks == 1;
+  if (whole) logits_ = kept("logits", {s_.tokens(), vocabulary()}, s_.compute());
   x_ = layers_output();
   final_norm(x_);
+  if (!whole) return;
   const View all = ranks_.gathered(Phase::kForward, Part::kFinalNorm, norm_, "final.norm.gathered");
   head_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(head), Part::kHead, {});
-  s_.out.kernel(forward(Part::kHead), kLane, KernelId::kHeadForward,
-                {read(all), read(parameters_.view(*head_at_, head)), write(logits_), s_.workspace});
-  loss();
+  head_product(all);
+  loss(tokens_);
 }
 
-void ModelEnds::loss() {
+void ModelEnds::head_product(const View& x) {
+  const View weight = read(parameters_.view(*head_at_, s_.layout.head()));
+  s_.out.kernel(forward(Part::kHead), kLane, KernelId::kHeadForward,
+                {read(x), weight, write(logits_), s_.workspace});
+}
+
+void ModelEnds::loss(const View& tokens) {
   const Attributes attributes{s_.model.vocab, s_.plan.batch.global_batch * s_.s()};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
-                  {update(logits_), read(tokens_), update(loss_), read(scalars_)}, attributes);
+                  {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
     return;
   }
   const DType dtype = s_.kernels.statistics;
-  const View own = s_.transient("loss.statistics", {s_.tokens(), kLossStatistics}, dtype);
-  const View all = s_.transient("loss.gathered", {s_.tp(), s_.tokens(), kLossStatistics}, dtype);
+  const View own = s_.transient("loss.statistics", {logits_.shape[0], kLossStatistics}, dtype);
+  const View all =
+      s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
-                KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens_), write(own)},
+                KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens), write(own)},
                 {s_.model.vocab});
   s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
                     CollectiveKind::kAllGather, GroupKind::kTensor, own, all);
   s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
-                {update(logits_), read(tokens_), read(all), update(loss_), read(scalars_)},
+                {update(logits_), read(tokens), read(all), update(loss_), read(scalars_)},
                 attributes);
 }
 
 void ModelEnds::head_backward(const View& dx, bool last_micro) {
-  const Param head = s_.layout.head();
-  // Between the passes of other micro-batches gathered parameters are forgotten.
-  const bool apart = s_.in_flight > 1;
   const View all =
       ranks_.gathered(Phase::kBackward, Part::kFinalNorm, norm_, "final.norm.gathered");
-  const View dnorm = s_.transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
-  const auto open = gradients_.open(s_.layout.unit_of(head), {});
-  s_.out.kernel({Phase::kBackward, Part::kHead, Action::kWeightGradient}, kLane,
-                KernelId::kHeadWeightGradient,
-                {read(logits_), read(all), gradients_.view(open, head), s_.workspace});
-  if (apart)
-    head_at_ = parameters_.fetch(Phase::kBackward, s_.layout.unit_of(head), Part::kHead, {});
-  s_.out.kernel(
-      {Phase::kBackward, Part::kHead, Action::kInputGradient}, kLane, KernelId::kHeadInputGradient,
-      {read(logits_), read(parameters_.view(*head_at_, head)), write(dnorm), s_.workspace});
+  const View sum = head_gradient(all, last_micro);
+  // Between the passes of other micro-batches gathered parameters are forgotten.
+  if (s_.in_flight > 1)
+    norm_at_ = parameters_.fetch(Phase::kBackward, s_.layout.unit_of(Param::kFinalNormGain),
+                                 Part::kFinalNorm, {});
+  norm_backward(sum, dx, last_micro);
+}
+
+View ModelEnds::head_gradient(const View& x, bool last_micro) {
+  const UnitIndex unit = s_.layout.unit_of(s_.layout.head());
+  const View dx = s_.transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
+  const auto open = gradients_.open(unit, {});
+  const View dhead = gradients_.view(open, s_.layout.head());
+  const auto fetch = [&] { head_at_ = parameters_.fetch(Phase::kBackward, unit, Part::kHead, {}); };
+  if (s_.plan.head_chunks > 1) {
+    fetch();
+    head_by_pieces(x, dhead, dx);
+  } else {
+    head_weight_gradient(x, dhead);
+    if (s_.in_flight > 1) fetch();
+    head_input_gradient(dx);
+  }
   // A tied embedding on this stage gets its look-up's gradient on top before it is reduced.
   tied_open_.reset();
   if (s_.layout.tied && s_.is_first()) {
@@ -184,11 +208,43 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
   } else {
     gradients_.close(open, last_micro);
   }
-  const View sum = ranks_.summed(Phase::kBackward, Part::kFinalNorm, dnorm, "d.final_norm.sum");
-  if (apart)
-    norm_at_ = parameters_.fetch(Phase::kBackward, s_.layout.unit_of(Param::kFinalNormGain),
-                                 Part::kFinalNorm, {});
-  norm_backward(sum, dx, last_micro);
+  return ranks_.summed(Phase::kBackward, Part::kFinalNorm, dx, "d.final_norm.sum");
+}
+
+void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx) {
+  const std::int32_t pieces = s_.plan.head_chunks;
+  logits_ = s_.transient("logits", {s_.tokens() / pieces, vocabulary()}, s_.compute());
+  for (std::int32_t i = 0; i < pieces; ++i) {
+    s_.out.repeat({.count = 1, .var = Var::kTile, .first = i}, [&] {
+      const View own = rows(x, i, pieces);
+      head_product(own);
+      loss(tokens_of(i));
+      head_weight_gradient(own, i == 0 ? dhead : update(dhead));
+      head_input_gradient(rows(dx, i, pieces));
+    });
+  }
+}
+
+void ModelEnds::head_weight_gradient(const View& x, const View& dhead) {
+  s_.out.kernel({Phase::kBackward, Part::kHead, Action::kWeightGradient}, kLane,
+                KernelId::kHeadWeightGradient, {read(logits_), read(x), dhead, s_.workspace});
+}
+
+void ModelEnds::head_input_gradient(const View& dx) {
+  const View weight = read(parameters_.view(*head_at_, s_.layout.head()));
+  s_.out.kernel({Phase::kBackward, Part::kHead, Action::kInputGradient}, kLane,
+                KernelId::kHeadInputGradient, {read(logits_), weight, write(dx), s_.workspace});
+}
+
+// [b / n, s + 1], or [1, s b / n + 1] of a sequence: the last one is the target of the one before.
+View ModelEnds::tokens_of(std::int32_t piece) const {
+  const std::int32_t pieces = s_.plan.head_chunks;
+  if (s_.b() % pieces == 0) return rows(tokens_, piece, pieces);
+  const std::int64_t parts = pieces / s_.b(), length = s_.s() / parts;
+  View v = tokens_;
+  v.shape = {1, length + 1};
+  v.offset = size_of(v.dtype) * (piece / parts * (s_.s() + 1) + piece % parts * length);
+  return v;
 }
 
 void ModelEnds::norm_backward(const View& dy, const View& dx, bool last_micro) {

@@ -4,6 +4,9 @@
 //
 // With tensor parallelism each rank has a piece of the vocabulary: look-ups are summed, the loss is
 // taken from gathered statistics of all pieces [Shoeybi19 sec 3].
+//
+// A head worked off in several pieces of the tokens runs forward and backward, piece by piece, at
+// the begin of backward.
 #pragma once
 
 #include <map>
@@ -40,7 +43,13 @@ class ModelEnds {
   void drop_embedding(const View& sum, const View& x);
   View parameter(Phase phase, Param param);
   void final_norm(const View& x);
-  void loss();
+  void head_product(const View& x);
+  void loss(const View& tokens);
+  View head_gradient(const View& x, bool last_micro);  // of its input, of the rank's tokens
+  void head_by_pieces(const View& x, const View& dhead, const View& dx);
+  void head_weight_gradient(const View& x, const View& dhead);
+  void head_input_gradient(const View& dx);
+  View tokens_of(std::int32_t piece) const;
   void norm_backward(const View& dy, const View& dx, bool last_micro);
   std::int64_t vocabulary() const { return s_.layout.padded_vocab / s_.tp(); }
   std::int64_t vocabulary_piece() const { return s_.tp() > 1 ? vocabulary() : 0; }
@@ -56,7 +65,7 @@ class ModelEnds {
   View embedding_mask_;      // [T, h] of their dropout
   View x_;                   // [T, h] output of the layers
   View norm_, mean_, rstd_;  // final norm; an RMSNorm has no mean
-  View logits_;              // [T, Vp], then their gradient
+  View logits_;              // [T, Vp] of all tokens or a piece, then their gradient
   View loss_, host_loss_;    // [1] f64
   std::map<std::string, View> kept_;
   std::optional<Parameters::Resident> norm_at_, head_at_;

@@ -31,7 +31,7 @@ OptimizerStates::OptimizerStates(Stage& stage) : s_(stage) {
       buffers_[i][u] = s_.out.add({.name = kNames[i].name + ("." + unit.name),
                                    .slot_size = size_of(dtype(state)) * elements(u),
                                    .slots = s_.copies(u),
-                                   .tier = s_.plan.placement.optimizer,
+                                   .tier = tier(state),
                                    .category = Category::kOptimizer,
                                    .dtype = dtype(state),
                                    .persistent = true,
@@ -44,6 +44,13 @@ OptimizerStates::OptimizerStates(Stage& stage) : s_(stage) {
 bool OptimizerStates::has(State state) const {
   if (state == kMainGradient) return s_.plan.precision.main_grad;
   return state != kMaster || s_.plan.keeps_master();
+}
+
+Tier OptimizerStates::tier(State state) const {
+  const OffloadedStates& away = s_.plan.offload;
+  const bool on_cpu = (state == kMaster && away.master) || (state == kMoment1 && away.moment1) ||
+                      (state == kMoment2 && away.moment2);
+  return on_cpu ? Tier::kCpu : s_.plan.placement.optimizer;
 }
 
 DType OptimizerStates::dtype(State state) const {
@@ -67,7 +74,9 @@ Ring OptimizerStates::ring(State state) const {
           .slot_size = size_of(dtype(state)) * largest,
           .slots = kRingSlots,
           .read = names.read,
-          .write = names.write};
+          .write = names.write,
+          .upload = names.read,
+          .download = names.write};
 }
 
 }  // namespace zplan

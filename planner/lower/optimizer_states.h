@@ -28,6 +28,7 @@ class OptimizerStates {
 
  private:
   bool sharded() const { return s_.plan.zero_stage >= 1; }
+  Tier tier(State state) const;
   DType dtype(State state) const;
 
   Stage& s_;

@@ -18,6 +18,7 @@ struct Segment {
   std::int32_t first_unit = 0;
   std::int32_t units = 0;
   Recompute recompute = Recompute::kNone;
+  OperatorSet replayed{};  // of mode kOperators
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
   Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }

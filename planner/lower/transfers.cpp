@@ -15,7 +15,7 @@ View Transfers::slot_of(const Ring& ring, const char* suffix, Tier tier, const V
 }
 
 void Transfers::copy(Phase phase, Part part, const Ring& ring, const View& from, const View& to) {
-  Action action = tier_of(to) == Tier::kGpu ? Action::kUpload : Action::kDownload;
+  Action action = tier_of(to) == Tier::kGpu ? ring.upload : ring.download;
   if (tier_of(from) == Tier::kNvme) action = ring.read;
   if (tier_of(to) == Tier::kNvme) action = ring.write;
   s_.out.copy({phase, part, action}, from, to);

@@ -13,6 +13,8 @@ struct Ring {
   Category category = Category::kGathered;
   Action read = Action::kRead;  // from NVMe, and to it
   Action write = Action::kWrite;
+  Action upload = Action::kUpload;  // from the host to the GPU, and back
+  Action download = Action::kDownload;
 };
 
 class Transfers {

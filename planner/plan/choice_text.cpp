@@ -56,11 +56,9 @@ struct Reader {
     fail("no value: it depends on the model");
   }
   Setting operator()(const std::vector<RecomputeRun>&) const {
-    const auto& words = kWordsOf<Recompute>;
-    if (std::find(words.begin(), words.end(), text) == words.end())
-      fail(fmt::format("{}", fmt::join(words, " or ")));
-    return std::vector<RecomputeRun>{
-        {.mode = from_setting<Recompute>(std::string(text)), .layers = 0}};
+    const std::optional<RecomputeRun> run = recompute_from_words(text);
+    if (!run) fail("none, selective, full or operators such as norm+fc1");
+    return std::vector<RecomputeRun>{*run};
   }
 
  private:

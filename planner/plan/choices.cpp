@@ -11,6 +11,28 @@ const Decision& decision(std::string_view pointer) {
   return *row;
 }
 
+std::vector<std::string_view> words_of(const OperatorSet& operators) {
+  std::vector<std::string_view> words;
+  for (std::size_t i = 0; i < kWordsOf<LayerOperator>.size(); ++i)
+    if (operators.has(static_cast<LayerOperator>(i))) words.push_back(kWordsOf<LayerOperator>[i]);
+  return words;
+}
+
+std::optional<RecomputeRun> recompute_from_words(std::string_view text) {
+  for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
+    if (text == name(mode)) return RecomputeRun{mode};
+  RecomputeRun run{Recompute::kOperators};
+  const auto& known = kWordsOf<LayerOperator>;
+  while (true) {
+    const std::size_t end = text.find('+');
+    const auto word = std::find(known.begin(), known.end(), text.substr(0, end));
+    if (word == known.end()) return std::nullopt;
+    run.operators.add(static_cast<LayerOperator>(word - known.begin()));
+    if (end == text.npos) return run;
+    text.remove_prefix(end + 1);
+  }
+}
+
 bool Decision::is_plain(const Plan& plan) const { return field.get(plan) == plain(); }
 
 Setting Decision::plain() const {
@@ -23,6 +45,9 @@ std::string_view name(GatherUnit unit) {
 }
 std::string_view name(Recompute recompute) {
   return kWordsOf<Recompute>[static_cast<std::size_t>(recompute)];
+}
+std::string_view name(LayerOperator op) {
+  return kWordsOf<LayerOperator>[static_cast<std::size_t>(op)];
 }
 std::string_view name(Schedule schedule) {
   return kWordsOf<Schedule>[static_cast<std::size_t>(schedule)];

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,7 +34,11 @@ inline constexpr std::array<std::string_view, 0> kWordsOf{};
 template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<GatherUnit>{"layer", "operator"};
 template <>
-inline constexpr std::array<std::string_view, 3> kWordsOf<Recompute>{"none", "selective", "full"};
+inline constexpr std::array<std::string_view, 4> kWordsOf<Recompute>{"none", "selective", "full",
+                                                                     "operators"};
+template <>
+inline constexpr std::array<std::string_view, 6> kWordsOf<LayerOperator>{
+    "norm", "qkv", "attention", "projection", "fc1", "activation"};
 template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<Schedule>{"1f1b", "gpipe"};
 template <>
@@ -77,6 +82,11 @@ T from_setting(const Setting& setting) {
     return std::get<T>(setting);
   }
 }
+
+// In the order of a layer.
+std::vector<std::string_view> words_of(const OperatorSet& operators);
+// "full", or operators as "norm+fc1"; of all layers. Nothing: no such words.
+std::optional<RecomputeRun> recompute_from_words(std::string_view text);
 
 // The member of a Plan that holds a decision.
 struct PlanField {

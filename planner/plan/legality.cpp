@@ -57,6 +57,11 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
     const bool last = i + 1 == p.recompute.size();
     if (n == 0 && !last) return "only the last run of recompute may leave its layers out";
     if (n < 0) return fmt::format("{} layers of recompute", n);
+    const bool by_operator = p.recompute[i].mode == Recompute::kOperators;
+    if (by_operator == p.recompute[i].operators.empty())
+      return "recompute names operators in the mode operators, and there only";
+    if (by_operator && p.tiles > 1)
+      return fmt::format("operators are recomputed as a whole: they need 1 tile, not {}", p.tiles);
     sum += n;
     if (last && n == 0 && sum < layers) return std::nullopt;
   }
@@ -157,8 +162,20 @@ Reason wrong_batch(const Plan& p) {
   return std::nullopt;
 }
 
+// A piece is some sequences or a part of one.
+Reason wrong_head(const Plan& p) {
+  const std::int64_t n = p.head_chunks, b = p.batch.micro_batch, s = p.batch.sequence;
+  if (Reason why = outside("pieces of the output head", n, 1, kMaxHeadChunks)) return why;
+  if (b % n == 0 || (n % b == 0 && s % (n / b) == 0)) return std::nullopt;
+  return fmt::format(
+      "micro-batch {} x sequence {} does not split into {} equal pieces for the head", b, s, n);
+}
+
 Reason wrong_placement(const Plan& p) {
   const StatePlacement& at = p.placement;
+  if (p.offload.any() && at.optimizer != Tier::kGpu)
+    return fmt::format("states on {} are there already: offloaded ones leave an optimizer on gpu",
+                       name(at.optimizer));
   if (p.delayed_update && at.optimizer == Tier::kGpu)
     return "a delayed update runs on the host: it needs the optimizer on cpu or nvme";
   if (at.grads != Tier::kGpu && at.optimizer == Tier::kGpu)
@@ -274,6 +291,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
+  if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;
   if (Reason why = wrong_count(plan)) return why;

@@ -6,12 +6,24 @@
 
 namespace zplan {
 
-Recompute Plan::recompute_of(std::int64_t layer) const {
-  for (const RecomputeRun& run : recompute) {
-    if (run.layers == 0 || layer < run.layers) return effective(run.mode);
+namespace {
+
+RecomputeRun run_of(const std::vector<RecomputeRun>& runs, std::int64_t layer) {
+  for (const RecomputeRun& run : runs) {
+    if (run.layers == 0 || layer < run.layers) return run;
     layer -= run.layers;
   }
-  return Recompute::kNone;
+  return {};
+}
+
+}  // namespace
+
+Recompute Plan::recompute_of(std::int64_t layer) const {
+  return effective(run_of(recompute, layer).mode);
+}
+
+OperatorSet Plan::replayed_of(std::int64_t layer) const {
+  return run_of(recompute, layer).operators;
 }
 
 Recompute Plan::effective(Recompute mode) const {
@@ -26,7 +38,8 @@ bool Plan::all_full() const {
 }
 
 bool Plan::keeps_master() const {
-  return precision.separate_master || placement.optimizer != placement.params || delayed_update;
+  return precision.separate_master || placement.optimizer != placement.params || delayed_update ||
+         offload.master;
 }
 
 bool Plan::casts_params() const { return precision.param != find_kernel_set(kernel_set).compute; }
@@ -36,6 +49,16 @@ Bytes Plan::optimizer_bytes() const {
   Bytes sum = size_of(r.moments) * 2;
   if (keeps_master()) sum += size_of(r.master);
   if (r.main_grad) sum += size_of(r.moments);
+  return sum;
+}
+
+Bytes Plan::optimizer_bytes(Tier home) const {
+  Bytes on_cpu{0};
+  if (offload.master) on_cpu += size_of(precision.master);
+  for (const bool moment : {offload.moment1, offload.moment2})
+    if (moment) on_cpu += size_of(precision.moments);
+  Bytes sum = home == Tier::kCpu ? on_cpu : Bytes{0};
+  if (home == placement.optimizer) sum += optimizer_bytes() - on_cpu;
   return sum;
 }
 

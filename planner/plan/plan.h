@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,8 +16,20 @@ namespace zplan {
 
 enum class GatherUnit : std::uint8_t { kLayer, kOperator };
 // Selective: the scores and probabilities of attention are recomputed [Korthikanti22 sec 5]; the
-// same as none on kernel sets that never store them.
-enum class Recompute : std::uint8_t { kNone, kSelective, kFull };
+// same as none on kernel sets that never store them. Operators: what some operators of the layer
+// give, by name.
+enum class Recompute : std::uint8_t { kNone, kSelective, kFull, kOperators };
+// What of a layer can be computed again by itself: both norms, each from its kept or replayed
+// input; queries, keys and values, rotated where the model rotates; attention; its projection, with
+// the sum of the residual; the first product of the MLP; the activation function.
+enum class LayerOperator : std::uint8_t {
+  kNorm,
+  kQkv,
+  kAttention,
+  kProjection,
+  kFc1,
+  kActivation,
+};
 enum class Schedule : std::uint8_t { kOneForwardOneBackward, kGpipe };
 
 struct Parallel {
@@ -44,6 +57,14 @@ struct StatePlacement {
 // nowhere, since backward writes what is added up; or before or after they are reduced over ranks.
 enum class GradientCast : std::uint8_t { kNone, kBeforeReduction, kAfterReduction };
 
+// Optimizer states that live on the CPU while the update runs on the GPU, which brings them piece
+// by piece and sends them back.
+struct OffloadedStates {
+  bool master = false, moment1 = false, moment2 = false;
+  bool any() const { return master || moment1 || moment2; }
+  friend bool operator==(const OffloadedStates&, const OffloadedStates&) = default;
+};
+
 // Element types of the model states. Parameters have the type that the kernel set computes in, or
 // are the fp32 master themselves and are cast to it whenever they are gathered [Zhao23 sec 4.4].
 // `grad`: what is added up, the compute type or fp32 (18 bytes per parameter [Narayanan21]), and
@@ -61,10 +82,28 @@ struct PrecisionRecipe {
   friend bool operator==(const PrecisionRecipe&, const PrecisionRecipe&) = default;
 };
 
+class OperatorSet {
+ public:
+  OperatorSet() = default;
+  OperatorSet(std::initializer_list<LayerOperator> operators) {
+    for (const LayerOperator op : operators) add(op);
+  }
+  void add(LayerOperator op) { bits_ |= bit(op); }
+  bool has(LayerOperator op) const { return (bits_ & bit(op)) != 0; }
+  bool empty() const { return bits_ == 0; }
+  std::uint32_t bits() const { return bits_; }
+  friend bool operator==(const OperatorSet&, const OperatorSet&) = default;
+
+ private:
+  static std::uint32_t bit(LayerOperator op) { return 1U << static_cast<unsigned>(op); }
+  std::uint32_t bits_ = 0;
+};
+
 // Consecutive layers that are recomputed alike.
 struct RecomputeRun {
   Recompute mode = Recompute::kNone;
   std::int32_t layers = 0;  // 0, of the last run only: all that are left
+  OperatorSet operators{};  // of mode kOperators
   friend bool operator==(const RecomputeRun&, const RecomputeRun&) = default;
 };
 
@@ -92,6 +131,7 @@ struct Plan {
   Parallel parallel;
   std::int32_t zero_stage = 0;  // 0..3 [Rajbhandari20 sec 5]
   StatePlacement placement;
+  OffloadedStates offload;
   GatherUnit gather = GatherUnit::kOperator;
   // Layers of one unit: FSDP-style wrapping of several [Zhao23 sec 3], and the size of DDP's
   // buckets [Li20]. More than 1 needs GatherUnit::kLayer.
@@ -104,6 +144,9 @@ struct Plan {
   // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
   // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
   std::int32_t tiles = 1;
+  // Output head and loss are worked off in so many pieces of the micro-batch's tokens, each forward
+  // and backward before the next: the logits of one piece exist at a time.
+  std::int32_t head_chunks = 1;
   // Gather units in flight beyond the one in use: parameters ahead of it, gradients behind it.
   std::int32_t prefetch = 1;
   Overlap overlap;
@@ -132,8 +175,9 @@ struct Plan {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
   std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
-  // How a layer of a model is recomputed: as effective() says.
+  // How a layer of a model is recomputed: as effective() says; and the operators where some are.
   Recompute recompute_of(std::int64_t layer) const;
+  OperatorSet replayed_of(std::int64_t layer) const;
   // What a mode comes to: selective is none on a kernel set that never stores the scores.
   Recompute effective(Recompute mode) const;
   // Whether all layers are recomputed in full.
@@ -145,6 +189,7 @@ struct Plan {
   bool casts_params() const;
   // Of one parameter: the optimizer states, and these with the parameter and its gradient.
   Bytes optimizer_bytes() const;
+  Bytes optimizer_bytes(Tier home) const;
   Bytes state_bytes() const;
   // Of a model of so many layers: as stage_layers says, else evenly; then the first stages have one
   // more where that leaves a rest.
@@ -205,6 +250,7 @@ Plan load_plan(const std::string& path);
 
 std::string_view name(GatherUnit unit);
 std::string_view name(Recompute recompute);
+std::string_view name(LayerOperator op);
 std::string_view name(Schedule schedule);
 std::string_view name(LaunchMode launch);
 std::string_view name(GradientCast cast);

@@ -21,6 +21,16 @@ Place place_of(const Decision& decision) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
+OperatorSet read_operators(const JsonNode& node) {
+  OperatorSet set;
+  const auto& words = kWordsOf<LayerOperator>;
+  for (const JsonNode& item : node.items())
+    set.add(from_setting<LayerOperator>(
+        item.one_of(std::vector<std::string>(words.begin(), words.end()))));
+  if (set.empty()) node.fail_expected("an operator or more");
+  return set;
+}
+
 std::vector<RecomputeRun> read_runs(const JsonNode& node, Range layers) {
   std::vector<RecomputeRun> runs;
   const auto& words = kWordsOf<Recompute>;
@@ -28,8 +38,11 @@ std::vector<RecomputeRun> read_runs(const JsonNode& node, Range layers) {
     JsonObject run = item.object();
     const std::string mode =
         run.member("mode").one_of(std::vector<std::string>(words.begin(), words.end()));
-    const std::int64_t count = run.member("layers").integer(layers.min, layers.max);
-    runs.push_back({from_setting<Recompute>(mode), static_cast<std::int32_t>(count)});
+    RecomputeRun& read = runs.emplace_back();
+    read.mode = from_setting<Recompute>(mode);
+    if (read.mode == Recompute::kOperators)
+      read.operators = read_operators(run.member("operators"));
+    read.layers = static_cast<std::int32_t>(run.member("layers").integer(layers.min, layers.max));
     run.finish();
   }
   return runs;
@@ -67,8 +80,11 @@ struct Reader {
 
 Json json_of(const std::vector<RecomputeRun>& runs) {
   Json array = Json::array();
-  for (const RecomputeRun& run : runs)
-    array.push_back({{"mode", name(run.mode)}, {"layers", run.layers}});
+  for (const RecomputeRun& run : runs) {
+    Json& item = array.emplace_back(Json{{"mode", name(run.mode)}});
+    for (const std::string_view word : words_of(run.operators)) item["operators"].push_back(word);
+    item["layers"] = run.layers;
+  }
   return array;
 }
 

@@ -88,7 +88,7 @@ class PlanBound {
     const StatePlacement& home = p_.placement;
     Amount sum = 0;
     if (home.params == tier) sum += amount_of(p_.precision.param) * share(elements(at), 3);
-    if (home.optimizer == tier) sum += amount(p_.optimizer_bytes()) * share(elements(at), 1);
+    sum += amount(p_.optimizer_bytes(tier)) * share(elements(at), 1);
     return sum;
   }
 
@@ -135,10 +135,10 @@ class PlanBound {
     if (!keeps_layers()) return boundary_ * at.layers * at.in_flight;
     return (boundary_ + replayed_ + gelu_) * at.layers * at.in_flight;
   }
-  // Every layer's activations: where some are recomputed in full that is not claimed.
+  // Every layer's activations: where some are recomputed, probabilities apart, that is not claimed.
   bool keeps_layers() const {
     return std::none_of(p_.recompute.begin(), p_.recompute.end(),
-                        [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
+                        [](const RecomputeRun& run) { return run.mode >= Recompute::kFull; });
   }
   Amount checkpoints_away(const Stage& at, Tier tier) const {
     if (p_.placement.activations != tier) return 0;
@@ -157,7 +157,7 @@ class PlanBound {
   Amount head_backward(const Stage& at) const {
     if (!at.last) return 0;
     const Amount persistent = p_.micro_steps() > 1 ? late_gradients(at, Tier::kGpu, false) : 0;
-    Amount sum = persistent + kept(at) + tensor(vocabulary_ + wide());
+    Amount sum = persistent + kept(at) + tensor(vocabulary_ / p_.head_chunks + wide());
     if (gathers()) sum += element_ * vocabulary_ * h_;
     if (moves_gradients()) sum += written_ * vocabulary_ * h_;
     return sum;

@@ -16,6 +16,7 @@ Family family_of(const Plan& plan) {
     family.cpu = family.cpu || tier == Tier::kCpu;
     family.nvme = family.nvme || tier == Tier::kNvme;
   }
+  family.cpu = family.cpu || plan.offload.any();
   return family;
 }
 

@@ -117,11 +117,13 @@ Seconds TimeFloors::of(const Plan& plan) {
 }
 
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
-  const Recompute mode = is_uniform(plan) ? plan.recompute.front().mode : Recompute::kNone;
+  const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
   const Key key{plan.parallel.tp,
                 plan.parallel.sequence_parallel,
                 plan.zero_stage<2, plan.tiles, plan.micro_steps()> 1,
-                static_cast<std::int32_t>(mode),
+                static_cast<std::int32_t>(run.mode),
+                run.operators.bits(),
+                plan.head_chunks,
                 plan.batch.micro_batch,
                 plan.batch.sequence,
                 code_of(plan.precision),

@@ -47,8 +47,8 @@ class TimeFloors {
 
  private:
   // All that kernel times depend on.
-  using Key = std::tuple<std::int32_t, bool, bool, std::int32_t, bool, std::int32_t, std::int64_t,
-                         std::int64_t, int, bool, std::string>;
+  using Key = std::tuple<std::int32_t, bool, bool, std::int32_t, bool, std::int32_t, std::uint32_t,
+                         std::int32_t, std::int64_t, std::int64_t, int, bool, std::string>;
   KernelTimes kernel_times(const Plan& plan);
 
   const ModelConfig& model_;

@@ -93,6 +93,17 @@ std::vector<Variant> variants(const Grid& g) {
   add("recompute by layer", [](Variant& v) {
     v.plan.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
   });
+  add("recompute of what is cheap", [](Variant& v) {
+    v.plan.recompute = {{Recompute::kOperators,
+                         0,
+                         {LayerOperator::kNorm, LayerOperator::kAttention, LayerOperator::kFc1,
+                          LayerOperator::kActivation}}};
+  });
+  add("recompute of products", [](Variant& v) {
+    v.plan.recompute = {
+        {Recompute::kOperators, 1, {LayerOperator::kActivation}},
+        {Recompute::kOperators, 0, {LayerOperator::kQkv, LayerOperator::kProjection}}};
+  });
   // In fp64 the norm keeps the order in which units are summed.
   for (const std::int32_t layers : {1, 2}) {
     if (std::string(g.kernel_set) == "cpu.f64") continue;

@@ -45,6 +45,7 @@ struct Factor {
 };
 
 inline std::vector<RecomputeRun> recompute_of(int level) {
+  using enum LayerOperator;
   switch (level) {
     case 1:
       return {{Recompute::kSelective, 0}};
@@ -52,6 +53,11 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
       return {{Recompute::kFull, 0}};
     case 3:
       return {{Recompute::kFull, 1}, {Recompute::kNone, 2}, {Recompute::kSelective, 0}};
+    case 4:
+      return {{Recompute::kOperators, 0, {kNorm, kAttention, kFc1, kActivation}}};
+    case 5:
+      return {{Recompute::kOperators, 2, {kActivation}},
+              {Recompute::kOperators, 0, {kQkv, kAttention, kProjection}}};
     default:
       return {{Recompute::kNone, 0}};
   }
@@ -72,7 +78,7 @@ inline std::vector<Factor> own_factors() {
          if (level == 1 && p.parallel.pp == 3) p.stage_layers = {1, 1, 2};
          if (level == 1 && p.parallel.pp != 3) p.stage_layers = {1, 3};
        }},
-      {"/recompute", 4, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
+      {"/recompute", 6, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
       {"/gather/layers", 2, [](Plan& p, int level) { p.unit_layers = level + 1; }},
       {"/gather/owners", 2,
        [](Plan& p, int level) {

@@ -1,0 +1,100 @@
+// What layers keep for their backward when some of their operators are recomputed.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "planner/core/error.h"
+#include "planner/lower/lower.h"
+
+namespace zplan {
+namespace {
+
+using enum LayerOperator;
+
+Plan plan_of(OperatorSet operators, const char* kernel_set = "cpu.f32") {
+  Plan plan;
+  plan.model = "tiny-llama";
+  plan.hardware = "workstation";
+  plan.kernel_set = kernel_set;
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {.global_batch = 4, .micro_batch = 2, .sequence = 32};
+  plan.recompute = {{Recompute::kOperators, 0, operators}};
+  return plan;
+}
+
+Program program_of(const Plan& plan) {
+  return lower(plan, load_model(plan.model)).classes[0].program;
+}
+
+// Buffers with a slot for every layer.
+std::set<std::string> kept(const Program& program) {
+  const auto layers = static_cast<std::int32_t>(load_model("tiny-llama").layers);
+  std::set<std::string> names;
+  for (const Buffer& b : program.buffers)
+    if (b.category == Category::kActivations && b.slots == layers) names.insert(b.name);
+  return names;
+}
+
+std::map<Part, int> replayed(const Program& program) {
+  std::map<Part, int> parts;
+  for (const Node& node : program.nodes)
+    if (node.role.phase == Phase::kRecompute) ++parts[node.role.part];
+  return parts;
+}
+
+TEST(RecomputeOperators, QkvAndProjectionAloneAreKept) {
+  const Program program = program_of(plan_of({kNorm, kAttention, kFc1, kActivation}));
+  EXPECT_EQ(kept(program), (std::set<std::string>{"qkv", "middle"}));
+  EXPECT_EQ(replayed(program), (std::map<Part, int>{{Part::kAttentionNorm, 1},
+                                                    {Part::kAttention, 1},
+                                                    {Part::kMlpNorm, 1},
+                                                    {Part::kFc1, 1},
+                                                    {Part::kGelu, 1}}));
+}
+
+TEST(RecomputeOperators, EachDropsWhatItGivesAndRunsAgain) {
+  const auto none = kept(program_of([] {
+    Plan plan = plan_of({});
+    plan.recompute = {{Recompute::kNone}};
+    return plan;
+  }()));
+  const auto expect_dropped = [&](OperatorSet operators, const std::set<std::string>& dropped,
+                                  const std::map<Part, int>& again) {
+    const Program program = program_of(plan_of(operators));
+    std::set<std::string> rest = none;
+    for (const std::string& name : dropped) EXPECT_EQ(rest.erase(name), 1U) << name;
+    EXPECT_EQ(kept(program), rest);
+    EXPECT_EQ(replayed(program), again);
+  };
+  expect_dropped({kActivation}, {"gelu"}, {{Part::kGelu, 1}});
+  expect_dropped({kFc1, kActivation}, {"fc1", "gelu"}, {{Part::kFc1, 1}, {Part::kGelu, 1}});
+  expect_dropped({kNorm}, {"norm1", "rstd1", "norm2", "rstd2"},
+                 {{Part::kAttentionNorm, 1}, {Part::kMlpNorm, 1}});
+  expect_dropped({kAttention}, {"attention", "lse"}, {{Part::kAttention, 1}});
+  expect_dropped({kQkv}, {"qkv"}, {{Part::kQkv, 1}, {Part::kRope, 1}});
+  expect_dropped({kProjection}, {"middle"},
+                 {{Part::kProjection, 1}, {Part::kAttentionResidual, 1}});
+}
+
+TEST(RecomputeOperators, StoredProbabilitiesGoWithAttention) {
+  const Program program = program_of(plan_of({kAttention}, "cpu.f32.unfused"));
+  EXPECT_FALSE(kept(program).contains("probs"));
+  EXPECT_FALSE(kept(program).contains("attention"));
+}
+
+TEST(RecomputeOperators, ArePartOfThePlanFile) {
+  Plan plan = plan_of({kQkv, kNorm});
+  plan.recompute = {{Recompute::kFull, 1}, {Recompute::kOperators, 0, {kQkv, kNorm}}};
+  const std::string text = to_json(plan);
+  EXPECT_EQ(plan_from_json(text, "p.json"), plan);
+  EXPECT_NE(text.find("\"norm\",\n        \"qkv\""), text.npos) << text;
+  Plan nothing = plan_of({});
+  EXPECT_TRUE(illegal(nothing, 4));
+  EXPECT_THROW(plan_from_json(to_json(nothing), "p.json"), Error);
+  plan.tiles = 2;
+  EXPECT_TRUE(illegal(plan, 4));
+}
+
+}  // namespace
+}  // namespace zplan
