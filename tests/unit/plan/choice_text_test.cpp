@@ -41,7 +41,7 @@ TEST(ChoiceText, WhatIsNoValueIsSaid) {
   EXPECT_THAT(complaint("/gather/unit", "block"), HasSubstr("layer or operator"));
   EXPECT_THAT(complaint("/gather/prefetch", "3x"), HasSubstr("an integer from"));
   EXPECT_THAT(complaint("/dropout", "yes"), HasSubstr("true or false"));
-  EXPECT_THAT(complaint("/recompute", "some"), HasSubstr("none or selective or full"));
+  EXPECT_THAT(complaint("/recompute", "some"), HasSubstr("none, selective, full or operators"));
   EXPECT_THAT(complaint("/parallel/stage_layers", "2,2"), HasSubstr("depends on the model"));
 }
 
