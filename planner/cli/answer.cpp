@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/cli/progress.h"
+#include "planner/cli/stack_use.h"
 #include "planner/cli/words.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
@@ -45,13 +46,15 @@ void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
 
 }  // namespace
 
-Answer find_answer(const PlanCommand& command) {
+Answer find_answer(const PlanCommand& typed) {
   const auto begin = std::chrono::steady_clock::now();
+  PlanCommand command = typed;
   Answer answer{.model = load_model(command.model),
                 .cluster = load_cluster(command.cluster),
                 .search = {},
                 .best = {},
                 .elapsed = {}};
+  plan_with_stack(command.stack, answer.cluster, command.pins);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   require_kernel_set(command, answer.cluster);

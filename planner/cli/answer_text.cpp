@@ -63,17 +63,19 @@ std::string search_part(const Answer& answer, const PlanCommand& command) {
   const SearchStats& stats = answer.search.stats;
   std::string gap;
   if (fits(answer)) {
-    gap = fmt::format("; gap {}{}", percent(stats.gap),
-                      stats.gap <= 0 ? " (proven: no plan is over 1 % faster)" : "");
+    gap = fmt::format("; best of {} simulated, gap {} by this cost model", grouped(stats.simulated),
+                      percent(stats.gap));
   }
   const std::string aside =
       stats.set_aside > 0
           ? fmt::format(" ({} set aside: fit closer to the GPU)", grouped(stats.set_aside))
           : "";
-  return entry("Search", fmt::format("{} in the space{}, {} lowered, {} simulated{}{}",
-                                     count_of(stats.space, "plan"), aside, grouped(stats.visited),
-                                     grouped(stats.simulated), gap,
-                                     command.exhaustive ? "; exhaustive" : ""));
+  return entry(
+      "Search",
+      fmt::format("{} in the space{}, {} lowered{}{}", count_of(stats.space, "plan"), aside,
+                  grouped(stats.visited),
+                  fits(answer) ? gap : fmt::format(", {} simulated", grouped(stats.simulated)),
+                  command.exhaustive ? "; exhaustive" : ""));
 }
 
 // The recipe of the answer, or of what comes closest to one.

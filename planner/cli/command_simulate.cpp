@@ -4,6 +4,7 @@
 #include "planner/cli/output.h"
 #include "planner/cli/plan_file.h"
 #include "planner/cli/simulation.h"
+#include "planner/cli/stack_use.h"
 #include "planner/cli/words.h"
 
 namespace zplan {
@@ -18,8 +19,9 @@ sim::SimOptions sim_options(const SimulateCommand& command) {
 
 Simulation simulate(const SimulateCommand& command) {
   const Plan plan = read_plan(command.plan);
-  const Cluster cluster =
+  Cluster cluster =
       command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  simulate_with_stack(command.stack, plan, cluster);
   Simulation result{.planned = build_job(plan), .cluster = cluster, .memory = {}, .time = {}};
   result.memory = predict_memory(result.planned, cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {

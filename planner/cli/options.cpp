@@ -91,6 +91,8 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software: megatron2022, nemo2024 .. or a .json file [own]");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
@@ -137,6 +139,8 @@ Command parse_simulate(const Arguments& arguments) {
                 "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
                 "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
   add_plan(syntax, command);
+  syntax.text("--stack", command.stack, "S",
+              "Whose software the costs are of: megatron2022, nemo2024 .. or a .json file [own]");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,

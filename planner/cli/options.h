@@ -18,6 +18,7 @@ namespace zplan {
 // Paths are empty when not given.
 struct PlanCommand {
   std::string model, cluster;
+  std::string stack;  // empty: our own
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
@@ -32,6 +33,7 @@ struct PlanCommand {
 struct SimulateCommand {
   std::string plan;
   std::string cluster;  // empty: the one the plan names
+  std::string stack;    // empty: our own
   std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
   bool ignore_capacity = false;

@@ -11,23 +11,12 @@
 #include "planner/program/kernel_set.h"
 #include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
+#include "planner/validate/run_words.h"
 
 namespace zplan {
 namespace {
 
 using Reason = std::optional<std::string>;
-
-// Whether the source's words on recomputation and offload name an option.
-bool names(const RunRecord& run, std::string_view option) {
-  return run.recompute_detail && run.recompute_detail->find(option) != std::string::npos;
-}
-
-// Of the optimizer states only some are said to be off the GPU.
-bool splits_optimizer(const RunRecord& run) {
-  const int away = names(run, "--offload-opt-m") + names(run, "--offload-opt-v") +
-                   names(run, "--offload-master");
-  return away > 0 && away < 3;
-}
 
 // What a Plan cannot say yet, and is planned without; each names the decision that will say it.
 struct Simplification {
@@ -43,10 +32,6 @@ constexpr Simplification kSimplifications[] = {
        return run.model.dropout.value_or(false) && !planned.plan.dropout;
      },
      "dropout beside fused attention is left out"},
-    {[](const RunRecord& run, const PlannedRun&) { return names(run, "--lmhead-chunks"); },
-     "the output head in one piece"},
-    {[](const RunRecord& run, const PlannedRun&) { return splits_optimizer(run); },
-     "all optimizer states off the GPU instead of some"},
     {[](const RunRecord& run, const PlannedRun&) {
        return run.parallel.tp_comm_overlap.value_or(false);
      },
@@ -131,6 +116,17 @@ void choose_recompute(const RunRecord& run, Plan& plan) {
                          : *run.recompute == "full" ? Recompute::kFull
                                                     : Recompute::kSelective;
   plan.recompute = {{.mode = mode}};
+  if (const OperatorSet named = recomputed_operators(run);
+      *run.recompute == "selective" && !named.empty())
+    plan.recompute = {{.mode = Recompute::kOperators, .operators = named}};
+}
+
+// Of an optimizer whose states are off the GPU: it runs on the CPU, or fetches those that are
+// named.
+void choose_offload(const RunRecord& run, Plan& plan) {
+  plan.offload = offloaded_states(run);
+  plan.offload.master = plan.offload.master && plan.precision.separate_master;
+  if (plan.offload.any()) plan.placement.optimizer = Tier::kGpu;
 }
 
 void choose_batch(const RunRecord& run, PlannedRun& out) {
@@ -195,6 +191,8 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   if (Reason why = choose_kernels(run, *stack, device, out.plan)) return why;
   choose_recipe(run, *stack, out);
   choose_recompute(run, out.plan);
+  choose_offload(run, out.plan);
+  out.plan.head_chunks = head_chunks(run);
   choose_batch(run, out);
   for (const Simplification& each : kSimplifications)
     if (each.applies(run, out)) out.flags.emplace_back(each.flag);

@@ -24,7 +24,8 @@ def simulate(plan):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "plan.json"
         path.write_text(json.dumps(plan), encoding="utf-8")
-        command = [str(ROOT / "zplan"), "simulate", str(path), "--ignore-capacity", "--json"]
+        command = [str(ROOT / "zplan"), "simulate", str(path), "--stack", "deepspeed_infinity",
+                   "--ignore-capacity", "--json"]
         done = subprocess.run(command, capture_output=True, text=True)
     if not done.stdout:
         raise SystemExit(done.stderr.strip())
@@ -39,7 +40,7 @@ def entry_of(row):
     compute = parts["compute"]
     return {
         "name": row["name"],
-        "command": "./zplan simulate PLAN --ignore-capacity --json",
+        "command": "./zplan simulate PLAN --stack deepspeed_infinity --ignore-capacity --json",
         "published_s": row["step_s"],
         "simulated_s": round(time["step_s"], 1),
         "error": round(ratio - 1, 3),

@@ -50,6 +50,13 @@ Job job_of(const Plan& plan) {
   return job;
 }
 
+// The cluster that the row names, with the software of the paper.
+Cluster cluster_of(const Row& row) {
+  Cluster cluster = load_cluster(row.plan.hardware);
+  cluster.stack = load_stack("deepspeed_infinity").rates;
+  return cluster;
+}
+
 double part(const sim::SimResult& result, sim::TimePart which) {
   return result.split.parts[static_cast<std::size_t>(which)].value;
 }
@@ -57,7 +64,7 @@ double part(const sim::SimResult& result, sim::TimePart which) {
 TEST(PaperRuns, SimulatedStepTimesMeetTheirGoals) {
   ASSERT_EQ(rows().size(), 6u);
   for (const Row& row : rows()) {
-    const Cluster cluster = load_cluster(row.plan.hardware);
+    const Cluster cluster = cluster_of(row);
     const sim::SimResult result = sim::simulate(job_of(row.plan), cluster);
     EXPECT_TRUE(result.steady) << row.name;
     const double off = std::abs(result.period.value / row.step_s - 1);
@@ -88,7 +95,7 @@ TEST(PaperRuns, TheStatesOf1TOn512GpusLeaveNoRoomForItsActivations) {
 // states on NVMe are read and written while the GPUs stand still.
 TEST(PaperRuns, TheUpdateFromNvmeIsExposedAndCommunicationIsNot) {
   for (const Row& row : rows()) {
-    const sim::SimResult result = sim::simulate(job_of(row.plan), load_cluster(row.plan.hardware));
+    const sim::SimResult result = sim::simulate(job_of(row.plan), cluster_of(row));
     const double io = part(result, sim::TimePart::kIoRead) + part(result, sim::TimePart::kIoWrite);
     const double period = result.period.value;
     if (row.plan.placement.optimizer == Tier::kNvme) {

@@ -68,7 +68,8 @@ class Twice {
     view.shape = shape;
     view.access = access;
     views_.push_back(view);
-    program_.buffers.push_back({.slot_size = {round_up(view.bytes().value, 256)}});
+    Buffer& buffer = program_.buffers.emplace_back();
+    buffer.slot_size = {round_up(view.bytes().value, 256)};
     std::vector<float> values(static_cast<std::size_t>(shape.elements()));
     std::normal_distribution<float> normal;
     for (float& value : values) value = normal(random_);

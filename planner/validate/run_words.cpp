@@ -1,0 +1,54 @@
+#include "planner/validate/run_words.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace zplan {
+namespace {
+
+struct Word {
+  std::string_view option;
+  OperatorSet operators;
+};
+using enum LayerOperator;
+const Word kWords[] = {
+    {"--recompute-norm", {kNorm}},
+    {"--recompute-swiglu", {kActivation}},
+    {"--recompute-ffn", {kFc1, kActivation}},
+    {"--recompute-att", {kAttention}},
+    {"save_qkv_proj", {kNorm, kAttention, kFc1, kActivation}},
+};
+constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
+
+}  // namespace
+
+bool says(const RunRecord& run, std::string_view option) {
+  return run.recompute_detail && run.recompute_detail->find(option) != std::string::npos;
+}
+
+OperatorSet recomputed_operators(const RunRecord& run) {
+  OperatorSet result;
+  for (const Word& word : kWords) {
+    if (!says(run, word.option)) continue;
+    for (const LayerOperator op : kAll)
+      if (word.operators.has(op)) result.add(op);
+  }
+  return result;
+}
+
+std::int32_t head_chunks(const RunRecord& run) {
+  constexpr std::string_view kOption = "--lmhead-chunks=";
+  if (!says(run, kOption)) return 1;
+  const std::string& words = *run.recompute_detail;
+  const char* const from = words.data() + words.find(kOption) + kOption.size();
+  std::int32_t chunks = 1;
+  std::from_chars(from, words.data() + words.size(), chunks);
+  return std::max(1, chunks);
+}
+
+OffloadedStates offloaded_states(const RunRecord& run) {
+  return {says(run, "--offload-master"), says(run, "--offload-opt-m"),
+          says(run, "--offload-opt-v")};
+}
+
+}  // namespace zplan

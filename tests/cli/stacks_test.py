@@ -1,0 +1,39 @@
+"""--stack: whose software a plan is made for, or simulated with."""
+
+import json
+
+from cli_support import BAD_INPUT, OK, CliTest, main
+
+QUESTION = ("--model", "gpt3-175b", "--cluster", "dgx-a100x8", "--dp", "1", "--tp", "8", "--pp", "8",
+            "--micro-batch", "1", "--global-batch", "64", "--recompute", "full", "--simulations", "1")
+
+
+class Stacks(CliTest):
+    def test_planning_writes_the_defaults_as_ordinary_fields(self):
+        plan = self.good_json("plan", *QUESTION, "--stack", "megatron2022")["plan"]
+        self.assertEqual(plan["kernel_set"], "cuda.sm80.bf16.unfused")
+        self.assertIs(plan["overlap"]["gradients"], False)
+        self.assertIs(plan["dropout"], True)
+
+    def test_what_is_pinned_stays(self):
+        plan = self.good_json("plan", *QUESTION, "--stack", "megatron2022", "--kernel-set",
+                              "cuda.sm80.bf16")["plan"]
+        self.assertEqual(plan["kernel_set"], "cuda.sm80.bf16")
+
+    def test_simulating_changes_costs_only(self):
+        self.good("plan", *QUESTION, "-o", "plan.json")
+        own = self.good_json("simulate", "plan.json")
+        result = self.zplan("simulate", "plan.json", "--stack", "megatron2022", "--json")
+        self.assertEqual(result.returncode, OK)
+        self.one_line(result.stderr, "megatron2022 computes with cuda.sm80.bf16.unfused")
+        other = json.loads(result.stdout)
+        self.assertEqual(own["fingerprint"], other["fingerprint"])
+        self.assertGreater(other["time"]["step_s"], own["time"]["step_s"])
+
+    def test_an_unknown_one_is_named(self):
+        self.bad(BAD_INPUT, "plan", *QUESTION, "--stack", "megatron2023",
+                 says=("unknown stack", "megatron2022"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Step times and memory of published runs against predictions, group by group.
+
+  tests/golden/fidelity.py [--report] [--program PATH]
+
+Runs `./zplan validate tests/data/published_runs.jsonl`. --report also writes reports/fidelity.json
+and reports/fidelity.md, which tests/cli/fidelity_test.py holds later versions to.
+"""
+
+import argparse
+import hashlib
+import json
+import pathlib
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from report import ROOT, write_report  # noqa: E402
+
+RUNS = ROOT / "tests" / "data" / "published_runs.jsonl"
+STACKS = ROOT / "hwprofiles" / "stacks"
+# Mean absolute errors of step time in per cent that were aimed at.
+GOALS = {
+    "korthikanti22_t5": 3, "vtrain_multi": 7, "vtrain_single": 6, "mosaic_v1": 4, "mosaic_v2": 5,
+    "megatron2020": 4, "llmq": 5, "dgxc2502": 4, "nemo2407": 4, "mbridge": 4, "zero_fig4": 9,
+    "zero_offload_f8": 9, "zero_offload_f10": 9, "zero_infinity": 7, "fuyou": 4,
+}
+
+
+def validate(program):
+    command = [program, "validate", str(RUNS), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not done.stdout:
+        raise SystemExit(done.stderr.strip())
+    return json.loads(done.stdout)
+
+
+def fitted_rates():
+    """Every fitted rate of a stack: (stack, rate, value, uncertainty, fitted on)."""
+    rows = []
+    for path in sorted(STACKS.glob("*.json")):
+        for name, entry in json.loads(path.read_text(encoding="utf-8"))["rates"].items():
+            if entry["source"] == "fitted":
+                rows.append((path.stem, name, entry["value"], entry["uncertainty"], entry["ref"]))
+    return rows
+
+
+def fitted_device_values():
+    """Every fitted value of a node or device profile: (file, pointer, value)."""
+    rows = []
+
+    def walk(node, name, pointer):
+        if isinstance(node, dict):
+            if node.get("source") == "fitted" and "uncertainty" not in node:
+                rows.append((name, pointer, node["value"]))
+            for key, child in node.items():
+                walk(child, name, f"{pointer}/{key}")
+        elif isinstance(node, list):
+            for i, child in enumerate(node):
+                walk(child, name, f"{pointer}/{i}")
+
+    folder = ROOT / "hwprofiles"
+    for path in sorted(folder.glob("*.json")) + sorted((folder / "hardware").glob("*.json")):
+        walk(json.loads(path.read_text(encoding="utf-8")), path.stem, "")
+    return rows
+
+
+def markdown(answer, about):
+    lines = ["# Predictions against published runs", ""]
+    lines += [f"{key}: `{value}`  " for key, value in about.items()]
+    lines += ["", "Errors of step time in per cent. The rates of the stacks were fitted to these very "
+              "runs: this shows how well the model can describe them, not how well it foretells.", "",
+              "| group | runs | mean | median | p90 | bias | goal, mean | met |",
+              "|---|---|---|---|---|---|---|---|"]
+
+    def row(name, time, goal):
+        met = "" if goal is None else "yes" if time["mape_pct"] <= goal else "no"
+        cells = [f"{time[key]:.1f}" for key in ("mape_pct", "median_ape_pct", "p90_ape_pct", "bias_pct")]
+        return f"| {name} | {time['n']} | " + " | ".join(cells) + f" | {goal or ''} | {met} |"
+
+    for name, group in answer["groups"].items():
+        if group["time"]["n"]:
+            lines.append(row(name, group["time"], GOALS.get(name)))
+    lines.append(row("all runs", answer["time"], 6))
+    lines += ["", f"Mean over groups {answer['mean_group_mape_pct']:.1f} % (goal 6.5). Of pairs of plans of "
+              f"one sweep that differ by more than 10 %, {answer['time']['pairs_right_pct']:.1f} % of "
+              f"{answer['time']['pairs']} are in the measured order.", "", "## Not supported", ""]
+    reasons = {}
+    for entry in answer["unsupported"]:
+        reasons.setdefault(entry["reason"], []).append(entry["id"])
+    lines += [f"- {reason}: {len(ids)} runs" for reason, ids in sorted(reasons.items())]
+    rates, values = fitted_rates(), fitted_device_values()
+    lines += ["", f"## Fitted constants: {len(rates)} of stacks, {len(values)} of nodes and devices", "",
+              "| stack | rate | value | relative uncertainty | fitted on |", "|---|---|---|---|---|"]
+    lines += ["| " + " | ".join(str(cell) for cell in entry) + " |" for entry in rates]
+    lines += ["", "| profile | value of | |", "|---|---|---|"]
+    lines += ["| " + " | ".join(str(cell) for cell in entry) + " |" for entry in values]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--program", default=str(ROOT / "zplan"))
+    arguments = parser.parse_args()
+    answer = validate(arguments.program)
+    groups = {
+        name: {"n": group["time"]["n"], "mape_pct": round(group["time"]["mape_pct"], 2),
+               "bias_pct": round(group["time"]["bias_pct"], 2), "goal_pct": GOALS.get(name)}
+        for name, group in answer["groups"].items() if group["time"]["n"]
+    }
+    print(json.dumps(groups, indent=2))
+    if not arguments.report:
+        return
+    about = {"runs_sha256": hashlib.sha256(RUNS.read_bytes()).hexdigest()[:16]}
+    results = {"groups": groups, "time": answer["time"],
+               "mean_group_mape_pct": answer["mean_group_mape_pct"],
+               "unsupported": len(answer["unsupported"])}
+    write_report(__file__, results, about)
+    written = json.loads((ROOT / "reports" / "fidelity.json").read_text(encoding="utf-8"))
+    header = {"command": "tests/golden/fidelity.py --report", "date": written["date"],
+              "sources": written["source_hash"], **about}
+    (ROOT / "reports" / "fidelity.md").write_text(markdown(answer, header), encoding="utf-8")
+    print("wrote reports/fidelity.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+#include "planner/validate/run_words.h"
+
+#include <gtest/gtest.h>
+
+namespace zplan {
+namespace {
+
+RunRecord saying(const char* words) {
+  RunRecord run;
+  run.recompute_detail = words;
+  return run;
+}
+
+TEST(RunWords, OptionsNameTheOperatorsThatAreRecomputed) {
+  using enum LayerOperator;
+  EXPECT_EQ(recomputed_operators(saying("--recompute-ffn --recompute-norm")),
+            (OperatorSet{kFc1, kActivation, kNorm}));
+  EXPECT_EQ(recomputed_operators(saying("remat policy save_qkv_proj")),
+            (OperatorSet{kNorm, kAttention, kFc1, kActivation}));
+  EXPECT_TRUE(recomputed_operators(saying("selective (attention core)")).empty());
+  EXPECT_TRUE(recomputed_operators(RunRecord{}).empty());
+}
+
+TEST(RunWords, TheHeadIsInOnePieceUnlessTheyCountMore) {
+  EXPECT_EQ(head_chunks(saying("--lmhead-chunks=16 --offload-master")), 16);
+  EXPECT_EQ(head_chunks(saying("--offload-master")), 1);
+  EXPECT_EQ(head_chunks(saying("--lmhead-chunks=")), 1);
+}
+
+TEST(RunWords, StatesAreOffTheGpuOneByOne) {
+  EXPECT_EQ(offloaded_states(saying("--offload-opt-m --offload-master")),
+            (OffloadedStates{.master = true, .moment1 = true}));
+  EXPECT_FALSE(offloaded_states(RunRecord{}).any());
+}
+
+}  // namespace
+}  // namespace zplan
