@@ -139,15 +139,15 @@ void runs(std::string_view bytes) {
 }
 
 constexpr std::array<Target, 10> kTargets{{{"json", json},
-                                          {"plan", plan},
-                                          {"model", model},
-                                          {"hw_profile", hw_profile},
-                                          {"cluster", cluster},
-                                          {"train_config", train_config},
-                                          {"timeline", timeline},
-                                          {"zprog", zprog},
-                                          {"quantity", quantity},
-                                          {"runs", runs}}};
+                                           {"plan", plan},
+                                           {"model", model},
+                                           {"hw_profile", hw_profile},
+                                           {"cluster", cluster},
+                                           {"train_config", train_config},
+                                           {"timeline", timeline},
+                                           {"zprog", zprog},
+                                           {"quantity", quantity},
+                                           {"runs", runs}}};
 
 }  // namespace
 
