@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <optional>
 
+#include "hwprofiles/cluster_file.h"
 #include "hwprofiles/embedded_profiles.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
@@ -119,6 +121,8 @@ TopologySpec read_topology(SourcedObject in) {
     in.object().node().fail(fmt::format("expected at most {} GPUs and NICs, got more", kMaxParts));
   }
   in.object().member("layout").non_empty_string();
+  if (const auto shape = in.object().optional_member("peer_shape"))
+    spec.peer_shape = read_peer_shape(*shape, spec.gpus());
   JsonObject links = in.object().member("links").object();
   const auto link = [&](std::string_view key, bool required) -> std::optional<LinkClass> {
     const auto node = required ? links.member(key) : links.optional_member(key);
@@ -190,13 +194,17 @@ const HwProfile* find_node(const std::vector<HwProfile>& nodes, std::string_view
     meant.push_back(node.name);
     meant.insert(meant.end(), node.aliases.begin(), node.aliases.end());
   }
+  std::vector<std::string> clusters;
+  for (const Cluster& cluster : cluster_catalogue()) clusters.push_back(cluster.name);
   if (counted && counted->name.size() > 2) {  // "dgx3" is a misspelt name, "dgx3x32" has a count
     for (std::string& name : meant) name += fmt::format("x{}", counted->digits);
   }
+  meant.insert(meant.end(), clusters.begin(), clusters.end());
   throw_bad_input(
-      fmt::format("unknown cluster {}{} (known: {}; each alone or as NAMExCOUNT; or a path to "
+      fmt::format("unknown cluster {}{} (known: {}; each alone or as NAMExCOUNT; {}; or a path to "
                   "a .json file)",
-                  in_quotes(text), did_you_mean(text, meant), fmt::join(names, ", ")));
+                  in_quotes(text), did_you_mean(text, meant), fmt::join(names, ", "),
+                  fmt::join(clusters, ", ")));
 }
 
 Cluster make_cluster(HwProfile node, int nodes) {
@@ -213,7 +221,15 @@ Cluster load_cluster_file(std::string_view text) {
   const bool has_count = counted && to_lower(counted->name).ends_with(".json");
   const std::string path(has_count ? counted->name : text);
   const int count = has_count ? node_count(text, counted->digits) : 1;
-  return make_cluster(parse_hw_profile(read_text_file(path), path), count);
+  const std::string file = read_text_file(path);
+  const JsonNode root = parse_json(file, path);
+  if (!is_cluster_file(root)) return make_cluster(parse_hw_profile(file, path), count);
+  if (has_count) {
+    throw_bad_input(
+        fmt::format("cluster {}: expected no count after a file that states one, got {}",
+                    in_quotes(text), counted->digits));
+  }
+  return read_cluster_file(root, file, std::filesystem::path(path).parent_path().string());
 }
 
 }  // namespace
@@ -272,8 +288,11 @@ Cluster load_cluster(std::string_view name_or_path) {
   if (const HwProfile* node = find_node(nodes, name_or_path)) return make_cluster(*node, 1);
   const auto counted = split_count(name_or_path);
   const HwProfile* node = counted ? find_node(nodes, counted->name) : nullptr;
-  if (node == nullptr) fail_unknown(name_or_path, nodes);
-  return make_cluster(*node, node_count(name_or_path, counted->digits));
+  if (node != nullptr) return make_cluster(*node, node_count(name_or_path, counted->digits));
+  for (Cluster& cluster : cluster_catalogue()) {
+    if (to_lower(cluster.name) == to_lower(name_or_path)) return std::move(cluster);
+  }
+  fail_unknown(name_or_path, nodes);
 }
 
 }  // namespace zplan

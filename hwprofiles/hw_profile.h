@@ -14,6 +14,7 @@
 // cluster.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -23,6 +24,7 @@
 
 #include "hwprofiles/collective_profile.h"
 #include "hwprofiles/kernel_tables.h"
+#include "hwprofiles/network.h"
 #include "hwprofiles/stack.h"
 #include "hwprofiles/topology.h"
 #include "planner/core/units.h"
@@ -125,15 +127,24 @@ struct Cluster {
   HwProfile node;
   int nodes = 1;
   StackRates stack{};  // of the software that runs on it
+  NetworkSpec network{};
+  int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node
+  std::vector<ValueSource> sources{};  // of what the cluster adds to the node
   int devices() const { return nodes * node.devices_per_node; }
   int node_of(int rank) const { return rank / node.devices_per_node; }    // ranks fill nodes
   int device_of(int rank) const { return rank % node.devices_per_node; }  // in order
+  int domain() const { return fast_link_domain > 0 ? fast_link_domain : node.devices_per_node; }
+  int domain_of(int rank) const { return rank / domain(); }
+  // Devices that meet without the network: those of a node, of a domain that is larger.
+  int island() const { return std::max(domain(), node.devices_per_node); }
+  int island_of(int rank) const { return rank / island(); }
 };
 
 inline constexpr int kMaxNodes = 100'000;
 
-// "dgx2", "DGX2x32", "path/to/node.json", "path/to/node.jsonx4"; a file when it contains '/' or
-// ".json". Throws Error naming the nearest node kinds.
+// "dgx2", "DGX2x32", "dgx-h100x1024-2to1", "path/to/node.json", "path/to/node.jsonx4",
+// "path/to/cluster.json"; a file when it contains '/' or ".json". Throws Error naming the nearest
+// kinds.
 Cluster load_cluster(std::string_view name_or_path);
 
 // Reads one "zplan.hw/1" document; `file_name` stands for it in messages.

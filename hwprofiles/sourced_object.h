@@ -21,6 +21,9 @@ class SourcedObject {
   int integer(std::string_view key, int min, int max) {
     return static_cast<int>(value(key).integer(min, max));
   }
+  double number(std::string_view key, double min, double max) {
+    return value(key).number(min, max);
+  }
   // An achieved fraction of a peak: above 0, at most 1.
   double fraction(std::string_view key);
   // A time over that of something faster: from 1.

@@ -1,6 +1,6 @@
 // The wires of one node: typed vertices and directed links with a capacity per direction.
 //
-//   gpu --- nvswitch                    (peer link, when the node has one)
+//   gpu --- nvswitch                    (all peer links of a GPU, when it has any)
 //   gpu --- pcie switch --- socket --- dram
 //            |               |  \--- nvme drives (striped over sockets)
 //            nic --- fabric  |
@@ -8,10 +8,12 @@
 //
 // GPUs of a PCIe switch share its uplink: this is what makes sixteen GPUs share 48 GB/s on a DGX-2
 // while one alone gets 12 [Rajbhandari21 Fig.2b]. The fabric between nodes is non-blocking: a
-// transfer between nodes is route_out(gpu) on one and route_in(gpu) on the other.
+// transfer between nodes is route_out(gpu) on one and route_in(gpu) on the other; leaf switches are
+// not part of the node (network.h).
 // GPUs, DRAM, drives, NICs and the fabric are end points; a route never passes through one.
 // Left out: read and write sharing one DRAM bus (each direction has the full capacity), PCIe
-// ordering effects, rail-optimised fabrics.
+// ordering effects. Peer links of another shape than a switch stand here as a star: who uses them
+// counts in what the shape leaves (peer_shape.h); max_flow and bisection do not.
 #pragma once
 
 #include <compare>
@@ -22,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwprofiles/peer_shape.h"
 #include "planner/core/units.h"
 
 namespace zplan {
@@ -41,6 +44,7 @@ struct TopologySpec {
   int nics_per_switch = 0;
   int nvme_drives = 0;                // drive i hangs on socket i % sockets
   std::optional<LinkClass> gpu_peer;  // gpu <-> nvswitch; absent: no peer link
+  PeerShape peer_shape;               // how the peer links really run
   LinkClass gpu_pcie;                 // gpu <-> pcie switch
   LinkClass pcie_uplink;              // pcie switch <-> socket
   LinkClass dram;                     // socket <-> its dram

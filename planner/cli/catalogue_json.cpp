@@ -45,19 +45,38 @@ Json device_part(const DeviceProfile& device) {
           {"kernel_set", device.kernel_set}};
 }
 
-Json cluster_part(const Cluster& cluster) {
-  const HwProfile& node = cluster.node;
+Json sources_part(const std::vector<ValueSource>& values) {
   Json sources = Json::array();
-  for (const ValueSource& s : node.sources) {
+  for (const ValueSource& s : values) {
     sources.push_back(
         {{"pointer", s.pointer}, {"value", s.value}, {"source", s.source}, {"ref", s.ref}});
   }
+  return sources;
+}
+
+Json network_part(const Cluster& cluster) {
+  const NetworkSpec& network = cluster.network;
+  Json out = {{"kind", network.has_leaves() ? "leaf_spine" : "full_bisection"}};
+  if (network.has_leaves()) {
+    out["nodes_per_leaf"] = network.nodes_per_leaf;
+    out["oversubscription"] = network.oversubscription;
+    out["rails"] = network.rails;
+    out["allocation"] = network.scattered ? "scattered" : "in_order";
+  }
+  out["fast_link_domain"] = cluster.domain();
+  out["sources"] = sources_part(cluster.sources);
+  return out;
+}
+
+Json cluster_part(const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
   return {{"name", cluster.name},
           {"aliases", node.aliases},
           {"description", node.description},
           {"nodes", cluster.nodes},
           {"devices_per_node", node.devices_per_node},
           {"devices", cluster.devices()},
+          {"network", network_part(cluster)},
           {"device", device_part(node.device)},
           {"host",
            {{"memory_bytes", node.host.memory.value},
@@ -70,7 +89,7 @@ Json cluster_part(const Cluster& cluster) {
             {"read_bytes_per_s", node.nvme.read_bandwidth().value},
             {"write_bytes_per_s", node.nvme.write_bandwidth().value}}},
           {"profile_hash", node.hash},
-          {"sources", std::move(sources)}};
+          {"sources", sources_part(node.sources)}};
 }
 
 }  // namespace

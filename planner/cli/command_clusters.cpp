@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "hwprofiles/cluster_file.h"
 #include "hwprofiles/hw_profile.h"
 #include "planner/cli/catalogue.h"
 #include "planner/cli/commands.h"
@@ -21,9 +22,13 @@ std::string list_text(const std::vector<HwProfile>& nodes) {
                node.nvme.drives > 0 ? format_bytes(node.nvme.capacity) : "-",
                std::to_string(node.devices_per_node), node.device.name});
   }
-  return table.text() +
-         "\nNAMExCOUNT is a cluster (dgx2x32); zplan clusters NAME shows the sources of its "
-         "numbers.\nGPU memory per device, usable; CPU memory and NVMe per node.\n";
+  std::string out =
+      table.text() +
+      "\nNAMExCOUNT is a cluster (dgx2x32); zplan clusters NAME shows the sources of its "
+      "numbers.\nGPU memory per device, usable; CPU memory and NVMe per node.\n\n";
+  for (const Cluster& cluster : cluster_catalogue())
+    out += fmt::format("{}: {}\n", cluster.name, cluster_words(cluster));
+  return out;
 }
 
 std::string detail_text(const Cluster& cluster) {
@@ -32,6 +37,8 @@ std::string detail_text(const Cluster& cluster) {
       fmt::format("{}: {}\n{}\n\n", cluster.name, cluster_words(cluster), node.description);
   Table table({Align::kLeft, Align::kRight, Align::kLeft, Align::kLeft},
               {"value of a node", "", "source", "reference"});
+  for (const ValueSource& s : cluster.sources)
+    table.row({"cluster " + s.pointer, s.value, s.source, s.ref});
   for (const ValueSource& s : node.sources) table.row({s.pointer, s.value, s.source, s.ref});
   return out + table.text();
 }
@@ -50,7 +57,9 @@ ExitCode execute(const ClustersCommand& command) {
     return ExitCode::kOk;
   }
   std::vector<Cluster> clusters;
-  for (const HwProfile& node : nodes) clusters.push_back({.name = node.name, .node = node, .stack = {}});
+  for (const HwProfile& node : nodes)
+    clusters.push_back({.name = node.name, .node = node, .stack = {}});
+  for (Cluster& cluster : cluster_catalogue()) clusters.push_back(std::move(cluster));
   write_stdout(clusters_json(clusters));
   return ExitCode::kOk;
 }

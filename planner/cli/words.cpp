@@ -128,6 +128,19 @@ bool is_plain(char c) {
          std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
 }
 
+std::string network_words(const Cluster& cluster) {
+  const NetworkSpec& network = cluster.network;
+  std::string words;
+  if (network.has_leaves()) {
+    words += fmt::format(", {}leaves of {} at {}:1{}", network.rails ? "rails in " : "",
+                         count_of(network.nodes_per_leaf, "node"), network.oversubscription,
+                         network.scattered ? ", nodes scattered over them" : "");
+  }
+  if (cluster.fast_link_domain > 0)
+    words += fmt::format(", fast links among {}", cluster.fast_link_domain);
+  return words;
+}
+
 }  // namespace
 
 std::string grouped(std::int64_t number) {
@@ -200,8 +213,9 @@ std::string cluster_words(const Cluster& cluster) {
   const HwProfile& node = cluster.node;
   const bool is_cpu = node.device.kernel_set.starts_with("cpu.");
   return fmt::format(
-      "{} of {} {}, {}", count_of(cluster.nodes, "node"), node.devices_per_node, node.device.name,
-      is_cpu ? "CPU workers in place of GPUs" : grouped(cluster.devices()) + " GPUs in all");
+      "{} of {} {}, {}{}", count_of(cluster.nodes, "node"), node.devices_per_node, node.device.name,
+      is_cpu ? "CPU workers in place of GPUs" : grouped(cluster.devices()) + " GPUs in all",
+      network_words(cluster));
 }
 
 std::string shell_word(const std::string& word) {

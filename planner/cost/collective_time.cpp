@@ -193,16 +193,18 @@ CollectiveTime collective_formula(const CollectiveCall& call, const CollectivePr
                                   const LatencyProfile& latency) {
   if (call.ranks == 1) return {};
   if (profile == nullptr) return ideal_ring(call, latency);
-  if (profile->own_constants) return Choice(call, profile->constants, latency).best();
+  if (profile->own_constants && call.whole_links)
+    return Choice(call, profile->constants, latency).best();
   CollectiveConstants limited = profile->constants;
   for (BytesPerSecond& rate : limited.rates) rate = std::min(rate, call.local);
+  if (!call.whole_links) limited.nvls = {};
   return Choice(call, limited, latency).best();
 }
 
 CollectiveTime collective_time(const CollectiveCall& call, const CollectiveProfile* profile,
                                const LatencyProfile& latency) {
   CollectiveTime time = collective_formula(call, profile, latency);
-  if (profile == nullptr || call.ranks == 1) return time;
+  if (profile == nullptr || call.ranks == 1 || !call.whole_links) return time;
   const double factor = measured_factor(call, *profile, latency);
   time.latency = time.latency * factor;
   time.transfer = time.transfer * factor;

@@ -23,6 +23,8 @@
 //
 // Measured times of the device override it in one node: the curve of the nearest measured group
 // times the formula's ratio between the groups; beyond the measured sizes likewise.
+// Members that have only part of their fast links together, or none, run rings at the links' rates
+// with the device's starts; measured times and NVLS are of whole links.
 // Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
 // Left out: CollNet, registered buffers, several channels that differ, all-to-all.
 #pragma once
@@ -46,6 +48,7 @@ struct CollectiveCall {
   int nodes = 1;                       // domains of fast links that hold a member
   BytesPerSecond local = kUnlimited;   // a ring's step in a node, by its links
   BytesPerSecond border = kUnlimited;  // what the group sends out of a node, by the network
+  bool whole_links = true;  // the members of a node have all of their fast links together
 };
 
 struct CollectiveTime {

@@ -184,14 +184,18 @@ OpCost CostModel::collective(int stage, const Node& node) {
   }
   const int at = crosses_stages(node.group) ? 0 : stage;
   const Pattern pattern{PatternKind::kRing, static_cast<int>(node.group), at, 0, false};
-  CollectiveCall call{node.collective, full, n, wiring_.nodes_spanned(node.group, stage)};
-  find_rates(pattern, call);
+  const Reach reach = wiring_.reach(node.group, stage);
+  CollectiveCall call{node.collective, full, n, reach.islands};
+  call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
+  find_rates(pattern, reach.peers != PeerUse::kNone, call);
   const StackRates& stack = cluster_.stack;
   const bool updated = node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
   call.border = call.border * (stack.network * (updated ? stack.gather_network : 1));
   CollectiveTime time =
       collective_time(call, cluster_.node.device.collectives.get(), cluster_.node.latency);
-  if (!wiring_.has_peer_link() && time.method == "ring") time.method = "ring through host memory";
+  const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
+  if (through_host && (wiring_.has_peer_link() || time.method == "ring"))
+    time.method = "ring through host memory";
   const double exposed = node.group == GroupKind::kTensor ? stack.tensor_exposed : 1;
   const Bytes ring = ring_bytes(node.collective, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
@@ -199,10 +203,10 @@ OpCost CostModel::collective(int stage, const Node& node) {
                time.method);
 }
 
-// The rates of a ring by its links: of its steps within a node, and over the node's border.
-void CostModel::find_rates(const Pattern& pattern, CollectiveCall& call) {
+// The rates of a ring by its links: of its steps within an island, over peer links or through host
+// memory, and over the island's border.
+void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& call) {
   const auto [begin, end] = shares_of(pattern);
-  const bool peers = wiring_.has_peer_link();
   for (std::uint32_t i = begin; i < end; ++i) {
     const CostLink& link = wiring_.links()[shares_[i].link];
     const BytesPerSecond rate = link.capacity / shares_[i].weight;
@@ -238,9 +242,10 @@ OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
   const double sliced = whole && job_.tp > 1 ? cluster_.stack.sliced_boundary : 0;
   const double share = 1 - sliced + sliced / job_.tp;
   const Bytes bytes = scaled(boundary.bytes(), share);
-  const bool crosses = wiring_.apart(from_stage, to_stage);
+  const Way way = wiring_.way(from_stage, to_stage);
+  const bool crosses = way == Way::kNetwork;
   const LatencyProfile& latency = cluster_.node.latency;
-  const std::string_view near = wiring_.has_peer_link() ? "peer link" : "through host memory";
+  const std::string_view near = way == Way::kPeerLink ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
                   {PatternKind::kBetween, from_stage, to_stage, 0, false},
                   crosses ? "network" : near, kNoCap);

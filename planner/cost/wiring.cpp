@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "planner/core/error.h"
@@ -12,6 +13,7 @@ namespace {
 
 using KindPair = std::pair<VertexKind, VertexKind>;
 constexpr KindPair kDriveTime{VertexKind::kNvme, VertexKind::kNvme};
+constexpr int kLeaves = -1;  // in place of a node; its wires: twice the leaf switch, + 1 down
 
 std::string kind_name(KindPair ends) {
   const auto has = [&](VertexKind kind) { return ends.first == kind || ends.second == kind; };
@@ -81,20 +83,36 @@ void Wiring::find_places() {
 }
 
 Wiring::Group Wiring::group_of(std::vector<int> ranks) const {
-  Group group{std::move(ranks), {}};
-  for (const int rank : group.ranks) {
-    const int node = cluster_.node_of(rank);
+  Group group{std::move(ranks), {}, {}};
+  int island = -1;
+  for (std::size_t i = 0; i < group.ranks.size(); ++i) {
+    const int rank = group.ranks[i], node = cluster_.node_of(rank);
     if (group.members.empty() || group.members.back().first != node) {
       group.members.emplace_back(node, 0);
     }
     ++group.members.back().second;
+    if (cluster_.island_of(rank) != island) group.begins.push_back(i);
+    island = cluster_.island_of(rank);
   }
   return group;
 }
 
-int Wiring::Group::members_in(int node) const {
+bool Wiring::Group::is_in(int node) const {
   const auto at = std::lower_bound(members.begin(), members.end(), std::pair{node, 0});
-  return at == members.end() || at->first != node ? 0 : at->second;
+  return at != members.end() && at->first == node;
+}
+
+std::span<const int> Wiring::Group::island(std::size_t i) const {
+  const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : ranks.size();
+  return std::span(ranks).subspan(begins[i], end - begins[i]);
+}
+
+int Wiring::Group::least_node(const Cluster& cluster) const {
+  std::span<const int> least = island(0);
+  for (std::size_t i = 1; i < islands(); ++i) {
+    if (island(i).size() < least.size()) least = island(i);
+  }
+  return cluster.node_of(least.front());
 }
 
 // Ranks ascend with dp and tp, and with the stage where the others are fixed.
@@ -146,28 +164,55 @@ std::vector<Wiring::Group> Wiring::groups(GroupKind group, int stage) const {
   return result;
 }
 
-int Wiring::nodes_spanned(GroupKind group, int stage) {
-  const auto [at, added] = spans_.try_emplace({group, crosses_stages(group) ? 0 : stage}, 0);
-  if (added) {
-    for (const Group& one : groups(group, stage)) {
-      at->second = std::max(at->second, static_cast<int>(one.members.size()));
+Reach Wiring::reach(GroupKind group, int stage) {
+  const auto [at, added] = reaches_.try_emplace({group, crosses_stages(group) ? 0 : stage});
+  if (!added) return at->second;
+  Reach& found = at->second;
+  if (!has_peer_link()) found.peers = PeerUse::kNone;
+  for (const Group& one : groups(group, stage)) {
+    found.islands = std::max(found.islands, static_cast<int>(one.islands()));
+    for (std::size_t i = 0; i < one.islands(); ++i) {
+      const std::span<const int> ranks = one.island(i);
+      if (ranks.size() == 1) continue;
+      double share = peer_share(ranks);
+      // Ranks ascend: where neighbours share a domain, all do.
+      for (std::size_t j = 1; j < ranks.size(); ++j)
+        share = step_share(ranks[j - 1], ranks[j], share);
+      const PeerUse use = share >= 1  ? PeerUse::kWhole
+                          : share > 0 ? PeerUse::kPart
+                                      : PeerUse::kNone;
+      found.peers = std::max(found.peers, use);
     }
   }
-  return at->second;
-}
-
-bool Wiring::apart(int stage, int other) const {
-  bool found = false;
-  for_ranks(stage, [&](int rank) {
-    const Coordinates at = job_.coordinates_of(rank);
-    const int neighbour = job_.rank_of({at.dp, at.tp, other});
-    found = found || cluster_.node_of(rank) != cluster_.node_of(neighbour);
-  });
   return found;
 }
 
+double Wiring::peer_share(std::span<const int> ranks) const {
+  if (!has_peer_link()) return 0;
+  const PeerShape& shape = cluster_.node.topology.peer_shape;
+  if (shape.kind == PeerKind::kSwitch) return 1;
+  std::vector<int> gpus;
+  for (const int rank : ranks) gpus.push_back(cluster_.device_of(rank));
+  return ring_share(shape, gpus);
+}
+
+Way Wiring::way_between(int from, int to) const {
+  if (cluster_.island_of(from) != cluster_.island_of(to)) return Way::kNetwork;
+  const bool peers = step_share(from, to, peer_share(std::array{from, to})) > 0;
+  return peers ? Way::kPeerLink : Way::kHostMemory;
+}
+
+Way Wiring::way(int stage, int other) const {
+  Way longest = Way::kPeerLink;
+  for_ranks(stage, [&](int rank) {
+    const Coordinates at = job_.coordinates_of(rank);
+    longest = std::max(longest, way_between(rank, job_.rank_of({at.dp, at.tp, other})));
+  });
+  return longest;
+}
+
 // Nodes whose links matter to the group: those of the representatives of its classes and, of the
-// groups that meet there, those with fewest members.
+// groups that meet there, those of the islands with fewest members.
 std::vector<int> Wiring::nodes_of_interest(GroupKind group, int stage,
                                            const std::vector<Group>& all) const {
   std::vector<int> nodes;
@@ -177,10 +222,8 @@ std::vector<int> Wiring::nodes_of_interest(GroupKind group, int stage,
   } else {
     nodes = {place(stage).node};
   }
-  const auto fewer = [](const auto& a, const auto& b) { return a.second < b.second; };
   for (const Group& one : all) {
-    if (one.members_in(nodes.front()) == 0) continue;
-    nodes.push_back(std::min_element(one.members.begin(), one.members.end(), fewer)->first);
+    if (one.is_in(nodes.front())) nodes.push_back(one.least_node(cluster_));
   }
   return nodes;
 }
@@ -192,7 +235,7 @@ Wiring::Loads Wiring::loads_at(const std::vector<int>& nodes) const {
   return loads;
 }
 
-void Wiring::add(Loads& loads, int node, const Route& route, double weight) const {
+void Wiring::add(Loads& loads, int node, std::span<const LinkId> route, double weight) const {
   const auto at = loads.find(node);
   if (at == loads.end()) return;
   for (const LinkId link : route) at->second[static_cast<std::size_t>(link.index)] += weight;
@@ -202,15 +245,29 @@ void Wiring::add_host(Loads& loads, int node, double weight) const {
   if (const auto at = loads.find(node); at != loads.end()) at->second.back() += weight;
 }
 
-void Wiring::add_step(Loads& loads, int node, int from_gpu, int to_gpu) const {
-  const auto from = static_cast<std::size_t>(from_gpu), to = static_cast<std::size_t>(to_gpu);
-  if (has_peer_link()) {
-    add(loads, node, {peer_out_[from], peer_in_[to]}, 1);
+// `share`: of the peer links' rate.
+void Wiring::add_step(Loads& loads, int from, int to, double share) const {
+  const auto sender = static_cast<std::size_t>(cluster_.device_of(from));
+  const auto receiver = static_cast<std::size_t>(cluster_.device_of(to));
+  const int node = cluster_.node_of(from);
+  if (share > 0) {
+    add(loads, node, {&peer_out_[sender], 1}, 1 / share);
+    add(loads, cluster_.node_of(to), {&peer_in_[receiver], 1}, 1 / share);
     return;
   }
-  add(loads, node, to_dram_[from], 1);
-  add(loads, node, from_dram_[to], 1);
+  add(loads, node, to_dram_[sender], 1);
+  add(loads, node, from_dram_[receiver], 1);
   add_host(loads, node, 2);  // written once, read once
+}
+
+// A ring of ranks of one island.
+void Wiring::add_steps(Loads& loads, std::span<const int> ranks) const {
+  if (ranks.size() == 1) return;
+  const double share = peer_share(ranks);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const int to = ranks[(i + 1) % ranks.size()];
+    add_step(loads, ranks[i], to, step_share(ranks[i], to, share));
+  }
 }
 
 void Wiring::add_exit(Loads& loads, int rank, double weight) const {
@@ -284,34 +341,49 @@ std::vector<LinkShare> Wiring::host_stream(int stage, bool owned) {
 std::vector<LinkShare> Wiring::ring(GroupKind group, int stage) {
   const std::vector<Group> all = groups(group, stage);
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
+  LeafLoads leaves(cluster_, topology_);
   for (const Group& one : all) {
-    for (const int rank : one.ranks) {
-      const int node = cluster_.node_of(rank);
-      if (loads.find(node) == loads.end()) continue;
-      const int beside = one.members_in(node);
-      if (beside > 1) add_step(loads, node, cluster_.device_of(rank), cluster_.device_of(rank));
-      if (one.members.size() == 1) continue;
-      add_exit(loads, rank, 1.0 / beside);
-      add_entry(loads, rank, 1.0 / beside);
+    for (std::size_t i = 0; i < one.islands(); ++i) {
+      const std::span<const int> ranks = one.island(i);
+      add_steps(loads, ranks);
+      if (one.islands() == 1) continue;
+      for (const int rank : ranks) {
+        add_exit(loads, rank, 1.0 / static_cast<double>(ranks.size()));
+        add_entry(loads, rank, 1.0 / static_cast<double>(ranks.size()));
+      }
+      leaves.cross(ranks, one.island((i + 1) % one.islands()));
     }
   }
-  return busiest(loads);
+  return busiest(loads, leaves);
 }
 
 std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
   Loads loads = loads_at({place(from_stage).node, place(to_stage).node});
+  LeafLoads leaves(cluster_, topology_);
   for_ranks(from_stage, [&](int from) {
     const Coordinates at = job_.coordinates_of(from);
-    const int to = job_.rank_of({at.dp, at.tp, to_stage});
-    const int node = cluster_.node_of(from);
-    if (node == cluster_.node_of(to)) {
-      add_step(loads, node, cluster_.device_of(from), cluster_.device_of(to));
+    const std::array pair{from, job_.rank_of({at.dp, at.tp, to_stage})};
+    const int to = pair[1];
+    if (cluster_.island_of(from) == cluster_.island_of(to)) {
+      add_step(loads, from, to, step_share(from, to, peer_share(pair)));
     } else {
       add_exit(loads, from, 1);
       add_entry(loads, to, 1);
+      leaves.cross({&pair[0], 1}, {&pair[1], 1});
     }
   });
-  return busiest(loads);
+  return busiest(loads, leaves);
+}
+
+std::vector<LinkShare> Wiring::busiest(const Loads& loads, const LeafLoads& leaves) {
+  std::vector<LinkShare> shares = busiest(loads);
+  for (const bool up : {true, false}) {
+    const auto most = leaves.busiest(up);
+    if (!most) continue;
+    const auto wire = static_cast<std::size_t>(2 * most->leaf_switch) + (up ? 0 : 1);
+    shares.push_back({link_index(kLeaves, wire), most->weight});
+  }
+  return shares;
 }
 
 std::vector<LinkShare> Wiring::busiest(const Loads& loads) {
@@ -345,7 +417,16 @@ std::uint32_t Wiring::link_index(int node, std::size_t wire) {
   return at->second;
 }
 
+CostLink Wiring::describe_leaf(std::size_t wire) const {
+  const auto rails = static_cast<std::size_t>(rails_of(cluster_)), at = wire / 2;
+  const bool up = wire % 2 == 0;
+  const std::string rail = rails > 1 ? fmt::format(" rail{}", at % rails) : "";
+  return {fmt::format("leaf{}{} {}", at / rails, rail, up ? "up" : "down"),
+          up ? "leaf uplink" : "leaf downlink", uplink_capacity(cluster_)};
+}
+
 CostLink Wiring::describe(int node, std::size_t wire) const {
+  if (node == kLeaves) return describe_leaf(wire);
   const std::string prefix = cluster_.nodes > 1 ? fmt::format("node{} ", node) : "";
   const std::size_t links = topology_.links().size(), drives = topology_.nvme_drives().size();
   if (wire == links + drives) {

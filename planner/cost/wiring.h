@@ -14,12 +14,15 @@
 //   copy     GPU <-> DRAM of its socket; DRAM <-> drives striped evenly over all of them. A drive
 //            reads and writes at its own rates, each alone: what it does of both adds up to the
 //            time there is ("NVMe drive", in bytes read) [assumed: flash either reads or programs]
-//   ring     every member sends to the next: over the peer link, or twice through DRAM where there
-//            is none. Between nodes the ring crosses each border once; the k members of a node
-//            share that traffic, 1/k on the NIC of each [derived: k rings, each entering and
-//            leaving the node at another member]. Of the groups that meet in the node of the
-//            representative, the node with fewest members counts as well.
+//   ring     every member sends to the next: over the peer link, at the share of it that the shape
+//            of the peer links leaves to these members (peer_shape.h), or twice through DRAM where
+//            they have none together. Between islands, nodes or larger domains of fast links, the
+//            ring crosses each border once; the k members of an island share that traffic, 1/k on
+//            the NIC of each [derived: k rings, each entering and leaving the island at another
+//            member]. Of the groups that meet in the node of the representative, the island with
+//            fewest members counts as well.
 //   between  pipeline neighbours: as one step of a ring
+//   leaves   what leaves a leaf of the network loads the leaf's uplinks (leaf_loads.h)
 //
 // Beside the links of the topology each node has "host memory": one bus for reads and writes of all
 // sockets. A host copy puts its bytes on it once per side in DRAM, a CPU kernel bytes / efficiency.
@@ -29,6 +32,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +40,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/topology.h"
+#include "planner/cost/leaf_loads.h"
 #include "planner/program/job.h"
 
 namespace zplan {
@@ -48,8 +53,9 @@ constexpr bool crosses_stages(GroupKind group) {
 inline constexpr std::string_view kPeerLink = "GPU peer link";  // CostLink::kind
 
 struct CostLink {
-  std::string name;  // "pcie0>socket0", with "node3 " before it in a cluster of several nodes
-  std::string kind;  // "PCIe uplink", "NIC", "host memory" ..
+  std::string name;  // "pcie0>socket0", with "node3 " before it in a cluster of several nodes;
+                     // "leaf2 rail5 up"
+  std::string kind;  // "PCIe uplink", "NIC", "host memory", "leaf uplink" ..
   BytesPerSecond capacity{};
 };
 
@@ -57,6 +63,19 @@ struct LinkShare {
   std::uint32_t link = 0;  // index into Wiring::links()
   double weight = 0;       // bytes on the link per byte of the representative
 };
+
+// Whether the members of a group that share an island meet over peer links: all of their rate, part
+// of it (at least somewhere), or not all of them.
+enum class PeerUse : std::uint8_t { kWhole, kPart, kNone };
+
+// How far a group reaches.
+struct Reach {
+  int islands = 1;  // that hold a member; of the widest group where there are several
+  PeerUse peers = PeerUse::kWhole;
+};
+
+// What a transfer between neighbours goes over.
+enum class Way : std::uint8_t { kPeerLink, kHostMemory, kNetwork };
 
 // Where the ranks of a class sit.
 struct ClassPlace {
@@ -73,10 +92,9 @@ class Wiring {
 
   const std::vector<CostLink>& links() const { return links_; }
   const ClassPlace& place(int stage) const { return places_[static_cast<std::size_t>(stage)]; }
-  // Nodes that hold a member of the group; of the widest group where there are several.
-  int nodes_spanned(GroupKind group, int stage);
-  // Whether any rank of one stage and its neighbour in the other are in different nodes.
-  bool apart(int stage, int other) const;
+  Reach reach(GroupKind group, int stage);
+  // The longest of those between the ranks of one stage and their neighbours in the other.
+  Way way(int stage, int other) const;
   bool has_peer_link() const { return !peer_out_.empty(); }
 
   // `owned`: only by the ranks with the representative's shard index.
@@ -90,11 +108,16 @@ class Wiring {
   // Per node of interest, bytes on each link of its topology; then each drive's time and, last,
   // host memory.
   using Loads = std::map<int, std::vector<double>>;
-  // The ranks of one group, ascending, and how many of them each node holds, by node.
+  // The ranks of one group, ascending, how many of them each node holds, by node, and where those
+  // of each island begin.
   struct Group {
     std::vector<int> ranks;
     std::vector<std::pair<int, int>> members;
-    int members_in(int node) const;
+    std::vector<std::size_t> begins;
+    bool is_in(int node) const;
+    std::size_t islands() const { return begins.size(); }
+    std::span<const int> island(std::size_t i) const;
+    int least_node(const Cluster& cluster) const;  // of the island with fewest members
   };
 
   void find_routes();
@@ -109,16 +132,27 @@ class Wiring {
                                      const std::vector<Group>& all) const;
 
   Loads loads_at(const std::vector<int>& nodes) const;
-  void add(Loads& loads, int node, const Route& route, double weight) const;
+  // Of the peer links' rate, what a ring of these ranks of one island gets; 0: none.
+  double peer_share(std::span<const int> ranks) const;
+  // The same of one step of that ring.
+  double step_share(int from, int to, double ring) const {
+    return cluster_.domain_of(from) == cluster_.domain_of(to) ? ring : 0;
+  }
+  Way way_between(int from, int to) const;
+
+  void add(Loads& loads, int node, std::span<const LinkId> route, double weight) const;
   void add_host(Loads& loads, int node, double weight) const;
-  void add_step(Loads& loads, int node, int from_gpu, int to_gpu) const;
+  void add_step(Loads& loads, int from, int to, double share) const;
+  void add_steps(Loads& loads, std::span<const int> ranks) const;
   void add_copy(Loads& loads, int node, int gpu, Tier from, Tier to);
   void add_drives(Loads& loads, int node, int gpu, bool reads);
   void add_exit(Loads& loads, int rank, double weight) const;
   void add_entry(Loads& loads, int rank, double weight) const;
   std::vector<LinkShare> busiest(const Loads& loads);
+  std::vector<LinkShare> busiest(const Loads& loads, const LeafLoads& leaves);
   std::uint32_t link_index(int node, std::size_t wire);
   CostLink describe(int node, std::size_t wire) const;
+  CostLink describe_leaf(std::size_t wire) const;
 
   const Job& job_;
   const Cluster& cluster_;
@@ -127,7 +161,7 @@ class Wiring {
   std::vector<Route> to_dram_, from_dram_, out_, in_;            // by GPU of a node
   std::vector<LinkId> peer_out_, peer_in_;                       // by GPU; empty without peer links
   std::map<std::pair<VertexId, VertexId>, Route> drive_routes_;  // between drives and DRAM, met
-  std::map<std::pair<GroupKind, int>, int> spans_;               // nodes_spanned, met so far
+  std::map<std::pair<GroupKind, int>, Reach> reaches_;           // met so far
   std::vector<CostLink> links_;                                  // met so far
   std::map<std::pair<int, std::size_t>, std::uint32_t> index_;   // (node, wire) -> links_
 };

@@ -56,10 +56,10 @@ std::vector<std::int32_t> stage_counts(const ModelConfig& model, const Cluster& 
   return result;
 }
 
-// Sizes of tensor parallel groups within a node; those that do not cut the model evenly fail later.
+// Sizes of tensor parallel groups that need no network; those that do not cut the model evenly fail later.
 std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& cluster) {
   std::vector<std::int32_t> result;
-  for (const std::int64_t tp : divisors(cluster.node.devices_per_node))
+  for (const std::int64_t tp : divisors(cluster.island()))
     if (model.heads % tp == 0 && model.kv_heads % tp == 0 && model.ffn % tp == 0)
       result.push_back(static_cast<std::int32_t>(tp));
   return result;

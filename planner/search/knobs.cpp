@@ -62,9 +62,9 @@ std::vector<Plan> prefetch_depths(const Plan& plan) {
   return result;
 }
 
-// Copies of the states per group of ranks within a node: their traffic stays inside.
-std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t devices_per_node) {
-  const std::int32_t group = devices_per_node / plan.parallel.tp;
+// Copies of the states per group of ranks that need no network: their traffic stays inside.
+std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t near) {
+  const std::int32_t group = near / plan.parallel.tp;
   if (plan.zero_stage == 0 || group < 2 || group >= plan.parallel.dp) return {};
   if (plan.parallel.dp % group != 0) return {};
   Plan grouped = plan;
@@ -154,9 +154,8 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
       return recompute_splits(plan, layers);
     });
   if (!pins.has("/parallel/shards"))
-    knobs.emplace_back([per_node = cluster.node.devices_per_node](const Plan& plan) {
-      return sharding_groups(plan, per_node);
-    });
+    knobs.emplace_back(
+        [near = cluster.island()](const Plan& plan) { return sharding_groups(plan, near); });
   if (!pins.has("/parallel/stage_layers"))
     knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);

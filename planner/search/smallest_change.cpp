@@ -59,7 +59,7 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
     const std::string words = fmt::format("{} {}", what, shape.*size);
     add(room ? words : fmt::format("{} with dp {}", words, shape.dp)).parallel = shape;
   };
-  if (2 * plan.parallel.tp <= cluster.node.devices_per_node) widen("tp", &Parallel::tp);
+  if (2 * plan.parallel.tp <= cluster.island()) widen("tp", &Parallel::tp);
   widen("pp", &Parallel::pp);
   return changes;
 }

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 
+#include "hwprofiles/cluster_file.h"
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/core/error.h"
@@ -77,6 +78,14 @@ void hw_profile(std::string_view bytes) {
   refuse_or([&] { parse_hw_profile(std::string(bytes), "node.json"); });
 }
 
+void cluster(std::string_view bytes) {
+  refuse_or([&] {
+    const std::string text(bytes);
+    const JsonNode root = parse_json(text, "cluster.json");
+    if (is_cluster_file(root)) demand(read_cluster_file(root, text, "").nodes > 0, "no nodes");
+  });
+}
+
 void train_config(std::string_view bytes) {
   refuse_or([&] { parse_train_config(std::string(bytes), "train.json"); });
 }
@@ -129,15 +138,16 @@ void runs(std::string_view bytes) {
   for (const RunRecord& run : file.runs) plan_run(run, catalogues);
 }
 
-constexpr std::array<Target, 9> kTargets{{{"json", json},
-                                          {"plan", plan},
-                                          {"model", model},
-                                          {"hw_profile", hw_profile},
-                                          {"train_config", train_config},
-                                          {"timeline", timeline},
-                                          {"zprog", zprog},
-                                          {"quantity", quantity},
-                                          {"runs", runs}}};
+constexpr std::array<Target, 10> kTargets{{{"json", json},
+                                           {"plan", plan},
+                                           {"model", model},
+                                           {"hw_profile", hw_profile},
+                                           {"cluster", cluster},
+                                           {"train_config", train_config},
+                                           {"timeline", timeline},
+                                           {"zprog", zprog},
+                                           {"quantity", quantity},
+                                           {"runs", runs}}};
 
 }  // namespace
 

@@ -17,6 +17,14 @@ RC_GTEST_PROP(BoundsProperty, TheTimeBoundNeverExceedsTheSimulatedPeriod, ()) {
   RC_ASSERT(seconds_lower_bound(job, cluster).value <= sim::simulate(job, cluster).period.value);
 }
 
+RC_GTEST_PROP(BoundsProperty, ItHoldsOnNetworksOfLeavesAndWithDomainsThatAreNoNodes, ()) {
+  const Job job = RandomJob().make();
+  Cluster cluster = RandomJob::machine();
+  cluster.network = {pick(1, 2), 1.0 * pick(1, 4), pick(0, 1) == 1, pick(0, 1) == 1};
+  cluster.fast_link_domain = *rc::gen::element(0, 1, 2, 8);
+  RC_ASSERT(seconds_lower_bound(job, cluster).value <= sim::simulate(job, cluster).period.value);
+}
+
 // Not by the floor under the reported period: n steps back to back take at least n bounds.
 RC_GTEST_PROP(BoundsProperty, NoNumberOfStepsEndsBeforeAsManyBounds, ()) {
   const Job job = RandomJob().make();

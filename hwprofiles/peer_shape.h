@@ -1,0 +1,42 @@
+// How the peer links of a node's GPUs run, and what a ring of some of them gets.
+//
+//   switch     any GPU reaches any other with all its links
+//   cube_mesh  eight GPUs with six links each, two of them along some edges [DGX1]
+//   torus      rows x columns, links to the four neighbours; a dimension of two has both links to
+//              the one neighbour, a dimension of one has none
+//
+// The profile states the rate of all peer links of a GPU together. A ring runs over links between
+// its members only, so of that rate it gets
+//   share = least over the members of (links to other members / links of a GPU)
+// and nothing where the members do not hang together. [derived] Each ring through all members
+// leaves each of them over one link; the bound is reached by whole cube meshes (three rings in both
+// directions), their halves, whole tori (two rings) and rows and columns of them. Two neighbours
+// get the links between them.
+// Left out: groups whose links allow fewer rings than that; transfers that pass through a third
+// GPU: those go through host memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "planner/core/json_reader.h"
+
+namespace zplan {
+
+enum class PeerKind : std::uint8_t { kSwitch, kCubeMesh, kTorus };
+
+struct PeerShape {
+  PeerKind kind = PeerKind::kSwitch;
+  int rows = 0, columns = 0;  // of a torus
+
+  int links() const;                // of one GPU; 1 at a switch
+  int between(int a, int b) const;  // links of GPU a that lead to GPU b; 1 at a switch
+};
+
+// Of the rate of a GPU's peer links, what a ring of these GPUs of a node gets; 0: no ring.
+double ring_share(const PeerShape& shape, std::span<const int> gpus);
+
+// "switch", "cube_mesh", or [rows, columns] of a torus, for a node of `gpus`.
+PeerShape read_peer_shape(const JsonNode& node, int gpus);
+
+}  // namespace zplan
