@@ -92,7 +92,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.text("--stack", command.stack, "S",
-              "Whose software: megatron2022, nemo2024 .. or a .json file [own]");
+              "Whose software: megatron2022, nemo2024 .., a .json file [own]");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
@@ -140,7 +140,7 @@ Command parse_simulate(const Arguments& arguments) {
                 "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
   add_plan(syntax, command);
   syntax.text("--stack", command.stack, "S",
-              "Whose software the costs are of: megatron2022, nemo2024 .. or a .json file [own]");
+              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
@@ -246,8 +246,7 @@ Command parse_validate(const Arguments& arguments) {
   ValidateCommand command;
   command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   Syntax syntax(
-      "Compare predictions with published runs: each record becomes a model, a cluster and a plan, "
-      "is simulated, and set beside what was measured",
+      "Compare predictions with published runs: each is planned as it says and simulated",
       "zplan validate RUNS.jsonl [options]",
       "\nA record that is none is told in a line and left out; the exit code is 5 then. What a "
       "plan\n"

@@ -285,7 +285,9 @@ Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   if (*rc::gen::inRange(0, 3) == 0) pins.set("/parallel/tp", 1);
   if (*rc::gen::inRange(0, 3) == 0) pins.set("/parallel/schedule", Schedule::kGpipe);
   pins.set("/kernel_set", cluster.node.device.kernel_set);
-  if (*rc::gen::inRange(0, 3) == 0) pins.set("/kernel_set", pins.values().kernel_set + ".unfused");
+  const std::string& kernels = pins.values().kernel_set;
+  if (*rc::gen::inRange(0, 3) == 0 && !kernels.ends_with(".unfused"))
+    pins.set("/kernel_set", kernels + ".unfused");
   pins.recipes = {std::string(kAnyRecipe)};
   pins.set("/parallel/pp", static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(
                                1, std::min<std::int64_t>(model.layers, 3) + 1)));

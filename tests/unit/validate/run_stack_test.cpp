@@ -22,8 +22,12 @@ TEST(RunStack, AWordStandsAlone) {
 
 TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
   RunRecord run = sample_run();
+  run.hardware.device = "v100_sxm3_32gb";
   run.source = "ZeRO-Infinity (2104.07857), Table 1";
   EXPECT_EQ(stack_name(run), "deepspeed_infinity");
+  run.source = "ZeRO (1910.02054), Fig 4";
+  EXPECT_EQ(stack_name(run), "zero2019");
+  run.hardware.device = "a100_sxm4_80gb";
   run.source = "measured with Megatron-DeepSpeed, after Megatron-LM";
   EXPECT_EQ(stack_name(run), "megatron_deepspeed");
 }
