@@ -1,5 +1,5 @@
-// The files hwprofiles/*.json and those of its folders clusters, stacks and hardware as compiled in;
-// defined in generated sources (models/embed.cmake).
+// The files hwprofiles/*.json and those of its folders clusters, stacks and hardware as compiled
+// in; defined in generated sources (models/embed.cmake).
 #pragma once
 
 #include <span>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kCube = 8;       // GPUs
 constexpr int kCubeLinks = 6;  // of each
-// [DGX1] links between two GPUs.
+// [DGX17] links between two GPUs.
 constexpr std::array<std::array<int, kCube>, kCube> kCubeMesh{{{0, 1, 1, 2, 2, 0, 0, 0},
                                                                {1, 0, 2, 1, 0, 2, 0, 0},
                                                                {1, 2, 0, 2, 0, 0, 1, 0},

@@ -1,7 +1,7 @@
 // How the peer links of a node's GPUs run, and what a ring of some of them gets.
 //
 //   switch     any GPU reaches any other with all its links
-//   cube_mesh  eight GPUs with six links each, two of them along some edges [DGX1]
+//   cube_mesh  eight GPUs with six links each, two of them along some edges [DGX17]
 //   torus      rows x columns, links to the four neighbours; a dimension of two has both links to
 //              the one neighbour, a dimension of one has none
 //

@@ -47,7 +47,7 @@ struct OpCost {
   std::uint32_t shares_begin = 0, shares_end = 0;
   bool waits_for_device = false;  // launched after all that was launched before has ended
   double slowdown = 0;            // compute beside it takes so much longer, as a share
-  std::string_view method{};        // "gemm", "ring", "network" ..: the named algorithm, for traces
+  std::string_view method{};      // "gemm", "ring", "network" ..: the named algorithm, for traces
 };
 
 class CostModel {

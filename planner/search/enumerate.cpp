@@ -56,7 +56,8 @@ std::vector<std::int32_t> stage_counts(const ModelConfig& model, const Cluster& 
   return result;
 }
 
-// Sizes of tensor parallel groups that need no network; those that do not cut the model evenly fail later.
+// Sizes of tensor parallel groups that need no network; those that do not cut the model evenly fail
+// later.
 std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& cluster) {
   std::vector<std::int32_t> result;
   for (const std::int64_t tp : divisors(cluster.island()))
