@@ -21,13 +21,14 @@ using testing_support::Choice;
 
 constexpr int kSteps = 2;
 
-// Operation ids of each step by lane, in the order they ran.
+// Operation ids of each step by lane, in the order they ended; a mark ends as it starts.
 using LaneOrder = std::map<std::pair<Lane, std::int32_t>, std::vector<OpId>>;
 
 LaneOrder lane_order(const RankTimeline& rank) {
   std::vector<Span> spans = rank.spans;
-  std::stable_sort(spans.begin(), spans.end(),
-                   [](const Span& a, const Span& b) { return a.start < b.start; });
+  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return a.end != b.end ? a.end < b.end : a.start < b.start;
+  });
   LaneOrder order;
   for (const Span& s : spans)
     if (s.step < kSteps) order[{s.lane, s.step}].push_back(s.op);
