@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <string>
 
@@ -23,9 +24,11 @@ inline std::string recount_file_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// `unique` keeps tests that run at the same time apart.
+// `unique` keeps tests that run at the same time apart; its hash names the files, because the name
+// of a plan with many decisions is longer than a file's name may be.
 inline Recount recount(const Job& job, const std::string& unique) {
-  const std::string base = testing::TempDir() + "recount_" + unique;
+  const std::string base =
+      testing::TempDir() + "recount_" + std::to_string(std::hash<std::string>{}(unique));
   std::ofstream(base + ".zprog") << to_text(job);
   const std::string command = "python3 " ZPLAN_SOURCE_DIR "/tests/support/recount.py '" + base +
                               ".zprog' >'" + base + ".out' 2>'" + base + ".err'";
