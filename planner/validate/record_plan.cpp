@@ -8,6 +8,7 @@
 #include "hwprofiles/build_cluster.h"
 #include "planner/core/error.h"
 #include "planner/plan/choice_text.h"
+#include "planner/plan/limits.h"
 #include "planner/program/kernel_set.h"
 #include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
@@ -27,11 +28,13 @@ constexpr Simplification kSimplifications[] = {
     {[](const RunRecord& run, const PlannedRun& planned) {
        return run.recompute == "selective" && planned.plan.recompute_of(0) == Recompute::kNone;
      },
-     "recomputation of named operators is left out"},
+     "selective recomputation is none with fused attention"},
     {[](const RunRecord& run, const PlannedRun& planned) {
        return run.model.dropout.value_or(false) && !planned.plan.dropout;
      },
      "dropout beside fused attention is left out"},
+    {[](const RunRecord& run, const PlannedRun&) { return says(run, "--attn-bwd-chunks"); },
+     "attention's backward in one piece"},
     {[](const RunRecord& run, const PlannedRun&) {
        return run.parallel.tp_comm_overlap.value_or(false);
      },
@@ -163,6 +166,19 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
   plan.overlap.parameters = p.overlap_param_gather.value_or(plan.overlap.parameters);
 }
 
+// Pieces that do not cut the tokens of a micro-batch evenly are none.
+void choose_head(const RunRecord& run, PlannedRun& out) {
+  const std::int64_t pieces = head_chunks(run), sequences = out.plan.batch.micro_batch;
+  const bool even =
+      sequences % pieces == 0 ||
+      (pieces % sequences == 0 && out.plan.batch.sequence % (pieces / sequences) == 0);
+  if (even && pieces <= kMaxHeadChunks) {
+    out.plan.head_chunks = static_cast<std::int32_t>(pieces);
+  } else {
+    out.flags.push_back(fmt::format("the output head in one piece instead of {}", pieces));
+  }
+}
+
 Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
             PlannedRun& out) {
   const DeviceFacts& device = catalogues.hardware.device(run.hardware.device);
@@ -192,8 +208,8 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   choose_recipe(run, *stack, out);
   choose_recompute(run, out.plan);
   choose_offload(run, out.plan);
-  out.plan.head_chunks = head_chunks(run);
   choose_batch(run, out);
+  choose_head(run, out);
   for (const Simplification& each : kSimplifications)
     if (each.applies(run, out)) out.flags.emplace_back(each.flag);
   validate(out.model);

@@ -111,6 +111,29 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
               HasSubstr("need ZeRO stage 3"));
 }
 
+TEST(RecordPlan, OptionsThatTheSourceNamesAreFollowed) {
+  const PlannedRun run =
+      planned({{"\"flash_attention\": false", "\"flash_attention\": true"},
+               {"\"recompute\": \"full\"", "\"recompute\": \"selective\""},
+               {"\"optimizer\": \"gpu\"", "\"optimizer\": \"cpu\""},
+               {"\"recompute_detail\": null",
+                "\"recompute_detail\": \"--lmhead-chunks=8 --offload-opt-m --recompute-ffn\""}});
+  EXPECT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.plan.head_chunks, 8);
+  EXPECT_EQ(run.plan.placement.optimizer, Tier::kGpu);
+  EXPECT_TRUE(run.plan.offload.moment1);
+  EXPECT_EQ(run.plan.recompute.front().operators,
+            (OperatorSet{LayerOperator::kFc1, LayerOperator::kActivation}));
+}
+
+TEST(RecordPlan, AHeadThatDoesNotSplitEvenlyIsWhole) {
+  const PlannedRun run =
+      planned({{"\"recompute_detail\": null", "\"recompute_detail\": \"--lmhead-chunks=3\""}});
+  EXPECT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.plan.head_chunks, 1);
+  EXPECT_THAT(run.flags, Contains("the output head in one piece instead of 3"));
+}
+
 TEST(RecordPlan, TheStackCanBeNamed) {
   const RunCatalogues catalogues;
   const StackProfile stack = load_stack("nemo2024");
