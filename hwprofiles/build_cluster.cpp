@@ -48,6 +48,7 @@ void apply_device(HwProfile& node, const DeviceFacts& facts) {
 void apply_system(HwProfile& node, const SystemFacts& system) {
   if (system.host_memory) node.host.memory = *system.host_memory;
   if (node.host.reserve >= node.host.memory) node.host.reserve = node.host.memory / 16;
+  node.device.sustained *= system.settled;
   if (system.cpu_cores) node.host.cpu_cores = *system.cpu_cores;
   if (system.drives && node.nvme.drives > 0) {
     node.nvme.capacity = node.nvme.capacity / node.nvme.drives * *system.drives;

@@ -56,6 +56,7 @@ SystemFacts read_system(const JsonNode& node) {
   }
   if (in.has("host_memory")) system.host_memory = in.bytes("host_memory");
   if (in.has("cpu_cores")) system.cpu_cores = in.integer("cpu_cores", 1, kMaxParts);
+  if (in.has("settled")) system.settled = in.number("settled", 0.5, 2);
   if (in.has("drives")) system.drives = in.integer("drives", 1, kMaxParts);
   in.finish();
   return system;

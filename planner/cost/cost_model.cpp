@@ -87,6 +87,10 @@ void CostModel::add_software(int stage) {
       time += Seconds{cluster_.stack.host_step};
       cost.waits_for_device = true;
     }
+    if (begins_layer(node) && cluster_.stack.host_sync > 0) {
+      time += Seconds{cluster_.stack.host_sync};
+      cost.waits_for_device = true;
+    }
     cost.launch = to_clock(time);
     first = false;
   }
@@ -145,7 +149,6 @@ OpCost CostModel::kernel(int stage, const Node& node) {
   Seconds time = kernel_time(node.kernel, demand, format, cluster_.node.device, cluster_.stack);
   if (demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head_[at])
     time = time * cluster_.stack.unaligned_head;
-  if (begins_layer(node)) time += Seconds{cluster_.stack.host_sync};
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

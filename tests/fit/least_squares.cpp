@@ -56,10 +56,10 @@ class Solver {
     in_parallel(result.size(), options_.threads, [&](std::size_t i) {
       const Sample& sample = p_.samples[i];
       for (std::size_t k = 0; k < values.size(); ++k) {
-        if (p_.free[k].stack != sample.stack) continue;
+        if (!p_.free[k].concerns(sample)) continue;
         std::vector<double> moved = values;
         // Shares stay below one.
-        const double step = values[k] * std::exp(kStep) > p_.free[k].rate->most ? -kStep : kStep;
+        const double step = values[k] * std::exp(kStep) > p_.free[k].most ? -kStep : kStep;
         moved[k] *= std::exp(step);
         const double error = sample.weight * log_error(sample, p_.free, moved) / options_.noise;
         result[i][k] = (error - errors[i]) / step;
@@ -133,7 +133,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
       std::vector<double> values = best.values;
       for (std::size_t k = 0; k < n; ++k) {
         values[k] *= std::exp(std::clamp(step[k], -1.0, 1.0));
-        values[k] = std::min(values[k], problem.free[k].rate->most);
+        values[k] = std::min(values[k], problem.free[k].most);
       }
       std::vector<double> moved = solver.errors(values);
       const double sum = solver.sum(moved, values);

@@ -1,9 +1,9 @@
-// Fits the rates of stacks to published step times and writes them into hwprofiles/stacks.
+// Fits the rates of stacks to published step times and writes them into the profiles.
 //
-//   zplan_fit RUNS.jsonl CONSTANTS.json [--stacks FOLDER] [--leave-out GROUP] [--most N]
+//   zplan_fit RUNS.jsonl CONSTANTS.json [--profiles hwprofiles] [--leave-out GROUP] [--most N]
 //             [--rounds N] [--threads N]
 //
-// Without --stacks the values are printed only. With --leave-out the group takes no part: rates
+// Without --profiles the values are printed only. With --leave-out the group takes no part: rates
 // that nothing else determines stay at what is usual for them; what is printed then is the error of
 // that group, blind. Same data, same constants, byte for byte.
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace zplan::fit {
 namespace {
 
 struct Arguments {
-  std::string runs, constants, stacks, left_out;
+  std::string runs, constants, profiles, left_out;
   std::size_t most = 160;
   Options options;
 };
@@ -39,8 +39,8 @@ Arguments parse(int argc, char** argv) {
     }
     if (i + 1 == argc) throw_bad_input(word + ": expected a value, got none");
     const std::string value = argv[++i];
-    if (word == "--stacks") {
-      out.stacks = value;
+    if (word == "--profiles") {
+      out.profiles = value;
     } else if (word == "--leave-out") {
       out.left_out = value;
     } else if (word == "--most") {
@@ -66,52 +66,65 @@ std::string written(double value, bool seconds) {
                       : fmt::format("\"{:.3g} ms\"", value * 1e3);
 }
 
-// Replaces the line of a rate, or adds one at the front of the rates.
-std::string with_rate(const std::string& text, const Free& free, double value, double uncertainty,
-                      const std::string& groups) {
-  const std::string key = fmt::format("    \"{}\": {{", free.rate->name);
-  const std::string line = fmt::format(
-      "{}\"value\": {}, \"uncertainty\": {:.2g}, \"source\": \"fitted\", \"ref\": \"step times of "
-      "{} [RunFit]\"}}",
-      key, written(value, free.rate->seconds), uncertainty, groups);
-  if (const std::size_t at = text.find(key); at != text.npos) {
+// Replaces the line of a value, or adds one behind `head`, both sought from `from` on.
+std::string with_value(const std::string& text, std::size_t from, const std::string& head,
+                       const std::string& key, const std::string& value) {
+  const std::size_t at = text.find(key, from);
+  if (at != text.npos) {
     const std::size_t end = text.find('\n', at);
     const bool more = text[end - 1] == ',';
-    return text.substr(0, at) + line + (more ? "," : "") + text.substr(end);
+    return text.substr(0, at) + key + value + (more ? "," : "") + text.substr(end);
   }
-  const std::string head = "\"rates\": {\n";
-  const std::size_t at = text.find(head) + head.size();
-  const bool empty = text.compare(at, 3, "  }") == 0;
-  return text.substr(0, at) + line + (empty ? "\n" : ",\n") + text.substr(at);
+  const std::size_t behind = text.find(head, from) + head.size();
+  const bool empty = text.compare(behind, 3, "  }") == 0;
+  return text.substr(0, behind) + key + value + (empty ? "\n" : ",\n") + text.substr(behind);
 }
 
-// The groups whose runs determine a stack.
-std::map<std::string, std::string> groups_of(const Problem& problem) {
-  std::map<std::string, std::string> result;
+// A profile's value says its uncertainty in words, where a stack's has a member for it.
+std::string sourced(const Free& free, double value, double uncertainty, const std::string& groups) {
+  const bool stack = free.rate != nullptr;
+  return fmt::format(
+      "{{\"value\": {}, {}\"source\": \"fitted\", \"ref\": \"step times of {}{} [RunFit]\"}}",
+      written(value, free.seconds),
+      stack ? fmt::format("\"uncertainty\": {:.2g}, ", uncertainty) : "", groups,
+      stack ? "" : fmt::format(", +- {:.2g}", uncertainty));
+}
+
+// The groups whose runs determine a value.
+std::string groups_of(const Problem& problem, const Free& free) {
+  std::string groups;
   for (const Sample& sample : problem.samples) {
-    std::string& groups = result[sample.stack];
-    if (("," + groups + ",").find("," + sample.group + ",") != std::string::npos) continue;
-    groups += (groups.empty() ? "" : ",") + sample.group;
+    if (!free.concerns(sample) ||
+        (", " + groups + ",").find(", " + sample.group + ",") != groups.npos)
+      continue;
+    groups += (groups.empty() ? "" : ", ") + sample.group;
   }
-  return result;
+  return groups;
 }
 
-void write_stacks(const Problem& problem, const Solution& solution, const std::string& folder) {
-  auto groups = groups_of(problem);
-  for (auto& [stack, names] : groups) {
-    for (std::size_t at = 0; (at = names.find(',', at)) != names.npos; at += 2)
-      names.insert(at + 1, " ");
-    const std::string path = folder + "/" + stack + ".json";
-    std::ifstream in(path);
-    std::stringstream text;
-    text << in.rdbuf();
-    std::string edited = text.str();
-    for (std::size_t k = problem.free.size(); k-- > 0;) {
-      if (problem.free[k].stack != stack) continue;
-      edited =
-          with_rate(edited, problem.free[k], solution.values[k], solution.uncertainty[k], names);
-    }
-    std::ofstream(path) << edited;
+std::string text_of(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  if (text.str().empty()) throw_bad_input(path + ": cannot be read");
+  return text.str();
+}
+
+// Into FOLDER/stacks/STACK.json and FOLDER/hardware/systems.json.
+void write_profiles(const Problem& problem, const Solution& solution, const std::string& folder) {
+  for (std::size_t k = problem.free.size(); k-- > 0;) {
+    const Free& free = problem.free[k];
+    const std::string groups = groups_of(problem, free);
+    if (groups.empty()) continue;
+    const bool stack = free.rate != nullptr;
+    const std::string path = stack ? fmt::format("{}/stacks/{}.json", folder, free.owner)
+                                   : folder + "/hardware/systems.json";
+    const std::string text = text_of(path);
+    const std::size_t from = stack ? 0 : text.find(fmt::format("\"id\": \"{}\"", free.owner));
+    const std::string head = stack ? "\"rates\": {\n" : ",\n";
+    const std::string key = fmt::format("{}\"{}\": ", stack ? "    " : "      ", free.key());
+    std::ofstream(path) << with_value(
+        text, from, head, key, sourced(free, solution.values[k], solution.uncertainty[k], groups));
   }
 }
 
@@ -138,7 +151,8 @@ void print_errors(const Problem& problem, const std::vector<double>& values) {
 std::vector<double> start_of(const Problem& problem, bool blind) {
   std::vector<double> start;
   for (const Free& free : problem.free) {
-    const double known = load_stack(free.stack).rates.*free.rate->member;
+    const double known =
+        free.rate != nullptr ? load_stack(free.owner).rates.*free.rate->member : free.usual;
     start.push_back(blind || known <= 0 ? free.usual : known);
   }
   return start;
@@ -153,8 +167,8 @@ int run(int argc, char** argv) {
       solve(problem, start_of(problem, !arguments.left_out.empty()), arguments.options,
             [](int round, double sum) { fmt::print(stderr, "round {}: {:.2f}\n", round, sum); });
   for (std::size_t k = 0; k < problem.free.size(); ++k)
-    fmt::print("{:36} {:>12}  +- {:.2g}\n", problem.free[k].name(),
-               written(solution.values[k], problem.free[k].rate->seconds), solution.uncertainty[k]);
+    fmt::print("{:36} {:>12}  +- {:.2g}\n", problem.free[k].owner + "." + problem.free[k].key(),
+               written(solution.values[k], problem.free[k].seconds), solution.uncertainty[k]);
   if (arguments.left_out.empty()) {
     print_errors(problem, solution.values);
   } else {
@@ -163,7 +177,7 @@ int run(int argc, char** argv) {
       if (record.group == arguments.left_out) blind.push_back(record);
     print_errors(make_problem(problem.free, blind, blind.size(), ""), solution.values);
   }
-  if (!arguments.stacks.empty()) write_stacks(problem, solution, arguments.stacks);
+  if (!arguments.profiles.empty()) write_profiles(problem, solution, arguments.profiles);
   return 0;
 }
 

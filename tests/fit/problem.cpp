@@ -13,34 +13,46 @@
 namespace zplan::fit {
 namespace {
 
-const StackRate& rate_named(const JsonNode& node, const std::string& name) {
+const StackRate* rate_named(const JsonNode& node, const std::string& name) {
+  if (name == "settled") return nullptr;
   for (const StackRate& rate : stack_rates()) {
-    if (rate.name == name) return rate;
+    if (rate.name == name) return &rate;
   }
-  node.fail_expected("a rate of hwprofiles/stack.h");
+  node.fail_expected("a rate of hwprofiles/stack.h, or settled");
+}
+
+Free read_free(const std::string& name, const JsonNode& node) {
+  JsonObject row = node.object();
+  Free free;
+  free.rate = rate_named(node, name);
+  free.usual = row.member("usual").number(1e-9, 1e3);
+  free.spread = row.member("spread").number(1e-3, 10);
+  if (free.rate != nullptr) {
+    free.seconds = free.rate->seconds;
+    free.most = free.rate->most;
+  }
+  row.finish();
+  return free;
 }
 
 }  // namespace
+
+bool Free::concerns(const Sample& sample) const {
+  return owner == (rate != nullptr ? sample.stack : sample.system);
+}
 
 std::vector<Free> read_constants(const std::string& path) {
   JsonObject in = read_json_file(path).object();
   in.schema("zplan.fit/1");
   std::map<std::string, Free> rates;
-  for (const auto& [name, node] : in.member("rates").members()) {
-    JsonObject row = node.object();
-    Free& rate = rates[name];
-    rate.rate = &rate_named(node, name);
-    rate.usual = row.member("usual").number(1e-9, 1e3);
-    rate.spread = row.member("spread").number(1e-3, 10);
-    row.finish();
-  }
+  for (const auto& [name, node] : in.member("rates").members()) rates[name] = read_free(name, node);
   std::vector<Free> free;
-  for (const auto& [stack, names] : in.member("free").members()) {
+  for (const auto& [owner, names] : in.member("free").members()) {
     for (const JsonNode& name : names.items()) {
       const auto at = rates.find(name.string());
       if (at == rates.end()) name.fail_expected("a rate listed above");
       free.push_back(at->second);
-      free.back().stack = stack;
+      free.back().owner = owner;
     }
   }
   in.finish();
@@ -63,10 +75,14 @@ Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs,
     sample.id = run.id;
     sample.group = run.group;
     sample.stack = planned.stack;
+    sample.system = run.hardware.system.value_or("");
     sample.measured_s = *run.measured.step_time_s;
     sample.job = lower(planned.plan, planned.model);
     place(sample.job, {.slack = planned.plan.slack});
     sample.cluster = std::move(planned.cluster);
+    sample.sustained = sample.cluster.node.device.sustained;
+    if (!sample.system.empty())
+      sample.sustained /= catalogues.hardware.system(sample.system).settled;
     ++taken[run.group];
   }
   for (Sample& sample : problem.samples)
@@ -78,7 +94,12 @@ double log_error(const Sample& sample, const std::vector<Free>& free,
                  const std::vector<double>& values) {
   Cluster cluster = sample.cluster;
   for (std::size_t i = 0; i < free.size(); ++i) {
-    if (free[i].stack == sample.stack) cluster.stack.*free[i].rate->member = values[i];
+    if (!free[i].concerns(sample)) continue;
+    if (free[i].rate != nullptr) {
+      cluster.stack.*free[i].rate->member = values[i];
+    } else {
+      cluster.node.device.sustained = sample.sustained * values[i];
+    }
   }
   return std::log(sim::simulate(sample.job, cluster).period.value / sample.measured_s);
 }

@@ -1,4 +1,5 @@
-// What is fitted: rates of stacks (hwprofiles/stack.h), to the step times of published runs.
+// What is fitted to the step times of published runs: rates of stacks (hwprofiles/stack.h), and
+// what a system's products take over those of its device elsewhere (SystemFacts::settled).
 //
 // The least sum of
 //   w_i^2 rho(log(predicted_i / measured_i) / noise)    over the runs, rho(r) = 2 (sqrt(1+r^2) - 1)
@@ -17,12 +18,18 @@
 
 namespace zplan::fit {
 
-// A rate of a stack that is free.
+struct Sample;
+
+// What is free: a rate of a stack, or `settled` of a system.
 struct Free {
-  std::string stack;
-  const StackRate* rate = nullptr;
+  std::string owner;                // of the stack or system
+  const StackRate* rate = nullptr;  // of a stack; nothing: a system's
   double usual = 1, spread = 1;
-  std::string name() const { return stack + "." + std::string(rate->name); }
+  bool seconds = false;  // a time; else a factor
+  double most = 10;
+
+  std::string key() const { return rate != nullptr ? std::string(rate->name) : "settled"; }
+  bool concerns(const Sample& sample) const;
 };
 
 // Reads tests/fit/constants.json.
@@ -30,8 +37,9 @@ std::vector<Free> read_constants(const std::string& path);
 
 // A run, placed once and simulated often.
 struct Sample {
-  std::string id, group, stack;
+  std::string id, group, stack, system;
   double measured_s = 0, weight = 1;
+  double sustained = 1;  // of the device, without what its system adds
   Job job;
   Cluster cluster;
 };
