@@ -48,7 +48,7 @@ struct SystemFacts {
   std::optional<int> cpu_cores;
   std::optional<int> drives;
   // Time of products over that on the same device in other systems: power and cooling decide which
-  // clocks a system holds, and clusters of one device differ by some 8 % [Sinha22].
+  // clocks are held, and like devices differ by 8 % on average and 22 % at most [Sinha22].
   double settled = 1;
   std::vector<ValueSource> sources;
 

@@ -33,8 +33,10 @@ struct StackRates {
   double host_forward = 0;     // per operation of the forward pass, its launch included
   double host_backward = 0;    // per operation of the backward pass
   double host_collective = 0;  // per collective of 8 ranks, on top, in proportion to them
-  double host_sync = 0;        // the device idles this long at each layer of each pass
-  double host_step = 0;        // once per step
+  // At each layer of each pass the host waits for the device and then spends this; 0: it never
+  // waits.
+  double host_sync = 0;
+  double host_step = 0;  // once per step
   // Communication.
   double tensor_exposed = 1;    // share of tensor parallel collectives that products do not hide
   double overlap_slowdown = 0;  // compute runs 1 + this times as long beside a collective

@@ -73,8 +73,8 @@ CostModel::CostModel(const Job& job, const Cluster& cluster)
   }
 }
 
-// What the stack adds: host time for each operation and once per step, after the device has done
-// all of the last one; compute that is slower beside collectives.
+// What the stack adds: host time for each operation, and once per step and at each layer of a pass
+// after the device has done all that was launched; compute that is slower beside collectives.
 void CostModel::add_software(int stage) {
   bool first = true;
   for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {

@@ -57,7 +57,7 @@ def fitted_device_values():
                 walk(child, name, f"{pointer}/{key}")
         elif isinstance(node, list):
             for i, child in enumerate(node):
-                walk(child, name, f"{pointer}/{i}")
+                walk(child, name, f"{pointer}/{child.get('id', i) if isinstance(child, dict) else i}")
 
     folder = ROOT / "hwprofiles"
     for path in sorted(folder.glob("*.json")) + sorted((folder / "hardware").glob("*.json")):
