@@ -76,6 +76,7 @@ double traffic_factor(KernelId kernel, const StackRates& stack) {
       return stack.loss;
     case KernelId::kAdamW:
     case KernelId::kSumSquares:
+    case KernelId::kClipCoefficient:
       return stack.optimizer;
     case KernelId::kFillZero:
     case KernelId::kAccumulate:

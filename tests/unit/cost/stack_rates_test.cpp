@@ -1,0 +1,278 @@
+// Every rate of a stack changes what it is said to change, and nothing else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
+#include "planner/cost/cost_model.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+
+namespace zplan {
+namespace {
+
+ModelConfig small_model() {
+  ModelConfig model;
+  model.name = "small";
+  model.layers = 4;
+  model.hidden = 512;
+  model.heads = model.kv_heads = 8;
+  model.ffn = 2048;
+  model.vocab = 1001;
+  model.sequence = 512;
+  return model;
+}
+
+struct Case {
+  std::string cluster, kernel_set;
+  std::function<void(Plan&)> change;
+};
+
+// Between them they have an operation for every rate.
+const std::map<std::string, Case>& cases() {
+  static const std::map<std::string, Case> all{
+      {"data",
+       {"dgx-a100x2", "cuda.sm80.bf16.unfused",
+        [](Plan& plan) {
+          plan.parallel.dp = 16;
+          plan.zero_stage = 1;
+        }}},
+      {"tensor",
+       {"dgx-a100x2", "cuda.sm80.bf16",
+        [](Plan& plan) {
+          plan.parallel.tp = 8;
+          plan.parallel.pp = 2;
+        }}},
+      {"fp8", {"dgx-h100", "cuda.sm90.fp8", [](Plan&) {}}},
+      {"offloaded",
+       {"dgx-a100", "cuda.sm80.bf16",
+        [](Plan& plan) {
+          plan.parallel.dp = 8;
+          plan.zero_stage = 2;
+          plan.placement.grads = Tier::kCpu;
+          plan.placement.optimizer = Tier::kNvme;
+        }}},
+  };
+  return all;
+}
+
+class Priced {
+ public:
+  explicit Priced(const std::string& name) : cluster_(load_cluster(cases().at(name).cluster)) {
+    const Case& what = cases().at(name);
+    Plan plan;
+    plan.kernel_set = what.kernel_set;
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.batch = {.global_batch = 32, .micro_batch = 1, .sequence = 512};
+    what.change(plan);
+    job_ = lower(plan, small_model());
+    place(job_, {.slack = plan.slack});
+  }
+
+  const Job& job() const { return job_; }
+
+  std::vector<OpCost> costs(const StackRates& rates, int stage) const {
+    Cluster cluster = cluster_;
+    cluster.stack = rates;
+    const CostModel model(job_, cluster);
+    const auto of_stage = model.costs(stage);
+    return {of_stage.begin(), of_stage.end()};
+  }
+
+ private:
+  Cluster cluster_;
+  Job job_;
+};
+
+bool differ(const OpCost& a, const OpCost& b) {
+  return a.fixed != b.fixed || a.alone != b.alone || a.launch != b.launch || a.bytes != b.bytes ||
+         a.waits_for_device != b.waits_for_device || a.slowdown != b.slowdown;
+}
+
+struct Expectation {
+  const char* rate;
+  const char* in;  // case
+  double before, after;
+  std::function<bool(const Node&)> concerns;
+  // Of what changes; nothing: only that it does.
+  std::function<double(const OpCost&)> measure = nullptr;
+  double ratio = 0;  // of the measure after over before
+};
+
+void PrintTo(const Expectation& expected, std::ostream* out) { *out << expected.rate; }
+
+double seconds_alone(const OpCost& cost) { return to_seconds(cost.alone).value; }
+bool is_product(const Node& node) {
+  switch (node.kernel) {
+    case KernelId::kLinearForward:
+    case KernelId::kMatmulForward:
+    case KernelId::kMatmulWeightGradient:
+    case KernelId::kLinearInputGradient:
+    case KernelId::kLinearWeightGradient:
+    case KernelId::kLinearGeluForward:
+    case KernelId::kHeadForward:
+    case KernelId::kHeadInputGradient:
+    case KernelId::kHeadWeightGradient:
+    case KernelId::kGeluInputGradient:
+      return node.kind == OpKind::kKernel;
+    default:
+      return false;
+  }
+}
+bool has_kernel(const Node& node, std::initializer_list<KernelId> kernels) {
+  return node.kind == OpKind::kKernel &&
+         std::find(kernels.begin(), kernels.end(), node.kernel) != kernels.end();
+}
+bool is_collective(const Node& node, GroupKind group) {
+  return node.kind == OpKind::kCollective && node.group == group;
+}
+bool is_device_kernel(const Node& node) {
+  return node.kind == OpKind::kKernel && is_launched(node.lane);
+}
+bool forward(const Node& node) {
+  return node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
+}
+
+class StackRateCost : public testing::TestWithParam<Expectation> {};
+
+TEST_P(StackRateCost, ChangesWhatItIsSaidTo) {
+  const Expectation& expected = GetParam();
+  const Priced priced(expected.in);
+  StackRates before, after;
+  for (const StackRate& rate : stack_rates()) {
+    if (rate.name != expected.rate) continue;
+    before.*rate.member = expected.before;
+    after.*rate.member = expected.after;
+  }
+  int changed = 0;
+  for (int stage = 0; stage < static_cast<int>(priced.job().classes.size()); ++stage) {
+    const auto& nodes = priced.job().classes[static_cast<std::size_t>(stage)].program.nodes;
+    const auto a = priced.costs(before, stage), b = priced.costs(after, stage);
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!differ(a[i], b[i])) continue;
+      ++changed;
+      EXPECT_TRUE(expected.concerns(nodes[i])) << name(nodes[i].role);
+      if (!expected.measure) continue;
+      EXPECT_NEAR(expected.measure(b[i]) / expected.measure(a[i]), expected.ratio, 1e-3)
+          << name(nodes[i].role);
+    }
+  }
+  EXPECT_GT(changed, 0);
+}
+
+// Where a product's rate is no bound but a fixed time or its bytes are, the ratio is less.
+INSTANTIATE_TEST_SUITE_P(
+    All, StackRateCost,
+    testing::Values(
+        Expectation{"gemm", "data", 1, 2, is_product},
+        Expectation{"gemm", "tensor", 1, 2, is_product},
+        Expectation{"gemm_fp8", "fp8", 1, 2,
+                    [](const Node& n) { return is_product(n) && n.role.part != Part::kHead; }},
+        Expectation{"scores", "data", 1, 2,
+                    [](const Node& n) {
+                      return has_kernel(n, {KernelId::kAttentionScores, KernelId::kAttentionContext,
+                                            KernelId::kAttentionContextGradient,
+                                            KernelId::kAttentionScoresGradient});
+                    }},
+        Expectation{"unaligned_head", "data", 1, 2,
+                    [](const Node& n) { return is_product(n) && n.role.part == Part::kHead; },
+                    seconds_alone, 2},
+        Expectation{"attention_forward", "tensor", 1, 2,
+                    [](const Node& n) { return has_kernel(n, {KernelId::kAttentionForward}); }},
+        Expectation{"attention_backward", "tensor", 1, 2,
+                    [](const Node& n) { return has_kernel(n, {KernelId::kAttentionBackward}); }},
+        Expectation{
+            "attention_older", "fp8", 1, 2,
+            [](const Node& n) {
+              return has_kernel(n, {KernelId::kAttentionForward, KernelId::kAttentionBackward});
+            }},
+        Expectation{"elementwise", "data", 1, 2,
+                    [](const Node& n) {
+                      return is_device_kernel(n) && !is_product(n) &&
+                             n.role.phase != Phase::kUpdate && n.role.part != Part::kLoss;
+                    }},
+        Expectation{"softmax", "data", 1, 2,
+                    [](const Node& n) {
+                      return has_kernel(n, {KernelId::kSoftmaxForward, KernelId::kSoftmaxBackward});
+                    }},
+        Expectation{"loss", "data", 1, 2,
+                    [](const Node& n) { return has_kernel(n, {KernelId::kCrossEntropy}); }},
+        Expectation{"loss", "tensor", 1, 2,
+                    [](const Node& n) {
+                      return has_kernel(
+                          n, {KernelId::kCrossEntropyStatistics, KernelId::kCrossEntropyParallel});
+                    }},
+        Expectation{"optimizer", "data", 1, 2,
+                    [](const Node& n) {
+                      return has_kernel(
+                          n, {KernelId::kAdamW, KernelId::kSumSquares, KernelId::kClipCoefficient});
+                    }},
+        Expectation{"host_forward", "tensor", 1e-3, 2e-3,
+                    [](const Node& n) { return is_launched(n.lane) && forward(n); },
+                    [](const OpCost& c) { return to_seconds(c.launch).value; }, 2},
+        Expectation{
+            "host_backward", "tensor", 1e-3, 2e-3,
+            [](const Node& n) { return is_launched(n.lane) && n.role.phase == Phase::kBackward; },
+            [](const OpCost& c) { return to_seconds(c.launch).value; }, 2},
+        Expectation{"host_collective", "tensor", 0, 1e-3,
+                    [](const Node& n) {
+                      return n.kind == OpKind::kCollective || n.kind == OpKind::kSend ||
+                             n.kind == OpKind::kReceive;
+                    }},
+        Expectation{"host_sync", "data", 0, 1e-3,
+                    [](const Node& n) {
+                      return n.role.part == Part::kAttentionNorm && is_device_kernel(n);
+                    },
+                    [](const OpCost& c) { return c.waits_for_device ? 2.0 : 1.0; }, 2},
+        Expectation{"host_step", "data", 0, 1e-3,
+                    [](const Node& n) { return n.role.phase == Phase::kBegin; },
+                    [](const OpCost& c) { return c.waits_for_device ? 2.0 : 1.0; }, 2},
+        Expectation{"tensor_exposed", "tensor", 1, 0.5,
+                    [](const Node& n) { return is_collective(n, GroupKind::kTensor); },
+                    seconds_alone, 0.5},
+        Expectation{"overlap_slowdown", "data", 0, 0.5,
+                    [](const Node& n) {
+                      return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
+                    }},
+        Expectation{"network", "data", 1, 0.5,
+                    [](const Node& n) { return n.kind == OpKind::kCollective; }},
+        Expectation{"gather_network", "data", 1, 0.5,
+                    [](const Node& n) {
+                      return n.kind == OpKind::kCollective && n.role.phase == Phase::kUpdate &&
+                             n.role.action == Action::kGather;
+                    }},
+        Expectation{
+            "sliced_boundary", "tensor", 0, 1,
+            [](const Node& n) { return n.kind == OpKind::kSend || n.kind == OpKind::kReceive; },
+            [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 1.0 / 8},
+        Expectation{"cpu_update", "offloaded", 1, 2,
+                    [](const Node& n) {
+                      return is_host(n.lane) &&
+                             has_kernel(n, {KernelId::kAdamW, KernelId::kSumSquares,
+                                            KernelId::kClipCoefficient});
+                    },
+                    [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2},
+        Expectation{
+            "cpu_accumulate", "offloaded", 1, 2,
+            [](const Node& n) { return is_host(n.lane) && has_kernel(n, {KernelId::kAccumulate}); },
+            [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2},
+        Expectation{"host_copies", "offloaded", 1, 2,
+                    [](const Node& n) { return n.lane == Lane::kH2d || n.lane == Lane::kD2h; },
+                    [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2},
+        Expectation{"copy_slowdown", "offloaded", 0, 0.5,
+                    [](const Node& n) { return n.lane == Lane::kH2d || n.lane == Lane::kD2h; }},
+        Expectation{"drives", "offloaded", 1, 2,
+                    [](const Node& n) {
+                      return n.role.action >= Action::kReadGradient ||
+                             n.role.action == Action::kRead || n.role.action == Action::kWrite;
+                    },
+                    [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2}),
+    [](const auto& info) {
+      return std::string(info.param.rate) + "_" + info.param.in + "_" + std::to_string(info.index);
+    });
+
+}  // namespace
+}  // namespace zplan
