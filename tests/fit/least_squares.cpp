@@ -46,7 +46,7 @@ class Solver {
   }
 
   double prior(const std::vector<double>& values, std::size_t k) const {
-    return std::log(values[k] / p_.free[k].usual) / p_.free[k].spread;
+    return std::log(values[k] / expected_of(p_.free, values, k)) / p_.free[k].spread;
   }
 
   // Of each error to the logarithms of the rates.
@@ -120,9 +120,16 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
       }
     }
     for (std::size_t k = 0; k < n; ++k) {
-      const double spread = problem.free[k].spread;
-      normal[k][k] += 1 / (spread * spread);
-      downhill[k] -= solver.prior(best.values, k) / spread;
+      const double spread = problem.free[k].spread, weight = 1 / (spread * spread);
+      const double slope = solver.prior(best.values, k) / spread;
+      normal[k][k] += weight;
+      downhill[k] -= slope;
+      if (const auto kin = problem.free[k].kin) {
+        normal[*kin][*kin] += weight;
+        normal[k][*kin] -= weight;
+        normal[*kin][k] -= weight;
+        downhill[*kin] += slope;
+      }
     }
     bool better = false;
     const double before = best.sum;

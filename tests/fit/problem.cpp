@@ -35,10 +35,25 @@ Free read_free(const std::string& name, const JsonNode& node) {
   return free;
 }
 
+// Kin of kin is none, so that no rate is expected to be its own.
+void link(std::vector<Free>& free, const std::string& stack, const std::string& kin) {
+  for (Free& of_stack : free) {
+    if (of_stack.owner != stack) continue;
+    for (std::size_t k = 0; k < free.size(); ++k) {
+      if (free[k].owner == kin && free[k].rate == of_stack.rate && !free[k].kin) of_stack.kin = k;
+    }
+  }
+}
+
 }  // namespace
 
 bool Free::concerns(const Sample& sample) const {
   return owner == (rate != nullptr ? sample.stack : sample.system);
+}
+
+double expected_of(const std::vector<Free>& free, const std::vector<double>& values,
+                   std::size_t k) {
+  return free[k].kin ? values[*free[k].kin] : free[k].usual;
 }
 
 std::vector<Free> read_constants(const std::string& path) {
@@ -55,6 +70,7 @@ std::vector<Free> read_constants(const std::string& path) {
       free.back().owner = owner;
     }
   }
+  for (const auto& [stack, kin] : in.member("kin").members()) link(free, stack, kin.string());
   in.finish();
   return free;
 }

@@ -5,9 +5,11 @@
 //   w_i^2 rho(log(predicted_i / measured_i) / noise)    over the runs, rho(r) = 2 (sqrt(1+r^2) - 1)
 //   ((log rate - log usual) / spread)^2                 over the free rates
 // with weights w_i = (runs of the group)^-1/4, so that a large group does not drown the others.
-// `usual` and `spread` are the same for all stacks: what one knows of a stack nobody measured.
+// `usual` and `spread` are the same for all stacks: what one knows of a stack nobody measured. Of a
+// stack that has kin, the rate of the kin stands in place of `usual`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,12 +27,16 @@ struct Free {
   std::string owner;                // of the stack or system
   const StackRate* rate = nullptr;  // of a stack; nothing: a system's
   double usual = 1, spread = 1;
-  bool seconds = false;  // a time; else a factor
+  std::optional<std::size_t> kin;  // index of the same rate of the stack's kin
+  bool seconds = false;            // a time; else a factor
   double most = 10;
 
   std::string key() const { return rate != nullptr ? std::string(rate->name) : "settled"; }
   bool concerns(const Sample& sample) const;
 };
+
+// Where values[k] is expected before any run is seen.
+double expected_of(const std::vector<Free>& free, const std::vector<double>& values, std::size_t k);
 
 // Reads tests/fit/constants.json.
 std::vector<Free> read_constants(const std::string& path);
