@@ -22,8 +22,10 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
   }
 }
 
-// What multiplies the square of an error so that its derivative is that of rho.
-double influence(double error) { return 1 / std::sqrt(1 + error * error); }
+// What multiplies the square of an error so that its derivative is that of w^2 rho.
+double influence(double weight, double error) {
+  return weight * weight / std::sqrt(1 + error * error);
+}
 
 class Solver {
  public:
@@ -32,15 +34,17 @@ class Solver {
   std::vector<double> errors(const std::vector<double>& values) const {
     std::vector<double> result(p_.samples.size());
     in_parallel(result.size(), options_.threads, [&](std::size_t i) {
-      const Sample& sample = p_.samples[i];
-      result[i] = sample.weight * log_error(sample, p_.free, values) / options_.noise;
+      result[i] = log_error(p_.samples[i], p_.free, values) / options_.noise;
     });
     return result;
   }
 
   double sum(const std::vector<double>& errors, const std::vector<double>& values) const {
     double total = 0;
-    for (const double e : errors) total += 2 * (std::sqrt(1 + e * e) - 1);
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      const double w = p_.samples[i].weight, e = errors[i];
+      total += w * w * 2 * (std::sqrt(1 + e * e) - 1);
+    }
     for (std::size_t k = 0; k < values.size(); ++k) total += prior(values, k) * prior(values, k);
     return total;
   }
@@ -61,7 +65,7 @@ class Solver {
         // Shares stay below one.
         const double step = values[k] * std::exp(kStep) > p_.free[k].most ? -kStep : kStep;
         moved[k] *= std::exp(step);
-        const double error = sample.weight * log_error(sample, p_.free, moved) / options_.noise;
+        const double error = log_error(sample, p_.free, moved) / options_.noise;
         result[i][k] = (error - errors[i]) / step;
       }
     });
@@ -112,7 +116,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
     normal.assign(n, Row(n));
     std::vector<double> downhill(n);
     for (std::size_t i = 0; i < errors.size(); ++i) {
-      const double w = influence(errors[i]);
+      const double w = influence(problem.samples[i].weight, errors[i]);
       for (std::size_t k = 0; k < n; ++k) {
         if (slopes[i][k] == 0) continue;
         downhill[k] -= w * slopes[i][k] * errors[i];
