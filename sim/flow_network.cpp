@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "planner/core/error.h"
 
@@ -11,6 +12,7 @@ namespace zplan::sim {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr SimTime kNever{std::numeric_limits<std::int64_t>::max()};
 
 SimTime duration_of(double bytes, double rate) {
   const Seconds seconds{bytes / rate};
@@ -22,7 +24,7 @@ SimTime duration_of(double bytes, double rate) {
 LinkId FlowNetwork::add_link(BytesPerSecond capacity) {
   ZPLAN_ASSERT(capacity.value > 0.0 && std::isfinite(capacity.value));
   const LinkId id{static_cast<std::uint32_t>(links_.size())};
-  links_.push_back({.capacity = capacity.value});
+  links_.emplace_back().capacity = capacity.value;
   fills_.emplace_back();
   return id;
 }
@@ -38,14 +40,13 @@ FlowId FlowNetwork::start(SimTime now, Bytes bytes, std::span<const LinkUse> use
   flow.rate = 0.0;
   flow.cap = cap.value;
   flow.since = now;
+  flow.due = kNever;
   flow.uses.clear();
   if (bytes.value > 0) flow.uses.assign(uses.begin(), uses.end());
   active_.push_back(slot);
-  if (occupy_links(flow)) {  // nobody else's rate changes
-    flow.next_rate = lone_rate(flow);
-    flow.due = due_of(flow);
-  } else {
-    rates_stale_ = true;
+  if (occupy_links(slot)) {  // nobody else's rate changes
+    change_rate(slot, lone_rate(flow));
+    set_due(slot, due_of(flow));
   }
   return {slot};
 }
@@ -79,9 +80,10 @@ LinkUsage FlowNetwork::usage(LinkId link) const {
   ZPLAN_ASSERT(link.value < links_.size());
   const Link& at = links_[link.value];
   LinkUsage usage{at.carried_bytes, at.busy};
-  if (at.users > 0) usage.busy += now_ - at.busy_since;
-  for (const std::uint32_t slot : active_) {
-    const Flow& flow = flows_[slot];
+  if (!at.users.empty()) usage.busy += now_ - at.busy_since;
+  for (std::size_t i = 0; i < at.users.size(); ++i) {
+    if (i > 0 && at.users[i] == at.users[i - 1]) continue;  // names the link twice
+    const Flow& flow = flows_[at.users[i]];
     for (const LinkUse& use : flow.uses) {
       if (use.link == link) usage.carried_bytes += use.weight * (flow.total_bytes - left_now(flow));
     }
@@ -111,6 +113,7 @@ void FlowNetwork::skip(SimTime time, std::span<const LinkUsage> more) {
     flows_[slot].since += time;
     flows_[slot].due += time;
   }
+  dues_.shift(time);
   for (std::size_t i = 0; i < links_.size(); ++i) {
     links_[i].busy_since += time;
     links_[i].busy += more[i].busy;
@@ -128,18 +131,38 @@ std::uint32_t FlowNetwork::take_slot() {
   return slot;
 }
 
-bool FlowNetwork::occupy_links(const Flow& flow) {
+// Of several moves only the last one counts: entries for other times are dropped when they come up,
+// and all at once when they are most of the queue.
+void FlowNetwork::set_due(std::uint32_t slot, SimTime due) {
+  constexpr std::size_t kFew = 64;
+  Flow& flow = flows_[slot];
+  if (flow.due == due) return;
+  flow.due = due;
+  dues_.push(due, flow.serial, slot);
+  if (dues_.size() < 4 * active_.size() + kFew) return;
+  dues_.clear();
+  for (const std::uint32_t s : active_)
+    if (flows_[s].due != kNever) dues_.push(flows_[s].due, flows_[s].serial, s);
+}
+
+void FlowNetwork::change_rate(std::uint32_t slot, double rate) {
+  flows_[slot].next_rate = rate;
+  if (rate != flows_[slot].rate) changed_.push_back(slot);
+}
+
+bool FlowNetwork::occupy_links(std::uint32_t slot) {
   bool alone = true;
-  for (const LinkUse& use : flow.uses) {
+  for (const LinkUse& use : flows_[slot].uses) {
     ZPLAN_ASSERT(use.link.value < links_.size());
     ZPLAN_ASSERT(use.weight > 0.0 && std::isfinite(use.weight));
     Link& link = links_[use.link.value];
-    if (link.users == 0) {
+    if (link.users.empty()) {
       link.busy_since = now_;
     } else {
       alone = false;
+      stale_links_.push_back(use.link.value);
     }
-    ++link.users;
+    link.users.push_back(slot);
   }
   return alone;
 }
@@ -163,29 +186,38 @@ SimTime FlowNetwork::due_of(const Flow& flow) const {
   return now_ + duration_of(left_now(flow), flow.next_rate);
 }
 
-SimTime FlowNetwork::earliest_due() const {
-  SimTime earliest{std::numeric_limits<std::int64_t>::max()};
-  for (const std::uint32_t slot : active_) earliest = std::min(earliest, flows_[slot].due);
-  return earliest;
+SimTime FlowNetwork::earliest_due() {
+  for (; !dues_.empty(); dues_.pop()) {
+    const auto& next = dues_.top();
+    const Flow& flow = flows_[next.payload];
+    if (flow.serial == next.order && flow.due == next.time) return next.time;
+  }
+  return kNever;
 }
 
 void FlowNetwork::refresh() {
-  if (!rates_stale_) return;
-  fill_rates();
-  for (const std::uint32_t slot : active_) flows_[slot].due = due_of(flows_[slot]);
-  rates_stale_ = false;
+  if (stale_links_.empty()) return;
+  const std::uint64_t known = components_;
+  for (const std::uint32_t link : stale_links_) {
+    if (links_[link].found_in > known) continue;
+    find_component(link);
+    fill_rates();
+    for (const std::uint32_t slot : component_) set_due(slot, due_of(flows_[slot]));
+  }
+  stale_links_.clear();
 }
 
 // The rates of an instant are final once the clock leaves it: only here do they become history.
 void FlowNetwork::move_to(SimTime time) {
   if (time == now_) return;
-  for (const std::uint32_t slot : active_) {
+  for (const std::uint32_t slot : changed_) {
     Flow& flow = flows_[slot];
     if (flow.next_rate == flow.rate) continue;
     flow.left_bytes = left_now(flow);
     flow.since = now_;
     flow.rate = flow.next_rate;
   }
+  changed_.clear();
   now_ = time;
 }
 
@@ -202,29 +234,47 @@ void FlowNetwork::run_until(SimTime time) {
 }
 
 void FlowNetwork::collect_due() {
-  std::size_t kept = 0;
-  for (const std::uint32_t slot : active_) {
-    if (flows_[slot].due == now_) {
-      finish(slot);
-    } else {
-      active_[kept++] = slot;
-    }
-  }
-  active_.resize(kept);
+  while (earliest_due() == now_) finish(dues_.pop().payload);
 }
 
 void FlowNetwork::finish(std::uint32_t slot) {
-  const Flow& flow = flows_[slot];
+  Flow& flow = flows_[slot];
   for (const LinkUse& use : flow.uses) {
     Link& link = links_[use.link.value];
     link.carried_bytes += use.weight * flow.total_bytes;
-    if (--link.users > 0) {
-      rates_stale_ = true;
-    } else {
+    link.users.erase(std::find(link.users.begin(), link.users.end(), slot));
+    if (link.users.empty()) {
       link.busy += now_ - link.busy_since;
+    } else {
+      stale_links_.push_back(use.link.value);
     }
   }
+  flow.due = kNever;
+  active_.erase(std::lower_bound(
+      active_.begin(), active_.end(), flow.serial,
+      [&](std::uint32_t other, std::uint64_t serial) { return flows_[other].serial < serial; }));
   finished_.push_back({now_, flow.serial, slot});
+}
+
+// The links and flows that a change on `link` may concern; flows in order of start.
+void FlowNetwork::find_component(std::uint32_t link) {
+  const std::uint64_t own = ++components_;
+  component_.clear();
+  filling_links_.assign(1, link);
+  links_[link].found_in = own;
+  for (std::size_t i = 0; i < filling_links_.size(); ++i) {
+    for (const std::uint32_t slot : links_[filling_links_[i]].users) {
+      Flow& flow = flows_[slot];
+      if (std::exchange(flow.found_in, own) == own) continue;
+      component_.push_back(slot);
+      for (const LinkUse& use : flow.uses) {
+        Link& next = links_[use.link.value];
+        if (std::exchange(next.found_in, own) != own) filling_links_.push_back(use.link.value);
+      }
+    }
+  }
+  std::sort(component_.begin(), component_.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return flows_[a].serial < flows_[b].serial; });
 }
 
 void FlowNetwork::fill_rates() {
@@ -236,23 +286,18 @@ void FlowNetwork::fill_rates() {
   }
 }
 
-// Relies on users == 0 in every entry of fills_, which the end of a filling restores.
 void FlowNetwork::begin_filling() {
-  unfrozen_ = active_;
-  filling_links_.clear();
-  for (const std::uint32_t slot : active_) {
+  unfrozen_ = component_;
+  for (const std::uint32_t link : filling_links_) fills_[link] = {.free = links_[link].capacity};
+  for (const std::uint32_t slot : component_) {
     for (const LinkUse& use : flows_[slot].uses) {
-      LinkFill& fill = fills_[use.link.value];
-      if (fill.users == 0) {
-        fill = {.free = links_[use.link.value].capacity};
-        filling_links_.push_back(use.link.value);
-      }
-      fill.weight += use.weight;
-      ++fill.users;
+      fills_[use.link.value].weight += use.weight;
+      ++fills_[use.link.value].users;
     }
   }
   for (const std::uint32_t link : filling_links_) {
-    fills_[link].level = fills_[link].free / fills_[link].weight;
+    LinkFill& fill = fills_[link];
+    fill.level = fill.users > 0 ? fill.free / fill.weight : kInfinity;
   }
 }
 
@@ -275,7 +320,7 @@ void FlowNetwork::freeze_at(double level) {
   std::size_t kept = 0;
   for (const std::uint32_t slot : unfrozen_) {
     if (stops_at(flows_[slot], level)) {
-      flows_[slot].next_rate = std::min(level, flows_[slot].cap);
+      change_rate(slot, std::min(level, flows_[slot].cap));
       frozen_.push_back(slot);
     } else {
       unfrozen_[kept++] = slot;

@@ -23,6 +23,10 @@
 // from the integer difference of times: no drift, and a pattern started later gives the same
 // relative times.
 //
+// A change of the set reaches no further than links shared with others carry it: rates are found
+// again in the connected components that hold a link whose flows have changed, nowhere else. The
+// rates of one component do not depend on another. [derived] a level counts its own flows alone.
+//
 // Leaves out: latency (the caller delays the start), protocol ramps, lossy links. Weights on one
 // link should lie within a factor of 1e6 of each other; beyond that rounding eats the small ones.
 #pragma once
@@ -35,6 +39,7 @@
 #include <vector>
 
 #include "planner/core/units.h"
+#include "sim/event_queue.h"
 
 namespace zplan::sim {
 
@@ -104,14 +109,16 @@ class FlowNetwork {
     double cap = 0.0;
     SimTime since{};
     SimTime due{};
+    std::uint64_t found_in = 0;  // the last component it was found in
     std::vector<LinkUse> uses;
   };
   struct Link {
     double capacity = 0.0;
     double carried_bytes = 0.0;  // by flows that are through
-    std::uint32_t users = 0;
     SimTime busy_since{};
     SimTime busy{};
+    std::uint64_t found_in = 0;        // the last component it was found in
+    std::vector<std::uint32_t> users;  // slots, in order of start
   };
   // State of one link during progressive filling.
   struct LinkFill {
@@ -127,17 +134,20 @@ class FlowNetwork {
   };
 
   std::uint32_t take_slot();
-  bool occupy_links(const Flow& flow);  // true iff it is alone on all of them
+  void set_due(std::uint32_t slot, SimTime due);
+  void change_rate(std::uint32_t slot, double rate);
+  bool occupy_links(std::uint32_t slot);  // true iff it is alone on all of them
   double lone_rate(const Flow& flow) const;
   double left_now(const Flow& flow) const;
   SimTime due_of(const Flow& flow) const;
-  SimTime earliest_due() const;
+  SimTime earliest_due();
   void refresh();
   void move_to(SimTime time);
   void run_until(SimTime time);
   void collect_due();
   void finish(std::uint32_t slot);
 
+  void find_component(std::uint32_t link);
   void fill_rates();
   void begin_filling();
   double lowest_level() const;
@@ -147,14 +157,18 @@ class FlowNetwork {
 
   SimTime now_{};
   std::uint64_t next_serial_ = 0;
-  bool rates_stale_ = false;
   std::vector<Link> links_;
-  std::vector<Flow> flows_;                                       // by slot
-  std::vector<std::uint32_t> unused_;                             // slots
-  std::vector<std::uint32_t> active_;                             // slots, in order of start
-  std::vector<Finished> finished_;                                // through, not yet reported
-  std::vector<LinkFill> fills_;                                   // by link
-  std::vector<std::uint32_t> filling_links_, unfrozen_, frozen_;  // scratch of fill_rates
+  std::vector<Flow> flows_;                 // by slot
+  std::vector<std::uint32_t> unused_;       // slots
+  std::vector<std::uint32_t> active_;       // slots, in order of start
+  EventQueue<std::uint32_t> dues_;          // by (due, serial); those that moved are ignored
+  std::vector<std::uint32_t> changed_;      // slots whose next_rate may not be their rate
+  std::vector<std::uint32_t> stale_links_;  // their flows changed since rates were found
+  std::vector<Finished> finished_;          // through, not yet reported
+  std::uint64_t components_ = 0;            // found so far
+  std::vector<LinkFill> fills_;             // by link
+  std::vector<std::uint32_t> filling_links_, component_;  // scratch: of one component
+  std::vector<std::uint32_t> unfrozen_, frozen_;          // scratch of fill_rates
 };
 
 }  // namespace zplan::sim

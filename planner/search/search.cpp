@@ -177,16 +177,20 @@ class Search {
     return plans;
   }
 
-  // Kept only where it fits and is faster by more than this factor.
+  // Kept only where it fits and is faster by more than this factor: where its bound is not, nothing
+  // is simulated.
   void turn(std::vector<Plan> plans, double factor, Candidate& best) {
     std::vector<Leaf> tuned;
     for (Plan& plan : plans) tuned.emplace_back().candidate.plan = std::move(plan);
+    const auto could_win = [factor, step = *best.step](const Leaf& leaf) {
+      return !leaf.out() && leaf.candidate.bound * factor < step;
+    };
     pool_.for_each(tuned.size(), [&](std::size_t i) {
       fit(tuned[i], exact_);
-      if (!tuned[i].out()) simulate(tuned[i], exact_);
+      if (could_win(tuned[i])) simulate(tuned[i], exact_);
     });
     for (Leaf& leaf : tuned)
-      if (!leaf.out() && *leaf.candidate.step * factor < *best.step)
+      if (leaf.candidate.step && *leaf.candidate.step * factor < *best.step)
         best = std::move(leaf.candidate);
   }
 
