@@ -5,6 +5,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -96,7 +97,11 @@ struct ClassState {
   // `costs`: of the program's nodes.
   ClassState(const Program& program, std::span<const OpCost> costs, int launch_depth,
              std::int64_t steps)
-      : index(program), requirements(index), launches(index, costs, launch_depth, steps) {
+      : index(program),
+        costs(costs),
+        requirements(index),
+        launches(index, costs, launch_depth, steps) {
+    wake_at.fill(kNobodyWaits);
     lanes.reserve(kLaneCount);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
       const auto lane = static_cast<Lane>(l);
@@ -116,14 +121,18 @@ struct ClassState {
   }
   TimePart part_now() const;
 
+  static constexpr std::int64_t kNobodyWaits = std::numeric_limits<std::int64_t>::max();
+
   ProgramIndex index;
+  std::span<const OpCost> costs;  // by node
   Requirements requirements;
   LaunchQueue launches;
   std::vector<LaneState> lanes;
-  std::array<unsigned, kLaneCount> waiters{};  // lanes whose head waits for this lane, as bits
-  unsigned launch_waiters = 0;                 // lanes whose head the host has not reached
-  unsigned busy = 0;                           // lanes whose head has started, as bits
-  double slowdown = 0;                         // of compute, by the started ops beside it
+  std::array<unsigned, kLaneCount> waiters{};      // lanes whose head waits for this lane, as bits
+  std::array<std::int64_t, kLaneCount> wake_at{};  // ops of the lane before which none goes on
+  unsigned launch_waiters = 0;                     // lanes whose head the host has not reached
+  unsigned busy = 0;                               // lanes whose head has started, as bits
+  double slowdown = 0;                             // of compute, by the started ops beside it
   StageClock clock;
   std::vector<Span> spans;
 };

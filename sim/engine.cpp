@@ -28,6 +28,8 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
     classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
                           device.launch_queue_depth, options.max_steps);
   }
+  for (ClassState& own : classes_)
+    for (LaneState& lane : own.lanes) slots_.push_back({&own, &lane});
   for (const CostLink& link : model.links()) network_.add_link(link.capacity);
   if (options.skip_repetitions && !options.record_timeline) {
     loop_.emplace(classes_);
@@ -118,19 +120,15 @@ void Engine::stretch_compute(Slot slot, double factor) {
   expect(compute, now_ + SimTime{std::llround(left)});
 }
 
-bool Engine::is_fixed(Slot slot) {
-  const auto stage = static_cast<int>(slot / kLaneCount);
-  return model_.costs(stage)[lane_of(slot).cursor->node].bytes.value == 0;
-}
+bool Engine::is_fixed(Slot slot) const { return cost_of(slot).bytes.value == 0; }
 
 // The shares of all that run add up.
 void Engine::update_slowdown(Slot slot) {
   ClassState& own = class_of(slot);
-  const auto stage = static_cast<int>(slot / kLaneCount);
   double sum = 0;
   for (unsigned mask = own.busy; mask != 0; mask &= mask - 1) {
     const LaneState& lane = own.lanes[static_cast<std::size_t>(std::countr_zero(mask))];
-    sum += model_.costs(stage)[lane.cursor->node].slowdown;
+    sum += own.costs[lane.cursor->node].slowdown;
   }
   stretch_compute(slot, (1 + sum) / (1 + own.slowdown));
   own.slowdown = sum;
@@ -167,6 +165,7 @@ void Engine::check_waits(Slot slot) {
     const bool data = lane.waits.size() > lane.reuse_waits;
     if (own.lanes[wait.lane].completed < wait.completed) {
       own.waiters[wait.lane] |= 1u << (slot % kLaneCount);
+      own.wake_at[wait.lane] = std::min(own.wake_at[wait.lane], wait.completed);
       return;
     }
     lane.waits.pop_back();
@@ -196,31 +195,30 @@ void Engine::check_launch(Slot slot) {
 
 void Engine::arrive(Slot slot) {
   lane_of(slot).state = HeadState::kMeeting;
-  members(slot, meeting_);
-  if (meeting_.size() == 1 || all_meet(meeting_)) begin(meeting_.front(), meeting_);
+  const std::span<const Slot> all = members(slot, meeting_);
+  if (all.size() == 1 || all_meet(all)) begin(all);
 }
 
-// The lanes that run the head of `slot` together; the first one leads: it carries the cost.
-void Engine::members(Slot slot, std::vector<Slot>& out) const {
-  const auto own = static_cast<Slot>(slot / kLaneCount), lane = slot % kLaneCount;
-  const Node& node = classes_[own].head(lane);
+std::span<const Engine::Slot> Engine::members(const Slot& slot, std::vector<Slot>& scratch) const {
+  const Node& node = node_of(slot);
+  if (!meets_others(model_.job(), node)) return {&slot, 1};
+  const Slot lane = slot % kLaneCount;
   const auto at = [&](std::size_t stage) { return static_cast<Slot>(stage * kLaneCount + lane); };
-  out.clear();
-  if (!meets_others(model_.job(), node)) {
-    out.push_back(slot);
-  } else if (node.kind == OpKind::kSend) {
-    out.assign({slot, at(node.peer_stage)});
+  scratch.clear();
+  if (node.kind == OpKind::kSend) {
+    scratch.assign({slot, at(node.peer_stage)});
   } else if (node.kind == OpKind::kReceive) {
-    out.assign({at(node.peer_stage), slot});
+    scratch.assign({at(node.peer_stage), slot});
   } else if (node.group == GroupKind::kEmbedding) {
-    out.assign({at(0), at(classes_.size() - 1)});
+    scratch.assign({at(0), at(classes_.size() - 1)});
   } else {
-    for (std::size_t stage = 0; stage < classes_.size(); ++stage) out.push_back(at(stage));
+    for (std::size_t stage = 0; stage < classes_.size(); ++stage) scratch.push_back(at(stage));
   }
+  return scratch;
 }
 
 // Whether the heads of all these lanes are ready and stand for the same operation.
-bool Engine::all_meet(const std::vector<Slot>& slots) {
+bool Engine::all_meet(std::span<const Slot> slots) const {
   for (const Slot slot : slots) {
     if (lane_of(slot).state != HeadState::kMeeting) return false;
   }
@@ -237,9 +235,9 @@ bool Engine::all_meet(const std::vector<Slot>& slots) {
   });
 }
 
-void Engine::begin(Slot leader, const std::vector<Slot>& slots) {
-  const OpCost& cost =
-      model_.costs(static_cast<int>(leader / kLaneCount))[lane_of(leader).cursor->node];
+void Engine::begin(std::span<const Slot> slots) {
+  const Slot leader = slots.front();
+  const OpCost& cost = cost_of(leader);
   for (const Slot slot : slots) {
     LaneState& lane = lane_of(slot);
     class_of(slot).settle(now_);
@@ -271,7 +269,7 @@ SimTime Engine::duration_here(Slot slot, const OpCost& cost) {
 void Engine::start_flow(Slot leader) {
   LaneState& lane = lane_of(leader);
   lane.state = HeadState::kRunning;
-  const OpCost& cost = model_.costs(static_cast<int>(leader / kLaneCount))[lane.cursor->node];
+  const OpCost& cost = cost_of(leader);
   uses_.clear();
   for (const LinkShare& share : model_.shares(cost)) uses_.push_back({{share.link}, share.weight});
   const FlowId flow = network_.start(now_, cost.bytes, uses_, cost.cap);
@@ -281,8 +279,7 @@ void Engine::start_flow(Slot leader) {
 }
 
 void Engine::complete(Slot leader) {
-  members(leader, completing_);
-  for (const Slot slot : completing_) finish(slot);
+  for (const Slot slot : members(leader, completing_)) finish(slot);
 }
 
 void Engine::finish(Slot slot) {
@@ -293,8 +290,7 @@ void Engine::finish(Slot slot) {
   lane.times[step].busy += now_ - lane.start;
   own.settle(now_);
   own.busy &= ~(1u << (slot % kLaneCount));
-  if (model_.costs(static_cast<int>(slot / kLaneCount))[lane.cursor->node].slowdown > 0)
-    update_slowdown(slot);
+  if (cost_of(slot).slowdown > 0) update_slowdown(slot);
   if (options_.record_timeline) record(own, lane);
   ++ops_;
   ++lane.completed;
@@ -308,14 +304,20 @@ void Engine::finish(Slot slot) {
   }
   const bool launched_more = is_launched(which) && own.launches.completed(which, now_);
   enter_head(slot);
-  const Slot first = slot - slot % kLaneCount;
-  for (unsigned mask = std::exchange(own.waiters[slot % kLaneCount], 0u); mask != 0;
-       mask &= mask - 1) {
-    check_waits(first + static_cast<Slot>(std::countr_zero(mask)));
-  }
+  if (lane.completed >= own.wake_at[slot % kLaneCount]) wake(slot);
   if (!launched_more) return;
+  const Slot first = slot - slot % kLaneCount;
   for (unsigned mask = std::exchange(own.launch_waiters, 0u); mask != 0; mask &= mask - 1) {
     check_launch(first + static_cast<Slot>(std::countr_zero(mask)));
+  }
+}
+
+void Engine::wake(Slot slot) {
+  ClassState& own = class_of(slot);
+  const Slot lane = slot % kLaneCount;
+  own.wake_at[lane] = ClassState::kNobodyWaits;
+  for (unsigned mask = std::exchange(own.waiters[lane], 0u); mask != 0; mask &= mask - 1) {
+    check_waits(slot - lane + static_cast<Slot>(std::countr_zero(mask)));
   }
 }
 

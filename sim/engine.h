@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,25 +46,36 @@ class Engine {
  private:
   // One lane of one class: class * kLaneCount + lane.
   using Slot = std::uint32_t;
-  ClassState& class_of(Slot slot) { return classes_[slot / kLaneCount]; }
-  LaneState& lane_of(Slot slot) { return class_of(slot).lanes[slot % kLaneCount]; }
-  const Node& node_of(Slot slot) { return class_of(slot).head(slot % kLaneCount); }
+  struct SlotState {
+    ClassState* own = nullptr;
+    LaneState* lane = nullptr;
+  };
+  ClassState& class_of(Slot slot) const { return *slots_[slot].own; }
+  LaneState& lane_of(Slot slot) const { return *slots_[slot].lane; }
+  const Node& node_of(Slot slot) const {
+    return class_of(slot).program().nodes[lane_of(slot).cursor->node];
+  }
+  const OpCost& cost_of(Slot slot) const {
+    return class_of(slot).costs[lane_of(slot).cursor->node];
+  }
 
   void enter_head(Slot slot);    // a new op is at the head of the lane
   void check_waits(Slot slot);   // starts it unless a threshold is unmet
   void check_launch(Slot slot);  // thresholds are met
   void arrive(Slot slot);        // thresholds met and launched
-  void members(Slot slot, std::vector<Slot>& out) const;
-  bool all_meet(const std::vector<Slot>& slots);
-  void begin(Slot leader, const std::vector<Slot>& slots);
+  // The lanes that run the head of `slot` together; `scratch` may hold them.
+  std::span<const Slot> members(const Slot& slot, std::vector<Slot>& scratch) const;
+  bool all_meet(std::span<const Slot> slots) const;
+  void begin(std::span<const Slot> slots);               // the first one leads: it carries the cost
   SimTime duration_here(Slot slot, const OpCost& cost);  // of a kernel or copy that starts now
   void start_flow(Slot leader);
   void expect(Slot slot, SimTime time);  // the event the lane waits for from now on
-  bool is_fixed(Slot slot);              // its head is no flow
+  bool is_fixed(Slot slot) const;        // its head is no flow
   void stretch_compute(Slot slot, double factor);
   void update_slowdown(Slot slot);  // after an op that slows compute has started or ended
   void complete(Slot leader);
   void finish(Slot slot);  // one member's part of it
+  void wake(Slot slot);    // heads that wait for the lane
   void record(ClassState& own, const LaneState& lane);
 
   void next();  // handles the next event
@@ -77,7 +89,8 @@ class Engine {
   const CostModel& model_;
   const SimOptions& options_;
   std::deque<ClassState> classes_;
-  EventQueue<Slot> events_;
+  std::vector<SlotState> slots_;
+  EventQueue<Slot, Slot> events_;
   FlowNetwork network_;
   std::optional<SimTime> next_flow_;  // cached next_completion of the network
   bool next_flow_known_ = true;

@@ -18,12 +18,12 @@
 
 namespace zplan::sim {
 
-template <typename Payload>
+template <typename Payload, typename Order = std::uint64_t>
 class EventQueue {
  public:
   struct Event {
     SimTime time;
-    std::uint64_t order = 0;
+    Order order = 0;
     Payload payload;
   };
 
@@ -38,7 +38,7 @@ class EventQueue {
     for (Event& event : heap_) event.time += time;
   }
 
-  void push(SimTime time, std::uint64_t order, Payload payload) {
+  void push(SimTime time, Order order, Payload payload) {
     heap_.push_back({time, order, std::move(payload)});
     sift_up(heap_.size() - 1);
   }

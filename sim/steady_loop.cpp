@@ -231,6 +231,7 @@ SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
     if (place.iteration == kNone) continue;
     const std::int64_t iterations = (place.iteration - before.iteration) * times;
     own.launches.skip(iterations, loops_[stage].ops, time, place.launches);
+    own.wake_at.fill(0);  // what waits is looked at once more
     for (std::size_t l = 0; l < kLaneCount; ++l) {
       LaneState& lane = own.lanes[l];
       if ((place.lanes >> l & 1u) == 0) continue;

@@ -14,6 +14,25 @@ ProgramIndex::ProgramIndex(const Program& program)
       block_prefix_(program.blocks.size()),
       node_prefix_(program.nodes.size()) {
   count(0);
+  ranges_.reserve((kLaneCount + 1) * program.blocks.size());
+  for (std::size_t l = 0; l < kLaneCount; ++l) list_items(static_cast<Lane>(l));
+  list_items(std::nullopt);
+}
+
+bool ProgramIndex::has_nodes(const Block::Item& item, std::optional<Lane> lane) const {
+  if (!item.is_block) return !lane || program_->nodes[item.index].lane == *lane;
+  const Counts& counts = per_iteration_[item.index];
+  const std::int64_t nodes = lane ? counts.lane[index(*lane)] : counts.all;
+  return nodes > 0 && program_->blocks[item.index].count > 0;
+}
+
+void ProgramIndex::list_items(std::optional<Lane> lane) {
+  for (const Block& block : program_->blocks) {
+    const std::size_t begin = items_.size();
+    for (const Block::Item& item : block.items)
+      if (has_nodes(item, lane)) items_.push_back(item);
+    ranges_.push_back({begin, items_.size() - begin});
+  }
 }
 
 void ProgramIndex::count(BlockIndex block) {
@@ -92,7 +111,8 @@ Cursor::Cursor(const ProgramIndex& index, std::optional<Lane> lane, bool numbers
 }
 
 void Cursor::push(BlockIndex block, const Env& outer) {
-  stack_.push_back(Frame{block, 0, 0, outer, bind(index_->program().blocks[block], outer, 0)});
+  stack_.push_back(Frame{block, index_->items(block, lane_), 0, 0, outer,
+                         bind(index_->program().blocks[block], outer, 0)});
 }
 
 void Cursor::advance() {
@@ -123,8 +143,8 @@ void Cursor::settle() {
   const Program& program = index_->program();
   while (true) {
     Frame& frame = stack_.back();
-    const Block& block = program.blocks[frame.block];
-    if (frame.item == block.items.size()) {
+    if (frame.item == frame.items.size()) {
+      const Block& block = program.blocks[frame.block];
       moved_ = true;
       const bool is_root = stack_.size() == 1;
       frame.item = 0;
@@ -137,19 +157,10 @@ void Cursor::settle() {
       }
       continue;
     }
-    const Block::Item item = block.items[frame.item];
+    const Block::Item item = frame.items[frame.item];
     if (item.is_block) {
-      const bool wanted = !lane_ || index_->has_lane(item.index, *lane_);
-      if (wanted && program.blocks[item.index].count > 0) {
-        moved_ = true;
-        push(item.index, frame.env);
-      } else {
-        ++frame.item;
-      }
-      continue;
-    }
-    if (lane_ && program.nodes[item.index].lane != *lane_) {
-      ++frame.item;
+      moved_ = true;
+      push(item.index, frame.env);
       continue;
     }
     current_.node = item.index;

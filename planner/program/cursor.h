@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/program/program.h"
@@ -50,8 +51,10 @@ class ProgramIndex {
   std::optional<Threshold> resolve(const Edge& edge, const Iterations& at) const;
   std::int64_t lane_sequence(NodeIndex node, const Iterations& at) const;
   std::int64_t program_sequence(NodeIndex node, const Iterations& at) const;
-  bool has_lane(BlockIndex block, Lane lane) const {
-    return per_iteration_[block].lane[index(lane)] > 0;
+  // Of a block, the items with nodes of one lane, or of any.
+  std::span<const Block::Item> items(BlockIndex block, std::optional<Lane> lane) const {
+    const Range& range = ranges_[list_of(lane) * per_iteration_.size() + block];
+    return std::span(items_).subspan(range.begin, range.size);
   }
 
  private:
@@ -59,13 +62,21 @@ class ProgramIndex {
     std::array<std::int64_t, kLaneCount> lane{};
     std::int64_t all = 0;
   };
+  struct Range {
+    std::size_t begin = 0, size = 0;
+  };
   static std::size_t index(Lane lane) { return static_cast<std::size_t>(lane); }
+  static std::size_t list_of(std::optional<Lane> lane) { return lane ? index(*lane) : kLaneCount; }
   void count(BlockIndex block);
+  void list_items(std::optional<Lane> lane);
+  bool has_nodes(const Block::Item& item, std::optional<Lane> lane) const;
 
   const Program* program_;
   std::vector<Counts> per_iteration_;  // nodes of one iteration of each block
   std::vector<Counts> block_prefix_;   // nodes of the parent's iteration before the block
   std::vector<Counts> node_prefix_;    // nodes of the block's iteration before the node
+  std::vector<Block::Item> items_;     // of all lists: a lane each, then of all lanes
+  std::vector<Range> ranges_;          // in items_; by list, then block
 };
 
 // Enumerates instances of one lane, or of all lanes, in program order; never ends.
@@ -84,6 +95,7 @@ class Cursor {
  private:
   struct Frame {
     BlockIndex block;
+    std::span<const Block::Item> items;
     std::size_t item;
     std::int64_t iteration;
     Env outer;  // values before the block's own binding
