@@ -113,7 +113,7 @@ void FlowNetwork::skip(SimTime time, std::span<const LinkUsage> more) {
     flows_[slot].since += time;
     flows_[slot].due += time;
   }
-  dues_.shift(time);
+  if (earliest_ && *earliest_ != kNever) *earliest_ += time;
   for (std::size_t i = 0; i < links_.size(); ++i) {
     links_[i].busy_since += time;
     links_[i].busy += more[i].busy;
@@ -131,18 +131,12 @@ std::uint32_t FlowNetwork::take_slot() {
   return slot;
 }
 
-// Of several moves only the last one counts: entries for other times are dropped when they come up,
-// and all at once when they are most of the queue.
 void FlowNetwork::set_due(std::uint32_t slot, SimTime due) {
-  constexpr std::size_t kFew = 64;
-  Flow& flow = flows_[slot];
-  if (flow.due == due) return;
-  flow.due = due;
-  dues_.push(due, flow.serial, slot);
-  if (dues_.size() < 4 * active_.size() + kFew) return;
-  dues_.clear();
-  for (const std::uint32_t s : active_)
-    if (flows_[s].due != kNever) dues_.push(flows_[s].due, flows_[s].serial, s);
+  SimTime& own = flows_[slot].due;
+  if (own == due) return;
+  if (earliest_ == own) earliest_.reset();
+  if (earliest_) earliest_ = std::min(*earliest_, due);
+  own = due;
 }
 
 void FlowNetwork::change_rate(std::uint32_t slot, double rate) {
@@ -187,24 +181,34 @@ SimTime FlowNetwork::due_of(const Flow& flow) const {
 }
 
 SimTime FlowNetwork::earliest_due() {
-  for (; !dues_.empty(); dues_.pop()) {
-    const auto& next = dues_.top();
-    const Flow& flow = flows_[next.payload];
-    if (flow.serial == next.order && flow.due == next.time) return next.time;
-  }
-  return kNever;
+  if (earliest_) return *earliest_;
+  SimTime earliest = kNever;
+  for (const std::uint32_t slot : active_) earliest = std::min(earliest, flows_[slot].due);
+  earliest_ = earliest;
+  return earliest;
 }
 
+// Of few flows all are one component: to tell them apart would take longer.
 void FlowNetwork::refresh() {
+  constexpr std::size_t kFew = 16;
   if (stale_links_.empty()) return;
   const std::uint64_t known = components_;
-  for (const std::uint32_t link : stale_links_) {
-    if (links_[link].found_in > known) continue;
-    find_component(link);
-    fill_rates();
-    for (const std::uint32_t slot : component_) set_due(slot, due_of(flows_[slot]));
+  if (active_.size() <= kFew) {
+    take_all();
+    refill();
+  } else {
+    for (const std::uint32_t link : stale_links_) {
+      if (links_[link].found_in > known) continue;
+      find_component(link);
+      refill();
+    }
   }
   stale_links_.clear();
+}
+
+void FlowNetwork::refill() {
+  fill_rates();
+  for (const std::uint32_t slot : component_) set_due(slot, due_of(flows_[slot]));
 }
 
 // The rates of an instant are final once the clock leaves it: only here do they become history.
@@ -234,11 +238,20 @@ void FlowNetwork::run_until(SimTime time) {
 }
 
 void FlowNetwork::collect_due() {
-  while (earliest_due() == now_) finish(dues_.pop().payload);
+  std::size_t kept = 0;
+  for (const std::uint32_t slot : active_) {
+    if (flows_[slot].due == now_) {
+      finish(slot);
+    } else {
+      active_[kept++] = slot;
+    }
+  }
+  active_.resize(kept);
+  earliest_.reset();
 }
 
 void FlowNetwork::finish(std::uint32_t slot) {
-  Flow& flow = flows_[slot];
+  const Flow& flow = flows_[slot];
   for (const LinkUse& use : flow.uses) {
     Link& link = links_[use.link.value];
     link.carried_bytes += use.weight * flow.total_bytes;
@@ -249,11 +262,19 @@ void FlowNetwork::finish(std::uint32_t slot) {
       stale_links_.push_back(use.link.value);
     }
   }
-  flow.due = kNever;
-  active_.erase(std::lower_bound(
-      active_.begin(), active_.end(), flow.serial,
-      [&](std::uint32_t other, std::uint64_t serial) { return flows_[other].serial < serial; }));
   finished_.push_back({now_, flow.serial, slot});
+}
+
+void FlowNetwork::take_all() {
+  const std::uint64_t own = ++components_;
+  component_ = active_;
+  filling_links_.clear();
+  for (const std::uint32_t slot : active_) {
+    for (const LinkUse& use : flows_[slot].uses) {
+      if (std::exchange(links_[use.link.value].found_in, own) != own)
+        filling_links_.push_back(use.link.value);
+    }
+  }
 }
 
 // The links and flows that a change on `link` may concern; flows in order of start.

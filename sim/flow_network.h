@@ -39,7 +39,6 @@
 #include <vector>
 
 #include "planner/core/units.h"
-#include "sim/event_queue.h"
 
 namespace zplan::sim {
 
@@ -148,6 +147,8 @@ class FlowNetwork {
   void finish(std::uint32_t slot);
 
   void find_component(std::uint32_t link);
+  void take_all();
+  void refill();
   void fill_rates();
   void begin_filling();
   double lowest_level() const;
@@ -161,9 +162,9 @@ class FlowNetwork {
   std::vector<Flow> flows_;                 // by slot
   std::vector<std::uint32_t> unused_;       // slots
   std::vector<std::uint32_t> active_;       // slots, in order of start
-  EventQueue<std::uint32_t> dues_;          // by (due, serial); those that moved are ignored
   std::vector<std::uint32_t> changed_;      // slots whose next_rate may not be their rate
   std::vector<std::uint32_t> stale_links_;  // their flows changed since rates were found
+  std::optional<SimTime> earliest_;         // due of the next flow, where known
   std::vector<Finished> finished_;          // through, not yet reported
   std::uint64_t components_ = 0;            // found so far
   std::vector<LinkFill> fills_;             // by link
