@@ -75,7 +75,7 @@ class Packer {
     std::int64_t gap = 0;  // start of the current gap between tenants alive at the same time
     std::int64_t best = -1, best_score = -1;
     const auto offer = [&](std::int64_t at) {
-      const std::int64_t score = nearest(at, at + size, tenant.life);
+      const std::int64_t score = nearest(at, at + size, tenant.life, best_score);
       if (score > best_score) best = at, best_score = score;
     };
     const auto use_gap = [&](std::int64_t end) {
@@ -98,11 +98,13 @@ class Packer {
     return best >= 0 ? best : gap;
   }
 
-  // Distance to the nearest tenant in a range; kFar when it has none.
-  std::int64_t nearest(std::int64_t begin, std::int64_t end, const Lifetime& life) const {
+  // Distance to the nearest tenant in a range; kFar when it has none. Where it is `enough` or less,
+  // some distance that is.
+  std::int64_t nearest(std::int64_t begin, std::int64_t end, const Lifetime& life,
+                       std::int64_t enough) const {
     std::int64_t least = kFar;
     for (const Placed& other : placed_) {
-      if (other.begin >= end) break;
+      if (other.begin >= end || least <= enough) break;
       if (other.end > begin) least = std::min(least, distance(life, other.life, positions_));
     }
     return least;
