@@ -54,10 +54,10 @@ Answer find_answer(const PlanCommand& typed) {
                 .search = {},
                 .best = {},
                 .elapsed = {}};
+  require_kernel_set(command, answer.cluster);
   plan_with_stack(command.stack, answer.cluster, command.pins);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
-  require_kernel_set(command, answer.cluster);
   Progress progress;
   const SearchOptions options{
       .threads = command.threads,

@@ -8,6 +8,7 @@
 #include "planner/cli/interrupt.h"
 #include "planner/cli/output.h"
 #include "planner/cli/progress.h"
+#include "planner/cli/stack_use.h"
 #include "planner/cli/validation.h"
 #include "planner/cli/words.h"
 #include "planner/core/nearest.h"
@@ -52,7 +53,7 @@ std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>&
 ExitCode execute(const ValidateCommand& command) {
   check_outputs({command.html}, {command.runs});
   std::optional<StackProfile> stack;
-  if (!command.stack.empty()) stack = load_stack(command.stack);
+  if (!command.stack.empty()) stack = find_stack(command.stack);
   RunFile file = read_runs(command.runs);
   for (const std::string& line : file.malformed) complain(line);
   if (!command.group.empty()) keep_group(file.runs, command.group);

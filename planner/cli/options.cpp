@@ -248,8 +248,7 @@ Command parse_validate(const Arguments& arguments) {
   Syntax syntax(
       "Compare predictions with published runs: each is planned as it says and simulated",
       "zplan validate RUNS.jsonl [options]",
-      "\nA record that is none is told in a line and left out; the exit code is 5 then. What a "
-      "plan\n"
+      "\nA line that is no record is reported and left out; the exit code is 5 then. What a plan\n"
       "cannot express is listed as not supported.\n"
       "\nExamples:\n"
       "  ./zplan validate runs.jsonl\n"
@@ -257,7 +256,7 @@ Command parse_validate(const Arguments& arguments) {
   syntax.positional("RUNS.jsonl", command.runs, "Published runs (zplan.runs/1), a record a line");
   syntax.text("--group", command.group, "G", "Only the runs of this group");
   syntax.text("--stack", command.stack, "NAME",
-              "Software of all runs: a name or a .json file [whose each record is]");
+              "Software of all runs: a name or a .json file [each record's own]");
   syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that simulate; the result is the same [all]");

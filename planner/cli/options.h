@@ -83,7 +83,7 @@ struct CompareCommand {
 struct ValidateCommand {
   std::string runs;   // the records
   std::string group;  // empty: all
-  std::string stack;  // empty: whose each record is
+  std::string stack;  // empty: each record's own
   std::string html;   // the page
   int threads = 1;
   bool json = false;

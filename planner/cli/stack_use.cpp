@@ -5,45 +5,61 @@
 #include <algorithm>
 
 #include "planner/cli/output.h"
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
 namespace {
 
-// The device's kernel set, with or without fused attention as the stack has it, if there is one.
+// The set that differs from this one in whether attention is fused, as the stack has it; where
+// there is none, this one.
 std::string kernels_of(const StackProfile& stack, const std::string& usual) {
-  constexpr std::string_view kUnfused = ".unfused";
-  const bool fused = !usual.ends_with(kUnfused);
-  if (fused == stack.fused) return usual;
-  const std::string other =
-      stack.fused ? usual.substr(0, usual.size() - kUnfused.size()) : usual + std::string(kUnfused);
-  const auto sets = kernel_sets();
-  const bool known =
-      std::any_of(sets.begin(), sets.end(), [&](const KernelSet& set) { return set.id == other; });
-  return known ? other : usual;
+  const KernelSet& own = find_kernel_set(usual);
+  if (own.fused_attention == stack.fused) return usual;
+  for (const KernelSet& set : kernel_sets()) {
+    const bool differs = set.runs_on == own.runs_on && set.capability == own.capability &&
+                         set.compute == own.compute && set.layer_products == own.layer_products &&
+                         set.fused_attention == stack.fused;
+    if (differs) return std::string(set.id);
+  }
+  return usual;
 }
 
-void pin_choice(const std::string& pointer, const std::string& text, Pins& pins) {
-  if (pins.has(pointer)) return;
-  Plan plan;
-  set_choice(plan, pointer, text);
-  const Decision& row = decision(pointer);
-  pins.set_setting(row, row.field.get(plan));
+void check_recipe(const StackProfile& stack) {
+  const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
+  const bool found = std::find(known.begin(), known.end(), stack.recipe) != known.end();
+  if (found || stack.recipe.empty()) return;
+  throw_bad_input(fmt::format("/recipe: expected one of {}, got {}{}", fmt::join(known, ", "),
+                              in_quotes(stack.recipe), did_you_mean(stack.recipe, known)));
 }
 
 }  // namespace
 
+StackProfile find_stack(const std::string& name) {
+  StackProfile stack = load_stack(name);
+  try {
+    Plan plan;
+    for (const auto& [pointer, text] : stack.choices) set_choice(plan, pointer, text);
+    check_recipe(stack);
+  } catch (const Error& error) {
+    throw_bad_input(fmt::format("stack {}: {}", in_quotes(stack.name), error.what()));
+  }
+  return stack;
+}
+
 void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins) {
   if (name.empty()) return;
-  const StackProfile stack = load_stack(name);
+  const StackProfile stack = find_stack(name);
   cluster.stack = stack.rates;
   std::string& usual = cluster.node.device.kernel_set;
-  usual = kernels_of(stack, usual);
+  if (!pins.has("/kernel_set")) usual = kernels_of(stack, usual);
   const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", usual));
   for (const auto& [pointer, text] : stack.choices) {
     if (pointer == "/dropout" && !kernels.dropout) continue;  // its kernels have none
-    pin_choice(pointer, text, pins);
+    if (!pins.has(pointer)) pin_choice(pins, pointer, text);
   }
   const auto recipes = recipes_of(kernels.id);
   const bool has = std::find(recipes.begin(), recipes.end(), stack.recipe) != recipes.end();
@@ -52,7 +68,7 @@ void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins) {
 
 void simulate_with_stack(const std::string& name, const Plan& plan, Cluster& cluster) {
   if (name.empty()) return;
-  const StackProfile stack = load_stack(name);
+  const StackProfile stack = find_stack(name);
   cluster.stack = stack.rates;
   const std::string own = kernels_of(stack, plan.kernel_set);
   if (own == plan.kernel_set) return;

@@ -99,6 +99,7 @@ std::string axes(const Scale& scale) {
 }
 
 std::string plot(const Validation& validation) {
+  if (validation.statistics.all.time.n == 0) return "";
   const Scale scale = scale_of(validation.runs);
   std::string out =
       fmt::format("<svg viewBox='0 0 {0:g} {0:g}' width='{0:g}' height='{0:g}'>\n", Scale::kSize);
@@ -128,7 +129,7 @@ std::string group_table(const Validation& validation) {
         t.pairs, t.pairs_right_pct);
   };
   for (const auto& [group, of] : validation.statistics.groups)
-    row(colour_of(validation, group), group, of.time);
+    if (of.time.n > 0) row(colour_of(validation, group), group, of.time);
   row("#fff", "all runs", validation.statistics.all.time);
   return out + "</table>\n";
 }

@@ -5,6 +5,7 @@
 #include "planner/cli/table.h"
 #include "planner/cli/validation.h"
 #include "planner/cli/words.h"
+#include "planner/core/text.h"
 
 namespace zplan {
 namespace {
@@ -12,15 +13,15 @@ namespace {
 std::string one_digit(double value) { return fmt::format("{:.1f}", value); }
 
 std::vector<std::string> time_cells(const std::string& name, const TimeStatistics& time) {
-  const bool pairs = time.pairs > 0;
-  return {name,
+  if (time.n == 0) return {name, "0", "", "", "", "", "", "", ""};
+  return {visible(name),
           grouped(time.n),
           one_digit(time.mape_pct),
           one_digit(time.median_ape_pct),
           one_digit(time.p90_ape_pct),
           fmt::format("{:+.1f}", time.bias_pct),
           grouped(time.pairs),
-          pairs ? one_digit(time.pairs_right_pct) : "",
+          time.pairs > 0 ? one_digit(time.pairs_right_pct) : "",
           time.sweeps > 0 ? fmt::format("{:.2f}", time.worst_best_ratio) : ""};
 }
 
@@ -32,6 +33,7 @@ std::string time_table(const ValidationStatistics& statistics) {
   for (const auto& [group, of] : statistics.groups)
     if (of.time.n > 0) table.row(time_cells(group, of.time));
   table.row(time_cells("all runs", statistics.all.time));
+  if (statistics.all.time.n == 0) return table.text() + "\n";
   return table.text() +
          fmt::format("mean over groups: {} %\n\n", one_digit(statistics.mean_group_mape_pct));
 }
@@ -46,8 +48,11 @@ std::string memory_table(const ValidationStatistics& statistics) {
   Table table({kLeft, kRight, kRight, kRight, kRight, kRight, kRight},
               {"memory", "runs", "mean %", "median %", "bias %", "false fits", "false OOMs"});
   const auto row = [&](const std::string& name, const MemoryStatistics& m) {
-    table.row({name, grouped(m.n), one_digit(m.mape_pct), one_digit(m.median_ape_pct),
-               fmt::format("{:+.1f}", m.bias_pct), grouped(m.false_fits), grouped(m.false_ooms)});
+    const bool any = m.n > 0;
+    table.row({visible(name), grouped(m.n), any ? one_digit(m.mape_pct) : "",
+               any ? one_digit(m.median_ape_pct) : "",
+               any ? fmt::format("{:+.1f}", m.bias_pct) : "", grouped(m.false_fits),
+               grouped(m.false_ooms)});
   };
   for (const auto& [group, of] : statistics.groups)
     if (says_memory(of.memory)) row(group, of.memory);
@@ -61,7 +66,7 @@ std::string worst_table(const Validation& validation) {
   Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight},
               {"largest errors", "predicted s", "measured s", "error %"});
   for (const RunResult* run : worst)
-    table.row({run->id, fmt::format("{:.4g}", *run->predicted_s),
+    table.row({visible(run->id), fmt::format("{:.4g}", *run->predicted_s),
                fmt::format("{:.4g}", *run->measured_s),
                fmt::format("{:+.1f}", run->time_error_pct())});
   return table.text() + "\n";
@@ -73,7 +78,7 @@ std::string unsupported_lines(const Validation& validation) {
     if (!run.unsupported.empty()) ++reasons[run.unsupported];
   std::string out;
   for (const auto& [reason, n] : reasons)
-    out += fmt::format("not supported, {}: {}\n", count_of(n, "run"), reason);
+    out += fmt::format("not supported, {}: {}\n", count_of(n, "run"), visible(reason));
   return out;
 }
 

@@ -81,4 +81,9 @@ void set_choice(Plan& plan, std::string_view pointer, std::string_view text) {
   row.field.set(plan, std::visit(Reader{row, text}, row.plain()));
 }
 
+void pin_choice(Pins& pins, std::string_view pointer, std::string_view text) {
+  const Decision& row = find_row(pointer);
+  pins.set_setting(row, std::visit(Reader{row, text}, row.plain()));
+}
+
 }  // namespace zplan

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <deque>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/core/error.h"
@@ -16,108 +18,120 @@ constexpr Bytes kCpuWorkspace{8 << 20};
 // [assumed] the cap given to matrix product libraries; one buffer per compute lane.
 constexpr Bytes kCudaWorkspace{32 << 20};
 
-constexpr RunsOn kCpu = RunsOn::kCpu;
-
 // fp16 gradients underflow without loss scaling, bf16 has the exponent of fp32 [Micikevicius18].
-constexpr KernelSet cuda(std::string_view id, DType compute, int capability) {
-  return {.id = id,
+KernelSet basic_set(RunsOn runs_on, DType compute, Bytes workspace) {
+  return {.id = {},
           .compute = compute,
-          .statistics = DType::kF32,
+          .statistics = compute == DType::kF64 ? DType::kF64 : DType::kF32,
           .loss_scaling = compute == DType::kF16,
-          .runs_on = RunsOn::kCuda,
+          .runs_on = runs_on,
           .fused_attention = true,
-          .fused_neighbours = true,
-          .workspace = kCudaWorkspace,
-          .capability = capability};
+          .fused_neighbours = false,
+          .workspace = workspace};
 }
 
-// As training was before fused kernels.
-constexpr KernelSet unfused(std::string_view id, DType compute, int capability) {
-  KernelSet set = cuda(id, compute, capability);
-  set.fused_attention = set.fused_neighbours = false;
-  set.dropout = true;
+KernelSet cpu_set(DType compute, bool fused_attention, bool fused_neighbours) {
+  KernelSet set = basic_set(RunsOn::kCpu, compute, kCpuWorkspace);
+  set.fused_attention = fused_attention;
+  set.fused_neighbours = fused_neighbours;
   return set;
 }
 
-// Everything in bf16 in memory: planned and simulated only.
-constexpr KernelSet in_fp8(KernelSet set) {
-  set.runs_on = RunsOn::kNowhere;
-  set.layer_products = LayerProducts::kFp8;
-  return set;
-}
-constexpr KernelSet fp8(std::string_view id, int capability) {
-  return in_fp8(cuda(id, DType::kBf16, capability));
-}
-constexpr KernelSet fp8_unfused(std::string_view id, int capability) {
-  return in_fp8(unfused(id, DType::kBf16, capability));
-}
-
-constexpr std::array kSets{
-    // id, compute, statistics, loss_scaling, runs_on, fused_attention, fused_neighbours, workspace
-    KernelSet{"cpu.f64", DType::kF64, DType::kF64, false, kCpu, true, false, kCpuWorkspace},
-    KernelSet{"cpu.f32", DType::kF32, DType::kF32, false, kCpu, true, false, kCpuWorkspace},
-    KernelSet{"cpu.bf16", DType::kBf16, DType::kF32, false, kCpu, true, false, kCpuWorkspace},
-    KernelSet{"cpu.fp16", DType::kF16, DType::kF32, true, kCpu, true, false, kCpuWorkspace},
-    KernelSet{"cpu.f64.unfused", DType::kF64, DType::kF64, false, kCpu, false, false,
-              kCpuWorkspace},
-    KernelSet{"cpu.f32.unfused", DType::kF32, DType::kF32, false, kCpu, false, false,
-              kCpuWorkspace},
-    KernelSet{"cpu.f64.fused", DType::kF64, DType::kF64, false, kCpu, true, true, kCpuWorkspace},
-    KernelSet{"cpu.f32.fused", DType::kF32, DType::kF32, false, kCpu, true, true, kCpuWorkspace},
-    cuda("cuda.sm70.fp32", DType::kF32, 70),
-    cuda("cuda.sm70.fp16", DType::kF16, 70),
-    unfused("cuda.sm70.fp32.unfused", DType::kF32, 70),
-    unfused("cuda.sm70.fp16.unfused", DType::kF16, 70),
-    cuda("cuda.sm80.fp32", DType::kF32, 80),
-    cuda("cuda.sm80.bf16", DType::kBf16, 80),
-    cuda("cuda.sm80.fp16", DType::kF16, 80),
-    unfused("cuda.sm80.bf16.unfused", DType::kBf16, 80),
-    unfused("cuda.sm80.fp16.unfused", DType::kF16, 80),
-    cuda("cuda.sm89.bf16", DType::kBf16, 89),
-    cuda("cuda.sm89.fp16", DType::kF16, 89),
-    unfused("cuda.sm89.bf16.unfused", DType::kBf16, 89),
-    unfused("cuda.sm89.fp16.unfused", DType::kF16, 89),
-    fp8("cuda.sm89.fp8", 89),
-    fp8_unfused("cuda.sm89.fp8.unfused", 89),
-    cuda("cuda.sm90.fp32", DType::kF32, 90),
-    cuda("cuda.sm90.bf16", DType::kBf16, 90),
-    cuda("cuda.sm90.fp16", DType::kF16, 90),
-    unfused("cuda.sm90.bf16.unfused", DType::kBf16, 90),
-    unfused("cuda.sm90.fp16.unfused", DType::kF16, 90),
-    fp8("cuda.sm90.fp8", 90),
-    fp8_unfused("cuda.sm90.fp8.unfused", 90),
-    cuda("cuda.sm100.fp32", DType::kF32, 100),
-    cuda("cuda.sm100.bf16", DType::kBf16, 100),
-    cuda("cuda.sm100.fp16", DType::kF16, 100),
-    unfused("cuda.sm100.bf16.unfused", DType::kBf16, 100),
-    unfused("cuda.sm100.fp16.unfused", DType::kF16, 100),
-    fp8("cuda.sm100.fp8", 100),
-    fp8_unfused("cuda.sm100.fp8.unfused", 100),
-    cuda("cuda.sm120.bf16", DType::kBf16, 120),
-    cuda("cuda.sm120.fp16", DType::kF16, 120),
-    unfused("cuda.sm120.bf16.unfused", DType::kBf16, 120),
-    unfused("cuda.sm120.fp16.unfused", DType::kF16, 120),
-    fp8("cuda.sm120.fp8", 120),
-    fp8_unfused("cuda.sm120.fp8.unfused", 120),
+// Devices of one compute capability: the formats that their fused sets compute in, those of the
+// sets as training was before fused kernels, and whether both are there in fp8 too. A device runs
+// the sets of older ones as well.
+struct Generation {
+  int capability;
+  std::vector<DType> fused, unfused;
+  bool fp8;
 };
+
+std::vector<Generation> generations() {
+  using enum DType;
+  return {{70, {kF32, kF16}, {kF32, kF16}, false},
+          {80, {kF32, kBf16, kF16}, {kBf16, kF16}, false},
+          {89, {kBf16, kF16}, {kBf16, kF16}, true},
+          {90, {kF32, kBf16, kF16}, {kBf16, kF16}, true},
+          {100, {kF32, kBf16, kF16}, {kBf16, kF16}, true},
+          {120, {kBf16, kF16}, {kBf16, kF16}, true}};
+}
+
+class Table {
+ public:
+  Table() {
+    add_cpu();
+    for (const Generation& generation : generations()) add_cuda(generation);
+  }
+  const std::vector<KernelSet>& sets() const { return sets_; }
+
+ private:
+  void add(std::string id, KernelSet set) {
+    set.id = ids_.emplace_back(std::move(id));
+    sets_.push_back(set);
+  }
+  void add_cpu();
+  void add_cuda(const Generation& generation);
+
+  std::deque<std::string> ids_;  // which stay where they are
+  std::vector<KernelSet> sets_;
+};
+
+void Table::add_cpu() {
+  using enum DType;
+  add("cpu.f64", cpu_set(kF64, true, false));
+  add("cpu.f32", cpu_set(kF32, true, false));
+  add("cpu.bf16", cpu_set(kBf16, true, false));
+  add("cpu.fp16", cpu_set(kF16, true, false));
+  add("cpu.f64.unfused", cpu_set(kF64, false, false));
+  add("cpu.f32.unfused", cpu_set(kF32, false, false));
+  add("cpu.f64.fused", cpu_set(kF64, true, true));
+  add("cpu.f32.fused", cpu_set(kF32, true, true));
+}
+
+void Table::add_cuda(const Generation& generation) {
+  const auto add_set = [&](std::string format, DType compute, bool fused, LayerProducts products) {
+    KernelSet set = basic_set(RunsOn::kCuda, compute, kCudaWorkspace);
+    set.capability = generation.capability;
+    set.fused_attention = set.fused_neighbours = fused;
+    set.dropout = !fused;
+    set.layer_products = products;
+    if (products == LayerProducts::kFp8) set.runs_on = RunsOn::kNowhere;
+    add(fmt::format("cuda.sm{}.{}{}", generation.capability, format, fused ? "" : ".unfused"), set);
+  };
+  const auto format = [](DType compute) {
+    return compute == DType::kF32 ? "fp32" : compute == DType::kF16 ? "fp16" : "bf16";
+  };
+  for (const DType type : generation.fused)
+    add_set(format(type), type, true, LayerProducts::kAsStored);
+  for (const DType type : generation.unfused)
+    add_set(format(type), type, false, LayerProducts::kAsStored);
+  if (!generation.fp8) return;
+  // Everything in bf16 in memory.
+  for (const bool fused : {true, false}) add_set("fp8", DType::kBf16, fused, LayerProducts::kFp8);
+}
+
+bool is_dropout(KernelId kernel) {
+  return kernel == KernelId::kDropoutForward || kernel == KernelId::kDropoutBackward ||
+         kernel == KernelId::kDropoutResidualAdd;
+}
 
 }  // namespace
 
-std::span<const KernelSet> kernel_sets() { return kSets; }
+std::span<const KernelSet> kernel_sets() {
+  static const Table kTable;
+  return kTable.sets();
+}
 
 const KernelSet& find_kernel_set(std::string_view id) {
-  for (const KernelSet& set : kSets)
+  for (const KernelSet& set : kernel_sets())
     if (set.id == id) return set;
   std::vector<std::string> ids;
-  for (const KernelSet& set : kSets) ids.emplace_back(set.id);
+  for (const KernelSet& set : kernel_sets()) ids.emplace_back(set.id);
   throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
                               did_you_mean(id, ids)));
 }
 
-bool is_planned_only(KernelId kernel) {
-  return kernel == KernelId::kDropoutForward || kernel == KernelId::kDropoutBackward ||
-         kernel == KernelId::kDropoutResidualAdd;
-}
+bool is_planned_only(KernelId kernel) { return is_dropout(kernel); }
 
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
   if (set.layer_products != LayerProducts::kFp8) return false;
@@ -152,12 +166,8 @@ bool declares(const KernelSet& set, KernelId kernel) {
     case KernelId::kResidualLayerNormForward:
     case KernelId::kResidualRmsNormForward:
       return set.fused_neighbours;
-    case KernelId::kDropoutForward:
-    case KernelId::kDropoutBackward:
-    case KernelId::kDropoutResidualAdd:
-      return set.dropout;
     default:
-      return true;
+      return set.dropout || !is_dropout(kernel);
   }
 }
 

@@ -7,8 +7,9 @@
 
 #include "hwprofiles/build_cluster.h"
 #include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
-#include "planner/plan/limits.h"
+#include "planner/plan/choices.h"
 #include "planner/program/kernel_set.h"
 #include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
@@ -19,7 +20,7 @@ namespace {
 
 using Reason = std::optional<std::string>;
 
-// What a Plan cannot say yet, and is planned without; each names the decision that will say it.
+// What a record says and its plan leaves out.
 struct Simplification {
   bool (*applies)(const RunRecord& run, const PlannedRun& planned);
   const char* flag;
@@ -64,7 +65,7 @@ Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const Dev
   } else if (format == "fp32") {
     compute = DType::kF32;
   } else if (format != "bf16" && format != "fp8") {
-    return fmt::format("products in {}", format);
+    return fmt::format("products in {}", in_quotes(format));
   }
   const KernelSet* set = find_set(device.capability, compute, products, fused);
   if (set == nullptr)
@@ -75,12 +76,30 @@ Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const Dev
   return std::nullopt;
 }
 
+// Some casts between states and kernels are of some ZeRO stages only.
+bool goes_with_stage(const PrecisionRecipe& recipe, const Plan& plan) {
+  Plan alone;
+  alone.kernel_set = plan.kernel_set;
+  alone.loss_scaling = plan.loss_scaling;
+  alone.zero_stage = plan.zero_stage;
+  alone.precision = recipe;
+  return !illegal(alone, 1);
+}
+
 void choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& out) {
   Plan& plan = out.plan;
   const RunPrecision& stated = run.precision;
-  const std::string usual = stack.recipe.empty() ? "standard" : stack.recipe;
-  plan.precision = find_recipe(usual, plan.kernel_set).value_or(default_recipe(plan.kernel_set));
-  if (!stated.param_bytes && !stated.grad_bytes && !stated.optimizer_bytes_per_param) return;
+  const bool states = stated.param_bytes || stated.grad_bytes || stated.optimizer_bytes_per_param;
+  plan.precision = default_recipe(plan.kernel_set);
+  if (const auto usual = find_recipe(stack.recipe, plan.kernel_set)) {
+    if (goes_with_stage(*usual, plan)) {
+      plan.precision = *usual;
+    } else if (!states) {
+      out.flags.push_back(fmt::format("recipe {} of the stack is not for ZeRO stage {}: standard",
+                                      stack.recipe, plan.zero_stage));
+    }
+  }
+  if (!states) return;
   const auto off = [](std::optional<double> bytes, Bytes have) {
     return bytes ? std::abs(*bytes - static_cast<double>(have.value)) : 0.0;
   };
@@ -88,6 +107,7 @@ void choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& 
   for (const std::string_view name : recipes_of(plan.kernel_set)) {
     Plan candidate = plan;
     candidate.precision = *find_recipe(name, plan.kernel_set);
+    if (!goes_with_stage(candidate.precision, plan)) continue;
     // Homes of the states do not decide which bytes a recipe keeps.
     candidate.placement = {};
     const double sum = off(stated.param_bytes, size_of(candidate.precision.param)) +
@@ -100,13 +120,18 @@ void choose_recipe(const RunRecord& run, const StackProfile& stack, PlannedRun& 
   if (least > 0) out.flags.emplace_back("recipe with other bytes per parameter than stated");
 }
 
-Tier tier_of(const std::string& home) {
-  if (home == "gpu") return Tier::kGpu;
-  return home == "cpu" ? Tier::kCpu : Tier::kNvme;
+// The words of a home are those of a tier: the reader allows no others.
+Tier tier_of(const std::string& home) { return *parse_name<Tier>(home); }
+
+// With which states may live off the GPU.
+std::int32_t least_stage(const RunOffload& offload) {
+  if (offload.params != "gpu") return 3;
+  return offload.grads != "gpu" ? 2 : 0;
 }
 
 Reason inexpressible_plan(const RunRecord& run) {
-  if (run.parallel.interleave.value_or(1) > 1) return "interleaved pipeline";
+  if (run.parallel.interleave.value_or(1) > 1 || run.parallel.schedule == "interleaved")
+    return "interleaved pipeline";
   if (run.parallel.cp.value_or(1) > 1) return "context parallelism";
   if (run.offload.activations != "gpu" && run.recompute != "full")
     return "activations swapped one by one";
@@ -115,10 +140,7 @@ Reason inexpressible_plan(const RunRecord& run) {
 
 void choose_recompute(const RunRecord& run, Plan& plan) {
   if (!run.recompute) return;
-  const Recompute mode = *run.recompute == "none"   ? Recompute::kNone
-                         : *run.recompute == "full" ? Recompute::kFull
-                                                    : Recompute::kSelective;
-  plan.recompute = {{.mode = mode}};
+  plan.recompute = {*recompute_from_words(*run.recompute)};
   if (const OperatorSet named = recomputed_operators(run);
       *run.recompute == "selective" && !named.empty())
     plan.recompute = {{.mode = Recompute::kOperators, .operators = named}};
@@ -154,9 +176,11 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
                    .pp = p.pp,
                    .sequence_parallel = p.tp > 1 && p.sequence_parallel.value_or(false)};
   plan.zero_stage = p.zero_stage.value_or(0);
+  if (!p.zero_stage || p.dp == 1)
+    plan.zero_stage = std::max(plan.zero_stage, least_stage(run.offload));
   if (p.shard_group && plan.zero_stage > 0 && *p.shard_group < p.dp)
     plan.parallel.shards = *p.shard_group;
-  if (p.schedule == "gpipe") plan.schedule = Schedule::kGpipe;
+  if (p.schedule) set_choice(plan, "/parallel/schedule", *p.schedule);
   plan.placement = {.params = tier_of(run.offload.params),
                     .grads = tier_of(run.offload.grads),
                     .optimizer = tier_of(run.offload.optimizer),
@@ -166,15 +190,16 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
   plan.overlap.parameters = p.overlap_param_gather.value_or(plan.overlap.parameters);
 }
 
-// Pieces that do not cut the tokens of a micro-batch evenly are none.
+// Pieces that cannot be cut evenly are none.
 void choose_head(const RunRecord& run, PlannedRun& out) {
-  const std::int64_t pieces = head_chunks(run), sequences = out.plan.batch.micro_batch;
-  const bool even =
-      sequences % pieces == 0 ||
-      (pieces % sequences == 0 && out.plan.batch.sequence % (pieces / sequences) == 0);
-  if (even && pieces <= kMaxHeadChunks) {
-    out.plan.head_chunks = static_cast<std::int32_t>(pieces);
-  } else {
+  const std::int32_t pieces = head_chunks(run);
+  const Batch& batch = out.plan.batch;
+  Plan alone;
+  alone.batch = {batch.micro_batch, batch.micro_batch, batch.sequence};
+  alone.head_chunks = pieces;
+  if (!illegal(alone, 1)) {
+    out.plan.head_chunks = pieces;
+  } else if (pieces > 1) {
     out.flags.push_back(fmt::format("the output head in one piece instead of {}", pieces));
   }
 }

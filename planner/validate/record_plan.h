@@ -7,7 +7,10 @@
 //   cluster          hwprofiles/build_cluster.h
 //   kernel set       the newest that the device's capability allows, for the format of the
 //                    products; fused where the run says fused attention, else as the stack is
-//   recipe           the one with the bytes per parameter that are stated; else the stack's
+//   ZeRO stage       as stated; where none is, or on one replica, which no stage divides, at least
+//                    the one that homes off the GPU need
+//   recipe           of those that go with the ZeRO stage the one with the bytes per parameter that
+//                    are stated; else the stack's
 //   micro-steps      global batch / (micro-batch x dp), rounded to the nearest and flagged where it
 //                    is no whole number
 // What a Plan cannot express at all is a reason, never something else instead. What it expresses

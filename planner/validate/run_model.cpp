@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "planner/core/text.h"
+
 namespace zplan {
 namespace {
 
@@ -44,9 +46,9 @@ std::optional<std::string> inexpressible_model(const RunModel& m) {
   if (m.experts) return "experts";
   const std::string_view position = position_of(m);
   if (position != kLearned && position != kRope && position != kAlibi && position != kNone)
-    return fmt::format("positions \"{}\"", position);
+    return fmt::format("positions {}", in_quotes(position));
   if (m.norm && m.norm != "layernorm" && m.norm != "rmsnorm")
-    return fmt::format("norm \"{}\"", *m.norm);
+    return fmt::format("norm {}", in_quotes(*m.norm));
   return std::nullopt;
 }
 

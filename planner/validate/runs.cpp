@@ -11,9 +11,9 @@
 namespace zplan {
 namespace {
 
-// Beyond any run; together they keep products of two counts within 64 bits.
+// Beyond any run; products of two counts stay within 64 bits, ratios of two numbers finite.
 constexpr std::int64_t kMostCount = 1'000'000'000;
-constexpr double kMostNumber = 1e18;
+constexpr double kLeastNumber = 1e-9, kMostNumber = 1e18;
 
 // One object of a record.
 class Fields {
@@ -50,10 +50,7 @@ class Fields {
   }
   std::optional<double> maybe_positive(std::string_view key) {
     const auto node = said(key);
-    if (!node) return std::nullopt;
-    const double value = node->number(0, kMostNumber);
-    if (value <= 0) node->fail_expected("a number above 0");
-    return value;
+    return node ? std::optional(node->number(kLeastNumber, kMostNumber)) : std::nullopt;
   }
   template <typename Int>
   void maybe_count(std::string_view key, std::optional<Int>& target, std::int64_t least = 1) {

@@ -30,6 +30,18 @@ class Stacks(CliTest):
         self.assertEqual(own["fingerprint"], other["fingerprint"])
         self.assertGreater(other["time"]["step_s"], own["time"]["step_s"])
 
+    def test_a_file_with_unknown_decisions_or_recipes_is_refused(self):
+        stack = {"schema": "zplan.stack/1", "name": "mine", "description": "mine", "software": [],
+                 "fused": True, "rates": {}}  # fmt: skip
+        for part, says in (({"plan": {"/gather/unti": "layer"}}, '"/gather/unit"'),
+                           ({"plan": {"/gather/unit": "block"}}, "layer or operator"),
+                           ({"recipe": "fsdpp"}, '"fsdp"')):
+            with self.subTest(part=part):
+                file = self.write("mine.json", json.dumps(stack | part))
+                self.bad(BAD_INPUT, "plan", *QUESTION, "--stack", file, says=('stack "mine"', says))
+                runs = self.write("runs.jsonl", "")
+                self.bad(BAD_INPUT, "validate", runs, "--stack", file, says=says)
+
     def test_an_unknown_one_is_named(self):
         self.bad(BAD_INPUT, "plan", *QUESTION, "--stack", "megatron2023",
                  says=("unknown stack", "megatron2022"))

@@ -114,8 +114,10 @@ class Validate(CliTest):
         self.assertNotIn("a/<1>", text)
 
     def test_an_empty_file_and_one_that_is_not_there(self):
-        answer, _ = self.answer(self.write("none.jsonl", ""))
+        empty = self.write("none.jsonl", "")
+        answer, _ = self.answer(empty)
         self.assertEqual(answer["runs"], 0)
+        self.assertNotIn("0.0", self.good("validate", empty), "no errors of no runs")
         self.bad(BAD_INPUT, "validate", "missing.jsonl", says="missing.jsonl")
         self.bad(BAD_INPUT, "validate", says="expected a file of runs")
 

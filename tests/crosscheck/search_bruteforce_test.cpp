@@ -7,9 +7,12 @@
 
 #include "planner/search/search.h"
 #include "tests/support/kernels_alone.h"
+#include "tests/support/pinned.h"
 
 namespace zplan {
 namespace {
+
+using testing_support::pinned;
 
 struct Case {
   std::string name;
@@ -105,85 +108,65 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   }
 }
 
-Case make(std::string name, const char* model, const char* cluster, auto pin) {
-  Case c{std::move(name), load_model(model), load_cluster(cluster), {}};
-  pin(c.pins);
-  return c;
+Case make(std::string name, const char* model, const char* cluster, Pins pins) {
+  return {std::move(name), load_model(model), load_cluster(cluster), std::move(pins)};
+}
+
+Pins two_stages() {
+  Pins pins = pinned({{"/parallel/tp", "1"}, {"/parallel/pp", "2"}});
+  pins.set("/parallel/stage_layers", std::vector<std::int32_t>{2, 2});
+  return pins;
+}
+
+Pins any_recipe() {
+  Pins pins = pinned({{"/parallel/tp", "1"},
+                      {"/parallel/pp", "1"},
+                      {"/kernel_set", "cpu.bf16"},
+                      {"/batch/global_batch", "4"}});
+  pins.recipes = {std::string(kAnyRecipe)};
+  return pins;
 }
 
 // Time is that of the kernels, and much of theirs is the traffic of gradients.
 Case wide_model() {
-  Case c{"wide_model_on_fast_links", load_model("tiny"), kernels_alone(load_cluster("dgx2")), {}};
+  Case c{"wide_model_on_fast_links", load_model("tiny"), kernels_alone(load_cluster("dgx2")),
+         pinned({{"/batch/global_batch", "64"}, {"/parallel/tp", "1"}, {"/parallel/pp", "1"}})};
   c.model.layers = 2;
   c.model.hidden = 4096;
   c.model.ffn = 16384;
   c.model.vocab = 1 << 18;
-  c.pins.set("/batch/global_batch", 64);
-  c.pins.set("/parallel/tp", 1);
-  c.pins.set("/parallel/pp", 1);
   return c;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Spaces, SearchBruteForce,
-    testing::Values(make("tiny_replicas", "tiny", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 1);
-                         }),
-                    make("tiny_kept_activations", "tiny", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 2);
-                           p.set("/parallel/pp", 1);
-                           p.set("/recompute", std::vector<RecomputeRun>{{Recompute::kNone}});
-                         }),
-                    make("tiny_two_stages", "tiny", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 2);
-                           p.set("/parallel/stage_layers", std::vector<std::int32_t>{2, 2});
-                         }),
-                    make("tiny_tensor_parallel", "tiny", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 2);
-                           p.set("/parallel/pp", 1);
-                         }),
-                    make("tiny_fp64", "tiny", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 1);
-                           p.set("/kernel_set", "cpu.f64");
-                           p.set("/batch/global_batch", 4);
-                         }),
-                    make("tiny_any_recipe", "tiny", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 1);
-                           p.set("/kernel_set", "cpu.bf16");
-                           p.recipes = {std::string(kAnyRecipe)};
-                           p.set("/batch/global_batch", 4);
-                         }),
-                    make("gpt2_micro_batch_8", "gpt2-124m", "dgx2",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 1);
-                           p.set("/batch/micro_batch", 8);
-                         }),
-                    make("gpt2_short_of_memory", "gpt2-124m", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 1);
-                           p.set("/batch/global_batch", 16);
-                           p.set("/batch/sequence", 512);
-                         }),
-                    make("gpt2_fits_nowhere", "gpt2-124m", "workstation",
-                         [](Pins& p) {
-                           p.set("/parallel/tp", 1);
-                           p.set("/parallel/pp", 1);
-                           p.set("/batch/global_batch", 16);
-                           p.set("/zero_stage", 0);
-                         }),
-                    wide_model()),
+    testing::Values(
+        make("tiny_replicas", "tiny", "workstation",
+             pinned({{"/parallel/tp", "1"}, {"/parallel/pp", "1"}})),
+        make("tiny_kept_activations", "tiny", "workstation",
+             pinned({{"/parallel/tp", "2"}, {"/parallel/pp", "1"}, {"/recompute", "none"}})),
+        make("tiny_two_stages", "tiny", "workstation", two_stages()),
+        make("tiny_tensor_parallel", "tiny", "workstation",
+             pinned({{"/parallel/tp", "2"}, {"/parallel/pp", "1"}})),
+        make("tiny_fp64", "tiny", "workstation",
+             pinned({{"/parallel/tp", "1"},
+                     {"/parallel/pp", "1"},
+                     {"/kernel_set", "cpu.f64"},
+                     {"/batch/global_batch", "4"}})),
+        make("tiny_any_recipe", "tiny", "workstation", any_recipe()),
+        make("gpt2_micro_batch_8", "gpt2-124m", "dgx2",
+             pinned({{"/parallel/tp", "1"}, {"/parallel/pp", "1"}, {"/batch/micro_batch", "8"}})),
+        make("gpt2_short_of_memory", "gpt2-124m", "workstation",
+             pinned({{"/parallel/tp", "1"},
+                     {"/parallel/pp", "1"},
+                     {"/batch/global_batch", "16"},
+                     {"/batch/sequence", "512"}})),
+        make("gpt2_fits_nowhere", "gpt2-124m", "workstation",
+             pinned({{"/parallel/tp", "1"},
+                     {"/parallel/pp", "1"},
+                     {"/batch/global_batch", "16"},
+                     {"/zero_stage", "0"}})),
+        wide_model()),
     [](const auto& info) { return info.param.name; });
 
 }  // namespace

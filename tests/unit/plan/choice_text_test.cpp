@@ -36,6 +36,15 @@ TEST(ChoiceText, WordsBecomeValuesOfTheDecisionsType) {
   EXPECT_EQ(plan.kernel_set, "cpu.f64");
 }
 
+TEST(ChoiceText, PinsAreSetByTheSameWords) {
+  Pins pins;
+  pin_choice(pins, "/placement/params", "nvme");
+  EXPECT_TRUE(pins.has("/placement/params"));
+  EXPECT_FALSE(pins.has("/placement/grads"));
+  EXPECT_EQ(pins.values().placement.params, Tier::kNvme);
+  EXPECT_THROW(pin_choice(pins, "/placement/grads", "tape"), Error);
+}
+
 TEST(ChoiceText, WhatIsNoValueIsSaid) {
   EXPECT_THAT(complaint("/gather/unti", "layer"), HasSubstr("\"/gather/unit\""));
   EXPECT_THAT(complaint("/gather/unit", "block"), HasSubstr("layer or operator"));

@@ -7,12 +7,14 @@
 
 #include "planner/core/error.h"
 #include "planner/search/search.h"
+#include "tests/support/pinned.h"
 
 namespace zplan {
 namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using testing_support::pinned;
 
 std::vector<Plan> leaves(const char* model, const char* cluster, const Pins& pins = {}) {
   return enumerate(load_model(model), load_cluster(cluster), pins);
@@ -123,15 +125,14 @@ TEST(Enumerate, OwnersTakeUnitsOfALayerPerRank) {
 }
 
 TEST(Enumerate, EveryFurtherFieldCanBePinned) {
-  Pins pins;
-  pins.set("/parallel/tp", 2);
-  pins.set("/parallel/pp", 2);
-  pins.set("/parallel/sequence_parallel", true);
-  pins.set("/gather/tiles", 2);
-  pins.set("/parallel/schedule", Schedule::kGpipe);
+  Pins pins = pinned({{"/parallel/tp", "2"},
+                      {"/parallel/pp", "2"},
+                      {"/parallel/sequence_parallel", "true"},
+                      {"/gather/tiles", "2"},
+                      {"/parallel/schedule", "gpipe"},
+                      {"/delayed_update", "true"}});
   pins.set("/parallel/stage_layers", std::vector<std::int32_t>{3, 1});
   pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull, 1}, {Recompute::kNone, 0}});
-  pins.set("/delayed_update", true);
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.parallel, (Parallel{.dp = 1, .tp = 2, .pp = 2, .sequence_parallel = true}));
     EXPECT_EQ(plan.tiles, 2);
@@ -141,10 +142,7 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
     EXPECT_TRUE(plan.delayed_update);
     EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
   }
-  pins = {};
-  pins.set("/parallel/dp", 4);
-  pins.set("/parallel/shards", 2);
-  pins.set("/kernel_set", "cpu.bf16");
+  pins = pinned({{"/parallel/dp", "4"}, {"/parallel/shards", "2"}, {"/kernel_set", "cpu.bf16"}});
   pins.recipes = {"lean"};
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.shards(), 2);
@@ -214,22 +212,21 @@ TEST(Enumerate, LeavesAreLegalAndDifferent) {
 }
 
 TEST(Enumerate, PinsAreObeyed) {
-  Pins pins;
-  pins.set("/parallel/dp", 2);
-  pins.set("/batch/micro_batch", 2);
-  pins.set("/zero_stage", 3);
-  pins.set("/parallel/tp", 1);
-  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
-  pins.set("/gather/unit", GatherUnit::kLayer);
-  pins.set("/placement/params", Tier::kCpu);
-  pins.set("/placement/grads", Tier::kCpu);
-  pins.set("/placement/optimizer", Tier::kCpu);
-  pins.set("/placement/activations", Tier::kCpu);
-  pins.set("/gather/prefetch", 3);
-  pins.set("/kernel_set", "cpu.f64");
-  pins.set("/clip", false);
-  pins.set("/batch/global_batch", 4);
-  pins.set("/batch/sequence", 7);
+  Pins pins = pinned({{"/parallel/dp", "2"},
+                      {"/batch/micro_batch", "2"},
+                      {"/zero_stage", "3"},
+                      {"/parallel/tp", "1"},
+                      {"/recompute", "full"},
+                      {"/gather/unit", "layer"},
+                      {"/placement/params", "cpu"},
+                      {"/placement/grads", "cpu"},
+                      {"/placement/optimizer", "cpu"},
+                      {"/placement/activations", "cpu"},
+                      {"/gather/prefetch", "3"},
+                      {"/kernel_set", "cpu.f64"},
+                      {"/clip", "false"},
+                      {"/batch/global_batch", "4"},
+                      {"/batch/sequence", "7"}});
   const std::vector<Plan> plans = leaves("tiny", "workstation", pins);
   ASSERT_EQ(plans.size(), 2u);  // one and two stages
   EXPECT_EQ(plans[0].parallel, (Parallel{.dp = 2}));
@@ -244,10 +241,7 @@ TEST(Enumerate, PinsAreObeyed) {
 }
 
 TEST(Enumerate, APinnedDepthTakesTheReplicasThatFit) {
-  Pins pins;
-  pins.set("/parallel/tp", 1);
-  pins.set("/parallel/pp", 3);
-  pins.set("/batch/global_batch", 10);
+  Pins pins = pinned({{"/parallel/tp", "1"}, {"/parallel/pp", "3"}, {"/batch/global_batch", "10"}});
   for (const Plan& plan : leaves("tiny", "dgx2", pins))
     EXPECT_EQ(plan.parallel, (Parallel{.dp = 5, .pp = 3}));
 }
@@ -300,13 +294,9 @@ TEST(Enumerate, RefusesSizesThatCannotBe) {
 }
 
 TEST(Enumerate, SaysWhyPinsContradictEachOther) {
-  Pins pins;
-  pins.set("/zero_stage", 1);
-  pins.set("/placement/params", Tier::kCpu);
+  Pins pins = pinned({{"/zero_stage", "1"}, {"/placement/params", "cpu"}});
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("ZeRO stage 3, not 1"));
-  pins = {};
-  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kNone}});
-  pins.set("/placement/activations", Tier::kCpu);
+  pins = pinned({{"/recompute", "none"}, {"/placement/activations", "cpu"}});
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("recompute full"));
   pins = {};
   pins.set("/kernel_set", "cuda.sm70");

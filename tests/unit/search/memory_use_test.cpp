@@ -8,6 +8,7 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/search/bytes_bound.h"
+#include "tests/support/pinned.h"
 
 namespace zplan {
 namespace {
@@ -15,18 +16,18 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::SizeIs;
+using testing_support::pinned;
 
 constexpr std::size_t kGpu = 0, kCpu = 1, kNvme = 2;
 
 Plan sample_plan(const ModelConfig& model, const Cluster& cluster) {
-  Pins pins;
-  pins.set("/parallel/pp", 2);
-  pins.set("/zero_stage", 3);
-  pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
-  pins.set("/placement/params", Tier::kCpu);
-  pins.set("/placement/grads", Tier::kCpu);
-  pins.set("/placement/optimizer", Tier::kCpu);
-  pins.set("/placement/activations", Tier::kCpu);
+  Pins pins = pinned({{"/parallel/pp", "2"},
+                      {"/zero_stage", "3"},
+                      {"/recompute", "full"},
+                      {"/placement/params", "cpu"},
+                      {"/placement/grads", "cpu"},
+                      {"/placement/optimizer", "cpu"},
+                      {"/placement/activations", "cpu"}});
   return enumerate(model, cluster, pins).front();
 }
 
@@ -147,12 +148,11 @@ TEST(CheckFit, NamesTheTierTheOperationAndTheLargestBuffers) {
 // parameters on one GPU each takes less.
 TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
   const ModelConfig model = load_model("1T");
-  Pins pins;
-  pins.set("/parallel/pp", 1);
-  pins.set("/zero_stage", 0);
-  pins.set("/placement/params", Tier::kGpu);
-  pins.set("/placement/grads", Tier::kGpu);
-  pins.set("/placement/optimizer", Tier::kGpu);
+  Pins pins = pinned({{"/parallel/pp", "1"},
+                      {"/zero_stage", "0"},
+                      {"/placement/params", "gpu"},
+                      {"/placement/grads", "gpu"},
+                      {"/placement/optimizer", "gpu"}});
   const Plan plan = enumerate(model, load_cluster("dgx2x32"), pins).front();
   const std::vector<TierBytes> bound = bytes_bound(plan, model);
   ASSERT_THAT(bound, SizeIs(1));

@@ -7,11 +7,13 @@
 #include <set>
 
 #include "planner/core/error.h"
+#include "tests/support/pinned.h"
 
 namespace zplan {
 namespace {
 
 using ::testing::HasSubstr;
+using testing_support::pinned;
 
 constexpr std::int64_t kRoom = 1000;  // bytes
 
@@ -305,13 +307,12 @@ TEST(MakeEvaluator, FindsThePlanThatFitsWithoutPrefetchOnly) {
   Cluster cluster = load_cluster("dgx2");
   cluster.node.device.memory = {6'000'000'000};
   cluster.node.host.memory = {std::int64_t{8000} << 30};
-  Pins pins;
-  pins.set("/kernel_set", "cuda.sm70.fp16");
-  pins.set("/batch/global_batch", 16);
-  pins.set("/batch/micro_batch", 1);
-  pins.set("/parallel/tp", 1);
-  pins.set("/parallel/pp", 1);
-  pins.set("/gather/tiles", 1);
+  Pins pins = pinned({{"/kernel_set", "cuda.sm70.fp16"},
+                      {"/batch/global_batch", "16"},
+                      {"/batch/micro_batch", "1"},
+                      {"/parallel/tp", "1"},
+                      {"/parallel/pp", "1"},
+                      {"/gather/tiles", "1"}});
   const Evaluator evaluator = make_evaluator(model, cluster);
   const SearchResult result = search(model, cluster, pins, evaluator, {.threads = 2});
   ASSERT_TRUE(result.best);
@@ -326,10 +327,8 @@ TEST(MakeEvaluator, TriesTheTightestPlacementBeforeItGivesUp) {
   const ModelConfig model = load_model("tiny");
   Cluster cluster = load_cluster("workstation");
   int looser = 0;
-  Pins pins;
-  pins.set("/parallel/tp", 1);
-  pins.set("/batch/micro_batch", 1);
-  pins.set("/placement/optimizer", Tier::kGpu);
+  Pins pins =
+      pinned({{"/parallel/tp", "1"}, {"/batch/micro_batch", "1"}, {"/placement/optimizer", "gpu"}});
   for (Plan plan : enumerate(model, cluster, pins)) {
     const Bytes loose = make_evaluator(model, cluster).fit(plan).gpu;
     plan.slack = 0;

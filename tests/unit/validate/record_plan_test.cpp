@@ -46,7 +46,7 @@ TEST(RecordPlan, KernelsByDeviceFormatAndFusion) {
                      {"\"flash_attention\": false", "\"flash_attention\": null"}})
                 .plan.kernel_set,
             "cuda.sm90.fp8");
-  EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported, HasSubstr("products in int4"));
+  EXPECT_THAT(planned({{"\"bf16\"", "\"int4\""}}).unsupported, HasSubstr("products in \"int4\""));
 }
 
 TEST(RecordPlan, TheRecipeHasTheStatedBytes) {
@@ -65,6 +65,38 @@ TEST(RecordPlan, TheRecipeHasTheStatedBytes) {
             std::pair(2L, 16L));
   EXPECT_EQ(optimizer_bytes("\"grad_bytes\": null", "\"optimizer_bytes_per_param\": 4"),
             std::pair(2L, 4L));
+}
+
+TEST(RecordPlan, TheRecipeGoesWithTheZeroStage) {
+  const Changes shards = {{"\"zero_stage\": 0", "\"zero_stage\": 2"},
+                          {"Fast training", "FSDP"},
+                          {"\"flash_attention\": false", "\"flash_attention\": true"}};
+  const PlannedRun usual = planned(shards);
+  EXPECT_EQ(usual.unsupported, "");
+  EXPECT_EQ(usual.stack, "fsdp2023");
+  EXPECT_EQ(usual.plan.precision, default_recipe(usual.plan.kernel_set));
+  EXPECT_THAT(usual.flags, Contains(HasSubstr("recipe fsdp of the stack is not for ZeRO stage 2")));
+  const PlannedRun stated =
+      planned({{"\"param_bytes\": null", "\"param_bytes\": 4"},
+               {"\"grad_bytes\": null", "\"grad_bytes\": 4"},
+               {"\"optimizer_bytes_per_param\": null", "\"optimizer_bytes_per_param\": 8"}});
+  EXPECT_EQ(stated.unsupported, "");
+  EXPECT_FALSE(stated.plan.casts_params());
+}
+
+TEST(RecordPlan, AnUnstatedZeroStageIsTheOneThatHomesNeed) {
+  const auto stage = [](const char* zero, const char* params, const char* grads) {
+    return planned({{"\"zero_stage\": 0", zero},
+                    {"\"params\": \"gpu\"", params},
+                    {"\"grads\": \"gpu\"", grads},
+                    {"\"optimizer\": \"gpu\"", "\"optimizer\": \"cpu\""}})
+        .plan.zero_stage;
+  };
+  constexpr const char *kParams = "\"params\": \"gpu\"", *kGrads = "\"grads\": \"gpu\"";
+  EXPECT_EQ(stage("\"zero_stage\": null", kParams, kGrads), 0);
+  EXPECT_EQ(stage("\"zero_stage\": null", kParams, "\"grads\": \"cpu\""), 2);
+  EXPECT_EQ(stage("\"zero_stage\": null", "\"params\": \"nvme\"", kGrads), 3);
+  EXPECT_EQ(stage("\"zero_stage\": 1", "\"params\": \"nvme\"", kGrads), 1) << "as stated";
 }
 
 TEST(RecordPlan, UnstatedHeadsAreNearAHundredAndTwentyEightWide) {
@@ -105,6 +137,12 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
       planned({{"\"activations\": \"gpu\"", "\"activations\": \"cpu\""}, {"\"full\"", "\"none\""}})
           .unsupported,
       "activations swapped one by one");
+  EXPECT_EQ(planned({{"\"schedule\": null", "\"schedule\": \"interleaved\""}}).unsupported,
+            "interleaved pipeline");
+  EXPECT_THAT(planned({{"\"schedule\": null", "\"schedule\": \"zero_bubble\""}}).unsupported,
+              HasSubstr("expected 1f1b or gpipe, got \"zero_bubble\""));
+  EXPECT_THAT(planned({{"\"position\": \"learned\"", "\"position\": \"\\u001b[31m\""}}).unsupported,
+              HasSubstr("positions \"\\u001b[31m\""));
   EXPECT_THAT(planned({{"a100_sxm4_80gb", "a101_sxm4_80gb"}}).unsupported,
               HasSubstr("unknown device"));
   EXPECT_THAT(planned({{"\"params\": \"gpu\"", "\"params\": \"cpu\""}}).unsupported,

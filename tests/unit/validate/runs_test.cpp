@@ -55,7 +55,7 @@ TEST(Runs, BrokenRecordsAreToldWithLineAndPlace) {
   EXPECT_THAT(complaint(changed(kSampleRun, "\"nodes\": 1", "\"nodes\": 2")),
               HasSubstr("gpus_per_node 8 x nodes 2"));
   EXPECT_THAT(complaint(changed(kSampleRun, "\"step_time_s\": 1.5", "\"step_time_s\": 0")),
-              HasSubstr("a number above 0"));
+              HasSubstr("a number from 1e-09"));
   EXPECT_THAT(complaint(changed(kSampleRun, "\"optimizer\": \"gpu\"", "\"optimizer\": \"tape\"")),
               HasSubstr("/offload/optimizer"));
   EXPECT_THAT(complaint(changed(kSampleRun, "\"full\"", "\"some\"")), HasSubstr("/recompute"));
