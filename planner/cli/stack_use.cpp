@@ -14,16 +14,27 @@
 namespace zplan {
 namespace {
 
-// The set that differs from this one in whether attention is fused, as the stack has it; where
-// there is none, this one.
-std::string kernels_of(const StackProfile& stack, const std::string& usual) {
+// Whether the stack fuses attention on these devices: where their usual set does not, nobody's
+// kernel does.
+bool fuses_attention(const StackProfile& stack, const Cluster& cluster) {
+  const auto sets = kernel_sets();
+  return stack.fused && std::none_of(sets.begin(), sets.end(), [&](const KernelSet& set) {
+           return set.id == cluster.node.device.kernel_set && !set.fused_attention;
+         });
+}
+
+// The set that differs from `usual` in that alone; where there is none, or nothing differs,
+// `usual`.
+std::string kernels_of(const StackProfile& stack, const Cluster& cluster,
+                       const std::string& usual) {
   const KernelSet& own = find_kernel_set(usual);
-  if (own.fused_attention == stack.fused) return usual;
+  const bool fused = fuses_attention(stack, cluster);
+  if (own.fused_attention == fused) return usual;
   for (const KernelSet& set : kernel_sets()) {
-    const bool differs = set.runs_on == own.runs_on && set.capability == own.capability &&
+    const bool is_twin = set.runs_on == own.runs_on && set.capability == own.capability &&
                          set.compute == own.compute && set.layer_products == own.layer_products &&
-                         set.fused_attention == stack.fused;
-    if (differs) return std::string(set.id);
+                         set.fused_attention == fused;
+    if (is_twin) return std::string(set.id);
   }
   return usual;
 }
@@ -55,7 +66,7 @@ void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins) {
   const StackProfile stack = find_stack(name);
   cluster.stack = stack.rates;
   std::string& usual = cluster.node.device.kernel_set;
-  if (!pins.has("/kernel_set")) usual = kernels_of(stack, usual);
+  if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
   const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", usual));
   for (const auto& [pointer, text] : stack.choices) {
     if (pointer == "/dropout" && !kernels.dropout) continue;  // its kernels have none
@@ -70,7 +81,7 @@ void simulate_with_stack(const std::string& name, const Plan& plan, Cluster& clu
   if (name.empty()) return;
   const StackProfile stack = find_stack(name);
   cluster.stack = stack.rates;
-  const std::string own = kernels_of(stack, plan.kernel_set);
+  const std::string own = kernels_of(stack, cluster, plan.kernel_set);
   if (own == plan.kernel_set) return;
   complain(
       fmt::format("{} computes with {}, this plan with {}: only what its operations cost is "

@@ -15,6 +15,11 @@ class Stacks(CliTest):
         self.assertIs(plan["overlap"]["gradients"], False)
         self.assertIs(plan["dropout"], True)
 
+    def test_our_own_is_the_default(self):
+        question = ("plan", "--model", "gpt2-124m", "--cluster", "dgx2", "--dp", "2",
+                    "--simulations", "1", "--json")  # fmt: skip
+        self.assertEqual(self.good(*question), self.good(*question, "--stack", "own"))
+
     def test_what_is_pinned_stays(self):
         plan = self.good_json("plan", *QUESTION, "--stack", "megatron2022", "--kernel-set",
                               "cuda.sm80.bf16")["plan"]
