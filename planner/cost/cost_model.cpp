@@ -67,7 +67,7 @@ CostModel::CostModel(const Job& job, const Cluster& cluster)
   }
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
-    unaligned_head_.push_back(has_unaligned_head(stage));
+    unaligned_head_.push_back(has_unaligned_head(program(stage)));
     for (const Node& node : program(stage).nodes) costs_.back().push_back(cost_of(stage, node));
     add_software(stage);
   }
@@ -101,17 +101,6 @@ int CostModel::ranks_of(const Node& node) const {
   return node.kind == OpKind::kCollective ? job_.group_size(node.group) : 2;
 }
 
-// Whether the LM head's products have an odd width: nobody pads the vocabulary of one rank. The
-// loss knows how much of it is real (kernel_table.h).
-bool CostModel::has_unaligned_head(int stage) const {
-  constexpr std::int64_t kAligned = 8;
-  for (const Node& node : program(stage).nodes) {
-    if (node.kind == OpKind::kKernel && node.kernel == KernelId::kCrossEntropy)
-      return program(stage).attributes[node.attributes][0] % kAligned != 0;
-  }
-  return false;
-}
-
 const Program& CostModel::program(int stage) const {
   return job_.classes[static_cast<std::size_t>(stage)].program;
 }
@@ -143,12 +132,9 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.owned},
                     "host stream", cap);
   }
-  const auto at = static_cast<std::size_t>(stage);
-  const bool fp8 = kernels_ != nullptr && multiplies_in_fp8(*kernels_, node.kernel);
-  const std::string_view format = fp8 ? "fp8" : peak_name(program(stage).operands(node)[0].dtype);
-  Seconds time = kernel_time(node.kernel, demand, format, cluster_.node.device, cluster_.stack);
-  if (demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head_[at])
-    time = time * cluster_.stack.unaligned_head;
+  const bool unaligned_head = unaligned_head_[static_cast<std::size_t>(stage)];
+  const Seconds time =
+      device_time(program(stage), node, demand, kernels_, unaligned_head, cluster_);
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
 }

@@ -79,7 +79,6 @@ class CostModel {
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
   int ranks_of(const Node& node) const;
-  bool has_unaligned_head(int stage) const;
   OpCost kernel(int stage, const Node& node);
   OpCost copy(int stage, const Node& node);
   OpCost collective(int stage, const Node& node);

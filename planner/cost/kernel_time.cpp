@@ -109,6 +109,25 @@ Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view form
   return {};
 }
 
+bool has_unaligned_head(const Program& program) {
+  constexpr std::int64_t kAligned = 8;
+  for (const Node& node : program.nodes) {
+    if (node.kind == OpKind::kKernel && node.kernel == KernelId::kCrossEntropy)
+      return program.attributes[node.attributes][0] % kAligned != 0;
+  }
+  return false;
+}
+
+Seconds device_time(const Program& program, const Node& node, const Demand& demand,
+                    const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
+  const bool fp8 = kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel);
+  const std::string_view format = fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
+  const Seconds time = kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack);
+  const bool odd =
+      demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head;
+  return odd ? time * cluster.stack.unaligned_head : time;
+}
+
 BytesPerSecond core_rate(const Demand& demand, const HostProfile& host, int ranks) {
   if (demand.flops.value == 0) return {std::numeric_limits<double>::infinity()};
   const FlopsPerSecond cores = host.core_flops * (static_cast<double>(host.cpu_cores) / ranks);

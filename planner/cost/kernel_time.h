@@ -17,6 +17,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
+#include "planner/program/kernel_set.h"
 #include "planner/program/kernel_table.h"
 #include "planner/program/program.h"
 
@@ -30,6 +31,15 @@ Seconds stream_time(Bytes bytes, const DeviceProfile& device);
 // `format`: in which products and attention compute.
 Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
                     const DeviceProfile& device, const StackRates& stack);
+
+// Whether the LM head's products have an odd width: nobody pads the vocabulary of one rank. The
+// loss knows how much of it is real (kernel_table.h).
+bool has_unaligned_head(const Program& program);
+
+// Of a kernel on a GPU lane of a program, in the format that the kernel set computes it in.
+// `kernels`: the job's; none: of a set that is not built in.
+Seconds device_time(const Program& program, const Node& node, const Demand& demand,
+                    const KernelSet* kernels, bool unaligned_head, const Cluster& cluster);
 
 // Greatest rate in bytes of the kernel per second that the share of one of `ranks` ranks in the
 // host's cores sustains; infinite for kernels without flop.

@@ -43,14 +43,15 @@ void add(PassTimes& sum, Phase phase, Seconds time) {
 KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
+  const KernelSet& kernels = find_kernel_set(job.kernel_set);
+  const bool unaligned_head = has_unaligned_head(program);
   KernelTimes times;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
     if (!is_common(node)) continue;
     const Demand demand = demand_of(program, node);
-    const std::string_view format = peak_name(program.operands(node)[0].dtype);
     const Seconds once = to_seconds(
-        to_sim_time(kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack)));
+        to_sim_time(device_time(program, node, demand, &kernels, unaligned_head, cluster)));
     PassTimes& own = part_of(times, node.role.part);
     const double per_micro = static_cast<double>(instances[i]) /
                              static_cast<double>(job.micro_steps) /
