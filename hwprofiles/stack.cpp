@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostCapability = 999;
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 26> kRates{{
+constexpr std::array<StackRate, 27> kRates{{
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, "time of matrix products"},
     {"gemm_fp8", &StackRates::gemm_fp8, false, kLeastFactor, kMostFactor,
      "time of matrix products in fp8, on top"},
@@ -61,6 +61,8 @@ constexpr std::array<StackRate, 26> kRates{{
      "time of adding up gradients on the host"},
     {"host_copies", &StackRates::host_copies, false, kLeastFactor, kMostFactor,
      "time of copies between host and device"},
+    {"staged_copies", &StackRates::staged_copies, false, 1, kMostFactor,
+     "time of copies of gradients and checkpoints over that of the device's link; compute waits"},
     {"copy_slowdown", &StackRates::copy_slowdown, false, 0, 10,
      "compute takes longer by this share beside a copy between host and device"},
     {"drives", &StackRates::drives, false, kLeastFactor, kMostFactor,

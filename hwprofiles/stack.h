@@ -47,6 +47,8 @@ struct StackRates {
   double cpu_update = 1;      // time of the update on the host
   double cpu_accumulate = 1;  // time of adding up gradients on the host
   double host_copies = 1;     // time of copies between host and device
+  double staged_copies = 1;   // time of those of gradients and checkpoints over that of the device's
+                              // link; over 1: through pageable memory, and compute waits for them
   double copy_slowdown = 0;   // as overlap_slowdown, beside copies between host and device
   double drives = 1;          // time of reads and writes of drives
 };
