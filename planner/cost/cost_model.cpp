@@ -57,6 +57,15 @@ double slowdown_of(const Node& node, const StackRates& stack) {
   return node.lane == Lane::kH2d || node.lane == Lane::kD2h ? stack.copy_slowdown : 0;
 }
 
+// Share of a collective that products do not hide. The sum of an input gradient can run beside the
+// product of the weight gradient [Korthikanti22 sec 4.2].
+double exposed_share(const Node& node, const StackRates& stack) {
+  if (node.group != GroupKind::kTensor) return 1;
+  const bool of_input =
+      node.role.phase == Phase::kBackward && node.role.action == Action::kSumRanks;
+  return stack.tensor_exposed * (of_input ? stack.backward_exposed : 1);
+}
+
 // Host time of one operation: the stack's where it says one.
 Seconds launch_time(const Node& node, int ranks, Seconds plain, const StackRates& stack) {
   const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
@@ -215,7 +224,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
   if (through_host && (wiring_.has_peer_link() || time.method == "ring"))
     time.method = "ring through host memory";
-  const double exposed = node.group == GroupKind::kTensor ? stack.tensor_exposed : 1;
+  const double exposed = exposed_share(node, stack);
   const Bytes ring = ring_bytes(node.collective, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
   return paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed), pattern,
