@@ -3,7 +3,7 @@
 // (hwprofiles/stacks/deepspeed_infinity.json). Two of its rates are fitted to the five rows of one
 // node; the row over 32 nodes takes no part in the fit.
 //
-// Each row has its goal, 20 or 30 %. A known miss must miss, so that none stays on the list once it
+// Each row has its goal, 12 % on one node, 8 % on 32. A known miss must miss, so that none stays on the list once it
 // is mended.
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@
 namespace zplan {
 namespace {
 
-constexpr double kMostOff = 0.3;  // known misses included
+constexpr double kMostOff = 0.2;  // known misses included
 
 struct Row {
   std::string name;

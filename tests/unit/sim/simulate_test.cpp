@@ -163,8 +163,9 @@ TEST(Simulate, FlowsOfTwoLanesShareTheHostMemory) {
 TEST(Simulate, ComputeWaitsForStagedCopies) {
   Cluster cluster = small_machine();
   ClassBuilder program;
-  program.stream(Lane::kCompute, 10'000 * kMicro);
-  program.copy(Tier::kGpu, Tier::kCpu, 50 * kMega);  // 5 ms at 10 GB/s
+  const NodeIndex compute = program.stream(Lane::kCompute, 10'000 * kMicro);
+  // Of 5 ms at 10 GB/s; the next one not before this step's kernel.
+  program.copy(Tier::kGpu, Tier::kCpu, 50 * kMega, {after(compute, 0, 1)});
   Job job = make_job(program);
   job.classes[0].program.nodes[1].role = {Phase::kBackward, Part::kLayer, Action::kDownload};
   EXPECT_NEAR(run(job, cluster).first_step.value, 10e-3, 1e-9);
