@@ -78,6 +78,8 @@ NvmeProfile read_nvme(SourcedObject in) {
   nvme.capacity = in.bytes("capacity");
   nvme.drive_read = in.bytes_per_second("drive_read");
   nvme.drive_write = in.bytes_per_second("drive_write");
+  if (in.has("efficiency")) nvme.efficiency = in.fraction("efficiency");
+  if (in.has("read_beside_write")) nvme.read_beside_write = in.number("read_beside_write", 0, 1);
   nvme.queue_depth = in.integer("queue_depth", 1, kMaxQueue);
   nvme.block = in.bytes("block");
   nvme.latency = in.seconds("latency");
@@ -265,8 +267,8 @@ HwProfile parse_hw_profile(std::string text, std::string file_name) {
   profile.device.collectives = read_collectives(profile, object.member("device").object());
   object.finish();
   profile.topology.nvme_drives = profile.nvme.drives;
-  profile.topology.nvme_read = {profile.nvme.drive_read, 1.0};
-  profile.topology.nvme_write = {profile.nvme.drive_write, 1.0};
+  profile.topology.nvme_read = {profile.nvme.drive_read, profile.nvme.efficiency};
+  profile.topology.nvme_write = {profile.nvme.drive_write, profile.nvme.efficiency};
   profile.devices_per_node = profile.topology.gpus();
   return profile;
 }

@@ -81,9 +81,12 @@ struct NvmeProfile {
   Bytes capacity{};              // usable, whole node
   BytesPerSecond drive_read{};   // per drive
   BytesPerSecond drive_write{};  // per drive
-  int queue_depth = 0;           // requests in flight per drive
-  Bytes block{};                 // size of one request
-  Seconds latency{};             // of one request on an idle drive
+  double efficiency = 1;         // share of these that large transfers of a program reach
+  // Share of its rate at which a drive reads while it writes at its full rate; 0: one or the other.
+  double read_beside_write = 0;
+  int queue_depth = 0;  // requests in flight per drive
+  Bytes block{};        // size of one request
+  Seconds latency{};    // of one request on an idle drive
 
   BytesPerSecond read_bandwidth() const { return drive_read * drives; }
   BytesPerSecond write_bandwidth() const { return drive_write * drives; }

@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostCapability = 999;
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 26> kRates{{
+constexpr std::array<StackRate, 28> kRates{{
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, "time of matrix products"},
     {"gemm_fp8", &StackRates::gemm_fp8, false, kLeastFactor, kMostFactor,
      "time of matrix products in fp8, on top"},
@@ -47,6 +47,8 @@ constexpr std::array<StackRate, 26> kRates{{
     {"host_step", &StackRates::host_step, true, 0, 10, "once per step"},
     {"tensor_exposed", &StackRates::tensor_exposed, false, 0, 1,
      "share of tensor parallel collectives that is not hidden in products"},
+    {"backward_exposed", &StackRates::backward_exposed, false, 0, 1,
+     "the same of sums of input gradients beside the product of weight gradients, on top"},
     {"overlap_slowdown", &StackRates::overlap_slowdown, false, 0, 10,
      "compute takes longer by this share beside a collective"},
     {"network", &StackRates::network, false, kLeastFactor, 1,
@@ -61,6 +63,8 @@ constexpr std::array<StackRate, 26> kRates{{
      "time of adding up gradients on the host"},
     {"host_copies", &StackRates::host_copies, false, kLeastFactor, kMostFactor,
      "time of copies between host and device"},
+    {"staged_copies", &StackRates::staged_copies, false, 1, kMostFactor,
+     "time of copies of gradients and checkpoints over that of the device's link; compute waits"},
     {"copy_slowdown", &StackRates::copy_slowdown, false, 0, 10,
      "compute takes longer by this share beside a copy between host and device"},
     {"drives", &StackRates::drives, false, kLeastFactor, kMostFactor,

@@ -39,6 +39,7 @@ struct StackRates {
   double host_step = 0;  // once per step
   // Communication.
   double tensor_exposed = 1;    // share of tensor parallel collectives that products do not hide
+  double backward_exposed = 1;  // on top, of sums of input gradients: beside weight gradients
   double overlap_slowdown = 0;  // compute runs 1 + this times as long beside a collective
   double network = 1;           // share of the network's effective rate that collectives reach
   double gather_network = 1;    // on top of it, of updated parameters (ZeRO 1 and 2)
@@ -47,8 +48,10 @@ struct StackRates {
   double cpu_update = 1;      // time of the update on the host
   double cpu_accumulate = 1;  // time of adding up gradients on the host
   double host_copies = 1;     // time of copies between host and device
-  double copy_slowdown = 0;   // as overlap_slowdown, beside copies between host and device
-  double drives = 1;          // time of reads and writes of drives
+  double staged_copies = 1;  // time of those of gradients and checkpoints over that of the device's
+                             // link; over 1: through pageable memory, and compute waits for them
+  double copy_slowdown = 0;  // as overlap_slowdown, beside copies between host and device
+  double drives = 1;         // time of reads and writes of drives
 };
 
 // One row per rate, for reading, fitting and reports.

@@ -39,11 +39,31 @@ bool begins_layer(const Node& node) {
   return node.role.part == Part::kAttentionNorm && node.kernel != KernelId::kFillZero;
 }
 
+// [DeepSpeed] Gradients on their way down and checkpoints both ways are what early offload kept in
+// pageable memory; parameters and optimizer states have pinned buffers.
+bool is_staged(const Node& node, const StackRates& stack) {
+  if (stack.staged_copies <= 1 || node.kind != OpKind::kCopy) return false;
+  const bool down = node.lane == Lane::kD2h, up = node.lane == Lane::kH2d;
+  return (down && node.role.phase == Phase::kBackward) ||
+         ((down || up) && node.role.part == Part::kBoundary);
+}
+
 // What a transfer takes from the compute beside it.
 double slowdown_of(const Node& node, const StackRates& stack) {
+  constexpr double kStands = 1e4;  // [derived] all but standing still: one part in ten thousand
+  if (is_staged(node, stack)) return kStands;
   if (node.kind == OpKind::kCollective && node.group != GroupKind::kTensor)
     return stack.overlap_slowdown;
   return node.lane == Lane::kH2d || node.lane == Lane::kD2h ? stack.copy_slowdown : 0;
+}
+
+// Share of a collective that products do not hide. The sum of an input gradient can run beside the
+// product of the weight gradient [Korthikanti22 sec 4.2].
+double exposed_share(const Node& node, const StackRates& stack) {
+  if (node.group != GroupKind::kTensor) return 1;
+  const bool of_input =
+      node.role.phase == Phase::kBackward && node.role.action == Action::kSumRanks;
+  return stack.tensor_exposed * (of_input ? stack.backward_exposed : 1);
 }
 
 // Host time of one operation: the stack's where it says one.
@@ -160,6 +180,11 @@ OpCost CostModel::copy(int stage, const Node& node) {
   const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to),
                         node.owned};
   const double factor = drive ? cluster_.stack.drives : cluster_.stack.host_copies;
+  if (is_staged(node, cluster_.stack)) {
+    const BytesPerSecond link = cluster_.node.topology.gpu_pcie.effective();
+    return transfer(latency, scaled(bytes, factor), pattern, "staged copy",
+                    link / cluster_.stack.staged_copies);
+  }
   return transfer(latency, scaled(bytes, factor), pattern, drive ? "drives" : "copy", kNoCap);
 }
 
@@ -185,7 +210,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
   if (through_host && (wiring_.has_peer_link() || time.method == "ring"))
     time.method = "ring through host memory";
-  const double exposed = node.group == GroupKind::kTensor ? stack.tensor_exposed : 1;
+  const double exposed = exposed_share(node, stack);
   const Bytes ring = ring_bytes(node.collective, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
   return paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed), pattern,

@@ -4,7 +4,8 @@
 //   kernel on a host lane  flow through host memory, capped by the rank's share of the cores
 //   copy                   copy_latency (with a drive: its latency), then a flow of its bytes;
 //                          within the GPU a fixed time, within the host a flow through its memory,
-//                          read and written once
+//                          read and written once; staged in pageable memory where the stack does
+//                          so: at most a share of the device's link, and compute waits
 //   collective             a start, then a flow of the bytes each rank sends, as fast as
 //                          collective_time.h says when it is alone. The stack's share of the
 //                          network slows what crosses nodes; of tensor parallel collectives the

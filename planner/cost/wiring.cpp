@@ -290,13 +290,14 @@ void Wiring::add_drives(Loads& loads, int node, int gpu, bool reads) {
   const double part = 1.0 / static_cast<double>(drives.size());
   const TopologySpec& spec = cluster_.node.topology;
   const double slower = spec.nvme_read.effective().value / spec.nvme_write.effective().value;
+  const double taken = slower * (1 - cluster_.node.nvme.read_beside_write);
   for (std::size_t i = 0; i < drives.size(); ++i) {
     const std::pair ends = reads ? std::pair{drives[i], dram} : std::pair{dram, drives[i]};
     const auto [route, added] = drive_routes_.try_emplace(ends);
     if (added) route->second = topology_.route(ends.first, ends.second);
     add(loads, node, route->second, part);
     if (const auto at = loads.find(node); at != loads.end()) {
-      at->second[topology_.links().size() + i] += reads ? part : part * slower;
+      at->second[topology_.links().size() + i] += reads ? part : part * taken;
     }
   }
 }

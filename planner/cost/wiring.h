@@ -12,8 +12,8 @@
 // most loaded one is kept per node: it is the one that limits. Ties go to the first link.
 //
 //   copy     GPU <-> DRAM of its socket; DRAM <-> drives striped evenly over all of them. A drive
-//            reads and writes at its own rates, each alone: what it does of both adds up to the
-//            time there is ("NVMe drive", in bytes read) [assumed: flash either reads or programs]
+//            reads and writes at its own rates, each alone; writing at its full rate takes 1 -
+//            read_beside_write of its time from reads ("NVMe drive", in bytes read)
 //   ring     every member sends to the next: over the peer link, at the share of it that the shape
 //            of the peer links leaves to these members (peer_shape.h), or twice through DRAM where
 //            they have none together. Between islands, nodes or larger domains of fast links, the

@@ -109,6 +109,58 @@ TEST(CostModel, ReadingAndWritingShareTheTimeOfADrive) {
   EXPECT_NEAR(seconds, 0.05 + 0.1, 1e-9);
 }
 
+TEST(CostModel, WritingTakesTheShareOfADrivesTimeThatReadsDoNotKeep) {
+  Cluster cluster = small_machine();
+  cluster.node.nvme.read_beside_write = 0.5;
+  ClassBuilder program;
+  program.copy(Tier::kCpu, Tier::kNvme, 100 * kMega);
+  const Job job = make_job(program);
+  const CostModel model(job, cluster);
+  EXPECT_EQ(model.costs(0)[0].alone.value, 50'000 * kMicrosecond) << "alone at its own rate";
+  const StepTotals totals = step_totals(model);
+  for (std::size_t i = 0; i < totals.links.size(); ++i) {
+    if (model.links()[i].kind != "NVMe drive") continue;
+    EXPECT_NEAR(totals.links[i].value, 0.025, 1e-9);
+  }
+}
+
+TEST(CostModel, SumsOfInputGradientsHideBesideWeightGradients) {
+  Cluster cluster = small_machine();
+  cluster.stack.tensor_exposed = 0.5;
+  cluster.stack.backward_exposed = 0.25;
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllReduce, GroupKind::kTensor, 40 * kMega);  // 600 us
+  Job job = make_job(program, 1, 4);
+  Role& role = job.classes[0].program.nodes[0].role;
+  role = {Phase::kForward, Part::kProjection, Action::kSumRanks};
+  EXPECT_EQ(alone_us(job, cluster), 300);
+  role.phase = Phase::kBackward;
+  EXPECT_EQ(alone_us(job, cluster), 75);
+  role.action = Action::kGatherRanks;
+  EXPECT_EQ(alone_us(job, cluster), 300);
+}
+
+TEST(CostModel, StagedCopiesReachAShareOfTheDevicesLink) {
+  Cluster cluster = small_machine();
+  cluster.stack.staged_copies = 4;
+  ClassBuilder program;
+  program.copy(Tier::kGpu, Tier::kCpu, 100 * kMega);  // 10 ms at 10 GB/s
+  program.copy(Tier::kCpu, Tier::kGpu, 100 * kMega);
+  Job job = make_job(program);
+  std::vector<Node>& nodes = job.classes[0].program.nodes;
+  const auto alone = [&](std::size_t i) {
+    return CostModel(job, cluster).costs(0)[i].alone.value / kMicrosecond;
+  };
+  nodes[0].role = {Phase::kUpdate, Part::kLayer, Action::kDownload};
+  nodes[1].role = {Phase::kForward, Part::kLayer, Action::kUpload};
+  EXPECT_EQ(alone(0), 10'000) << "optimizer states";
+  EXPECT_EQ(alone(1), 10'000) << "parameters";
+  nodes[0].role.phase = Phase::kBackward;
+  nodes[1].role = {Phase::kRecompute, Part::kBoundary, Action::kUpload};
+  EXPECT_EQ(alone(0), 40'000) << "gradients";
+  EXPECT_EQ(alone(1), 40'000) << "checkpoints";
+}
+
 TEST(CostModel, DrivesAreReachedThroughTheHostOnly) {
   ClassBuilder program;
   program.copy(Tier::kNvme, Tier::kGpu, 4096);

@@ -233,6 +233,12 @@ INSTANTIATE_TEST_SUITE_P(
         Expectation{"tensor_exposed", "tensor", 1, 0.5,
                     [](const Node& n) { return is_collective(n, GroupKind::kTensor); },
                     seconds_alone, 0.5},
+        Expectation{"backward_exposed", "tensor", 1, 0.5,
+                    [](const Node& n) {
+                      return is_collective(n, GroupKind::kTensor) &&
+                             n.role.phase == Phase::kBackward && n.role.action == Action::kSumRanks;
+                    },
+                    seconds_alone, 0.5},
         Expectation{"overlap_slowdown", "data", 0, 0.5,
                     [](const Node& n) {
                       return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
@@ -262,6 +268,9 @@ INSTANTIATE_TEST_SUITE_P(
         Expectation{"host_copies", "offloaded", 1, 2,
                     [](const Node& n) { return n.lane == Lane::kH2d || n.lane == Lane::kD2h; },
                     [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2},
+        Expectation{
+            "staged_copies", "offloaded", 1, 2,
+            [](const Node& n) { return n.lane == Lane::kD2h && n.role.phase == Phase::kBackward; }},
         Expectation{"copy_slowdown", "offloaded", 0, 0.5,
                     [](const Node& n) { return n.lane == Lane::kH2d || n.lane == Lane::kD2h; }},
         Expectation{"drives", "offloaded", 1, 2,

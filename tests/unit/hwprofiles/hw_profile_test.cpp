@@ -169,6 +169,14 @@ TEST(LoadCluster, ReadsAFileWithAndWithoutCount) {
   std::filesystem::remove(path);
 }
 
+TEST(ParseHwProfile, DrivesReachAShareOfTheirDataSheet) {
+  const HwProfile node = load_cluster("rtx4090-12ssd").node;
+  EXPECT_EQ(node.nvme.efficiency, 0.78);
+  EXPECT_NEAR(node.topology.nvme_read.effective().value, 0.78 * 6.5e9, 1);
+  EXPECT_NEAR(node.topology.nvme_write.effective().value, 0.78 * 3.4e9, 1);
+  EXPECT_EQ(load_cluster("dgx2").node.nvme.efficiency, 1) << "its rates are measured";
+}
+
 TEST(ParseHwProfile, DrivesAreOptional) {
   std::string text = text_of("hwprofiles/workstation.json");
   const std::size_t begin = text.find("  \"nvme\""), end = text.find("  \"latency\": {\n");

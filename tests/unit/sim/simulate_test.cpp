@@ -160,6 +160,19 @@ TEST(Simulate, FlowsOfTwoLanesShareTheHostMemory) {
   EXPECT_EQ(result.limited_by, "host memory (dram)");
 }
 
+TEST(Simulate, ComputeWaitsForStagedCopies) {
+  Cluster cluster = small_machine();
+  ClassBuilder program;
+  const NodeIndex compute = program.stream(Lane::kCompute, 10'000 * kMicro);
+  // Of 5 ms at 10 GB/s; the next one not before this step's kernel.
+  program.copy(Tier::kGpu, Tier::kCpu, 50 * kMega, {after(compute, 0, 1)});
+  Job job = make_job(program);
+  job.classes[0].program.nodes[1].role = {Phase::kBackward, Part::kLayer, Action::kDownload};
+  EXPECT_NEAR(run(job, cluster).first_step.value, 10e-3, 1e-9);
+  cluster.stack.staged_copies = 2;
+  EXPECT_NEAR(run(job, cluster).first_step.value, 20e-3, 2e-6);
+}
+
 TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMemberAndEndsAtOnce) {
   ClassBuilder early, late;
   const NodeIndex a = early.stream(Lane::kCompute, 2 * kMicro);
