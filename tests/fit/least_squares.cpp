@@ -22,10 +22,8 @@ void in_parallel(std::size_t count, int threads, const std::function<void(std::s
   }
 }
 
-// What multiplies the square of an error so that its derivative is that of w^2 rho.
-double influence(double weight, double error) {
-  return weight * weight / std::sqrt(1 + error * error);
-}
+// What multiplies the square of an error so that its derivative is that of w rho.
+double influence(double weight, double error) { return weight / std::sqrt(1 + error * error); }
 
 class Solver {
  public:
@@ -43,7 +41,7 @@ class Solver {
     double total = 0;
     for (std::size_t i = 0; i < errors.size(); ++i) {
       const double w = p_.samples[i].weight, e = errors[i];
-      total += w * w * 2 * (std::sqrt(1 + e * e) - 1);
+      total += w * 2 * (std::sqrt(1 + e * e) - 1);
     }
     for (std::size_t k = 0; k < values.size(); ++k) total += prior(values, k) * prior(values, k);
     return total;

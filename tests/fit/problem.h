@@ -2,7 +2,7 @@
 // what a system's products take over those of its device elsewhere (SystemFacts::settled).
 //
 // The least sum of
-//   w_i^2 rho(log(predicted_i / measured_i) / noise)    over the runs, rho(r) = 2 (sqrt(1+r^2) - 1)
+//   w_i rho(log(predicted_i / measured_i) / noise)    over the runs, rho(r) = 2 (sqrt(1+r^2) - 1)
 //   ((log rate - log usual) / spread)^2                 over the free rates
 // with weights w_i = (runs of the group)^-1/4, so that a large group does not drown the others.
 // `usual` and `spread` are the same for all stacks: what one knows of a stack nobody measured. Of a
