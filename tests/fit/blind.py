@@ -22,7 +22,7 @@ RUNS = ROOT / "tests" / "data" / "published_runs.jsonl"
 CONSTANTS = ROOT / "tests" / "fit" / "constants.json"
 # Fewer runs of each group and fewer rounds than the fit itself takes: its answer moves by less than
 # the errors printed here.
-FIT = ["--most", "40", "--rounds", "5"]
+FIT = ["--most", "40", "--rounds", "12"]
 ERROR = re.compile(r"^(?P<group>\S+) +(?P<n>\d+) runs +mean +(?P<mean>\S+) % +bias +(?P<bias>\S+) %")
 
 

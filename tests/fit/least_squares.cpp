@@ -135,7 +135,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
     }
     bool better = false;
     const double before = best.sum;
-    for (int tries = 0; tries < 4 && !better; ++tries) {
+    for (int tries = 0; tries < 8 && !better; ++tries) {
       std::vector<Row> damped = normal;
       for (std::size_t k = 0; k < n; ++k) damped[k][k] *= 1 + damping;
       const std::vector<double> step = solve_linear(damped, downhill);
@@ -155,7 +155,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
       damping *= better ? 0.3 : 10;
     }
     tell(round, best.sum);
-    if (!better || before - best.sum < 2e-4 * before) break;
+    if (!better || before - best.sum < 1e-5 * before) break;
   }
   for (std::size_t k = 0; k < n; ++k) {
     std::vector<Row> copy = normal;

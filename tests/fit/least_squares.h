@@ -11,7 +11,7 @@
 namespace zplan::fit {
 
 struct Options {
-  int rounds = 20;      // of Levenberg-Marquardt
+  int rounds = 40;      // of Levenberg-Marquardt
   double noise = 0.03;  // [assumed] of a published step time, repeats and reading of figures
   int threads = 2;
 };

@@ -147,14 +147,10 @@ void print_errors(const Problem& problem, const std::vector<double>& values) {
                100 * group.absolute / group.runs, 100 * group.signed_sum / group.runs);
 }
 
-// From the catalogue where the group takes part; else from what is usual.
-std::vector<double> start_of(const Problem& problem, bool blind) {
+// From what is usual, whatever the profiles say now: the answer depends on the data alone.
+std::vector<double> start_of(const Problem& problem) {
   std::vector<double> start;
-  for (const Free& free : problem.free) {
-    const double known =
-        free.rate != nullptr ? load_stack(free.owner).rates.*free.rate->member : free.usual;
-    start.push_back(blind || known <= 0 ? free.usual : known);
-  }
+  for (const Free& free : problem.free) start.push_back(free.usual);
   return start;
 }
 
@@ -164,7 +160,7 @@ int run(int argc, char** argv) {
   const Problem problem = make_problem(read_constants(arguments.constants), file.runs,
                                        arguments.most, arguments.left_out);
   const Solution solution =
-      solve(problem, start_of(problem, !arguments.left_out.empty()), arguments.options,
+      solve(problem, start_of(problem), arguments.options,
             [](int round, double sum) { fmt::print(stderr, "round {}: {:.2f}\n", round, sum); });
   for (std::size_t k = 0; k < problem.free.size(); ++k)
     fmt::print("{:36} {:>12}  +- {:.2g}\n", problem.free[k].owner + "." + problem.free[k].key(),
