@@ -82,9 +82,7 @@ Seconds launch_time(const Node& node, int ranks, Seconds plain, const StackRates
 
 CostModel::CostModel(const Job& job, const Cluster& cluster)
     : job_(job), cluster_(cluster), wiring_(job, cluster) {
-  for (const KernelSet& set : kernel_sets()) {
-    if (set.id == job.kernel_set) kernels_ = &set;
-  }
+  kernels_ = built_in_kernels(job);
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
     unaligned_head_.push_back(has_unaligned_head(program(stage)));

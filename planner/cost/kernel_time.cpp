@@ -109,6 +109,18 @@ Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view form
   return {};
 }
 
+const KernelSet* built_in_kernels(const Job& job) {
+  for (const KernelSet& set : kernel_sets()) {
+    if (set.id == job.kernel_set) return &set;
+  }
+  return nullptr;
+}
+
+std::string_view format_of(const Program& program, const Node& node, const KernelSet* kernels) {
+  const bool fp8 = kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel);
+  return fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
+}
+
 bool has_unaligned_head(const Program& program) {
   constexpr std::int64_t kAligned = 8;
   for (const Node& node : program.nodes) {
@@ -120,8 +132,7 @@ bool has_unaligned_head(const Program& program) {
 
 Seconds device_time(const Program& program, const Node& node, const Demand& demand,
                     const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
-  const bool fp8 = kernels != nullptr && multiplies_in_fp8(*kernels, node.kernel);
-  const std::string_view format = fp8 ? "fp8" : peak_name(program.operands(node)[0].dtype);
+  const std::string_view format = format_of(program, node, kernels);
   const Seconds time = kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack);
   const bool odd =
       demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head;

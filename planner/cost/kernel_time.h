@@ -17,6 +17,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
+#include "planner/program/job.h"
 #include "planner/program/kernel_set.h"
 #include "planner/program/kernel_table.h"
 #include "planner/program/program.h"
@@ -32,12 +33,17 @@ Seconds stream_time(Bytes bytes, const DeviceProfile& device);
 Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
                     const DeviceProfile& device, const StackRates& stack);
 
+// The set of a job's kernels; none: one that is not built in.
+const KernelSet* built_in_kernels(const Job& job);
+
+// The format in which the set computes a kernel of a program.
+std::string_view format_of(const Program& program, const Node& node, const KernelSet* kernels);
+
 // Whether the LM head's products have an odd width: nobody pads the vocabulary of one rank. The
 // loss knows how much of it is real (kernel_table.h).
 bool has_unaligned_head(const Program& program);
 
-// Of a kernel on a GPU lane of a program, in the format that the kernel set computes it in.
-// `kernels`: the job's; none: of a set that is not built in.
+// Of a kernel on a GPU lane of a program, in its format.
 Seconds device_time(const Program& program, const Node& node, const Demand& demand,
                     const KernelSet* kernels, bool unaligned_head, const Cluster& cluster);
 

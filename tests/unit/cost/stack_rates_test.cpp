@@ -8,6 +8,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/cost/cost_model.h"
+#include "planner/cost/throughput.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 
@@ -161,6 +162,12 @@ TEST_P(StackRateCost, ChangesWhatItIsSaidTo) {
     }
   }
   EXPECT_GT(changed, 0);
+}
+
+TEST(Fp8, ThroughputIsComparedWithThePeakThatLayersComputeAt) {
+  const Priced priced("fp8");
+  const Throughput figures = throughput(priced.job(), load_cluster("dgx-h100"), Seconds{1}, 1e15);
+  EXPECT_DOUBLE_EQ(figures.peak_tflops, 1978.9);
 }
 
 // Where a product's rate is no bound but a fixed time or its bytes are, the ratio is less.
