@@ -1,7 +1,7 @@
 // What data sheets say of devices and of the systems built from them: hwprofiles/hardware/
 // devices.json ("zplan.devices/1") and systems.json ("zplan.systems/1"), compiled into the library.
-// Each figure carries its source. No efficiency, latency or reserve is here but for best measured
-// matrix products: those come with the node profile that the device names as its relative
+// Each figure carries its source. No efficiency, latency or reserve is here but those of matrix
+// products: the others come with the node profile that the device names as its relative
 // (build_cluster.h).
 #pragma once
 
