@@ -53,7 +53,8 @@ bool Free::concerns(const Sample& sample) const {
 
 double expected_of(const std::vector<Free>& free, const std::vector<double>& values,
                    std::size_t k) {
-  return free[k].kin ? values[*free[k].kin] : free[k].usual;
+  const std::optional<std::size_t> kin = free[k].kin;
+  return kin ? values[*kin] : free[k].usual;
 }
 
 std::vector<Free> read_constants(const std::string& path) {

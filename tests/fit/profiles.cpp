@@ -10,11 +10,12 @@
 namespace zplan::fit {
 namespace {
 
-// Replaces the line of a value, or adds one behind `head`, both sought from `from` on.
+// Replaces the line of a value, or adds one behind `head`; both are sought from `from` on, and the
+// value before the next member "id": it is of the next system.
 std::string with_value(const std::string& text, std::size_t from, const std::string& head,
                        const std::string& key, const std::string& value) {
   const std::size_t at = text.find(key, from);
-  if (at != text.npos) {
+  if (at < text.find("\"id\"", from + 1)) {
     const std::size_t end = text.find('\n', at);
     const bool more = text[end - 1] == ',';
     return text.substr(0, at) + key + value + (more ? "," : "") + text.substr(end);
@@ -39,7 +40,7 @@ std::string groups_of(const Problem& problem, const Free& free) {
   std::string groups;
   for (const Sample& sample : problem.samples) {
     if (!free.concerns(sample) ||
-        (", " + groups + ",").find(", " + sample.group + ",") != groups.npos)
+        (", " + groups + ",").find(", " + sample.group + ",") != std::string::npos)
       continue;
     groups += (groups.empty() ? "" : ", ") + sample.group;
   }
