@@ -3,8 +3,8 @@
 // (hwprofiles/stacks/deepspeed_infinity.json). Two of its rates are fitted to the five rows of one
 // node; the row over 32 nodes takes no part in the fit.
 //
-// Each row has its goal, 12 % on one node, 8 % on 32. A known miss must miss, so that none stays on the list once it
-// is mended.
+// Each row has its goal, 12 % on one node, 8 % on 32. A known miss must miss, so that none stays on
+// the list once it is mended.
 #include <gtest/gtest.h>
 
 #include <cmath>
