@@ -48,7 +48,6 @@ void apply_device(HwProfile& node, const DeviceFacts& facts) {
 void apply_system(HwProfile& node, const SystemFacts& system) {
   if (system.host_memory) node.host.memory = *system.host_memory;
   if (node.host.reserve >= node.host.memory) node.host.reserve = node.host.memory / 16;
-  node.device.sustained *= system.settled;
   if (system.cpu_cores) node.host.cpu_cores = *system.cpu_cores;
   if (system.drives && node.nvme.drives > 0) {
     node.nvme.capacity = node.nvme.capacity / node.nvme.drives * *system.drives;
@@ -147,6 +146,7 @@ BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
                                 request.gpus_per_node, kMaxNodes, kMaxParts));
   BuiltCluster built;
   HwProfile node = node_of(profiles, device, system);
+  if (system != nullptr) node.device.sustained *= system->settled;
   const Size size = size_of(request, device, system);
   if (system == nullptr)
     built.assumed.push_back(fmt::format("server of {} {} with the host of {}", size.per_node,

@@ -7,7 +7,6 @@ Runs `./zplan validate tests/data/published_runs.jsonl`. --report also writes re
 and reports/fidelity.md, which tests/cli/fidelity_test.py holds later versions to.
 """
 
-import argparse
 import hashlib
 import json
 import pathlib
@@ -15,7 +14,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from report import ROOT, write_report  # noqa: E402
+from report import ROOT, report_options, write_report  # noqa: E402
 
 RUNS = ROOT / "tests" / "data" / "published_runs.jsonl"
 STACKS = ROOT / "hwprofiles" / "stacks"
@@ -99,10 +98,7 @@ def markdown(answer, about):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--program", default=str(ROOT / "zplan"))
-    arguments = parser.parse_args()
+    arguments = report_options(__doc__.splitlines()[0])
     answer = validate(arguments.program)
     groups = {
         name: {"n": group["time"]["n"], "mape_pct": round(group["time"]["mape_pct"], 2),

@@ -9,7 +9,6 @@ validated. --report also writes reports/paper_figures.json and reports/paper_fig
 tests/cli/paper_figures_test.py holds later versions to. No point has constants of its own.
 """
 
-import argparse
 import copy
 import functools
 import hashlib
@@ -20,7 +19,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from report import ROOT, tree_hash, write_report  # noqa: E402
+from report import ROOT, report_options, tree_hash, write_report  # noqa: E402
 
 DATA = ROOT / "tests" / "data"
 PS_PER_S = 1e12
@@ -257,10 +256,7 @@ def markdown(result):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--program", default=str(ROOT / "zplan"))
-    options = parser.parse_args()
+    options = report_options(__doc__.splitlines()[0])
     result = predict(options.program)
     for figure in result:
         print(f"{figure['name']}: {figure['quantity']}")

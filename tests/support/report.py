@@ -1,5 +1,6 @@
 """Writes reports/*.json: what was measured, by which command, on which sources and machine."""
 
+import argparse
 import datetime
 import hashlib
 import json
@@ -31,6 +32,14 @@ def processor():
 def machine():
     """For reports whose figures depend on it."""
     return {"processor": processor(), "cores": os.cpu_count()}
+
+
+def report_options(description):
+    """Options of a script that asks zplan and may write a report."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--report", action="store_true")
+    parser.add_argument("--program", default=str(ROOT / "zplan"))
+    return parser.parse_args()
 
 
 def write_report(script, results, about):

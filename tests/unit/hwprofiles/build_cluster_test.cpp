@@ -92,6 +92,16 @@ TEST(BuildCluster, OtherSystemsAreBuiltFromDataSheets) {
   EXPECT_EQ(node.host.memory.value, std::int64_t{1152} << 30);
 }
 
+TEST(BuildCluster, ProductsSettleAsTheSystemSays) {
+  const auto sustained = [](const char* system) {
+    return built({.device = "a100_sxm4_40gb", .system = system, .gpus_per_node = 8})
+        .cluster.node.device.sustained;
+  };
+  const double settled = catalogue().system("aws_p4d").settled;
+  EXPECT_LT(settled, 1);
+  EXPECT_DOUBLE_EQ(sustained("aws_p4d"), sustained("") * settled);
+}
+
 TEST(BuildCluster, TheNetworkIsAsStatedElseTheSystemsElseTheUsual) {
   const auto rate = [](HardwareRequest request) {
     request.nodes = 2;
