@@ -1,5 +1,5 @@
-// The files hwprofiles/*.json and those of its folders clusters, stacks and hardware as compiled
-// in; defined in generated sources (models/embed.cmake).
+// The files hwprofiles/*.json and those of its folders clusters, stacks, hardware and measured
+// as compiled in; defined in generated sources (models/embed.cmake).
 #pragma once
 
 #include <span>
@@ -12,5 +12,6 @@ std::span<const EmbeddedFile> embedded_profiles();
 std::span<const EmbeddedFile> embedded_clusters();
 std::span<const EmbeddedFile> embedded_stacks();
 std::span<const EmbeddedFile> embedded_hardware();
+std::span<const EmbeddedFile> embedded_measured();
 
 }  // namespace zplan

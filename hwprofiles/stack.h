@@ -16,6 +16,7 @@
 namespace zplan {
 
 struct StackRates {
+  double overall = 1;  // time of everything, beside what the others say
   // Time over that of the device's table or roofline.
   double gemm = 1;               // matrix products of layers and LM head
   double gemm_fp8 = 1;           // on top of it, those in fp8
@@ -60,6 +61,9 @@ struct StackRate {
   double StackRates::*member;
   bool seconds;  // a time; else a factor
   double least, most;
+  // What one expects of a stack that nobody measured, and one standard deviation of its logarithm
+  // [assumed]; 0: a fact of the software, no rate.
+  double usual, spread;
   std::string_view meaning;
 };
 std::span<const StackRate> stack_rates();

@@ -96,11 +96,11 @@ class StageClock {
 struct ClassState {
   // `costs`: of the program's nodes.
   ClassState(const Program& program, std::span<const OpCost> costs, int launch_depth,
-             std::int64_t steps)
+             std::int64_t steps, HostPath host = {})
       : index(program),
         costs(costs),
         requirements(index),
-        launches(index, costs, launch_depth, steps) {
+        launches(index, costs, launch_depth, steps, host) {
     wake_at.fill(kNobodyWaits);
     lanes.reserve(kLaneCount);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
@@ -133,6 +133,7 @@ struct ClassState {
   unsigned launch_waiters = 0;                     // lanes whose head the host has not reached
   unsigned busy = 0;                               // lanes whose head has started, as bits
   double slowdown = 0;                             // of compute, by the started ops beside it
+  Constant slowed_by = 0;                          // the rate of the last of them
   StageClock clock;
   std::vector<Span> spans;
 };

@@ -22,11 +22,15 @@ bool meets_others(const Job& job, const Node& node) {
 }  // namespace
 
 Engine::Engine(const CostModel& model, const SimOptions& options)
-    : model_(model), options_(options), steady_(options.max_steps) {
+    : model_(model),
+      options_(options),
+      path_(model.job().classes.size(), options.find_reliances),
+      steady_(options.max_steps) {
   const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {
     classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
-                          device.launch_queue_depth, options.max_steps);
+                          device.launch_queue_depth, options.max_steps,
+                          HostPath{path_.on() ? &path_ : nullptr, classes_.size()});
   }
   for (ClassState& own : classes_)
     for (LaneState& lane : own.lanes) slots_.push_back({&own, &lane});
@@ -93,6 +97,7 @@ void Engine::handle(Slot slot) {
   class_of(slot).settle(now_);
   switch (lane_of(slot).state) {
     case HeadState::kLaunching:
+      path_.follow_host(slot / kLaneCount, now_);
       return arrive(slot);
     case HeadState::kLatency:
       return start_flow(slot);
@@ -129,6 +134,11 @@ void Engine::update_slowdown(Slot slot) {
   for (unsigned mask = own.busy; mask != 0; mask &= mask - 1) {
     const LaneState& lane = own.lanes[static_cast<std::size_t>(std::countr_zero(mask))];
     sum += own.costs[lane.cursor->node].slowdown;
+  }
+  if (sum > own.slowdown) {
+    const bool collective = node_of(slot).kind == OpKind::kCollective;
+    own.slowed_by =
+        constant_of(collective ? &StackRates::overlap_slowdown : &StackRates::copy_slowdown);
   }
   stretch_compute(slot, (1 + sum) / (1 + own.slowdown));
   own.slowdown = sum;
@@ -244,6 +254,7 @@ void Engine::begin(std::span<const Slot> slots) {
     class_of(slot).busy |= 1u << (slot % kLaneCount);
     lane.state = HeadState::kRunning;
     lane.start = now_;
+    path_.begin(slot);
     LaneTimes& times = lane.times[static_cast<std::size_t>(lane.cursor->step())];
     times.peer_wait += now_ - lane.ready;
     if (cost.bytes.value > 0) times.latency += cost.fixed;
@@ -292,6 +303,7 @@ void Engine::finish(Slot slot) {
   own.busy &= ~(1u << (slot % kLaneCount));
   if (cost_of(slot).slowdown > 0) update_slowdown(slot);
   if (options_.record_timeline) record(own, lane);
+  end_on_path(slot);
   ++ops_;
   ++lane.completed;
   if (lane.completed == static_cast<std::int64_t>(step + 1) * lane.per_step) --lanes_left_[step];
@@ -310,6 +322,15 @@ void Engine::finish(Slot slot) {
   for (unsigned mask = std::exchange(own.launch_waiters, 0u); mask != 0; mask &= mask - 1) {
     check_launch(first + static_cast<Slot>(std::countr_zero(mask)));
   }
+}
+
+void Engine::end_on_path(Slot slot) {
+  if (!path_.on()) return;
+  const OpCost& cost = cost_of(slot);
+  const SimTime took = now_ - lane_of(slot).start;
+  const SimTime slowed = cost.bytes.value == 0 ? took - cost.fixed : SimTime{0};
+  path_.end(slot, cost, took - slowed, slowed, class_of(slot).slowed_by);
+  path_.follow_lane(slot);
 }
 
 void Engine::wake(Slot slot) {
@@ -334,6 +355,7 @@ void Engine::mark_step() {
   StepMark& mark = marks_.emplace_back();
   mark.end = now_;
   mark.ops = ops_;
+  mark.path = path_.followed();
   for (ClassState& state : classes_) {
     state.settle(now_);
     mark.clocks.push_back(state.clock);
@@ -359,6 +381,7 @@ void Engine::repeat_step() {
   StepMark next = last;
   next.end += last.end - before.end;
   next.ops += last.ops - before.ops;
+  for (std::size_t k = 0; k < next.path.size(); ++k) next.path[k] += last.path[k] - before.path[k];
   for (std::size_t c = 0; c < next.clocks.size(); ++c)
     next.clocks[c].repeat_since(before.clocks[c], 1);
   for (std::size_t i = 0; i < next.links.size(); ++i) {
@@ -379,7 +402,7 @@ void Engine::repeat_step() {
 void Engine::look_for_repetition() {
   beat_ = false;
   for (ClassState& state : classes_) state.settle(now_);
-  const auto jump = loop_->beat(now_, ops_, network_, flow_leader_);
+  const auto jump = loop_->beat(now_, ops_, network_, flow_leader_, path_);
   if (!jump) return;
   now_ += jump->time;
   ops_ += jump->ops;

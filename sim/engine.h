@@ -11,6 +11,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "sim/class_state.h"
+#include "sim/critical_path.h"
 #include "sim/event_queue.h"
 #include "sim/flow_network.h"
 #include "sim/simulate.h"
@@ -26,6 +27,7 @@ struct StepMark {
   std::vector<StageClock> clocks;  // by class
   std::vector<LinkUsage> links;
   std::vector<std::vector<LaneTimes>> times;  // by lane of all classes, by step
+  std::vector<double> path;                   // that led to the end (critical_path.h)
 };
 
 class Engine {
@@ -77,6 +79,7 @@ class Engine {
   void finish(Slot slot);  // one member's part of it
   void wake(Slot slot);    // heads that wait for the lane
   void record(ClassState& own, const LaneState& lane);
+  void end_on_path(Slot slot);
 
   void next();  // handles the next event
   void handle(Slot slot);
@@ -88,6 +91,7 @@ class Engine {
 
   const CostModel& model_;
   const SimOptions& options_;
+  CriticalPath path_;
   std::deque<ClassState> classes_;
   std::vector<SlotState> slots_;
   EventQueue<Slot, Slot> events_;

@@ -8,12 +8,13 @@
 namespace zplan::sim {
 
 LaunchQueue::LaunchQueue(const ProgramIndex& index, std::span<const OpCost> costs, int depth,
-                         std::int64_t steps)
+                         std::int64_t steps, HostPath host)
     : cursor_(index, std::nullopt, false),
       program_(&index.program()),
       costs_(costs),
       depth_(std::max(depth, 1)),
-      steps_(steps) {
+      steps_(steps),
+      host_(host) {
   for (std::size_t l = 0; l < kLaneCount; ++l) {
     if (index.lane_nodes(static_cast<Lane>(l)) > 0) {
       lanes_[l].times.resize(std::bit_ceil(static_cast<std::size_t>(depth_)));
@@ -33,6 +34,7 @@ bool LaunchQueue::completed(Lane lane, SimTime now) {
   ++lanes_[static_cast<std::size_t>(lane)].completed;
   --outstanding_;
   if (waits_for_device_ ? outstanding_ > 0 : stopped_at_ != lane) return false;
+  if (host_.path != nullptr && now > free_at_) host_.path->host_resumes(host_.stage, now);
   free_at_ = std::max(free_at_, now);
   run();
   return true;
@@ -100,6 +102,7 @@ void LaunchQueue::run() {
       return;
     }
     free_at_ += cost.launch;
+    if (host_.path != nullptr) host_.path->host_launches(host_.stage, cost);
     queue.times[queue.place(queue.launched)] = free_at_;
     ++queue.launched;
     ++outstanding_;

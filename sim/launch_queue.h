@@ -15,14 +15,21 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/program/cursor.h"
+#include "sim/critical_path.h"
 
 namespace zplan::sim {
+
+// The path that is told of the host's time, and the class of the host.
+struct HostPath {
+  CriticalPath* path = nullptr;
+  std::size_t stage = 0;
+};
 
 class LaunchQueue {
  public:
   // `costs`: of the nodes of the program; outlives this.
   LaunchQueue(const ProgramIndex& index, std::span<const OpCost> costs, int depth,
-              std::int64_t steps);
+              std::int64_t steps, HostPath host = {});
 
   // When op `sequence` of a lane was or will be launched; nothing while the thread cannot reach it.
   // Ask only for ops not yet completed.
@@ -55,6 +62,7 @@ class LaunchQueue {
   const Program* program_;
   std::span<const OpCost> costs_;
   std::int64_t depth_, steps_;
+  HostPath host_;
   SimTime free_at_{0};  // when the thread is done with the last launch
   std::optional<Lane> stopped_at_;
   bool waits_for_device_ = false;  // until nothing is outstanding

@@ -142,6 +142,17 @@ Seconds floor_of(const Engine& engine, const StepTotals& totals) {
   return floor;
 }
 
+std::vector<double> reliances_of(const std::vector<StepMark>& marks, Seconds period) {
+  const std::size_t last = marks.size() - 1, span = period_steps(marks);
+  std::vector<double> result = marks[last].path;
+  for (std::size_t k = 0; k < result.size(); ++k) {
+    if (last > 0) result[k] -= marks[last - span].path[k];
+    result[k] /= static_cast<double>(span) * period.value;
+  }
+  result[constant_of(&StackRates::overall)] = 1;
+  return result;
+}
+
 Timeline timeline_of(const Engine& engine, const SimOptions& options) {
   Timeline timeline{"sim", options.fingerprint, {}};
   const auto steps = static_cast<std::int32_t>(engine.marks().size());
@@ -198,6 +209,7 @@ SimResult make_result(const Engine& engine, const SimOptions& options) {
   result.split = split_of(engine, result);
   result.limits = limits_of(totals, result);
   if (!result.limits.empty()) result.limited_by = result.limits.front().resource;
+  if (options.find_reliances) result.reliances = reliances_of(engine.marks(), result.period);
   if (options.record_timeline) result.timeline = timeline_of(engine, options);
   return result;
 }

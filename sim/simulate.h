@@ -38,6 +38,7 @@ struct SimOptions {
   int min_steps = 3;
   int max_steps = 6;
   bool record_timeline = false;
+  bool find_reliances = false;
   bool skip_repetitions = true;  // exactly (steady_loop.h, steady_step.h); never with a timeline
   std::string fingerprint;       // of the placed Job, for the Timeline
 };
@@ -106,6 +107,8 @@ struct SimResult {
   std::string limited_by;         // limits.front()
   TimeSplit split;                // of the busiest stage; adds up to the period
   Timeline timeline;              // whole steps only; empty unless asked for
+  // d log(period) / d log(constant), by Constant (reliance.h); empty unless asked for.
+  std::vector<double> reliances;
 };
 
 // Throws Error when the cluster cannot run the job (cost_model.h) or the lanes wait for each other.

@@ -71,13 +71,16 @@ void SteadyLoop::next_step() {
 
 std::optional<SteadyLoop::Jump> SteadyLoop::beat(SimTime now, std::int64_t ops,
                                                  FlowNetwork& network,
-                                                 std::span<const std::uint32_t> flow_leader) {
+                                                 std::span<const std::uint32_t> flow_leader,
+                                                 CriticalPath& path) {
   if (!write_beat(now, network, flow_leader)) return std::nullopt;
   latest_.ops = ops;
+  latest_.path = path.state();
   ++beats_;
   if (beats_ > 1 && latest_.state == kept_.state) {
     if (const std::int64_t times = repetitions(); times > 0) {
       beats_ = kept_at_ = 0;
+      path.repeat_since(kept_.path, times);
       return skip(times, network);
     }
   }

@@ -46,9 +46,10 @@ class SteadyLoop {
     std::int64_t ops;
   };
   // At a beat, with all clocks settled. Moves classes and network when iterations can be skipped;
-  // whoever calls moves his clock and events. `flow_leader`: names of the network's flows.
+  // whoever calls moves his clock and events. `flow_leader`: names of the network's flows. `path`
+  // is no state: it only adds up.
   std::optional<Jump> beat(SimTime now, std::int64_t ops, FlowNetwork& network,
-                           std::span<const std::uint32_t> flow_leader);
+                           std::span<const std::uint32_t> flow_leader, CriticalPath& path);
   void next_step();
 
  private:
@@ -70,6 +71,7 @@ class SteadyLoop {
     std::int64_t ops = 0;
     std::vector<Place> places;
     std::vector<LinkUsage> links;
+    std::vector<double> path;
     std::vector<std::int64_t> state;
   };
 

@@ -21,6 +21,7 @@ FOLDERS = {
     "lower": "planner/lower",
     "place": "planner/place",
     "cost": "planner/cost",
+    "certainty": "planner/certainty",
     "search": "planner/search",
     "validate": "planner/validate",
     "cli": "planner/cli",
@@ -40,10 +41,12 @@ ALLOWED = {
     "lower": ["core", "plan", "models", "program"],
     "place": ["core", "program"],
     "cost": ["core", "program", "hw"],
+    "certainty": ["core", "plan", "program", "hw", "cost"],
     "sim": ["core", "program", "hw", "cost"],
     "exec": ["core", "program"],
     "search": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "sim"],
-    "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "search", "sim"],
+    "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "certainty",
+                 "search", "sim"],
     "cli": [module for module in FOLDERS if module != "cli"],
 }
 

@@ -28,10 +28,11 @@ Bytes scaled(Bytes bytes, double factor) {
   return {std::llround(static_cast<double>(bytes.value) * factor)};
 }
 
-// Time of a host kernel over that of its bytes at the rate of the host's memory.
-double host_factor(KernelId kernel, const StackRates& stack) {
-  if (kernel == KernelId::kAdamW || kernel == KernelId::kSumSquares) return stack.cpu_update;
-  return kernel == KernelId::kAccumulate ? stack.cpu_accumulate : 1;
+// The rate of a host kernel's time over that of its bytes at the rate of the host's memory; none:
+// that.
+double StackRates::*host_rate(KernelId kernel) {
+  if (kernel == KernelId::kAdamW || kernel == KernelId::kSumSquares) return &StackRates::cpu_update;
+  return kernel == KernelId::kAccumulate ? &StackRates::cpu_accumulate : nullptr;
 }
 
 // The first kernel of each pass through a layer.
@@ -57,25 +58,60 @@ double slowdown_of(const Node& node, const StackRates& stack) {
   return node.lane == Lane::kH2d || node.lane == Lane::kD2h ? stack.copy_slowdown : 0;
 }
 
+// Of the gradients of an input over tensor parallel ranks.
+bool is_sum_of_input(const Node& node) {
+  return node.role.phase == Phase::kBackward && node.role.action == Action::kSumRanks;
+}
+
 // Share of a collective that products do not hide. The sum of an input gradient can run beside the
 // product of the weight gradient [Korthikanti22 sec 4.2].
 double exposed_share(const Node& node, const StackRates& stack) {
   if (node.group != GroupKind::kTensor) return 1;
-  const bool of_input =
-      node.role.phase == Phase::kBackward && node.role.action == Action::kSumRanks;
-  return stack.tensor_exposed * (of_input ? stack.backward_exposed : 1);
+  return stack.tensor_exposed * (is_sum_of_input(node) ? stack.backward_exposed : 1);
+}
+
+// The time of a tensor parallel collective is in proportion to what products do not hide of it.
+void add_exposed(const Node& node, Reliances& rests) {
+  if (node.group != GroupKind::kTensor) return;
+  rests.add(constant_of(&StackRates::tensor_exposed), 1);
+  if (is_sum_of_input(node)) rests.add(constant_of(&StackRates::backward_exposed), 1);
+}
+
+// How the transfer of a collective follows the network's rate: 1 where nothing else limits it.
+double network_share(const CollectiveCall& call, const CollectiveTime& time,
+                     const CollectiveProfile* profile, const LatencyProfile& latency) {
+  constexpr double kStep = 0.01;
+  if (call.nodes == 1 || time.transfer.value == 0) return 0;
+  CollectiveCall slow = call;
+  slow.border = call.border / (1 + kStep);
+  const Seconds moved = collective_time(slow, profile, latency).transfer;
+  return std::clamp((moved.value / time.transfer.value - 1) / kStep, 0.0, 1.0);
+}
+
+// Of what a collective takes after its start; `by_network`: network_share().
+Reliances rests_of_transfer(bool updated, double by_network) {
+  Reliances rests;
+  rests.add(constant_of(HardwareTime::kNetwork), by_network);
+  rests.add(constant_of(HardwareTime::kPeerLinks), 1 - by_network);
+  rests.add(constant_of(&StackRates::network), -by_network);
+  if (updated) rests.add(constant_of(&StackRates::gather_network), -by_network);
+  return rests;
 }
 
 // Host time of one operation: the stack's where it says one.
-Seconds launch_time(const Node& node, int ranks, Seconds plain, const StackRates& stack) {
+RestingTime launch_time(const Node& node, int ranks, Seconds plain, const StackRates& stack) {
+  const auto of_stack = [&](double StackRates::*rate, double share) {
+    return RestingTime{Seconds{stack.*rate * share}, {{constant_of(rate), 1}}};
+  };
   const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
   const bool backward = node.role.phase == Phase::kBackward;
-  const double own = forward ? stack.host_forward : backward ? stack.host_backward : 0;
+  RestingTime time{plain, {{constant_of(HardwareTime::kLaunch), 1}}};
+  if (forward) time = slower(time, of_stack(&StackRates::host_forward, 1));
+  if (backward) time = slower(time, of_stack(&StackRates::host_backward, 1));
   const bool meets = node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
                      node.kind == OpKind::kReceive;
   constexpr double kRanks = 8;  // of the collective that the rate is for
-  return std::max(plain, Seconds{own}) +
-         Seconds{meets ? stack.host_collective * ranks / kRanks : 0};
+  return meets ? both(time, of_stack(&StackRates::host_collective, ranks / kRanks)) : time;
 }
 
 }  // namespace
@@ -100,16 +136,16 @@ void CostModel::add_software(int stage) {
     OpCost& cost = costs_.back()[i];
     if (cost.bytes.value > 0) cost.slowdown = slowdown_of(node, cluster_.stack);
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
-    Seconds time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
-    if (first && cluster_.stack.host_step > 0) {
-      time += Seconds{cluster_.stack.host_step};
+    RestingTime time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
+    const auto wait_and_spend = [&](double StackRates::*rate) {
+      if (cluster_.stack.*rate == 0) return;
+      time = both(time, {Seconds{cluster_.stack.*rate}, {{constant_of(rate), 1}}});
       cost.waits_for_device = true;
-    }
-    if (begins_layer(node) && cluster_.stack.host_sync > 0) {
-      time += Seconds{cluster_.stack.host_sync};
-      cost.waits_for_device = true;
-    }
-    cost.launch = to_clock(time);
+    };
+    if (first) wait_and_spend(&StackRates::host_step);
+    if (begins_layer(node)) wait_and_spend(&StackRates::host_sync);
+    cost.launch = to_clock(time.time * cluster_.stack.overall);
+    cost.launch_rests = time.rests;
     first = false;
   }
 }
@@ -145,13 +181,16 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
 OpCost CostModel::kernel(int stage, const Node& node) {
   const Demand demand = demand_of(program(stage), node);
   if (is_host(node.lane)) {
-    const double factor = host_factor(node.kernel, cluster_.stack);
+    double StackRates::*const rate = host_rate(node.kernel);
+    const double factor = rate != nullptr ? cluster_.stack.*rate : 1;
+    Reliances rests{{constant_of(HardwareTime::kHostMemory), 1}};
+    if (rate != nullptr) rests.add(constant_of(rate), 1);
     const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
     return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.owned},
-                    "host stream", cap);
+                    "host stream", cap, rests);
   }
   const bool unaligned_head = unaligned_head_[static_cast<std::size_t>(stage)];
-  const Seconds time =
+  const RestingTime time =
       device_time(program(stage), node, demand, kernels_, unaligned_head, cluster_);
   if (demand.kind == WorkKind::kGemm) return fixed_time(time, "gemm");
   return fixed_time(time, demand.kind == WorkKind::kAttention ? "attention" : "stream");
@@ -163,11 +202,11 @@ OpCost CostModel::copy(int stage, const Node& node) {
   const Tier from = tier_of(views[0]), to = tier_of(views[1]);
   const Bytes bytes = views[0].bytes();
   if (from == Tier::kGpu && to == Tier::kGpu) {
-    return fixed_time(stream_time(bytes * 2, cluster_.node.device), "stream");
+    return fixed_time(stream(bytes * 2), "stream");
   }
   if (from == Tier::kCpu && to == Tier::kCpu) {
     return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
-                    kNoCap);
+                    kNoCap, {{constant_of(HardwareTime::kHostMemory), 1}});
   }
   if (from != Tier::kCpu && to != Tier::kCpu) {
     throw_bad_input(fmt::format("expected copies between {} and {} to go through cpu, got {}",
@@ -177,13 +216,18 @@ OpCost CostModel::copy(int stage, const Node& node) {
   const Seconds latency = drive ? cluster_.node.nvme.latency : cluster_.node.device.copy_latency;
   const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to),
                         node.owned};
-  const double factor = drive ? cluster_.stack.drives : cluster_.stack.host_copies;
+  double StackRates::*const rate = drive ? &StackRates::drives : &StackRates::host_copies;
+  const Bytes carried = scaled(bytes, cluster_.stack.*rate);
+  Reliances rests{
+      {constant_of(rate), 1},
+      {constant_of(drive ? HardwareTime::kDrives : HardwareTime::kHostLink), 1}};
   if (is_staged(node, cluster_.stack)) {
+    rests.add(constant_of(&StackRates::staged_copies), 1);
     const BytesPerSecond link = cluster_.node.topology.gpu_pcie.effective();
-    return transfer(latency, scaled(bytes, factor), pattern, "staged copy",
-                    link / cluster_.stack.staged_copies);
+    return transfer(latency, carried, pattern, "staged copy", link / cluster_.stack.staged_copies,
+                    rests);
   }
-  return transfer(latency, scaled(bytes, factor), pattern, drive ? "drives" : "copy", kNoCap);
+  return transfer(latency, carried, pattern, drive ? "drives" : "copy", kNoCap, rests);
 }
 
 OpCost CostModel::collective(int stage, const Node& node) {
@@ -192,7 +236,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const int n = job_.group_size(node.group);
   if (n == 1) {
     const bool in_place = views[0].buffer == views[1].buffer;
-    return fixed_time(stream_time(in_place ? Bytes{0} : full * 2, cluster_.node.device), "alone");
+    return fixed_time(stream(in_place ? Bytes{0} : full * 2), "alone");
   }
   const int at = crosses_stages(node.group) ? 0 : stage;
   const Pattern pattern{PatternKind::kRing, static_cast<int>(node.group), at, 0, false};
@@ -203,16 +247,19 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const StackRates& stack = cluster_.stack;
   const bool updated = node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
   call.border = call.border * (stack.network * (updated ? stack.gather_network : 1));
-  CollectiveTime time =
-      collective_time(call, cluster_.node.device.collectives.get(), cluster_.node.latency);
+  const CollectiveProfile* profile = cluster_.node.device.collectives.get();
+  CollectiveTime time = collective_time(call, profile, cluster_.node.latency);
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
   if (through_host && (wiring_.has_peer_link() || time.method == "ring"))
     time.method = "ring through host memory";
   const double exposed = exposed_share(node, stack);
   const Bytes ring = ring_bytes(node.collective, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
-  return paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed), pattern,
-               time.method);
+  const double by_network = network_share(call, time, profile, cluster_.node.latency);
+  OpCost cost = paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed),
+                      pattern, time.method, rests_of_transfer(updated, by_network));
+  add_exposed(node, cost.rests);
+  return cost;
 }
 
 // The rates of a ring by its links: of its steps within an island, over peer links or through host
@@ -233,8 +280,8 @@ void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& c
 // measured transfer is faster than they are said to be, it carries fewer bytes: contention is in
 // proportion to the time, and what is measured stands.
 OpCost CostModel::paced(const Pace& time, Bytes bytes, const Pattern& pattern,
-                        std::string_view method) {
-  if (bytes.value == 0) return transfer(time.latency, {}, pattern, method, kNoCap);
+                        std::string_view method, const Reliances& rests) {
+  if (bytes.value == 0) return transfer(time.latency, {}, pattern, method, kNoCap, rests);
   const auto [begin, end] = shares_of(pattern);
   double most = static_cast<double>(bytes.value);
   for (std::uint32_t i = begin; i < end; ++i) {
@@ -244,7 +291,7 @@ OpCost CostModel::paced(const Pace& time, Bytes bytes, const Pattern& pattern,
   }
   const Bytes carried{std::max<std::int64_t>(1, std::llround(most))};
   return transfer(time.latency, carried, pattern, method,
-                  {static_cast<double>(carried.value) / time.transfer.value});
+                  {static_cast<double>(carried.value) / time.transfer.value}, rests);
 }
 
 // Tensor parallel ranks that all hold the whole boundary may send a slice each [Narayanan21
@@ -260,17 +307,27 @@ OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
   const std::string_view near = way == Way::kPeerLink ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
                   {PatternKind::kBetween, from_stage, to_stage, 0, false},
-                  crosses ? "network" : near, kNoCap);
+                  crosses ? "network" : near, kNoCap,
+                  {{constant_of(crosses ? HardwareTime::kNetwork : HardwareTime::kPeerLinks), 1}});
 }
 
-OpCost CostModel::fixed_time(Seconds time, std::string_view method) const {
-  const SimTime rounded = to_clock(time);
-  return {.fixed = rounded, .alone = rounded, .method = method};
+RestingTime CostModel::stream(Bytes bytes) const {
+  RestingTime time = stream_time(bytes, cluster_.node.device);
+  time.time = time.time * cluster_.stack.overall;
+  return time;
+}
+
+OpCost CostModel::fixed_time(const RestingTime& time, std::string_view method) const {
+  const SimTime rounded = to_clock(time.time);
+  return {.fixed = rounded, .alone = rounded, .method = method, .rests = time.rests};
 }
 
 OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
-                           std::string_view method, BytesPerSecond cap) {
-  OpCost cost{.fixed = to_clock(latency), .bytes = bytes, .cap = cap, .method = method};
+                           std::string_view method, BytesPerSecond cap,
+                           const Reliances& rests) {
+  const double overall = cluster_.stack.overall;
+  bytes = scaled(bytes, overall);
+  OpCost cost{.fixed = to_clock(latency * overall), .bytes = bytes, .cap = cap, .method = method};
   cost.alone = cost.fixed;
   if (bytes.value == 0) return cost;
   std::tie(cost.shares_begin, cost.shares_end) = shares_of(pattern);
@@ -279,6 +336,9 @@ OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
     rate = std::min(rate, wiring_.links()[share.link].capacity / share.weight);
   }
   cost.alone += to_clock(bytes / rate);
+  if (cost.alone.value == 0) return cost;
+  cost.rests = rests;
+  cost.rests.scale(to_seconds(cost.alone - cost.fixed).value / to_seconds(cost.alone).value);
   return cost;
 }
 

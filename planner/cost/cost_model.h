@@ -33,6 +33,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
 #include "planner/cost/collective_time.h"
+#include "planner/cost/reliance.h"
 #include "planner/cost/wiring.h"
 #include "planner/program/job.h"
 #include "planner/program/kernel_set.h"
@@ -49,6 +50,8 @@ struct OpCost {
   bool waits_for_device = false;  // launched after all that was launched before has ended
   double slowdown = 0;            // compute beside it takes so much longer, as a share
   std::string_view method{};      // "gemm", "ring", "network" ..: the named algorithm, for traces
+  Reliances rests{};              // of `alone`
+  Reliances launch_rests{};       // of `launch`
 };
 
 class CostModel {
@@ -84,13 +87,16 @@ class CostModel {
   OpCost copy(int stage, const Node& node);
   OpCost collective(int stage, const Node& node);
   OpCost between(int from_stage, int to_stage, const View& boundary);
-  OpCost fixed_time(Seconds time, std::string_view method) const;
+  RestingTime stream(Bytes bytes) const;  // through the memory of the device
+  OpCost fixed_time(const RestingTime& time, std::string_view method) const;
+  // `rests`: of the time after the latency.
   OpCost transfer(Seconds latency, Bytes bytes, const Pattern& pattern, std::string_view method,
-                  BytesPerSecond cap);
+                  BytesPerSecond cap, const Reliances& rests);
   struct Pace {
     Seconds latency, transfer;
   };
-  OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method);
+  OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method,
+               const Reliances& rests);
   void find_rates(const Pattern& pattern, bool peers, CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
   std::vector<LinkShare> find_shares(const Pattern& pattern);

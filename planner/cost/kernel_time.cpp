@@ -24,77 +24,92 @@ Seconds overhead_of(const DeviceProfile& device) {
   return device.sm_count > 0 ? device.gemm_overhead : Seconds{0};
 }
 
-Seconds product_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
-                     const StackRates& stack) {
-  const Seconds stream = stream_time(demand.bytes, device);
+RestingTime product_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
+                         const StackRates& stack) {
+  const RestingTime stream = stream_time(demand.bytes, device);
+  RestingTime work{{}, {{constant_of(HardwareTime::kProducts), 1}}};
   if (device.sm_count == 0) {
-    const FlopsPerSecond rate = device.peak(format) * device.gemm_efficiency;
-    return std::max(demand.flops / rate * stack.gemm, stream) + device.gemm_overhead;
+    work.time = demand.flops / (device.peak(format) * device.gemm_efficiency);
+    work = work.times(stack.gemm, constant_of(&StackRates::gemm));
+    return slower(work, stream).after(device.gemm_overhead);
   }
   const Product& p = demand.product;
   const ProductSize size{p.m, p.n, p.k, p.batch};
-  const Seconds once = device.tables ? device.tables->product(size, format, device)
-                                     : tile_time(size, format, device);
-  const double factor = p.batch > 1 ? stack.scores : stack.gemm;
-  const double fp8 = format == "fp8" ? stack.gemm_fp8 : 1;
-  return std::max(once * (static_cast<double>(p.times) * device.sustained * factor * fp8), stream);
+  work.time = device.tables ? device.tables->product(size, format, device)
+                            : tile_time(size, format, device);
+  work.time = work.time * (static_cast<double>(p.times) * device.sustained);
+  double StackRates::*const rate = p.batch > 1 ? &StackRates::scores : &StackRates::gemm;
+  work = work.times(stack.*rate, constant_of(rate));
+  if (format == "fp8") work = work.times(stack.gemm_fp8, constant_of(&StackRates::gemm_fp8));
+  return slower(work, stream);
 }
 
-Seconds attention_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
-                       const StackRates& stack) {
+RestingTime attention_time(const Demand& demand, std::string_view format,
+                           const DeviceProfile& device, const StackRates& stack) {
   const AttentionWork& work = demand.attention;
-  const bool newer = device.tables && device.tables->attention_generation() > 2;
-  const double factor = (work.backward ? stack.attention_backward : stack.attention_forward) *
-                        (newer ? stack.attention_older : 1);
   const AttentionSize size{work.batch, work.heads, work.sequence, work.head_size};
   const bool sixteen_bit = format == "bf16" || format == "fp16";
   const double rate =
       device.tables && sixteen_bit ? device.tables->attention_rate(size, device) : 0;
-  const Seconds stream = stream_time(demand.bytes, device);
+  RestingTime time{{}, {{constant_of(HardwareTime::kAttention), 1}}};
   if (rate == 0) {
-    const FlopsPerSecond known = device.peak(format) * device.attention_efficiency;
-    return std::max(demand.flops / known * factor, stream) + overhead_of(device);
+    time.time = demand.flops / (device.peak(format) * device.attention_efficiency);
+  } else {
+    const double causal_pairs =
+        static_cast<double>(work.sequence) * static_cast<double>(work.sequence + 1) / 2;
+    const double flop = 4.0 * static_cast<double>(work.batch * work.heads * work.head_size) *
+                        causal_pairs;  // of the forward pass
+    time.time = Seconds{flop / (device.peak(format).value * rate)};
+    if (work.backward) time.time = time.time * kBackwardOverForward;
   }
-  const double causal_pairs =
-      static_cast<double>(work.sequence) * static_cast<double>(work.sequence + 1) / 2;
-  const double flop = 4.0 * static_cast<double>(work.batch * work.heads * work.head_size) *
-                      causal_pairs;  // of the forward pass
-  const Seconds forward{flop / (device.peak(format).value * rate)};
-  return std::max(forward * (work.backward ? kBackwardOverForward * factor : factor), stream) +
-         overhead_of(device);
+  double StackRates::*const own =
+      work.backward ? &StackRates::attention_backward : &StackRates::attention_forward;
+  time = time.times(stack.*own, constant_of(own));
+  if (device.tables && device.tables->attention_generation() > 2)
+    time = time.times(stack.attention_older, constant_of(&StackRates::attention_older));
+  return slower(time, stream_time(demand.bytes, device)).after(overhead_of(device));
 }
 
-// What a kernel moves over its compulsory traffic.
-double traffic_factor(KernelId kernel, const StackRates& stack) {
+// The rate of what a kernel moves over its compulsory traffic; none: just that.
+double StackRates::*traffic_rate(KernelId kernel) {
   switch (kernel) {
     case KernelId::kSoftmaxForward:
     case KernelId::kSoftmaxBackward:
-      return stack.softmax;
+      return &StackRates::softmax;
     case KernelId::kCrossEntropy:
     case KernelId::kCrossEntropyStatistics:
     case KernelId::kCrossEntropyParallel:
-      return stack.loss;
+      return &StackRates::loss;
     case KernelId::kAdamW:
     case KernelId::kSumSquares:
     case KernelId::kClipCoefficient:
-      return stack.optimizer;
+      return &StackRates::optimizer;
     case KernelId::kFillZero:
     case KernelId::kAccumulate:
     case KernelId::kCast:
-      return 1;
+      return nullptr;
     default:
-      return stack.elementwise;
+      return &StackRates::elementwise;
   }
+}
+
+RestingTime memory_time(KernelId kernel, const Demand& demand, const DeviceProfile& device,
+                        const StackRates& stack) {
+  RestingTime time = stream_time(demand.bytes, device);
+  if (double StackRates::*const rate = traffic_rate(kernel))
+    time = time.times(stack.*rate, constant_of(rate));
+  return time.after(overhead_of(device));
 }
 
 }  // namespace
 
-Seconds stream_time(Bytes bytes, const DeviceProfile& device) {
-  return bytes / (device.memory_bandwidth * device.memory_efficiency);
+RestingTime stream_time(Bytes bytes, const DeviceProfile& device) {
+  return {bytes / (device.memory_bandwidth * device.memory_efficiency),
+          {{constant_of(HardwareTime::kMemory), 1}}};
 }
 
-Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
-                    const DeviceProfile& device, const StackRates& stack) {
+RestingTime kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
+                        const DeviceProfile& device, const StackRates& stack) {
   switch (demand.kind) {
     case WorkKind::kGemm:
       return product_time(demand, format, device, stack);
@@ -102,8 +117,7 @@ Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view form
       return attention_time(demand, format, device, stack);
     case WorkKind::kMemory:
     case WorkKind::kHost:
-      return stream_time(demand.bytes, device) * traffic_factor(kernel, stack) +
-             overhead_of(device);
+      return memory_time(kernel, demand, device, stack);
   }
   ZPLAN_ASSERT(false);
   return {};
@@ -130,13 +144,15 @@ bool has_unaligned_head(const Program& program) {
   return false;
 }
 
-Seconds device_time(const Program& program, const Node& node, const Demand& demand,
-                    const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
+RestingTime device_time(const Program& program, const Node& node, const Demand& demand,
+                        const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
   const std::string_view format = format_of(program, node, kernels);
-  const Seconds time = kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack);
+  RestingTime time = kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack);
+  time.time = time.time * cluster.stack.overall;
   const bool odd =
       demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head;
-  return odd ? time * cluster.stack.unaligned_head : time;
+  if (!odd) return time;
+  return time.times(cluster.stack.unaligned_head, constant_of(&StackRates::unaligned_head));
 }
 
 BytesPerSecond core_rate(const Demand& demand, const HostProfile& host, int ranks) {

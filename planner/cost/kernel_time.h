@@ -17,6 +17,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
+#include "planner/cost/reliance.h"
 #include "planner/program/job.h"
 #include "planner/program/kernel_set.h"
 #include "planner/program/kernel_table.h"
@@ -27,11 +28,11 @@ namespace zplan {
 // The profile's name of an element type: "fp16" for kF16.
 std::string_view peak_name(DType dtype);
 
-Seconds stream_time(Bytes bytes, const DeviceProfile& device);
+RestingTime stream_time(Bytes bytes, const DeviceProfile& device);
 
 // `format`: in which products and attention compute.
-Seconds kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
-                    const DeviceProfile& device, const StackRates& stack);
+RestingTime kernel_time(KernelId kernel, const Demand& demand, std::string_view format,
+                        const DeviceProfile& device, const StackRates& stack);
 
 // The set of a job's kernels; none: one that is not built in.
 const KernelSet* built_in_kernels(const Job& job);
@@ -44,8 +45,8 @@ std::string_view format_of(const Program& program, const Node& node, const Kerne
 bool has_unaligned_head(const Program& program);
 
 // Of a kernel on a GPU lane of a program, in its format.
-Seconds device_time(const Program& program, const Node& node, const Demand& demand,
-                    const KernelSet* kernels, bool unaligned_head, const Cluster& cluster);
+RestingTime device_time(const Program& program, const Node& node, const Demand& demand,
+                        const KernelSet* kernels, bool unaligned_head, const Cluster& cluster);
 
 // Greatest rate in bytes of the kernel per second that the share of one of `ranks` ranks in the
 // host's cores sustains; infinite for kernels without flop.

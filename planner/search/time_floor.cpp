@@ -51,7 +51,7 @@ KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster)
     if (!is_common(node)) continue;
     const Demand demand = demand_of(program, node);
     const Seconds once = to_seconds(
-        to_sim_time(device_time(program, node, demand, &kernels, unaligned_head, cluster)));
+        to_sim_time(device_time(program, node, demand, &kernels, unaligned_head, cluster).time));
     PassTimes& own = part_of(times, node.role.part);
     const double per_micro = static_cast<double>(instances[i]) /
                              static_cast<double>(job.micro_steps) /

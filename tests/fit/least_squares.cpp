@@ -103,7 +103,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
                const std::function<void(int round, double sum)>& tell) {
   const Solver solver(problem, options);
   const std::size_t n = start.size();
-  Solution best{std::move(start), std::vector<double>(n), 0};
+  Solution best{std::move(start), std::vector<Row>(n, Row(n)), 0};
   std::vector<double> errors = solver.errors(best.values);
   best.sum = solver.sum(errors, best.values);
   tell(0, best.sum);
@@ -161,7 +161,7 @@ Solution solve(const Problem& problem, std::vector<double> start, const Options&
     std::vector<Row> copy = normal;
     std::vector<double> unit(n);
     unit[k] = 1;
-    best.uncertainty[k] = std::sqrt(solve_linear(copy, std::move(unit))[k]);
+    best.covariance[k] = solve_linear(copy, std::move(unit));
   }
   return best;
 }

@@ -3,6 +3,7 @@
 // threads: every run is simulated on its own and sums are taken in the order of the runs.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -18,7 +19,9 @@ struct Options {
 
 struct Solution {
   std::vector<double> values;       // of the free rates
-  std::vector<double> uncertainty;  // of their logarithms, one standard deviation
+  // Of their logarithms, in the order of the free rates.
+  std::vector<std::vector<double>> covariance;
+  double uncertainty(std::size_t k) const { return std::sqrt(covariance[k][k]); }
   double sum = 0;
 };
 

@@ -1,28 +1,31 @@
 // Fits the rates of stacks to published step times and writes them into the profiles.
 //
 //   zplan_fit RUNS.jsonl CONSTANTS.json [--profiles hwprofiles] [--leave-out GROUP] [--most N]
-//             [--rounds N] [--threads N]
+//             [--blind FILE] [--rounds N] [--threads N]
 //
 // Without --profiles the values are printed only. With --leave-out the group takes no part: rates
 // that nothing else determines stay at what is usual for them; what is printed then is the error of
-// that group, blind. Same data, same constants, byte for byte.
+// that group, blind, and with --blind each of its runs is written as JSON. Same data, same constants, byte for byte.
 #include <fmt/format.h>
 
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <string>
 
 #include "planner/core/error.h"
+#include "tests/fit/blind.h"
 #include "tests/fit/least_squares.h"
 #include "tests/fit/profiles.h"
+#include "tests/fit/survey.h"
 
 namespace zplan::fit {
 namespace {
 
 struct Arguments {
-  std::string runs, constants, profiles, left_out;
+  std::string runs, constants, profiles, left_out, blind;
   std::size_t most = 160;
   Options options;
 };
@@ -42,6 +45,8 @@ Arguments parse(int argc, char** argv) {
       out.profiles = value;
     } else if (word == "--leave-out") {
       out.left_out = value;
+    } else if (word == "--blind") {
+      out.blind = value;
     } else if (word == "--most") {
       out.most = std::stoul(value);
     } else if (word == "--rounds") {
@@ -56,6 +61,12 @@ Arguments parse(int argc, char** argv) {
   out.runs = plain[0];
   out.constants = plain[1];
   return out;
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path);
+  out << text;
+  if (!out.flush()) throw_bad_input(path + ": cannot be written");
 }
 
 struct GroupError {
@@ -94,16 +105,23 @@ int run(int argc, char** argv) {
             [](int round, double sum) { fmt::print(stderr, "round {}: {:.2f}\n", round, sum); });
   for (std::size_t k = 0; k < problem.free.size(); ++k)
     fmt::print("{:36} {:>12}  +- {:.2g}\n", problem.free[k].owner + "." + problem.free[k].key(),
-               written(solution.values[k], problem.free[k].seconds), solution.uncertainty[k]);
+               written(solution.values[k], problem.free[k].seconds), solution.uncertainty(k));
   if (arguments.left_out.empty()) {
     print_errors(problem, solution.values);
   } else {
     std::vector<RunRecord> blind;
     for (const RunRecord& record : file.runs)
       if (record.group == arguments.left_out) blind.push_back(record);
-    print_errors(make_problem(problem.free, blind, blind.size(), ""), solution.values);
+    const Problem group = make_problem(problem.free, blind, blind.size(), "");
+    print_errors(group, solution.values);
+    if (!arguments.blind.empty())
+      write_text(arguments.blind, to_json(foretell(problem, solution, group)));
   }
-  if (!arguments.profiles.empty()) write_profiles(problem, solution, arguments.profiles);
+  if (!arguments.profiles.empty()) {
+    write_profiles(problem, solution, arguments.profiles);
+    const Problem all = make_problem(problem.free, file.runs, file.runs.size(), "");
+    write_text(arguments.profiles + "/measured/runs.json", to_json(survey(all, solution)));
+  }
   return 0;
 }
 

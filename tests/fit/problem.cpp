@@ -5,6 +5,8 @@
 
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
+#include "models/model_formulas.h"
+#include "planner/cost/throughput.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/validate/record_plan.h"
@@ -13,24 +15,27 @@
 namespace zplan::fit {
 namespace {
 
-const StackRate* rate_named(const JsonNode& node, const std::string& name) {
-  if (name == "settled") return nullptr;
+// A rate as hwprofiles/stack.h expects it.
+Free free_rate(const JsonNode& name) {
+  const std::string word = name.string();
   for (const StackRate& rate : stack_rates()) {
-    if (rate.name == name) return &rate;
+    if (rate.name == word)
+      return {.owner = {},
+              .rate = &rate,
+              .usual = rate.usual,
+              .spread = rate.spread,
+              .kin = {},
+              .seconds = rate.seconds,
+              .most = rate.most};
   }
-  node.fail_expected("a rate of hwprofiles/stack.h, or settled");
+  name.fail_expected("a rate of hwprofiles/stack.h, or settled");
 }
 
-Free read_free(const std::string& name, const JsonNode& node) {
+Free read_settled(const JsonNode& node) {
   JsonObject row = node.object();
   Free free;
-  free.rate = rate_named(node, name);
   free.usual = row.member("usual").number(1e-9, 1e3);
   free.spread = row.member("spread").number(1e-3, 10);
-  if (free.rate != nullptr) {
-    free.seconds = free.rate->seconds;
-    free.most = free.rate->most;
-  }
   row.finish();
   return free;
 }
@@ -60,14 +65,11 @@ double expected_of(const std::vector<Free>& free, const std::vector<double>& val
 std::vector<Free> read_constants(const std::string& path) {
   JsonObject in = read_json_file(path).object();
   in.schema("zplan.fit/1");
-  std::map<std::string, Free> rates;
-  for (const auto& [name, node] : in.member("rates").members()) rates[name] = read_free(name, node);
+  const Free settled = read_settled(in.member("settled"));
   std::vector<Free> free;
   for (const auto& [owner, names] : in.member("free").members()) {
     for (const JsonNode& name : names.items()) {
-      const auto at = rates.find(name.string());
-      if (at == rates.end()) name.fail_expected("a rate listed above");
-      free.push_back(at->second);
+      free.push_back(name.string() == "settled" ? settled : free_rate(name));
       free.back().owner = owner;
     }
   }
@@ -97,6 +99,10 @@ Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs,
     sample.job = lower(planned.plan, planned.model);
     place(sample.job, {.slack = planned.plan.slack});
     sample.cluster = std::move(planned.cluster);
+    sample.kind = kind_of(planned.plan, sample.cluster);
+    const double flops = model_flops_per_step(planned.model, planned.plan.batch.global_batch);
+    sample.mfu =
+        throughput(sample.job, sample.cluster, Seconds{sample.measured_s}, flops).mfu;
     sample.sustained = sample.cluster.node.device.sustained;
     if (!sample.system.empty())
       sample.sustained /= catalogues.hardware.system(sample.system).settled;
@@ -107,8 +113,8 @@ Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs,
   return problem;
 }
 
-double log_error(const Sample& sample, const std::vector<Free>& free,
-                 const std::vector<double>& values) {
+Cluster cluster_with(const Sample& sample, const std::vector<Free>& free,
+                     const std::vector<double>& values) {
   Cluster cluster = sample.cluster;
   for (std::size_t i = 0; i < free.size(); ++i) {
     if (!free[i].concerns(sample)) continue;
@@ -118,6 +124,12 @@ double log_error(const Sample& sample, const std::vector<Free>& free,
       cluster.node.device.sustained = sample.sustained * values[i];
     }
   }
+  return cluster;
+}
+
+double log_error(const Sample& sample, const std::vector<Free>& free,
+                 const std::vector<double>& values) {
+  const Cluster cluster = cluster_with(sample, free, values);
   return std::log(sim::simulate(sample.job, cluster).period.value / sample.measured_s);
 }
 

@@ -5,7 +5,7 @@
 //   w_i rho(log(predicted_i / measured_i) / noise)    over the runs, rho(r) = 2 (sqrt(1+r^2) - 1)
 //   ((log rate - log usual) / spread)^2                 over the free rates
 // with weights w_i = (runs of the group)^-1/4, so that a large group does not drown the others.
-// `usual` and `spread` are the same for all stacks: what one knows of a stack nobody measured. Of a
+// `usual` and `spread` are those of hwprofiles/stack.h: what one knows of a stack nobody measured. Of a
 // stack that has kin, the rate of the kin stands in place of `usual`.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "hwprofiles/stack.h"
+#include "planner/certainty/kind.h"
 #include "planner/program/job.h"
 #include "planner/validate/catalogues.h"
 #include "planner/validate/runs.h"
@@ -46,6 +47,8 @@ struct Sample {
   std::string id, group, stack, system;
   double measured_s = 0, weight = 1;
   double sustained = 1;  // of the device, without what its system adds
+  Kind kind;
+  double mfu = 0;  // as measured
   Job job;
   Cluster cluster;
 };
@@ -59,6 +62,10 @@ struct Problem {
 // group that takes no part.
 Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs, std::size_t most,
                      const std::string& left_out);
+
+// The cluster of a sample with these values of the free rates.
+Cluster cluster_with(const Sample& sample, const std::vector<Free>& free,
+                     const std::vector<double>& values);
 
 // log(predicted / measured) of a sample with these values of the free rates.
 double log_error(const Sample& sample, const std::vector<Free>& free,

@@ -76,7 +76,7 @@ void write_profiles(const Problem& problem, const Solution& solution, const std:
     const std::string head = stack ? "\"rates\": {\n" : ",\n";
     const std::string key = fmt::format("{}\"{}\": ", stack ? "    " : "      ", free.key());
     std::ofstream(path) << with_value(
-        text, from, head, key, sourced(free, solution.values[k], solution.uncertainty[k], groups));
+        text, from, head, key, sourced(free, solution.values[k], solution.uncertainty(k), groups));
   }
 }
 

@@ -14,7 +14,7 @@ const DeviceProfile kDevice = small_machine().node.device;
 
 double time_of(KernelId kernel, const Demand& demand, const StackRates& stack = {},
                const DeviceProfile& device = kDevice) {
-  return kernel_time(kernel, demand, "fp32", device, stack).value;
+  return kernel_time(kernel, demand, "fp32", device, stack).time.value;
 }
 
 TEST(KernelTime, AttentionRunsAtItsOwnEfficiency) {
@@ -57,7 +57,8 @@ TEST(KernelTime, BackwardOfMeasuredAttentionTakesTwoPointNineTimesForward) {
   const DeviceProfile a100 = load_cluster("dgx-a100").node.device;
   const auto time = [&](bool backward) {
     const Demand demand{.kind = WorkKind::kAttention, .attention = {8, 16, 2048, 128, backward}};
-    return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}) - a100.gemm_overhead;
+    return kernel_time(KernelId::kAttentionForward, demand, "bf16", a100, {}).time -
+           a100.gemm_overhead;
   };
   EXPECT_NEAR(time(true).value / time(false).value, 2.9, 1e-9);
 }

@@ -1,0 +1,41 @@
+// Where predictions stand on published runs: which stacks, devices, formats and features they
+// cover, how far predictions are from them, and the best that was reached on each device. File
+// format "zplan.measured/1"; hwprofiles/measured/runs.json is written by the fit (tests/fit) and
+// compiled into the library.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zplan {
+
+struct MeasuredStack {
+  std::string name;
+  int runs = 0;
+  double run_sd = 0;      // of log(measured / predicted), over its runs, groups of runs alike
+  int most_devices = 0;   // of a run
+  std::vector<std::string> devices, formats, features;  // as planner/certainty/kind.h names them
+  std::vector<std::string> fitted;                      // rates
+  std::vector<std::vector<double>> correlation;         // of their logarithms; all columns
+};
+
+// The run that used the most of a device's peak.
+struct BestRun {
+  std::string device, format, run;
+  double mfu = 0;
+};
+
+struct MeasuredRuns {
+  std::vector<MeasuredStack> stacks;
+  std::vector<BestRun> best;
+
+  const MeasuredStack* stack(std::string_view name) const;  // nullptr: no run of it
+  const BestRun* best_of(std::string_view device, std::string_view format) const;
+};
+
+MeasuredRuns load_measured_runs();
+MeasuredRuns parse_measured_runs(std::string text, std::string file_name);
+std::string to_json(const MeasuredRuns& runs);
+
+}  // namespace zplan

@@ -1,0 +1,64 @@
+#include "planner/certainty/anchor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "planner/cost/reliance.h"
+
+namespace zplan {
+namespace {
+
+// One-sided constants as normal ones of the same mean and variance; the hardware's in the overall
+// factor, as far as the run rests on them.
+Knowledge normal_prior(Knowledge prior, const std::vector<double>& reliances) {
+  const std::size_t rates = stack_rates().size(), overall = constant_of(&StackRates::overall);
+  for (std::size_t k = 0; k < rates; ++k) {
+    const double s = prior.slower[k];
+    prior.mean[k] += s * std::sqrt(2 / std::numbers::pi);
+    prior.covariance[k][k] += s * s * (1 - 2 / std::numbers::pi);
+    prior.slower[k] = 0;
+  }
+  for (std::size_t k = rates; k < prior.mean.size(); ++k) {
+    prior.covariance[overall][overall] +=
+        reliances[k] * reliances[k] * prior.covariance[k][k];
+    prior.covariance[k][k] = 0;
+  }
+  return prior;
+}
+
+}  // namespace
+
+Knowledge anchored(const Knowledge& prior, const AnchorRun& run) {
+  Knowledge after = normal_prior(prior, run.reliances);
+  const std::size_t n = after.mean.size();
+  std::vector<double> shared(n);  // covariance of each constant with the run
+  double expected = 0, variance = after.run_sd * after.run_sd;
+  for (std::size_t k = 0; k < n; ++k) {
+    for (std::size_t l = 0; l < n; ++l) shared[k] += after.covariance[k][l] * run.reliances[l];
+    expected += run.reliances[k] * after.mean[k];
+  }
+  for (std::size_t k = 0; k < n; ++k) variance += run.reliances[k] * shared[k];
+  if (variance <= 0) return after;
+  for (std::size_t k = 0; k < n; ++k) {
+    after.mean[k] += shared[k] / variance * (run.log_error - expected);
+    for (std::size_t l = 0; l < n; ++l)
+      after.covariance[k][l] -= shared[k] * shared[l] / variance;
+  }
+  return after;
+}
+
+std::vector<MovedRate> move_rates(Knowledge& knowledge, StackRates& rates) {
+  std::vector<MovedRate> moved;
+  const auto rows = stack_rates();
+  for (std::size_t k = 0; k < rows.size(); ++k) {
+    double& rate = rates.*rows[k].member;
+    const double before = rate;
+    rate = std::clamp(rate * std::exp(knowledge.mean[k]), rows[k].least, rows[k].most);
+    knowledge.mean[k] = 0;
+    if (rate != before) moved.push_back({std::string(rows[k].name), before, rate});
+  }
+  return moved;
+}
+
+}  // namespace zplan

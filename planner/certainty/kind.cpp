@@ -1,0 +1,52 @@
+#include "planner/certainty/kind.h"
+
+#include <algorithm>
+#include <array>
+
+#include "planner/cost/kernel_time.h"
+#include "planner/program/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+std::string format_of(const std::string& kernel_set) {
+  const KernelSet& set = find_kernel_set(kernel_set);
+  return set.layer_products == LayerProducts::kFp8 ? "fp8" : std::string(peak_name(set.compute));
+}
+
+bool on(const Plan& plan, Tier tier) {
+  const StatePlacement& at = plan.placement;
+  const std::array homes{at.params, at.grads, at.optimizer, at.activations};
+  return std::find(homes.begin(), homes.end(), tier) != homes.end();
+}
+
+bool recomputes(const Plan& plan) {
+  return std::any_of(plan.recompute.begin(), plan.recompute.end(), [&](const RecomputeRun& run) {
+    return plan.effective(run.mode) != Recompute::kNone;
+  });
+}
+
+}  // namespace
+
+Kind kind_of(const Plan& plan, const Cluster& cluster) {
+  const Parallel& ranks = plan.parallel;
+  Kind kind{cluster.node.device.name, format_of(plan.kernel_set), ranks.dp * ranks.tp * ranks.pp,
+            {}};
+  const auto add = [&](bool has, const char* feature) {
+    if (has) kind.features.emplace_back(feature);
+  };
+  add(ranks.tp > 1, "tensor parallelism");
+  add(ranks.sequence_parallel, "sequence parallelism");
+  add(ranks.pp > 1, "a pipeline");
+  add(ranks.dp > 1, "data parallelism");
+  add(plan.zero_stage == 1, "ZeRO 1");
+  add(plan.zero_stage == 2, "ZeRO 2");
+  add(plan.zero_stage == 3, "ZeRO 3");
+  add(recomputes(plan), "recomputation");
+  add(on(plan, Tier::kCpu) || plan.offload.any(), "states on the CPU");
+  add(on(plan, Tier::kNvme), "states on drives");
+  add(plan.delayed_update, "delayed updates");
+  return kind;
+}
+
+}  // namespace zplan

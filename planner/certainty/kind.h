@@ -1,0 +1,20 @@
+// What kind of run a plan on a cluster is: which of the published runs speak for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/plan/plan.h"
+
+namespace zplan {
+
+struct Kind {
+  std::string device, format;         // "H100-SXM5-80GB", "fp8": of the products of layers
+  int devices = 1;
+  std::vector<std::string> features;  // "ZeRO 3", "states on the CPU" ..
+};
+
+Kind kind_of(const Plan& plan, const Cluster& cluster);
+
+}  // namespace zplan

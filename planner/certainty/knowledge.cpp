@@ -1,0 +1,147 @@
+#include "planner/certainty/knowledge.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "planner/cost/reliance.h"
+
+namespace zplan {
+namespace {
+
+// [assumed] Offsets of groups of runs: of a stack and device that were measured, and of a stack
+// that never was. What is unknown besides adds its own.
+constexpr double kKnownOffset = 0.05, kUnknownOffset = 0.10;
+constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.04;
+constexpr double kUnknownRun = 0.05;    // [assumed] of a single run, where none was measured
+constexpr double kMeasuredSpread = 0.05;  // [assumed] of what `calibrate` or a benchmark measured
+
+// What the hardware's times rest on in a profile, and how far figures of other sources are off
+// [assumed].
+struct HardwareRow {
+  HardwareTime kind;
+  std::string_view pointer;
+  double spread;
+};
+constexpr std::array<HardwareRow, kHardwareTimeCount> kHardware{{
+    {HardwareTime::kProducts, "/device/gemm_efficiency", 0.08},
+    {HardwareTime::kAttention, "/device/attention_efficiency", 0.15},
+    {HardwareTime::kMemory, "/device/memory_efficiency", 0.08},
+    {HardwareTime::kLaunch, "/device/launch_overhead", 0.3},
+    {HardwareTime::kPeerLinks, "/topology/links/gpu_peer/efficiency", 0.15},
+    {HardwareTime::kNetwork, "/topology/links/nic/efficiency", 0.2},
+    {HardwareTime::kHostMemory, "/host/cpu_memory_efficiency", 0.2},
+    {HardwareTime::kHostLink, "/topology/links/gpu_pcie/efficiency", 0.15},
+    {HardwareTime::kDrives, "/nvme/efficiency", 0.2},
+}};
+
+bool has(const std::vector<std::string>& words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+bool is_measured(const HwProfile& node, std::string_view pointer) {
+  return std::ranges::any_of(node.sources, [&](const ValueSource& value) {
+    return value.pointer == pointer && value.source == "measured";
+  });
+}
+
+const StackValue* value_of(const StackProfile& stack, std::string_view rate) {
+  const auto at = std::ranges::find(stack.values, rate, &StackValue::name);
+  return at == stack.values.end() ? nullptr : &*at;
+}
+
+// Whether `calibrate` measured our kernels on the device.
+bool is_calibrated(const HwProfile& node) {
+  return std::ranges::any_of(node.sources, [](const ValueSource& value) {
+    return value.pointer == "/device/gemm_efficiency" && value.ref.starts_with("zplan calibrate");
+  });
+}
+
+// Whether the stack has no figures at all: ours, as fast as the hardware until it is measured.
+bool is_ideal(const StackProfile& stack) { return stack.values.empty(); }
+
+double sd_of(const StackRate& rate, const StackValue* value) {
+  if (value == nullptr || value->source == "assumed") return rate.spread;
+  return value->source == "fitted" ? value->uncertainty : kMeasuredSpread;
+}
+
+void add_rates(const StackProfile& stack, const MeasuredStack* runs, Knowledge& knowledge) {
+  const auto rates = stack_rates();
+  for (std::size_t k = 0; k < rates.size(); ++k) {
+    const double sd = sd_of(rates[k], value_of(stack, rates[k].name));
+    if (is_ideal(stack)) {
+      knowledge.slower[k] = sd;
+    } else {
+      knowledge.covariance[k][k] = sd * sd;
+    }
+  }
+  if (runs == nullptr) return;
+  for (std::size_t i = 0; i < runs->fitted.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto a = std::ranges::find(rates, runs->fitted[i], &StackRate::name);
+      const auto b = std::ranges::find(rates, runs->fitted[j], &StackRate::name);
+      if (a == rates.end() || b == rates.end()) continue;
+      const auto k = static_cast<std::size_t>(a - rates.begin());
+      const auto l = static_cast<std::size_t>(b - rates.begin());
+      knowledge.covariance[k][l] = knowledge.covariance[l][k] =
+          runs->correlation[i][j] *
+          std::sqrt(knowledge.covariance[k][k] * knowledge.covariance[l][l]);
+    }
+  }
+}
+
+void add_hardware(const HwProfile& node, Knowledge& knowledge) {
+  for (const HardwareRow& row : kHardware) {
+    const double sd = is_measured(node, row.pointer) ? kMeasuredSpread : row.spread;
+    const std::size_t k = constant_of(row.kind);
+    knowledge.covariance[k][k] = sd * sd;
+  }
+}
+
+// The overall factor, less known for everything that no run speaks for.
+void add_overall(const MeasuredStack* runs, const std::string& stack, const Kind& kind,
+                Knowledge& knowledge) {
+  double variance = runs == nullptr ? kUnknownOffset * kUnknownOffset : kKnownOffset * kKnownOffset;
+  const auto widen = [&](double sd, std::string what) {
+    variance += sd * sd;
+    knowledge.unknown.push_back(std::move(what));
+  };
+  knowledge.run_sd = kUnknownRun;
+  if (runs == nullptr) {
+    knowledge.unknown.push_back(fmt::format("no run of stack {} was ever measured", stack));
+  } else {
+    knowledge.run_sd = std::max(runs->run_sd, kUnknownRun);
+    if (!has(runs->devices, kind.device))
+      knowledge.unknown.push_back(fmt::format("no run of stack {} on {}", stack, kind.device));
+    if (!has(runs->formats, kind.format))
+      widen(kUnknownFormat, fmt::format("no run of stack {} in {}", stack, kind.format));
+    for (const std::string& feature : kind.features)
+      if (!has(runs->features, feature))
+        widen(kUnknownFeature, fmt::format("no run of stack {} with {}", stack, feature));
+    if (kind.devices > 2 * runs->most_devices)
+      widen(kUnknownScale * std::log2(static_cast<double>(kind.devices) / runs->most_devices),
+            fmt::format("no run of stack {} on more than {} devices", stack, runs->most_devices));
+  }
+  const std::size_t k = constant_of(&StackRates::overall);
+  knowledge.covariance[k][k] = variance;
+}
+
+}  // namespace
+
+Knowledge knowledge_of(const StackProfile& stack, const MeasuredStack* runs, const HwProfile& node,
+                       const Kind& kind) {
+  const auto n = static_cast<std::size_t>(constant_count());
+  Knowledge knowledge;
+  knowledge.mean.assign(n, 0);
+  knowledge.slower.assign(n, 0);
+  knowledge.covariance.assign(n, std::vector<double>(n));
+  if (!is_ideal(stack) || !is_calibrated(node)) add_rates(stack, runs, knowledge);
+  if (runs == nullptr || !has(runs->devices, kind.device)) add_hardware(node, knowledge);
+  add_overall(runs, stack.name, kind, knowledge);
+  return knowledge;
+}
+
+}  // namespace zplan

@@ -1,0 +1,27 @@
+// How well a group of runs that took no part in a fit is foretold: its error, how often its times
+// lie within their interval, and the error left once one of its runs is known.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/fit/least_squares.h"
+
+namespace zplan::fit {
+
+struct BlindRun {
+  std::string id;
+  double error = 0;  // predicted / measured - 1
+  double low = 0, high = 0;  // of the interval, over the prediction
+  bool known_stack = false;  // other groups have runs of its stack
+  bool within = false;
+  double anchored_error = 0;  // absolute, mean over the anchors
+};
+
+// `fitted`: the problem without the group, and its solution. `group`: its runs alone.
+std::vector<BlindRun> foretell(const Problem& fitted, const Solution& solution,
+                               const Problem& group);
+
+std::string to_json(const std::vector<BlindRun>& runs);
+
+}  // namespace zplan::fit

@@ -1,0 +1,100 @@
+#include "tests/fit/survey.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace zplan::fit {
+namespace {
+
+std::vector<std::size_t> free_of(const Problem& problem, const std::string& stack) {
+  std::vector<std::size_t> indices;
+  for (std::size_t k = 0; k < problem.free.size(); ++k)
+    if (problem.free[k].rate != nullptr && problem.free[k].owner == stack) indices.push_back(k);
+  return indices;
+}
+
+// Mean square of the errors of each group, then over the groups.
+double run_sd(const Problem& problem, const Solution& solution, const std::string& stack) {
+  std::map<std::string, std::pair<double, int>> groups;
+  for (const Sample& sample : problem.samples) {
+    if (sample.stack != stack) continue;
+    const double error = log_error(sample, problem.free, solution.values);
+    groups[sample.group].first += error * error;
+    ++groups[sample.group].second;
+  }
+  double sum = 0;
+  for (const auto& [name, squares] : groups) sum += squares.first / squares.second;
+  return std::sqrt(sum / static_cast<double>(groups.size()));
+}
+
+void add(std::set<std::string>& words, const std::vector<std::string>& more) {
+  words.insert(more.begin(), more.end());
+}
+
+}  // namespace
+
+std::optional<MeasuredStack> survey(const Problem& problem, const Solution& solution,
+                                    const std::string& stack) {
+  MeasuredStack found;
+  found.name = stack;
+  std::set<std::string> devices, formats, features;
+  for (const Sample& sample : problem.samples) {
+    if (sample.stack != stack) continue;
+    ++found.runs;
+    found.most_devices = std::max(found.most_devices, sample.kind.devices);
+    devices.insert(sample.kind.device);
+    formats.insert(sample.kind.format);
+    add(features, sample.kind.features);
+  }
+  if (found.runs == 0) return std::nullopt;
+  found.devices.assign(devices.begin(), devices.end());
+  found.formats.assign(formats.begin(), formats.end());
+  found.features.assign(features.begin(), features.end());
+  found.run_sd = run_sd(problem, solution, stack);
+  const std::vector<std::size_t> free = free_of(problem, stack);
+  for (const std::size_t k : free) {
+    found.fitted.emplace_back(problem.free[k].key());
+    std::vector<double>& row = found.correlation.emplace_back();
+    for (const std::size_t l : free)
+      row.push_back(solution.covariance[k][l] /
+                    (solution.uncertainty(k) * solution.uncertainty(l)));
+  }
+  return found;
+}
+
+MeasuredRuns survey(const Problem& problem, const Solution& solution) {
+  MeasuredRuns runs;
+  std::set<std::string> stacks;
+  std::map<std::pair<std::string, std::string>, BestRun> best;
+  for (const Sample& sample : problem.samples) {
+    stacks.insert(sample.stack);
+    const Kind& kind = sample.kind;
+    BestRun& run = best[{kind.device, kind.format}];
+    if (sample.mfu > run.mfu) run = {kind.device, kind.format, sample.id, sample.mfu};
+  }
+  for (const std::string& stack : stacks)
+    runs.stacks.push_back(*survey(problem, solution, stack));
+  for (const auto& [key, run] : best) runs.best.push_back(run);
+  return runs;
+}
+
+StackProfile fitted_stack(const std::string& name, const Problem& problem,
+                          const Solution& solution) {
+  StackProfile stack = load_stack(name);
+  for (const std::size_t k : free_of(problem, name)) {
+    const StackRate& rate = *problem.free[k].rate;
+    stack.rates.*rate.member = solution.values[k];
+    const StackValue value{std::string(rate.name), solution.values[k], solution.uncertainty(k),
+                           "fitted", "runs"};
+    const auto at = std::ranges::find(stack.values, value.name, &StackValue::name);
+    if (at == stack.values.end()) {
+      stack.values.push_back(value);
+    } else {
+      *at = value;
+    }
+  }
+  return stack;
+}
+
+}  // namespace zplan::fit
