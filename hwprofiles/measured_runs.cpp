@@ -80,9 +80,8 @@ const MeasuredStack* MeasuredRuns::stack(std::string_view name) const {
 }
 
 const BestRun* MeasuredRuns::best_of(std::string_view device, std::string_view format) const {
-  const auto at = std::ranges::find_if(best, [&](const BestRun& run) {
-    return run.device == device && run.format == format;
-  });
+  const auto at = std::ranges::find_if(
+      best, [&](const BestRun& run) { return run.device == device && run.format == format; });
   return at == best.end() ? nullptr : &*at;
 }
 
@@ -118,7 +117,8 @@ std::string to_json(const MeasuredRuns& runs) {
         "{}\n    {{\"device\": \"{}\", \"format\": \"{}\", \"mfu\": {:.3f}, \"run\": \"{}\"}}",
         best.empty() ? "" : ",", b.device, b.format, b.mfu, b.run);
   return fmt::format(
-      "{{\n  \"schema\": \"zplan.measured/1\",\n  \"stacks\": [{}\n  ],\n  \"best\": [{}\n  ]\n}}\n",
+      "{{\n  \"schema\": \"zplan.measured/1\",\n  \"stacks\": [{}\n  ],\n  \"best\": [{}\n  "
+      "]\n}}\n",
       stacks, best);
 }
 

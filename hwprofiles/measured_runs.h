@@ -13,8 +13,8 @@ namespace zplan {
 struct MeasuredStack {
   std::string name;
   int runs = 0;
-  double run_sd = 0;      // of log(measured / predicted), over its runs, groups of runs alike
-  int most_devices = 0;   // of a run
+  double run_sd = 0;     // of log(measured / predicted), over its runs, groups of runs alike
+  int most_devices = 0;  // of a run
   std::vector<std::string> devices, formats, features;  // as planner/certainty/kind.h names them
   std::vector<std::string> fitted;                      // rates
   std::vector<std::vector<double>> correlation;         // of their logarithms; all columns

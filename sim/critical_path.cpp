@@ -5,13 +5,35 @@
 #include "planner/program/ops.h"
 
 namespace zplan::sim {
+namespace {
 
-CriticalPath::CriticalPath(std::size_t classes, bool on) : classes_(classes) {
+constexpr std::uint8_t kNoColumn = 255;
+
+}  // namespace
+
+CriticalPath::CriticalPath(const CostModel& model, bool on) : classes_(model.job().classes.size()) {
   if (!on) return;
-  constants_ = static_cast<std::size_t>(constant_count());
-  host_rows_ = classes * kLaneCount;
-  const std::size_t rows = host_rows_ + 2 * classes + 1;
-  sums_.assign(rows * constants_ + 2 * classes, 0);
+  column_.fill(kNoColumn);
+  use({{constant_of(&StackRates::overlap_slowdown), 1},
+       {constant_of(&StackRates::copy_slowdown), 1}});
+  for (std::size_t stage = 0; stage < classes_; ++stage) {
+    for (const OpCost& cost : model.costs(static_cast<int>(stage))) {
+      use(cost.rests);
+      use(cost.launch_rests);
+    }
+  }
+  constants_ = constant_of_column_.size();
+  host_rows_ = classes_ * kLaneCount;
+  const std::size_t rows = host_rows_ + 2 * classes_ + 1;
+  sums_.assign(rows * constants_ + 2 * classes_, 0);
+}
+
+void CriticalPath::use(const Reliances& rests) {
+  for (const Reliance& r : rests.rows()) {
+    if (column_[r.constant] != kNoColumn) continue;
+    column_[r.constant] = static_cast<std::uint8_t>(constant_of_column_.size());
+    constant_of_column_.push_back(r.constant);
+  }
 }
 
 void CriticalPath::follow_lane(std::uint32_t slot) { followed_ = slot; }
@@ -37,7 +59,7 @@ void CriticalPath::end(std::uint32_t slot, const OpCost& cost, SimTime plain, Si
                        Constant by) {
   if (!on()) return;
   add(row(slot), cost.rests, to_seconds(plain + slowed).value);
-  row(slot)[by] += to_seconds(slowed).value;
+  if (slowed.value != 0) row(slot)[column_[by]] += to_seconds(slowed).value;
 }
 
 void CriticalPath::host_resumes(std::size_t stage, SimTime now) {
@@ -56,8 +78,11 @@ void CriticalPath::host_launches(std::size_t stage, const OpCost& cost) {
 }
 
 std::vector<double> CriticalPath::followed() const {
-  const auto begin = sums_.begin() + static_cast<std::ptrdiff_t>(followed_ * constants_);
-  return {begin, begin + static_cast<std::ptrdiff_t>(constants_)};
+  if (!on()) return {};
+  std::vector<double> path(static_cast<std::size_t>(constant_count()));
+  for (std::size_t c = 0; c < constants_; ++c)
+    path[constant_of_column_[c]] = sums_[followed_ * constants_ + c];
+  return path;
 }
 
 void CriticalPath::repeat_since(const std::vector<double>& earlier, std::int64_t times) {
@@ -66,7 +91,7 @@ void CriticalPath::repeat_since(const std::vector<double>& earlier, std::int64_t
 }
 
 void CriticalPath::add(std::span<double> row, const Reliances& rests, double seconds) {
-  for (const Reliance& r : rests.rows()) row[r.constant] += r.elasticity * seconds;
+  for (const Reliance& r : rests.rows()) row[column_[r.constant]] += r.elasticity * seconds;
 }
 
 }  // namespace zplan::sim

@@ -12,6 +12,7 @@
 // launch. The launches since the host last waited share that time in proportion.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -24,7 +25,7 @@ namespace zplan::sim {
 class CriticalPath {
  public:
   // Off: keeps nothing and costs nothing.
-  CriticalPath(std::size_t classes, bool on);
+  CriticalPath(const CostModel& model, bool on);
   bool on() const { return constants_ > 0; }
 
   // What the ops that begin from now on have waited for: the end of an op of a lane (class *
@@ -52,11 +53,15 @@ class CriticalPath {
   std::span<double> row(std::size_t index) {
     return {sums_.data() + index * constants_, constants_};
   }
+  void use(const Reliances& rests);
   void add(std::span<double> row, const Reliances& rests, double seconds);
 
   double& resumed_at(std::size_t stage) { return sums_[sums_.size() - 2 * classes_ + stage]; }
   double& launching_for(std::size_t stage) { return sums_[sums_.size() - classes_ + stage]; }
 
+  // Only of constants that some operation rests on; the others have no column.
+  std::array<std::uint8_t, kMostConstants> column_{};
+  std::vector<Constant> constant_of_column_;
   std::size_t constants_ = 0, classes_ = 0, host_rows_ = 0, followed_ = 0;
   // Rows: of each lane of each class; then of each class its host when it last went on, and what it
   // launched since; last the one that is followed. Behind them, of each class, when its host went

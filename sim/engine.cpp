@@ -24,7 +24,7 @@ bool meets_others(const Job& job, const Node& node) {
 Engine::Engine(const CostModel& model, const SimOptions& options)
     : model_(model),
       options_(options),
-      path_(model.job().classes.size(), options.find_reliances),
+      path_(model, options.find_reliances),
       steady_(options.max_steps) {
   const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {

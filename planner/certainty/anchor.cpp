@@ -20,8 +20,7 @@ Knowledge normal_prior(Knowledge prior, const std::vector<double>& reliances) {
     prior.slower[k] = 0;
   }
   for (std::size_t k = rates; k < prior.mean.size(); ++k) {
-    prior.covariance[overall][overall] +=
-        reliances[k] * reliances[k] * prior.covariance[k][k];
+    prior.covariance[overall][overall] += reliances[k] * reliances[k] * prior.covariance[k][k];
     prior.covariance[k][k] = 0;
   }
   return prior;
@@ -42,8 +41,7 @@ Knowledge anchored(const Knowledge& prior, const AnchorRun& run) {
   if (variance <= 0) return after;
   for (std::size_t k = 0; k < n; ++k) {
     after.mean[k] += shared[k] / variance * (run.log_error - expected);
-    for (std::size_t l = 0; l < n; ++l)
-      after.covariance[k][l] -= shared[k] * shared[l] / variance;
+    for (std::size_t l = 0; l < n; ++l) after.covariance[k][l] -= shared[k] * shared[l] / variance;
   }
   return after;
 }
@@ -59,6 +57,29 @@ std::vector<MovedRate> move_rates(Knowledge& knowledge, StackRates& rates) {
     if (rate != before) moved.push_back({std::string(rows[k].name), before, rate});
   }
   return moved;
+}
+
+void learn(Evidence& evidence, const Knowledge& learnt, const StackRates& rates, const Kind& kind) {
+  evidence.stack.rates = rates;
+  const std::size_t n = stack_rates().size();
+  std::vector<std::vector<double>>& covariance = evidence.covariance.emplace();
+  for (std::size_t k = 0; k < n; ++k)
+    covariance.emplace_back(learnt.covariance[k].begin(),
+                            learnt.covariance[k].begin() + static_cast<std::ptrdiff_t>(n));
+  if (!evidence.runs) {
+    evidence.runs.emplace();
+    evidence.runs->name = evidence.stack.name;
+    evidence.runs->run_sd = learnt.run_sd;
+  }
+  MeasuredStack& runs = *evidence.runs;
+  ++runs.runs;
+  runs.most_devices = std::max(runs.most_devices, kind.devices);
+  const auto add = [](std::vector<std::string>& words, const std::string& word) {
+    if (std::ranges::find(words, word) == words.end()) words.push_back(word);
+  };
+  add(runs.devices, kind.device);
+  add(runs.formats, kind.format);
+  for (const std::string& feature : kind.features) add(runs.features, feature);
 }
 
 }  // namespace zplan

@@ -27,7 +27,12 @@ struct MovedRate {
   std::string name;
   double before = 0, after = 0;
 };
-// Moves the means of the stack's rates into `rates`, within what a rate may be, and says which moved.
+// Moves the means of the stack's rates into `rates`, within what a rate may be, and says which
+// moved.
 std::vector<MovedRate> move_rates(Knowledge& knowledge, StackRates& rates);
+
+// What the run teaches of the stack: `learnt` is the knowledge after it, with its means moved into
+// `rates`, and the run's kind is no longer unknown.
+void learn(Evidence& evidence, const Knowledge& learnt, const StackRates& rates, const Kind& kind);
 
 }  // namespace zplan

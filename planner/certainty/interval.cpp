@@ -1,5 +1,6 @@
 #include "planner/certainty/interval.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -13,22 +14,24 @@ constexpr double kQuantile = 1.2816;
 
 Spread spread_of(const Knowledge& knowledge, std::span<const double> reliances) {
   Spread spread;
-  double variance = knowledge.run_sd * knowledge.run_sd;
+  double below = knowledge.run_sd * knowledge.run_sd, slower = 0;
   for (std::size_t k = 0; k < reliances.size(); ++k) {
     if (reliances[k] == 0) continue;
     const double one_sided = reliances[k] * knowledge.slower[k];
     spread.mean += reliances[k] * knowledge.mean[k] + one_sided * std::sqrt(2 / std::numbers::pi);
-    variance += one_sided * one_sided * (1 - 2 / std::numbers::pi);  // of a half-normal
+    slower += one_sided * one_sided * (1 - 2 / std::numbers::pi);  // of a half-normal
     for (std::size_t l = 0; l < reliances.size(); ++l)
-      variance += reliances[k] * knowledge.covariance[k][l] * reliances[l];
+      below += reliances[k] * knowledge.covariance[k][l] * reliances[l];
   }
-  spread.sd = std::sqrt(std::max(0.0, variance));
+  spread.sd_below = std::sqrt(std::max(0.0, below));
+  spread.sd = std::sqrt(std::max(0.0, below + slower));
   return spread;
 }
 
 TimeInterval interval_of(Seconds predicted, const Spread& spread) {
-  return {predicted * std::exp(spread.mean - kQuantile * spread.sd),
-          predicted * std::exp(spread.mean + kQuantile * spread.sd)};
+  const double low = std::min(0.0, spread.mean) - kQuantile * spread.sd_below;
+  return {predicted * std::exp(low),
+          predicted * std::exp(std::max(0.0, spread.mean) + kQuantile * spread.sd)};
 }
 
 }  // namespace zplan

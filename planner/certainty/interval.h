@@ -10,9 +10,11 @@ namespace zplan {
 
 inline constexpr double kIntervalPct = 80;
 
-// Of log(true / predicted).
+// Of log(true / predicted). What can only be slower widens the interval upwards alone, so that the
+// prediction stays in it.
 struct Spread {
   double mean = 0, sd = 0;
+  double sd_below = 0;  // without what can only be slower
 };
 // `reliances`: elasticities of the time by Constant.
 Spread spread_of(const Knowledge& knowledge, std::span<const double> reliances);

@@ -30,8 +30,8 @@ bool recomputes(const Plan& plan) {
 
 Kind kind_of(const Plan& plan, const Cluster& cluster) {
   const Parallel& ranks = plan.parallel;
-  Kind kind{cluster.node.device.name, format_of(plan.kernel_set), ranks.dp * ranks.tp * ranks.pp,
-            {}};
+  Kind kind{
+      cluster.node.device.name, format_of(plan.kernel_set), ranks.dp * ranks.tp * ranks.pp, {}};
   const auto add = [&](bool has, const char* feature) {
     if (has) kind.features.emplace_back(feature);
   };

@@ -10,7 +10,7 @@
 namespace zplan {
 
 struct Kind {
-  std::string device, format;         // "H100-SXM5-80GB", "fp8": of the products of layers
+  std::string device, format;  // "H100-SXM5-80GB", "fp8": of the products of layers
   int devices = 1;
   std::vector<std::string> features;  // "ZeRO 3", "states on the CPU" ..
 };

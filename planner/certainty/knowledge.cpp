@@ -16,7 +16,7 @@ namespace {
 // that never was. What is unknown besides adds its own.
 constexpr double kKnownOffset = 0.05, kUnknownOffset = 0.10;
 constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.04;
-constexpr double kUnknownRun = 0.05;    // [assumed] of a single run, where none was measured
+constexpr double kUnknownRun = 0.05;      // [assumed] of a single run, where none was measured
 constexpr double kMeasuredSpread = 0.05;  // [assumed] of what `calibrate` or a benchmark measured
 
 // What the hardware's times rest on in a profile, and how far figures of other sources are off
@@ -68,29 +68,39 @@ double sd_of(const StackRate& rate, const StackValue* value) {
   return value->source == "fitted" ? value->uncertainty : kMeasuredSpread;
 }
 
-void add_rates(const StackProfile& stack, const MeasuredStack* runs, Knowledge& knowledge) {
+// Off the diagonal what the fit says.
+void correlate(const MeasuredStack& runs, Knowledge& knowledge) {
   const auto rates = stack_rates();
+  const auto index = [&](const std::string& name) {
+    const auto at = std::ranges::find(rates, name, &StackRate::name);
+    return static_cast<std::size_t>(at - rates.begin());
+  };
+  for (std::size_t i = 0; i < runs.fitted.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const std::size_t k = index(runs.fitted[i]), l = index(runs.fitted[j]);
+      const double sds = knowledge.covariance[k][k] * knowledge.covariance[l][l];
+      knowledge.covariance[k][l] = knowledge.covariance[l][k] =
+          runs.correlation[i][j] * std::sqrt(sds);
+    }
+  }
+}
+
+void add_rates(const Evidence& evidence, Knowledge& knowledge) {
+  const auto rates = stack_rates();
+  if (evidence.covariance) {
+    for (std::size_t k = 0; k < rates.size(); ++k)
+      std::ranges::copy((*evidence.covariance)[k], knowledge.covariance[k].begin());
+    return;
+  }
   for (std::size_t k = 0; k < rates.size(); ++k) {
-    const double sd = sd_of(rates[k], value_of(stack, rates[k].name));
-    if (is_ideal(stack)) {
+    const double sd = sd_of(rates[k], value_of(evidence.stack, rates[k].name));
+    if (is_ideal(evidence.stack)) {
       knowledge.slower[k] = sd;
     } else {
       knowledge.covariance[k][k] = sd * sd;
     }
   }
-  if (runs == nullptr) return;
-  for (std::size_t i = 0; i < runs->fitted.size(); ++i) {
-    for (std::size_t j = 0; j < i; ++j) {
-      const auto a = std::ranges::find(rates, runs->fitted[i], &StackRate::name);
-      const auto b = std::ranges::find(rates, runs->fitted[j], &StackRate::name);
-      if (a == rates.end() || b == rates.end()) continue;
-      const auto k = static_cast<std::size_t>(a - rates.begin());
-      const auto l = static_cast<std::size_t>(b - rates.begin());
-      knowledge.covariance[k][l] = knowledge.covariance[l][k] =
-          runs->correlation[i][j] *
-          std::sqrt(knowledge.covariance[k][k] * knowledge.covariance[l][l]);
-    }
-  }
+  if (evidence.runs) correlate(*evidence.runs, knowledge);
 }
 
 void add_hardware(const HwProfile& node, Knowledge& knowledge) {
@@ -102,45 +112,53 @@ void add_hardware(const HwProfile& node, Knowledge& knowledge) {
 }
 
 // The overall factor, less known for everything that no run speaks for.
-void add_overall(const MeasuredStack* runs, const std::string& stack, const Kind& kind,
-                Knowledge& knowledge) {
-  double variance = runs == nullptr ? kUnknownOffset * kUnknownOffset : kKnownOffset * kKnownOffset;
+void add_overall(const Evidence& evidence, const Kind& kind, Knowledge& knowledge) {
+  const std::string& stack = evidence.stack.name;
+  const std::size_t k = constant_of(&StackRates::overall);
+  double& variance = knowledge.covariance[k][k];
   const auto widen = [&](double sd, std::string what) {
     variance += sd * sd;
     knowledge.unknown.push_back(std::move(what));
   };
   knowledge.run_sd = kUnknownRun;
-  if (runs == nullptr) {
-    knowledge.unknown.push_back(fmt::format("no run of stack {} was ever measured", stack));
-  } else {
-    knowledge.run_sd = std::max(runs->run_sd, kUnknownRun);
-    if (!has(runs->devices, kind.device))
-      knowledge.unknown.push_back(fmt::format("no run of stack {} on {}", stack, kind.device));
-    if (!has(runs->formats, kind.format))
-      widen(kUnknownFormat, fmt::format("no run of stack {} in {}", stack, kind.format));
-    for (const std::string& feature : kind.features)
-      if (!has(runs->features, feature))
-        widen(kUnknownFeature, fmt::format("no run of stack {} with {}", stack, feature));
-    if (kind.devices > 2 * runs->most_devices)
-      widen(kUnknownScale * std::log2(static_cast<double>(kind.devices) / runs->most_devices),
-            fmt::format("no run of stack {} on more than {} devices", stack, runs->most_devices));
+  if (!evidence.runs) {
+    widen(kUnknownOffset, fmt::format("no run of stack {} was ever measured", stack));
+    return;
   }
-  const std::size_t k = constant_of(&StackRates::overall);
-  knowledge.covariance[k][k] = variance;
+  const MeasuredStack& runs = *evidence.runs;
+  knowledge.run_sd = std::max(runs.run_sd, kUnknownRun);
+  if (!evidence.covariance) variance += kKnownOffset * kKnownOffset;
+  if (!has(runs.devices, kind.device))
+    knowledge.unknown.push_back(fmt::format("no run of stack {} on {}", stack, kind.device));
+  if (!has(runs.formats, kind.format))
+    widen(kUnknownFormat, fmt::format("no run of stack {} in {}", stack, kind.format));
+  for (const std::string& feature : kind.features)
+    if (!has(runs.features, feature))
+      widen(kUnknownFeature, fmt::format("no run of stack {} with {}", stack, feature));
+  if (kind.devices > 2 * runs.most_devices)
+    widen(kUnknownScale * std::log2(static_cast<double>(kind.devices) / runs.most_devices),
+          fmt::format("no run of stack {} on more than {} devices", stack, runs.most_devices));
 }
 
 }  // namespace
 
-Knowledge knowledge_of(const StackProfile& stack, const MeasuredStack* runs, const HwProfile& node,
-                       const Kind& kind) {
+Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs) {
+  Evidence evidence{stack};
+  if (const MeasuredStack* known = runs.stack(stack.name)) evidence.runs = *known;
+  return evidence;
+}
+
+Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind) {
   const auto n = static_cast<std::size_t>(constant_count());
   Knowledge knowledge;
   knowledge.mean.assign(n, 0);
   knowledge.slower.assign(n, 0);
   knowledge.covariance.assign(n, std::vector<double>(n));
-  if (!is_ideal(stack) || !is_calibrated(node)) add_rates(stack, runs, knowledge);
-  if (runs == nullptr || !has(runs->devices, kind.device)) add_hardware(node, knowledge);
-  add_overall(runs, stack.name, kind, knowledge);
+  const bool measured = is_ideal(evidence.stack) && is_calibrated(node);
+  if (!measured || evidence.covariance) add_rates(evidence, knowledge);
+  const bool known_device = evidence.runs && has(evidence.runs->devices, kind.device);
+  if (!known_device) add_hardware(node, knowledge);
+  add_overall(evidence, kind, knowledge);
   return knowledge;
 }
 

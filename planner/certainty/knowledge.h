@@ -8,12 +8,14 @@
 //               that `calibrate` measured on this device have none of it
 //   hardware    what a device and its links reach, where no run of the stack was on this device:
 //               by the source of the profile's figures
-//   overall     x of StackRates::overall, the same for all runs of one stack on one cluster: what no
+//   overall     x of StackRates::overall, the same for all runs of one stack on one cluster: what
+//   no
 //               other constant explains
 //   run         e, of each run alone
 // log(true time / predicted) = sum_k elasticity_k x_k + e.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,8 +35,15 @@ struct Knowledge {
   std::vector<std::string> unknown;
 };
 
-// `runs`: of the stack; nullptr: none was ever measured.
-Knowledge knowledge_of(const StackProfile& stack, const MeasuredStack* runs, const HwProfile& node,
-                       const Kind& kind);
+// A stack and what speaks for its rates.
+struct Evidence {
+  StackProfile stack;
+  std::optional<MeasuredStack> runs{};  // nothing: none was ever measured
+  // By rate, once runs of the user's own are known (anchor.h); else from the stack's file.
+  std::optional<std::vector<std::vector<double>>> covariance{};
+};
+Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs);
+
+Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind);
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
-// Worlds: samples of what the constants may truly be. Plans are compared in the same worlds, so that
-// what slows both down alike does not blur which one is faster.
+// Worlds: samples of what the constants may truly be. Plans are compared in the same worlds, so
+// that what slows both down alike does not blur which one is faster.
 //
 // World w draws every constant from its Knowledge (jointly, through a Cholesky root) and, for each
 // plan, an error of its own: what is left of single runs. Draws are counted (Philox by world and

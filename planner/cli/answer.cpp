@@ -20,10 +20,11 @@ std::string progress_line(const SearchStats& stats) {
                      grouped(stats.visited), grouped(stats.simulated));
 }
 
-FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
+FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
+                  const Evidence& evidence) {
   FoundPlan found{.planned = build_job(plan, model), .memory = {}, .time = {}};
   found.memory = predict_memory(found.planned, cluster);
-  found.time = predict_time(found.planned, cluster);
+  found.time = predict_time(found.planned, cluster, evidence);
   return found;
 }
 
@@ -53,9 +54,11 @@ Answer find_answer(const PlanCommand& typed) {
                 .cluster = load_cluster(command.cluster),
                 .search = {},
                 .best = {},
+                .anchors = {},
                 .elapsed = {}};
   require_kernel_set(command, answer.cluster);
-  plan_with_stack(command.stack, answer.cluster, command.pins);
+  StackUse use = find_stack_use(command.stack, command.anchor);
+  plan_with_stack(use, answer.cluster, command.pins);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   Progress progress;
@@ -71,7 +74,8 @@ Answer find_answer(const PlanCommand& typed) {
   if (chosen) {
     Plan plan = chosen->plan;
     keep_paths(plan, command);
-    answer.best = examine(plan, answer.model, answer.cluster);
+    answer.best = examine(plan, answer.model, answer.cluster, use.evidence);
+    answer.anchors = std::move(use.anchors);
   }
   progress.clear();
   if (command.timing) {

@@ -4,10 +4,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/cli/options.h"
 #include "planner/cli/prediction.h"
 #include "planner/search/search.h"
+#include "planner/validate/anchoring.h"
 
 namespace zplan {
 
@@ -25,6 +27,7 @@ struct Answer {
   SearchResult search;
   // Nothing when no plan fits, unless capacity is ignored: then the closest one.
   std::optional<FoundPlan> best;
+  std::vector<Anchor> anchors;     // what --anchor changed
   std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
 };
 

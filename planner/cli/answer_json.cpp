@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/model_formulas.h"
+#include "planner/cli/anchor_output.h"
 #include "planner/cli/answer.h"
 #include "planner/cli/prediction_output.h"
 
@@ -79,6 +80,7 @@ std::string answer_json(const Answer& answer) {
     out["rejected"].push_back(rejected_part(rejected));
   }
   if (answer.elapsed) out["timing"] = {{"elapsed_s", answer.elapsed->value}};
+  if (!answer.anchors.empty()) out["anchors"] = Json::parse(anchors_json(answer.anchors));
   return out.dump(2) + "\n";
 }
 

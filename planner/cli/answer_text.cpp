@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/model_formulas.h"
+#include "planner/cli/anchor_output.h"
 #include "planner/cli/answer.h"
 #include "planner/cli/prediction_output.h"
 #include "planner/cli/table.h"
@@ -152,7 +153,7 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
 }  // namespace
 
 std::string answer_text(const Answer& answer, const PlanCommand& command) {
-  std::string out = header(answer, command) + "\n";
+  std::string out = anchors_text(answer.anchors) + header(answer, command) + "\n";
   if (answer.best) {
     out += over_text(answer.best->memory);
     const FoundPlan& best = *answer.best;
@@ -161,7 +162,8 @@ std::string answer_text(const Answer& answer, const PlanCommand& command) {
     if (const std::string why = tier_reason(answer); !why.empty()) out += entry("", "fits " + why);
     out += "\n";
     out += section("Time", time_text(best.time, kLabelWidth));
-    out += entry("Limited by", limits_text(best.time)) + "\n";
+    out += entry("Limited by", limits_text(best.time));
+    out += entry("Certainty", certainty_text(best.time.certainty)) + "\n";
   }
   out += search_part(answer, command);
   out += rejected_part(answer);

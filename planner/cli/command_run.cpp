@@ -11,6 +11,7 @@
 #include "planner/cli/processes.h"
 #include "planner/cli/progress.h"
 #include "planner/cli/run_report.h"
+#include "planner/cli/stack_use.h"
 #include "planner/cli/training.h"
 #include "planner/cli/words.h"
 #include "planner/core/json_reader.h"
@@ -77,7 +78,9 @@ std::optional<Seconds> median_step(const std::vector<exec::StepResult>& steps) {
 
 void add_prediction(const PlannedJob& planned, RunReport& report) {
   try {
-    report.predicted = predict_time(planned, load_cluster(planned.plan.hardware)).sim.period;
+    report.predicted =
+        predict_time(planned, load_cluster(planned.plan.hardware), find_stack_use("", "").evidence)
+            .sim.period;
   } catch (const Error& error) {
     report.no_prediction = error.what();
   }

@@ -21,11 +21,16 @@ Simulation simulate(const SimulateCommand& command) {
   const Plan plan = read_plan(command.plan);
   Cluster cluster =
       command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
-  simulate_with_stack(command.stack, plan, cluster);
-  Simulation result{.planned = build_job(plan), .cluster = cluster, .memory = {}, .time = {}};
+  StackUse use = find_stack_use(command.stack, command.anchor);
+  simulate_with_stack(use, plan, cluster);
+  Simulation result{.planned = build_job(plan),
+                    .cluster = cluster,
+                    .memory = {},
+                    .time = {},
+                    .anchors = std::move(use.anchors)};
   result.memory = predict_memory(result.planned, cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {
-    result.time = predict_time(result.planned, cluster, sim_options(command));
+    result.time = predict_time(result.planned, cluster, use.evidence, sim_options(command));
   } else {
     const ModelConfig& model = result.planned.model;
     result.memory.infeasible->smallest_change =

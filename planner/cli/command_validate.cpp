@@ -33,10 +33,10 @@ void keep_group(std::vector<RunRecord>& runs, const std::string& group) {
 
 // Each result has its place, so their order does not depend on the threads. Nothing: interrupted.
 std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>& runs,
+                                                   const RunCatalogues& catalogues,
                                                    const StackProfile* stack, int threads) {
   const InterruptGuard guard;
   Progress progress;
-  const RunCatalogues catalogues;
   std::vector<RunResult> results(runs.size());
   std::atomic<std::size_t> done{0};
   WorkerPool(threads).for_each(runs.size(), [&](std::size_t i) {
@@ -52,15 +52,20 @@ std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>&
 
 ExitCode execute(const ValidateCommand& command) {
   check_outputs({command.html}, {command.runs});
-  std::optional<StackProfile> stack;
-  if (!command.stack.empty()) stack = find_stack(command.stack);
+  const StackUse use = find_stack_use(command.stack, command.anchor);
+  const StackProfile* const stack = command.stack.empty() ? nullptr : &use.evidence.stack;
+  RunCatalogues catalogues;
+  if (!use.anchors.empty()) anchor_catalogues(use, catalogues);
   RunFile file = read_runs(command.runs);
   for (const std::string& line : file.malformed) complain(line);
   if (!command.group.empty()) keep_group(file.runs, command.group);
 
-  Validation validation{
-      .file = command.runs, .runs = {}, .malformed = std::move(file.malformed), .statistics = {}};
-  auto results = evaluate_all(file.runs, stack ? &*stack : nullptr, command.threads);
+  Validation validation{.file = command.runs,
+                        .runs = {},
+                        .malformed = std::move(file.malformed),
+                        .anchors = use.anchors,
+                        .statistics = {}};
+  auto results = evaluate_all(file.runs, catalogues, stack, command.threads);
   if (!results) return ExitCode::kInterrupted;
   validation.runs = std::move(*results);
   validation.statistics = statistics(validation.runs);

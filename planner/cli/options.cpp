@@ -93,6 +93,8 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron2022, nemo2024 .., a .json file [own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
@@ -141,6 +143,8 @@ Command parse_simulate(const Arguments& arguments) {
   add_plan(syntax, command);
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
@@ -257,6 +261,8 @@ Command parse_validate(const Arguments& arguments) {
   syntax.text("--group", command.group, "G", "Only the runs of this group");
   syntax.text("--stack", command.stack, "NAME",
               "Software of all runs: a name or a .json file [each record's own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
   syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that simulate; the result is the same [all]");

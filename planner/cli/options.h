@@ -18,7 +18,8 @@ namespace zplan {
 // Paths are empty when not given.
 struct PlanCommand {
   std::string model, cluster;
-  std::string stack;  // empty: our own
+  std::string stack;   // empty: our own
+  std::string anchor;  // measured runs of the user's own
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
@@ -34,6 +35,7 @@ struct SimulateCommand {
   std::string plan;
   std::string cluster;  // empty: the one the plan names
   std::string stack;    // empty: our own
+  std::string anchor;   // measured runs of the user's own
   std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
   bool ignore_capacity = false;
@@ -81,10 +83,11 @@ struct CompareCommand {
 };
 
 struct ValidateCommand {
-  std::string runs;   // the records
-  std::string group;  // empty: all
-  std::string stack;  // empty: each record's own
-  std::string html;   // the page
+  std::string runs;    // the records
+  std::string group;   // empty: all
+  std::string stack;   // empty: each record's own
+  std::string anchor;  // measured runs of the user's own
+  std::string html;    // the page
   int threads = 1;
   bool json = false;
 };

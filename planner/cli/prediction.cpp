@@ -48,12 +48,17 @@ MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluste
 }
 
 TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
-                            sim::SimOptions options) {
+                            const Evidence& evidence, sim::SimOptions options) {
   require_devices(planned.job, cluster);
   options.fingerprint = planned.fingerprint;
-  TimePrediction prediction{.sim = sim::simulate(planned.job, cluster, options), .throughput = {}};
+  options.find_reliances = true;
+  TimePrediction prediction{
+      .sim = sim::simulate(planned.job, cluster, options), .throughput = {}, .certainty = {}};
   prediction.throughput =
       throughput(planned.job, cluster, prediction.sim.period, model_flops(planned));
+  prediction.certainty =
+      certainty_of({prediction.sim.period, prediction.throughput.mfu, prediction.sim.reliances},
+                   evidence, load_measured_runs(), cluster.node, kind_of(planned.plan, cluster));
   return prediction;
 }
 

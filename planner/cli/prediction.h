@@ -7,6 +7,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
+#include "planner/certainty/certainty.h"
 #include "planner/cost/throughput.h"
 #include "planner/place/memory_report.h"
 #include "planner/plan/plan.h"
@@ -38,8 +39,10 @@ MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluste
 struct TimePrediction {
   sim::SimResult sim;
   Throughput throughput;
+  Certainty certainty;
 };
+// `evidence`: of the stack whose rates the cluster has.
 TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
-                            sim::SimOptions options = {});
+                            const Evidence& evidence, sim::SimOptions options = {});
 
 }  // namespace zplan

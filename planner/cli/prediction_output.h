@@ -13,7 +13,8 @@ namespace zplan {
 std::string memory_json(const MemoryPrediction& memory);
 // {"tier", "needed_bytes", "available_bytes", "peak_op", "largest", "smallest_change"}
 std::string infeasible_json(const Infeasible& why);
-// {"step_s", "first_step_s", "tokens_per_s", .., "limited_by", "limits", "split"}
+// {"step_s", "interval": {"share", "low_s", "high_s"}, "rests_on", "unknown", "exceeds",
+// "first_step_s", "tokens_per_s", .., "limited_by", "limits", "split"}
 std::string time_json(const TimePrediction& time);
 
 // Lines that start with `indent` spaces. Of each tier up to `categories` are named, the largest.
@@ -23,6 +24,8 @@ std::string placement_text(const MemoryReport& report, std::size_t indent);
 // What each tier lacks and what is in it, a paragraph each; empty when all fits.
 std::string over_text(const MemoryPrediction& memory);
 std::string time_text(const TimePrediction& time, std::size_t indent);
+// What the interval of a time rests on: what no run speaks for, and whether any was ever so fast.
+std::string certainty_text(const Certainty& certainty);
 std::string limits_text(const TimePrediction& time);  // "compute 81.2 %, ..", the greatest shares
 
 }  // namespace zplan

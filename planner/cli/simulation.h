@@ -4,8 +4,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "planner/cli/prediction.h"
+#include "planner/validate/anchoring.h"
 
 namespace zplan {
 
@@ -14,6 +16,7 @@ struct Simulation {
   Cluster cluster;
   MemoryPrediction memory;
   std::optional<TimePrediction> time;  // nothing when the plan does not fit and must
+  std::vector<Anchor> anchors;         // what --anchor changed
 };
 
 std::string simulation_json(const Simulation& simulation);

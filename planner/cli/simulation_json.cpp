@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "planner/cli/anchor_output.h"
 #include "planner/cli/prediction_output.h"
 #include "planner/cli/simulation.h"
 
@@ -51,6 +52,7 @@ std::string simulation_json(const Simulation& simulation) {
   for (const sim::LaneReport& lane : sim.lanes) out["lanes"].push_back(lane_part(lane));
   out["links"] = Json::array();
   for (const sim::LinkReport& link : sim.links) out["links"].push_back(link_part(link));
+  if (!simulation.anchors.empty()) out["anchors"] = Json::parse(anchors_json(simulation.anchors));
   return out.dump(2) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "planner/cli/anchor_output.h"
 #include "planner/cli/prediction_output.h"
 #include "planner/cli/table.h"
 #include "planner/cli/words.h"
@@ -96,7 +97,7 @@ std::string links_part(const std::vector<sim::LinkReport>& links) {
 std::string simulation_text(const Simulation& simulation) {
   const TimePrediction& time = *simulation.time;
   const PlannedJob& planned = simulation.planned;
-  std::string out = over_text(simulation.memory);
+  std::string out = anchors_text(simulation.anchors) + over_text(simulation.memory);
   out += fmt::format("{} on {} ({})\n", planned.model.name, simulation.cluster.name,
                      cluster_words(simulation.cluster));
   for (const std::string& line : plan_lines(planned.plan)) {
@@ -105,6 +106,8 @@ std::string simulation_text(const Simulation& simulation) {
   out += fmt::format("\nTime ({} simulated)\n", count_of(time.sim.steps, "step"));
   out += time_text(time, kIndent);
   out += fmt::format("  limited by {}\n", wrap(limits_text(time), kScreenWidth, 4, 13));
+  out +=
+      fmt::format("  certainty: {}\n", wrap(certainty_text(time.certainty), kScreenWidth, 4, 13));
   out +=
       fmt::format("\nWhere the time of stage {} goes\n", time.sim.split.stage) + split_part(time);
   out += "\nLanes (of one rank per stage; times per step)\n" + lanes_part(time.sim.lanes);

@@ -10,6 +10,7 @@
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/program/kernel_set.h"
+#include "planner/validate/run_stack.h"
 
 namespace zplan {
 namespace {
@@ -47,6 +48,22 @@ void check_recipe(const StackProfile& stack) {
                               in_quotes(stack.recipe), did_you_mean(stack.recipe, known)));
 }
 
+// Of runs of one's own there is one stack.
+std::string stack_of_runs(const std::vector<RunRecord>& runs, const RunCatalogues& catalogues) {
+  const auto stack = [&](const RunRecord& run) {
+    return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks).name;
+  };
+  const std::string first = stack(runs.front());
+  for (const RunRecord& run : runs) {
+    if (stack(run) != first)
+      throw_bad_input(
+          fmt::format("--anchor: expected runs of one stack, got {} ({}) and {} ({}); "
+                      "name it with --stack",
+                      first, runs.front().id, stack(run), run.id));
+  }
+  return first;
+}
+
 }  // namespace
 
 StackProfile find_stack(const std::string& name) {
@@ -61,9 +78,29 @@ StackProfile find_stack(const std::string& name) {
   return stack;
 }
 
-void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins) {
-  if (name.empty()) return;
-  const StackProfile stack = find_stack(name);
+StackUse find_stack_use(const std::string& name, const std::string& anchor) {
+  StackUse use{.asked = !name.empty() || !anchor.empty(), .evidence = {}, .anchors = {}};
+  std::vector<RunRecord> runs;
+  if (!anchor.empty()) runs = read_anchors(anchor);
+  const RunCatalogues catalogues;
+  const std::string known = !name.empty()  ? name
+                            : runs.empty() ? "own"
+                                           : stack_of_runs(runs, catalogues);
+  use.evidence = evidence_of(find_stack(known), catalogues.measured);
+  for (const RunRecord& run : runs)
+    use.anchors.push_back(add_anchor(use.evidence, run, catalogues));
+  return use;
+}
+
+void anchor_catalogues(const StackUse& use, RunCatalogues& catalogues) {
+  catalogues.anchored = use.evidence;
+  for (StackProfile& stack : catalogues.stacks)
+    if (stack.name == use.evidence.stack.name) stack = use.evidence.stack;
+}
+
+void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
+  if (!use.asked) return;
+  const StackProfile& stack = use.evidence.stack;
   cluster.stack = stack.rates;
   std::string& usual = cluster.node.device.kernel_set;
   if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
@@ -77,9 +114,9 @@ void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins) {
   if (pins.recipes.empty() && has) pins.recipes = {stack.recipe};
 }
 
-void simulate_with_stack(const std::string& name, const Plan& plan, Cluster& cluster) {
-  if (name.empty()) return;
-  const StackProfile stack = find_stack(name);
+void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster) {
+  if (!use.asked) return;
+  const StackProfile& stack = use.evidence.stack;
   cluster.stack = stack.rates;
   const std::string own = kernels_of(stack, cluster, plan.kernel_set);
   if (own == plan.kernel_set) return;

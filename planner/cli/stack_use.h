@@ -2,11 +2,14 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/stack.h"
+#include "planner/certainty/knowledge.h"
 #include "planner/plan/pins.h"
 #include "planner/plan/plan.h"
+#include "planner/validate/anchoring.h"
 
 namespace zplan {
 
@@ -14,13 +17,27 @@ namespace zplan {
 // the stack has others.
 StackProfile find_stack(const std::string& name);
 
+// The stack that is asked for and what is known of it.
+struct StackUse {
+  bool asked = false;  // else our own, of which nothing needs to be written into a plan
+  Evidence evidence;
+  std::vector<Anchor> anchors;  // what the runs of --anchor changed
+};
+
+// `name`: of --stack; empty: that of the runs in the file `anchor`, by their records; without such
+// a file our own.
+StackUse find_stack_use(const std::string& name, const std::string& anchor);
+
+// For `validate`: runs of that stack have its rates.
+void anchor_catalogues(const StackUse& use, RunCatalogues& catalogues);
+
 // For `plan`: the stack's defaults, kernel set and recipe included, become pins where nothing is
-// pinned, and the cluster costs what it costs with the stack. Nothing changes where `name` is
-// empty.
-void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins);
+// pinned, and the cluster costs what it costs with the stack. Nothing changes where none is asked
+// for.
+void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins);
 
 // For `simulate`: only what operations cost changes; says so where the stack's kernels are others
 // than the plan's.
-void simulate_with_stack(const std::string& name, const Plan& plan, Cluster& cluster);
+void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster);
 
 }  // namespace zplan

@@ -13,8 +13,11 @@ namespace zplan {
 std::string time_text(const TimePrediction& time, std::size_t indent) {
   const Throughput& t = time.throughput;
   Table table({Align::kLeft, Align::kRight, Align::kLeft});
+  const TimeInterval& interval = time.certainty.interval;
   table.row({"step", format_seconds(time.sim.period),
-             fmt::format("{}; cold first step {}", time.sim.steady ? "steady" : "not yet steady",
+             fmt::format("{:.0f} % interval {} .. {}; {}; cold first step {}", kIntervalPct,
+                         format_seconds(interval.low), format_seconds(interval.high),
+                         time.sim.steady ? "steady" : "not yet steady",
                          format_seconds(time.sim.first_step))});
   table.row({"tokens/s", grouped(static_cast<std::int64_t>(t.tokens_per_second + 0.5)),
              "global batch x sequence / step"});
@@ -24,6 +27,17 @@ std::string time_text(const TimePrediction& time, std::size_t indent) {
              fmt::format("TFLOP/s per GPU, {} of the peak {}: with recomputation", percent(t.hfu),
                          tflops(t.peak_tflops))});
   return table.text(indent);
+}
+
+std::string certainty_text(const Certainty& certainty) {
+  std::vector<std::string> parts = certainty.unknown;
+  if (certainty.exceeded) {
+    const BestRun& best = *certainty.exceeded;
+    parts.push_back(fmt::format("above the best measured on {} in {}: {} MFU ({})", best.device,
+                                best.format, percent(best.mfu), best.run));
+  }
+  if (parts.empty()) return "measured runs of the same stack, device, format and features";
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 std::string limits_text(const TimePrediction& time) {

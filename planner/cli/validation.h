@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/validate/anchoring.h"
 #include "planner/validate/evaluate.h"
 #include "planner/validate/statistics.h"
 
@@ -16,6 +17,7 @@ struct Validation {
   std::string file;                    // as typed
   std::vector<RunResult> runs;         // in file order
   std::vector<std::string> malformed;  // lines that are no records
+  std::vector<Anchor> anchors;         // what --anchor changed
   ValidationStatistics statistics;
 };
 

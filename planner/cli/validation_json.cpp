@@ -1,5 +1,7 @@
 #include <nlohmann/json.hpp>
 
+#include "planner/certainty/interval.h"
+#include "planner/cli/anchor_output.h"
 #include "planner/cli/validation.h"
 
 namespace zplan {
@@ -13,6 +15,8 @@ Json time_part(const TimeStatistics& time) {
           {"median_ape_pct", time.median_ape_pct},
           {"p90_ape_pct", time.p90_ape_pct},
           {"bias_pct", time.bias_pct},
+          {"in_interval_pct", time.in_interval_pct},
+          {"half_width_pct", time.half_width_pct},
           {"pairs", time.pairs},
           {"pairs_right_pct", time.pairs_right_pct},
           {"sweeps", time.sweeps},
@@ -46,6 +50,9 @@ Json row_part(const RunResult& run) {
               {"kernel_set", run.kernel_set},
               {"predicted_s", number(run.predicted_s)},
               {"measured_s", number(run.measured_s)}};
+  row["low_s"] = run.predicted_s ? Json(run.low_s) : Json();
+  row["high_s"] = run.predicted_s ? Json(run.high_s) : Json();
+  row["unknown"] = run.unknown;
   row["error_pct"] = run.has_time() ? Json(run.time_error_pct()) : Json();
   row["predicted_gib"] = number(run.predicted_gib);
   row["measured_gib"] = number(run.measured_gib);
@@ -64,7 +71,9 @@ std::string validation_json(const Validation& validation) {
               {"malformed", validation.malformed},
               {"time", time_part(statistics.all.time)},
               {"mean_group_mape_pct", statistics.mean_group_mape_pct},
+              {"interval_pct", kIntervalPct},
               {"memory", memory_part(statistics.all.memory)},
+              {"anchors", Json::parse(anchors_json(validation.anchors))},
               {"groups", Json::object()},
               {"worst", Json::array()},
               {"unsupported", Json::array()},

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "planner/cli/anchor_output.h"
 #include "planner/cli/table.h"
 #include "planner/cli/validation.h"
 #include "planner/cli/words.h"
@@ -13,13 +14,15 @@ namespace {
 std::string one_digit(double value) { return fmt::format("{:.1f}", value); }
 
 std::vector<std::string> time_cells(const std::string& name, const TimeStatistics& time) {
-  if (time.n == 0) return {name, "0", "", "", "", "", "", "", ""};
+  if (time.n == 0) return {name, "0", "", "", "", "", "", "", "", "", ""};
   return {visible(name),
           grouped(time.n),
           one_digit(time.mape_pct),
           one_digit(time.median_ape_pct),
           one_digit(time.p90_ape_pct),
           fmt::format("{:+.1f}", time.bias_pct),
+          one_digit(time.in_interval_pct),
+          one_digit(time.half_width_pct),
           grouped(time.pairs),
           time.pairs > 0 ? one_digit(time.pairs_right_pct) : "",
           time.sweeps > 0 ? fmt::format("{:.2f}", time.worst_best_ratio) : ""};
@@ -28,8 +31,9 @@ std::vector<std::string> time_cells(const std::string& name, const TimeStatistic
 std::string time_table(const ValidationStatistics& statistics) {
   constexpr Align kLeft = Align::kLeft, kRight = Align::kRight;
   Table table(
-      {kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight},
-      {"step time", "runs", "mean %", "median %", "p90 %", "bias %", "pairs", "right %", "best x"});
+      {kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight, kRight},
+      {"step time", "runs", "mean %", "median %", "p90 %", "bias %", "in 80 %", "+-%", "pairs",
+       "right %", "best x"});
   for (const auto& [group, of] : statistics.groups)
     if (of.time.n > 0) table.row(time_cells(group, of.time));
   table.row(time_cells("all runs", statistics.all.time));
@@ -85,8 +89,9 @@ std::string unsupported_lines(const Validation& validation) {
 }  // namespace
 
 std::string validation_text(const Validation& validation) {
-  return time_table(validation.statistics) + memory_table(validation.statistics) +
-         worst_table(validation) + unsupported_lines(validation);
+  return anchors_text(validation.anchors) + time_table(validation.statistics) +
+         memory_table(validation.statistics) + worst_table(validation) +
+         unsupported_lines(validation);
 }
 
 }  // namespace zplan

@@ -218,9 +218,8 @@ OpCost CostModel::copy(int stage, const Node& node) {
                         node.owned};
   double StackRates::*const rate = drive ? &StackRates::drives : &StackRates::host_copies;
   const Bytes carried = scaled(bytes, cluster_.stack.*rate);
-  Reliances rests{
-      {constant_of(rate), 1},
-      {constant_of(drive ? HardwareTime::kDrives : HardwareTime::kHostLink), 1}};
+  Reliances rests{{constant_of(rate), 1},
+                  {constant_of(drive ? HardwareTime::kDrives : HardwareTime::kHostLink), 1}};
   if (is_staged(node, cluster_.stack)) {
     rests.add(constant_of(&StackRates::staged_copies), 1);
     const BytesPerSecond link = cluster_.node.topology.gpu_pcie.effective();
@@ -323,8 +322,7 @@ OpCost CostModel::fixed_time(const RestingTime& time, std::string_view method) c
 }
 
 OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
-                           std::string_view method, BytesPerSecond cap,
-                           const Reliances& rests) {
+                           std::string_view method, BytesPerSecond cap, const Reliances& rests) {
   const double overall = cluster_.stack.overall;
   bytes = scaled(bytes, overall);
   OpCost cost{.fixed = to_clock(latency * overall), .bytes = bytes, .cap = cap, .method = method};

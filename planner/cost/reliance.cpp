@@ -8,8 +8,8 @@ namespace zplan {
 namespace {
 
 constexpr std::array<std::string_view, kHardwareTimeCount> kHardwareNames{
-    "products",    "attention",  "device_memory", "launch", "peer_links", "network_links",
-    "host_memory", "host_links", "drive_rates"};
+    "products",      "attention",   "device_memory", "launch",     "peer_links",
+    "network_links", "host_memory", "host_links",    "drive_rates"};
 constexpr std::array<std::string_view, kHardwareTimeCount> kHardwareMeanings{
     "matrix products of the device",
     "fused attention of the device",
@@ -27,7 +27,11 @@ std::string_view name(HardwareTime kind) {
   return kHardwareMeanings[static_cast<std::size_t>(kind)];
 }
 
-int constant_count() { return static_cast<int>(stack_rates().size()) + kHardwareTimeCount; }
+int constant_count() {
+  const int count = static_cast<int>(stack_rates().size()) + kHardwareTimeCount;
+  ZPLAN_ASSERT(count <= kMostConstants);
+  return count;
+}
 
 Constant constant_of(double StackRates::*rate) {
   const auto rows = stack_rates();

@@ -34,6 +34,7 @@ std::string_view name(HardwareTime kind);  // "matrix products of the device"
 
 // A row of stack_rates(), or kHardwareTimeCount behind them.
 using Constant = std::uint8_t;
+inline constexpr int kMostConstants = 64;
 int constant_count();
 Constant constant_of(double StackRates::*rate);
 Constant constant_of(HardwareTime kind);

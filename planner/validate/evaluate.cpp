@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "planner/certainty/interval.h"
+#include "planner/certainty/kind.h"
 #include "planner/core/error.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
@@ -25,7 +29,26 @@ Bytes seen_reserve(const DeviceProfile& device, const std::optional<std::string>
   return kind == "nvidia_smi" ? device.reserve() : device.reserve_workspace;
 }
 
-void predict(const RunRecord& run, const PlannedRun& planned, RunResult& result) {
+const StackProfile& stack_named(const std::string& name, const RunCatalogues& catalogues) {
+  return *std::ranges::find(catalogues.stacks, name, &StackProfile::name);
+}
+
+// The step time and how sure it is.
+void predict_time(const Job& job, const PlannedRun& planned, const Evidence& evidence,
+                  RunResult& result) {
+  const sim::SimResult found =
+      sim::simulate(job, planned.cluster, {.find_reliances = true, .fingerprint = {}});
+  const Kind kind = kind_of(planned.plan, planned.cluster);
+  Knowledge knowledge = knowledge_of(evidence, planned.cluster.node, kind);
+  const TimeInterval interval = interval_of(found.period, spread_of(knowledge, found.reliances));
+  result.predicted_s = found.period.value;
+  result.low_s = interval.low.value;
+  result.high_s = interval.high.value;
+  result.unknown = std::move(knowledge.unknown);
+}
+
+void predict(const RunRecord& run, const PlannedRun& planned, const Evidence& evidence,
+             RunResult& result) {
   constexpr double kGiB = 0x1p30;
   Job job = lower(planned.plan, planned.model);
   place(job, {.slack = planned.plan.slack});
@@ -36,8 +59,7 @@ void predict(const RunRecord& run, const PlannedRun& planned, RunResult& result)
                         seen_reserve(planned.cluster.node.device, run.measured.memory_kind);
     result.predicted_gib = static_cast<double>(bytes.value) / kGiB;
   }
-  if (run.measured.step_time_s)
-    result.predicted_s = sim::simulate(job, planned.cluster).period.value;
+  if (run.measured.step_time_s) predict_time(job, planned, evidence, result);
 }
 
 }  // namespace
@@ -57,7 +79,8 @@ RunResult evaluate(const RunRecord& run, const RunCatalogues& catalogues,
                    .measured_gib = run.measured.memory_gib};
   if (!result.unsupported.empty()) return result;
   try {
-    predict(run, planned, result);
+    const StackProfile& used = stack != nullptr ? *stack : stack_named(planned.stack, catalogues);
+    predict(run, planned, catalogues.evidence_for(used), result);
   } catch (const Error& error) {  // a format or a link that the hardware lacks
     result.unsupported = error.what();
     result.predicted_s = result.predicted_gib = std::nullopt;

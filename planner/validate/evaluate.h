@@ -24,9 +24,12 @@ struct RunResult {
   bool fits = true;            // with the whole reserve, in all tiers
   bool out_of_memory = false;  // as labelled
   std::optional<double> predicted_s{}, measured_s{};
+  double low_s = 0, high_s = 0;        // the 80 % interval of predicted_s, where that is
+  std::vector<std::string> unknown{};  // what no measured run speaks for
   std::optional<double> predicted_gib{}, measured_gib{};  // predicted where measured
 
   bool has_time() const { return predicted_s && measured_s; }
+  bool in_interval() const { return low_s <= *measured_s && *measured_s <= high_s; }
   bool has_memory() const { return predicted_gib && measured_gib; }
   // (predicted - measured) / measured, in per cent.
   double time_error_pct() const { return 100 * (*predicted_s / *measured_s - 1); }

@@ -62,11 +62,14 @@ SweepCounts count_sweep(const Runs& runs) {
 
 TimeStatistics time_statistics(const Runs& runs) {
   TimeStatistics out;
-  std::vector<double> errors;
+  std::vector<double> errors, half_widths;
+  int in_interval = 0;
   std::map<std::string, Runs> sweeps;
   for (const RunResult* run : runs) {
     if (!run->has_time()) continue;
     errors.push_back(run->time_error_pct());
+    half_widths.push_back(50 * (run->high_s - run->low_s) / *run->predicted_s);
+    in_interval += run->in_interval() ? 1 : 0;
     sweeps[run->sweep].push_back(run);
   }
   const Errors sums = summarise(errors);
@@ -75,6 +78,8 @@ TimeStatistics time_statistics(const Runs& runs) {
   out.median_ape_pct = sums.median_ape_pct;
   out.p90_ape_pct = sums.p90_ape_pct;
   out.bias_pct = sums.bias_pct;
+  out.in_interval_pct = share_pct(in_interval, out.n);
+  out.half_width_pct = summarise(half_widths).median_ape_pct;
   int right = 0, within = 0;
   for (const auto& [key, members] : sweeps) {
     if (members.size() < 2) continue;

@@ -4,6 +4,8 @@
 //   mape, bias      means of absolute and of signed errors
 //   median, p90     of the absolute errors: the middle one (of an even number the mean of the two),
 //                   the least that at least 90 % do not exceed
+//   in interval     measured within the 80 % interval of what was predicted
+//   half width      median over the runs of half the interval, in per cent of the prediction
 //   pairs           of runs of one sweep whose measured times differ by more than 10 % of the
 //                   shorter; right: predicted in the same order
 //   best ratio      per sweep of several runs: the measured time of the plan predicted fastest over
@@ -26,6 +28,7 @@ inline constexpr double kBestTolerance = 0.03;
 struct TimeStatistics {
   int n = 0;
   double mape_pct = 0, median_ape_pct = 0, p90_ape_pct = 0, bias_pct = 0;
+  double in_interval_pct = 0, half_width_pct = 0;
   int pairs = 0;
   double pairs_right_pct = 0;
   int sweeps = 0;                     // of several runs

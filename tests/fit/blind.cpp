@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
 
 #include "planner/certainty/anchor.h"
 #include "planner/certainty/interval.h"
+#include "planner/validate/anchoring.h"
 #include "sim/simulate.h"
 #include "tests/fit/survey.h"
 
@@ -21,27 +23,35 @@ struct Foretold {
 };
 
 Foretold foretell_one(const Problem& fitted, const Solution& solution, const Sample& sample,
-                      const MeasuredStack* runs) {
+                      const std::optional<MeasuredStack>& runs) {
   const Cluster cluster = cluster_with(sample, fitted.free, solution.values);
   const sim::SimResult result =
       sim::simulate(sample.job, cluster, {.find_reliances = true, .fingerprint = {}});
-  const StackProfile stack = fitted_stack(sample.stack, fitted, solution);
-  return {knowledge_of(stack, runs, cluster.node, sample.kind),
+  const Evidence evidence{fitted_stack(sample.stack, fitted, solution), runs};
+  return {knowledge_of(evidence, cluster.node, sample.kind),
           {std::log(sample.measured_s / result.period.value), result.reliances}};
 }
 
-// The other runs' errors once `anchor` is known, and its own knowledge otherwise.
-void add_anchored(const std::vector<Foretold>& all, std::size_t anchor,
-                  std::vector<BlindRun>& runs) {
-  const Knowledge after = anchored(all[anchor].knowledge, all[anchor].run);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i == anchor) continue;
-    double expected = 0;
-    for (std::size_t k = 0; k < after.mean.size(); ++k)
-      expected += all[i].run.reliances[k] * after.mean[k];
-    const double error = std::exp(expected - all[i].run.log_error) - 1;
-    runs[i].anchored_error += std::abs(error) / static_cast<double>(all.size() - 1);
+// Evenly spread over the group.
+std::vector<std::size_t> anchors_of(std::size_t runs) {
+  constexpr std::size_t kMost = 12;
+  std::vector<std::size_t> anchors;
+  const std::size_t count = std::min(runs, kMost);
+  for (std::size_t i = 0; i < count; ++i) anchors.push_back((2 * i + 1) * runs / (2 * count));
+  return anchors;
+}
+
+double mean_absolute_error(const Problem& group, std::size_t anchor, const Solution& solution,
+                           const Anchoring& anchoring) {
+  double sum = 0;
+  for (std::size_t i = 0; i < group.samples.size(); ++i) {
+    const Sample& sample = group.samples[i];
+    if (i == anchor || sample.stack != group.samples[anchor].stack) continue;
+    Cluster cluster = cluster_with(sample, group.free, solution.values);
+    cluster.stack = anchoring.rates;
+    sum += std::abs(sim::simulate(sample.job, cluster).period.value / sample.measured_s - 1);
   }
+  return sum / static_cast<double>(group.samples.size() - 1);
 }
 
 }  // namespace
@@ -55,8 +65,7 @@ std::vector<BlindRun> foretell(const Problem& fitted, const Solution& solution,
     if (!stacks.contains(sample.stack))
       stacks[sample.stack] = survey(fitted, solution, sample.stack);
     const std::optional<MeasuredStack>& known = stacks[sample.stack];
-    const Foretold& one = all.emplace_back(
-        foretell_one(fitted, solution, sample, known ? &*known : nullptr));
+    const Foretold& one = all.emplace_back(foretell_one(fitted, solution, sample, known));
     const Spread spread = spread_of(one.knowledge, one.run.reliances);
     const TimeInterval of_one = interval_of(Seconds{1}, spread);
     const double measured = std::exp(one.run.log_error);
@@ -67,7 +76,14 @@ std::vector<BlindRun> foretell(const Problem& fitted, const Solution& solution,
                     .known_stack = known.has_value(),
                     .within = of_one.low.value <= measured && measured <= of_one.high.value});
   }
-  for (std::size_t i = 0; i < all.size(); ++i) add_anchored(all, i, runs);
+  if (all.size() < 2) return runs;
+  for (const std::size_t i : anchors_of(all.size())) {
+    const Sample& sample = group.samples[i];
+    const Cluster cluster = cluster_with(sample, fitted.free, solution.values);
+    const Anchoring anchoring =
+        anchor_on(sample.job, cluster, Seconds{sample.measured_s}, all[i].knowledge);
+    runs[i].anchored_error = mean_absolute_error(group, i, solution, anchoring);
+  }
   return runs;
 }
 
@@ -76,9 +92,9 @@ std::string to_json(const std::vector<BlindRun>& runs) {
   for (const BlindRun& run : runs)
     rows += fmt::format(
         "{}{{\"id\": \"{}\", \"error\": {:.4f}, \"low\": {:.4f}, \"high\": {:.4f}, "
-        "\"known_stack\": {}, \"within\": {}, \"anchored_error\": {:.4f}}}",
+        "\"known_stack\": {}, \"within\": {}, \"anchored_error\": {}}}",
         rows.empty() ? "" : ",\n", run.id, run.error, run.low, run.high, run.known_stack,
-        run.within, run.anchored_error);
+        run.within, run.anchored_error ? fmt::format("{:.4f}", *run.anchored_error) : "null");
   return "[" + rows + "]\n";
 }
 

@@ -2,6 +2,7 @@
 // lie within their interval, and the error left once one of its runs is known.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,12 @@ namespace zplan::fit {
 
 struct BlindRun {
   std::string id;
-  double error = 0;  // predicted / measured - 1
+  double error = 0;          // predicted / measured - 1
   double low = 0, high = 0;  // of the interval, over the prediction
   bool known_stack = false;  // other groups have runs of its stack
   bool within = false;
-  double anchored_error = 0;  // absolute, mean over the anchors
+  // Absolute, mean over the other runs once this one is known; of some runs, evenly spread.
+  std::optional<double> anchored_error{};
 };
 
 // `fitted`: the problem without the group, and its solution. `group`: its runs alone.

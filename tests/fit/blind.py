@@ -82,7 +82,7 @@ def summary(rows):
         "half_width_pct": 50 * statistics.median(row["high"] - row["low"] for row in rows),
     }
     if len(rows) > 1:
-        result["anchored_mape_pct"] = 100 * mean(row["anchored_error"] for row in rows)
+        result["anchored_mape_pct"] = 100 * mean(r["anchored_error"] for r in rows if r["anchored_error"] is not None)
     return {key: round(value, 1) if isinstance(value, float) else value for key, value in result.items()}
 
 

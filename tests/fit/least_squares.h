@@ -18,7 +18,7 @@ struct Options {
 };
 
 struct Solution {
-  std::vector<double> values;       // of the free rates
+  std::vector<double> values;  // of the free rates
   // Of their logarithms, in the order of the free rates.
   std::vector<std::vector<double>> covariance;
   double uncertainty(std::size_t k) const { return std::sqrt(covariance[k][k]); }

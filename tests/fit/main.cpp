@@ -5,7 +5,8 @@
 //
 // Without --profiles the values are printed only. With --leave-out the group takes no part: rates
 // that nothing else determines stay at what is usual for them; what is printed then is the error of
-// that group, blind, and with --blind each of its runs is written as JSON. Same data, same constants, byte for byte.
+// that group, blind, and with --blind each of its runs is written as JSON. Same data, same
+// constants, byte for byte.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <map>
 
+#include "models/model_formulas.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
-#include "models/model_formulas.h"
 #include "planner/cost/throughput.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
@@ -101,8 +101,7 @@ Problem make_problem(std::vector<Free> free, const std::vector<RunRecord>& runs,
     sample.cluster = std::move(planned.cluster);
     sample.kind = kind_of(planned.plan, sample.cluster);
     const double flops = model_flops_per_step(planned.model, planned.plan.batch.global_batch);
-    sample.mfu =
-        throughput(sample.job, sample.cluster, Seconds{sample.measured_s}, flops).mfu;
+    sample.mfu = throughput(sample.job, sample.cluster, Seconds{sample.measured_s}, flops).mfu;
     sample.sustained = sample.cluster.node.device.sustained;
     if (!sample.system.empty())
       sample.sustained /= catalogues.hardware.system(sample.system).settled;

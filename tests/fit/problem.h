@@ -5,8 +5,8 @@
 //   w_i rho(log(predicted_i / measured_i) / noise)    over the runs, rho(r) = 2 (sqrt(1+r^2) - 1)
 //   ((log rate - log usual) / spread)^2                 over the free rates
 // with weights w_i = (runs of the group)^-1/4, so that a large group does not drown the others.
-// `usual` and `spread` are those of hwprofiles/stack.h: what one knows of a stack nobody measured. Of a
-// stack that has kin, the rate of the kin stands in place of `usual`.
+// `usual` and `spread` are those of hwprofiles/stack.h: what one knows of a stack nobody measured.
+// Of a stack that has kin, the rate of the kin stands in place of `usual`.
 #pragma once
 
 #include <optional>

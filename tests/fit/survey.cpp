@@ -73,8 +73,7 @@ MeasuredRuns survey(const Problem& problem, const Solution& solution) {
     BestRun& run = best[{kind.device, kind.format}];
     if (sample.mfu > run.mfu) run = {kind.device, kind.format, sample.id, sample.mfu};
   }
-  for (const std::string& stack : stacks)
-    runs.stacks.push_back(*survey(problem, solution, stack));
+  for (const std::string& stack : stacks) runs.stacks.push_back(*survey(problem, solution, stack));
   for (const auto& [key, run] : best) runs.best.push_back(run);
   return runs;
 }

@@ -1,0 +1,126 @@
+#include "planner/certainty/knowledge.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/certainty/interval.h"
+#include "planner/cost/reliance.h"
+
+namespace zplan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+MeasuredStack measured_stack() {
+  MeasuredStack runs;
+  runs.name = "theirs";
+  runs.runs = 12;
+  runs.run_sd = 0.06;
+  runs.most_devices = 64;
+  runs.devices = {"H100-SXM5-80GB"};
+  runs.formats = {"bf16"};
+  runs.features = {"data parallelism", "ZeRO 3"};
+  runs.fitted = {"gemm", "elementwise"};
+  runs.correlation = {{1, -0.5}, {-0.5, 1}};
+  return runs;
+}
+
+Evidence measured_evidence() {
+  Evidence evidence;
+  evidence.stack.name = "theirs";
+  evidence.stack.values = {{"gemm", 1.1, 0.1, "fitted", "runs"},
+                           {"elementwise", 1.2, 0.2, "fitted", "runs"},
+                           {"tensor_exposed", 0.5, 0, "assumed", "a guess"}};
+  evidence.runs = measured_stack();
+  return evidence;
+}
+
+const HwProfile& h100() {
+  static const HwProfile node = load_cluster("dgx-h100").node;
+  return node;
+}
+
+Kind known_kind() { return {"H100-SXM5-80GB", "bf16", 64, {"data parallelism", "ZeRO 3"}}; }
+
+double sd_of(const Knowledge& knowledge, Constant k) {
+  return std::sqrt(knowledge.covariance[k][k]);
+}
+
+TEST(Knowledge, TakesUncertaintyAndCorrelationOfFittedRatesFromTheirFit) {
+  const Knowledge known = knowledge_of(measured_evidence(), h100(), known_kind());
+  const Constant gemm = constant_of(&StackRates::gemm);
+  const Constant elementwise = constant_of(&StackRates::elementwise);
+  EXPECT_DOUBLE_EQ(sd_of(known, gemm), 0.1);
+  EXPECT_DOUBLE_EQ(sd_of(known, elementwise), 0.2);
+  EXPECT_DOUBLE_EQ(known.covariance[gemm][elementwise], -0.5 * 0.1 * 0.2);
+  EXPECT_DOUBLE_EQ(known.covariance[elementwise][gemm], -0.5 * 0.1 * 0.2);
+  EXPECT_DOUBLE_EQ(known.run_sd, 0.06);
+  EXPECT_THAT(known.unknown, IsEmpty());
+}
+
+TEST(Knowledge, TakesTheSpreadOverStacksForRatesThatNobodyMeasured) {
+  const Knowledge known = knowledge_of(measured_evidence(), h100(), known_kind());
+  const Constant k = constant_of(&StackRates::tensor_exposed);
+  EXPECT_DOUBLE_EQ(sd_of(known, k), stack_rates()[k].spread);
+}
+
+TEST(Knowledge, DoubtsTheHardwareOnlyWhereNoRunWasOnIt) {
+  const Constant products = constant_of(HardwareTime::kProducts);
+  EXPECT_EQ(sd_of(knowledge_of(measured_evidence(), h100(), known_kind()), products), 0);
+  Kind elsewhere = known_kind();
+  elsewhere.device = "B200-SXM-180GB";
+  const Knowledge known = knowledge_of(measured_evidence(), h100(), elsewhere);
+  EXPECT_GT(sd_of(known, products), 0);
+  EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("no run of stack theirs on B200-SXM-180GB")));
+}
+
+TEST(Knowledge, NamesAndWidensForFormatFeatureAndScale) {
+  const Constant overall = constant_of(&StackRates::overall);
+  const double before = sd_of(knowledge_of(measured_evidence(), h100(), known_kind()), overall);
+  Kind other = known_kind();
+  other.format = "fp8";
+  Knowledge known = knowledge_of(measured_evidence(), h100(), other);
+  EXPECT_GT(sd_of(known, overall), before);
+  EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("in fp8")));
+  other = known_kind();
+  other.features.emplace_back("a pipeline");
+  known = knowledge_of(measured_evidence(), h100(), other);
+  EXPECT_GT(sd_of(known, overall), before);
+  EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("with a pipeline")));
+  other = known_kind();
+  other.devices = 129;
+  known = knowledge_of(measured_evidence(), h100(), other);
+  EXPECT_GT(sd_of(known, overall), before);
+  EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("more than 64 devices")));
+  other.devices = 128;
+  EXPECT_THAT(knowledge_of(measured_evidence(), h100(), other).unknown, IsEmpty());
+}
+
+TEST(Knowledge, OfOurOwnStackOnGpusIsThatItCanOnlyBeSlower) {
+  const Evidence own = evidence_of(load_stack("own"), load_measured_runs());
+  const Knowledge known = knowledge_of(own, h100(), known_kind());
+  const Constant gemm = constant_of(&StackRates::gemm);
+  EXPECT_EQ(known.slower[gemm], stack_rates()[gemm].spread);
+  EXPECT_EQ(known.covariance[gemm][gemm], 0);
+  EXPECT_THAT(known.unknown, ElementsAre(HasSubstr("no run of stack own was ever measured")));
+  std::vector<double> reliances(known.mean.size());
+  reliances[gemm] = 1;
+  EXPECT_GT(spread_of(known, reliances).mean, 0);
+}
+
+TEST(Knowledge, OfOurOwnStackNeedsNoDoubtOfKernelsThatCalibrateMeasured) {
+  const Evidence own = evidence_of(load_stack("own"), load_measured_runs());
+  HwProfile node = h100();
+  node.sources = {{"/device/gemm_efficiency", "0.7", "measured", "zplan calibrate: products"}};
+  const Knowledge known = knowledge_of(own, node, known_kind());
+  const Constant gemm = constant_of(&StackRates::gemm);
+  EXPECT_EQ(known.slower[gemm], 0);
+  const Constant products = constant_of(HardwareTime::kProducts);
+  EXPECT_LT(sd_of(known, products),
+            sd_of(knowledge_of(own, h100(), known_kind()), products) + 1e-9);
+}
+
+}  // namespace
+}  // namespace zplan
