@@ -13,7 +13,7 @@ namespace zplan {
 struct MeasuredStack {
   std::string name;
   int runs = 0;
-  double run_sd = 0;     // of log(measured / predicted), over its runs, groups of runs alike
+  double run_sd = 0;     // of log(measured / predicted): 80 % of them lie within 1.28 of it
   int most_devices = 0;  // of a run
   std::vector<std::string> devices, formats, features;  // as planner/certainty/kind.h names them
   std::vector<std::string> fitted;                      // rates

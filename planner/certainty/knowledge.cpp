@@ -15,8 +15,10 @@ namespace {
 // [assumed] Offsets of groups of runs: of a stack and device that were measured, and of a stack
 // that never was. What is unknown besides adds its own.
 constexpr double kKnownOffset = 0.05, kUnknownOffset = 0.10;
-constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.04;
+constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.02;
+constexpr double kUnknownDevice = 0.08;   // another host as well, mostly
 constexpr double kUnknownRun = 0.05;      // [assumed] of a single run, where none was measured
+constexpr double kLeastRun = 0.03;        // [assumed] no published time is repeated more closely
 constexpr double kMeasuredSpread = 0.05;  // [assumed] of what `calibrate` or a benchmark measured
 
 // What the hardware's times rest on in a profile, and how far figures of other sources are off
@@ -126,10 +128,10 @@ void add_overall(const Evidence& evidence, const Kind& kind, Knowledge& knowledg
     return;
   }
   const MeasuredStack& runs = *evidence.runs;
-  knowledge.run_sd = std::max(runs.run_sd, kUnknownRun);
+  knowledge.run_sd = std::max(runs.run_sd, kLeastRun);
   if (!evidence.covariance) variance += kKnownOffset * kKnownOffset;
   if (!has(runs.devices, kind.device))
-    knowledge.unknown.push_back(fmt::format("no run of stack {} on {}", stack, kind.device));
+    widen(kUnknownDevice, fmt::format("no run of stack {} on {}", stack, kind.device));
   if (!has(runs.formats, kind.format))
     widen(kUnknownFormat, fmt::format("no run of stack {} in {}", stack, kind.format));
   for (const std::string& feature : kind.features)

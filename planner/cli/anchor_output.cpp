@@ -37,7 +37,7 @@ std::string anchors_text(const std::vector<Anchor>& anchors) {
                             visible(anchor.run), format_seconds(anchor.measured),
                             format_seconds(anchor.before), format_seconds(anchor.after),
                             moved.empty() ? "; no rate moved by 1 %" : moved),
-                kScreenWidth, 0, 2) +
+                kScreenWidth, 2, 0) +
            "\n";
   }
   return out.empty() ? out : out + "\n";
