@@ -80,12 +80,13 @@ StackProfile find_stack(const std::string& name) {
 
 StackUse find_stack_use(const std::string& name, const std::string& anchor) {
   StackUse use{.asked = !name.empty() || !anchor.empty(), .evidence = {}, .anchors = {}};
-  std::vector<RunRecord> runs;
-  if (!anchor.empty()) runs = read_anchors(anchor);
+  if (anchor.empty()) {
+    use.evidence = evidence_of(find_stack(name.empty() ? "own" : name), load_measured_runs());
+    return use;
+  }
+  const std::vector<RunRecord> runs = read_anchors(anchor);
   const RunCatalogues catalogues;
-  const std::string known = !name.empty()  ? name
-                            : runs.empty() ? "own"
-                                           : stack_of_runs(runs, catalogues);
+  const std::string known = name.empty() ? stack_of_runs(runs, catalogues) : name;
   use.evidence = evidence_of(find_stack(known), catalogues.measured);
   for (const RunRecord& run : runs)
     use.anchors.push_back(add_anchor(use.evidence, run, catalogues));
