@@ -17,8 +17,7 @@ namespace {
 constexpr double kKnownOffset = 0.05, kUnknownOffset = 0.10;
 constexpr double kUnknownFormat = 0.08, kUnknownFeature = 0.05, kUnknownScale = 0.02;
 constexpr double kUnknownDevice = 0.08;   // another host as well, mostly
-constexpr double kUnknownRun = 0.05;      // [assumed] of a single run, where none was measured
-constexpr double kLeastRun = 0.03;        // [assumed] no published time is repeated more closely
+constexpr double kLeastRun = 0.05;        // [assumed] of a single run, also where more was not seen
 constexpr double kMeasuredSpread = 0.05;  // [assumed] of what `calibrate` or a benchmark measured
 
 // What the hardware's times rest on in a profile, and how far figures of other sources are off
@@ -122,7 +121,7 @@ void add_overall(const Evidence& evidence, const Kind& kind, Knowledge& knowledg
     variance += sd * sd;
     knowledge.unknown.push_back(std::move(what));
   };
-  knowledge.run_sd = kUnknownRun;
+  knowledge.run_sd = kLeastRun;
   if (!evidence.runs) {
     widen(kUnknownOffset, fmt::format("no run of stack {} was ever measured", stack));
     return;

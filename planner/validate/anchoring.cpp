@@ -57,7 +57,7 @@ Anchor add_anchor(Evidence& evidence, const RunRecord& run, const RunCatalogues&
   place(job, {.slack = planned.plan.slack});
   const Kind kind = kind_of(planned.plan, planned.cluster);
   const Knowledge prior = knowledge_of(evidence, planned.cluster.node, kind);
-  const Seconds measured{*run.measured.step_time_s};
+  const Seconds measured{run.measured.step_time_s.value()};
   Anchoring found = anchor_on(job, planned.cluster, measured, prior);
   learn(evidence, found.knowledge, found.rates, kind);
   return {run.id, std::move(found.moved), measured, found.before, found.after};
