@@ -69,13 +69,16 @@ def markdown(answer, about):
     lines += [f"{key}: `{value}`  " for key, value in about.items()]
     lines += ["", "Errors of step time in per cent. The rates of the stacks were fitted to these very "
               "runs: this shows how well the model can describe them, not how well it foretells.", "",
-              "| group | runs | mean | median | p90 | bias | goal, mean | met |",
-              "|---|---|---|---|---|---|---|---|"]
+              "In: runs within the 80 % interval of their prediction; +-: half of that interval, the median.",
+              "`reports/blind.json` has both for groups that took no part in a fit.", "",
+              "| group | runs | mean | median | p90 | bias | goal, mean | met | in | +- |",
+              "|---|---|---|---|---|---|---|---|---|---|"]
 
     def row(name, time, goal):
         met = "" if goal is None else "yes" if time["mape_pct"] <= goal else "no"
         cells = [f"{time[key]:.1f}" for key in ("mape_pct", "median_ape_pct", "p90_ape_pct", "bias_pct")]
-        return f"| {name} | {time['n']} | " + " | ".join(cells) + f" | {goal or ''} | {met} |"
+        return f"| {name} | {time['n']} | " + " | ".join(cells) + f" | {goal or ''} | {met} | " \
+               f"{time['in_interval_pct']:.0f} | {time['half_width_pct']:.1f} |"
 
     for name, group in answer["groups"].items():
         if group["time"]["n"]:
@@ -102,7 +105,9 @@ def main():
     answer = validate(arguments.program)
     groups = {
         name: {"n": group["time"]["n"], "mape_pct": round(group["time"]["mape_pct"], 2),
-               "bias_pct": round(group["time"]["bias_pct"], 2), "goal_pct": GOALS.get(name)}
+               "bias_pct": round(group["time"]["bias_pct"], 2), "goal_pct": GOALS.get(name),
+               "in_interval_pct": round(group["time"]["in_interval_pct"], 1),
+               "half_width_pct": round(group["time"]["half_width_pct"], 1)}
         for name, group in answer["groups"].items() if group["time"]["n"]
     }
     print(json.dumps(groups, indent=2))
