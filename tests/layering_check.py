@@ -23,6 +23,7 @@ FOLDERS = {
     "cost": "planner/cost",
     "search": "planner/search",
     "validate": "planner/validate",
+    "foreign": "planner/foreign",
     "cli": "planner/cli",
     "models": "models",
     "hw": "hwprofiles",
@@ -44,6 +45,7 @@ ALLOWED = {
     "exec": ["core", "program"],
     "search": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "sim"],
     "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "search", "sim"],
+    "foreign": ["core", "hw"],
     "cli": [module for module in FOLDERS if module != "cli"],
 }
 
