@@ -13,6 +13,7 @@ namespace zplan {
 namespace {
 
 constexpr Bytes kLeastBlock{64 << 10};  // [assumed] below, drives are bound by requests, not bytes
+constexpr double kMostDepth = 1 << 20;  // that a profile may have
 constexpr double kSeveral = 1.5;        // [derived] on average, half way between one and two
 
 class Gatherer {
@@ -64,7 +65,7 @@ class Gatherer {
     target = {{rate.bytes_per_second / group.drives}, ref};
     found_.block = {rate.block(), ref};
     if (rate.in_flight == 0) return;
-    const double depth = std::max(1.0, std::round(rate.in_flight / group.drives));
+    const double depth = std::clamp(std::round(rate.in_flight / group.drives), 1.0, kMostDepth);
     found_.queue_depth = {static_cast<int>(depth), ref};
   }
 

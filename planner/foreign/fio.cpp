@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <ctime>
@@ -121,9 +122,9 @@ struct Gathered {
 }  // namespace
 
 Bytes FioRate::block() const {
-  constexpr double kSector = 512;
-  return {std::llround(bytes_per_second / requests_per_second / kSector) *
-          static_cast<std::int64_t>(kSector)};
+  constexpr double kSector = 512, kMostSectors = 1e9;  // [assumed] beyond any request
+  const double sectors = std::min(bytes_per_second / requests_per_second / kSector, kMostSectors);
+  return {std::llround(sectors) * static_cast<std::int64_t>(kSector)};
 }
 
 FioRun read_fio(const JsonNode& root) {
