@@ -44,13 +44,6 @@ std::vector<int> version_of(std::string_view source) {
   return version;
 }
 
-std::optional<MeasuredCollective> kind_of(std::string_view op) {
-  if (op == "all_gather") return MeasuredCollective::kAllGather;
-  if (op == "reduce_scatter") return MeasuredCollective::kReduceScatter;
-  if (op == "all_reduce") return MeasuredCollective::kAllReduce;
-  return std::nullopt;
-}
-
 void read_curves(const CsvTable& table, CollectiveProfile& out) {
   const std::size_t op = table.column("op"), dtype = table.column("dtype"),
                     bytes = table.column("bytes"), gpus = table.column("gpus"),
@@ -61,7 +54,7 @@ void read_curves(const CsvTable& table, CollectiveProfile& out) {
     if (newest.empty() || version_of(newest) < version_of(text)) newest = text;
   }
   for (std::size_t row = 0; row < table.rows(); ++row) {
-    const auto kind = kind_of(table.text(row, op));
+    const auto kind = find_measured_collective(table.text(row, op));
     if (!kind || table.text(row, dtype) != "fp16" || table.text(row, source) != newest) continue;
     out.curves[{*kind, static_cast<int>(table.number(row, gpus))}].add(
         table.number(row, bytes), {table.number(row, time) * kMicro});
@@ -134,20 +127,35 @@ Seconds CollectiveCurve::at(double bytes) const {
 double CollectiveCurve::least() const { return std::exp(points_.front().first); }
 double CollectiveCurve::most() const { return std::exp(points_.back().first); }
 
-const CollectiveCurve* CollectiveProfile::nearest(MeasuredCollective kind, int& ranks) const {
+std::optional<MeasuredCollective> find_measured_collective(std::string_view name) {
+  const auto* const at =
+      std::find(std::begin(kMeasuredCollectives), std::end(kMeasuredCollectives), name);
+  if (at == std::end(kMeasuredCollectives)) return std::nullopt;
+  return static_cast<MeasuredCollective>(at - std::begin(kMeasuredCollectives));
+}
+
+const CollectiveCurve* CollectiveProfile::nearest(MeasuredGroup& group) const {
   const CollectiveCurve* best = nullptr;
   double least = 0;
-  int found = ranks;
+  MeasuredGroup found = group;
   for (const auto& [key, curve] : curves) {
-    if (key.first != kind) continue;
-    const double off = std::abs(std::log(static_cast<double>(key.second) / ranks));
+    if (key.kind != group.kind || (key.nodes > 1) != (group.nodes > 1)) continue;
+    const bool alike =
+        std::int64_t{key.ranks} * group.nodes == std::int64_t{group.ranks} * key.nodes;
+    if (group.nodes > 1 && !alike) continue;
+    const double off = std::abs(std::log(static_cast<double>(key.ranks) / group.ranks));
     if (best && off >= least) continue;
     best = &curve;
     least = off;
-    found = key.second;
+    found = key;
   }
-  ranks = found;
+  group = found;
   return best;
+}
+
+bool CollectiveProfile::reaches_over_nodes() const {
+  return std::any_of(curves.begin(), curves.end(),
+                     [](const auto& one) { return one.first.nodes > 1; });
 }
 
 std::vector<CollectiveConstants> collective_families() {

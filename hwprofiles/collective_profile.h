@@ -1,4 +1,4 @@
-// What collectives of a device's library take within one node: constants of a formula and measured
+// What collectives of a device's library take: constants of a formula within one node, and measured
 // times. Both are tables of hwprofiles/kernels: collectives_constants.csv has one row per family of
 // devices, fitted to the measured files beside it (tests/fit/collective_constants.py);
 // collectives_NAME.csv is measured. The formula is in planner/cost/collective_time.h.
@@ -7,12 +7,16 @@
 // ones those without '@', which names an older library that ran instead; 16-bit ones, since 8-bit
 // all-reduces cannot use the switches (NVLS). The times of one collective on one group are made to
 // grow with the bytes: neighbours that fall are replaced by their geometric mean, weighted alike.
+// A file zplan.hw/1 may bring curves of its own, also over nodes (measured_curves.h).
 #pragma once
 
 #include <array>
+#include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,7 +41,28 @@ struct CollectiveConstants {
   BytesPerSecond nvls{};  // 0: the switches do not add up
 };
 
-enum class MeasuredCollective : std::uint8_t { kAllGather, kReduceScatter, kAllReduce };
+// No operation of a Program is an all-to-all yet.
+enum class MeasuredCollective : std::uint8_t {
+  kAllGather,
+  kReduceScatter,
+  kAllReduce,
+  kBroadcast,
+  kReduce,
+  kAllToAll
+};
+inline constexpr std::string_view kMeasuredCollectives[] = {
+    "all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"};
+constexpr std::string_view name(MeasuredCollective kind) {
+  return kMeasuredCollectives[static_cast<std::size_t>(kind)];
+}
+std::optional<MeasuredCollective> find_measured_collective(std::string_view name);
+
+// One collective among so many ranks, as many in each of the nodes.
+struct MeasuredGroup {
+  MeasuredCollective kind = MeasuredCollective::kAllGather;
+  int ranks = 1, nodes = 1;
+  auto operator<=>(const MeasuredGroup&) const = default;
+};
 
 // Times of one collective on one group by bytes of the whole buffer, ascending.
 class CollectiveCurve {
@@ -59,10 +84,12 @@ struct CollectiveProfile {
   CollectiveConstants constants;
   bool own_constants = true;  // those of this very device or link; else of PCIe at another's rate
   std::string source;         // of the measured rows that count: "nccl-2.29.2"
-  std::map<std::pair<MeasuredCollective, int>, CollectiveCurve> curves;  // by group size
+  std::map<MeasuredGroup, CollectiveCurve> curves;
 
-  // Of the measured group nearest in size; nullptr: none. `ranks` becomes its size.
-  const CollectiveCurve* nearest(MeasuredCollective kind, int& ranks) const;
+  // Of the measured group nearest in ranks within one node; of several nodes nearest in nodes,
+  // among groups with as many ranks in each. `group` becomes the one found; nullptr: none.
+  const CollectiveCurve* nearest(MeasuredGroup& group) const;
+  bool reaches_over_nodes() const;
 };
 
 // The constants of a family as fitted; nothing where there is none.

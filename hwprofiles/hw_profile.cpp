@@ -9,6 +9,7 @@
 
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/measured_curves.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/hash.h"
@@ -265,6 +266,8 @@ HwProfile parse_hw_profile(std::string text, std::string file_name) {
   profile.latency = read_latency(section("latency"));
   profile.topology = read_topology(section("topology"));
   profile.device.collectives = read_collectives(profile, object.member("device").object());
+  if (const auto measured = object.optional_member("collectives"))
+    profile.device.collectives = with_measured_curves(profile, *measured, profile.sources);
   object.finish();
   profile.topology.nvme_drives = profile.nvme.drives;
   profile.topology.nvme_read = {profile.nvme.drive_read, profile.nvme.efficiency};

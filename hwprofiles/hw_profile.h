@@ -10,6 +10,7 @@
 //   streaming  bytes / (memory_bandwidth x memory_efficiency)
 //   launch     launch_overhead of host time each, at most launch_queue_depth ahead;
 //              graph_launch_overhead each of what is launched as graphs
+// Collectives measured on the node may stand beside these values (measured_curves.h).
 // Left out: clocks under power limits, shape-dependent efficiency tables, several node kinds in one
 // cluster.
 #pragma once

@@ -24,6 +24,7 @@ FOLDERS = {
     "certainty": "planner/certainty",
     "search": "planner/search",
     "validate": "planner/validate",
+    "foreign": "planner/foreign",
     "cli": "planner/cli",
     "models": "models",
     "hw": "hwprofiles",
@@ -47,6 +48,7 @@ ALLOWED = {
     "search": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "sim"],
     "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "certainty",
                  "search", "sim"],
+    "foreign": ["core", "hw"],
     "cli": [module for module in FOLDERS if module != "cli"],
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "exec/cpu/cpu_device.h"
 #include "exec/cuda_plugin.h"
@@ -15,6 +16,7 @@
 #include "hwprofiles/embedded_profiles.h"
 #include "planner/cli/calibration_report.h"
 #include "planner/cli/commands.h"
+#include "planner/cli/import_report.h"
 #include "planner/cli/output.h"
 #include "planner/cli/progress.h"
 #include "planner/core/json_reader.h"
@@ -110,11 +112,27 @@ void measure_cuda(const Base& base, CalibrationReport& report) {
   measure(*device, RunsOn::kCuda, base, report);
 }
 
+// Measures nothing.
+void import_measured(const CalibrateCommand& command, const Base& base) {
+  ImportReport report;
+  for (const std::string& path : command.imports)
+    report.files.push_back(parse_measured(read_text_file(path), path));
+  const std::string profile = imported_profile(base.text, base.profile, report);
+  if (!command.output.empty()) write_file(command.output, profile);
+  write_stdout(command.json ? import_json(report) : import_text(report));
+}
+
 }  // namespace
 
 ExitCode execute(const CalibrateCommand& command) {
-  check_outputs({command.output}, {looks_like_path(command.base) ? command.base : ""});
+  std::vector<std::string> inputs = command.imports;
+  if (looks_like_path(command.base)) inputs.push_back(command.base);
+  check_outputs({command.output}, inputs);
   const Base base = load_base(command);
+  if (!command.imports.empty()) {
+    import_measured(command, base);
+    return ExitCode::kOk;
+  }
   CalibrationReport report;
   report.date = today();
   report.base = base.profile.name;

@@ -311,21 +311,33 @@ Command parse_calibrate(const Arguments& arguments) {
       "Measure this machine's device and write a profile of its kind of node, for --cluster: a "
       "copy "
       "of the base with what was measured in place of what was assumed",
-      "zplan calibrate [--device D] [-o FILE] [options]",
+      "zplan calibrate [--device D | --import FILE --base NODE] [-o FILE] [options]",
       "\nMeasured are one device, working alone, and its way to the host. Communication between\n"
       "devices is not: that takes a process for each. What is not measured stays as in the base.\n"
       "\nExamples:\n"
       "  ./zplan calibrate --device cuda -o my-node.json\n"
-      "  ./zplan plan --model gpt2 --cluster my-node.json\n");
-  syntax.choice<DeviceChoice, DeviceChoice>(
-      "--device", command.device, "What is measured; of several GPUs the first [cpu]",
+      "  ./zplan plan --model gpt2 --cluster my-node.json\n"
+      "  ./zplan calibrate --import all_reduce.txt --import fio.json --base dgx-h100 -o "
+      "mine.json\n");
+  std::optional<DeviceChoice> device;
+  syntax.choice<std::optional<DeviceChoice>, DeviceChoice>(
+      "--device", device, "What is measured; of several GPUs the first [cpu]",
       {{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}});
   syntax.text("--base", command.base, "NODE",
               "Kind of node, or a .json file [cpu: workstation, cuda: dgx-h100]");
+  syntax.texts("--import", command.imports, "FILE",
+               "Measure nothing: take what nccl-tests or fio (--output-format=json) wrote; may be "
+               "repeated, later files win");
   syntax.text("-o,--output", command.output, "FILE", "Write the profile (zplan.hw/1)");
   syntax.flag("--quick", command.quick, "Small operands and short times: rough figures");
-  syntax.flag("--json", command.json, "Print JSON (zplan.calibration/1)");
+  syntax.flag("--json", command.json,
+              "Print JSON (zplan.calibration/1; with --import zplan.import/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.imports.empty() && (device || command.quick))
+    throw_bad_input("--import: expected neither --device nor --quick beside it, got one");
+  if (!command.imports.empty() && command.base.empty())
+    throw_bad_input("--base: expected the kind of node that was measured, got none");
+  command.device = device.value_or(DeviceChoice::kCpu);
   return command;
 }
 

@@ -111,8 +111,9 @@ enum class DeviceChoice : std::uint8_t { kCpu, kCuda };
 
 struct CalibrateCommand {
   DeviceChoice device = DeviceChoice::kCpu;
-  std::string base;    // a kind of node; empty: workstation or dgx-h100
-  std::string output;  // the profile
+  std::vector<std::string> imports;  // files of other tools; then nothing is measured
+  std::string base;                  // a kind of node; empty: workstation or dgx-h100
+  std::string output;                // the profile
   bool quick = false;
   bool json = false;
 };

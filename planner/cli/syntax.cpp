@@ -117,6 +117,20 @@ void Syntax::text(const std::string& names, std::optional<std::string>& target,
   parsed(names, type, help, [&target](const std::string& word) { target = word; });
 }
 
+void Syntax::texts(const std::string& names, std::vector<std::string>& target,
+                   const std::string& type, const std::string& help) {
+  const auto set_or_fail = [names, &target](const std::vector<std::string>& words) {
+    for (const std::string& word : words) {
+      if (word.empty()) throw_bad_input(last_name(names) + ": expected a value, got \"\"");
+      target.push_back(word);
+    }
+  };
+  parser_->app.add_option_function<std::vector<std::string>>(names, set_or_fail, help)
+      ->type_name(type)
+      ->allow_extra_args(false)
+      ->group(group_);
+}
+
 void Syntax::integer(const std::string& names, std::int64_t min, std::int64_t max,
                      const std::string& help, const std::function<void(std::int64_t)>& set) {
   parsed(names, "N", help, [names, min, max, set](const std::string& word) {

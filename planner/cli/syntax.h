@@ -34,6 +34,9 @@ class Syntax {
             const std::string& help);
   void text(const std::string& names, std::optional<std::string>& target, const std::string& type,
             const std::string& help);
+  // May be given several times, with one value each.
+  void texts(const std::string& names, std::vector<std::string>& target, const std::string& type,
+             const std::string& help);
   void flag(const std::string& names, bool& target, const std::string& help);
   // `set` checks the word and throws Error.
   void parsed(const std::string& names, const std::string& type, const std::string& help,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "planner/core/error.h"
 
@@ -152,7 +151,7 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   return time;
 }
 
-std::optional<MeasuredCollective> measured(CollectiveKind kind) {
+MeasuredCollective measured(CollectiveKind kind) {
   switch (kind) {
     case CollectiveKind::kAllGather:
       return MeasuredCollective::kAllGather;
@@ -161,20 +160,24 @@ std::optional<MeasuredCollective> measured(CollectiveKind kind) {
     case CollectiveKind::kAllReduce:
       return MeasuredCollective::kAllReduce;
     case CollectiveKind::kBroadcast:
+      return MeasuredCollective::kBroadcast;
     case CollectiveKind::kReduce:
-      return std::nullopt;
+      return MeasuredCollective::kReduce;
   }
   ZPLAN_ASSERT(false);
-  return std::nullopt;
+  return {};
 }
 
 // What the formula's time is multiplied by to be the measured one.
 double measured_factor(const CollectiveCall& call, const CollectiveProfile& profile,
                        const LatencyProfile& latency) {
-  const auto kind = measured(call.kind);
+  MeasuredGroup group{measured(call.kind), call.ranks, call.nodes};
+  const CollectiveCurve* curve = profile.nearest(group);
+  if (curve == nullptr || call.bytes.value == 0) return 1;
   CollectiveCall nearest = call;
-  const CollectiveCurve* curve = kind ? profile.nearest(*kind, nearest.ranks) : nullptr;
-  if (curve == nullptr || call.nodes > 1 || call.bytes.value == 0) return 1;
+  nearest.ranks = group.ranks;
+  nearest.nodes = group.nodes;
+  nearest.border = call.border_alone;
   const double bytes = static_cast<double>(call.bytes.value);
   nearest.bytes = {std::llround(std::clamp(bytes, curve->least(), curve->most()))};
   const double formula = collective_formula(nearest, &profile, latency).total().value;

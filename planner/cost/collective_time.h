@@ -21,8 +21,10 @@
 //             the best number of pieces takes T + 2 sqrt(T x hops x start of a piece) [derived]
 //   nodes     of what moves in a node and over its border at once, the slower counts
 //
-// Measured times of the device override it in one node: the curve of the nearest measured group
-// times the formula's ratio between the groups; beyond the measured sizes likewise.
+// Measured times of the device override it in one node, and over nodes where a profile brings some
+// with as many ranks in each: the curve of the nearest measured group times the formula's ratio
+// between the groups; beyond the measured sizes likewise. Over nodes the measured group counts as
+// alone on an idle network, so that what shares the network slows a group as in the formula.
 // Members that have only part of their fast links together, or none, run rings at the links' rates
 // with the device's starts; measured times and NVLS are of whole links.
 // Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
@@ -45,9 +47,10 @@ struct CollectiveCall {
   CollectiveKind kind = CollectiveKind::kAllReduce;
   Bytes bytes{};  // of the whole buffer
   int ranks = 1;
-  int nodes = 1;                       // domains of fast links that hold a member
-  BytesPerSecond local = kUnlimited;   // a ring's step in a node, by its links
-  BytesPerSecond border = kUnlimited;  // what the group sends out of a node, by the network
+  int nodes = 1;                             // domains of fast links that hold a member
+  BytesPerSecond local = kUnlimited;         // a ring's step in a node, by its links
+  BytesPerSecond border = kUnlimited;        // what the group sends out of a node, by the network
+  BytesPerSecond border_alone = kUnlimited;  // the same if nothing else used the network
   bool whole_links = true;  // the members of a node have all of their fast links together
 };
 

@@ -12,6 +12,8 @@
 namespace zplan {
 namespace {
 
+constexpr int kAlone = 1;  // in the pattern of a ring: without the groups beside it
+
 constexpr BytesPerSecond kNoCap{std::numeric_limits<double>::infinity()};
 
 // [derived] 2^60 ps, 13 days: a few such operations still fit a 64-bit clock.
@@ -243,6 +245,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
   CollectiveCall call{node.collective, full, n, reach.islands};
   call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
   find_rates(pattern, reach.peers != PeerUse::kNone, call);
+  if (reach.islands > 1) call.border_alone = border_alone(node.group, at, call);
   const StackRates& stack = cluster_.stack;
   const bool updated = node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
   call.border = call.border * (stack.network * (updated ? stack.gather_network : 1));
@@ -273,6 +276,15 @@ void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& c
     slowest = std::min(slowest, rate);
     if (!peers) call.local = std::min(call.local, rate);
   }
+}
+
+// Only measured times over nodes ask for it.
+BytesPerSecond CostModel::border_alone(GroupKind group, int stage, const CollectiveCall& call) {
+  const CollectiveProfile* profile = cluster_.node.device.collectives.get();
+  if (profile == nullptr || !profile->reaches_over_nodes()) return call.border;
+  CollectiveCall alone{.nodes = call.nodes};
+  find_rates({PatternKind::kRing, static_cast<int>(group), stage, kAlone, false}, true, alone);
+  return alone.border;
 }
 
 // A flow that takes `time.transfer` alone. Where the links' rates would not do, that is where a
@@ -359,7 +371,7 @@ std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
     case PatternKind::kHost:
       return wiring_.host_stream(a, owned);
     case PatternKind::kRing:
-      return wiring_.ring(static_cast<GroupKind>(a), b);
+      return wiring_.ring(static_cast<GroupKind>(a), b, c == kAlone);
     case PatternKind::kBetween:
       return wiring_.between(a, b);
   }

@@ -98,6 +98,7 @@ class CostModel {
   OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method,
                const Reliances& rests);
   void find_rates(const Pattern& pattern, bool peers, CollectiveCall& call);
+  BytesPerSecond border_alone(GroupKind group, int stage, const CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
   std::vector<LinkShare> find_shares(const Pattern& pattern);
   const Program& program(int stage) const;

@@ -339,8 +339,12 @@ std::vector<LinkShare> Wiring::host_stream(int stage, bool owned) {
   return busiest(loads);
 }
 
-std::vector<LinkShare> Wiring::ring(GroupKind group, int stage) {
-  const std::vector<Group> all = groups(group, stage);
+std::vector<LinkShare> Wiring::ring(GroupKind group, int stage, bool alone) {
+  std::vector<Group> all = groups(group, stage);
+  if (alone) {
+    const int home = place(stage).node;
+    all = {*std::find_if(all.begin(), all.end(), [&](const Group& g) { return g.is_in(home); })};
+  }
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
   LeafLoads leaves(cluster_, topology_);
   for (const Group& one : all) {
@@ -352,7 +356,7 @@ std::vector<LinkShare> Wiring::ring(GroupKind group, int stage) {
         add_exit(loads, rank, 1.0 / static_cast<double>(ranks.size()));
         add_entry(loads, rank, 1.0 / static_cast<double>(ranks.size()));
       }
-      leaves.cross(ranks, one.island((i + 1) % one.islands()));
+      if (!alone) leaves.cross(ranks, one.island((i + 1) % one.islands()));
     }
   }
   return busiest(loads, leaves);

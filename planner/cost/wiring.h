@@ -100,7 +100,8 @@ class Wiring {
   // `owned`: only by the ranks with the representative's shard index.
   std::vector<LinkShare> copy(int stage, Tier from, Tier to, bool owned);
   std::vector<LinkShare> host_stream(int stage, bool owned);
-  std::vector<LinkShare> ring(GroupKind group, int stage);
+  // `alone`: of one group, the representative's, on a network without leaves.
+  std::vector<LinkShare> ring(GroupKind group, int stage, bool alone = false);
   std::vector<LinkShare> between(int from_stage, int to_stage);
 
  private:

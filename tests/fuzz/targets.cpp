@@ -11,6 +11,8 @@
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
+#include "planner/foreign/drive_values.h"
+#include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
 #include "planner/program/cursor.h"
 #include "planner/program/text.h"
@@ -138,7 +140,22 @@ void runs(std::string_view bytes) {
   for (const RunRecord& run : file.runs) plan_run(run, catalogues);
 }
 
-constexpr std::array<Target, 10> kTargets{{{"json", json},
+// What other tools measured: every run says something, and drives reach what is above zero.
+void measured(std::string_view bytes) {
+  refuse_or([&] {
+    const MeasuredFile file = parse_measured(std::string(bytes), "x.txt");
+    for (const NcclRun& run : file.runs) demand(!run.times.empty() && run.ranks > 1, "an idle run");
+    if (!file.fio) return;
+    NvmeProfile drives;
+    drives.drives = 8;
+    drives.drive_read = drives.drive_write = {1e9};
+    const DriveValues values = drive_values({{"x.json", *file.fio}}, drives);
+    if (values.read) demand(values.read->value.value > 0, "a drive that does not read");
+    if (values.latency) demand(values.latency->value.value > 0, "a request without a latency");
+  });
+}
+
+constexpr std::array<Target, 11> kTargets{{{"json", json},
                                            {"plan", plan},
                                            {"model", model},
                                            {"hw_profile", hw_profile},
@@ -147,7 +164,8 @@ constexpr std::array<Target, 10> kTargets{{{"json", json},
                                            {"timeline", timeline},
                                            {"zprog", zprog},
                                            {"quantity", quantity},
-                                           {"runs", runs}}};
+                                           {"runs", runs},
+                                           {"measured", measured}}};
 
 }  // namespace
 

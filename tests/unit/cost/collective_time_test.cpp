@@ -142,5 +142,61 @@ TEST(CollectiveTime, AGroupThatWasNotMeasuredIsBetweenThoseThatWere) {
   }
 }
 
+// A profile with times of all-reduces of 1 MiB and 1 GiB on two nodes of 8.
+std::shared_ptr<const CollectiveProfile> measured_over_nodes(Seconds small, Seconds large) {
+  auto profile = std::make_shared<CollectiveProfile>(*h100());
+  CollectiveCurve& curve = profile->curves[{MeasuredCollective::kAllReduce, 16, 2}];
+  curve.add(1 << 20, small);
+  curve.add(1 << 30, large);
+  curve.settle();
+  return profile;
+}
+
+CollectiveCall all_reduce(std::int64_t bytes, int ranks, int nodes) {
+  return {.kind = CollectiveKind::kAllReduce,
+          .bytes = {bytes},
+          .ranks = ranks,
+          .nodes = nodes,
+          .border = {400e9},
+          .border_alone = {400e9}};
+}
+
+TEST(CollectiveTime, TimesMeasuredOverNodesStandAndSpeakOfOtherNodesInTheFormulasRatio) {
+  const auto profile = measured_over_nodes({300e-6}, {9e-3});
+  const auto seconds = [&](std::int64_t bytes, int nodes, const CollectiveProfile* known) {
+    return collective_time(all_reduce(bytes, nodes * 8, nodes), known, kNetwork).total().value;
+  };
+  EXPECT_NEAR(seconds(1 << 20, 2, profile.get()), 300e-6, 1e-12);
+  EXPECT_NEAR(seconds(1 << 30, 2, profile.get()), 9e-3, 1e-9);
+  const auto plain = h100();
+  for (const std::int64_t bytes : {1 << 18, 1 << 20, 1 << 30}) {
+    EXPECT_NEAR(seconds(bytes, 16, profile.get()) / seconds(bytes, 2, profile.get()),
+                seconds(bytes, 16, plain.get()) / seconds(bytes, 2, plain.get()), 1e-9);
+  }
+  EXPECT_EQ(seconds(1 << 20, 1, profile.get()), seconds(1 << 20, 1, plain.get()));
+}
+
+TEST(CollectiveTime, OverNodesOthersOnTheNetworkSlowWhatWasMeasuredAlone) {
+  const auto profile = measured_over_nodes({300e-6}, {9e-3});
+  CollectiveCall call = all_reduce(1 << 30, 16, 2);
+  call.border = {50e9};
+  const auto plain = h100();
+  const double shared = collective_time(call, profile.get(), kNetwork).total().value;
+  const double formula_shared = collective_time(call, plain.get(), kNetwork).total().value;
+  call.border = call.border_alone;
+  const double formula_alone = collective_time(call, plain.get(), kNetwork).total().value;
+  EXPECT_NEAR(shared / 9e-3, formula_shared / formula_alone, 1e-9);
+  EXPECT_GT(shared, 4 * 9e-3);
+}
+
+TEST(CollectiveTime, MeasuredBroadcastsStand) {
+  auto profile = std::make_shared<CollectiveProfile>(*h100());
+  profile->curves[{MeasuredCollective::kBroadcast, 8, 1}].add(1 << 20, {70e-6});
+  const CollectiveTime time =
+      collective_time({.kind = CollectiveKind::kBroadcast, .bytes = {1 << 20}, .ranks = 8},
+                      profile.get(), kNetwork);
+  EXPECT_NEAR(time.total().value, 70e-6, 1e-12);
+}
+
 }  // namespace
 }  // namespace zplan

@@ -291,6 +291,21 @@ TEST(CostModel, AMeasuredTransferStandsWhereTheLinksAreSaidToBeSlower) {
   EXPECT_LT(cost.bytes, Bytes{std::int64_t{1 << 29} * 9 / 8 + 1});
 }
 
+// One rank in each of two nodes, as measured: each of a node's four ranks belongs to such a group,
+// and two of them share a NIC. Of the large sums only the network counts.
+TEST(CostModel, GroupsBesideAGroupMeasuredAloneShareItsNetwork) {
+  Cluster cluster = small_machine(2);
+  auto measured = std::make_shared<CollectiveProfile>(*collective_profile("", {100e9}, {10e9}));
+  CollectiveCurve& curve = measured->curves[{MeasuredCollective::kAllReduce, 2, 2}];
+  curve.add(100 * kMega, {0.050});
+  cluster.node.device.collectives = measured;
+  ClassBuilder program;
+  program.collective(CollectiveKind::kAllReduce, GroupKind::kData, 100 * kMega);
+  EXPECT_NEAR(static_cast<double>(alone_us(make_job(program, 2, 4), cluster)), 100e3, 1e3);
+  cluster.node.topology.nics_per_switch = 2;
+  EXPECT_NEAR(static_cast<double>(alone_us(make_job(program, 2, 4), cluster)), 50e3, 1);
+}
+
 TEST(CostModel, WithoutAPeerLinkARingGoesTwiceThroughHostMemory) {
   Cluster cluster = small_machine();
   cluster.node.topology.gpu_peer.reset();

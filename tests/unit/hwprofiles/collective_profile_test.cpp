@@ -33,8 +33,8 @@ TEST(CollectiveProfile, TimesThatFallBecomeTheirMean) {
 
 TEST(CollectiveProfile, TakesTheNewestRowsOfThoseThatUseTheSwitches) {
   const auto profile = collective_profile("h100_sxm", {450e9}, kPcie);
-  int ranks = 8;
-  const CollectiveCurve* curve = profile->nearest(MeasuredCollective::kAllReduce, ranks);
+  MeasuredGroup group{MeasuredCollective::kAllReduce, 8};
+  const CollectiveCurve* curve = profile->nearest(group);
   ASSERT_NE(curve, nullptr);
   EXPECT_EQ(curve->size(), 21u);
   EXPECT_NEAR(curve->at(1 << 29).value, 2111.1e-6, 1e-7) << "fp16 of nccl-2.29.2";
@@ -43,9 +43,9 @@ TEST(CollectiveProfile, TakesTheNewestRowsOfThoseThatUseTheSwitches) {
 TEST(CollectiveProfile, OfOtherGroupSizesTheNearestByRatioCounts) {
   const auto profile = collective_profile("a100_sxm", {300e9}, kPcie);
   for (const auto& [ranks, found] : {std::pair{2, 2}, {3, 4}, {6, 8}, {16, 8}}) {
-    int size = ranks;
-    EXPECT_NE(profile->nearest(MeasuredCollective::kAllGather, size), nullptr);
-    EXPECT_EQ(size, found) << ranks;
+    MeasuredGroup group{MeasuredCollective::kAllGather, ranks};
+    EXPECT_NE(profile->nearest(group), nullptr);
+    EXPECT_EQ(group.ranks, found) << ranks;
   }
 }
 
