@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/units.h"
+
 namespace zplan::exec {
 
 class DataSource {
@@ -17,6 +19,7 @@ class DataSource {
   DataSource(std::vector<std::uint8_t> bytes, std::string name);
   static DataSource from_file(const std::string& path);
 
+  Bytes size() const { return Bytes{static_cast<std::int64_t>(bytes_.size())}; }
   // Throws Error when samples of this length cannot be cut from the text, or a token is not below
   // `vocab`.
   void check(std::int64_t sequence, std::int64_t vocab) const;

@@ -87,6 +87,9 @@ void record_span(const RunState& state, LaneRun& lane, OpId op, std::int64_t ste
 
 void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
   const Instance& at = *lane.cursor;
+  if (at.step() > 0)
+    lane.busy_ns[static_cast<std::size_t>(at.lane_sequence % lane.nodes)] +=
+        std::chrono::duration_cast<std::chrono::nanoseconds>(times.end - times.start).count();
   if (state.options->record_timeline) {
     const OpId op = op_id(lane.rank->program(), lane.node(), at.env);
     record_span(state, lane, op, at.step(), times);

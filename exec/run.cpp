@@ -191,7 +191,9 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
       const auto lane = static_cast<Lane>(l);
       const std::int64_t nodes = rank.index.lane_nodes(lane);
       if (nodes == 0) continue;
-      LaneRun& run = lanes.emplace_back(LaneRun{&rank, lane, Cursor(rank.index, lane), nodes, {}});
+      LaneRun& run =
+          lanes.emplace_back(LaneRun{&rank, lane, Cursor(rank.index, lane), nodes, {}, {}});
+      run.busy_ns.resize(static_cast<std::size_t>(nodes));
       if (options.record_timeline)
         run.spans.reserve(static_cast<std::size_t>(nodes * options.steps));
     }
@@ -199,13 +201,42 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
   return lanes;
 }
 
-Timeline collect_timeline(const RunState& state) {
+Timeline empty_timeline(const RunState& state) {
   Timeline timeline{.source = "exec", .fingerprint = fingerprint(*state.job), .ranks = {}};
   for (const Rank& rank : state.ranks) {
     const Coordinates& at = rank.memory->coordinates();
     timeline.ranks.push_back(
         {.stage = at.stage, .dp_index = at.dp, .tp_index = at.tp, .spans = {}});
   }
+  return timeline;
+}
+
+// One step in which each operation takes its mean over all steps but the first, one after the other
+// on each lane. Empty where there is no such step, or the device alone knows the times.
+Timeline collect_mean_step(const RunState& state) {
+  constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
+  const std::int64_t steps = std::ssize(state.log.results()) - 1;
+  if (steps < 1 || state.ranks.front().backend->queues() != nullptr) return {};
+  Timeline timeline = empty_timeline(state);
+  for (const LaneRun& lane : state.lanes) {
+    auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
+    Cursor cursor(lane.rank->index, lane.lane);
+    SimTime now{0};
+    for (const std::int64_t busy : lane.busy_ns) {
+      const Instance& at = *cursor;
+      const SimTime end = now + SimTime{busy * kPicosecondsPerNanosecond / steps};
+      const OpId op = op_id(lane.rank->program(), lane.rank->node(at), at.env);
+      spans.push_back(
+          {.op = op, .step = 0, .lane = lane.lane, .ready = now, .start = now, .end = end});
+      now = end;
+      cursor.advance();
+    }
+  }
+  return timeline;
+}
+
+Timeline collect_timeline(const RunState& state) {
+  Timeline timeline = empty_timeline(state);
   for (const LaneRun& lane : state.lanes) {
     auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
     spans.insert(spans.end(), lane.spans.begin(), lane.spans.end());
@@ -287,6 +318,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
     return m.coordinates() == Coordinates{.stage = job.pp - 1};
   });
   result.interrupted = state.gate.was_interrupted();
+  result.mean_step = collect_mean_step(state);
   if (options.record_timeline) result.timeline = collect_timeline(state);
   return result;
 }

@@ -78,6 +78,9 @@ struct RunResult {
   bool interrupted = false;
   bool has_losses = true;  // else another process has them
   Timeline timeline;       // source "exec"; empty unless recorded
+  // One step, of the mean times of operations in all steps but the first, lane by lane without
+  // pauses. Empty where these have no times of their own.
+  Timeline mean_step;
   std::vector<RankMemory>
       memory;  // of this process's ranks; refers to the Job (state_access.h reads it)
   std::optional<StorageReport> storage;  // of a job with states on NVMe

@@ -89,44 +89,6 @@ CollectiveConstants nearest_family(std::string_view tables, BytesPerSecond peer,
 
 }  // namespace
 
-void CollectiveCurve::add(double bytes, Seconds time) {
-  points_.emplace_back(std::log(bytes), std::log(time.value));
-}
-
-void CollectiveCurve::settle() {
-  std::sort(points_.begin(), points_.end());
-  // Runs of points that share a mean, merged with the one before while that is not below.
-  std::vector<std::pair<double, std::size_t>> runs;
-  for (const auto& point : points_) {
-    runs.emplace_back(point.second, 1);
-    while (runs.size() > 1 && runs[runs.size() - 2].first > runs.back().first) {
-      const auto [mean, count] = runs.back();
-      runs.pop_back();
-      auto& before = runs.back();
-      const auto own = static_cast<double>(count), others = static_cast<double>(before.second);
-      before = {(before.first * others + mean * own) / (others + own), before.second + count};
-    }
-  }
-  std::size_t i = 0;
-  for (const auto& [mean, count] : runs) {
-    for (const std::size_t end = i + count; i < end; ++i) points_[i].second = mean;
-  }
-}
-
-Seconds CollectiveCurve::at(double bytes) const {
-  const double x = std::clamp(std::log(bytes), points_.front().first, points_.back().first);
-  const auto after = std::upper_bound(points_.begin(), points_.end(), x,
-                                      [](double value, const auto& p) { return value < p.first; });
-  if (after == points_.end()) return {std::exp(points_.back().second)};
-  if (after == points_.begin()) return {std::exp(points_.front().second)};
-  const auto before = after - 1;
-  const double part = (x - before->first) / (after->first - before->first);
-  return {std::exp(before->second + part * (after->second - before->second))};
-}
-
-double CollectiveCurve::least() const { return std::exp(points_.front().first); }
-double CollectiveCurve::most() const { return std::exp(points_.back().first); }
-
 std::optional<MeasuredCollective> find_measured_collective(std::string_view name) {
   const auto* const at =
       std::find(std::begin(kMeasuredCollectives), std::end(kMeasuredCollectives), name);

@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include "hwprofiles/time_curve.h"
 #include "planner/core/units.h"
 
 namespace zplan {
@@ -64,21 +65,7 @@ struct MeasuredGroup {
   auto operator<=>(const MeasuredGroup&) const = default;
 };
 
-// Times of one collective on one group by bytes of the whole buffer, ascending.
-class CollectiveCurve {
- public:
-  void add(double bytes, Seconds time);
-  // Makes times ascend; after the last add().
-  void settle();
-  // Straight in log(time) over log(bytes); as at its ends beyond them.
-  Seconds at(double bytes) const;
-  double least() const;
-  double most() const;
-  std::size_t size() const { return points_.size(); }
-
- private:
-  std::vector<std::pair<double, double>> points_;  // log(bytes), log(seconds)
-};
+using CollectiveCurve = TimeCurve;  // by bytes of the whole buffer
 
 struct CollectiveProfile {
   CollectiveConstants constants;

@@ -265,6 +265,8 @@ HwProfile parse_hw_profile(std::string text, std::string file_name) {
   if (object.optional_member("nvme")) profile.nvme = read_nvme(section("nvme"));
   profile.latency = read_latency(section("latency"));
   profile.topology = read_topology(section("topology"));
+  if (const auto cores = object.optional_member("cores"))
+    profile.cores = std::make_shared<CoreProfile>(read_cores(*cores, profile.sources));
   profile.device.collectives = read_collectives(profile, object.member("device").object());
   if (const auto measured = object.optional_member("collectives"))
     profile.device.collectives = with_measured_curves(profile, *measured, profile.sources);

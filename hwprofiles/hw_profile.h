@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "hwprofiles/collective_profile.h"
+#include "hwprofiles/core_profile.h"
 #include "hwprofiles/kernel_tables.h"
 #include "hwprofiles/network.h"
 #include "hwprofiles/stack.h"
@@ -122,6 +123,8 @@ struct HwProfile {
   NvmeProfile nvme;
   LatencyProfile latency;
   TopologySpec topology;
+  std::shared_ptr<const CoreProfile>
+      cores;                         // of devices that are cores of the host; none: not measured
   std::vector<ValueSource> sources;  // in file order
   std::string hash;                  // of the file's text, for reports
 };
@@ -132,6 +135,7 @@ struct Cluster {
   int nodes = 1;
   StackRates stack{};  // of the software that runs on it
   NetworkSpec network{};
+  int threads_per_rank = 1;            // inside kernels of devices that are cores
   int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node
   std::vector<ValueSource> sources{};  // of what the cluster adds to the node
   int devices() const { return nodes * node.devices_per_node; }

@@ -23,8 +23,6 @@ constexpr Tile kTiles[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.93},
 // of small k, as those of attention heads, below the rate of long ones.
 constexpr std::int64_t kTileStart = 32;
 constexpr double kProductMemoryRate = 0.8;  // [derived] of the memory's bandwidth, from the tables
-constexpr std::size_t kNeighbours = 8;
-constexpr double kNearness = 0.05;
 // [derived] trtllm rows and sglang rows of A100 differ by this factor where both have a shape.
 constexpr double kSlowerA100Source = 1.045;
 
@@ -33,18 +31,14 @@ double bytes_per_element(std::string_view format) {
   return format == "fp32" ? 4 : format == "fp64" ? 8 : 2;
 }
 
-std::array<double, 3> logs(double a, double b, double c) {
-  return {std::log2(a), std::log2(b), std::log2(c)};
-}
-
 double causal_flop(const AttentionSize& s) {
   return 2.0 * static_cast<double>(s.batch * s.heads * s.head_size) *
          static_cast<double>(s.sequence) * static_cast<double>(s.sequence + 1);
 }
 
 std::array<double, 3> place_of(const AttentionSize& s) {
-  return logs(static_cast<double>(s.batch * s.heads * s.sequence), static_cast<double>(s.sequence),
-              static_cast<double>(s.head_size));
+  return log_place(static_cast<double>(s.batch * s.heads * s.sequence),
+                   static_cast<double>(s.sequence), static_cast<double>(s.head_size));
 }
 
 }  // namespace
@@ -74,30 +68,8 @@ int KernelTables::attention_generation() const {
   return name_.starts_with("b200") || name_.starts_with("b300") || name_.starts_with("gb") ? 4 : 2;
 }
 
-double KernelTables::Points::mean_near(const std::array<double, 3>& place,
-                                       const std::array<double, 3>& scale) const {
-  std::vector<std::pair<double, std::size_t>> near(at.size());
-  for (std::size_t i = 0; i < at.size(); ++i) {
-    double distance = 0;
-    for (std::size_t d = 0; d < place.size(); ++d) {
-      const double off = static_cast<double>(at[i][d]) - place[d];
-      distance += scale[d] * off * off;
-    }
-    near[i] = {distance, i};
-  }
-  const std::size_t count = std::min(kNeighbours, near.size());
-  std::partial_sort(near.begin(), near.begin() + static_cast<std::ptrdiff_t>(count), near.end());
-  double sum = 0, weights = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    const double weight = 1.0 / (near[i].first + kNearness);
-    sum += weight * static_cast<double>(value[near[i].second]);
-    weights += weight;
-  }
-  return sum / weights;
-}
-
 void KernelTables::read_products(std::string_view format, const DeviceProfile& device,
-                                 Points& out) const {
+                                 NearPoints& out) const {
   const std::string_view wanted = format == "fp8" ? "fp8_tensor" : "bf16";
   const bool sixteen_bit = format == "bf16" || format == "fp16";
   const auto table = find_table("gemm_" + name_);
@@ -113,12 +85,9 @@ void KernelTables::read_products(std::string_view format, const DeviceProfile& d
                            static_cast<std::int64_t>(table->number(row, n)),
                            static_cast<std::int64_t>(table->number(row, k))};
     const double measured = table->number(row, time) * 1e-6 / (slower ? kSlowerA100Source : 1);
-    const auto place =
-        logs(static_cast<double>(size.m), static_cast<double>(size.n), static_cast<double>(size.k));
-    out.at.push_back(
-        {static_cast<float>(place[0]), static_cast<float>(place[1]), static_cast<float>(place[2])});
-    out.value.push_back(
-        static_cast<float>(std::log(measured / tile_time(size, format, device).value)));
+    const auto place = log_place(static_cast<double>(size.m), static_cast<double>(size.n),
+                                 static_cast<double>(size.k));
+    out.add(place, std::log(measured / tile_time(size, format, device).value));
   }
 }
 
@@ -132,9 +101,10 @@ Seconds KernelTables::product(const ProductSize& size, std::string_view format,
   if (own.points.at.empty() || size.batch > 1) return tiles;
   const auto [at, is_new] = own.known.try_emplace(size);
   if (is_new) {
-    at->second = std::exp(own.points.mean_near(
-        logs(static_cast<double>(size.m), static_cast<double>(size.n), static_cast<double>(size.k)),
-        {1, 1, 1}));
+    at->second = std::exp(
+        own.points.mean_near(log_place(static_cast<double>(size.m), static_cast<double>(size.n),
+                                       static_cast<double>(size.k)),
+                             {1, 1, 1}));
   }
   const double flop = 2.0 * static_cast<double>(size.m * size.n) * static_cast<double>(size.k);
   return std::max(tiles * at->second, Seconds{flop / device.peak(format).value});
@@ -154,11 +124,8 @@ void KernelTables::read_attention(const DeviceProfile& device) const {
                              static_cast<std::int64_t>(table->number(row, heads)),
                              static_cast<std::int64_t>(table->number(row, sequence)),
                              static_cast<std::int64_t>(table->number(row, head))};
-    const auto place = place_of(size);
-    attention_.at.push_back(
-        {static_cast<float>(place[0]), static_cast<float>(place[1]), static_cast<float>(place[2])});
     const double rate = causal_flop(size) / (table->number(row, time) * 1e-6);
-    attention_.value.push_back(static_cast<float>(std::log(rate / device.peak("bf16").value)));
+    attention_.add(place_of(size), std::log(rate / device.peak("bf16").value));
   }
 }
 

@@ -12,7 +12,6 @@
 // Left out: layouts of the operands, products of one row.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <map>
@@ -21,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hwprofiles/near_points.h"
 #include "planner/core/units.h"
 
 namespace zplan {
@@ -58,25 +58,19 @@ class KernelTables {
   double attention_rate(const AttentionSize& size, const DeviceProfile& device) const;
 
  private:
-  // Points in log2 of the sizes and a value at each.
-  struct Points {
-    std::vector<std::array<float, 3>> at;
-    std::vector<float> value;
-    double mean_near(const std::array<double, 3>& place, const std::array<double, 3>& scale) const;
-  };
   struct Products {
     bool read = false;
-    Points points;  // of log(measured / tiles)
+    NearPoints points;  // of log(measured / tiles)
     std::map<ProductSize, double> known;
   };
-  void read_products(std::string_view format, const DeviceProfile& device, Points& out) const;
+  void read_products(std::string_view format, const DeviceProfile& device, NearPoints& out) const;
   void read_attention(const DeviceProfile& device) const;
 
   std::string name_;
   mutable std::mutex mutex_;                                       // of all below
   mutable std::map<std::string, Products, std::less<>> products_;  // by format
   mutable bool attention_read_ = false;
-  mutable Points attention_;  // of log(share of the peak)
+  mutable NearPoints attention_;  // of log(share of the peak)
   mutable std::map<AttentionSize, double> attention_known_;
 };
 

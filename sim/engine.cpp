@@ -26,10 +26,9 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
       options_(options),
       path_(model, options.find_reliances),
       steady_(options.max_steps) {
-  const DeviceProfile& device = model.cluster().node.device;
   for (const RankClass& rank_class : model.job().classes) {
     classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
-                          device.launch_queue_depth, options.max_steps,
+                          model.launch_depth(), options.max_steps,
                           HostPath{path_.on() ? &path_ : nullptr, classes_.size()});
   }
   for (ClassState& own : classes_)
@@ -164,10 +163,10 @@ void Engine::enter_head(Slot slot) {
     lane.waits.push_back({static_cast<std::uint8_t>(requirement.lane), needed});
     if (requirement.reuse) ++lane.reuse_waits;
   }
-  check_waits(slot);
+  check_waits(slot, false);
 }
 
-void Engine::check_waits(Slot slot) {
+void Engine::check_waits(Slot slot, bool woken) {
   ClassState& own = class_of(slot);
   LaneState& lane = lane_of(slot);
   while (!lane.waits.empty()) {
@@ -181,7 +180,9 @@ void Engine::check_waits(Slot slot) {
     lane.waits.pop_back();
     if (data) lane.data_ready = now_;
   }
-  lane.ready = now_;
+  const SimTime wake = woken ? cost_of(slot).wake : SimTime{0};
+  lane.data_ready += wake;
+  lane.ready = now_ + wake;
   check_launch(slot);
 }
 
@@ -338,7 +339,7 @@ void Engine::wake(Slot slot) {
   const Slot lane = slot % kLaneCount;
   own.wake_at[lane] = ClassState::kNobodyWaits;
   for (unsigned mask = std::exchange(own.waiters[lane], 0u); mask != 0; mask &= mask - 1) {
-    check_waits(slot - lane + static_cast<Slot>(std::countr_zero(mask)));
+    check_waits(slot - lane + static_cast<Slot>(std::countr_zero(mask)), true);
   }
 }
 

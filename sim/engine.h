@@ -61,8 +61,9 @@ class Engine {
     return class_of(slot).costs[lane_of(slot).cursor->node];
   }
 
-  void enter_head(Slot slot);    // a new op is at the head of the lane
-  void check_waits(Slot slot);   // starts it unless a threshold is unmet
+  void enter_head(Slot slot);  // a new op is at the head of the lane
+  // Starts it unless a threshold is unmet; `woken`: after it has waited for one.
+  void check_waits(Slot slot, bool woken);
   void check_launch(Slot slot);  // thresholds are met
   void arrive(Slot slot);        // thresholds met and launched
   // The lanes that run the head of `slot` together; `scratch` may hold them.

@@ -26,7 +26,7 @@ struct Scale {
 };
 constexpr Scale kGpu{8192, std::int64_t{1} << 27, std::int64_t{256} << 20, 12};
 constexpr Scale kGpuQuick{2048, std::int64_t{1} << 25, std::int64_t{64} << 20, 8};
-constexpr Scale kCpu{512, std::int64_t{1} << 25, std::int64_t{128} << 20, 12};
+constexpr Scale kCpu{512, std::int64_t{1} << 25, std::int64_t{128} << 20, 4};
 constexpr Scale kCpuQuick{64, std::int64_t{1} << 18, std::int64_t{1} << 20, 4};
 constexpr Effort kFull{0.2, 5}, kShort{0.01, 3};
 

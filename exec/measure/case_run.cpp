@@ -28,7 +28,7 @@ void fill(std::byte* to, const View& view, const std::vector<double>& values) {
 }  // namespace
 
 CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Values& inputs,
-                 std::span<const Lane> copy_lanes)
+                 std::span<const Lane> copy_lanes, int threads)
     : device_(&device), operands_(operands_of(c, set)) {
   std::size_t end = kGap;
   for (const CaseOperand& o : operands_) {
@@ -68,7 +68,7 @@ CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Valu
     program.nodes.push_back(node);
   }
 
-  backend_ = device.make_backend(job_, 0, 1);
+  backend_ = device.make_backend(job_, 0, threads);
   backend_->prepare_thread();
   for (std::size_t i = 0; i < operands_.size(); ++i)
     call_operands_.push_back(
@@ -83,6 +83,16 @@ CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Valu
 std::byte* CaseRun::address(std::size_t operand) const { return slab_.data() + offsets_[operand]; }
 
 void CaseRun::launch() { backend_->run_kernel(call_); }
+
+void CaseRun::read(std::size_t operands) {
+  constexpr std::size_t kLine = 64;
+  for (std::size_t i = 0; i < std::min(operands, operands_.size()); ++i) {
+    if (operands_[i].view.access == Access::kScratch) continue;
+    const auto bytes = static_cast<std::size_t>(operands_[i].view.bytes().value);
+    const volatile std::byte* first = address(i);
+    for (std::size_t at = 0; at < bytes; at += kLine) static_cast<void>(first[at]);
+  }
+}
 
 void CaseRun::queue_copy() { backend_->copy(Lane::kCompute, call_operands_[0], call_operands_[1]); }
 

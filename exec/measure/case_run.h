@@ -15,16 +15,17 @@ namespace zplan::exec {
 
 class CaseRun {
  public:
-  // `copy_lanes`: of copies that the backend is to run, too.
+  // `copy_lanes`: of copies that the backend is to run, too. `threads`: inside the kernel on a CPU.
   CaseRun(Device& device, const KernelSet& set, const Case& c, const Values& inputs,
-          std::span<const Lane> copy_lanes = {});
+          std::span<const Lane> copy_lanes = {}, int threads = 1);
   CaseRun(const CaseRun&) = delete;
   CaseRun& operator=(const CaseRun&) = delete;
 
   Backend& backend() { return *backend_; }
-  void launch();      // queues the kernel once more
-  void queue_copy();  // of the first operand to the second, which is as large
-  void finish();      // waits for all that is queued
+  void launch();                    // queues the kernel once more
+  void read(std::size_t operands);  // reads the first ones on the CPU, scratch left out
+  void queue_copy();                // of the first operand to the second, which is as large
+  void finish();                    // waits for all that is queued
   // What the operands hold now. Throws Error(kCheckFailed) when a byte changed that the call does
   // not write.
   Values outputs();

@@ -4,6 +4,7 @@
 
 #include "planner/cli/calibration_report.h"
 #include "planner/cli/table.h"
+#include "planner/cli/words.h"
 #include "planner/core/quantity.h"
 
 namespace zplan {
@@ -19,6 +20,23 @@ std::string rate_text(const exec::Measurement& m) {
       break;
   }
   return "";
+}
+
+std::string cores_text(const exec::CoreCalibration& cores) {
+  const std::size_t meetings = cores.collectives.size() + cores.transfers.size();
+  const std::string drive =
+      cores.reads.empty() ? "" : fmt::format(", {} of a drive", 2 * cores.reads.size());
+  return "\n" +
+         wrap(fmt::format(
+                  "Cores: {}, shared by all ranks; in the profile are {} times of kernels, {} "
+                  "of copies, {} of meetings{}. An operation takes {} beside its work, a "
+                  "wake-up {}; on all cores at once products take {:.2f} and streams {:.2f} "
+                  "times as long",
+                  cores.cores, cores.kernels.size(), cores.copies.size(), meetings, drive,
+                  format_seconds({cores.operation}), format_seconds({cores.wake}),
+                  cores.products_together, cores.streams_together),
+              kScreenWidth, 2, 0) +
+         "\n";
 }
 
 }  // namespace
@@ -39,8 +57,9 @@ std::string calibration_text(const CalibrationReport& report) {
   Table changes({Align::kLeft, Align::kRight, Align::kRight}, {"profile", report.base, "measured"});
   for (const ProfileChange& change : report.changes)
     changes.row({change.pointer, change.before.empty() ? "-" : change.before, change.now});
-  return fmt::format("{}, {}, {}{}\n\n{}\n{}", report.device, report.kernel_set, report.date,
-                     report.quick ? ", quick" : "", measured.text(), changes.text());
+  return fmt::format("{}, {}, {}{}\n\n{}\n{}{}", report.device, report.kernel_set, report.date,
+                     report.quick ? ", quick" : "", measured.text(), changes.text(),
+                     report.cores ? cores_text(*report.cores) : "");
 }
 
 std::string calibration_json(const CalibrationReport& report) {
@@ -59,6 +78,13 @@ std::string calibration_json(const CalibrationReport& report) {
     if (m.rate_of == exec::RateOf::kByte) row["bytes_per_s"] = m.rate;
     out["measurements"].push_back(std::move(row));
   }
+  if (report.cores)
+    out["cores"] = {{"count", report.cores->cores},
+                    {"kernels", report.cores->kernels.size()},
+                    {"operation_s", report.cores->operation},
+                    {"wake_s", report.cores->wake},
+                    {"products_together", report.cores->products_together},
+                    {"streams_together", report.cores->streams_together}};
   if (report.memory) out["memory_bytes"] = report.memory->value;
   if (report.context) out["context_bytes"] = report.context->value;
   for (const ProfileChange& change : report.changes)

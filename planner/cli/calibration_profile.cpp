@@ -40,11 +40,13 @@ class ProfileEdit {
     const Json::json_pointer at(pointer);
     const std::string before = json_.contains(at) ? written(json_.at(at).at("value")) : "";
     report_->changes.push_back({pointer, before, written(value)});
-    json_[at] =
-        Json{{"value", std::move(value)},
-             {"source", "measured"},
-             {"ref", fmt::format("zplan calibrate{}: {}; {}, {}", report_->quick ? " --quick" : "",
-                                 what, report_->device, report_->date)}};
+    json_[at] = Json{{"value", std::move(value)}, {"source", "measured"}, {"ref", ref(what)}};
+  }
+  // A member that the base need not have.
+  void add(const char* key, const std::string& json) { json_[key] = Json::parse(json); }
+  std::string ref(const std::string& what) const {
+    return fmt::format("zplan calibrate{}: {}; {}, {}", report_->quick ? " --quick" : "", what,
+                       report_->device, report_->date);
   }
   void rename(const std::string& pointer, std::string text) {
     json_[Json::json_pointer(pointer)] = std::move(text);
@@ -136,6 +138,21 @@ void set_launches(ProfileEdit& edit, const CalibrationReport& report) {
            "host time of a small kernel in a graph");
 }
 
+// Drives are measured as one.
+void set_cores(ProfileEdit& edit, const CalibrationReport& report) {
+  const exec::CoreCalibration& found = *report.cores;
+  edit.add("cores", cores_member(found, edit.ref("medians of repeats")));
+  if (found.reads.empty()) return;
+  const std::string what = fmt::format("transfers of {} B", found.reads.back().bytes);
+  const auto rate = [](const exec::CoreCalibration::Move& move) {
+    return BytesPerSecond{static_cast<double>(move.bytes) / move.seconds};
+  };
+  edit.set("/nvme/drives", 1, "the drive of the folder");
+  edit.set("/nvme/drive_read", written(rate(found.reads.back())), what);
+  edit.set("/nvme/drive_write", written(rate(found.writes.back())), what);
+  edit.set("/nvme/read_beside_write", fraction(found.read_beside_write, 1), what);
+}
+
 }  // namespace
 
 std::string calibrated_profile(const std::string& base_text, const HwProfile& base,
@@ -151,6 +168,7 @@ std::string calibrated_profile(const std::string& base_text, const HwProfile& ba
   set_memory(edit, base, report);
   set_copies(edit, base, report);
   set_launches(edit, report);
+  if (report.cores) set_cores(edit, report);
   std::string text = edit.text();
   parse_hw_profile(text, "the calibrated profile");
   return text;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "exec/measure/calibration.h"
+#include "exec/measure/core_calibration.h"
 #include "hwprofiles/hw_profile.h"
 
 namespace zplan {
@@ -20,7 +21,8 @@ struct CalibrationReport {
   std::string device, kernel_set, date, base;
   bool quick = false;
   exec::Calibration found;
-  std::optional<Bytes> memory, context;  // of a GPU
+  std::optional<Bytes> memory, context;        // of a GPU
+  std::optional<exec::CoreCalibration> cores;  // of devices that are cores of the host
   std::vector<ProfileChange> changes;
 };
 
@@ -32,6 +34,10 @@ std::string calibrated_profile(const std::string& base_text, const HwProfile& ba
 
 std::string calibration_text(const CalibrationReport& report);
 std::string calibration_json(const CalibrationReport& report);
+
+// The member "cores" of a profile (hwprofiles/core_profile.h), as JSON; `ref`: of all its values.
+std::string cores_member(const exec::CoreCalibration& found, const std::string& ref);
+
 // "GPT-2 1.5B qkv forward, 8192 x 4800 x 1600: 1.20 ms, 105 TFLOP/s"
 std::string measurement_line(const exec::Measurement& measurement);
 

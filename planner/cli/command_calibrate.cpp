@@ -93,10 +93,18 @@ void measure(exec::Device& device, RunsOn runs_on, const Base& base, Calibration
   report.found = exec::calibrate(device, set, options);
 }
 
-void measure_cpu(const Base& base, CalibrationReport& report) {
+void measure_cpu(const CalibrateCommand& command, const Base& base, CalibrationReport& report) {
   exec::cpu::CpuDevice device;
   report.device = processor_name();
   measure(device, RunsOn::kCpu, base, report);
+  Progress progress;
+  exec::CoreOptions options;
+  options.cores = exec::usable_cores();
+  options.directory = command.nvme_directory;
+  options.quick = report.quick;
+  options.measured = [&progress](const std::string& line) { progress.show("measuring: " + line); };
+  report.cores =
+      exec::calibrate_cores(device, kernel_set_of(device, RunsOn::kCpu, base.profile), options);
 }
 
 // The plug-in goes before the driver: it sets what that one reads when it starts.
@@ -138,7 +146,7 @@ ExitCode execute(const CalibrateCommand& command) {
   report.base = base.profile.name;
   report.quick = command.quick;
   if (command.device == DeviceChoice::kCpu)
-    measure_cpu(base, report);
+    measure_cpu(command, base, report);
   else
     measure_cuda(base, report);
   const std::string profile = calibrated_profile(base.text, base.profile, report);

@@ -52,13 +52,14 @@ bool has_losses(const Job& job, const exec::RunOptions& options) {
   return !options.rendezvous || options.rendezvous->rank() == rank;
 }
 
-// Runs a job and shows how far it is.
+// Runs a job and shows how far it is; `last_step` is called at the end of its last step.
 exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
-                          std::string_view title) {
+                          std::string_view title, const std::function<void()>& last_step = {}) {
   if (!has_losses(job, options)) return exec::run(job, data, options);
   Progress progress;
   const int steps = options.steps;
-  options.step_done = [&progress, title, steps](std::int64_t step, const exec::StepResult& done) {
+  options.step_done = [&, title, steps](std::int64_t step, const exec::StepResult& done) {
+    if (step + 1 == steps && last_step) last_step();
     progress.show(fmt::format("{}: step {} of {}, loss {:.4f}{}", title, step + 1, steps, done.loss,
                               done.skipped ? ", update skipped" : ""));
   };
@@ -76,11 +77,18 @@ std::optional<Seconds> median_step(const std::vector<exec::StepResult>& steps) {
   return Seconds{*middle};
 }
 
-void add_prediction(const PlannedJob& planned, RunReport& report) {
+void add_prediction(const RunCommand& command, const PlannedJob& planned, RunReport& report) {
   try {
-    report.predicted =
-        predict_time(planned, load_cluster(planned.plan.hardware), find_stack_use("", "").evidence)
-            .sim.period;
+    Cluster cluster = load_cluster(planned.plan.hardware);
+    cluster.threads_per_rank = command.threads_per_rank;
+    const bool splits = !report.mean_step.ranks.empty();
+    sim::SimOptions options;
+    options.record_timeline = splits;
+    const TimePrediction prediction =
+        predict_time(planned, cluster, find_stack_use("", "").evidence, options);
+    report.predicted = prediction.sim.period;
+    if (splits)
+      report.split = compare(prediction.sim.timeline, report.mean_step, JoinBy::kOperation);
   } catch (const Error& error) {
     report.no_prediction = error.what();
   }
@@ -153,9 +161,19 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     return report;
   }
   options.record_timeline = !command.trace.empty() || !command.timeline.empty();
-  const exec::RunResult result = run_shown(planned.job, data, options, "training");
+  exec::ProcessMemory at_end;
+  const exec::RunResult result = run_shown(planned.job, data, options, "training",
+                                           [&at_end] { at_end = exec::process_memory(); });
+  const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
+  if (in_one && at_end.resident.value > 0) {
+    const ProcessLoad load{.text = data.size(),
+                           .threads_per_rank = command.threads_per_rank,
+                           .recorded_steps = options.record_timeline ? command.steps : 0};
+    report.memory = RunMemory{placed_on_host(planned.job), at_end, process_use(planned.job, load)};
+  }
   options.record_timeline = false;
   report.steps = result.steps;
+  report.mean_step = result.mean_step;
   report.storage = result.storage;
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
@@ -246,7 +264,7 @@ ExitCode execute(const RunCommand& command) {
   RunReport report =
       train_together(command, planned, reference ? &*reference : nullptr, data, options);
   if (!has_losses(planned.job, options)) return conclude(report);
-  add_prediction(planned, report);
+  add_prediction(command, planned, report);
   write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));
   return conclude(report);
 }

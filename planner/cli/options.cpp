@@ -312,8 +312,11 @@ Command parse_calibrate(const Arguments& arguments) {
       "copy "
       "of the base with what was measured in place of what was assumed",
       "zplan calibrate [--device D | --import FILE --base NODE] [-o FILE] [options]",
-      "\nMeasured are one device, working alone, and its way to the host. Communication between\n"
-      "devices is not: that takes a process for each. What is not measured stays as in the base.\n"
+      "\nMeasured are one device, working alone, and its way to the host; of the CPU also what "
+      "the\n"
+      "threads of several ranks take from each other. Communication between GPUs is not: that "
+      "takes\n"
+      "a process for each. What is not measured stays as in the base.\n"
       "\nExamples:\n"
       "  ./zplan calibrate --device cuda -o my-node.json\n"
       "  ./zplan plan --model gpt2 --cluster my-node.json\n"
@@ -329,6 +332,8 @@ Command parse_calibrate(const Arguments& arguments) {
                "Measure nothing: take what nccl-tests or fio (--output-format=json) wrote; may be "
                "repeated, later files win");
   syntax.text("-o,--output", command.output, "FILE", "Write the profile (zplan.hw/1)");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "With --device cpu: also measure the drive of this folder");
   syntax.flag("--quick", command.quick, "Small operands and short times: rough figures");
   syntax.flag("--json", command.json,
               "Print JSON (zplan.calibration/1; with --import zplan.import/1)");

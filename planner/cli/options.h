@@ -114,6 +114,7 @@ struct CalibrateCommand {
   std::vector<std::string> imports;  // files of other tools; then nothing is measured
   std::string base;                  // a kind of node; empty: workstation or dgx-h100
   std::string output;                // the profile
+  std::string nvme_directory;        // on the drive to measure; empty: none
   bool quick = false;
   bool json = false;
 };

@@ -19,6 +19,39 @@ Json storage_part(const std::optional<exec::StorageReport>& storage) {
           {"reason", storage->method_reason}};
 }
 
+Json rows_part(const std::vector<ComparedRow>& rows) {
+  Json out = Json::array();
+  for (const ComparedRow& row : rows)
+    out.push_back({{"name", row.name},
+                   {"operations", row.measured.operations},
+                   {"predicted_s", row.predicted.time.value},
+                   {"measured_s", row.measured.time.value}});
+  return out;
+}
+
+Json split_part(const std::optional<Comparison>& split) {
+  if (!split) return nullptr;
+  return {{"kinds", rows_part(split->kinds)}, {"lanes", rows_part(split->lanes)}};
+}
+
+Json memory_part(const std::optional<RunMemory>& memory) {
+  if (!memory) return nullptr;
+  const ProcessUse& use = memory->predicted;
+  return {{"slab_bytes", memory->placed.value},
+          {"resident_bytes", memory->measured.resident.value},
+          {"locked_bytes", memory->measured.locked.value},
+          {"maps", memory->measured.maps},
+          {"beside_slabs_bytes", memory->beside_slabs().value},
+          {"predicted_beside_slabs_bytes", use.total().value},
+          {"predicted_parts",
+           {{"program", use.program.value},
+            {"text", use.text.value},
+            {"programs", use.programs.value},
+            {"stacks", use.stacks.value},
+            {"engines", use.engines.value},
+            {"timeline", use.timeline.value}}}};
+}
+
 }  // namespace
 
 std::string run_json(const PlannedJob& planned, const RunReport& report) {
@@ -41,6 +74,8 @@ std::string run_json(const PlannedJob& planned, const RunReport& report) {
   out["nvme"] = storage_part(report.storage);
   out["measured_step_s"] = seconds_or_null(report.measured);
   out["predicted_step_s"] = seconds_or_null(report.predicted);
+  out["split"] = split_part(report.split);
+  out["memory"] = memory_part(report.memory);
   if (!report.checked) {
     out["check"] = nullptr;
     return out.dump(2) + "\n";

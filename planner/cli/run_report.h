@@ -6,11 +6,22 @@
 #include <string>
 #include <vector>
 
+#include "exec/process_memory.h"
 #include "exec/run.h"
 #include "planner/cli/prediction.h"
+#include "planner/cli/process_memory.h"
 #include "planner/cli/training.h"
+#include "planner/program/comparison.h"
 
 namespace zplan {
+
+// Of this process at the end of its last step, and what it was predicted to hold beside slabs.
+struct RunMemory {
+  Bytes placed{0};  // slabs in memory
+  exec::ProcessMemory measured;
+  ProcessUse predicted;
+  Bytes beside_slabs() const { return measured.resident - placed; }
+};
 
 struct RunReport {
   std::vector<exec::StepResult> steps;
@@ -20,6 +31,9 @@ struct RunReport {
   std::optional<Seconds> measured;             // median step, without the first
   std::optional<Seconds> predicted;            // steady-state step on the plan's hardware
   std::string no_prediction;                   // why there is none
+  Timeline mean_step;                          // measured; may be empty
+  std::optional<Comparison> split;             // both by kind of operation and lane
+  std::optional<RunMemory> memory;             // where all ranks are in it and use the host's
   bool checked = false;
   std::vector<CheckRow> check;
 

@@ -43,6 +43,35 @@ std::string times_part(const PlannedJob& planned, const RunReport& report) {
   return wrap(out, kScreenWidth, 2, 0) + "\n";
 }
 
+std::string split_part(const Comparison& split) {
+  Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
+              {"of one step", "operations", "predicted", "measured", "measured/predicted"});
+  const auto add = [&table](const std::vector<ComparedRow>& rows, const char* what) {
+    for (const ComparedRow& row : rows) {
+      const auto times = ratio(row.predicted.time, row.measured.time);
+      table.row({fmt::format("{} {}", what, row.name), grouped(row.measured.operations),
+                 format_seconds(row.predicted.time), format_seconds(row.measured.time),
+                 times ? fmt::format("{:.2f}", *times) : "-"});
+    }
+  };
+  add(split.kinds, "kind");
+  add(split.lanes, "lane");
+  return "\n" + table.text() +
+         wrap(
+             "One rank of each stage, means over all steps but the first. Lanes run side by side, "
+             "so operations do not add up to the step.",
+             kScreenWidth, 0, 0) +
+         "\n";
+}
+
+std::string memory_part(const RunMemory& memory) {
+  const std::string text =
+      fmt::format("Memory: slabs {} as placed; beside them the process holds {}, predicted {}",
+                  format_bytes(memory.placed), format_bytes(memory.beside_slabs()),
+                  format_bytes(memory.predicted.total()));
+  return wrap(text, kScreenWidth, 2, 0) + "\n";
+}
+
 std::string check_part(const RunReport& report) {
   Table table(
       {Align::kLeft, Align::kRight, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft},
@@ -78,6 +107,8 @@ std::string run_text(const PlannedJob& planned, const RunReport& report) {
   }
   if (report.checked) out += check_part(report);
   if (report.measured) out += "\n" + times_part(planned, report);
+  if (report.split) out += split_part(*report.split) + "\n";
+  if (report.memory) out += memory_part(*report.memory);
   return out + fmt::format("Fingerprint {}\n", planned.fingerprint);
 }
 

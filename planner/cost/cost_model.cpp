@@ -120,6 +120,7 @@ RestingTime launch_time(const Node& node, int ranks, Seconds plain, const StackR
 
 CostModel::CostModel(const Job& job, const Cluster& cluster)
     : job_(job), cluster_(cluster), wiring_(job, cluster) {
+  if (job.world() <= cluster.node.devices_per_node) cores_ = cluster.node.cores.get();
   kernels_ = built_in_kernels(job);
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();
@@ -136,6 +137,10 @@ void CostModel::add_software(int stage) {
   for (std::size_t i = 0; i < program(stage).nodes.size(); ++i) {
     const Node& node = program(stage).nodes[i];
     OpCost& cost = costs_.back()[i];
+    if (cores_ != nullptr) {
+      cost.wake = to_clock(cores_->wake);
+      continue;
+    }
     if (cost.bytes.value > 0) cost.slowdown = slowdown_of(node, cluster_.stack);
     if (!is_launched(node.lane) || node.kind == OpKind::kMark) continue;
     RestingTime time = launch_time(node, ranks_of(node), launch_overhead(), cluster_.stack);
@@ -162,6 +167,7 @@ const Program& CostModel::program(int stage) const {
 }
 
 OpCost CostModel::cost_of(int stage, const Node& node) {
+  if (cores_ != nullptr) return on_cores(stage, node);
   switch (node.kind) {
     case OpKind::kKernel:
       return kernel(stage, node);
@@ -374,6 +380,8 @@ std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
       return wiring_.ring(static_cast<GroupKind>(a), b, c == kAlone);
     case PatternKind::kBetween:
       return wiring_.between(a, b);
+    case PatternKind::kCores:
+      return wiring_.cores(a, {b, c / 2, c % 2 == 1});
   }
   ZPLAN_ASSERT(false);
   return {};

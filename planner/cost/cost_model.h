@@ -12,6 +12,9 @@
 //                          share that products do not hide counts
 //   send, receive          latency, then a flow of the bytes; both ends carry the same cost
 //   mark                   nothing
+//   on cores               where devices are measured cores of the host: a flow of core time
+//   through
+//                          the cores of the node, which all lanes of all ranks share (core_time.h)
 //   owned kernel or copy   as the owner's alone. [derived] The representative stands for the owner
 //                          of every layer, so those of successive owners queue on one lane, and
 //                          wait for each other where they use one slot: one link at work at a time
@@ -33,6 +36,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
 #include "planner/cost/collective_time.h"
+#include "planner/cost/core_time.h"
 #include "planner/cost/reliance.h"
 #include "planner/cost/wiring.h"
 #include "planner/program/job.h"
@@ -48,6 +52,7 @@ struct OpCost {
   BytesPerSecond cap{std::numeric_limits<double>::infinity()};
   std::uint32_t shares_begin = 0, shares_end = 0;
   bool waits_for_device = false;  // launched after all that was launched before has ended
+  SimTime wake{0};                // until it goes on after it has waited for another lane
   double slowdown = 0;            // compute beside it takes so much longer, as a share
   std::string_view method{};      // "gemm", "ring", "network" ..: the named algorithm, for traces
   Reliances rests{};              // of `alone`
@@ -68,6 +73,12 @@ class CostModel {
     return job_.launch == LaunchMode::kGraph ? device.graph_launch_overhead
                                              : device.launch_overhead;
   }
+  // Operations of a lane that the launching thread may be ahead. Lanes on cores of the host are
+  // threads, and nobody launches for them.
+  int launch_depth() const {
+    constexpr int kUnlimited = 1 << 12;  // [derived] more than the operations between two waits
+    return cores_ ? kUnlimited : cluster_.node.device.launch_queue_depth;
+  }
   // Costs of the nodes of one class (= stage), by node index.
   std::span<const OpCost> costs(int stage) const { return costs_[static_cast<std::size_t>(stage)]; }
   std::span<const LinkShare> shares(const OpCost& cost) const {
@@ -77,8 +88,9 @@ class CostModel {
   const ClassPlace& place(int stage) const { return wiring_.place(stage); }
 
  private:
-  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween };
+  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween, kCores };
   using Pattern = std::tuple<PatternKind, int, int, int, bool>;  // its arguments; owned
+  // Of kCores: stage, ranks, 2 x threads + whether it is a product.
 
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
@@ -86,6 +98,9 @@ class CostModel {
   OpCost kernel(int stage, const Node& node);
   OpCost copy(int stage, const Node& node);
   OpCost collective(int stage, const Node& node);
+  OpCost on_cores(int stage, const Node& node);
+  OpCost busy_cores(int stage, const CoreTime& time, int ranks, std::string_view method);
+  OpCost drive_beside_cores(int stage, const Node& node, bool reads);
   OpCost between(int from_stage, int to_stage, const View& boundary);
   RestingTime stream(Bytes bytes) const;  // through the memory of the device
   OpCost fixed_time(const RestingTime& time, std::string_view method) const;
@@ -106,6 +121,7 @@ class CostModel {
   const Job& job_;
   const Cluster& cluster_;
   Wiring wiring_;
+  const CoreProfile* cores_ = nullptr;  // what devices that are cores take; none: rates
   const KernelSet* kernels_ = nullptr;  // the job's; none: of a set that is not built in
   std::vector<std::vector<OpCost>> costs_;
   std::vector<bool> unaligned_head_;  // by stage

@@ -339,6 +339,20 @@ std::vector<LinkShare> Wiring::host_stream(int stage, bool owned) {
   return busiest(loads);
 }
 
+int Wiring::ranks_beside(int stage, bool owned) const {
+  return static_cast<int>(siblings(stage, owned).size());
+}
+
+std::vector<LinkShare> Wiring::cores(int stage, const CoreUse& use) {
+  const CoreProfile& cores = *cluster_.node.cores;
+  const int node = place(stage).node;
+  const double threads = use.ranks * use.threads;
+  const double together = use.product ? cores.products_together : cores.streams_together;
+  const std::size_t first = topology_.links().size() + topology_.nvme_drives().size() + 1;
+  return {{link_index(node, first), threads},
+          {link_index(node, first + 1), threads * together / cores.cores}};
+}
+
 std::vector<LinkShare> Wiring::ring(GroupKind group, int stage, bool alone) {
   std::vector<Group> all = groups(group, stage);
   if (alone) {
@@ -436,6 +450,13 @@ CostLink Wiring::describe(int node, std::size_t wire) const {
   const std::size_t links = topology_.links().size(), drives = topology_.nvme_drives().size();
   if (wire == links + drives) {
     return {prefix + "dram", "host memory", cluster_.node.host.memory_bandwidth};
+  }
+  if (wire > links + drives) {
+    constexpr double kWork = 1e12;  // ps of work per second and core
+    const bool all = wire == links + drives + 1;
+    return {prefix + (all ? "cores" : "caches and clocks"),
+            all ? "cores" : "shared by cores",
+            {all ? kWork * cluster_.node.cores->cores : kWork}};
   }
   if (wire >= links) {
     const VertexId drive = topology_.nvme_drives()[wire - links];

@@ -26,6 +26,8 @@
 //
 // Beside the links of the topology each node has "host memory": one bus for reads and writes of all
 // sockets. A host copy puts its bytes on it once per side in DRAM, a CPU kernel bytes / efficiency.
+// Where devices are measured cores of the host there are two more links per node: its cores, and
+// what these have in common, both in picoseconds of work (core_time.h).
 // Left out: rank placements where siblings of one class load the kept links unequally in several
 // nodes, and classes meeting on links of nodes that hold no representative.
 #pragma once
@@ -100,6 +102,14 @@ class Wiring {
   // `owned`: only by the ranks with the representative's shard index.
   std::vector<LinkShare> copy(int stage, Tier from, Tier to, bool owned);
   std::vector<LinkShare> host_stream(int stage, bool owned);
+  // `ranks` in the node of the representative work at once, each on so many threads.
+  struct CoreUse {
+    int ranks = 1, threads = 1;
+    bool product = false;
+  };
+  std::vector<LinkShare> cores(int stage, const CoreUse& use);
+  // Ranks of the class in the node of its representative.
+  int ranks_beside(int stage, bool owned) const;
   // `alone`: of one group, the representative's, on a network without leaves.
   std::vector<LinkShare> ring(GroupKind group, int stage, bool alone = false);
   std::vector<LinkShare> between(int from_stage, int to_stage);

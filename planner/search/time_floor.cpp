@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/cost/core_time.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
 #include "planner/lower/lower.h"
@@ -40,6 +41,15 @@ void add(PassTimes& sum, Phase phase, Seconds time) {
   if (phase == Phase::kBackward) sum.backward += time;
 }
 
+// By the rates of a device or, of measured cores, by the table of its times.
+Seconds alone_time(const Program& program, const Node& node, const Demand& demand,
+                   const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
+  const Seconds rates = device_time(program, node, demand, kernels, unaligned_head, cluster).time;
+  if (cluster.node.cores == nullptr) return rates;
+  // More ranks than a node has devices follow the rates (cost_model.h).
+  return std::min(rates, kernel_on_cores(node.kernel, demand, cluster, rates).work);
+}
+
 KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
@@ -51,7 +61,7 @@ KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster)
     if (!is_common(node)) continue;
     const Demand demand = demand_of(program, node);
     const Seconds once = to_seconds(
-        to_sim_time(device_time(program, node, demand, &kernels, unaligned_head, cluster).time));
+        to_sim_time(alone_time(program, node, demand, &kernels, unaligned_head, cluster)));
     PassTimes& own = part_of(times, node.role.part);
     const double per_micro = static_cast<double>(instances[i]) /
                              static_cast<double>(job.micro_steps) /

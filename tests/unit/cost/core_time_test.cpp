@@ -1,0 +1,109 @@
+#include "planner/cost/core_time.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/cost/cost_model.h"
+#include "sim/simulate.h"
+#include "tests/support/measured_cores.h"
+#include "tests/unit/sim/job_builder.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMicrosecond = 1'000'000;  // ps
+
+SimTime period(const Job& job, const Cluster& cluster) {
+  return to_sim_time(sim::simulate(job, cluster).period);
+}
+
+SimTime alone(const Job& job, const Cluster& cluster) {
+  return CostModel(job, cluster).costs(0).front().alone;
+}
+
+TEST(CoreTime, KernelsCopiesAndMeetingsTakeTheTimesOfTheTables) {
+  const Cluster cluster = machine_of_cores(measured_cores());
+  ClassBuilder product, stream, copy, gather;
+  product.matmul(100, 100, 100);
+  stream.stream(Lane::kCompute, 50'000);
+  copy.copy(Tier::kCpu, Tier::kGpu, 2000);
+  gather.collective(CollectiveKind::kAllGather, GroupKind::kData, 2000);
+  EXPECT_EQ(alone(make_job(product), cluster).value, 1 * kMicrosecond);
+  EXPECT_NEAR(alone(make_job(stream), cluster).value, 50 * kMicrosecond, 1000);
+  EXPECT_NEAR(alone(make_job(copy), cluster).value, 2 * kMicrosecond, 1000);
+  EXPECT_NEAR(alone(make_job(gather, 2), cluster).value, 4 * kMicrosecond, 1000);
+}
+
+TEST(CoreTime, MoreRanksThanCoresShareThem) {
+  ClassBuilder program;
+  program.matmul(100, 100, 100);
+  const Cluster cluster = machine_of_cores(measured_cores());
+  EXPECT_EQ(period(make_job(program, 1), cluster).value, 1 * kMicrosecond);
+  EXPECT_EQ(period(make_job(program, 2), cluster).value, 1 * kMicrosecond);
+  EXPECT_EQ(period(make_job(program, 4), cluster).value, 2 * kMicrosecond);
+}
+
+TEST(CoreTime, ThreadsInsideKernelsShareTheCoresToo) {
+  ClassBuilder program;
+  program.matmul(100, 100, 100);
+  Cluster cluster = machine_of_cores(measured_cores());
+  cluster.threads_per_rank = 2;
+  EXPECT_EQ(period(make_job(program, 1), cluster).value, kMicrosecond / 2);
+  EXPECT_EQ(period(make_job(program, 2), cluster).value, kMicrosecond);
+}
+
+TEST(CoreTime, LanesOfARankComputeOnTheSameCores) {
+  ClassBuilder program;
+  program.stream(Lane::kCompute, 100'000);
+  program.copy(Tier::kCpu, Tier::kGpu, 100'000);
+  const Cluster cluster = machine_of_cores(measured_cores());
+  EXPECT_NEAR(period(make_job(program, 1), cluster).value, 100 * kMicrosecond, 1000);
+  EXPECT_NEAR(period(make_job(program, 2), cluster).value, 200 * kMicrosecond, 1000);
+}
+
+TEST(CoreTime, WhatCoresHaveInCommonSlowsThemTogetherAndNoneAlone) {
+  CoreProfile cores = measured_cores();
+  cores.products_together = 1.5;
+  ClassBuilder program;
+  program.matmul(100, 100, 100);
+  EXPECT_EQ(period(make_job(program, 1), machine_of_cores(cores)).value, kMicrosecond);
+  EXPECT_EQ(period(make_job(program, 2), machine_of_cores(cores)).value, 3 * kMicrosecond / 2);
+}
+
+TEST(CoreTime, AnOperationTakesItsOverheadAndWakesUpAfterAWait) {
+  CoreProfile cores = measured_cores();
+  cores.operation = {1e-6};
+  ClassBuilder program;
+  const NodeIndex first = program.stream(Lane::kCompute, 1000);
+  program.copy(Tier::kGpu, Tier::kCpu, 1000, {Edge{first}});
+  const Job job = make_job(program);
+  EXPECT_EQ(to_sim_time(sim::simulate(job, machine_of_cores(cores)).first_step).value,
+            4 * kMicrosecond);
+  cores.wake = {5e-6};
+  EXPECT_EQ(to_sim_time(sim::simulate(job, machine_of_cores(cores)).first_step).value,
+            9 * kMicrosecond);
+}
+
+TEST(CoreTime, NobodyLaunchesForLanesThatAreThreads) {
+  Cluster cluster = machine_of_cores(measured_cores());
+  cluster.node.device.launch_overhead = {1e-3};
+  ClassBuilder program;
+  program.matmul(100, 100, 100);
+  EXPECT_EQ(period(make_job(program), cluster).value, kMicrosecond);
+}
+
+TEST(CoreTime, ATransferToADriveOfMeasuredTimesTakesThem) {
+  const auto table = [](const char* key, const char* rows) {
+    return std::string(", \"") + key + "\": {\"value\": [" + rows +
+           R"(], "source": "measured", "ref": "made up"})";
+  };
+  const Cluster cluster = machine_of_cores(measured_cores(
+      table("reads", R"("4096 10", "4096000 10000")") + table("writes", R"("4096 20")")));
+  ClassBuilder read, write;
+  read.copy(Tier::kNvme, Tier::kCpu, 4096);
+  write.copy(Tier::kCpu, Tier::kNvme, 4096);
+  EXPECT_NEAR(alone(make_job(read), cluster).value, 10 * kMicrosecond, 1000);
+  EXPECT_NEAR(alone(make_job(write), cluster).value, 20 * kMicrosecond, 1000);
+}
+
+}  // namespace
+}  // namespace zplan

@@ -1,0 +1,89 @@
+#include "exec/measure/core_calibration.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "exec/cpu/cpu_device.h"
+#include "exec/measure/core_cases.h"
+#include "exec/measure/meeting_times.h"
+
+namespace zplan::exec {
+namespace {
+
+CoreCalibration quick_calibration(const std::string& directory = "") {
+  cpu::CpuDevice device;
+  CoreOptions options;
+  options.cores = 2;
+  options.quick = true;
+  options.directory = directory;
+  return calibrate_cores(device, find_kernel_set("cpu.f32"), options);
+}
+
+TEST(CoreCalibration, EveryTimeIsPositiveAndEveryPlaceOccursOnce) {
+  const CoreCalibration found = quick_calibration();
+  std::set<std::tuple<KernelId, int, std::array<std::int64_t, 3>>> places;
+  for (const auto& kernel : found.kernels) {
+    EXPECT_GT(kernel.seconds, 0) << name(kernel.kernel);
+    EXPECT_TRUE(places.insert({kernel.kernel, kernel.threads, kernel.sizes}).second)
+        << name(kernel.kernel) << " " << kernel.sizes[0];
+  }
+  for (const auto& meeting : found.collectives) EXPECT_GT(meeting.seconds, 0);
+  for (const auto* moves : {&found.copies, &found.transfers})
+    for (const auto& move : *moves) EXPECT_GT(move.seconds, 0);
+  EXPECT_GT(found.wake, 0);
+  EXPECT_GT(found.operation, 0);
+  EXPECT_GE(found.products_together, 1);
+  EXPECT_TRUE(found.reads.empty());
+}
+
+TEST(CoreCalibration, ADirectoryIsMeasuredAndLeftEmpty) {
+  const std::string directory = testing::TempDir() + "/zplan-drive";
+  std::filesystem::create_directory(directory);
+  const CoreCalibration found = quick_calibration(directory);
+  EXPECT_EQ(found.reads.size(), found.writes.size());
+  EXPECT_GT(found.reads.size(), 1u);
+  for (const auto& read : found.reads) EXPECT_GT(read.seconds, 0);
+  EXPECT_GE(found.read_beside_write, 0);
+  EXPECT_TRUE(std::filesystem::is_empty(directory));
+  std::filesystem::remove(directory);
+}
+
+// Of sets with and without fused attention; those of the host and of attention that stores its
+// probabilities in products of one head take the rates.
+TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
+  const std::set<KernelId> without{KernelId::kLoadBatch,
+                                   KernelId::kStepScalars,
+                                   KernelId::kClipCoefficient,
+                                   KernelId::kReport,
+                                   KernelId::kLinearGeluForward,
+                                   KernelId::kGeluInputGradient,
+                                   KernelId::kAttentionScores,
+                                   KernelId::kAttentionContext,
+                                   KernelId::kAttentionContextGradient,
+                                   KernelId::kAttentionScoresGradient,
+                                   KernelId::kDropoutForward,
+                                   KernelId::kDropoutBackward,
+                                   KernelId::kDropoutResidualAdd};
+  std::set<KernelId> held;
+  for (const CoreCase& c : core_cases(find_kernel_set("cpu.f32"), 1, false)) {
+    held.insert(c.call.kernel);
+    EXPECT_EQ(c.threads, 1);
+  }
+  for (int k = 0; k < kKernelCount; ++k) {
+    const auto kernel = static_cast<KernelId>(k);
+    EXPECT_NE(held.count(kernel), without.count(kernel)) << name(kernel);
+  }
+}
+
+TEST(MeetingTimes, MoreBytesTakeLonger) {
+  const MeetingTimes times({0.02, 5});
+  constexpr std::int64_t kSmall = 1 << 12, kLarge = 1 << 24;
+  EXPECT_GT(times.transfer(kLarge), times.transfer(kSmall));
+  EXPECT_GT(times.collective(CollectiveKind::kAllReduce, 2, kLarge),
+            times.collective(CollectiveKind::kAllReduce, 2, kSmall));
+}
+
+}  // namespace
+}  // namespace zplan::exec
