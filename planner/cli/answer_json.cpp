@@ -75,6 +75,12 @@ std::string answer_json(const Answer& answer) {
                    {"visited", stats.visited},
                    {"simulated", stats.simulated},
                    {"gap", stats.gap}};
+  if (const auto& fastest = answer.search.fastest) {
+    const auto& wins = answer.search.wins;
+    out["fastest"] = {{"step_s", fastest->step->value},
+                      {"wins_of_100", wins ? Json(*wins) : Json()},
+                      {"plan", Json::parse(to_json(fastest->plan))}};
+  }
   out["rejected"] = Json::array();
   for (const Rejected& rejected : answer.search.rejected) {
     out["rejected"].push_back(rejected_part(rejected));

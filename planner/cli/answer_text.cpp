@@ -2,6 +2,7 @@
 // else was tried, and what to type next.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "planner/cli/words.h"
 #include "planner/core/quantity.h"
 #include "planner/program/kernel_set.h"
+#include "planner/search/simplicity.h"
 
 namespace zplan {
 namespace {
@@ -60,12 +62,36 @@ std::string plan_part(const Plan& plan) {
   return out;
 }
 
+// The lines of a plan that another one does not have.
+std::string what_differs(const Plan& plan, const Plan& other) {
+  const std::vector<std::string> lines = plan_lines(plan), others = plan_lines(other);
+  std::string out;
+  for (const std::string& line : lines)
+    if (std::find(others.begin(), others.end(), line) == others.end())
+      out += (out.empty() ? "" : "; ") + line;
+  return out;
+}
+
+// The fastest plan found, where another one is recommended.
+std::string fastest_part(const SearchResult& search) {
+  if (!search.fastest) return "";
+  const double share = search.best->step->value / search.fastest->step->value - 1;
+  const std::string worlds = search.wins ? fmt::format(" in {} of 100 worlds", *search.wins) : "";
+  const std::string_view more =
+      first_difference(simplicity_of(search.fastest->plan), simplicity_of(search.best->plan));
+  return entry("Fastest",
+               fmt::format("{} faster, {} a step{}, {}: {}", percent(share),
+                           format_seconds(*search.fastest->step), worlds,
+                           more.empty() ? "as simple" : fmt::format("less simple ({})", more),
+                           what_differs(search.fastest->plan, search.best->plan)));
+}
+
 std::string search_part(const Answer& answer, const PlanCommand& command) {
   const SearchStats& stats = answer.search.stats;
   std::string gap;
   if (fits(answer)) {
-    gap = fmt::format("; best of {} simulated, gap {} by this cost model", grouped(stats.simulated),
-                      percent(stats.gap));
+    gap = fmt::format("; {} simulated, gap of the fastest {} by this cost model",
+                      grouped(stats.simulated), percent(stats.gap));
   }
   const std::string aside =
       stats.set_aside > 0
@@ -157,7 +183,8 @@ std::string answer_text(const Answer& answer, const PlanCommand& command) {
   if (answer.best) {
     out += over_text(answer.best->memory);
     const FoundPlan& best = *answer.best;
-    out += plan_part(best.planned.plan) + "\n";
+    out += plan_part(best.planned.plan);
+    out += fastest_part(answer.search) + "\n";
     out += section("Memory", memory_text(best.memory, kLabelWidth));
     if (const std::string why = tier_reason(answer); !why.empty()) out += entry("", "fits " + why);
     out += "\n";

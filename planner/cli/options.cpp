@@ -26,7 +26,7 @@ constexpr std::int64_t kMaxSimulatedSteps = 1000;
 
 constexpr const char* kTopFooter =
     "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
-    "  plan       Find the fastest plan for a model on a cluster; the name may be left out\n"
+    "  plan       Find a plan for a model on a cluster; the name may be left out\n"
     "  simulate   Predict the step of a plan in detail; write its trace\n"
     "  memory     Show what a plan holds in memory, beside DeepSpeed's estimates\n"
     "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
@@ -82,12 +82,13 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   PinOptions pins;
   bool version = false;  // taken before; here for the help
-  Syntax syntax(top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
-                            "and what limits it"
-                          : "Find the fastest plan for a model on a cluster",
-                top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
-                          : "zplan plan --model M --cluster C [options]",
-                top_level ? kTopFooter : kPlanFooter);
+  Syntax syntax(
+      top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
+                  "and what limits it"
+                : "Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
+      top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
+                : "zplan plan --model M --cluster C [options]",
+      top_level ? kTopFooter : kPlanFooter);
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
@@ -103,7 +104,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "When no plan fits, answer with the one that is least over");
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
-                 "Stop after so many (or up to 3 more); the gap says what may be lost [24]");
+                 "Stop after so many (or up to 4 more); the gap says what may be lost [24]");
   syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");

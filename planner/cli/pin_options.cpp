@@ -95,7 +95,7 @@ constexpr int kPlaceOfPrecision = 330;
 
 void add_recipes(Syntax& syntax, Pins& pins) {
   syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
-                "Element types of the states; of a list (a,b) the fastest [standard]",
+                "Element types of the states; of a list (a,b) the best [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
 }
 

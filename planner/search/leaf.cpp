@@ -39,8 +39,8 @@ void simulate(Leaf& leaf, const Evaluator& evaluator) {
   leaf.rung = Rung::kSimulated;
 }
 
-TieKey tie_key(const Leaf& leaf, std::size_t index) {
-  return {tiers_used(family_of(leaf.candidate.plan)), leaf.gpu.value, index};
+TieKey tie_key(const Leaf& leaf) {
+  return {simplicity_of(leaf.candidate.plan), leaf.gpu.value, leaf.place};
 }
 
 }  // namespace zplan

@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "planner/search/search.h"
+#include "planner/search/simplicity.h"
 
 namespace zplan {
 
@@ -11,6 +12,7 @@ enum class Rung { kEnumerated, kEstimated, kFitted, kSimulated };
 
 struct Leaf {
   Candidate candidate;
+  std::size_t place = 0;  // in the space; of plans outside, after all of it
   Rung rung = Rung::kEnumerated;
   Bytes gpu{0};            // from kFitted on
   bool set_aside = false;  // fits with its states closer to the GPU, too (siblings.h)
@@ -25,9 +27,9 @@ void estimate(Leaf& leaf, const Evaluator& evaluator);
 void fit(Leaf& leaf, const Evaluator& evaluator);
 void simulate(Leaf& leaf, const Evaluator& evaluator);
 
-// Of two plans equally fast the one with the lesser key is preferred; `index` is the place of the
-// leaf in the space.
-using TieKey = std::tuple<int, std::int64_t, std::size_t>;
-TieKey tie_key(const Leaf& leaf, std::size_t index);
+// Of two plans about as fast the one with the lesser key is preferred: the simpler one, then the
+// one with less GPU memory, then the first.
+using TieKey = std::tuple<Simplicity, std::int64_t, std::size_t>;
+TieKey tie_key(const Leaf& leaf);
 
 }  // namespace zplan

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "planner/core/quantity.h"
 #include "planner/program/ops.h"
@@ -19,19 +20,22 @@ std::string too_large(const Infeasible& why) {
                      format_bytes(why.available));
 }
 
-// What decided between two plans within the tie tolerance.
-std::string tie_reason(const Leaf& lost, const Leaf& winner) {
-  const TieKey a = tie_key(lost, 0), b = tie_key(winner, 0);
-  if (std::get<0>(a) != std::get<0>(b)) return "but uses more tiers";
-  if (std::get<1>(a) != std::get<1>(b)) return "but uses more GPU memory";
-  return "as frugal, too, but later in order";
+// What decided between a plan within the tie tolerance and the recommended one.
+std::string tie_reason(const Leaf& lost, const Ranking& ranking) {
+  if (ranking.told_apart(lost))
+    return fmt::format("slower than the fastest in {} of 100 worlds", *ranking.wins_over(lost));
+  const Leaf& winner = ranking.recommended();
+  const std::string_view more =
+      first_difference(simplicity_of(lost.candidate.plan), simplicity_of(winner.candidate.plan));
+  if (!more.empty()) return fmt::format("but less simple: {}", more);
+  return lost.gpu == winner.gpu ? "as simple, too, but later in order" : "but uses more GPU memory";
 }
 
-std::string too_slow(const Leaf& lost, const Leaf& winner, const Candidate& best) {
+std::string too_slow(const Leaf& lost, const Ranking& ranking) {
   const std::string own = format_seconds(lost.value());
-  const std::string other = format_seconds(*best.step);
+  const std::string other = format_seconds(ranking.recommended().value());
   const bool exact = lost.candidate.step.has_value();
-  const bool slower = lost.value().value > best.step->value * (1 + kTieTolerance);
+  const bool slower = lost.value() > ranking.limit();
   if (lost.rung < Rung::kFitted && !slower)
     return fmt::format("not tried: at best {} against {}", own, other);
   if (lost.rung < Rung::kFitted)
@@ -39,8 +43,7 @@ std::string too_slow(const Leaf& lost, const Leaf& winner, const Candidate& best
   if (slower)
     return fmt::format("fits, but slower: {}{} against {}", exact ? "" : "at least ", own, other);
   if (!exact) return fmt::format("fits, not simulated: at best {} against {}", own, other);
-  return fmt::format("fits, as fast within 1 %: {} against {}, {}", own, other,
-                     tie_reason(lost, winner));
+  return fmt::format("fits, {} against {}, {}", own, other, tie_reason(lost, ranking));
 }
 
 // A plan that may fit comes before any that is set aside or does not fit; one of which nothing is
@@ -52,28 +55,25 @@ auto preference(const Leaf& leaf) {
   return std::pair(kind, value);
 }
 
-std::string reason(const Leaf& leaf, const Leaf& winner, const Candidate& best) {
+std::string reason(const Leaf& leaf, const Ranking& ranking) {
+  if (leaf.out()) return too_large(*leaf.candidate.infeasible);
   if (leaf.set_aside) return "set aside: the same plan fits with its states closer to the GPU";
-  return too_slow(leaf, winner, best);
+  return too_slow(leaf, ranking);
 }
 
 }  // namespace
 
-std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, std::optional<std::size_t> winner,
-                                 const std::optional<Candidate>& best) {
+std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, const Ranking& ranking) {
   std::map<Family, std::size_t> families;  // the best leaf of each
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const auto [at, is_new] = families.emplace(family_of(leaves[i].candidate.plan), i);
     if (!is_new && preference(leaves[i]) < preference(leaves[at->second])) at->second = i;
   }
-  if (best) families.erase(family_of(best->plan));
+  if (!ranking.empty()) families.erase(family_of(ranking.recommended().candidate.plan));
   std::vector<Rejected> result;
   for (const auto& [family, index] : families) {
     const Leaf& leaf = leaves[index];
-    result.push_back(
-        {family, leaf.candidate,
-         leaf.out() ? too_large(*leaf.candidate.infeasible) : reason(leaf, leaves[*winner], *best),
-         leaf.set_aside});
+    result.push_back({family, leaf.candidate, reason(leaf, ranking), leaf.set_aside});
   }
   return result;
 }

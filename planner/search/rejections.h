@@ -3,19 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <vector>
 
 #include "planner/search/leaf.h"
+#include "planner/search/ranking.h"
 
 namespace zplan {
 
-// In family order, without that of the answer, `best`: the winner with its knobs turned. The best
-// plan of a family is the one with the least time or bound of those not known to be too large, else
-// one that was set aside, else the one least over.
-std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, std::optional<std::size_t> winner,
-                                 const std::optional<Candidate>& best);
+// In family order, without that of the recommended plan. The best plan of a family is the one with
+// the least time or bound of those not known to be too large, else one that was set aside, else the
+// one least over.
+std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, const Ranking& ranking);
 
 // Of leaves none of which fits: the one that is least over. Lowers it and, where it turns out
 // worse than others are said to be, a few of those; `lowered` counts them.

@@ -1,10 +1,12 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <deque>
 #include <set>
 
 #include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
+#include "planner/search/ranking.h"
 #include "planner/search/rejections.h"
 #include "planner/search/siblings.h"
 #include "planner/search/worker_pool.h"
@@ -15,6 +17,11 @@ namespace {
 // Leaves that climb together. Fixed, so that the answer is the same for any number of threads.
 constexpr std::size_t kFitWave = 32;
 constexpr std::size_t kSimulationWave = 4;
+// The same of simpler plans, of which often the first will do.
+constexpr std::size_t kSimplerFitWave = 8;
+constexpr std::size_t kSimplerSimulationWave = 2;
+// Of the simulations allowed one in so many is kept for simpler plans.
+constexpr std::int64_t kSimplerShare = 6;
 
 class Search {
  public:
@@ -28,7 +35,8 @@ class Search {
         options_(options),
         pool_(options.threads),
         leaves_(make_leaves(enumerate(model, cluster, pins))),
-        siblings_(leaves_) {
+        siblings_(leaves_),
+        ranking_(exact_) {
     stats_.space = static_cast<std::int64_t>(leaves_.size());
   }
 
@@ -39,10 +47,10 @@ class Search {
       climb();
     }
     SearchResult result;
-    if (winner_) {
+    if (!ranking_.empty()) {
+      tune_both();
       stats_.gap = gap();
-      result.best = leaves_[*winner_].candidate;
-      tune(*result.best);
+      answer(result);
     }
     explain(result);
     for (const Leaf& leaf : leaves_) stats_.set_aside += leaf.set_aside ? 1 : 0;
@@ -55,15 +63,32 @@ class Search {
 
   static std::vector<Leaf> make_leaves(std::vector<Plan> plans) {
     std::vector<Leaf> leaves(plans.size());
-    for (std::size_t i = 0; i < plans.size(); ++i) leaves[i].candidate.plan = std::move(plans[i]);
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      leaves[i].candidate.plan = std::move(plans[i]);
+      leaves[i].place = i;
+    }
     return leaves;
   }
 
+  // First all that could be the fastest, then all that could be recommended in its place.
   void climb() {
     enter(siblings_.closest());
-    while (stats_.simulated < std::max<std::int64_t>(1, options_.max_simulated)) {
+    const std::int64_t most = std::max<std::int64_t>(1, options_.max_simulated);
+    climb(most - most / kSimplerShare, [this] { return fastest_wave(); });
+    most_simulated_ = stats_.simulated + most / kSimplerShare;
+    seek_simpler();
+  }
+
+  void seek_simpler() {
+    if (!ranking_.empty()) climb(most_simulated_, [this] { return simpler_wave(); });
+  }
+
+  template <typename NextWave>
+  void climb(std::int64_t most, NextWave next_wave) {
+    while (stats_.simulated < most) {
       const Wave wave = next_wave();
       if (wave.empty()) break;
+      for (const std::size_t i : wave) queue_.erase({leaves_[i].candidate.bound.value, i});
       raise(wave);
       for (const std::size_t i : wave) {
         const Leaf& leaf = leaves_[i];
@@ -105,28 +130,60 @@ class Search {
       queue_.emplace(leaves_[i].candidate.bound.value, i);
   }
 
-  // The leaves with the least bounds that stand on one rung. First all that could be the fastest.
-  // When none is left the fastest is known, and those follow that could win the tie.
-  Wave next_wave() {
+  // The leaves with the least bounds that stand on one rung, of those that could be the fastest.
+  Wave fastest_wave() const {
     Wave wave;
-    const auto full = [&](std::size_t i) {
-      if (wave.empty()) return false;
-      const Rung rung = leaves_[wave.front()].rung;
-      return leaves_[i].rung != rung ||
-             wave.size() == (rung == Rung::kFitted ? kSimulationWave : kFitWave);
-    };
-    auto at = queue_.begin();
-    const bool known = at != queue_.end() && winner_ && at->first > fastest_;
-    const double limit = known ? fastest_ * (1 + kTieTolerance) : fastest_;
-    while (at != queue_.end() && (!winner_ || at->first <= limit) && !full(at->second)) {
-      if (!known || could_win_tie(at->second)) wave.push_back(at->second);
-      at = queue_.erase(at);
+    for (const auto& [bound, i] : queue_) {
+      if (!ranking_.empty() && bound > ranking_.fastest().value().value) break;
+      if (!add_to(wave, i, kFitWave, kSimulationWave)) break;
     }
     return wave;
   }
 
-  bool could_win_tie(std::size_t i) const {
-    return tie_key(leaves_[i], i) < tie_key(leaves_[*winner_], *winner_);
+  // Those that could be recommended in place of the present plan: first the plainer versions of the
+  // fastest plan, the simplest first; then the others, the least bounds first.
+  Wave simpler_wave() const {
+    std::vector<std::pair<TieKey, std::size_t>> versions;
+    Wave others;
+    const TieKey present = tie_key(ranking_.recommended());
+    const bool is_limited = options_.max_simulated < SearchOptions{}.max_simulated;
+    for (const auto& [bound, i] : queue_) {
+      if (bound > ranking_.limit().value) break;
+      const TieKey key = tie_key(leaves_[i]);
+      if (key >= present || (is_limited && simplicity(key) == simplicity(present))) continue;
+      if (same_size(leaves_[i].candidate.plan, ranking_.fastest().candidate.plan)) {
+        versions.emplace_back(key, i);
+      } else {
+        others.push_back(i);
+      }
+    }
+    std::sort(versions.begin(), versions.end());
+    Wave wave;
+    for (const auto& [key, i] : versions)
+      if (!add_to(wave, i, kSimplerFitWave, kSimplerSimulationWave)) break;
+    if (!wave.empty()) return wave;
+    for (const std::size_t i : others)
+      if (!add_to(wave, i, kSimplerFitWave, kSimplerSimulationWave)) break;
+    return wave;
+  }
+
+  static const Simplicity& simplicity(const TieKey& key) { return std::get<Simplicity>(key); }
+
+  // Whether two plans have the same ranks work on the same micro-batches.
+  static bool same_size(const Plan& a, const Plan& b) {
+    const Parallel &x = a.parallel, &y = b.parallel;
+    return x.dp == y.dp && x.tp == y.tp && x.pp == y.pp && a.batch == b.batch &&
+           a.precision == b.precision;
+  }
+
+  // Whether there was room for the leaf among others of its rung.
+  bool add_to(Wave& wave, std::size_t i, std::size_t most_fits,
+              std::size_t most_simulations) const {
+    const Rung rung = leaves_[i].rung;
+    if (!wave.empty() && leaves_[wave.front()].rung != rung) return false;
+    if (wave.size() == (rung == Rung::kFitted ? most_simulations : most_fits)) return false;
+    wave.push_back(i);
+    return true;
   }
 
   void raise(const Wave& wave) {
@@ -137,65 +194,87 @@ class Search {
       fitted ? simulate(leaf, evaluator_) : fit(leaf, evaluator_);
     });
     (fitted ? stats_.simulated : stats_.visited) += static_cast<std::int64_t>(wave.size());
-    if (fitted) choose_winner(wave);
+    if (fitted) rank(wave);
     if (options_.progress) options_.progress(stats_);
   }
 
-  void choose_winner(const Wave& simulated) {
-    simulated_.insert(simulated_.end(), simulated.begin(), simulated.end());
-    fastest_ = leaves_[simulated_.front()].value().value;
-    for (const std::size_t i : simulated_) fastest_ = std::min(fastest_, leaves_[i].value().value);
-    winner_.reset();
-    for (const std::size_t i : simulated_)
-      if (leaves_[i].value().value <= fastest_ * (1 + kTieTolerance) &&
-          (!winner_ || could_win_tie(i)))
-        winner_ = i;
+  void rank(const Wave& simulated) {
+    std::vector<const Leaf*> leaves;
+    for (const std::size_t i : simulated) leaves.push_back(&leaves_[i]);
+    ranking_.add(leaves);
   }
 
   double gap() const {
-    double least = fastest_;
+    const double fastest = ranking_.fastest().value().value;
+    double least = fastest;
     for (const Leaf& leaf : leaves_)
       if (leaf.rung > Rung::kEnumerated && !leaf.out() && !leaf.candidate.step)
         least = std::min(least, leaf.candidate.bound.value);
-    return fastest_ > 0 ? (fastest_ - least) / fastest_ : 0;
+    return fastest > 0 ? (fastest - least) / fastest : 0;
   }
 
-  // Outside the proof: the next homes farther away, then the knobs.
-  void tune(Candidate& best) {
-    if (!options_.exhaustive) turn(farther_homes(best), 1 + kTieTolerance, best);
-    for (const Knob& knob : free_knobs(model_, cluster_, pins_)) turn(knob(best.plan), 1, best);
+  // Outside the proof: variations of the fastest plan, and of the one that is recommended.
+  void tune_both() {
+    const Leaf& fastest = ranking_.fastest();
+    const Leaf& recommended = ranking_.recommended();
+    tune(fastest);
+    if (&recommended != &fastest) tune(recommended);
+    seek_simpler();  // than what they have led to
   }
 
-  std::vector<Plan> farther_homes(const Candidate& best) const {
+  // The next homes farther away, then the knobs, each on the fastest plan that those before it have
+  // led to.
+  void tune(const Leaf& leaf) {
+    const Leaf* best = &leaf;
+    if (!options_.exhaustive) best = turn(farther_homes(leaf), best);
+    for (const Knob& knob : free_knobs(model_, cluster_, pins_))
+      best = turn(knob(best->candidate.plan), best);
+  }
+
+  std::vector<Plan> farther_homes(const Leaf& leaf) const {
     std::vector<Plan> plans;
-    for (const std::size_t i : siblings_.next(*winner_)) {
+    for (const std::size_t i : siblings_.next(leaf.place)) {
       const Plan& sibling = leaves_[i].candidate.plan;
-      Plan& plan = plans.emplace_back(best.plan);
+      Plan& plan = plans.emplace_back(leaf.candidate.plan);
       plan.placement = sibling.placement;
       plan.partition_activations = sibling.partition_activations;
     }
     return plans;
   }
 
-  // Kept only where it fits and is faster by more than this factor: where its bound is not, nothing
-  // is simulated.
-  void turn(std::vector<Plan> plans, double factor, Candidate& best) {
-    std::vector<Leaf> tuned;
-    for (Plan& plan : plans) tuned.emplace_back().candidate.plan = std::move(plan);
-    const auto could_win = [factor, step = *best.step](const Leaf& leaf) {
-      return !leaf.out() && leaf.candidate.bound * factor < step;
-    };
-    pool_.for_each(tuned.size(), [&](std::size_t i) {
-      fit(tuned[i], exact_);
-      if (could_win(tuned[i])) simulate(tuned[i], exact_);
+  // The fastest of `best` and the plans. Those that fit and whose bounds let them be faster by more
+  // than the tolerance are simulated.
+  const Leaf* turn(std::vector<Plan> plans, const Leaf* best) {
+    const std::size_t before = tuned_.size();
+    for (Plan& plan : plans) {
+      Leaf& leaf = tuned_.emplace_back();
+      leaf.candidate.plan = std::move(plan);
+      leaf.place = leaves_.size() + tuned_.size() - 1;
+    }
+    const Seconds limit = best->value();
+    pool_.for_each(plans.size(), [&](std::size_t i) {
+      Leaf& leaf = tuned_[before + i];
+      fit(leaf, exact_);
+      if (!leaf.out() && leaf.candidate.bound * (1 + kTieTolerance) < limit) simulate(leaf, exact_);
     });
-    for (Leaf& leaf : tuned)
-      if (leaf.candidate.step && *leaf.candidate.step * factor < *best.step)
-        best = std::move(leaf.candidate);
+    std::vector<const Leaf*> simulated;
+    for (std::size_t i = before; i < tuned_.size(); ++i)
+      if (tuned_[i].candidate.step) simulated.push_back(&tuned_[i]);
+    ranking_.add(simulated);
+    for (const Leaf* leaf : simulated)
+      if (leaf->value() < best->value()) best = leaf;
+    return best;
+  }
+
+  void answer(SearchResult& result) const {
+    result.best = ranking_.recommended().candidate;
+    if (ranking_.fastest().value() == result.best->step) return;
+    result.fastest = ranking_.fastest().candidate;
+    result.wins = ranking_.wins_over(ranking_.recommended());
   }
 
   void explain(SearchResult& result) {
-    if (!winner_) {
+    if (ranking_.empty()) {
       Candidate& closest = result.closest.emplace(
           leaves_[closest_leaf(leaves_, evaluator_, stats_.visited)].candidate);
       closest.infeasible->smallest_change =
@@ -206,7 +285,7 @@ class Search {
       const bool unknown = leaf.rung == Rung::kEnumerated && !leaf.set_aside;
       if (unknown && silent.contains(family_of(leaf.candidate.plan))) estimate(leaf, evaluator_);
     });
-    result.rejected = rejections(leaves_, winner_, result.best);
+    result.rejected = rejections(leaves_, ranking_);
   }
 
   // Those of which no plan is known that may fit: what else they have is farther away than a plan
@@ -233,9 +312,9 @@ class Search {
   std::vector<Leaf> leaves_;
   Siblings siblings_;
   std::set<std::pair<double, std::size_t>> queue_;  // (bound, leaf)
-  Wave simulated_;
-  std::optional<std::size_t> winner_;
-  double fastest_ = 0;
+  std::deque<Leaf> tuned_;                          // outside the space; stay where they are
+  Ranking ranking_;
+  std::int64_t most_simulated_ = 0;  // when simpler plans are looked for
   SearchStats stats_;
 };
 

@@ -70,6 +70,21 @@ class Plans(CliTest):
         self.assertEqual(quick["fingerprint"], exhaustive["fingerprint"])
         self.assertGreater(exhaustive["search"]["simulated"], quick["search"]["simulated"])
 
+    def test_the_fastest_stands_beside_a_simpler_plan(self):
+        questions = ("--model", "gpt2", "--cluster", "dgx2")
+        answer = self.good_json("plan", *questions)
+        self.assertEqual(answer["plan"]["zero_stage"], 0)
+        self.assertEqual(set(answer["plan"]["placement"].values()), {"gpu"})
+        step, fastest = answer["time"]["step_s"], answer["fastest"]
+        self.assertLess(fastest["step_s"], step)
+        self.assertLessEqual(step, 1.02 * fastest["step_s"])
+        self.assertGreater(fastest["plan"]["zero_stage"], 0)
+        self.assertIsNone(fastest["wins_of_100"])
+        self.assertRegex(
+            self.good("plan", *questions),
+            r"Fastest +[0-9.]+ % faster, [0-9]+ ms a step, less simple \(ZeRO stage\): .*ZeRO",
+        )
+
     def test_large_model_leaves_no_gap(self):
         search = self.good_json(*BIG)["search"]
         self.assertEqual(search["gap"], 0)

@@ -1,0 +1,37 @@
+#include "planner/search/ranking.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+void Ranking::add(const std::vector<const Leaf*>& leaves) {
+  leaves_.insert(leaves_.end(), leaves.begin(), leaves.end());
+  if (!leaves_.empty()) choose();
+}
+
+std::optional<int> Ranking::wins_over(const Leaf& leaf) const {
+  if (!evaluator_.wins || &leaf == fastest_) return std::nullopt;
+  const auto [at, is_new] = wins_.emplace(std::pair(fastest_->place, leaf.place), 0);
+  if (is_new) at->second = evaluator_.wins(fastest_->candidate.plan, leaf.candidate.plan);
+  return at->second;
+}
+
+void Ranking::choose() {
+  const auto faster = [](const Leaf* a, const Leaf* b) {
+    if (a->value() != b->value()) return a->value() < b->value();
+    return tie_key(*a) < tie_key(*b);
+  };
+  fastest_ = *std::min_element(leaves_.begin(), leaves_.end(), faster);
+  std::vector<std::pair<TieKey, const Leaf*>> near;
+  for (const Leaf* leaf : leaves_)
+    if (leaf->value() <= limit()) near.emplace_back(tie_key(*leaf), leaf);
+  std::sort(near.begin(), near.end());
+  recommended_ = fastest_;
+  for (const auto& [key, leaf] : near) {
+    if (told_apart(*leaf)) continue;
+    recommended_ = leaf;
+    return;
+  }
+}
+
+}  // namespace zplan

@@ -1,0 +1,42 @@
+// Of the plans simulated so far: which one is the fastest, and which one is recommended, by the
+// rule of search.h.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/search/leaf.h"
+
+namespace zplan {
+
+class Ranking {
+ public:
+  explicit Ranking(const Evaluator& evaluator) : evaluator_(evaluator) {}
+
+  // Simulated leaves, which stay where they are.
+  void add(const std::vector<const Leaf*>& leaves);
+
+  bool empty() const { return leaves_.empty(); }
+  const Leaf& fastest() const { return *fastest_; }
+  const Leaf& recommended() const { return *recommended_; }
+  // No plan that takes longer is recommended.
+  Seconds limit() const { return fastest().value() * (1 + kTieTolerance); }
+  // Of a plan that could be recommended as far as its time goes: in how many of 100 worlds the
+  // fastest beats it. Nothing where that is not known.
+  std::optional<int> wins_over(const Leaf& leaf) const;
+  bool told_apart(const Leaf& leaf) const { return wins_over(leaf).value_or(0) >= kToldApart; }
+
+ private:
+  void choose();
+
+  const Evaluator& evaluator_;
+  std::vector<const Leaf*> leaves_;
+  const Leaf* fastest_ = nullptr;
+  const Leaf* recommended_ = nullptr;
+  // Of the fastest over another, by their places.
+  mutable std::map<std::pair<std::size_t, std::size_t>, int> wins_;
+};
+
+}  // namespace zplan
