@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "planner/cli/plan_worlds.h"
 #include "planner/cli/progress.h"
 #include "planner/cli/stack_use.h"
 #include "planner/cli/words.h"
@@ -67,8 +68,9 @@ Answer find_answer(const PlanCommand& typed) {
       .exhaustive = command.exhaustive,
       .max_simulated = command.simulations,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); }};
-  answer.search = search(answer.model, answer.cluster, command.pins,
-                         make_evaluator(answer.model, answer.cluster), options);
+  Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
+  evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
+  answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
   const std::optional<Candidate>& chosen =
       command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
   if (chosen) {
