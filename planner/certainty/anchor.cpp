@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
+#include <utility>
 
 #include "planner/cost/reliance.h"
 
@@ -13,12 +13,7 @@ namespace {
 // factor, as far as the run rests on them.
 Knowledge normal_prior(Knowledge prior, const std::vector<double>& reliances) {
   const std::size_t rates = stack_rates().size(), overall = constant_of(&StackRates::overall);
-  for (std::size_t k = 0; k < rates; ++k) {
-    const double s = prior.slower[k];
-    prior.mean[k] += s * std::sqrt(2 / std::numbers::pi);
-    prior.covariance[k][k] += s * s * (1 - 2 / std::numbers::pi);
-    prior.slower[k] = 0;
-  }
+  prior = with_normal_constants(std::move(prior));
   for (std::size_t k = rates; k < prior.mean.size(); ++k) {
     prior.covariance[overall][overall] += reliances[k] * reliances[k] * prior.covariance[k][k];
     prior.covariance[k][k] = 0;

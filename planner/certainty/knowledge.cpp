@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numbers>
 #include <string_view>
 
 #include "planner/cost/reliance.h"
@@ -160,6 +161,16 @@ Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Ki
   const bool known_device = evidence.runs && has(evidence.runs->devices, kind.device);
   if (!known_device) add_hardware(node, knowledge);
   add_overall(evidence, kind, knowledge);
+  return knowledge;
+}
+
+Knowledge with_normal_constants(Knowledge knowledge) {
+  for (std::size_t k = 0; k < knowledge.mean.size(); ++k) {
+    const double s = knowledge.slower[k];
+    knowledge.mean[k] += s * std::sqrt(2 / std::numbers::pi);
+    knowledge.covariance[k][k] += s * s * (1 - 2 / std::numbers::pi);  // of a half-normal
+    knowledge.slower[k] = 0;
+  }
   return knowledge;
 }
 

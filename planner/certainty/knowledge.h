@@ -46,4 +46,7 @@ Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs);
 
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind);
 
+// With normal constants of the same mean and variance in place of the one-sided ones.
+Knowledge with_normal_constants(Knowledge knowledge);
+
 }  // namespace zplan

@@ -36,7 +36,7 @@ double normal(std::uint64_t stream, std::uint64_t key, int world) {
                                 seed_key(kSeed)));
 }
 
-constexpr std::uint64_t kOfConstants = 0, kOfPlans = 1;
+constexpr std::uint64_t kOfConstants = 0, kOfPlans = 1, kOfReadings = 2;
 
 }  // namespace
 
@@ -56,11 +56,18 @@ Worlds::Worlds(const Knowledge& knowledge)
 }
 
 double Worlds::log_time(int world, const Contender& plan) const {
+  return std::log(plan.predicted.value) + run_sd_ * normal(kOfPlans, plan.key, world) +
+         shift(world, plan.reliances);
+}
+
+double Worlds::shift(int world, std::span<const double> reliances) const {
   const std::vector<double>& draw = draws_[static_cast<std::size_t>(world)];
-  double sum = std::log(plan.predicted.value) + run_sd_ * normal(kOfPlans, plan.key, world);
-  for (std::size_t k = 0; k < plan.reliances.size(); ++k) sum += plan.reliances[k] * draw[k];
+  double sum = 0;
+  for (std::size_t k = 0; k < reliances.size(); ++k) sum += reliances[k] * draw[k];
   return sum;
 }
+
+double Worlds::noise(int world, std::uint64_t key) const { return normal(kOfReadings, key, world); }
 
 int Worlds::wins(const Contender& a, const Contender& b) const {
   int wins = 0;

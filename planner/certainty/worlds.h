@@ -3,7 +3,7 @@
 //
 // World w draws every constant from its Knowledge (jointly, through a Cholesky root) and, for each
 // plan, an error of its own: what is left of single runs. Draws are counted (Philox by world and
-// constant, by world and plan), so the same question has the same worlds.
+// constant, by world and plan, by world and reading), so the same question has the same worlds.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,10 @@ class Worlds {
   explicit Worlds(const Knowledge& knowledge);
 
   double log_time(int world, const Contender& plan) const;
+  // What the constants add to the logarithm of a time that rests on them so.
+  double shift(int world, std::span<const double> reliances) const;
+  // Standard normal, of a reading with this key.
+  double noise(int world, std::uint64_t key) const;
   // In how many of the kWorlds `a` is faster than `b`.
   int wins(const Contender& a, const Contender& b) const;
 

@@ -56,6 +56,8 @@ Answer find_answer(const PlanCommand& typed) {
                 .search = {},
                 .best = {},
                 .anchors = {},
+                .evidence = {},
+                .pins = {},
                 .elapsed = {}};
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
@@ -79,6 +81,8 @@ Answer find_answer(const PlanCommand& typed) {
     answer.best = examine(plan, answer.model, answer.cluster, use.evidence);
     answer.anchors = std::move(use.anchors);
   }
+  answer.evidence = std::move(use.evidence);
+  answer.pins = std::move(command.pins);
   progress.clear();
   if (command.timing) {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;

@@ -28,6 +28,8 @@ struct Answer {
   // Nothing when no plan fits, unless capacity is ignored: then the closest one.
   std::optional<FoundPlan> best;
   std::vector<Anchor> anchors;     // what --anchor changed
+  Evidence evidence;               // of the stack whose rates the cluster has
+  Pins pins;                       // those of the stack, too
   std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
 };
 

@@ -19,5 +19,6 @@ ExitCode execute(const ModelsCommand& command);
 ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);
 ExitCode execute(const CalibrateCommand& command);
+ExitCode execute(const SuggestCommand& command);
 
 }  // namespace zplan

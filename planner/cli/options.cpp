@@ -36,7 +36,7 @@ constexpr const char* kTopFooter =
     "  models     List the models, or show one\n"
     "  clusters   List the kinds of nodes, or show a cluster\n"
     "  doctor     Show what this machine has for zplan, and what is missing for what\n"
-    "  calibrate  Measure this machine's device; write the profile of its kind of node\n"
+    "  calibrate  Measure this machine's device for a profile, or say what to measure (--suggest)\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -53,14 +53,16 @@ constexpr const char* kPlanFooter =
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
 
-void require_both(const PlanCommand& command) {
+// `call`: what stands before its options.
+void require_both(const PlanCommand& command, std::string_view call) {
   if (!command.model.empty() && !command.cluster.empty()) return;
   const bool both = command.model.empty() && command.cluster.empty();
-  throw_bad_input(fmt::format(
-      "expected {}, as in: zplan --model 1T --cluster dgx2x32 (zplan --help shows more)",
-      both                    ? "--model and --cluster"
-      : command.model.empty() ? "--model"
-                              : "--cluster"));
+  throw_bad_input(
+      fmt::format("expected {}, as in: {} --model 1T --cluster dgx2x32 ({} --help shows more)",
+                  both                    ? "--model and --cluster"
+                  : command.model.empty() ? "--model"
+                                          : "--cluster",
+                  call, call));
 }
 
 // Without what changes how the answer is found or shown, but not the plan.
@@ -76,19 +78,8 @@ Arguments lasting(const Arguments& arguments) {
   return kept;
 }
 
-Command parse_plan(const Arguments& arguments, bool top_level) {
-  PlanCommand command;
-  command.arguments = lasting(arguments);
-  command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  PinOptions pins;
-  bool version = false;  // taken before; here for the help
-  Syntax syntax(
-      top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
-                  "and what limits it"
-                : "Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
-      top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
-                : "zplan plan --model M --cluster C [options]",
-      top_level ? kTopFooter : kPlanFooter);
+// What a plan is asked for.
+void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
@@ -98,20 +89,42 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
               "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
-  syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
+}
+
+void add_effort(Syntax& syntax, PlanCommand& command) {
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
-  syntax.flag("--ignore-capacity", command.ignore_capacity,
-              "When no plan fits, answer with the one that is least over");
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more); the gap says what may be lost [24]");
+}
+
+int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+Command parse_plan(const Arguments& arguments, bool top_level) {
+  PlanCommand command;
+  command.arguments = lasting(arguments);
+  command.threads = all_threads();
+  PinOptions pins;
+  bool version = false;  // taken before; here for the help
+  Syntax syntax(
+      top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
+                  "and what limits it"
+                : "Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
+      top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
+                : "zplan plan --model M --cluster C [options]",
+      top_level ? kTopFooter : kPlanFooter);
+  add_question(syntax, pins, command);
+  syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "When no plan fits, answer with the one that is least over");
+  add_effort(syntax, command);
   syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
   pins.add_others(syntax, command.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_both(command);
+  require_both(command, "zplan");
   pins.finish(command.pins);
   return command;
 }
@@ -249,7 +262,7 @@ Command parse_compare(const Arguments& arguments) {
 
 Command parse_validate(const Arguments& arguments) {
   ValidateCommand command;
-  command.threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  command.threads = all_threads();
   Syntax syntax(
       "Compare predictions with published runs: each is planned as it says and simulated",
       "zplan validate RUNS.jsonl [options]",
@@ -306,7 +319,35 @@ Command parse_doctor(const Arguments& arguments) {
   return command;
 }
 
+Command parse_suggest(const Arguments& arguments) {
+  SuggestCommand command;
+  PlanCommand& question = command.question;
+  question.arguments = lasting(arguments);
+  std::erase(question.arguments, "--suggest");
+  question.threads = all_threads();
+  PinOptions pins;
+  bool suggest = false;  // taken before; here for the help
+  Syntax syntax(
+      "Say which few minutes of measuring would most likely change the choice of a plan; nothing "
+      "is measured",
+      "zplan calibrate --suggest --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan calibrate --suggest --model llama3-70b --cluster dgx-h100x16\n"
+      "  ./zplan calibrate --suggest --model gpt3 --cluster dgx-a100x64 --stack megatron2022\n");
+  syntax.flag("--suggest", suggest, "Without it: see zplan calibrate --help");
+  add_question(syntax, pins, question);
+  add_effort(syntax, question);
+  syntax.flag("--json", question.json, "Print JSON (zplan.suggestions/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(question, "zplan calibrate --suggest");
+  pins.finish(question.pins);
+  return command;
+}
+
 Command parse_calibrate(const Arguments& arguments) {
+  if (std::find(arguments.begin(), arguments.end(), "--suggest") != arguments.end())
+    return parse_suggest(arguments);
   CalibrateCommand command;
   Syntax syntax(
       "Measure this machine's device and write a profile of its kind of node, for --cluster: a "
@@ -336,6 +377,9 @@ Command parse_calibrate(const Arguments& arguments) {
   syntax.text("--nvme-dir", command.nvme_directory, "DIR",
               "With --device cpu: also measure the drive of this folder");
   syntax.flag("--quick", command.quick, "Small operands and short times: rough figures");
+  bool suggest = false;  // taken before; here for the help
+  syntax.flag("--suggest", suggest,
+              "Say what to measure for a model and a cluster (zplan calibrate --suggest --help)");
   syntax.flag("--json", command.json,
               "Print JSON (zplan.calibration/1; with --import zplan.import/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};

@@ -119,6 +119,11 @@ struct CalibrateCommand {
   bool json = false;
 };
 
+// calibrate --suggest
+struct SuggestCommand {
+  PlanCommand question;  // of which plan one would like to be surer
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -126,7 +131,7 @@ struct ShowText {
 
 using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand,
                              RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
-                             ClustersCommand, DoctorCommand, CalibrateCommand>;
+                             ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);
