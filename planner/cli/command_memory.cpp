@@ -10,6 +10,7 @@ ExitCode execute(const MemoryCommand& command) {
   const Plan plan = read_plan(command.plan);
   Cluster cluster =
       command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  cluster.headroom = command.headroom;
   simulate_with_stack(command.stack, plan, cluster);
   MemoryAnswer answer{
       .planned = build_job(plan), .cluster = cluster, .memory = {}, .deepspeed = {}};

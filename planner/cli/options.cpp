@@ -167,6 +167,7 @@ Command parse_memory(const Arguments& arguments) {
   add_plan(syntax, command);
   syntax.text("--stack", command.stack, "S",
               "Whose software holds it: megatron_core .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");

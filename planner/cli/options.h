@@ -49,6 +49,7 @@ struct MemoryCommand {
   std::string plan;
   std::string cluster;  // empty: the one the plan names
   std::string stack;    // empty: our own
+  double headroom = kUsualHeadroom;
   bool deepspeed = false;
   bool json = false;
 };

@@ -11,6 +11,13 @@ namespace {
 
 using enum MemoryQuantity;
 
+constexpr double kOneSided95 = 1.645;
+// [assumed] of context, communicators and workspaces of a device: none has been measured
+constexpr double kReserveUncertainty = 0.2;
+// [assumed] of what an allocator reserves: streams of communication have pools of their own, which
+// are not replayed
+constexpr double kCacheUncertainty = 0.04;
+
 double square(double x) { return x * x; }
 double number(Bytes bytes) { return static_cast<double>(bytes.value); }
 Bytes rounded(double bytes) { return {std::llround(bytes)}; }
@@ -131,11 +138,12 @@ StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cl
   const double beside = number(use.context + use.communicator_bytes);
   const double all = variance + square(kReserveUncertainty * beside);
   use.allocated = estimate(allocated, variance);
-  use.reserved = estimate(reserved, variance);
+  const double cached = memory.given ? square(kCacheUncertainty * reserved) : 0;
+  use.reserved = estimate(reserved, variance + cached);
   use.device = estimate(allocated + beside, all);
   // An allocator gives back what it only caches before the device runs out [PyTorch].
   const double most = std::max(number(device.memory), allocated + beside);
-  use.shown = estimate(std::min(reserved + beside, most), all);
+  use.shown = estimate(std::min(reserved + beside, most), all + cached);
   return use;
 }
 

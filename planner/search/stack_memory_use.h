@@ -21,9 +21,6 @@
 
 namespace zplan {
 
-inline constexpr double kOneSided95 = 1.645;
-// [assumed] of context, communicators and workspaces of a device: none has been measured
-inline constexpr double kReserveUncertainty = 0.25;
 // By how much the reserve may be larger than stated, in 19 cases of 20.
 Bytes reserve_margin(const DeviceProfile& device);
 

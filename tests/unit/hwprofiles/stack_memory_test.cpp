@@ -43,7 +43,7 @@ TEST(StackMemory, IsNotGivenWhereTheFileHasNone) {
 
 TEST(StackMemory, RefusesUnknownQuantitiesAndValuesWithoutUncertainty) {
   EXPECT_EQ(message_of([] { read(R"({"los": {}})"); }),
-            "x.json:2:41: /memory/los: unknown member; did you mean \"loss\"?");
+            "x.json:2:41: /memory/los: expected key \"loss\", got unknown key \"los\"");
   const std::string bare = R"({"loss": {"value": 4, "source": "assumed", "ref": "r"}})";
   EXPECT_NE(message_of([&] { read(bare); }).find("\"uncertainty\""), std::string::npos);
   const std::string number =

@@ -123,7 +123,7 @@ TEST_F(StackMemoryUseOf, BoundsGrowWithEachUncertainty) {
 
 TEST_F(StackMemoryUseOf, TheLastStageCountsWhereItsLossNeedsMore) {
   plan_.parallel.pp = 2;
-  plan_.batch.micro_batch = 8;
+  plan_.batch = {.global_batch = 32, .micro_batch = 8, .sequence = 1024};
   give(kLoss, 0);
   EXPECT_EQ(use().stage, 0) << "two micro-batches in flight";
   give(kLoss, 60);
