@@ -141,6 +141,35 @@ TEST_F(StackMemoryUseOf, HeadroomIsLeftFree) {
   EXPECT_EQ(gpu().available(), device.memory - device.reserve() - gpu().headroom);
 }
 
+// Both conditions, each by one byte; nothing is asked of a stack that states nothing.
+TEST_F(StackMemoryUseOf, TheBoundFitsAndSoDoesTheExpectationBesideTheHeadroom) {
+  give(kLibraries, 1e9, 0.5);
+  const Job placed = job();
+  Bytes& memory = cluster_.node.device.memory;
+  const auto refused = [&] { return check_stack(stack_memory_use(placed, cluster_), cluster_); };
+  memory = use().device.bound;
+  EXPECT_FALSE(refused());
+  memory -= Bytes{1};
+  ASSERT_TRUE(refused());
+  EXPECT_EQ(refused()->needed, use().device.bound);
+  EXPECT_EQ(refused()->available, memory);
+  cluster_.headroom = 0.5;
+  memory = use().device.central * 2;
+  EXPECT_FALSE(refused());
+  memory -= Bytes{2};
+  EXPECT_TRUE(refused());
+  cluster_.memory.given = false;
+  EXPECT_FALSE(refused());
+}
+
+TEST_F(StackMemoryUseOf, SearchRefusesWhatAStackCannotHold) {
+  const ModelConfig model = load_model("gpt2-124m");
+  give(kLibraries, 1e9);
+  EXPECT_FALSE(make_evaluator(model, cluster_).fit(plan_).infeasible);
+  give(kLibraries, 84.5e9);
+  EXPECT_TRUE(make_evaluator(model, cluster_).fit(plan_).infeasible);
+}
+
 TEST_F(StackMemoryUseOf, WhatIsPageLockedLeavesATenthOfTheHost) {
   const HostProfile& host = cluster_.node.host;
   const Job placed = job();
