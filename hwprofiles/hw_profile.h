@@ -133,7 +133,9 @@ struct Cluster {
   std::string name;  // "dgx2x32"
   HwProfile node;
   int nodes = 1;
-  StackRates stack{};  // of the software that runs on it
+  StackRates stack{};    // of the software that runs on it
+  StackMemory memory{};  // what that software holds
+  double headroom = 0;   // share of a device's memory that plans leave free
   NetworkSpec network{};
   int threads_per_rank = 1;            // inside kernels of devices that are cores
   int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node

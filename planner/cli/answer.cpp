@@ -59,6 +59,7 @@ Answer find_answer(const PlanCommand& typed) {
                 .evidence = {},
                 .pins = {},
                 .elapsed = {}};
+  answer.cluster.headroom = command.headroom;
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
   plan_with_stack(use, answer.cluster, command.pins);

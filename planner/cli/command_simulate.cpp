@@ -21,6 +21,7 @@ Simulation simulate(const SimulateCommand& command) {
   const Plan plan = read_plan(command.plan);
   Cluster cluster =
       command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  cluster.headroom = command.headroom;
   StackUse use = find_stack_use(command.stack, command.anchor);
   simulate_with_stack(use, plan, cluster);
   Simulation result{.planned = build_job(plan),

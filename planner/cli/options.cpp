@@ -23,6 +23,10 @@ constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
 constexpr std::int64_t kMaxSimulations = 1'000'000'000;
 constexpr std::int64_t kMaxSimulatedSteps = 1000;
+constexpr double kMostHeadroom = 0.9;
+
+constexpr const char* kHeadroomHelp =
+    "Of a GPU's memory, left free: what allocators lose to fragmentation [0.05]";
 
 constexpr const char* kTopFooter =
     "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
@@ -96,6 +100,7 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
                  "Threads that search; the result is the same [all]");
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more); the gap says what may be lost [24]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
 }
 
 int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
@@ -159,6 +164,7 @@ Command parse_simulate(const Arguments& arguments) {
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
@@ -177,6 +183,9 @@ Command parse_memory(const Arguments& arguments) {
                 "  ./zplan memory plan.json\n"
                 "  ./zplan memory plan.json --deepspeed\n");
   add_plan(syntax, command);
+  syntax.text("--stack", command.stack, "S",
+              "Whose software holds it: megatron_core .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");

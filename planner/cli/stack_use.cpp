@@ -103,6 +103,7 @@ void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
   if (!use.asked) return;
   const StackProfile& stack = use.evidence.stack;
   cluster.stack = stack.rates;
+  cluster.memory = stack.memory;
   std::string& usual = cluster.node.device.kernel_set;
   if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
   const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", usual));
@@ -119,6 +120,7 @@ void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster
   if (!use.asked) return;
   const StackProfile& stack = use.evidence.stack;
   cluster.stack = stack.rates;
+  cluster.memory = stack.memory;
   const std::string own = kernels_of(stack, cluster, plan.kernel_set);
   if (own == plan.kernel_set) return;
   complain(
