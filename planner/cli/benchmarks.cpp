@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
+#include "planner/program/kernel_set.h"
 #include "planner/program/names.h"
 #include "planner/search/search.h"
 

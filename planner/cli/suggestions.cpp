@@ -19,11 +19,13 @@ constexpr double kWithin = 1.3;
 constexpr std::size_t kShown = 5;
 constexpr double kWorthTelling = 5e-4;  // saved, share of a step
 
-// Of the losing families the best plan each that may be as fast, those with the least time first.
+// Of the losing families, that of the fastest left out, the best plan each that may be as fast,
+// those with the least time first.
 std::vector<Plan> losers(const SearchResult& search) {
   std::vector<std::pair<Seconds, const Plan*>> found;
   for (const Rejected& lost : search.rejected) {
     const Seconds least = lost.best.step.value_or(lost.best.bound);
+    if (search.fastest && family_of(search.fastest->plan) == lost.family) continue;
     if (!lost.best.infeasible && !lost.set_aside && least < *search.best->step * kWithin)
       found.emplace_back(least, &lost.best.plan);
   }

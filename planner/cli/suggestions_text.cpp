@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/cli/anchor_output.h"
 #include "planner/cli/suggestions.h"
 #include "planner/cli/table.h"
