@@ -129,7 +129,9 @@ struct Cluster {
   std::string name;  // "dgx2x32"
   HwProfile node;
   int nodes = 1;
-  StackRates stack{};  // of the software that runs on it
+  StackRates stack{};    // of the software that runs on it
+  StackMemory memory{};  // what that software holds
+  double headroom = 0;   // share of a device's memory that plans leave free
   NetworkSpec network{};
   int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node
   std::vector<ValueSource> sources{};  // of what the cluster adds to the node

@@ -124,6 +124,7 @@ StackProfile read_stack(const JsonNode& root) {
     stack.rates.*rate.member = stack.values.back().value;
   }
   rates.finish();
+  if (const auto memory = in.optional_member("memory")) stack.memory = read_stack_memory(*memory);
   in.finish();
   return stack;
 }

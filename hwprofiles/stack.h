@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "hwprofiles/stack_memory.h"
+
 namespace zplan {
 
 struct StackRates {
@@ -83,6 +85,7 @@ struct StackProfile {
   std::vector<std::pair<std::string, std::string>> choices;  // pointer of a Plan, value as text
   std::vector<StackValue> values;                            // in file order
   StackRates rates;
+  StackMemory memory;
 };
 
 // "own" or any of the catalogue; a file when it looks like a path. Throws Error naming the nearest.

@@ -13,6 +13,7 @@
 #include "planner/search/bytes_bound.h"
 #include "planner/search/memory_use.h"
 #include "planner/search/search.h"
+#include "planner/search/stack_memory_use.h"
 #include "planner/search/time_floor.h"
 #include "sim/simulate.h"
 
@@ -52,6 +53,8 @@ class PlanEvaluator {
     }
     for (const RankClass& c : job.classes)
       result.gpu = std::max(result.gpu, c.placement.slab[static_cast<std::size_t>(Tier::kGpu)]);
+    if (!result.infeasible && cluster_.memory.given)
+      result.infeasible = check_stack(stack_memory_use(job, cluster_), cluster_);
     if (!result.infeasible) result.bound = seconds_lower_bound(job, cluster_);
     return result;
   }

@@ -1,13 +1,19 @@
 #include "planner/search/memory_use.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+
+#include "planner/search/stack_memory_use.h"
 
 namespace zplan {
 namespace {
 
 constexpr std::size_t kLargestListed = 5;
+// [assumed] share of a node's memory that its processes can page-lock together: the system and the
+// page cache need the rest. No run has measured it.
+constexpr double kPinnable = 0.9;
 
 std::size_t index(Tier tier) { return static_cast<std::size_t>(tier); }
 
@@ -69,6 +75,22 @@ void describe_peak(const MemoryReport& report, const NodeFill& fill, Infeasible&
   why.largest.resize(std::min(why.largest.size(), kLargestListed));
 }
 
+// What was asked to be left free, and no less than the reserve may be larger than stated.
+Bytes gpu_headroom(const Cluster& cluster) {
+  const DeviceProfile& device = cluster.node.device;
+  const double asked = cluster.headroom * static_cast<double>(device.memory.value);
+  return std::max(Bytes{std::llround(asked)}, reserve_margin(device));
+}
+
+// Our own software page-locks what lives in the memory of a host with GPUs, others as they say.
+Bytes host_headroom(const Cluster& cluster) {
+  const HostProfile& host = cluster.node.host;
+  const bool pins = cluster.memory.given ? cluster.memory.says(MemoryQuantity::kPinnedHost)
+                                         : !cluster.node.device.kernel_set.starts_with("cpu.");
+  const Bytes pinnable{std::llround(kPinnable * static_cast<double>(host.memory.value))};
+  return pins ? std::max(Bytes{0}, host.usable() - pinnable) : Bytes{0};
+}
+
 }  // namespace
 
 double Infeasible::overload() const {
@@ -99,9 +121,11 @@ MemoryUse memory_use(const std::vector<TierBytes>& per_rank, const std::vector<N
   use[index(Tier::kGpu)] = {per_rank[worst_class(per_rank)][index(Tier::kGpu)],
                             node.device.memory,
                             node.device.reserve(),
+                            gpu_headroom(cluster),
                             {}};
-  use[index(Tier::kCpu)] = {Bytes{0}, node.host.memory, node.host.reserve, {}};
-  use[index(Tier::kNvme)] = {Bytes{0}, node.nvme.capacity, Bytes{0}, {}};
+  use[index(Tier::kCpu)] = {
+      Bytes{0}, node.host.memory, node.host.reserve, host_headroom(cluster), {}};
+  use[index(Tier::kNvme)] = {Bytes{0}, node.nvme.capacity, Bytes{0}, Bytes{0}, {}};
   for (const Tier tier : {Tier::kCpu, Tier::kNvme})
     use[index(tier)].peak = of_node(per_rank, fills[worst_fill(per_rank, fills, tier)], tier);
   return use;

@@ -65,10 +65,11 @@ struct TierUse {
   Bytes peak{0};                                    // slabs; live peaks before placement
   Bytes capacity{0};                                // usable by anyone
   Bytes reserve{0};                                 // kept for context, communicators, system
+  Bytes headroom{0};                                // left free, in case more is needed
   std::array<Bytes, kCategoryCount> by_category{};  // alive at the peak: fragmentation left out
-  Bytes available() const { return capacity - reserve; }
-  bool fits() const { return peak + reserve <= capacity; }
-  Bytes over() const { return fits() ? Bytes{0} : peak + reserve - capacity; }
+  Bytes available() const { return capacity - reserve - headroom; }
+  bool fits() const { return peak <= available(); }
+  Bytes over() const { return fits() ? Bytes{0} : peak - available(); }
   // What a placement takes beyond the bytes alive at the peak.
   Bytes gaps() const {
     Bytes rest = peak;

@@ -6,6 +6,7 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/search/search.h"
+#include "planner/search/stack_memory_use.h"
 #include "planner/validate/record_plan.h"
 #include "sim/simulate.h"
 
@@ -21,20 +22,38 @@ std::string sweep_of(const RunRecord& run, const PlannedRun& planned) {
                      run.global_batch.value_or(0));
 }
 
-Bytes seen_reserve(const DeviceProfile& device, const std::optional<std::string>& kind) {
-  return kind == "nvidia_smi" ? device.reserve() : device.reserve_workspace;
+// As whoever measured saw it.
+MemoryEstimate as_seen(const StackMemoryUse& use, const std::optional<std::string>& kind) {
+  if (kind == "nvidia_smi") return use.shown;
+  return kind == "reserved_peak" ? use.reserved : use.allocated;
+}
+
+// Of the GPU that the figure is of.
+StackMemoryUse measured_use(const Job& job, const Cluster& cluster) {
+  if (cluster.memory.says(MemoryQuantity::kLastRank))
+    return stack_memory_use(job, job.classes.size() - 1, cluster);
+  return stack_memory_use(job, cluster);
+}
+
+// Software that states what it holds needs that, other software the slab.
+bool fits(const Job& job, const Cluster& cluster) {
+  if (!cluster.memory.given) return !check_fit(job, cluster).has_value();
+  const MemoryUse use = memory_use(job, cluster);
+  return !check_stack(stack_memory_use(job, cluster), cluster) &&
+         use[static_cast<std::size_t>(Tier::kCpu)].fits() &&
+         use[static_cast<std::size_t>(Tier::kNvme)].fits();
 }
 
 void predict(const RunRecord& run, const PlannedRun& planned, RunResult& result) {
   constexpr double kGiB = 0x1p30;
   Job job = lower(planned.plan, planned.model);
   place(job, {.slack = planned.plan.slack});
-  result.fits = !check_fit(job, planned.cluster).has_value();
+  result.fits = fits(job, planned.cluster);
   if (run.measured.memory_gib) {
-    const MemoryUse use = memory_use(job, planned.cluster);
-    const Bytes bytes = use[static_cast<std::size_t>(Tier::kGpu)].peak +
-                        seen_reserve(planned.cluster.node.device, run.measured.memory_kind);
-    result.predicted_gib = static_cast<double>(bytes.value) / kGiB;
+    const MemoryEstimate seen =
+        as_seen(measured_use(job, planned.cluster), run.measured.memory_kind);
+    result.predicted_gib = static_cast<double>(seen.central.value) / kGiB;
+    result.bound_gib = static_cast<double>(seen.bound.value) / kGiB;
   }
   if (run.measured.step_time_s)
     result.predicted_s = sim::simulate(job, planned.cluster).period.value;
@@ -60,7 +79,7 @@ RunResult evaluate(const RunRecord& run, const RunCatalogues& catalogues,
     predict(run, planned, result);
   } catch (const Error& error) {  // a format or a link that the hardware lacks
     result.unsupported = error.what();
-    result.predicted_s = result.predicted_gib = std::nullopt;
+    result.predicted_s = result.predicted_gib = result.bound_gib = std::nullopt;
   }
   return result;
 }

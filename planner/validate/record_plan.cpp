@@ -204,6 +204,17 @@ void choose_head(const RunRecord& run, PlannedRun& out) {
   }
 }
 
+// What the stack holds where the record says of dropout and the loss what it did.
+StackMemory memory_of(const RunRecord& run, const StackProfile& stack) {
+  StackMemory memory = stack.memory;
+  if (!run.model.dropout.value_or(true)) memory[MemoryQuantity::kResidual] = {};
+  if (memory.has(MemoryQuantity::kCompiledLoss) && compiles_loss(run))
+    memory[MemoryQuantity::kLoss] = memory[MemoryQuantity::kCompiledLoss];
+  if (run.parallel.tp_comm_overlap.value_or(false) && run.parallel.tp > 1) return memory;
+  memory[MemoryQuantity::kOverlapLibraries] = {};
+  return memory;
+}
+
 Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
             PlannedRun& out) {
   const DeviceFacts& device = catalogues.hardware.device(run.hardware.device);
@@ -222,6 +233,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   BuiltCluster built = build_cluster(catalogues.hardware, catalogues.profiles, request);
   out.cluster = std::move(built.cluster);
   out.cluster.stack = stack->rates;
+  out.cluster.memory = memory_of(run, *stack);
   out.flags = std::move(built.assumed);
 
   out.model = model_of(run, out.flags);

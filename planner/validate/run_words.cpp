@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "planner/validate/run_stack.h"
+
 namespace zplan {
 namespace {
 
@@ -34,6 +36,10 @@ OperatorSet recomputed_operators(const RunRecord& run) {
       if (word.operators.has(op)) result.add(op);
   }
   return result;
+}
+
+bool compiles_loss(const RunRecord& run) {
+  return has_word(run.source, "cross_entropy_loss_fusion");
 }
 
 std::int32_t head_chunks(const RunRecord& run) {

@@ -14,6 +14,9 @@ bool says(const RunRecord& run, std::string_view option);
 
 // The operators of a layer whose results are not kept; none: the words name none.
 OperatorSet recomputed_operators(const RunRecord& run);
+// Whether the citation's path of a test names the option that compiles the cross entropy,
+// "cross_entropy_loss_fusion" [MegatronCore].
+bool compiles_loss(const RunRecord& run);
 // Pieces of the output head; 1: not said.
 std::int32_t head_chunks(const RunRecord& run);
 // Optimizer states that an update on the GPU fetches from the CPU.

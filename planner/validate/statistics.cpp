@@ -93,9 +93,13 @@ TimeStatistics time_statistics(const Runs& runs) {
 MemoryStatistics memory_statistics(const Runs& runs) {
   MemoryStatistics out;
   std::vector<double> errors;
+  int bounded = 0;
   for (const RunResult* run : runs) {
     if (!run->unsupported.empty()) continue;
-    if (run->has_memory()) errors.push_back(run->memory_error_pct());
+    if (run->has_memory()) {
+      errors.push_back(run->memory_error_pct());
+      if (run->bound_gib && *run->measured_gib <= *run->bound_gib) ++bounded;
+    }
     const bool ran = run->measured_s || run->measured_gib;
     if (run->out_of_memory && run->fits) ++out.false_fits;
     if (!run->out_of_memory && ran && !run->fits) ++out.false_ooms;
@@ -105,6 +109,7 @@ MemoryStatistics memory_statistics(const Runs& runs) {
   out.mape_pct = sums.mape_pct;
   out.median_ape_pct = sums.median_ape_pct;
   out.bias_pct = sums.bias_pct;
+  out.bounded_pct = share_pct(bounded, out.n);
   return out;
 }
 

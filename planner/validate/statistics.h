@@ -8,6 +8,7 @@
 //                   shorter; right: predicted in the same order
 //   best ratio      per sweep of several runs: the measured time of the plan predicted fastest over
 //                   the shortest measured
+//   bounded         share of the runs that measured no more than the bound of their memory
 //   false fits      labelled out of memory, predicted to fit; false ooms: measured, predicted not
 //   to
 #pragma once
@@ -36,6 +37,7 @@ struct TimeStatistics {
 struct MemoryStatistics {
   int n = 0;
   double mape_pct = 0, median_ape_pct = 0, bias_pct = 0;
+  double bounded_pct = 0;  // of the runs: no more measured than the bound
   int false_fits = 0, false_ooms = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/search/bytes_bound.h"
+#include "planner/search/stack_memory_use.h"
 #include "planner/search/time_floor.h"
 #include "sim/simulate.h"
 #include "tests/support/kernels_alone.h"
@@ -407,7 +408,8 @@ RC_GTEST_PROP(SearchProperty, MoreMemoryNeverMakesTheBestPlanSlower, ()) {
   pins.set("/parallel/tp", *rc::gen::element(1, model.heads >= 2 ? 2 : 1));
   pins.set("/parallel/pp", 1);
   const auto best = [&](std::int64_t mebibytes) {
-    cluster.node.device.memory = cluster.node.device.reserve() + Bytes{mebibytes << 20};
+    const DeviceProfile& device = cluster.node.device;
+    cluster.node.device.memory = device.reserve() + reserve_margin(device) + Bytes{mebibytes << 20};
     return search(model, cluster, pins, make_evaluator(model, cluster), {}).best;
   };
   const auto small = *rc::gen::inRange<std::int64_t>(40, 400);

@@ -118,7 +118,7 @@ TEST(CheckFit, NamesTheTierTheOperationAndTheLargestBuffers) {
   EXPECT_EQ(check_fit(job, cluster), std::nullopt);
 
   const MemoryUse use = memory_use(job, cluster);
-  cluster.node.device.memory = use[kGpu].peak + cluster.node.device.reserve();
+  cluster.node.device.memory = use[kGpu].peak + use[kGpu].reserve + use[kGpu].headroom;
   EXPECT_EQ(check_fit(job, cluster), std::nullopt) << "exactly full";
   cluster.node.device.memory -= Bytes{1};
   const auto gpu = check_fit(job, cluster);

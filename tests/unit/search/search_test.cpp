@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/core/error.h"
+#include "planner/search/stack_memory_use.h"
 #include "tests/support/pinned.h"
 
 namespace zplan {
@@ -337,7 +338,8 @@ TEST(MakeEvaluator, TriesTheTightestPlacementBeforeItGivesUp) {
     if (tight == loose) continue;
     ++looser;
     Cluster small = cluster;
-    small.node.device.memory = tight + cluster.node.device.reserve();
+    small.node.device.memory =
+        tight + cluster.node.device.reserve() + reserve_margin(cluster.node.device);
     const Fit fit = make_evaluator(model, small).fit(plan);
     EXPECT_FALSE(fit.infeasible);
     EXPECT_EQ(fit.slack, 0);

@@ -180,5 +180,27 @@ TEST(RecordPlan, TheStackCanBeNamed) {
   EXPECT_EQ(run.cluster.stack.gemm, stack.rates.gemm);
 }
 
+TEST(RecordPlan, MemoryOfTheStackIsAsTheRecordSays) {
+  using enum MemoryQuantity;
+  const RunCatalogues catalogues;
+  const StackProfile stack = load_stack("megatron_core");
+  const auto holds = [&](std::initializer_list<std::pair<const char*, const char*>> changes) {
+    return plan_run(sample_run(changes), catalogues, &stack).cluster.memory;
+  };
+  constexpr int kHopper = 90;
+  const auto stated = [&](MemoryQuantity q) { return stack.memory.at(q, kHopper); };
+  const StackMemory plain = holds({});
+  EXPECT_EQ(plain.at(kLoss, kHopper), stated(kLoss));
+  EXPECT_EQ(plain.at(kResidual, kHopper), stated(kResidual)) << "dropout unless it is denied";
+  EXPECT_EQ(plain.at(kOverlapLibraries, kHopper), 0);
+  EXPECT_EQ(holds({{"\"dropout\": null", "\"dropout\": false"}}).at(kResidual, kHopper), 0);
+  EXPECT_EQ(holds({{"\"tp_comm_overlap\": null", "\"tp_comm_overlap\": true"}})
+                .at(kOverlapLibraries, kHopper),
+            stated(kOverlapLibraries));
+  EXPECT_EQ(holds({{"Somebody, Fast training", "tests/gpt_cross_entropy_loss_fusion"}})
+                .at(kLoss, kHopper),
+            stated(kCompiledLoss));
+}
+
 }  // namespace
 }  // namespace zplan

@@ -34,10 +34,19 @@ TEST(RunStack, TheLongestWordOfTheCitationNamesIt) {
 
 TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
   RunRecord run = sample_run();
-  run.source = "NVIDIA/Megatron-LM tests";
+  run.source = "NVIDIA/Megatron-LM table";
   EXPECT_EQ(stack_name(run), "megatron2020");
   run.hardware.device = "h100_sxm5_80gb";
   EXPECT_EQ(stack_name(run), "nemo2024");
+}
+
+TEST(RunStack, TestsOfALibraryAreRunWithIt) {
+  RunRecord run = sample_run();
+  run.source = "NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/x/golden_values.json";
+  for (const char* device : {"a100_sxm4_80gb", "h100_sxm5_80gb"}) {
+    run.hardware.device = device;
+    EXPECT_EQ(stack_name(run), "megatron_core");
+  }
 }
 
 TEST(RunStack, OtherwiseWhatTheRunDidOnWhichDevices) {

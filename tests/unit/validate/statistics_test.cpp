@@ -76,6 +76,8 @@ TEST(Statistics, MemoryAndWhatFits) {
   runs[0].measured_gib = 10;
   runs[1].predicted_gib = 6;
   runs[1].measured_gib = 10;
+  runs[0].bound_gib = 12;
+  runs[1].bound_gib = 7;
   runs[2].out_of_memory = true;  // predicted to fit
   runs[3].measured_s = 1;        // ran, predicted not to fit
   runs[3].fits = false;
@@ -86,6 +88,7 @@ TEST(Statistics, MemoryAndWhatFits) {
   EXPECT_NEAR(memory.mape_pct, 25, 1e-9);
   EXPECT_NEAR(memory.median_ape_pct, 25, 1e-9);
   EXPECT_NEAR(memory.bias_pct, -15, 1e-9);
+  EXPECT_EQ(memory.bounded_pct, 50) << "one is above its bound";
   EXPECT_EQ(memory.false_fits, 1);
   EXPECT_EQ(memory.false_ooms, 1);
 }

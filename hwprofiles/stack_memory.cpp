@@ -1,0 +1,105 @@
+#include "hwprofiles/stack_memory.h"
+
+#include <charconv>
+
+namespace zplan {
+namespace {
+
+using enum MemoryQuantity;
+
+constexpr double kMostBytes = 1e12, kMostEach = 64, kYes = 1;
+constexpr double kMostUncertainty = 10;
+constexpr int kMostCapability = 999;
+
+constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
+    {kLibraries, "libraries", true, kMostBytes, "workspaces of libraries, from the allocator"},
+    {kOverlapLibraries, "overlap_libraries", true, kMostBytes,
+     "more of them where tensor parallel collectives run beside products"},
+    {kBuckets, "buckets", true, kMostBytes,
+     "buffers of fixed size through which gradients leave that a GPU does not keep whole"},
+    {kCommunicator, "communicator", true, kMostBytes,
+     "of each communicator of more than one rank, beside the allocator; not given: the device's"},
+    {kContext, "context", true, kMostBytes,
+     "of the driver and loaded kernels, beside the allocator; not given: the device's"},
+    {kLoss, "loss", false, kMostEach, "bytes per logit beside the logits, during the loss"},
+    {kCompiledLoss, "compiled_loss", false, kMostEach,
+     "the same where a run compiles its cross entropy into fused kernels"},
+    {kResidual, "residual", false, kMostEach,
+     "bytes per element of a layer's residual, kept for backward: masks of dropout"},
+    {kAttention, "attention", false, kMostEach,
+     "bytes per element of what fused attention gives, kept for backward once more"},
+    {kTokenPairs, "token_pairs", false, kMostEach,
+     "bytes per pair of tokens of a sequence: masks that are inputs"},
+    {kUpdateWhole, "update_whole", false, kMostEach,
+     "bytes per parameter during an update of whole states"},
+    {kUpdateShard, "update_shard", false, kMostEach,
+     "bytes per parameter of the shard during an update of sharded states"},
+    {kGradientsStay, "gradients_stay", false, kYes, "1: gradients are held between steps, too"},
+    {kExpandable, "expandable_segments", false, kYes, "1: segments grow"},
+    {kPinnedHost, "pinned_host", false, kYes, "1: what lives in host memory is page-locked"},
+    {kLastRank, "reported_by_last", false, kYes,
+     "1: figures of memory are those of the last rank, 0: of the one that needs most"},
+    {kResidualError, "residual_error", false, kYes,
+     "of the whole: what measured runs differ from the prediction by"},
+}};
+
+double read_number(const MemoryQuantityRow& row, const JsonNode& node) {
+  if (!row.bytes) return node.number(0, row.most);
+  const auto bytes = static_cast<double>(node.bytes().value);
+  if (bytes > row.most) node.fail_expected("at most 1 TB");
+  return bytes;
+}
+
+int read_capability(const std::string& text, const JsonNode& node) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < 0 ||
+      value > kMostCapability)
+    node.fail_expected("a compute capability, 10 x major + minor, as the key");
+  return value;
+}
+
+void read_values(const MemoryQuantityRow& row, const JsonNode& node, StackMemoryValue& out) {
+  if (!node.is_object()) {
+    out.from.emplace_back(0, read_number(row, node));
+    return;
+  }
+  for (const auto& [key, value] : node.members()) {
+    const int capability = read_capability(key, value);
+    if (!out.from.empty() && out.from.back().first >= capability)
+      value.fail_expected("capabilities in ascending order");
+    out.from.emplace_back(capability, read_number(row, value));
+  }
+}
+
+}  // namespace
+
+std::span<const MemoryQuantityRow> memory_quantities() { return kStackMemory; }
+
+double StackMemory::at(MemoryQuantity q, int capability) const {
+  double value = 0;
+  for (const auto& [from, own] : (*this)[q].from)
+    if (from <= capability) value = own;
+  return value;
+}
+
+StackMemory read_stack_memory(const JsonNode& node) {
+  StackMemory memory;
+  memory.given = true;
+  JsonObject in = node.object();
+  for (const MemoryQuantityRow& row : kStackMemory) {
+    const auto member = in.optional_member(row.name);
+    if (!member) continue;
+    JsonObject own = member->object();
+    StackMemoryValue& value = memory[row.quantity];
+    read_values(row, own.member("value"), value);
+    value.uncertainty = own.member("uncertainty").number(0, kMostUncertainty);
+    value.source = own.member("source").one_of({"datasheet", "measured", "fitted", "assumed"});
+    value.ref = own.member("ref").non_empty_string();
+    own.finish();
+  }
+  in.finish();
+  return memory;
+}
+
+}  // namespace zplan

@@ -1,0 +1,56 @@
+// What a framework with a caching allocator would hold for the same Job: a report that never
+// changes an offset. The step of one class is walked instance by instance; each content of a slot
+// is a request, from the instance that first writes it to the last that uses it before it is
+// written anew. Persistent buffers are requested before the step. What the framework holds besides
+// is added as it is told.
+//
+//   live       most bytes requested at a time
+//   allocated  the same, as the allocator rounds requests
+//   reserved   most bytes of segments
+// A loop over micro-batches is cut to two periods of its slots and kKeptMicros iterations, by whole
+// periods: later ones repeat the same requests. Jobs of more than kMostReplayed instances even so
+// are not replayed.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "planner/program/job.h"
+
+namespace zplan {
+
+inline constexpr std::int64_t kKeptMicros = 2;
+inline constexpr std::int64_t kMostReplayed = std::int64_t{1} << 21;
+
+// Beside the buffers of the Job.
+struct HeldBesides {
+  Bytes always{0};       // from before the step on
+  double loss = 0;       // bytes per logit, while the loss is worked out
+  double residual = 0;   // per element of what the MLP's norm reads, as long as that is kept
+  double attention = 0;  // per element of what fused attention gives, as long as that is kept
+  double update = 0;     // per parameter that this GPU updates, during norm and update
+  bool gradients_stay =
+      false;                  // gradients at home are held all the time, not from their first write
+  bool own_workspace = true;  // what the Job declares as scratch of kernels counts
+};
+
+// Whose request it is.
+enum class Holder : std::uint8_t { kJob, kAlways, kLoss, kResidual, kAttention, kUpdate };
+inline constexpr std::size_t kHolderCount = 6;
+
+struct ReplayedMemory {
+  Bytes live{0}, allocated{0}, reserved{0};
+  std::array<Bytes, kHolderCount> at_peak{};  // of `live`
+  std::int64_t requests = 0;
+};
+
+// Of the GPU tier of one class; nothing: too long.
+std::optional<ReplayedMemory> replay_allocator(const Job& job, std::size_t rank_class,
+                                               const HeldBesides& besides,
+                                               bool expandable_segments = false);
+
+// Parameters whose update runs on the GPU, in elements of one rank.
+std::int64_t updated_parameters(const RankClass& rank_class);
+
+}  // namespace zplan

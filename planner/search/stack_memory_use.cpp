@@ -1,0 +1,176 @@
+#include "planner/search/stack_memory_use.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "planner/program/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+using enum MemoryQuantity;
+
+constexpr double kOneSided95 = 1.645;
+// [assumed] of context, communicators and workspaces of a device: none has been measured
+constexpr double kReserveUncertainty = 0.2;
+// [assumed] of what an allocator reserves: streams of communication have pools of their own, which
+// are not replayed
+constexpr double kCacheUncertainty = 0.04;
+
+double square(double x) { return x * x; }
+double number(Bytes bytes) { return static_cast<double>(bytes.value); }
+Bytes rounded(double bytes) { return {std::llround(bytes)}; }
+
+bool has_dropout(const Program& program) {
+  return std::any_of(program.nodes.begin(), program.nodes.end(), [](const Node& node) {
+    return node.kind == OpKind::kKernel && node.kernel == KernelId::kDropoutResidualAdd;
+  });
+}
+
+// Groups that collectives and transfers between stages of the class meet in.
+std::int32_t communicators_of(const Job& job, const Program& program) {
+  std::set<GroupKind> groups;
+  bool between_stages = false;
+  for (const Node& node : program.nodes) {
+    if (node.kind == OpKind::kCollective && job.group_size(node.group) > 1)
+      groups.insert(node.group);
+    between_stages |= node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
+  }
+  return static_cast<std::int32_t>(groups.size()) + (between_stages ? 1 : 0);
+}
+
+// What a stack holds on the devices of a Job's kernel set.
+class Held {
+ public:
+  Held(const Job& job, const RankClass& own, const StackMemory& memory)
+      : job_(job),
+        own_(own),
+        memory_(memory),
+        capability_(find_kernel_set(job.kernel_set).capability) {}
+
+  double at(MemoryQuantity q) const { return memory_.at(q, capability_); }
+
+  HeldBesides besides() const {
+    if (!memory_.given) return {};
+    return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + buckets() + token_pairs()),
+            .loss = at(kLoss),
+            .residual = has_dropout(own_.program) ? 0 : at(kResidual),
+            .attention = at(kAttention),
+            .update = at(update_quantity()),
+            .gradients_stay = at(kGradientsStay) > 0,
+            .own_workspace = !memory_.has(kLibraries)};
+  }
+
+  // Of the bytes from the allocator.
+  double variance(const ReplayedMemory& replay) const {
+    const auto part = [&](double bytes, MemoryQuantity q) {
+      return square(bytes * memory_[q].uncertainty);
+    };
+    const auto held = [&](Holder holder) {
+      return number(replay.at_peak[static_cast<std::size_t>(holder)]);
+    };
+    return part(at(kLibraries), kLibraries) + part(at(kOverlapLibraries), kOverlapLibraries) +
+           part(buckets(), kBuckets) + part(token_pairs(), kTokenPairs) +
+           part(held(Holder::kLoss), kLoss) + part(held(Holder::kResidual), kResidual) +
+           part(held(Holder::kAttention), kAttention) +
+           part(held(Holder::kUpdate), update_quantity()) +
+           square(number(replay.live) * at(kResidualError));
+  }
+
+ private:
+  // Gradients that are cut over ranks or go to the host do so through buckets.
+  double buckets() const {
+    const auto& buffers = own_.program.buffers;
+    const bool leave = std::any_of(buffers.begin(), buffers.end(), [](const Buffer& buffer) {
+      return buffer.category == Category::kGradients &&
+             (buffer.shards > 1 || buffer.tier != Tier::kGpu);
+    });
+    return leave ? at(kBuckets) : 0;
+  }
+  double token_pairs() const {
+    const auto tokens = static_cast<double>(job_.sequence);
+    return at(kTokenPairs) * static_cast<double>(job_.micro_batch) * tokens * tokens;
+  }
+  MemoryQuantity update_quantity() const {
+    const bool sharded = std::any_of(own_.homes.begin(), own_.homes.end(),
+                                     [](const UnitHome& home) { return home.moment1.sharded; });
+    return sharded ? kUpdateShard : kUpdateWhole;
+  }
+
+  const Job& job_;
+  const RankClass& own_;
+  const StackMemory& memory_;
+  int capability_;
+};
+
+MemoryEstimate estimate(double central, double variance) {
+  return {rounded(central), rounded(central + kOneSided95 * std::sqrt(variance))};
+}
+
+}  // namespace
+
+Bytes reserve_margin(const DeviceProfile& device) {
+  return rounded(kOneSided95 * kReserveUncertainty * number(device.reserve()));
+}
+
+StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cluster& cluster) {
+  const RankClass& own = job.classes[rank_class];
+  const DeviceProfile& device = cluster.node.device;
+  const StackMemory& memory = cluster.memory;
+  const Held held(job, own, memory);
+  StackMemoryUse use;
+  use.stage = own.stage;
+  use.replay = replay_allocator(job, rank_class, held.besides(), memory.says(kExpandable));
+  use.communicators = communicators_of(job, own.program);
+  use.context = memory.has(kContext) ? rounded(held.at(kContext)) : device.reserve_context;
+  use.communicator_bytes = memory.has(kCommunicator)
+                               ? rounded(held.at(kCommunicator) * use.communicators)
+                               : device.reserve_communicators;
+  const Bytes slab = own.placement.slab[static_cast<std::size_t>(Tier::kGpu)];
+  double allocated = number(slab + device.reserve_workspace), reserved = allocated;
+  double variance = square(kReserveUncertainty * number(device.reserve_workspace));
+  if (memory.given && use.replay) {
+    allocated = number(use.replay->allocated);
+    reserved = number(use.replay->reserved);
+    variance = held.variance(*use.replay);
+  }
+  const double beside = number(use.context + use.communicator_bytes);
+  const double all = variance + square(kReserveUncertainty * beside);
+  use.allocated = estimate(allocated, variance);
+  const double cached = memory.given ? square(kCacheUncertainty * reserved) : 0;
+  use.reserved = estimate(reserved, variance + cached);
+  use.device = estimate(allocated + beside, all);
+  // An allocator gives back what it only caches before the device runs out [PyTorch].
+  const double most = std::max(number(device.memory), allocated + beside);
+  use.shown = estimate(std::min(reserved + beside, most), all + cached);
+  return use;
+}
+
+StackMemoryUse stack_memory_use(const Job& job, const Cluster& cluster) {
+  constexpr auto kGpu = static_cast<std::size_t>(Tier::kGpu);
+  std::size_t fullest = 0;
+  for (std::size_t i = 1; i < job.classes.size(); ++i)
+    if (job.classes[i].placement.slab[kGpu] > job.classes[fullest].placement.slab[kGpu])
+      fullest = i;
+  StackMemoryUse use = stack_memory_use(job, fullest, cluster);
+  const std::size_t last = job.classes.size() - 1;
+  if (last == fullest || !cluster.memory.given) return use;
+  StackMemoryUse other = stack_memory_use(job, last, cluster);
+  return other.device.bound > use.device.bound ? other : use;
+}
+
+std::optional<Infeasible> check_stack(const StackMemoryUse& use, const Cluster& cluster) {
+  const Bytes memory = cluster.node.device.memory;
+  const Bytes headroom = rounded(cluster.headroom * number(memory));
+  const Bytes needed = std::max(use.device.bound, use.device.central + headroom);
+  if (!cluster.memory.given || needed <= memory) return std::nullopt;
+  Infeasible why;
+  why.tier = Tier::kGpu;
+  why.needed = needed;
+  why.available = memory;
+  why.peak_op = "in the allocator of the stack";
+  return why;
+}
+
+}  // namespace zplan

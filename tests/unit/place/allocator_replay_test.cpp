@@ -1,0 +1,173 @@
+#include "planner/place/allocator_replay.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/lower/lower.h"
+#include "planner/place/lifetime.h"
+#include "planner/place/place.h"
+#include "tests/support/sample_job.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+Role role(Phase phase, Part part) { return {phase, part, Action::kCompute}; }
+
+Job job_of(SampleBuilder& builder, std::int64_t micro_steps = 1) {
+  Job job;
+  job.kernel_set = "cuda.sm90.bf16";
+  job.micro_steps = micro_steps;
+  RankClass own;
+  own.program = builder.finish();
+  job.classes.push_back(std::move(own));
+  return job;
+}
+
+// Of as many bytes as MiB are said.
+View mebibytes(BufferId buffer, Access access, std::int64_t n, SlotExpr slot = {}) {
+  return sample_view(buffer, access, {n, kMiB / 4}, slot);
+}
+
+TEST(AllocatorReplay, ABufferIsHeldFromItsFirstUseToItsLast) {
+  SampleBuilder b;
+  const BufferId state = b.buffer("state", 4 * kMiB, 2, Category::kParameters, true);
+  const BufferId x = b.buffer("x", 32 * kMiB, 1, Category::kActivations);
+  const BufferId y = b.buffer("y", 64 * kMiB, 1, Category::kActivations);
+  const Role r = role(Phase::kForward, Part::kLayer);
+  b.kernel(r, Lane::kCompute, KernelId::kFillZero, {mebibytes(x, Access::kWrite, 32)});
+  b.kernel(r, Lane::kCompute, KernelId::kAccumulate,
+           {mebibytes(x, Access::kRead, 32), mebibytes(state, Access::kUpdate, 4)});
+  b.kernel(r, Lane::kCompute, KernelId::kFillZero, {mebibytes(y, Access::kWrite, 64)});
+  const Job job = job_of(b);
+  const auto replay = replay_allocator(job, 0, {});
+  ASSERT_TRUE(replay);
+  EXPECT_EQ(replay->live, Bytes{(8 + 64) * kMiB}) << "x and y are never there together";
+  EXPECT_EQ(replay->requests, 3);
+  EXPECT_EQ(replay->allocated, replay->live);
+  EXPECT_EQ(replay->reserved, Bytes{(20 + 32 + 64) * kMiB}) << "the segment of x is kept";
+}
+
+TEST(AllocatorReplay, WritingOverContentIsANewRequestAndWritingBesideItIsNot) {
+  const auto requests = [](std::int64_t second_offset, Access access) {
+    SampleBuilder b;
+    const BufferId x = b.buffer("x", 8 * kMiB, 1, Category::kActivations);
+    const Role r = role(Phase::kForward, Part::kLayer);
+    const View half = sample_view(x, Access::kWrite, {kMiB});
+    View second = sample_view(x, access, {kMiB}, {}, second_offset);
+    b.kernel(r, Lane::kCompute, KernelId::kFillZero, {half});
+    b.kernel(r, Lane::kCompute, KernelId::kFillZero, {second});
+    return replay_allocator(job_of(b), 0, {})->requests;
+  };
+  EXPECT_EQ(requests(4 * kMiB, Access::kWrite), 1);
+  EXPECT_EQ(requests(0, Access::kWrite), 2);
+  EXPECT_EQ(requests(0, Access::kUpdate), 1);
+}
+
+// Slots that a loop fills are held one by one, not all from the start.
+TEST(AllocatorReplay, SlotsAreHeldOneByOne) {
+  SampleBuilder b;
+  const BufferId x = b.buffer("x", 32 * kMiB, 4, Category::kActivations);
+  const Role r = role(Phase::kForward, Part::kLayer);
+  b.begin(4, Var::kLayer);
+  b.kernel(r, Lane::kCompute, KernelId::kFillZero, {mebibytes(x, Access::kWrite, 32, {0, 0, 1})});
+  b.end();
+  EXPECT_EQ(replay_allocator(job_of(b), 0, {})->live, Bytes{32 * kMiB}) << "nobody reads it";
+}
+
+TEST(AllocatorReplay, HoldsWhatIsToldBesides) {
+  SampleBuilder b;
+  const BufferId logits = b.buffer("logits", 16 * kMiB, 1, Category::kActivations);
+  const BufferId x = b.buffer("x", kMiB, 1, Category::kActivations);
+  b.kernel(role(Phase::kForward, Part::kHead), Lane::kCompute, KernelId::kHeadForward,
+           {mebibytes(logits, Access::kWrite, 16)});
+  b.kernel(role(Phase::kForward, Part::kLoss), Lane::kCompute, KernelId::kCrossEntropy,
+           {mebibytes(logits, Access::kUpdate, 16)});
+  b.kernel(role(Phase::kBackward, Part::kHead), Lane::kCompute, KernelId::kFillZero,
+           {mebibytes(logits, Access::kRead, 16), mebibytes(x, Access::kWrite, 1)});
+  const Job job = job_of(b);
+  const auto plain = replay_allocator(job, 0, {});
+  EXPECT_EQ(plain->live, Bytes{17 * kMiB});
+  // 4 Mi logits of 4 bytes.
+  const auto more = replay_allocator(job, 0, {.always = Bytes{2 * kMiB}, .loss = 4});
+  EXPECT_EQ(more->live, Bytes{(16 + 16 + 2) * kMiB}) << "not beside what comes after the loss";
+  EXPECT_EQ(more->at_peak[static_cast<std::size_t>(Holder::kLoss)], Bytes{16 * kMiB});
+  EXPECT_EQ(more->at_peak[static_cast<std::size_t>(Holder::kAlways)], Bytes{2 * kMiB});
+}
+
+class OfPlans : public testing::Test {
+ protected:
+  static Job job(const Plan& plan) {
+    Job job = lower(plan, model());
+    place(job, {.slack = plan.slack});
+    return job;
+  }
+  static ModelConfig model() { return load_model("gpt2-124m"); }
+  static Plan plan() {
+    Plan plan;
+    plan.model = "gpt2-124m";
+    plan.kernel_set = "cuda.sm90.bf16";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.batch = {.global_batch = 8, .micro_batch = 2, .sequence = 1024};
+    return plan;
+  }
+};
+
+TEST_F(OfPlans, TheAllocatorHoldsNoMoreThanAllSlotsOfAllLifetimes) {
+  for (const std::int32_t pp : {1, 2}) {
+    Plan p = plan();
+    p.parallel.pp = pp;
+    const Job placed = job(p);
+    const JobLifetimes lives = lifetimes(placed);
+    for (std::size_t c = 0; c < placed.classes.size(); ++c) {
+      const auto peaks = live_peaks(placed.classes[c].program, lives[c]);
+      const auto replay = replay_allocator(placed, c, {});
+      ASSERT_TRUE(replay);
+      EXPECT_LE(replay->live, peaks[0].bytes);
+      EXPECT_GT(replay->live.value, peaks[0].bytes.value * 9 / 10);
+      EXPECT_LE(replay->live, replay->allocated);
+      EXPECT_LE(replay->allocated, replay->reserved);
+    }
+  }
+}
+
+TEST_F(OfPlans, MoreMicroStepsChangeNothing) {
+  Plan p = plan();
+  p.parallel.pp = 2;
+  p.batch.global_batch = 2 * 16;
+  const auto few = replay_allocator(job(p), 0, {});
+  p.batch.global_batch = 2 * 512;
+  const auto many = replay_allocator(job(p), 0, {});
+  EXPECT_EQ(few->live, many->live);
+  EXPECT_EQ(few->reserved, many->reserved);
+}
+
+// Per layer that keeps it, and for the micro-batches in flight.
+TEST_F(OfPlans, WhatStandsBesideALayerIsHeldPerLayer) {
+  const std::int64_t elements = 2 * 1024 * 768, layers = 12;
+  const auto beside = [&](const HeldBesides& besides, const Plan& p) {
+    return replay_allocator(job(p), 0, besides)->live - replay_allocator(job(p), 0, {})->live;
+  };
+  EXPECT_EQ(beside({.residual = 2}, plan()), Bytes{2 * elements * layers});
+  EXPECT_EQ(beside({.attention = 1}, plan()), Bytes{elements * layers});
+  Plan replayed = plan();
+  replayed.recompute = {{Recompute::kFull}};
+  EXPECT_LE(beside({.residual = 2}, replayed), Bytes{2 * elements}) << "of the replayed layer";
+}
+
+TEST_F(OfPlans, UpdatesAndGradientsThatStay) {
+  const Job placed = job(plan());
+  const std::int64_t parameters = updated_parameters(placed.classes[0]);
+  EXPECT_NEAR(static_cast<double>(parameters), 124e6, 1e6);
+  const auto huge = replay_allocator(placed, 0, {.update = 100});
+  const auto at = huge->at_peak[static_cast<std::size_t>(Holder::kUpdate)];
+  EXPECT_EQ(at, Bytes{100 * parameters});
+  Plan once = plan();
+  once.batch.global_batch = once.batch.micro_batch;  // gradients fill while backward runs
+  const auto lazy = replay_allocator(job(once), 0, {});
+  const auto stay = replay_allocator(job(once), 0, {.gradients_stay = true});
+  EXPECT_GT(stay->live.value - lazy->live.value, parameters) << "2 bytes each, most of them";
+}
+
+}  // namespace
+}  // namespace zplan
