@@ -54,6 +54,7 @@ Answer find_answer(const PlanCommand& typed) {
                 .search = {},
                 .best = {},
                 .elapsed = {}};
+  answer.cluster.headroom = command.headroom;
   require_kernel_set(command, answer.cluster);
   plan_with_stack(command.stack, answer.cluster, command.pins);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);

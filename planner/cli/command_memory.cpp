@@ -2,13 +2,16 @@
 #include "planner/cli/memory_answer.h"
 #include "planner/cli/output.h"
 #include "planner/cli/plan_file.h"
+#include "planner/cli/stack_use.h"
 
 namespace zplan {
 
 ExitCode execute(const MemoryCommand& command) {
   const Plan plan = read_plan(command.plan);
-  const Cluster cluster =
+  Cluster cluster =
       command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  cluster.headroom = command.headroom;
+  simulate_with_stack(command.stack, plan, cluster);
   MemoryAnswer answer{
       .planned = build_job(plan), .cluster = cluster, .memory = {}, .deepspeed = {}};
   answer.memory = predict_memory(answer.planned, cluster);

@@ -21,6 +21,7 @@ Simulation simulate(const SimulateCommand& command) {
   const Plan plan = read_plan(command.plan);
   Cluster cluster =
       command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  cluster.headroom = command.headroom;
   simulate_with_stack(command.stack, plan, cluster);
   Simulation result{.planned = build_job(plan), .cluster = cluster, .memory = {}, .time = {}};
   result.memory = predict_memory(result.planned, cluster);

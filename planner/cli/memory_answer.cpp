@@ -132,6 +132,8 @@ std::string memory_answer_text(const MemoryAnswer& answer) {
   out += "\nMemory\n" + memory_text(answer.memory, kIndent, kCategoryCount);
   out += "\nPlacement (of one rank; ratio: slab over live peak)\n" +
          placement_text(answer.memory.report, kIndent);
+  out += "\nAs a caching allocator would hold it (one GPU; changes no offset)\n" +
+         stack_memory_text(answer.memory.stack, kIndent);
   if (answer.deepspeed) out += deepspeed_text(answer);
   return out + fmt::format("\nFingerprint {}\n", answer.planned.fingerprint);
 }

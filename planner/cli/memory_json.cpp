@@ -26,9 +26,13 @@ Json largest(const std::vector<LiveBuffer>& buffers) {
 }
 
 Json tier_use(const TierUse& use) {
-  return {{"peak_bytes", use.peak.value},       {"capacity_bytes", use.capacity.value},
-          {"reserve_bytes", use.reserve.value}, {"fits", use.fits()},
-          {"over_bytes", use.over().value},     {"by_category", by_category(use.by_category)},
+  return {{"peak_bytes", use.peak.value},
+          {"capacity_bytes", use.capacity.value},
+          {"reserve_bytes", use.reserve.value},
+          {"headroom_bytes", use.headroom.value},
+          {"fits", use.fits()},
+          {"over_bytes", use.over().value},
+          {"by_category", by_category(use.by_category)},
           {"gaps_bytes", use.gaps().value}};
 }
 
@@ -62,6 +66,7 @@ std::string memory_json(const MemoryPrediction& memory) {
     out[std::string(name(static_cast<Tier>(t)))] =
         tier_use(memory.use[static_cast<std::size_t>(t)]);
   }
+  out["allocator"] = Json::parse(stack_memory_json(memory.stack));
   out["classes"] = classes(memory.report);
   return out.dump();
 }

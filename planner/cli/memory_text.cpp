@@ -56,8 +56,9 @@ std::string tier_label(Tier tier) {
 
 std::string memory_text(const MemoryPrediction& memory, std::size_t indent,
                         std::size_t categories) {
-  Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
-              {"", "peak", "reserve", "usable", "used"});
+  Table table(
+      {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
+      {"", "peak", "reserve", "headroom", "usable", "used"});
   std::vector<std::vector<std::string>> details;
   for (int t = 0; t < kTierCount; ++t) {
     const TierUse& use = memory.use[static_cast<std::size_t>(t)];
@@ -65,7 +66,8 @@ std::string memory_text(const MemoryPrediction& memory, std::size_t indent,
     const double share = static_cast<double>((use.peak + use.reserve).value) /
                          static_cast<double>(std::max<std::int64_t>(1, use.capacity.value));
     table.row({tier_label(static_cast<Tier>(t)), format_bytes(use.peak), format_bytes(use.reserve),
-               format_bytes(use.capacity), percent(share)});
+               use.headroom.value > 0 ? format_bytes(use.headroom) : "", format_bytes(use.capacity),
+               percent(share)});
     details.push_back(parts_of(use, categories));
   }
   // Under the line of each tier: what its peak consists of.

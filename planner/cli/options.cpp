@@ -23,6 +23,10 @@ constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
 constexpr std::int64_t kMaxSimulations = 1'000'000'000;
 constexpr std::int64_t kMaxSimulatedSteps = 1000;
+constexpr double kMostHeadroom = 0.9;
+
+constexpr const char* kHeadroomHelp =
+    "Of a GPU's memory, left free: what allocators lose to fragmentation [0.05]";
 
 constexpr const char* kTopFooter =
     "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
@@ -98,6 +102,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "When no plan fits, answer with the one that is least over");
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
@@ -141,6 +146,7 @@ Command parse_simulate(const Arguments& arguments) {
   add_plan(syntax, command);
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
@@ -159,6 +165,9 @@ Command parse_memory(const Arguments& arguments) {
                 "  ./zplan memory plan.json\n"
                 "  ./zplan memory plan.json --deepspeed\n");
   add_plan(syntax, command);
+  syntax.text("--stack", command.stack, "S",
+              "Whose software holds it: megatron_core .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");

@@ -15,6 +15,9 @@
 
 namespace zplan {
 
+// [assumed] what allocators lose to fragmentation
+inline constexpr double kUsualHeadroom = 0.05;
+
 // Paths are empty when not given.
 struct PlanCommand {
   std::string model, cluster;
@@ -22,7 +25,8 @@ struct PlanCommand {
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
-  std::int64_t simulations = 24;  // at most
+  std::int64_t simulations = 24;     // at most
+  double headroom = kUsualHeadroom;  // share of a device's memory to leave free
   bool exhaustive = false;
   bool ignore_capacity = false;
   bool timing = false;
@@ -36,6 +40,7 @@ struct SimulateCommand {
   std::string stack;    // empty: our own
   std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
+  double headroom = kUsualHeadroom;
   bool ignore_capacity = false;
   bool json = false;
 };
@@ -43,6 +48,8 @@ struct SimulateCommand {
 struct MemoryCommand {
   std::string plan;
   std::string cluster;  // empty: the one the plan names
+  std::string stack;    // empty: our own
+  double headroom = kUsualHeadroom;
   bool deepspeed = false;
   bool json = false;
 };

@@ -42,9 +42,12 @@ PlannedJob build_job(const Plan& plan) { return build_job(plan, load_model(plan.
 
 MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster) {
   require_devices(planned.job, cluster);
-  return {.use = memory_use(planned.job, cluster),
-          .report = measure(planned.job),
-          .infeasible = check_fit(planned.job, cluster)};
+  MemoryPrediction memory{.use = memory_use(planned.job, cluster),
+                          .report = measure(planned.job),
+                          .stack = stack_memory_use(planned.job, cluster),
+                          .infeasible = check_fit(planned.job, cluster)};
+  if (!memory.infeasible) memory.infeasible = check_stack(memory.stack, cluster);
+  return memory;
 }
 
 TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,

@@ -11,6 +11,7 @@
 #include "planner/place/memory_report.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
+#include "planner/search/stack_memory_use.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -30,6 +31,7 @@ PlannedJob build_job(const Plan& plan);
 struct MemoryPrediction {
   MemoryUse use;
   MemoryReport report;
+  StackMemoryUse stack;  // as the software of the cluster takes it
   std::optional<Infeasible> infeasible;
 };
 // Throws Error when the cluster has fewer devices than the plan has ranks.

@@ -11,6 +11,8 @@ namespace zplan {
 // {"gpu": {"peak_bytes", "capacity_bytes", "reserve_bytes", "by_category", "gaps_bytes"},
 //  "cpu", "nvme", "classes": [..]}
 std::string memory_json(const MemoryPrediction& memory);
+// {"stage", "live_bytes", "allocated_bytes", "reserved_bytes", "shown_bytes", ..}
+std::string stack_memory_json(const StackMemoryUse& use);
 // {"tier", "needed_bytes", "available_bytes", "peak_op", "largest", "smallest_change"}
 std::string infeasible_json(const Infeasible& why);
 // {"step_s", "first_step_s", "tokens_per_s", .., "limited_by", "limits", "split"}
@@ -19,6 +21,8 @@ std::string time_json(const TimePrediction& time);
 // Lines that start with `indent` spaces. Of each tier up to `categories` are named, the largest.
 std::string memory_text(const MemoryPrediction& memory, std::size_t indent,
                         std::size_t categories = 4);
+// What a caching allocator makes of it, expected and bound, beside the slab.
+std::string stack_memory_text(const StackMemoryUse& use, std::size_t indent);
 std::string placement_text(const MemoryReport& report, std::size_t indent);
 // What each tier lacks and what is in it, a paragraph each; empty when all fits.
 std::string over_text(const MemoryPrediction& memory);

@@ -65,6 +65,7 @@ void plan_with_stack(const std::string& name, Cluster& cluster, Pins& pins) {
   if (name.empty()) return;
   const StackProfile stack = find_stack(name);
   cluster.stack = stack.rates;
+  cluster.memory = stack.memory;
   std::string& usual = cluster.node.device.kernel_set;
   if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
   const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", usual));
@@ -81,6 +82,7 @@ void simulate_with_stack(const std::string& name, const Plan& plan, Cluster& clu
   if (name.empty()) return;
   const StackProfile stack = find_stack(name);
   cluster.stack = stack.rates;
+  cluster.memory = stack.memory;
   const std::string own = kernels_of(stack, cluster, plan.kernel_set);
   if (own == plan.kernel_set) return;
   complain(

@@ -131,6 +131,19 @@ void Syntax::integer(const std::string& names, std::int64_t min, std::int64_t ma
   });
 }
 
+void Syntax::share(const std::string& names, double& target, double most, const std::string& help) {
+  parsed(names, "SHARE", help, [names, most, &target](const std::string& word) {
+    double number = 0;
+    const char* const last = word.data() + word.size();
+    const auto [end, error] = std::from_chars(word.data(), last, number);
+    if (error != std::errc{} || end != last || !(number >= 0 && number <= most)) {
+      throw_bad_input(fmt::format("{}: expected a share from 0 to {}, got {}", last_name(names),
+                                  most, in_quotes(word)));
+    }
+    target = number;
+  });
+}
+
 void Syntax::choice(const std::string& names, const std::string& help,
                     const std::vector<std::string>& words,
                     const std::function<void(std::size_t)>& set) {

@@ -43,6 +43,8 @@ class Syntax {
 
   void integer(const std::string& names, std::int64_t min, std::int64_t max,
                const std::string& help, const std::function<void(std::int64_t)>& set);
+  // A number from 0 to `most`.
+  void share(const std::string& names, double& target, double most, const std::string& help);
   // `set` takes the place among the words.
   void choice(const std::string& names, const std::string& help,
               const std::vector<std::string>& words, const std::function<void(std::size_t)>& set);

@@ -25,6 +25,7 @@ Json memory_part(const MemoryStatistics& memory) {
           {"mape_pct", memory.mape_pct},
           {"median_ape_pct", memory.median_ape_pct},
           {"bias_pct", memory.bias_pct},
+          {"bounded_pct", memory.bounded_pct},
           {"false_fits", memory.false_fits},
           {"false_ooms", memory.false_ooms}};
 }
@@ -48,7 +49,9 @@ Json row_part(const RunResult& run) {
               {"measured_s", number(run.measured_s)}};
   row["error_pct"] = run.has_time() ? Json(run.time_error_pct()) : Json();
   row["predicted_gib"] = number(run.predicted_gib);
+  row["bound_gib"] = number(run.bound_gib);
   row["measured_gib"] = number(run.measured_gib);
+  row["out_of_memory"] = run.out_of_memory;
   row["fits"] = run.unsupported.empty() ? Json(run.fits) : Json();
   row["flags"] = run.flags;
   return row;

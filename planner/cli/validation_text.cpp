@@ -45,14 +45,15 @@ bool says_memory(const MemoryStatistics& memory) {
 std::string memory_table(const ValidationStatistics& statistics) {
   if (!says_memory(statistics.all.memory)) return "";
   constexpr Align kLeft = Align::kLeft, kRight = Align::kRight;
-  Table table({kLeft, kRight, kRight, kRight, kRight, kRight, kRight},
-              {"memory", "runs", "mean %", "median %", "bias %", "false fits", "false OOMs"});
+  Table table(
+      {kLeft, kRight, kRight, kRight, kRight, kRight, kRight, kRight},
+      {"memory", "runs", "mean %", "median %", "bias %", "bounded %", "false fits", "false OOMs"});
   const auto row = [&](const std::string& name, const MemoryStatistics& m) {
     const bool any = m.n > 0;
     table.row({visible(name), grouped(m.n), any ? one_digit(m.mape_pct) : "",
                any ? one_digit(m.median_ape_pct) : "",
-               any ? fmt::format("{:+.1f}", m.bias_pct) : "", grouped(m.false_fits),
-               grouped(m.false_ooms)});
+               any ? fmt::format("{:+.1f}", m.bias_pct) : "", any ? one_digit(m.bounded_pct) : "",
+               grouped(m.false_fits), grouped(m.false_ooms)});
   };
   for (const auto& [group, of] : statistics.groups)
     if (says_memory(of.memory)) row(group, of.memory);

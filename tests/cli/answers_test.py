@@ -102,6 +102,19 @@ class Plans(CliTest):
         self.assertIs(answer["feasible"], True)
         self.assertGreater(answer["model"]["parameters"], 19e12)
 
+    def test_headroom_is_left_free(self):
+        def gpu(*options):
+            return self.good_json("plan", *BIG, "--simulations", "1", *options)["memory"]["gpu"]
+
+        usual = gpu()
+        self.assertAlmostEqual(usual["headroom_bytes"] / usual["capacity_bytes"], 0.05, places=6)
+        self.assertEqual(usual, gpu("--headroom", "0.05"))
+        half = gpu("--headroom", "0.5")
+        self.assertLessEqual(half["peak_bytes"] + half["reserve_bytes"],
+                             half["capacity_bytes"] / 2)
+        self.assertLess(gpu("--headroom", "0")["headroom_bytes"], usual["headroom_bytes"])
+        self.assertIn("headroom", self.good("plan", *BIG, "--simulations", "1"))
+
     def test_capacity_can_be_ignored(self):
         questions = ("plan", "--model", "1T", "--cluster", "dgx2", "--zero", "1", "--pp", "1",
                      "--tp", "1", "--micro-batch", "1", "--recompute", "full")
@@ -327,6 +340,26 @@ class Memory(CliTest):
             self.assertEqual(alive + use["gaps_bytes"], use["peak_bytes"])
         self.assertGreater(memory["gpu"]["peak_bytes"], 0)
         self.assertIn("gaps of the placement", self.good("memory", plan, "--deepspeed"))
+
+    def test_what_an_allocator_would_hold(self):
+        plan = self.tiny_plan("--dp", "2", "--zero", "1")
+        memory = self.good_json("memory", plan)["memory"]
+        own = memory["allocator"]
+        self.assertLessEqual(own["live_bytes"], own["replayed_allocated_bytes"])
+        self.assertLessEqual(own["replayed_allocated_bytes"], own["replayed_reserved_bytes"])
+        slab = max(c["gpu"]["slab_bytes"] for c in memory["classes"])
+        self.assertGreaterEqual(own["allocated"]["expected_bytes"], slab, "ours is one slab")
+        for part in ("allocated", "reserved", "needed", "shown"):
+            self.assertGreaterEqual(own[part]["bound_bytes"], own[part]["expected_bytes"])
+        self.assertIn("As a caching allocator would hold it", self.good("memory", plan))
+
+    def test_what_another_stack_would_hold(self):
+        self.good("plan", "--model", "llama3-8b", "--cluster", "dgx-h100", "--stack", "megatron_core",
+                  "--simulations", "1", "-o", "plan.json")
+        own = self.good_json("memory", "plan.json")["memory"]
+        other = self.good_json("memory", "plan.json", "--stack", "megatron_core")["memory"]
+        self.assertEqual(own["classes"], other["classes"], "no offset changes")
+        self.assertGreater(other["allocator"]["live_bytes"], own["allocator"]["live_bytes"])
 
     def test_misfits_are_shown_and_told_by_the_exit_code(self):
         self.oversized_plan(name="big.json")

@@ -64,6 +64,36 @@ def fitted_device_values():
     return rows
 
 
+def memory_rows(answer):
+    """Every run with a figure of memory, and those labelled out of memory."""
+    return [row for row in answer["rows"]
+            if row["predicted_gib"] is not None or (row["out_of_memory"] and row["fits"] is not None)]
+
+
+def memory_markdown(answer):
+    """What a GPU holds, row by row: expected, the bound that 95 % stay below, measured."""
+    memory = answer["memory"]
+    lines = ["", "## Memory", "",
+             "In GiB of the GPU that was measured. Figures of a stack's memory rest on mechanisms "
+             "(hwprofiles/stacks), some of them found in these very runs.", "",
+             "| run | stack | expected | bound | measured | error % | within the bound |",
+             "|---|---|---|---|---|---|---|"]
+    for row in memory_rows(answer):
+        if row["predicted_gib"] is None:
+            lines.append(f"| {row['id']} | {row['stack']} | | | out of memory | | "
+                         f"{'fits: wrong' if row['fits'] else 'does not fit: right'} |")
+            continue
+        error = 100 * (row["predicted_gib"] / row["measured_gib"] - 1)
+        within = "yes" if row["measured_gib"] <= row["bound_gib"] else "no"
+        lines.append(f"| {row['id']} | {row['stack']} | {row['predicted_gib']:.2f} | "
+                     f"{row['bound_gib']:.2f} | {row['measured_gib']:.2f} | {error:+.1f} | {within} |")
+    wrong = memory["false_ooms"]
+    lines += ["", f"Median of the absolute errors {memory['median_ape_pct']:.1f} %, "
+              f"{memory['bounded_pct']:.0f} % within the bound. Of the runs that ran {wrong} are "
+              f"predicted not to fit; of those labelled out of memory {memory['false_fits']} to fit."]
+    return lines
+
+
 def markdown(answer, about):
     lines = ["# Predictions against published runs", ""]
     lines += [f"{key}: `{value}`  " for key, value in about.items()]
@@ -83,7 +113,8 @@ def markdown(answer, about):
     lines.append(row("all runs", answer["time"], 6))
     lines += ["", f"Mean over groups {answer['mean_group_mape_pct']:.1f} % (goal 6.5). Of pairs of plans of "
               f"one sweep that differ by more than 10 %, {answer['time']['pairs_right_pct']:.1f} % of "
-              f"{answer['time']['pairs']} are in the measured order.", "", "## Not supported", ""]
+              f"{answer['time']['pairs']} are in the measured order."]
+    lines += memory_markdown(answer) + ["", "## Not supported", ""]
     reasons = {}
     for entry in answer["unsupported"]:
         reasons.setdefault(entry["reason"], []).append(entry["id"])
@@ -109,7 +140,10 @@ def main():
     if not arguments.report:
         return
     about = {"runs_sha256": hashlib.sha256(RUNS.read_bytes()).hexdigest()[:16]}
-    results = {"groups": groups, "time": answer["time"],
+    memory = {row["id"]: {key: row[key] for key in ("predicted_gib", "bound_gib", "measured_gib", "fits")}
+              for row in memory_rows(answer)}
+    results = {"groups": groups, "time": answer["time"], "memory": answer["memory"],
+               "memory_runs": memory,
                "mean_group_mape_pct": answer["mean_group_mape_pct"],
                "unsupported": len(answer["unsupported"])}
     write_report(__file__, results, about)
