@@ -24,6 +24,39 @@ std::array<double, 3> place_of(const CoreProfile::Sizes& sizes) {
   return log_place(sizes[0], sizes[1], sizes[2]);
 }
 
+constexpr std::size_t kTerms = 5;
+using Terms = std::array<double, kTerms>;
+
+Terms terms_of(const CoreProfile::Sizes& s) {
+  return {s[0] * s[1] * s[2], s[0] * s[2], s[1] * s[2], s[0] * s[1], 1};
+}
+
+// Least squares of (row . x - 1) over the rows with no part of x below 0, by one part after the
+// other: the sum of squares never grows [derived].
+Terms fit_to_one(std::vector<Terms> rows) {
+  constexpr int kRounds = 500;
+  Terms greatest{};
+  for (const Terms& row : rows)
+    for (std::size_t j = 0; j < kTerms; ++j) greatest[j] = std::max(greatest[j], row[j]);
+  std::array<Terms, kTerms> squares{};
+  Terms sums{}, x{};
+  for (Terms& row : rows) {
+    for (std::size_t j = 0; j < kTerms; ++j) row[j] /= greatest[j];
+    for (std::size_t i = 0; i < kTerms; ++i) {
+      sums[i] += row[i];
+      for (std::size_t j = 0; j < kTerms; ++j) squares[i][j] += row[i] * row[j];
+    }
+  }
+  for (int round = 0; round < kRounds; ++round)
+    for (std::size_t j = 0; j < kTerms; ++j) {
+      double left = sums[j];
+      for (std::size_t k = 0; k < kTerms; ++k) left -= squares[j][k] * x[k];
+      x[j] = std::max(0.0, x[j] + left / squares[j][j]);
+    }
+  for (std::size_t j = 0; j < kTerms; ++j) x[j] /= greatest[j];
+  return x;
+}
+
 double product(const CoreProfile::Sizes& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
 bool is_attention(std::string_view name) {
@@ -98,7 +131,26 @@ std::optional<Seconds> CoreProfile::kernel(std::string_view name, int threads,
   if (best == nullptr) return std::nullopt;
   if (best->curve.size() > 0) return best->curve.in_proportion(product(sizes));
   const auto& scale = is_attention(name) ? kAttentionScale : kEvenScale;
-  return Seconds{std::exp(best->points.mean_near(place_of(sizes), scale)) * product(sizes)};
+  return best->sum(sizes) * std::exp(best->points.mean_near(place_of(sizes), scale));
+}
+
+Seconds CoreProfile::Kernel::sum(const Sizes& sizes) const {
+  const Terms terms = terms_of(sizes);
+  double seconds = 0;
+  for (std::size_t j = 0; j < kTerms; ++j) seconds += seconds_per[j] * terms[j];
+  return {seconds};
+}
+
+void CoreProfile::Kernel::settle() {
+  if (curve.size() > 0) return curve.settle();
+  std::vector<Terms> relative;
+  for (const auto& [sizes, time] : rows) {
+    relative.push_back(terms_of(sizes));
+    for (double& term : relative.back()) term /= time.value;
+  }
+  seconds_per = fit_to_one(std::move(relative));
+  for (const auto& [sizes, time] : rows)
+    points.add(place_of(sizes), std::log(time.value / sum(sizes).value));
 }
 
 Seconds CoreProfile::copy(Bytes bytes) const {
@@ -146,10 +198,9 @@ CoreProfile read_cores(const JsonNode& node, std::vector<ValueSource>& sources) 
     if (sizes[1] == 1 && sizes[2] == 1)
       kernel.curve.add(sizes[0], row.time());
     else
-      kernel.points.add(place_of(sizes), std::log(row.time().value / product(sizes)));
+      kernel.rows.emplace_back(sizes, row.time());
   }
-  for (auto& [key, kernel] : cores.kernels_)
-    if (kernel.curve.size() > 0) kernel.curve.settle();
+  for (auto& [key, kernel] : cores.kernels_) kernel.settle();
   for (const Row& row : tables.rows("collectives", 4, true))
     cores.collectives_[{row.text(0), row.count(1)}].add(row.size(2), row.time());
   for (auto& [key, curve] : cores.collectives_) curve.settle();

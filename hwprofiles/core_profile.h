@@ -58,8 +58,12 @@ class CoreProfile {
  private:
   friend CoreProfile read_cores(const JsonNode& node, std::vector<ValueSource>& sources);
   struct Kernel {
-    NearPoints points;  // of log(time / (a b c))
-    TimeCurve curve;    // of kernels with one size
+    std::vector<std::pair<Sizes, Seconds>> rows;
+    std::array<double, 5> seconds_per{};  // of the terms of the sum
+    NearPoints points;                    // of log(time / sum)
+    TimeCurve curve;                      // of kernels with one size
+    Seconds sum(const Sizes& sizes) const;
+    void settle();  // after the last row
   };
   static std::optional<Seconds> drive(const TimeCurve& curve, Bytes bytes);
 

@@ -58,6 +58,7 @@ struct LaneState {
   std::size_t reuse_waits = 0;
   SimTime data_ready{0};  // when all but reuse edges were met
   SimTime ready{0}, start{0};
+  SimTime wake{0};                 // that the head spends first, as its lane slept
   SimTime due{0};                  // of the event that the lane waits for; others are out of date
   std::vector<LaneTimes> times{};  // by step
 };

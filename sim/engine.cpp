@@ -180,9 +180,8 @@ void Engine::check_waits(Slot slot, bool woken) {
     lane.waits.pop_back();
     if (data) lane.data_ready = now_;
   }
-  const SimTime wake = woken ? cost_of(slot).wake : SimTime{0};
-  lane.data_ready += wake;
-  lane.ready = now_ + wake;
+  lane.wake = woken ? cost_of(slot).wake : SimTime{0};
+  lane.ready = now_;
   check_launch(slot);
 }
 
@@ -249,8 +248,10 @@ bool Engine::all_meet(std::span<const Slot> slots) const {
 void Engine::begin(std::span<const Slot> slots) {
   const Slot leader = slots.front();
   const OpCost& cost = cost_of(leader);
+  SimTime wake{0};
   for (const Slot slot : slots) {
     LaneState& lane = lane_of(slot);
+    wake = std::max(wake, lane.wake);
     class_of(slot).settle(now_);
     class_of(slot).busy |= 1u << (slot % kLaneCount);
     lane.state = HeadState::kRunning;
@@ -262,10 +263,10 @@ void Engine::begin(std::span<const Slot> slots) {
     if (cost.slowdown > 0) update_slowdown(slot);
   }
   if (cost.bytes.value == 0) {
-    expect(leader, now_ + duration_here(leader, cost));
-  } else if (cost.fixed.value > 0) {
+    expect(leader, now_ + wake + duration_here(leader, cost));
+  } else if ((wake + cost.fixed).value > 0) {
     lane_of(leader).state = HeadState::kLatency;
-    expect(leader, now_ + cost.fixed);
+    expect(leader, now_ + wake + cost.fixed);
   } else {
     start_flow(leader);
   }

@@ -151,6 +151,7 @@ void SteadyLoop::write_lane(const ClassState& own, const Place& place, std::size
     out.insert(out.end(), {wait.lane, wait.completed - completed});
   }
   out.push_back(static_cast<std::int64_t>(at.reuse_waits));
+  out.push_back(at.wake.value);
   const bool blocked = at.state == HeadState::kBlocked;
   const bool started = at.state == HeadState::kRunning || at.state == HeadState::kLatency;
   const auto launched = own.launches.launched_at(static_cast<Lane>(lane), at.completed);

@@ -1,7 +1,7 @@
 // Host memory that a process which trains on the CPU holds beside its slabs:
 //
 //   program    code and data of the program and its libraries that are touched, and the heap of
-//              planning [measured]
+//              planning
 //   text       one byte per token of the data
 //   programs   per rank: nodes, views and edges, prepared products
 //   stacks     per thread: what a lane touches of its stack, and of each thread of its team

@@ -6,7 +6,7 @@
 
 Calibrates this machine (`zplan calibrate`, unless --profile gives one), then trains with each plan
 of MATRIX and compares the median of its steady steps, its memory and the order of the plans with
-what zplan said of them. Takes about MINUTES minutes with nothing else on the cores, and refuses to
+what zplan said of them. Takes about 10 minutes with nothing else on the cores, and refuses to
 measure while something else uses them, before each plan anew. --busy-anyway tries the script out:
 what it measures then is marked and proves nothing. --report also writes reports/own_runs.json and
 reports/own_runs.md.
@@ -27,7 +27,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from report import ROOT, machine, write_report  # noqa: E402
 
-MINUTES = 12
+MINUTES = 10
 STEPS = 7  # the first is left out
 MOST_BUSY = 0.08  # of one core, by others, over a second [assumed] the system's own daemons
 

@@ -18,7 +18,9 @@ inline std::string measured_cores_json(const std::string& more = "") {
   return R"({"count": )" + value("2") + R"(, "operation": )" + value("\"0 us\"") + R"(, "wake": )" +
          value("\"0 us\"") + R"(, "products_together": )" + value("1") +
          R"(, "streams_together": )" + value("1") + R"(, "kernels": )" +
-         value(R"(["linear_forward 1 100 100 100 1", "linear_forward 2 100 100 100 0.5",
+         value(R"(["linear_forward 1 100 100 100 1", "linear_forward 1 1000 100 100 10",
+                  "linear_forward 1 100 1000 100 10", "linear_forward 1 100 100 1000 10",
+                  "linear_forward 1 1000 1000 1000 1000", "linear_forward 2 100 100 100 0.5",
                   "fill_zero 1 1000 1 1 1", "fill_zero 1 1000000 1 1 1000"])") +
          R"(, "collectives": )" + value(R"(["all_gather 2 1000 2", "all_gather 2 1000000 2000"])") +
          R"(, "copies": )" + value(R"(["1000 1", "1000000 1000"])") + R"(, "transfers": )" +

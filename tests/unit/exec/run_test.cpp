@@ -193,6 +193,34 @@ TEST(Run, LanesIssueWhatTheProgramSaysInItsOrder) {
   }
 }
 
+TEST(Run, TheMeanStepHoldsTheMeanOfAllStepsButTheFirst) {
+  const Job job = mini_job({.dp = 2, .pp = 2, .shard_optimizer = true});
+  RunOptions options = mini_run(RunMode::kThreaded, 4);
+  options.record_timeline = true;
+  const RunResult result = run(job, mini_data(), options);
+  EXPECT_EQ(result.mean_step.fingerprint, fingerprint(job));
+  ASSERT_EQ(result.mean_step.ranks.size(), result.timeline.ranks.size());
+  for (std::size_t r = 0; r < result.timeline.ranks.size(); ++r) {
+    std::map<std::pair<Lane, OpId>, SimTime> sums;
+    for (const Span& span : result.timeline.ranks[r].spans)
+      if (span.step > 0) sums[{span.lane, span.op}] += span.end - span.start;
+    std::map<Lane, SimTime> ends;
+    EXPECT_EQ(result.mean_step.ranks[r].spans.size(), sums.size());
+    for (const Span& span : result.mean_step.ranks[r].spans) {
+      const SimTime sum = sums.at({span.lane, span.op});
+      EXPECT_NEAR((span.end - span.start).value, static_cast<double>(sum.value) / 3, 1);
+      EXPECT_EQ(span.start, ends[span.lane]) << "without pauses";
+      ends[span.lane] = span.end;
+    }
+  }
+}
+
+TEST(Run, AMeanStepNeedsMoreThanOneStep) {
+  const Job job = mini_job({});
+  const RunResult result = run(job, mini_data(), mini_run(RunMode::kThreaded, 1));
+  EXPECT_TRUE(result.mean_step.ranks.empty());
+}
+
 TEST(Run, TheObserverSeesEveryInstanceAndItsOperands) {
   const Job job = mini_job({.dp = 2});
   RunOptions options = mini_run(RunMode::kThreaded, 1);

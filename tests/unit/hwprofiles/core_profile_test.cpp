@@ -13,10 +13,10 @@ using testing_support::message_of;
 
 constexpr double kNano = 1e-9;
 
-TEST(CoreProfile, AProductFollowsTheRatePerWorkOfTheRowsNearIt) {
+TEST(CoreProfile, AProductTakesTheTimesOfItsRowsAndBetweenThemThatOfTheSum) {
   const CoreProfile cores = measured_cores();
-  EXPECT_NEAR(cores.kernel("linear_forward", 1, {100, 100, 100})->value, 1000 * kNano, 1e-15);
-  EXPECT_NEAR(cores.kernel("linear_forward", 1, {200, 100, 300})->value, 6000 * kNano, 1e-12);
+  EXPECT_NEAR(cores.kernel("linear_forward", 1, {100, 100, 100})->value, 1000 * kNano, 1e-12);
+  EXPECT_NEAR(cores.kernel("linear_forward", 1, {200, 100, 300})->value, 6000 * kNano, 60 * kNano);
 }
 
 TEST(CoreProfile, TheGreatestMeasuredNumberOfThreadsThatIsNotAboveCounts) {
