@@ -56,7 +56,7 @@ class Suggest(CliTest):
         self.assertEqual(one, self.good(*SMALL, "--threads", "2", "--json"))
 
     def test_text_says_what_to_run_or_that_nothing_helps(self):
-        text = self.good(*SMALL)
+        text = " ".join(self.good(*SMALL).split())
         self.assertIn("changes the choice in ", text)
         self.assertIn("Knowing everything would save", text)
         alone = ("--model", "tiny-gpt", "--cluster", "workstation", "--dp", "1", "--tp", "1", "--pp",
