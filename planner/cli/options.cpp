@@ -26,7 +26,7 @@ constexpr std::int64_t kMaxSimulatedSteps = 1000;
 constexpr double kMostHeadroom = 0.9;
 
 constexpr const char* kHeadroomHelp =
-    "Of a GPU's memory, left free: what allocators lose to fragmentation [0.05]";
+    "Of a GPU's memory, left free for what allocators lose [0.05]";
 
 constexpr const char* kTopFooter =
     "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
@@ -90,7 +90,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron2022, nemo2024 .., a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
 }
@@ -163,7 +163,7 @@ Command parse_simulate(const Arguments& arguments) {
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
   syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
@@ -285,7 +285,7 @@ Command parse_validate(const Arguments& arguments) {
   syntax.text("--stack", command.stack, "NAME",
               "Software of all runs: a name or a .json file [each record's own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
-              "A measured run of your own (zplan.runs/1): the stack's rates move towards it");
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
   syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that simulate; the result is the same [all]");
@@ -359,9 +359,7 @@ Command parse_calibrate(const Arguments& arguments) {
     return parse_suggest(arguments);
   CalibrateCommand command;
   Syntax syntax(
-      "Measure this machine's device and write a profile of its kind of node, for --cluster: a "
-      "copy "
-      "of the base with what was measured in place of what was assumed",
+      "Measure this machine's device and write a profile of its kind of node, for --cluster",
       "zplan calibrate [--device D | --import FILE --base NODE] [-o FILE] [options]",
       "\nMeasured are one device, working alone, and its way to the host; of the CPU also what "
       "the\n"
@@ -380,15 +378,14 @@ Command parse_calibrate(const Arguments& arguments) {
   syntax.text("--base", command.base, "NODE",
               "Kind of node, or a .json file [cpu: workstation, cuda: dgx-h100]");
   syntax.texts("--import", command.imports, "FILE",
-               "Measure nothing: take what nccl-tests or fio (--output-format=json) wrote; may be "
-               "repeated, later files win");
+               "Take what nccl-tests or fio (json) wrote; repeated, later files win");
   syntax.text("-o,--output", command.output, "FILE", "Write the profile (zplan.hw/1)");
   syntax.text("--nvme-dir", command.nvme_directory, "DIR",
               "With --device cpu: also measure the drive of this folder");
   syntax.flag("--quick", command.quick, "Small operands and short times: rough figures");
   bool suggest = false;  // taken before; here for the help
   syntax.flag("--suggest", suggest,
-              "Say what to measure for a model and a cluster (zplan calibrate --suggest --help)");
+              "Say what to measure for a model and a cluster; has its own --help");
   syntax.flag("--json", command.json,
               "Print JSON (zplan.calibration/1; with --import zplan.import/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};

@@ -79,10 +79,10 @@ class Plans(CliTest):
         self.assertLess(fastest["step_s"], step)
         self.assertLessEqual(step, 1.02 * fastest["step_s"])
         self.assertGreater(fastest["plan"]["zero_stage"], 0)
-        self.assertIsNone(fastest["wins_of_100"])
+        self.assertIn(fastest["wins_of_100"], range(90))
         self.assertRegex(
             self.good("plan", *questions),
-            r"Fastest +[0-9.]+ % faster, [0-9]+ ms a step, less simple \(ZeRO stage\): .*ZeRO",
+            r"Fastest +[0-9.]+ % faster, [0-9]+ ms a step in [0-9]+ of 100 worlds, less simple \(ZeRO stage\): .*ZeRO",
         )
 
     def test_large_model_leaves_no_gap(self):
@@ -236,7 +236,7 @@ class Plans(CliTest):
         ):
             self.assertIn(word, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 130)
-        self.assertLessEqual(len(text.splitlines()), 50)
+        self.assertLessEqual(len(text.splitlines()), 54)
 
     def test_next_commands_work(self):
         text = self.good(*TINY)
