@@ -76,11 +76,18 @@ class Search {
     const std::int64_t most = std::max<std::int64_t>(1, options_.max_simulated);
     climb(most - most / kSimplerShare, [this] { return fastest_wave(); });
     most_simulated_ = stats_.simulated + most / kSimplerShare;
+    proven_ = fastest_wave().empty();
     seek_simpler();
   }
 
   void seek_simpler() {
-    if (!ranking_.empty()) climb(most_simulated_, [this] { return simpler_wave(); });
+    if (ranking_.empty()) return;
+    // A misfit brings its siblings in: where the fastest was proven, it has to be against them,
+    // too.
+    climb(most_simulated_, [this] {
+      const Wave wave = proven_ ? fastest_wave() : Wave{};
+      return wave.empty() ? simpler_wave() : wave;
+    });
   }
 
   template <typename NextWave>
@@ -314,6 +321,7 @@ class Search {
   std::set<std::pair<double, std::size_t>> queue_;  // (bound, leaf)
   std::deque<Leaf> tuned_;                          // outside the space; stay where they are
   Ranking ranking_;
+  bool proven_ = false;              // no leaf that was queued could be faster than the fastest
   std::int64_t most_simulated_ = 0;  // when simpler plans are looked for
   SearchStats stats_;
 };
