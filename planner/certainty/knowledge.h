@@ -9,8 +9,7 @@
 //   hardware    what a device and its links reach, where no run of the stack was on this device:
 //               by the source of the profile's figures
 //   overall     x of StackRates::overall, the same for all runs of one stack on one cluster: what
-//   no
-//               other constant explains
+//               the others do not explain
 //   run         e, of each run alone
 // log(true time / predicted) = sum_k elasticity_k x_k + e.
 #pragma once
