@@ -79,7 +79,7 @@ void CriticalPath::host_launches(std::size_t stage, const OpCost& cost) {
 
 std::vector<double> CriticalPath::followed() const {
   if (!on()) return {};
-  std::vector<double> path(static_cast<std::size_t>(constant_count()));
+  std::vector<double> path(constant_count());
   for (std::size_t c = 0; c < constants_; ++c)
     path[constant_of_column_[c]] = sums_[followed_ * constants_ + c];
   return path;

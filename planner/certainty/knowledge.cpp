@@ -151,11 +151,7 @@ Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs) {
 }
 
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind) {
-  const auto n = static_cast<std::size_t>(constant_count());
   Knowledge knowledge;
-  knowledge.mean.assign(n, 0);
-  knowledge.slower.assign(n, 0);
-  knowledge.covariance.assign(n, std::vector<double>(n));
   const bool measured = is_ideal(evidence.stack) && is_calibrated(node);
   if (!measured || evidence.covariance) add_rates(evidence, knowledge);
   const bool known_device = evidence.runs && has(evidence.runs->devices, kind.device);

@@ -22,13 +22,17 @@
 #include "hwprofiles/measured_runs.h"
 #include "hwprofiles/stack.h"
 #include "planner/certainty/kind.h"
+#include "planner/cost/reliance.h"
 
 namespace zplan {
 
+// Every constant is known exactly, unless something else is put in.
 struct Knowledge {
-  std::vector<double> mean;                     // by Constant
-  std::vector<std::vector<double>> covariance;  // by Constant, without what is one-sided
-  std::vector<double> slower;                   // s of the one-sided ones; 0: none
+  using Row = std::vector<double>;  // by Constant
+  Row mean = Row(constant_count());
+  std::vector<Row> covariance =  // without what is one-sided
+      std::vector<Row>(constant_count(), Row(constant_count()));
+  Row slower = Row(constant_count());  // s of the one-sided ones; 0: none
   double run_sd = 0;
   // What no published run of the stack speaks for, in words; each has widened the knowledge.
   std::vector<std::string> unknown;

@@ -123,7 +123,7 @@ class Operations {
 };
 
 Reading reading_of(const Reliances& rests, const Constants& told) {
-  Reading reading{std::vector<double>(static_cast<std::size_t>(constant_count()))};
+  Reading reading{std::vector<double>(constant_count())};
   for (const Reliance& row : rests.rows())
     if (std::ranges::find(told, row.constant) != told.end())
       reading.reliances[row.constant] = row.elasticity;

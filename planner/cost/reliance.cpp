@@ -27,8 +27,8 @@ std::string_view name(HardwareTime kind) {
   return kHardwareMeanings[static_cast<std::size_t>(kind)];
 }
 
-int constant_count() {
-  const int count = static_cast<int>(stack_rates().size()) + kHardwareTimeCount;
+std::size_t constant_count() {
+  const std::size_t count = stack_rates().size() + kHardwareTimeCount;
   ZPLAN_ASSERT(count <= kMostConstants);
   return count;
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -35,7 +36,7 @@ std::string_view name(HardwareTime kind);  // "matrix products of the device"
 // A row of stack_rates(), or kHardwareTimeCount behind them.
 using Constant = std::uint8_t;
 inline constexpr int kMostConstants = 64;
-int constant_count();
+std::size_t constant_count();
 Constant constant_of(double StackRates::*rate);
 Constant constant_of(HardwareTime kind);
 std::string_view constant_name(Constant constant);  // "host_forward", "network"

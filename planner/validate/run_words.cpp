@@ -18,7 +18,7 @@ const Word kWords[] = {
     {"--recompute-swiglu", {kActivation}},
     {"--recompute-ffn", {kFc1, kActivation}},
     {"--recompute-att", {kAttention}},
-    {"save_qkv_proj", {kNorm, kAttention, kFc1, kActivation}},
+    {"save_qkv_proj", {kNorm, kAttention, kProjection, kFc1, kActivation}},
 };
 constexpr LayerOperator kAll[] = {kNorm, kQkv, kAttention, kProjection, kFc1, kActivation};
 

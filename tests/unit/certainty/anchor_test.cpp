@@ -16,11 +16,7 @@ const Constant kLoss = constant_of(&StackRates::loss);
 const Constant kOverall = constant_of(&StackRates::overall);
 
 Knowledge prior() {
-  const auto n = static_cast<std::size_t>(constant_count());
   Knowledge knowledge;
-  knowledge.mean.assign(n, 0);
-  knowledge.slower.assign(n, 0);
-  knowledge.covariance.assign(n, std::vector<double>(n));
   knowledge.covariance[kGemm][kGemm] = 0.04;
   knowledge.covariance[kLoss][kLoss] = 0.01;
   knowledge.run_sd = 0.1;
@@ -28,7 +24,7 @@ Knowledge prior() {
 }
 
 AnchorRun run_of(double log_error, double gemm, double loss) {
-  AnchorRun run{log_error, std::vector<double>(static_cast<std::size_t>(constant_count()))};
+  AnchorRun run{log_error, std::vector<double>(constant_count())};
   run.reliances[kGemm] = gemm;
   run.reliances[kLoss] = loss;
   return run;

@@ -10,17 +10,8 @@
 namespace zplan {
 namespace {
 
-Knowledge nothing_open() {
-  const auto n = static_cast<std::size_t>(constant_count());
-  Knowledge knowledge;
-  knowledge.mean.assign(n, 0);
-  knowledge.slower.assign(n, 0);
-  knowledge.covariance.assign(n, std::vector<double>(n));
-  return knowledge;
-}
-
 std::vector<double> reliances(std::initializer_list<Reliance> rows) {
-  std::vector<double> result(static_cast<std::size_t>(constant_count()));
+  std::vector<double> result(constant_count());
   for (const Reliance& row : rows) result[row.constant] = row.elasticity;
   return result;
 }
@@ -29,14 +20,14 @@ const Constant kGemm = constant_of(&StackRates::gemm);
 const Constant kLoss = constant_of(&StackRates::loss);
 
 TEST(Interval, IsThePredictionItselfWhereNothingIsOpen) {
-  const Spread spread = spread_of(nothing_open(), reliances({{kGemm, 1}}));
+  const Spread spread = spread_of(Knowledge{}, reliances({{kGemm, 1}}));
   EXPECT_EQ(spread.sd, 0);
   EXPECT_DOUBLE_EQ(interval_of(Seconds{2}, spread).low.value, 2);
   EXPECT_DOUBLE_EQ(interval_of(Seconds{2}, spread).high.value, 2);
 }
 
 TEST(Interval, AddsUpWhatTheTimeRestsOn) {
-  Knowledge knowledge = nothing_open();
+  Knowledge knowledge;
   knowledge.covariance[kGemm][kGemm] = 0.04;
   knowledge.covariance[kLoss][kLoss] = 0.01;
   knowledge.covariance[kGemm][kLoss] = knowledge.covariance[kLoss][kGemm] = -0.01;
@@ -49,7 +40,7 @@ TEST(Interval, AddsUpWhatTheTimeRestsOn) {
 }
 
 TEST(Interval, OfWhatCanOnlyBeSlowerLiesAbove) {
-  Knowledge knowledge = nothing_open();
+  Knowledge knowledge;
   knowledge.slower[kGemm] = 0.2;
   const Spread spread = spread_of(knowledge, reliances({{kGemm, 1}}));
   EXPECT_NEAR(spread.mean, 0.2 * std::sqrt(2 / 3.14159265358979), 1e-9);

@@ -13,11 +13,7 @@ const Constant kOptimizer = constant_of(&StackRates::optimizer);
 
 // Products within 20 %, the network within 30 %, the optimizer exactly.
 Knowledge open(double run_sd = 0) {
-  const auto n = static_cast<std::size_t>(constant_count());
   Knowledge knowledge;
-  knowledge.mean.assign(n, 0);
-  knowledge.slower.assign(n, 0);
-  knowledge.covariance.assign(n, std::vector<double>(n));
   knowledge.covariance[kGemm][kGemm] = 0.04;
   knowledge.covariance[kNetwork][kNetwork] = 0.09;
   knowledge.run_sd = run_sd;
@@ -25,7 +21,7 @@ Knowledge open(double run_sd = 0) {
 }
 
 std::vector<double> resting(double gemm, double network, double optimizer = 0) {
-  std::vector<double> reliances(static_cast<std::size_t>(constant_count()));
+  std::vector<double> reliances(constant_count());
   reliances[kGemm] = gemm;
   reliances[kNetwork] = network;
   reliances[kOptimizer] = optimizer;

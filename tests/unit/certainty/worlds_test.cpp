@@ -13,11 +13,7 @@ const Constant kGemm = constant_of(&StackRates::gemm);
 const Constant kNetwork = constant_of(&StackRates::network);
 
 Knowledge open(double run_sd) {
-  const auto n = static_cast<std::size_t>(constant_count());
   Knowledge knowledge;
-  knowledge.mean.assign(n, 0);
-  knowledge.slower.assign(n, 0);
-  knowledge.covariance.assign(n, std::vector<double>(n));
   knowledge.covariance[kGemm][kGemm] = 0.04;
   knowledge.covariance[kNetwork][kNetwork] = 0.09;
   knowledge.run_sd = run_sd;
@@ -25,8 +21,7 @@ Knowledge open(double run_sd) {
 }
 
 Contender plan(double seconds, double gemm, double network, std::uint64_t key) {
-  Contender contender{Seconds{seconds},
-                      std::vector<double>(static_cast<std::size_t>(constant_count())), key};
+  Contender contender{Seconds{seconds}, std::vector<double>(constant_count()), key};
   contender.reliances[kGemm] = gemm;
   contender.reliances[kNetwork] = network;
   return contender;

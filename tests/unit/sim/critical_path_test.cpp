@@ -145,7 +145,7 @@ TEST_P(CriticalPathOf, SaysHowTheTimeFollowsEachRateOfTheStack) {
   const Job job = job_of(GetParam());
   const Cluster cluster = cluster_of(GetParam());
   const SimResult result = with_reliances(job, cluster);
-  ASSERT_EQ(result.reliances.size(), static_cast<std::size_t>(constant_count()));
+  ASSERT_EQ(result.reliances.size(), constant_count());
   constexpr double kStep = 0.002;
   for (std::size_t k = 0; k < stack_rates().size(); ++k) {
     const StackRate& row = stack_rates()[k];

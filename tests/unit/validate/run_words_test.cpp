@@ -16,7 +16,7 @@ TEST(RunWords, OptionsNameTheOperatorsThatAreRecomputed) {
   EXPECT_EQ(recomputed_operators(saying("--recompute-ffn --recompute-norm")),
             (OperatorSet{kFc1, kActivation, kNorm}));
   EXPECT_EQ(recomputed_operators(saying("remat policy save_qkv_proj")),
-            (OperatorSet{kNorm, kAttention, kFc1, kActivation}));
+            (OperatorSet{kNorm, kAttention, kProjection, kFc1, kActivation}));
   EXPECT_TRUE(recomputed_operators(saying("selective (attention core)")).empty());
   EXPECT_TRUE(recomputed_operators(RunRecord{}).empty());
 }
