@@ -226,7 +226,11 @@ Cluster load_cluster_file(std::string_view text) {
   const int count = has_count ? node_count(text, counted->digits) : 1;
   const std::string file = read_text_file(path);
   const JsonNode root = parse_json(file, path);
-  if (!is_cluster_file(root)) return make_cluster(parse_hw_profile(file, path), count);
+  if (!is_cluster_file(root)) {
+    HwProfile node = parse_hw_profile(file, path);
+    node.file = path;
+    return make_cluster(std::move(node), count);
+  }
   if (has_count) {
     throw_bad_input(
         fmt::format("cluster {}: expected no count after a file that states one, got {}",

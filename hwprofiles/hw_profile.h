@@ -127,6 +127,7 @@ struct HwProfile {
       cores;                         // of devices that are cores of the host; none: not measured
   std::vector<ValueSource> sources;  // in file order
   std::string hash;                  // of the file's text, for reports
+  std::string file;                  // that it was read from; empty: built in
 };
 
 struct Cluster {

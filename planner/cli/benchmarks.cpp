@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "planner/core/quantity.h"
+#include "planner/core/text.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
@@ -226,15 +227,20 @@ std::optional<Benchmark> alone(const Alone& row, const Operations& operations,
   return benchmark;
 }
 
+std::string base_of(const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
+  return node.file.empty() ? node.name : in_quotes(node.file);
+}
+
 std::string import_line(const std::string& file, const Cluster& cluster) {
   return fmt::format("./zplan calibrate --import {} --base {} -o my-node.json", file,
-                     cluster.node.name);
+                     base_of(cluster));
 }
 
 Benchmark calibration(std::vector<Benchmark> parts, const Cluster& cluster, bool on_cpu) {
   Benchmark all{"one device alone: products, attention, memory, launches, copies",
                 {fmt::format("./zplan calibrate --device {} --base {} -o my-node.json",
-                             on_cpu ? "cpu" : "cuda", cluster.node.name)},
+                             on_cpu ? "cpu" : "cuda", base_of(cluster))},
                 kShortMinutes,
                 {}};
   for (Benchmark& part : parts)

@@ -33,15 +33,15 @@ struct Base {
 Base load_base(const CalibrateCommand& command) {
   std::string name = command.base;
   if (name.empty()) name = command.device == DeviceChoice::kCpu ? "workstation" : "dgx-h100";
-  const Cluster cluster = load_cluster(name);
-  if (looks_like_path(name)) return {cluster.node, read_text_file(name)};
-  for (const EmbeddedFile& file : embedded_profiles()) {
-    const std::string text(file.text);
-    if (parse_hw_profile(text, std::string(file.name)).hash == cluster.node.hash)
-      return {cluster.node, text};
-  }
-  ZPLAN_ASSERT(false);
-  return {};
+  HwProfile node = load_cluster(name).node;
+  if (!node.file.empty()) return {node, read_text_file(node.file)};
+  const auto files = embedded_profiles();
+  const auto file = std::ranges::find_if(files, [&](const EmbeddedFile& embedded) {
+    return parse_hw_profile(std::string(embedded.text), std::string(embedded.name)).name ==
+           node.name;
+  });
+  ZPLAN_ASSERT(file != files.end());
+  return {std::move(node), std::string(file->text)};
 }
 
 // That of the base, or the one for the device that computes in the same format.
@@ -133,10 +133,10 @@ void import_measured(const CalibrateCommand& command, const Base& base) {
 }  // namespace
 
 ExitCode execute(const CalibrateCommand& command) {
-  std::vector<std::string> inputs = command.imports;
-  if (looks_like_path(command.base)) inputs.push_back(command.base);
-  check_outputs({command.output}, inputs);
   const Base base = load_base(command);
+  std::vector<std::string> inputs = command.imports;
+  if (!base.profile.file.empty()) inputs.push_back(base.profile.file);
+  check_outputs({command.output}, inputs);
   if (!command.imports.empty()) {
     import_measured(command, base);
     return ExitCode::kOk;

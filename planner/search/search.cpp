@@ -138,11 +138,25 @@ class Search {
   }
 
   // The leaves with the least bounds that stand on one rung, of those that could be the fastest.
+  // Every second simulation is of a plain plan, as long as there is one: bounds of others are
+  // farther below their times, and would have all of the turns.
   Wave fastest_wave() const {
+    const auto is_plain_leaf = [this](std::size_t i) {
+      return is_plain(simplicity_of(leaves_[i].candidate.plan));
+    };
+    if (2 * plain_simulated_ < stats_.simulated) {
+      const Wave wave = wave_of(is_plain_leaf);
+      if (!wave.empty()) return wave;
+    }
+    return wave_of([](std::size_t) { return true; });
+  }
+
+  template <typename Wanted>
+  Wave wave_of(Wanted wanted) const {
     Wave wave;
     for (const auto& [bound, i] : queue_) {
       if (!ranking_.empty() && bound > ranking_.fastest().value().value) break;
-      if (!add_to(wave, i, kFitWave, kSimulationWave)) break;
+      if (wanted(i) && !add_to(wave, i, kFitWave, kSimulationWave)) break;
     }
     return wave;
   }
@@ -207,7 +221,10 @@ class Search {
 
   void rank(const Wave& simulated) {
     std::vector<const Leaf*> leaves;
-    for (const std::size_t i : simulated) leaves.push_back(&leaves_[i]);
+    for (const std::size_t i : simulated) {
+      leaves.push_back(&leaves_[i]);
+      plain_simulated_ += is_plain(simplicity_of(leaves_[i].candidate.plan)) ? 1 : 0;
+    }
     ranking_.add(leaves);
   }
 
@@ -321,7 +338,8 @@ class Search {
   std::set<std::pair<double, std::size_t>> queue_;  // (bound, leaf)
   std::deque<Leaf> tuned_;                          // outside the space; stay where they are
   Ranking ranking_;
-  bool proven_ = false;              // no leaf that was queued could be faster than the fastest
+  bool proven_ = false;  // no leaf that was queued could be faster than the fastest
+  std::int64_t plain_simulated_ = 0;
   std::int64_t most_simulated_ = 0;  // when simpler plans are looked for
   SearchStats stats_;
 };

@@ -43,6 +43,10 @@ Simplicity simplicity_of(const Plan& plan) {
           .knobs = knobs(plan)};
 }
 
+bool is_plain(const Simplicity& simplicity) {
+  return simplicity.tiers == 1 && simplicity.states_off == 0 && simplicity.zero_stage <= 2;
+}
+
 std::string_view first_difference(const Simplicity& a, const Simplicity& b) {
   constexpr std::pair<int Simplicity::*, std::string_view> kParts[] = {
       {&Simplicity::tiers, "tiers"},

@@ -31,6 +31,9 @@ struct Simplicity {
 // The lesser is the simpler.
 Simplicity simplicity_of(const Plan& plan);
 
+// Whether replicas are only sharded, up to ZeRO stage 2, and everything is kept on the GPU.
+bool is_plain(const Simplicity& simplicity);
+
 // In what two plans differ first, "ZeRO stage"; empty where they are as simple.
 std::string_view first_difference(const Simplicity& a, const Simplicity& b);
 

@@ -172,6 +172,20 @@ class Import(CliTest):
         self.assertEqual(len(profile["collectives"]), 1)
         self.assertEqual(profile["name"], "dgx-h100-measured")
 
+    def test_of_a_cluster_the_node_is_the_base(self):
+        self.take("--import", ALL_REDUCE, base="dgx-h100x1024-2to1")
+        first = self.read("mine.json")
+        self.write("cluster.json", json.dumps({
+            "schema": "zplan.cluster/1", "name": "four", "node": "node.json", "nodes": 4}))
+        os.rename(self.path("mine.json"), self.path("node.json"))
+        self.take("--import", ALL_REDUCE, base="cluster.json")
+        again = json.loads(self.read("mine.json"))
+        self.assertEqual(again["collectives"][0]["times"]["value"],
+                         json.loads(first)["collectives"][0]["times"]["value"])
+        self.bad(BAD_INPUT, "calibrate", "--import", ALL_REDUCE, "--base", "cluster.json", "-o",
+                 "node.json", says="node.json")
+        self.assertEqual(self.read("node.json"), first)
+
     def test_drives_have_the_rates_that_fio_reached(self):
         answer = self.take("--import", FIVE_JOBS, base="dgx-a100")
         nvme = json.loads(self.read("mine.json"))["nvme"]

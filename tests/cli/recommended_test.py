@@ -13,7 +13,7 @@ ON_GPU = ("--params", "gpu", "--grads", "gpu", "--optimizer", "gpu", "--activati
 QUESTIONS = (
     ("gpt2", "dgx-h100"), ("gpt2", "dgx2"), ("gpt2-xl", "dgx2"), ("gpt2-xl", "dgx-h100x8"),
     ("tiny", "workstation"), ("llama3-8b", "dgx-h100"), ("llama3-8b", "dgx-h100x64"),
-    ("22B", "dgx-a100"),
+    ("22B", "dgx-a100"), ("100B", "dgx-h100x4"),
 )
 
 

@@ -1,6 +1,8 @@
 """zplan calibrate --suggest: which measurement would change the choice of a plan."""
 
-from cli_support import BAD_INPUT, INFEASIBLE, OK, CliTest, main
+import os
+
+from cli_support import BAD_INPUT, INFEASIBLE, OK, ROOT, CliTest, main
 
 SMALL = ("calibrate", "--suggest", "--model", "gpt2-1.5b", "--cluster", "dgx-a100x2",
          "--simulations", "4")  # fmt: skip
@@ -50,6 +52,14 @@ class Suggest(CliTest):
         products = [row for row in rows if row["measure"].startswith("matrix product [")]
         self.assertEqual([row["tells"] for row in products], [["gemm"]])
         self.assertIn("predicted: ", products[0]["run"][0])
+
+    def test_the_base_is_the_node_that_was_asked_about(self):
+        measured = os.path.join(ROOT, "tests", "data", "measured", "nccl_all_reduce_2x8_h100.txt")
+        self.good("calibrate", "--import", measured, "--base", "dgx-a100", "-o", "mine.json")
+        rows = self.good_json(*SMALL[:4], "--cluster", "mine.jsonx2", "--simulations", "4")
+        bases = {line.split(" --base ")[1].split(" ")[0] for row in rows["measurements"]
+                 for line in row["run"] if " --base " in line}  # fmt: skip
+        self.assertEqual(bases, {'"mine.json"'})
 
     def test_the_same_question_has_the_same_answer(self):
         one = self.good(*SMALL, "--threads", "1", "--json")
