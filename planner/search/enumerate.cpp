@@ -156,9 +156,12 @@ class Leaves {
   void add_gathers(Plan plan) {
     const bool can_cut =
         plan.parallel.tp > 1 && !plan.parallel.sequence_parallel && plan.all_full();
+    // Smaller units need more messages and, where they pass through rings, less memory.
+    const bool has_rings = plan.zero_stage >= 2;
     std::vector<GatherUnit> units;
-    if (plan.zero_stage == 3 || plan.unit_layers > 1) units.push_back(GatherUnit::kLayer);
-    if (plan.unit_layers == 1) units.push_back(GatherUnit::kOperator);
+    if (plan.tiles == 1 || plan.unit_layers > 1) units.push_back(GatherUnit::kLayer);
+    if (plan.unit_layers == 1 && (has_rings || plan.tiles > 1))
+      units.push_back(GatherUnit::kOperator);
     for (const auto gather : choices<GatherUnit>(pins_, "/gather/unit", units))
       for (const bool cut : choices<bool>(pins_, "/partition_activations", {false, true})) {
         if (cut && !can_cut && !pins_.has("/partition_activations")) continue;

@@ -53,7 +53,7 @@ std::size_t count_choices(Plan p, const ModelConfig& model) {
     p.partition_activations = pick(2) == 1;
     p.gather = pick(2) == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
     p.placement = {kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)]};
-    const bool gathers = p.zero_stage == 3 || p.gather == GatherUnit::kOperator;
+    const bool gathers = p.zero_stage >= 2 || p.gather == GatherUnit::kLayer;
     if (gathers && is_sensible(p) && !illegal(p, shape_of(model))) ++count;
   }
   return count;
