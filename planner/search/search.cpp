@@ -141,15 +141,14 @@ class Search {
   // Every second simulation is of a plain plan, as long as there is one: bounds of others are
   // farther below their times, and would have all of the turns.
   Wave fastest_wave() const {
-    const auto is_plain_leaf = [this](std::size_t i) {
-      return is_plain(simplicity_of(leaves_[i].candidate.plan));
-    };
     if (2 * plain_simulated_ < stats_.simulated) {
-      const Wave wave = wave_of(is_plain_leaf);
+      const Wave wave = wave_of([this](std::size_t i) { return plain(i); });
       if (!wave.empty()) return wave;
     }
     return wave_of([](std::size_t) { return true; });
   }
+
+  bool plain(std::size_t i) const { return is_plain(simplicity_of(leaves_[i].candidate.plan)); }
 
   template <typename Wanted>
   Wave wave_of(Wanted wanted) const {
@@ -223,7 +222,7 @@ class Search {
     std::vector<const Leaf*> leaves;
     for (const std::size_t i : simulated) {
       leaves.push_back(&leaves_[i]);
-      plain_simulated_ += is_plain(simplicity_of(leaves_[i].candidate.plan)) ? 1 : 0;
+      plain_simulated_ += plain(i) ? 1 : 0;
     }
     ranking_.add(leaves);
   }
