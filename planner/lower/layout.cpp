@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "models/model_formulas.h"
+#include "planner/lower/ranks.h"
 
 namespace zplan {
 namespace {
@@ -35,8 +36,8 @@ int order_in_unit(const Spec& s) {
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(Layout& layout, const ModelConfig& model, const Plan& plan)
-      : layout_(layout), model_(model), plan_(plan) {}
+  LayoutBuilder(Layout& layout, const ModelConfig& model, const Plan& plan, const Mesh& mesh)
+      : layout_(layout), model_(model), plan_(plan), mesh_(mesh), shards_(shard_axes(mesh)) {}
 
   void build() {
     const Shape table{layout_.padded_vocab, model_.hidden};
@@ -229,8 +230,10 @@ class LayoutBuilder {
       if (s.decay && layer_from == 0) unit.decay_elements = offset;
     }
     unit.shared_from = shared_from < 0 ? offset : shared_from;
-    unit.shard_elements = round_up(ceil_div(offset, plan_.shards()), kShardAlignment);
-    unit.flat_elements = unit.shard_elements * plan_.shards();
+    const std::int64_t shards = mesh_.size(shards_);
+    unit.shards = shards_;
+    unit.shard_elements = round_up(ceil_div(offset, shards), kShardAlignment);
+    unit.flat_elements = unit.shard_elements * shards;
     layout_.units.push_back(std::move(unit));
     layout_.part.push_back(part);
     if (per_layer) layout_.layer_units.push_back(index);
@@ -239,6 +242,8 @@ class LayoutBuilder {
   Layout& layout_;
   const ModelConfig& model_;
   const Plan& plan_;
+  const Mesh& mesh_;
+  AxisSet shards_;  // that the states of every unit are cut over
 };
 
 }  // namespace
@@ -268,13 +273,13 @@ std::int64_t Layout::largest_shard() const {
   return largest;
 }
 
-Layout make_layout(const ModelConfig& model, const Plan& plan) {
+Layout make_layout(const ModelConfig& model, const Plan& plan, const Mesh& mesh) {
   Layout layout;
   layout.places.resize(static_cast<std::size_t>(plan.unit_layers));
   layout.tied = model.tied_embeddings;
   layout.owners = plan.owners;
   layout.padded_vocab = padded_vocab(model, plan.parallel.tp);
-  LayoutBuilder(layout, model, plan).build();
+  LayoutBuilder(layout, model, plan, mesh).build();
   return layout;
 }
 

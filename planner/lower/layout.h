@@ -80,6 +80,6 @@ struct Layout {
 
 inline constexpr std::int64_t kShardAlignment = 128;  // elements; 256 B at 16 bit
 
-Layout make_layout(const ModelConfig& model, const Plan& plan);
+Layout make_layout(const ModelConfig& model, const Plan& plan, const Mesh& mesh);
 
 }  // namespace zplan

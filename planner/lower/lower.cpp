@@ -7,6 +7,7 @@
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
 #include "planner/lower/pipeline.h"
+#include "planner/lower/ranks.h"
 #include "planner/program/edges.h"
 
 namespace zplan {
@@ -94,7 +95,7 @@ class StageProgram {
       ends_.embed(first);
     } else {
       s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive}, Lane::kP2pForward,
-                     s_.index - 1, first);
+                     s_.neighbour(-1), first);
     }
     for (std::size_t i = 0; i < layers_.size(); ++i)
       s_.out.repeat(s_.segments[i].up(), [&] { layers_[i]->forward(); });
@@ -102,7 +103,7 @@ class StageProgram {
       ends_.head_forward();
     } else {
       s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend}, Lane::kP2pForward,
-                  s_.index + 1, checkpoints_.input_of(s_.first_layer + s_.layers));
+                  s_.neighbour(1), checkpoints_.input_of(s_.first_layer + s_.layers));
     }
   }
 
@@ -113,7 +114,7 @@ class StageProgram {
       ends_.head_backward(dx, last_micro);
     } else {
       s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive}, Lane::kP2pBackward,
-                     s_.index + 1, dx);
+                     s_.neighbour(1), dx);
     }
     for (std::size_t i = layers_.size(); i-- > 0;)
       s_.out.repeat(s_.segments[i].down(), [&] { layers_[i]->backward(dx, last_micro); });
@@ -121,7 +122,7 @@ class StageProgram {
       ends_.embed_backward(dx, last_micro);
     } else {
       s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend}, Lane::kP2pBackward,
-                  s_.index - 1, dx);
+                  s_.neighbour(-1), dx);
     }
   }
 
@@ -140,12 +141,13 @@ class StageProgram {
   std::vector<std::unique_ptr<DecoderLayer>> layers_;  // one per segment
 };
 
-RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& layout,
-                      const KernelSet& kernels, std::int32_t index) {
+RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Mesh& mesh,
+                      const Layout& layout, const KernelSet& kernels, std::int32_t index) {
   ProgramBuilder out(plan.unit_layers);
   BodyBuffers body(out);
   Stage stage{.plan = plan,
               .model = model,
+              .mesh = mesh,
               .layout = layout,
               .kernels = kernels,
               .out = out,
@@ -170,15 +172,11 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
 Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);
-  const Layout layout = make_layout(model, plan);
   Job job;
+  job.mesh = mesh_of(plan);
+  const Layout layout = make_layout(model, plan, job.mesh);
   job.kernel_set = plan.kernel_set;
   job.model = plan.model;
-  job.dp = plan.parallel.dp;
-  job.tp = plan.parallel.tp;
-  job.pp = plan.parallel.pp;
-  job.shards = plan.shards();
-  job.order = plan.order;
   job.launch = plan.launch;
   job.global_batch = plan.batch.global_batch;
   job.micro_batch = plan.batch.micro_batch;
@@ -186,7 +184,7 @@ Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   job.sequence = plan.batch.sequence;
   job.units = layout.units;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(lower_stage(plan, model, layout, kernels, stage));
+    job.classes.push_back(lower_stage(plan, model, job.mesh, layout, kernels, stage));
   return job;
 }
 

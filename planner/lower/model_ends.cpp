@@ -69,6 +69,11 @@ View ModelEnds::parameter(Phase phase, Param param) {
   return read(parameters_.view(parameters_.fetch(phase, unit, s_.layout.part[unit], {}), param));
 }
 
+// The first token of the rank's piece of the vocabulary.
+Attribute ModelEnds::first_of_piece() const {
+  return {0, s_.mesh.steps_over(s_.tensor_group().axes, vocabulary_piece())};
+}
+
 void ModelEnds::begin_step() {
   if (s_.is_last())
     s_.out.kernel({Phase::kBegin, Part::kLoss, Action::kZero}, kLane, KernelId::kFillZero,
@@ -77,7 +82,9 @@ void ModelEnds::begin_step() {
 
 void ModelEnds::load_batch() {
   s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
-                {s_.dp(), s_.plan.batch.global_batch});
+                {s_.dp() * s_.b(),
+                 s_.plan.batch.global_batch,
+                 {0, s_.mesh.steps_over(s_.data_group().axes, s_.b())}});
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 
@@ -95,7 +102,7 @@ void ModelEnds::embed(const View& x) {
   View out = sum;
   out.shape = {s_.b(), s_.s(), s_.h()};
   const View table = parameter(Phase::kForward, Param::kTokenEmbedding);
-  const Attributes attributes{vocabulary_piece()};
+  const Attributes attributes{first_of_piece()};
   if (s_.layout.has(Param::kPositionEmbedding)) {
     s_.out.kernel(
         forward(Part::kEmbedding), kLane, KernelId::kEmbeddingForward,
@@ -156,7 +163,8 @@ void ModelEnds::head_product(const View& x) {
 }
 
 void ModelEnds::loss(const View& tokens) {
-  const Attributes attributes{s_.model.vocab, s_.plan.batch.global_batch * s_.s()};
+  const Attributes attributes{s_.model.vocab, s_.plan.batch.global_batch * s_.s(),
+                              first_of_piece()};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
@@ -168,9 +176,9 @@ void ModelEnds::loss(const View& tokens) {
       s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
                 KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens), write(own)},
-                {s_.model.vocab});
+                {s_.model.vocab, 0, first_of_piece()});
   s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
-                    CollectiveKind::kAllGather, GroupKind::kTensor, own, all);
+                    CollectiveKind::kAllGather, s_.tensor_group(), own, all);
   s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
                 {update(logits_), read(tokens), read(all), update(loss_), read(scalars_)},
                 attributes);
@@ -277,7 +285,7 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
   View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, own, "d.gathered");
   in.shape = {s_.b(), s_.s(), s_.h()};
   const Role role{Phase::kBackward, Part::kEmbedding, Action::kWeightGradient};
-  const Attributes attributes{vocabulary_piece()};
+  const Attributes attributes{first_of_piece()};
   if (!s_.layout.has(Param::kPositionEmbedding)) {
     s_.out.kernel(role, kLane, KernelId::kEmbeddingBackward, {read(tokens_), read(in), dtable},
                   attributes);
@@ -296,7 +304,7 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
 View ModelEnds::finish_loss() {
   if (s_.dp() > 1)
     s_.out.collective({Phase::kEnd, Part::kLoss, Action::kReduce}, Lane::kCommReduce,
-                      CollectiveKind::kAllReduce, GroupKind::kData, loss_, loss_);
+                      CollectiveKind::kAllReduce, s_.data_group(), loss_, loss_);
   s_.out.copy({Phase::kEnd, Part::kLoss, Action::kDownload}, loss_, host_loss_);
   return host_loss_;
 }

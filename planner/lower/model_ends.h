@@ -52,6 +52,7 @@ class ModelEnds {
   View tokens_of(std::int32_t piece) const;
   void norm_backward(const View& dy, const View& dx, bool last_micro);
   std::int64_t vocabulary() const { return s_.layout.padded_vocab / s_.tp(); }
+  Attribute first_of_piece() const;
   std::int64_t vocabulary_piece() const { return s_.tp() > 1 ? vocabulary() : 0; }
 
   Stage& s_;

@@ -8,6 +8,7 @@
 
 #include "planner/cost/bounds.h"
 #include "planner/lower/lower.h"
+#include "planner/lower/ranks.h"
 #include "planner/place/place.h"
 #include "planner/program/limits.h"
 #include "planner/search/bytes_bound.h"
@@ -66,12 +67,13 @@ class PlanEvaluator {
   }
 
  private:
-  // Remembered: the same for all plans of a shape.
+  // Remembered: the same for all plans with such stages.
   const std::vector<NodeFill>& fills(const Plan& plan) {
-    const Parallel& shape = plan.parallel;
+    const Mesh mesh = mesh_of(plan);
+    const Axis& pipeline = mesh.axes[mesh.find(kPipelineAxis).value()];
     const std::lock_guard lock(mutex_);
-    std::vector<NodeFill>& known = fills_[{shape.dp, shape.tp, shape.pp, plan.order}];
-    if (known.empty()) known = node_fills(shape.dp, shape.tp, shape.pp, plan.order, cluster_);
+    std::vector<NodeFill>& known = fills_[{mesh.world(), pipeline.size, pipeline.stride}];
+    if (known.empty()) known = node_fills(mesh, cluster_);
     return known;
   }
 
@@ -79,8 +81,8 @@ class PlanEvaluator {
   const Cluster cluster_;
   TimeFloors floors_;
   std::mutex mutex_;
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
-      fills_;
+  // By ranks, stages and ranks between them.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::vector<NodeFill>> fills_;
 };
 
 }  // namespace

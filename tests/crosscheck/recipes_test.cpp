@@ -114,7 +114,8 @@ TEST(Fsdp, GathersTheComputeTypeAndReducesWhatTheRecipeSays) {
     const Program& program = job.classes[0].program;
     int gathers = 0, reductions = 0;
     for (const Node& node : program.nodes) {
-      if (node.kind != OpKind::kCollective || node.group != GroupKind::kData) continue;
+      if (node.kind != OpKind::kCollective || node.group.axes != job.mesh.named(kDataAxis))
+        continue;
       const DType type = program.operands(node)[0].dtype;
       if (node.collective == CollectiveKind::kAllGather) {
         EXPECT_EQ(type, DType::kBf16);

@@ -8,6 +8,7 @@
 
 #include "exec/initial_state.h"
 #include "planner/core/error.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/exec/mini_job.h"
 
 namespace zplan::exec {
@@ -16,7 +17,7 @@ namespace {
 // Two stages of two layers each, one unit per layer of two tensors.
 Job layered_job() {
   Job job;
-  job.pp = 2;
+  job.mesh = testing_support::mesh_of({.pp = 2});
   job.kernel_set = "cpu.f64";
   Unit unit;
   unit.name = "layer";
@@ -37,7 +38,7 @@ Job layered_job() {
                           .slots = 2,
                           .dtype = DType::kF64,
                           .persistent = true}};
-    c.homes = {{0, {0, false}, {0, false}, {0, false}, {0, false}}};
+    c.homes = {{0, {0}, {0}, {0}, {0}}};
     c.placement.offset = {Bytes{0}};
     c.placement.slab[0] = Bytes{512};
     job.classes.push_back(c);

@@ -6,9 +6,14 @@
 #include <set>
 
 #include "models/model_formulas.h"
+#include "planner/lower/ranks.h"
 
 namespace zplan {
 namespace {
+
+Layout layout_of(const ModelConfig& model, const Plan& plan) {
+  return make_layout(model, plan, mesh_of(plan));
+}
 
 Plan plan_of(GatherUnit gather, std::int32_t dp, std::int64_t sequence) {
   Plan plan;
@@ -23,7 +28,7 @@ class LayoutOf : public testing::TestWithParam<GatherUnit> {};
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
   for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b"}) {
     const ModelConfig model = load_model(name);
-    const Layout layout = make_layout(model, plan_of(GetParam(), 4, model.sequence));
+    const Layout layout = layout_of(model, plan_of(GetParam(), 4, model.sequence));
     std::int64_t sum = 0;
     for (const Unit& u : layout.units) sum += u.elements * (u.per_layer ? model.layers : 1);
     EXPECT_EQ(sum, parameter_count(model)) << name;
@@ -32,7 +37,7 @@ TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
 
 TEST_P(LayoutOf, TensorsOfAUnitDoNotOverlapAndMatricesComeFirst) {
   const ModelConfig model = load_model("gpt2-124m");
-  const Layout layout = make_layout(model, plan_of(GetParam(), 4, model.sequence));
+  const Layout layout = layout_of(model, plan_of(GetParam(), 4, model.sequence));
   for (const Unit& u : layout.units) {
     std::int64_t end = 0;
     for (const Tensor& t : u.tensors) {
@@ -47,7 +52,7 @@ TEST_P(LayoutOf, TensorsOfAUnitDoNotOverlapAndMatricesComeFirst) {
 TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
   const ModelConfig model = load_model("tiny-gpt");
   for (std::int32_t dp : {1, 3, 4, 7, 512}) {
-    const Layout layout = make_layout(model, plan_of(GetParam(), dp, model.sequence));
+    const Layout layout = layout_of(model, plan_of(GetParam(), dp, model.sequence));
     for (const Unit& u : layout.units) {
       EXPECT_EQ(u.flat_elements, u.shard_elements * dp) << u.name;
       EXPECT_EQ(u.shard_elements % kShardAlignment, 0) << u.name;
@@ -66,7 +71,7 @@ TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
     plan.parallel.tp = 2;
     const auto layer_unit = [&](std::int32_t layers) {
       plan.unit_layers = layers;
-      const Layout layout = make_layout(model, plan);
+      const Layout layout = layout_of(model, plan);
       EXPECT_EQ(layout.layer_units.size(), 1U);
       return layout.units[layout.layer_units[0]];
     };
@@ -92,10 +97,10 @@ TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
   for (const char* name : {"tiny-gpt", "tiny-llama"}) {
     const ModelConfig model = load_model(name);
     Plan plan = plan_of(GatherUnit::kLayer, 4, model.sequence);
-    const Layout cut = make_layout(model, plan);
+    const Layout cut = layout_of(model, plan);
     plan.unit_layers = 4;
     plan.owners = true;
-    const Layout layout = make_layout(model, plan);
+    const Layout layout = layout_of(model, plan);
     const UnitIndex layer = layout.layer_units[0];
     const Unit &unit = layout.units[layer], &one = cut.units[cut.layer_units[0]];
     EXPECT_EQ(unit.elements, 4 * one.elements) << name;
@@ -126,7 +131,7 @@ TEST(Layout, RanksAndTilesShareTheSplitParameters) {
       Plan plan = plan_of(GatherUnit::kOperator, 2, model.sequence);
       plan.parallel.tp = tp;
       plan.tiles = tiles;
-      const Layout layout = make_layout(model, plan);
+      const Layout layout = layout_of(model, plan);
       std::int64_t split = 0, shared = 0;
       for (const Unit& u : layout.units) {
         const std::int64_t instances = u.per_layer ? model.layers * u.tiles : 1;
@@ -142,14 +147,14 @@ TEST(Layout, SharedParametersComeLastInTheirUnit) {
   const ModelConfig model = load_model("tiny-gpt");
   Plan plan = plan_of(GatherUnit::kLayer, 1, model.sequence);
   plan.parallel.tp = 2;
-  for (const Unit& u : make_layout(model, plan).units)
+  for (const Unit& u : layout_of(model, plan).units)
     for (const Tensor& t : u.tensors)
       EXPECT_EQ(t.offset >= u.shared_from, t.split.kind == Split::Kind::kNone) << t.name;
 }
 
 TEST(Layout, AShorterSequenceKeepsAllPositions) {
   const ModelConfig model = load_model("tiny-gpt");
-  const Layout layout = make_layout(model, plan_of(GatherUnit::kLayer, 1, 8));
+  const Layout layout = layout_of(model, plan_of(GatherUnit::kLayer, 1, 8));
   const Unit& position = layout.units[layout.unit_of(Param::kPositionEmbedding)];
   EXPECT_EQ(position.elements, model.sequence * model.hidden);
   EXPECT_EQ(layout.touched_elements(layout.unit_of(Param::kPositionEmbedding)), 8 * model.hidden);
@@ -157,7 +162,7 @@ TEST(Layout, AShorterSequenceKeepsAllPositions) {
 
 TEST(Layout, TheVocabularyIsPaddedForKernelsOnly) {
   const ModelConfig model = load_model("gpt2-124m");
-  const Layout layout = make_layout(model, plan_of(GatherUnit::kLayer, 1, model.sequence));
+  const Layout layout = layout_of(model, plan_of(GatherUnit::kLayer, 1, model.sequence));
   EXPECT_EQ(layout.of(Param::kTokenEmbedding).shape[0], 50304);  // a multiple of 128
   EXPECT_EQ(layout.units[layout.unit_of(Param::kTokenEmbedding)].tensors[0].shape[0], 50257);
 }

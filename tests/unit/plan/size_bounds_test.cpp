@@ -18,7 +18,8 @@ void expect_bounded(const Plan& plan, const ModelConfig& model) {
   place(job, {.slack = plan.slack});
   double flops = 0, bytes = 0, traffic = 0;
   for (const RankClass& c : job.classes) {
-    for (const Bytes slab : c.placement.slab) bytes += static_cast<double>(slab.value) * job.dp;
+    for (const Bytes slab : c.placement.slab)
+      bytes += static_cast<double>(slab.value) * job.mesh.size(kDataAxis);
     for (const Node& node : c.program.nodes) {
       if (node.kind != OpKind::kKernel) continue;
       const Demand demand = demand_of(c.program, node);

@@ -4,6 +4,7 @@
 
 #include "planner/core/error.h"
 #include "planner/program/verify.h"
+#include "tests/support/meshes.h"
 #include "tests/support/verify_stage.h"
 
 namespace zplan {
@@ -128,6 +129,8 @@ TEST(VerifyCommunication, LongExchangesAreComparedByPeriod) {
         << odd;
 }
 
+namespace groups = testing_support::groups;
+
 Job two_groups(bool swapped) {
   std::vector<RankClass> classes;
   for (const std::int32_t stage : {0, 1}) {
@@ -135,14 +138,14 @@ Job two_groups(bool swapped) {
     const View a = s.buffer("a"), b = s.buffer("b");
     s.fill(Part::kQkv, a);
     s.fill(Part::kFc1, b);
-    const auto reduce = [&](Part part, GroupKind group, const View& v) {
+    const auto reduce = [&](Part part, const Group& group, const View& v) {
       s.out.collective(role(part, Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
                        group, v, v);
     };
     const bool world_first = swapped && stage == 1;
-    if (world_first) reduce(Part::kGradientNorm, GroupKind::kWorld, b);
-    reduce(Part::kEmbedding, GroupKind::kEmbedding, a);
-    if (!world_first) reduce(Part::kGradientNorm, GroupKind::kWorld, b);
+    if (world_first) reduce(Part::kGradientNorm, groups::kWorld, b);
+    reduce(Part::kEmbedding, groups::kEmbedding, a);
+    if (!world_first) reduce(Part::kGradientNorm, groups::kWorld, b);
     classes.push_back(s.finish(stage));
   }
   return job_of(std::move(classes));
@@ -166,32 +169,30 @@ TEST(VerifyCommunication, MembersOfAGroupAgree) {
 
 // Eight ranks: dp 4 with two shards of two ranks each, tp 2.
 TEST(VerifyCommunication, CollectivesKnowTheirGroups) {
-  const auto gather = [](GroupKind group, Lane lane, std::int64_t ranks, Bytes View::*stride) {
+  const auto gather = [](const Group& group, Lane lane, std::int64_t ranks, std::size_t axis) {
     Stage s;
     View whole = s.buffer("a");
     s.fill(Part::kQkv, whole);
     View shard = whole;
     shard.shape = {kFloats / ranks};
-    shard.*stride = shard.bytes();
+    shard.strides[axis] = shard.bytes().value;
     s.out.collective(role(Part::kQkv, Action::kGather), lane, CollectiveKind::kAllGather, group,
                      shard, whole);
     Job job = job_of({s.finish()}, 4);
-    job.shards = 2;
-    job.tp = 2;
+    job.mesh = testing_support::mesh_of({.dp = 4, .tp = 2, .shards = 2});
     return verify(job);
   };
   const Lane lane = Lane::kCommGather, tensor = Lane::kCommTensor;
-  EXPECT_THAT(gather(GroupKind::kShard, lane, 2, &View::dp_stride), IsEmpty());
-  EXPECT_THAT(gather(GroupKind::kTensor, tensor, 2, &View::tp_stride), IsEmpty());
+  EXPECT_THAT(gather(groups::kShard, lane, 2, testing_support::kShard), IsEmpty());
+  EXPECT_THAT(gather(groups::kTensor, tensor, 2, testing_support::kTp), IsEmpty());
   const auto wrong_part = Contains(HasSubstr("in place in 'a', but not on the rank's own part"));
-  EXPECT_THAT(gather(GroupKind::kShard, lane, 2, &View::tp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kTensor, tensor, 2, &View::dp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kReplica, lane, 2, &View::dp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kData, lane, 4, &View::dp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kShard, lane, 4, &View::dp_stride),
+  EXPECT_THAT(gather(groups::kShard, lane, 2, testing_support::kTp), wrong_part);
+  EXPECT_THAT(gather(groups::kTensor, tensor, 2, testing_support::kShard), wrong_part);
+  EXPECT_THAT(gather(groups::kReplica, lane, 2, testing_support::kShard), wrong_part);
+  EXPECT_THAT(gather(groups::kData, lane, 4, testing_support::kShard), wrong_part);
+  EXPECT_THAT(gather(groups::kShard, lane, 4, testing_support::kShard),
               Contains(HasSubstr("all_gather over 2 ranks of 16 elements")));
-  EXPECT_THAT(gather(GroupKind::kShard, tensor, 2, &View::dp_stride),
-              Contains(HasSubstr("a collective over group shard on lane comm_tensor")));
+  EXPECT_THAT(gather(groups::kWorld, tensor, 8, testing_support::kShard), wrong_part);
 }
 
 TEST(VerifyCommunication, ThrowsAnInternalErrorWithTheFirstFindings) {
@@ -203,7 +204,7 @@ TEST(VerifyCommunication, ThrowsAnInternalErrorWithTheFirstFindings) {
 
 TEST(VerifyCommunication, AJobHasOneClassPerStage) {
   Job job = Pair().job();
-  job.pp = 3;
+  job.mesh = testing_support::mesh_of({.dp = 2, .pp = 3});
   EXPECT_THAT(verify(job), ElementsAre("job: 2 rank classes for 3 stages"));
 }
 

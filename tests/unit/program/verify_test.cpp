@@ -5,6 +5,7 @@
 
 #include "planner/program/edges.h"
 #include "planner/program/verify_shorten.h"
+#include "tests/support/meshes.h"
 #include "tests/support/verify_stage.h"
 
 namespace zplan {
@@ -24,6 +25,8 @@ void place_at(Job& job, std::vector<std::int64_t> offsets, std::int64_t slab) {
   placement.slab.fill({slab});
   job.placed = true;
 }
+
+namespace groups = testing_support::groups;
 
 TEST(Verify, AcceptsAChainOverLanes) {
   Stage s;
@@ -144,7 +147,7 @@ TEST(Verify, EveryDpIndexIsInsideItsSlot) {
   const View b = s.buffer("b");
   s.fill(Part::kQkv, a);
   a.shape = {kFloats / 2};
-  a.dp_stride = a.bytes();
+  a.strides[testing_support::kShard] = a.bytes().value;
   View half = b;
   half.shape = {kFloats / 2};
   s.gelu(Part::kFc1, a, half);
@@ -164,7 +167,7 @@ TEST(Verify, TheLastRankIsWalkedToo) {
   View half = b;
   half.shape = a.shape;
   s.fill(Part::kQkv, a);  // the first half
-  a.dp_stride = a.bytes();
+  a.strides[testing_support::kShard] = a.bytes().value;
   s.gelu(Part::kFc1, a, half);  // rank 1 reads the second
   EXPECT_THAT(verify(job_of(s)), Contains(HasSubstr("reads 'a' before it is written")));
 }
@@ -175,19 +178,19 @@ TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
     View part = s.buffer("a"), whole = part;
     View quarter = s.buffer("b");
     part.shape = quarter.shape = {kFloats / 4};
-    part.tp_stride = part.bytes();
+    part.strides[testing_support::kTp] = part.bytes().value;
     whole.shape = {kFloats / 4 * written};
     s.fill(Part::kQkv, whole);
     s.gelu(Part::kFc1, part, quarter);  // rank k reads the k-th quarter
     Job job = job_of(s);
-    job.tp = 4;
+    job.mesh = testing_support::mesh_of({.dp = 2, .tp = 4});
     const auto findings = verify(job);
     if (written == 4) {
       EXPECT_THAT(findings, IsEmpty());
     } else {
       EXPECT_THAT(findings, Contains(HasSubstr("reads 'a' before it is written"))) << written;
     }
-    job.tp = 5;
+    job.mesh = testing_support::mesh_of({.dp = 2, .tp = 5});
     EXPECT_THAT(verify(job), Contains(HasSubstr("view of 'a' reaches from 0 to 320 in a slot")));
   }
 }
@@ -204,7 +207,8 @@ TEST(Verify, CopiesTakeTheLaneBetweenTheirTiersAndFilesOnlyMeetTheHost) {
     c.program.nodes[0].lane = lane;
     c.homes.push_back({0, {a.buffer}, {a.buffer}, {a.buffer}, {a.buffer}});
     Job job = job_of({c});
-    job.units.push_back({.name = "unit", .flat_elements = kFloats, .tensors = {}});
+    job.units.push_back(
+        {.name = "unit", .shard_elements = kFloats, .flat_elements = kFloats, .tensors = {}});
     return verify(job);
   };
   EXPECT_THAT(copy(Tier::kGpu, Tier::kGpu, Lane::kCompute), IsEmpty());
@@ -255,19 +259,21 @@ TEST(Verify, LayersComeInWholeUnits) {
   RankClass c = s.finish();
   c.homes.push_back({0, {0}, {0}, {0}, {0}});
   Job job = job_of({c});
-  job.units.push_back(
-      {.name = "unit", .flat_elements = kFloats, .tensors = std::vector<Tensor>(1)});
+  job.units.push_back({.name = "unit",
+                       .shard_elements = kFloats,
+                       .flat_elements = kFloats,
+                       .tensors = std::vector<Tensor>(1)});
   EXPECT_THAT(verify(job), IsEmpty());
   job.units[0].tensors[0].member = 1;
   EXPECT_THAT(verify(job), Contains(HasSubstr("tensor '' is of layer 1 of 1")));
 }
 
-TEST(Verify, OwnersAreOfAShard) {
+TEST(Verify, OwnersAreMembers) {
   const auto owned = [](std::int32_t member, OpKind kind) {
     Stage s;
     const View a = s.buffer("a");
     s.out.set_member(member);
-    s.out.set_owned(true);
+    s.out.set_owners(groups::kShard);
     s.fill(Part::kQkv, a);
     RankClass c = s.finish();
     c.layers = c.program.unit_layers = 4;
@@ -278,12 +284,12 @@ TEST(Verify, OwnersAreOfAShard) {
     return verify(job_of({c}, 2));
   };
   EXPECT_THAT(owned(1, OpKind::kKernel), IsEmpty());
-  EXPECT_THAT(owned(2, OpKind::kKernel), Contains(HasSubstr("is of shard 2 of 2")));
+  EXPECT_THAT(owned(2, OpKind::kKernel), Contains(HasSubstr("is of member 2 of 2")));
   EXPECT_THAT(owned(1, OpKind::kMark), Contains(HasSubstr("only kernels and copies are of one")));
 }
 
-TEST(Verify, RootsAreMembersByShard) {
-  const auto roots = [](CollectiveKind kind, GroupKind group, std::int32_t member,
+TEST(Verify, RootsAreMembers) {
+  const auto roots = [](CollectiveKind kind, const Group& group, std::int32_t member,
                         std::int64_t out_elements = kFloats) {
     Stage s;
     const View a = s.buffer("a");
@@ -298,12 +304,11 @@ TEST(Verify, RootsAreMembersByShard) {
     return verify(job);
   };
   for (const CollectiveKind kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
-    EXPECT_THAT(roots(kind, GroupKind::kData, 1), IsEmpty());
-    EXPECT_THAT(roots(kind, GroupKind::kShard, 1), IsEmpty());
-    EXPECT_THAT(roots(kind, GroupKind::kData, 2), Contains(HasSubstr("is of shard 2 of 2")));
-    EXPECT_THAT(roots(kind, GroupKind::kWorld, 1), Contains(HasSubstr("not one per shard")));
-    EXPECT_THAT(roots(kind, GroupKind::kReplica, 0), Contains(HasSubstr("not one per shard")));
-    EXPECT_THAT(roots(kind, GroupKind::kData, 0, kFloats / 2),
+    EXPECT_THAT(roots(kind, groups::kData, 1), IsEmpty());
+    EXPECT_THAT(roots(kind, groups::kShard, 1), IsEmpty());
+    EXPECT_THAT(roots(kind, groups::kData, 2), Contains(HasSubstr("is of member 2 of 2")));
+    EXPECT_THAT(roots(kind, groups::kReplica, 1), Contains(HasSubstr("is of member 1 of 1")));
+    EXPECT_THAT(roots(kind, groups::kData, 0, kFloats / 2),
                 Contains(HasSubstr("over 2 ranks of 64 elements in 'a' into 32")));
   }
 }

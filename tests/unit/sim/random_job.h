@@ -12,6 +12,7 @@
 #include <array>
 #include <vector>
 
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -69,8 +70,11 @@ class RandomJob {
 
   Job finish() {
     Job job = make_job(stages_, dp_, tp_);
-    job.shards = shards_;
-    job.order = pick(0, 1) == 0 ? RankOrder::kDataFirst : RankOrder::kPipelineFirst;
+    job.mesh = testing_support::mesh_of({.dp = dp_,
+                                         .tp = tp_,
+                                         .pp = static_cast<std::int32_t>(stages_.size()),
+                                         .shards = shards_,
+                                         .pipeline_first = pick(0, 1) != 0});
     return job;
   }
 
@@ -136,14 +140,15 @@ class RandomJob {
   // Within the class. A group of one rank would take no time at all.
   NodeIndex add_collective(ClassBuilder& out, std::int64_t size) {
     struct Choice {
-      GroupKind group;
+      Group group;
       int ranks;
       Lane lane;
     };
-    const std::array<Choice, 4> choices{{{GroupKind::kData, dp_, Lane::kCommGather},
-                                         {GroupKind::kShard, shards_, Lane::kCommGather},
-                                         {GroupKind::kReplica, dp_ / shards_, Lane::kCommReduce},
-                                         {GroupKind::kTensor, tp_, Lane::kCommTensor}}};
+    const std::array<Choice, 4> choices{
+        {{testing_support::groups::kData, dp_, Lane::kCommGather},
+         {testing_support::groups::kShard, shards_, Lane::kCommGather},
+         {testing_support::groups::kReplica, dp_ / shards_, Lane::kCommReduce},
+         {testing_support::groups::kTensor, tp_, Lane::kCommTensor}}};
     const Choice& choice = choices[static_cast<std::size_t>(pick(0, 3))];
     if (choice.ranks == 1) return out.stream(choice.lane, size);
     return out.collective(CollectiveKind::kAllGather, choice.group, size, {}, choice.lane);
@@ -153,8 +158,8 @@ class RandomJob {
     if (stages_.size() == 1 && dp_ * tp_ == 1) return;
     const std::int64_t size = 4 * pick(1, 50'000);
     for (ClassBuilder& out : stages_) {
-      add_edges(out, out.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, size, {},
-                                    Lane::kCommReduce));
+      add_edges(out, out.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld,
+                                    size, {}, Lane::kCommReduce));
     }
   }
 
