@@ -8,7 +8,9 @@
 #include "planner/lower/optimizer.h"
 #include "planner/lower/pipeline.h"
 #include "planner/lower/ranks.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/edges.h"
+#include "planner/program/schedule/in_flight.h"
 
 namespace zplan {
 namespace {
@@ -73,12 +75,12 @@ class StageProgram {
                                                        gradients_, checkpoints_));
   }
 
-  std::vector<UnitHome> emit() {
+  std::vector<UnitHome> emit(PassOrder order) {
+    if (gradients_.last_differs()) set_last_apart(order);
     optimizer_.begin_step();
     gradients_.begin_step();
     ends_.begin_step();
-    emit_schedule(s_, gradients_.last_differs(),
-                  {[&] { forward(); }, [&](bool last) { backward(last); }});
+    emit_schedule(s_, order, {[&] { forward(); }, [&](bool last) { backward(last); }});
     gradients_.finish_backward();
     s_.body.next_body();
     optimizer_.emit();
@@ -155,14 +157,15 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Mesh& me
               .workspace = make_workspace(out, kernels)};
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
-  stage.in_flight = static_cast<std::int32_t>(plan.in_flight(index));
+  PassOrder order = order_of_stage(plan, index);
+  stage.in_flight = forward_to_backward(order.passes, 0).span;
   assign_layers(stage);
   cut_segments(stage);
   RankClass result;
   result.stage = index;
   result.first_layer = stage.first_layer;
   result.layers = stage.layers;
-  result.homes = StageProgram(stage).emit();
+  result.homes = StageProgram(stage).emit(std::move(order));
   result.program = out.finish_unordered();
   return result;
 }

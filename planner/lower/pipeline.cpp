@@ -1,7 +1,6 @@
 #include "planner/lower/pipeline.h"
 
 #include "planner/core/error.h"
-#include "planner/plan/plan_schedule.h"
 #include "planner/program/schedule/fold.h"
 
 namespace zplan {
@@ -48,9 +47,7 @@ class Emission {
 
 }  // namespace
 
-void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step) {
-  PassOrder order = order_of_stage(stage.plan, stage.index);
-  if (last_differs) set_last_apart(order);
+void emit_schedule(Stage& stage, const PassOrder& order, const MicroStep& step) {
   Emission emission(stage, step);
   for (const PassLoop& loop : fold(order)) emission.loop(loop, false);
 }

@@ -1,10 +1,11 @@
 // Emits the passes of one stage as loops (planner/program/schedule/fold.h). The last backward is
-// emitted apart where it differs (reductions after the last micro-batch).
+// emitted apart where the order says so (reductions after the last micro-batch).
 #pragma once
 
 #include <functional>
 
 #include "planner/lower/stage.h"
+#include "planner/program/schedule/schedule.h"
 
 namespace zplan {
 
@@ -14,6 +15,6 @@ struct MicroStep {
   std::function<void(bool last)> backward;
 };
 
-void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step);
+void emit_schedule(Stage& stage, const PassOrder& order, const MicroStep& step);
 
 }  // namespace zplan

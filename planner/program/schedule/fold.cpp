@@ -30,6 +30,7 @@ class Folder {
  public:
   std::vector<PassLoop> fold(std::span<const Pass> passes) {
     std::vector<Item> items;
+    items.reserve(passes.size());
     for (const Pass& pass : passes) items.push_back({shape_of(pass), pass.micro});
     for (std::size_t group = 1; group <= std::min(items.size() / 2, kLongestGroup);)
       group = fold_runs(items, group) ? 1 : group + 1;

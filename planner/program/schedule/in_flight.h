@@ -1,5 +1,6 @@
 // How many micro-batches a chunk of a rank has between two passes at once, counted from the order
-// of its passes: for so many, what the first pass leaves for the second is kept.
+// of its passes: for so many, what the first pass leaves for the second is kept. The order has no
+// fault (check.h).
 #pragma once
 
 #include <span>

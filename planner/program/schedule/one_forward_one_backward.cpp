@@ -3,10 +3,19 @@
 #include <algorithm>
 
 namespace zplan {
+namespace {
+
+PassOrder room_for(std::int32_t micro_batches) {
+  PassOrder order;
+  order.passes.reserve(2 * static_cast<std::size_t>(micro_batches));
+  return order;
+}
+
+}  // namespace
 
 PassOrder one_forward_one_backward_order(std::int32_t stage, std::int32_t stages,
                                          std::int32_t micro_batches) {
-  PassOrder order;
+  PassOrder order = room_for(micro_batches);
   const std::int32_t ahead = std::min(stages - 1 - stage, micro_batches);
   for (std::int32_t i = 0; i < ahead; ++i) order.add(PassKind::kForward, 0, i);
   order.cut();
@@ -21,7 +30,7 @@ PassOrder one_forward_one_backward_order(std::int32_t stage, std::int32_t stages
 }
 
 PassOrder gpipe_order(std::int32_t micro_batches) {
-  PassOrder order;
+  PassOrder order = room_for(micro_batches);
   for (std::int32_t i = 0; i < micro_batches; ++i) order.add(PassKind::kForward, 0, i);
   order.cut();
   for (std::int32_t i = 0; i < micro_batches; ++i) order.add(PassKind::kBackward, 0, i);
