@@ -39,8 +39,9 @@ TEST(ScheduleFile, HoldsPassesAndChunks) {
 }
 
 TEST(ScheduleFile, SaysWhereAPassIsNone) {
-  for (const char* pass : {"\"F2.0\"", "\"F0.1\"", "\"G0.0\"", "\"F0\"", "\"F0.\"", "\"F-0.0\"",
-                           "\"F0.0 \"", "\"F 0.0\"", "\"\"", "1", "\"F99999999999.0\""})
+  for (const char* pass :
+       {"\"F2.0\"", "\"F0.1\"", "\"G0.0\"", "\"F0\"", "\"F0.\"", "\"F0x0\"", "\"F-0.0\"",
+        "\"F0.0 \"", "\"F 0.0\"", "\"\"", "1", "\"F99999999999.0\""})
     EXPECT_THAT(refusal("\"F0.0\"", pass),
                 HasSubstr("s.json:4:13: /ranks/0/0: expected F, B, I or W, a chunk up to 1, a dot "
                           "and a micro-batch up to 0, such as \"F0.0\", got "))
@@ -77,6 +78,7 @@ TEST(ScheduleFile, NamesTheCircleOfADeadlock) {
 
 TEST(ScheduleFile, NamesAKeyThatNobodyKnows) {
   EXPECT_THAT(refusal("\"stages\"", "\"stage\""), HasSubstr("stage"));
+  EXPECT_THAT(refusal("\"stages\"", "\"name\": \"x\", \"stages\""), HasSubstr("name"));
   EXPECT_THAT(refusal("zplan.schedule/1", "zplan.schedule/2"), HasSubstr("/schema"));
 }
 
