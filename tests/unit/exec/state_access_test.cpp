@@ -102,6 +102,24 @@ TEST(LargestDifference, NamesTheElementThatDiffersMost) {
   EXPECT_TRUE(std::isnan(found->second));
 }
 
+TEST(LargestDifference, LooksAtEveryElementOfEveryTensor) {
+  const Job job = layered_job();
+  const std::vector<RankMemory> a = parameters_of(job);
+  for (const TensorRef& ref : all_tensors(job)) {
+    const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
+    for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
+      const std::vector<RankMemory> b = parameters_of(job);
+      const auto stage = static_cast<std::size_t>(ref.layer / 2);
+      auto* values = reinterpret_cast<double*>(b[stage].slot_address(0, ref.layer % 2));
+      values[tensor.offset + i] += 0.25;
+      const auto found = largest_difference(job, a, job, b);
+      ASSERT_TRUE(found.has_value()) << tensor_name(job, ref) << "[" << i << "]";
+      EXPECT_EQ(found->tensor, tensor_name(job, ref));
+      EXPECT_EQ(found->element, i);
+    }
+  }
+}
+
 TEST(LargestDifference, OfBitsSeesTheSignOfZero) {
   const Job job = layered_job();
   const std::vector<RankMemory> a = parameters_of(job), b = parameters_of(job);
