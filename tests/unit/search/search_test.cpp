@@ -322,6 +322,19 @@ TEST_F(SearchTest, TriesTheKnobsOnTheWinner) {
   EXPECT_EQ(run(m).best->plan.stage_layers, (std::vector<std::int32_t>{3, 1}));
 }
 
+TEST_F(SearchTest, TriesShardingGroupsOfAnIslandOnTheWinner) {
+  cluster_ = load_cluster("dgx2x2");
+  pins_ = pinned({{"/parallel/tp", "4"}, {"/parallel/pp", "1"}, {"/zero_stage", "3"}});
+  const std::int32_t group = cluster_.island() / 4;
+  Model m;
+  m.time = [=](const Plan& p) { return p.shards() == group ? 9.0 : 10.0; };
+  const SearchResult result = run(m);
+  EXPECT_GT(result.best->plan.parallel.dp, group);
+  EXPECT_EQ(result.best->plan.shards(), group);
+  pins_.set("/parallel/shards", result.best->plan.parallel.dp);
+  EXPECT_EQ(run(m).best->plan.shards(), result.best->plan.parallel.dp);
+}
+
 TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
   Model m;
   m.time = [](const Plan& p) { return (p.zero_stage == 3 ? 5.0 : 10.0) - 0.2 * p.prefetch; };
