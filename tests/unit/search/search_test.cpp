@@ -335,6 +335,19 @@ TEST_F(SearchTest, TriesShardingGroupsOfAnIslandOnTheWinner) {
   EXPECT_EQ(run(m).best->plan.shards(), result.best->plan.parallel.dp);
 }
 
+TEST_F(SearchTest, TriesUnitsOfSeveralLayersOnTheWinner) {
+  pins_ = pinned({{"/zero_stage", "3"}, {"/gather/unit", "layer"}, {"/parallel/pp", "1"}});
+  for (const std::int32_t layers : {2, 4}) {
+    Model m;
+    m.time = [=](const Plan& p) { return p.unit_layers == layers ? 9.0 : 10.0; };
+    EXPECT_EQ(run(m).best->plan.unit_layers, layers);
+  }
+  Model m;
+  m.time = [](const Plan& p) { return 10.0 - p.unit_layers; };
+  pins_.set("/gather/layers", 1);
+  EXPECT_EQ(run(m).best->plan.unit_layers, 1) << "a pinned count is not touched";
+}
+
 TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
   Model m;
   m.time = [](const Plan& p) { return (p.zero_stage == 3 ? 5.0 : 10.0) - 0.2 * p.prefetch; };
