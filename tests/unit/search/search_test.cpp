@@ -387,6 +387,19 @@ TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
   EXPECT_EQ(line(result, {.zero_stage = 0}).reason, "not tried: at best 8.00 s against 10.0 s");
 }
 
+// Of one plan the exact bound is as low as its estimate; it is simulated, the others are not. Most
+// of these have never been lowered: of them nothing but the estimate is known.
+TEST_F(SearchTest, TheGapHoldsForPlansThatWereOnlyEstimated) {
+  const Plan first = enumerate(model_, cluster_, pins_).front();
+  const auto is_first = [&](const Plan& p) { return p == first; };
+  Evaluator evaluator =
+      Model{.bound = [=](const Plan& p) { return is_first(p) ? 4.0 : 9.0; }}.evaluator();
+  evaluator.estimate = [=](const Plan& p) { return Estimate{{is_first(p) ? 4.0 : 5.0}, {}}; };
+  const SearchResult result = search(model_, cluster_, pins_, evaluator, {.max_simulated = 1});
+  EXPECT_LT(result.stats.visited, result.stats.space - result.stats.set_aside);
+  EXPECT_DOUBLE_EQ(result.stats.gap, 0.5);
+}
+
 TEST_F(SearchTest, ReportsProgress) {
   std::int64_t calls = 0;
   SearchOptions options;
