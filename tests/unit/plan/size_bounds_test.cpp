@@ -59,5 +59,28 @@ TEST(SizeBounds, HoldForEveryModel) {
   }
 }
 
+// The host holds the gradients of a step and the new parameters besides all other states. Of so
+// many layers these outweigh what the bound has in reserve.
+TEST(SizeBounds, HoldForADelayedUpdate) {
+  ModelConfig model = load_model("llama3-8b");
+  model.layers = 400;
+  model.kv_heads = model.heads;
+  model.vocab = 1000;
+  for (const std::int32_t stage : {0, 3}) {
+    Plan plan;
+    plan.kernel_set = "cpu.f64";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.precision.separate_master = true;
+    plan.zero_stage = stage;
+    plan.recompute = {{Recompute::kFull, 0}};
+    plan.placement.optimizer = Tier::kCpu;
+    plan.delayed_update = true;
+    plan.parallel.dp = 2;
+    plan.batch = {.global_batch = 2, .micro_batch = 1, .sequence = 8};
+    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    expect_bounded(plan, model);
+  }
+}
+
 }  // namespace
 }  // namespace zplan
