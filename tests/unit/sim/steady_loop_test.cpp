@@ -103,6 +103,28 @@ TEST(SteadyLoop, ACopyThatOutrunsTheLoopIsNotSkippedTwice) {
   EXPECT_EQ(both.skipped.period, both.full.period);
 }
 
+// Each iteration copies twice; the second copy waits for a kernel two iterations back, so the first
+// one of an iteration is done long before. What follows the loop waits for the last first copy: it
+// starts while the loop still goes on, and the step ends with it.
+TEST(SteadyLoop, WhatWaitsForALaneInTheLoopStartsInTime) {
+  ClassBuilder program;
+  const NodeIndex before = program.stream(Lane::kCompute, 4000);
+  NodeIndex first = 0, kernel = 0;
+  program.repeat(50, [&] {
+    first = program.copy(Tier::kCpu, Tier::kGpu, 100'000);  // 10 us
+    const NodeIndex second = program.copy(Tier::kCpu, Tier::kGpu, 100'000);
+    kernel = program.stream(Lane::kCompute, 100'000'000, {{.node = second, .level = 1}});
+    program.add_edge(second, {.node = kernel, .level = 1, .delta = 2});
+  });
+  const NodeIndex last = program.stream(Lane::kCommReduce, 1'000'000'000, {{.node = first}});
+  program.add_edge(before, {.node = last, .delta = 1});
+  program.add_edge(first, {.node = last, .delta = 1});
+  const Both both = simulate_both(make_job(program), small_machine());
+  EXPECT_GT(both.skipped.skipped_ops, 0);
+  EXPECT_EQ(both.skipped.first_step, both.full.first_step);
+  EXPECT_EQ(both.skipped.period, both.full.period);
+}
+
 RC_GTEST_PROP(SteadyLoopProperty, WhatIsSkippedShowsInNoResult, ()) {
   const Job job = RandomJob().make_looping();
   const auto [skipped, full] = simulate_both(job, RandomJob::machine());
