@@ -193,6 +193,20 @@ TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMemberAndEndsAtOnce) {
   EXPECT_EQ(first.end.value, 1'009 * kMicro) << "two ranks: 100 MB at 100 GB/s";
 }
 
+TEST(Simulate, WhoeverIsReadyFirstWaitsForItsPeer) {
+  ClassBuilder slow, quick;
+  const NodeIndex sender = slow.stream(Lane::kCompute, 9 * kMicro);
+  const NodeIndex sent = slow.send(1, 100'000, {after(sender)});  // 1 us
+  slow.add_edge(sender, after(sent, 0, 1));
+  const NodeIndex early = quick.stream(Lane::kCompute, 2 * kMicro);
+  const NodeIndex received = quick.receive(0, 100'000, {after(early)});
+  quick.add_edge(early, after(received, 0, 1));
+  const SimResult result = run(make_job({slow, quick}));
+  EXPECT_NEAR(result.period.value, 10e-6, 1e-15);
+  EXPECT_EQ(lane_report(result, Lane::kP2pForward, 0).peer_wait.value, 0);
+  EXPECT_NEAR(lane_report(result, Lane::kP2pForward, 1).peer_wait.value, 7e-6, 1e-15);
+}
+
 TEST(Simulate, TheCopiesOfATiedEmbeddingMeetAcrossTheOuterStages) {
   ClassBuilder outer, inner;
   const NodeIndex slow = outer.stream(Lane::kCompute, 5 * kMicro);
