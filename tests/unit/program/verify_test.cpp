@@ -17,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Offsets by hand; every tier gets a slab of its own.
 void place_at(Job& job, std::vector<std::int64_t> offsets, std::int64_t slab) {
@@ -170,6 +171,38 @@ TEST(Verify, TheLastRankIsWalkedToo) {
   a.strides[testing_support::kShard] = a.bytes().value;
   s.gelu(Part::kFc1, a, half);  // rank 1 reads the second
   EXPECT_THAT(verify(job_of(s)), Contains(HasSubstr("reads 'a' before it is written")));
+}
+
+// Quarters of one buffer: `from` and `to` at rank 0, each further by its stride on rank 1.
+TEST(Verify, OperandsOfAKernelAreApartOnEveryRank) {
+  constexpr std::int64_t kQuarter = kFloats / 4;
+  const auto gelu = [](std::int64_t from, std::int64_t from_stride, std::int64_t to,
+                       std::int64_t to_stride, Bytes View::*stride) {
+    Stage s;
+    View a = s.buffer("a");
+    const Bytes quarter = a.bytes() / 4;
+    s.fill(Part::kQkv, a);
+    a.shape = {kQuarter};
+    View x = a, y = a;
+    x.offset = quarter * from;
+    x.*stride = quarter * from_stride;
+    y.offset = quarter * to;
+    y.*stride = quarter * to_stride;
+    s.gelu(Part::kFc1, x, y);
+    Job job = job_of({s.finish()}, stride == &View::dp_stride ? 2 : 1);
+    job.tp = stride == &View::tp_stride ? 2 : 1;
+    return verify(job);
+  };
+  const auto refused = Contains(HasSubstr("writes 'a' where operand 0 lies"));
+  for (Bytes View::*stride : {&View::dp_stride, &View::tp_stride}) {
+    EXPECT_THAT(gelu(0, 1, 2, 1, stride), IsEmpty());
+    EXPECT_THAT(gelu(0, 2, 1, 2, stride), IsEmpty()) << "side by side on both ranks";
+    EXPECT_THAT(gelu(0, 1, 1, 1, stride), Not(refused)) << "the same bytes, but not on one rank";
+    EXPECT_THAT(gelu(0, 1, 1, 0, stride), refused) << "on rank 1";
+    EXPECT_THAT(gelu(1, 0, 0, 1, stride), refused) << "on rank 1";
+    EXPECT_THAT(gelu(0, 0, 0, 1, stride), refused) << "in place on rank 0 only";
+    EXPECT_THAT(gelu(0, 1, 0, 1, stride), IsEmpty()) << "in place on both";
+  }
 }
 
 TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
