@@ -55,6 +55,29 @@ TEST(VerifyCommunication, ASendMeetsAReceiveOfItsSize) {
               Contains(AllOf(HasSubstr("256 bytes f32 in 'x' meets"), HasSubstr("128 bytes"))));
 }
 
+void retype(Stage& stage, View& v, DType dtype) {
+  v.shape = {v.bytes().value / size_of(dtype).value};
+  v.dtype = stage.out.buffer(v.buffer).dtype = dtype;
+}
+
+TEST(VerifyCommunication, ASendMeetsAReceiveOfItsType) {
+  const auto received_as = [](DType dtype) {
+    Stage first, second;
+    const View x = first.buffer("x");
+    first.fill(Part::kQkv, x);
+    first.send(x, 1);
+    View y = second.buffer("y");
+    retype(second, y, dtype);
+    second.receive(y, 0);
+    return verify(job_of({first.finish(0), second.finish(1)}));
+  };
+  EXPECT_THAT(received_as(DType::kF32), IsEmpty());
+  for (const DType other : {DType::kI32, DType::kF64, DType::kBf16})
+    EXPECT_THAT(received_as(other),
+                Contains(AllOf(HasSubstr("256 bytes f32 in 'x' meets"),
+                               HasSubstr("256 bytes " + std::string(name(other))))));
+}
+
 TEST(VerifyCommunication, StagesThatWaitForEachOtherAreStuck) {
   // Stage 0 sends x only after it has received the answer to it.
   Stage first, second;
@@ -165,6 +188,31 @@ TEST(VerifyCommunication, MembersOfAGroupAgree) {
   for (View& v : program.views) v.shape = {kFloats / 2};
   EXPECT_THAT(verify(job), Contains(HasSubstr("stage 1: lane comm_reduce: forward.gradient_norm."
                                               "reduce[m0,l0] of 128 bytes f32 in 'b' meets")));
+}
+
+TEST(VerifyCommunication, MembersOfAGroupAgreeOnTheTypeAndTheKind) {
+  const auto second_stage = [](DType dtype, CollectiveKind kind) {
+    std::vector<RankClass> classes;
+    for (const std::int32_t stage : {0, 1}) {
+      Stage s;
+      View whole = s.buffer("whole"), part = s.buffer("part");
+      if (stage == 1) retype(s, whole, dtype);
+      if (stage == 1) retype(s, part, dtype);
+      part.shape = {part.shape.elements() / 4};  // of four ranks
+      s.fill(Part::kQkv, part);
+      const bool gathers = stage == 1 && kind == CollectiveKind::kAllGather;
+      s.out.collective(role(Part::kGradientNorm, Action::kReduce), Lane::kCommReduce,
+                       stage == 1 ? kind : CollectiveKind::kAllReduce, GroupKind::kWorld, part,
+                       gathers ? whole : part);
+      classes.push_back(s.finish(stage));
+    }
+    return verify(job_of(std::move(classes)));
+  };
+  const auto meets = Contains(AllOf(HasSubstr("stage 1: lane comm_reduce"), HasSubstr("meets")));
+  EXPECT_THAT(second_stage(DType::kF32, CollectiveKind::kAllReduce), IsEmpty());
+  EXPECT_THAT(second_stage(DType::kF64, CollectiveKind::kAllReduce), meets);
+  EXPECT_THAT(second_stage(DType::kBf16, CollectiveKind::kAllReduce), meets);
+  EXPECT_THAT(second_stage(DType::kF32, CollectiveKind::kAllGather), meets);
 }
 
 // Eight ranks: dp 4 with two shards of two ranks each, tp 2.
