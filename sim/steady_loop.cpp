@@ -234,7 +234,10 @@ SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
     own.clock.repeat_since(before.clock, times);
     if (place.iteration == kNone) continue;
     const std::int64_t iterations = (place.iteration - before.iteration) * times;
-    own.launches.skip(iterations, loops_[stage].ops, time, place.launches);
+    std::array<std::int64_t, kLaneCount> ops = loops_[stage].ops;
+    for (std::size_t l = 0; l < kLaneCount; ++l)
+      if ((place.lanes >> l & 1u) == 0) ops[l] = 0;
+    own.launches.skip(iterations, ops, time, place.launches);
     own.wake_at.fill(0);  // what waits is looked at once more
     for (std::size_t l = 0; l < kLaneCount; ++l) {
       LaneState& lane = own.lanes[l];

@@ -125,9 +125,32 @@ TEST(SteadyLoop, WhatWaitsForALaneInTheLoopStartsInTime) {
   EXPECT_EQ(both.skipped.period, both.full.period);
 }
 
+// Between two steps the host waits until the device has done all that was launched. Kernels of the
+// CPU were not; copies that have outrun the loop are done.
+TEST(SteadyLoop, AHostThatWaitsForTheDeviceGoesOnInTime) {
+  for (const Lane beside : {Lane::kCompute, Lane::kCpu, Lane::kH2d}) {
+    ClassBuilder program;
+    program.stream(Lane::kCompute, 4000);
+    program.repeat(50, [&] {
+      const NodeIndex kernel = program.stream(Lane::kCompute, 100'000'000);
+      if (beside == Lane::kCpu) program.accumulate_on_cpu(1000, {{.node = kernel, .level = 1}});
+      if (beside == Lane::kH2d) program.copy(Tier::kCpu, Tier::kGpu, 100'000);
+    });
+    Cluster cluster = small_machine();
+    cluster.stack.host_step = 50e-6;
+    const Both both = simulate_both(make_job(program), cluster);
+    EXPECT_GT(both.skipped.skipped_ops, 0) << name(beside);
+    EXPECT_EQ(both.skipped.ops, both.full.ops) << name(beside);
+    EXPECT_EQ(both.skipped.first_step, both.full.first_step) << name(beside);
+    EXPECT_EQ(both.skipped.period, both.full.period) << name(beside);
+  }
+}
+
 RC_GTEST_PROP(SteadyLoopProperty, WhatIsSkippedShowsInNoResult, ()) {
   const Job job = RandomJob().make_looping();
-  const auto [skipped, full] = simulate_both(job, RandomJob::machine());
+  Cluster cluster = RandomJob::machine();
+  cluster.stack.host_step = pick(0, 2) * 1e-6;
+  const auto [skipped, full] = simulate_both(job, cluster);
   RC_TAG(skipped.skipped_ops > 0 ? "skipped" : "nothing to skip");
   RC_ASSERT(skipped.ops == full.ops);
   RC_ASSERT(skipped.steps == full.steps);
