@@ -57,6 +57,8 @@ class RandomJob {
     cluster.node.latency.collective_intra = cluster.node.latency.collective_inter = {1e-6};
     cluster.node.latency.p2p_intra = cluster.node.latency.p2p_inter = {pick(0, 1) * 1e-6};
     if (pick(0, 3) == 0) cluster.node.topology.gpu_peer.reset();
+    cluster.stack.overlap_slowdown = pick(0, 2) * 0.2;
+    cluster.stack.copy_slowdown = pick(0, 1) * 0.3;
     return cluster;
   }
 
