@@ -202,7 +202,7 @@ TEST(VerifyCommunication, MembersOfAGroupAgreeOnTheTypeAndTheKind) {
       s.fill(Part::kQkv, part);
       const bool gathers = stage == 1 && kind == CollectiveKind::kAllGather;
       s.out.collective(role(Part::kGradientNorm, Action::kReduce), Lane::kCommReduce,
-                       stage == 1 ? kind : CollectiveKind::kAllReduce, GroupKind::kWorld, part,
+                       stage == 1 ? kind : CollectiveKind::kAllReduce, groups::kWorld, part,
                        gathers ? whole : part);
       classes.push_back(s.finish(stage));
     }

@@ -177,7 +177,7 @@ TEST(Verify, TheLastRankIsWalkedToo) {
 TEST(Verify, OperandsOfAKernelAreApartOnEveryRank) {
   constexpr std::int64_t kQuarter = kFloats / 4;
   const auto gelu = [](std::int64_t from, std::int64_t from_stride, std::int64_t to,
-                       std::int64_t to_stride, Bytes View::*stride) {
+                       std::int64_t to_stride, std::size_t axis) {
     Stage s;
     View a = s.buffer("a");
     const Bytes quarter = a.bytes() / 4;
@@ -185,23 +185,24 @@ TEST(Verify, OperandsOfAKernelAreApartOnEveryRank) {
     a.shape = {kQuarter};
     View x = a, y = a;
     x.offset = quarter * from;
-    x.*stride = quarter * from_stride;
+    x.strides[axis] = (quarter * from_stride).value;
     y.offset = quarter * to;
-    y.*stride = quarter * to_stride;
+    y.strides[axis] = (quarter * to_stride).value;
     s.gelu(Part::kFc1, x, y);
-    Job job = job_of({s.finish()}, stride == &View::dp_stride ? 2 : 1);
-    job.tp = stride == &View::tp_stride ? 2 : 1;
+    Job job = job_of({s.finish()});
+    job.mesh = axis == testing_support::kTp ? testing_support::mesh_of({.tp = 2})
+                                            : testing_support::mesh_of({.dp = 2});
     return verify(job);
   };
   const auto refused = Contains(HasSubstr("writes 'a' where operand 0 lies"));
-  for (Bytes View::*stride : {&View::dp_stride, &View::tp_stride}) {
-    EXPECT_THAT(gelu(0, 1, 2, 1, stride), IsEmpty());
-    EXPECT_THAT(gelu(0, 2, 1, 2, stride), IsEmpty()) << "side by side on both ranks";
-    EXPECT_THAT(gelu(0, 1, 1, 1, stride), Not(refused)) << "the same bytes, but not on one rank";
-    EXPECT_THAT(gelu(0, 1, 1, 0, stride), refused) << "on rank 1";
-    EXPECT_THAT(gelu(1, 0, 0, 1, stride), refused) << "on rank 1";
-    EXPECT_THAT(gelu(0, 0, 0, 1, stride), refused) << "in place on rank 0 only";
-    EXPECT_THAT(gelu(0, 1, 0, 1, stride), IsEmpty()) << "in place on both";
+  for (const std::size_t axis : {testing_support::kShard, testing_support::kTp}) {
+    EXPECT_THAT(gelu(0, 1, 2, 1, axis), IsEmpty());
+    EXPECT_THAT(gelu(0, 2, 1, 2, axis), IsEmpty()) << "side by side on both ranks";
+    EXPECT_THAT(gelu(0, 1, 1, 1, axis), Not(refused)) << "the same bytes, but not on one rank";
+    EXPECT_THAT(gelu(0, 1, 1, 0, axis), refused) << "on rank 1";
+    EXPECT_THAT(gelu(1, 0, 0, 1, axis), refused) << "on rank 1";
+    EXPECT_THAT(gelu(0, 0, 0, 1, axis), refused) << "in place on rank 0 only";
+    EXPECT_THAT(gelu(0, 1, 0, 1, axis), IsEmpty()) << "in place on both";
   }
 }
 
