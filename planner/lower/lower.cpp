@@ -3,7 +3,8 @@
 #include <memory>
 
 #include "planner/core/error.h"
-#include "planner/lower/decoder_layer.h"
+#include "planner/lower/blocks/decoder.h"
+#include "planner/lower/layer_run.h"
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
 #include "planner/lower/pipeline.h"
@@ -12,10 +13,10 @@
 namespace zplan {
 namespace {
 
-void assign_layers(Stage& stage) {
+void assign_layers(Stage& stage, std::int64_t layers) {
   for (std::int32_t i = 0; i < stage.index; ++i)
-    stage.first_layer += stage.plan.layers_of_stage(stage.model.layers, i);
-  stage.layers = stage.plan.layers_of_stage(stage.model.layers, stage.index);
+    stage.first_layer += stage.plan.layers_of_stage(layers, i);
+  stage.layers = stage.plan.layers_of_stage(layers, stage.index);
 }
 
 void cut_segments(Stage& stage) {
@@ -60,16 +61,16 @@ View make_dx(Stage& s) {
 // The step of one stage: begin, micro-batches, update, report.
 class StageProgram {
  public:
-  explicit StageProgram(Stage& stage)
+  StageProgram(Stage& stage, const Decoder& model)
       : s_(stage),
         parameters_(stage),
         gradients_(stage),
         optimizer_(stage, parameters_, gradients_),
         checkpoints_(stage),
-        ends_(stage, parameters_, gradients_, checkpoints_, optimizer_.scalars()) {
+        ends_(stage, model, parameters_, gradients_, checkpoints_, optimizer_.scalars()) {
     for (std::size_t i = 0; i < s_.segments.size(); ++i)
-      layers_.push_back(std::make_unique<DecoderLayer>(stage, s_.segments[i], i, parameters_,
-                                                       gradients_, checkpoints_));
+      layers_.push_back(std::make_unique<LayerRun>(stage, model.layer(), s_.segments[i], i,
+                                                   parameters_, gradients_, checkpoints_));
   }
 
   std::vector<UnitHome> emit() {
@@ -137,30 +138,26 @@ class StageProgram {
   Optimizer optimizer_;
   Checkpoints checkpoints_;
   ModelEnds ends_;
-  std::vector<std::unique_ptr<DecoderLayer>> layers_;  // one per segment
+  std::vector<std::unique_ptr<LayerRun>> layers_;  // one per segment
 };
 
-RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& layout,
-                      const KernelSet& kernels, std::int32_t index) {
+RankClass lower_stage(const Sizes& sizes, const Decoder& model, const Layout& layout,
+                      std::int64_t layers, std::int32_t index) {
+  const Plan& plan = sizes.plan;
   ProgramBuilder out(plan.unit_layers);
   BodyBuffers body(out);
-  Stage stage{.plan = plan,
-              .model = model,
-              .layout = layout,
-              .kernels = kernels,
-              .out = out,
-              .body = body,
-              .workspace = make_workspace(out, kernels)};
+  Stage stage{sizes, layout, out, body};
+  stage.workspace = make_workspace(out, sizes.kernels);
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   stage.in_flight = static_cast<std::int32_t>(plan.in_flight(index));
-  assign_layers(stage);
+  assign_layers(stage, layers);
   cut_segments(stage);
   RankClass result;
   result.stage = index;
   result.first_layer = stage.first_layer;
   result.layers = stage.layers;
-  result.homes = StageProgram(stage).emit();
+  result.homes = StageProgram(stage, model).emit();
   result.program = out.finish_unordered();
   return result;
 }
@@ -170,7 +167,8 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Layout& 
 Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);
-  const Layout layout = make_layout(model, plan);
+  const Decoder decoder(model, plan, kernels);
+  const Layout layout = make_layout(decoder.params(), plan);
   Job job;
   job.kernel_set = plan.kernel_set;
   job.model = plan.model;
@@ -186,7 +184,8 @@ Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   job.sequence = plan.batch.sequence;
   job.units = layout.units;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(lower_stage(plan, model, layout, kernels, stage));
+    job.classes.push_back(
+        lower_stage({plan, kernels, model.hidden}, decoder, layout, model.layers, stage));
   return job;
 }
 

@@ -4,12 +4,10 @@
 
 #include <functional>
 
-#include "models/model_config.h"
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
 #include "planner/lower/program_builder.h"
-#include "planner/plan/plan.h"
-#include "planner/program/kernel_set.h"
+#include "planner/lower/sizes.h"
 
 namespace zplan {
 
@@ -33,11 +31,8 @@ struct Ordinal {
   SlotExpr slot() const { return {base, 0, per_layer, per_tile}; }
 };
 
-struct Stage {
-  const Plan& plan;
-  const ModelConfig& model;
+struct Stage : Sizes {
   const Layout& layout;
-  const KernelSet& kernels;
   ProgramBuilder& out;
   BodyBuffers& body;
 
@@ -47,31 +42,11 @@ struct Stage {
   std::vector<Segment> segments{};
   std::int32_t micro_steps = 1;
   std::int32_t in_flight = 1;  // micro-batches between forward and backward [Narayanan21 sec 2.2]
-  View workspace;              // scratch of the compute lane
+  View workspace{};            // scratch of the compute lane
 
   bool is_first() const { return index == 0; }
   bool is_last() const { return index == plan.parallel.pp - 1; }
-  std::int32_t dp() const { return plan.parallel.dp; }
-  std::int32_t tp() const { return plan.parallel.tp; }
-  std::int32_t tiles() const { return plan.tiles; }
-  bool sequence_parallel() const { return plan.parallel.sequence_parallel; }
   bool recomputes_all() const { return plan.all_full(); }
-  DType compute() const { return kernels.compute; }
-
-  std::int64_t b() const { return plan.batch.micro_batch; }
-  std::int64_t s() const { return plan.batch.sequence; }
-  std::int64_t tokens() const { return b() * s(); }
-  // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
-  std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
-  std::int64_t h() const { return model.hidden; }
-  // Of one tile of one rank.
-  std::int64_t pieces() const { return std::int64_t{tp()} * tiles(); }
-  std::int64_t heads() const { return model.heads / pieces(); }
-  std::int64_t kv_heads() const { return model.kv_heads / pieces(); }
-  std::int64_t qkv_width() const { return model.qkv_width() / pieces(); }
-  std::int64_t attention_width() const { return heads() * model.head_size(); }
-  std::int64_t ffn() const { return model.ffn / pieces(); }
-  std::int64_t up_width() const { return model.up_width() / pieces(); }
 
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
@@ -104,6 +79,10 @@ struct Stage {
   std::int32_t replicas() const { return dp() / plan.shards(); }  // of each shard
 
   bool holds(UnitIndex unit) const;
+  // Whether the first and the last stage both have it.
+  bool has_twin(UnitIndex unit) const {
+    return layout.held[unit] == Held::kBothEnds && plan.parallel.pp > 1;
+  }
   // An activation that lives within the body.
   View transient(const std::string& name, Shape shape, DType dtype);
 };

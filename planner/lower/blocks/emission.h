@@ -1,0 +1,58 @@
+// What blocks are emitted through: the nodes of a pass, and the parameters and gradients at hand in
+// it, whatever it takes to have them there.
+#pragma once
+
+#include "planner/lower/stage.h"
+
+namespace zplan {
+
+// What of a backward is emitted: all of it, product by product; or apart, first the gradients of
+// the inputs, later those of the weights.
+enum class Backward : std::uint8_t { kWhole, kInput, kWeight };
+
+class Emission {
+ public:
+  explicit Emission(Stage& stage) : s_(stage) {}
+  virtual ~Emission() = default;
+  Emission(const Emission&) = delete;
+  Emission& operator=(const Emission&) = delete;
+
+  // Readable for the nodes that follow.
+  virtual View parameter(Param param) = 0;
+  // To be written by the next node.
+  virtual View gradient(Param param) = 0;
+  // No other node writes the gradient of the parameter.
+  virtual void done(Param param) = 0;
+
+  const Stage& stage() const { return s_; }
+  Phase phase() const { return phase_; }
+  // In a backward.
+  bool emits_inputs() const { return backward_ != Backward::kWeight; }
+  bool emits_weights() const { return backward_ != Backward::kInput; }
+
+  // On the compute lane.
+  void kernel(Part part, KernelId id, std::initializer_list<View> operands,
+              const Attributes& attributes = {}) {
+    kernel(part, phase_ == Phase::kBackward ? Action::kInputGradient : Action::kCompute, id,
+           operands, attributes);
+  }
+  void kernel(Part part, Action action, KernelId id, std::initializer_list<View> operands,
+              const Attributes& attributes = {}) {
+    s_.out.kernel({phase_, part, action}, Lane::kCompute, id, operands, attributes);
+  }
+  View scratch(const std::string& name, const Shape& shape) {
+    return s_.transient(name, shape, s_.compute());
+  }
+  View workspace() const { return s_.workspace; }
+
+ protected:
+  void enter(Phase phase) { phase_ = phase; }
+
+  Stage& s_;
+
+ private:
+  Phase phase_ = Phase::kForward;
+  Backward backward_ = Backward::kWhole;
+};
+
+}  // namespace zplan
