@@ -24,8 +24,8 @@ class Emission {
   // No other node writes the gradient of the parameter.
   virtual void done(Param param) = 0;
 
-  const Stage& stage() const { return s_; }
   Phase phase() const { return phase_; }
+  Backward backward() const { return backward_; }
   // In a backward.
   bool emits_inputs() const { return backward_ != Backward::kWeight; }
   bool emits_weights() const { return backward_ != Backward::kInput; }
@@ -46,7 +46,10 @@ class Emission {
   View workspace() const { return s_.workspace; }
 
  protected:
-  void enter(Phase phase) { phase_ = phase; }
+  void enter(Phase phase, Backward backward = Backward::kWhole) {
+    phase_ = phase;
+    backward_ = backward;
+  }
 
   Stage& s_;
 

@@ -50,9 +50,10 @@ class LayerPass : public Emission {
   }
   // Emits nodes of a backward that compute something again.
   void again(const std::function<void()>& emit) {
+    const Backward apart = backward();
     enter(Phase::kRecompute);
     emit();
-    enter(Phase::kBackward);
+    enter(Phase::kBackward, apart);
   }
   View gathered(Part part, const View& x, const char* name) {
     return ranks_.gathered(phase(), part, x, name);
