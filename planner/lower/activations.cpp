@@ -3,24 +3,26 @@
 namespace zplan {
 
 Activations::Activations(Stage& stage, const Values& values, const Segment& segment,
-                         std::size_t number)
-    : s_(stage), values_(values), segment_(segment), kept_(values.specs().size()) {
-  const std::string prefix = number == 0 ? "" : "run" + std::to_string(number) + ".";
+                         std::size_t kinds, const std::string& prefix)
+    : s_(stage),
+      values_(values),
+      segment_(segment),
+      kinds_(static_cast<std::int32_t>(kinds)),
+      kept_(values.specs().size()) {
   by_life([&](Value value, const ValueSpec& spec) {
     if (!stays(spec)) return;
-    const std::int32_t layers = segment_.units * s_.unit_layers();
-    const std::int32_t tiles = spec.tiled ? s_.tiles() : 1;
+    const std::int32_t layers = segment_.units * layers_together();
     kept_[value.index()] = s_.out.add({.name = prefix + spec.name,
                                        .slot_size = size_of(spec.dtype) * spec.shape.elements(),
-                                       .slots = layers * tiles * s_.in_flight,
+                                       .slots = layers * tiles(spec) * s_.in_flight,
                                        .category = Category::kActivations,
                                        .dtype = spec.dtype});
   });
 }
 
 bool Activations::stays(const ValueSpec& spec) const {
-  if (spec.life == Life::kForward || replays(spec.of)) return false;
-  return spec.life == Life::kBackward || !replays_attention();
+  if (spec.life == Life::kForward || segment_.replays(spec.of)) return false;
+  return spec.life == Life::kBackward || !segment_.replays_attention();
 }
 
 void Activations::by_life(const std::function<void(Value, const ValueSpec&)>& visit) const {
@@ -29,20 +31,18 @@ void Activations::by_life(const std::function<void(Value, const ValueSpec&)>& vi
       if (values_.specs()[i].life == life) visit(Value(i), values_.specs()[i]);
 }
 
-// A slot per layer, tile and micro-batch in flight.
+// A slot per layer of the kind, tile and micro-batch in flight.
 View Activations::kept(Value value) const {
   const ValueSpec& spec = values_.specs()[value.index()];
-  const std::int32_t tiles = spec.tiled ? s_.tiles() : 1;
-  const std::int32_t layers = segment_.units * s_.unit_layers();
-  SlotExpr slot = s_.layer_slot(segment_.first_unit * s_.unit_layers(), layers * tiles);
-  slot.base *= tiles;
-  slot.per_layer *= tiles;
-  slot.per_tile = tiles > 1 ? 1 : 0;
+  const std::int32_t n = tiles(spec), per_unit = layers_together() * n;
+  const std::int32_t member = s_.out.member() / kinds_;
+  const SlotExpr slot{member * n - segment_.first_unit * per_unit, segment_.units * per_unit,
+                      per_unit, n > 1 ? 1 : 0};
   return view_of(kept_[value.index()], spec.dtype, spec.shape, slot);
 }
 
 View Activations::within_body(const std::string& prefix, const ValueSpec& spec) const {
-  const std::int32_t slots = spec.tiled ? s_.tiles() : 1;
+  const std::int32_t slots = tiles(spec);
   const BufferId id = s_.body.get({.name = prefix + spec.name,
                                    .slot_size = size_of(spec.dtype) * spec.shape.elements(),
                                    .slots = slots,
@@ -56,7 +56,7 @@ ValueViews Activations::views(const std::string& prefix, bool forward) const {
   by_life([&](Value value, const ValueSpec& spec) {
     if (stays(spec)) {
       views[value.index()] = kept(value);
-    } else if (spec.life != Life::kForward || forward || replays(spec.of)) {
+    } else if (spec.life != Life::kForward || forward || segment_.replays(spec.of)) {
       views[value.index()] = within_body(prefix, spec);
     }
   });

@@ -18,25 +18,20 @@ namespace zplan {
 
 class Activations {
  public:
-  // `number` tells the segments of a stage apart.
-  Activations(Stage& stage, const Values& values, const Segment& segment, std::size_t number);
-
-  bool replays_layer() const { return segment_.recompute == Recompute::kFull; }
-  bool replays_attention() const { return segment_.recompute == Recompute::kSelective; }
-  bool replays_operators() const { return !segment_.replayed.empty(); }
-  // What belongs to no operator is replayed with the whole layer only.
-  bool replays(std::optional<LayerOperator> op) const {
-    return replays_layer() || (op && segment_.replayed.has(*op));
-  }
+  // Of the layers of one of so many kinds in a segment; `prefix` tells them apart.
+  Activations(Stage& stage, const Values& values, const Segment& segment, std::size_t kinds,
+              const std::string& prefix);
 
   // What forward writes; with recomputation it does not outlive the layer.
-  ValueViews forward() { return views("forward.", true); }
+  ValueViews forward() const { return views("forward.", true); }
   // What backward reads: the same without recomputation, else what the replay writes.
-  ValueViews replay() { return views("replay.", false); }
+  ValueViews replay() const { return views("replay.", false); }
   // Where the replayed layer output goes; nobody reads it.
   View replay_output() const;
 
  private:
+  std::int32_t layers_together() const { return s_.unit_layers() / kinds_; }
+  std::int32_t tiles(const ValueSpec& spec) const { return spec.tiled ? s_.tiles() : 1; }
   bool stays(const ValueSpec& spec) const;
   View kept(Value value) const;
   View within_body(const std::string& prefix, const ValueSpec& spec) const;
@@ -47,6 +42,7 @@ class Activations {
   Stage& s_;
   const Values& values_;
   const Segment& segment_;
+  std::int32_t kinds_;
   std::vector<BufferId> kept_;  // by index of the value; nothing of what does not stay
 };
 

@@ -1,7 +1,10 @@
 #include "planner/lower/layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
+
+#include "planner/core/error.h"
 
 namespace zplan {
 namespace {
@@ -15,13 +18,9 @@ struct Member {
   bool is_split() const { return pieces > 1; }
 };
 
-// Flattens the tensors of a unit: what decays first, what is not split last.
-int order_in_unit(const Member& m) {
-  if (m.spec->decay) return 0;
-  return m.is_split() ? 1 : 2;
-}
-
-bool can_split(const Member& m) { return m.spec->split.kind != Split::Kind::kNone; }
+// Flattens the tensors of a unit: what decays first, of that and of the others what is not split
+// last.
+int order_in_unit(const Member& m) { return (m.spec->decay ? 0 : 2) + (m.is_split() ? 0 : 1); }
 
 // A matrix may be cut by columns or rows, a vector as the columns that it is added to.
 Shape piece_shape(const Member& m) {
@@ -37,15 +36,14 @@ class LayoutBuilder {
       : layout_(layout), params_(params), plan_(plan) {}
 
   void build() {
-    std::vector<const Operator*> layer;
-    for (const Operator& op : params_.operators())
-      if (op.held == Held::kByLayer) layer.push_back(&op);
     bool has_layers = false;
     for (const Operator& op : params_.operators()) {
       if (op.held != Held::kByLayer) {
-        unit(op.name, op.part, op.held, members(op));
+        auto [own, whole] = members(op);
+        own.insert(own.end(), whole.begin(), whole.end());
+        unit(op.name, op.part, op.held, std::move(own));
       } else if (!std::exchange(has_layers, true)) {
-        layer_units(layer);
+        plan_.gather == GatherUnit::kLayer ? units_of_layers() : units_of_operators();
       }
     }
   }
@@ -53,46 +51,62 @@ class LayoutBuilder {
  private:
   bool tensor_parallel() const { return plan_.parallel.tp > 1; }
 
-  std::vector<Member> members(const Operator& op) const {
+  // Of the kind that a layer of an iteration is of.
+  std::size_t kind_of(std::int32_t layer) const {
+    return static_cast<std::size_t>(layer) % params_.kinds().size();
+  }
+  std::vector<Operator> operators_of(std::int32_t layer) const {
+    std::vector<Operator> own;
+    for (const Operator& op : params_.operators())
+      if (op.held == Held::kByLayer && op.kind == kind_of(layer)) own.push_back(op);
+    return own;
+  }
+
+  // Of an operator: what can be cut, and the rest.
+  struct Members {
+    std::vector<Member> cut, whole;
+  };
+  Members members(const Operator& op, std::int32_t layer = 0) const {
     const std::int64_t tiles = op.held == Held::kByLayer ? plan_.tiles : 1;
-    std::vector<Member> result;
+    Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
-      const bool whole = spec.split.kind == Split::Kind::kNone;
-      result.push_back({p, &spec, whole ? 1 : plan_.parallel.tp * tiles});
+      if (spec.split.kind == Split::Kind::kNone) {
+        result.whole.push_back({p, &spec, 1, layer});
+      } else {
+        result.cut.push_back({p, &spec, plan_.parallel.tp * tiles, layer});
+      }
     }
     return result;
   }
 
-  std::vector<Member> for_each_layer(const std::vector<Member>& one) const {
+  void units_of_layers() {
     std::vector<Member> all;
-    for (std::int32_t layer = 0; layer < plan_.unit_layers; ++layer)
-      for (const Member& m : one) all.emplace_back(m).layer = layer;
-    return all;
+    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
+      for (const Operator& op : operators_of(layer)) {
+        const auto [cut, whole] = members(op, layer);
+        all.insert(all.end(), whole.begin(), whole.end());
+        all.insert(all.end(), cut.begin(), cut.end());
+      }
+      if ((layer + 1) % plan_.unit_layers == 0)
+        unit(params_.kinds()[kind_of(layer)], Part::kLayer, Held::kByLayer, std::exchange(all, {}));
+    }
   }
 
-  // What can be cut comes behind the rest in a unit of the whole layer, before it in an operator's.
-  void layer_units(const std::vector<const Operator*>& operators) {
-    const bool tiled = plan_.tiles > 1;
-    std::vector<Member> layer, shared;
-    std::vector<std::vector<Member>> apart;
-    for (const Operator* op : operators) {
-      std::vector<Member> all = members(*op);
-      const auto whole = std::stable_partition(all.begin(), all.end(), can_split);
-      layer.insert(layer.end(), whole, all.end());
-      layer.insert(layer.end(), all.begin(), whole);
-      if (tiled) {
-        shared.insert(shared.end(), whole, all.end());
-        all.erase(whole, all.end());
+  void units_of_operators() {
+    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
+      const std::string prefix = params_.kinds()[kind_of(layer)] + ".";
+      const std::vector<Operator> operators = operators_of(layer);
+      std::vector<Member> shared;
+      for (const Operator& op : operators)
+        for (const Member& m : members(op, layer).whole) shared.push_back(m);
+      if (plan_.tiles > 1) unit(prefix + "shared", Part::kShared, Held::kByLayer, shared);
+      for (const Operator& op : operators) {
+        auto [own, whole] = members(op, layer);
+        if (plan_.tiles == 1) own.insert(own.end(), whole.begin(), whole.end());
+        unit(prefix + op.name, op.part, Held::kByLayer, std::move(own), plan_.tiles);
       }
-      apart.push_back(std::move(all));
     }
-    if (plan_.gather == GatherUnit::kLayer)
-      return unit("layer", Part::kLayer, Held::kByLayer, for_each_layer(layer));
-    if (tiled) unit("layer.shared", Part::kShared, Held::kByLayer, std::move(shared));
-    for (std::size_t i = 0; i < operators.size(); ++i)
-      unit(operators[i]->name, operators[i]->part, Held::kByLayer, std::move(apart[i]),
-           plan_.tiles);
   }
 
   void unit(const std::string& name, Part part, Held held, std::vector<Member> members,
@@ -145,6 +159,14 @@ class LayoutBuilder {
 
 }  // namespace
 
+const ParamPlace& Layout::of(Param p, std::int32_t member) const {
+  const ParamPlace& own = places[static_cast<std::size_t>(member)][p.index()];
+  if (own.shape.rank > 0) return own;
+  for (const Places& of_layer : places)
+    if (of_layer[p.index()].shape.rank > 0) return of_layer[p.index()];
+  ZPLAN_ASSERT(false);
+}
+
 std::int64_t Layout::gathered_elements(UnitIndex unit) const {
   return is_owned(unit) ? units[unit].shard_elements : units[unit].flat_elements;
 }
@@ -172,7 +194,8 @@ std::int64_t Layout::largest_shard() const {
 
 Layout make_layout(const ParamTable& params, const Plan& plan) {
   Layout layout;
-  layout.places.assign(static_cast<std::size_t>(plan.unit_layers), Layout::Places(params.size()));
+  const std::size_t together = std::lcm(params.kinds().size(), std::size_t(plan.unit_layers));
+  layout.places.assign(together, Layout::Places(params.size()));
   layout.owners = plan.owners;
   LayoutBuilder(layout, params, plan).build();
   return layout;

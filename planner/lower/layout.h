@@ -4,6 +4,9 @@
 // multiple of kShardAlignment elements. Where each layer has an owner, a unit's layers are
 // flattened one after the other, each to one shard.
 //
+// Layers come in kinds, in turn. So many are worked off together, in one iteration of a layer loop,
+// that each unit is there once, whatever kinds and however many layers it has.
+//
 // Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike, as a parameter says it is split: a rank
 // has the piece of its tp index, a tile is a piece of that. What is outside the layers is cut over
 // the ranks only. With tiles the vectors that are not cut have a unit of their own.
@@ -23,7 +26,7 @@ using UnitIndex = std::uint32_t;
 struct ParamPlace {
   UnitIndex unit = 0;
   std::int64_t offset = 0;  // elements from the start of what is gathered at a time
-  Shape shape{};            // of a rank's piece, as kernels see it
+  Shape shape{};            // of a rank's piece, as kernels see it; rank 0: it is not there
 };
 
 struct Layout {
@@ -32,15 +35,13 @@ struct Layout {
   std::vector<Held> held;                  // of each unit
   std::vector<UnitIndex> layer_units;      // in forward order
   using Places = std::vector<ParamPlace>;  // by index of the parameter
-  std::vector<Places> places;  // by layer of a unit; what is outside the layers: the first
+  std::vector<Places> places;  // by layer of an iteration; what is outside the layers: the first
   bool owners = false;         // Plan::owners
 
-  const ParamPlace& of(Param p, std::int32_t member = 0) const {
-    const ParamPlace& first = places[0][p.index()];
-    return units[first.unit].per_layer ? places[static_cast<std::size_t>(member)][p.index()]
-                                       : first;
-  }
-  UnitIndex unit_of(Param p) const { return of(p).unit; }
+  // In a layer of an iteration that has it, else in the first that does.
+  const ParamPlace& of(Param p, std::int32_t member = 0) const;
+  UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
+  std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
   // The unit beside the tiles: it is small and stays for the whole layer.
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.

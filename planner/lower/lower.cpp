@@ -69,7 +69,7 @@ class StageProgram {
         checkpoints_(stage),
         ends_(stage, model, parameters_, gradients_, checkpoints_, optimizer_.scalars()) {
     for (std::size_t i = 0; i < s_.segments.size(); ++i)
-      layers_.push_back(std::make_unique<LayerRun>(stage, model.layer(), s_.segments[i], i,
+      layers_.push_back(std::make_unique<LayerRun>(stage, model.layers(), s_.segments[i], i,
                                                    parameters_, gradients_, checkpoints_));
   }
 
@@ -141,17 +141,16 @@ class StageProgram {
   std::vector<std::unique_ptr<LayerRun>> layers_;  // one per segment
 };
 
-RankClass lower_stage(const Sizes& sizes, const Decoder& model, const Layout& layout,
-                      std::int64_t layers, std::int32_t index) {
-  const Plan& plan = sizes.plan;
-  ProgramBuilder out(plan.unit_layers);
+RankClass lower_stage(const Decoder& model, const Layout& layout, std::int32_t index) {
+  const Plan& plan = model.sizes().plan;
+  ProgramBuilder out(layout.layers_together());
   BodyBuffers body(out);
-  Stage stage{sizes, layout, out, body};
-  stage.workspace = make_workspace(out, sizes.kernels);
+  Stage stage{model.sizes(), layout, out, body};
+  stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   stage.in_flight = static_cast<std::int32_t>(plan.in_flight(index));
-  assign_layers(stage, layers);
+  assign_layers(stage, model.layer_count());
   cut_segments(stage);
   RankClass result;
   result.stage = index;
@@ -166,8 +165,10 @@ RankClass lower_stage(const Sizes& sizes, const Decoder& model, const Layout& la
 
 Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
-  const KernelSet& kernels = find_kernel_set(plan.kernel_set);
-  const Decoder decoder(model, plan, kernels);
+  return lower_unordered(plan, Decoder(model, plan, find_kernel_set(plan.kernel_set)));
+}
+
+Job lower_unordered(const Plan& plan, const Decoder& decoder) {
   const Layout layout = make_layout(decoder.params(), plan);
   Job job;
   job.kernel_set = plan.kernel_set;
@@ -184,8 +185,7 @@ Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   job.sequence = plan.batch.sequence;
   job.units = layout.units;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(
-        lower_stage({plan, kernels, model.hidden}, decoder, layout, model.layers, stage));
+    job.classes.push_back(lower_stage(decoder, layout, stage));
   return job;
 }
 

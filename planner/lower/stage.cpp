@@ -57,9 +57,11 @@ void Stage::for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit) {
     std::int32_t use = -per_layer * first_unit();
     for (UnitIndex u : layout.layer_units) {
       const std::int32_t tiles = layout.units[u].tiles;
+      out.set_member(layout.units[u].tensors.front().member);
       each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });
       use += tiles;
     }
+    out.set_member(0);
   });
 }
 

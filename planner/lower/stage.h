@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
@@ -17,6 +18,13 @@ struct Segment {
   std::int32_t units = 0;
   Recompute recompute = Recompute::kNone;
   OperatorSet replayed{};  // of mode kOperators
+
+  bool replays_layer() const { return recompute == Recompute::kFull; }
+  bool replays_attention() const { return recompute == Recompute::kSelective; }
+  // What belongs to no operator is replayed with the whole layer only.
+  bool replays(std::optional<LayerOperator> op) const {
+    return replays_layer() || (op && replayed.has(*op));
+  }
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
   Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }
@@ -51,8 +59,8 @@ struct Stage : Sizes {
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
 
-  // Layers are gathered so many at a time: one iteration of a layer loop.
-  std::int32_t unit_layers() const { return plan.unit_layers; }
+  // One iteration of a layer loop goes through so many layers.
+  std::int32_t unit_layers() const { return layout.layers_together(); }
   std::int32_t first_unit() const { return first_layer / unit_layers(); }
   std::int32_t units() const { return layers / unit_layers(); }
   // Emits the body once per layer of such an iteration.

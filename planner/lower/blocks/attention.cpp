@@ -20,7 +20,7 @@ Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
 }
 
 Linear make_projection(LayerMaker& maker, const AttentionShape& shape) {
-  maker.params.begin({"layer.proj", Part::kProjection});
+  maker.params.begin("proj", Part::kProjection);
   return {maker,
           Part::kProjection,
           "projection",

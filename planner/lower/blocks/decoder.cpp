@@ -21,10 +21,11 @@ MlpShape mlp_of(const ModelConfig& model) {
 
 // Attention, then the MLP. An operator begins with the norm before its product. The masks of
 // dropout lie side by side.
-LayerKind make_layer(const ModelConfig& model, const Maker& maker) {
-  LayerKind layer;
+LayerKind make_layer(const std::string& name, const ModelConfig& model, const Maker& maker) {
+  LayerKind layer{name, {}, {}};
+  maker.params.begin_kind(layer.name);
   LayerMaker m{maker, layer.values};
-  m.params.begin({"layer.qkv", Part::kQkv});
+  m.params.begin("qkv", Part::kQkv);
   BranchNorm norm1(m, model.norm, Part::kAttentionNorm, "norm1", "1");
   auto attention = std::make_unique<SelfAttention>(m, attention_of(model));
   const Value middle = m.values.add({.name = "middle",
@@ -33,7 +34,7 @@ LayerKind make_layer(const ModelConfig& model, const Maker& maker) {
                                      .of = LayerOperator::kProjection});
   Residual sum1(m, Part::kAttentionResidual, LayerOperator::kProjection, "mask1");
   Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2");
-  m.params.begin({"layer.fc1", Part::kFc1});
+  m.params.begin("fc1", Part::kFc1);
   BranchNorm norm2(m, model.norm, Part::kMlpNorm, "norm2", "2");
   auto mlp = std::make_unique<Mlp>(m, mlp_of(model));
   layer.branches.emplace_back(norm1, std::move(attention), sum1, middle);
@@ -41,19 +42,29 @@ LayerKind make_layer(const ModelConfig& model, const Maker& maker) {
   return layer;
 }
 
+std::vector<LayerKind> make_layers(std::span<const ModelConfig> kinds, const Maker& maker) {
+  std::vector<LayerKind> layers;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    layers.push_back(
+        make_layer(kinds.size() == 1 ? "layer" : "layer" + std::to_string(i), kinds[i], maker));
+  return layers;
+}
+
 NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
-  maker.params.begin({"final_norm", Part::kFinalNorm, Held::kLastStage});
+  maker.params.begin("final_norm", Part::kFinalNorm, Held::kLastStage);
   return {maker, model.norm, Part::kFinalNorm, "final_norm", model.hidden};
 }
 
 }  // namespace
 
-Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
+Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
+                 const KernelSet& kernels)
     : maker_{{plan, kernels, model.hidden}, Naming(model), params_},
+      layer_count_(model.layers),
       vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},
       embedding_(maker_, vocabulary_, model.positions(),
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
-      layer_(make_layer(model, maker_)),
+      layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{}) {}
 

@@ -3,6 +3,7 @@
 // features; its family gives names and initialisation only (naming.h).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "planner/lower/blocks/embedding.h"
@@ -13,22 +14,30 @@ namespace zplan {
 
 class Decoder {
  public:
-  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels);
+  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
+      : Decoder(model, {&model, 1}, plan, kernels) {}
+  // With the layers of several models in turn.
+  Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
+          const KernelSet& kernels);
   Decoder(const Decoder&) = delete;
   Decoder& operator=(const Decoder&) = delete;
 
+  const Sizes& sizes() const { return maker_; }
   const ParamTable& params() const { return params_; }
   const Embedding& embedding() const { return embedding_; }
-  const LayerKind& layer() const { return layer_; }
+  std::int64_t layer_count() const { return layer_count_; }
+  // The kinds of layers, which come in turn.
+  const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
   const Head& head() const { return head_; }
 
  private:
   ParamTable params_;  // as the blocks below state them, in the order of a forward
   Maker maker_;
+  std::int64_t layer_count_;
   Vocabulary vocabulary_;
   Embedding embedding_;
-  LayerKind layer_;
+  std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   Head head_;
 };

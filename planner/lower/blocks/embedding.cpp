@@ -14,10 +14,10 @@ Param Vocabulary::table(Maker& maker, std::string_view tensor) const {
 
 Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t positions, Held held)
     : piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0) {
-  maker.params.begin({"embedding", Part::kEmbedding, held});
+  maker.params.begin("embedding", Part::kEmbedding, held);
   token_ = vocabulary.table(maker, "token");
   if (positions == 0) return;
-  maker.params.begin({"position", Part::kPosition, Held::kFirstStage});
+  maker.params.begin("position", Part::kPosition, Held::kFirstStage);
   position_ = maker.params.add({maker.naming.of("position", ".weight"),
                                 {positions, maker.h()},
                                 {maker.s(), maker.h()},

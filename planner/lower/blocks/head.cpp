@@ -8,7 +8,7 @@ Head::Head(Maker& maker, const Vocabulary& vocabulary, Param tied)
       width_(vocabulary.padded / maker.tp()),
       weight_(tied) {
   if (tied) return;
-  maker.params.begin({"head", Part::kHead, Held::kLastStage});
+  maker.params.begin("head", Part::kHead, Held::kLastStage);
   weight_ = vocabulary.table(maker, "head");
 }
 

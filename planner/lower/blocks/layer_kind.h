@@ -51,6 +51,7 @@ class Branch {
 };
 
 struct LayerKind {
+  std::string name;
   Values values;
   std::vector<Branch> branches;
 

@@ -15,7 +15,7 @@ Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
 }
 
 Linear make_fc2(LayerMaker& maker, const MlpShape& shape) {
-  maker.params.begin({"layer.fc2", Part::kFc2});
+  maker.params.begin("fc2", Part::kFc2);
   return {maker,
           Part::kFc2,
           "fc2",

@@ -38,16 +38,21 @@ struct ParamSpec {
 enum class Held : std::uint8_t { kByLayer, kFirstStage, kLastStage, kBothEnds };
 
 struct Operator {
-  std::string name;  // of its unit: "layer.qkv"
+  std::string name;  // of its unit: "embedding", of a layer "qkv"
   Part part;         // of the roles of its unit
   Held held = Held::kByLayer;
+  std::size_t kind = 0;  // of the layers that have it
   std::vector<Param> params{};
 };
 
 class ParamTable {
  public:
-  // What is added next belongs to this operator.
-  void begin(Operator next) { operators_.push_back(std::move(next)); }
+  // What is added next belongs to this operator; of a layer: of the kind that was begun last.
+  void begin(std::string name, Part part, Held held = Held::kByLayer) {
+    const std::size_t kind = held == Held::kByLayer ? kinds_.size() - 1 : 0;
+    operators_.push_back({std::move(name), part, held, kind});
+  }
+  void begin_kind(std::string name) { kinds_.push_back(std::move(name)); }
   Param add(ParamSpec spec) {
     const Param param(specs_.size());
     specs_.push_back(std::move(spec));
@@ -55,11 +60,13 @@ class ParamTable {
     return param;
   }
 
+  const std::vector<std::string>& kinds() const { return kinds_; }       // of layers, by name
   const std::vector<Operator>& operators() const { return operators_; }  // in forward order
   const ParamSpec& spec(Param param) const { return specs_[param.index()]; }
   std::size_t size() const { return specs_.size(); }
 
  private:
+  std::vector<std::string> kinds_;
   std::vector<Operator> operators_;
   std::vector<ParamSpec> specs_;
 };

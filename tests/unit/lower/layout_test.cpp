@@ -162,6 +162,38 @@ TEST(Layout, RanksAndTilesShareTheSplitParameters) {
   }
 }
 
+// Kinds of h x h and h matrices in turn.
+TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
+  ParamTable params;
+  params.begin("embedding", Part::kEmbedding, Held::kFirstStage);
+  const Param table = params.add({"table", {8, 8}, {8, 8}});
+  std::vector<Param> weights;
+  for (const std::int64_t columns : {8, 1}) {
+    params.begin_kind("kind" + std::to_string(columns));
+    params.begin("qkv", Part::kQkv);
+    weights.push_back(params.add({"weight{}", {8, columns}, {8, columns}}));
+  }
+  Plan plan = plan_of(GatherUnit::kOperator, 1, 32);
+  const Layout apart = make_layout(params, plan);
+  EXPECT_EQ(apart.layers_together(), 2);
+  EXPECT_EQ(apart.units[1].name, "kind8.qkv");
+  EXPECT_EQ(apart.units[2].name, "kind1.qkv");
+  for (const std::int32_t member : {0, 1}) {
+    const auto at = static_cast<std::size_t>(member);
+    const UnitIndex unit = apart.unit_of(weights[at], member);
+    EXPECT_EQ(unit, apart.layer_units[at]);
+    EXPECT_EQ(apart.units[unit].tensors.at(0).member, member);
+    EXPECT_EQ(apart.touched_elements(unit), params.spec(weights[at]).stored.elements());
+    EXPECT_EQ(apart.of(table, member).unit, 0U);
+  }
+  plan.gather = GatherUnit::kLayer;
+  plan.unit_layers = 4;
+  const Layout together = make_layout(params, plan);
+  ASSERT_EQ(together.layer_units.size(), 1U);
+  EXPECT_EQ(together.units[1].elements, 2 * (64 + 8));
+  EXPECT_GT(together.of(weights[1], 3).offset, together.of(weights[1], 1).offset);
+}
+
 TEST(Layout, SharedParametersComeLastInTheirUnit) {
   const ModelConfig model = load_model("tiny-gpt");
   Plan plan = plan_of(GatherUnit::kLayer, 1, model.sequence);

@@ -83,6 +83,15 @@ TEST(RecomputeOperators, StoredProbabilitiesGoWithAttention) {
   EXPECT_FALSE(kept(program).contains("attention"));
 }
 
+TEST(RecomputeOperators, StoredProbabilitiesAloneGoWithSelectiveRecomputation) {
+  Plan plan = plan_of({}, "cpu.f32.unfused");
+  plan.recompute = {{Recompute::kNone}};
+  std::set<std::string> rest = kept(program_of(plan));
+  EXPECT_EQ(rest.erase("probs"), 1U);
+  plan.recompute = {{Recompute::kSelective}};
+  EXPECT_EQ(kept(program_of(plan)), rest);
+}
+
 TEST(RecomputeOperators, ArePartOfThePlanFile) {
   Plan plan = plan_of({kQkv, kNorm});
   plan.recompute = {{Recompute::kFull, 1}, {Recompute::kOperators, 0, {kQkv, kNorm}}};

@@ -39,10 +39,10 @@ TEST(Decoder, StatesOperatorsInForwardOrder) {
     for (const Operator& op : params.table.operators()) result.push_back(op.name);
     return result;
   };
-  EXPECT_THAT(names("tiny-gpt"), ElementsAre("embedding", "position", "layer.qkv", "layer.proj",
-                                             "layer.fc1", "layer.fc2", "final_norm"));
-  EXPECT_THAT(names("tiny-llama"), ElementsAre("embedding", "layer.qkv", "layer.proj", "layer.fc1",
-                                               "layer.fc2", "final_norm", "head"));
+  EXPECT_THAT(names("tiny-gpt"),
+              ElementsAre("embedding", "position", "qkv", "proj", "fc1", "fc2", "final_norm"));
+  EXPECT_THAT(names("tiny-llama"),
+              ElementsAre("embedding", "qkv", "proj", "fc1", "fc2", "final_norm", "head"));
 }
 
 TEST(Decoder, ATiedHeadIsTheTableOfTheTokensOnBothEnds) {

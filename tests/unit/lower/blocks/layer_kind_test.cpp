@@ -25,7 +25,7 @@ Plan plan_of(const char* kernel_set = "cpu.f32") {
 
 Lines forward(const Plan& plan, const char* model) {
   BlockBench bench(plan, load_model(model));
-  const LayerKind& layer = bench.decoder.layer();
+  const LayerKind& layer = bench.decoder.layers()[0];
   BlockPass pass(bench.stage, bench.decoder.params(), layer.values);
   const View x = bench.stage.transient("x", {64, 64}, DType::kF32);
   layer.forward(pass, x, bench.stage.transient("y", {64, 64}, DType::kF32));
@@ -37,7 +37,7 @@ struct Emitted {
 };
 Emitted backward(const Plan& plan, const char* model, Backward parts) {
   BlockBench bench(plan, load_model(model));
-  const LayerKind& layer = bench.decoder.layer();
+  const LayerKind& layer = bench.decoder.layers()[0];
   BlockPass pass(bench.stage, bench.decoder.params(), layer.values);
   pass.enter(Phase::kBackward, parts);
   const View x = bench.stage.transient("x", {64, 64}, DType::kF32);
@@ -150,10 +150,27 @@ TEST(LayerKind, SequenceParallelRanksComeTogetherForEachPart) {
   EXPECT_EQ(count(Backward::kWeight, ".sum_ranks"), 0);
 }
 
+TEST(LayerKind, TilesAddToWhatIsClearedBeforeThem) {
+  Plan plan = plan_of();
+  plan.tiles = 2;
+  const auto has = [](const Lines& nodes, const std::string& node) {
+    return std::count(nodes.begin(), nodes.end(), node) == 1;
+  };
+  const Lines up = forward(plan, "tiny-llama");
+  const Lines down = backward(plan, "tiny-llama", Backward::kWhole).nodes;
+  const std::string l = "model.layers.{}.";
+  EXPECT_TRUE(has(up, "forward.projection.zero fill_zero =projection"));
+  EXPECT_TRUE(has(up, "forward.projection.compute matmul_forward attention " + l +
+                          "self_attn.o_proj.weight +projection"));
+  EXPECT_TRUE(has(down, "backward.mlp_norm.zero fill_zero =d.norm"));
+  EXPECT_TRUE(has(down, "backward.fc1.input_gradient linear_input_gradient d.up " + l +
+                            "mlp.gate_up_proj.weight +d.norm"));
+}
+
 TEST(LayerKind, UsesAreTheNormsAndProductsInForwardOrder) {
   const BlockBench bench(plan_of(), load_model("tiny-gpt"));
   Lines names;
-  for (const Use& use : bench.decoder.layer().uses())
+  for (const Use& use : bench.decoder.layers()[0].uses())
     names.push_back(bench.decoder.params().spec(use.param).name.substr(17));
   EXPECT_THAT(names, ElementsAre("ln_1.weight", "attn.c_attn.weight", "attn.c_proj.weight",
                                  "ln_2.weight", "mlp.c_fc.weight", "mlp.c_proj.weight"));
