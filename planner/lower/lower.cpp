@@ -13,10 +13,10 @@
 namespace zplan {
 namespace {
 
-void assign_layers(Stage& stage, std::int64_t layers) {
+void assign_layers(Stage& stage) {
   for (std::int32_t i = 0; i < stage.index; ++i)
-    stage.first_layer += stage.plan.layers_of_stage(layers, i);
-  stage.layers = stage.plan.layers_of_stage(layers, stage.index);
+    stage.first_layer += stage.plan.layers_of_stage(stage.model_layers, i);
+  stage.layers = stage.plan.layers_of_stage(stage.model_layers, stage.index);
 }
 
 void cut_segments(Stage& stage) {
@@ -150,7 +150,7 @@ RankClass lower_stage(const Decoder& model, const Layout& layout, std::int32_t i
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   stage.in_flight = static_cast<std::int32_t>(plan.in_flight(index));
-  assign_layers(stage, model.layer_count());
+  assign_layers(stage);
   cut_segments(stage);
   RankClass result;
   result.stage = index;

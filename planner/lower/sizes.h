@@ -11,6 +11,7 @@ struct Sizes {
   const Plan& plan;
   const KernelSet& kernels;
   std::int64_t hidden;
+  std::int64_t model_layers;
 
   std::int32_t dp() const { return plan.parallel.dp; }
   std::int32_t tp() const { return plan.parallel.tp; }

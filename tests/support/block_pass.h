@@ -49,7 +49,10 @@ class BlockBench {
         decoder(model, plan_, find_kernel_set(plan_.kernel_set)),
         layout_(make_layout(decoder.params(), plan_)),
         body_(out_),
-        stage{{plan_, find_kernel_set(plan_.kernel_set), model.hidden}, layout_, out_, body_} {
+        stage{{plan_, find_kernel_set(plan_.kernel_set), model.hidden, model.layers},
+              layout_,
+              out_,
+              body_} {
     stage.layers = static_cast<std::int32_t>(model.layers);
     stage.workspace = stage.transient("workspace", {1}, DType::kF32);
   }

@@ -59,8 +59,7 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
 
 Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
                  const KernelSet& kernels)
-    : maker_{{plan, kernels, model.hidden}, Naming(model), params_},
-      layer_count_(model.layers),
+    : maker_{{plan, kernels, model.hidden, model.layers}, Naming(model), params_},
       vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},
       embedding_(maker_, vocabulary_, model.positions(),
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),

@@ -25,7 +25,6 @@ class Decoder {
   const Sizes& sizes() const { return maker_; }
   const ParamTable& params() const { return params_; }
   const Embedding& embedding() const { return embedding_; }
-  std::int64_t layer_count() const { return layer_count_; }
   // The kinds of layers, which come in turn.
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
@@ -34,7 +33,6 @@ class Decoder {
  private:
   ParamTable params_;  // as the blocks below state them, in the order of a forward
   Maker maker_;
-  std::int64_t layer_count_;
   Vocabulary vocabulary_;
   Embedding embedding_;
   std::vector<LayerKind> layers_;

@@ -50,21 +50,17 @@ void Linear::weight_backward(LayerPass& to, const View& x, const View& dy) const
   }
 }
 
-void Linear::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
+void Linear::backward(LayerPass& to, const View& x, const View& dy, const View& dx,
+                      const View* before_gelu) const {
   if (to.emits_weights()) weight_backward(to, x, dy);
-  if (to.emits_inputs())
+  if (to.emits_inputs() && before_gelu != nullptr) {
+    to.kernel(part_, KernelId::kGeluInputGradient,
+              {read(dy), to.parameter(weight_), read(*before_gelu), write(dx), to.workspace()});
+  } else if (to.emits_inputs()) {
     to.kernel(part_, KernelId::kLinearInputGradient,
               {read(dy), to.parameter(weight_), by_rows() ? write(dx) : to.add_tiles(dx),
                to.workspace()});
-  to.done(weight_);
-}
-
-void Linear::backward_with_gelu(LayerPass& to, const View& x, const View& before_gelu,
-                                const View& dy, const View& dx) const {
-  if (to.emits_weights()) weight_backward(to, x, dy);
-  if (to.emits_inputs())
-    to.kernel(part_, KernelId::kGeluInputGradient,
-              {read(dy), to.parameter(weight_), read(before_gelu), write(dx), to.workspace()});
+  }
   to.done(weight_);
 }
 

@@ -29,10 +29,9 @@ class Linear {
   void forward(LayerPass& to, const View& x, const View& y) const;
   // The same, of columns with a bias, and GELU of it in one kernel.
   void forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const;
-  void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const;
-  // The same where one kernel gives the gradient of the GELU that x came from, in dx.
-  void backward_with_gelu(LayerPass& to, const View& x, const View& before_gelu, const View& dy,
-                          const View& dx) const;
+  // With `before_gelu` one kernel gives the gradient of that in dx: x is its GELU.
+  void backward(LayerPass& to, const View& x, const View& dy, const View& dx,
+                const View* before_gelu = nullptr) const;
 
   Part part() const { return part_; }
   Param weight() const { return weight_; }

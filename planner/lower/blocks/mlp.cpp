@@ -79,7 +79,7 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   View dfc1 = to.scratch_tokens("d.fc", width_);
   if (fuses_neighbours_ && !gated_) {
-    fc2_.backward_with_gelu(to, to[gelu_], to[fc1_out_], dy, dfc1);
+    fc2_.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {
     fc2_.backward(to, to[gelu_], dy, dfc1);
     dfc1 = activation_backward(to, dfc1);
