@@ -82,7 +82,7 @@ void LayerRun::start(std::int32_t fetches, bool upwards) {
 }
 
 // Counted from the first iteration of the loop over the segment's layers.
-Ordinal LayerRun::take(Ring& ring) const {
+Ordinal LayerRun::take(RingUses& ring) const {
   const std::int32_t use = ring.next++, n = ring.per_iteration;
   if (upwards_) return {use - n * segment_.first_unit, n, ring.per_tile};
   return {use + n * segment_.last_unit(), -n, ring.per_tile};
@@ -93,7 +93,7 @@ void LayerRun::each_tile(const std::vector<Use>& uses, const std::function<void(
   if (s_.tiles() == 1) return emit();
   resident_.reset();
   const auto per_tile = static_cast<std::int32_t>(uses.size());
-  for (Ring* ring : {&fetches_, &opened_}) ring->per_tile = per_tile;
+  for (RingUses* ring : {&fetches_, &opened_}) ring->per_tile = per_tile;
   const std::int32_t all = per_tile * s_.tiles();
   const std::int32_t fetched = fetches_.next, opened = opened_.next;
   s_.each_tile(s_.tiles(), emit);

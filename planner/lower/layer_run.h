@@ -26,14 +26,13 @@ class LayerRun : public LayerPass {
   View gradient(Param param) override;
   void done(Param param) override;
   bool emits(std::optional<LayerOperator> op) const override;
-  bool emits_all() const override { return emits(std::nullopt); }
   bool replays_selectively() const override { return segment_.replays_attention(); }
   bool are_together(Param a, Param b) const override;
   void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) override;
 
  private:
   // The how-many-th of the uses of a ring within an iteration comes next.
-  struct Ring {
+  struct RingUses {
     std::int32_t per_iteration = 1;
     std::int32_t next = 0;
     std::int32_t per_tile = 0;  // inside a loop over the tiles
@@ -50,7 +49,7 @@ class LayerRun : public LayerPass {
     return static_cast<std::size_t>(member) % kinds_.size();
   }
   void start(std::int32_t fetches, bool upwards);
-  Ordinal take(Ring& ring) const;
+  Ordinal take(RingUses& ring) const;
   UnitIndex unit_of(Param param) const { return s_.layout.unit_of(param, s_.out.member()); }
   bool come_together(const MemberUse& a, const MemberUse& b) const;
   std::int32_t fetches(const Sequence& sequence) const;
@@ -71,7 +70,7 @@ class LayerRun : public LayerPass {
   // State of the loop body being emitted. The unit beside the tiles stays for the whole layer.
   std::optional<Parameters::Resident> resident_, shared_resident_;
   std::optional<Gradients::Open> open_, shared_open_;
-  Ring fetches_, opened_, shared_fetches_, shared_opened_;
+  RingUses fetches_, opened_, shared_fetches_, shared_opened_;
   bool upwards_ = true;
   bool last_micro_ = false;
 };

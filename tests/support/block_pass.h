@@ -25,7 +25,6 @@ class BlockPass : public LayerPass {
   View gradient(Param param) override { return write(view("grad.", param)); }
   void done(Param param) override { closed.push_back(params_.spec(param).name); }
   bool emits(std::optional<LayerOperator>) const override { return true; }
-  bool emits_all() const override { return true; }
   bool replays_selectively() const override { return false; }
   bool are_together(Param, Param) const override { return true; }
   void each_tile(const std::vector<Use>&, const std::function<void()>& emit) override { emit(); }

@@ -26,7 +26,7 @@ class LayerPass : public Emission {
   // computed with the whole layer only.
   virtual bool emits(std::optional<LayerOperator> op) const = 0;
   // All operators, none by itself.
-  virtual bool emits_all() const = 0;
+  bool emits_all() const { return emits(std::nullopt); }
   virtual bool replays_selectively() const = 0;
   // Whether two parameters can be read by one kernel: a ring keeps one unit.
   virtual bool are_together(Param a, Param b) const = 0;
