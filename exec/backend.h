@@ -35,13 +35,10 @@ class Queues;
 struct KernelCall {
   const Node* node = nullptr;
   std::span<const Operand> operands;
-  Attributes attributes{};
+  AttributeValues attributes{};  // of this rank
   Env env;
   std::int64_t step = 0;  // from 0
-  std::int32_t stage = 0;
-  std::int32_t dp_index = 0;
-  std::int32_t tp_index = 0;
-  std::int32_t shard_index = 0;     // Job::shard_index
+  std::int32_t rank = 0;
   RunServices* services = nullptr;  // null while preparing
 
   const Operand& operator[](std::size_t i) const { return operands[i]; }

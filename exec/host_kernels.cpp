@@ -30,10 +30,10 @@ void adapt_loss_scale(const TrainConfig& train, const double* clip, double* stat
 
 void load_batch(const KernelCall& call) {
   const Operand& tokens = call[0];  // [b, s + 1] i32
-  const std::int64_t dp = call.attributes[0], global_batch = call.attributes[1];
+  const std::int64_t of_all = call.attributes[0], global_batch = call.attributes[1];
   const std::int64_t batch = tokens.shape()[0], row = tokens.shape()[1];
   const std::int64_t first =
-      call.step * global_batch + (call.env.micro * dp + call.dp_index) * batch;
+      call.step * global_batch + call.env.micro * of_all + call.attributes[2];
   for (std::int64_t i = 0; i < batch; ++i) {
     call.services->data().load(
         call.services->train().seed, first + i,

@@ -15,18 +15,17 @@ namespace zplan::exec {
 // What host kernels reach. One rank writes the reports, so they need no lock.
 class RunServices {
  public:
-  RunServices(const DataSource& data, const TrainConfig& train, std::int32_t last_stage, int steps)
+  RunServices(const DataSource& data, const TrainConfig& train, std::int32_t reporting_rank,
+              int steps)
       : data_(&data),
         train_(&train),
-        last_stage_(last_stage),
+        reporting_rank_(reporting_rank),
         reports_(static_cast<std::size_t>(steps)) {}
 
   const DataSource& data() const { return *data_; }
   const TrainConfig& train() const { return *train_; }
-  // The rank whose report counts: last stage, dp and tp index 0.
-  bool reports(const KernelCall& call) const {
-    return call.stage == last_stage_ && call.dp_index == 0 && call.tp_index == 0;
-  }
+  // Whether the report of this rank counts.
+  bool reports(const KernelCall& call) const { return call.rank == reporting_rank_; }
   StepResult& report_of(std::int64_t step) { return reports_[static_cast<std::size_t>(step)]; }
   const StepResult& report_of(std::int64_t step) const {
     return reports_[static_cast<std::size_t>(step)];
@@ -35,11 +34,11 @@ class RunServices {
  private:
   const DataSource* data_;
   const TrainConfig* train_;
-  std::int32_t last_stage_;
+  std::int32_t reporting_rank_;
   std::vector<StepResult> reports_;  // by step
 };
 
-// tokens[i] of micro-batch m and replica r = sample step * global_batch + (m dp + r) b + i.
+// tokens[i] of micro-batch m = sample step * global_batch + m * attr 0 + attr 2 + i.
 void load_batch(const KernelCall& call);
 
 // Fills the scalars of a step. Skipped updates advance neither the bias corrections nor the

@@ -57,8 +57,7 @@ void for_each_kernel(const Program& program, const std::function<void(const Kern
     KernelCall call;
     call.node = &node;
     call.operands = operands;
-    if (node.attributes < program.attributes.size())
-      call.attributes = program.attributes[node.attributes];
+    call.attributes = resolve(program.attributes_of(node), {});
     body(call);
   }
 }

@@ -25,6 +25,12 @@ void copy(const Rank& rank, Lane lane, const Operand& from, const Operand& to) {
   rank.writer->write(*file, to.offset, bytes, from.data);
 }
 
+// Whether the rank has the index in the node's group that the node names; in no group all have it.
+bool is_member(const Rank& rank, const Node& node) {
+  if (node.group.axes.empty()) return true;
+  return rank.memory->mesh().index_in(node.group.axes, rank.memory->point()) == node.member;
+}
+
 }  // namespace
 
 BoundOperands::BoundOperands(const Rank& rank, const Instance& at) {
@@ -37,30 +43,27 @@ std::span<const Operand> touched(const Rank& rank, const Node& node,
                                  const BoundOperands& operands) {
   const std::span<const Operand> all = operands.all();
   if (node.kind == OpKind::kMark) return {};
-  if (rank.memory->shard_index() == node.member) return all;
-  if (node.owned) return {};
-  if (node.kind != OpKind::kCollective || !has_root(node.collective)) return all;
+  const bool meets = node.kind == OpKind::kCollective;
+  if (meets && !has_root(node.collective)) return all;
+  if (is_member(rank, node)) return all;
+  if (!meets) return {};
   return node.collective == CollectiveKind::kBroadcast ? all.subspan(1) : all.first(1);
 }
 
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands) {
   const Node& node = rank.node(at);
-  if (node.owned && rank.memory->shard_index() != node.member) return;
+  if (!is_member(rank, node)) return;
   if (node.kind == OpKind::kCopy) return copy(rank, node.lane, operands[0], operands[1]);
   if (node.kind == OpKind::kMark) return;
   ZPLAN_ASSERT(node.kind == OpKind::kKernel);
   KernelCall call;
   call.node = &node;
   call.operands = operands.all();
-  if (node.attributes < rank.program().attributes.size())
-    call.attributes = rank.program().attributes[node.attributes];
+  call.attributes = resolve(rank.program().attributes_of(node), rank.memory->point());
   call.env = at.env;
   call.step = at.step();
-  call.stage = rank.memory->coordinates().stage;
-  call.dp_index = rank.memory->coordinates().dp;
-  call.tp_index = rank.memory->coordinates().tp;
-  call.shard_index = rank.memory->shard_index();
+  call.rank = rank.number;
   call.services = &state.services;
   rank.backend->run_kernel(call);
 }

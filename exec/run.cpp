@@ -21,6 +21,7 @@
 #include "exec/threaded.h"
 #include "planner/core/error.h"
 #include "planner/program/fingerprint.h"
+#include "planner/program/job/meetings.h"
 #include "planner/program/kernel_set.h"
 #include "planner/program/verify_operands.h"
 #include "planner/program/verify_structure.h"
@@ -53,9 +54,10 @@ void check_transfers(const RankClass& rank_class) {
     if (!reaches) continue;
     for (const View& view : views) {
       const Buffer& buffer = program.buffers[view.buffer];
-      const bool fits = is_aligned(view.offset) && is_aligned(view.dp_stride) &&
-                        is_aligned(view.tp_stride) && is_aligned(buffer.slot_size) &&
-                        is_aligned(rank_class.placement.offset[view.buffer]);
+      const bool fits = is_aligned(view.offset) && is_aligned(buffer.slot_size) &&
+                        is_aligned(rank_class.placement.offset[view.buffer]) &&
+                        std::all_of(view.strides.begin(), view.strides.end(),
+                                    [&](std::int64_t stride) { return is_aligned({stride}); });
       const bool is_transfer = node.kind == OpKind::kCopy && buffer.tier != Tier::kGpu;
       if (fits && is_transfer) continue;
       throw_bad_input(fmt::format(
@@ -68,14 +70,10 @@ void check_transfers(const RankClass& rank_class) {
 // What keeps every address inside its slab; the rest of verify is not needed to fail cleanly.
 void check_job(const Job& job) {
   if (!job.placed) throw_bad_input("only a placed job can be run");
-  if (job.dp < 1 || job.tp < 1 || job.pp < 1 || std::ssize(job.classes) != job.pp) {
-    throw_bad_input(
-        fmt::format("expected {} rank classes, one per stage, got {}", job.pp, job.classes.size()));
-  }
-  if (job.shards < 1 || job.dp % job.shards != 0) {
-    throw_bad_input(fmt::format("expected a number of shards that divides {} replicas, got {}",
-                                job.dp, job.shards));
-  }
+  if (const auto fault = mesh_fault(job.mesh)) throw_bad_input("the mesh of the job has " + *fault);
+  if (std::ssize(job.classes) != job.stages())
+    throw_bad_input(fmt::format("expected {} rank classes, one per stage, got {}", job.stages(),
+                                job.classes.size()));
   for (const RankClass& c : job.classes) {
     ClassFindings findings(c.stage);
     check_structure(job, c, findings);
@@ -93,7 +91,7 @@ std::int64_t vocabulary(const Job& job) {
       const bool has_vocabulary = node.kernel == KernelId::kCrossEntropy ||
                                   node.kernel == KernelId::kCrossEntropyStatistics;
       if (node.kind == OpKind::kKernel && has_vocabulary)
-        least = std::min(least, c.program.attributes[node.attributes][0]);
+        least = std::min(least, c.program.attributes[node.attributes][0].base);
     }
   }
   return least;
@@ -163,7 +161,7 @@ std::vector<Rank> make_ranks(const Job& job, const RunOptions& options, Device& 
                              std::vector<RankMemory>& memory) {
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {
-    const std::int32_t number = job.rank_of(memory[r].coordinates());
+    const std::int32_t number = memory[r].rank();
     const bool has_file = memory[r].file() != nullptr;
     ranks.push_back({.number = number,
                      .memory = &memory[r],
@@ -204,9 +202,8 @@ std::vector<LaneRun> make_lanes(std::vector<Rank>& ranks, const RunOptions& opti
 Timeline empty_timeline(const RunState& state) {
   Timeline timeline{.source = "exec", .fingerprint = fingerprint(*state.job), .ranks = {}};
   for (const Rank& rank : state.ranks) {
-    const Coordinates& at = rank.memory->coordinates();
     timeline.ranks.push_back(
-        {.stage = at.stage, .dp_index = at.dp, .tp_index = at.tp, .spans = {}});
+        {.stage = state.job->stage_of(rank.number), .rank = rank.number, .spans = {}});
   }
   return timeline;
 }
@@ -297,7 +294,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   for (RankMemory& m : result.memory) initialise_states(job, options.train.seed, m);
   RunState state{.job = &job,
                  .options = &options,
-                 .services = RunServices(data, options.train, job.pp - 1, options.steps),
+                 .services = RunServices(data, options.train, reporting_rank(job), options.steps),
                  .gate = StepGate(options.steps, options.interrupted, agreement(options)),
                  .log = StepLog(options.steps, state.services, options.step_done),
                  .queued_comm = nullptr,
@@ -314,9 +311,8 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   for (RankMemory& m : result.memory)
     if (m.file() != nullptr) m.file()->remove_name();
   result.steps = state.log.results();
-  result.has_losses = std::any_of(result.memory.begin(), result.memory.end(), [&](auto& m) {
-    return m.coordinates() == Coordinates{.stage = job.pp - 1};
-  });
+  result.has_losses = std::any_of(result.memory.begin(), result.memory.end(),
+                                  [&](auto& m) { return m.rank() == reporting_rank(job); });
   result.interrupted = state.gate.was_interrupted();
   result.mean_step = collect_mean_step(state);
   if (options.record_timeline) result.timeline = collect_timeline(state);

@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "exec/comm/channel.h"
-#include "exec/comm/membership.h"
 #include "exec/guard.h"
 #include "exec/queues.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
 namespace {
@@ -97,11 +97,11 @@ class SerialRun {
     const std::int32_t rank = p.run->rank->number;
     members_.clear();
     if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
-      const std::int32_t peer = peer_rank(*state_.job, rank, node.peer_stage);
+      const std::int32_t peer = peer_rank(state_.job->mesh, rank, node.peer);
       const bool sends = node.kind == OpKind::kSend;
       members_ = {&place(sends ? rank : peer, node.lane), &place(sends ? peer : rank, node.lane)};
     } else if (node.kind == OpKind::kCollective) {
-      for (std::int32_t member : membership(*state_.job, node.group, rank).ranks)
+      for (std::int32_t member : members_of(state_.job->mesh, node.group, rank).ranks)
         members_.push_back(&place(member, node.lane));
     } else {
       members_.push_back(&place(rank, node.lane));
@@ -117,7 +117,8 @@ class SerialRun {
     const Node& b = other.run->node();
     if (a.kind == OpKind::kCollective) return b.kind == a.kind && b.group == a.group;
     const OpKind wanted = a.kind == OpKind::kSend ? OpKind::kReceive : OpKind::kSend;
-    return b.kind == wanted && b.peer_stage == p.run->rank->memory->coordinates().stage;
+    return b.kind == wanted &&
+           peer_rank(state_.job->mesh, other.run->rank->number, b.peer) == p.run->rank->number;
   }
 
   void execute(Place& leader) {

@@ -98,9 +98,9 @@ std::optional<std::string> Slab::pin() {
 
 RankMemory::RankMemory(const Job& job, std::int32_t rank, const StorageOptions& storage,
                        std::shared_ptr<Device> device)
-    : class_(&job.classes[static_cast<std::size_t>(job.coordinates_of(rank).stage)]),
-      at_(job.coordinates_of(rank)),
-      shard_index_(job.shard_index(at_.dp)),
+    : class_(&job.class_of(rank)),
+      mesh_(&job.mesh),
+      at_(job.mesh.point(rank)),
       device_(device ? std::move(device) : std::make_shared<cpu::CpuDevice>()) {
   const auto size = [&](Tier tier) {
     return class_->placement.slab[static_cast<std::size_t>(tier)];
@@ -122,8 +122,7 @@ Bytes RankMemory::slot_offset(BufferId id, std::int64_t slot) const {
 
 Bytes RankMemory::offset(const View& view, const Env& env) const {
   const std::int64_t slot = view.slot.at(env, class_->program.buffers[view.buffer].slots);
-  return slot_offset(view.buffer, slot) + view.offset + view.dp_stride * shard_index_ +
-         view.tp_stride * at_.tp;
+  return slot_offset(view.buffer, slot) + view.begin(at_);
 }
 
 std::byte* RankMemory::address(const View& view, const Env& env) const {
@@ -155,9 +154,9 @@ void check_memory_suffices(const Job& job, std::span<const std::int32_t> ranks,
                            const Device& device) {
   double needed = 0;  // in GiB; the bytes of a cluster's plan may exceed 64 bits
   for (std::int32_t rank : ranks) {
-    const auto stage = static_cast<std::size_t>(job.coordinates_of(rank).stage);
+    const Placement& placement = job.class_of(rank).placement;
     for (Tier tier : {Tier::kGpu, Tier::kCpu}) {
-      const Bytes slab = job.classes[stage].placement.slab[static_cast<std::size_t>(tier)];
+      const Bytes slab = placement.slab[static_cast<std::size_t>(tier)];
       if (device.host_reaches(tier)) needed += gib(slab);
     }
   }

@@ -1,7 +1,7 @@
 // Memory of one rank: one slab per tier, sized by the placement, mapped before the run and never
 // grown. Which place a view has is decided here and nowhere else:
 //   slab(tier of buffer) + offset of buffer + slot * slot_size
-//     + view offset + shard_index * dp_stride + tp_index * tp_stride
+//     + where the view begins within the slot for the rank's place in the mesh
 // The slab of kNvme is a file (offload/slab_file.h), the others are memory.
 #pragma once
 
@@ -66,8 +66,9 @@ class RankMemory {
   RankMemory& operator=(RankMemory&&) noexcept;
 
   const RankClass& rank_class() const { return *class_; }
-  const Coordinates& coordinates() const { return at_; }
-  std::int32_t shard_index() const { return shard_index_; }
+  const Mesh& mesh() const { return *mesh_; }
+  const MeshPoint& point() const { return at_; }
+  std::int32_t rank() const { return mesh_->rank_of(at_); }
 
   // Bytes from the begin of the slab of the buffer's tier.
   Bytes slot_offset(BufferId buffer, std::int64_t slot) const;
@@ -88,8 +89,8 @@ class RankMemory {
 
  private:
   const RankClass* class_;
-  Coordinates at_;
-  std::int32_t shard_index_;
+  const Mesh* mesh_;
+  MeshPoint at_;
   std::shared_ptr<Device> device_;
   std::array<Slab, kTierCount> slabs_;
   std::unique_ptr<SlabFile> file_;

@@ -14,6 +14,7 @@
 #include "exec/scalar.h"
 #include "exec/tensor_part.h"
 #include "planner/core/error.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
 namespace {
@@ -144,6 +145,7 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
   const Unit& unit = job.units[home.unit];
   const StateHome& place = state_home(home, state);
   std::vector<StatePiece> pieces;
+  const std::int64_t elements = job.piece_elements(unit, place.shards);
   const std::int64_t members = c.program.unit_layers;
   const std::int64_t instances = unit.per_layer ? c.layers / members : 1;
   for (std::int64_t slot = 0; slot < instances * unit.tiles; ++slot) {
@@ -151,10 +153,10 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
                       .slot = slot,
                       .dtype = c.program.buffers[place.buffer].dtype,
                       .layer = unit.per_layer ? c.first_layer + slot / unit.tiles * members : 0,
-                      .piece = piece_number(unit, memory.coordinates().tp, slot % unit.tiles),
+                      .piece = piece_number(job, unit, memory.point(), slot % unit.tiles),
                       .pieces = piece_count(job, unit),
-                      .first = place.sharded ? memory.shard_index() * unit.shard_elements : 0,
-                      .elements = place.sharded ? unit.shard_elements : unit.flat_elements});
+                      .first = job.mesh.index_in(place.shards, memory.point()) * elements,
+                      .elements = elements});
   }
   return pieces;
 }
@@ -191,14 +193,13 @@ std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> rank
   const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
   const auto [stage, home] = find_home(job, ref);
   std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
-  const std::int32_t shards = state_home(*home, state).sharded ? job.shards : 1;
-  const std::int32_t tp = tensor.split.kind == Split::Kind::kNone ? 1 : job.tp;
-  for (Coordinates at{.stage = stage}; at.dp < shards; ++at.dp) {
-    for (at.tp = 0; at.tp < tp; ++at.tp) {
-      const RankMemory& memory = ranks[static_cast<std::size_t>(job.rank_of(at))];
-      for (const StatePiece& piece : state_pieces(job, memory, *home, state)) {
-        if (piece.layer + tensor.member == ref.layer) read_piece(memory, piece, tensor, values);
-      }
+  AxisSet holders = state_home(*home, state).shards;
+  if (tensor.split.kind != Split::Kind::kNone) holders = holders | job.mesh.named(kTensorAxis);
+  const std::int32_t first = ranks_of_stage(job.mesh, stage).front();
+  for (const std::int32_t rank : members_of(job.mesh, {holders}, first).ranks) {
+    const RankMemory& memory = ranks[static_cast<std::size_t>(rank)];
+    for (const StatePiece& piece : state_pieces(job, memory, *home, state)) {
+      if (piece.layer + tensor.member == ref.layer) read_piece(memory, piece, tensor, values);
     }
   }
   return values;

@@ -9,12 +9,13 @@
 
 namespace zplan::exec {
 
-// Number of the piece that a tensor parallel rank holds in a tile.
-inline std::int64_t piece_number(const Unit& unit, std::int32_t tp_index, std::int64_t tile) {
-  return tp_index * std::int64_t{unit.tiles} + tile;
+// Number of the piece that the rank at this place holds in a tile.
+inline std::int64_t piece_number(const Job& job, const Unit& unit, const MeshPoint& at,
+                                 std::int64_t tile) {
+  return job.mesh.index_in(job.mesh.named(kTensorAxis), at) * std::int64_t{unit.tiles} + tile;
 }
 inline std::int64_t piece_count(const Job& job, const Unit& unit) {
-  return std::int64_t{job.tp} * unit.tiles;
+  return std::int64_t{job.mesh.size(kTensorAxis)} * unit.tiles;
 }
 
 class TensorPart {

@@ -9,6 +9,7 @@
 
 #include "planner/core/error.h"
 #include "planner/cost/step_totals.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan::sim {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 // Whether the op needs other classes before it can start.
 bool meets_others(const Job& job, const Node& node) {
   if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) return true;
-  return node.kind == OpKind::kCollective && crosses_stages(node.group) && job.pp > 1;
+  return node.kind == OpKind::kCollective && spans_stages(job.mesh, node.group);
 }
 
 }  // namespace
@@ -213,16 +214,21 @@ std::span<const Engine::Slot> Engine::members(const Slot& slot, std::vector<Slot
   const Node& node = node_of(slot);
   if (!meets_others(model_.job(), node)) return {&slot, 1};
   const Slot lane = slot % kLaneCount;
-  const auto at = [&](std::size_t stage) { return static_cast<Slot>(stage * kLaneCount + lane); };
+  const auto at = [&](std::int32_t stage) {
+    return static_cast<Slot>(static_cast<std::size_t>(stage) * kLaneCount + lane);
+  };
   scratch.clear();
+  const Mesh& mesh = model_.job().mesh;
+  if (node.kind == OpKind::kCollective) {
+    for (const std::int32_t stage : stages_of(mesh, node.group, stage_of(slot)))
+      scratch.push_back(at(stage));
+    return scratch;
+  }
+  const Slot peer = at(*peer_stage(mesh, stage_of(slot), node.peer));
   if (node.kind == OpKind::kSend) {
-    scratch.assign({slot, at(node.peer_stage)});
-  } else if (node.kind == OpKind::kReceive) {
-    scratch.assign({at(node.peer_stage), slot});
-  } else if (node.group == GroupKind::kEmbedding) {
-    scratch.assign({at(0), at(classes_.size() - 1)});
+    scratch.assign({slot, peer});
   } else {
-    for (std::size_t stage = 0; stage < classes_.size(); ++stage) scratch.push_back(at(stage));
+    scratch.assign({peer, slot});
   }
   return scratch;
 }
@@ -235,8 +241,9 @@ bool Engine::all_meet(std::span<const Slot> slots) const {
   const Node& first = node_of(slots.front());
   if (first.kind == OpKind::kSend) {
     const Node& second = node_of(slots.back());
-    return second.kind == OpKind::kReceive && second.peer_stage == slots.front() / kLaneCount &&
-           first.peer_stage == slots.back() / kLaneCount;
+    const Mesh& mesh = model_.job().mesh;
+    return second.kind == OpKind::kReceive &&
+           peer_stage(mesh, stage_of(slots.back()), second.peer) == stage_of(slots.front());
   }
   return std::all_of(slots.begin(), slots.end(), [&](Slot slot) {
     const Node& node = node_of(slot);

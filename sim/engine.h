@@ -54,6 +54,7 @@ class Engine {
   };
   ClassState& class_of(Slot slot) const { return *slots_[slot].own; }
   LaneState& lane_of(Slot slot) const { return *slots_[slot].lane; }
+  static std::int32_t stage_of(Slot slot) { return static_cast<std::int32_t>(slot / kLaneCount); }
   const Node& node_of(Slot slot) const {
     return class_of(slot).program().nodes[lane_of(slot).cursor->node];
   }

@@ -40,14 +40,12 @@ bool LaunchQueue::completed(Lane lane, SimTime now) {
   return true;
 }
 
-// Launches of the past matter only by having happened; one in the future, by a thread that stands
-// still, equals no other state.
+// Launches of the past matter only by having happened; one in the future comes nearer, so that the
+// state of a thread that stands still meanwhile equals no other.
 void LaunchQueue::append_state(SimTime now, bool moves, std::vector<std::int64_t>& out) const {
   const auto from_now = [&](SimTime t) { return std::max<std::int64_t>(0, (t - now).value); };
   out.push_back(stopped_at_ ? static_cast<std::int64_t>(*stopped_at_) : -1);
-  out.push_back(waits_for_device_);
   out.push_back(from_now(free_at_));
-  if (!moves && free_at_ > now) out.push_back(now.value);
   for (const LaneQueue& queue : lanes_) {
     if (queue.times.empty()) continue;
     out.push_back(moves ? queue.launched - queue.completed : queue.launched);

@@ -159,8 +159,7 @@ Timeline timeline_of(const Engine& engine, const SimOptions& options) {
   for (std::size_t stage = 0; stage < engine.classes().size(); ++stage) {
     const ClassPlace& place = engine.model().place(static_cast<int>(stage));
     RankTimeline rank{.stage = static_cast<std::int32_t>(stage),
-                      .dp_index = place.dp_index,
-                      .tp_index = place.tp_index,
+                      .rank = place.rank,
                       .spans = engine.classes()[stage].spans};
     std::erase_if(rank.spans, [&](const Span& span) { return span.step >= steps; });
     std::stable_sort(rank.spans.begin(), rank.spans.end(), [](const Span& a, const Span& b) {

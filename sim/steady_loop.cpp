@@ -42,9 +42,6 @@ SteadyLoop::Loop SteadyLoop::find_loop(const Program& program) {
     const Node& node = program.nodes[i];
     if (ancestor(program, node.block, 1) != loop.block) continue;
     loop.ops[static_cast<std::size_t>(node.lane)] += instances[i] / longest;
-    for (const Edge& edge : program.after(node)) {
-      if (edge.level == 1) loop.reach = std::max<std::int64_t>(loop.reach, edge.delta);
-    }
   }
   return loop;
 }
@@ -111,7 +108,7 @@ void SteadyLoop::write_class(std::size_t stage, SimTime now) {
   place = {.clock = own.clock};
   for (std::size_t l = 0; l < kLaneCount; ++l) {
     const LaneState& lane = own.lanes[l];
-    if (lane.per_step == 0 || lane.state == HeadState::kDone) continue;
+    if (lane.per_step == 0) continue;
     place.times[l] = lane.times[static_cast<std::size_t>(step_)];
     if (!in_loop(stage, *lane.cursor)) continue;
     if (place.lanes == 0) place.iteration = iteration_of(*lane.cursor);
@@ -138,8 +135,7 @@ void SteadyLoop::write_lane(const ClassState& own, const Place& place, std::size
   if (at.per_step == 0) return;
   if (!moves(lane)) {  // stands still: as it is
     out.insert(out.end(), {at.completed, at.ready.value, at.start.value});
-    const bool will_move = at.state == HeadState::kLaunching || at.state == HeadState::kLatency ||
-                           at.state == HeadState::kRunning;
+    const bool will_move = at.state == HeadState::kLatency || at.state == HeadState::kRunning;
     if (will_move) out.push_back(now.value);  // equals no other beat
     return;
   }
@@ -150,7 +146,6 @@ void SteadyLoop::write_lane(const ClassState& own, const Place& place, std::size
     const std::int64_t completed = moves(wait.lane) ? own.lanes[wait.lane].completed : 0;
     out.insert(out.end(), {wait.lane, wait.completed - completed});
   }
-  out.push_back(static_cast<std::int64_t>(at.reuse_waits));
   out.push_back(at.wake.value);
   const bool blocked = at.state == HeadState::kBlocked;
   const bool started = at.state == HeadState::kRunning || at.state == HeadState::kLatency;
@@ -205,7 +200,6 @@ std::int64_t SteadyLoop::repetitions() const {
       const LaneState& lane = own.lanes[l];
       if (lane.per_step == 0) continue;
       if ((place.lanes >> l & 1u) != 0) {
-        if (iteration_of(*lane.cursor) - moved < loop.reach) return 0;
         times = std::min(times, (last - iteration_of(*lane.cursor)) / moved);
       } else if (lane.state == HeadState::kBlocked && !lane.waits.empty()) {
         const Wait& wait = lane.waits.back();
@@ -216,7 +210,7 @@ std::int64_t SteadyLoop::repetitions() const {
       }
     }
   }
-  return times == std::numeric_limits<std::int64_t>::max() ? 0 : times;
+  return times;
 }
 
 SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
@@ -234,8 +228,10 @@ SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
     own.clock.repeat_since(before.clock, times);
     if (place.iteration == kNone) continue;
     const std::int64_t iterations = (place.iteration - before.iteration) * times;
-    own.launches.skip(iterations, loops_[stage].ops, time, place.launches);
-    own.wake_at.fill(0);  // what waits is looked at once more
+    std::array<std::int64_t, kLaneCount> ops = loops_[stage].ops;
+    for (std::size_t l = 0; l < kLaneCount; ++l)
+      if ((place.lanes >> l & 1u) == 0) ops[l] = 0;
+    own.launches.skip(iterations, ops, time, place.launches);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
       LaneState& lane = own.lanes[l];
       if ((place.lanes >> l & 1u) == 0) continue;

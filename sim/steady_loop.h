@@ -13,8 +13,9 @@
 //     must exist. A thread that is beyond the loop has launched all of it and must stand still;
 //   - a threshold moves on with the lane it names (its coefficient of the loop is what the lane
 //     completes per iteration), or does not move and is met by now whatever the iteration;
-//   - edges that reach back before the start of the loop bind in all iterations from here on;
 //   - what lanes that stand still wait for does not come true.
+// Edges that reach back before the start of the loop need no look: until one binds, the lane that
+// it names has lagged by fewer iterations than it reaches back, and still does when it binds.
 // Then k repetitions are added at once: times, counts and totals grow by k times what the last one
 // added. The result is that of the full simulation, to the picosecond. Which beats are compared
 // follows Brent's cycle finding, so periods of several iterations are found.
@@ -56,7 +57,6 @@ class SteadyLoop {
   struct Loop {
     BlockIndex block = 0;                        // 0: none
     std::array<std::int64_t, kLaneCount> ops{};  // per iteration, by lane
-    std::int64_t reach = 0;                      // greatest delta of edges over its iterations
   };
   // One class at a beat.
   struct Place {

@@ -1,8 +1,8 @@
 #include "exec/comm/flag_comm.h"
 
 #include "exec/comm/channel.h"
-#include "exec/comm/membership.h"
 #include "planner/core/error.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
 namespace {
@@ -33,12 +33,12 @@ std::span<Flag> FlagComm::make_flags(std::size_t count) {
 void FlagComm::seat(const Rank& rank, const Node& node) {
   const auto [place, is_new] = seats_.try_emplace({rank.number, node.group, node.lane});
   if (!is_new) return;
-  const Membership members = membership(job_, node.group, rank.number);
+  const Members members = members_of(job_.mesh, node.group, rank.number);
   const std::size_t size = members.ranks.size();
-  Group& group = groups_[{node.group, node.lane, members.ranks.front()}];
-  if (group.arrived.empty()) group = {make_flags(size), make_flags(size)};
+  MeetingFlags& flags = groups_[{node.group, node.lane, members.ranks.front()}];
+  if (flags.arrived.empty()) flags = {make_flags(size), make_flags(size)};
   Seat& seat = place->second;
-  seat.group = &group;
+  seat.flags = &flags;
   seat.own = static_cast<std::size_t>(members.own_index);
   seat.calls.resize(size);
   for (std::int32_t number : members.ranks) {
@@ -48,7 +48,7 @@ void FlagComm::seat(const Rank& rank, const Node& node) {
 }
 
 void FlagComm::connect(const Rank& rank, const Node& node) {
-  const std::int32_t peer = peer_rank(job_, rank.number, node.peer_stage);
+  const std::int32_t peer = peer_rank(job_.mesh, rank.number, node.peer);
   const bool sends = node.kind == OpKind::kSend;
   const ChannelKey key{node.lane, sends ? rank.number : peer, sends ? peer : rank.number};
   Channel& channel = channels_[key];
@@ -83,14 +83,14 @@ void FlagComm::collective(std::int32_t rank, const Instance& at, const Collectiv
     for (std::size_t j = 0; j < flags.size(); ++j)
       if (j != seat.own) queues.wait_flag(lane, flags[j], k);
   };
-  meet(seat.group->arrived);
+  meet(seat.flags->arrived);
   queues.run_share(lane, seat.calls, static_cast<int>(seat.own));
-  meet(seat.group->done);
+  meet(seat.flags->done);
 }
 
 void FlagComm::send(std::int32_t rank, const Instance& at, const std::byte*, Bytes) {
   const Node& node = rank_of(rank).node(at);
-  const std::int32_t peer = peer_rank(job_, rank, node.peer_stage);
+  const std::int32_t peer = peer_rank(job_.mesh, rank, node.peer);
   Sender& sender = senders_.at({node.lane, rank, peer});
   const std::uint64_t k = ++sender.sequence;
   Queues& queues = *rank_of(rank).backend->queues();
@@ -100,13 +100,12 @@ void FlagComm::send(std::int32_t rank, const Instance& at, const std::byte*, Byt
 
 void FlagComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) {
   const Node& node = rank_of(rank).node(at);
-  const std::int32_t peer = peer_rank(job_, rank, node.peer_stage);
+  const std::int32_t peer = peer_rank(job_.mesh, rank, node.peer);
   Receiver& receiver = receivers_.at({node.lane, peer, rank});
   const std::uint64_t k = ++receiver.sequence;
-  const std::int32_t own_stage = job_.coordinates_of(rank).stage;
   Cursor& cursor = receiver.cursor.front();
   const Instance& there = find_next(cursor, *receiver.from, [&](const Node& other) {
-    return other.kind == OpKind::kSend && other.peer_stage == own_stage;
+    return other.kind == OpKind::kSend && peer_rank(job_.mesh, peer, other.peer) == rank;
   });
   const BoundOperands sent(*receiver.from, there);
   check_same_size(sent[0].view->bytes(), bytes);

@@ -36,12 +36,12 @@ class FlagComm : public QueuedComm {
   void abort() noexcept override {}  // it waits on flags alone
 
  private:
-  struct Group {
+  struct MeetingFlags {
     std::span<Flag> arrived, done;  // by member
   };
   // A rank's place in a group, for one lane.
   struct Seat {
-    Group* group = nullptr;
+    MeetingFlags* flags = nullptr;
     std::vector<const Rank*> members;
     std::size_t own = 0;
     std::uint64_t sequence = 0;
@@ -61,8 +61,8 @@ class FlagComm : public QueuedComm {
     std::uint64_t sequence = 0;
     std::vector<Cursor> cursor;  // one: the sender's lane, at its next send to this rank
   };
-  using GroupKey = std::tuple<GroupKind, Lane, std::int32_t>;  // and the first member
-  using SeatKey = std::tuple<std::int32_t, GroupKind, Lane>;
+  using GroupKey = std::tuple<Group, Lane, std::int32_t>;  // and the first member
+  using SeatKey = std::tuple<std::int32_t, Group, Lane>;
   using ChannelKey = std::tuple<Lane, std::int32_t, std::int32_t>;  // from, to
 
   void seat(const Rank& rank, const Node& node);
@@ -74,7 +74,7 @@ class FlagComm : public QueuedComm {
 
   const Job& job_;
   std::span<const Rank> ranks_;
-  std::map<GroupKey, Group> groups_;
+  std::map<GroupKey, MeetingFlags> groups_;
   std::map<SeatKey, Seat> seats_;
   std::map<ChannelKey, Channel> channels_;
   std::map<ChannelKey, Sender> senders_;

@@ -6,23 +6,21 @@
 #include <utility>
 
 #include "exec/comm/instance_name.h"
-#include "exec/comm/membership.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
 namespace {
 
-const Program& program_of(const Job& job, std::int32_t rank) {
-  return job.classes[static_cast<std::size_t>(job.coordinates_of(rank).stage)].program;
-}
+const Program& program_of(const Job& job, std::int32_t rank) { return job.class_of(rank).program; }
 
 bool is_transfer(const Node& node) {
   return node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
 }
 
 // Of a group by index; of a transfer the other rank; of other nodes none.
-Membership partners_of(const Job& job, std::int32_t rank, const Node& node) {
-  if (node.kind == OpKind::kCollective) return membership(job, node.group, rank);
-  if (is_transfer(node)) return {{peer_rank(job, rank, node.peer_stage)}, 1};
+Members partners_of(const Job& job, std::int32_t rank, const Node& node) {
+  if (node.kind == OpKind::kCollective) return members_of(job.mesh, node.group, rank);
+  if (is_transfer(node)) return {{peer_rank(job.mesh, rank, node.peer)}, 1};
   return {};
 }
 
@@ -71,7 +69,7 @@ void ProcessComm::make_lanes(const Job& job) {
   sites_.resize(program.nodes.size());
   for (std::size_t i = 0; i < sites_.size(); ++i) {
     const Node& node = program.nodes[i];
-    const Membership members = partners_of(job, context_.rank, node);
+    const Members members = partners_of(job, context_.rank, node);
     if (members.ranks.empty()) continue;
     for (std::int32_t peer : members.ranks) {
       const auto link = links_.find({static_cast<int>(node.lane), peer});

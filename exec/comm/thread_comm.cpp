@@ -1,15 +1,13 @@
 #include "exec/comm/thread_comm.h"
 
-#include "exec/comm/membership.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan::exec {
 
 ThreadComm::ThreadComm(const Job& job, StopSignal& signal) {
   for (std::int32_t rank = 0; rank < job.world(); ++rank) {
     std::vector<Endpoint>& list = endpoints_.emplace_back();
-    const RankClass& rank_class =
-        job.classes[static_cast<std::size_t>(job.coordinates_of(rank).stage)];
-    for (const Node& node : rank_class.program.nodes)
+    for (const Node& node : job.class_of(rank).program.nodes)
       list.push_back(make_endpoint(job, rank, node, signal));
   }
 }
@@ -18,13 +16,13 @@ ThreadComm::Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank
                                                StopSignal& signal) {
   Endpoint end;
   if (node.kind == OpKind::kCollective) {
-    const Membership members = membership(job, node.group, rank);
+    const Members members = members_of(job.mesh, node.group, rank);
     const GroupKey key{node.group, node.lane, members.ranks.front()};
     end.group =
         &groups_.try_emplace(key, static_cast<int>(members.ranks.size()), signal).first->second;
     end.index = members.own_index;
   } else if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
-    const std::int32_t peer = peer_rank(job, rank, node.peer_stage);
+    const std::int32_t peer = peer_rank(job.mesh, rank, node.peer);
     const bool sends = node.kind == OpKind::kSend;
     const ChannelKey key{node.lane, sends ? rank : peer, sends ? peer : rank};
     end.channel = &channels_.try_emplace(key, signal).first->second;

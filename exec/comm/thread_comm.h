@@ -34,7 +34,7 @@ class ThreadComm : public Comm {
     return endpoints_[static_cast<std::size_t>(rank)][node];
   }
 
-  using GroupKey = std::tuple<GroupKind, Lane, std::int32_t>;       // and the first member
+  using GroupKey = std::tuple<Group, Lane, std::int32_t>;           // and the first member
   using ChannelKey = std::tuple<Lane, std::int32_t, std::int32_t>;  // from, to
   std::map<GroupKey, ThreadGroup> groups_;
   std::map<ChannelKey, Channel> channels_;

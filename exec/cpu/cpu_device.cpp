@@ -27,8 +27,7 @@ void CpuDevice::upload(std::byte* to, const std::byte* from, Bytes bytes) {
 }
 
 std::unique_ptr<Backend> CpuDevice::make_backend(const Job& job, std::int32_t rank, int threads) {
-  const auto stage = static_cast<std::size_t>(job.coordinates_of(rank).stage);
-  return std::make_unique<CpuBackend>(job.classes[stage].program,
+  return std::make_unique<CpuBackend>(job.class_of(rank).program,
                                       find_kernel_set(job.kernel_set).compute, threads);
 }
 

@@ -21,14 +21,14 @@ inline EmbeddingShape embedding_shape(const Call& c, const Operand& wte) {
           .sequence = tokens.sequence,
           .hidden = wte.shape()[1],
           .rows = wte.shape()[0],
-          .first = c.tp_index * c.attributes[0],
+          .first = c.attributes[0],
           .token_stride = tokens.sequence + 1};
 }
 
 // Of the pieces of a vocabulary only the first adds positions: the pieces are summed.
 template <typename T>
 void run_embedding_forward(const Call& c, GemmCache&) {
-  const bool adds_positions = c.attributes[0] == 0 || c.tp_index == 0;
+  const bool adds_positions = c.attributes[0] == 0;
   const bool has_positions = c.operands.size() > 3 && adds_positions;
   embedding_forward<T>(embedding_shape(c, c[1]), {.x = c[2].as<T>(),
                                                   .tokens = c[0].as<std::int32_t>(),
@@ -65,11 +65,11 @@ struct LossScratch {
   alignas(kScratchAlignBytes) std::array<std::byte, kLossRows * sizeof(double)> bytes;
 };
 
-// Calls body(LogitRows) for all of logits[b*s, Vp], columns [piece * Vp, ..) of a vocabulary.
+// Calls body(LogitRows) for all of logits[b*s, Vp], columns [first, ..) of a vocabulary.
 template <typename Body>
-void for_logit_rows(const Call& c, std::int32_t piece, const Body& body) {
+void for_logit_rows(const Call& c, const Body& body) {
   const TokenRows tokens = token_rows(c[1]);
-  const std::int64_t columns = c[0].shape()[1], first = piece * columns;
+  const std::int64_t columns = c[0].shape()[1], first = c.attributes[2];
   const std::int64_t valid = std::clamp<std::int64_t>(c.attributes[0] - first, 0, columns);
   for (std::int64_t i = 0; i < tokens.batch; ++i) {
     for (std::int64_t row = 0; row < tokens.sequence; row += kLossRows) {
@@ -95,7 +95,7 @@ void run_cross_entropy(const Call& c, GemmCache&) {
   LossScratch losses;
   const LossScales scales = loss_scales(c, 3);
   double sum = 0;
-  for_logit_rows(c, 0, [&](const LogitRows& rows) {
+  for_logit_rows(c, [&](const LogitRows& rows) {
     cross_entropy<T>(rows.shape,
                      {.logits = c[0].as<T>() + rows.first * rows.shape.columns,
                       .targets = rows.targets,
@@ -108,7 +108,7 @@ void run_cross_entropy(const Call& c, GemmCache&) {
 
 template <typename T>
 void run_cross_entropy_statistics(const Call& c, GemmCache&) {
-  for_logit_rows(c, c.tp_index, [&](const LogitRows& rows) {
+  for_logit_rows(c, [&](const LogitRows& rows) {
     cross_entropy_statistics<T>(
         rows.shape, {.statistics = c[2].as<Compute<T>>() + rows.first * kRowStatisticCount,
                      .logits = c[0].as<T>() + rows.first * rows.shape.columns,
@@ -122,7 +122,7 @@ void run_cross_entropy_parallel(const Call& c, GemmCache&) {
   const LossScales scales = loss_scales(c, 4);
   const Shape& statistics = c[2].shape();  // [k, b*s, 3]
   double sum = 0;
-  for_logit_rows(c, c.tp_index, [&](const LogitRows& rows) {
+  for_logit_rows(c, [&](const LogitRows& rows) {
     cross_entropy_gradient<T>(
         rows.shape,
         {.logits = c[0].as<T>() + rows.first * rows.shape.columns,

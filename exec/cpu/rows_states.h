@@ -35,14 +35,13 @@ inline void run_fill_zero(const Call& c, GemmCache&) {
 }
 
 // Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const Call& c) { return c.shard_index * c.attributes[1]; }
+inline std::int64_t flat_offset(const Call& c) { return c.attributes[0]; }
 
 template <typename T>
 void run_sum_squares(const Call& c, GemmCache&) {
-  const std::int64_t shared_from = c.attributes[2];
-  const bool counts_all = shared_from < 0 || c.tp_index == 0;
-  const bool is_copy = c.attributes[3] == 1 && c.dp_index != c.shard_index;
-  if (is_copy) return;
+  const std::int64_t shared_from = c.attributes[1];
+  const bool counts_all = shared_from < 0 || c.attributes[2] == 0;
+  if (c.attributes[3] != 0) return;
   const std::int64_t n =
       counts_all ? c[0].elements()
                  : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
@@ -69,7 +68,7 @@ inline void run_clip_coefficient(const Call& c, GemmCache&) {
 inline RoundingDraws rounding_draws(const Call& c) {
   const double step = c[4].as<double>()[kStepNumber];
   return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(step),
-          static_cast<std::uint32_t>(c.attributes[3] << 20 | c.env.layer << 4 | c.env.tile)};
+          static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 | c.env.tile)};
 }
 
 inline Elements elements_of(const Operand& operand) { return {operand.data, operand.view->dtype}; }
@@ -94,7 +93,7 @@ inline void run_adamw(const Call& c, GemmCache&) {
          .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
          .n = c[0].elements(),
          .flat_offset = flat_offset(c),
-         .decay_elements = c.attributes[2] + (c.attributes[0] == 1 ? flat_offset(c) : 0),
+         .decay_elements = c.attributes[1],
          .draws = rounding_draws(c)});
 }
 

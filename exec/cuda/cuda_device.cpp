@@ -170,8 +170,7 @@ void CudaDevice::upload(std::byte* to, const std::byte* from, Bytes bytes) {
 
 std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t rank, int threads) {
   use();
-  const std::int32_t stage = job.coordinates_of(rank).stage;
-  const Program& program = job.classes[static_cast<std::size_t>(stage)].program;
+  const Program& program = job.class_of(rank).program;
   auto queues = std::make_unique<CudaQueues>(index_, streams_, launched_lanes(program));
   const DType compute = find_kernel_set(job.kernel_set).compute;
   return std::make_unique<CudaBackend>(program, compute, threads, std::move(queues));

@@ -42,9 +42,9 @@ constexpr ColumnMajorGemm column_major(GemmOp op, std::int64_t m, std::int64_t n
 // alignment of a buffer.
 inline std::uint32_t alignment_of(const Program& program, const View& view) {
   std::int64_t bytes = kBufferAlignment.value;
-  for (const Bytes part :
-       {view.offset, view.dp_stride, view.tp_stride, program.buffers[view.buffer].slot_size})
+  for (const Bytes part : {view.offset, program.buffers[view.buffer].slot_size})
     bytes = std::gcd(bytes, part.value);
+  for (const std::int64_t stride : view.strides) bytes = std::gcd(bytes, stride);
   return static_cast<std::uint32_t>(bytes);
 }
 

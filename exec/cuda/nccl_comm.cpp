@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "exec/comm/membership.h"
 #include "planner/core/error.h"
+#include "planner/program/job/meetings.h"
 
 static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 18, 1), "ncclCommSplit is needed");
 
@@ -96,8 +96,7 @@ class Patience {
 NcclComm::NcclComm(CudaQueues& queues, const ProcessGroup& processes)
     : job_(*processes.job),
       rank_(processes.rank),
-      at_(job_.coordinates_of(rank_)),
-      program_(job_.classes[static_cast<std::size_t>(at_.stage)].program),
+      program_(job_.class_of(rank_).program),
       queues_(queues),
       deadline_(processes.deadline) {
   cuda::check(cudaSetDevice(queues.device()), "cudaSetDevice");
@@ -116,9 +115,16 @@ NcclComm::Communicator::~Communicator() {
   if (comm != nullptr) ncclCommAbort(comm);
 }
 
-std::string NcclComm::describe(const Use& use) {
-  const std::string members = use.group ? "group " + std::string(name(*use.group)) : "stages";
-  return members + " on lane " + std::string(name(use.lane));
+std::string NcclComm::describe(const Use& use) const {
+  const std::string what = use.transfers ? "transfers along " : "group ";
+  return what + name(job_.mesh, use.group) + " on lane " + std::string(name(use.lane));
+}
+
+NcclComm::Use NcclComm::use_of(const Node& node) {
+  if (!is_transfer(node)) return {node.lane, false, node.group};
+  AxisSet axis;
+  axis.add(node.peer.axis);
+  return {node.lane, true, {axis}};
 }
 
 // In the same order on all ranks. Groups of one need nothing.
@@ -126,9 +132,8 @@ std::vector<NcclComm::Use> NcclComm::uses(const Job& job) {
   std::set<Use> uses;
   for (const RankClass& c : job.classes) {
     for (const Node& node : c.program.nodes) {
-      if (is_transfer(node)) uses.insert({node.lane, std::nullopt});
-      if (node.kind == OpKind::kCollective && job.group_size(node.group) > 1)
-        uses.insert({node.lane, node.group});
+      const bool meets = node.kind == OpKind::kCollective && job.mesh.size(node.group) > 1;
+      if (is_transfer(node) || meets) uses.insert(use_of(node));
     }
   }
   return {uses.begin(), uses.end()};
@@ -137,9 +142,7 @@ std::vector<NcclComm::Use> NcclComm::uses(const Job& job) {
 // The members of a group have the same collectives, so all of them take part or none.
 bool NcclComm::takes_part(const Use& use) const {
   return std::any_of(program_.nodes.begin(), program_.nodes.end(), [&](const Node& node) {
-    if (node.lane != use.lane) return false;
-    return use.group ? node.kind == OpKind::kCollective && node.group == *use.group
-                     : is_transfer(node);
+    return (is_transfer(node) || node.kind == OpKind::kCollective) && use_of(node) == use;
   });
 }
 
@@ -178,16 +181,13 @@ void NcclComm::connect(const ProcessGroup& processes) {
   ncclCommDestroy(std::exchange(world.comm, nullptr));
 }
 
-// All ranks take part in the split, also those that get nothing of it. In transfers a stage's
-// number is its place, so all stages are members.
+// All ranks take part in the split, also those that get nothing of it. In transfers the place along
+// the axis is the number of a member, so all places are members.
 void NcclComm::split(Communicator& world, const Use& use) {
-  const bool joins = !use.group || takes_part(use);
+  const bool joins = use.transfers || takes_part(use);
   int color = NCCL_SPLIT_NOCOLOR, key = 0;
-  if (!use.group) {
-    color = peer_rank(job_, rank_, 0);
-    key = at_.stage;
-  } else if (joins) {
-    const Membership group = membership(job_, *use.group, rank_);
+  if (joins) {
+    const Members group = members_of(job_.mesh, use.group, rank_);
     color = *std::min_element(group.ranks.begin(), group.ranks.end());
     key = group.own_index;
   }
@@ -226,24 +226,24 @@ void NcclComm::use_once() {
 
 // `memory`: float32 [2, world]
 void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
-  const auto [lane, group] = communicator.use;
+  const Use& use = communicator.use;
   const ncclComm_t comm = communicator.comm;
-  const cudaStream_t stream = queues_.stream(lane);
+  const cudaStream_t stream = queues_.stream(use.lane);
   const std::string what = "first use: " + describe(communicator.use);
   std::byte* const output = memory + sizeof(float) * static_cast<std::size_t>(job_.world());
-  if (group) {
-    for (CollectiveKind kind : collectives(communicator.use)) {
+  if (!use.transfers) {
+    for (CollectiveKind kind : collectives(use)) {
       const CollectiveCall call{kind, DType::kF32, 1, memory, output, 0};
       settle(queue_collective(call, comm, stream), comm, what);
     }
     return;
   }
   settle(ncclGroupStart(), comm, what);
-  for (int stage : partners(lane, OpKind::kSend))
-    settle(ncclSend(memory, 1, ncclFloat32, stage, comm, stream), comm, what);
-  for (int stage : partners(lane, OpKind::kReceive)) {
-    std::byte* const to = output + sizeof(float) * static_cast<std::size_t>(stage);
-    settle(ncclRecv(to, 1, ncclFloat32, stage, comm, stream), comm, what);
+  for (int peer : partners(use, OpKind::kSend))
+    settle(ncclSend(memory, 1, ncclFloat32, peer, comm, stream), comm, what);
+  for (int peer : partners(use, OpKind::kReceive)) {
+    std::byte* const to = output + sizeof(float) * static_cast<std::size_t>(peer);
+    settle(ncclRecv(to, 1, ncclFloat32, peer, comm, stream), comm, what);
   }
   settle(ncclGroupEnd(), comm, what);
 }
@@ -251,18 +251,22 @@ void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
 std::set<CollectiveKind> NcclComm::collectives(const Use& use) const {
   std::set<CollectiveKind> kinds;
   for (const Node& n : program_.nodes) {
-    if (n.kind == OpKind::kCollective && n.lane == use.lane && n.group == use.group)
-      kinds.insert(n.collective);
+    if (n.kind == OpKind::kCollective && use_of(n) == use) kinds.insert(n.collective);
   }
   return kinds;
 }
 
-// The stages this rank sends to, or receives from, on the lane.
-std::set<int> NcclComm::partners(Lane lane, OpKind kind) const {
-  std::set<int> stages;
+// Of the other rank, in the communicator of transfers along its axis.
+int NcclComm::peer_number(const Node& node) const {
+  return (*job_.mesh.peer(job_.mesh.point(rank_), node.peer))[node.peer.axis];
+}
+
+// The members this rank sends to, or receives from.
+std::set<int> NcclComm::partners(const Use& use, OpKind kind) const {
+  std::set<int> members;
   for (const Node& n : program_.nodes)
-    if (n.lane == lane && n.kind == kind) stages.insert(n.peer_stage);
-  return stages;
+    if (n.kind == kind && use_of(n) == use) members.insert(peer_number(n));
+  return members;
 }
 
 void NcclComm::wait_until_ready(ncclComm_t comm, const std::string& what) const {
@@ -320,8 +324,8 @@ void NcclComm::watch(Lane lane, OpId op) {
 void NcclComm::collective(std::int32_t rank, const Instance& at, const CollectiveCall& call) {
   ZPLAN_ASSERT(rank == rank_);
   const Node& n = node(at);
-  if (job_.group_size(n.group) > 1) {
-    const ncclComm_t comm = find({n.lane, n.group});
+  if (job_.mesh.size(n.group) > 1) {
+    const ncclComm_t comm = find(use_of(n));
     return queued(queue_collective(call, comm, queues_.stream(n.lane)), comm, at);
   }
   if (call.input != call.output)
@@ -331,8 +335,8 @@ void NcclComm::collective(std::int32_t rank, const Instance& at, const Collectiv
 void NcclComm::send(std::int32_t rank, const Instance& at, const std::byte* from, Bytes bytes) {
   ZPLAN_ASSERT(rank == rank_);
   const Node& n = node(at);
-  const ncclComm_t comm = find({n.lane, std::nullopt});
-  queued(ncclSend(from, static_cast<std::size_t>(bytes.value), ncclInt8, n.peer_stage, comm,
+  const ncclComm_t comm = find(use_of(n));
+  queued(ncclSend(from, static_cast<std::size_t>(bytes.value), ncclInt8, peer_number(n), comm,
                   queues_.stream(n.lane)),
          comm, at);
 }
@@ -340,8 +344,8 @@ void NcclComm::send(std::int32_t rank, const Instance& at, const std::byte* from
 void NcclComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) {
   ZPLAN_ASSERT(rank == rank_);
   const Node& n = node(at);
-  const ncclComm_t comm = find({n.lane, std::nullopt});
-  queued(ncclRecv(to, static_cast<std::size_t>(bytes.value), ncclInt8, n.peer_stage, comm,
+  const ncclComm_t comm = find(use_of(n));
+  queued(ncclRecv(to, static_cast<std::size_t>(bytes.value), ncclInt8, peer_number(n), comm,
                   queues_.stream(n.lane)),
          comm, at);
 }

@@ -1,7 +1,7 @@
 // Communication between processes by NCCL (exec/comm/queued_comm.h): one communicator for each kind
-// of group and each lane that the Job uses, and one per lane for transfers between stages. Members
-// have the order of exec/comm/membership.h. Sums are NCCL's: their order depends on its algorithm,
-// and 16-bit values are rounded after each addition.
+// of group and each lane that the Job uses, and one per lane for transfers along an axis. Members
+// have the order of planner/program/job/meetings.h. Sums are NCCL's: their order depends on its
+// algorithm, and 16-bit values are rounded after each addition.
 //
 // Memory: communicators connect at the start instead of on first use (NCCL_RUNTIME_CONNECT=0,
 // unless the user set it), and each is used once before the first step.
@@ -49,11 +49,12 @@ class NcclComm final : public QueuedComm {
   void abort() noexcept override;
 
  private:
-  // What a communicator is for: collectives of a kind of group, or without one the transfers
-  // between stages.
+  // What a communicator is for: collectives of a kind of group, or the transfers between its
+  // members.
   struct Use {
     Lane lane = Lane::kCompute;
-    std::optional<GroupKind> group;
+    bool transfers = false;
+    Group group;
     friend auto operator<=>(const Use&, const Use&) = default;
   };
   struct Communicator {
@@ -71,11 +72,13 @@ class NcclComm final : public QueuedComm {
   };
 
   const Node& node(const Instance& at) const { return program_.nodes[at.node]; }
-  static std::string describe(const Use& use);
+  std::string describe(const Use& use) const;
+  static Use use_of(const Node& node);
   static std::vector<Use> uses(const Job& job);
   bool takes_part(const Use& use) const;
   std::set<CollectiveKind> collectives(const Use& use) const;
-  std::set<int> partners(Lane lane, OpKind kind) const;
+  int peer_number(const Node& node) const;
+  std::set<int> partners(const Use& use, OpKind kind) const;
   ncclComm_t find(const Use& use) const;
 
   void connect(const ProcessGroup& processes);
@@ -97,7 +100,6 @@ class NcclComm final : public QueuedComm {
 
   const Job& job_;
   const std::int32_t rank_;
-  const Coordinates at_;
   const Program& program_;
   CudaQueues& queues_;
   const std::chrono::seconds deadline_;

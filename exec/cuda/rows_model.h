@@ -26,14 +26,14 @@ inline EmbeddingShape embedding_shape(const KernelCall& c, const Operand& wte) {
           .sequence = tokens.sequence,
           .hidden = wte.shape()[1],
           .rows = wte.shape()[0],
-          .first = c.tp_index * c.attributes[0],
+          .first = c.attributes[0],
           .token_stride = tokens.sequence + 1};
 }
 
 // Of the pieces of a vocabulary only the first adds positions: the pieces are summed.
 template <typename T>
 void run_embedding_forward(const KernelCall& c, LaneContext& lane) {
-  const bool adds_positions = c.attributes[0] == 0 || c.tp_index == 0;
+  const bool adds_positions = c.attributes[0] == 0;
   const bool has_positions = c.operands.size() > 3 && adds_positions;
   embedding_forward<T>(lane.stream, embedding_shape(c, c[1]),
                        {.x = c[2].as<T>(),
@@ -58,10 +58,10 @@ void run_embedding_backward(const KernelCall& c, LaneContext& lane) {
 
 // ---- loss ---------------------------------------------------------------------------------------
 
-// Columns [piece * Vp, ..) of a vocabulary.
-inline CrossEntropyShape loss_shape(const KernelCall& c, std::int32_t piece) {
+// Columns [first, ..) of a vocabulary.
+inline CrossEntropyShape loss_shape(const KernelCall& c) {
   const TokenRows tokens = token_rows(c[1]);
-  const std::int64_t columns = c[0].shape()[1], first = piece * columns;
+  const std::int64_t columns = c[0].shape()[1], first = c.attributes[2];
   return {.batch = tokens.batch,
           .sequence = tokens.sequence,
           .valid = std::clamp<std::int64_t>(c.attributes[0] - first, 0, columns),
@@ -80,21 +80,20 @@ inline LossScaling loss_scaling(const KernelCall& c, std::size_t loss, const Lan
 
 template <typename T>
 void run_cross_entropy(const KernelCall& c, LaneContext& lane) {
-  cross_entropy<T>(lane.stream, loss_shape(c, 0), c[0].as<T>(), c[1].as<std::int32_t>(),
+  cross_entropy<T>(lane.stream, loss_shape(c), c[0].as<T>(), c[1].as<std::int32_t>(),
                    loss_scaling(c, 2, lane));
 }
 
 template <typename T>
 void run_cross_entropy_statistics(const KernelCall& c, LaneContext& lane) {
-  cross_entropy_statistics<T>(lane.stream, loss_shape(c, c.tp_index), c[2].as<float>(),
-                              c[0].as<T>(), c[1].as<std::int32_t>());
+  cross_entropy_statistics<T>(lane.stream, loss_shape(c), c[2].as<float>(), c[0].as<T>(),
+                              c[1].as<std::int32_t>());
 }
 
 template <typename T>
 void run_cross_entropy_parallel(const KernelCall& c, LaneContext& lane) {
-  cross_entropy_gradient<T>(lane.stream, loss_shape(c, c.tp_index), c[0].as<T>(),
-                            c[1].as<std::int32_t>(), c[2].as<float>(), c[2].shape()[0],
-                            loss_scaling(c, 3, lane));
+  cross_entropy_gradient<T>(lane.stream, loss_shape(c), c[0].as<T>(), c[1].as<std::int32_t>(),
+                            c[2].as<float>(), c[2].shape()[0], loss_scaling(c, 3, lane));
 }
 
 // ---- norms --------------------------------------------------------------------------------------

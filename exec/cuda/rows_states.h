@@ -33,13 +33,12 @@ inline void run_fill_zero(const KernelCall& c, LaneContext& lane) {
 }
 
 // Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const KernelCall& c) { return c.shard_index * c.attributes[1]; }
+inline std::int64_t flat_offset(const KernelCall& c) { return c.attributes[0]; }
 
 inline void run_sum_squares(const KernelCall& c, LaneContext& lane) {
-  const std::int64_t shared_from = c.attributes[2];
-  const bool counts_all = shared_from < 0 || c.tp_index == 0;
-  const bool is_copy = c.attributes[3] == 1 && c.dp_index != c.shard_index;
-  if (is_copy) return;
+  const std::int64_t shared_from = c.attributes[1];
+  const bool counts_all = shared_from < 0 || c.attributes[2] == 0;
+  if (c.attributes[3] != 0) return;
   const std::int64_t n =
       counts_all ? c[0].elements()
                  : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
@@ -57,21 +56,20 @@ inline Elements elements_of(const Operand& operand) { return {operand.data, oper
 
 inline void run_adamw(const KernelCall& c, LaneContext& lane) {
   const bool has_param = c.operands.size() > 6;
-  adamw(
-      lane.stream,
-      {.master = elements_of(c[0]),
-       .m = elements_of(c[1]),
-       .v = elements_of(c[2]),
-       .grad = elements_of(c[3]),
-       .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
-       .scalars = c[4].as<double>(),
-       .clip = c[5].as<double>(),
-       .n = c[0].elements(),
-       .flat_offset = flat_offset(c),
-       .decay_elements = c.attributes[2] + (c.attributes[0] == 1 ? flat_offset(c) : 0),
-       .key = seed_key(c.services->train().seed),
-       // A 12-bit unit, a 16-bit layer and a 4-bit tile.
-       .place = static_cast<std::uint32_t>(c.attributes[3] << 20 | c.env.layer << 4 | c.env.tile)});
+  adamw(lane.stream, {.master = elements_of(c[0]),
+                      .m = elements_of(c[1]),
+                      .v = elements_of(c[2]),
+                      .grad = elements_of(c[3]),
+                      .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
+                      .scalars = c[4].as<double>(),
+                      .clip = c[5].as<double>(),
+                      .n = c[0].elements(),
+                      .flat_offset = flat_offset(c),
+                      .decay_elements = c.attributes[1],
+                      .key = seed_key(c.services->train().seed),
+                      // A 12-bit unit, a 16-bit layer and a 4-bit tile.
+                      .place = static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 |
+                                                          c.env.tile)});
 }
 
 }  // namespace zplan::exec::cuda

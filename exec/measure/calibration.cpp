@@ -166,7 +166,7 @@ void Calibrator::streams() {
        {Kernel{KernelId::kResidualAdd, "*"}, Kernel{KernelId::kGeluForward, "*"},
         Kernel{KernelId::kAdamW, "n"}}) {
     Case c{.kernel = kernel, .sizes = {{letter, scale_.elements}}};
-    if (kernel == KernelId::kAdamW) c.attributes = {0, scale_.elements, scale_.elements, 0};
+    if (kernel == KernelId::kAdamW) c.attributes = {0, scale_.elements, 0};
     measure("stream", fmt::format("{}, {} elements", name(kernel), scale_.elements), c,
             RateOf::kByte, totals);
   }

@@ -48,7 +48,8 @@ CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Valu
   RankClass& only = job_.classes.emplace_back();
   Program& program = only.program;
   program.blocks.push_back({.items = {{false, 0}}});
-  program.attributes = {c.attributes};
+  program.attributes.emplace_back();
+  std::copy(c.attributes.begin(), c.attributes.end(), program.attributes[0].begin());
   for (const CaseOperand& o : operands_) {
     program.buffers.push_back({.name = o.name,
                                .slot_size = round_up(o.view.bytes(), kBufferAlignment),
@@ -76,7 +77,6 @@ CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Valu
   call_.node = &program.nodes[0];
   call_.operands = call_operands_;
   call_.attributes = c.attributes;
-  call_.tp_index = c.tp_index;
   call_.services = &services_;
 }
 

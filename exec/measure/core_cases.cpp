@@ -37,7 +37,7 @@ constexpr std::int64_t kSquare = 128;       // sequence of stored probabilities
 struct Stream {
   KernelId kernel;
   Sizes (*sizes)(std::int64_t elements);
-  Attributes (*attributes)(std::int64_t elements) = nullptr;
+  AttributeValues (*attributes)(std::int64_t elements) = nullptr;
   bool adds = false;
   bool of_states = false;  // passes over parameters, gradients or states of the optimizer
 };
@@ -61,15 +61,15 @@ Sizes heads(std::int64_t n) {
 Sizes squares(std::int64_t n) {
   return {{"b", 1}, {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))}, {"s", kSquare}};
 }
-Attributes loss(std::int64_t n) {
+AttributeValues loss(std::int64_t n) {
   return {kVocabulary, std::max<std::int64_t>(1, n / kVocabulary)};
 }
-Attributes halves_of_vocabulary(std::int64_t n) {
+AttributeValues halves_of_vocabulary(std::int64_t n) {
   return {2 * kVocabulary, std::max<std::int64_t>(1, n / kVocabulary)};
 }
-Attributes all_decay(std::int64_t n) { return {0, n, n, 0}; }
-Attributes all_count(std::int64_t n) { return {0, n, -1, 0}; }
-Attributes forward_rotation(std::int64_t) { return {8, 10000, 1}; }
+AttributeValues all_decay(std::int64_t n) { return {0, n, 0}; }
+AttributeValues all_count(std::int64_t) { return {0, -1, 0, 0}; }
+AttributeValues forward_rotation(std::int64_t) { return {8, 10000, 1}; }
 
 const Stream kStreams[] = {
     {KernelId::kResidualAdd, flat},

@@ -18,11 +18,10 @@ struct Case {
   KernelId kernel{};
   // Of the letters in KernelDef::shapes, "*", and "V", the tokens that occur.
   std::map<std::string, std::int64_t> sizes;
-  Attributes attributes{};
+  AttributeValues attributes{};
   bool adds = false;            // to operands that may be written or added to
   bool wide_gradients = false;  // in the type of statistics
-  std::int32_t tp_index = 0;
-  int operands = 0;  // without scratch; 0: all
+  int operands = 0;             // without scratch; 0: all
 };
 
 struct CaseOperand {

@@ -255,7 +255,7 @@ std::optional<Benchmark> collective(const Operations& operations, HardwareTime l
   if (!op) return {};
   const std::span<const View> views = op->program().operands(*op->node);
   const std::int64_t bytes = std::max(views[0].bytes(), views[1].bytes()).value;
-  const int ranks = op->model->job().group_size(op->node->group);
+  const int ranks = op->model->job().mesh.size(op->node->group);
   const int nodes = Wiring(op->model->job(), cluster).reach(op->node->group, op->stage).islands;
   const std::string kind(name(op->node->collective));
   return Benchmark{

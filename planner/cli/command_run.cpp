@@ -15,6 +15,7 @@
 #include "planner/cli/training.h"
 #include "planner/cli/words.h"
 #include "planner/core/json_reader.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan {
 namespace {
@@ -48,8 +49,7 @@ exec::RunOptions run_options(const RunCommand& command) {
 
 // Whether the losses come to this process; of those of a job only one shows how far it is.
 bool has_losses(const Job& job, const exec::RunOptions& options) {
-  const std::int32_t rank = job.rank_of({.stage = job.pp - 1});
-  return !options.rendezvous || options.rendezvous->rank() == rank;
+  return !options.rendezvous || options.rendezvous->rank() == reporting_rank(job);
 }
 
 // Runs a job and shows how far it is; `last_step` is called at the end of its last step.

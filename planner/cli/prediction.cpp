@@ -23,9 +23,8 @@ double model_flops(const PlannedJob& planned) {
 
 void require_devices(const Job& job, const Cluster& cluster) {
   if (job.world() <= cluster.devices()) return;
-  throw_bad_input(
-      fmt::format("the plan needs {} devices (dp {} x tp {} x pp {}), cluster {} has {}",
-                  job.world(), job.dp, job.tp, job.pp, cluster.name, cluster.devices()));
+  throw_bad_input(fmt::format("the plan needs {} devices ({}), cluster {} has {}", job.world(),
+                              sizes_text(job.mesh), cluster.name, cluster.devices()));
 }
 
 }  // namespace

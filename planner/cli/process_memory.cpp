@@ -39,7 +39,7 @@ std::int64_t operations(const Program& program) {
 
 ProcessUse process_use(const Job& job, const ProcessLoad& load) {
   ProcessUse use{.program = kProgram, .text = load.text};
-  const std::int64_t ranks = std::int64_t{job.dp} * job.tp;
+  const std::int64_t ranks = job.replicas();
   for (const RankClass& c : job.classes) {
     const std::int64_t kept = operations(c.program);
     use.programs += program_bytes(c.program) * ranks;
@@ -57,7 +57,7 @@ Bytes placed_on_host(const Job& job) {
   Bytes sum{0};
   for (const RankClass& c : job.classes)
     for (const Tier tier : {Tier::kGpu, Tier::kCpu})
-      sum += c.placement.slab[static_cast<std::size_t>(tier)] * (std::int64_t{job.dp} * job.tp);
+      sum += c.placement.slab[static_cast<std::size_t>(tier)] * std::int64_t{job.replicas()};
   return sum;
 }
 

@@ -8,6 +8,7 @@
 #include "planner/core/error.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan {
 namespace {
@@ -51,12 +52,14 @@ bool is_staged(const Node& node, const StackRates& stack) {
          ((down || up) && node.role.part == Part::kBoundary);
 }
 
+// Whether a collective stands between the products of a layer: products wait for it.
+bool between_products(const Node& node) { return node.lane == Lane::kCommTensor; }
+
 // What a transfer takes from the compute beside it.
 double slowdown_of(const Node& node, const StackRates& stack) {
   constexpr double kStands = 1e4;  // [derived] all but standing still: one part in ten thousand
   if (is_staged(node, stack)) return kStands;
-  if (node.kind == OpKind::kCollective && node.group != GroupKind::kTensor)
-    return stack.overlap_slowdown;
+  if (node.kind == OpKind::kCollective && !between_products(node)) return stack.overlap_slowdown;
   return node.lane == Lane::kH2d || node.lane == Lane::kD2h ? stack.copy_slowdown : 0;
 }
 
@@ -68,13 +71,13 @@ bool is_sum_of_input(const Node& node) {
 // Share of a collective that products do not hide. The sum of an input gradient can run beside the
 // product of the weight gradient [Korthikanti22 sec 4.2].
 double exposed_share(const Node& node, const StackRates& stack) {
-  if (node.group != GroupKind::kTensor) return 1;
+  if (!between_products(node)) return 1;
   return stack.tensor_exposed * (is_sum_of_input(node) ? stack.backward_exposed : 1);
 }
 
 // The time of a tensor parallel collective is in proportion to what products do not hide of it.
 void add_exposed(const Node& node, Reliances& rests) {
-  if (node.group != GroupKind::kTensor) return;
+  if (!between_products(node)) return;
   rests.add(constant_of(&StackRates::tensor_exposed), 1);
   if (is_sum_of_input(node)) rests.add(constant_of(&StackRates::backward_exposed), 1);
 }
@@ -159,7 +162,11 @@ void CostModel::add_software(int stage) {
 
 // That meet in a collective; in others two.
 int CostModel::ranks_of(const Node& node) const {
-  return node.kind == OpKind::kCollective ? job_.group_size(node.group) : 2;
+  return node.kind == OpKind::kCollective ? job_.mesh.size(node.group) : 2;
+}
+
+int CostModel::peer(int stage, const Node& node) const {
+  return *peer_stage(job_.mesh, stage, node.peer);
 }
 
 const Program& CostModel::program(int stage) const {
@@ -176,9 +183,9 @@ OpCost CostModel::cost_of(int stage, const Node& node) {
     case OpKind::kCollective:
       return collective(stage, node);
     case OpKind::kSend:
-      return between(stage, node.peer_stage, program(stage).operands(node)[0]);
+      return between(stage, peer(stage, node), program(stage).operands(node)[0]);
     case OpKind::kReceive:
-      return between(node.peer_stage, stage, program(stage).operands(node)[0]);
+      return between(peer(stage, node), stage, program(stage).operands(node)[0]);
     case OpKind::kMark:
       return {.method = "mark"};
   }
@@ -194,7 +201,7 @@ OpCost CostModel::kernel(int stage, const Node& node) {
     Reliances rests{{constant_of(HardwareTime::kHostMemory), 1}};
     if (rate != nullptr) rests.add(constant_of(rate), 1);
     const BytesPerSecond cap = core_rate(demand, cluster_.node.host, wiring_.place(stage).ranks);
-    return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.owned},
+    return transfer({}, scaled(demand.bytes, factor), {PatternKind::kHost, stage, 0, 0, node.group},
                     "host stream", cap, rests);
   }
   const bool unaligned_head = unaligned_head_[static_cast<std::size_t>(stage)];
@@ -213,7 +220,7 @@ OpCost CostModel::copy(int stage, const Node& node) {
     return fixed_time(stream(bytes * 2), "stream");
   }
   if (from == Tier::kCpu && to == Tier::kCpu) {
-    return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0, node.owned}, "host stream",
+    return transfer({}, bytes * 2, {PatternKind::kHost, stage, 0, 0, node.group}, "host stream",
                     kNoCap, {{constant_of(HardwareTime::kHostMemory), 1}});
   }
   if (from != Tier::kCpu && to != Tier::kCpu) {
@@ -223,7 +230,7 @@ OpCost CostModel::copy(int stage, const Node& node) {
   const bool drive = from == Tier::kNvme || to == Tier::kNvme;
   const Seconds latency = drive ? cluster_.node.nvme.latency : cluster_.node.device.copy_latency;
   const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to),
-                        node.owned};
+                        node.group};
   double StackRates::*const rate = drive ? &StackRates::drives : &StackRates::host_copies;
   const Bytes carried = scaled(bytes, cluster_.stack.*rate);
   Reliances rests{{constant_of(rate), 1},
@@ -240,13 +247,13 @@ OpCost CostModel::copy(int stage, const Node& node) {
 OpCost CostModel::collective(int stage, const Node& node) {
   const std::span<const View> views = program(stage).operands(node);
   const Bytes full = std::max(views[0].bytes(), views[1].bytes());
-  const int n = job_.group_size(node.group);
+  const int n = job_.mesh.size(node.group);
   if (n == 1) {
     const bool in_place = views[0].buffer == views[1].buffer;
     return fixed_time(stream(in_place ? Bytes{0} : full * 2), "alone");
   }
-  const int at = crosses_stages(node.group) ? 0 : stage;
-  const Pattern pattern{PatternKind::kRing, static_cast<int>(node.group), at, 0, false};
+  const int at = stages_of(job_.mesh, node.group, stage).front();
+  const Pattern pattern{PatternKind::kRing, at, 0, 0, node.group};
   const Reach reach = wiring_.reach(node.group, stage);
   CollectiveCall call{node.collective, full, n, reach.islands};
   call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
@@ -285,11 +292,11 @@ void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& c
 }
 
 // Only measured times over nodes ask for it.
-BytesPerSecond CostModel::border_alone(GroupKind group, int stage, const CollectiveCall& call) {
+BytesPerSecond CostModel::border_alone(const Group& group, int stage, const CollectiveCall& call) {
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   if (profile == nullptr || !profile->reaches_over_nodes()) return call.border;
   CollectiveCall alone{.nodes = call.nodes};
-  find_rates({PatternKind::kRing, static_cast<int>(group), stage, kAlone, false}, true, alone);
+  find_rates({PatternKind::kRing, stage, kAlone, 0, group}, true, alone);
   return alone.border;
 }
 
@@ -315,16 +322,17 @@ OpCost CostModel::paced(const Pace& time, Bytes bytes, const Pattern& pattern,
 // sec 4.1]; the all-gather at the receiver, over a faster link, is left out.
 OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
   const bool whole = boundary.shape[0] == job_.micro_batch * job_.sequence;
-  const double sliced = whole && job_.tp > 1 ? cluster_.stack.sliced_boundary : 0;
-  const double share = 1 - sliced + sliced / job_.tp;
+  const int tp = job_.mesh.size(kTensorAxis);
+  const double sliced = whole && tp > 1 ? cluster_.stack.sliced_boundary : 0;
+  const double share = 1 - sliced + sliced / tp;
   const Bytes bytes = scaled(boundary.bytes(), share);
   const Way way = wiring_.way(from_stage, to_stage);
   const bool crosses = way == Way::kNetwork;
   const LatencyProfile& latency = cluster_.node.latency;
   const std::string_view near = way == Way::kPeerLink ? "peer link" : "through host memory";
   return transfer(crosses ? latency.p2p_inter : latency.p2p_intra, bytes,
-                  {PatternKind::kBetween, from_stage, to_stage, 0, false},
-                  crosses ? "network" : near, kNoCap,
+                  {PatternKind::kBetween, from_stage, to_stage, 0, {}}, crosses ? "network" : near,
+                  kNoCap,
                   {{constant_of(crosses ? HardwareTime::kNetwork : HardwareTime::kPeerLinks), 1}});
 }
 
@@ -370,14 +378,14 @@ std::pair<std::uint32_t, std::uint32_t> CostModel::shares_of(const Pattern& patt
 }
 
 std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
-  const auto [kind, a, b, c, owned] = pattern;
+  const auto& [kind, a, b, c, group] = pattern;
   switch (kind) {
     case PatternKind::kCopy:
-      return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c), owned);
+      return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c), group.axes);
     case PatternKind::kHost:
-      return wiring_.host_stream(a, owned);
+      return wiring_.host_stream(a, group.axes);
     case PatternKind::kRing:
-      return wiring_.ring(static_cast<GroupKind>(a), b, c == kAlone);
+      return wiring_.ring(group, a, b == kAlone);
     case PatternKind::kBetween:
       return wiring_.between(a, b);
     case PatternKind::kCores:

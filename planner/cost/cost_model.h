@@ -15,7 +15,8 @@
 //   on cores               where devices are measured cores of the host: a flow of core time
 //   through
 //                          the cores of the node, which all lanes of all ranks share (core_time.h)
-//   owned kernel or copy   as the owner's alone. [derived] The representative stands for the owner
+//   of one owner           a kernel or copy as that rank's alone. [derived] The representative
+//   stands for the owner
 //                          of every layer, so those of successive owners queue on one lane, and
 //                          wait for each other where they use one slot: one link at work at a time
 //                          [Rajbhandari21 sec 6.1]
@@ -89,8 +90,9 @@ class CostModel {
 
  private:
   enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween, kCores };
-  using Pattern = std::tuple<PatternKind, int, int, int, bool>;  // its arguments; owned
+  // A kind, its arguments and a group: of kRing the one that meets, else that of an owner.
   // Of kCores: stage, ranks, 2 x threads + whether it is a product.
+  using Pattern = std::tuple<PatternKind, int, int, int, Group>;
 
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
@@ -113,10 +115,11 @@ class CostModel {
   OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method,
                const Reliances& rests);
   void find_rates(const Pattern& pattern, bool peers, CollectiveCall& call);
-  BytesPerSecond border_alone(GroupKind group, int stage, const CollectiveCall& call);
+  BytesPerSecond border_alone(const Group& group, int stage, const CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
   std::vector<LinkShare> find_shares(const Pattern& pattern);
   const Program& program(int stage) const;
+  int peer(int stage, const Node& node) const;
 
   const Job& job_;
   const Cluster& cluster_;

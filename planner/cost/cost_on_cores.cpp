@@ -5,6 +5,7 @@
 #include "planner/core/error.h"
 #include "planner/cost/cost_model.h"
 #include "planner/cost/kernel_time.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan {
 namespace {
@@ -17,7 +18,9 @@ Bytes at_least_one(double bytes) { return {std::max<std::int64_t>(1, std::llroun
 
 OpCost CostModel::on_cores(int stage, const Node& node) {
   const std::span<const View> views = program(stage).operands(node);
-  const int beside = wiring_.ranks_beside(stage, node.owned);
+  const bool meets = node.kind == OpKind::kCollective;
+  const AxisSet owners = meets ? AxisSet{} : node.group.axes;
+  const int beside = wiring_.ranks_beside(stage, owners);
   switch (node.kind) {
     case OpKind::kMark:
       return {.method = "mark"};
@@ -36,15 +39,13 @@ OpCost CostModel::on_cores(int stage, const Node& node) {
     }
     case OpKind::kCollective: {
       const Bytes full = std::max(views[0].bytes(), views[1].bytes());
-      const int n = job_.group_size(node.group);
+      const int n = job_.mesh.size(node.group);
       const bool in_place = n == 1 && views[0].buffer == views[1].buffer;
       if (in_place) return busy_cores(stage, {}, beside, "alone");
       if (n == 1) return busy_cores(stage, copy_on_cores(full, *cores_), beside, "alone");
       const Seconds rates = full * 2 / cluster_.node.host.memory_bandwidth;
       const CoreTime time = collective_on_cores(node.collective, n, full, *cores_, rates);
-      const int all = node.group == GroupKind::kWorld       ? job_.world()
-                      : node.group == GroupKind::kEmbedding ? 2 * beside
-                                                            : beside;
+      const int all = beside * static_cast<int>(stages_of(job_.mesh, node.group, stage).size());
       return busy_cores(stage, time, all, "threads");
     }
     case OpKind::kSend:
@@ -57,8 +58,8 @@ OpCost CostModel::on_cores(int stage, const Node& node) {
 
 // `ranks` of the node do the same at once.
 OpCost CostModel::busy_cores(int stage, const CoreTime& time, int ranks, std::string_view method) {
-  const Pattern pattern{PatternKind::kCores, stage, ranks,
-                        2 * time.threads + (time.product ? 1 : 0), false};
+  const Pattern pattern{
+      PatternKind::kCores, stage, ranks, 2 * time.threads + (time.product ? 1 : 0), {}};
   const Bytes work = at_least_one(time.work.value * kPicosecondsOfWork.value);
   return transfer(cores_->operation, work, pattern, method, kPicosecondsOfWork,
                   {{constant_of(time.rests), 1}});
@@ -72,7 +73,7 @@ OpCost CostModel::drive_beside_cores(int stage, const Node& node, bool reads) {
   if (!alone) return copy(stage, node);
   const Tier from = reads ? Tier::kNvme : Tier::kCpu, to = reads ? Tier::kCpu : Tier::kNvme;
   const Pattern pattern{PatternKind::kCopy, stage, static_cast<int>(from), static_cast<int>(to),
-                        node.owned};
+                        node.group};
   return paced({cores_->operation, *alone}, bytes, pattern, "drives",
                {{constant_of(HardwareTime::kDrives), 1}});
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/program/job/meetings.h"
 #include "planner/program/kernel_table.h"
 
 namespace zplan {
@@ -12,9 +13,9 @@ constexpr SimTime kRounding{1};
 
 // A send and its receive, and the members of a group over several classes, share one flow; it is
 // counted where the lowest class (or the sender) issues it.
-bool carries_flow(int stage, const Node& node) {
+bool carries_flow(const Mesh& mesh, int stage, const Node& node) {
   if (node.kind == OpKind::kReceive) return false;
-  return stage == 0 || node.kind != OpKind::kCollective || !crosses_stages(node.group);
+  return node.kind != OpKind::kCollective || stages_of(mesh, node.group, stage).front() == stage;
 }
 
 void add_links(const CostModel& model, const OpCost& cost, std::int64_t times,
@@ -56,7 +57,7 @@ StepTotals step_totals(const CostModel& model) {
       const SimTime alone = std::max(SimTime{0}, cost.alone - rounding);
       own.lane[static_cast<std::size_t>(node.lane)] += alone * times;
       own.launch += cost.launch * times;
-      if (carries_flow(stage, node)) add_links(model, cost, times, totals.links);
+      if (carries_flow(model.job().mesh, stage, node)) add_links(model, cost, times, totals.links);
     }
   }
   return totals;
@@ -74,7 +75,7 @@ double hardware_flops_per_step(const Job& job) {
       sum += static_cast<double>(demand.flops.value) * static_cast<double>(instances[i]);
     }
   }
-  return sum * job.dp * job.tp;
+  return sum * job.replicas();
 }
 
 }  // namespace zplan

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "planner/core/error.h"
+#include "planner/program/job/meetings.h"
 
 namespace zplan {
 namespace {
@@ -55,35 +56,25 @@ void Wiring::find_routes() {
   }
 }
 
-template <typename Visit>
-void Wiring::for_ranks(int stage, const Visit& visit) const {
-  for (int d = 0; d < job_.dp; ++d) {
-    for (int t = 0; t < job_.tp; ++t) visit(job_.rank_of({d, t, stage}));
-  }
-}
-
 void Wiring::find_places() {
   std::map<int, int> all;
   for (int rank = 0; rank < job_.world(); ++rank) ++all[cluster_.node_of(rank)];
-  for (int stage = 0; stage < job_.pp; ++stage) {
-    std::vector<int> ranks;
-    for_ranks(stage, [&](int rank) { ranks.push_back(rank); });
-    const Group own = group_of(std::move(ranks));
+  for (int stage = 0; stage < job_.stages(); ++stage) {
+    const Seats own = seats_of(ranks_of_stage(job_.mesh, stage));
     ClassPlace place;
     for (const auto& [node, members] : own.members) {
-      if (members > place.members) place = {node, 0, 0, members, all[node]};
+      if (members > place.members) place = {node, 0, members, all[node]};
     }
-    const auto first = std::find_if(own.ranks.begin(), own.ranks.end(),
-                                    [&](int rank) { return cluster_.node_of(rank) == place.node; });
-    const Coordinates at = job_.coordinates_of(*first);
-    place.dp_index = at.dp;
-    place.tp_index = at.tp;
+    place.rank = *std::find_if(own.ranks.begin(), own.ranks.end(),
+                               [&](int rank) { return cluster_.node_of(rank) == place.node; });
     places_.push_back(place);
   }
 }
 
-Wiring::Group Wiring::group_of(std::vector<int> ranks) const {
-  Group group{std::move(ranks), {}, {}};
+// Ranks ascend.
+Wiring::Seats Wiring::seats_of(std::vector<int> ranks) const {
+  std::sort(ranks.begin(), ranks.end());
+  Seats group{std::move(ranks), {}, {}};
   int island = -1;
   for (std::size_t i = 0; i < group.ranks.size(); ++i) {
     const int rank = group.ranks[i], node = cluster_.node_of(rank);
@@ -97,17 +88,17 @@ Wiring::Group Wiring::group_of(std::vector<int> ranks) const {
   return group;
 }
 
-bool Wiring::Group::is_in(int node) const {
+bool Wiring::Seats::is_in(int node) const {
   const auto at = std::lower_bound(members.begin(), members.end(), std::pair{node, 0});
   return at != members.end() && at->first == node;
 }
 
-std::span<const int> Wiring::Group::island(std::size_t i) const {
+std::span<const int> Wiring::Seats::island(std::size_t i) const {
   const std::size_t end = i + 1 < begins.size() ? begins[i + 1] : ranks.size();
   return std::span(ranks).subspan(begins[i], end - begins[i]);
 }
 
-int Wiring::Group::least_node(const Cluster& cluster) const {
+int Wiring::Seats::least_node(const Cluster& cluster) const {
   std::span<const int> least = island(0);
   for (std::size_t i = 1; i < islands(); ++i) {
     if (island(i).size() < least.size()) least = island(i);
@@ -115,61 +106,20 @@ int Wiring::Group::least_node(const Cluster& cluster) const {
   return cluster.node_of(least.front());
 }
 
-// Ranks ascend with dp and tp, and with the stage where the others are fixed.
-std::vector<Wiring::Group> Wiring::groups(GroupKind group, int stage) const {
-  std::vector<Group> result;
-  const auto add = [&](std::vector<int> ranks) { result.push_back(group_of(std::move(ranks))); };
-  // Every `step`-th dp index from `first`, `count` of them, at one tp index.
-  const auto add_dp = [&](int first, int step, int count) {
-    for (int t = 0; t < job_.tp; ++t) {
-      std::vector<int> ranks;
-      for (int i = 0; i < count; ++i) ranks.push_back(job_.rank_of({first + i * step, t, stage}));
-      add(std::move(ranks));
-    }
-  };
-  switch (group) {
-    case GroupKind::kData:
-      add_dp(0, 1, job_.dp);
-      break;
-    case GroupKind::kShard:
-      for (int first = 0; first < job_.dp; first += job_.shards) add_dp(first, 1, job_.shards);
-      break;
-    case GroupKind::kReplica:
-      for (int first = 0; first < job_.shards; ++first) {
-        add_dp(first, job_.shards, job_.dp / job_.shards);
-      }
-      break;
-    case GroupKind::kTensor:
-      for (int d = 0; d < job_.dp; ++d) {
-        std::vector<int> ranks;
-        for (int t = 0; t < job_.tp; ++t) ranks.push_back(job_.rank_of({d, t, stage}));
-        add(std::move(ranks));
-      }
-      break;
-    case GroupKind::kEmbedding:
-      for_ranks(0, [&](int rank) {
-        const Coordinates at = job_.coordinates_of(rank);
-        std::vector<int> ranks{rank};
-        if (job_.pp > 1) ranks.push_back(job_.rank_of({at.dp, at.tp, job_.pp - 1}));
-        add(std::move(ranks));
-      });
-      break;
-    case GroupKind::kWorld: {
-      std::vector<int> ranks(static_cast<std::size_t>(job_.world()));
-      std::iota(ranks.begin(), ranks.end(), 0);
-      add(std::move(ranks));
-      break;
-    }
-  }
+std::vector<Wiring::Seats> Wiring::groups(const Group& group, int stage) const {
+  std::vector<Seats> result;
+  for (std::vector<std::int32_t>& ranks : groups_at(job_.mesh, group, stage))
+    result.push_back(seats_of(std::move(ranks)));
   return result;
 }
 
-Reach Wiring::reach(GroupKind group, int stage) {
-  const auto [at, added] = reaches_.try_emplace({group, crosses_stages(group) ? 0 : stage});
+Reach Wiring::reach(const Group& group, int stage) {
+  const auto [at, added] =
+      reaches_.try_emplace({group, stages_of(job_.mesh, group, stage).front()});
   if (!added) return at->second;
   Reach& found = at->second;
   if (!has_peer_link()) found.peers = PeerUse::kNone;
-  for (const Group& one : groups(group, stage)) {
+  for (const Seats& one : groups(group, stage)) {
     found.islands = std::max(found.islands, static_cast<int>(one.islands()));
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
@@ -204,25 +154,21 @@ Way Wiring::way_between(int from, int to) const {
 
 Way Wiring::way(int stage, int other) const {
   Way longest = Way::kPeerLink;
-  for_ranks(stage, [&](int rank) {
-    const Coordinates at = job_.coordinates_of(rank);
-    longest = std::max(longest, way_between(rank, job_.rank_of({at.dp, at.tp, other})));
-  });
+  const std::vector<int> from = ranks_of_stage(job_.mesh, stage);
+  const std::vector<int> to = ranks_of_stage(job_.mesh, other);
+  for (std::size_t i = 0; i < from.size(); ++i)
+    longest = std::max(longest, way_between(from[i], to[i]));
   return longest;
 }
 
 // Nodes whose links matter to the group: those of the representatives of its classes and, of the
 // groups that meet there, those of the islands with fewest members.
-std::vector<int> Wiring::nodes_of_interest(GroupKind group, int stage,
-                                           const std::vector<Group>& all) const {
+std::vector<int> Wiring::nodes_of_interest(const Group& group, int stage,
+                                           const std::vector<Seats>& all) const {
   std::vector<int> nodes;
-  if (group == GroupKind::kEmbedding) return {place(0).node, place(job_.pp - 1).node};
-  if (group == GroupKind::kWorld) {
-    for (const ClassPlace& place : places_) nodes.push_back(place.node);
-  } else {
-    nodes = {place(stage).node};
-  }
-  for (const Group& one : all) {
+  for (const std::int32_t at : stages_of(job_.mesh, group, stage)) nodes.push_back(place(at).node);
+  if (group.ends) return nodes;
+  for (const Seats& one : all) {
     if (one.is_in(nodes.front())) nodes.push_back(one.least_node(cluster_));
   }
   return nodes;
@@ -310,37 +256,36 @@ void Wiring::add_copy(Loads& loads, int node, int gpu, Tier from, Tier to) {
   if (to == Tier::kNvme) add_drives(loads, node, gpu, false);
 }
 
-std::vector<int> Wiring::siblings(int stage, bool owned) const {
+std::vector<int> Wiring::siblings(int stage, AxisSet owners) const {
   const ClassPlace& at = place(stage);
-  std::vector<int> ranks;
-  for_ranks(stage, [&](int rank) {
-    const std::int32_t shard = job_.shard_index(job_.coordinates_of(rank).dp);
-    if (owned && shard != job_.shard_index(at.dp_index)) return;
-    if (cluster_.node_of(rank) == at.node) ranks.push_back(rank);
+  const auto index = [&](int rank) { return job_.mesh.index_in(owners, job_.mesh.point(rank)); };
+  std::vector<int> ranks = ranks_of_stage(job_.mesh, stage);
+  std::erase_if(ranks, [&](int rank) {
+    return cluster_.node_of(rank) != at.node || index(rank) != index(at.rank);
   });
   return ranks;
 }
 
-std::vector<LinkShare> Wiring::copy(int stage, Tier from, Tier to, bool owned) {
+std::vector<LinkShare> Wiring::copy(int stage, Tier from, Tier to, AxisSet owners) {
   const int node = place(stage).node;
   Loads loads = loads_at({node});
-  for (const int rank : siblings(stage, owned)) {
+  for (const int rank : siblings(stage, owners)) {
     add_copy(loads, node, cluster_.device_of(rank), from, to);
     add_host(loads, node, 1);
   }
   return busiest(loads);
 }
 
-std::vector<LinkShare> Wiring::host_stream(int stage, bool owned) {
+std::vector<LinkShare> Wiring::host_stream(int stage, AxisSet owners) {
   const int node = place(stage).node;
-  const auto members = static_cast<double>(siblings(stage, owned).size());
+  const auto members = static_cast<double>(siblings(stage, owners).size());
   Loads loads = loads_at({node});
   add_host(loads, node, members / cluster_.node.host.cpu_memory_efficiency);
   return busiest(loads);
 }
 
-int Wiring::ranks_beside(int stage, bool owned) const {
-  return static_cast<int>(siblings(stage, owned).size());
+int Wiring::ranks_beside(int stage, AxisSet owners) const {
+  return static_cast<int>(siblings(stage, owners).size());
 }
 
 std::vector<LinkShare> Wiring::cores(int stage, const CoreUse& use) {
@@ -353,15 +298,15 @@ std::vector<LinkShare> Wiring::cores(int stage, const CoreUse& use) {
           {link_index(node, first + 1), threads * together / cores.cores}};
 }
 
-std::vector<LinkShare> Wiring::ring(GroupKind group, int stage, bool alone) {
-  std::vector<Group> all = groups(group, stage);
+std::vector<LinkShare> Wiring::ring(const Group& group, int stage, bool alone) {
+  std::vector<Seats> all = groups(group, stage);
   if (alone) {
     const int home = place(stage).node;
-    all = {*std::find_if(all.begin(), all.end(), [&](const Group& g) { return g.is_in(home); })};
+    all = {*std::find_if(all.begin(), all.end(), [&](const Seats& g) { return g.is_in(home); })};
   }
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
   LeafLoads leaves(cluster_, topology_);
-  for (const Group& one : all) {
+  for (const Seats& one : all) {
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
       add_steps(loads, ranks);
@@ -379,10 +324,11 @@ std::vector<LinkShare> Wiring::ring(GroupKind group, int stage, bool alone) {
 std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
   Loads loads = loads_at({place(from_stage).node, place(to_stage).node});
   LeafLoads leaves(cluster_, topology_);
-  for_ranks(from_stage, [&](int from) {
-    const Coordinates at = job_.coordinates_of(from);
-    const std::array pair{from, job_.rank_of({at.dp, at.tp, to_stage})};
-    const int to = pair[1];
+  const std::vector<int> senders = ranks_of_stage(job_.mesh, from_stage);
+  const std::vector<int> receivers = ranks_of_stage(job_.mesh, to_stage);
+  for (std::size_t i = 0; i < senders.size(); ++i) {
+    const int from = senders[i], to = receivers[i];
+    const std::array pair{from, to};
     if (cluster_.island_of(from) == cluster_.island_of(to)) {
       add_step(loads, from, to, step_share(from, to, peer_share(pair)));
     } else {
@@ -390,7 +336,7 @@ std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
       add_entry(loads, to, 1);
       leaves.cross({&pair[0], 1}, {&pair[1], 1});
     }
-  });
+  }
   return busiest(loads, leaves);
 }
 

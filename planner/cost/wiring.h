@@ -7,7 +7,7 @@
 //
 //   weight = sum over the ranks of the class in the node of (bytes on the link / bytes per rank)
 //
-// Of what a layer's owner does alone only the ranks with the representative's shard index count.
+// What only one member of a group does counts for the ranks with the representative's index in it.
 // Ranks are symmetric, so of each kind of link (GPU to PCIe switch, switch to socket, ..) only the
 // most loaded one is kept per node: it is the one that limits. Ties go to the first link.
 //
@@ -47,11 +47,6 @@
 
 namespace zplan {
 
-// Whether the members of a group are of different classes.
-constexpr bool crosses_stages(GroupKind group) {
-  return group == GroupKind::kEmbedding || group == GroupKind::kWorld;
-}
-
 inline constexpr std::string_view kPeerLink = "GPU peer link";  // CostLink::kind
 
 struct CostLink {
@@ -81,9 +76,8 @@ enum class Way : std::uint8_t { kPeerLink, kHostMemory, kNetwork };
 
 // Where the ranks of a class sit.
 struct ClassPlace {
-  int node = 0;      // of the representative
-  int dp_index = 0;  // of the representative
-  int tp_index = 0;
+  int node = 0;     // of the representative
+  int rank = 0;     // the representative
   int members = 0;  // ranks of the class in that node
   int ranks = 0;    // ranks of the whole job in that node
 };
@@ -94,14 +88,14 @@ class Wiring {
 
   const std::vector<CostLink>& links() const { return links_; }
   const ClassPlace& place(int stage) const { return places_[static_cast<std::size_t>(stage)]; }
-  Reach reach(GroupKind group, int stage);
+  Reach reach(const Group& group, int stage);
   // The longest of those between the ranks of one stage and their neighbours in the other.
   Way way(int stage, int other) const;
   bool has_peer_link() const { return !peer_out_.empty(); }
 
-  // `owned`: only by the ranks with the representative's shard index.
-  std::vector<LinkShare> copy(int stage, Tier from, Tier to, bool owned);
-  std::vector<LinkShare> host_stream(int stage, bool owned);
+  // `owners`: of a group with axes only by the ranks with the representative's index in it.
+  std::vector<LinkShare> copy(int stage, Tier from, Tier to, AxisSet owners);
+  std::vector<LinkShare> host_stream(int stage, AxisSet owners);
   // `ranks` in the node of the representative work at once, each on so many threads.
   struct CoreUse {
     int ranks = 1, threads = 1;
@@ -109,9 +103,9 @@ class Wiring {
   };
   std::vector<LinkShare> cores(int stage, const CoreUse& use);
   // Ranks of the class in the node of its representative.
-  int ranks_beside(int stage, bool owned) const;
+  int ranks_beside(int stage, AxisSet owners) const;
   // `alone`: of one group, the representative's, on a network without leaves.
-  std::vector<LinkShare> ring(GroupKind group, int stage, bool alone = false);
+  std::vector<LinkShare> ring(const Group& group, int stage, bool alone = false);
   std::vector<LinkShare> between(int from_stage, int to_stage);
 
  private:
@@ -121,7 +115,7 @@ class Wiring {
   using Loads = std::map<int, std::vector<double>>;
   // The ranks of one group, ascending, how many of them each node holds, by node, and where those
   // of each island begin.
-  struct Group {
+  struct Seats {
     std::vector<int> ranks;
     std::vector<std::pair<int, int>> members;
     std::vector<std::size_t> begins;
@@ -133,14 +127,12 @@ class Wiring {
 
   void find_routes();
   void find_places();
-  template <typename Visit>  // of each rank of a class
-  void for_ranks(int stage, const Visit& visit) const;
   // Ranks of the class in the node of its representative that it stands for.
-  std::vector<int> siblings(int stage, bool owned) const;
-  std::vector<Group> groups(GroupKind group, int stage) const;
-  Group group_of(std::vector<int> ranks) const;
-  std::vector<int> nodes_of_interest(GroupKind group, int stage,
-                                     const std::vector<Group>& all) const;
+  std::vector<int> siblings(int stage, AxisSet owners) const;
+  std::vector<Seats> groups(const Group& group, int stage) const;
+  Seats seats_of(std::vector<int> ranks) const;
+  std::vector<int> nodes_of_interest(const Group& group, int stage,
+                                     const std::vector<Seats>& all) const;
 
   Loads loads_at(const std::vector<int>& nodes) const;
   // Of the peer links' rate, what a ring of these ranks of one island gets; 0: none.
@@ -172,7 +164,7 @@ class Wiring {
   std::vector<Route> to_dram_, from_dram_, out_, in_;            // by GPU of a node
   std::vector<LinkId> peer_out_, peer_in_;                       // by GPU; empty without peer links
   std::map<std::pair<VertexId, VertexId>, Route> drive_routes_;  // between drives and DRAM, met
-  std::map<std::pair<GroupKind, int>, Reach> reaches_;           // met so far
+  std::map<std::pair<Group, int>, Reach> reaches_;               // met so far
   std::vector<CostLink> links_;                                  // met so far
   std::map<std::pair<int, std::size_t>, std::uint32_t> index_;   // (node, wire) -> links_
 };

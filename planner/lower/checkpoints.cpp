@@ -60,7 +60,7 @@ void Checkpoints::save() {
   View part = input();
   if (s_.plan.partition_activations) {
     part.shape = shape_;
-    part.tp_stride = part.bytes();
+    part = s_.own_part(part, s_.tensor_group().axes);
   }
   if (transfers_.tier_of(home()) == Tier::kGpu) {
     s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, part, home());
@@ -83,7 +83,7 @@ View Checkpoints::load() {
                                    .dtype = s_.compute()});
   const View result = view_of(id, s_.compute(), whole, loaded().slot());
   s_.out.collective({Phase::kRecompute, Part::kBoundary, Action::kGatherRanks}, Lane::kCommTensor,
-                    CollectiveKind::kAllGather, GroupKind::kTensor, part, result);
+                    CollectiveKind::kAllGather, s_.tensor_group(), part, result);
   return result;
 }
 

@@ -114,7 +114,7 @@ void Gradients::sum_over_tensor_ranks(const Open& at) {
   View shared = view_of(at.buffer, written_, {info.shared_elements}, at.slot);
   shared.offset = size_of(written_) * info.shared_from;
   s_.out.collective({Phase::kBackward, part, Action::kSumShared}, Lane::kCommTensor,
-                    CollectiveKind::kAllReduce, GroupKind::kTensor, shared, shared);
+                    CollectiveKind::kAllReduce, s_.tensor_group(), shared, shared);
 }
 
 void Gradients::reduce_in_place(UnitIndex unit, Part part) {
@@ -122,14 +122,14 @@ void Gradients::reduce_in_place(UnitIndex unit, Part part) {
   const View whole = home(unit, Access::kRead);
   const View own = piece(unit);
   if (s_.plan.zero_stage == 0) {
-    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, GroupKind::kData, whole,
+    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, s_.data_group(), whole,
                       own);
     return;
   }
   if (s_.plan.shards() > 1)
-    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kReduceScatter, s_.shard_group(),
+    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kReduceScatter, s_.shard_group(unit),
                       whole, own);
-  sum_copies(own, part);
+  sum_copies(unit, own, part);
 }
 
 // One unit after the other, while the compute lane waits.
@@ -149,10 +149,11 @@ void Gradients::wait(Action action, UnitIndex unit, const View& on) {
 }
 
 // Adds up the copies of a shard that the sharding groups have.
-void Gradients::sum_copies(const View& shard, Part part) {
-  if (s_.replicas() > 1)
+void Gradients::sum_copies(UnitIndex unit, const View& shard, Part part) {
+  const Group group = s_.copies_group(unit);
+  if (s_.mesh.size(group) > 1)
     s_.out.collective({Phase::kBackward, part, Action::kSumCopies}, Lane::kCommReduce,
-                      CollectiveKind::kAllReduce, GroupKind::kReplica, shard, shard);
+                      CollectiveKind::kAllReduce, group, shard, shard);
 }
 
 // All of a unit, in the type at home.
@@ -186,10 +187,10 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
     s_.out.collective(
         {Phase::kBackward, part, Action::kReduce}, Lane::kCommReduce,
         s_.layout.is_owned(at.unit) ? CollectiveKind::kReduce : CollectiveKind::kReduceScatter,
-        s_.shard_group(), source, target);
+        s_.shard_group(at.unit), source, target);
     source = target;
   }
-  sum_copies(source, part);
+  sum_copies(at.unit, source, part);
   return source;
 }
 
@@ -198,9 +199,9 @@ void Gradients::move_home(const Open& at, Part part) {
   const View shard = reduce_to_shard(at, part);
   const View target = home(at.unit, Access::kWrite);
   if (shard.buffer != target.buffer) {
-    s_.out.set_owned(s_.layout.is_owned(at.unit));
+    if (s_.layout.is_owned(at.unit)) s_.out.set_owners(s_.shard_group(at.unit));
     take_home(at, part, shard, target);
-    s_.out.set_owned(false);
+    s_.out.set_owners({});
   }
   if (!overlaps() && s_.dp() > 1)
     wait(Action::kAfterReduce, at.unit, read(off_gpu() ? shard : target));
@@ -245,25 +246,25 @@ void Gradients::sum_twins(UnitIndex unit) {
   const Ring staged{"tied.gradient", home.bytes()};
   const View at = transfers_.bring(Phase::kUpdate, Part::kHead, home, Tier::kGpu, staged, {});
   s_.out.collective({Phase::kUpdate, Part::kHead, Action::kReduce}, Lane::kCommReduce,
-                    CollectiveKind::kAllReduce, GroupKind::kEmbedding, at, at);
+                    CollectiveKind::kAllReduce, {s_.mesh.named(kPipelineAxis), true}, at, at);
   transfers_.send(Phase::kUpdate, Part::kHead, at, home, staged, {});
 }
 
 View Gradients::piece(UnitIndex unit) const {
   View v = home(unit, Access::kRead);
   if (s_.plan.zero_stage != 1) return v;
-  const std::int64_t shard = s_.layout.units[unit].shard_elements;
-  v.shape = {shard};
-  v.dp_stride = size_of(dtype_) * shard;
-  return v;
+  return own_shard(unit, v);
 }
 
 View Gradients::norm_part(UnitIndex unit, View piece) const {
   if (s_.plan.zero_stage >= 1) return piece;
-  const std::int64_t shard = s_.layout.units[unit].shard_elements;
-  piece.shape = {shard};
-  piece.dp_stride = size_of(piece.dtype) * shard;
-  return piece;
+  return own_shard(unit, piece);
+}
+
+View Gradients::own_shard(UnitIndex unit, View whole) const {
+  const Unit& info = s_.layout.units[unit];
+  whole.shape = {info.shard_elements};
+  return s_.own_part(whole, info.shards);
 }
 
 }  // namespace zplan

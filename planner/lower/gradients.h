@@ -83,7 +83,8 @@ class Gradients {
   void wait(Action action, UnitIndex unit, const View& on);
   void reduce_in_place(UnitIndex unit, Part part);
   void sum_twins(UnitIndex unit);
-  void sum_copies(const View& shard, Part part);
+  void sum_copies(UnitIndex unit, const View& shard, Part part);
+  View own_shard(UnitIndex unit, View whole) const;
   View reduce_to_shard(const Open& at, Part part);
   void move_home(const Open& at, Part part);
   void take_home(const Open& at, Part part, const View& shard, const View& target);

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/core/error.h"
+#include "planner/lower/ranks.h"
 
 namespace zplan {
 namespace {
@@ -32,8 +33,8 @@ Shape piece_shape(const Member& m) {
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(Layout& layout, const ParamTable& params, const Plan& plan)
-      : layout_(layout), params_(params), plan_(plan) {}
+  LayoutBuilder(Layout& layout, const ParamTable& params, const Plan& plan, const Mesh& mesh)
+      : layout_(layout), params_(params), plan_(plan), mesh_(mesh), shards_(shard_axes(mesh)) {}
 
   void build() {
     bool has_layers = false;
@@ -144,8 +145,10 @@ class LayoutBuilder {
       if (spec.decay && layer_from == 0) unit.decay_elements = offset;
     }
     unit.shared_from = shared_from < 0 ? offset : shared_from;
-    unit.shard_elements = round_up(ceil_div(offset, plan_.shards()), kShardAlignment);
-    unit.flat_elements = unit.shard_elements * plan_.shards();
+    const std::int64_t shards = mesh_.size(shards_);
+    unit.shards = shards_;
+    unit.shard_elements = round_up(ceil_div(offset, shards), kShardAlignment);
+    unit.flat_elements = unit.shard_elements * shards;
     layout_.units.push_back(std::move(unit));
     layout_.part.push_back(part);
     layout_.held.push_back(held);
@@ -155,6 +158,8 @@ class LayoutBuilder {
   Layout& layout_;
   const ParamTable& params_;
   const Plan& plan_;
+  const Mesh& mesh_;
+  AxisSet shards_;  // that the states of every unit are cut over
 };
 
 }  // namespace
@@ -192,12 +197,12 @@ std::int64_t Layout::largest_shard() const {
   return largest;
 }
 
-Layout make_layout(const ParamTable& params, const Plan& plan) {
+Layout make_layout(const ParamTable& params, const Plan& plan, const Mesh& mesh) {
   Layout layout;
   const std::size_t together = std::lcm(params.kinds().size(), std::size_t(plan.unit_layers));
   layout.places.assign(together, Layout::Places(params.size()));
   layout.owners = plan.owners;
-  LayoutBuilder(layout, params, plan).build();
+  LayoutBuilder(layout, params, plan, mesh).build();
   return layout;
 }
 

@@ -54,6 +54,6 @@ struct Layout {
 
 inline constexpr std::int64_t kShardAlignment = 128;  // elements; 256 B at 16 bit
 
-Layout make_layout(const ParamTable& params, const Plan& plan);
+Layout make_layout(const ParamTable& params, const Plan& plan, const Mesh& mesh);
 
 }  // namespace zplan

@@ -8,7 +8,10 @@
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
 #include "planner/lower/pipeline.h"
+#include "planner/lower/ranks.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/edges.h"
+#include "planner/program/schedule/in_flight.h"
 
 namespace zplan {
 namespace {
@@ -73,12 +76,12 @@ class StageProgram {
                                                    parameters_, gradients_, checkpoints_));
   }
 
-  std::vector<UnitHome> emit() {
+  std::vector<UnitHome> emit(PassOrder order) {
+    if (gradients_.last_differs()) set_last_apart(order);
     optimizer_.begin_step();
     gradients_.begin_step();
     ends_.begin_step();
-    emit_schedule(s_, gradients_.last_differs(),
-                  {[&] { forward(); }, [&](bool last) { backward(last); }});
+    emit_schedule(s_, order, {[&] { forward(); }, [&](bool last) { backward(last); }});
     gradients_.finish_backward();
     s_.body.next_body();
     optimizer_.emit();
@@ -95,7 +98,7 @@ class StageProgram {
       ends_.embed(first);
     } else {
       s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive}, Lane::kP2pForward,
-                     s_.index - 1, first);
+                     s_.neighbour(-1), first);
     }
     for (std::size_t i = 0; i < layers_.size(); ++i)
       s_.out.repeat(s_.segments[i].up(), [&] { layers_[i]->forward(); });
@@ -103,7 +106,7 @@ class StageProgram {
       ends_.head_forward();
     } else {
       s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend}, Lane::kP2pForward,
-                  s_.index + 1, checkpoints_.input_of(s_.first_layer + s_.layers));
+                  s_.neighbour(1), checkpoints_.input_of(s_.first_layer + s_.layers));
     }
   }
 
@@ -114,7 +117,7 @@ class StageProgram {
       ends_.head_backward(dx, last_micro);
     } else {
       s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive}, Lane::kP2pBackward,
-                     s_.index + 1, dx);
+                     s_.neighbour(1), dx);
     }
     for (std::size_t i = layers_.size(); i-- > 0;)
       s_.out.repeat(s_.segments[i].down(), [&] { layers_[i]->backward(dx, last_micro); });
@@ -122,7 +125,7 @@ class StageProgram {
       ends_.embed_backward(dx, last_micro);
     } else {
       s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend}, Lane::kP2pBackward,
-                  s_.index - 1, dx);
+                  s_.neighbour(-1), dx);
     }
   }
 
@@ -141,22 +144,24 @@ class StageProgram {
   std::vector<std::unique_ptr<LayerRun>> layers_;  // one per segment
 };
 
-RankClass lower_stage(const Decoder& model, const Layout& layout, std::int32_t index) {
+RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layout,
+                      std::int32_t index) {
   const Plan& plan = model.sizes().plan;
   ProgramBuilder out(layout.layers_together());
   BodyBuffers body(out);
-  Stage stage{model.sizes(), layout, out, body};
+  Stage stage{model.sizes(), mesh, layout, out, body};
   stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
-  stage.in_flight = static_cast<std::int32_t>(plan.in_flight(index));
+  PassOrder order = order_of_stage(plan, index);
+  stage.in_flight = forward_to_backward(order.passes, 0).span;
   assign_layers(stage);
   cut_segments(stage);
   RankClass result;
   result.stage = index;
   result.first_layer = stage.first_layer;
   result.layers = stage.layers;
-  result.homes = StageProgram(stage, model).emit();
+  result.homes = StageProgram(stage, model).emit(std::move(order));
   result.program = out.finish_unordered();
   return result;
 }
@@ -169,15 +174,11 @@ Job lower_unordered(const Plan& plan, const ModelConfig& model) {
 }
 
 Job lower_unordered(const Plan& plan, const Decoder& decoder) {
-  const Layout layout = make_layout(decoder.params(), plan);
   Job job;
+  job.mesh = mesh_of(plan);
+  const Layout layout = make_layout(decoder.params(), plan, job.mesh);
   job.kernel_set = plan.kernel_set;
   job.model = plan.model;
-  job.dp = plan.parallel.dp;
-  job.tp = plan.parallel.tp;
-  job.pp = plan.parallel.pp;
-  job.shards = plan.shards();
-  job.order = plan.order;
   job.launch = plan.launch;
   job.global_batch = plan.batch.global_batch;
   job.micro_batch = plan.batch.micro_batch;
@@ -185,7 +186,7 @@ Job lower_unordered(const Plan& plan, const Decoder& decoder) {
   job.sequence = plan.batch.sequence;
   job.units = layout.units;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(lower_stage(decoder, layout, stage));
+    job.classes.push_back(lower_stage(decoder, job.mesh, layout, stage));
   return job;
 }
 

@@ -76,7 +76,9 @@ void ModelEnds::begin_step() {
 
 void ModelEnds::load_batch() {
   s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
-                {s_.dp(), s_.plan.batch.global_batch});
+                {s_.dp() * s_.b(),
+                 s_.plan.batch.global_batch,
+                 {0, s_.mesh.steps_over(s_.data_group().axes, s_.b())}});
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 
@@ -128,7 +130,8 @@ void ModelEnds::head_forward() {
 }
 
 void ModelEnds::loss(const View& tokens) {
-  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * s_.s()};
+  const Attribute first = s_.by_tensor_rank(s_.tp() > 1 ? head_.width() : 0);
+  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * s_.s(), first};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
@@ -140,9 +143,9 @@ void ModelEnds::loss(const View& tokens) {
       s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
                 KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens), write(own)},
-                {head_.vocabulary()});
+                {head_.vocabulary(), 0, first});
   s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
-                    CollectiveKind::kAllGather, GroupKind::kTensor, own, all);
+                    CollectiveKind::kAllGather, s_.tensor_group(), own, all);
   s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
                 {update(logits_), read(tokens), read(all), update(loss_), read(scalars_)},
                 attributes);
@@ -228,7 +231,7 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
 View ModelEnds::finish_loss() {
   if (s_.dp() > 1)
     s_.out.collective({Phase::kEnd, Part::kLoss, Action::kReduce}, Lane::kCommReduce,
-                      CollectiveKind::kAllReduce, GroupKind::kData, loss_, loss_);
+                      CollectiveKind::kAllReduce, s_.data_group(), loss_, loss_);
   s_.out.copy({Phase::kEnd, Part::kLoss, Action::kDownload}, loss_, host_loss_);
   return host_loss_;
 }

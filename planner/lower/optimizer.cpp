@@ -109,7 +109,7 @@ void Optimizer::norm() {
   if (host) s_.out.copy(role(Action::kUpload), host_sum_, sum_);
   if (needs_norm() && s_.dp() * s_.tp() * s_.plan.parallel.pp > 1)
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
-                      GroupKind::kWorld, sum_, sum_);
+                      {s_.mesh.all()}, sum_, sum_);
   s_.out.kernel(role(Action::kClip), Lane::kCompute, KernelId::kClipCoefficient,
                 {read(sum_), read(scalars_), write(clip_)}, {s_.compute() == DType::kF64 ? 0 : 1});
   if (on_host() || s_.is_last() || s_.plan.loss_scaling)
@@ -140,8 +140,10 @@ void Optimizer::square(UnitIndex unit, View part, const View& sum, Lane lane) {
   const Unit& info = s_.layout.units[unit];
   const bool second_copy = s_.has_twin(unit) && !s_.is_first();
   if (second_copy) return;
-  const Attributes attributes{0, info.shard_elements, s_.tp() > 1 ? info.shared_from : -1,
-                              s_.replicas() > 1 ? 1 : 0};
+  const Attributes attributes{first_of_shard(unit),
+                              s_.tp() > 1 ? info.shared_from : -1,
+                              {0, s_.mesh.steps_over(s_.tensor_group().axes, 1)},
+                              {0, s_.mesh.steps_over(s_.copies_group(unit).axes, 1)}};
   s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], Action::kSquare}, lane,
                 KernelId::kSumSquares, {read(part), update(sum)}, attributes);
 }
@@ -190,14 +192,21 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   send_states(unit, states, ordinal);
 }
 
+// Flat element of the unit that the rank's shard begins with.
+Attribute Optimizer::first_of_shard(UnitIndex unit) const {
+  const Unit& info = s_.layout.units[unit];
+  return {0, s_.mesh.steps_over(info.shards, info.shard_elements)};
+}
+
 void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient,
                       const View& target) {
   using enum OptimizerStates::State;
   const Unit& info = s_.layout.units[unit];
-  const bool whole = s_.plan.zero_stage == 0;
   const Role role{Phase::kUpdate, s_.layout.part[unit], Action::kAdam};
-  const Attributes attributes{s_.layout.is_owned(unit) ? 1 : 0, whole ? 0 : info.shard_elements,
-                              info.decay_elements, unit};
+  Attribute first, decays = info.decay_elements;
+  if (s_.plan.zero_stage > 0) first = first_of_shard(unit);
+  if (s_.layout.is_owned(unit)) decays.steps = first.steps;
+  const Attributes attributes{first, decays, unit};
   const View moment1 = update(states[kMoment1]), moment2 = update(states[kMoment2]);
   const View scalars = read(on_host() ? host_scalars_ : scalars_);
   const View clip = read(on_host() ? host_clip_ : clip_);
@@ -221,7 +230,7 @@ bool Optimizer::gathers() const {
 void Optimizer::gather_apart() {
   const auto wait = [&](Action action, UnitIndex u) {
     View whole = parameters_.piece(u);
-    whole.dp_stride = {0};
+    whole.strides = {};
     whole.shape = {s_.layout.units[u].flat_elements};
     s_.out.wait({Phase::kUpdate, s_.layout.part[u], action}, Lane::kCompute, read(whole));
   };
@@ -236,10 +245,10 @@ void Optimizer::gather(UnitIndex unit) {
   if (!gathers()) return;
   const View home = parameters_.piece(unit);
   View full = home;
-  full.dp_stride = {0};
+  full.strides = {};
   full.shape = {s_.layout.units[unit].flat_elements};
   s_.out.collective({Phase::kUpdate, s_.layout.part[unit], Action::kGather}, Lane::kCommGather,
-                    CollectiveKind::kAllGather, s_.shard_group(), home, full);
+                    CollectiveKind::kAllGather, s_.shard_group(unit), home, full);
 }
 
 }  // namespace zplan

@@ -53,6 +53,7 @@ class Optimizer {
   View gradient_near(UnitIndex unit, Ordinal ordinal);
   States bring_states(UnitIndex unit, Ordinal ordinal);
   void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
+  Attribute first_of_shard(UnitIndex unit) const;
   void adamw(UnitIndex unit, const States& states, const View& gradient, const View& target);
   bool gathers() const;
   void gather(UnitIndex unit);

@@ -66,6 +66,10 @@ View OptimizerStates::view(UnitIndex unit, State state) const {
   return view_of(buffers_[state][unit], dtype(state), {elements(unit)}, s_.unit_slot(unit));
 }
 
+StateHome OptimizerStates::home(UnitIndex unit, State state) const {
+  return {buffers_[state][unit], sharded() ? s_.layout.units[unit].shards : AxisSet{}};
+}
+
 Ring OptimizerStates::ring(State state) const {
   std::int64_t largest = 0;
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) largest = std::max(largest, elements(u));

@@ -20,7 +20,7 @@ class OptimizerStates {
   // Whether the plan has the state.
   bool has(State state) const;
   View view(UnitIndex unit, State state) const;
-  StateHome home(UnitIndex unit, State state) const { return {buffers_[state][unit], sharded()}; }
+  StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.
   Ring ring(State state) const;
   // Elements of a unit that this rank updates.

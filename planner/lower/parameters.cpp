@@ -10,7 +10,7 @@ Parameters::Parameters(Stage& stage)
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
     const Unit& unit = s_.layout.units[u];
-    homes_[u].sharded = sharded();
+    if (sharded()) homes_[u].shards = unit.shards;
     homes_[u].buffer = s_.out.add(
         {.name = "param." + unit.name,
          .slot_size = size_of(dtype) * (sharded() ? unit.shard_elements : unit.flat_elements),
@@ -73,11 +73,11 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
                     {sharded() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
   if (!info.per_layer) ordinal = {};
   const bool owned = s_.layout.is_owned(unit);
-  s_.out.set_owned(owned);
+  if (owned) s_.out.set_owners(s_.shard_group(unit));
   if (must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
   if (casts()) at = cast(phase, unit, part, at, ordinal);
-  s_.out.set_owned(false);
+  s_.out.set_owners({});
   if (must_gather()) {
     const View full = gathered(unit, part, ordinal.slot());
     if (!s_.plan.overlap.parameters)
@@ -85,7 +85,7 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
                   access(full, Access::kScratch));
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
                       owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
-                      s_.shard_group(), at, full);
+                      s_.shard_group(unit), at, full);
     at = full;
   }
   return {unit, at.buffer, at.slot, s_.out.member()};
@@ -110,8 +110,7 @@ View Parameters::piece(UnitIndex unit) const {
   const bool whole = s_.plan.zero_stage == 0;
   View v = view_of(homes_[unit].buffer, dtype, {whole ? info.flat_elements : info.shard_elements},
                    s_.unit_slot(unit));
-  if (!whole && !homes_[unit].sharded) v.dp_stride = size_of(dtype) * info.shard_elements;
-  return v;
+  return whole || sharded() ? v : s_.own_part(v, info.shards);
 }
 
 }  // namespace zplan

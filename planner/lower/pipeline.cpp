@@ -1,53 +1,55 @@
 #include "planner/lower/pipeline.h"
 
-#include <algorithm>
+#include "planner/core/error.h"
+#include "planner/program/schedule/fold.h"
 
 namespace zplan {
 namespace {
 
-void repeat_micros(Stage& stage, std::int32_t count, std::int32_t first,
-                   const std::function<void()>& body) {
-  stage.out.repeat({.count = count, .var = Var::kMicro, .first = first}, body);
-}
+class Emission {
+ public:
+  Emission(Stage& stage, const MicroStep& step) : s_(stage), step_(step) {}
 
-void emit_gpipe(Stage& stage, std::int32_t apart, const MicroStep& step) {
-  const std::int32_t m = stage.micro_steps;
-  repeat_micros(stage, m, 0, step.forward);
-  repeat_micros(stage, m - apart, 0, [&] { step.backward(false); });
-  repeat_micros(stage, apart, m - 1, [&] { step.backward(true); });
-}
-
-void emit_1f1b(Stage& stage, std::int32_t apart, const MicroStep& step) {
-  const std::int32_t m = stage.micro_steps;
-  const std::int32_t ahead = std::min(stage.plan.parallel.pp - 1 - stage.index, m);
-  if (ahead == 0) {
-    const auto both = [&](bool last) {
-      step.forward();
-      step.backward(last);
-    };
-    repeat_micros(stage, m - apart, 0, [&] { both(false); });
-    repeat_micros(stage, apart, m - 1, [&] { both(true); });
-    return;
+  void loop(const PassLoop& loop, bool relative) {
+    s_.out.repeat({loop.count, Var::kMicro, loop.first, loop.step, relative}, [&] {
+      for (const LoopEntry& entry : loop.body) {
+        if (const auto* inner = std::get_if<PassLoop>(&entry)) {
+          this->loop(*inner, true);
+        } else {
+          pass(std::get<Pass>(entry));
+        }
+      }
+    });
   }
-  repeat_micros(stage, ahead, 0, step.forward);
-  repeat_micros(stage, m - ahead, 0, [&] {
-    stage.out.repeat({.count = 1, .var = Var::kMicro, .first = ahead, .relative = true},
-                     step.forward);
-    step.backward(false);
-  });
-  repeat_micros(stage, ahead - apart, m - ahead, [&] { step.backward(false); });
-  repeat_micros(stage, apart, m - 1, [&] { step.backward(true); });
-}
+
+ private:
+  void pass(const Pass& pass) {
+    if (pass.micro == 0) return body(pass);
+    s_.out.repeat({.count = 1, .var = Var::kMicro, .first = pass.micro, .relative = true},
+                  [&] { body(pass); });
+  }
+
+  void body(const Pass& pass) {
+    switch (pass.kind) {
+      case PassKind::kForward:
+        return step_.forward();
+      case PassKind::kBackward:
+        return step_.backward(pass.apart);
+      case PassKind::kInputBackward:
+      case PassKind::kWeightBackward:
+        ZPLAN_ASSERT(false);  // the orders that a plan names have backward in one pass
+    }
+  }
+
+  Stage& s_;
+  const MicroStep& step_;
+};
 
 }  // namespace
 
-void emit_schedule(Stage& stage, bool last_differs, const MicroStep& step) {
-  const std::int32_t apart = last_differs ? 1 : 0;
-  if (stage.plan.schedule == Schedule::kGpipe) {
-    emit_gpipe(stage, apart, step);
-  } else {
-    emit_1f1b(stage, apart, step);
-  }
+void emit_schedule(Stage& stage, const PassOrder& order, const MicroStep& step) {
+  Emission emission(stage, step);
+  for (const PassLoop& loop : fold(order)) emission.loop(loop, false);
 }
 
 }  // namespace zplan

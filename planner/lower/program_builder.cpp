@@ -53,7 +53,7 @@ Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const 
   node.lane = lane;
   node.kind = kind;
   node.member = member_;
-  node.owned = owned_ && (kind == OpKind::kKernel || kind == OpKind::kCopy);
+  if (kind == OpKind::kKernel || kind == OpKind::kCopy) node.group = owners_;
   node.block = current_;
   node.operands_begin = static_cast<std::uint32_t>(program_.views.size());
   program_.views.insert(program_.views.end(), operands.begin(), operands.end());
@@ -80,7 +80,7 @@ void ProgramBuilder::copy(Role role, const View& from, const View& to) {
   append(role, lane, OpKind::kCopy, operands);
 }
 
-void ProgramBuilder::collective(Role role, Lane lane, CollectiveKind kind, GroupKind group,
+void ProgramBuilder::collective(Role role, Lane lane, CollectiveKind kind, const Group& group,
                                 const View& in, const View& out) {
   const std::array<View, 2> operands{read(in), write(out)};
   Node& node = append(role, lane, OpKind::kCollective, operands);
@@ -88,14 +88,14 @@ void ProgramBuilder::collective(Role role, Lane lane, CollectiveKind kind, Group
   node.group = group;
 }
 
-void ProgramBuilder::send(Role role, Lane lane, std::int32_t to_stage, const View& from) {
+void ProgramBuilder::send(Role role, Lane lane, const Peer& peer, const View& from) {
   const std::array<View, 1> operands{read(from)};
-  append(role, lane, OpKind::kSend, operands).peer_stage = static_cast<std::uint8_t>(to_stage);
+  append(role, lane, OpKind::kSend, operands).peer = peer;
 }
 
-void ProgramBuilder::receive(Role role, Lane lane, std::int32_t from_stage, const View& to) {
+void ProgramBuilder::receive(Role role, Lane lane, const Peer& peer, const View& to) {
   const std::array<View, 1> operands{write(to)};
-  append(role, lane, OpKind::kReceive, operands).peer_stage = static_cast<std::uint8_t>(from_stage);
+  append(role, lane, OpKind::kReceive, operands).peer = peer;
 }
 
 void ProgramBuilder::wait(Role role, Lane lane, const View& on) {

@@ -34,18 +34,19 @@ class ProgramBuilder {
   void kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,
               const Attributes& attributes = {});
   void copy(Role role, const View& from, const View& to);  // lane follows from the tiers
-  void collective(Role role, Lane lane, CollectiveKind kind, GroupKind group, const View& in,
+  void collective(Role role, Lane lane, CollectiveKind kind, const Group& group, const View& in,
                   const View& out);
-  void send(Role role, Lane lane, std::int32_t to_stage, const View& from);
-  void receive(Role role, Lane lane, std::int32_t from_stage, const View& to);
+  void send(Role role, Lane lane, const Peer& peer, const View& from);
+  void receive(Role role, Lane lane, const Peer& peer, const View& to);
   // A mark that orders the lane and what else uses the view, by its access (program.h).
   void wait(Role role, Lane lane, const View& on);
 
   // Which layer of a unit the nodes that follow belong to.
   void set_member(std::int32_t member) { member_ = static_cast<std::uint8_t>(member); }
   std::int32_t member() const { return member_; }
-  // Whether kernels and copies that follow are done by the owner of that layer only.
-  void set_owned(bool owned) { owned_ = owned; }
+  // Kernels and copies that follow are done only by the member of this group whose index is that of
+  // the layer; of no group by all.
+  void set_owners(const Group& group) { owners_ = group; }
 
   // Derives the data edges and hands the Program over.
   Program finish();
@@ -57,7 +58,7 @@ class ProgramBuilder {
   Program program_;
   BlockIndex current_ = 0;
   std::uint8_t member_ = 0;
-  bool owned_ = false;
+  Group owners_{};
 };
 
 }  // namespace zplan

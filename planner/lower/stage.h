@@ -40,6 +40,7 @@ struct Ordinal {
 };
 
 struct Stage : Sizes {
+  const Mesh& mesh;
   const Layout& layout;
   ProgramBuilder& out;
   BodyBuffers& body;
@@ -80,11 +81,27 @@ struct Stage : Sizes {
   // All units of the stage in a fixed order; the ordinal counts uses within each loop.
   void for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit);
 
-  // Ranks among which states are sharded; with hybrid sharding a part of the replicas.
-  GroupKind shard_group() const {
-    return plan.shards() == dp() ? GroupKind::kData : GroupKind::kShard;
+  // Of ranks of one stage.
+  Group tensor_group() const { return {mesh.named(kTensorAxis)}; }
+  Group data_group() const { return {mesh.named(kDataAxis)}; }
+  // Ranks among which the states of a unit are sharded, and those that have the same shard.
+  Group shard_group(UnitIndex unit) const { return {layout.units[unit].shards}; }
+  Group copies_group(UnitIndex unit) const {
+    return {data_group().axes - layout.units[unit].shards};
   }
-  std::int32_t replicas() const { return dp() / plan.shards(); }  // of each shard
+  // The stage so many further.
+  Peer neighbour(std::int8_t step) const {
+    return {static_cast<std::uint8_t>(mesh.find(kPipelineAxis).value()), step, false};
+  }
+  // So much further with each rank of a tensor parallel group.
+  Attribute by_tensor_rank(std::int64_t step) const {
+    return {0, mesh.steps_over(tensor_group().axes, step)};
+  }
+  // A view of the rank's own part of a whole: that of its place along these axes.
+  View own_part(View whole, AxisSet axes) const {
+    whole.strides = mesh.steps_over(axes, whole.bytes().value);
+    return whole;
+  }
 
   bool holds(UnitIndex unit) const;
   // Whether the first and the last stage both have it.

@@ -10,7 +10,7 @@ View TensorParallel::gathered(Phase phase, Part part, const View& x, const char*
   if (!s_.sequence_parallel()) return x;
   const View all = local(x, name, s_.tokens());
   s_.out.collective({phase, part, Action::kGatherRanks}, Lane::kCommTensor,
-                    CollectiveKind::kAllGather, GroupKind::kTensor, x, all);
+                    CollectiveKind::kAllGather, s_.tensor_group(), x, all);
   return all;
 }
 
@@ -25,7 +25,7 @@ void TensorParallel::sum_into(Phase phase, Part part, const View& partial, const
   s_.out.collective(
       {phase, part, Action::kSumRanks}, Lane::kCommTensor,
       s_.sequence_parallel() ? CollectiveKind::kReduceScatter : CollectiveKind::kAllReduce,
-      GroupKind::kTensor, partial, target);
+      s_.tensor_group(), partial, target);
 }
 
 }  // namespace zplan

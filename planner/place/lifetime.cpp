@@ -38,8 +38,8 @@ std::vector<NodeRange> node_ranges(const Program& p) {
 // Walks the accesses of one buffer at a time.
 class BufferAnalysis {
  public:
-  BufferAnalysis(const Program& program, IndexRange ranks)
-      : p_(program), ranks_(ranks), ranges_(node_ranges(program)) {}
+  BufferAnalysis(const Program& program, const Mesh& mesh)
+      : p_(program), mesh_(mesh), ranges_(node_ranges(program)) {}
 
   Lifetime lifetime(const Buffer& buffer, std::span<Use> uses) {
     buffer_ = &buffer;
@@ -52,10 +52,8 @@ class BufferAnalysis {
   BlockIndex block_of(const Use& use) const { return p_.nodes[use.node].block; }
 
   // Splits the slot at the borders of all views, so that every view covers whole pieces.
-  void cut_slot(std::int32_t shard_index, std::int32_t tp_index) {
-    const auto begin = [&](const View& v) {
-      return v.offset + v.dp_stride * shard_index + v.tp_stride * tp_index;
-    };
+  void cut_slot(const MeshPoint& at) {
+    const auto begin = [&](const View& v) { return v.begin(at); };
     cuts_.clear();
     for (const Use& use : uses_) {
       cuts_.push_back(begin(*use.view).value);
@@ -63,8 +61,8 @@ class BufferAnalysis {
     }
     std::sort(cuts_.begin(), cuts_.end());
     cuts_.erase(std::unique(cuts_.begin(), cuts_.end()), cuts_.end());
-    const auto piece = [&](Bytes at) {
-      const auto found = std::lower_bound(cuts_.begin(), cuts_.end(), at.value);
+    const auto piece = [&](Bytes border) {
+      const auto found = std::lower_bound(cuts_.begin(), cuts_.end(), border.value);
       return static_cast<std::uint32_t>(found - cuts_.begin());
     };
     for (Use& use : uses_) {
@@ -90,23 +88,28 @@ class BufferAnalysis {
     if (loop != 0 && buffer_->slots > 1)
       for (const Use& use : uses_)
         if (slot_stride(use, loop) != 0) return true;
-    for (const std::int32_t shard : ends(ranks_.shards, &View::dp_stride))
-      for (const std::int32_t tp : ends(ranks_.tp, &View::tp_stride)) {
-        cut_slot(shard, tp);
-        const std::size_t pieces = cuts_.size() - 1;
-        written_.assign(pieces * static_cast<std::size_t>(buffer_->slots), 0);
-        unwritten_ = written_.size();
-        if (reads_unwritten(loop, 0, uses_.size(), Env{})) return true;
-      }
+    for (const MeshPoint& at : ends()) {
+      cut_slot(at);
+      const std::size_t pieces = cuts_.size() - 1;
+      written_.assign(pieces * static_cast<std::size_t>(buffer_->slots), 0);
+      unwritten_ = written_.size();
+      if (reads_unwritten(loop, 0, uses_.size(), Env{})) return true;
+    }
     return false;
   }
 
-  // First and last value of an index, when the views depend on it.
-  std::vector<std::int32_t> ends(std::int32_t count, Bytes View::*stride) const {
-    const bool depends = std::any_of(
-        uses_.begin(), uses_.end(), [&](const Use& use) { return (use.view->*stride).value != 0; });
-    if (!depends || count == 1) return {0};
-    return {0, count - 1};
+  // The first and the last place along each axis that the views depend on.
+  std::vector<MeshPoint> ends() const {
+    std::vector<MeshPoint> points{{}};
+    for (std::size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
+      const bool depends = std::any_of(
+          uses_.begin(), uses_.end(), [&](const Use& use) { return use.view->strides[axis] != 0; });
+      if (!depends || mesh_.axes[axis].size == 1) continue;
+      const std::size_t before = points.size();
+      for (std::size_t i = 0; i < before; ++i)
+        points.emplace_back(points[i])[axis] = mesh_.axes[axis].size - 1;
+    }
+    return points;
   }
 
   // By how many slots an access moves from one iteration of a loop around it to the next.
@@ -193,7 +196,7 @@ class BufferAnalysis {
   }
 
   const Program& p_;
-  IndexRange ranks_;
+  const Mesh& mesh_;
   std::vector<NodeRange> ranges_;
   const Buffer* buffer_ = nullptr;
   std::span<Use> uses_;
@@ -228,9 +231,9 @@ NodeIndex last_position(const Program& p) {
 
 }  // namespace
 
-std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks) {
+std::vector<Lifetime> lifetimes(const Program& program, const Mesh& mesh) {
   UsesByBuffer uses(program);
-  BufferAnalysis analysis(program, ranks);
+  BufferAnalysis analysis(program, mesh);
   std::vector<Lifetime> result(program.buffers.size());
   for (BufferId id = 0; id < program.buffers.size(); ++id) {
     const Buffer& buffer = program.buffers[id];
@@ -246,7 +249,7 @@ std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks) {
 JobLifetimes lifetimes(const Job& job) {
   JobLifetimes result;
   for (const RankClass& rank_class : job.classes)
-    result.push_back(lifetimes(rank_class.program, {job.shards, job.tp}));
+    result.push_back(lifetimes(rank_class.program, job.mesh));
   return result;
 }
 

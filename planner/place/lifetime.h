@@ -39,14 +39,9 @@ struct Lifetime {
   friend bool operator==(const Lifetime&, const Lifetime&) = default;
 };
 
-// How many values the indices have that views depend on.
-struct IndexRange {
-  std::int32_t shards = 1, tp = 1;
-};
-
 // One per buffer. Throws Error(kInternal) when a step reads bytes of a buffer that is not
 // persistent before it writes them.
-std::vector<Lifetime> lifetimes(const Program& program, IndexRange ranks);
+std::vector<Lifetime> lifetimes(const Program& program, const Mesh& mesh);
 // By class.
 using JobLifetimes = std::vector<std::vector<Lifetime>>;
 JobLifetimes lifetimes(const Job& job);

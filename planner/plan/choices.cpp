@@ -56,6 +56,10 @@ std::string_view name(LaunchMode launch) {
   return kWordsOf<LaunchMode>[static_cast<std::size_t>(launch)];
 }
 
+std::string_view name(RankOrder order) {
+  return kWordsOf<RankOrder>[static_cast<std::size_t>(order)];
+}
+
 std::string_view name(GradientCast cast) {
   return kWordsOf<GradientCast>[static_cast<std::size_t>(cast)];
 }

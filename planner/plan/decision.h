@@ -70,8 +70,7 @@ T from_setting(const Setting& setting) {
   if constexpr (std::is_enum_v<T>) {
     const std::span<const std::string_view> words = kWordsOf<T>;
     const std::string& word = std::get<std::string>(setting);
-    if constexpr (std::is_same_v<T, Tier> || std::is_same_v<T, RankOrder> ||
-                  std::is_same_v<T, DType>) {
+    if constexpr (std::is_same_v<T, Tier> || std::is_same_v<T, DType>) {
       return *parse_name<T>(word);
     } else {
       return static_cast<T>(std::find(words.begin(), words.end(), word) - words.begin());

@@ -72,11 +72,6 @@ std::int32_t Plan::layers_of_stage(std::int64_t layers, std::int32_t stage) cons
   return static_cast<std::int32_t>(layers / parallel.pp + extra);
 }
 
-std::int64_t Plan::in_flight(std::int32_t stage) const {
-  if (schedule == Schedule::kGpipe) return micro_steps();
-  return std::min<std::int64_t>(parallel.pp - stage, micro_steps());
-}
-
 PrecisionRecipe default_recipe(std::string_view kernel_set) {
   const DType compute = find_kernel_set(kernel_set).compute;
   const bool mixed = compute == DType::kF16 || compute == DType::kBf16;

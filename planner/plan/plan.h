@@ -31,6 +31,8 @@ enum class LayerOperator : std::uint8_t {
   kActivation,
 };
 enum class Schedule : std::uint8_t { kOneForwardOneBackward, kGpipe };
+// Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
+enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 
 struct Parallel {
   std::int32_t dp = 1;             // data parallel replicas
@@ -253,6 +255,7 @@ std::string_view name(Recompute recompute);
 std::string_view name(LayerOperator op);
 std::string_view name(Schedule schedule);
 std::string_view name(LaunchMode launch);
+std::string_view name(RankOrder order);
 std::string_view name(GradientCast cast);
 
 }  // namespace zplan

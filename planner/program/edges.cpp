@@ -19,7 +19,7 @@ constexpr std::int32_t kNobody = -1;
 
 // Whether two views share bytes of a slot on some rank; true where that depends on the rank.
 bool bytes_overlap(const View& a, const View& b) {
-  if (a.dp_stride != b.dp_stride || a.tp_stride != b.tp_stride) return true;
+  if (a.strides != b.strides) return true;
   return a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
 }
 

@@ -16,9 +16,9 @@ enum class Init : std::uint8_t { kZero, kOne, kNormal };
 
 // A global tensor, or one per layer ("{}" in the name is the layer index).
 // How the ranks of a tensor parallel group and the tiles of an operator cut a tensor: piece
-// k = tp_index * tiles + tile of tp * tiles. `kRows`: equal blocks of rows (first dimension).
-// `kColumns`: the columns (last dimension) are segments side by side, say query, key and value; a
-// piece has its equal part of each, side by side again.
+// k = place along kTensorAxis * tiles + tile of tp * tiles. `kRows`: equal blocks of rows (first
+// dimension). `kColumns`: the columns (last dimension) are segments side by side, say query, key
+// and value; a piece has its equal part of each, side by side again.
 struct Split {
   enum class Kind : std::uint8_t { kNone, kRows, kColumns };
   Kind kind = Kind::kNone;
@@ -42,8 +42,9 @@ struct Tensor {
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
 // decay), then vectors, those that all tensor parallel ranks hold alike at the end. What a rank
 // holds of it is its tensor parallel piece. An operator worked off in tiles is `tiles` equal
-// instances. Sharded units are cut into Job::shards equal pieces of shard_elements. Where each
-// layer has an owner these are the layers of the instance: layer m, flattened so, is shard m.
+// instances. Sharded units are cut into equal pieces of shard_elements, one for each place along
+// the axes `shards`. Where each layer has an owner these are the layers of the instance: layer m,
+// flattened so, is shard m.
 struct Unit {
   std::string name;           // "embedding", "layer", "layer.qkv" ..
   bool per_layer = false;     // one instance per Program::unit_layers layers
@@ -54,18 +55,19 @@ struct Unit {
   std::int64_t decay_elements = 0;
   std::int64_t shared_elements = 0;  // the last of them, that every tensor parallel rank has
   std::int64_t shared_from = 0;      // flat element where those begin
-  std::int64_t shard_elements = 0;   // padded; shard_elements * shards >= elements
-  std::int64_t flat_elements = 0;    // padded flat size, = shard_elements * shards
+  AxisSet shards{};
+  std::int64_t shard_elements = 0;  // padded; shard_elements * size of shards >= elements
+  std::int64_t flat_elements = 0;   // padded flat size, = shard_elements * size of shards
   std::vector<Tensor> tensors;
 };
 
-// Where a class keeps the states of a unit. `sharded`: element i of the buffer is flat element
-// shard_index * shard_elements + i; else the buffer holds the flat unit.
+// Where a class keeps the states of a unit: the flat unit, cut into equal pieces over the places
+// along the axes `shards`; whole where there are none.
 // Slot = (layer - first_layer) / unit_layers * tiles + tile.
 // master == param when the recipe keeps no separate copy.
 struct StateHome {
   BufferId buffer = 0;
-  bool sharded = false;
+  AxisSet shards{};
 };
 struct UnitHome {
   std::uint32_t unit = 0;
@@ -78,7 +80,8 @@ struct Placement {
   std::vector<Bytes> offset;  // of each buffer within its tier's slab
 };
 
-// All ranks of one pipeline stage: their programs differ only in the dp and tp index.
+// All ranks of one pipeline stage: their programs are equal after substituting the coordinates
+// along all other axes (mesh.h).
 struct RankClass {
   std::int32_t stage = 0;
   std::int32_t first_layer = 0;  // this and layers: multiples of Program::unit_layers
@@ -88,69 +91,35 @@ struct RankClass {
   Placement placement;  // empty until placed
 };
 
-// Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
-enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
-
 // How the host launches what devices run: op by op, or what needs no host in between as graphs.
 enum class LaunchMode : std::uint8_t { kStream, kGraph };
-
-struct Coordinates {
-  std::int32_t dp = 0, tp = 0, stage = 0;
-  friend bool operator==(const Coordinates&, const Coordinates&) = default;
-};
 
 struct Job {
   std::string kernel_set;  // "cpu.f32"
   std::string model;       // name, for reports only
-  std::int32_t dp = 1;
-  std::int32_t tp = 1;
-  std::int32_t pp = 1;
-  std::int32_t shards = 1;  // ranks that share one copy of a sharded state; divides dp
-  RankOrder order = RankOrder::kDataFirst;
+  Mesh mesh;
   LaunchMode launch = LaunchMode::kStream;
   std::int64_t global_batch = 1;  // sequences per step
   std::int64_t micro_batch = 1;   // sequences per replica and micro-step
   std::int64_t micro_steps = 1;
   std::int64_t sequence = 1;
   std::vector<Unit> units;
-  std::vector<RankClass> classes;  // one per stage
+  std::vector<RankClass> classes;  // one per place along kPipelineAxis
   bool placed = false;
 
-  std::int32_t world() const { return dp * tp * pp; }
-  // Ranks that take part in a group. With one stage the embedding group is each rank alone.
-  std::int32_t group_size(GroupKind group) const {
-    switch (group) {
-      case GroupKind::kData:
-        return dp;
-      case GroupKind::kEmbedding:
-        return pp > 1 ? 2 : 1;
-      case GroupKind::kWorld:
-        return world();
-      case GroupKind::kTensor:
-        return tp;
-      case GroupKind::kShard:
-        return shards;
-      case GroupKind::kReplica:
-        return dp / shards;
-    }
-    return 1;
+  std::int32_t world() const { return mesh.world(); }
+  std::int32_t stages() const { return mesh.size(kPipelineAxis); }
+  // Ranks of one stage.
+  std::int32_t replicas() const { return world() / stages(); }
+  std::int32_t stage_of(std::int32_t rank) const {
+    return mesh.index_in(mesh.named(kPipelineAxis), mesh.point(rank));
   }
-  // First and last stage hold the two copies of a tied embedding.
-  bool in_group(std::int32_t stage, GroupKind group) const {
-    return group != GroupKind::kEmbedding || stage == 0 || stage == pp - 1;
+  const RankClass& class_of(std::int32_t rank) const {
+    return classes[static_cast<std::size_t>(stage_of(rank))];
   }
-  // Which shard of a sharded state a rank holds. Ranks of one sharding group have consecutive dp
-  // indices.
-  std::int32_t shard_index(std::int32_t dp_index) const { return dp_index % shards; }
-  std::int32_t rank_of(const Coordinates& at) const {
-    const std::int32_t outer =
-        order == RankOrder::kDataFirst ? at.stage * dp + at.dp : at.dp * pp + at.stage;
-    return outer * tp + at.tp;
-  }
-  Coordinates coordinates_of(std::int32_t rank) const {
-    const std::int32_t outer = rank / tp;
-    if (order == RankOrder::kDataFirst) return {outer % dp, rank % tp, outer / dp};
-    return {outer / pp, rank % tp, outer % pp};
+  // Flat elements of a unit in one piece of a state that is cut so.
+  std::int64_t piece_elements(const Unit& unit, AxisSet shards) const {
+    return unit.flat_elements / mesh.size(shards);
   }
 };
 

@@ -5,11 +5,13 @@
 //
 // Operands stand in the rows (kernel_table.cpp): shapes, types and access (r read, w write, u
 // update, a write or add to what is there, s scratch). What the rows cannot say:
-//   load_batch            attr {dp, global_batch}
+//   load_batch            attr {sequences of a micro-batch of all replicas, global_batch, the
+//   rank's
+//                         first of them}
 //   step_scalars          fills the scalars (step_scalars.h). attr {1: updates lag a step behind}.
 //                         With clip and loss_scale: adapts the loss scale to the last step's norm
-//   embedding_forward     a piece of the vocabulary: attr {rows of a piece, 0: all}; tokens outside
-//                         look up 0, positions are added on tp index 0 only
+//   embedding_forward     a piece of the vocabulary: attr {its first token}; tokens outside look up
+//                         0, positions are added by the first piece only
 //   embedding_backward    attr as embedding_forward
 //   attention_*           qkv: heads of queries a, keys g, values g side by side, n = a + 2 g;
 //                         query head i uses key-value head i / (a / g). Causal.
@@ -19,9 +21,9 @@
 //   attention_context_gradient   gradient of the probabilities;
 //   attention_scores_gradient    of q and k from that of the scores, of v from dout
 //   cross_entropy         logits -> gradient of the loss x loss scale; adds to the loss.
-//                         attr {V, tokens of the global batch}
+//                         attr {V, tokens of the global batch, first token of the piece}
 //   cross_entropy_statistics  of a piece of the vocabulary: maximum, sum of exp(x - maximum), logit
-//                         of the target or 0; attr {V}
+//                         of the target or 0; attr {V, 0, first token of the piece}
 //   cross_entropy_parallel    the same from the statistics of all k pieces; attr as cross_entropy
 //   linear_gelu_forward   sum = x w + bias, y = gelu(sum)
 //   gelu_input_gradient   dx = dy w^T gelu'(x)
@@ -31,16 +33,15 @@
 //                         the step, the role without its phase, the instance and the element; so a
 //                         replay draws the same. dropout_backward: dx = dy mask / (1 - rate)
 //   dropout_residual_add  out = x + dropout of (y + bias)
-//   sum_squares           attr {0, flat elements per shard index, flat element from which all
-//                         tensor parallel ranks have the same: those count on tp index 0 only; -1:
-//                         none, 1: only the first sharding group counts (dp index = shard index)}
+//   sum_squares           attr {flat element that it begins with, flat element from which all
+//                         tensor parallel ranks have the same (-1: none), which of these ranks it
+//                         is: on 0 those count, which copy of the shard it is: only 0 counts}
 //   clip_coefficient      of the sum of squares of gradients scaled by the loss scale; attr {1: the
 //                         norm is rounded to f32, so that the order of the sum does not show}
 //   adamw                 param: only when the recipe keeps a separate compute copy. A negative
 //                         clip factor or an inactive step leaves the states as they are. 16-bit
-//                         masters round stochastically. attr {1: the first elements of every shard
-//                         decay, not of the unit, flat elements per shard index, how many decay,
-//                         unit}
+//                         masters round stochastically. attr {flat element that it begins with, up
+//                         to which they decay, unit}
 // [derived] flop and bytes: multiply-adds count 2; bytes are compulsory traffic, each operand once.
 #pragma once
 

@@ -122,12 +122,9 @@ constexpr auto kKernels = table<KernelId::kDropoutResidualAdd>({"load_batch",
                                                                 "dropout_residual_add"});
 constexpr auto kCollectives = table<CollectiveKind::kReduce>(
     {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"});
-constexpr auto kGroups =
-    table<GroupKind::kReplica>({"data", "embedding", "world", "tensor", "shard", "replica"});
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
 constexpr auto kVars = table<Var::kTile>({"none", "micro", "layer", "tile"});
 constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
-constexpr auto kOrders = table<RankOrder::kPipelineFirst>({"data_first", "pipeline_first"});
 
 static_assert(kDTypes.size() == kDTypeCount && kTiers.size() == kTierCount &&
               kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount &&
@@ -143,11 +140,9 @@ Words words(Part) { return kParts; }
 Words words(Action) { return kActions; }
 Words words(KernelId) { return kKernels; }
 Words words(CollectiveKind) { return kCollectives; }
-Words words(GroupKind) { return kGroups; }
 Words words(Match) { return kMatches; }
 Words words(Var) { return kVars; }
 Words words(Init) { return kInits; }
-Words words(RankOrder) { return kOrders; }
 
 template <typename Enum>
 std::string_view word(Enum value) {
@@ -180,11 +175,9 @@ std::string_view name(Part part) { return word(part); }
 std::string_view name(Action action) { return word(action); }
 std::string_view name(KernelId kernel) { return word(kernel); }
 std::string_view name(CollectiveKind kind) { return word(kind); }
-std::string_view name(GroupKind kind) { return word(kind); }
 std::string_view name(Match match) { return word(match); }
 std::string_view name(Var var) { return word(var); }
 std::string_view name(Init init) { return word(init); }
-std::string_view name(RankOrder order) { return word(order); }
 
 std::string name(Role role) {
   return fmt::format("{}.{}.{}", name(role.phase), name(role.part), name(role.action));
@@ -217,11 +210,9 @@ ZPLAN_INSTANTIATE(Part);
 ZPLAN_INSTANTIATE(Action);
 ZPLAN_INSTANTIATE(KernelId);
 ZPLAN_INSTANTIATE(CollectiveKind);
-ZPLAN_INSTANTIATE(GroupKind);
 ZPLAN_INSTANTIATE(Match);
 ZPLAN_INSTANTIATE(Var);
 ZPLAN_INSTANTIATE(Init);
-ZPLAN_INSTANTIATE(RankOrder);
 #undef ZPLAN_INSTANTIATE
 
 std::optional<Role> parse_role(std::string_view text) {

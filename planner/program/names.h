@@ -13,7 +13,6 @@ namespace zplan {
 std::string_view name(Match match);
 std::string_view name(Var var);
 std::string_view name(Init init);
-std::string_view name(RankOrder order);
 
 // For every enumeration that has name(). nullopt: no such word.
 template <typename Enum>

@@ -217,16 +217,6 @@ constexpr bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
 }
 
-// Which ranks take part. Coordinates of a rank are (dp index, tp index, stage).
-enum class GroupKind : std::uint8_t {
-  kData,       // same tp index and stage, all dp indices
-  kEmbedding,  // same dp and tp index, first and last stage: the two copies of a tied embedding
-  kWorld,
-  kTensor,   // same dp index and stage, all tp indices
-  kShard,    // of kData: the ranks that hold one copy of a state that is sharded over fewer than dp
-  kReplica,  // of kData: the ranks that hold the same shard
-};
-
 std::string_view name(DType dtype);
 std::string_view name(Tier tier);
 std::string_view name(Category category);
@@ -237,7 +227,6 @@ std::string_view name(Part part);
 std::string_view name(Action action);
 std::string_view name(KernelId kernel);
 std::string_view name(CollectiveKind kind);
-std::string_view name(GroupKind kind);
 std::string name(Role role);  // "forward.qkv.compute"
 
 }  // namespace zplan

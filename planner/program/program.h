@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "planner/core/units.h"
+#include "planner/program/job/mesh.h"
 #include "planner/program/ops.h"
 
 namespace zplan {
@@ -100,20 +101,19 @@ struct SlotExpr {
   friend bool operator==(const SlotExpr&, const SlotExpr&) = default;
 };
 
-// A dense row-major piece of one slot. Byte offset within the slot = offset + shard_index *
-// dp_stride + tp_index * tp_stride (Job::shard_index), the only place where a rank's coordinates
-// enter.
+// A dense row-major piece of one slot, at byte offset + along(strides, the rank's coordinates).
 struct View {
   BufferId buffer = 0;
   Access access = Access::kRead;
   DType dtype = DType::kF32;
   SlotExpr slot;
   Bytes offset{0};
-  Bytes dp_stride{0};
-  Bytes tp_stride{0};
+  AxisSteps strides{};  // bytes
   Shape shape;
 
   Bytes bytes() const { return size_of(dtype) * shape.elements(); }
+  // Where it begins within the slot.
+  Bytes begin(const MeshPoint& at) const { return offset + Bytes{along(strides, at)}; }
 };
 
 enum class Match : std::uint8_t { kLast, kSame, kMirror };
@@ -140,9 +140,9 @@ enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive,
 //                all_reduce: equal. broadcast: equal, only the root's input is read; reduce: equal,
 //                only the root's output is written; the root is the member of index Node::member.
 //                Sums; ranks are added in index order.
-//   kSend        operand: source. peer_stage = stage that receives
-//   kReceive     operand: destination. peer_stage = stage that sends
-//                The k-th send of a stage on a lane meets the k-th receive of its peer there.
+//   kSend        operand: source. peer: the rank that receives
+//   kReceive     operand: destination. peer: the rank that sends
+//                The k-th send to a peer on a lane meets the k-th receive from it there.
 //   kMark        a named instant of its lane. With an operand it orders, and touches no bytes: a
 //                read waits for what writes the view, and what writes it later waits for the mark;
 //                an update waits for all that uses it, and all that uses it later waits; so does a
@@ -153,12 +153,11 @@ struct Node {
   Lane lane = Lane::kCompute;
   KernelId kernel = KernelId::kFillZero;
   CollectiveKind collective = CollectiveKind::kAllReduce;
-  GroupKind group = GroupKind::kData;
-  std::uint8_t peer_stage = 0;
-  std::uint8_t member = 0;  // which of the unit_layers of its iteration it belongs to
-  // Of kernels and copies: only ranks whose shard index is `member` do it, the others pass by. What
-  // reads this Program takes it for done on every rank.
-  bool owned = false;
+  // Of kernels and copies with one: only the member of index `member` does it, the others pass by.
+  // What reads this Program takes it for done on every rank.
+  Group group{};
+  Peer peer{};
+  std::uint8_t member = 0;       // which of the unit_layers of its iteration it belongs to
   BlockIndex block = 0;          // innermost block that holds the node
   std::uint32_t attributes = 0;  // index into Program::attributes
   std::uint32_t operands_begin = 0, operands_end = 0;
@@ -166,7 +165,27 @@ struct Node {
 };
 static_assert(sizeof(Node) <= 48);
 
-using Attributes = std::array<std::int64_t, 4>;
+// A number that kernels need and that may depend on the rank: base + along(steps, coordinates).
+struct Attribute {
+  std::int64_t base = 0;
+  AxisSteps steps{};
+
+  constexpr Attribute() = default;
+  constexpr Attribute(std::int64_t value) : base(value) {}  // the same on all ranks
+  constexpr Attribute(std::int64_t value, const AxisSteps& by) : base(value), steps(by) {}
+  friend constexpr auto operator<=>(const Attribute&, const Attribute&) = default;
+};
+inline constexpr std::size_t kMaxAttributes = 4;
+using Attributes = std::array<Attribute, kMaxAttributes>;
+// As a rank's kernels find them.
+using AttributeValues = std::array<std::int64_t, kMaxAttributes>;
+
+constexpr AttributeValues resolve(const Attributes& attributes, const MeshPoint& at) {
+  AttributeValues values{};
+  for (std::size_t i = 0; i < kMaxAttributes; ++i)
+    values[i] = attributes[i].base + along(attributes[i].steps, at);
+  return values;
+}
 
 enum class Var : std::uint8_t { kNone, kMicro, kLayer, kTile };
 
@@ -199,6 +218,10 @@ struct Program {
 
   std::span<const View> operands(const Node& n) const {
     return {views.data() + n.operands_begin, n.operands_end - n.operands_begin};
+  }
+  const Attributes& attributes_of(const Node& n) const {
+    static constexpr Attributes kNone{};
+    return n.attributes < attributes.size() ? attributes[n.attributes] : kNone;
   }
   std::span<const Edge> after(const Node& n) const {
     return {edges.data() + n.edges_begin, n.edges_end - n.edges_begin};

@@ -53,12 +53,17 @@ std::string reference(const Program& program, BufferId id) {
   return fmt::format("{}@{}", quoted_word(program.buffers[id].name), id);
 }
 
-void put_view(std::string& out, const Program& program, const View& v) {
+// "+dp*512"
+void put_steps(std::string& out, const Mesh& mesh, const AxisSteps& steps) {
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a)
+    if (steps[a] != 0) put(out, "+{}*{}", mesh.axes[a].name, steps[a]);
+}
+
+void put_view(std::string& out, const Mesh& mesh, const Program& program, const View& v) {
   put(out, " {} {}", name(v.access), reference(program, v.buffer));
   put_slot(out, v.slot);
   if (v.offset.value != 0) put(out, "+{}", v.offset.value);
-  if (v.dp_stride.value != 0) put(out, "+dp*{}", v.dp_stride.value);
-  if (v.tp_stride.value != 0) put(out, "+tp*{}", v.tp_stride.value);
+  put_steps(out, mesh, v.strides);
   put(out, ":{}{}", name(v.dtype), shape_text(v.shape));
 }
 
@@ -69,18 +74,23 @@ void put_edge(std::string& out, const Edge& e) {
   if (e.reuse) out += ":reuse";
 }
 
-std::string operation(const Node& n) {
+// "pp +1", "pp -1 wraps"
+std::string peer_text(const Mesh& mesh, const Peer& peer) {
+  return fmt::format("{} {:+}{}", mesh.axes[peer.axis].name, peer.step, peer.wraps ? " wraps" : "");
+}
+
+std::string operation(const Mesh& mesh, const Node& n) {
   switch (n.kind) {
     case OpKind::kKernel:
       return std::string(name(n.kernel));
     case OpKind::kCopy:
       return "copy";
     case OpKind::kCollective:
-      return fmt::format("{} {}", name(n.collective), name(n.group));
+      return fmt::format("{} {}", name(n.collective), name(mesh, n.group));
     case OpKind::kSend:
-      return fmt::format("send to {}", n.peer_stage);
+      return fmt::format("send to {}", peer_text(mesh, n.peer));
     case OpKind::kReceive:
-      return fmt::format("receive from {}", n.peer_stage);
+      return fmt::format("receive from {}", peer_text(mesh, n.peer));
     case OpKind::kMark:
       return n.operands_begin == n.operands_end ? "mark" : "wait";
   }
@@ -88,27 +98,35 @@ std::string operation(const Node& n) {
   return {};
 }
 
-void put_node(std::string& out, const Program& program, NodeIndex index) {
+void put_attributes(std::string& out, const Mesh& mesh, const Attributes& attributes) {
+  if (attributes == Attributes{}) return;
+  out += " attr";
+  for (const Attribute& attribute : attributes) {
+    put(out, " {}", attribute.base);
+    put_steps(out, mesh, attribute.steps);
+  }
+}
+
+void put_node(std::string& out, const Mesh& mesh, const Program& program, NodeIndex index) {
   const Node& n = program.nodes[index];
   put(out, "%{} {}", index, name(n.role));
   if (n.member != 0) put(out, " member {}", n.member);
-  if (n.owned) out += " owned";
-  put(out, " {} {}", name(n.lane), operation(n));
+  if (n.kind != OpKind::kCollective && n.group != Group{})
+    put(out, " owned {}", name(mesh, n.group));
+  put(out, " {} {}", name(n.lane), operation(mesh, n));
   bool first = true;
   for (const View& v : program.operands(n)) {
     if (!first) out += ',';
     first = false;
-    put_view(out, program, v);
+    put_view(out, mesh, program, v);
   }
-  const bool has_attributes =
-      n.attributes < program.attributes.size() && program.attributes[n.attributes] != Attributes{};
-  if (has_attributes) put(out, " attr {}", fmt::join(program.attributes[n.attributes], " "));
+  put_attributes(out, mesh, program.attributes_of(n));
   if (n.edges_begin != n.edges_end) out += " after";
   for (const Edge& e : program.after(n)) put_edge(out, e);
   out += '\n';
 }
 
-void put_block(std::string& out, const Program& program, BlockIndex index) {
+void put_block(std::string& out, const Mesh& mesh, const Program& program, BlockIndex index) {
   const Block& block = program.blocks[index];
   const std::string indent(2 * static_cast<std::size_t>(block.depth) + 2, ' ');
   out += indent;
@@ -124,10 +142,10 @@ void put_block(std::string& out, const Program& program, BlockIndex index) {
   out += " {\n";
   for (const Block::Item& item : block.items) {
     if (item.is_block) {
-      put_block(out, program, item.index);
+      put_block(out, mesh, program, item.index);
     } else {
       out += indent + "  ";
-      put_node(out, program, item.index);
+      put_node(out, mesh, program, item.index);
     }
   }
   out += indent + "}\n";
@@ -152,13 +170,13 @@ void put_tensor(std::string& out, const Tensor& t) {
   out += '\n';
 }
 
-void put_unit(std::string& out, const Unit& u) {
+void put_unit(std::string& out, const Mesh& mesh, const Unit& u) {
   put(out, "unit {}{}", quoted_word(u.name), u.per_layer ? " per_layer" : "");
   if (u.tiles != 1) put(out, " tiles {}", u.tiles);
   put(out, " elements {} decay {}", u.elements, u.decay_elements);
   if (u.shared_elements != 0 || u.shared_from != 0)
     put(out, " shared {} from {}", u.shared_elements, u.shared_from);
-  put(out, " shard {} flat {}\n", u.shard_elements, u.flat_elements);
+  put(out, " shard {} over {} flat {}\n", u.shard_elements, name(mesh, u.shards), u.flat_elements);
   for (const Tensor& t : u.tensors) put_tensor(out, t);
 }
 
@@ -177,7 +195,8 @@ void put_buffer(std::string& out, const RankClass& c, BufferId id, bool placed) 
 void put_home(std::string& out, const Job& job, const Program& program, const UnitHome& home) {
   put(out, "  home {}@{}", quoted_word(job.units[home.unit].name), home.unit);
   const auto state = [&](std::string_view label, const StateHome& s) {
-    put(out, " {} {}{}", label, reference(program, s.buffer), s.sharded ? " sharded" : "");
+    put(out, " {} {}", label, reference(program, s.buffer));
+    if (!s.shards.empty()) put(out, " over {}", name(job.mesh, s.shards));
   };
   state("param", home.param);
   state("master", home.master);
@@ -199,19 +218,22 @@ void put_class(std::string& out, const Job& job, const RankClass& c) {
   }
   for (BufferId id = 0; id < c.program.buffers.size(); ++id) put_buffer(out, c, id, job.placed);
   for (const UnitHome& home : c.homes) put_home(out, job, c.program, home);
-  put_block(out, c.program, 0);
+  put_block(out, job.mesh, c.program, 0);
 }
 
 }  // namespace
 
 std::string to_text(const Job& job) {
   std::string out = fmt::format("zprog 1\n# model {}\n", quoted_word(job.model));
-  put(out, "job {} dp {} tp {} pp {} shards {} order {}{} {}\n", quoted_word(job.kernel_set),
-      job.dp, job.tp, job.pp, job.shards, name(job.order),
+  put(out, "job {}{} {}\n", quoted_word(job.kernel_set),
       job.launch == LaunchMode::kGraph ? " launch graph" : "", job.placed ? "placed" : "unplaced");
+  out += "mesh";
+  for (const Axis& axis : job.mesh.axes)
+    put(out, " {} {} every {}", axis.name, axis.size, axis.stride);
+  out += '\n';
   put(out, "batch global {} micro {} micro_steps {} sequence {}\n", job.global_batch,
       job.micro_batch, job.micro_steps, job.sequence);
-  for (const Unit& u : job.units) put_unit(out, u);
+  for (const Unit& u : job.units) put_unit(out, job.mesh, u);
   for (const RankClass& c : job.classes) put_class(out, job, c);
   return out;
 }

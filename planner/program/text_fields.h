@@ -44,6 +44,11 @@ std::uint32_t read_reference(TextScanner& in, const std::vector<Named>& all,
 
 Shape read_shape(TextScanner& in);
 
+// "tp", "dp.0+dp.1", "none"; of the mesh.
+AxisSet read_axes(TextScanner& in, const Mesh& mesh);
+// The same, or "ends(pp)".
+Group read_group(TextScanner& in, const Mesh& mesh);
+
 // The tree of blocks from `step {` on, into program, whose buffers are known.
 void read_step(TextScanner& in, const Job& job, Program& program);
 

@@ -28,12 +28,13 @@ class JobParser {
     in_.integer("version", 1, 1);
     model();
     job_line();
+    mesh_line();
     batch_line();
     while (in_.statement("unit")) unit();
     while (in_.statement("class")) rank_class();
     if (in_.has_statement()) in_.fail("'unit' or 'class'");
-    if (job_.classes.size() != static_cast<std::size_t>(job_.pp)) {
-      in_.fail(fmt::format("{} classes, one per stage", job_.pp),
+    if (job_.classes.size() != static_cast<std::size_t>(job_.stages())) {
+      in_.fail(fmt::format("{} classes, one per stage", job_.stages()),
                fmt::to_string(job_.classes.size()));
     }
     return std::move(job_);
@@ -62,21 +63,30 @@ class JobParser {
   void job_line() {
     if (!in_.statement("job")) in_.fail_statement("'job'");
     job_.kernel_set = in_.word("a kernel set");
-    job_.dp = static_cast<std::int32_t>(field("dp", 1, kMaxDp));
-    job_.tp = static_cast<std::int32_t>(field("tp", 1, kMaxTp));
-    job_.pp = static_cast<std::int32_t>(field("pp", 1, kMaxStages));
-    in_.expect("shards");
-    const std::string divisor = fmt::format("a divisor of dp {}", job_.dp);
-    job_.shards = static_cast<std::int32_t>(in_.integer(divisor, 1, job_.dp));
-    if (job_.dp % job_.shards != 0) in_.fail(divisor, fmt::to_string(job_.shards));
-    in_.expect("order");
-    job_.order = read_enum<RankOrder>(in_, "an order of ranks");
     if (in_.accept("launch")) {
       in_.expect("graph");
       job_.launch = LaunchMode::kGraph;
     }
     job_.placed = in_.accept("placed");
     if (!job_.placed) in_.expect("unplaced");
+    in_.end_statement();
+  }
+
+  void mesh_line() {
+    if (!in_.statement("mesh")) in_.fail_statement("'mesh'");
+    std::int64_t world = 1;
+    job_.mesh.axes.clear();
+    while (!in_.at_end()) {
+      if (job_.mesh.axes.size() == kMaxAxes)
+        in_.fail(fmt::format("at most {} axes", kMaxAxes), "more");
+      Axis& axis = job_.mesh.axes.emplace_back();
+      axis.name = in_.word("the name of an axis");
+      const std::int64_t most = axis.name == kPipelineAxis ? kMaxStages : kMaxRanks / world;
+      axis.size = static_cast<std::int32_t>(in_.integer("places along an axis", 1, most));
+      world *= axis.size;
+      axis.stride = static_cast<std::int32_t>(field("every", 1, kMaxRanks));
+    }
+    if (const auto fault = mesh_fault(job_.mesh)) in_.fail("strides that number the ranks", *fault);
     in_.end_statement();
   }
 
@@ -102,6 +112,8 @@ class JobParser {
       u.shared_from = field("from", 0, kMaxUnitElements);
     }
     u.shard_elements = field("shard", 0, kMaxUnitElements);
+    in_.expect("over");
+    u.shards = read_axes(in_, job_.mesh);
     const std::int64_t used =
         std::max({u.elements, u.decay_elements, u.shared_from + u.shared_elements});
     u.flat_elements = field("flat", used, kMaxUnitElements);
@@ -120,8 +132,9 @@ class JobParser {
     t.offset = field("offset", 0, u.flat_elements);
     if (in_.accept("member"))
       t.member = static_cast<std::int32_t>(in_.integer("member", 0, kMaxUnitLayers - 1));
-    split(t, std::int64_t{job_.tp} * u.tiles);
-    const std::int64_t piece = piece_elements(t, std::int64_t{job_.tp} * u.tiles);
+    const std::int64_t pieces = std::int64_t{job_.mesh.size(kTensorAxis)} * u.tiles;
+    split(t, pieces);
+    const std::int64_t piece = piece_elements(t, pieces);
     if (t.offset + piece > u.flat_elements) {
       in_.fail(fmt::format("a piece within the {} elements of the unit", u.flat_elements),
                fmt::format("one that ends at {}", t.offset + piece));
@@ -177,7 +190,8 @@ class JobParser {
   void rank_class() {
     RankClass c;
     const auto stage = static_cast<std::int64_t>(job_.classes.size());
-    if (stage == job_.pp) in_.fail(fmt::format("{} classes, one per stage", job_.pp), "one more");
+    if (stage == job_.stages())
+      in_.fail(fmt::format("{} classes, one per stage", job_.stages()), "one more");
     c.stage = static_cast<std::int32_t>(field("stage", stage, stage));
     c.first_layer = static_cast<std::int32_t>(field("first_layer", 0, kMaxLayers));
     c.layers = static_cast<std::int32_t>(field("layers", 0, kMaxLayers));
@@ -228,7 +242,7 @@ class JobParser {
     b.persistent = in_.accept("persistent");
     if (in_.accept("unpadded")) {
       b.unpadded = {in_.integer("unpadded bytes", 0, kMaxClassBytes)};
-      b.shards = static_cast<std::int32_t>(field("shards", 1, kMaxDp * kMaxTp));
+      b.shards = static_cast<std::int32_t>(field("shards", 1, kMaxRanks));
     }
     if (job_.placed) {
       const Bytes slab = c.placement.slab[static_cast<std::size_t>(b.tier)];
@@ -246,7 +260,7 @@ class JobParser {
     in_.expect(label);
     StateHome home;
     home.buffer = read_reference(in_, buffers, "buffer");
-    home.sharded = in_.accept("sharded");
+    if (in_.accept("over")) home.shards = read_axes(in_, job_.mesh);
     return home;
   }
 

@@ -47,6 +47,13 @@ SlotExpr read_slot(TextScanner& in) {
           .per_tile = terms[2].value_or(0)};
 }
 
+// The longest name of an axis that the line goes on with.
+std::optional<std::size_t> accept_axis(TextScanner& in, const Mesh& mesh) {
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a)
+    if (in.accept(mesh.axes[a].name)) return a;
+  return std::nullopt;
+}
+
 class StepParser {
  public:
   StepParser(TextScanner& in, const Job& job, Program& program)
@@ -75,9 +82,12 @@ class StepParser {
   void repeat(BlockIndex parent, EnvRange range);
   void bind(Block& block, Range& range);
   void node(BlockIndex block);
-  bool operation(Node& node);  // whether it has operands
+  bool operation(Node& node, bool is_owned);  // whether it has operands
+  Peer peer(std::string_view preposition);
+  std::size_t axis_in(std::string_view what);
   void operands(Node& node);
   View view();
+  std::int64_t step(std::size_t axis, AxisSet& seen, std::string_view what, std::int64_t most);
   void check_reach(const View& view);
   void check_operands(const Node& node);
   void attributes(Node& node);
@@ -162,9 +172,10 @@ void StepParser::node(BlockIndex block) {
   n.role = *parsed;
   if (in_.accept("member"))
     n.member = static_cast<std::uint8_t>(in_.integer("member", 0, program_.unit_layers - 1));
-  n.owned = in_.accept("owned");
+  const bool is_owned = in_.accept("owned");
+  if (is_owned) n.group = read_group(in_, job_.mesh);
   n.lane = read_enum<Lane>(in_, "a lane");
-  if (operation(n)) operands(n);
+  if (operation(n, is_owned)) operands(n);
   check_operands(n);
   if (in_.accept("attr")) attributes(n);
   program_.nodes.push_back(n);
@@ -178,30 +189,44 @@ void StepParser::node(BlockIndex block) {
   in_.end_statement();
 }
 
-bool StepParser::operation(Node& n) {
+// "to pp +1 wraps"
+Peer StepParser::peer(std::string_view preposition) {
+  in_.expect(preposition);
+  Peer peer;
+  const std::optional<std::size_t> axis = accept_axis(in_, job_.mesh);
+  if (!axis) in_.fail("an axis of the mesh");
+  peer.axis = static_cast<std::uint8_t>(*axis);
+  const bool back = in_.accept('-');
+  if (!back) in_.expect('+');
+  const std::int64_t most = std::min<std::int64_t>(job_.mesh.axes[*axis].size, kMaxPeerStep);
+  const std::int64_t step = in_.integer("places along the axis", 1, most);
+  peer.step = static_cast<std::int8_t>(back ? -step : step);
+  peer.wraps = in_.accept("wraps");
+  return peer;
+}
+
+bool StepParser::operation(Node& n, bool is_owned) {
   const std::string word = in_.word("an operation");
-  const auto peer = [&](std::string_view preposition) {
-    in_.expect(preposition);
-    return static_cast<std::uint8_t>(in_.integer("a stage", 0, job_.pp - 1));
-  };
   if (const auto kernel = parse_name<KernelId>(word)) {
     n.kind = OpKind::kKernel;
     n.kernel = *kernel;
   } else if (const auto collective = parse_name<CollectiveKind>(word)) {
     n.kind = OpKind::kCollective;
     n.collective = *collective;
-    n.group = read_enum<GroupKind>(in_, "a group");
+    n.group = read_group(in_, job_.mesh);
   } else if (word == "copy") {
     n.kind = OpKind::kCopy;
   } else if (word == "send") {
     n.kind = OpKind::kSend;
-    n.peer_stage = peer("to");
+    n.peer = peer("to");
   } else if (word == "receive") {
     n.kind = OpKind::kReceive;
-    n.peer_stage = peer("from");
+    n.peer = peer("from");
   } else if (word != "mark" && word != "wait") {
     in_.fail("a kernel, a collective, copy, send, receive, mark or wait", quoted_word(word));
   }
+  if (is_owned && n.kind != OpKind::kKernel && n.kind != OpKind::kCopy)
+    in_.fail("a kernel or a copy of one owner", quoted_word(word));
   return word != "mark";
 }
 
@@ -213,23 +238,26 @@ void StepParser::operands(Node& n) {
   n.operands_end = static_cast<std::uint32_t>(program_.views.size());
 }
 
+// "*512", after the name of the axis.
+std::int64_t StepParser::step(std::size_t axis, AxisSet& seen, std::string_view what,
+                              std::int64_t most) {
+  if (seen.has(axis)) in_.fail(fmt::format("{} once", job_.mesh.axes[axis].name), "it twice");
+  seen.add(axis);
+  in_.expect('*');
+  return in_.integer(what, 0, most);
+}
+
 View StepParser::view() {
   View v;
   v.access = read_enum<Access>(in_, "an access");
   v.buffer = read_reference(in_, program_.buffers, "buffer");
   if (in_.accept('[')) v.slot = read_slot(in_);
   const Bytes slot_size = program_.buffers[v.buffer].slot_size;
-  bool has_offset = false, has_dp = false, has_tp = false;
-  const auto stride = [&](bool& seen, std::string_view index) {
-    if (std::exchange(seen, true)) in_.fail(fmt::format("one {} stride", index), "two");
-    in_.expect('*');
-    return Bytes{in_.integer(fmt::format("bytes per {} index", index), 0, slot_size.value)};
-  };
+  bool has_offset = false;
+  AxisSet seen;
   while (in_.accept('+')) {
-    if (in_.accept("dp")) {
-      v.dp_stride = stride(has_dp, "dp");
-    } else if (in_.accept("tp")) {
-      v.tp_stride = stride(has_tp, "tp");
+    if (const auto axis = accept_axis(in_, job_.mesh)) {
+      v.strides[*axis] = step(*axis, seen, "bytes per place", slot_size.value);
     } else {
       if (std::exchange(has_offset, true)) in_.fail("one offset", "two");
       v.offset = {in_.integer("offset within the slot", 0, slot_size.value)};
@@ -246,17 +274,20 @@ View StepParser::view() {
 // nothing overflows.
 void StepParser::check_reach(const View& v) {
   const std::int64_t slot_size = program_.buffers[v.buffer].slot_size.value;
-  const std::int64_t dp = job_.shards - 1, tp = job_.tp - 1;
   const std::int64_t end = (v.offset + v.bytes()).value;  // both bounded
-  const auto alone = [&](Bytes stride, std::int64_t last) {
-    return last == 0 || stride.value <= (slot_size - end) / last;
-  };
-  const bool fits = end <= slot_size && alone(v.dp_stride, dp) && alone(v.tp_stride, tp) &&
-                    end + v.dp_stride.value * dp + v.tp_stride.value * tp <= slot_size;
+  bool fits = end <= slot_size;
+  std::int64_t left = slot_size - end;
+  std::string ends_at = fmt::to_string(end);
+  for (std::size_t a = 0; a < job_.mesh.axes.size(); ++a) {
+    const std::int64_t last = job_.mesh.axes[a].size - 1;
+    if (v.strides[a] == 0 || last == 0) continue;
+    fits = fits && v.strides[a] <= left / last;
+    if (fits) left -= v.strides[a] * last;
+    ends_at += fmt::format("+{}*{}", last, v.strides[a]);
+  }
   if (fits) return;
   in_.fail(fmt::format("a view within the slot of {} bytes", slot_size),
-           fmt::format("one that ends at {}+{}*{}+{}*{}", end, dp, v.dp_stride.value, tp,
-                       v.tp_stride.value));
+           fmt::format("one that ends at {}", ends_at));
 }
 
 void StepParser::check_operands(const Node& n) {
@@ -293,8 +324,15 @@ void StepParser::check_operands(const Node& n) {
 
 void StepParser::attributes(Node& n) {
   Attributes values{};
-  for (std::int64_t& value : values) {
-    value = in_.integer("an attribute", -kMaxUnitElements, kMaxUnitElements);
+  for (Attribute& attribute : values) {
+    attribute.base = in_.integer("an attribute", -kMaxUnitElements, kMaxUnitElements);
+    AxisSet seen;
+    while (in_.accept('+')) {
+      const auto axis = accept_axis(in_, job_.mesh);
+      if (!axis) in_.fail("an axis of the mesh");
+      const std::int64_t most = kMaxUnitElements / job_.mesh.axes[*axis].size;
+      attribute.steps[*axis] = step(*axis, seen, "an attribute's growth per place", most);
+    }
   }
   const auto [row, is_new] =
       attributes_.emplace(values, static_cast<std::uint32_t>(program_.attributes.size()));
@@ -369,6 +407,27 @@ std::int64_t StepParser::issued(BlockIndex block) const {
 }
 
 }  // namespace
+
+AxisSet read_axes(TextScanner& in, const Mesh& mesh) {
+  AxisSet axes;
+  if (in.accept("none")) return axes;
+  do {
+    const auto axis = accept_axis(in, mesh);
+    if (!axis) in.fail("axes of the mesh, such as " + mesh.axes.front().name);
+    if (axes.has(*axis)) in.fail("each axis once", "it twice");
+    axes.add(*axis);
+  } while (in.accept('+'));
+  return axes;
+}
+
+Group read_group(TextScanner& in, const Mesh& mesh) {
+  Group group;
+  group.ends = in.accept("ends");
+  if (group.ends) in.expect('(');
+  group.axes = read_axes(in, mesh);
+  if (group.ends) in.expect(')');
+  return group;
+}
 
 Shape read_shape(TextScanner& in) {
   in.expect('[');

@@ -34,9 +34,9 @@ void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
 // The name of a process or thread and its place on the screen.
 void put_names(std::string& out, std::size_t process, const RankTimeline& rank) {
   put(out,
-      R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"stage {1} dp {2} tp {3}"}}}},
+      R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {1}, stage {2}"}}}},
 {{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
-      process, rank.stage, rank.dp_index, rank.tp_index);
+      process, rank.rank, rank.stage);
   std::array<bool, kLaneCount> used{};
   for (const Span& s : rank.spans) used[static_cast<std::size_t>(s.lane)] = true;
   for (std::size_t lane = 0; lane < kLaneCount; ++lane) {
@@ -78,8 +78,7 @@ RankTimeline rank_from_json(const JsonNode& node) {
   JsonObject object = node.object();
   RankTimeline rank;
   rank.stage = static_cast<std::int32_t>(object.member("stage").integer(0, kMaxCoordinate));
-  rank.dp_index = static_cast<std::int32_t>(object.member("dp_index").integer(0, kMaxCoordinate));
-  rank.tp_index = static_cast<std::int32_t>(object.member("tp_index").integer(0, kMaxCoordinate));
+  rank.rank = static_cast<std::int32_t>(object.member("rank").integer(0, kMaxCoordinate));
   for (const JsonNode& span : object.member("spans").items()) {
     rank.spans.push_back(span_from_json(span));
   }
@@ -113,8 +112,7 @@ std::string to_json(const Timeline& timeline) {
                   quote(timeline.source), quote(timeline.fingerprint));
   for (const RankTimeline& rank : timeline.ranks) {
     if (&rank != &timeline.ranks.front()) out += ',';
-    put(out, R"({{"stage":{},"dp_index":{},"tp_index":{},"spans":[)", rank.stage, rank.dp_index,
-        rank.tp_index);
+    put(out, R"({{"stage":{},"rank":{},"spans":[)", rank.stage, rank.rank);
     for (const Span& s : rank.spans) {
       if (&s != &rank.spans.front()) out += ',';
       put(out,

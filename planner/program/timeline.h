@@ -27,8 +27,7 @@ struct Span {
 // (start, lane, op).
 struct RankTimeline {
   std::int32_t stage = 0;
-  std::int32_t dp_index = 0;
-  std::int32_t tp_index = 0;
+  std::int32_t rank = 0;
   std::vector<Span> spans;
   friend bool operator==(const RankTimeline&, const RankTimeline&) = default;
 };

@@ -17,14 +17,15 @@ constexpr std::size_t kFindingsInMessage = 3;
 
 // What the checks of single classes rely on.
 void check_job(const Job& job, std::vector<std::string>& findings) {
-  if (job.classes.empty() || static_cast<std::int32_t>(job.classes.size()) != job.pp)
+  if (const auto fault = mesh_fault(job.mesh)) return findings.push_back("job: " + *fault);
+  if (std::ssize(job.classes) != job.stages())
     findings.push_back("job: " + std::to_string(job.classes.size()) + " rank classes for " +
-                       std::to_string(job.pp) + " stages");
-  if (job.dp < 1) findings.push_back("job: data parallel size " + std::to_string(job.dp));
-  if (job.tp < 1) findings.push_back("job: tensor parallel size " + std::to_string(job.tp));
-  if (job.shards < 1 || job.dp % job.shards != 0)
-    findings.push_back("job: " + std::to_string(job.shards) + " shards for data parallel size " +
-                       std::to_string(job.dp));
+                       std::to_string(job.stages()) + " stages");
+  for (const Unit& unit : job.units)
+    if (unit.flat_elements != unit.shard_elements * job.mesh.size(unit.shards))
+      findings.push_back("job: unit '" + unit.name + "' of " + std::to_string(unit.flat_elements) +
+                         " elements in shards of " + std::to_string(unit.shard_elements) +
+                         " over " + name(job.mesh, unit.shards));
   for (std::size_t i = 0; i < job.classes.size(); ++i)
     if (job.classes[i].stage != static_cast<std::int32_t>(i))
       findings.push_back("job: rank class " + std::to_string(i) + " says it is stage " +

@@ -1,6 +1,7 @@
 #include "planner/program/verify_addresses.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zplan {
 namespace {
@@ -14,9 +15,22 @@ std::vector<std::int64_t> samples(std::int64_t count, bool matters) {
   return result;
 }
 
-bool depends(const Program& program, Bytes View::*stride) {
+bool depends(const Program& program, std::size_t axis) {
   return std::any_of(program.views.begin(), program.views.end(),
-                     [&](const View& v) { return (v.*stride).value != 0; });
+                     [&](const View& v) { return v.strides[axis] != 0; });
+}
+
+// The places of a mesh that are looked at, the last axis fastest.
+std::vector<MeshPoint> sampled_points(const Mesh& mesh, const Program& program) {
+  std::vector<MeshPoint> points{{}};
+  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
+    std::vector<MeshPoint> more;
+    for (const MeshPoint& at : points)
+      for (const std::int64_t place : samples(mesh.axes[a].size, depends(program, a)))
+        (more.emplace_back(at))[a] = static_cast<std::int32_t>(place);
+    points = std::move(more);
+  }
+  return points;
 }
 
 }  // namespace
@@ -29,9 +43,7 @@ AddressPieces::AddressPieces(const Job& job, const Program& program, const Place
     buffers_ += static_cast<std::size_t>(program.buffers[v.buffer].slots);
   }
   pieces_.resize(buffers_ + program.buffers.size());
-  for (const std::int64_t shard : samples(job.shards, depends(program, &View::dp_stride)))
-    for (const std::int64_t tp : samples(job.tp, depends(program, &View::tp_stride)))
-      sweep(shard, tp);
+  for (const MeshPoint& at : sampled_points(job.mesh, program)) sweep(at);
 }
 
 void AddressPieces::place_buffers(const Placement* placement) {
@@ -54,12 +66,12 @@ void AddressPieces::add_borders(std::int64_t begin, Bytes size, Item item) {
   borders_.push_back({begin + size.value, item, false});
 }
 
-void AddressPieces::sweep(std::int64_t shard_index, std::int64_t tp_index) {
+void AddressPieces::sweep(const MeshPoint& at) {
   borders_.clear();
   for (std::size_t i = 0; i < program_->views.size(); ++i) {
     const View& v = program_->views[i];
     const Buffer& buffer = program_->buffers[v.buffer];
-    const Bytes within = v.offset + v.dp_stride * shard_index + v.tp_stride * tp_index;
+    const Bytes within = v.begin(at);
     for (std::int32_t slot = 0; slot < buffer.slots; ++slot)
       add_borders(base_[v.buffer] + (buffer.slot_size * slot + within).value, v.bytes(),
                   static_cast<Item>(first_item_[i]) + static_cast<Item>(slot));

@@ -48,7 +48,7 @@ class AddressPieces {
   };
 
   void place_buffers(const Placement* placement);
-  void sweep(std::int64_t shard_index, std::int64_t tp_index);
+  void sweep(const MeshPoint& at);
   void add_borders(std::int64_t begin, Bytes size, Item item);
   void pass(const Border& border, Cover& cover) const;
   void note(const Cover& cover);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "planner/program/cursor.h"
+#include "planner/program/job/meetings.h"
 #include "planner/program/tree.h"
 #include "planner/program/verify_shorten.h"
 
@@ -81,34 +83,45 @@ class CommunicationCheck {
       for (std::size_t b = 0; b < cut_.size(); ++b)
         for (const Lane lane : {Lane::kP2pForward, Lane::kP2pBackward})
           if (a != b) check_pair(a, b, lane);
-    for (const Lane lane : {Lane::kCommGather, Lane::kCommReduce})
-      for (const GroupKind group : {GroupKind::kWorld, GroupKind::kEmbedding})
-        check_group(lane, group);
+    for (const auto& [lane, group] : meetings()) check_group(lane, group);
   }
 
  private:
+  // On which lanes what groups of several stages meet.
+  std::set<std::pair<Lane, Group>> meetings() const {
+    std::set<std::pair<Lane, Group>> all;
+    for (const RankClass& c : job_.classes)
+      for (const Node& n : c.program.nodes)
+        if (n.kind == OpKind::kCollective && spans_stages(job_.mesh, n.group))
+          all.emplace(n.lane, n.group);
+    return all;
+  }
+
   Side side(std::size_t index, Lane lane, Wanted wanted) const {
     return {&job_.classes[index], &cut_[index], lane, std::move(wanted)};
   }
 
   void check_pair(std::size_t from, std::size_t to, Lane lane) {
-    const auto exchanges = [](OpKind kind, std::size_t peer) {
-      return [kind, peer](const Node& n) { return n.kind == kind && n.peer_stage == peer; };
+    const auto exchanges = [&](OpKind kind, std::size_t own, std::size_t peer) {
+      return [this, kind, own, peer](const Node& n) {
+        return n.kind == kind &&
+               peer_stage(job_.mesh, job_.classes[own].stage, n.peer) == job_.classes[peer].stage;
+      };
     };
-    compare(side(from, lane, exchanges(OpKind::kSend, to)),
-            side(to, lane, exchanges(OpKind::kReceive, from)), fmt::format("sends to stage {}", to),
-            fmt::format("receives from stage {}", from));
+    compare(side(from, lane, exchanges(OpKind::kSend, from, to)),
+            side(to, lane, exchanges(OpKind::kReceive, to, from)),
+            fmt::format("sends to stage {}", to), fmt::format("receives from stage {}", from));
   }
 
-  void check_group(Lane lane, GroupKind group) {
+  void check_group(Lane lane, const Group& group) {
     const auto wanted = [group](const Node& n) {
       return n.kind == OpKind::kCollective && n.group == group;
     };
-    const std::string what = fmt::format("{} collectives", name(group));
+    const std::string what = fmt::format("{} collectives", name(job_.mesh, group));
     std::optional<Side> first;
     for (std::size_t i = 0; i < cut_.size(); ++i) {
       const Side own = side(i, lane, wanted);
-      if (!job_.in_group(own.owner->stage, group)) {
+      if (!in_group(job_.mesh, group, own.owner->stage)) {
         if (own.count(own.owner->program) > 0)
           add(own, fmt::format("{}, but is not in that group",
                                Messages(own.owner->program, own).describe()));

@@ -16,11 +16,6 @@
 
 namespace zplan {
 
-// Groups whose members hold different programs.
-constexpr bool spans_stages(GroupKind group) {
-  return group == GroupKind::kWorld || group == GroupKind::kEmbedding;
-}
-
 // Adds a line for each class that does not fit. Structure and operands must be sound.
 void check_communication(const Job& job, std::vector<std::string>& findings);
 

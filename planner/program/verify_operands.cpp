@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "planner/program/job/meetings.h"
 #include "planner/program/kernel_table.h"
 
 namespace zplan {
@@ -58,18 +59,14 @@ std::optional<Lane> copy_lane(Tier from, Tier to) {
   return kLanes[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)];
 }
 
-bool same_strides(const View& a, const View& b) {
-  return a.dp_stride == b.dp_stride && a.tp_stride == b.tp_stride;
-}
-
 bool same_place(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset && same_strides(a, b);
+  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset && a.strides == b.strides;
 }
 
 class OperandCheck {
  public:
   OperandCheck(const Job& job, const RankClass& rank_class, ClassFindings& findings)
-      : job_(job), class_(rank_class), p_(rank_class.program), findings_(findings) {}
+      : mesh_(job.mesh), class_(rank_class), p_(rank_class.program), findings_(findings) {}
 
   void run() {
     for (NodeIndex n = 0; n < p_.nodes.size(); ++n) {
@@ -88,10 +85,10 @@ class OperandCheck {
           collective(node, operands);
           break;
         case OpKind::kSend:
-          peer(node, operands, Access::kRead, node.lane == Lane::kP2pForward);
+          peer(node, operands, Access::kRead);
           break;
         case OpKind::kReceive:
-          peer(node, operands, Access::kWrite, node.lane == Lane::kP2pBackward);
+          peer(node, operands, Access::kWrite);
           break;
         case OpKind::kMark:
           mark(operands);
@@ -108,11 +105,14 @@ class OperandCheck {
   const Buffer& buffer(const View& v) const { return p_.buffers[v.buffer]; }
 
   void owner(const Node& node) {
-    const bool roots = node.kind == OpKind::kCollective && has_root(node.collective);
-    if (node.owned && node.kind != OpKind::kKernel && node.kind != OpKind::kCopy)
+    const bool meets = node.kind == OpKind::kCollective;
+    const bool owned = !meets && node.group != Group{};
+    if (owned && node.kind != OpKind::kKernel && node.kind != OpKind::kCopy)
       return add("only kernels and copies are of one owner");
-    if ((node.owned || roots) && node.member >= job_.shards)
-      add("is of shard {} of {}", node.member, job_.shards);
+    if (owned && node.group.ends) return add("is of an owner among the ends of a group");
+    const std::int32_t members = mesh_.size(node.group);
+    if ((owned || (meets && has_root(node.collective))) && node.member >= members)
+      add("is of member {} of {}", node.member, members);
   }
 
   void mark(std::span<const View> operands) {
@@ -125,10 +125,9 @@ class OperandCheck {
   // taken for all the bytes that they touch on any rank: those of one rank and the whole.
   bool overlap(const View& a, const View& b) const {
     if (a.buffer != b.buffer || a.slot != b.slot) return false;
-    const bool together = same_strides(a, b);
+    const bool together = a.strides == b.strides;
     const auto end = [&](const View& v) {
-      const Bytes reach = v.dp_stride * (job_.shards - 1) + v.tp_stride * (job_.tp - 1);
-      return v.offset + v.bytes() + (together ? Bytes{0} : reach);
+      return v.offset + v.bytes() + (together ? Bytes{0} : Bytes{mesh_.reach(v.strides)});
     };
     return a.offset < end(b) && b.offset < end(a);
   }
@@ -202,7 +201,7 @@ class OperandCheck {
           name(buffer(to).tier), name(*expected), name(node.lane));
     const bool is_file = *expected == Lane::kIoRead || *expected == Lane::kIoWrite;
     for (const View& v : {from, to})
-      if (is_file && (v.offset.value != 0 || v.dp_stride.value != 0 || v.tp_stride.value != 0))
+      if (is_file && (v.offset.value != 0 || v.strides != AxisSteps{}))
         add("a copy from {} to {} memory starts within a slot of '{}'", name(buffer(from).tier),
             name(buffer(to).tier), buffer(v).name);
   }
@@ -210,17 +209,16 @@ class OperandCheck {
   void collective(const Node& node, std::span<const View> operands) {
     if (!in_and_out(operands)) return;
     const View &in = operands[0], &out = operands[1];
-    const std::int64_t ranks = job_.group_size(node.group);
-    const bool fits_lane = node.lane != Lane::kCommTensor || node.group == GroupKind::kTensor;
+    const std::int64_t ranks = mesh_.size(node.group);
+    const bool fits_lane = node.lane != Lane::kCommTensor || !spans_stages(mesh_, node.group);
     if (!is_collective(node.lane) || !fits_lane)
-      add("a collective over group {} on lane {}", name(node.group), name(node.lane));
-    if (node.group == GroupKind::kEmbedding && job_.pp == 1)
-      return add("group {} does not exist with one stage", name(node.group));
-    const bool by_shard = node.group == GroupKind::kShard ||
-                          (node.group == GroupKind::kData && job_.shards == job_.dp);
-    if (has_root(node.collective) && !by_shard)
-      add("{} over group {}, whose members are not one per shard", name(node.collective),
-          name(node.group));
+      add("a collective over group {} on lane {}", name(mesh_, node.group), name(node.lane));
+    if (node.group.axes.empty()) return add("a collective over a group of no axes");
+    if (node.group.ends && ranks == 1)
+      return add("group {} does not exist with one stage", name(mesh_, node.group));
+    if (has_root(node.collective) && (node.group.ends || spans_stages(mesh_, node.group)))
+      add("{} over group {}, whose members are no shards", name(node.collective),
+          name(mesh_, node.group));
     if (in.dtype != out.dtype) add("reads {} and writes {}", name(in.dtype), name(out.dtype));
     std::int64_t n = in.shape.elements(), m = out.shape.elements();
     if (node.collective == CollectiveKind::kAllGather) n *= ranks;
@@ -236,27 +234,14 @@ class OperandCheck {
 
   // By how many bytes a view moves from one member of a group to the next; none: it does not move
   // with the members' places in the group.
-  std::optional<Bytes> member_stride(const View& v, GroupKind group) const {
-    switch (group) {
-      case GroupKind::kShard:
-        return v.dp_stride;
-      case GroupKind::kData:
-        if (job_.shards == job_.dp) return v.dp_stride;
-        break;
-      case GroupKind::kTensor:
-        return v.tp_stride;
-      case GroupKind::kWorld:
-        if (job_.shards == job_.world()) return v.dp_stride;
-        break;
-      case GroupKind::kEmbedding:
-      case GroupKind::kReplica:
-        break;
-    }
-    return std::nullopt;
+  std::optional<std::int64_t> member_stride(const View& v, const Group& group) const {
+    return group.ends ? std::nullopt : mesh_.step_over(group.axes, v.strides);
   }
-  // Of the coordinate that the group does not run over.
-  static Bytes other_stride(const View& v, GroupKind group) {
-    return group == GroupKind::kTensor ? v.dp_stride : v.tp_stride;
+  // Along the axes that the group does not run over.
+  bool same_elsewhere(const View& a, const View& b, AxisSet axes) const {
+    for (std::size_t axis = 0; axis < mesh_.axes.size(); ++axis)
+      if (!axes.has(axis) && a.strides[axis] != b.strides[axis]) return false;
+    return true;
   }
 
   // The shard lies where its rank's part of the whole lies, or the two are apart.
@@ -267,29 +252,29 @@ class OperandCheck {
         node.collective == CollectiveKind::kReduceScatter) {
       const bool gather = node.collective == CollectiveKind::kAllGather;
       const View &shard = gather ? in : out, &whole = gather ? out : in;
-      ok = shard.offset == whole.offset && member_stride(whole, node.group) == Bytes{0} &&
-           member_stride(shard, node.group) == shard.bytes() &&
-           other_stride(shard, node.group) == other_stride(whole, node.group);
+      ok = shard.offset == whole.offset && member_stride(whole, node.group) == 0 &&
+           member_stride(shard, node.group) == shard.bytes().value &&
+           same_elsewhere(shard, whole, node.group.axes);
     }
     if (!ok && overlap(in, out))
       add("in place in '{}', but not on the rank's own part", buffer(in).name);
   }
 
-  // `upwards`: to the next stage, or from it.
-  void peer(const Node& node, std::span<const View> operands, Access access, bool upwards) {
+  void peer(const Node& node, std::span<const View> operands, Access access) {
     if (operands.size() != 1 || operands[0].access != access)
       return add("takes one operand, {}", name(access));
-    const std::int32_t expected = class_.stage + (upwards ? 1 : -1);
     if (!is_p2p(node.lane)) return add("a send or receive on lane {}", name(node.lane));
-    if (expected < 0 || expected >= job_.pp || node.peer_stage != expected)
-      add("exchanges '{}' with stage {} of {}, lane {} leads to {}", buffer(operands[0]).name,
-          node.peer_stage, job_.pp, name(node.lane), expected);
+    if (node.peer.axis >= mesh_.axes.size()) return add("has a peer along no axis");
+    const auto there = peer_stage(mesh_, class_.stage, node.peer);
+    if (mesh_.axes[node.peer.axis].name != kPipelineAxis || !there || *there == class_.stage)
+      add("exchanges '{}' with no other stage: {:+} along {}", buffer(operands[0]).name,
+          node.peer.step, mesh_.axes[node.peer.axis].name);
     if (buffer(operands[0]).tier != Tier::kGpu)
       add("cannot reach '{}' in {} memory", buffer(operands[0]).name,
           name(buffer(operands[0]).tier));
   }
 
-  const Job& job_;
+  const Mesh& mesh_;
   const RankClass& class_;
   const Program& p_;
   ClassFindings& findings_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/program/cursor.h"
-#include "planner/program/verify_communication.h"
+#include "planner/program/job/meetings.h"
 #include "planner/program/verify_shorten.h"
 
 namespace zplan {
@@ -147,7 +147,7 @@ class Replay {
       case OpKind::kReceive:
         return meet(at, lane, OpKind::kSend);
       case OpKind::kCollective:
-        if (spans_stages(node.group)) return gather(lane, node);
+        if (spans_stages(job_.mesh, node.group)) return gather(at, lane, node.group);
         break;
       case OpKind::kKernel:
       case OpKind::kCopy:
@@ -159,11 +159,13 @@ class Replay {
   }
 
   bool meet(ClassState& at, Lane lane, OpKind wanted) {
-    const std::int32_t peer_stage = at.head(lane).node().peer_stage;
+    const Peer to = at.head(lane).node().peer;
     for (ClassState& peer : classes_) {
-      if (peer.stage() != peer_stage || !peer.ready(lane)) continue;
+      if (peer.stage() != peer_stage(job_.mesh, at.stage(), to) || !peer.ready(lane)) continue;
       const Node& other = peer.head(lane).node();
-      if (other.kind != wanted || other.peer_stage != at.stage()) return false;
+      const bool meets =
+          other.kind == wanted && peer_stage(job_.mesh, peer.stage(), other.peer) == at.stage();
+      if (!meets) return false;
       peer.complete(lane);
       at.complete(lane);
       return true;
@@ -171,9 +173,11 @@ class Replay {
     return false;
   }
 
-  bool gather(Lane lane, const Node& node) {
-    const GroupKind group = node.group;
-    const auto is_member = [&](const ClassState& c) { return job_.in_group(c.stage(), group); };
+  bool gather(const ClassState& at, Lane lane, const Group group) {
+    const std::vector<std::int32_t> stages = stages_of(job_.mesh, group, at.stage());
+    const auto is_member = [&](const ClassState& c) {
+      return std::binary_search(stages.begin(), stages.end(), c.stage());
+    };
     for (ClassState& c : classes_) {
       if (!is_member(c)) continue;
       if (!c.ready(lane)) return false;

@@ -121,19 +121,19 @@ class StructureCheck {
     if (v.buffer >= p_.buffers.size())
       return add("{}: view of buffer {} of {}", node_name(p_, n), v.buffer, p_.buffers.size());
     const Buffer& buffer = p_.buffers[v.buffer];
-    const Bytes end =
-        v.offset + v.dp_stride * (job_.shards - 1) + v.tp_stride * (job_.tp - 1) + v.bytes();
+    const Bytes end = v.offset + Bytes{job_.mesh.reach(v.strides)} + v.bytes();
+    const auto& steps = v.strides;
     if (v.shape.elements() <= 0) add("{}: empty view of '{}'", node_name(p_, n), buffer.name);
-    if (v.offset.value < 0 || v.dp_stride.value < 0 || v.tp_stride.value < 0 ||
-        end > buffer.slot_size)
+    const bool backwards = std::any_of(steps.begin(), steps.end(), [](auto s) { return s < 0; });
+    if (v.offset.value < 0 || backwards || end > buffer.slot_size)
       add("{}: view of '{}' reaches from {} to {} in a slot of {} bytes", node_name(p_, n),
           buffer.name, v.offset.value, end.value, buffer.slot_size.value);
     const std::int64_t element = size_of(v.dtype).value;
-    if (v.offset.value % element != 0 || v.dp_stride.value % element != 0 ||
-        v.tp_stride.value % element != 0)
-      add("{}: view of '{}' at {} + dp * {} + tp * {} is not aligned to its {} elements",
-          node_name(p_, n), buffer.name, v.offset.value, v.dp_stride.value, v.tp_stride.value,
-          name(v.dtype));
+    const bool between =
+        std::any_of(steps.begin(), steps.end(), [&](auto s) { return s % element != 0; });
+    if (v.offset.value % element != 0 || between)
+      add("{}: view of '{}' at {}, with strides {}, is not aligned to its {} elements",
+          node_name(p_, n), buffer.name, v.offset.value, fmt::join(steps, ", "), name(v.dtype));
     if (v.dtype != buffer.dtype && v.access != Access::kScratch)
       add("{}: view of '{}' is {}, the buffer holds {}", node_name(p_, n), buffer.name,
           name(v.dtype), name(buffer.dtype));
@@ -222,7 +222,7 @@ class StructureCheck {
     if (buffer.slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           buffer.slots, copies);
-    const std::int64_t elements = state.sharded ? unit.shard_elements : unit.flat_elements;
+    const std::int64_t elements = job_.piece_elements(unit, state.shards);
     const Bytes needed = size_of(buffer.dtype) * elements;
     if (needed > buffer.slot_size)
       add("unit '{}' needs {} bytes in '{}', whose slots have {}", unit.name, needed.value,

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "models/model_formulas.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -45,9 +46,9 @@ class PlanBound {
     unit_rings_ = unit_rings();
   }
 
-  TierBytes bytes(std::int32_t stage) const {
+  TierBytes bytes(std::int32_t stage, std::int64_t in_flight) const {
     const Stage at{stage == 0, stage == p_.parallel.pp - 1,
-                   amount(p_.layers_of_stage(model_.layers, stage)), amount(p_.in_flight(stage))};
+                   amount(p_.layers_of_stage(model_.layers, stage)), amount(in_flight)};
     TierBytes result{};
     for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
       const Amount fullest = std::max(late_gradients(at, tier, true),
@@ -177,11 +178,16 @@ class PlanBound {
 }  // namespace
 
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model) {
+  return bytes_bound(plan, model, in_flight_of_stages(plan));
+}
+
+std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model,
+                                   const std::vector<std::int64_t>& in_flight) {
   const PlanBound bound(plan, model);
   std::vector<TierBytes> result;
   result.reserve(static_cast<std::size_t>(plan.parallel.pp));
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    result.push_back(bound.bytes(stage));
+    result.push_back(bound.bytes(stage, in_flight[static_cast<std::size_t>(stage)]));
   return result;
 }
 

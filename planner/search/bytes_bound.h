@@ -25,5 +25,8 @@ namespace zplan {
 
 // Bytes of one rank, by stage. The plan must be legal.
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model);
+// The same where the micro-batches in flight of each stage (in_flight_of_stages) are known.
+std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model,
+                                   const std::vector<std::int64_t>& in_flight);
 
 }  // namespace zplan

@@ -8,7 +8,9 @@
 
 #include "planner/cost/bounds.h"
 #include "planner/lower/lower.h"
+#include "planner/lower/ranks.h"
 #include "planner/place/place.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/limits.h"
 #include "planner/search/bytes_bound.h"
 #include "planner/search/memory_use.h"
@@ -27,7 +29,8 @@ class PlanEvaluator {
 
   Estimate estimate(const Plan& plan) {
     Estimate result;
-    result.infeasible = worst_tier(memory_use(bytes_bound(plan, model_), fills(plan), cluster_));
+    const std::vector<TierBytes> bound = bytes_bound(plan, model_, in_flight(plan));
+    result.infeasible = worst_tier(memory_use(bound, fills(plan), cluster_));
     if (!result.infeasible) result.bound = floors_.of(plan);
     return result;
   }
@@ -66,12 +69,22 @@ class PlanEvaluator {
   }
 
  private:
-  // Remembered: the same for all plans of a shape.
+  // Remembered: the same for all plans with such stages.
   const std::vector<NodeFill>& fills(const Plan& plan) {
-    const Parallel& shape = plan.parallel;
+    const Mesh mesh = mesh_of(plan);
+    const Axis& pipeline = mesh.axes[mesh.find(kPipelineAxis).value()];
     const std::lock_guard lock(mutex_);
-    std::vector<NodeFill>& known = fills_[{shape.dp, shape.tp, shape.pp, plan.order}];
-    if (known.empty()) known = node_fills(shape.dp, shape.tp, shape.pp, plan.order, cluster_);
+    std::vector<NodeFill>& known = fills_[{mesh.world(), pipeline.size, pipeline.stride}];
+    if (known.empty()) known = node_fills(mesh, cluster_);
+    return known;
+  }
+
+  // Remembered, too: counting takes a while with many micro-batches.
+  const std::vector<std::int64_t>& in_flight(const Plan& plan) {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::int64_t>& known =
+        in_flight_[{plan.schedule, plan.parallel.pp, plan.micro_steps()}];
+    if (known.empty()) known = in_flight_of_stages(plan);
     return known;
   }
 
@@ -79,8 +92,9 @@ class PlanEvaluator {
   const Cluster cluster_;
   TimeFloors floors_;
   std::mutex mutex_;
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
-      fills_;
+  // By ranks, stages and ranks between them.
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::vector<NodeFill>> fills_;
+  std::map<std::tuple<Schedule, std::int32_t, std::int64_t>, std::vector<std::int64_t>> in_flight_;
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ NodeFill counted(const std::vector<TierBytes>& bytes, const std::vector<NodeFill
 }
 
 std::vector<NodeFill> fills_of(const Job& job, const Cluster& cluster) {
-  return node_fills(job.dp, job.tp, job.pp, job.order, cluster);
+  return node_fills(job.mesh, cluster);
 }
 
 // Names the peak: the operation of the class with most bytes in it, and what is largest.

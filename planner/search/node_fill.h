@@ -18,7 +18,6 @@ struct StageRanks {
 using NodeFill = std::vector<StageRanks>;  // the stages that are there, in order
 
 // Every way a node is filled once; not every node.
-std::vector<NodeFill> node_fills(std::int32_t dp, std::int32_t tp, std::int32_t pp, RankOrder order,
-                                 const Cluster& cluster);
+std::vector<NodeFill> node_fills(const Mesh& mesh, const Cluster& cluster);
 
 }  // namespace zplan

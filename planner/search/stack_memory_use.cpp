@@ -30,10 +30,10 @@ bool has_dropout(const Program& program) {
 
 // Groups that collectives and transfers between stages of the class meet in.
 std::int32_t communicators_of(const Job& job, const Program& program) {
-  std::set<GroupKind> groups;
+  std::set<Group> groups;
   bool between_stages = false;
   for (const Node& node : program.nodes) {
-    if (node.kind == OpKind::kCollective && job.group_size(node.group) > 1)
+    if (node.kind == OpKind::kCollective && job.mesh.size(node.group) > 1)
       groups.insert(node.group);
     between_stages |= node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
   }
@@ -93,8 +93,9 @@ class Held {
     return at(kTokenPairs) * static_cast<double>(job_.micro_batch) * tokens * tokens;
   }
   MemoryQuantity update_quantity() const {
-    const bool sharded = std::any_of(own_.homes.begin(), own_.homes.end(),
-                                     [](const UnitHome& home) { return home.moment1.sharded; });
+    const bool sharded =
+        std::any_of(own_.homes.begin(), own_.homes.end(),
+                    [](const UnitHome& home) { return !home.moment1.shards.empty(); });
     return sharded ? kUpdateShard : kUpdateWhole;
   }
 

@@ -122,7 +122,7 @@ Seconds TimeFloors::of(const Plan& plan) {
     if (pp == 1) once += sum_of(times.embedding);
     if (stage == pp - 1) once += sum_of(times.head);
     floor = std::max(floor, before + once * micro_steps);
-    if (!plan.delayed_update) before += (times.layer.forward + times.layer.backward) * layers;
+    before += (times.layer.forward + times.layer.backward) * layers;
   }
   return floor * kSafety;
 }

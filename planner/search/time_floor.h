@@ -8,10 +8,10 @@
 //
 // f, r, b: compute time of one micro-batch in forward, recomputation and backward, m micro-steps.
 // [derived] stage i begins when the first micro-batch has passed all stages before it, and the last
-// one has to go back through them before the update, which the next step's first forward needs;
-// whatever the schedule. Of a stage passed on the way back only backward counts: it may recompute
-// while it waits. A delayed update does not hold up the next step: then only the second term
-// counts.
+// one has to go back through them: the first stage computes in order, so the next step's first
+// forward comes after this step's last backward there, whatever the schedule and whether the update
+// is delayed or not. Of a stage passed on the way back only backward counts: it may recompute while
+// it waits.
 //
 // The stages of a pipeline run the kernels that one stage with all layers runs, so f, r, b come
 // from a Job of one stage: the mean of its layers, its embedding, its head. Where layers are

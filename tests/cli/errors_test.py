@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 import unittest.mock
 
 from cli_support import BAD_INPUT, DEVICE, INFEASIBLE, ROOT, CliTest, main
@@ -351,6 +352,25 @@ class Outputs(CliTest):
         self.write("plan.json", "old")
         self.bad(BAD_INPUT, "--model", "gpt5", "--cluster", "dgx2", "-o", "plan.json")
         self.assertEqual(self.read("plan.json"), "old")
+
+    def mode(self, name):
+        return stat.S_IMODE(os.stat(self.path(name)).st_mode)
+
+    def test_new_files_are_for_whom_the_umask_leaves_them(self):
+        for umask in (0o022, 0o077, 0o002):
+            before = os.umask(umask)
+            self.addCleanup(os.umask, before)
+            self.tiny_plan(name=f"plan{umask}.json")
+            os.umask(before)
+            self.assertEqual(self.mode(f"plan{umask}.json"), 0o666 & ~umask)
+
+    def test_replaced_files_keep_their_mode(self):
+        for mode in (0o600, 0o640, 0o666, 0o755):
+            self.write("plan.json", "old")
+            os.chmod(self.path("plan.json"), mode)
+            self.tiny_plan()
+            self.assertIn("zplan.plan/1", self.read("plan.json"))
+            self.assertEqual(self.mode("plan.json"), mode)
 
     def test_files_are_replaced_through_links(self):
         self.write("target.json", "old")

@@ -154,6 +154,19 @@ class Check(CliTest):
         self.assertIs(ran["check"]["agrees"], True, ran["check"])
         return {row["quantity"]: row for row in ran["check"]["rows"]}
 
+    def test_losses_are_held_against_those_of_one_rank(self):
+        self.tiny_plan("--dp", "2", "--tp", "2", "--zero", "3", "--micro-batch", "2")
+        ran = self.good_json("run", "plan.json", "--steps", "4", "--check")
+        self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "1", "--micro-batch", "2", name="one.json")
+        alone = self.good_json("run", "one.json", "--steps", "4")
+        pairs = zip(ran["steps"], alone["steps"])
+        differences = [abs(a["loss"] - b["loss"]) / b["loss"] for a, b in pairs]
+        row = ran["check"]["rows"][0]
+        self.assertEqual(row["quantity"], "losses")
+        self.assertGreater(row["difference"], 0)
+        self.assertAlmostEqual(row["difference"], max(differences), delta=1e-3 * max(differences))
+        self.assertEqual(row["where"], f"step {differences.index(max(differences)) + 1}")
+
     def test_many_steps_and_short_sequences_agree(self):
         """Biases of keys go where rounding takes them, a learning rate in every step."""
         self.tiny_plan("--dp", "2", "--zero", "3")

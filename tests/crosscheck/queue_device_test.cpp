@@ -114,7 +114,11 @@ TEST(QueueDeviceRun, InterruptionEndsAllRanksAfterTheSameStep) {
   EXPECT_LT(done, 50);
 }
 
-// A device of which something fails in the replica with dp_index 1. With a seed, that replica has
+// Of two replicas, whose stages follow each other.
+bool is_second(const exec::KernelCall& call) { return call.rank % 2 == 1; }
+std::int32_t stage_of(const exec::KernelCall& call) { return call.rank / 2; }
+
+// A device of which something fails in the second of two replicas. With a seed, that replica has
 // more work queued when it fails, and lags behind from then on by drawn times: it still has flags
 // of the other replica to write when the queues of the other one are through.
 class FailingDevice {
@@ -140,16 +144,16 @@ class FailingDevice {
   // In the second step or later, the seed says at which kernel of the lane; other lanes wait.
   void fail_once(const exec::KernelCall& call, Lane lane) {
     constexpr std::uint64_t kKernels = 4;
-    if (call.dp_index != 1) return;
+    if (!is_second(call)) return;
     count(call, -1);
     if (call.step == 0) return;
     if (has_failed_) return lag();
     if (call.node->lane != lane || kernels_++ != seed_ % kKernels) return;
-    if (seed_ != 0 && is_launched(lane)) await_launches(call.stage);
+    if (seed_ != 0 && is_launched(lane)) await_launches(stage_of(call));
     fail("the host failed");
   }
   void launch(const exec::KernelCall& call) {
-    if (call.dp_index == 1) count(call, 1);
+    if (is_second(call)) count(call, 1);
   }
   [[noreturn]] void fail(const char* message) {
     has_failed_ = true;
@@ -164,7 +168,8 @@ class FailingDevice {
 
  private:
   void count(const exec::KernelCall& call, int change) {
-    if (call.node->lane == Lane::kCompute) ahead_[static_cast<std::size_t>(call.stage)] += change;
+    if (call.node->lane == Lane::kCompute)
+      ahead_[static_cast<std::size_t>(stage_of(call))] += change;
   }
   // Until some kernels are queued behind this one.
   void await_launches(std::int32_t stage) const {
@@ -202,10 +207,10 @@ TEST_P(QueueDeviceFailure, OfACaptureEndsAllQueues) {
   FailingDevice failing(GetParam());
   exec::QueueDeviceOptions device;
   device.before_kernel = [&](const exec::KernelCall& call) {
-    if (call.dp_index == 1) failing.lag();
+    if (is_second(call)) failing.lag();
   };
   device.before_launch = [&](const exec::KernelCall& call) {
-    if (call.dp_index == 1 && call.node->role.phase == Phase::kBackward)
+    if (is_second(call) && call.node->role.phase == Phase::kBackward)
       failing.fail("the launch failed");
   };
   failing.expect_end(

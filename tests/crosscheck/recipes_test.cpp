@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 
 #include "exec/state_access.h"
 #include "planner/program/kernel_set.h"
@@ -114,7 +116,8 @@ TEST(Fsdp, GathersTheComputeTypeAndReducesWhatTheRecipeSays) {
     const Program& program = job.classes[0].program;
     int gathers = 0, reductions = 0;
     for (const Node& node : program.nodes) {
-      if (node.kind != OpKind::kCollective || node.group != GroupKind::kData) continue;
+      if (node.kind != OpKind::kCollective || node.group.axes != job.mesh.named(kDataAxis))
+        continue;
       const DType type = program.operands(node)[0].dtype;
       if (node.collective == CollectiveKind::kAllGather) {
         EXPECT_EQ(type, DType::kBf16);
@@ -191,6 +194,33 @@ TEST(Fsdp, AgreesWithOneRankWhateverIsSharded) {
     close("stages", [](Plan& p) { p.parallel.pp = 2; });
     close("one micro-step", [](Plan& p) { p.batch.micro_batch = 4; });
   }
+}
+
+// Where every step has the same gradients and nothing moves, the first moments, which are those
+// gradients, change by their rounding alone.
+TEST(LeanRecipe, RoundsAnewInEveryStep) {
+  const Job job = testing_support::placed_job(plan_with({"cpu.bf16", "lean", 8}));
+  const exec::DataSource same(std::vector<std::uint8_t>(1000, 'a'), "same");
+  exec::RunOptions options;
+  options.train.learning_rate = options.train.beta1 = options.train.beta2 = 0;
+  options.train.weight_decay = 0;
+  options.train.clip_norm = 0.01;
+  const auto moments = [&](int steps) {
+    options.steps = steps;
+    return testing_support::tensors(job, exec::run(job, same, options), exec::State::kMoment1);
+  };
+  const auto first = moments(1), second = moments(2);
+  int values = 0, different = 0;
+  for (const auto& [name, of_first] : first)
+    for (std::size_t i = 0; i < of_first.size(); ++i) {
+      if (of_first[i] == 0) continue;
+      const double other = second.at(name)[i];
+      EXPECT_NEAR(other, of_first[i], 0x1p-7 * std::abs(of_first[i])) << name << "[" << i << "]";
+      ++values;
+      different += other != of_first[i] ? 1 : 0;
+    }
+  // [derived] of draws with evenly spread chances to round up, a third differ from one another.
+  EXPECT_NEAR(different / static_cast<double>(values), 1.0 / 3, 0.1);
 }
 
 // A scale that overflows fp16 skips updates and halves until the gradients are finite.

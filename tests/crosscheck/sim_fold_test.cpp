@@ -7,6 +7,7 @@
 
 #include "planner/program/unroll.h"
 #include "sim/simulate.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/sim/random_job.h"
 
 namespace zplan::sim {
@@ -44,8 +45,8 @@ TEST(SimFold, ForwardAndMirroredBackwardLayersRunAlike) {
     program.repeat(
         5,
         [&] {
-          const NodeIndex gather =
-              program.collective(CollectiveKind::kAllGather, GroupKind::kData, 400'000);
+          const NodeIndex gather = program.collective(CollectiveKind::kAllGather,
+                                                      testing_support::groups::kData, 400'000);
           forward = program.stream(Lane::kCompute, 9'000'000, {edge(gather, 2, 0)});
           program.add_edge(gather, edge(forward, 2, 2));
         },

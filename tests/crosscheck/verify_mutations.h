@@ -40,7 +40,7 @@ inline constexpr Kind kKinds[] = {
     {"one micro-batch less on one stage", Rejected::kSometimes},
     {"collective of the wrong size", Rejected::kAlways},
     {"collective of another group", Rejected::kSometimes},
-    {"collective on the lane of tensor groups", Rejected::kAlways},
+    {"collective of several stages on the lane of those within a layer", Rejected::kAlways},
     {"collective missing on one stage", Rejected::kSometimes},
     {"collective in place on another part", Rejected::kSometimes},
     {"collectives swapped on one stage", Rejected::kSometimes},

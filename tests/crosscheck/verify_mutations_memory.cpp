@@ -28,7 +28,7 @@ Changes share_offsets(const Job& job) {
   Changes result;
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const Program& p = job.classes[c].program;
-    const auto lives = lifetimes(p, {job.shards, job.tp});
+    const auto lives = lifetimes(p, job.mesh);
     for (BufferId a = 0; a < p.buffers.size(); ++a)
       for (BufferId b = 0; b < a; ++b)
         if (!p.buffers[a].persistent && !p.buffers[b].persistent && lives[a].overlaps(lives[b]) &&
@@ -41,6 +41,23 @@ Changes share_offsets(const Job& job) {
           });
   }
   return result;
+}
+
+// Views whose stride along an axis leads the last rank out of the slot.
+std::function<Changes(const Job&)> stretched(std::string_view axis) {
+  return [axis](const Job& job) {
+    Changes result;
+    for (std::size_t a = 0; a < job.mesh.axes.size(); ++a) {
+      if (!job.mesh.named(axis).has(a) || job.mesh.axes[a].size == 1) continue;
+      for (std::size_t c = 0; c < job.classes.size(); ++c)
+        for (std::size_t v = 0; v < job.classes[c].program.views.size(); ++v)
+          result.push_back([=](Job& j) {
+            Program& p = j.classes[c].program;
+            p.views[v].strides[a] += p.buffers[p.views[v].buffer].slot_size.value;
+          });
+    }
+    return result;
+  };
 }
 
 }  // namespace
@@ -56,16 +73,10 @@ std::vector<Mutation> memory_mutations() {
       {kind("view beyond its slot"),
        {"reaches from"},
        at_views(any_view, [](Program& p, View& v) { v.offset += p.buffers[v.buffer].slot_size; })},
-      {kind("shard of the last rank beyond its slot"),
-       {"reaches from"},
-       where([](const Job& j) { return j.dp > 1; },
-             at_views(any_view,
-                      [](Program& p, View& v) { v.dp_stride += p.buffers[v.buffer].slot_size; }))},
+      {kind("shard of the last rank beyond its slot"), {"reaches from"}, stretched(kDataAxis)},
       {kind("part of the last tensor rank beyond its slot"),
        {"reaches from"},
-       where([](const Job& j) { return j.tp > 1; },
-             at_views(any_view,
-                      [](Program& p, View& v) { v.tp_stride += p.buffers[v.buffer].slot_size; }))},
+       stretched(kTensorAxis)},
       {kind("view off its alignment"),
        {"not aligned"},
        at_views(any_view, [](Program&, View& v) { v.offset += Bytes{1}; })},

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "planner/program/edges.h"
+#include "planner/program/job/meetings.h"
 #include "tests/crosscheck/verify_mutations.h"
 
 namespace zplan::mutation {
@@ -19,15 +20,15 @@ void exchange(Program& p, NodeIndex a, NodeIndex b) {
 
 // Neighbouring collectives over stages, in the other order on one class.
 Changes swap_collectives(const Job& job) {
-  const auto spans_stages = [](const Node& n) {
-    return n.kind == OpKind::kCollective && n.group != GroupKind::kData;
+  const auto spans = [&](const Node& n) {
+    return n.kind == OpKind::kCollective && spans_stages(job.mesh, n.group);
   };
   Changes result;
-  for (std::size_t c = 0; c < job.classes.size() && job.pp > 1; ++c) {
+  for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const Program& p = job.classes[c].program;
     for (NodeIndex a = 0; a < p.nodes.size(); ++a)
       for (NodeIndex b = a + 1; b < p.nodes.size(); ++b)
-        if (spans_stages(p.nodes[a]) && spans_stages(p.nodes[b]))
+        if (spans(p.nodes[a]) && spans(p.nodes[b]))
           result.push_back([=](Job& j) { exchange(j.classes[c].program, a, b); });
   }
   return result;
@@ -79,8 +80,8 @@ std::vector<Mutation> communication_mutations() {
        {" meets "},
        at_kind(OpKind::kSend, [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); })},
       {kind("receive from the stage after the next"),
-       {"leads to"},
-       at_kind(OpKind::kReceive, [](Program& p, NodeIndex n) { p.nodes[n].peer_stage += 2; })},
+       {"with no other stage", "is left over"},
+       at_kind(OpKind::kReceive, [](Program& p, NodeIndex n) { p.nodes[n].peer.step += 2; })},
       {kind("one micro-batch less on one stage"),
        {"is left over"},
        [](const Job& j) {
@@ -101,15 +102,28 @@ std::vector<Mutation> communication_mutations() {
            [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); })},
       {kind("collective of another group"),
        {" ranks of ", "is left over"},
-       at_kind(OpKind::kCollective,
-               [](Program& p, NodeIndex n) { p.nodes[n].group = GroupKind::kWorld; })},
-      {kind("collective on the lane of tensor groups"),
+       [](const Job& job) {
+         Changes result;
+         const Group world{job.mesh.all()};
+         for (std::size_t c = 0; c < job.classes.size(); ++c)
+           for (NodeIndex n = 0; n < job.classes[c].program.nodes.size(); ++n)
+             if (job.classes[c].program.nodes[n].kind == OpKind::kCollective)
+               result.push_back([=](Job& j) { j.classes[c].program.nodes[n].group = world; });
+         return result;
+       }},
+      {kind("collective of several stages on the lane of those within a layer"),
        {"on lane comm_tensor"},
-       at_nodes(
-           [](const Program&, const Node& n) {
-             return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
-           },
-           [](Program& p, NodeIndex n) { p.nodes[n].lane = Lane::kCommTensor; })},
+       [](const Job& job) {
+         Changes result;
+         for (std::size_t c = 0; c < job.classes.size(); ++c)
+           for (NodeIndex n = 0; n < job.classes[c].program.nodes.size(); ++n) {
+             const Node& node = job.classes[c].program.nodes[n];
+             if (node.kind == OpKind::kCollective && spans_stages(job.mesh, node.group))
+               result.push_back(
+                   [=](Job& j) { j.classes[c].program.nodes[n].lane = Lane::kCommTensor; });
+           }
+         return result;
+       }},
       {kind("collective missing on one stage"),
        {"is left over"},
        at_kind(OpKind::kCollective, become_mark)},
@@ -121,7 +135,7 @@ std::vector<Mutation> communication_mutations() {
                     p.operands(n)[0].buffer == p.operands(n)[1].buffer;
            },
            [](Program& p, NodeIndex n) {
-             operand(p, n, 0).dp_stride = operand(p, n, 1).dp_stride = {0};
+             operand(p, n, 0).strides = operand(p, n, 1).strides = {};
            })},
       {kind("collectives swapped on one stage"),
        {"waits in a circle", "without waiting for", "before it is written"},

@@ -65,6 +65,7 @@ Places where(const std::function<bool(const Job&)>& applies, const Places& place
 
 void become_mark(Program& p, NodeIndex n) {
   p.nodes[n].kind = OpKind::kMark;
+  p.nodes[n].group = {};
   p.nodes[n].operands_end = p.nodes[n].operands_begin;
 }
 

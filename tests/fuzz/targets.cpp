@@ -14,7 +14,9 @@
 #include "planner/foreign/drive_values.h"
 #include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/schedule_file.h"
 #include "planner/program/cursor.h"
+#include "planner/program/schedule/fold.h"
 #include "planner/program/text.h"
 #include "planner/program/timeline.h"
 #include "planner/program/train_config.h"
@@ -69,6 +71,13 @@ void plan(std::string_view bytes) {
                              .heads = 2,
                              .kv_heads = 2,
                              .positions = 16});
+  });
+}
+
+void schedule(std::string_view bytes) {
+  refuse_or([&] {
+    for (const PassOrder& order : schedule_from_json(std::string(bytes), "s.json").ranks)
+      demand(unfold(fold(order)) == order.passes, "loops that are not the passes");
   });
 }
 
@@ -155,8 +164,9 @@ void measured(std::string_view bytes) {
   });
 }
 
-constexpr std::array<Target, 11> kTargets{{{"json", json},
+constexpr std::array<Target, 12> kTargets{{{"json", json},
                                            {"plan", plan},
+                                           {"schedule", schedule},
                                            {"model", model},
                                            {"hw_profile", hw_profile},
                                            {"cluster", cluster},

@@ -41,7 +41,9 @@ Plan data_plan(int stage) {
   return plan;
 }
 
-Moved of_data(const Job& job) { return moved(job, job.classes[0], GroupKind::kData, kType); }
+Moved of_data(const Job& job) {
+  return moved(job, job.classes[0], {job.mesh.named(kDataAxis)}, kType);
+}
 double sum_of_data(const Job& job) { return of_data(job).sum(); }
 
 // In units of Psi (N - 1) / N.
@@ -166,15 +168,15 @@ TEST(HybridShardingVolume, KeepsGathersWithinTheGroup) {
   constexpr int kShards = 2, kReplicas = kDp / kShards;
   Plan plan = data_plan(3);
   plan.parallel.shards = kShards;
-  const auto in = [&](GroupKind group) {
+  const auto in = [&](std::string_view axes) {
     return per_layer(plan, round_model(), [&](const Job& job) {
-      return moved(job, job.classes[0], group, kType).sum();
+      return moved(job, job.classes[0], {job.mesh.named(axes)}, kType).sum();
     });
   };
   const auto layer = static_cast<double>(layer_parameter_count(round_model())) * kMicroSteps;
-  EXPECT_DOUBLE_EQ(in(GroupKind::kShard), 3 * layer * (kShards - 1) / kShards);
-  EXPECT_DOUBLE_EQ(in(GroupKind::kReplica), 2 * layer / kShards * (kReplicas - 1) / kReplicas);
-  EXPECT_EQ(in(GroupKind::kData), 0);
+  EXPECT_DOUBLE_EQ(in("dp.0"), 3 * layer * (kShards - 1) / kShards);
+  EXPECT_DOUBLE_EQ(in("dp.1"), 2 * layer / kShards * (kReplicas - 1) / kReplicas);
+  EXPECT_EQ(in("dp"), 0);
 }
 
 Plan tensor_plan(Recompute recompute) {
@@ -194,7 +196,7 @@ double tensor_passes(const Plan& plan, const Which& which) {
       kTp;
   return per_layer(plan, model,
                    [&](const Job& job) {
-                     return which(moved(job, job.classes[0], GroupKind::kTensor, kType));
+                     return which(moved(job, job.classes[0], {job.mesh.named(kTensorAxis)}, kType));
                    }) /
          pass / kMicroSteps;
 }

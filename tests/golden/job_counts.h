@@ -25,9 +25,9 @@ struct Moved {
 
 // Of the collectives of one rank class in `group` on values of `dtype`; sums of the loss and of the
 // gradient norm have another type.
-inline Moved moved(const Job& job, const RankClass& c, GroupKind group, DType dtype) {
+inline Moved moved(const Job& job, const RankClass& c, const Group& group, DType dtype) {
   Moved result;
-  const auto n = static_cast<double>(job.group_size(group));
+  const auto n = static_cast<double>(job.mesh.size(group));
   for (const Node& node : c.program.nodes) {
     if (node.kind != OpKind::kCollective || node.group != group) continue;
     const View& in = c.program.operands(node)[0];

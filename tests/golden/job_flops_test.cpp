@@ -20,7 +20,7 @@ double flop(const Job& job, WorkKind kind) {
     for (const Node& n : c.program.nodes)
       if (n.kind == OpKind::kKernel && kernel_def(n.kernel).kind == kind)
         sum += static_cast<double>(demand_of(c.program, n).flops.value) *
-               static_cast<double>(testing_support::instances(c.program, n)) * job.dp * job.tp;
+               static_cast<double>(testing_support::instances(c.program, n)) * job.replicas();
   return sum;
 }
 

@@ -14,8 +14,7 @@ void Canary::check(const exec::NodeEvent& event) {
 }
 
 void Canary::check_tier(const exec::NodeEvent& event, Tier tier, Image& image) {
-  const auto stage = static_cast<std::size_t>(job_->coordinates_of(event.rank).stage);
-  const Bytes size = job_->classes[stage].placement.slab[static_cast<std::size_t>(tier)];
+  const Bytes size = job_->class_of(event.rank).placement.slab[static_cast<std::size_t>(tier)];
   const bool is_known = image.base != nullptr;
   std::vector<const exec::Operand*> operands;
   for (const exec::Operand& operand : event.operands)

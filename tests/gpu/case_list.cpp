@@ -38,9 +38,9 @@ void draw_statistics(const Case& c, const std::vector<CaseOperand>& operands, Va
   for (std::int32_t piece = 0; piece < size_at(c, "k"); ++piece) {
     Case statistics = c;
     statistics.kernel = KernelId::kCrossEntropyStatistics;
-    statistics.tp_index = piece;
+    statistics.attributes[2] = piece * size_at(c, "Vp");
     const auto own =
-        piece == c.tp_index
+        statistics.attributes[2] == c.attributes[2]
             ? logits
             : exec::draw_values(c, "logits", static_cast<std::int64_t>(logits.size()), random);
     const Values results = reference(statistics, {own, values[index_of(operands, "tokens")], {}});
@@ -150,42 +150,42 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
   }
 }
 
-// Attributes and coordinates that a call with these sizes may have, the plain ones first.
+// Attributes that a call with these sizes may have, the plain ones first.
 std::vector<Case> variants(const Case& c) {
   const auto size = [&](const char* letter) { return c.sizes.at(letter); };
   std::vector<Case> all;
-  const auto with = [&](Attributes attributes, std::int32_t tp_index = 0, int operands = 0) {
+  const auto with = [&](AttributeValues attributes, int operands = 0) {
     all.push_back(c);
     all.back().attributes = attributes;
-    all.back().tp_index = tp_index;
     all.back().operands = operands;
   };
   switch (c.kernel) {
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
       with({0});
-      with({0}, 0, 3);            // no positions
-      with({size("Vp") / 2}, 1);  // tokens outside the piece
+      with({0}, 3);            // no positions
+      with({size("Vp") / 2});  // tokens outside the piece
       break;
     case KernelId::kCrossEntropy:
-      with({size("V"), 2 * size("b") * size("s")}, 0, 3);  // no loss scale
+      with({size("V"), 2 * size("b") * size("s")}, 3);  // no loss scale
       with({size("V"), 2 * size("b") * size("s")});
       break;
     case KernelId::kCrossEntropyStatistics:
     case KernelId::kCrossEntropyParallel:
-      for (std::int32_t piece : {0, 1}) with({size("V"), 2 * size("b") * size("s")}, piece);
+      for (std::int64_t piece : {0, 1})
+        with({size("V"), 2 * size("b") * size("s"), piece * size("Vp")});
       break;
     case KernelId::kRope:
       for (std::int64_t direction : {1, -1})
         with({size("a") + (size("n") - size("a")) / 2, 10000, direction});
       break;
     case KernelId::kSumSquares:
-      with({0, size("n"), -1, 0});
-      with({0, size("n"), size("n") / 2, 0}, 1);
+      with({0, -1});
+      with({0, size("n") / 2, 1});
       break;
     case KernelId::kAdamW:
-      with({0, size("n"), size("n") / 2, 0});
-      with({1, size("n"), size("n") / 3, 0});
+      with({0, size("n") / 2});
+      with({size("n"), size("n") + size("n") / 3});
       break;
     case KernelId::kClipCoefficient:
       with({0});
@@ -207,7 +207,6 @@ std::string describe(const Case& c) {
   std::string text;
   for (const auto& [letter, size] : c.sizes) text += fmt::format(" {}={}", letter, size);
   text += fmt::format(" attr={}", fmt::join(c.attributes, ","));
-  if (c.tp_index != 0) text += fmt::format(" tp index {}", c.tp_index);
   if (c.operands != 0) text += fmt::format(" {} operands", c.operands);
   return text.substr(1) + (c.adds ? " adds" : "") + (c.wide_gradients ? " wide gradients" : "");
 }

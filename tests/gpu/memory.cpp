@@ -55,7 +55,7 @@ Plan plan_of(const HeldPlan& held, const std::string& kernel_set) {
 Bytes slabs_of(const Job& job) {
   Bytes sum{0};
   for (const RankClass& c : job.classes)
-    sum += c.placement.slab[static_cast<std::size_t>(Tier::kGpu)] * (job.dp * job.tp);
+    sum += c.placement.slab[static_cast<std::size_t>(Tier::kGpu)] * job.replicas();
   return sum;
 }
 

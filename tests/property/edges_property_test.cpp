@@ -12,6 +12,7 @@
 #include "planner/program/tree.h"
 #include "planner/program/verify_hazards.h"
 #include "tests/support/happens_before.h"
+#include "tests/support/meshes.h"
 #include "tests/support/sample_job.h"
 
 namespace zplan {
@@ -33,8 +34,8 @@ class RingJobMaker {
     }
     body(0, 16);
     Job job;
-    job.shards = job.dp = below(3) + 1;
-    job.tp = below(2) + 1;
+    const std::int32_t dp = below(3) + 1;
+    job.mesh = testing_support::mesh_of({.dp = dp, .tp = below(2) + 1});
     RankClass c;
     c.program = builder_.finish();
     for (const Buffer& b : c.program.buffers) {
@@ -94,8 +95,8 @@ class RingJobMaker {
     View v = sample_view(id, access, {below(2) == 0 ? 128 : 32}, slot);
     if (v.shape[0] == 128) return v;
     v.offset = {128 * below(3)};
-    if (below(3) == 0) v.dp_stride = {128};
-    if (below(3) == 0) v.tp_stride = {128};
+    if (below(3) == 0) v.strides[testing_support::kShard] = 128;
+    if (below(3) == 0) v.strides[testing_support::kTp] = 128;
     return v;
   }
 

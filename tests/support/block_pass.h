@@ -8,6 +8,7 @@
 
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/blocks/layer_pass.h"
+#include "planner/lower/ranks.h"
 #include "planner/program/names.h"
 
 namespace zplan::testing_support {
@@ -46,9 +47,11 @@ class BlockBench {
   BlockBench(const Plan& plan, const ModelConfig& model)
       : plan_(plan),
         decoder(model, plan_, find_kernel_set(plan_.kernel_set)),
-        layout_(make_layout(decoder.params(), plan_)),
+        mesh_(mesh_of(plan_)),
+        layout_(make_layout(decoder.params(), plan_, mesh_)),
         body_(out_),
         stage{{plan_, find_kernel_set(plan_.kernel_set), model.hidden, model.layers},
+              mesh_,
               layout_,
               out_,
               body_} {
@@ -82,6 +85,7 @@ class BlockBench {
   Decoder decoder;
 
  private:
+  Mesh mesh_;
   Layout layout_;
   ProgramBuilder out_;
   BodyBuffers body_;

@@ -27,7 +27,7 @@ class GradientLog {
       if (node.kind != OpKind::kKernel) return;
       const std::lock_guard lock(mutex_);
       if (node.kernel == KernelId::kStepScalars) {
-        const std::int64_t lag = event.program->attributes[node.attributes][0];
+        const std::int64_t lag = event.program->attributes_of(node)[0].base;
         if (event.step == step - lag)
           scales_[event.rank] = event.operands[0].as<double>()[kLossScale];
       }
@@ -47,13 +47,13 @@ class GradientLog {
 
  private:
   void record(const Job& job, const exec::NodeEvent& event, const Node& node) {
-    const Attributes& attributes = event.program->attributes[node.attributes];
-    const Unit& unit = job.units[static_cast<std::size_t>(attributes[3])];
-    const Coordinates at = job.coordinates_of(event.rank);
-    const std::int64_t first = job.shard_index(at.dp) * attributes[1];
+    const MeshPoint at = job.mesh.point(event.rank);
+    const AttributeValues attributes = resolve(event.program->attributes_of(node), at);
+    const Unit& unit = job.units[static_cast<std::size_t>(attributes[2])];
+    const std::int64_t first = attributes[0];
     const exec::Operand& gradient = event.operands[3];
     const double scale = scales_.at(event.rank);
-    const std::int64_t piece = exec::piece_number(unit, at.tp, event.env.tile);
+    const std::int64_t piece = exec::piece_number(job, unit, at, event.env.tile);
     for (const Tensor& tensor : unit.tensors) {
       const exec::TensorPart part(tensor, piece, exec::piece_count(job, unit));
       const std::int64_t layer = event.env.layer * event.program->unit_layers + tensor.member;

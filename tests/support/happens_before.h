@@ -90,23 +90,20 @@ class RaceOracle {
         for (const View& b : p.operands(p.nodes[y.node])) {
           if (!writes(a.access) && !writes(b.access)) continue;
           if (p.buffers[a.buffer].tier != p.buffers[b.buffer].tier) continue;
-          for (std::int32_t shard = 0; shard < job.shards; ++shard)
-            for (std::int32_t tp = 0; tp < job.tp; ++tp) {
-              const std::int64_t at = address(c, a, x, shard, tp);
-              const std::int64_t other = address(c, b, y, shard, tp);
-              if (at < other + b.bytes().value && other < at + a.bytes().value) return true;
-            }
+          for (std::int32_t rank = 0; rank < job.world(); ++rank) {
+            const std::int64_t at = address(c, a, x, job.mesh.point(rank));
+            const std::int64_t other = address(c, b, y, job.mesh.point(rank));
+            if (at < other + b.bytes().value && other < at + a.bytes().value) return true;
+          }
         }
       return false;
     }
 
     static std::int64_t address(const RankClass& c, const View& v, const Instance& at,
-                                std::int64_t shard, std::int64_t tp) {
+                                const MeshPoint& place) {
       const Buffer& b = c.program.buffers[v.buffer];
       const std::int64_t slot = v.slot.at(at.env, b.slots);
-      return (c.placement.offset[v.buffer] + b.slot_size * slot + v.offset + v.dp_stride * shard +
-              v.tp_stride * tp)
-          .value;
+      return (c.placement.offset[v.buffer] + b.slot_size * slot + v.begin(place)).value;
     }
 
     bool races(const Program& p) const {

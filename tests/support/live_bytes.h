@@ -26,11 +26,11 @@ struct LiveBytes {
 class LiveByteCounter {
  public:
   // As the rank with this shard and tp index holds them.
-  LiveByteCounter(const Program& p, std::int32_t shard, std::int32_t tp)
-      : p_(p), shard_(shard), tp_(tp), borders_(p.buffers.size()) {
+  LiveByteCounter(const Program& p, const MeshPoint& at)
+      : p_(p), at_(at), borders_(p.buffers.size()) {
     for (const View& v : p.views)
-      for (const Bytes at : {begin(v), begin(v) + v.bytes()})
-        borders_[v.buffer].push_back(at.value);
+      for (const Bytes border : {begin(v), begin(v) + v.bytes()})
+        borders_[v.buffer].push_back(border.value);
     for (auto& list : borders_) {
       std::sort(list.begin(), list.end());
       list.erase(std::unique(list.begin(), list.end()), list.end());
@@ -60,7 +60,7 @@ class LiveByteCounter {
     std::int64_t first, last;
   };
 
-  Bytes begin(const View& v) const { return v.offset + v.dp_stride * shard_ + v.tp_stride * tp_; }
+  Bytes begin(const View& v) const { return v.begin(at_); }
 
   void issue(const Instance& at) {
     for (const View& v : p_.operands(p_.nodes[at.node]))
@@ -125,7 +125,7 @@ class LiveByteCounter {
   }
 
   const Program& p_;
-  const std::int32_t shard_, tp_;
+  const MeshPoint at_;
   std::int64_t positions_ = 0;
   std::vector<std::vector<std::int64_t>> borders_;  // of views within a slot, by buffer
   std::map<Piece, Life> lives_;
@@ -133,17 +133,19 @@ class LiveByteCounter {
   std::array<std::array<std::vector<std::int64_t>, kCategoryCount>, kTierCount> change_;
 };
 
-// Of each rank of a class that its views tell apart: with every shard and tp index they depend on.
+// Of each rank of a class that its views tell apart: at every place along the axes they depend on.
 inline std::vector<std::array<LiveBytes, kTierCount>> live_bytes(const Job& job, std::size_t c) {
   const Program& p = job.classes[c].program;
-  const auto count = [&](Bytes View::*stride, std::int32_t all) {
-    const auto depends = [stride](const View& v) { return (v.*stride).value != 0; };
-    return std::any_of(p.views.begin(), p.views.end(), depends) ? all : 1;
-  };
+  std::vector<MeshPoint> points{{}};
+  for (std::size_t axis = 0; axis < job.mesh.axes.size(); ++axis) {
+    const auto depends = [axis](const View& v) { return v.strides[axis] != 0; };
+    if (!std::any_of(p.views.begin(), p.views.end(), depends)) continue;
+    const std::size_t before = points.size();
+    for (std::int32_t place = 1; place < job.mesh.axes[axis].size; ++place)
+      for (std::size_t i = 0; i < before; ++i) points.emplace_back(points[i])[axis] = place;
+  }
   std::vector<std::array<LiveBytes, kTierCount>> result;
-  for (std::int32_t shard = 0; shard < count(&View::dp_stride, job.shards); ++shard)
-    for (std::int32_t tp = 0; tp < count(&View::tp_stride, job.tp); ++tp)
-      result.push_back(LiveByteCounter(p, shard, tp).count());
+  for (const MeshPoint& at : points) result.push_back(LiveByteCounter(p, at).count());
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/meshes.h"
 #include "tests/support/sample_job.h"
 
 namespace zplan {
@@ -20,14 +21,17 @@ class RandomJobMaker {
     Job job;
     job.kernel_set = "cpu.f64";
     job.model = "random";
-    job.shards = below(3) + 1;
-    job.dp = job.shards * (below(2) + 1);
-    job.tp = below(2) + 1;
-    job.pp = below(2) + 1;
-    job.order = below(2) == 0 ? RankOrder::kDataFirst : RankOrder::kPipelineFirst;
+    testing_support::MeshSizes sizes;
+    sizes.shards = below(3) + 1;
+    sizes.dp = sizes.shards * (below(2) + 1);
+    sizes.tp = below(2) + 1;
+    sizes.pp = below(2) + 1;
+    sizes.pipeline_first = below(2) != 0;
+    job.mesh = testing_support::mesh_of(sizes);
     job.placed = below(2) == 0;
     job_ = &job;
-    for (std::int32_t stage = 0; stage < job.pp; ++stage) job.classes.push_back(rank_class(stage));
+    for (std::int32_t stage = 0; stage < sizes.pp; ++stage)
+      job.classes.push_back(rank_class(stage));
     return job;
   }
 
@@ -87,7 +91,7 @@ class RandomJobMaker {
     View v = sample_view(static_cast<BufferId>(below(buffers)), access, {below(4) + 1, 8},
                          {below(9) - 4, below(9) - 4, below(9) - 4, below(9) - 4}, 8 * below(4),
                          below(2) == 0 ? 256 : 0);
-    v.tp_stride = {below(2) == 0 ? 128 : 0};
+    v.strides[testing_support::kTp] = below(2) == 0 ? 128 : 0;
     return v;
   }
 
@@ -95,13 +99,11 @@ class RandomJobMaker {
     Node n;
     n.role = {one_of<Phase>(6), one_of<Part>(24), one_of<Action>(20)};
     n.lane = one_of<Lane>(kLaneCount);
-    n.group = one_of<GroupKind>(6);
     n.collective = one_of<CollectiveKind>(5);
-    n.peer_stage = static_cast<std::uint8_t>(below(job_->pp));
-    n.owned = below(2) == 0;
     n.kind = one_of<OpKind>(6);
+    choose_ranks(n);
     n.kernel = KernelId::kFillZero;
-    const Attributes attributes{below(2), below(2), -below(2), 0};
+    const Attributes attributes{below(2), Attribute{below(2), {0, below(3)}}, -below(2), 0};
     switch (n.kind) {
       case OpKind::kKernel:
       case OpKind::kSend:
@@ -116,6 +118,17 @@ class RandomJobMaker {
         builder_.node(n, {}, attributes);
         break;
     }
+  }
+
+  void choose_ranks(Node& n) {
+    using namespace testing_support::groups;
+    const std::array all{kData, kEmbedding, kWorld, kTensor, kShard, kReplica};
+    const Group& group = all[static_cast<std::size_t>(below(6))];
+    const bool owned = (n.kind == OpKind::kKernel || n.kind == OpKind::kCopy) && below(2) == 0;
+    if (owned || n.kind == OpKind::kCollective) n.group = group;
+    if (n.kind != OpKind::kSend && n.kind != OpKind::kReceive) return;
+    n.peer = testing_support::stage_at(below(2) == 0 ? 1 : -1);
+    n.peer.wraps = below(2) == 0;
   }
 
   std::vector<BlockIndex> path(NodeIndex node) const {

@@ -15,10 +15,11 @@ ARCHITECTURE.md "Lifetimes" and planner/place/lifetime.h as a person would read 
     is accessed at a slot that changes with the loop
   - an access inside a loop within the scope holds the buffer during the whole run of that loop
 A loop is a block that repeats more than once. A class is one for all its ranks: each buffer must
-live alike with every shard and tp index that its accesses depend on. The peak of a tier is the most
+live alike at every place of the mesh that its accesses depend on. The peak of a tier is the most
 bytes live at one instance, the first such instance gives the split by category.
 """
 
+import itertools
 import json
 import re
 import sys
@@ -30,14 +31,15 @@ BUFFER = re.compile(
     r" slot (?P<slot>\d+) slots (?P<slots>\d+)(?P<persistent> persistent)?"
     r"(?: unpadded \d+ shards \d+)? at (?P<at>\d+)"
 )
-JOB = re.compile(rf"job {WORD} dp \d+ tp (?P<tp>\d+) pp \d+ shards (?P<shards>\d+) ")
+AXIS = re.compile(r" (?P<name>[a-z]+(?:\.\d+)?) (?P<size>\d+) every \d+")
+STEP = re.compile(r"\+([a-z]+(?:\.\d+)?)\*(\d+)")
 REPEAT = re.compile(
     r"repeat (?P<count>\d+)"
     r"(?: (?P<var>micro|layer|tile)(?P<relative> relative)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
 )
 VIEW = re.compile(
     rf" (?P<access>r|w|u|scratch) {WORD}@(?P<id>\d+)(?:\[(?P<slot>[^\]]*)\])?(?:\+(?P<offset>\d+))?"
-    r"(?:\+dp\*(?P<dp>\d+))?(?:\+tp\*(?P<tp>\d+))?:(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
+    r"(?P<steps>(?:\+[a-z]+(?:\.\d+)?\*\d+)*):(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
 )
 TERM = re.compile(r"([-+]?)(\d*)([mlt]?)")
 
@@ -70,11 +72,11 @@ class View:
             elements *= int(dim)
         self.offset = int(match["offset"] or 0)
         self.size = elements * SIZES[match["dtype"]]
-        self.dp, self.tp = int(match["dp"] or 0), int(match["tp"] or 0)
+        self.steps = {axis: int(step) for axis, step in STEP.findall(match["steps"])}
 
     def piece(self, rank):
-        """First and last byte within the slot; rank: (shard index, tp index)."""
-        first = self.offset + self.dp * rank[0] + self.tp * rank[1]
+        """First and last byte within the slot; rank: its place along each axis."""
+        first = self.offset + sum(step * rank[axis] for axis, step in self.steps.items())
         return first, first + self.size
 
 
@@ -102,8 +104,8 @@ class Run:
 
 
 class RankClass:
-    def __init__(self, stage, shards, tp):
-        self.stage, self.shards, self.tp = stage, shards, tp
+    def __init__(self, stage, mesh):
+        self.stage, self.mesh = stage, mesh  # the latter: {axis: places}
         self.slabs = {}
         self.buffers = []
         self.root = Block()
@@ -112,19 +114,16 @@ class RankClass:
 
 def parse(text):
     classes, open_blocks = [], []
-    shards, tp = 1, 1
+    mesh = {}
     for line in text.splitlines():
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         word = line.split(None, 1)[0]
-        if word == "job":
-            job = JOB.match(line)
-            if not job:
-                sys.exit(f"recount: not a job: {line}")
-            shards, tp = int(job["shards"]), int(job["tp"])
+        if word == "mesh":
+            mesh = {axis["name"]: int(axis["size"]) for axis in AXIS.finditer(line)}
         elif word == "class":
-            classes.append(RankClass(int(line.split()[2]), shards, tp))
+            classes.append(RankClass(int(line.split()[2]), mesh))
         elif word == "slab":
             _, tier, size = line.split()[:3]
             classes[-1].slabs[tier] = int(size)
@@ -235,11 +234,10 @@ def moves_slots(buffer, loop_depth):
 
 
 def ranks_of(rank_class, buffer):
-    """The (shard index, tp index) with which the accesses of a buffer may differ."""
-    views = [access.view for access in buffer.accesses]
-    shards = rank_class.shards if any(view.dp for view in views) else 1
-    tp = rank_class.tp if any(view.tp for view in views) else 1
-    return [(i, j) for i in range(shards) for j in range(tp)]
+    """The places along the axes with which the accesses of a buffer may differ."""
+    used = {axis for access in buffer.accesses for axis in access.view.steps}
+    places = [range(size if axis in used else 1) for axis, size in rank_class.mesh.items()]
+    return [dict(zip(rank_class.mesh, at)) for at in itertools.product(*places)]
 
 
 def lives(rank_class, buffer, problems):
@@ -248,7 +246,7 @@ def lives(rank_class, buffer, problems):
     result = lives_of_rank(buffer, ranks[0], problems)
     for rank in ranks[1:]:
         if lives_of_rank(buffer, rank, problems) != result:
-            problems.append(f"{buffer.name} lives differently with shard {rank[0]}, tp {rank[1]}")
+            problems.append(f"{buffer.name} lives differently at {rank}")
     return result
 
 

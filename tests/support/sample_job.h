@@ -12,6 +12,7 @@
 
 #include "planner/program/job.h"
 #include "planner/program/step_scalars.h"
+#include "tests/support/meshes.h"
 
 namespace zplan {
 
@@ -94,14 +95,14 @@ inline constexpr std::int32_t kSampleLayers = 2;  // of a stage
 inline constexpr std::int32_t kSampleMicroSteps = 3;
 
 inline View sample_view(BufferId buffer, Access access, Shape shape, SlotExpr slot = {},
-                        std::int64_t offset_bytes = 0, std::int64_t dp_stride_bytes = 0,
+                        std::int64_t offset_bytes = 0, std::int64_t shard_stride_bytes = 0,
                         DType dtype = DType::kF32) {
   return {.buffer = buffer,
           .access = access,
           .dtype = dtype,
           .slot = slot,
           .offset = {offset_bytes},
-          .dp_stride = {dp_stride_bytes},
+          .strides = testing_support::step_along(testing_support::kShard, shard_stride_bytes),
           .shape = shape};
 }
 
@@ -148,7 +149,7 @@ inline RankClass sample_class(std::int32_t stage) {
     input = b.node({.role = {Phase::kForward, Part::kBoundary, Action::kReceive},
                     .kind = OpKind::kReceive,
                     .lane = Lane::kP2pForward,
-                    .peer_stage = 0},
+                    .peer = testing_support::stage_at(-1)},
                    {sample_view(x, w, tokens)});
   }
   b.begin(kSampleLayers, Var::kLayer, first);
@@ -156,7 +157,7 @@ inline RankClass sample_class(std::int32_t stage) {
                         .kind = OpKind::kCollective,
                         .lane = Lane::kCommGather,
                         .collective = CollectiveKind::kAllGather,
-                        .group = GroupKind::kData};
+                        .group = testing_support::groups::kShard};
   const NodeIndex gather =
       b.node(all_gather, {sample_view(param, r, shard, layer), sample_view(full, w, flat, layer)});
   const NodeIndex forward = b.kernel(
@@ -169,7 +170,7 @@ inline RankClass sample_class(std::int32_t stage) {
     output = b.node({.role = {Phase::kForward, Part::kBoundary, Action::kSend},
                      .kind = OpKind::kSend,
                      .lane = Lane::kP2pForward,
-                     .peer_stage = 1},
+                     .peer = testing_support::stage_at(1)},
                     {sample_view(x, r, tokens, {2, 0, 0})});
   } else {
     output = b.mark({Phase::kForward, Part::kLoss, Action::kReport}, Lane::kCompute);
@@ -208,7 +209,7 @@ inline RankClass sample_class(std::int32_t stage) {
                 sample_view(v, u, shard, layer), sample_view(host_grad, r, shard),
                 sample_view(scalars, r, {kStepScalarCount}, {}, 0, 0, DType::kF64),
                 sample_view(scalars, r, {2}, {}, 128, 0, DType::kF64)},
-               {0, 64, 64, 0});
+               {Attribute{0, testing_support::step_along(testing_support::kShard, 64)}, 64, 0});
   const NodeIndex upload =
       b.node({.role = {Phase::kUpdate, Part::kLayer, Action::kUpload},
               .kind = OpKind::kCopy,
@@ -248,7 +249,8 @@ inline RankClass sample_class(std::int32_t stage) {
   c.first_layer = first;
   c.layers = kSampleLayers;
   c.program = b.finish();
-  c.homes.push_back({0, {param, true}, {master, true}, {m, true}, {v, true}});
+  const AxisSet shards = testing_support::groups::kShard.axes;
+  c.homes.push_back({0, {param, shards}, {master, shards}, {m, shards}, {v, shards}});
   return c;
 }
 
@@ -256,8 +258,7 @@ inline Job sample_job() {
   Job job;
   job.kernel_set = "cpu.f32";
   job.model = "two words";
-  job.dp = job.shards = 2;
-  job.pp = 2;
+  job.mesh = testing_support::mesh_of({.dp = 2, .pp = 2});
   job.global_batch = 12;
   job.micro_batch = 2;
   job.micro_steps = kSampleMicroSteps;
@@ -266,6 +267,7 @@ inline Job sample_job() {
             .per_layer = true,
             .elements = 72,
             .decay_elements = 64,
+            .shards = testing_support::groups::kShard.axes,
             .shard_elements = 64,
             .flat_elements = 128,
             .tensors = {}};

@@ -7,6 +7,7 @@
 
 #include "planner/lower/program_builder.h"
 #include "planner/program/job.h"
+#include "tests/support/meshes.h"
 
 namespace zplan::testing_support {
 
@@ -34,17 +35,22 @@ class Stage {
   void gelu(Part part, const View& from, const View& to, Lane lane = Lane::kCompute) {
     out.kernel(role(part), lane, KernelId::kGeluForward, {read(from), write(to)});
   }
-  // Forward is up the pipeline, backward down.
+  // Forward is up the pipeline, backward down. Stages: finish() counts the steps from its own.
   void send(const View& from, std::int32_t to_stage, Phase phase = Phase::kForward) {
-    out.send(role(Part::kBoundary, Action::kSend, phase), p2p_lane(phase), to_stage, from);
+    out.send(role(Part::kBoundary, Action::kSend, phase), p2p_lane(phase), stage_at(to_stage),
+             from);
   }
   void receive(const View& to, std::int32_t from_stage, Phase phase = Phase::kForward) {
-    out.receive(role(Part::kBoundary, Action::kReceive, phase), p2p_lane(phase), from_stage, to);
+    out.receive(role(Part::kBoundary, Action::kReceive, phase), p2p_lane(phase),
+                stage_at(from_stage), to);
   }
   RankClass finish(std::int32_t stage = 0) {
     RankClass result;
     result.stage = stage;
     result.program = out.finish();
+    for (Node& node : result.program.nodes)
+      if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive)
+        node.peer.step = static_cast<std::int8_t>(node.peer.step - stage);
     return result;
   }
 
@@ -58,8 +64,7 @@ class Stage {
 
 inline Job job_of(std::vector<RankClass> classes, std::int32_t dp = 2) {
   Job job;
-  job.dp = job.shards = dp;
-  job.pp = static_cast<std::int32_t>(classes.size());
+  job.mesh = mesh_of({.dp = dp, .pp = static_cast<std::int32_t>(classes.size())});
   job.classes = std::move(classes);
   return job;
 }

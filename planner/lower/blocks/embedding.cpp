@@ -29,23 +29,25 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t po
 
 void Embedding::forward(Emission& to, const View& tokens, const View& out) const {
   const View table = to.parameter(token_);
+  const Attributes attributes{to.by_tensor_rank(piece_)};
   if (position_) {
     to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
-              {read(tokens), table, write(out), to.parameter(position_)}, attributes());
+              {read(tokens), table, write(out), to.parameter(position_)}, attributes);
   } else {
     to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {read(tokens), table, write(out)},
-              attributes());
+              attributes);
   }
 }
 
 void Embedding::backward(Emission& to, const View& tokens, const View& dout) const {
   const View dtable = to.gradient(token_);
+  const Attributes attributes{to.by_tensor_rank(piece_)};
   if (position_) {
     to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-              {read(tokens), read(dout), dtable, to.gradient(position_)}, attributes());
+              {read(tokens), read(dout), dtable, to.gradient(position_)}, attributes);
   } else {
     to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-              {read(tokens), read(dout), dtable}, attributes());
+              {read(tokens), read(dout), dtable}, attributes);
   }
   to.done(token_);
   if (position_) to.done(position_);

@@ -28,9 +28,7 @@ class Embedding {
   Param token() const { return token_; }
 
  private:
-  Attributes attributes() const { return {piece_}; }
-
-  std::int64_t piece_ = 0;  // rows of a rank; 0: it has all
+  std::int64_t piece_ = 0;  // rows of a rank of several; 0: it has all
   Param token_, position_;  // [V, h], [s, h]: the first s of the model's positions
 };
 

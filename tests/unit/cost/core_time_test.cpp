@@ -5,6 +5,7 @@
 #include "planner/cost/cost_model.h"
 #include "sim/simulate.h"
 #include "tests/support/measured_cores.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/sim/job_builder.h"
 
 namespace zplan {
@@ -27,7 +28,7 @@ TEST(CoreTime, KernelsCopiesAndMeetingsTakeTheTimesOfTheTables) {
   product.matmul(100, 100, 100);
   stream.stream(Lane::kCompute, 50'000);
   copy.copy(Tier::kCpu, Tier::kGpu, 2000);
-  gather.collective(CollectiveKind::kAllGather, GroupKind::kData, 2000);
+  gather.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 2000);
   EXPECT_NEAR(alone(make_job(product), cluster).value, 1 * kMicrosecond, kRounding);
   EXPECT_NEAR(alone(make_job(stream), cluster).value, 50 * kMicrosecond, kRounding);
   EXPECT_NEAR(alone(make_job(copy), cluster).value, 2 * kMicrosecond, kRounding);

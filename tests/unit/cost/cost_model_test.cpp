@@ -4,6 +4,7 @@
 
 #include "planner/core/error.h"
 #include "planner/cost/step_totals.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -129,7 +130,8 @@ TEST(CostModel, SumsOfInputGradientsHideBesideWeightGradients) {
   cluster.stack.tensor_exposed = 0.5;
   cluster.stack.backward_exposed = 0.25;
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllReduce, GroupKind::kTensor, 40 * kMega);  // 600 us
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kTensor, 40 * kMega, {},
+                     Lane::kCommTensor);  // 600 us
   Job job = make_job(program, 1, 4);
   Role& role = job.classes[0].program.nodes[0].role;
   role = {Phase::kForward, Part::kProjection, Action::kSumRanks};
@@ -200,11 +202,11 @@ TEST(CostModel, ARingInsideANodeRunsAtTheRateOfThePeerLink) {
   cluster.node.latency.collective_intra = {5e-6};
   for (const auto kind : {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter}) {
     ClassBuilder program;
-    program.collective(kind, GroupKind::kData, 100 * kMega);  // 75 MB at 100 GB/s
+    program.collective(kind, testing_support::groups::kData, 100 * kMega);  // 75 MB at 100 GB/s
     EXPECT_EQ(alone_us(make_job(program, 4), cluster), 5 + 750);
   }
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllReduce, GroupKind::kData, 100 * kMega);
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 100 * kMega);
   EXPECT_EQ(alone_us(make_job(program, 4), cluster), 5 + 1500) << "one start";
 }
 
@@ -214,7 +216,7 @@ TEST(CostModel, ABroadcastSendsTheWholeBufferOverEveryLink) {
   cluster.node.latency.collective_intra = {5e-6};
   for (const auto kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
     ClassBuilder program;
-    program.collective(kind, GroupKind::kData, 100 * kMega);  // at 100 GB/s
+    program.collective(kind, testing_support::groups::kData, 100 * kMega);  // at 100 GB/s
     EXPECT_EQ(alone_us(make_job(program, 4), cluster), 5 + 1000);
   }
 }
@@ -223,7 +225,7 @@ TEST(CostModel, ABroadcastSendsTheWholeBufferOverEveryLink) {
 TEST(CostModel, WhatALayersOwnerDoesLoadsItsLinksOnly) {
   const auto owned = [](ClassBuilder program) {
     Job job = make_job(std::move(program), 4);
-    job.classes[0].program.nodes[0].owned = true;
+    job.classes[0].program.nodes[0].group = testing_support::groups::kShard;
     return alone_us(job, small_machine());
   };
   ClassBuilder part, whole, cpu;
@@ -239,7 +241,7 @@ TEST(CostModel, ARingOverNodesIsSpreadOverTheNicsOfANode) {
   Cluster cluster = small_machine(2);
   cluster.node.latency = {.collective_inter = {1e-6}, .per_log2_nodes = {2e-6}, .per_node = {3e-6}};
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllGather, GroupKind::kData, 80 * kMega);
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 80 * kMega);
   cluster.node.latency.collective_intra = {5e-6};
   // 70 MB into and out of each node through two NICs of 5 GB/s; one hop between nodes: what the
   // start within a node takes stays, 1 + 3 are added.
@@ -253,7 +255,7 @@ TEST(CostModel, AStackThatReachesHalfOfTheNetworkTakesTwiceAsLongBetweenNodesOnl
     Cluster cluster = small_machine(2);
     cluster.stack = stack;
     ClassBuilder program;
-    program.collective(CollectiveKind::kAllGather, GroupKind::kData, 80 * kMega);
+    program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 80 * kMega);
     Job job = make_job(program, nodes * 4);
     job.classes[0].program.nodes[0].role = {phase, Part::kLayer, Action::kGather};
     return alone_us(job, cluster);
@@ -270,13 +272,14 @@ TEST(CostModel, OfTensorParallelCollectivesTheExposedShareCounts) {
   Cluster cluster = small_machine();
   cluster.node.latency.collective_intra = {8e-6};
   cluster.stack.tensor_exposed = 0.25;
-  const auto reduce = [&](GroupKind group, int dp, int tp) {
+  const auto reduce = [&](const Group& group, int dp, int tp) {
     ClassBuilder program;
-    program.collective(CollectiveKind::kAllReduce, group, 100 * kMega);
+    const Lane lane = tp > 1 ? Lane::kCommTensor : Lane::kCommReduce;
+    program.collective(CollectiveKind::kAllReduce, group, 100 * kMega, {}, lane);
     return alone_us(make_job(program, dp, tp), cluster);
   };
-  EXPECT_EQ(reduce(GroupKind::kTensor, 1, 4), 2 + 375);
-  EXPECT_EQ(reduce(GroupKind::kData, 4, 1), 8 + 1500);
+  EXPECT_EQ(reduce(testing_support::groups::kTensor, 1, 4), 2 + 375);
+  EXPECT_EQ(reduce(testing_support::groups::kData, 4, 1), 8 + 1500);
 }
 
 // The peer links of the profile are 74 % of 450 GB/s; measured rings reach more.
@@ -284,7 +287,7 @@ TEST(CostModel, AMeasuredTransferStandsWhereTheLinksAreSaidToBeSlower) {
   Cluster cluster = load_cluster("dgx-h100");
   cluster.node.device.collectives = collective_profile("h100_sxm", {450e9}, {63e9});
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllReduce, GroupKind::kData, 1 << 29);
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 1 << 29);
   const OpCost cost = only_cost(make_job(program, 8), cluster);
   EXPECT_EQ(cost.method, "NVLS");
   EXPECT_NEAR(to_seconds(cost.alone).value, 2111.1e-6, 5e-6);  // collectives_h100_sxm.csv
@@ -300,7 +303,7 @@ TEST(CostModel, GroupsBesideAGroupMeasuredAloneShareItsNetwork) {
   curve.add(100 * kMega, {0.050});
   cluster.node.device.collectives = measured;
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllReduce, GroupKind::kData, 100 * kMega);
+  program.collective(CollectiveKind::kAllReduce, testing_support::groups::kData, 100 * kMega);
   EXPECT_NEAR(static_cast<double>(alone_us(make_job(program, 2, 4), cluster)), 100e3, 1e3);
   cluster.node.topology.nics_per_switch = 2;
   EXPECT_NEAR(static_cast<double>(alone_us(make_job(program, 2, 4), cluster)), 50e3, 1);
@@ -310,7 +313,7 @@ TEST(CostModel, WithoutAPeerLinkARingGoesTwiceThroughHostMemory) {
   Cluster cluster = small_machine();
   cluster.node.topology.gpu_peer.reset();
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllGather, GroupKind::kData, 100 * kMega);
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 100 * kMega);
   // 75 MB per rank; two ranks per uplink of 10 GB/s in each direction.
   EXPECT_EQ(alone_us(make_job(program, 4), cluster), 15'000);
   // Four ranks write and read 75 MB each: 600 MB on the bus.
@@ -320,31 +323,31 @@ TEST(CostModel, WithoutAPeerLinkARingGoesTwiceThroughHostMemory) {
 
 TEST(CostModel, AGroupOfOneRankMovesNothing) {
   ClassBuilder program;
-  program.collective(CollectiveKind::kAllGather, GroupKind::kData, 100 * kMega);
+  program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 100 * kMega);
   EXPECT_EQ(only_cost(make_job(program, 1), small_machine()).alone.value, 0);
 }
 
 // Ranks of a tensor parallel group are neighbours: those of 2 stay in a node.
 TEST(CostModel, ARingCarriesTheGroupsBesideIt) {
   const Cluster cluster = small_machine(2);
-  const auto gather = [&](GroupKind group, int dp, int tp, int shards) {
+  const auto gather = [&](const Group& group, int dp, int tp, int shards) {
     ClassBuilder program;
     program.collective(CollectiveKind::kAllGather, group, 40 * kMega);
     Job job = make_job(program, dp, tp);
-    job.shards = shards;
+    job.mesh = testing_support::mesh_of({.dp = dp, .tp = tp, .shards = shards});
     return alone_us(job, cluster);
   };
   // Two of two in a node, each on its own peer links of 100 GB/s: 20 MB.
-  EXPECT_EQ(gather(GroupKind::kTensor, 4, 2, 4), 200);
+  EXPECT_EQ(gather(testing_support::groups::kTensor, 4, 2, 4), 200);
   // Four members, two per node; the two groups share both NICs of 5 GB/s: 2 x 30 MB / 10 GB/s.
-  EXPECT_EQ(gather(GroupKind::kData, 4, 2, 4), 6'000);
+  EXPECT_EQ(gather(testing_support::groups::kData, 4, 2, 4), 6'000);
   // As many bytes each, but one group of eight: 35 MB.
-  EXPECT_EQ(gather(GroupKind::kData, 8, 1, 8), 3'500);
+  EXPECT_EQ(gather(testing_support::groups::kData, 8, 1, 8), 3'500);
   // Shards over the four ranks of a node; their replicas are one rank in each: four groups of two.
-  EXPECT_EQ(gather(GroupKind::kShard, 8, 1, 4), 300);
-  EXPECT_EQ(gather(GroupKind::kReplica, 8, 1, 4), 4 * 2'000);
+  EXPECT_EQ(gather(testing_support::groups::kShard, 8, 1, 4), 300);
+  EXPECT_EQ(gather(testing_support::groups::kReplica, 8, 1, 4), 4 * 2'000);
   // Nobody beside: a tensor parallel group over both nodes.
-  EXPECT_EQ(gather(GroupKind::kTensor, 1, 8, 1), 3'500);
+  EXPECT_EQ(gather(testing_support::groups::kTensor, 1, 8, 1), 3'500);
 }
 
 TEST(CostModel, NeighbouringStagesTalkWithAllTheirRanks) {
@@ -365,7 +368,7 @@ TEST(CostModel, StagesTalkOverPeerLinksInsideANodeAndOverNicsBetweenNodes) {
   // Stage 0 fills node 0, stage 1 node 1; two ranks share a NIC of 5 GB/s.
   Job wide = make_job({first, second}, 4);
   EXPECT_EQ(alone_us(wide, cluster), 4'002);
-  wide.order = RankOrder::kPipelineFirst;
+  wide.mesh = testing_support::mesh_of({.dp = 4, .pp = 2, .pipeline_first = true});
   EXPECT_EQ(alone_us(wide, cluster), 101) << "both stages of a replica share a node";
 }
 
@@ -389,10 +392,10 @@ TEST(CostModel, TheRepresentativeSitsWhereMostRanksOfItsClassAre) {
   EXPECT_EQ(model.place(0).node, 0);
   EXPECT_EQ(model.place(0).ranks, 4);
   EXPECT_EQ(model.place(1).node, 1);
-  EXPECT_EQ(model.place(1).dp_index, 1);
+  EXPECT_EQ(model.place(1).rank, 4);
   EXPECT_EQ(model.place(1).members, 2);
   Job tensor = make_job({program, program}, 1, 3);
-  EXPECT_EQ(CostModel(tensor, cluster).place(1).tp_index, 1);
+  EXPECT_EQ(CostModel(tensor, cluster).place(1).rank, 4);
 }
 
 // [Rajbhandari21 Fig.2b] one GPU of a DGX-2 reads 12 GB/s of host memory, sixteen together 3 GB/s

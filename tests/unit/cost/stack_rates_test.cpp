@@ -127,8 +127,8 @@ bool has_kernel(const Node& node, std::initializer_list<KernelId> kernels) {
   return node.kind == OpKind::kKernel &&
          std::find(kernels.begin(), kernels.end(), node.kernel) != kernels.end();
 }
-bool is_collective(const Node& node, GroupKind group) {
-  return node.kind == OpKind::kCollective && node.group == group;
+bool is_of_tensor_ranks(const Node& node) {
+  return node.kind == OpKind::kCollective && node.lane == Lane::kCommTensor;
 }
 bool is_device_kernel(const Node& node) {
   return node.kind == OpKind::kKernel && is_launched(node.lane);
@@ -238,18 +238,16 @@ INSTANTIATE_TEST_SUITE_P(
                     [](const Node& n) { return n.role.phase == Phase::kBegin; },
                     [](const OpCost& c) { return c.waits_for_device ? 2.0 : 1.0; }, 2},
         Expectation{"tensor_exposed", "tensor", 1, 0.5,
-                    [](const Node& n) { return is_collective(n, GroupKind::kTensor); },
-                    seconds_alone, 0.5},
+                    [](const Node& n) { return is_of_tensor_ranks(n); }, seconds_alone, 0.5},
         Expectation{"backward_exposed", "tensor", 1, 0.5,
                     [](const Node& n) {
-                      return is_collective(n, GroupKind::kTensor) &&
-                             n.role.phase == Phase::kBackward && n.role.action == Action::kSumRanks;
+                      return is_of_tensor_ranks(n) && n.role.phase == Phase::kBackward &&
+                             n.role.action == Action::kSumRanks;
                     },
                     seconds_alone, 0.5},
-        Expectation{"overlap_slowdown", "data", 0, 0.5,
-                    [](const Node& n) {
-                      return n.kind == OpKind::kCollective && n.group != GroupKind::kTensor;
-                    }},
+        Expectation{
+            "overlap_slowdown", "data", 0, 0.5,
+            [](const Node& n) { return n.kind == OpKind::kCollective && !is_of_tensor_ranks(n); }},
         Expectation{"network", "data", 1, 0.5,
                     [](const Node& n) { return n.kind == OpKind::kCollective; }},
         Expectation{"gather_network", "data", 1, 0.5,

@@ -4,6 +4,7 @@
 
 #include "planner/cost/bounds.h"
 #include "planner/cost/throughput.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -54,7 +55,7 @@ TEST(StepTotals, ATransferBetweenStagesLoadsItsLinksOnce) {
 
 TEST(StepTotals, ACollectiveWithinAStageLoadsLinksForEachStage) {
   ClassBuilder stage;
-  stage.collective(CollectiveKind::kAllGather, GroupKind::kTensor, 100'000'000);
+  stage.collective(CollectiveKind::kAllGather, testing_support::groups::kTensor, 100'000'000);
   const Job job = make_job({stage, stage}, 1, 2);
   const StepTotals totals = step_totals(CostModel(job, small_machine()));
   EXPECT_EQ(totals.links.size(), 4u) << "out of and into a GPU of each stage";

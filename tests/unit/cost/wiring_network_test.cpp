@@ -7,6 +7,7 @@
 
 #include "planner/cost/cost_model.h"
 #include "planner/cost/wiring.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -40,14 +41,14 @@ Weights leaf_weights(const Wiring& wiring, const std::vector<LinkShare>& shares)
   return result;
 }
 
-Weights ring_on_leaves(const Cluster& cluster, int dp, int tp, GroupKind group) {
+Weights ring_on_leaves(const Cluster& cluster, int dp, int tp, const Group& group) {
   const Job job = job_of(dp, tp);
   Wiring wiring(job, cluster);
   const auto shares = wiring.ring(group, 0);
   return leaf_weights(wiring, shares);
 }
 
-std::int64_t gather_us(const Cluster& cluster, int dp, int tp, GroupKind group) {
+std::int64_t gather_us(const Cluster& cluster, int dp, int tp, const Group& group) {
   ClassBuilder program;
   program.collective(CollectiveKind::kAllGather, group, 80 * kMega);
   const Job job = make_job(program, dp, tp);
@@ -56,22 +57,24 @@ std::int64_t gather_us(const Cluster& cluster, int dp, int tp, GroupKind group) 
 
 TEST(WiringNetwork, ARingInOrderCrossesEachLeafsBorderOnce) {
   // Four nodes, two in a leaf: of the borders 0-1-2-3-0 two are between leaves.
-  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2), 16, 1, GroupKind::kData),
+  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2), 16, 1, testing_support::groups::kData),
             (Weights{{"leaf0 up", 1}, {"leaf0 down", 1}}));
   // Four groups side by side in each node, one per tensor index.
-  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2), 4, 4, GroupKind::kData),
+  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2), 4, 4, testing_support::groups::kData),
             (Weights{{"leaf0 up", 4}, {"leaf0 down", 4}}));
-  EXPECT_EQ(ring_on_leaves(with_leaves(4, 4, 2), 16, 1, GroupKind::kData), Weights{});
-  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2), 4, 4, GroupKind::kTensor), Weights{});
+  EXPECT_EQ(ring_on_leaves(with_leaves(4, 4, 2), 16, 1, testing_support::groups::kData), Weights{});
+  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2), 4, 4, testing_support::groups::kTensor),
+            Weights{});
 }
 
 TEST(WiringNetwork, WhereNodesAreScatteredEachNodesTrafficLeavesItsLeaf) {
-  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2, false, true), 16, 1, GroupKind::kData),
-            (Weights{{"leaf0 up", 2}, {"leaf0 down", 2}}));
+  EXPECT_EQ(
+      ring_on_leaves(with_leaves(4, 2, 2, false, true), 16, 1, testing_support::groups::kData),
+      (Weights{{"leaf0 up", 2}, {"leaf0 down", 2}}));
 }
 
 TEST(WiringNetwork, RailsSplitWhatLeavesOverTheSwitchesOfThePorts) {
-  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2, true), 16, 1, GroupKind::kData),
+  EXPECT_EQ(ring_on_leaves(with_leaves(4, 2, 2, true), 16, 1, testing_support::groups::kData),
             (Weights{{"leaf0 rail0 up", 0.5}, {"leaf0 rail0 down", 0.5}}));
 }
 
@@ -79,10 +82,11 @@ TEST(WiringNetwork, RailsSplitWhatLeavesOverTheSwitchesOfThePorts) {
 // second node has one, whose port is the first, and half of what it meets is sent or taken by the
 // other.
 TEST(WiringNetwork, TrafficBetweenEqualPortsStaysOnItsRail) {
-  EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4, true), 2, 4, GroupKind::kData), Weights{});
-  EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4, true), 5, 1, GroupKind::kData),
+  EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4, true), 2, 4, testing_support::groups::kData),
+            Weights{});
+  EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4, true), 5, 1, testing_support::groups::kData),
             (Weights{{"leaf0 rail0 up", 0.5}, {"leaf0 rail0 down", 0.5}}));
-  EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4), 5, 1, GroupKind::kData), Weights{});
+  EXPECT_EQ(ring_on_leaves(with_leaves(2, 2, 4), 5, 1, testing_support::groups::kData), Weights{});
 }
 
 TEST(WiringNetwork, NeighbouringStagesLoadTheUplinksWithAllTheirRanks) {
@@ -101,37 +105,40 @@ TEST(WiringNetwork, NeighbouringStagesLoadTheUplinksWithAllTheirRanks) {
 
 // 75 MB leave each node; its two ports take 10 GB/s, its part of the uplinks 10 / ratio.
 TEST(WiringNetwork, OversubscriptionSlowsScatteredRingsByItsRatioAndOrderedOnesHardly) {
-  EXPECT_EQ(gather_us(with_leaves(4, 2, 1, false, true), 16, 1, GroupKind::kData), 7'500);
-  EXPECT_EQ(gather_us(with_leaves(4, 2, 2, false, true), 16, 1, GroupKind::kData), 15'000);
-  EXPECT_EQ(gather_us(with_leaves(4, 2, 4, false, true), 16, 1, GroupKind::kData), 30'000);
-  EXPECT_EQ(gather_us(with_leaves(4, 2, 2), 16, 1, GroupKind::kData), 7'500);
-  EXPECT_EQ(gather_us(with_leaves(4, 2, 4), 16, 1, GroupKind::kData), 15'000);
+  EXPECT_EQ(gather_us(with_leaves(4, 2, 1, false, true), 16, 1, testing_support::groups::kData),
+            7'500);
+  EXPECT_EQ(gather_us(with_leaves(4, 2, 2, false, true), 16, 1, testing_support::groups::kData),
+            15'000);
+  EXPECT_EQ(gather_us(with_leaves(4, 2, 4, false, true), 16, 1, testing_support::groups::kData),
+            30'000);
+  EXPECT_EQ(gather_us(with_leaves(4, 2, 2), 16, 1, testing_support::groups::kData), 7'500);
+  EXPECT_EQ(gather_us(with_leaves(4, 2, 4), 16, 1, testing_support::groups::kData), 15'000);
 }
 
 TEST(WiringNetwork, ADomainOfSeveralNodesGathersOverItsPeerLinks) {
   Cluster cluster = small_machine(4);
   cluster.fast_link_domain = 8;
   // 70 MB at 100 GB/s within a domain of two nodes.
-  EXPECT_EQ(gather_us(cluster, 8, 1, GroupKind::kData), 700);
+  EXPECT_EQ(gather_us(cluster, 8, 1, testing_support::groups::kData), 700);
   // Two domains: 75 MB leave each over the ports of eight ranks, 20 GB/s.
-  EXPECT_EQ(gather_us(cluster, 16, 1, GroupKind::kData), 3'750);
+  EXPECT_EQ(gather_us(cluster, 16, 1, testing_support::groups::kData), 3'750);
 }
 
 TEST(WiringNetwork, BridgedPairsMeetOverTheirBridgeAndOthersInHostMemory) {
   Cluster pairs = small_machine(1);
   pairs.fast_link_domain = 2;
-  EXPECT_EQ(gather_us(pairs, 2, 2, GroupKind::kTensor), 400) << "40 MB at 100 GB/s";
+  EXPECT_EQ(gather_us(pairs, 2, 2, testing_support::groups::kTensor), 400) << "40 MB at 100 GB/s";
   // 60 MB per rank. From each switch one rank sends through the host, each way, at 10 GB/s.
-  EXPECT_EQ(gather_us(pairs, 4, 1, GroupKind::kData), 6'000);
+  EXPECT_EQ(gather_us(pairs, 4, 1, testing_support::groups::kData), 6'000);
   // Ranks 0 and 2, beside 1 and 3: two of a switch, 40 MB each.
-  EXPECT_EQ(gather_us(pairs, 2, 2, GroupKind::kData), 8'000);
+  EXPECT_EQ(gather_us(pairs, 2, 2, testing_support::groups::kData), 8'000);
 }
 
 TEST(WiringNetwork, ATorusGivesARowHalfOfItsLinks) {
   Cluster cluster = small_machine(1);
   cluster.node.topology.peer_shape = {PeerKind::kTorus, 2, 2};
-  EXPECT_EQ(gather_us(cluster, 4, 1, GroupKind::kData), 600) << "60 MB at 100 GB/s";
-  EXPECT_EQ(gather_us(cluster, 2, 2, GroupKind::kTensor), 800) << "40 MB at 50 GB/s";
+  EXPECT_EQ(gather_us(cluster, 4, 1, testing_support::groups::kData), 600) << "60 MB at 100 GB/s";
+  EXPECT_EQ(gather_us(cluster, 2, 2, testing_support::groups::kTensor), 800) << "40 MB at 50 GB/s";
 }
 
 }  // namespace

@@ -50,9 +50,8 @@ TEST_F(HostKernels, EverySampleOfAStepIsLoadedByOneReplicaOnce) {
       std::vector<std::int32_t> tokens(kBatch * (kSequence + 1));
       const std::array operands{operand(0, tokens, {kBatch, kSequence + 1})};
       KernelCall c = call(operands, kStep);
-      c.attributes = {kDp, kGlobalBatch, 0, 0};
+      c.attributes = {kDp * kBatch, kGlobalBatch, dp_index * kBatch};
       c.env.micro = micro;
-      c.dp_index = dp_index;
       load_batch(c);
       for (std::int64_t i = 0; i < kBatch; ++i) {
         const std::int64_t sample = kStep * kGlobalBatch + (micro * kDp + dp_index) * kBatch + i;
@@ -114,7 +113,7 @@ class LossScale : public HostKernels {
                               operand(1, clip_, {kClipScalarCount}),
                               operand(2, state_, {kLossScaleStateCount})};
     KernelCall c = call(operands, step_++);
-    c.stage = 1;
+    c.rank = 1;
     step_scalars(c);
   }
 
@@ -158,22 +157,16 @@ TEST_F(LossScale, StaysAtLeastOne) {
   EXPECT_EQ(scalars_[kLossScale], 1);
 }
 
-TEST_F(HostKernels, OnlyTheFirstRankOfTheLastStageReports) {
+TEST_F(HostKernels, OnlyTheReportingRankReports) {
   std::vector<double> loss{2.5}, clip{-1, 7.0};
   const std::array operands{operand(0, loss, {1}), operand(1, clip, {2})};
-  for (std::int32_t stage = 0; stage < 2; ++stage) {
-    for (std::int32_t dp_index = 0; dp_index < 2; ++dp_index) {
-      for (std::int32_t tp_index = 0; tp_index < 2; ++tp_index) {
-        KernelCall c = call(operands, 1);
-        c.stage = stage;
-        c.dp_index = dp_index;
-        c.tp_index = tp_index;
-        loss[0] = 100 * stage + 10 * dp_index + tp_index;
-        report(c);
-      }
-    }
+  for (std::int32_t rank = 0; rank < 4; ++rank) {
+    KernelCall c = call(operands, 1);
+    c.rank = rank;
+    loss[0] = 100 + rank;
+    report(c);
   }
-  EXPECT_EQ(services_.report_of(1).loss, 100);
+  EXPECT_EQ(services_.report_of(1).loss, 101);
   EXPECT_EQ(services_.report_of(1).gradient_norm, 7);
   EXPECT_TRUE(services_.report_of(1).skipped);
   EXPECT_EQ(services_.report_of(0).loss, 0);

@@ -1,4 +1,5 @@
 #include "tests/unit/exec/mini_job.h"
+#include "tests/support/meshes.h"
 
 #include <gtest/gtest.h>
 
@@ -14,6 +15,8 @@
 
 namespace zplan::exec::testing {
 namespace {
+
+namespace groups = testing_support::groups;
 
 constexpr std::int64_t kVocab = 256, kHidden = 8, kSequence = 6;
 constexpr std::int64_t kScratchElements = (1 << 20) / 4;  // 1 MiB
@@ -34,17 +37,17 @@ class StageBuilder {
     update();
     finish();
     derive_data_edges(p_);
-    const bool shards = options_.shard_optimizer;
+    const AxisSet shards = options_.shard_optimizer ? unit().shards : AxisSet{};
     RankClass c;
     c.stage = stage_;
     c.program = p_;
-    c.homes = {{0, {param_, false}, {master_, shards}, {m_, shards}, {v_, shards}}};
+    c.homes = {{0, {param_}, {master_, shards}, {m_, shards}, {v_, shards}}};
     return c;
   }
 
  private:
   bool first() const { return stage_ == 0; }
-  bool last() const { return stage_ == job_.pp - 1; }
+  bool last() const { return stage_ == job_.stages() - 1; }
   const Unit& unit() const { return job_.units[0]; }
   Tier state_tier() const { return options_.on_nvme ? Tier::kNvme : Tier::kGpu; }
   bool has_master() const { return options_.shard_optimizer || options_.on_nvme; }
@@ -117,7 +120,7 @@ class StageBuilder {
   // What this rank owns of a full buffer.
   View piece(BufferId id, Access access) const {
     View v = view(id, access, {owned()});
-    if (options_.shard_optimizer) v.dp_stride = size_of(set_.compute) * owned();
+    if (options_.shard_optimizer) v.strides = job_.mesh.steps_over(unit().shards, v.bytes().value);
     return v;
   }
   View scalars() const { return view(scalars_, Access::kRead, {kStepScalarCount}); }
@@ -162,13 +165,14 @@ class StageBuilder {
          {view(from, Access::kRead, {elements}), view(to, Access::kWrite, {elements})});
   }
 
-  void collective(Role role, Lane lane, CollectiveKind kind, GroupKind group, View in, View out) {
+  void collective(Role role, Lane lane, CollectiveKind kind, const Group& group, View in,
+                  View out) {
     Node& n = node(role, OpKind::kCollective, lane, {in, out});
     n.collective = kind;
     n.group = group;
   }
 
-  void all_reduce(Role role, GroupKind group, BufferId id, std::int64_t elements) {
+  void all_reduce(Role role, const Group& group, BufferId id, std::int64_t elements) {
     collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, group,
                view(id, Access::kRead, {elements}), view(id, Access::kWrite, {elements}));
   }
@@ -179,7 +183,7 @@ class StageBuilder {
                    sends ? OpKind::kSend : OpKind::kReceive,
                    forward ? Lane::kP2pForward : Lane::kP2pBackward,
                    {rows(id, sends ? Access::kRead : Access::kWrite)});
-    n.peer_stage = static_cast<std::uint8_t>(1 - stage_);
+    n.peer = testing_support::stage_at(stage_ == 0 ? 1 : -1);
   }
 
   void begin() {
@@ -201,7 +205,9 @@ class StageBuilder {
     p_.blocks.push_back(loop);
     block_ = 1;
     kernel({Phase::kForward, Part::kBatch, Action::kCompute}, KernelId::kLoadBatch,
-           {tokens(Access::kWrite)}, {job_.dp, job_.global_batch, 0, 0});
+           {tokens(Access::kWrite)},
+           {options_.dp * job_.micro_batch, job_.global_batch,
+            Attribute{0, job_.mesh.steps_over(groups::kData.axes, job_.micro_batch)}});
     if (first()) forward();
     if (last()) loss();
     if (first()) backward();
@@ -241,20 +247,20 @@ class StageBuilder {
   }
 
   void reduce() {
-    if (job_.pp > 1) {
-      all_reduce({Phase::kUpdate, Part::kEmbedding, Action::kAccumulate}, GroupKind::kEmbedding,
-                 grad_, unit().flat_elements);
+    if (options_.pp > 1) {
+      all_reduce({Phase::kUpdate, Part::kEmbedding, Action::kAccumulate}, groups::kEmbedding, grad_,
+                 unit().flat_elements);
     }
     if (options_.shard_optimizer) {
       collective({Phase::kUpdate, Part::kEmbedding, Action::kReduce}, Lane::kCommReduce,
-                 CollectiveKind::kReduceScatter, GroupKind::kData, flat(grad_, Access::kRead),
+                 CollectiveKind::kReduceScatter, groups::kData, flat(grad_, Access::kRead),
                  piece(grad_, Access::kWrite));
-    } else if (job_.dp > 1) {
-      all_reduce({Phase::kUpdate, Part::kEmbedding, Action::kReduce}, GroupKind::kData, grad_,
+    } else if (options_.dp > 1) {
+      all_reduce({Phase::kUpdate, Part::kEmbedding, Action::kReduce}, groups::kData, grad_,
                  unit().flat_elements);
     }
-    if (job_.dp > 1)
-      all_reduce({Phase::kEnd, Part::kLoss, Action::kReduce}, GroupKind::kData, loss_, 1);
+    if (options_.dp > 1)
+      all_reduce({Phase::kEnd, Part::kLoss, Action::kReduce}, groups::kData, loss_, 1);
   }
 
   void update() {
@@ -265,12 +271,12 @@ class StageBuilder {
       kernel({Phase::kUpdate, norm, Action::kSquare}, KernelId::kSumSquares,
              {piece(grad_, Access::kRead), view(sum_, Access::kUpdate, {1})});
     }
-    if (options_.shard_optimizer || job_.pp > 1) {
-      const bool all = options_.shard_optimizer && job_.pp > 1;
+    if (options_.shard_optimizer || options_.pp > 1) {
+      const bool all = options_.shard_optimizer && options_.pp > 1;
       all_reduce({Phase::kUpdate, norm, Action::kReduce},
-                 all           ? GroupKind::kWorld
-                 : job_.pp > 1 ? GroupKind::kEmbedding
-                               : GroupKind::kData,
+                 all               ? groups::kWorld
+                 : options_.pp > 1 ? groups::kEmbedding
+                                   : groups::kData,
                  sum_, 1);
     }
     kernel({Phase::kUpdate, norm, Action::kClip}, KernelId::kClipCoefficient,
@@ -287,7 +293,9 @@ class StageBuilder {
   }
 
   Attributes adamw_attributes() const {
-    return {0, options_.shard_optimizer ? owned() : 0, unit().decay_elements, 0};
+    AxisSteps first{};
+    if (options_.shard_optimizer) first = job_.mesh.steps_over(unit().shards, owned());
+    return {Attribute{0, first}, unit().decay_elements, 0};
   }
 
   // The states come from NVMe and go back there.
@@ -323,7 +331,7 @@ class StageBuilder {
   void finish() {
     if (options_.shard_optimizer) {
       collective({Phase::kEnd, Part::kEmbedding, Action::kGather}, Lane::kCommGather,
-                 CollectiveKind::kAllGather, GroupKind::kData, piece(param_, Access::kRead),
+                 CollectiveKind::kAllGather, groups::kData, piece(param_, Access::kRead),
                  flat(param_, Access::kWrite));
     }
     kernel({Phase::kEnd, Part::kLoss, Action::kReport}, KernelId::kReport,
@@ -351,10 +359,8 @@ Job unplaced_mini_job(const MiniOptions& options) {
   Job job;
   job.kernel_set = options.kernel_set;
   job.model = "mini";
-  job.dp = options.dp;
-  job.pp = options.pp;
-  job.shards = options.dp;
-  job.order = options.order;
+  job.mesh = testing_support::mesh_of(
+      {.dp = options.dp, .pp = options.pp, .pipeline_first = options.pipeline_first});
   job.global_batch = options.global_batch;
   job.micro_batch = options.micro_batch;
   job.micro_steps = options.global_batch / (options.micro_batch * options.dp);
@@ -363,6 +369,7 @@ Job unplaced_mini_job(const MiniOptions& options) {
   unit.name = "embedding";
   unit.elements = kElements;
   unit.decay_elements = kVocab * kHidden;
+  unit.shards = groups::kData.axes;
   unit.shard_elements = round_up(ceil_div(kElements, options.dp), 128);
   unit.flat_elements = unit.shard_elements * options.dp;
   unit.tensors = {{.name = "wte",
@@ -376,7 +383,7 @@ Job unplaced_mini_job(const MiniOptions& options) {
                    .init_std = 0.1,
                    .offset = kVocab * kHidden}};
   job.units = {unit};
-  for (std::int32_t stage = 0; stage < job.pp; ++stage)
+  for (std::int32_t stage = 0; stage < options.pp; ++stage)
     job.classes.push_back(StageBuilder(job, options, stage).build());
   return job;
 }

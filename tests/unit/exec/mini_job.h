@@ -19,7 +19,7 @@ struct MiniOptions {
   std::int64_t micro_batch = 1;
   bool shard_optimizer = false;
   bool on_nvme = false;
-  RankOrder order = RankOrder::kDataFirst;
+  bool pipeline_first = false;  // stages are neighbours, not replicas
   std::string kernel_set = "cpu.f64";
 };
 

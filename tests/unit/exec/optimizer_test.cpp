@@ -203,5 +203,27 @@ TEST(StochasticRounding, DrawsDifferFromStepToStepAndPlaceToPlace) {
   EXPECT_GT(differs(other_place), 400);
 }
 
+// All three end halfway between the same two neighbours, so that only the draws tell them apart: of
+// two independent ones half of the elements agree.
+TEST(StochasticRounding, DrawsOfMasterAndMomentsAreIndependent) {
+  using Lean = Recipe<Bf16, Bf16, Bf16, Bf16>;
+  const std::int64_t n = 4000;
+  auto s = Lean::start(n);
+  s.master = s.m = s.v = buffer<Bf16>(n, 1.0);
+  s.grad = buffer<Bf16>(n, 2.0);
+  const double half = 0x1p-8;  // of a unit in the last place of 1
+  const AdamwScalars scalars{-half, 1 - half, 1 - half / 3, 0, 0, 1, 1, 1, false};
+  Lean::update(scalars, s, 0, n, 0, kDraws);
+  const auto share = [&](const auto& a, const auto& b) {
+    int same = 0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      same += (static_cast<double>(a[i]) > 1) == (static_cast<double>(b[i]) > 1) ? 1 : 0;
+    return same / static_cast<double>(n);
+  };
+  EXPECT_NEAR(share(s.master, s.m), 0.5, 0.05);
+  EXPECT_NEAR(share(s.master, s.v), 0.5, 0.05);
+  EXPECT_NEAR(share(s.m, s.v), 0.5, 0.05);
+}
+
 }  // namespace
 }  // namespace zplan::exec::cpu

@@ -50,7 +50,7 @@ const std::vector<MiniOptions>& all_layouts() {
       {.dp = 4, .shard_optimizer = true},
       {.dp = 1, .pp = 2},
       {.dp = 2, .pp = 2, .shard_optimizer = true},
-      {.dp = 2, .pp = 2, .order = RankOrder::kPipelineFirst},
+      {.dp = 2, .pp = 2, .pipeline_first = true},
       {.dp = 1, .on_nvme = true},
       {.dp = 2, .pp = 2, .shard_optimizer = true, .on_nvme = true},
   };
@@ -153,8 +153,7 @@ TEST(Run, OpenMpThreadsChangeNoBit) {
 
 TEST(Run, TheRankOrderChangesNoBit) {
   const Job a = mini_job({.dp = 2, .pp = 2, .shard_optimizer = true});
-  const Job b =
-      mini_job({.dp = 2, .pp = 2, .shard_optimizer = true, .order = RankOrder::kPipelineFirst});
+  const Job b = mini_job({.dp = 2, .pp = 2, .shard_optimizer = true, .pipeline_first = true});
   expect_equal(a, run(a, mini_data(), mini_run(RunMode::kThreaded)), b,
                run(b, mini_data(), mini_run(RunMode::kThreaded)));
 }

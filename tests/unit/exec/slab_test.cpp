@@ -10,6 +10,7 @@
 #include "exec/offload/slab_file.h"
 #include "exec/poison.h"
 #include "planner/core/error.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/exec/mini_job.h"
 
 namespace zplan::exec {
@@ -67,21 +68,15 @@ TEST(SlabDeathTest, TouchingOneThatIsNotAccessibleIsAFault) {
 
 TEST(RankMemory, AddressesFollowBufferSlotOffsetAndCoordinates) {
   Job job;
-  job.dp = 4;
-  job.tp = 2;
-  job.shards = 2;
+  job.mesh = testing_support::mesh_of({.dp = 4, .tp = 2, .shards = 2});
   RankClass c;
   c.program.buffers = {{.name = "a", .slot_size = Bytes{4096}, .tier = Tier::kCpu},
                        {.name = "b", .slot_size = Bytes{8192}, .slots = 3, .tier = Tier::kCpu}};
   c.placement.offset = {Bytes{0}, Bytes{4096}};
   c.placement.slab[static_cast<std::size_t>(Tier::kCpu)] = Bytes{32768};
   job.classes = {c};
-  const View view{.buffer = 1,
-                  .slot = {1, 1, 2, 1},
-                  .offset = Bytes{64},
-                  .dp_stride = Bytes{1024},
-                  .tp_stride = Bytes{128},
-                  .shape = {4}};
+  const View view{
+      .buffer = 1, .slot = {1, 1, 2, 1}, .offset = Bytes{64}, .strides = {128, 1024}, .shape = {4}};
   const Env env{.micro = 1, .layer = 2, .tile = 1};  // slot (1 + 1 + 4 + 1) mod 3 = 1
   for (std::int32_t rank = 0; rank < job.world(); ++rank) {
     const RankMemory memory(job, rank);

@@ -8,6 +8,7 @@
 #include "exec/slab.h"
 #include "exec/tensor_part.h"
 #include "planner/program/job.h"
+#include "tests/support/meshes.h"
 
 namespace zplan::exec::testing {
 
@@ -36,6 +37,7 @@ inline Unit split_unit(const SplitOptions& options, std::string name, bool per_l
     }
   }
   unit.tensors = std::move(tensors);
+  unit.shards = testing_support::groups::kShard.axes;
   unit.shard_elements = round_up(ceil_div(unit.elements, options.shards), 8);
   unit.flat_elements = unit.shard_elements * options.shards;
   return unit;
@@ -45,9 +47,8 @@ inline Job split_job(const SplitOptions& options) {
   using enum Split::Kind;
   Job job;
   job.kernel_set = "cpu.f64";
-  job.dp = options.dp;
-  job.tp = options.tp;
-  job.shards = options.shards;
+  job.mesh =
+      testing_support::mesh_of({.dp = options.dp, .tp = options.tp, .shards = options.shards});
   const std::int64_t vocab = 10, padded = 12;
   job.units = {
       split_unit(options, "embedding", false, 1,
@@ -88,7 +89,7 @@ inline Job split_job(const SplitOptions& options) {
                                    .persistent = true});
       c.placement.offset.push_back(offset);
       offset += c.program.buffers.back().size();
-      return StateHome{id, options.shards > 1};
+      return StateHome{id, options.shards > 1 ? unit.shards : AxisSet{}};
     };
     c.homes.push_back(
         {u, home(options.param), home(options.state), home(options.state), home(options.state)});

@@ -8,6 +8,7 @@
 
 #include "exec/initial_state.h"
 #include "planner/core/error.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/exec/mini_job.h"
 
 namespace zplan::exec {
@@ -16,7 +17,7 @@ namespace {
 // Two stages of two layers each, one unit per layer of two tensors.
 Job layered_job() {
   Job job;
-  job.pp = 2;
+  job.mesh = testing_support::mesh_of({.pp = 2});
   job.kernel_set = "cpu.f64";
   Unit unit;
   unit.name = "layer";
@@ -37,7 +38,7 @@ Job layered_job() {
                           .slots = 2,
                           .dtype = DType::kF64,
                           .persistent = true}};
-    c.homes = {{0, {0, false}, {0, false}, {0, false}, {0, false}}};
+    c.homes = {{0, {0}, {0}, {0}, {0}}};
     c.placement.offset = {Bytes{0}};
     c.placement.slab[0] = Bytes{512};
     job.classes.push_back(c);
@@ -99,6 +100,24 @@ TEST(LargestDifference, NamesTheElementThatDiffersMost) {
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->tensor, "h.3.w");
   EXPECT_TRUE(std::isnan(found->second));
+}
+
+TEST(LargestDifference, LooksAtEveryElementOfEveryTensor) {
+  const Job job = layered_job();
+  const std::vector<RankMemory> a = parameters_of(job);
+  for (const TensorRef& ref : all_tensors(job)) {
+    const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
+    for (std::int64_t i = 0; i < tensor.shape.elements(); ++i) {
+      const std::vector<RankMemory> b = parameters_of(job);
+      const auto stage = static_cast<std::size_t>(ref.layer / 2);
+      auto* values = reinterpret_cast<double*>(b[stage].slot_address(0, ref.layer % 2));
+      values[tensor.offset + i] += 0.25;
+      const auto found = largest_difference(job, a, job, b);
+      ASSERT_TRUE(found.has_value()) << tensor_name(job, ref) << "[" << i << "]";
+      EXPECT_EQ(found->tensor, tensor_name(job, ref));
+      EXPECT_EQ(found->element, i);
+    }
+  }
 }
 
 TEST(LargestDifference, OfBitsSeesTheSignOfZero) {

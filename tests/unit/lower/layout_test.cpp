@@ -7,6 +7,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/lower/blocks/decoder.h"
+#include "planner/lower/ranks.h"
 
 namespace zplan {
 namespace {
@@ -24,7 +25,7 @@ struct Units : Layout {
   Units(const ModelConfig& model, const Plan& plan)
       : Units(Decoder(model, plan, find_kernel_set("cpu.f32")), plan) {}
   Units(const Decoder& decoder, const Plan& plan)
-      : Layout(make_layout(decoder.params(), plan)), params(decoder.params()) {}
+      : Layout(make_layout(decoder.params(), plan, mesh_of(plan))), params(decoder.params()) {}
 
   // By the end of its name.
   Param param(std::string_view name) const {
@@ -174,7 +175,7 @@ TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
     weights.push_back(params.add({"weight{}", {8, columns}, {8, columns}}));
   }
   Plan plan = plan_of(GatherUnit::kOperator, 1, 32);
-  const Layout apart = make_layout(params, plan);
+  const Layout apart = make_layout(params, plan, mesh_of(plan));
   EXPECT_EQ(apart.layers_together(), 2);
   EXPECT_EQ(apart.units[1].name, "kind8.qkv");
   EXPECT_EQ(apart.units[2].name, "kind1.qkv");
@@ -188,7 +189,7 @@ TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
   }
   plan.gather = GatherUnit::kLayer;
   plan.unit_layers = 4;
-  const Layout together = make_layout(params, plan);
+  const Layout together = make_layout(params, plan, mesh_of(plan));
   ASSERT_EQ(together.layer_units.size(), 1U);
   EXPECT_EQ(together.units[1].elements, 2 * (64 + 8));
   EXPECT_GT(together.of(weights[1], 3).offset, together.of(weights[1], 1).offset);

@@ -108,7 +108,7 @@ TEST(Owners, OwnTheTransfersOfTheirLayer) {
   const Job job = lower(plan, load_model("tiny-gpt"));
   for (const Node& node : job.classes[0].program.nodes) {
     const bool of_layer = node.role.part == Part::kLayer;
-    if (node.owned) {
+    if (node.kind != OpKind::kCollective && node.group != Group{}) {
       EXPECT_TRUE(of_layer) << name(node.role);
       owned[node.role.action].insert(node.member);
     }

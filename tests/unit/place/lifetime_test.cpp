@@ -5,6 +5,7 @@
 
 #include "planner/core/error.h"
 #include "planner/lower/program_builder.h"
+#include "tests/support/meshes.h"
 
 namespace zplan {
 namespace {
@@ -41,7 +42,7 @@ class Lifetimes : public ::testing::Test {
   void add(const View& from, const View& to) {
     out_.kernel(kRole, Lane::kCompute, KernelId::kAccumulate, {read(from), update(to)});
   }
-  std::vector<Lifetime> result(IndexRange ranks = {}) { return lifetimes(out_.finish(), ranks); }
+  std::vector<Lifetime> result() { return lifetimes(out_.finish(), Mesh{}); }
 
   ProgramBuilder out_;
 };
@@ -183,18 +184,20 @@ TEST_F(Lifetimes, BytesNobodyWroteAreMissed) {
 // The first rank writes what it reads, the last one does not.
 TEST_F(Lifetimes, TheBytesOfTheLastRankCountToo) {
   const BufferId whole = buffer("whole"), y = buffer("y");
-  for (Bytes View::*stride : {&View::dp_stride, &View::tp_stride}) {
+  using testing_support::mesh_of;
+  for (const std::size_t axis : {testing_support::kTp, testing_support::kShard}) {
     View part = view(whole, {}, 0, 16);
-    part.*stride = part.bytes();
+    part.strides[axis] = part.bytes().value;
     out_ = ProgramBuilder();
     buffer("whole"), buffer("y");
     fill(view(whole, {}, 0, 32));
     gelu(part, view(y, {}, 0, 16));
     const Program program = out_.finish();
-    const bool over_dp = stride == &View::dp_stride;
-    EXPECT_NO_THROW(lifetimes(program, {2, 2}));
-    EXPECT_NO_THROW(lifetimes(program, over_dp ? IndexRange{2, 4} : IndexRange{4, 2}));
-    EXPECT_THROW(lifetimes(program, over_dp ? IndexRange{4, 1} : IndexRange{1, 4}), Error);
+    const bool over_dp = axis == testing_support::kShard;
+    EXPECT_NO_THROW(lifetimes(program, mesh_of({.dp = 2, .tp = 2})));
+    EXPECT_NO_THROW(lifetimes(program, mesh_of({.dp = over_dp ? 2 : 4, .tp = over_dp ? 4 : 2})));
+    EXPECT_THROW(lifetimes(program, mesh_of({.dp = over_dp ? 4 : 1, .tp = over_dp ? 1 : 4})),
+                 Error);
   }
 }
 
@@ -229,7 +232,7 @@ TEST_F(Lifetimes, LivePeakIsTheFullestPosition) {
   gelu(view(b), view(c));  // 2: b c
   fill(view(c));           // 3: c
   const Program program = out_.finish();
-  const auto peaks = live_peaks(program, lifetimes(program, {}));
+  const auto peaks = live_peaks(program, lifetimes(program, Mesh{}));
   EXPECT_EQ(peaks[0].bytes, Bytes{4 * 256});
   EXPECT_EQ(peaks[0].at, 1u);
   EXPECT_EQ(peaks[1].bytes, Bytes{0});

@@ -18,7 +18,8 @@ void expect_bounded(const Plan& plan, const ModelConfig& model) {
   place(job, {.slack = plan.slack});
   double flops = 0, bytes = 0, traffic = 0;
   for (const RankClass& c : job.classes) {
-    for (const Bytes slab : c.placement.slab) bytes += static_cast<double>(slab.value) * job.dp;
+    for (const Bytes slab : c.placement.slab)
+      bytes += static_cast<double>(slab.value) * job.mesh.size(kDataAxis);
     for (const Node& node : c.program.nodes) {
       if (node.kind != OpKind::kKernel) continue;
       const Demand demand = demand_of(c.program, node);
@@ -55,6 +56,29 @@ TEST(SizeBounds, HoldForEveryModel) {
         ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt) << model.name;
         expect_bounded(plan, model);
       }
+  }
+}
+
+// The host holds the gradients of a step and the new parameters besides all other states. Of so
+// many layers these outweigh what the bound has in reserve.
+TEST(SizeBounds, HoldForADelayedUpdate) {
+  ModelConfig model = load_model("llama3-8b");
+  model.layers = 400;
+  model.kv_heads = model.heads;
+  model.vocab = 1000;
+  for (const std::int32_t stage : {0, 3}) {
+    Plan plan;
+    plan.kernel_set = "cpu.f64";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.precision.separate_master = true;
+    plan.zero_stage = stage;
+    plan.recompute = {{Recompute::kFull, 0}};
+    plan.placement.optimizer = Tier::kCpu;
+    plan.delayed_update = true;
+    plan.parallel.dp = 2;
+    plan.batch = {.global_batch = 2, .micro_batch = 1, .sequence = 8};
+    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    expect_bounded(plan, model);
   }
 }
 

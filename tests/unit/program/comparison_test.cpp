@@ -24,9 +24,9 @@ constexpr OpId kUpload = op_id({Phase::kUpdate, Part::kLayer, Action::kUpload}, 
 // One operation after the other on one rank; times in microseconds.
 class Rank {
  public:
-  explicit Rank(std::int32_t stage = 0, std::int32_t dp_index = 0) {
+  explicit Rank(std::int32_t stage = 0, std::int32_t number = 0) {
     rank_.stage = stage;
-    rank_.dp_index = dp_index;
+    rank_.rank = number;
   }
   Rank& run(std::int32_t step, OpId op, Lane lane, std::int64_t us, std::int64_t wait_us = 0) {
     const SimTime start = now_ + kMicrosecond * wait_us;
@@ -46,8 +46,8 @@ Timeline timeline(const char* source, std::vector<RankTimeline> ranks, const cha
 }
 
 // A cold step of 100 us and then steps of the given times, gather and two layers.
-RankTimeline steps(std::vector<std::array<std::int64_t, 3>> times, std::int32_t dp_index = 0) {
-  Rank rank(0, dp_index);
+RankTimeline steps(std::vector<std::array<std::int64_t, 3>> times, std::int32_t number = 0) {
+  Rank rank(0, number);
   rank.run(0, kGather, Lane::kCommGather, 50);
   rank.run(0, kQkv0, Lane::kCompute, 25).run(0, kQkv1, Lane::kCompute, 25);
   std::int32_t step = 1;

@@ -114,7 +114,7 @@ TEST_F(Edges, PartsThatMoveAlikeOverTheRanksMeetOnlyWhereTheyOverlap) {
   const BufferId whole = buffer(1);
   View lower = sample_view(whole, Access::kWrite, {8}), upper = lower, all = lower;
   upper.offset = {32};
-  lower.tp_stride = upper.tp_stride = {64};
+  lower.strides[0] = upper.strides[0] = 64;
   all.shape = kFloats;
   all.access = Access::kRead;
   const NodeIndex a = b_.node({.kind = OpKind::kKernel, .lane = kFill}, {lower});

@@ -30,11 +30,9 @@ TEST(Names, AreDistinctAndReadBack) {
   expect_words<Action>(15);
   expect_words<KernelId>(kKernelCount);
   expect_words<CollectiveKind>(5);
-  expect_words<GroupKind>(3);
   expect_words<Match>(3);
   expect_words<Var>(3);
   expect_words<Init>(3);
-  expect_words<RankOrder>(2);
 }
 
 TEST(Names, SpellTheFirstAndTheLastOfEachLongList) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/meshes.h"
 #include "tests/support/recount.h"
 #include "tests/support/sample_job.h"
 
@@ -58,11 +59,11 @@ TEST(Recount, TheBytesOfTheLastRankCountToo) {
   gathered.shape = {64};
   bias.offset = Bytes{0};
   EXPECT_TRUE(recount(job, "same_piece").ok);
-  gathered.dp_stride = Bytes{256};
+  gathered.strides[testing_support::kShard] = 256;
   const Recount apart = recount(job, "own_piece");
   EXPECT_FALSE(apart.ok);
   EXPECT_THAT(apart.err, testing::HasSubstr("full is read before the step has written it"));
-  gathered.dp_stride = Bytes{512};
+  gathered.strides[testing_support::kShard] = 512;
   EXPECT_THAT(recount(job, "beyond").err, testing::HasSubstr("full is accessed beyond its slot"));
 }
 

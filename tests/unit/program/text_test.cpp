@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/core/error.h"
+#include "tests/support/meshes.h"
 #include "tests/support/same_stream.h"
 #include "tests/support/sample_job.h"
 
@@ -71,18 +72,18 @@ TEST(Text, ReadsBackTheWholeJob) {
 
 TEST(Text, ShowsWhatAPersonLooksFor) {
   const std::string text = to_text(placed_sample_job());
-  EXPECT_THAT(
-      text, HasSubstr("zprog 1\n# model \"two words\"\njob cpu.f32 dp 2 tp 1 pp 2 "
-                      "shards 2 order data_first placed\nbatch global 12 micro 2 micro_steps 3 "));
+  EXPECT_THAT(text, HasSubstr("zprog 1\n# model \"two words\"\njob cpu.f32 placed\n"
+                              "mesh tp 1 every 1 dp.0 2 every 1 dp.1 1 every 2 pp 2 every 2\n"
+                              "batch global 12 micro 2 micro_steps 3 "));
   EXPECT_THAT(text, HasSubstr("  buffer @0 param gpu parameters f32 slot 256 slots 2 persistent "
                               "unpadded 576 shards 2 at 0\n"));
   EXPECT_THAT(text, HasSubstr("    repeat 3 micro from 0 step 1 {\n"));
-  EXPECT_THAT(text, HasSubstr("%3 forward.layer.gather comm_gather all_gather data "
+  EXPECT_THAT(text, HasSubstr("%3 forward.layer.gather comm_gather all_gather dp.0 "
                               "r param@0[l]:f32[64], w full@1[l]:f32[128] "
                               "after %13:0-1 %4:1-1:same@2\n"));
-  EXPECT_THAT(text, HasSubstr("w dfull@5+dp*256:f32[64]"));
+  EXPECT_THAT(text, HasSubstr("w dfull@5+dp.0*256:f32[64]"));
   EXPECT_THAT(text, HasSubstr("w x@2[l-1]:f32[4,8]"));
-  EXPECT_THAT(text, HasSubstr(" attr 0 64 64 0 after"));
+  EXPECT_THAT(text, HasSubstr(" attr 0+dp.0*64 64 0 0 after"));
   EXPECT_THAT(text, HasSubstr("\"host grad\"@10"));
 }
 
@@ -113,7 +114,7 @@ TEST(Text, ReadsOddNames) {
 // Four pieces: two ranks, two tiles.
 Job cut_job() {
   Job job = sample_job();
-  job.tp = 2;
+  job.mesh = testing_support::mesh_of({.dp = 2, .tp = 2, .pp = 2});
   Unit unit{.name = "layer.qkv",
             .per_layer = true,
             .tiles = 2,
@@ -121,6 +122,7 @@ Job cut_job() {
             .decay_elements = 48,
             .shared_elements = 8,
             .shared_from = 52,
+            .shards = testing_support::groups::kShard.axes,
             .shard_elements = 64,
             .flat_elements = 128,
             .tensors = {}};
@@ -134,7 +136,7 @@ Job cut_job() {
   unit.tensors = {qkv, wte, fc2, {.name = "bias", .shape = {8}, .offset = 52}};
   job.units.push_back(unit);
   View& v = job.classes[0].program.views[1];
-  v.tp_stride = {128};
+  v.strides[testing_support::kTp] = 128;
   v.shape = {32};
   v.slot.per_tile = -2;
   job.classes[0].program.blocks[1].var = Var::kTile;
@@ -144,9 +146,9 @@ Job cut_job() {
 TEST(Text, ReadsBackTensorParallelPiecesAndTiles) {
   const Job job = cut_job();
   const std::string text = to_text(job);
-  EXPECT_THAT(text, HasSubstr("job cpu.f32 dp 2 tp 2 pp 2 shards 2 order"));
+  EXPECT_THAT(text, HasSubstr("mesh tp 2 every 1 dp.0 2 every 2 dp.1 1 every 4 pp 2 every 4\n"));
   EXPECT_THAT(text, HasSubstr("unit layer.qkv per_layer tiles 2 elements 60 decay 48 "
-                              "shared 8 from 52 shard 64 flat 128\n"
+                              "shared 8 from 52 shard 64 over dp.0 flat 128\n"
                               "  tensor qkv [4,16] normal 0.02 offset 0 columns [8,4,4]\n"
                               "  tensor wte [10,4] zero offset 16 rows padded 3\n"
                               "  tensor fc2 [8,2] zero decay offset 28 rows\n"
@@ -155,7 +157,7 @@ TEST(Text, ReadsBackTensorParallelPiecesAndTiles) {
   EXPECT_THAT(text, HasSubstr("w grad@4[l-2t]+tp*128:f32[32]"));
   const Job read = parse_zprog(text, "cut.zprog");
   EXPECT_EQ(to_text(read), text);
-  EXPECT_EQ(read.tp, 2);
+  EXPECT_EQ(read.mesh, job.mesh);
   const Unit& unit = read.units[1];
   EXPECT_EQ(unit.tiles, 2);
   EXPECT_EQ(unit.shared_elements, 8);
@@ -163,25 +165,25 @@ TEST(Text, ReadsBackTensorParallelPiecesAndTiles) {
   EXPECT_EQ(unit.tensors[0].split, job.units[1].tensors[0].split);
   EXPECT_EQ(unit.tensors[1].piece_rows, 3);
   EXPECT_EQ(read.classes[0].program.views[1].slot.per_tile, -2);
-  EXPECT_EQ(read.classes[0].program.views[1].tp_stride, Bytes{128});
+  EXPECT_EQ(read.classes[0].program.views[1].strides[testing_support::kTp], 128);
 }
 
 TEST(Text, ReadsBackUnitsOfSeveralLayers) {
   Job job = sample_job();
   job.classes[0].program.unit_layers = 2;
   job.classes[0].program.nodes[1].member = 1;
-  job.classes[0].program.nodes[1].owned = true;
+  job.classes[0].program.nodes[1].group = testing_support::groups::kShard;
   job.units[0].tensors[0].member = 1;
   const std::string text = to_text(job);
   EXPECT_THAT(text, HasSubstr(" unit_layers 2\n"));
   EXPECT_THAT(text, HasSubstr(std::string(name(job.classes[0].program.nodes[1].role)) +
-                              " member 1 owned "));
+                              " member 1 owned dp.0 "));
   const Job read = parse_zprog(text, "units.zprog");
   EXPECT_EQ(to_text(read), text);
   EXPECT_EQ(read.classes[0].program.unit_layers, 2);
   EXPECT_EQ(read.classes[0].program.nodes[1].member, 1);
-  EXPECT_TRUE(read.classes[0].program.nodes[1].owned);
-  EXPECT_FALSE(read.classes[0].program.nodes[0].owned);
+  EXPECT_EQ(read.classes[0].program.nodes[1].group, testing_support::groups::kShard);
+  EXPECT_EQ(read.classes[0].program.nodes[0].group, Group{});
   EXPECT_EQ(read.units[0].tensors[0].member, 1);
   EXPECT_THAT(refusal(replaced(text, "unit_layers 2", "unit_layers 17")),
               HasSubstr("expected unit_layers from 1 to 16, got 17"));
@@ -194,10 +196,8 @@ TEST(Text, RefusesPiecesThatDoNotFit) {
   const auto refused = [&](std::string_view from, std::string_view to) {
     return refusal(replaced(text, from, to));
   };
-  EXPECT_THAT(refused("shards 2 order", "shards 3 order"), HasSubstr("a divisor of dp 2"));
-  EXPECT_THAT(refused("dp 2 tp 2", "dp 4 tp 0"), HasSubstr("expected tp from 1 to 1024"));
-  EXPECT_THAT(refused("dp 2 tp 2 pp 2 shards 2", "dp 4 tp 2 pp 2 shards 3"),
-              HasSubstr("a divisor of dp 4"));
+  EXPECT_THAT(refused("over dp.0 flat", "over dp.2 flat"), HasSubstr("expected axes of the mesh"));
+  EXPECT_THAT(refused("over dp.0 flat", "over dp.0+dp.0 flat"), HasSubstr("each axis once"));
   EXPECT_THAT(refused("tiles 2", "tiles 17"), HasSubstr("expected tiles from 1 to 16"));
   EXPECT_THAT(refused("from 52 shard", "from 121 shard"), HasSubstr("expected flat from 129"));
   EXPECT_THAT(refused("[8,4,4]", "[8,4,2]"), HasSubstr("a width that 4 pieces share equally"));
@@ -206,7 +206,7 @@ TEST(Text, RefusesPiecesThatDoNotFit) {
   EXPECT_THAT(refused("rows padded 3", "rows"), HasSubstr("rows that 4 pieces share equally"));
   EXPECT_THAT(refused("[8,2] zero", "[800,2] zero"), HasSubstr("within the 128 elements"));
   EXPECT_THAT(refused("+tp*128", "+tp*256"), HasSubstr("expected a view within the slot"));
-  EXPECT_THAT(refused("+tp*128", "+tp*128+tp*1"), HasSubstr("expected one tp stride, got two"));
+  EXPECT_THAT(refused("+tp*128", "+tp*128+tp*1"), HasSubstr("expected tp once, got it twice"));
   EXPECT_THAT(refused("[l-2t]", "[t-2t]"), HasSubstr("each term of a slot once"));
 }
 
@@ -234,10 +234,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mistake{"zprog 1", "zprog 2", "x.zprog:1: expected version from 1 to 1, got 2"},
         Mistake{"# model \"two words\"", "# model", "x.zprog:2: expected the name of the model"},
-        Mistake{"dp 2", "dp 0", "x.zprog:3: expected dp from 1 to 1048576, got 0"},
-        Mistake{"tp 1", "tp 1025", "x.zprog:3: expected tp from 1 to 1024, got 1025"},
-        Mistake{"dp 2", "dp 99999999999999999999", "expected dp from 1"},
-        Mistake{"data_first", "first", "expected an order of ranks (data_first or pipeline_first)"},
+        Mistake{"dp.0 2", "dp.0 0",
+                "x.zprog:4: expected places along an axis from 1 to 1073741824"},
+        Mistake{"pp 2", "pp 256", "expected places along an axis from 1 to 255, got 256"},
+        Mistake{"dp.0 2", "dp.0 99999999999999999999", "expected places along an axis from 1"},
+        Mistake{"dp.0 2 every 1", "dp.0 2 every 2", "expected strides that number the ranks, got"},
+        Mistake{"dp.1 1", "dp.0 1", "got two axes named dp.0"},
+        Mistake{"pp 2 every 2", "qq 2 every 2", "got no axis pp"},
         Mistake{" placed", " misplaced", "expected 'unplaced', got misplaced"},
         Mistake{"sequence 2", "sequence 2 3", "expected the end of the line, got 3"},
         Mistake{"normal 0.02", "normal nan", "expected standard deviation"},
@@ -259,13 +262,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"home layer@0", "home layer@1", "expected the number of a unit from 0 to 0, got 1"},
         Mistake{"param param@0 ", "param grad@0 ",
                 "expected the name of buffer 0, param, got grad"},
-        Mistake{"sharded master", "sharded moment", "expected 'master', got moment"},
+        Mistake{"over dp.0 master", "over dp.0 moment", "expected 'master', got moment"},
         Mistake{"%1 begin", "%2 begin", "expected the number of a node from 1 to 1, got 2"},
         Mistake{"begin.layer.zero", "begin.layer", "expected a role such as"},
-        Mistake{"all_gather data", "all_gather everyone",
-                "expected a group (data, embedding, world, tensor, "},
+        Mistake{"all_gather dp.0", "all_gather everyone", "expected axes of the mesh, such as tp"},
         Mistake{"linear_forward", "linear_fwd", "expected a kernel, a collective, copy, send"},
-        Mistake{"send to 1", "send to 2", "expected a stage from 0 to 1, got 2"},
+        Mistake{"send to pp +1", "send to pp +3",
+                "expected places along the axis from 1 to 2, got 3"},
         Mistake{"r param@0[l]", "x param@0[l]", "expected an access (r, w, u or scratch), got x"},
         Mistake{"param@0[l]", "param@0[l+l]", "expected each term of a slot once"},
         Mistake{"param@0[l]", "param@0[]",
@@ -274,7 +277,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[65]", "expected a view within the slot"},
         Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[1,1,1,1,1,1]", "at most 5 dimensions"},
         Mistake{"param@0[l]:f32[64]", "param@0[l]:f32[0]", "expected a dimension from 1"},
-        Mistake{"+dp*256", "+dp*257", "expected a view within the slot of 512 bytes"},
+        Mistake{"+dp.0*256", "+dp.0*257", "expected a view within the slot of 512 bytes"},
         Mistake{"r x@2[l]:f32[4,8], r full", "r x@2[l]:f32[8,4], r full",
                 "expected x[T,k] w[k,n] bias[n] y[T,n] of types cccc for linear_forward, got "
                 "x:f32[8,4] w:f32[8,8]"},
@@ -312,7 +315,7 @@ TEST(Text, RefusesEveryTruncation) {
 
 TEST(Text, BoundsNestingAndIssuedNodes) {
   const std::string head =
-      "zprog 1\njob cpu.f32 dp 1 tp 1 pp 1 shards 1 order data_first unplaced\n"
+      "zprog 1\njob cpu.f32 unplaced\nmesh pp 1 every 1\n"
       "batch global 1 micro 1 micro_steps 1 sequence 1\nclass stage 0 first_layer 0 layers 1\n"
       "step {\n";
   const auto nested = [&](int levels, const std::string& loop) {

@@ -20,7 +20,7 @@ Timeline sample_timeline() {
   Timeline timeline{.source = "sim", .fingerprint = "00ff", .ranks = {}};
   for (const RankClass& c : sample_job().classes) {
     const ProgramIndex index(c.program);
-    RankTimeline rank{.stage = c.stage, .dp_index = 1, .tp_index = 2, .spans = {}};
+    RankTimeline rank{.stage = c.stage, .rank = 3, .spans = {}};
     std::array<SimTime, kLaneCount> free{};
     for (Cursor cursor(index, std::nullopt); cursor->step() < 2; cursor.advance()) {
       const Node& node = c.program.nodes[cursor->node];
@@ -79,8 +79,8 @@ TEST(ChromeTrace, NamesEveryProcessAndThread) {
     if (e.at("name") != "thread_name") continue;
     threads[{e.at("pid"), e.at("tid")}] = e.at("args").at("name");
   }
-  EXPECT_EQ(processes[0], "stage 0 dp 1 tp 2");
-  EXPECT_EQ(processes[1], "stage 1 dp 1 tp 2");
+  EXPECT_EQ(processes[0], "rank 3, stage 0");
+  EXPECT_EQ(processes[1], "rank 3, stage 1");
   for (const Json& e : trace.at("traceEvents")) {
     if (e.at("ph") != "X") continue;
     EXPECT_TRUE(threads.contains({e.at("pid"), e.at("tid")}));

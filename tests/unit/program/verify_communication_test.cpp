@@ -4,6 +4,7 @@
 
 #include "planner/core/error.h"
 #include "planner/program/verify.h"
+#include "tests/support/meshes.h"
 #include "tests/support/verify_stage.h"
 
 namespace zplan {
@@ -52,6 +53,29 @@ TEST(VerifyCommunication, EverySendHasItsReceive) {
 TEST(VerifyCommunication, ASendMeetsAReceiveOfItsSize) {
   EXPECT_THAT(verify(Pair(1, kFloats / 2).job()),
               Contains(AllOf(HasSubstr("256 bytes f32 in 'x' meets"), HasSubstr("128 bytes"))));
+}
+
+void retype(Stage& stage, View& v, DType dtype) {
+  v.shape = {v.bytes().value / size_of(dtype).value};
+  v.dtype = stage.out.buffer(v.buffer).dtype = dtype;
+}
+
+TEST(VerifyCommunication, ASendMeetsAReceiveOfItsType) {
+  const auto received_as = [](DType dtype) {
+    Stage first, second;
+    const View x = first.buffer("x");
+    first.fill(Part::kQkv, x);
+    first.send(x, 1);
+    View y = second.buffer("y");
+    retype(second, y, dtype);
+    second.receive(y, 0);
+    return verify(job_of({first.finish(0), second.finish(1)}));
+  };
+  EXPECT_THAT(received_as(DType::kF32), IsEmpty());
+  for (const DType other : {DType::kI32, DType::kF64, DType::kBf16})
+    EXPECT_THAT(received_as(other),
+                Contains(AllOf(HasSubstr("256 bytes f32 in 'x' meets"),
+                               HasSubstr("256 bytes " + std::string(name(other))))));
 }
 
 TEST(VerifyCommunication, StagesThatWaitForEachOtherAreStuck) {
@@ -128,6 +152,8 @@ TEST(VerifyCommunication, LongExchangesAreComparedByPeriod) {
         << odd;
 }
 
+namespace groups = testing_support::groups;
+
 Job two_groups(bool swapped) {
   std::vector<RankClass> classes;
   for (const std::int32_t stage : {0, 1}) {
@@ -135,14 +161,14 @@ Job two_groups(bool swapped) {
     const View a = s.buffer("a"), b = s.buffer("b");
     s.fill(Part::kQkv, a);
     s.fill(Part::kFc1, b);
-    const auto reduce = [&](Part part, GroupKind group, const View& v) {
+    const auto reduce = [&](Part part, const Group& group, const View& v) {
       s.out.collective(role(part, Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
                        group, v, v);
     };
     const bool world_first = swapped && stage == 1;
-    if (world_first) reduce(Part::kGradientNorm, GroupKind::kWorld, b);
-    reduce(Part::kEmbedding, GroupKind::kEmbedding, a);
-    if (!world_first) reduce(Part::kGradientNorm, GroupKind::kWorld, b);
+    if (world_first) reduce(Part::kGradientNorm, groups::kWorld, b);
+    reduce(Part::kEmbedding, groups::kEmbedding, a);
+    if (!world_first) reduce(Part::kGradientNorm, groups::kWorld, b);
     classes.push_back(s.finish(stage));
   }
   return job_of(std::move(classes));
@@ -164,34 +190,57 @@ TEST(VerifyCommunication, MembersOfAGroupAgree) {
                                               "reduce[m0,l0] of 128 bytes f32 in 'b' meets")));
 }
 
+TEST(VerifyCommunication, MembersOfAGroupAgreeOnTheTypeAndTheKind) {
+  const auto second_stage = [](DType dtype, CollectiveKind kind) {
+    std::vector<RankClass> classes;
+    for (const std::int32_t stage : {0, 1}) {
+      Stage s;
+      View whole = s.buffer("whole"), part = s.buffer("part");
+      if (stage == 1) retype(s, whole, dtype);
+      if (stage == 1) retype(s, part, dtype);
+      part.shape = {part.shape.elements() / 4};  // of four ranks
+      s.fill(Part::kQkv, part);
+      const bool gathers = stage == 1 && kind == CollectiveKind::kAllGather;
+      s.out.collective(role(Part::kGradientNorm, Action::kReduce), Lane::kCommReduce,
+                       stage == 1 ? kind : CollectiveKind::kAllReduce, GroupKind::kWorld, part,
+                       gathers ? whole : part);
+      classes.push_back(s.finish(stage));
+    }
+    return verify(job_of(std::move(classes)));
+  };
+  const auto meets = Contains(AllOf(HasSubstr("stage 1: lane comm_reduce"), HasSubstr("meets")));
+  EXPECT_THAT(second_stage(DType::kF32, CollectiveKind::kAllReduce), IsEmpty());
+  EXPECT_THAT(second_stage(DType::kF64, CollectiveKind::kAllReduce), meets);
+  EXPECT_THAT(second_stage(DType::kBf16, CollectiveKind::kAllReduce), meets);
+  EXPECT_THAT(second_stage(DType::kF32, CollectiveKind::kAllGather), meets);
+}
+
 // Eight ranks: dp 4 with two shards of two ranks each, tp 2.
 TEST(VerifyCommunication, CollectivesKnowTheirGroups) {
-  const auto gather = [](GroupKind group, Lane lane, std::int64_t ranks, Bytes View::*stride) {
+  const auto gather = [](const Group& group, Lane lane, std::int64_t ranks, std::size_t axis) {
     Stage s;
     View whole = s.buffer("a");
     s.fill(Part::kQkv, whole);
     View shard = whole;
     shard.shape = {kFloats / ranks};
-    shard.*stride = shard.bytes();
+    shard.strides[axis] = shard.bytes().value;
     s.out.collective(role(Part::kQkv, Action::kGather), lane, CollectiveKind::kAllGather, group,
                      shard, whole);
     Job job = job_of({s.finish()}, 4);
-    job.shards = 2;
-    job.tp = 2;
+    job.mesh = testing_support::mesh_of({.dp = 4, .tp = 2, .shards = 2});
     return verify(job);
   };
   const Lane lane = Lane::kCommGather, tensor = Lane::kCommTensor;
-  EXPECT_THAT(gather(GroupKind::kShard, lane, 2, &View::dp_stride), IsEmpty());
-  EXPECT_THAT(gather(GroupKind::kTensor, tensor, 2, &View::tp_stride), IsEmpty());
+  EXPECT_THAT(gather(groups::kShard, lane, 2, testing_support::kShard), IsEmpty());
+  EXPECT_THAT(gather(groups::kTensor, tensor, 2, testing_support::kTp), IsEmpty());
   const auto wrong_part = Contains(HasSubstr("in place in 'a', but not on the rank's own part"));
-  EXPECT_THAT(gather(GroupKind::kShard, lane, 2, &View::tp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kTensor, tensor, 2, &View::dp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kReplica, lane, 2, &View::dp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kData, lane, 4, &View::dp_stride), wrong_part);
-  EXPECT_THAT(gather(GroupKind::kShard, lane, 4, &View::dp_stride),
+  EXPECT_THAT(gather(groups::kShard, lane, 2, testing_support::kTp), wrong_part);
+  EXPECT_THAT(gather(groups::kTensor, tensor, 2, testing_support::kShard), wrong_part);
+  EXPECT_THAT(gather(groups::kReplica, lane, 2, testing_support::kShard), wrong_part);
+  EXPECT_THAT(gather(groups::kData, lane, 4, testing_support::kShard), wrong_part);
+  EXPECT_THAT(gather(groups::kShard, lane, 4, testing_support::kShard),
               Contains(HasSubstr("all_gather over 2 ranks of 16 elements")));
-  EXPECT_THAT(gather(GroupKind::kShard, tensor, 2, &View::dp_stride),
-              Contains(HasSubstr("a collective over group shard on lane comm_tensor")));
+  EXPECT_THAT(gather(groups::kWorld, tensor, 8, testing_support::kShard), wrong_part);
 }
 
 TEST(VerifyCommunication, ThrowsAnInternalErrorWithTheFirstFindings) {
@@ -203,7 +252,7 @@ TEST(VerifyCommunication, ThrowsAnInternalErrorWithTheFirstFindings) {
 
 TEST(VerifyCommunication, AJobHasOneClassPerStage) {
   Job job = Pair().job();
-  job.pp = 3;
+  job.mesh = testing_support::mesh_of({.dp = 2, .pp = 3});
   EXPECT_THAT(verify(job), ElementsAre("job: 2 rank classes for 3 stages"));
 }
 

@@ -5,6 +5,7 @@
 
 #include "planner/program/edges.h"
 #include "planner/program/verify_shorten.h"
+#include "tests/support/meshes.h"
 #include "tests/support/verify_stage.h"
 
 namespace zplan {
@@ -16,6 +17,7 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // Offsets by hand; every tier gets a slab of its own.
 void place_at(Job& job, std::vector<std::int64_t> offsets, std::int64_t slab) {
@@ -24,6 +26,8 @@ void place_at(Job& job, std::vector<std::int64_t> offsets, std::int64_t slab) {
   placement.slab.fill({slab});
   job.placed = true;
 }
+
+namespace groups = testing_support::groups;
 
 TEST(Verify, AcceptsAChainOverLanes) {
   Stage s;
@@ -144,7 +148,7 @@ TEST(Verify, EveryDpIndexIsInsideItsSlot) {
   const View b = s.buffer("b");
   s.fill(Part::kQkv, a);
   a.shape = {kFloats / 2};
-  a.dp_stride = a.bytes();
+  a.strides[testing_support::kShard] = a.bytes().value;
   View half = b;
   half.shape = {kFloats / 2};
   s.gelu(Part::kFc1, a, half);
@@ -164,9 +168,41 @@ TEST(Verify, TheLastRankIsWalkedToo) {
   View half = b;
   half.shape = a.shape;
   s.fill(Part::kQkv, a);  // the first half
-  a.dp_stride = a.bytes();
+  a.strides[testing_support::kShard] = a.bytes().value;
   s.gelu(Part::kFc1, a, half);  // rank 1 reads the second
   EXPECT_THAT(verify(job_of(s)), Contains(HasSubstr("reads 'a' before it is written")));
+}
+
+// Quarters of one buffer: `from` and `to` at rank 0, each further by its stride on rank 1.
+TEST(Verify, OperandsOfAKernelAreApartOnEveryRank) {
+  constexpr std::int64_t kQuarter = kFloats / 4;
+  const auto gelu = [](std::int64_t from, std::int64_t from_stride, std::int64_t to,
+                       std::int64_t to_stride, Bytes View::*stride) {
+    Stage s;
+    View a = s.buffer("a");
+    const Bytes quarter = a.bytes() / 4;
+    s.fill(Part::kQkv, a);
+    a.shape = {kQuarter};
+    View x = a, y = a;
+    x.offset = quarter * from;
+    x.*stride = quarter * from_stride;
+    y.offset = quarter * to;
+    y.*stride = quarter * to_stride;
+    s.gelu(Part::kFc1, x, y);
+    Job job = job_of({s.finish()}, stride == &View::dp_stride ? 2 : 1);
+    job.tp = stride == &View::tp_stride ? 2 : 1;
+    return verify(job);
+  };
+  const auto refused = Contains(HasSubstr("writes 'a' where operand 0 lies"));
+  for (Bytes View::*stride : {&View::dp_stride, &View::tp_stride}) {
+    EXPECT_THAT(gelu(0, 1, 2, 1, stride), IsEmpty());
+    EXPECT_THAT(gelu(0, 2, 1, 2, stride), IsEmpty()) << "side by side on both ranks";
+    EXPECT_THAT(gelu(0, 1, 1, 1, stride), Not(refused)) << "the same bytes, but not on one rank";
+    EXPECT_THAT(gelu(0, 1, 1, 0, stride), refused) << "on rank 1";
+    EXPECT_THAT(gelu(1, 0, 0, 1, stride), refused) << "on rank 1";
+    EXPECT_THAT(gelu(0, 0, 0, 1, stride), refused) << "in place on rank 0 only";
+    EXPECT_THAT(gelu(0, 1, 0, 1, stride), IsEmpty()) << "in place on both";
+  }
 }
 
 TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
@@ -175,19 +211,19 @@ TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
     View part = s.buffer("a"), whole = part;
     View quarter = s.buffer("b");
     part.shape = quarter.shape = {kFloats / 4};
-    part.tp_stride = part.bytes();
+    part.strides[testing_support::kTp] = part.bytes().value;
     whole.shape = {kFloats / 4 * written};
     s.fill(Part::kQkv, whole);
     s.gelu(Part::kFc1, part, quarter);  // rank k reads the k-th quarter
     Job job = job_of(s);
-    job.tp = 4;
+    job.mesh = testing_support::mesh_of({.dp = 2, .tp = 4});
     const auto findings = verify(job);
     if (written == 4) {
       EXPECT_THAT(findings, IsEmpty());
     } else {
       EXPECT_THAT(findings, Contains(HasSubstr("reads 'a' before it is written"))) << written;
     }
-    job.tp = 5;
+    job.mesh = testing_support::mesh_of({.dp = 2, .tp = 5});
     EXPECT_THAT(verify(job), Contains(HasSubstr("view of 'a' reaches from 0 to 320 in a slot")));
   }
 }
@@ -204,7 +240,8 @@ TEST(Verify, CopiesTakeTheLaneBetweenTheirTiersAndFilesOnlyMeetTheHost) {
     c.program.nodes[0].lane = lane;
     c.homes.push_back({0, {a.buffer}, {a.buffer}, {a.buffer}, {a.buffer}});
     Job job = job_of({c});
-    job.units.push_back({.name = "unit", .flat_elements = kFloats, .tensors = {}});
+    job.units.push_back(
+        {.name = "unit", .shard_elements = kFloats, .flat_elements = kFloats, .tensors = {}});
     return verify(job);
   };
   EXPECT_THAT(copy(Tier::kGpu, Tier::kGpu, Lane::kCompute), IsEmpty());
@@ -255,19 +292,21 @@ TEST(Verify, LayersComeInWholeUnits) {
   RankClass c = s.finish();
   c.homes.push_back({0, {0}, {0}, {0}, {0}});
   Job job = job_of({c});
-  job.units.push_back(
-      {.name = "unit", .flat_elements = kFloats, .tensors = std::vector<Tensor>(1)});
+  job.units.push_back({.name = "unit",
+                       .shard_elements = kFloats,
+                       .flat_elements = kFloats,
+                       .tensors = std::vector<Tensor>(1)});
   EXPECT_THAT(verify(job), IsEmpty());
   job.units[0].tensors[0].member = 1;
   EXPECT_THAT(verify(job), Contains(HasSubstr("tensor '' is of layer 1 of 1")));
 }
 
-TEST(Verify, OwnersAreOfAShard) {
+TEST(Verify, OwnersAreMembers) {
   const auto owned = [](std::int32_t member, OpKind kind) {
     Stage s;
     const View a = s.buffer("a");
     s.out.set_member(member);
-    s.out.set_owned(true);
+    s.out.set_owners(groups::kShard);
     s.fill(Part::kQkv, a);
     RankClass c = s.finish();
     c.layers = c.program.unit_layers = 4;
@@ -278,12 +317,12 @@ TEST(Verify, OwnersAreOfAShard) {
     return verify(job_of({c}, 2));
   };
   EXPECT_THAT(owned(1, OpKind::kKernel), IsEmpty());
-  EXPECT_THAT(owned(2, OpKind::kKernel), Contains(HasSubstr("is of shard 2 of 2")));
+  EXPECT_THAT(owned(2, OpKind::kKernel), Contains(HasSubstr("is of member 2 of 2")));
   EXPECT_THAT(owned(1, OpKind::kMark), Contains(HasSubstr("only kernels and copies are of one")));
 }
 
-TEST(Verify, RootsAreMembersByShard) {
-  const auto roots = [](CollectiveKind kind, GroupKind group, std::int32_t member,
+TEST(Verify, RootsAreMembers) {
+  const auto roots = [](CollectiveKind kind, const Group& group, std::int32_t member,
                         std::int64_t out_elements = kFloats) {
     Stage s;
     const View a = s.buffer("a");
@@ -298,12 +337,11 @@ TEST(Verify, RootsAreMembersByShard) {
     return verify(job);
   };
   for (const CollectiveKind kind : {CollectiveKind::kBroadcast, CollectiveKind::kReduce}) {
-    EXPECT_THAT(roots(kind, GroupKind::kData, 1), IsEmpty());
-    EXPECT_THAT(roots(kind, GroupKind::kShard, 1), IsEmpty());
-    EXPECT_THAT(roots(kind, GroupKind::kData, 2), Contains(HasSubstr("is of shard 2 of 2")));
-    EXPECT_THAT(roots(kind, GroupKind::kWorld, 1), Contains(HasSubstr("not one per shard")));
-    EXPECT_THAT(roots(kind, GroupKind::kReplica, 0), Contains(HasSubstr("not one per shard")));
-    EXPECT_THAT(roots(kind, GroupKind::kData, 0, kFloats / 2),
+    EXPECT_THAT(roots(kind, groups::kData, 1), IsEmpty());
+    EXPECT_THAT(roots(kind, groups::kShard, 1), IsEmpty());
+    EXPECT_THAT(roots(kind, groups::kData, 2), Contains(HasSubstr("is of member 2 of 2")));
+    EXPECT_THAT(roots(kind, groups::kReplica, 1), Contains(HasSubstr("is of member 1 of 1")));
+    EXPECT_THAT(roots(kind, groups::kData, 0, kFloats / 2),
                 Contains(HasSubstr("over 2 ranks of 64 elements in 'a' into 32")));
   }
 }

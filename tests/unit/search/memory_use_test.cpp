@@ -8,6 +8,7 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/search/bytes_bound.h"
+#include "tests/support/meshes.h"
 #include "tests/support/pinned.h"
 
 namespace zplan {
@@ -37,16 +38,13 @@ Job placed(const Plan& plan, const ModelConfig& model) {
   return job;
 }
 
+using testing_support::mesh_of;
+
 // Every node, rank by rank.
-std::set<NodeFill> all_fills(int dp, int tp, int pp, RankOrder order, const Cluster& cluster) {
-  Job job;
-  job.dp = dp;
-  job.tp = tp;
-  job.pp = pp;
-  job.order = order;
+std::set<NodeFill> all_fills(const Mesh& mesh, const Cluster& cluster) {
   std::map<int, std::map<std::int32_t, std::int64_t>> nodes;
-  for (int rank = 0; rank < job.world(); ++rank)
-    ++nodes[cluster.node_of(rank)][job.coordinates_of(rank).stage];
+  for (int rank = 0; rank < mesh.world(); ++rank)
+    ++nodes[cluster.node_of(rank)][mesh.point(rank)[testing_support::kPp]];
   std::set<NodeFill> result;
   for (const auto& [node, stages] : nodes) {
     NodeFill fill;
@@ -58,12 +56,14 @@ std::set<NodeFill> all_fills(int dp, int tp, int pp, RankOrder order, const Clus
 
 TEST(NodeFills, AreThoseOfACountRankByRank) {
   const Cluster cluster = load_cluster("dgx2x32");
-  for (const RankOrder order : {RankOrder::kDataFirst, RankOrder::kPipelineFirst})
+  for (const bool pipeline_first : {false, true})
     for (const int tp : {1, 2, 3, 8})
       for (int pp = 1; pp <= 7; ++pp)
         for (int dp = 1; dp <= 70; dp += tp) {
-          const std::vector<NodeFill> fills = node_fills(dp, tp, pp, order, cluster);
-          const std::set<NodeFill> expected = all_fills(dp, tp, pp, order, cluster);
+          const Mesh mesh =
+              mesh_of({.dp = dp, .tp = tp, .pp = pp, .pipeline_first = pipeline_first});
+          const std::vector<NodeFill> fills = node_fills(mesh, cluster);
+          const std::set<NodeFill> expected = all_fills(mesh, cluster);
           EXPECT_EQ(std::set<NodeFill>(fills.begin(), fills.end()), expected)
               << "dp " << dp << " tp " << tp << " pp " << pp;
           EXPECT_EQ(fills.size(), expected.size());
@@ -76,7 +76,7 @@ TEST(MemoryUse, TakesTheWorstClassAndTheFullestNode) {
                                      {Bytes{90}, Bytes{20}, Bytes{0}}};
   // 20 ranks: node 0 holds ten of stage 0 and six of stage 1, node 1 four of stage 1.
   const MemoryUse use =
-      memory_use(bytes, node_fills(10, 1, 2, RankOrder::kDataFirst, cluster), cluster);
+      memory_use(bytes, node_fills(mesh_of({.dp = 10, .pp = 2}), cluster), cluster);
   EXPECT_EQ(use[kGpu].peak, Bytes{100});
   EXPECT_EQ(use[kCpu].peak, Bytes{10 * 10 + 6 * 20});
   EXPECT_EQ(use[kNvme].peak, Bytes{10});

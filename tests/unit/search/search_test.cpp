@@ -322,6 +322,32 @@ TEST_F(SearchTest, TriesTheKnobsOnTheWinner) {
   EXPECT_EQ(run(m).best->plan.stage_layers, (std::vector<std::int32_t>{3, 1}));
 }
 
+TEST_F(SearchTest, TriesShardingGroupsOfAnIslandOnTheWinner) {
+  cluster_ = load_cluster("dgx2x2");
+  pins_ = pinned({{"/parallel/tp", "4"}, {"/parallel/pp", "1"}, {"/zero_stage", "3"}});
+  const std::int32_t group = cluster_.island() / 4;
+  Model m;
+  m.time = [=](const Plan& p) { return p.shards() == group ? 9.0 : 10.0; };
+  const SearchResult result = run(m);
+  EXPECT_GT(result.best->plan.parallel.dp, group);
+  EXPECT_EQ(result.best->plan.shards(), group);
+  pins_.set("/parallel/shards", result.best->plan.parallel.dp);
+  EXPECT_EQ(run(m).best->plan.shards(), result.best->plan.parallel.dp);
+}
+
+TEST_F(SearchTest, TriesUnitsOfSeveralLayersOnTheWinner) {
+  pins_ = pinned({{"/zero_stage", "3"}, {"/gather/unit", "layer"}, {"/parallel/pp", "1"}});
+  for (const std::int32_t layers : {2, 4}) {
+    Model m;
+    m.time = [=](const Plan& p) { return p.unit_layers == layers ? 9.0 : 10.0; };
+    EXPECT_EQ(run(m).best->plan.unit_layers, layers);
+  }
+  Model m;
+  m.time = [](const Plan& p) { return 10.0 - p.unit_layers; };
+  pins_.set("/gather/layers", 1);
+  EXPECT_EQ(run(m).best->plan.unit_layers, 1) << "a pinned count is not touched";
+}
+
 TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
   Model m;
   m.time = [](const Plan& p) { return (p.zero_stage == 3 ? 5.0 : 10.0) - 0.2 * p.prefetch; };
@@ -359,6 +385,19 @@ TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
   EXPECT_DOUBLE_EQ(result.stats.gap, 0.6);
   EXPECT_LE(result.stats.simulated, 8);
   EXPECT_EQ(line(result, {.zero_stage = 0}).reason, "not tried: at best 8.00 s against 10.0 s");
+}
+
+// Of one plan the exact bound is as low as its estimate; it is simulated, the others are not. Most
+// of these have never been lowered: of them nothing but the estimate is known.
+TEST_F(SearchTest, TheGapHoldsForPlansThatWereOnlyEstimated) {
+  const Plan first = enumerate(model_, cluster_, pins_).front();
+  const auto is_first = [&](const Plan& p) { return p == first; };
+  Evaluator evaluator =
+      Model{.bound = [=](const Plan& p) { return is_first(p) ? 4.0 : 9.0; }}.evaluator();
+  evaluator.estimate = [=](const Plan& p) { return Estimate{{is_first(p) ? 4.0 : 5.0}, {}}; };
+  const SearchResult result = search(model_, cluster_, pins_, evaluator, {.max_simulated = 1});
+  EXPECT_LT(result.stats.visited, result.stats.space - result.stats.set_aside);
+  EXPECT_DOUBLE_EQ(result.stats.gap, 0.5);
 }
 
 TEST_F(SearchTest, ReportsProgress) {

@@ -8,6 +8,7 @@
 
 #include "planner/program/job.h"
 #include "planner/program/program.h"
+#include "tests/support/meshes.h"
 
 namespace zplan {
 
@@ -44,21 +45,21 @@ class ClassBuilder {
                   std::move(after));
   }
   // In place on a buffer of `full` bytes.
-  NodeIndex collective(CollectiveKind kind, GroupKind group, std::int64_t full,
+  NodeIndex collective(CollectiveKind kind, const Group& group, std::int64_t full,
                        std::vector<Edge> after = {}, Lane lane = Lane::kCommGather) {
     Node node{.kind = OpKind::kCollective, .lane = lane, .collective = kind, .group = group};
     View out = view(Tier::kGpu, Access::kUpdate, full);
     return append(node, {out, out}, std::move(after));
   }
+  // `to` and `from` are stages, from which make_job counts the steps.
   NodeIndex send(int to, std::int64_t bytes, std::vector<Edge> after = {},
                  Lane lane = Lane::kP2pForward) {
-    Node node{.kind = OpKind::kSend, .lane = lane, .peer_stage = static_cast<std::uint8_t>(to)};
+    Node node{.kind = OpKind::kSend, .lane = lane, .peer = testing_support::stage_at(to)};
     return append(node, {view(Tier::kGpu, Access::kRead, bytes)}, std::move(after));
   }
   NodeIndex receive(int from, std::int64_t bytes, std::vector<Edge> after = {},
                     Lane lane = Lane::kP2pForward) {
-    Node node{
-        .kind = OpKind::kReceive, .lane = lane, .peer_stage = static_cast<std::uint8_t>(from)};
+    Node node{.kind = OpKind::kReceive, .lane = lane, .peer = testing_support::stage_at(from)};
     return append(node, {view(Tier::kGpu, Access::kWrite, bytes)}, std::move(after));
   }
   NodeIndex mark(Lane lane, std::vector<Edge> after = {}) {
@@ -145,13 +146,15 @@ class ClassBuilder {
 
 inline Job make_job(std::vector<ClassBuilder> stages, int dp = 1, int tp = 1) {
   Job job;
-  job.dp = job.shards = dp;
-  job.tp = tp;
-  job.pp = static_cast<std::int32_t>(stages.size());
+  const auto pp = static_cast<std::int32_t>(stages.size());
+  job.mesh = testing_support::mesh_of({.dp = dp, .tp = tp, .pp = pp});
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     RankClass& rank_class = job.classes.emplace_back();
     rank_class.stage = static_cast<std::int32_t>(stage);
     rank_class.program = stages[stage].finish();
+    for (Node& node : rank_class.program.nodes)
+      if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive)
+        node.peer.step = static_cast<std::int8_t>(node.peer.step - static_cast<int>(stage));
   }
   return job;
 }

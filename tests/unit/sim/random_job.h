@@ -12,6 +12,7 @@
 #include <array>
 #include <vector>
 
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -56,6 +57,8 @@ class RandomJob {
     cluster.node.latency.collective_intra = cluster.node.latency.collective_inter = {1e-6};
     cluster.node.latency.p2p_intra = cluster.node.latency.p2p_inter = {pick(0, 1) * 1e-6};
     if (pick(0, 3) == 0) cluster.node.topology.gpu_peer.reset();
+    cluster.stack.overlap_slowdown = pick(0, 2) * 0.2;
+    cluster.stack.copy_slowdown = pick(0, 1) * 0.3;
     return cluster;
   }
 
@@ -69,8 +72,11 @@ class RandomJob {
 
   Job finish() {
     Job job = make_job(stages_, dp_, tp_);
-    job.shards = shards_;
-    job.order = pick(0, 1) == 0 ? RankOrder::kDataFirst : RankOrder::kPipelineFirst;
+    job.mesh = testing_support::mesh_of({.dp = dp_,
+                                         .tp = tp_,
+                                         .pp = static_cast<std::int32_t>(stages_.size()),
+                                         .shards = shards_,
+                                         .pipeline_first = pick(0, 1) != 0});
     return job;
   }
 
@@ -136,14 +142,15 @@ class RandomJob {
   // Within the class. A group of one rank would take no time at all.
   NodeIndex add_collective(ClassBuilder& out, std::int64_t size) {
     struct Choice {
-      GroupKind group;
+      Group group;
       int ranks;
       Lane lane;
     };
-    const std::array<Choice, 4> choices{{{GroupKind::kData, dp_, Lane::kCommGather},
-                                         {GroupKind::kShard, shards_, Lane::kCommGather},
-                                         {GroupKind::kReplica, dp_ / shards_, Lane::kCommReduce},
-                                         {GroupKind::kTensor, tp_, Lane::kCommTensor}}};
+    const std::array<Choice, 4> choices{
+        {{testing_support::groups::kData, dp_, Lane::kCommGather},
+         {testing_support::groups::kShard, shards_, Lane::kCommGather},
+         {testing_support::groups::kReplica, dp_ / shards_, Lane::kCommReduce},
+         {testing_support::groups::kTensor, tp_, Lane::kCommTensor}}};
     const Choice& choice = choices[static_cast<std::size_t>(pick(0, 3))];
     if (choice.ranks == 1) return out.stream(choice.lane, size);
     return out.collective(CollectiveKind::kAllGather, choice.group, size, {}, choice.lane);
@@ -153,8 +160,8 @@ class RandomJob {
     if (stages_.size() == 1 && dp_ * tp_ == 1) return;
     const std::int64_t size = 4 * pick(1, 50'000);
     for (ClassBuilder& out : stages_) {
-      add_edges(out, out.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, size, {},
-                                    Lane::kCommReduce));
+      add_edges(out, out.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld,
+                                    size, {}, Lane::kCommReduce));
     }
   }
 

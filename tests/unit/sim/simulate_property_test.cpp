@@ -10,6 +10,7 @@
 
 #include "planner/program/cursor.h"
 #include "sim/simulate.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/sim/random_job.h"
 
 namespace zplan::sim {
@@ -67,7 +68,7 @@ RC_GTEST_PROP(SimulateProperty, WhatMeetsStartsAndEndsTogether, ()) {
   std::vector<LaneSpans> classes;
   for (const RankTimeline& rank : result.timeline.ranks) classes.push_back(by_lane(rank));
   const auto is_world = [](const Node& node) {
-    return node.kind == OpKind::kCollective && node.group == GroupKind::kWorld;
+    return node.kind == OpKind::kCollective && node.group == testing_support::groups::kWorld;
   };
   std::vector<std::vector<Span>> meetings(classes.size());
   const auto lane = static_cast<std::size_t>(Lane::kCommReduce);

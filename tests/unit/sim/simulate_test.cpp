@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/core/error.h"
+#include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
 
@@ -176,9 +177,11 @@ TEST(Simulate, ComputeWaitsForStagedCopies) {
 TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMemberAndEndsAtOnce) {
   ClassBuilder early, late;
   const NodeIndex a = early.stream(Lane::kCompute, 2 * kMicro);
-  early.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, 100 * kMega, {after(a)});
+  early.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld, 100 * kMega,
+                   {after(a)});
   const NodeIndex b = late.stream(Lane::kCompute, 9 * kMicro);
-  late.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, 100 * kMega, {after(b)});
+  late.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld, 100 * kMega,
+                  {after(b)});
   const SimResult result = run(make_job({early, late}));
   const Span first = lane_spans(result, Lane::kCommGather, 0)[0];
   const Span second = lane_spans(result, Lane::kCommGather, 1)[0];
@@ -190,10 +193,25 @@ TEST(Simulate, ACollectiveOverStagesStartsWithItsLastMemberAndEndsAtOnce) {
   EXPECT_EQ(first.end.value, 1'009 * kMicro) << "two ranks: 100 MB at 100 GB/s";
 }
 
+TEST(Simulate, WhoeverIsReadyFirstWaitsForItsPeer) {
+  ClassBuilder slow, quick;
+  const NodeIndex sender = slow.stream(Lane::kCompute, 9 * kMicro);
+  const NodeIndex sent = slow.send(1, 100'000, {after(sender)});  // 1 us
+  slow.add_edge(sender, after(sent, 0, 1));
+  const NodeIndex early = quick.stream(Lane::kCompute, 2 * kMicro);
+  const NodeIndex received = quick.receive(0, 100'000, {after(early)});
+  quick.add_edge(early, after(received, 0, 1));
+  const SimResult result = run(make_job({slow, quick}));
+  EXPECT_NEAR(result.period.value, 10e-6, 1e-15);
+  EXPECT_EQ(lane_report(result, Lane::kP2pForward, 0).peer_wait.value, 0);
+  EXPECT_NEAR(lane_report(result, Lane::kP2pForward, 1).peer_wait.value, 7e-6, 1e-15);
+}
+
 TEST(Simulate, TheCopiesOfATiedEmbeddingMeetAcrossTheOuterStages) {
   ClassBuilder outer, inner;
   const NodeIndex slow = outer.stream(Lane::kCompute, 5 * kMicro);
-  outer.collective(CollectiveKind::kAllReduce, GroupKind::kEmbedding, 10 * kMega, {after(slow)});
+  outer.collective(CollectiveKind::kAllReduce, testing_support::groups::kEmbedding, 10 * kMega,
+                   {after(slow)});
   inner.stream(Lane::kCompute, 1 * kMicro);
   const SimResult result = run(make_job({outer, inner, outer}));
   EXPECT_EQ(lane_spans(result, Lane::kCommGather, 0)[0].end.value, 105 * kMicro);
@@ -213,8 +231,9 @@ TEST(Simulate, APipelineFillsStageByStage) {
       if (s + 1 < kStages) stage.send(s + 1, 0, {after(kernel, 1)});
     });
     // All stages end the step together.
-    const NodeIndex last = stage.collective(CollectiveKind::kAllReduce, GroupKind::kWorld, 0,
-                                            {after(0)}, Lane::kCommReduce);
+    const NodeIndex last =
+        stage.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld, 0, {after(0)},
+                         Lane::kCommReduce);
     for (NodeIndex n = 0; n < last; ++n) {
       if (n > 0) stage.add_edge(last, after(n));
       stage.add_edge(n, after(last, 0, 1));
@@ -329,8 +348,8 @@ TEST(Simulate, TheSplitNamesWhatTheComputeLaneWaitsFor) {
   NodeIndex last = program.copy(Tier::kNvme, Tier::kCpu, 40'000);
   last = program.copy(Tier::kCpu, Tier::kGpu, 100'000, {after(last)});
   last = program.stream(Lane::kCompute, 30 * kMicro, {after(last)});
-  last = program.collective(CollectiveKind::kAllGather, GroupKind::kTensor, 20 * kMega,
-                            {after(last)}, Lane::kCommTensor);
+  last = program.collective(CollectiveKind::kAllGather, testing_support::groups::kTensor,
+                            20 * kMega, {after(last)}, Lane::kCommTensor);
   last = program.accumulate_on_cpu(80'000, {after(last)});  // 0.96 MB each of two ranks
   last = program.copy(Tier::kGpu, Tier::kCpu, 50'000, {after(last)});
   last = program.copy(Tier::kCpu, Tier::kNvme, 40'000, {after(last)});
@@ -392,7 +411,7 @@ TEST(Simulate, TwoRunsGiveTheSameResult) {
     const NodeIndex up = program.copy(Tier::kCpu, Tier::kGpu, 123'456);
     const NodeIndex kernel = program.stream(Lane::kCompute, 7 * kMicro, {after(up, 1)});
     program.copy(Tier::kGpu, Tier::kCpu, 654'320, {after(kernel, 1)});
-    program.collective(CollectiveKind::kAllGather, GroupKind::kData, 1 * kMega);
+    program.collective(CollectiveKind::kAllGather, testing_support::groups::kData, 1 * kMega);
   });
   const Job job = make_job(program, 4);
   const SimResult first = run(job), second = run(job);

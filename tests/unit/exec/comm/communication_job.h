@@ -6,6 +6,7 @@
 
 #include "exec/comm/collective.h"
 #include "planner/program/job.h"
+#include "tests/support/meshes.h"
 
 namespace zplan::exec::testing {
 
@@ -20,7 +21,7 @@ inline void add_node(Program& program, Node node, const std::vector<View>& views
 // Collectives of all ranks, on one lane.
 inline Job communication_job(std::int32_t world, const std::vector<CollectiveCall>& calls) {
   Job job;
-  job.dp = world;
+  job.mesh = testing_support::mesh_of({.dp = world});
   RankClass& c = job.classes.emplace_back();
   c.program.blocks.push_back({});
   for (const CollectiveCall& call : calls) {
@@ -35,6 +36,7 @@ inline Job communication_job(std::int32_t world, const std::vector<CollectiveCal
     node.kind = OpKind::kCollective;
     node.lane = Lane::kCommReduce;
     node.collective = call.kind;
+    node.group = testing_support::groups::kData;
     node.member = static_cast<std::uint8_t>(call.root);
     add_node(c.program, node, {input, output});
   }
@@ -44,7 +46,7 @@ inline Job communication_job(std::int32_t world, const std::vector<CollectiveCal
 // Transfers of so many bytes from stage 0 to 1 on one lane, then from 1 to 0 on another.
 inline Job transfer_job(const std::vector<std::int64_t>& sizes) {
   Job job;
-  job.pp = 2;
+  job.mesh = testing_support::mesh_of({.pp = 2});
   for (std::int32_t stage = 0; stage < 2; ++stage) {
     RankClass& c = job.classes.emplace_back();
     c.stage = stage;
@@ -58,7 +60,7 @@ inline Job transfer_job(const std::vector<std::int64_t>& sizes) {
         node.role = {Phase::kForward, Part::kBoundary, sends ? Action::kSend : Action::kReceive};
         node.kind = sends ? OpKind::kSend : OpKind::kReceive;
         node.lane = way == 0 ? Lane::kP2pForward : Lane::kP2pBackward;
-        node.peer_stage = static_cast<std::uint8_t>(1 - stage);
+        node.peer = testing_support::stage_at(stage == 0 ? 1 : -1);
         add_node(c.program, node, {view});
       }
     }

@@ -19,7 +19,7 @@ namespace {
 // One call; operands are vectors of the test.
 class RowCall {
  public:
-  explicit RowCall(KernelId kernel, Attributes attributes = {}) {
+  explicit RowCall(KernelId kernel, AttributeValues attributes = {}) {
     node_.kernel = kernel;
     call_.node = &node_;
     call_.attributes = attributes;
@@ -33,11 +33,6 @@ class RowCall {
     view.shape = shape;
     views_.push_back(view);
     operands_.push_back({&views_.back(), reinterpret_cast<std::byte*>(values.data())});
-    return *this;
-  }
-  RowCall& at(std::int32_t tp_index, std::int32_t shard_index = 0) {
-    call_.tp_index = tp_index;
-    call_.shard_index = shard_index;
     return *this;
   }
 
@@ -76,7 +71,7 @@ TEST(Rows, OnlyTheFirstPieceOfAVocabularyAddsPositions) {
   std::vector<std::int32_t> tokens{0, 3, -1};
   std::vector<double> wte{1, 2}, wpe{10, 20}, low(2), high(2), all(2);
   std::vector<double> whole{1, 2, 3, 4};
-  RowCall(KernelId::kEmbeddingForward, {2})
+  RowCall(KernelId::kEmbeddingForward, {0})
       .with(tokens, {1, 3})
       .with(wte, {2, 1})
       .with(low, {1, 2, 1})
@@ -88,14 +83,12 @@ TEST(Rows, OnlyTheFirstPieceOfAVocabularyAddsPositions) {
       .with(wte, {2, 1})
       .with(high, {1, 2, 1})
       .with(wpe, {2, 1})
-      .at(1)
       .run(DType::kF64);
   RowCall(KernelId::kEmbeddingForward)
       .with(tokens, {1, 3})
       .with(whole, {4, 1})
       .with(all, {1, 2, 1})
       .with(wpe, {2, 1})
-      .at(1)
       .run(DType::kF64);
   EXPECT_EQ(low, (std::vector<double>{11, 20}));
   EXPECT_EQ(high, (std::vector<double>{0, 4}));
@@ -110,12 +103,11 @@ TEST(Rows, OnlyTheFirstPieceOfAVocabularyAddsPositions) {
 
 TEST(Rows, SharedElementsCountOnTheFirstTensorRankOnly) {
   std::vector<double> x{1, 2, 3, 4};
-  const auto sum_at = [&](std::int32_t tp, std::int32_t shard, std::int64_t shared_from) {
+  const auto sum_at = [&](std::int64_t tp, std::int64_t shard, std::int64_t shared_from) {
     std::vector<double> sum{100};
-    RowCall(KernelId::kSumSquares, {0, 4, shared_from})
+    RowCall(KernelId::kSumSquares, {4 * shard, shared_from, tp})
         .with(x, {4})
         .with(sum, {1}, Access::kUpdate)
-        .at(tp, shard)
         .run(DType::kF64);
     return sum[0] - 100;
   };
@@ -155,7 +147,7 @@ struct AdamwCall {
   std::vector<double> scalars = scalars_of_a_step(), clip{1, 1};
 
   void run() {
-    RowCall(KernelId::kAdamW, {0, 3, 0, 1})
+    RowCall(KernelId::kAdamW, {0, 0, 1})
         .with(master, {3}, Access::kUpdate)
         .with(m, {3}, Access::kUpdate)
         .with(v, {3}, Access::kUpdate)
@@ -225,21 +217,19 @@ TEST(Rows, ParallelLossEqualsTheWholeOne) {
       .run(DType::kF64);
   for (std::int32_t tp = 0; tp < 2; ++tp) {
     std::vector<double> own(static_cast<std::size_t>(rows * 3));
-    RowCall(KernelId::kCrossEntropyStatistics, {5})
+    RowCall(KernelId::kCrossEntropyStatistics, {5, 0, 4 * tp})
         .with(pieces[tp], {rows, 4})
         .with(tokens, {2, 71})
         .with(own, {rows, 3}, Access::kWrite)
-        .at(tp)
         .run(DType::kF64);
     std::copy(own.begin(), own.end(), statistics.begin() + tp * rows * 3);
   }
   for (std::int32_t tp = 0; tp < 2; ++tp) {
-    RowCall(KernelId::kCrossEntropyParallel, {5, rows})
+    RowCall(KernelId::kCrossEntropyParallel, {5, rows, 4 * tp})
         .with(pieces[tp], {rows, 4}, Access::kUpdate)
         .with(tokens, {2, 71})
         .with(statistics, {2, rows, 3})
         .with(part_loss[tp], {1}, Access::kUpdate)
-        .at(tp)
         .run(DType::kF64);
     EXPECT_NEAR(part_loss[tp][0], loss[0], 1e-12);
   }

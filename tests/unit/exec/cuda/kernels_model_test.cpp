@@ -276,12 +276,12 @@ TYPED_TEST(CudaModelKernels, EmbeddingLooksUpItsPieceOfTheVocabulary) {
   for (const std::int64_t h : {1, 9, 16}) {
     for (const std::int32_t piece : {0, 1}) {
       for (const bool positions : {false, true}) {
-        RowCase row(KernelId::kEmbeddingForward, {4});
+        RowCase row(KernelId::kEmbeddingForward, {4 * piece});
         row.shifted(h == 16 && piece == 1 ? 1 : 0);
         row.with(DType::kI32, kTokenShape, kTokens).with(t, {4, h}, random_values(4 * h, 1));
         row.out(t, {3, 5, h});
         if (positions) row.with(t, {5, h}, random_values(5 * h, 2));
-        row.at(piece).run(run_embedding_forward<TypeParam>).expect_rounded(2, 2);
+        row.run(run_embedding_forward<TypeParam>).expect_rounded(2, 2);
       }
     }
   }
@@ -294,11 +294,11 @@ TYPED_TEST(CudaModelKernels, EmbeddingGradientsAddInTokenOrder) {
     for (const std::int32_t piece : {0, 1}) {
       for (const bool adds : {false, true}) {
         const DType g = h == 9 ? DType::kF32 : t;
-        RowCase row(KernelId::kEmbeddingBackward, {4});
+        RowCase row(KernelId::kEmbeddingBackward, {4 * piece});
         row.with(DType::kI32, kTokenShape, kTokens);
         row.with(t, {3, 5, h}, random_values(15 * h, 1)).sum(g, {4, h}, adds, 2);
         if (h != 1) row.sum(g, {5, h}, adds, 3);
-        row.at(piece).run(run_embedding_backward<TypeParam>, RowCase::Reference::kSameTypes, t);
+        row.run(run_embedding_backward<TypeParam>, RowCase::Reference::kSameTypes, t);
         row.expect_same(2);
         if (h != 1) row.expect_same(3);
       }
@@ -350,9 +350,9 @@ TYPED_TEST(CudaModelKernels, CrossEntropyLeavesGradientsAndZeroPadding) {
 TYPED_TEST(CudaModelKernels, StatisticsOfPiecesAreThoseOfTheirColumns) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const std::int32_t piece : {0, 1, 2}) {
-    RowCase row(KernelId::kCrossEntropyStatistics, {17});
+    RowCase row(KernelId::kCrossEntropyStatistics, {17, 0, 16 * piece});
     row.with(t, {6, 16}, random_values(96, 1, 8)).with(DType::kI32, kTargetShape, kTargets);
-    row.out(DType::kF32, {6, 3}).at(piece).run(run_cross_entropy_statistics<TypeParam>);
+    row.out(DType::kF32, {6, 3}).run(run_cross_entropy_statistics<TypeParam>);
     if (piece == 2) {
       for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(row.actual(2, 3 * i), -INFINITY);
       for (std::size_t i = 0; i < 18; ++i) EXPECT_EQ(row.actual(2, i), row.expected(2, i));
@@ -368,11 +368,11 @@ TYPED_TEST(CudaModelKernels, ParallelCrossEntropyMergesThePieces) {
   for (std::size_t i = 0; i < statistics.size(); ++i)
     statistics[i] = std::vector{7.5, 3.0, 1.5}[i % 3] + 0.125 * static_cast<double>(i);
   for (const std::int32_t piece : {0, 1}) {
-    RowCase row(KernelId::kCrossEntropyParallel, {17, 8});
+    RowCase row(KernelId::kCrossEntropyParallel, {17, 8, 16 * piece});
     row.with(t, {6, 16}, random_values(96, 1, 7), Access::kUpdate);
     row.with(DType::kI32, kTargetShape, kTargets).with(DType::kF32, {2, 6, 3}, statistics);
     row.with(DType::kF64, {1}, {0.25}, Access::kUpdate);
-    row.at(piece).run(run_cross_entropy_parallel<TypeParam>);
+    row.run(run_cross_entropy_parallel<TypeParam>);
     row.expect_rounded(0, 32, 0.125);
     EXPECT_NEAR(row.actual(3, 0), row.expected(3, 0), 64 * epsilon(DType::kF32));
   }

@@ -93,7 +93,7 @@ class RowCase {
  public:
   enum class Reference { kDouble, kSameTypes };
 
-  explicit RowCase(KernelId kernel, Attributes attributes = {}) {
+  explicit RowCase(KernelId kernel, AttributeValues attributes = {}) {
     node_.kernel = kernel;
     call_.node = &node_;
     call_.attributes = attributes;
@@ -130,12 +130,6 @@ class RowCase {
   RowCase& scratch(std::int64_t floats) {
     return with(DType::kF32, {floats}, std::vector<double>(static_cast<std::size_t>(floats), NAN),
                 Access::kScratch);
-  }
-  RowCase& at(std::int32_t tp_index, std::int32_t shard_index = 0, std::int32_t dp_index = 0) {
-    call_.tp_index = tp_index;
-    call_.shard_index = shard_index;
-    call_.dp_index = dp_index;
-    return *this;
   }
   RowCase& in(Env env) {
     call_.env = env;

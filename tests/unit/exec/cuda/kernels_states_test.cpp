@@ -47,10 +47,10 @@ TEST(CudaStates, SquaresOfWhatCountsAreAddedUp) {
     for (const std::int64_t n : {1, 30, 2500}) {
       for (const std::int64_t shared_from : {-1, 45}) {
         for (const std::int32_t tp : {0, 1}) {
-          RowCase row(KernelId::kSumSquares, {0, n, shared_from});
+          RowCase row(KernelId::kSumSquares, {n == 30 ? n : 0, shared_from, tp});
           row.shifted(tp == 1 ? 1 : 0).with(type, {n}, random_values(n, 1));
           row.shifted(0).with(DType::kF64, {1}, {0.5}, Access::kUpdate);
-          row.at(tp, n == 30 ? 1 : 0).run(run_sum_squares);
+          row.run(run_sum_squares);
           EXPECT_NEAR(row.actual(1, 0), row.expected(1, 0), 1e-12 * row.expected(1, 0));
         }
       }
@@ -59,9 +59,9 @@ TEST(CudaStates, SquaresOfWhatCountsAreAddedUp) {
 }
 
 TEST(CudaStates, SquaresOfCopiesDoNotCount) {
-  RowCase row(KernelId::kSumSquares, {0, 4, -1, 1});
+  RowCase row(KernelId::kSumSquares, {0, -1, 0, 1});
   row.with(DType::kF32, {4}, {1, 2, 3, 4}).with(DType::kF64, {1}, {0.5}, Access::kUpdate);
-  row.at(0, 0, 1).run(run_sum_squares);
+  row.run(run_sum_squares);
   EXPECT_EQ(row.actual(1, 0), 0.5);
 }
 
@@ -113,8 +113,8 @@ struct AdamwCase {
     std::vector<double> second_moments = random_values(n, 3, 0.05);
     for (double& value : second_moments) value = std::abs(value) + 0.01;
     // the first 40 elements of the unit decay; unit 5
-    RowCase row(KernelId::kAdamW, {0, flat, 40, 5});
-    row.in({.micro = 0, .layer = 7, .tile = 2}).at(0, 1).shifted(shift);
+    RowCase row(KernelId::kAdamW, {flat, 40, 5});
+    row.in({.micro = 0, .layer = 7, .tile = 2}).shifted(shift);
     row.with(master, {n}, random_values(n, 1), Access::kUpdate);
     row.with(moment, {n}, random_values(n, 2, 0.1), Access::kUpdate);
     row.with(moment, {n}, second_moments, Access::kUpdate);

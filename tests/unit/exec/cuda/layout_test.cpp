@@ -86,9 +86,9 @@ TEST(Alignment, IsWhatEveryInstanceOfAViewHas) {
   EXPECT_EQ(alignment_of(program, view), 256u);
   view.offset = Bytes{96};
   EXPECT_EQ(alignment_of(program, view), 32u);
-  view.tp_stride = Bytes{24};
+  view.strides[0] = 24;
   EXPECT_EQ(alignment_of(program, view), 8u);
-  view.dp_stride = Bytes{6};
+  view.strides[1] = 6;
   EXPECT_EQ(alignment_of(program, view), 2u);
   program.buffers[0].slot_size = Bytes{1025};
   EXPECT_EQ(alignment_of(program, view), 1u);

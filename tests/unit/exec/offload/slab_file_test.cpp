@@ -37,6 +37,15 @@ TEST_F(SlabFiles, HaveTheirSizeReservedAndANameThatSaysWhose) {
   file.check_intact();
 }
 
+TEST_F(SlabFiles, AreReadableByTheirOwnerOnly) {
+  const mode_t before = umask(0);
+  const SlabFile file(options(), 0, kSize);
+  umask(before);
+  struct stat info {};
+  ASSERT_EQ(fstat(file.descriptor(), &info), 0);
+  EXPECT_EQ(info.st_mode & 07777U, 0600U);
+}
+
 TEST_F(SlabFiles, LeaveNothingBehind) {
   { const SlabFile file(options(), 0, kSize); }
   EXPECT_THAT(files(), IsEmpty());

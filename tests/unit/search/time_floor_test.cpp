@@ -1,0 +1,56 @@
+#include "planner/search/time_floor.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/program/kernel_set.h"
+#include "sim/simulate.h"
+#include "tests/support/kernels_alone.h"
+
+namespace zplan {
+namespace {
+
+struct Times {
+  double floor, period;
+};
+
+// Of a pipeline on a cluster where kernels alone take time, so that nothing hides a floor that is
+// too great.
+Times times_of(std::int32_t stages, std::int64_t micro_steps, bool delayed) {
+  ModelConfig model = load_model("tiny");
+  model.layers = 4;
+  model.hidden = model.heads * 256;
+  model.ffn = 4 * model.hidden;
+  model.sequence = 64;
+  Cluster cluster = kernels_alone(load_cluster("dgx2"));
+  cluster.node.topology.nvme_read = cluster.node.topology.nvme_write = {{1e16}, 1.0};
+  Plan plan;
+  plan.parallel.pp = stages;
+  plan.kernel_set = cluster.node.device.kernel_set;
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.placement.optimizer = Tier::kCpu;
+  plan.batch = {micro_steps, 1, model.sequence};
+  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
+  plan.delayed_update = delayed;
+  plan.clip = false;  // which makes stages wait for each other, delayed or not
+  EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  Job job = lower(plan, model);
+  place(job, {.slack = plan.slack});
+  return {time_floor(plan, model, cluster).value, sim::simulate(job, cluster).period.value};
+}
+
+TEST(TimeFloor, StaysBelowThePeriodOfAPipeline) {
+  for (const bool delayed : {false, true})
+    for (const std::int32_t stages : {1, 2, 4})
+      for (const std::int64_t micro_steps : {1, 2, 4}) {
+        const Times times = times_of(stages, micro_steps, delayed);
+        EXPECT_LE(times.floor, times.period)
+            << stages << " stages, " << micro_steps << " micro-steps, delayed " << delayed;
+        EXPECT_GE(times.floor, 0.8 * times.period)
+            << stages << " stages, " << micro_steps << " micro-steps, delayed " << delayed;
+      }
+}
+
+}  // namespace
+}  // namespace zplan
