@@ -15,8 +15,8 @@ class BodyBuffers {
   explicit BodyBuffers(ProgramBuilder& out) : out_(out) {}
 
   void next_body();
-  // The buffer of this name in the current body; made on first use. Names of later bodies carry
-  // the number of the emission.
+  // The buffer of this name in the current body; made on first use, as large as any use asks. Names
+  // of later bodies carry the number of the emission.
   BufferId get(Buffer buffer);
 
  private:

@@ -236,9 +236,12 @@ void Gradients::combine(const Open& at, Part part, const View& shard, const View
   transfers_.send(Phase::kBackward, part, sum, target, held, at.ordinal);
 }
 
-void Gradients::sum_tied_embedding() {
-  if (!s_.layout.tied || s_.plan.parallel.pp == 1 || !(s_.is_first() || s_.is_last())) return;
-  const UnitIndex unit = s_.layout.unit_of(Param::kTokenEmbedding);
+void Gradients::sum_tied() {
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+    if (s_.has_twin(u) && s_.holds(u)) sum_twins(u);
+}
+
+void Gradients::sum_twins(UnitIndex unit) {
   const View home = piece(unit);
   const Ring staged{"tied.gradient", home.bytes()};
   const View at = transfers_.bring(Phase::kUpdate, Part::kHead, home, Tier::kGpu, staged, {});

@@ -51,8 +51,8 @@ class Gradients {
   // What is still to be reduced after the last backward.
   void finish_backward();
 
-  // Adds the two copies of a tied embedding on the first and last stage.
-  void sum_tied_embedding();
+  // Adds the two copies of what the first and the last stage both have, a tied embedding.
+  void sum_tied();
 
   // Reduced gradients this rank updates with; ZeRO 0: all of them.
   View piece(UnitIndex unit) const;
@@ -82,6 +82,7 @@ class Gradients {
   void sum_over_tensor_ranks(const Open& at);
   void wait(Action action, UnitIndex unit, const View& on);
   void reduce_in_place(UnitIndex unit, Part part);
+  void sum_twins(UnitIndex unit);
   void sum_copies(UnitIndex unit, const View& shard, Part part);
   View own_shard(UnitIndex unit, View whole) const;
   View reduce_to_shard(const Open& at, Part part);

@@ -1,233 +1,148 @@
 #include "planner/lower/layout.h"
 
 #include <algorithm>
-#include <cmath>
+#include <numeric>
 #include <utility>
 
-#include "models/model_formulas.h"
+#include "planner/core/error.h"
 #include "planner/lower/ranks.h"
 
 namespace zplan {
 namespace {
 
-// Normal initialisation of GPT-2: 0.02, and 0.02 / sqrt(2 L) for the matrices that feed the
-// residual stream [Radford19 sec 2.3]. Architecture llama: 0.02 throughout.
-constexpr double kInitStd = 0.02;
-
-struct Spec {
+struct Member {
   Param param;
-  std::string name;
-  Shape shape;      // of one piece, as kernels see it: padded vocabulary, positions in training
-  Shape published;  // as the model has it
-  Init init;
-  double std;
-  bool decay;
-  Split split;
-  std::int32_t member = 0;  // which layer of a unit of several
+  const ParamSpec* spec;
+  std::int64_t pieces;     // that the ranks and tiles cut it into
+  std::int32_t layer = 0;  // of a unit of several
 
-  bool is_split() const { return split.kind != Split::Kind::kNone; }
+  bool is_split() const { return pieces > 1; }
 };
 
-// Flattens the tensors of a unit: what decays first, what is not split last.
-int order_in_unit(const Spec& s) {
-  if (s.decay) return 0;
-  return s.is_split() ? 1 : 2;
+// Flattens the tensors of a unit: what decays first, of that and of the others what is not split
+// last.
+int order_in_unit(const Member& m) { return (m.spec->decay ? 0 : 2) + (m.is_split() ? 0 : 1); }
+
+// A matrix may be cut by columns or rows, a vector as the columns that it is added to.
+Shape piece_shape(const Member& m) {
+  Shape shape = m.spec->stored;
+  const bool rows = m.spec->split.kind == Split::Kind::kRows;
+  shape.dims[static_cast<std::size_t>(rows ? 0 : shape.rank - 1)] /= m.pieces;
+  return shape;
 }
 
 class LayoutBuilder {
  public:
-  LayoutBuilder(Layout& layout, const ModelConfig& model, const Plan& plan, const Mesh& mesh)
-      : layout_(layout), model_(model), plan_(plan), mesh_(mesh), shards_(shard_axes(mesh)) {}
+  LayoutBuilder(Layout& layout, const ParamTable& params, const Plan& plan, const Mesh& mesh)
+      : layout_(layout), params_(params), plan_(plan), mesh_(mesh), shards_(shard_axes(mesh)) {}
 
   void build() {
-    const Shape table{layout_.padded_vocab, model_.hidden};
-    unit("embedding", Part::kEmbedding, false,
-         {vocabulary(Param::kTokenEmbedding,
-                     is_llama() ? "model.embed_tokens.weight" : "transformer.wte.weight")});
-    if (model_.position == Position::kLearned)
-      unit("position", Part::kPosition, false,
-           {{Param::kPositionEmbedding,
-             is_llama() ? "model.embed_positions.weight" : "transformer.wpe.weight",
-             {plan_.batch.sequence, model_.hidden},
-             {model_.sequence, model_.hidden},
-             Init::kNormal,
-             kInitStd,
-             true,
-             {}}});
-    layer_units();
-    std::vector<Spec> norm;
-    add_norm(norm, Param::kFinalNormGain, Param::kFinalNormBias,
-             is_llama() ? "model.norm" : "transformer.ln_f");
-    unit("final_norm", Part::kFinalNorm, false, std::move(norm));
-    if (!layout_.tied)
-      unit("head", Part::kHead, false, {vocabulary(Param::kHeadWeight, "lm_head.weight")});
+    bool has_layers = false;
+    for (const Operator& op : params_.operators()) {
+      if (op.held != Held::kByLayer) {
+        auto [own, whole] = members(op);
+        own.insert(own.end(), whole.begin(), whole.end());
+        unit(op.name, op.part, op.held, std::move(own));
+      } else if (!std::exchange(has_layers, true)) {
+        plan_.gather == GatherUnit::kLayer ? units_of_layers() : units_of_operators();
+      }
+    }
   }
 
  private:
-  std::int64_t pieces() const { return std::int64_t{plan_.parallel.tp} * plan_.tiles; }
-  // Names and initialisation are of the family; what there is, of the features.
-  bool is_llama() const { return model_.architecture == Architecture::kLlama; }
   bool tensor_parallel() const { return plan_.parallel.tp > 1; }
-  std::string layer_name(const char* gpt, const char* llama) const {
-    return is_llama() ? std::string("model.layers.{}.") + llama
-                      : std::string("transformer.h.{}.") + gpt;
+
+  // Of the kind that a layer of an iteration is of.
+  std::size_t kind_of(std::int32_t layer) const {
+    return static_cast<std::size_t>(layer) % params_.kinds().size();
+  }
+  std::vector<Operator> operators_of(std::int32_t layer) const {
+    std::vector<Operator> own;
+    for (const Operator& op : params_.operators())
+      if (op.held == Held::kByLayer && op.kind == kind_of(layer)) own.push_back(op);
+    return own;
   }
 
-  Spec vocabulary(Param param, std::string name) const {
-    const std::int64_t rows = layout_.padded_vocab / plan_.parallel.tp;
-    Spec s{param,
-           std::move(name),
-           {rows, model_.hidden},
-           {model_.vocab, model_.hidden},
-           Init::kNormal,
-           kInitStd,
-           true,
-           {}};
-    if (tensor_parallel()) s.split.kind = Split::Kind::kRows;
-    return s;
-  }
-  Spec columns(Param param, std::string name, std::vector<std::int64_t> segments) const {
-    std::int64_t width = 0;
-    for (std::int64_t n : segments) width += n;
-    Spec s{param,
-           std::move(name),
-           {model_.hidden, width / pieces()},
-           {model_.hidden, width},
-           Init::kNormal,
-           kInitStd,
-           true,
-           {}};
-    if (pieces() > 1) s.split = {Split::Kind::kColumns, std::move(segments)};
-    return s;
-  }
-  Spec column_bias(Param param, std::string name, std::vector<std::int64_t> segments) const {
-    Spec s = columns(param, std::move(name), std::move(segments));
-    s.shape = {s.shape[1]};
-    s.published = {s.published[1]};
-    s.init = Init::kZero;
-    s.decay = false;
-    return s;
-  }
-  Spec rows(Param param, std::string name, std::int64_t n) const {
-    const double depth = std::sqrt(2.0 * static_cast<double>(model_.layers));
-    Spec s{param,
-           std::move(name),
-           {n / pieces(), model_.hidden},
-           {n, model_.hidden},
-           Init::kNormal,
-           is_llama() ? kInitStd : kInitStd / depth,
-           true,
-           {}};
-    if (pieces() > 1) s.split.kind = Split::Kind::kRows;
-    return s;
-  }
-  Spec vector(Param param, std::string name, Init init) const {
-    const Shape shape{model_.hidden};
-    return {param, std::move(name), shape, shape, init, 0, false, {}};
-  }
-  void add_norm(std::vector<Spec>& to, Param gain, Param bias, const std::string& name) const {
-    to.push_back(vector(gain, name + ".weight", Init::kOne));
-    if (model_.norm == Norm::kLayerNorm) to.push_back(vector(bias, name + ".bias", Init::kZero));
-  }
-
-  // The four operators of a layer and what comes with each.
-  struct Operator {
-    std::vector<Spec> split, whole;
+  // Of an operator: what can be cut, and the rest.
+  struct Members {
+    std::vector<Member> cut, whole;
   };
-  std::array<Operator, 4> operators() const {
-    const ModelConfig& m = model_;
-    const std::int64_t q = m.heads * m.head_size();
-    const std::int64_t kv = m.kv_heads * m.head_size();
-    const std::vector<std::int64_t> up(m.gated_mlp ? 2 : 1, m.ffn);
-    std::array<Operator, 4> ops;
-    const auto name = [&](const char* gpt, const char* llama, const char* what) {
-      return layer_name(gpt, llama) + what;
-    };
-    ops[0].split = {columns(Param::kQkvWeight, name("attn.c_attn", "self_attn.qkv_proj", ".weight"),
-                            {q, kv, kv})};
-    ops[1].split = {
-        rows(Param::kProjWeight, name("attn.c_proj", "self_attn.o_proj", ".weight"), q)};
-    ops[2].split = {
-        columns(Param::kFc1Weight, name("mlp.c_fc", "mlp.gate_up_proj", ".weight"), up)};
-    ops[3].split = {rows(Param::kFc2Weight, name("mlp.c_proj", "mlp.down_proj", ".weight"), m.ffn)};
-    add_norm(ops[0].whole, Param::kNorm1Gain, Param::kNorm1Bias,
-             layer_name("ln_1", "input_layernorm"));
-    add_norm(ops[2].whole, Param::kNorm2Gain, Param::kNorm2Bias,
-             layer_name("ln_2", "post_attention_layernorm"));
-    if (m.biases == Biases::kNone) return ops;
-    ops[0].split.push_back(column_bias(
-        Param::kQkvBias, name("attn.c_attn", "self_attn.qkv_proj", ".bias"), {q, kv, kv}));
-    if (m.biases == Biases::kQkv) return ops;
-    ops[1].whole = {
-        vector(Param::kProjBias, name("attn.c_proj", "self_attn.o_proj", ".bias"), Init::kZero)};
-    ops[2].split.push_back(
-        column_bias(Param::kFc1Bias, name("mlp.c_fc", "mlp.gate_up_proj", ".bias"), up));
-    ops[3].whole = {
-        vector(Param::kFc2Bias, name("mlp.c_proj", "mlp.down_proj", ".bias"), Init::kZero)};
-    return ops;
-  }
-
-  std::vector<Spec> for_each_member(const std::vector<Spec>& layer) const {
-    std::vector<Spec> all;
-    for (std::int32_t member = 0; member < plan_.unit_layers; ++member)
-      for (const Spec& s : layer) all.emplace_back(s).member = member;
-    return all;
-  }
-
-  void layer_units() {
-    constexpr std::array<Part, 4> kParts{Part::kQkv, Part::kProjection, Part::kFc1, Part::kFc2};
-    constexpr std::array<const char*, 4> kNames{"layer.qkv", "layer.proj", "layer.fc1",
-                                                "layer.fc2"};
-    std::vector<Spec> all, shared;
-    const bool tiled = plan_.tiles > 1;
-    const bool whole_layer = plan_.gather == GatherUnit::kLayer;
-    std::array<Operator, 4> ops = operators();
-    for (Operator& op : ops) {
-      std::vector<Spec>& to = whole_layer ? all : tiled ? shared : op.split;
-      to.insert(to.end(), op.whole.begin(), op.whole.end());
-      if (whole_layer) all.insert(all.end(), op.split.begin(), op.split.end());
+  Members members(const Operator& op, std::int32_t layer = 0) const {
+    const std::int64_t tiles = op.held == Held::kByLayer ? plan_.tiles : 1;
+    Members result;
+    for (const Param p : op.params) {
+      const ParamSpec& spec = params_.spec(p);
+      if (spec.split.kind == Split::Kind::kNone) {
+        result.whole.push_back({p, &spec, 1, layer});
+      } else {
+        result.cut.push_back({p, &spec, plan_.parallel.tp * tiles, layer});
+      }
     }
-    if (whole_layer) {
-      unit("layer", Part::kLayer, true, for_each_member(all));
-      return;
-    }
-    if (tiled) unit("layer.shared", Part::kShared, true, std::move(shared));
-    for (std::size_t i = 0; i < ops.size(); ++i)
-      unit(kNames[i], kParts[i], true, std::move(ops[i].split), plan_.tiles);
+    return result;
   }
 
-  void unit(const std::string& name, Part part, bool per_layer, std::vector<Spec> specs,
+  void units_of_layers() {
+    std::vector<Member> all;
+    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
+      for (const Operator& op : operators_of(layer)) {
+        const auto [cut, whole] = members(op, layer);
+        all.insert(all.end(), whole.begin(), whole.end());
+        all.insert(all.end(), cut.begin(), cut.end());
+      }
+      if ((layer + 1) % plan_.unit_layers == 0)
+        unit(params_.kinds()[kind_of(layer)], Part::kLayer, Held::kByLayer, std::exchange(all, {}));
+    }
+  }
+
+  void units_of_operators() {
+    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
+      const std::string prefix = params_.kinds()[kind_of(layer)] + ".";
+      const std::vector<Operator> operators = operators_of(layer);
+      std::vector<Member> shared;
+      for (const Operator& op : operators)
+        for (const Member& m : members(op, layer).whole) shared.push_back(m);
+      if (plan_.tiles > 1) unit(prefix + "shared", Part::kShared, Held::kByLayer, shared);
+      for (const Operator& op : operators) {
+        auto [own, whole] = members(op, layer);
+        if (plan_.tiles == 1) own.insert(own.end(), whole.begin(), whole.end());
+        unit(prefix + op.name, op.part, Held::kByLayer, std::move(own), plan_.tiles);
+      }
+    }
+  }
+
+  void unit(const std::string& name, Part part, Held held, std::vector<Member> members,
             std::int32_t tiles = 1) {
-    const bool by_layer = plan_.owners && per_layer;
-    std::stable_sort(specs.begin(), specs.end(), [by_layer](const Spec& a, const Spec& b) {
-      if (by_layer && a.member != b.member) return a.member < b.member;
+    const bool by_layer = plan_.owners && held == Held::kByLayer;
+    std::stable_sort(members.begin(), members.end(), [by_layer](const Member& a, const Member& b) {
+      if (by_layer && a.layer != b.layer) return a.layer < b.layer;
       return order_in_unit(a) < order_in_unit(b);
     });
     const auto index = static_cast<UnitIndex>(layout_.units.size());
     Unit unit;
     unit.name = name;
-    unit.per_layer = per_layer;
+    unit.per_layer = held == Held::kByLayer;
     unit.tiles = tiles;
     std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
     std::int32_t layer = 0;
     std::int64_t shared_from = -1;
-    for (const Spec& s : specs) {
-      if (by_layer && s.member != std::exchange(layer, s.member))
+    for (const Member& m : members) {
+      const ParamSpec& spec = *m.spec;
+      if (by_layer && m.layer != std::exchange(layer, m.layer))
         layer_from = offset = round_up(offset, kShardAlignment);
-      const std::int64_t own =
-          s.is_split() ? ceil_div(s.published.elements(), std::int64_t{plan_.parallel.tp} * tiles)
-                       : s.published.elements();
-      if (!s.is_split() && tensor_parallel()) {
+      const std::int64_t own = ceil_div(spec.published.elements(), m.pieces);
+      if (!m.is_split() && tensor_parallel()) {
         if (shared_from < 0) shared_from = offset;
         unit.shared_elements += own;
       }
-      layout_.places[static_cast<std::size_t>(s.member)][static_cast<std::size_t>(s.param)] = {
-          index, offset - layer_from, s.shape};
-      unit.tensors.push_back({s.name, s.published, s.init, s.std, s.decay, offset, s.split,
-                              s.split.kind == Split::Kind::kRows ? s.shape[0] : 0, s.member});
+      const Shape shape = piece_shape(m);
+      layout_.places[static_cast<std::size_t>(m.layer)][m.param.index()] = {
+          index, offset - layer_from, shape};
+      const Split split = m.is_split() ? spec.split : Split{};
+      unit.tensors.push_back({spec.name, spec.published, spec.init, spec.std, spec.decay, offset,
+                              split, split.kind == Split::Kind::kRows ? shape[0] : 0, m.layer});
       unit.elements += own;
-      offset += std::max(s.shape.elements(), s.is_split() ? 0 : own);
-      if (s.decay && layer_from == 0) unit.decay_elements = offset;
+      offset += std::max(shape.elements(), m.is_split() ? 0 : own);
+      if (spec.decay && layer_from == 0) unit.decay_elements = offset;
     }
     unit.shared_from = shared_from < 0 ? offset : shared_from;
     const std::int64_t shards = mesh_.size(shards_);
@@ -236,17 +151,26 @@ class LayoutBuilder {
     unit.flat_elements = unit.shard_elements * shards;
     layout_.units.push_back(std::move(unit));
     layout_.part.push_back(part);
-    if (per_layer) layout_.layer_units.push_back(index);
+    layout_.held.push_back(held);
+    if (held == Held::kByLayer) layout_.layer_units.push_back(index);
   }
 
   Layout& layout_;
-  const ModelConfig& model_;
+  const ParamTable& params_;
   const Plan& plan_;
   const Mesh& mesh_;
   AxisSet shards_;  // that the states of every unit are cut over
 };
 
 }  // namespace
+
+const ParamPlace& Layout::of(Param p, std::int32_t member) const {
+  const ParamPlace& own = places[static_cast<std::size_t>(member)][p.index()];
+  if (own.shape.rank > 0) return own;
+  for (const Places& of_layer : places)
+    if (of_layer[p.index()].shape.rank > 0) return of_layer[p.index()];
+  ZPLAN_ASSERT(false);
+}
 
 std::int64_t Layout::gathered_elements(UnitIndex unit) const {
   return is_owned(unit) ? units[unit].shard_elements : units[unit].flat_elements;
@@ -273,13 +197,12 @@ std::int64_t Layout::largest_shard() const {
   return largest;
 }
 
-Layout make_layout(const ModelConfig& model, const Plan& plan, const Mesh& mesh) {
+Layout make_layout(const ParamTable& params, const Plan& plan, const Mesh& mesh) {
   Layout layout;
-  layout.places.resize(static_cast<std::size_t>(plan.unit_layers));
-  layout.tied = model.tied_embeddings;
+  const std::size_t together = std::lcm(params.kinds().size(), std::size_t(plan.unit_layers));
+  layout.places.assign(together, Layout::Places(params.size()));
   layout.owners = plan.owners;
-  layout.padded_vocab = padded_vocab(model, plan.parallel.tp);
-  LayoutBuilder(layout, model, plan, mesh).build();
+  LayoutBuilder(layout, params, plan, mesh).build();
   return layout;
 }
 

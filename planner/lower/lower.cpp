@@ -3,7 +3,8 @@
 #include <memory>
 
 #include "planner/core/error.h"
-#include "planner/lower/decoder_layer.h"
+#include "planner/lower/blocks/decoder.h"
+#include "planner/lower/layer_run.h"
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
 #include "planner/lower/pipeline.h"
@@ -17,8 +18,8 @@ namespace {
 
 void assign_layers(Stage& stage) {
   for (std::int32_t i = 0; i < stage.index; ++i)
-    stage.first_layer += stage.plan.layers_of_stage(stage.model.layers, i);
-  stage.layers = stage.plan.layers_of_stage(stage.model.layers, stage.index);
+    stage.first_layer += stage.plan.layers_of_stage(stage.model_layers, i);
+  stage.layers = stage.plan.layers_of_stage(stage.model_layers, stage.index);
 }
 
 void cut_segments(Stage& stage) {
@@ -63,16 +64,16 @@ View make_dx(Stage& s) {
 // The step of one stage: begin, micro-batches, update, report.
 class StageProgram {
  public:
-  explicit StageProgram(Stage& stage)
+  StageProgram(Stage& stage, const Decoder& model)
       : s_(stage),
         parameters_(stage),
         gradients_(stage),
         optimizer_(stage, parameters_, gradients_),
         checkpoints_(stage),
-        ends_(stage, parameters_, gradients_, checkpoints_, optimizer_.scalars()) {
+        ends_(stage, model, parameters_, gradients_, checkpoints_, optimizer_.scalars()) {
     for (std::size_t i = 0; i < s_.segments.size(); ++i)
-      layers_.push_back(std::make_unique<DecoderLayer>(stage, s_.segments[i], i, parameters_,
-                                                       gradients_, checkpoints_));
+      layers_.push_back(std::make_unique<LayerRun>(stage, model.layers(), s_.segments[i], i,
+                                                   parameters_, gradients_, checkpoints_));
   }
 
   std::vector<UnitHome> emit(PassOrder order) {
@@ -140,21 +141,16 @@ class StageProgram {
   Optimizer optimizer_;
   Checkpoints checkpoints_;
   ModelEnds ends_;
-  std::vector<std::unique_ptr<DecoderLayer>> layers_;  // one per segment
+  std::vector<std::unique_ptr<LayerRun>> layers_;  // one per segment
 };
 
-RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Mesh& mesh,
-                      const Layout& layout, const KernelSet& kernels, std::int32_t index) {
-  ProgramBuilder out(plan.unit_layers);
+RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layout,
+                      std::int32_t index) {
+  const Plan& plan = model.sizes().plan;
+  ProgramBuilder out(layout.layers_together());
   BodyBuffers body(out);
-  Stage stage{.plan = plan,
-              .model = model,
-              .mesh = mesh,
-              .layout = layout,
-              .kernels = kernels,
-              .out = out,
-              .body = body,
-              .workspace = make_workspace(out, kernels)};
+  Stage stage{model.sizes(), mesh, layout, out, body};
+  stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   PassOrder order = order_of_stage(plan, index);
@@ -165,7 +161,7 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Mesh& me
   result.stage = index;
   result.first_layer = stage.first_layer;
   result.layers = stage.layers;
-  result.homes = StageProgram(stage).emit(std::move(order));
+  result.homes = StageProgram(stage, model).emit(std::move(order));
   result.program = out.finish_unordered();
   return result;
 }
@@ -174,10 +170,13 @@ RankClass lower_stage(const Plan& plan, const ModelConfig& model, const Mesh& me
 
 Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   if (const auto why = illegal(plan, shape_of(model))) throw_bad_input(*why);
-  const KernelSet& kernels = find_kernel_set(plan.kernel_set);
+  return lower_unordered(plan, Decoder(model, plan, find_kernel_set(plan.kernel_set)));
+}
+
+Job lower_unordered(const Plan& plan, const Decoder& decoder) {
   Job job;
   job.mesh = mesh_of(plan);
-  const Layout layout = make_layout(model, plan, job.mesh);
+  const Layout layout = make_layout(decoder.params(), plan, job.mesh);
   job.kernel_set = plan.kernel_set;
   job.model = plan.model;
   job.launch = plan.launch;
@@ -187,7 +186,7 @@ Job lower_unordered(const Plan& plan, const ModelConfig& model) {
   job.sequence = plan.batch.sequence;
   job.units = layout.units;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    job.classes.push_back(lower_stage(plan, model, job.mesh, layout, kernels, stage));
+    job.classes.push_back(lower_stage(decoder, job.mesh, layout, stage));
   return job;
 }
 

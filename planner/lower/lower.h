@@ -8,10 +8,14 @@
 
 namespace zplan {
 
+class Decoder;
+
 // The plan must be legal (illegal() is empty); throws Error(kBadInput) with its reason otherwise.
 // The Job has data edges and no placement yet.
 Job lower(const Plan& plan, const ModelConfig& model);
 // The same without any edges: all that memory and the times of single operations depend on.
 Job lower_unordered(const Plan& plan, const ModelConfig& model);
+// The same of a decoder made for a plan that is legal for it.
+Job lower_unordered(const Plan& plan, const Decoder& decoder);
 
 }  // namespace zplan

@@ -18,11 +18,15 @@ View rows(View all, std::int32_t piece, std::int32_t pieces) {
 
 }  // namespace
 
-ModelEnds::ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients,
-                     Checkpoints& checkpoints, const View& scalars)
+ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
+                     Gradients& gradients, Checkpoints& checkpoints, const View& scalars)
     : s_(stage),
-      parameters_(parameters),
-      gradients_(gradients),
+      embedding_(model.embedding()),
+      norm_(model.final_norm()),
+      head_(model.head()),
+      embedding_pass_(stage, parameters, gradients),
+      norm_pass_(stage, parameters, gradients),
+      head_pass_(stage, parameters, gradients, Part::kHead),
       checkpoints_(checkpoints),
       ranks_(stage),
       scalars_(scalars) {
@@ -64,16 +68,6 @@ View ModelEnds::kept(const char* name, Shape shape, DType dtype) {
   return at->second;
 }
 
-View ModelEnds::parameter(Phase phase, Param param) {
-  const UnitIndex unit = s_.layout.unit_of(param);
-  return read(parameters_.view(parameters_.fetch(phase, unit, s_.layout.part[unit], {}), param));
-}
-
-// The first token of the rank's piece of the vocabulary.
-Attribute ModelEnds::first_of_piece() const {
-  return {0, s_.mesh.steps_over(s_.tensor_group().axes, vocabulary_piece())};
-}
-
 void ModelEnds::begin_step() {
   if (s_.is_last())
     s_.out.kernel({Phase::kBegin, Part::kLoss, Action::kZero}, kLane, KernelId::kFillZero,
@@ -101,17 +95,8 @@ void ModelEnds::embed(const View& x) {
     sum = s_.transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
   View out = sum;
   out.shape = {s_.b(), s_.s(), s_.h()};
-  const View table = parameter(Phase::kForward, Param::kTokenEmbedding);
-  const Attributes attributes{first_of_piece()};
-  if (s_.layout.has(Param::kPositionEmbedding)) {
-    s_.out.kernel(
-        forward(Part::kEmbedding), kLane, KernelId::kEmbeddingForward,
-        {read(tokens_), table, write(out), parameter(Phase::kForward, Param::kPositionEmbedding)},
-        attributes);
-  } else {
-    s_.out.kernel(forward(Part::kEmbedding), kLane, KernelId::kEmbeddingForward,
-                  {read(tokens_), table, write(out)}, attributes);
-  }
+  embedding_pass_.begin(Phase::kForward);
+  embedding_.forward(embedding_pass_, tokens_, out);
   ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, target);
   if (s_.plan.dropout) drop_embedding(target, x);
 }
@@ -125,46 +110,28 @@ View ModelEnds::layers_output() {
   return copy;
 }
 
-void ModelEnds::final_norm(const View& x) {
-  norm_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(Param::kFinalNormGain),
-                               Part::kFinalNorm, {});
-  const View gain = read(parameters_.view(*norm_at_, Param::kFinalNormGain));
-  if (s_.model.norm == Norm::kRmsNorm) {
-    s_.out.kernel(forward(Part::kFinalNorm), kLane, KernelId::kRmsNormForward,
-                  {read(x), gain, write(norm_), write(rstd_)});
-  } else {
-    s_.out.kernel(forward(Part::kFinalNorm), kLane, KernelId::kLayerNormForward,
-                  {read(x), gain, read(parameters_.view(*norm_at_, Param::kFinalNormBias)),
-                   write(norm_), write(mean_), write(rstd_)});
-  }
-}
-
 void ModelEnds::head_forward() {
-  const Param head = s_.layout.head();
   const std::int64_t local = s_.local_tokens();
-  norm_ = kept("final.norm", {local, s_.h()}, s_.compute());
-  if (s_.model.norm == Norm::kLayerNorm) mean_ = kept("final.mean", {local}, s_.kernels.statistics);
-  rstd_ = kept("final.rstd", {local}, s_.kernels.statistics);
+  const DType statistics = s_.kernels.statistics;
+  normed_.y = kept("final.norm", {local, s_.h()}, s_.compute());
+  if (norm_.has_mean()) normed_.mean = kept("final.mean", {local}, statistics);
+  normed_.rstd = kept("final.rstd", {local}, statistics);
   const bool whole = s_.plan.head_chunks == 1;
-  if (whole) logits_ = kept("logits", {s_.tokens(), vocabulary()}, s_.compute());
+  if (whole) logits_ = kept("logits", {s_.tokens(), head_.width()}, s_.compute());
   x_ = layers_output();
-  final_norm(x_);
+  norm_pass_.begin(Phase::kForward);
+  head_pass_.begin(Phase::kForward);
+  norm_.forward(norm_pass_, x_, normed_);
   if (!whole) return;
-  const View all = ranks_.gathered(Phase::kForward, Part::kFinalNorm, norm_, "final.norm.gathered");
-  head_at_ = parameters_.fetch(Phase::kForward, s_.layout.unit_of(head), Part::kHead, {});
-  head_product(all);
+  const View all =
+      ranks_.gathered(Phase::kForward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
+  head_.forward(head_pass_, all, logits_);
   loss(tokens_);
 }
 
-void ModelEnds::head_product(const View& x) {
-  const View weight = read(parameters_.view(*head_at_, s_.layout.head()));
-  s_.out.kernel(forward(Part::kHead), kLane, KernelId::kHeadForward,
-                {read(x), weight, write(logits_), s_.workspace});
-}
-
 void ModelEnds::loss(const View& tokens) {
-  const Attributes attributes{s_.model.vocab, s_.plan.batch.global_batch * s_.s(),
-                              first_of_piece()};
+  const Attribute first = s_.by_tensor_rank(s_.tp() > 1 ? head_.width() : 0);
+  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * s_.s(), first};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
@@ -176,7 +143,7 @@ void ModelEnds::loss(const View& tokens) {
       s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
                 KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens), write(own)},
-                {s_.model.vocab, 0, first_of_piece()});
+                {head_.vocabulary(), 0, first});
   s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
                     CollectiveKind::kAllGather, s_.tensor_group(), own, all);
   s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
@@ -184,64 +151,55 @@ void ModelEnds::loss(const View& tokens) {
                 attributes);
 }
 
+// Between the passes of other micro-batches gathered parameters are forgotten.
 void ModelEnds::head_backward(const View& dx, bool last_micro) {
+  for (UnitPass* pass : {&embedding_pass_, &norm_pass_, &head_pass_}) {
+    pass->set_last(last_micro);
+    if (s_.in_flight > 1) {
+      pass->begin(Phase::kBackward);
+    } else {
+      pass->enter(Phase::kBackward);
+    }
+  }
   const View all =
-      ranks_.gathered(Phase::kBackward, Part::kFinalNorm, norm_, "final.norm.gathered");
-  const View sum = head_gradient(all, last_micro);
-  // Between the passes of other micro-batches gathered parameters are forgotten.
-  if (s_.in_flight > 1)
-    norm_at_ = parameters_.fetch(Phase::kBackward, s_.layout.unit_of(Param::kFinalNormGain),
-                                 Part::kFinalNorm, {});
-  norm_backward(sum, dx, last_micro);
+      ranks_.gathered(Phase::kBackward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
+  const View dnorm = head_gradient(all);
+  norm_.backward(norm_pass_, dnorm, x_, normed_, write(dx));
 }
 
-View ModelEnds::head_gradient(const View& x, bool last_micro) {
-  const UnitIndex unit = s_.layout.unit_of(s_.layout.head());
+View ModelEnds::head_gradient(const View& x) {
   const View dx = s_.transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
-  const auto open = gradients_.open(unit, {});
-  const View dhead = gradients_.view(open, s_.layout.head());
-  const auto fetch = [&] { head_at_ = parameters_.fetch(Phase::kBackward, unit, Part::kHead, {}); };
+  const View dhead = head_pass_.gradient(head_.weight());
   if (s_.plan.head_chunks > 1) {
-    fetch();
     head_by_pieces(x, dhead, dx);
   } else {
-    head_weight_gradient(x, dhead);
-    if (s_.in_flight > 1) fetch();
-    head_input_gradient(dx);
+    head_.weight_backward(head_pass_, x, logits_, dhead);
+    head_.input_backward(head_pass_, logits_, dx);
   }
   // A tied embedding on this stage gets its look-up's gradient on top before it is reduced.
-  tied_open_.reset();
-  if (s_.layout.tied && s_.is_first()) {
-    tied_open_ = open;
+  if (head_.is_tied() && s_.is_first()) {
+    embedding_pass_.adopt(head_pass_.release(head_.weight()));
   } else {
-    gradients_.close(open, last_micro);
+    head_pass_.done(head_.weight());
   }
   return ranks_.summed(Phase::kBackward, Part::kFinalNorm, dx, "d.final_norm.sum");
 }
 
 void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx) {
   const std::int32_t pieces = s_.plan.head_chunks;
-  logits_ = s_.transient("logits", {s_.tokens() / pieces, vocabulary()}, s_.compute());
+  head_pass_.parameter(head_.weight());  // before the first piece, for all
+  logits_ = s_.transient("logits", {s_.tokens() / pieces, head_.width()}, s_.compute());
   for (std::int32_t i = 0; i < pieces; ++i) {
     s_.out.repeat({.count = 1, .var = Var::kTile, .first = i}, [&] {
       const View own = rows(x, i, pieces);
-      head_product(own);
+      head_pass_.enter(Phase::kForward);
+      head_.forward(head_pass_, own, logits_);
       loss(tokens_of(i));
-      head_weight_gradient(own, i == 0 ? dhead : update(dhead));
-      head_input_gradient(rows(dx, i, pieces));
+      head_pass_.enter(Phase::kBackward);
+      head_.weight_backward(head_pass_, own, logits_, i == 0 ? dhead : update(dhead));
+      head_.input_backward(head_pass_, logits_, rows(dx, i, pieces));
     });
   }
-}
-
-void ModelEnds::head_weight_gradient(const View& x, const View& dhead) {
-  s_.out.kernel({Phase::kBackward, Part::kHead, Action::kWeightGradient}, kLane,
-                KernelId::kHeadWeightGradient, {read(logits_), read(x), dhead, s_.workspace});
-}
-
-void ModelEnds::head_input_gradient(const View& dx) {
-  const View weight = read(parameters_.view(*head_at_, s_.layout.head()));
-  s_.out.kernel({Phase::kBackward, Part::kHead, Action::kInputGradient}, kLane,
-                KernelId::kHeadInputGradient, {read(logits_), weight, write(dx), s_.workspace});
 }
 
 // [b / n, s + 1], or [1, s b / n + 1] of a sequence: the last one is the target of the one before.
@@ -255,27 +213,10 @@ View ModelEnds::tokens_of(std::int32_t piece) const {
   return v;
 }
 
-void ModelEnds::norm_backward(const View& dy, const View& dx, bool last_micro) {
-  const auto open = gradients_.open(s_.layout.unit_of(Param::kFinalNormGain), {});
-  const Role role{Phase::kBackward, Part::kFinalNorm, Action::kInputGradient};
-  const View gain = read(parameters_.view(*norm_at_, Param::kFinalNormGain));
-  const View dgain = gradients_.view(open, Param::kFinalNormGain);
-  if (s_.model.norm == Norm::kRmsNorm) {
-    s_.out.kernel(role, kLane, KernelId::kRmsNormBackward,
-                  {read(dy), read(x_), read(rstd_), gain, write(dx), dgain, s_.workspace});
-  } else {
-    s_.out.kernel(role, kLane, KernelId::kLayerNormBackward,
-                  {read(dy), read(x_), read(mean_), read(rstd_), gain, write(dx), dgain,
-                   gradients_.view(open, Param::kFinalNormBias), s_.workspace});
-  }
-  gradients_.close(open, last_micro);
-}
-
 void ModelEnds::embed_backward(const View& dx, bool last_micro) {
-  const auto token =
-      tied_open_ ? *tied_open_ : gradients_.open(s_.layout.unit_of(Param::kTokenEmbedding), {});
-  View dtable = gradients_.view(token, Param::kTokenEmbedding);
-  if (tied_open_) dtable.access = Access::kUpdate;
+  embedding_pass_.set_last(last_micro);
+  embedding_pass_.enter(Phase::kBackward);
+  embedding_pass_.gradient(embedding_.token());  // opened before its gradient is made ready
   View own = dx;
   if (s_.plan.dropout) {
     own = s_.transient("d.added", dx.shape, dx.dtype);
@@ -284,21 +225,7 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
   }
   View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, own, "d.gathered");
   in.shape = {s_.b(), s_.s(), s_.h()};
-  const Role role{Phase::kBackward, Part::kEmbedding, Action::kWeightGradient};
-  const Attributes attributes{first_of_piece()};
-  if (!s_.layout.has(Param::kPositionEmbedding)) {
-    s_.out.kernel(role, kLane, KernelId::kEmbeddingBackward, {read(tokens_), read(in), dtable},
-                  attributes);
-    gradients_.close(token, last_micro);
-    return;
-  }
-  const auto position = gradients_.open(s_.layout.unit_of(Param::kPositionEmbedding), {});
-  s_.out.kernel(
-      role, kLane, KernelId::kEmbeddingBackward,
-      {read(tokens_), read(in), dtable, gradients_.view(position, Param::kPositionEmbedding)},
-      attributes);
-  gradients_.close(token, last_micro);
-  gradients_.close(position, last_micro);
+  embedding_.backward(embedding_pass_, tokens_, in);
 }
 
 View ModelEnds::finish_loss() {

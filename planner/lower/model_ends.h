@@ -12,19 +12,19 @@
 #include <map>
 #include <string>
 
+#include "planner/lower/blocks/decoder.h"
 #include "planner/lower/checkpoints.h"
-#include "planner/lower/gradients.h"
-#include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/tensor_parallel.h"
+#include "planner/lower/unit_pass.h"
 
 namespace zplan {
 
 class ModelEnds {
  public:
   // `scalars`: the step scalars on the GPU.
-  ModelEnds(Stage& stage, Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints,
-            const View& scalars);
+  ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters, Gradients& gradients,
+            Checkpoints& checkpoints, const View& scalars);
 
   void begin_step();
   // Tokens of the micro-batch: loaded on the host, copied to the device.
@@ -41,36 +41,27 @@ class ModelEnds {
   View kept(const char* name, Shape shape, DType dtype);
   View layers_output();
   void drop_embedding(const View& sum, const View& x);
-  View parameter(Phase phase, Param param);
-  void final_norm(const View& x);
-  void head_product(const View& x);
   void loss(const View& tokens);
-  View head_gradient(const View& x, bool last_micro);  // of its input, of the rank's tokens
+  View head_gradient(const View& x);  // of its input, of the rank's tokens
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
-  void head_weight_gradient(const View& x, const View& dhead);
-  void head_input_gradient(const View& dx);
   View tokens_of(std::int32_t piece) const;
-  void norm_backward(const View& dy, const View& dx, bool last_micro);
-  std::int64_t vocabulary() const { return s_.layout.padded_vocab / s_.tp(); }
-  Attribute first_of_piece() const;
-  std::int64_t vocabulary_piece() const { return s_.tp() > 1 ? vocabulary() : 0; }
 
   Stage& s_;
-  Parameters& parameters_;
-  Gradients& gradients_;
+  const Embedding& embedding_;
+  const NormBlock& norm_;
+  const Head& head_;
+  UnitPass embedding_pass_, norm_pass_, head_pass_;
   Checkpoints& checkpoints_;
   TensorParallel ranks_;
   View scalars_;
   View host_tokens_, tokens_;  // [b, s+1] i32
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
-  View embedding_mask_;      // [T, h] of their dropout
-  View x_;                   // [T, h] output of the layers
-  View norm_, mean_, rstd_;  // final norm; an RMSNorm has no mean
-  View logits_;              // [T, Vp] of all tokens or a piece, then their gradient
-  View loss_, host_loss_;    // [1] f64
+  View embedding_mask_;    // [T, h] of their dropout
+  View x_;                 // [T, h] output of the layers
+  Normed normed_;          // by the final norm
+  View logits_;            // [T, Vp] of all tokens or a piece, then their gradient
+  View loss_, host_loss_;  // [1] f64
   std::map<std::string, View> kept_;
-  std::optional<Parameters::Resident> norm_at_, head_at_;
-  std::optional<Gradients::Open> tied_open_;
 };
 
 }  // namespace zplan

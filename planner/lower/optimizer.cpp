@@ -66,7 +66,7 @@ void Optimizer::begin_step() {
 }
 
 void Optimizer::emit() {
-  gradients_.sum_tied_embedding();
+  gradients_.sum_tied();
   norm();
   if (delayed_) {
     s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
@@ -138,7 +138,7 @@ View Optimizer::take_main_gradient(UnitIndex unit, Ordinal ordinal) {
 
 void Optimizer::square(UnitIndex unit, View part, const View& sum, Lane lane) {
   const Unit& info = s_.layout.units[unit];
-  const bool second_copy = unit == s_.layout.unit_of(Param::kTokenEmbedding) && !s_.is_first();
+  const bool second_copy = s_.has_twin(unit) && !s_.is_first();
   if (second_copy) return;
   const Attributes attributes{first_of_shard(unit),
                               s_.tp() > 1 ? info.shared_from : -1,

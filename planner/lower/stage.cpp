@@ -3,11 +3,17 @@
 namespace zplan {
 
 bool Stage::holds(UnitIndex unit) const {
-  if (layout.units[unit].per_layer) return true;
-  if (layout.part[unit] == Part::kPosition) return is_first();
-  if (unit == layout.unit_of(Param::kTokenEmbedding))
-    return is_first() || (layout.tied && is_last());
-  return is_last();
+  switch (layout.held[unit]) {
+    case Held::kByLayer:
+      return true;
+    case Held::kFirstStage:
+      return is_first();
+    case Held::kLastStage:
+      return is_last();
+    case Held::kBothEnds:
+      return is_first() || is_last();
+  }
+  return false;
 }
 
 View Stage::transient(const std::string& name, Shape shape, DType dtype) {
@@ -51,9 +57,11 @@ void Stage::for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit) {
     std::int32_t use = -per_layer * first_unit();
     for (UnitIndex u : layout.layer_units) {
       const std::int32_t tiles = layout.units[u].tiles;
+      out.set_member(layout.units[u].tensors.front().member);
       each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });
       use += tiles;
     }
+    out.set_member(0);
   });
 }
 

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 
-#include "models/model_config.h"
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
 #include "planner/lower/program_builder.h"
-#include "planner/plan/plan.h"
-#include "planner/program/kernel_set.h"
+#include "planner/lower/sizes.h"
 
 namespace zplan {
 
@@ -19,6 +18,13 @@ struct Segment {
   std::int32_t units = 0;
   Recompute recompute = Recompute::kNone;
   OperatorSet replayed{};  // of mode kOperators
+
+  bool replays_layer() const { return recompute == Recompute::kFull; }
+  bool replays_attention() const { return recompute == Recompute::kSelective; }
+  // What belongs to no operator is replayed with the whole layer only.
+  bool replays(std::optional<LayerOperator> op) const {
+    return replays_layer() || (op && replayed.has(*op));
+  }
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
   Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }
@@ -33,12 +39,9 @@ struct Ordinal {
   SlotExpr slot() const { return {base, 0, per_layer, per_tile}; }
 };
 
-struct Stage {
-  const Plan& plan;
-  const ModelConfig& model;
+struct Stage : Sizes {
   const Mesh& mesh;
   const Layout& layout;
-  const KernelSet& kernels;
   ProgramBuilder& out;
   BodyBuffers& body;
 
@@ -48,37 +51,17 @@ struct Stage {
   std::vector<Segment> segments{};
   std::int32_t micro_steps = 1;
   std::int32_t in_flight = 1;  // micro-batches between forward and backward [Narayanan21 sec 2.2]
-  View workspace;              // scratch of the compute lane
+  View workspace{};            // scratch of the compute lane
 
   bool is_first() const { return index == 0; }
   bool is_last() const { return index == plan.parallel.pp - 1; }
-  std::int32_t dp() const { return plan.parallel.dp; }
-  std::int32_t tp() const { return plan.parallel.tp; }
-  std::int32_t tiles() const { return plan.tiles; }
-  bool sequence_parallel() const { return plan.parallel.sequence_parallel; }
   bool recomputes_all() const { return plan.all_full(); }
-  DType compute() const { return kernels.compute; }
-
-  std::int64_t b() const { return plan.batch.micro_batch; }
-  std::int64_t s() const { return plan.batch.sequence; }
-  std::int64_t tokens() const { return b() * s(); }
-  // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
-  std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
-  std::int64_t h() const { return model.hidden; }
-  // Of one tile of one rank.
-  std::int64_t pieces() const { return std::int64_t{tp()} * tiles(); }
-  std::int64_t heads() const { return model.heads / pieces(); }
-  std::int64_t kv_heads() const { return model.kv_heads / pieces(); }
-  std::int64_t qkv_width() const { return model.qkv_width() / pieces(); }
-  std::int64_t attention_width() const { return heads() * model.head_size(); }
-  std::int64_t ffn() const { return model.ffn / pieces(); }
-  std::int64_t up_width() const { return model.up_width() / pieces(); }
 
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
 
-  // Layers are gathered so many at a time: one iteration of a layer loop.
-  std::int32_t unit_layers() const { return plan.unit_layers; }
+  // One iteration of a layer loop goes through so many layers.
+  std::int32_t unit_layers() const { return layout.layers_together(); }
   std::int32_t first_unit() const { return first_layer / unit_layers(); }
   std::int32_t units() const { return layers / unit_layers(); }
   // Emits the body once per layer of such an iteration.
@@ -110,6 +93,10 @@ struct Stage {
   Peer neighbour(std::int8_t step) const {
     return {static_cast<std::uint8_t>(mesh.find(kPipelineAxis).value()), step, false};
   }
+  // So much further with each rank of a tensor parallel group.
+  Attribute by_tensor_rank(std::int64_t step) const {
+    return {0, mesh.steps_over(tensor_group().axes, step)};
+  }
   // A view of the rank's own part of a whole: that of its place along these axes.
   View own_part(View whole, AxisSet axes) const {
     whole.strides = mesh.steps_over(axes, whole.bytes().value);
@@ -117,6 +104,10 @@ struct Stage {
   }
 
   bool holds(UnitIndex unit) const;
+  // Whether the first and the last stage both have it.
+  bool has_twin(UnitIndex unit) const {
+    return layout.held[unit] == Held::kBothEnds && plan.parallel.pp > 1;
+  }
   // An activation that lives within the body.
   View transient(const std::string& name, Shape shape, DType dtype);
 };

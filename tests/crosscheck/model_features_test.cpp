@@ -1,5 +1,5 @@
-// Models whose features no architecture has together: their gradients are the slope of the loss,
-// and every strategy trains them like one rank.
+// Models whose features no architecture has together, and layers of two kinds in turn: their
+// gradients are the slope of the loss, and every strategy trains them like one rank.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "models/model_config.h"
+#include "planner/lower/blocks/decoder.h"
+#include "planner/program/edges.h"
 #include "tests/support/gradient_log.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
@@ -31,6 +33,7 @@ ModelConfig tiny(const std::string& features) {
 struct Mixed {
   const char* name;
   const char* features;
+  const char* of_every_second = nullptr;  // layer, where these differ
 };
 void PrintTo(const Mixed& model, std::ostream* out) { *out << model.name; }
 constexpr Mixed kModels[] = {
@@ -39,7 +42,17 @@ constexpr Mixed kModels[] = {
      R"("position": "rope", "rope_theta": 10000, "kv_heads": 2, "biases": "qkv", "head_size": 24)"},
     {"LearnedGatedRms", R"("norm": "rmsnorm", "gated_mlp": true, "kv_heads": 2)"},
     {"LlamaWithLayerNormWithoutPositions",
-     R"("architecture": "llama", "norm": "layernorm", "position": "none", "kv_heads": 4)"}};
+     R"("architecture": "llama", "norm": "layernorm", "position": "none", "kv_heads": 4)"},
+    {"PlainAndGatedInTurn", R"("biases": "qkv")",
+     R"("norm": "rmsnorm", "gated_mlp": true, "kv_heads": 2, "head_size": 8, "biases": "none")"}};
+
+Job lower_mixed(const Plan& plan, const Mixed& mixed) {
+  std::vector<ModelConfig> kinds{tiny(mixed.features)};
+  if (mixed.of_every_second != nullptr) kinds.push_back(tiny(mixed.of_every_second));
+  Job job = lower_unordered(plan, Decoder(kinds[0], kinds, plan, find_kernel_set(plan.kernel_set)));
+  for (RankClass& rank_class : job.classes) derive_data_edges(rank_class.program);
+  return job;
+}
 
 Plan one_rank(const std::string& kernel_set) {
   Plan plan = testing_support::base_plan(kernel_set, "tiny-mixed");
@@ -47,10 +60,10 @@ Plan one_rank(const std::string& kernel_set) {
   return plan;
 }
 
-std::unique_ptr<testing_support::Trained> train(const Plan& plan, const ModelConfig& model,
+std::unique_ptr<testing_support::Trained> train(const Plan& plan, const Mixed& model,
                                                 const exec::RunOptions& options) {
   auto trained = std::make_unique<testing_support::Trained>();
-  trained->job = lower(plan, model);
+  trained->job = lower_mixed(plan, model);
   place(trained->job, {.slack = plan.slack});
   trained->result = testing_support::run_text(trained->job, options);
   return trained;
@@ -61,9 +74,8 @@ class ModelFeatures : public testing::TestWithParam<Mixed> {};
 // A text of one sample gives every step the same batch, so that L(x + d) - L(x) is d times the mean
 // of the gradients at both ends, up to third order in the step d [derived].
 TEST_P(ModelFeatures, GradientsAreTheSlopeOfTheLoss) {
-  const ModelConfig model = tiny(GetParam().features);
   const Plan plan = one_rank("cpu.f64");
-  Job job = lower(plan, model);
+  Job job = lower_mixed(plan, GetParam());
   place(job);
   std::vector<std::uint8_t> text;
   for (int i = 0; i <= plan.batch.sequence; ++i)
@@ -102,6 +114,20 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.gather = GatherUnit::kLayer;
          p.recompute = {{Recompute::kFull, 0}};
        }},
+      {"several layers at a time, all recomputed",
+       [](Plan& p) {
+         p.zero_stage = 2;
+         p.parallel.dp = 2;
+         p.gather = GatherUnit::kLayer;
+         p.unit_layers = 2;
+         p.recompute = {{Recompute::kFull, 2}, {Recompute::kNone, 0}};
+       }},
+      {"by operator, some of which are recomputed",
+       [](Plan& p) {
+         p.zero_stage = 3;
+         p.parallel.dp = 2;
+         p.recompute = {{Recompute::kOperators, 0, {LayerOperator::kNorm, LayerOperator::kFc1}}};
+       }},
       {"tensor and sequence parallel, unfused attention",
        [](Plan& p) {
          p.kernel_set = "cpu.f64.unfused";
@@ -136,14 +162,14 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
   const ModelConfig model = tiny(GetParam().features);
   exec::RunOptions options;
   options.steps = testing_support::steps_of(5);
-  const auto expected = train(one_rank("cpu.f64"), model, options);
+  const auto expected = train(one_rank("cpu.f64"), GetParam(), options);
   for (const auto& [what, change] : strategies()) {
     SCOPED_TRACE(what);
     Plan plan = one_rank("cpu.f64");
     plan.batch.micro_batch = 2;
     change(plan);
     ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
-    const auto got = train(plan, model, options);
+    const auto got = train(plan, GetParam(), options);
     for (std::size_t i = 0; i < got->result.steps.size(); ++i)
       EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
     const auto worst = exec::largest_difference(got->job, got->result.memory, expected->job,

@@ -6,14 +6,11 @@
 #include <set>
 
 #include "models/model_formulas.h"
+#include "planner/lower/blocks/decoder.h"
 #include "planner/lower/ranks.h"
 
 namespace zplan {
 namespace {
-
-Layout layout_of(const ModelConfig& model, const Plan& plan) {
-  return make_layout(model, plan, mesh_of(plan));
-}
 
 Plan plan_of(GatherUnit gather, std::int32_t dp, std::int64_t sequence) {
   Plan plan;
@@ -23,12 +20,33 @@ Plan plan_of(GatherUnit gather, std::int32_t dp, std::int64_t sequence) {
   return plan;
 }
 
+// The units of a model, and the handles of its parameters.
+struct Units : Layout {
+  Units(const ModelConfig& model, const Plan& plan)
+      : Units(Decoder(model, plan, find_kernel_set("cpu.f32")), plan) {}
+  Units(const Decoder& decoder, const Plan& plan)
+      : Layout(make_layout(decoder.params(), plan, mesh_of(plan))), params(decoder.params()) {}
+
+  // By the end of its name.
+  Param param(std::string_view name) const {
+    for (const Operator& op : params.operators())
+      for (const Param p : op.params)
+        if (params.spec(p).name.ends_with(name)) return p;
+    return {};
+  }
+  const ParamPlace& of(std::string_view name, std::int32_t member = 0) const {
+    return Layout::of(param(name), member);
+  }
+
+  ParamTable params;
+};
+
 class LayoutOf : public testing::TestWithParam<GatherUnit> {};
 
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
   for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b"}) {
     const ModelConfig model = load_model(name);
-    const Layout layout = layout_of(model, plan_of(GetParam(), 4, model.sequence));
+    const Units layout(model, plan_of(GetParam(), 4, model.sequence));
     std::int64_t sum = 0;
     for (const Unit& u : layout.units) sum += u.elements * (u.per_layer ? model.layers : 1);
     EXPECT_EQ(sum, parameter_count(model)) << name;
@@ -37,7 +55,7 @@ TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
 
 TEST_P(LayoutOf, TensorsOfAUnitDoNotOverlapAndMatricesComeFirst) {
   const ModelConfig model = load_model("gpt2-124m");
-  const Layout layout = layout_of(model, plan_of(GetParam(), 4, model.sequence));
+  const Units layout(model, plan_of(GetParam(), 4, model.sequence));
   for (const Unit& u : layout.units) {
     std::int64_t end = 0;
     for (const Tensor& t : u.tensors) {
@@ -52,7 +70,7 @@ TEST_P(LayoutOf, TensorsOfAUnitDoNotOverlapAndMatricesComeFirst) {
 TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
   const ModelConfig model = load_model("tiny-gpt");
   for (std::int32_t dp : {1, 3, 4, 7, 512}) {
-    const Layout layout = layout_of(model, plan_of(GetParam(), dp, model.sequence));
+    const Units layout(model, plan_of(GetParam(), dp, model.sequence));
     for (const Unit& u : layout.units) {
       EXPECT_EQ(u.flat_elements, u.shard_elements * dp) << u.name;
       EXPECT_EQ(u.shard_elements % kShardAlignment, 0) << u.name;
@@ -71,7 +89,7 @@ TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
     plan.parallel.tp = 2;
     const auto layer_unit = [&](std::int32_t layers) {
       plan.unit_layers = layers;
-      const Layout layout = layout_of(model, plan);
+      const Units layout(model, plan);
       EXPECT_EQ(layout.layer_units.size(), 1U);
       return layout.units[layout.layer_units[0]];
     };
@@ -97,10 +115,10 @@ TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
   for (const char* name : {"tiny-gpt", "tiny-llama"}) {
     const ModelConfig model = load_model(name);
     Plan plan = plan_of(GatherUnit::kLayer, 4, model.sequence);
-    const Layout cut = layout_of(model, plan);
+    const Units cut(model, plan);
     plan.unit_layers = 4;
     plan.owners = true;
-    const Layout layout = layout_of(model, plan);
+    const Units layout(model, plan);
     const UnitIndex layer = layout.layer_units[0];
     const Unit &unit = layout.units[layer], &one = cut.units[cut.layer_units[0]];
     EXPECT_EQ(unit.elements, 4 * one.elements) << name;
@@ -115,9 +133,11 @@ TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
       EXPECT_LE(in_layer + t.shape.elements(), unit.shard_elements) << t.name;
       EXPECT_EQ(t.decay, in_layer < unit.decay_elements) << t.name;
     }
+    const char* first_product =
+        name == std::string("tiny-gpt") ? "c_fc.weight" : "gate_up_proj.weight";
     for (std::int32_t member = 0; member < 4; ++member)
-      EXPECT_EQ(layout.of(Param::kFc1Weight, member).offset, cut.of(Param::kFc1Weight).offset);
-    const UnitIndex table = layout.unit_of(Param::kTokenEmbedding);
+      EXPECT_EQ(layout.of(first_product, member).offset, cut.of(first_product).offset);
+    const UnitIndex table = 0;  // of the tokens
     EXPECT_FALSE(layout.is_owned(table));
     EXPECT_EQ(layout.gathered_elements(table), layout.units[table].flat_elements);
   }
@@ -131,7 +151,7 @@ TEST(Layout, RanksAndTilesShareTheSplitParameters) {
       Plan plan = plan_of(GatherUnit::kOperator, 2, model.sequence);
       plan.parallel.tp = tp;
       plan.tiles = tiles;
-      const Layout layout = layout_of(model, plan);
+      const Units layout(model, plan);
       std::int64_t split = 0, shared = 0;
       for (const Unit& u : layout.units) {
         const std::int64_t instances = u.per_layer ? model.layers * u.tiles : 1;
@@ -143,28 +163,60 @@ TEST(Layout, RanksAndTilesShareTheSplitParameters) {
   }
 }
 
+// Kinds of h x h and h matrices in turn.
+TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
+  ParamTable params;
+  params.begin("embedding", Part::kEmbedding, Held::kFirstStage);
+  const Param table = params.add({"table", {8, 8}, {8, 8}});
+  std::vector<Param> weights;
+  for (const std::int64_t columns : {8, 1}) {
+    params.begin_kind("kind" + std::to_string(columns));
+    params.begin("qkv", Part::kQkv);
+    weights.push_back(params.add({"weight{}", {8, columns}, {8, columns}}));
+  }
+  Plan plan = plan_of(GatherUnit::kOperator, 1, 32);
+  const Layout apart = make_layout(params, plan, mesh_of(plan));
+  EXPECT_EQ(apart.layers_together(), 2);
+  EXPECT_EQ(apart.units[1].name, "kind8.qkv");
+  EXPECT_EQ(apart.units[2].name, "kind1.qkv");
+  for (const std::int32_t member : {0, 1}) {
+    const auto at = static_cast<std::size_t>(member);
+    const UnitIndex unit = apart.unit_of(weights[at], member);
+    EXPECT_EQ(unit, apart.layer_units[at]);
+    EXPECT_EQ(apart.units[unit].tensors.at(0).member, member);
+    EXPECT_EQ(apart.touched_elements(unit), params.spec(weights[at]).stored.elements());
+    EXPECT_EQ(apart.of(table, member).unit, 0U);
+  }
+  plan.gather = GatherUnit::kLayer;
+  plan.unit_layers = 4;
+  const Layout together = make_layout(params, plan, mesh_of(plan));
+  ASSERT_EQ(together.layer_units.size(), 1U);
+  EXPECT_EQ(together.units[1].elements, 2 * (64 + 8));
+  EXPECT_GT(together.of(weights[1], 3).offset, together.of(weights[1], 1).offset);
+}
+
 TEST(Layout, SharedParametersComeLastInTheirUnit) {
   const ModelConfig model = load_model("tiny-gpt");
   Plan plan = plan_of(GatherUnit::kLayer, 1, model.sequence);
   plan.parallel.tp = 2;
-  for (const Unit& u : layout_of(model, plan).units)
+  for (const Unit& u : Units(model, plan).units)
     for (const Tensor& t : u.tensors)
       EXPECT_EQ(t.offset >= u.shared_from, t.split.kind == Split::Kind::kNone) << t.name;
 }
 
 TEST(Layout, AShorterSequenceKeepsAllPositions) {
   const ModelConfig model = load_model("tiny-gpt");
-  const Layout layout = layout_of(model, plan_of(GatherUnit::kLayer, 1, 8));
-  const Unit& position = layout.units[layout.unit_of(Param::kPositionEmbedding)];
+  const Units layout(model, plan_of(GatherUnit::kLayer, 1, 8));
+  const Unit& position = layout.units[layout.of("wpe.weight").unit];
   EXPECT_EQ(position.elements, model.sequence * model.hidden);
-  EXPECT_EQ(layout.touched_elements(layout.unit_of(Param::kPositionEmbedding)), 8 * model.hidden);
+  EXPECT_EQ(layout.touched_elements(layout.of("wpe.weight").unit), 8 * model.hidden);
 }
 
 TEST(Layout, TheVocabularyIsPaddedForKernelsOnly) {
   const ModelConfig model = load_model("gpt2-124m");
-  const Layout layout = layout_of(model, plan_of(GatherUnit::kLayer, 1, model.sequence));
-  EXPECT_EQ(layout.of(Param::kTokenEmbedding).shape[0], 50304);  // a multiple of 128
-  EXPECT_EQ(layout.units[layout.unit_of(Param::kTokenEmbedding)].tensors[0].shape[0], 50257);
+  const Units layout(model, plan_of(GatherUnit::kLayer, 1, model.sequence));
+  EXPECT_EQ(layout.of("wte.weight").shape[0], 50304);  // a multiple of 128
+  EXPECT_EQ(layout.units[layout.of("wte.weight").unit].tensors[0].shape[0], 50257);
 }
 
 }  // namespace

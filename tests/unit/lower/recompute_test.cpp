@@ -1,6 +1,7 @@
 // What layers keep for their backward when some of their operators are recomputed.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -81,6 +82,47 @@ TEST(RecomputeOperators, StoredProbabilitiesGoWithAttention) {
   const Program program = program_of(plan_of({kAttention}, "cpu.f32.unfused"));
   EXPECT_FALSE(kept(program).contains("probs"));
   EXPECT_FALSE(kept(program).contains("attention"));
+}
+
+TEST(RecomputeOperators, StoredProbabilitiesAloneGoWithSelectiveRecomputation) {
+  Plan plan = plan_of({}, "cpu.f32.unfused");
+  plan.recompute = {{Recompute::kNone}};
+  std::set<std::string> rest = kept(program_of(plan));
+  EXPECT_EQ(rest.erase("probs"), 1U);
+  plan.recompute = {{Recompute::kSelective}};
+  EXPECT_EQ(kept(program_of(plan)), rest);
+}
+
+// Gathers of a backward and its replay, in the order of a rank with ZeRO 3.
+TEST(Recompute, ItsGathersGoThroughTheRingInTurn) {
+  using enum Recompute;
+  for (const RecomputeRun& run :
+       {RecomputeRun{kNone}, {kFull}, {kOperators, 0, {kNorm, LayerOperator::kFc1}}}) {
+    for (const std::int32_t layers : {0, 1, 2}) {  // of a unit; 0: an operator
+      Plan plan = plan_of({});
+      plan.zero_stage = 3;
+      plan.parallel.dp = 2;
+      plan.recompute = {run};
+      plan.gather = layers == 0 ? GatherUnit::kOperator : GatherUnit::kLayer;
+      plan.unit_layers = std::max(1, layers);
+      const Program program = program_of(plan);
+      std::vector<std::int64_t> slots;
+      for (const Block& block : program.blocks)
+        for (std::int32_t i = 0; block.var == Var::kLayer && i < block.count; ++i)
+          for (const Block::Item& item : block.items) {
+            if (item.is_block) continue;
+            const Node& node = program.nodes[item.index];
+            const bool up = node.role.phase == Phase::kForward;
+            if (node.role.action != Action::kGather || up) continue;
+            constexpr std::int32_t kMany = 1000;  // slots: none is met again
+            slots.push_back(
+                program.operands(node)[1].slot.at({.layer = block.first + block.step * i}, kMany));
+          }
+      ASSERT_GT(slots.size(), 1U);
+      for (std::size_t i = 1; i < slots.size(); ++i)
+        EXPECT_EQ(slots[i], slots[i - 1] + 1) << layers << " " << static_cast<int>(run.mode);
+    }
+  }
 }
 
 TEST(RecomputeOperators, ArePartOfThePlanFile) {

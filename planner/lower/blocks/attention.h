@@ -1,0 +1,46 @@
+// Self-attention: one product gives queries, keys and values, which may be rotated, the attention
+// core follows and the projection ends it [Vaswani17 sec 3.2]. With fewer heads of keys and values
+// than of queries a group of these shares each.
+#pragma once
+
+#include <optional>
+
+#include "planner/lower/blocks/attention_core.h"
+#include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/linear.h"
+#include "planner/lower/blocks/rope.h"
+
+namespace zplan {
+
+struct AttentionShape {
+  Heads heads;  // of the model
+  std::optional<Rope> rope{};
+  bool qkv_bias = false;
+  bool projection_bias = false;
+};
+
+class SelfAttention : public Body {
+ public:
+  SelfAttention(LayerMaker& maker, const AttentionShape& shape);
+
+  std::vector<Use> uses() const override { return {qkv_.use(), projection_.use()}; }
+  Param bias() const override { return projection_.bias(); }
+  Value partial() const override { return partial_; }
+  Part part() const override { return projection_.part(); }
+  void forward(LayerPass& to, const View& x) const override;
+  void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
+
+ private:
+  View by_head(View qkv) const;  // [T, c] as [b, s, n, d]
+
+  Heads heads_;  // of one tile of one rank
+  Shape by_head_;
+  std::optional<Rope> rope_;
+  Linear qkv_;     // [h, c], c = (a + 2 g) d
+  Value qkv_out_;  // [T, c], rotated where the model rotates
+  AttentionCore core_;
+  Linear projection_;  // [a d, h]
+  Value partial_;
+};
+
+}  // namespace zplan

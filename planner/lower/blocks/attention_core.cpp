@@ -1,0 +1,79 @@
+#include "planner/lower/blocks/attention_core.h"
+
+namespace zplan {
+
+AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads)
+    : by_head_{m.b(), m.s(), heads.queries, heads.size},
+      squares_{m.b(), heads.queries, m.s(), m.s()},
+      fused_(m.kernels.fused_attention),
+      dropout_(m.plan.dropout) {
+  const auto add = [&](const char* name, const Shape& shape, DType dtype, Life life) {
+    return m.values.add({name, shape, dtype, LayerOperator::kAttention, true, life});
+  };
+  out_ = add("attention", {m.tokens(), heads.queries * heads.size}, m.compute(), Life::kBackward);
+  if (fused_) {
+    lse_ = add("lse", {m.b(), heads.queries, m.s()}, m.kernels.statistics, Life::kBackward);
+    return;
+  }
+  dropped_ = probs_ = add("probs", squares_, m.compute(), Life::kSelective);
+  if (!dropout_) return;
+  mask_ = add("probs.mask", squares_, DType::kU8, Life::kSelective);
+  dropped_ = add("probs.dropped", squares_, m.compute(), Life::kSelective);
+}
+
+View AttentionCore::by_head(View out) const {
+  out.shape = by_head_;
+  return out;
+}
+
+void AttentionCore::probabilities(LayerPass& to, const View& qkv) const {
+  to.kernel(Part::kScores, KernelId::kAttentionScores,
+            {read(qkv), write(to[probs_]), to.workspace()});
+  to.kernel(Part::kSoftmax, KernelId::kSoftmaxForward, {update(to[probs_])});
+  if (dropout_)
+    to.kernel(Part::kSoftmax, Action::kDrop, KernelId::kDropoutForward,
+              {read(to[probs_]), write(to[mask_]), write(to[dropped_])});
+}
+
+void AttentionCore::forward(LayerPass& to, const View& qkv) const {
+  if (!to.emits(LayerOperator::kAttention)) return;
+  const View out = write(by_head(to[out_]));
+  if (fused_) {
+    to.kernel(Part::kAttention, KernelId::kAttentionForward,
+              {read(qkv), out, write(to[lse_]), to.workspace()});
+    return;
+  }
+  probabilities(to, qkv);
+  to.kernel(Part::kAttention, KernelId::kAttentionContext,
+            {read(to[dropped_]), read(qkv), out, to.workspace()});
+}
+
+void AttentionCore::replay(LayerPass& to, const View& qkv) const {
+  if (to.replays_selectively() && to.emits_inputs()) to.again([&] { probabilities(to, qkv); });
+}
+
+void AttentionCore::backward(LayerPass& to, const View& qkv, const View& dattention,
+                             const View& dqkv) const {
+  if (!to.emits_inputs()) return;
+  const View dout = read(by_head(dattention));
+  if (!fused_) return backward_unfused(to, qkv, dout, dqkv);
+  to.kernel(
+      Part::kAttention, KernelId::kAttentionBackward,
+      {dout, read(qkv), read(by_head(to[out_])), read(to[lse_]), write(dqkv), to.workspace()});
+}
+
+void AttentionCore::backward_unfused(LayerPass& to, const View& qkv, const View& dout,
+                                     const View& dqkv) const {
+  const View dprobs = to.scratch("d.probs", squares_);
+  const View ddropped = dropout_ ? to.scratch("d.dropped", squares_) : dprobs;
+  to.kernel(Part::kAttention, KernelId::kAttentionContextGradient,
+            {dout, read(qkv), write(ddropped), to.workspace()});
+  if (dropout_)
+    to.kernel(Part::kSoftmax, Action::kDrop, KernelId::kDropoutBackward,
+              {read(ddropped), read(to[mask_]), write(dprobs)});
+  to.kernel(Part::kSoftmax, KernelId::kSoftmaxBackward, {read(to[probs_]), update(dprobs)});
+  to.kernel(Part::kScores, KernelId::kAttentionScoresGradient,
+            {read(dprobs), read(to[dropped_]), dout, read(qkv), write(dqkv), to.workspace()});
+}
+
+}  // namespace zplan

@@ -1,0 +1,43 @@
+// The attention core between the product of queries, keys and values and the projection: one fused
+// kernel [Dao22], or products and a softmax that store the probabilities [Vaswani17 Eq.1]. Of one
+// tile of one rank: a heads, g key-value heads, n = a + 2 g.
+#pragma once
+
+#include "planner/lower/blocks/layer_pass.h"
+#include "planner/lower/blocks/maker.h"
+
+namespace zplan {
+
+struct Heads {
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;  // and as many of values
+  std::int64_t size = 0;
+
+  std::int64_t rotated() const { return queries + keys; }
+  std::int64_t all() const { return queries + 2 * keys; }
+};
+
+class AttentionCore {
+ public:
+  AttentionCore(LayerMaker& maker, const Heads& heads);
+
+  // From qkv [b, s, n, d], of rotated queries and keys.
+  void forward(LayerPass& to, const View& qkv) const;
+  // The probabilities alone, again, where backward has to compute them.
+  void replay(LayerPass& to, const View& qkv) const;
+  void backward(LayerPass& to, const View& qkv, const View& dout, const View& dqkv) const;
+
+  Value out() const { return out_; }
+
+ private:
+  void probabilities(LayerPass& to, const View& qkv) const;
+  void backward_unfused(LayerPass& to, const View& qkv, const View& dout, const View& dqkv) const;
+  View by_head(View out) const;  // [T, a d] as [b, s, a, d]
+
+  Shape by_head_, squares_;
+  bool fused_, dropout_;
+  Value out_, lse_;               // [T, a d], [b, a, s]
+  Value probs_, mask_, dropped_;  // [b, a, s, s]; without dropout dropped_ is probs_
+};
+
+}  // namespace zplan

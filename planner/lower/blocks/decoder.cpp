@@ -1,0 +1,70 @@
+#include "planner/lower/blocks/decoder.h"
+
+#include "models/model_formulas.h"
+#include "planner/lower/blocks/attention.h"
+#include "planner/lower/blocks/mlp.h"
+
+namespace zplan {
+namespace {
+
+AttentionShape attention_of(const ModelConfig& model) {
+  AttentionShape shape{.heads = {model.heads, model.kv_heads, model.head_size()}};
+  if (model.position == Position::kRope) shape.rope.emplace(model.rope_theta);
+  shape.qkv_bias = model.biases != Biases::kNone;
+  shape.projection_bias = model.biases == Biases::kAll;
+  return shape;
+}
+
+MlpShape mlp_of(const ModelConfig& model) {
+  return {model.ffn, model.gated_mlp, model.biases == Biases::kAll};
+}
+
+// Attention, then the MLP. An operator begins with the norm before its product. The masks of
+// dropout lie side by side.
+LayerKind make_layer(const std::string& name, const ModelConfig& model, const Maker& maker) {
+  LayerKind layer{name, {}, {}};
+  maker.params.begin_kind(layer.name);
+  LayerMaker m{maker, layer.values};
+  m.params.begin("qkv", Part::kQkv);
+  BranchNorm norm1(m, model.norm, Part::kAttentionNorm, "norm1", "1");
+  auto attention = std::make_unique<SelfAttention>(m, attention_of(model));
+  const Value middle = m.values.add({.name = "middle",
+                                     .shape = {m.local_tokens(), m.h()},
+                                     .dtype = m.compute(),
+                                     .of = LayerOperator::kProjection});
+  Residual sum1(m, Part::kAttentionResidual, LayerOperator::kProjection, "mask1");
+  Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2");
+  m.params.begin("fc1", Part::kFc1);
+  BranchNorm norm2(m, model.norm, Part::kMlpNorm, "norm2", "2");
+  auto mlp = std::make_unique<Mlp>(m, mlp_of(model));
+  layer.branches.emplace_back(norm1, std::move(attention), sum1, middle);
+  layer.branches.emplace_back(norm2, std::move(mlp), sum2, Value{});
+  return layer;
+}
+
+std::vector<LayerKind> make_layers(std::span<const ModelConfig> kinds, const Maker& maker) {
+  std::vector<LayerKind> layers;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    layers.push_back(
+        make_layer(kinds.size() == 1 ? "layer" : "layer" + std::to_string(i), kinds[i], maker));
+  return layers;
+}
+
+NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
+  maker.params.begin("final_norm", Part::kFinalNorm, Held::kLastStage);
+  return {maker, model.norm, Part::kFinalNorm, "final_norm", model.hidden};
+}
+
+}  // namespace
+
+Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
+                 const KernelSet& kernels)
+    : maker_{{plan, kernels, model.hidden, model.layers}, Naming(model), params_},
+      vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},
+      embedding_(maker_, vocabulary_, model.positions(),
+                 model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
+      layers_(make_layers(kinds, maker_)),
+      final_norm_(make_final_norm(model, maker_)),
+      head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{}) {}
+
+}  // namespace zplan

@@ -1,0 +1,43 @@
+// A decoder as blocks: what stands before the layers, the kinds of layers, what stands after them
+// [Radford19 sec 2.3], [Touvron23]. Which blocks a model has is decided here alone, by its
+// features; its family gives names and initialisation only (naming.h).
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "planner/lower/blocks/embedding.h"
+#include "planner/lower/blocks/head.h"
+#include "planner/lower/blocks/layer_kind.h"
+
+namespace zplan {
+
+class Decoder {
+ public:
+  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
+      : Decoder(model, {&model, 1}, plan, kernels) {}
+  // With the layers of several models in turn.
+  Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
+          const KernelSet& kernels);
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  const Sizes& sizes() const { return maker_; }
+  const ParamTable& params() const { return params_; }
+  const Embedding& embedding() const { return embedding_; }
+  // The kinds of layers, which come in turn.
+  const std::vector<LayerKind>& layers() const { return layers_; }
+  const NormBlock& final_norm() const { return final_norm_; }
+  const Head& head() const { return head_; }
+
+ private:
+  ParamTable params_;  // as the blocks below state them, in the order of a forward
+  Maker maker_;
+  Vocabulary vocabulary_;
+  Embedding embedding_;
+  std::vector<LayerKind> layers_;
+  NormBlock final_norm_;
+  Head head_;
+};
+
+}  // namespace zplan

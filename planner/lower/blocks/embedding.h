@@ -1,0 +1,35 @@
+// The sum of what a token and, where positions are learned, its position are looked up as. With
+// tensor parallelism each rank has a piece of the vocabulary, whose look-ups are to be summed
+// [Shoeybi19 sec 3].
+#pragma once
+
+#include "planner/lower/blocks/emission.h"
+#include "planner/lower/blocks/maker.h"
+
+namespace zplan {
+
+// V, as the model has it and as stored: what is behind is never looked up.
+struct Vocabulary {
+  std::int64_t tokens = 0;
+  std::int64_t padded = 0;
+
+  // A table [V, h].
+  Param table(Maker& maker, std::string_view tensor) const;
+};
+
+class Embedding {
+ public:
+  // `positions`: learned ones; 0: none.
+  Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t positions, Held held);
+
+  void forward(Emission& to, const View& tokens, const View& out) const;  // out [b, s, h]
+  void backward(Emission& to, const View& tokens, const View& dout) const;
+
+  Param token() const { return token_; }
+
+ private:
+  std::int64_t piece_ = 0;  // rows of a rank of several; 0: it has all
+  Param token_, position_;  // [V, h], [s, h]: the first s of the model's positions
+};
+
+}  // namespace zplan

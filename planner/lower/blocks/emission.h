@@ -1,0 +1,62 @@
+// What blocks are emitted through: the nodes of a pass, and the parameters and gradients at hand in
+// it, whatever it takes to have them there.
+#pragma once
+
+#include "planner/lower/stage.h"
+
+namespace zplan {
+
+// What of a backward is emitted: all of it, product by product; or apart, first the gradients of
+// the inputs, later those of the weights.
+enum class Backward : std::uint8_t { kWhole, kInput, kWeight };
+
+class Emission {
+ public:
+  explicit Emission(Stage& stage) : s_(stage) {}
+  virtual ~Emission() = default;
+  Emission(const Emission&) = delete;
+  Emission& operator=(const Emission&) = delete;
+
+  // Readable for the nodes that follow.
+  virtual View parameter(Param param) = 0;
+  // To be written by the next node.
+  virtual View gradient(Param param) = 0;
+  // No other node writes the gradient of the parameter.
+  virtual void done(Param param) = 0;
+
+  Phase phase() const { return phase_; }
+  Backward backward() const { return backward_; }
+  // In a backward.
+  bool emits_inputs() const { return backward_ != Backward::kWeight; }
+  bool emits_weights() const { return backward_ != Backward::kInput; }
+
+  // On the compute lane.
+  void kernel(Part part, KernelId id, std::initializer_list<View> operands,
+              const Attributes& attributes = {}) {
+    kernel(part, phase_ == Phase::kBackward ? Action::kInputGradient : Action::kCompute, id,
+           operands, attributes);
+  }
+  void kernel(Part part, Action action, KernelId id, std::initializer_list<View> operands,
+              const Attributes& attributes = {}) {
+    s_.out.kernel({phase_, part, action}, Lane::kCompute, id, operands, attributes);
+  }
+  View scratch(const std::string& name, const Shape& shape) {
+    return s_.transient(name, shape, s_.compute());
+  }
+  Attribute by_tensor_rank(std::int64_t step) const { return s_.by_tensor_rank(step); }
+  View workspace() const { return s_.workspace; }
+
+ protected:
+  void enter(Phase phase, Backward backward = Backward::kWhole) {
+    phase_ = phase;
+    backward_ = backward;
+  }
+
+  Stage& s_;
+
+ private:
+  Phase phase_ = Phase::kForward;
+  Backward backward_ = Backward::kWhole;
+};
+
+}  // namespace zplan

@@ -1,0 +1,72 @@
+// What the blocks of a layer are emitted through: the values of the layer, the operators that are
+// replayed, tiles, the ranks of a tensor parallel group.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "planner/lower/blocks/emission.h"
+#include "planner/lower/blocks/value.h"
+#include "planner/lower/tensor_parallel.h"
+
+namespace zplan {
+
+// That a forward needs a parameter, and the operator whose replay needs it again.
+struct Use {
+  std::optional<LayerOperator> op;
+  Param param;
+};
+
+class LayerPass : public Emission {
+ public:
+  explicit LayerPass(Stage& stage) : Emission(stage), ranks_(stage) {}
+
+  // Whether this forward, or replay, computes what the operator gives; what belongs to none is
+  // computed with the whole layer only.
+  virtual bool emits(std::optional<LayerOperator> op) const = 0;
+  // All operators, none by itself.
+  bool emits_all() const { return emits(std::nullopt); }
+  virtual bool replays_selectively() const = 0;
+  // Whether two parameters can be read by one kernel: a ring keeps one unit.
+  virtual bool are_together(Param a, Param b) const = 0;
+  // Emits a loop over the tiles, each of which needs these parameters.
+  virtual void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) = 0;
+
+  const View& operator[](Value value) const { return views_[value.index()]; }
+  // What is not there is empty.
+  View maybe(Value value) const { return value ? views_[value.index()] : View{}; }
+
+  // [T, width] of all tokens.
+  View scratch_tokens(const char* name, std::int64_t width) {
+    return scratch(name, {s_.tokens(), width});
+  }
+  // Tiles add to what the ones before them left.
+  View add_tiles(const View& sum) const {
+    return access(sum, s_.tiles() > 1 ? Access::kUpdate : Access::kWrite);
+  }
+  void clear_for_tiles(Part part, const View& sum) {
+    if (s_.tiles() > 1) kernel(part, Action::kZero, KernelId::kFillZero, {write(sum)});
+  }
+  // Emits nodes of a backward that compute something again.
+  void again(const std::function<void()>& emit) {
+    const Backward apart = backward();
+    enter(Phase::kRecompute);
+    emit();
+    enter(Phase::kBackward, apart);
+  }
+  View gathered(Part part, const View& x, const char* name) {
+    return ranks_.gathered(phase(), part, x, name);
+  }
+  View summed(Part part, const View& partial, const std::string& name) {
+    return ranks_.summed(phase(), part, partial, name.c_str());
+  }
+
+ protected:
+  ValueViews views_;
+
+ private:
+  TensorParallel ranks_;
+};
+
+}  // namespace zplan

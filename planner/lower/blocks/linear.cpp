@@ -1,0 +1,67 @@
+#include "planner/lower/blocks/linear.h"
+
+#include <numeric>
+
+namespace zplan {
+
+Linear::Linear(Maker& maker, Part part, std::string_view tensor, const LinearShape& shape,
+               std::optional<LayerOperator> op)
+    : part_(part), cut_(shape.cut), op_(op) {
+  const std::int64_t out = std::accumulate(shape.out.begin(), shape.out.end(), std::int64_t{0});
+  const InitStd std = maker.naming.std();
+  if (by_rows()) {
+    weight_ = maker.matrix(tensor, {shape.in, out}, std.output, {cut_, {}});
+    if (shape.bias) bias_ = maker.vector(tensor, ".bias", out, Init::kZero);
+    return;
+  }
+  const Split split{cut_, shape.out};
+  weight_ = maker.matrix(tensor, {shape.in, out}, std.usual, split);
+  if (shape.bias)
+    bias_ = maker.params.add(
+        {maker.naming.of(tensor, ".bias"), {out}, {out}, Init::kZero, 0, false, split});
+}
+
+void Linear::forward(LayerPass& to, const View& x, const View& y) const {
+  if (by_rows()) {
+    to.kernel(part_, KernelId::kMatmulForward,
+              {read(x), to.parameter(weight_), to.add_tiles(y), to.workspace()});
+  } else if (bias_) {
+    to.kernel(part_, KernelId::kLinearForward,
+              {read(x), to.parameter(weight_), to.parameter(bias_), write(y), to.workspace()});
+  } else {
+    to.kernel(part_, KernelId::kMatmulForward,
+              {read(x), to.parameter(weight_), write(y), to.workspace()});
+  }
+}
+
+void Linear::forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const {
+  to.kernel(
+      part_, KernelId::kLinearGeluForward,
+      {read(x), to.parameter(weight_), to.parameter(bias_), write(y), write(gelu), to.workspace()});
+}
+
+void Linear::weight_backward(LayerPass& to, const View& x, const View& dy) const {
+  if (bias_ && !by_rows()) {
+    to.kernel(part_, Action::kWeightGradient, KernelId::kLinearWeightGradient,
+              {read(x), read(dy), to.gradient(weight_), to.gradient(bias_), to.workspace()});
+  } else {
+    to.kernel(part_, Action::kWeightGradient, KernelId::kMatmulWeightGradient,
+              {read(x), read(dy), to.gradient(weight_), to.workspace()});
+  }
+}
+
+void Linear::backward(LayerPass& to, const View& x, const View& dy, const View& dx,
+                      const View* before_gelu) const {
+  if (to.emits_weights()) weight_backward(to, x, dy);
+  if (to.emits_inputs() && before_gelu != nullptr) {
+    to.kernel(part_, KernelId::kGeluInputGradient,
+              {read(dy), to.parameter(weight_), read(*before_gelu), write(dx), to.workspace()});
+  } else if (to.emits_inputs()) {
+    to.kernel(part_, KernelId::kLinearInputGradient,
+              {read(dy), to.parameter(weight_), by_rows() ? write(dx) : to.add_tiles(dx),
+               to.workspace()});
+  }
+  to.done(weight_);
+}
+
+}  // namespace zplan

@@ -1,0 +1,51 @@
+// A product with a matrix that ranks and tiles cut [Shoeybi19 sec 3].
+//
+// By columns: each has all of x and gives its columns of y, with their bias; what is side by side
+// in y, say queries, keys and values, is cut each for itself. By rows: each gives a partial sum of
+// y. These are added over tiles and ranks, the bias once, with what follows (residual.h).
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/lower/blocks/layer_pass.h"
+#include "planner/lower/blocks/maker.h"
+
+namespace zplan {
+
+struct LinearShape {
+  std::int64_t in = 0;
+  std::vector<std::int64_t> out;  // widths of what is side by side, of all pieces together
+  Split::Kind cut = Split::Kind::kColumns;
+  bool bias = false;
+};
+
+class Linear {
+ public:
+  // `op`: the operator whose replay computes it again, if there is one.
+  Linear(Maker& maker, Part part, std::string_view tensor, const LinearShape& shape,
+         std::optional<LayerOperator> op);
+
+  void forward(LayerPass& to, const View& x, const View& y) const;
+  // The same, of columns with a bias, and GELU of it in one kernel.
+  void forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const;
+  // With `before_gelu` one kernel gives the gradient of that in dx: x is its GELU.
+  void backward(LayerPass& to, const View& x, const View& dy, const View& dx,
+                const View* before_gelu = nullptr) const;
+
+  Part part() const { return part_; }
+  Param weight() const { return weight_; }
+  Param bias() const { return bias_; }
+  Use use() const { return {op_, weight_}; }
+
+ private:
+  bool by_rows() const { return cut_ == Split::Kind::kRows; }
+  void weight_backward(LayerPass& to, const View& x, const View& dy) const;
+
+  Part part_;
+  Split::Kind cut_;
+  std::optional<LayerOperator> op_;
+  Param weight_, bias_;  // [in, out], [out]
+};
+
+}  // namespace zplan

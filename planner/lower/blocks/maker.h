@@ -1,0 +1,35 @@
+// What a block is made with: sizes, the names and initialisation of the model's family, and where
+// it states its parameters; of a layer also where it states what it leaves for backward.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "planner/lower/blocks/naming.h"
+#include "planner/lower/blocks/param.h"
+#include "planner/lower/blocks/value.h"
+#include "planner/lower/sizes.h"
+
+namespace zplan {
+
+struct Maker : Sizes {
+  Naming naming;
+  ParamTable& params;
+
+  // A vector that all ranks have alike.
+  Param vector(std::string_view tensor, std::string_view suffix, std::int64_t width, Init init) {
+    const Shape shape{width};
+    return params.add({naming.of(tensor, suffix), shape, shape, init, 0, false, {}});
+  }
+  Param matrix(std::string_view tensor, const Shape& shape, double std, Split split) {
+    return params.add(
+        {naming.of(tensor, ".weight"), shape, shape, Init::kNormal, std, true, std::move(split)});
+  }
+};
+
+struct LayerMaker : Maker {
+  Values& values;
+};
+
+}  // namespace zplan

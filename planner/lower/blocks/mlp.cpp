@@ -1,0 +1,90 @@
+#include "planner/lower/blocks/mlp.h"
+
+namespace zplan {
+namespace {
+
+std::int64_t first_products(const MlpShape& shape) { return shape.gated ? 2 : 1; }
+
+Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
+  std::vector<std::int64_t> out(static_cast<std::size_t>(first_products(shape)), shape.width);
+  return {maker,
+          Part::kFc1,
+          "fc1",
+          {.in = maker.h(), .out = std::move(out), .bias = shape.bias},
+          LayerOperator::kFc1};
+}
+
+Linear make_fc2(LayerMaker& maker, const MlpShape& shape) {
+  maker.params.begin("fc2", Part::kFc2);
+  return {maker,
+          Part::kFc2,
+          "fc2",
+          {.in = shape.width, .out = {maker.h()}, .cut = Split::Kind::kRows, .bias = shape.bias},
+          std::nullopt};
+}
+
+}  // namespace
+
+Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
+    : width_(shape.width / maker.pieces()),
+      gated_(shape.gated),
+      fuses_neighbours_(maker.kernels.fused_neighbours),
+      fc1_(make_fc1(maker, shape)),
+      fc1_out_(maker.values.add({.name = "fc1",
+                                 .shape = {maker.tokens(), first_products(shape) * width_},
+                                 .dtype = maker.compute(),
+                                 .of = LayerOperator::kFc1,
+                                 .tiled = true})),
+      gelu_(maker.values.add({.name = "gelu",
+                              .shape = {maker.tokens(), width_},
+                              .dtype = maker.compute(),
+                              .of = LayerOperator::kActivation,
+                              .tiled = true})),
+      fc2_(make_fc2(maker, shape)),
+      partial_(maker.values.add({.name = "fc2",
+                                 .shape = {maker.tokens(), maker.h()},
+                                 .dtype = maker.compute(),
+                                 .life = Life::kForward})) {}
+
+void Mlp::activation(LayerPass& to) const {
+  to.kernel(Part::kGelu, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
+            {read(to[fc1_out_]), write(to[gelu_])});
+}
+
+void Mlp::forward(LayerPass& to, const View& x) const {
+  const bool product = to.emits(LayerOperator::kFc1);
+  const bool activates = to.emits(LayerOperator::kActivation);
+  if (product && activates && fuses_neighbours_ && !gated_ && fc1_.bias()) {
+    fc1_.forward_and_gelu(to, x, to[fc1_out_], to[gelu_]);
+  } else {
+    if (product) fc1_.forward(to, x, to[fc1_out_]);
+    if (activates) activation(to);
+  }
+  if (to.emits_all()) fc2_.forward(to, to[gelu_], to[partial_]);
+}
+
+// The gradient of the first product from that of what follows it.
+View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
+  const View fc1 = read(to[fc1_out_]);
+  if (!gated_) {
+    if (to.emits_inputs()) to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)});
+    return dgelu;
+  }
+  const View dfc1 = to.scratch_tokens("d.up", fc1.shape[1]);
+  if (to.emits_inputs())
+    to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)});
+  return dfc1;
+}
+
+void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
+  View dfc1 = to.scratch_tokens("d.fc", width_);
+  if (fuses_neighbours_ && !gated_) {
+    fc2_.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
+  } else {
+    fc2_.backward(to, to[gelu_], dy, dfc1);
+    dfc1 = activation_backward(to, dfc1);
+  }
+  fc1_.backward(to, x, dfc1, dx);
+}
+
+}  // namespace zplan

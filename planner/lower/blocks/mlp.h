@@ -1,0 +1,39 @@
+// The MLP of a layer: two products with GELU [Hendrycks16] between them or, gated, SwiGLU of two
+// first products [Shazeer20]. A kernel set may have a GELU in the products beside it.
+#pragma once
+
+#include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/linear.h"
+
+namespace zplan {
+
+struct MlpShape {
+  std::int64_t width = 0;  // f, of the model
+  bool gated = false;
+  bool bias = false;
+};
+
+class Mlp : public Body {
+ public:
+  Mlp(LayerMaker& maker, const MlpShape& shape);
+
+  std::vector<Use> uses() const override { return {fc1_.use(), fc2_.use()}; }
+  Param bias() const override { return fc2_.bias(); }
+  Value partial() const override { return partial_; }
+  Part part() const override { return fc2_.part(); }
+  void forward(LayerPass& to, const View& x) const override;
+  void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
+
+ private:
+  void activation(LayerPass& to) const;
+  View activation_backward(LayerPass& to, const View& dgelu) const;
+
+  std::int64_t width_;  // f of one tile of one rank
+  bool gated_, fuses_neighbours_;
+  Linear fc1_;            // [h, u], u = f or, of gate and up side by side, 2 f
+  Value fc1_out_, gelu_;  // [T, u] before GELU or SwiGLU, [T, f] after it
+  Linear fc2_;            // [f, h]
+  Value partial_;
+};
+
+}  // namespace zplan

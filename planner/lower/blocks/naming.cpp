@@ -1,0 +1,47 @@
+#include "planner/lower/blocks/naming.h"
+
+#include <cmath>
+
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+constexpr int kFamilies = 2;  // in the order of Architecture: gpt, llama
+
+struct Row {
+  std::string_view tensor;
+  std::string_view names[kFamilies];
+};
+constexpr Row kRows[] = {
+    {"token", {"transformer.wte", "model.embed_tokens"}},
+    {"position", {"transformer.wpe", "model.embed_positions"}},
+    {"norm1", {"transformer.h.{}.ln_1", "model.layers.{}.input_layernorm"}},
+    {"qkv", {"transformer.h.{}.attn.c_attn", "model.layers.{}.self_attn.qkv_proj"}},
+    {"projection", {"transformer.h.{}.attn.c_proj", "model.layers.{}.self_attn.o_proj"}},
+    {"norm2", {"transformer.h.{}.ln_2", "model.layers.{}.post_attention_layernorm"}},
+    {"fc1", {"transformer.h.{}.mlp.c_fc", "model.layers.{}.mlp.gate_up_proj"}},
+    {"fc2", {"transformer.h.{}.mlp.c_proj", "model.layers.{}.mlp.down_proj"}},
+    {"final_norm", {"transformer.ln_f", "model.norm"}},
+    {"head", {"lm_head", "lm_head"}},
+};
+
+// GPT-2 divides by sqrt(2 L) in the matrices that feed the residual stream [Radford19 sec 2.3].
+constexpr double kInitStd = 0.02;
+constexpr bool kScalesOutput[kFamilies] = {true, false};
+
+}  // namespace
+
+Naming::Naming(const ModelConfig& model) : family_(model.architecture), std_{kInitStd, kInitStd} {
+  if (kScalesOutput[static_cast<std::size_t>(family_)])
+    std_.output /= std::sqrt(2.0 * static_cast<double>(model.layers));
+}
+
+std::string Naming::of(std::string_view tensor, std::string_view suffix) const {
+  for (const Row& row : kRows)
+    if (row.tensor == tensor)
+      return std::string(row.names[static_cast<std::size_t>(family_)]).append(suffix);
+  ZPLAN_ASSERT(false);
+}
+
+}  // namespace zplan

@@ -1,0 +1,31 @@
+// How a family names the tensors of a decoder, as Hugging Face has them, and with what it begins
+// to train them. Which tensors there are is not decided here.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "models/model_config.h"
+
+namespace zplan {
+
+// Standard deviations of the normal distributions that matrices are drawn from.
+struct InitStd {
+  double usual = 0;
+  double output = 0;  // of the matrices that feed the residual stream
+};
+
+class Naming {
+ public:
+  explicit Naming(const ModelConfig& model);
+
+  // "qkv", ".bias" -> "transformer.h.{}.attn.c_attn.bias"
+  std::string of(std::string_view tensor, std::string_view suffix) const;
+  InitStd std() const { return std_; }
+
+ private:
+  Architecture family_;
+  InitStd std_;
+};
+
+}  // namespace zplan

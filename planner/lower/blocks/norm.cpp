@@ -1,0 +1,54 @@
+#include "planner/lower/blocks/norm.h"
+
+namespace zplan {
+
+NormBlock::NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor,
+                     std::int64_t width)
+    : part_(part), gain_(maker.vector(tensor, ".weight", width, Init::kOne)) {
+  if (kind == Norm::kLayerNorm) bias_ = maker.vector(tensor, ".bias", width, Init::kZero);
+}
+
+void NormBlock::forward(Emission& to, const View& x, const Normed& result) const {
+  const auto& [y, mean, rstd] = result;
+  if (!has_bias()) {
+    to.kernel(part_, KernelId::kRmsNormForward,
+              {read(x), to.parameter(gain_), write(y), write(rstd)});
+  } else {
+    to.kernel(
+        part_, KernelId::kLayerNormForward,
+        {read(x), to.parameter(gain_), to.parameter(bias_), write(y), write(mean), write(rstd)});
+  }
+}
+
+void NormBlock::forward_of_sum(Emission& to, const View& x, const View& y, Param bias,
+                               const View& sum, const Normed& result) const {
+  if (!has_bias()) {
+    to.kernel(
+        part_, KernelId::kResidualRmsNormForward,
+        {read(x), read(y), to.parameter(gain_), write(sum), write(result.y), write(result.rstd)});
+  } else {
+    to.kernel(part_, KernelId::kResidualLayerNormForward,
+              {read(x), read(y), to.parameter(bias), to.parameter(gain_), to.parameter(bias_),
+               write(sum), write(result.y), write(result.mean), write(result.rstd)});
+  }
+}
+
+// One kernel gives both gradients: it belongs to the backward of the inputs.
+void NormBlock::backward(Emission& to, const View& dy, const View& x, const Normed& result,
+                         const View& dx) const {
+  if (to.emits_inputs()) {
+    const View gain = to.parameter(gain_);
+    if (!has_bias()) {
+      to.kernel(
+          part_, KernelId::kRmsNormBackward,
+          {read(dy), read(x), read(result.rstd), gain, dx, to.gradient(gain_), to.workspace()});
+    } else {
+      to.kernel(part_, KernelId::kLayerNormBackward,
+                {read(dy), read(x), read(result.mean), read(result.rstd), gain, dx,
+                 to.gradient(gain_), to.gradient(bias_), to.workspace()});
+    }
+  }
+  to.done(gain_);
+}
+
+}  // namespace zplan

@@ -1,0 +1,40 @@
+// A LayerNorm [Ba16], which has a bias and keeps mean and rstd, or an RMSNorm [Zhang19], which has
+// neither bias nor mean, over the last dimension.
+#pragma once
+
+#include "planner/lower/blocks/emission.h"
+#include "planner/lower/blocks/maker.h"
+
+namespace zplan {
+
+// What a norm gives: [T, h], [T], [T].
+struct Normed {
+  View y, mean, rstd;
+};
+
+class NormBlock {
+ public:
+  NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor, std::int64_t width);
+
+  void forward(Emission& to, const View& x, const Normed& result) const;
+  // Writes dx or, as its access says, adds to it.
+  void backward(Emission& to, const View& dy, const View& x, const Normed& result,
+                const View& dx) const;
+
+  // x + y, with the bias of y where there is one, and the norm of that in one kernel.
+  bool fuses_residual(bool with_bias) const { return with_bias == has_bias(); }
+  void forward_of_sum(Emission& to, const View& x, const View& y, Param bias, const View& sum,
+                      const Normed& result) const;
+
+  Part part() const { return part_; }
+  Param gain() const { return gain_; }
+  bool has_mean() const { return has_bias(); }
+
+ private:
+  bool has_bias() const { return static_cast<bool>(bias_); }
+
+  Part part_;
+  Param gain_, bias_;  // [h]
+};
+
+}  // namespace zplan

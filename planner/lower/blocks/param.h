@@ -1,0 +1,74 @@
+// The parameters of a model as its blocks state them, each named by a handle that its block keeps.
+// They come in operators: what is gathered together where the gather unit is an operator. How
+// operators become units, and where a rank has a parameter, is decided in layout.h.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/program/job.h"
+
+namespace zplan {
+
+// Names a parameter; false: the model has none here.
+class Param {
+ public:
+  Param() = default;
+  explicit Param(std::size_t index) : index_(static_cast<std::int32_t>(index)) {}
+  explicit operator bool() const { return index_ >= 0; }
+  std::size_t index() const { return static_cast<std::size_t>(index_); }
+  friend bool operator==(Param, Param) = default;
+
+ private:
+  std::int32_t index_ = -1;
+};
+
+struct ParamSpec {
+  std::string name;  // Hugging Face name, "{}" for the layer
+  Shape published;   // as the model has it
+  Shape stored;      // as kernels see all pieces of it together; rows may be padded or left out
+  Init init = Init::kZero;
+  double std = 0;
+  bool decay = false;
+  Split split{};  // into pieces: of a layer's over ranks and tiles, of another's over ranks
+};
+
+// The stages that have an operator's parameters.
+enum class Held : std::uint8_t { kByLayer, kFirstStage, kLastStage, kBothEnds };
+
+struct Operator {
+  std::string name;  // of its unit: "embedding", of a layer "qkv"
+  Part part;         // of the roles of its unit
+  Held held = Held::kByLayer;
+  std::size_t kind = 0;  // of the layers that have it
+  std::vector<Param> params{};
+};
+
+class ParamTable {
+ public:
+  // What is added next belongs to this operator; of a layer: of the kind that was begun last.
+  void begin(std::string name, Part part, Held held = Held::kByLayer) {
+    const std::size_t kind = held == Held::kByLayer ? kinds_.size() - 1 : 0;
+    operators_.push_back({std::move(name), part, held, kind});
+  }
+  void begin_kind(std::string name) { kinds_.push_back(std::move(name)); }
+  Param add(ParamSpec spec) {
+    const Param param(specs_.size());
+    specs_.push_back(std::move(spec));
+    operators_.back().params.push_back(param);
+    return param;
+  }
+
+  const std::vector<std::string>& kinds() const { return kinds_; }       // of layers, by name
+  const std::vector<Operator>& operators() const { return operators_; }  // in forward order
+  const ParamSpec& spec(Param param) const { return specs_[param.index()]; }
+  std::size_t size() const { return specs_.size(); }
+
+ private:
+  std::vector<std::string> kinds_;
+  std::vector<Operator> operators_;
+  std::vector<ParamSpec> specs_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,35 @@
+// The sum of what a branch of the layer gives and its input, with the bias of the branch's last
+// product and dropout [Srivastava14] of both.
+#pragma once
+
+#include <optional>
+
+#include "planner/lower/blocks/layer_pass.h"
+#include "planner/lower/blocks/maker.h"
+#include "planner/lower/blocks/norm.h"
+
+namespace zplan {
+
+class Residual {
+ public:
+  // `op`: the operator whose replay computes it again. `mask`: name of what dropout leaves.
+  Residual(LayerMaker& maker, Part part, std::optional<LayerOperator> op, const char* mask);
+
+  // out = x + y.
+  void forward(LayerPass& to, const View& x, const View& y, Param bias, const View& out) const;
+  // The same and its norm: in one kernel where the kernel set has that.
+  void forward_and_norm(LayerPass& to, const View& x, const View& y, Param bias, const View& out,
+                        const NormBlock& norm, const Normed& result) const;
+  bool fuses(const LayerPass& to, Param bias, const NormBlock& norm) const;
+  // The gradient of y from that of out.
+  View backward(LayerPass& to, const View& dout) const;
+  Part part() const { return part_; }
+
+ private:
+  Part part_;
+  std::optional<LayerOperator> op_;
+  bool fuses_neighbours_;
+  Value mask_;  // [T, h], with dropout
+};
+
+}  // namespace zplan

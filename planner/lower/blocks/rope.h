@@ -1,0 +1,27 @@
+// Rotation of queries and keys by their positions [Su21], in place.
+#pragma once
+
+#include "planner/lower/blocks/emission.h"
+
+namespace zplan {
+
+class Rope {
+ public:
+  explicit Rope(std::int64_t theta) : theta_(theta) {}
+
+  // The first so many heads of x [b, s, n, d].
+  void forward(Emission& to, const View& x, std::int64_t heads) const { rotate(to, x, heads, 1); }
+  // Of their gradient.
+  void backward(Emission& to, const View& dx, std::int64_t heads) const {
+    if (to.emits_inputs()) rotate(to, dx, heads, -1);
+  }
+
+ private:
+  void rotate(Emission& to, const View& x, std::int64_t heads, std::int64_t direction) const {
+    to.kernel(Part::kRope, KernelId::kRope, {update(x)}, {heads, theta_, direction});
+  }
+
+  std::int64_t theta_;
+};
+
+}  // namespace zplan

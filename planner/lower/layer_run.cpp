@@ -1,0 +1,187 @@
+#include "planner/lower/layer_run.h"
+
+#include <algorithm>
+
+namespace zplan {
+
+LayerRun::LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Segment& segment,
+                   std::size_t number, Parameters& parameters, Gradients& gradients,
+                   Checkpoints& checkpoints)
+    : LayerPass(stage),
+      kinds_(kinds),
+      segment_(segment),
+      parameters_(parameters),
+      gradients_(gradients),
+      checkpoints_(checkpoints) {
+  const std::string run = number == 0 ? "" : "run" + std::to_string(number) + ".";
+  for (const LayerKind& kind : kinds)
+    activations_.emplace_back(stage, kind.values, segment, kinds.size(),
+                              run + (kinds.size() > 1 ? kind.name + "." : ""));
+}
+
+// Whether what is fetched for one is there for the other.
+bool LayerRun::come_together(const MemberUse& a, const MemberUse& b) const {
+  const UnitIndex unit = s_.layout.unit_of(a.use.param, a.member);
+  return unit == s_.layout.unit_of(b.use.param, b.member) &&
+         (a.member == b.member || !s_.layout.is_owned(unit));
+}
+
+// Of uses one after the other, where the unit used last is at hand.
+std::int32_t LayerRun::fetches(const Sequence& sequence) const {
+  std::int32_t count = 0;
+  for (std::size_t i = 0; i < sequence.size(); ++i)
+    if (i == 0 || !come_together(sequence[i - 1], sequence[i])) ++count;
+  return count;
+}
+
+// In forward order.
+LayerRun::Sequence LayerRun::uses(std::int32_t member) const {
+  Sequence all;
+  for (const Use& use : kind(member).uses()) all.push_back({member, use});
+  return all;
+}
+
+// Uses of the layer ring by the bodies of an iteration, each of which goes through its tiles.
+std::int32_t LayerRun::fetches_by_tile() const {
+  std::int32_t count = 0;
+  for (std::int32_t member = 0; member < s_.unit_layers(); ++member)
+    for (const Branch& branch : kind(member).branches)
+      count += static_cast<std::int32_t>(branch.body().uses().size()) * s_.tiles();
+  return count;
+}
+
+std::int32_t LayerRun::fetches_of_forward() const {
+  if (s_.tiles() > 1) return fetches_by_tile();
+  Sequence all;
+  for (std::int32_t member = 0; member < s_.unit_layers(); ++member)
+    for (const MemberUse& use : uses(member)) all.push_back(use);
+  return fetches(all);
+}
+
+// With those of a replay, which may end with the unit that backward begins with.
+std::int32_t LayerRun::fetches_of_backward() const {
+  if (s_.tiles() > 1) return (segment_.replays_layer() ? 2 : 1) * fetches_by_tile();
+  Sequence all;
+  for (std::int32_t member = s_.unit_layers(); member-- > 0;) {
+    const Sequence own = uses(member);
+    for (const MemberUse& use : own)
+      if (segment_.replays(use.use.op)) all.push_back(use);
+    all.insert(all.end(), own.rbegin(), own.rend());
+  }
+  return fetches(all);
+}
+
+void LayerRun::start(std::int32_t fetches, bool upwards) {
+  resident_.reset();
+  shared_resident_.reset();
+  open_.reset();
+  fetches_ = {.per_iteration = fetches};
+  opened_ = {.per_iteration = fetches_of_forward()};
+  shared_fetches_ = shared_opened_ = {.per_iteration = s_.unit_layers()};
+  upwards_ = upwards;
+}
+
+// Counted from the first iteration of the loop over the segment's layers.
+Ordinal LayerRun::take(RingUses& ring) const {
+  const std::int32_t use = ring.next++, n = ring.per_iteration;
+  if (upwards_) return {use - n * segment_.first_unit, n, ring.per_tile};
+  return {use + n * segment_.last_unit(), -n, ring.per_tile};
+}
+
+// What was fetched last is of another tile.
+void LayerRun::each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) {
+  if (s_.tiles() == 1) return emit();
+  resident_.reset();
+  const auto per_tile = static_cast<std::int32_t>(uses.size());
+  for (RingUses* ring : {&fetches_, &opened_}) ring->per_tile = per_tile;
+  const std::int32_t all = per_tile * s_.tiles();
+  const std::int32_t fetched = fetches_.next, opened = opened_.next;
+  s_.each_tile(s_.tiles(), emit);
+  fetches_ = {fetches_.per_iteration, fetched + all, 0};
+  opened_ = {opened_.per_iteration, opened + (opened_.next > opened ? all : 0), 0};
+}
+
+bool LayerRun::emits(std::optional<LayerOperator> op) const {
+  return phase() == Phase::kForward || segment_.replays(op);
+}
+
+bool LayerRun::are_together(Param a, Param b) const {
+  return parameters_.are_resident() || unit_of(a) == unit_of(b);
+}
+
+View LayerRun::parameter(Param param) {
+  const UnitIndex unit = unit_of(param);
+  const bool shared = s_.layout.is_shared(unit);
+  std::optional<Parameters::Resident>& at = shared ? shared_resident_ : resident_;
+  if (!at || !parameters_.holds(*at, unit))
+    at = parameters_.fetch(phase(), unit, s_.layout.part[unit],
+                           take(shared ? shared_fetches_ : fetches_));
+  return read(parameters_.view(*at, param));
+}
+
+View LayerRun::gradient(Param param) {
+  const UnitIndex unit = unit_of(param);
+  const bool shared = s_.layout.is_shared(unit);
+  std::optional<Gradients::Open>& at = shared ? shared_open_ : open_;
+  if (!at || at->unit != unit) at = gradients_.open(unit, take(shared ? shared_opened_ : opened_));
+  return gradients_.view(*at, param);
+}
+
+// Of the first layer that has the unit, of each layer where each has an owner.
+bool LayerRun::is_first_of_unit(Param param) const {
+  const std::int32_t at = s_.out.member();
+  const MemberUse own{at, {std::nullopt, param}};
+  for (std::int32_t member = 0; member <= at; ++member)
+    for (const MemberUse& use : uses(member))
+      if (come_together(use, own)) return member == at && use.use.param == param;
+  return false;
+}
+
+// Backward comes last to the parameter that forward uses first of a unit.
+void LayerRun::done(Param param) {
+  if (!open_ || open_->unit != unit_of(param) || !is_first_of_unit(param)) return;
+  gradients_.close(*open_, last_micro_);
+  open_.reset();
+}
+
+void LayerRun::close_shared() {
+  if (shared_open_) gradients_.close(*shared_open_, last_micro_);
+  shared_open_.reset();
+}
+
+void LayerRun::forward() {
+  start(fetches_of_forward(), true);
+  enter(Phase::kForward);
+  s_.each_layer(upwards_, [&] {
+    const std::int32_t member = s_.out.member();
+    checkpoints_.save();
+    views_ = activations_[index_of(member)].forward();
+    kind(member).forward(*this, checkpoints_.input(), checkpoints_.output());
+  });
+}
+
+void LayerRun::replay(const View& input) {
+  const std::int32_t member = s_.out.member();
+  const Activations& activations = activations_[index_of(member)];
+  views_ = activations.replay();
+  enter(Phase::kRecompute);
+  if (segment_.replays_layer()) {
+    kind(member).forward(*this, input, activations.replay_output());
+  } else if (!segment_.replayed.empty()) {
+    kind(member).forward(*this, input, {});
+  }
+}
+
+void LayerRun::backward(const View& dx, bool last_micro) {
+  start(fetches_of_backward(), false);
+  last_micro_ = last_micro;
+  s_.each_layer(upwards_, [&] {
+    const View input = checkpoints_.load();
+    replay(input);
+    enter(Phase::kBackward);
+    kind(s_.out.member()).backward(*this, input, dx);
+    close_shared();
+  });
+}
+
+}  // namespace zplan

@@ -1,0 +1,78 @@
+// Forward and backward of consecutive layers that are recomputed alike: the blocks say what is
+// computed, here the units that it takes are fetched, kept at hand and closed.
+#pragma once
+
+#include "planner/lower/activations.h"
+#include "planner/lower/blocks/layer_kind.h"
+#include "planner/lower/checkpoints.h"
+#include "planner/lower/gradients.h"
+#include "planner/lower/parameters.h"
+#include "planner/lower/stage.h"
+
+namespace zplan {
+
+class LayerRun : public LayerPass {
+ public:
+  // `number` tells the segments of a stage apart.
+  LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Segment& segment,
+           std::size_t number, Parameters& parameters, Gradients& gradients,
+           Checkpoints& checkpoints);
+
+  void forward();  // inside Segment::up
+  // Inside Segment::down; dx [T, h] holds the gradient of the output, then of the input.
+  void backward(const View& dx, bool last_micro);
+
+  View parameter(Param param) override;
+  View gradient(Param param) override;
+  void done(Param param) override;
+  bool emits(std::optional<LayerOperator> op) const override;
+  bool replays_selectively() const override { return segment_.replays_attention(); }
+  bool are_together(Param a, Param b) const override;
+  void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) override;
+
+ private:
+  // The how-many-th of the uses of a ring within an iteration comes next.
+  struct RingUses {
+    std::int32_t per_iteration = 1;
+    std::int32_t next = 0;
+    std::int32_t per_tile = 0;  // inside a loop over the tiles
+  };
+  // Of a layer of the iteration.
+  struct MemberUse {
+    std::int32_t member;
+    Use use;
+  };
+  using Sequence = std::vector<MemberUse>;
+
+  const LayerKind& kind(std::int32_t member) const { return kinds_[index_of(member)]; }
+  std::size_t index_of(std::int32_t member) const {
+    return static_cast<std::size_t>(member) % kinds_.size();
+  }
+  void start(std::int32_t fetches, bool upwards);
+  Ordinal take(RingUses& ring) const;
+  UnitIndex unit_of(Param param) const { return s_.layout.unit_of(param, s_.out.member()); }
+  bool come_together(const MemberUse& a, const MemberUse& b) const;
+  std::int32_t fetches(const Sequence& sequence) const;
+  Sequence uses(std::int32_t member) const;
+  std::int32_t fetches_by_tile() const;
+  std::int32_t fetches_of_forward() const;
+  std::int32_t fetches_of_backward() const;
+  bool is_first_of_unit(Param param) const;
+  void replay(const View& input);
+  void close_shared();
+
+  const std::vector<LayerKind>& kinds_;
+  const Segment& segment_;
+  Parameters& parameters_;
+  Gradients& gradients_;
+  Checkpoints& checkpoints_;
+  std::vector<Activations> activations_;  // of each kind
+  // State of the loop body being emitted. The unit beside the tiles stays for the whole layer.
+  std::optional<Parameters::Resident> resident_, shared_resident_;
+  std::optional<Gradients::Open> open_, shared_open_;
+  RingUses fetches_, opened_, shared_fetches_, shared_opened_;
+  bool upwards_ = true;
+  bool last_micro_ = false;
+};
+
+}  // namespace zplan

@@ -1,0 +1,32 @@
+// Sizes that all parts of the lowering share: of a micro-batch, and what one rank and one tile have
+// of it.
+#pragma once
+
+#include "planner/plan/plan.h"
+#include "planner/program/kernel_set.h"
+
+namespace zplan {
+
+struct Sizes {
+  const Plan& plan;
+  const KernelSet& kernels;
+  std::int64_t hidden;
+  std::int64_t model_layers;
+
+  std::int32_t dp() const { return plan.parallel.dp; }
+  std::int32_t tp() const { return plan.parallel.tp; }
+  std::int32_t tiles() const { return plan.tiles; }
+  // A matrix of a layer is cut into so many.
+  std::int64_t pieces() const { return std::int64_t{tp()} * tiles(); }
+  bool sequence_parallel() const { return plan.parallel.sequence_parallel; }
+  DType compute() const { return kernels.compute; }
+
+  std::int64_t b() const { return plan.batch.micro_batch; }
+  std::int64_t s() const { return plan.batch.sequence; }
+  std::int64_t tokens() const { return b() * s(); }
+  // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
+  std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
+  std::int64_t h() const { return hidden; }
+};
+
+}  // namespace zplan

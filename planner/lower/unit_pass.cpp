@@ -1,0 +1,34 @@
+#include "planner/lower/unit_pass.h"
+
+namespace zplan {
+
+void UnitPass::begin(Phase phase) {
+  enter(phase);
+  resident_.clear();
+}
+
+View UnitPass::parameter(Param param) {
+  const UnitIndex unit = s_.layout.unit_of(param);
+  if (!resident_.contains(unit))
+    resident_[unit] = parameters_.fetch(phase(), unit, part_.value_or(s_.layout.part[unit]), {});
+  return read(parameters_.view(resident_.at(unit), param));
+}
+
+View UnitPass::gradient(Param param) {
+  const UnitIndex unit = s_.layout.unit_of(param);
+  if (!open_.contains(unit)) open_[unit] = gradients_.open(unit, {});
+  return gradients_.view(open_.at(unit), param);
+}
+
+void UnitPass::done(Param param) { gradients_.close(release(param), last_micro_); }
+
+Gradients::Open UnitPass::release(Param param) {
+  return open_.extract(s_.layout.unit_of(param)).mapped();
+}
+
+void UnitPass::adopt(Gradients::Open open) {
+  open.access = Access::kUpdate;
+  open_[open.unit] = open;
+}
+
+}  // namespace zplan

@@ -1,0 +1,43 @@
+// What the blocks outside the layers are emitted through: each unit is fetched before its first use
+// in a pass, its gradients are open until its block is done with them.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "planner/lower/blocks/emission.h"
+#include "planner/lower/gradients.h"
+#include "planner/lower/parameters.h"
+
+namespace zplan {
+
+class UnitPass : public Emission {
+ public:
+  // `part`: of the roles of what is fetched; nothing: that of the unit.
+  UnitPass(Stage& stage, Parameters& parameters, Gradients& gradients,
+           std::optional<Part> part = std::nullopt)
+      : Emission(stage), parameters_(parameters), gradients_(gradients), part_(part) {}
+
+  // Nothing is at hand in what follows.
+  void begin(Phase phase);
+  using Emission::enter;  // what is at hand stays
+  void set_last(bool last_micro) { last_micro_ = last_micro; }
+
+  View parameter(Param param) override;
+  View gradient(Param param) override;
+  void done(Param param) override;
+
+  // Hands the open gradients of a parameter over: another block adds to them.
+  Gradients::Open release(Param param);
+  void adopt(Gradients::Open open);
+
+ private:
+  Parameters& parameters_;
+  Gradients& gradients_;
+  std::optional<Part> part_;
+  bool last_micro_ = false;
+  std::map<UnitIndex, Parameters::Resident> resident_;
+  std::map<UnitIndex, Gradients::Open> open_;
+};
+
+}  // namespace zplan
