@@ -99,7 +99,8 @@ class SerialRun {
     if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
       const std::int32_t peer = peer_rank(state_.job->mesh, rank, node.peer);
       const bool sends = node.kind == OpKind::kSend;
-      members_ = {&place(sends ? rank : peer, node.lane), &place(sends ? peer : rank, node.lane)};
+      Place &own = place(rank, node.lane), &other = place(peer, partner(node.lane));
+      members_ = {sends ? &own : &other, sends ? &other : &own};
     } else if (node.kind == OpKind::kCollective) {
       for (std::int32_t member : members_of(state_.job->mesh, node.group, rank).ranks)
         members_.push_back(&place(member, node.lane));

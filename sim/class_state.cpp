@@ -12,8 +12,14 @@ TimePart part_of(Lane lane) {
       return TimePart::kGatherReduce;
     case Lane::kCommTensor:
       return TimePart::kTensor;
-    case Lane::kP2pForward:
-    case Lane::kP2pBackward:
+    case Lane::kSendForwardUp:
+    case Lane::kSendForwardDown:
+    case Lane::kSendBackwardUp:
+    case Lane::kSendBackwardDown:
+    case Lane::kReceiveForwardUp:
+    case Lane::kReceiveForwardDown:
+    case Lane::kReceiveBackwardUp:
+    case Lane::kReceiveBackwardDown:
       return TimePart::kPipeline;
     case Lane::kH2d:
     case Lane::kD2h:

@@ -213,7 +213,7 @@ void Engine::arrive(Slot slot) {
 std::span<const Engine::Slot> Engine::members(const Slot& slot, std::vector<Slot>& scratch) const {
   const Node& node = node_of(slot);
   if (!meets_others(model_.job(), node)) return {&slot, 1};
-  const Slot lane = slot % kLaneCount;
+  const auto lane = static_cast<std::size_t>(partner(static_cast<Lane>(slot % kLaneCount)));
   const auto at = [&](std::int32_t stage) {
     return static_cast<Slot>(static_cast<std::size_t>(stage) * kLaneCount + lane);
   };

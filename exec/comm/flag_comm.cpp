@@ -50,7 +50,8 @@ void FlagComm::seat(const Rank& rank, const Node& node) {
 void FlagComm::connect(const Rank& rank, const Node& node) {
   const std::int32_t peer = peer_rank(job_.mesh, rank.number, node.peer);
   const bool sends = node.kind == OpKind::kSend;
-  const ChannelKey key{node.lane, sends ? rank.number : peer, sends ? peer : rank.number};
+  const ChannelKey key{sends ? node.lane : partner(node.lane), sends ? rank.number : peer,
+                       sends ? peer : rank.number};
   Channel& channel = channels_[key];
   if (channel.flags.empty()) channel.flags = make_flags(2);
   if (sends) {
@@ -60,7 +61,8 @@ void FlagComm::connect(const Rank& rank, const Node& node) {
   Receiver& receiver = receivers_[key];
   receiver.channel = &channel;
   receiver.from = &rank_of(peer);
-  if (receiver.cursor.empty()) receiver.cursor.emplace_back(rank_of(peer).index, node.lane);
+  if (receiver.cursor.empty())
+    receiver.cursor.emplace_back(rank_of(peer).index, partner(node.lane));
 }
 
 void FlagComm::collective(std::int32_t rank, const Instance& at, const CollectiveCall&) {
@@ -101,7 +103,7 @@ void FlagComm::send(std::int32_t rank, const Instance& at, const std::byte*, Byt
 void FlagComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) {
   const Node& node = rank_of(rank).node(at);
   const std::int32_t peer = peer_rank(job_.mesh, rank, node.peer);
-  Receiver& receiver = receivers_.at({node.lane, peer, rank});
+  Receiver& receiver = receivers_.at({partner(node.lane), peer, rank});
   const std::uint64_t k = ++receiver.sequence;
   Cursor& cursor = receiver.cursor.front();
   const Instance& there = find_next(cursor, *receiver.from, [&](const Node& other) {

@@ -24,6 +24,15 @@ Members partners_of(const Job& job, std::int32_t rank, const Node& node) {
   return {};
 }
 
+// Both ends of a transfer name its connection alike: by the lane that sends, and whether that is of
+// the rank of the lesser number.
+int channel_of(std::int32_t rank, std::int32_t peer, const Node& node) {
+  if (!is_transfer(node)) return static_cast<int>(node.lane);
+  const bool sends = node.kind == OpKind::kSend;
+  const int lane = static_cast<int>(sends ? node.lane : partner(node.lane));
+  return lane + (sends == (rank < peer) ? 0 : kLaneCount);
+}
+
 // Its sizes, without addresses.
 CollectiveCall shape_of(const Program& program, const Node& node) {
   const auto views = program.operands(node);
@@ -53,7 +62,7 @@ void ProcessComm::connect(const Job& job, Rendezvous& rendezvous) {
   std::set<LinkKey> wanted;
   for (const Node& node : index_.program().nodes) {
     for (std::int32_t peer : partners_of(job, context_.rank, node).ranks)
-      if (peer != context_.rank) wanted.insert({static_cast<int>(node.lane), peer});
+      if (peer != context_.rank) wanted.insert({channel_of(context_.rank, peer, node), peer});
   }
   for (auto& [key, socket] : connect_links(rendezvous, wanted, context_.deadline))
     links_.emplace(key, Link{key.peer, std::move(socket)});
@@ -72,7 +81,7 @@ void ProcessComm::make_lanes(const Job& job) {
     const Members members = partners_of(job, context_.rank, node);
     if (members.ranks.empty()) continue;
     for (std::int32_t peer : members.ranks) {
-      const auto link = links_.find({static_cast<int>(node.lane), peer});
+      const auto link = links_.find({channel_of(context_.rank, peer, node), peer});
       sites_[i].partners.links.push_back(link == links_.end() ? nullptr : &link->second);
     }
     sites_[i].partners.own_index = members.own_index;

@@ -24,7 +24,8 @@ ThreadComm::Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank
   } else if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
     const std::int32_t peer = peer_rank(job.mesh, rank, node.peer);
     const bool sends = node.kind == OpKind::kSend;
-    const ChannelKey key{node.lane, sends ? rank : peer, sends ? peer : rank};
+    const ChannelKey key{sends ? node.lane : partner(node.lane), sends ? rank : peer,
+                         sends ? peer : rank};
     end.channel = &channels_.try_emplace(key, signal).first->second;
   }
   return end;

@@ -120,20 +120,25 @@ std::string NcclComm::describe(const Use& use) const {
   return what + name(job_.mesh, use.group) + " on lane " + std::string(name(use.lane));
 }
 
-NcclComm::Use NcclComm::use_of(const Node& node) {
+// Neighbouring pairs take turns; in a ring of an odd number of places the last has one of its own.
+NcclComm::Use NcclComm::use_of(std::int32_t stage, const Node& node) const {
   if (!is_transfer(node)) return {node.lane, false, node.group};
   AxisSet axis;
   axis.add(node.peer.axis);
-  return {node.lane, true, {axis}};
+  const bool sends = node.kind == OpKind::kSend;
+  const std::int32_t sender = sends ? stage : *peer_stage(job_.mesh, stage, node.peer);
+  const std::int32_t places = job_.mesh.size(axis);
+  const bool closes = places % 2 == 1 && sender == (leads_up(node.lane) ? places - 1 : 0);
+  return {sends ? node.lane : partner(node.lane), true, {axis}, closes ? 2 : sender % 2};
 }
 
 // In the same order on all ranks. Groups of one need nothing.
-std::vector<NcclComm::Use> NcclComm::uses(const Job& job) {
+std::vector<NcclComm::Use> NcclComm::uses() const {
   std::set<Use> uses;
-  for (const RankClass& c : job.classes) {
+  for (const RankClass& c : job_.classes) {
     for (const Node& node : c.program.nodes) {
-      const bool meets = node.kind == OpKind::kCollective && job.mesh.size(node.group) > 1;
-      if (is_transfer(node) || meets) uses.insert(use_of(node));
+      const bool meets = node.kind == OpKind::kCollective && job_.mesh.size(node.group) > 1;
+      if (is_transfer(node) || meets) uses.insert(use_of(c.stage, node));
     }
   }
   return {uses.begin(), uses.end()};
@@ -144,6 +149,12 @@ bool NcclComm::takes_part(const Use& use) const {
   return std::any_of(program_.nodes.begin(), program_.nodes.end(), [&](const Node& node) {
     return (is_transfer(node) || node.kind == OpKind::kCollective) && use_of(node) == use;
   });
+}
+
+// The lane that the rank uses it on.
+Lane NcclComm::lane_of(const Communicator& communicator) const {
+  const std::optional<Node> sent = transfer(communicator.use);
+  return sent ? sent->lane : communicator.use.lane;
 }
 
 ncclComm_t NcclComm::find(const Use& use) const {
@@ -175,18 +186,23 @@ void NcclComm::connect_world(Communicator& world, const ProcessGroup& processes)
 void NcclComm::connect(const ProcessGroup& processes) {
   Communicator world;
   connect_world(world, processes);
-  for (const Use& use : uses(job_)) split(world, use);
+  for (const Use& use : uses()) split(world, use);
   processes.exchange({});
   settle(ncclCommFinalize(world.comm), world.comm, "disconnecting");
   ncclCommDestroy(std::exchange(world.comm, nullptr));
 }
 
-// All ranks take part in the split, also those that get nothing of it. In transfers the place along
-// the axis is the number of a member, so all places are members.
+// All ranks take part in the split, also those that get nothing of it. Of a pair the sender has
+// number 0.
 void NcclComm::split(Communicator& world, const Use& use) {
-  const bool joins = use.transfers || takes_part(use);
+  const std::optional<Node> sent = transfer(use);
+  const bool joins = takes_part(use);
   int color = NCCL_SPLIT_NOCOLOR, key = 0;
-  if (joins) {
+  if (sent) {
+    const std::int32_t other = peer_rank(job_.mesh, rank_, sent->peer);
+    key = sent->kind == OpKind::kSend ? 0 : 1;
+    color = key == 0 ? rank_ : other;
+  } else if (joins) {
     const Members group = members_of(job_.mesh, use.group, rank_);
     color = *std::min_element(group.ranks.begin(), group.ranks.end());
     key = group.own_index;
@@ -203,7 +219,7 @@ void NcclComm::split(Communicator& world, const Use& use) {
     return;
   }
   wait_until_ready(part.comm, what);
-  LaneWatch& watch = watches_[static_cast<std::size_t>(use.lane)];
+  LaneWatch& watch = watches_[static_cast<std::size_t>(lane_of(part))];
   if (watch.operations) return;
   for (std::size_t i = 0; i < kWatchedPerLane; ++i) watch.events.push_back(make_cuda_event(false));
   watch.operations.emplace(kWatchedPerLane, deadline_);
@@ -228,7 +244,7 @@ void NcclComm::use_once() {
 void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
   const Use& use = communicator.use;
   const ncclComm_t comm = communicator.comm;
-  const cudaStream_t stream = queues_.stream(use.lane);
+  const cudaStream_t stream = queues_.stream(lane_of(communicator));
   const std::string what = "first use: " + describe(communicator.use);
   std::byte* const output = memory + sizeof(float) * static_cast<std::size_t>(job_.world());
   if (!use.transfers) {
@@ -238,14 +254,10 @@ void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
     }
     return;
   }
-  settle(ncclGroupStart(), comm, what);
-  for (int peer : partners(use, OpKind::kSend))
-    settle(ncclSend(memory, 1, ncclFloat32, peer, comm, stream), comm, what);
-  for (int peer : partners(use, OpKind::kReceive)) {
-    std::byte* const to = output + sizeof(float) * static_cast<std::size_t>(peer);
-    settle(ncclRecv(to, 1, ncclFloat32, peer, comm, stream), comm, what);
-  }
-  settle(ncclGroupEnd(), comm, what);
+  const bool sends = transfer(communicator.use)->kind == OpKind::kSend;
+  settle(sends ? ncclSend(memory, 1, ncclFloat32, 1, comm, stream)
+               : ncclRecv(output, 1, ncclFloat32, 0, comm, stream),
+         comm, what);
 }
 
 std::set<CollectiveKind> NcclComm::collectives(const Use& use) const {
@@ -256,17 +268,11 @@ std::set<CollectiveKind> NcclComm::collectives(const Use& use) const {
   return kinds;
 }
 
-// Of the other rank, in the communicator of transfers along its axis.
-int NcclComm::peer_number(const Node& node) const {
-  return (*job_.mesh.peer(job_.mesh.point(rank_), node.peer))[node.peer.axis];
-}
-
-// The members this rank sends to, or receives from.
-std::set<int> NcclComm::partners(const Use& use, OpKind kind) const {
-  std::set<int> members;
+// A transfer of this rank that is of the use; none: it has none.
+std::optional<Node> NcclComm::transfer(const Use& use) const {
   for (const Node& n : program_.nodes)
-    if (n.kind == kind && use_of(n) == use) members.insert(peer_number(n));
-  return members;
+    if (is_transfer(n) && use_of(n) == use) return n;
+  return std::nullopt;
 }
 
 void NcclComm::wait_until_ready(ncclComm_t comm, const std::string& what) const {
@@ -282,7 +288,7 @@ void NcclComm::wait_until_ready(ncclComm_t comm, const std::string& what) const 
 void NcclComm::wait_until_done(const Communicator& communicator) const {
   const std::string what = "first use: " + describe(communicator.use);
   const Patience patience(rank_, deadline_, what);
-  const cudaStream_t stream = queues_.stream(communicator.use.lane);
+  const cudaStream_t stream = queues_.stream(lane_of(communicator));
   cudaError_t state = cudaStreamQuery(stream);
   for (; state == cudaErrorNotReady; state = cudaStreamQuery(stream)) {
     wait_until_ready(communicator.comm, what);
@@ -336,7 +342,7 @@ void NcclComm::send(std::int32_t rank, const Instance& at, const std::byte* from
   ZPLAN_ASSERT(rank == rank_);
   const Node& n = node(at);
   const ncclComm_t comm = find(use_of(n));
-  queued(ncclSend(from, static_cast<std::size_t>(bytes.value), ncclInt8, peer_number(n), comm,
+  queued(ncclSend(from, static_cast<std::size_t>(bytes.value), ncclInt8, 1, comm,
                   queues_.stream(n.lane)),
          comm, at);
 }
@@ -345,7 +351,7 @@ void NcclComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Byt
   ZPLAN_ASSERT(rank == rank_);
   const Node& n = node(at);
   const ncclComm_t comm = find(use_of(n));
-  queued(ncclRecv(to, static_cast<std::size_t>(bytes.value), ncclInt8, peer_number(n), comm,
+  queued(ncclRecv(to, static_cast<std::size_t>(bytes.value), ncclInt8, 0, comm,
                   queues_.stream(n.lane)),
          comm, at);
 }

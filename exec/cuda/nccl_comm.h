@@ -1,6 +1,7 @@
 // Communication between processes by NCCL (exec/comm/queued_comm.h): one communicator for each kind
-// of group and each lane that the Job uses, and one per lane for transfers along an axis. Members
-// have the order of planner/program/job/meetings.h. Sums are NCCL's: their order depends on its
+// of group and each lane that the Job uses, and one for each pair of neighbours and each way of
+// transfers between them: what goes on at one border never waits for another. Members have the
+// order of planner/program/job/meetings.h. Sums are NCCL's: their order depends on its
 // algorithm, and 16-bit values are rounded after each addition.
 //
 // Memory: communicators connect at the start instead of on first use (NCCL_RUNTIME_CONNECT=0,
@@ -49,12 +50,13 @@ class NcclComm final : public QueuedComm {
   void abort() noexcept override;
 
  private:
-  // What a communicator is for: collectives of a kind of group, or the transfers between its
-  // members.
+  // What a communicator is for: collectives of a kind of group, or transfers from one place of an
+  // axis to the next. `turn`: of the transfers, pairs that no rank is in two of.
   struct Use {
-    Lane lane = Lane::kCompute;
+    Lane lane = Lane::kCompute;  // of transfers the one that sends
     bool transfers = false;
     Group group;
+    int turn = 0;
     friend auto operator<=>(const Use&, const Use&) = default;
   };
   struct Communicator {
@@ -73,12 +75,13 @@ class NcclComm final : public QueuedComm {
 
   const Node& node(const Instance& at) const { return program_.nodes[at.node]; }
   std::string describe(const Use& use) const;
-  static Use use_of(const Node& node);
-  static std::vector<Use> uses(const Job& job);
+  Use use_of(std::int32_t stage, const Node& node) const;
+  Use use_of(const Node& node) const { return use_of(job_.stage_of(rank_), node); }
+  std::vector<Use> uses() const;
   bool takes_part(const Use& use) const;
   std::set<CollectiveKind> collectives(const Use& use) const;
-  int peer_number(const Node& node) const;
-  std::set<int> partners(const Use& use, OpKind kind) const;
+  std::optional<Node> transfer(const Use& use) const;
+  Lane lane_of(const Communicator& communicator) const;
   ncclComm_t find(const Use& use) const;
 
   void connect(const ProcessGroup& processes);

@@ -97,7 +97,7 @@ class StageProgram {
     if (s_.is_first()) {
       ends_.embed(first);
     } else {
-      s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive}, Lane::kP2pForward,
+      s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive}, Lane::kReceiveForwardUp,
                      s_.neighbour(-1), first);
     }
     for (std::size_t i = 0; i < layers_.size(); ++i)
@@ -105,7 +105,7 @@ class StageProgram {
     if (s_.is_last()) {
       ends_.head_forward();
     } else {
-      s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend}, Lane::kP2pForward,
+      s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend}, Lane::kSendForwardUp,
                   s_.neighbour(1), checkpoints_.input_of(s_.first_layer + s_.layers));
     }
   }
@@ -116,15 +116,15 @@ class StageProgram {
     if (s_.is_last()) {
       ends_.head_backward(dx, last_micro);
     } else {
-      s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive}, Lane::kP2pBackward,
-                     s_.neighbour(1), dx);
+      s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive},
+                     Lane::kReceiveBackwardDown, s_.neighbour(1), dx);
     }
     for (std::size_t i = layers_.size(); i-- > 0;)
       s_.out.repeat(s_.segments[i].down(), [&] { layers_[i]->backward(dx, last_micro); });
     if (s_.is_first()) {
       ends_.embed_backward(dx, last_micro);
     } else {
-      s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend}, Lane::kP2pBackward,
+      s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend}, Lane::kSendBackwardDown,
                   s_.neighbour(-1), dx);
     }
   }

@@ -27,9 +27,11 @@ constexpr auto kTiers = table<Tier::kNvme>({"gpu", "cpu", "nvme"});
 constexpr auto kCategories =
     table<Category::kInput>({"parameters", "gradients", "optimizer", "activations", "checkpoints",
                              "gathered", "workspace", "input"});
-constexpr auto kLanes =
-    table<Lane::kInput>({"compute", "comm_gather", "comm_reduce", "comm_tensor", "p2p_forward",
-                         "p2p_backward", "h2d", "d2h", "cpu", "io_read", "io_write", "input"});
+constexpr auto kLanes = table<Lane::kInput>(
+    {"compute", "comm_gather", "comm_reduce", "comm_tensor", "send_forward_up", "send_forward_down",
+     "send_backward_up", "send_backward_down", "receive_forward_up", "receive_forward_down",
+     "receive_backward_up", "receive_backward_down", "h2d", "d2h", "cpu", "io_read", "io_write",
+     "input"});
 constexpr auto kAccesses = table<Access::kScratch>({"r", "w", "u", "scratch"});
 constexpr auto kPhases =
     table<Phase::kEnd>({"begin", "forward", "recompute", "backward", "norm", "update", "end"});
@@ -240,9 +242,16 @@ OpKind kind_of(Action action, Lane lane) {
     case Lane::kCommReduce:
     case Lane::kCommTensor:
       return is_kernel_beside_collectives(action) ? OpKind::kKernel : OpKind::kCollective;
-    case Lane::kP2pForward:
-    case Lane::kP2pBackward:
-      return action == Action::kSend ? OpKind::kSend : OpKind::kReceive;
+    case Lane::kSendForwardUp:
+    case Lane::kSendForwardDown:
+    case Lane::kSendBackwardUp:
+    case Lane::kSendBackwardDown:
+      return OpKind::kSend;
+    case Lane::kReceiveForwardUp:
+    case Lane::kReceiveForwardDown:
+    case Lane::kReceiveBackwardUp:
+    case Lane::kReceiveBackwardDown:
+      return OpKind::kReceive;
     case Lane::kH2d:
     case Lane::kD2h:
     case Lane::kIoRead:

@@ -42,12 +42,21 @@ inline constexpr int kCategoryCount = 8;
 // An in-order queue of one rank. Nodes of one lane run one after the other in program order;
 // nodes of different lanes are ordered by `after` edges only.
 enum class Lane : std::uint8_t {
-  kCompute,      // GPU stream
-  kCommGather,   // parameter gathers
-  kCommReduce,   // gradient reductions and small all-reduces
-  kCommTensor,   // activations between the ranks of a tensor parallel group
-  kP2pForward,   // activations between stages
-  kP2pBackward,  // activation gradients between stages
+  kCompute,     // GPU stream
+  kCommGather,  // parameter gathers
+  kCommReduce,  // gradient reductions and small all-reduces
+  kCommTensor,  // activations between the ranks of a tensor parallel group
+  // Between neighbours of a pipeline, up to the next or down to the one before: activations and
+  // their gradients. Each way, and each end of it, has a lane of its own, so that no message waits
+  // for the partner of another.
+  kSendForwardUp,
+  kSendForwardDown,
+  kSendBackwardUp,
+  kSendBackwardDown,
+  kReceiveForwardUp,
+  kReceiveForwardDown,
+  kReceiveBackwardUp,
+  kReceiveBackwardDown,
   kH2d,
   kD2h,
   kCpu,
@@ -55,7 +64,27 @@ enum class Lane : std::uint8_t {
   kIoWrite,  // host memory to NVMe
   kInput,    // the host thread that loads batches; free while the CPU lane updates
 };
-inline constexpr int kLaneCount = 12;
+inline constexpr int kLaneCount = 18;
+
+// The lanes of transfers.
+inline constexpr int kTransferWays = 4;
+constexpr bool sends(Lane lane) {
+  return Lane::kSendForwardUp <= lane && lane <= Lane::kSendBackwardDown;
+}
+constexpr bool receives(Lane lane) {
+  return Lane::kReceiveForwardUp <= lane && lane <= Lane::kReceiveBackwardDown;
+}
+constexpr bool is_transfer(Lane lane) { return sends(lane) || receives(lane); }
+// Whether what goes over it comes to the next place along the axis, not to the one before.
+constexpr bool leads_up(Lane lane) {
+  return is_transfer(lane) &&
+         (static_cast<int>(lane) - static_cast<int>(Lane::kSendForwardUp)) % 2 == 0;
+}
+// The lane on which the other end takes part; of no transfer the lane itself.
+constexpr Lane partner(Lane lane) {
+  const int ways = sends(lane) ? kTransferWays : receives(lane) ? -kTransferWays : 0;
+  return static_cast<Lane>(static_cast<int>(lane) + ways);
+}
 
 // Whether kernels of the lane run on the host.
 constexpr bool is_host(Lane lane) { return lane == Lane::kCpu || lane == Lane::kInput; }

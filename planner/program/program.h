@@ -142,7 +142,8 @@ enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive,
 //                Sums; ranks are added in index order.
 //   kSend        operand: source. peer: the rank that receives
 //   kReceive     operand: destination. peer: the rank that sends
-//                The k-th send to a peer on a lane meets the k-th receive from it there.
+//                The k-th send to a peer on a lane meets the k-th receive from it on the
+//                partner of that lane.
 //   kMark        a named instant of its lane. With an operand it orders, and touches no bytes: a
 //                read waits for what writes the view, and what writes it later waits for the mark;
 //                an update waits for all that uses it, and all that uses it later waits; so does a

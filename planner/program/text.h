@@ -18,7 +18,7 @@
 //       repeat 2 micro from 0 step 1 {    (or layer, tile; micro relative from ..; no variable)
 //         %0 forward.layer.gather comm_gather all_gather dp r param@0[l]:f32[128], ..
 //         %1 forward.fc1.compute compute linear_forward r x@4[2m-l+t+1]+512+dp*256:f32[4,8], ..
-//         %2 forward.boundary.send p2p_forward send to pp +1 r x@4:f32[4,8] after %1:0-1
+//         %2 forward.boundary.send send_forward_up send to pp +1 r x@4:f32[4,8] after ..
 //         %3 forward.batch.compute input load_batch w t@5:i32[2,17] attr 2 8 0+dp*2 0
 //       }
 //     }

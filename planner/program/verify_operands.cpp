@@ -43,7 +43,6 @@ bool is_elementwise(KernelId kernel) {
          kernel == KernelId::kBiasResidualAdd;
 }
 
-bool is_p2p(Lane lane) { return lane == Lane::kP2pForward || lane == Lane::kP2pBackward; }
 bool is_collective(Lane lane) {
   return lane == Lane::kCommGather || lane == Lane::kCommReduce || lane == Lane::kCommTensor;
 }
@@ -263,12 +262,17 @@ class OperandCheck {
   void peer(const Node& node, std::span<const View> operands, Access access) {
     if (operands.size() != 1 || operands[0].access != access)
       return add("takes one operand, {}", name(access));
-    if (!is_p2p(node.lane)) return add("a send or receive on lane {}", name(node.lane));
+    if (node.kind == OpKind::kSend ? !sends(node.lane) : !receives(node.lane))
+      return add("a send or receive on lane {}", name(node.lane));
     if (node.peer.axis >= mesh_.axes.size()) return add("has a peer along no axis");
     const auto there = peer_stage(mesh_, class_.stage, node.peer);
     if (mesh_.axes[node.peer.axis].name != kPipelineAxis || !there || *there == class_.stage)
       add("exchanges '{}' with no other stage: {:+} along {}", buffer(operands[0]).name,
           node.peer.step, mesh_.axes[node.peer.axis].name);
+    if ((node.peer.step > 0) != (sends(node.lane) == leads_up(node.lane)))
+      add("exchanges '{}' with {:+} along {}, lane {} leads the other way",
+          buffer(operands[0]).name, node.peer.step, mesh_.axes[node.peer.axis].name,
+          name(node.lane));
     if (buffer(operands[0]).tier != Tier::kGpu)
       add("cannot reach '{}' in {} memory", buffer(operands[0]).name,
           name(buffer(operands[0]).tier));

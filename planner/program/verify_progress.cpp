@@ -161,12 +161,13 @@ class Replay {
   bool meet(ClassState& at, Lane lane, OpKind wanted) {
     const Peer to = at.head(lane).node().peer;
     for (ClassState& peer : classes_) {
-      if (peer.stage() != peer_stage(job_.mesh, at.stage(), to) || !peer.ready(lane)) continue;
-      const Node& other = peer.head(lane).node();
+      if (peer.stage() != peer_stage(job_.mesh, at.stage(), to) || !peer.ready(partner(lane)))
+        continue;
+      const Node& other = peer.head(partner(lane)).node();
       const bool meets =
           other.kind == wanted && peer_stage(job_.mesh, peer.stage(), other.peer) == at.stage();
       if (!meets) return false;
-      peer.complete(lane);
+      peer.complete(partner(lane));
       at.complete(lane);
       return true;
     }

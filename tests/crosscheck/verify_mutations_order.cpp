@@ -80,7 +80,7 @@ std::vector<Mutation> communication_mutations() {
        {" meets "},
        at_kind(OpKind::kSend, [](Program& p, NodeIndex n) { halve(operand(p, n, 0)); })},
       {kind("receive from the stage after the next"),
-       {"with no other stage", "is left over"},
+       {"with no other stage", "is left over", "leads the other way"},
        at_kind(OpKind::kReceive, [](Program& p, NodeIndex n) { p.nodes[n].peer.step += 2; })},
       {kind("one micro-batch less on one stage"),
        {"is left over"},

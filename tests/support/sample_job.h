@@ -148,7 +148,7 @@ inline RankClass sample_class(std::int32_t stage) {
   } else {
     input = b.node({.role = {Phase::kForward, Part::kBoundary, Action::kReceive},
                     .kind = OpKind::kReceive,
-                    .lane = Lane::kP2pForward,
+                    .lane = Lane::kReceiveForwardUp,
                     .peer = testing_support::stage_at(-1)},
                    {sample_view(x, w, tokens)});
   }
@@ -169,7 +169,7 @@ inline RankClass sample_class(std::int32_t stage) {
   if (stage == 0) {
     output = b.node({.role = {Phase::kForward, Part::kBoundary, Action::kSend},
                      .kind = OpKind::kSend,
-                     .lane = Lane::kP2pForward,
+                     .lane = Lane::kSendForwardUp,
                      .peer = testing_support::stage_at(1)},
                     {sample_view(x, r, tokens, {2, 0, 0})});
   } else {

@@ -37,11 +37,11 @@ class Stage {
   }
   // Forward is up the pipeline, backward down. Stages: finish() counts the steps from its own.
   void send(const View& from, std::int32_t to_stage, Phase phase = Phase::kForward) {
-    out.send(role(Part::kBoundary, Action::kSend, phase), p2p_lane(phase), stage_at(to_stage),
+    out.send(role(Part::kBoundary, Action::kSend, phase), send_lane(phase), stage_at(to_stage),
              from);
   }
   void receive(const View& to, std::int32_t from_stage, Phase phase = Phase::kForward) {
-    out.receive(role(Part::kBoundary, Action::kReceive, phase), p2p_lane(phase),
+    out.receive(role(Part::kBoundary, Action::kReceive, phase), partner(send_lane(phase)),
                 stage_at(from_stage), to);
   }
   RankClass finish(std::int32_t stage = 0) {
@@ -57,8 +57,8 @@ class Stage {
   ProgramBuilder out;
 
  private:
-  static Lane p2p_lane(Phase phase) {
-    return phase == Phase::kForward ? Lane::kP2pForward : Lane::kP2pBackward;
+  static Lane send_lane(Phase phase) {
+    return phase == Phase::kForward ? Lane::kSendForwardUp : Lane::kSendBackwardDown;
   }
 };
 

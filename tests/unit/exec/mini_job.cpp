@@ -177,11 +177,15 @@ class StageBuilder {
                view(id, Access::kRead, {elements}), view(id, Access::kWrite, {elements}));
   }
 
+  static Lane lane_of_transfer(bool forward, bool sends) {
+    const Lane lane = forward ? Lane::kSendForwardUp : Lane::kSendBackwardDown;
+    return sends ? lane : partner(lane);
+  }
+
   void transfer(Phase phase, bool sends, BufferId id) {
     const bool forward = phase == Phase::kForward;
     Node& n = node({phase, Part::kBoundary, sends ? Action::kSend : Action::kReceive},
-                   sends ? OpKind::kSend : OpKind::kReceive,
-                   forward ? Lane::kP2pForward : Lane::kP2pBackward,
+                   sends ? OpKind::kSend : OpKind::kReceive, lane_of_transfer(forward, sends),
                    {rows(id, sends ? Access::kRead : Access::kWrite)});
     n.peer = testing_support::stage_at(stage_ == 0 ? 1 : -1);
   }

@@ -45,7 +45,7 @@ TEST(VerifyCommunication, AcceptsMatchingStages) { EXPECT_THAT(verify(Pair().job
 
 TEST(VerifyCommunication, EverySendHasItsReceive) {
   EXPECT_THAT(verify(Pair(2).job()),
-              Contains(AllOf(HasSubstr("stage 0: lane p2p_forward: 2 sends to stage 1"),
+              Contains(AllOf(HasSubstr("stage 0: lane send_forward_up: 2 sends to stage 1"),
                              HasSubstr("stage 1 has 1 receives from stage 0"),
                              HasSubstr("forward.boundary.send[m1,l0]"), HasSubstr("left over"))));
 }
@@ -91,9 +91,10 @@ TEST(VerifyCommunication, StagesThatWaitForEachOtherAreStuck) {
   second.send(dy, 0, Phase::kBackward);
   const auto findings = verify(job_of({first.finish(0), second.finish(1)}));
   EXPECT_THAT(findings, Contains(HasSubstr("stage 0: waits in a circle")));
-  EXPECT_THAT(findings, Contains(AllOf(HasSubstr("stage 1: waits in a circle"),
-                                       HasSubstr("p2p_forward at forward.boundary.receive[m0,l0] "
-                                                 "(waits for its partner)"))));
+  EXPECT_THAT(findings,
+              Contains(AllOf(HasSubstr("stage 1: waits in a circle"),
+                             HasSubstr("receive_forward_up at forward.boundary.receive[m0,l0] "
+                                       "(waits for its partner)"))));
 }
 
 // Stage 0 receives two answers, stage 1 answers as soon as it has x. `x_first`: stage 0 launches
@@ -123,7 +124,7 @@ TEST(VerifyCommunication, TheHostThatWaitsForALaneLaunchesNothingElse) {
   EXPECT_THAT(
       verify(two_answers(false)),
       Contains(AllOf(HasSubstr("stage 0: waits in a circle"),
-                     HasSubstr("p2p_forward at forward.boundary.send[m0,l0] (not launched)"))));
+                     HasSubstr("send_forward_up at forward.boundary.send[m0,l0] (not launched)"))));
 }
 
 // Stage 0 sends `micros` times, the last `odd` of them another size; stage 1 receives all alike.

@@ -53,12 +53,12 @@ class ClassBuilder {
   }
   // `to` and `from` are stages, from which make_job counts the steps.
   NodeIndex send(int to, std::int64_t bytes, std::vector<Edge> after = {},
-                 Lane lane = Lane::kP2pForward) {
+                 Lane lane = Lane::kSendForwardUp) {
     Node node{.kind = OpKind::kSend, .lane = lane, .peer = testing_support::stage_at(to)};
     return append(node, {view(Tier::kGpu, Access::kRead, bytes)}, std::move(after));
   }
   NodeIndex receive(int from, std::int64_t bytes, std::vector<Edge> after = {},
-                    Lane lane = Lane::kP2pForward) {
+                    Lane lane = Lane::kReceiveForwardUp) {
     Node node{.kind = OpKind::kReceive, .lane = lane, .peer = testing_support::stage_at(from)};
     return append(node, {view(Tier::kGpu, Access::kWrite, bytes)}, std::move(after));
   }

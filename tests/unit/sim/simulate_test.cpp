@@ -203,8 +203,8 @@ TEST(Simulate, WhoeverIsReadyFirstWaitsForItsPeer) {
   quick.add_edge(early, after(received, 0, 1));
   const SimResult result = run(make_job({slow, quick}));
   EXPECT_NEAR(result.period.value, 10e-6, 1e-15);
-  EXPECT_EQ(lane_report(result, Lane::kP2pForward, 0).peer_wait.value, 0);
-  EXPECT_NEAR(lane_report(result, Lane::kP2pForward, 1).peer_wait.value, 7e-6, 1e-15);
+  EXPECT_EQ(lane_report(result, Lane::kSendForwardUp, 0).peer_wait.value, 0);
+  EXPECT_NEAR(lane_report(result, Lane::kReceiveForwardUp, 1).peer_wait.value, 7e-6, 1e-15);
 }
 
 TEST(Simulate, TheCopiesOfATiedEmbeddingMeetAcrossTheOuterStages) {
@@ -253,9 +253,9 @@ TEST(Simulate, AReceiveMeetsThePeerItNames) {
   middle.receive(2, 100'000);
   quick.send(1, 100'000);
   const SimResult result = run(make_job({slow, middle, quick}));
-  EXPECT_EQ(lane_spans(result, Lane::kP2pForward, 1)[0].start.value, 9 * kMicro);
-  EXPECT_EQ(lane_spans(result, Lane::kP2pForward, 2)[0].ready.value, 0);
-  EXPECT_EQ(lane_spans(result, Lane::kP2pForward, 2)[0].start.value, 10 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kReceiveForwardUp, 1)[0].start.value, 9 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kReceiveForwardUp, 2)[0].ready.value, 0);
+  EXPECT_EQ(lane_spans(result, Lane::kReceiveForwardUp, 2)[0].start.value, 10 * kMicro);
 }
 
 TEST(Simulate, ASendThatNobodyReceivesIsReportedWithTheLanesThatWait) {
@@ -267,7 +267,7 @@ TEST(Simulate, ASendThatNobodyReceivesIsReportedWithTheLanesThatWait) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
-    EXPECT_THAT(error.what(), HasSubstr("stage 0 p2p_forward at forward.batch.compute"));
+    EXPECT_THAT(error.what(), HasSubstr("stage 0 send_forward_up at forward.batch.compute"));
     EXPECT_THAT(error.what(), HasSubstr("for its peers"));
   }
 }

@@ -44,12 +44,13 @@ Job pipeline(int stages, int micro_steps) {
     const auto backward = [&] {
       std::vector<Edge> input;
       if (s + 1 < stages) {
-        const NodeIndex in = stage.receive(s + 1, kBytes, {}, Lane::kP2pBackward);
+        const NodeIndex in = stage.receive(s + 1, kBytes, {}, Lane::kReceiveBackwardDown);
         input.push_back({.node = in, .level = stage.depth()});
       }
       const NodeIndex kernel = stage.stream(Lane::kCompute, (20 + s) * kMicro, input);
       if (s > 0) {
-        stage.send(s - 1, kBytes, {{.node = kernel, .level = stage.depth()}}, Lane::kP2pBackward);
+        stage.send(s - 1, kBytes, {{.node = kernel, .level = stage.depth()}},
+                   Lane::kSendBackwardDown);
       }
     };
     if (ahead > 0) stage.repeat(ahead, forward);

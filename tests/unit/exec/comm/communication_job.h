@@ -59,7 +59,8 @@ inline Job transfer_job(const std::vector<std::int64_t>& sizes) {
         Node node;
         node.role = {Phase::kForward, Part::kBoundary, sends ? Action::kSend : Action::kReceive};
         node.kind = sends ? OpKind::kSend : OpKind::kReceive;
-        node.lane = way == 0 ? Lane::kP2pForward : Lane::kP2pBackward;
+        const Lane lane = way == 0 ? Lane::kSendForwardUp : Lane::kSendBackwardDown;
+        node.lane = sends ? lane : partner(lane);
         node.peer = testing_support::stage_at(stage == 0 ? 1 : -1);
         add_node(c.program, node, {view});
       }
