@@ -254,8 +254,8 @@ TEST(Simulate, AReceiveMeetsThePeerItNames) {
   quick.send(1, 100'000);
   const SimResult result = run(make_job({slow, middle, quick}));
   EXPECT_EQ(lane_spans(result, Lane::kReceiveForwardUp, 1)[0].start.value, 9 * kMicro);
-  EXPECT_EQ(lane_spans(result, Lane::kReceiveForwardUp, 2)[0].ready.value, 0);
-  EXPECT_EQ(lane_spans(result, Lane::kReceiveForwardUp, 2)[0].start.value, 10 * kMicro);
+  EXPECT_EQ(lane_spans(result, Lane::kSendForwardUp, 2)[0].ready.value, 0);
+  EXPECT_EQ(lane_spans(result, Lane::kSendForwardUp, 2)[0].start.value, 10 * kMicro);
 }
 
 TEST(Simulate, ASendThatNobodyReceivesIsReportedWithTheLanesThatWait) {
