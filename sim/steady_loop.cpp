@@ -146,6 +146,7 @@ void SteadyLoop::write_lane(const ClassState& own, const Place& place, std::size
     const std::int64_t completed = moves(wait.lane) ? own.lanes[wait.lane].completed : 0;
     out.insert(out.end(), {wait.lane, wait.completed - completed});
   }
+  out.push_back(static_cast<std::int64_t>(at.reuse_waits));
   out.push_back(at.wake.value);
   const bool blocked = at.state == HeadState::kBlocked;
   const bool started = at.state == HeadState::kRunning || at.state == HeadState::kLatency;

@@ -42,6 +42,7 @@ void SteadyStep::write_lane(const ClassState& own, Lane lane, SimTime now, std::
     const std::int64_t by_now = own.lanes[wait.lane].per_step * steps;
     latest_.insert(latest_.end(), {wait.lane, wait.completed - by_now});
   }
+  latest_.push_back(static_cast<std::int64_t>(at.reuse_waits));
   latest_.push_back(at.wake.value);
   const bool blocked = at.state == HeadState::kBlocked;
   const bool started = at.state == HeadState::kRunning || at.state == HeadState::kLatency;

@@ -2,6 +2,7 @@
 as orders of magnitude, on a machine that may be busy. tests/golden/own_runs.py measures the rest."""
 
 import json
+import math
 import re
 
 from cli_support import CliTest, main
@@ -44,9 +45,11 @@ class OwnRuns(CliTest):
     def placed(self):
         """Bytes of all slabs in memory, from the text of the job."""
         text = self.good("lower", "plan.json")
-        dp, tp = (int(n) for n in re.search(r"^job .* dp (\d+) tp (\d+)", text, re.M).groups())
+        mesh = re.search(r"^mesh (.*)", text, re.M).group(1)
+        places = re.findall(r"(\S+) (\d+) every \d+", mesh)
+        of_a_stage = math.prod(int(size) for axis, size in places if axis != "pp")
         sizes = re.findall(r"^  slab (?:gpu|cpu) (\d+)", text, re.M)
-        return dp * tp * sum(map(int, sizes))
+        return of_a_stage * sum(map(int, sizes))
 
     def test_memory_is_what_was_placed_and_what_was_predicted(self):
         for pins, nvme in PLANS:

@@ -208,6 +208,42 @@ TEST(SteadyLoop, AHostThatWaitsForTheDeviceGoesOnInTime) {
   }
 }
 
+// The all-reduce of the second stage waits for a copy of the iteration before whose bytes it uses
+// again; the first one has no copy to wait for. Two beats are alike only when what their heads wait
+// for is, since the time is put down to it.
+TEST(SteadyLoop, WaitsForReusedBytesArePutDownInEveryIteration) {
+  ClassBuilder first, second;
+  const auto meet = [](ClassBuilder& stage, std::vector<Edge> after) {
+    stage.collective(CollectiveKind::kAllReduce, testing_support::groups::kWorld, 4,
+                     std::move(after), Lane::kCommReduce);
+  };
+  first.repeat(8, [&] {
+    first.stream(Lane::kCompute, 4);
+    meet(first, {});
+  });
+  second.repeat(8, [&] {
+    NodeIndex copy = 0;
+    second.stream(Lane::kCompute, 4);
+    second.repeat(
+        3, [&] { copy = second.copy(Tier::kCpu, Tier::kGpu, 40'000); }, Var::kLayer);
+    meet(second, {{.node = copy, .level = 1, .delta = 1, .reuse = true}});
+  });
+  Cluster cluster = small_machine(2);
+  cluster.node.topology.gpu_peer.reset();
+  cluster.node.latency.collective_intra = cluster.node.latency.collective_inter = {1e-6};
+  cluster.node.device.launch_overhead = {0};
+  cluster.node.device.launch_queue_depth = 1;
+  cluster.stack.host_step = 1e-6;
+  const Both both = simulate_both(make_job({first, second}, 3), cluster);
+  EXPECT_GT(both.skipped.skipped_ops, 0);
+  EXPECT_EQ(both.skipped.period, both.full.period);
+  for (std::size_t i = 0; i < both.full.lanes.size(); ++i) {
+    const LaneReport &a = both.skipped.lanes[i], &b = both.full.lanes[i];
+    EXPECT_TRUE(close(a.launch_wait, b.launch_wait)) << name(b.lane);
+    EXPECT_TRUE(close(a.reuse_wait, b.reuse_wait)) << name(b.lane);
+  }
+}
+
 RC_GTEST_PROP(SteadyLoopProperty, WhatIsSkippedShowsInNoResult, ()) {
   const Job job = RandomJob().make_looping();
   Cluster cluster = RandomJob::machine();
