@@ -91,7 +91,7 @@ std::int64_t vocabulary(const Job& job) {
       const bool has_vocabulary = node.kernel == KernelId::kCrossEntropy ||
                                   node.kernel == KernelId::kCrossEntropyStatistics;
       if (node.kind == OpKind::kKernel && has_vocabulary)
-        least = std::min(least, c.program.attributes[node.attributes][0].base);
+        least = std::min(least, c.program.attributes_of(node)[0].base);
     }
   }
   return least;

@@ -96,7 +96,7 @@ class SerialRun {
     const Node& node = p.run->node();
     const std::int32_t rank = p.run->rank->number;
     members_.clear();
-    if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
+    if (is_transfer(node.kind)) {
       const std::int32_t peer = peer_rank(state_.job->mesh, rank, node.peer);
       const bool sends = node.kind == OpKind::kSend;
       Place &own = place(rank, node.lane), &other = place(peer, partner(node.lane));

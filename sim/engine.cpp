@@ -9,22 +9,13 @@
 
 #include "planner/core/error.h"
 #include "planner/cost/step_totals.h"
-#include "planner/program/job/meetings.h"
 
 namespace zplan::sim {
-namespace {
-
-// Whether the op needs other classes before it can start.
-bool meets_others(const Job& job, const Node& node) {
-  if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) return true;
-  return node.kind == OpKind::kCollective && spans_stages(job.mesh, node.group);
-}
-
-}  // namespace
 
 Engine::Engine(const CostModel& model, const SimOptions& options)
     : model_(model),
       options_(options),
+      meetings_(model.job()),
       path_(model, options.find_reliances),
       steady_(options.max_steps) {
   for (const RankClass& rank_class : model.job().classes) {
@@ -206,49 +197,21 @@ void Engine::check_launch(Slot slot) {
 
 void Engine::arrive(Slot slot) {
   lane_of(slot).state = HeadState::kMeeting;
-  const std::span<const Slot> all = members(slot, meeting_);
+  const std::span<const Slot> all = members(slot);
   if (all.size() == 1 || all_meet(all)) begin(all);
 }
 
-std::span<const Engine::Slot> Engine::members(const Slot& slot, std::vector<Slot>& scratch) const {
-  const Node& node = node_of(slot);
-  if (!meets_others(model_.job(), node)) return {&slot, 1};
-  const auto lane = static_cast<std::size_t>(partner(static_cast<Lane>(slot % kLaneCount)));
-  const auto at = [&](std::int32_t stage) {
-    return static_cast<Slot>(static_cast<std::size_t>(stage) * kLaneCount + lane);
-  };
-  scratch.clear();
-  const Mesh& mesh = model_.job().mesh;
-  if (node.kind == OpKind::kCollective) {
-    for (const std::int32_t stage : stages_of(mesh, node.group, stage_of(slot)))
-      scratch.push_back(at(stage));
-    return scratch;
-  }
-  const Slot peer = at(*peer_stage(mesh, stage_of(slot), node.peer));
-  if (node.kind == OpKind::kSend) {
-    scratch.assign({slot, peer});
-  } else {
-    scratch.assign({peer, slot});
-  }
-  return scratch;
+std::span<const Slot> Engine::members(const Slot& slot) const {
+  const std::uint32_t meeting = meeting_of(slot);
+  if (meeting == 0) return {&slot, 1};
+  return meetings_.members(meeting);
 }
 
 // Whether the heads of all these lanes are ready and stand for the same operation.
 bool Engine::all_meet(std::span<const Slot> slots) const {
-  for (const Slot slot : slots) {
-    if (lane_of(slot).state != HeadState::kMeeting) return false;
-  }
-  const Node& first = node_of(slots.front());
-  if (first.kind == OpKind::kSend) {
-    const Node& second = node_of(slots.back());
-    const Mesh& mesh = model_.job().mesh;
-    return second.kind == OpKind::kReceive &&
-           peer_stage(mesh, stage_of(slots.back()), second.peer) == stage_of(slots.front());
-  }
+  const std::uint32_t meeting = meeting_of(slots.front());
   return std::all_of(slots.begin(), slots.end(), [&](Slot slot) {
-    const Node& node = node_of(slot);
-    return node.kind == OpKind::kCollective && first.kind == OpKind::kCollective &&
-           node.group == first.group;
+    return lane_of(slot).state == HeadState::kMeeting && meeting_of(slot) == meeting;
   });
 }
 
@@ -299,7 +262,7 @@ void Engine::start_flow(Slot leader) {
 }
 
 void Engine::complete(Slot leader) {
-  for (const Slot slot : members(leader, completing_)) finish(slot);
+  for (const Slot slot : members(leader)) finish(slot);
 }
 
 void Engine::finish(Slot slot) {

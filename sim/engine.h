@@ -14,6 +14,7 @@
 #include "sim/critical_path.h"
 #include "sim/event_queue.h"
 #include "sim/flow_network.h"
+#include "sim/meetings.h"
 #include "sim/simulate.h"
 #include "sim/steady_loop.h"
 #include "sim/steady_step.h"
@@ -46,15 +47,15 @@ class Engine {
   std::int64_t skipped_ops() const { return skipped_ops_; }
 
  private:
-  // One lane of one class: class * kLaneCount + lane.
-  using Slot = std::uint32_t;
   struct SlotState {
     ClassState* own = nullptr;
     LaneState* lane = nullptr;
   };
   ClassState& class_of(Slot slot) const { return *slots_[slot].own; }
   LaneState& lane_of(Slot slot) const { return *slots_[slot].lane; }
-  static std::int32_t stage_of(Slot slot) { return static_cast<std::int32_t>(slot / kLaneCount); }
+  std::uint32_t meeting_of(Slot slot) const {
+    return meetings_.of(slot / kLaneCount, lane_of(slot).cursor->node);
+  }
   const Node& node_of(Slot slot) const {
     return class_of(slot).program().nodes[lane_of(slot).cursor->node];
   }
@@ -67,8 +68,8 @@ class Engine {
   void check_waits(Slot slot, bool woken);
   void check_launch(Slot slot);  // thresholds are met
   void arrive(Slot slot);        // thresholds met and launched
-  // The lanes that run the head of `slot` together; `scratch` may hold them.
-  std::span<const Slot> members(const Slot& slot, std::vector<Slot>& scratch) const;
+  // The lanes that run the head of `slot` together; alone, `slot` itself.
+  std::span<const Slot> members(const Slot& slot) const;
   bool all_meet(std::span<const Slot> slots) const;
   void begin(std::span<const Slot> slots);               // the first one leads: it carries the cost
   SimTime duration_here(Slot slot, const OpCost& cost);  // of a kernel or copy that starts now
@@ -93,6 +94,7 @@ class Engine {
 
   const CostModel& model_;
   const SimOptions& options_;
+  const MeetingTable meetings_;
   CriticalPath path_;
   std::deque<ClassState> classes_;
   std::vector<SlotState> slots_;
@@ -109,10 +111,10 @@ class Engine {
   bool repeats_ = false;         // the last step, from now on
   std::vector<int> lanes_left_;  // by step: lanes that have not ended it
   std::vector<StepMark> marks_;
-  std::vector<Slot> flow_leader_;                          // by flow
-  std::vector<Slot> meeting_, completing_, done_leaders_;  // scratch
-  std::vector<FlowId> done_;                               // scratch
-  std::vector<LinkUse> uses_;                              // scratch
+  std::vector<Slot> flow_leader_;   // by flow
+  std::vector<Slot> done_leaders_;  // scratch
+  std::vector<FlowId> done_;        // scratch
+  std::vector<LinkUse> uses_;       // scratch
 };
 
 }  // namespace zplan::sim

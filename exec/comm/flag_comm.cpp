@@ -20,7 +20,7 @@ FlagComm::FlagComm(const Job& job, std::span<const Rank> ranks) : job_(job), ran
   for (const Rank& rank : ranks) {
     for (const Node& node : rank.program().nodes) {
       if (node.kind == OpKind::kCollective) seat(rank, node);
-      if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) connect(rank, node);
+      if (is_transfer(node.kind)) connect(rank, node);
     }
   }
 }
@@ -50,7 +50,7 @@ void FlagComm::seat(const Rank& rank, const Node& node) {
 void FlagComm::connect(const Rank& rank, const Node& node) {
   const std::int32_t peer = peer_rank(job_.mesh, rank.number, node.peer);
   const bool sends = node.kind == OpKind::kSend;
-  const ChannelKey key{sends ? node.lane : partner(node.lane), sends ? rank.number : peer,
+  const ChannelKey key{sending_lane(node.lane), sends ? rank.number : peer,
                        sends ? peer : rank.number};
   Channel& channel = channels_[key];
   if (channel.flags.empty()) channel.flags = make_flags(2);
@@ -62,7 +62,7 @@ void FlagComm::connect(const Rank& rank, const Node& node) {
   receiver.channel = &channel;
   receiver.from = &rank_of(peer);
   if (receiver.cursor.empty())
-    receiver.cursor.emplace_back(rank_of(peer).index, partner(node.lane));
+    receiver.cursor.emplace_back(rank_of(peer).index, sending_lane(node.lane));
 }
 
 void FlagComm::collective(std::int32_t rank, const Instance& at, const CollectiveCall&) {
@@ -103,7 +103,7 @@ void FlagComm::send(std::int32_t rank, const Instance& at, const std::byte*, Byt
 void FlagComm::receive(std::int32_t rank, const Instance& at, std::byte* to, Bytes bytes) {
   const Node& node = rank_of(rank).node(at);
   const std::int32_t peer = peer_rank(job_.mesh, rank, node.peer);
-  Receiver& receiver = receivers_.at({partner(node.lane), peer, rank});
+  Receiver& receiver = receivers_.at({sending_lane(node.lane), peer, rank});
   const std::uint64_t k = ++receiver.sequence;
   Cursor& cursor = receiver.cursor.front();
   const Instance& there = find_next(cursor, *receiver.from, [&](const Node& other) {

@@ -13,24 +13,19 @@ namespace {
 
 const Program& program_of(const Job& job, std::int32_t rank) { return job.class_of(rank).program; }
 
-bool is_transfer(const Node& node) {
-  return node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
-}
-
 // Of a group by index; of a transfer the other rank; of other nodes none.
 Members partners_of(const Job& job, std::int32_t rank, const Node& node) {
   if (node.kind == OpKind::kCollective) return members_of(job.mesh, node.group, rank);
-  if (is_transfer(node)) return {{peer_rank(job.mesh, rank, node.peer)}, 1};
+  if (is_transfer(node.kind)) return {{peer_rank(job.mesh, rank, node.peer)}, 1};
   return {};
 }
 
 // Both ends of a transfer name its connection alike: by the lane that sends, and whether that is of
 // the rank of the lesser number.
 int channel_of(std::int32_t rank, std::int32_t peer, const Node& node) {
-  if (!is_transfer(node)) return static_cast<int>(node.lane);
+  if (!is_transfer(node.kind)) return static_cast<int>(node.lane);
   const bool sends = node.kind == OpKind::kSend;
-  const int lane = static_cast<int>(sends ? node.lane : partner(node.lane));
-  return lane + (sends == (rank < peer) ? 0 : kLaneCount);
+  return static_cast<int>(sending_lane(node.lane)) + (sends == (rank < peer) ? 0 : kLaneCount);
 }
 
 // Its sizes, without addresses.

@@ -21,11 +21,10 @@ ThreadComm::Endpoint ThreadComm::make_endpoint(const Job& job, std::int32_t rank
     end.group =
         &groups_.try_emplace(key, static_cast<int>(members.ranks.size()), signal).first->second;
     end.index = members.own_index;
-  } else if (node.kind == OpKind::kSend || node.kind == OpKind::kReceive) {
+  } else if (is_transfer(node.kind)) {
     const std::int32_t peer = peer_rank(job.mesh, rank, node.peer);
     const bool sends = node.kind == OpKind::kSend;
-    const ChannelKey key{sends ? node.lane : partner(node.lane), sends ? rank : peer,
-                         sends ? peer : rank};
+    const ChannelKey key{sending_lane(node.lane), sends ? rank : peer, sends ? peer : rank};
     end.channel = &channels_.try_emplace(key, signal).first->second;
   }
   return end;

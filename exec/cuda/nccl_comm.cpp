@@ -56,10 +56,6 @@ ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaS
   return ncclInvalidArgument;
 }
 
-bool is_transfer(const Node& node) {
-  return node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
-}
-
 bool is_capturing(cudaStream_t stream) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   check(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing");
@@ -122,14 +118,14 @@ std::string NcclComm::describe(const Use& use) const {
 
 // Neighbouring pairs take turns; in a ring of an odd number of places the last has one of its own.
 NcclComm::Use NcclComm::use_of(std::int32_t stage, const Node& node) const {
-  if (!is_transfer(node)) return {node.lane, false, node.group};
+  if (!is_transfer(node.kind)) return {node.lane, false, node.group};
   AxisSet axis;
   axis.add(node.peer.axis);
   const bool sends = node.kind == OpKind::kSend;
   const std::int32_t sender = sends ? stage : *peer_stage(job_.mesh, stage, node.peer);
   const std::int32_t places = job_.mesh.size(axis);
   const bool closes = places % 2 == 1 && sender == (leads_up(node.lane) ? places - 1 : 0);
-  return {sends ? node.lane : partner(node.lane), true, {axis}, closes ? 2 : sender % 2};
+  return {sending_lane(node.lane), true, {axis}, closes ? 2 : sender % 2};
 }
 
 // In the same order on all ranks. Groups of one need nothing.
@@ -138,7 +134,7 @@ std::vector<NcclComm::Use> NcclComm::uses() const {
   for (const RankClass& c : job_.classes) {
     for (const Node& node : c.program.nodes) {
       const bool meets = node.kind == OpKind::kCollective && job_.mesh.size(node.group) > 1;
-      if (is_transfer(node) || meets) uses.insert(use_of(c.stage, node));
+      if (is_transfer(node.kind) || meets) uses.insert(use_of(c.stage, node));
     }
   }
   return {uses.begin(), uses.end()};
@@ -147,7 +143,7 @@ std::vector<NcclComm::Use> NcclComm::uses() const {
 // The members of a group have the same collectives, so all of them take part or none.
 bool NcclComm::takes_part(const Use& use) const {
   return std::any_of(program_.nodes.begin(), program_.nodes.end(), [&](const Node& node) {
-    return (is_transfer(node) || node.kind == OpKind::kCollective) && use_of(node) == use;
+    return (is_transfer(node.kind) || node.kind == OpKind::kCollective) && use_of(node) == use;
   });
 }
 
@@ -271,7 +267,7 @@ std::set<CollectiveKind> NcclComm::collectives(const Use& use) const {
 // A transfer of this rank that is of the use; none: it has none.
 std::optional<Node> NcclComm::transfer(const Use& use) const {
   for (const Node& n : program_.nodes)
-    if (is_transfer(n) && use_of(n) == use) return n;
+    if (is_transfer(n.kind) && use_of(n) == use) return n;
   return std::nullopt;
 }
 

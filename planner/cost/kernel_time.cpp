@@ -139,7 +139,7 @@ bool has_unaligned_head(const Program& program) {
   constexpr std::int64_t kAligned = 8;
   for (const Node& node : program.nodes) {
     if (node.kind == OpKind::kKernel && node.kernel == KernelId::kCrossEntropy)
-      return program.attributes[node.attributes][0].base % kAligned != 0;
+      return program.attributes_of(node)[0].base % kAligned != 0;
   }
   return false;
 }

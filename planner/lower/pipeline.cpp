@@ -6,9 +6,9 @@
 namespace zplan {
 namespace {
 
-class Emission {
+class LoopEmitter {
  public:
-  Emission(Stage& stage, const MicroStep& step) : s_(stage), step_(step) {}
+  LoopEmitter(Stage& stage, const MicroStep& step) : s_(stage), step_(step) {}
 
   void loop(const PassLoop& loop, bool relative) {
     s_.out.repeat({loop.count, Var::kMicro, loop.first, loop.step, relative}, [&] {
@@ -48,8 +48,8 @@ class Emission {
 }  // namespace
 
 void emit_schedule(Stage& stage, const PassOrder& order, const MicroStep& step) {
-  Emission emission(stage, step);
-  for (const PassLoop& loop : fold(order)) emission.loop(loop, false);
+  LoopEmitter emitter(stage, step);
+  for (const PassLoop& loop : fold(order)) emitter.loop(loop, false);
 }
 
 }  // namespace zplan

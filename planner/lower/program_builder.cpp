@@ -18,6 +18,7 @@ Lane copy_lane(Tier from, Tier to) {
 
 ProgramBuilder::ProgramBuilder(std::int32_t unit_layers) {
   program_.unit_layers = unit_layers;
+  program_.attributes.emplace_back();  // of nodes that have none
   program_.blocks.emplace_back();
 }
 
@@ -68,6 +69,7 @@ void ProgramBuilder::kernel(Role role, Lane lane, KernelId id, std::initializer_
                             const Attributes& attributes) {
   Node& node = append(role, lane, OpKind::kKernel, operands);
   node.kernel = id;
+  if (attributes == Attributes{}) return;
   node.attributes = static_cast<std::uint32_t>(program_.attributes.size());
   program_.attributes.push_back(attributes);
 }

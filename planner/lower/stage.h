@@ -91,7 +91,7 @@ struct Stage : Sizes {
   }
   // The stage so many further.
   Peer neighbour(std::int8_t step) const {
-    return {static_cast<std::uint8_t>(mesh.find(kPipelineAxis).value()), step, false};
+    return {static_cast<std::uint8_t>(mesh.pipeline()), step, false};
   }
   // So much further with each rank of a tensor parallel group.
   Attribute by_tensor_rank(std::int64_t step) const {

@@ -100,16 +100,13 @@ class BufferAnalysis {
 
   // The first and the last place along each axis that the views depend on.
   std::vector<MeshPoint> ends() const {
-    std::vector<MeshPoint> points{{}};
-    for (std::size_t axis = 0; axis < mesh_.axes.size(); ++axis) {
+    return mesh_.points([&](std::size_t axis) -> std::vector<std::int32_t> {
+      const std::int32_t last = mesh_.axes[axis].size - 1;
       const bool depends = std::any_of(
           uses_.begin(), uses_.end(), [&](const Use& use) { return use.view->strides[axis] != 0; });
-      if (!depends || mesh_.axes[axis].size == 1) continue;
-      const std::size_t before = points.size();
-      for (std::size_t i = 0; i < before; ++i)
-        points.emplace_back(points[i])[axis] = mesh_.axes[axis].size - 1;
-    }
-    return points;
+      if (!depends || last == 0) return {0};
+      return {0, last};
+    });
   }
 
   // By how many slots an access moves from one iteration of a loop around it to the next.

@@ -196,8 +196,6 @@ struct Plan {
   // Of a model of so many layers: as stage_layers says, else evenly; then the first stages have one
   // more where that leaves a rest.
   std::int32_t layers_of_stage(std::int64_t layers, std::int32_t stage) const;
-  // Micro-batches between forward and backward on a stage [Narayanan21 sec 2.2], [Huang19].
-  std::int64_t in_flight(std::int32_t stage) const;
 };
 
 // The recipe a kernel set trains with by default: 16 bytes per parameter for 16-bit and fp32 sets

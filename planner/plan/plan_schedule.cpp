@@ -11,14 +11,10 @@ PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
   return one_forward_one_backward_order(stage, plan.parallel.pp, micros);
 }
 
-std::int64_t Plan::in_flight(std::int32_t stage) const {
-  return forward_to_backward(order_of_stage(*this, stage).passes, 0).span;
-}
-
 std::vector<std::int64_t> in_flight_of_stages(const Plan& plan) {
   std::vector<std::int64_t> counts;
   for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    counts.push_back(plan.in_flight(stage));
+    counts.push_back(forward_to_backward(order_of_stage(plan, stage).passes, 0).span);
   return counts;
 }
 

@@ -8,7 +8,7 @@ namespace zplan {
 
 PassOrder order_of_stage(const Plan& plan, std::int32_t stage);
 
-// Plan::in_flight of every stage.
+// Micro-batches between forward and backward on each stage.
 std::vector<std::int64_t> in_flight_of_stages(const Plan& plan);
 
 }  // namespace zplan

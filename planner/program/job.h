@@ -108,12 +108,10 @@ struct Job {
   bool placed = false;
 
   std::int32_t world() const { return mesh.world(); }
-  std::int32_t stages() const { return mesh.size(kPipelineAxis); }
+  std::int32_t stages() const { return mesh.axes[mesh.pipeline()].size; }
   // Ranks of one stage.
   std::int32_t replicas() const { return world() / stages(); }
-  std::int32_t stage_of(std::int32_t rank) const {
-    return mesh.index_in(mesh.named(kPipelineAxis), mesh.point(rank));
-  }
+  std::int32_t stage_of(std::int32_t rank) const { return mesh.point(rank)[mesh.pipeline()]; }
   const RankClass& class_of(std::int32_t rank) const {
     return classes[static_cast<std::size_t>(stage_of(rank))];
   }

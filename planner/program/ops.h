@@ -85,6 +85,8 @@ constexpr Lane partner(Lane lane) {
   const int ways = sends(lane) ? kTransferWays : receives(lane) ? -kTransferWays : 0;
   return static_cast<Lane>(static_cast<int>(lane) + ways);
 }
+// Of a transfer the lane of the end that sends.
+constexpr Lane sending_lane(Lane lane) { return receives(lane) ? partner(lane) : lane; }
 
 // Whether kernels of the lane run on the host.
 constexpr bool is_host(Lane lane) { return lane == Lane::kCpu || lane == Lane::kInput; }

@@ -128,6 +128,9 @@ struct Edge {
 };
 
 enum class OpKind : std::uint8_t { kKernel, kCopy, kCollective, kSend, kReceive, kMark };
+constexpr bool is_transfer(OpKind kind) {
+  return kind == OpKind::kSend || kind == OpKind::kReceive;
+}
 
 // Payload of each kind. Operands are views [operands_begin, operands_end) of the Program.
 //   kKernel      kernel, attributes as its row in kernel_table.h says

@@ -1,36 +1,22 @@
 #include "planner/program/verify_addresses.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace zplan {
 namespace {
 
-// The values of a coordinate that are looked at.
-std::vector<std::int64_t> samples(std::int64_t count, bool matters) {
+// The places along an axis that are looked at.
+std::vector<std::int32_t> samples(const Axis& axis, bool matters) {
   if (!matters) return {0};
-  std::vector<std::int64_t> result;
-  for (std::int64_t i = 0; i < count; ++i)
-    if (i < 2 || i >= count - 2) result.push_back(i);
+  std::vector<std::int32_t> result;
+  for (std::int32_t i = 0; i < axis.size; ++i)
+    if (i < 2 || i >= axis.size - 2) result.push_back(i);
   return result;
 }
 
 bool depends(const Program& program, std::size_t axis) {
   return std::any_of(program.views.begin(), program.views.end(),
                      [&](const View& v) { return v.strides[axis] != 0; });
-}
-
-// The places of a mesh that are looked at, the last axis fastest.
-std::vector<MeshPoint> sampled_points(const Mesh& mesh, const Program& program) {
-  std::vector<MeshPoint> points{{}};
-  for (std::size_t a = 0; a < mesh.axes.size(); ++a) {
-    std::vector<MeshPoint> more;
-    for (const MeshPoint& at : points)
-      for (const std::int64_t place : samples(mesh.axes[a].size, depends(program, a)))
-        (more.emplace_back(at))[a] = static_cast<std::int32_t>(place);
-    points = std::move(more);
-  }
-  return points;
 }
 
 }  // namespace
@@ -43,7 +29,10 @@ AddressPieces::AddressPieces(const Job& job, const Program& program, const Place
     buffers_ += static_cast<std::size_t>(program.buffers[v.buffer].slots);
   }
   pieces_.resize(buffers_ + program.buffers.size());
-  for (const MeshPoint& at : sampled_points(job.mesh, program)) sweep(at);
+  const auto places_of = [&](std::size_t axis) {
+    return samples(job.mesh.axes[axis], depends(program, axis));
+  };
+  for (const MeshPoint& at : job.mesh.points(places_of)) sweep(at);
 }
 
 void AddressPieces::place_buffers(const Placement* placement) {

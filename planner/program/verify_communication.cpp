@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "planner/program/cursor.h"
@@ -79,14 +80,25 @@ class CommunicationCheck {
       : job_(job), cut_(shorten_together(job)), findings_(findings) {}
 
   void run() {
-    for (std::size_t a = 0; a < cut_.size(); ++a)
-      for (std::size_t b = 0; b < cut_.size(); ++b)
-        for (int lane = 0; lane < kLaneCount; ++lane)
-          if (a != b && sends(static_cast<Lane>(lane))) check_pair(a, b, static_cast<Lane>(lane));
+    for (const auto& [from, to, lane] : exchanges()) check_pair(from, to, lane);
     for (const auto& [lane, group] : meetings()) check_group(lane, group);
   }
 
  private:
+  // Which class sends to which, and on which lane, as either of them has it.
+  std::set<std::tuple<std::size_t, std::size_t, Lane>> exchanges() const {
+    std::set<std::tuple<std::size_t, std::size_t, Lane>> all;
+    for (std::size_t own = 0; own < cut_.size(); ++own)
+      for (const Node& n : job_.classes[own].program.nodes) {
+        if (!is_transfer(n.kind)) continue;
+        const auto peer =
+            static_cast<std::size_t>(*peer_stage(job_.mesh, job_.classes[own].stage, n.peer));
+        const bool sends = n.kind == OpKind::kSend;
+        all.emplace(sends ? own : peer, sends ? peer : own, sending_lane(n.lane));
+      }
+    return all;
+  }
+
   // On which lanes what groups of several stages meet.
   std::set<std::pair<Lane, Group>> meetings() const {
     std::set<std::pair<Lane, Group>> all;

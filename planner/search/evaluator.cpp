@@ -69,13 +69,12 @@ class PlanEvaluator {
   }
 
  private:
-  // Remembered: the same for all plans with such stages.
+  // Remembered: the same for all plans of a shape.
   const std::vector<NodeFill>& fills(const Plan& plan) {
-    const Mesh mesh = mesh_of(plan);
-    const Axis& pipeline = mesh.axes[mesh.find(kPipelineAxis).value()];
+    const Parallel& shape = plan.parallel;
     const std::lock_guard lock(mutex_);
-    std::vector<NodeFill>& known = fills_[{mesh.world(), pipeline.size, pipeline.stride}];
-    if (known.empty()) known = node_fills(mesh, cluster_);
+    std::vector<NodeFill>& known = fills_[{shape.dp, shape.tp, shape.pp, plan.order}];
+    if (known.empty()) known = node_fills(mesh_of(plan), cluster_);
     return known;
   }
 
@@ -92,8 +91,8 @@ class PlanEvaluator {
   const Cluster cluster_;
   TimeFloors floors_;
   std::mutex mutex_;
-  // By ranks, stages and ranks between them.
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::vector<NodeFill>> fills_;
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
+      fills_;
   std::map<std::tuple<Schedule, std::int32_t, std::int64_t>, std::vector<std::int64_t>> in_flight_;
 };
 

@@ -33,7 +33,7 @@ NodeFill fill_of(std::int64_t begin, std::int64_t end, const Turns& turns) {
 }  // namespace
 
 std::vector<NodeFill> node_fills(const Mesh& mesh, const Cluster& cluster) {
-  const Axis& pipeline = mesh.axes[mesh.find(kPipelineAxis).value()];
+  const Axis& pipeline = mesh.axes[mesh.pipeline()];
   const Turns turns{pipeline.stride, pipeline.size};
   const std::int64_t per_node = cluster.node.devices_per_node;
   const std::int64_t world = mesh.world();

@@ -35,7 +35,7 @@ std::int32_t communicators_of(const Job& job, const Program& program) {
   for (const Node& node : program.nodes) {
     if (node.kind == OpKind::kCollective && job.mesh.size(node.group) > 1)
       groups.insert(node.group);
-    between_stages |= node.kind == OpKind::kSend || node.kind == OpKind::kReceive;
+    between_stages |= is_transfer(node.kind);
   }
   return static_cast<std::int32_t>(groups.size()) + (between_stages ? 1 : 0);
 }

@@ -19,18 +19,6 @@ Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
           LayerOperator::kQkv};
 }
 
-Linear make_projection(LayerMaker& maker, const AttentionShape& shape) {
-  maker.params.begin("proj", Part::kProjection);
-  return {maker,
-          Part::kProjection,
-          "projection",
-          {.in = shape.heads.queries * shape.heads.size,
-           .out = {maker.h()},
-           .cut = Split::Kind::kRows,
-           .bias = shape.projection_bias},
-          LayerOperator::kProjection};
-}
-
 }  // namespace
 
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
@@ -44,12 +32,9 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
                                  .of = LayerOperator::kQkv,
                                  .tiled = true})),
       core_(maker, heads_),
-      projection_(make_projection(maker, shape)),
-      partial_(maker.values.add({.name = "projection",
-                                 .shape = {maker.tokens(), maker.h()},
-                                 .dtype = maker.compute(),
-                                 .of = LayerOperator::kProjection,
-                                 .life = Life::kForward})) {}
+      projection_(maker, Part::kProjection, "proj", "projection",
+                  shape.heads.queries * shape.heads.size, shape.projection_bias,
+                  LayerOperator::kProjection) {}
 
 View SelfAttention::by_head(View qkv) const {
   qkv.shape = by_head_;
@@ -63,7 +48,8 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
     if (rope_) rope_->forward(to, qkv, heads_.rotated());
   }
   core_.forward(to, qkv);
-  if (to.emits(LayerOperator::kProjection)) projection_.forward(to, to[core_.out()], to[partial_]);
+  if (to.emits(LayerOperator::kProjection))
+    projection_.linear.forward(to, to[core_.out()], to[partial()]);
 }
 
 void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
@@ -71,7 +57,7 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
   const View dattention = to.scratch_tokens("d.attention", heads_.queries * heads_.size);
   const View dqkv = to.scratch_tokens("d.qkv", heads_.all() * heads_.size);
   core_.replay(to, qkv);
-  projection_.backward(to, to[core_.out()], dy, dattention);
+  projection_.linear.backward(to, to[core_.out()], dy, dattention);
   core_.backward(to, qkv, dattention, by_head(dqkv));
   if (rope_) rope_->backward(to, by_head(dqkv), heads_.rotated());
   qkv_.backward(to, x, dqkv, dx);

@@ -7,7 +7,6 @@
 
 #include "planner/lower/blocks/attention_core.h"
 #include "planner/lower/blocks/body.h"
-#include "planner/lower/blocks/linear.h"
 #include "planner/lower/blocks/rope.h"
 
 namespace zplan {
@@ -23,10 +22,8 @@ class SelfAttention : public Body {
  public:
   SelfAttention(LayerMaker& maker, const AttentionShape& shape);
 
-  std::vector<Use> uses() const override { return {qkv_.use(), projection_.use()}; }
-  Param bias() const override { return projection_.bias(); }
-  Value partial() const override { return partial_; }
-  Part part() const override { return projection_.part(); }
+  std::vector<Use> uses() const override { return {qkv_.use(), projection_.linear.use()}; }
+  const LastProduct& last() const override { return projection_; }
   void forward(LayerPass& to, const View& x) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
 
@@ -39,8 +36,7 @@ class SelfAttention : public Body {
   Linear qkv_;     // [h, c], c = (a + 2 g) d
   Value qkv_out_;  // [T, c], rotated where the model rotates
   AttentionCore core_;
-  Linear projection_;  // [a d, h]
-  Value partial_;
+  LastProduct projection_;  // [a d, h]
 };
 
 }  // namespace zplan

@@ -4,9 +4,18 @@
 
 #include <vector>
 
-#include "planner/lower/blocks/layer_pass.h"
+#include "planner/lower/blocks/linear.h"
 
 namespace zplan {
+
+// The product that ends a body: by rows, into a partial sum [T, h].
+struct LastProduct {
+  LastProduct(LayerMaker& maker, Part part, const std::string& op_name, const char* tensor,
+              std::int64_t in, bool bias, std::optional<LayerOperator> op);
+
+  Linear linear;
+  Value partial;
+};
 
 class Body {
  public:
@@ -14,11 +23,12 @@ class Body {
 
   // Its parameters that units are brought for, in forward order.
   virtual std::vector<Use> uses() const = 0;
+  virtual const LastProduct& last() const = 0;
   // The bias of its last product, which is added with the residual.
-  virtual Param bias() const = 0;
+  Param bias() const { return last().linear.bias(); }
   // The partial sum that it leaves [T, h], and the part of the model that gives it.
-  virtual Value partial() const = 0;
-  virtual Part part() const = 0;
+  Value partial() const { return last().partial; }
+  Part part() const { return last().linear.part(); }
 
   // From x [T, h] to the partial sum.
   virtual void forward(LayerPass& to, const View& x) const = 0;

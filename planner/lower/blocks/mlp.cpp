@@ -14,15 +14,6 @@ Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
           LayerOperator::kFc1};
 }
 
-Linear make_fc2(LayerMaker& maker, const MlpShape& shape) {
-  maker.params.begin("fc2", Part::kFc2);
-  return {maker,
-          Part::kFc2,
-          "fc2",
-          {.in = shape.width, .out = {maker.h()}, .cut = Split::Kind::kRows, .bias = shape.bias},
-          std::nullopt};
-}
-
 }  // namespace
 
 Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
@@ -40,11 +31,7 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
                               .dtype = maker.compute(),
                               .of = LayerOperator::kActivation,
                               .tiled = true})),
-      fc2_(make_fc2(maker, shape)),
-      partial_(maker.values.add({.name = "fc2",
-                                 .shape = {maker.tokens(), maker.h()},
-                                 .dtype = maker.compute(),
-                                 .life = Life::kForward})) {}
+      fc2_(maker, Part::kFc2, "fc2", "fc2", shape.width, shape.bias, std::nullopt) {}
 
 void Mlp::activation(LayerPass& to) const {
   to.kernel(Part::kGelu, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
@@ -60,7 +47,7 @@ void Mlp::forward(LayerPass& to, const View& x) const {
     if (product) fc1_.forward(to, x, to[fc1_out_]);
     if (activates) activation(to);
   }
-  if (to.emits_all()) fc2_.forward(to, to[gelu_], to[partial_]);
+  if (to.emits_all()) fc2_.linear.forward(to, to[gelu_], to[partial()]);
 }
 
 // The gradient of the first product from that of what follows it.
@@ -79,9 +66,9 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   View dfc1 = to.scratch_tokens("d.fc", width_);
   if (fuses_neighbours_ && !gated_) {
-    fc2_.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
+    fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {
-    fc2_.backward(to, to[gelu_], dy, dfc1);
+    fc2_.linear.backward(to, to[gelu_], dy, dfc1);
     dfc1 = activation_backward(to, dfc1);
   }
   fc1_.backward(to, x, dfc1, dx);

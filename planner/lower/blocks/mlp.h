@@ -3,7 +3,6 @@
 #pragma once
 
 #include "planner/lower/blocks/body.h"
-#include "planner/lower/blocks/linear.h"
 
 namespace zplan {
 
@@ -17,10 +16,8 @@ class Mlp : public Body {
  public:
   Mlp(LayerMaker& maker, const MlpShape& shape);
 
-  std::vector<Use> uses() const override { return {fc1_.use(), fc2_.use()}; }
-  Param bias() const override { return fc2_.bias(); }
-  Value partial() const override { return partial_; }
-  Part part() const override { return fc2_.part(); }
+  std::vector<Use> uses() const override { return {fc1_.use(), fc2_.linear.use()}; }
+  const LastProduct& last() const override { return fc2_; }
   void forward(LayerPass& to, const View& x) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
 
@@ -32,8 +29,7 @@ class Mlp : public Body {
   bool gated_, fuses_neighbours_;
   Linear fc1_;            // [h, u], u = f or, of gate and up side by side, 2 f
   Value fc1_out_, gelu_;  // [T, u] before GELU or SwiGLU, [T, f] after it
-  Linear fc2_;            // [f, h]
-  Value partial_;
+  LastProduct fc2_;       // [f, h]
 };
 
 }  // namespace zplan

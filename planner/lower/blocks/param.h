@@ -7,22 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "planner/lower/blocks/handle.h"
 #include "planner/program/job.h"
 
 namespace zplan {
-
-// Names a parameter; false: the model has none here.
-class Param {
- public:
-  Param() = default;
-  explicit Param(std::size_t index) : index_(static_cast<std::int32_t>(index)) {}
-  explicit operator bool() const { return index_ >= 0; }
-  std::size_t index() const { return static_cast<std::size_t>(index_); }
-  friend bool operator==(Param, Param) = default;
-
- private:
-  std::int32_t index_ = -1;
-};
 
 struct ParamSpec {
   std::string name;  // Hugging Face name, "{}" for the layer
@@ -33,6 +21,9 @@ struct ParamSpec {
   bool decay = false;
   Split split{};  // into pieces: of a layer's over ranks and tiles, of another's over ranks
 };
+
+// Names a parameter; false: the model has none here.
+using Param = Handle<ParamSpec>;
 
 // The stages that have an operator's parameters.
 enum class Held : std::uint8_t { kByLayer, kFirstStage, kLastStage, kBothEnds };

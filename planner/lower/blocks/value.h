@@ -7,22 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "planner/lower/blocks/handle.h"
 #include "planner/plan/plan.h"
 #include "planner/program/program.h"
 
 namespace zplan {
-
-// Names a value; false: there is none.
-class Value {
- public:
-  Value() = default;
-  explicit Value(std::size_t index) : index_(static_cast<std::int32_t>(index)) {}
-  explicit operator bool() const { return index_ >= 0; }
-  std::size_t index() const { return static_cast<std::size_t>(index_); }
-
- private:
-  std::int32_t index_ = -1;
-};
 
 // Read by backward; read by backward but dropped by selective recomputation, too; or dead when the
 // forward of its layer has ended.
@@ -36,6 +25,9 @@ struct ValueSpec {
   bool tiled = false;
   Life life = Life::kBackward;
 };
+
+// Names a value; false: there is none.
+using Value = Handle<ValueSpec>;
 
 // In the order in which their buffers are made.
 class Values {

@@ -7,11 +7,9 @@
 namespace zplan {
 namespace {
 
-std::size_t stage_axis(const Mesh& mesh) { return mesh.find(kPipelineAxis).value(); }
-
 MeshPoint first_of_stage(const Mesh& mesh, std::int32_t stage) {
   MeshPoint at{};
-  at[stage_axis(mesh)] = stage;
+  at[mesh.pipeline()] = stage;
   return at;
 }
 
@@ -56,7 +54,7 @@ std::vector<std::vector<std::int32_t>> groups_at(const Mesh& mesh, const Group& 
   std::vector<std::vector<std::int32_t>> groups;
   AxisSet others = mesh.all() - group.axes;
   AxisSet of_stage;
-  of_stage.add(stage_axis(mesh));
+  of_stage.add(mesh.pipeline());
   others = others - of_stage;
   for_points(mesh, others, first_of_stage(mesh, stage),
              [&](const MeshPoint& at) { groups.push_back(ranks_along(mesh, group, at)); });
@@ -65,7 +63,7 @@ std::vector<std::vector<std::int32_t>> groups_at(const Mesh& mesh, const Group& 
 
 std::vector<std::int32_t> ranks_of_stage(const Mesh& mesh, std::int32_t stage) {
   AxisSet of_stage;
-  of_stage.add(stage_axis(mesh));
+  of_stage.add(mesh.pipeline());
   return ranks_along(mesh, {mesh.all() - of_stage}, first_of_stage(mesh, stage));
 }
 
@@ -74,27 +72,27 @@ std::int32_t peer_rank(const Mesh& mesh, std::int32_t rank, const Peer& peer) {
 }
 
 bool spans_stages(const Mesh& mesh, const Group& group) {
-  const std::size_t axis = stage_axis(mesh);
+  const std::size_t axis = mesh.pipeline();
   return group.axes.has(axis) && mesh.axes[axis].size > 1;
 }
 
 std::vector<std::int32_t> stages_of(const Mesh& mesh, const Group& group, std::int32_t stage) {
   if (!spans_stages(mesh, group)) return {stage};
   std::vector<std::int32_t> stages;
-  for (std::int32_t s = 0; s < mesh.axes[stage_axis(mesh)].size; ++s)
+  for (std::int32_t s = 0; s < mesh.axes[mesh.pipeline()].size; ++s)
     if (in_group(mesh, group, s)) stages.push_back(s);
   return stages;
 }
 
 bool in_group(const Mesh& mesh, const Group& group, std::int32_t stage) {
-  if (!group.ends || !group.axes.has(stage_axis(mesh))) return true;
-  return stage == 0 || stage == mesh.axes[stage_axis(mesh)].size - 1;
+  if (!group.ends || !group.axes.has(mesh.pipeline())) return true;
+  return stage == 0 || stage == mesh.axes[mesh.pipeline()].size - 1;
 }
 
 std::optional<std::int32_t> peer_stage(const Mesh& mesh, std::int32_t stage, const Peer& peer) {
   const auto there = mesh.peer(first_of_stage(mesh, stage), peer);
   if (!there) return std::nullopt;
-  return (*there)[stage_axis(mesh)];
+  return (*there)[mesh.pipeline()];
 }
 
 std::int32_t reporting_rank(const Job& job) {

@@ -56,6 +56,8 @@ std::optional<std::size_t> Mesh::find(std::string_view name) const {
   return std::nullopt;
 }
 
+std::size_t Mesh::pipeline() const { return find(kPipelineAxis).value(); }
+
 std::int32_t Mesh::size(AxisSet set) const {
   std::int32_t product = 1;
   for (std::size_t a = 0; a < axes.size(); ++a)

@@ -17,6 +17,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace zplan {
@@ -95,6 +96,7 @@ struct Mesh {
   // The axis of this name, or the parts that it is split into; none: the mesh has no such axis.
   AxisSet named(std::string_view name) const;
   std::optional<std::size_t> find(std::string_view name) const;  // exactly so
+  std::size_t pipeline() const;                                  // its axis, which every mesh has
 
   std::int32_t size(AxisSet axes) const;  // of none: 1
   std::int32_t size(std::string_view name) const { return size(named(name)); }
@@ -107,6 +109,19 @@ struct Mesh {
   std::optional<std::int64_t> step_over(AxisSet axes, const AxisSteps& steps) const;
   // The most that along() gives.
   std::int64_t reach(const AxisSteps& steps) const;
+
+  // The points whose places along each axis are those that `places_of(axis)` lists.
+  template <typename Places>
+  std::vector<MeshPoint> points(const Places& places_of) const {
+    std::vector<MeshPoint> found{{}};
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      std::vector<MeshPoint> more;
+      for (const std::int32_t place : places_of(axis))
+        for (const MeshPoint& at : found) more.emplace_back(at)[axis] = place;
+      found = std::move(more);
+    }
+    return found;
+  }
 
   bool is_member(const Group& group, const MeshPoint& at) const;
   std::optional<MeshPoint> peer(const MeshPoint& at, const Peer& peer) const;

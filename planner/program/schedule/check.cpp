@@ -134,12 +134,10 @@ Messages sent(const PipelineSchedule& s) {
   Messages result;
   for (std::int32_t rank = 0; rank < s.chunks.ranks(); ++rank) {
     for (const Pass& pass : s.ranks[static_cast<std::size_t>(rank)].passes) {
-      const bool forward = pass.kind == PassKind::kForward;
-      if (!forward && !gives_input_gradient(pass.kind)) continue;
-      const std::int32_t reader = s.chunks.position(rank, pass.chunk) + (forward ? 1 : -1);
-      if (reader < 0 || reader == s.chunks.size()) continue;
-      const ChunkMap::Place to = s.chunks.at(reader);
-      if (to.rank != rank) result[{rank, to.rank, forward}].push_back({to.chunk, pass.micro});
+      const auto to = reader_of(s.chunks, rank, pass);
+      if (to && to->rank != rank)
+        result[{rank, to->rank, pass.kind == PassKind::kForward}].push_back(
+            {to->chunk, pass.micro});
     }
   }
   return result;

@@ -9,6 +9,17 @@ namespace {
 
 constexpr std::int64_t kNotYet = -1;
 
+// The piece so many further on the way of the pass: up the model, or down in backward; of a weight
+// backward none.
+std::optional<ChunkMap::Place> neighbour(const ChunkMap& chunks, std::int32_t rank,
+                                         const Pass& pass, std::int32_t further) {
+  const bool forward = pass.kind == PassKind::kForward;
+  if (!forward && !gives_input_gradient(pass.kind)) return std::nullopt;
+  const std::int32_t there = chunks.position(rank, pass.chunk) + (forward ? further : -further);
+  if (there < 0 || there == chunks.size()) return std::nullopt;
+  return chunks.at(there);
+}
+
 // When outputs and gradients of the pieces are there, by position and micro-batch.
 class Times {
  public:
@@ -74,9 +85,8 @@ class Walk {
     const bool forward = pass.kind == PassKind::kForward;
     if (!forward && !gives_input_gradient(pass.kind)) return;
     times_.at(forward, position, pass.micro) = at.end;
-    const std::int32_t reader = position + (forward ? 1 : -1);
-    if (reader < 0 || reader == s_.chunks.size()) return;
-    if (s_.chunks.at(reader).rank != rank) awake_.push_back(s_.chunks.at(reader).rank);
+    const auto reader = reader_of(s_.chunks, rank, pass);
+    if (reader && reader->rank != rank) awake_.push_back(reader->rank);
   }
 
   const PipelineSchedule& s_;
@@ -96,11 +106,14 @@ std::int64_t PassUnits::of(PassKind kind) const {
 }
 
 std::optional<PassInput> input_of(const ChunkMap& chunks, std::int32_t rank, const Pass& pass) {
-  const bool forward = pass.kind == PassKind::kForward;
-  if (!forward && !gives_input_gradient(pass.kind)) return std::nullopt;
-  const std::int32_t from = chunks.position(rank, pass.chunk) + (forward ? -1 : 1);
-  if (from < 0 || from == chunks.size()) return std::nullopt;
-  return PassInput{chunks.at(from), forward};
+  const auto from = neighbour(chunks, rank, pass, -1);
+  if (!from) return std::nullopt;
+  return PassInput{*from, pass.kind == PassKind::kForward};
+}
+
+std::optional<ChunkMap::Place> reader_of(const ChunkMap& chunks, std::int32_t rank,
+                                         const Pass& pass) {
+  return neighbour(chunks, rank, pass, 1);
 }
 
 std::int64_t ScheduleTime::makespan() const {

@@ -25,6 +25,9 @@ struct PassInput {
   bool forward = true;  // else a gradient
 };
 std::optional<PassInput> input_of(const ChunkMap& chunks, std::int32_t rank, const Pass& pass);
+// The chunk that reads what the pass gives; none: nobody does.
+std::optional<ChunkMap::Place> reader_of(const ChunkMap& chunks, std::int32_t rank,
+                                         const Pass& pass);
 
 struct RankTime {
   std::int64_t start = 0;  // of the first pass

@@ -1,0 +1,28 @@
+#include "planner/lower/blocks/body.h"
+
+namespace zplan {
+namespace {
+
+Linear by_rows(LayerMaker& maker, Part part, const std::string& op_name, const char* tensor,
+               std::int64_t in, bool bias, std::optional<LayerOperator> op) {
+  maker.params.begin(op_name, part);
+  return {maker,
+          part,
+          tensor,
+          {.in = in, .out = {maker.h()}, .cut = Split::Kind::kRows, .bias = bias},
+          op};
+}
+
+}  // namespace
+
+LastProduct::LastProduct(LayerMaker& maker, Part part, const std::string& op_name,
+                         const char* tensor, std::int64_t in, bool bias,
+                         std::optional<LayerOperator> op)
+    : linear(by_rows(maker, part, op_name, tensor, in, bias, op)),
+      partial(maker.values.add({.name = tensor,
+                                .shape = {maker.tokens(), maker.h()},
+                                .dtype = maker.compute(),
+                                .of = op,
+                                .life = Life::kForward})) {}
+
+}  // namespace zplan
