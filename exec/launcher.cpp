@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "planner/core/error.h"
 
@@ -40,6 +41,7 @@ Launcher::Launcher(RunState& state, const Rank& rank, const std::vector<LaneRun*
   }
   find_followers();
   make_events();
+  if (has_graphs()) capture_segments();
 }
 
 void Launcher::find_followers() {
@@ -89,7 +91,7 @@ void Launcher::run() {
   std::int64_t step = 0;
   for (; state_.gate.enter(step); ++step) {
     if (step >= kStepsAhead) await_step(step - kStepsAhead);
-    launch_step(step);
+    launch_step();
     end_step(step);
   }
   for (std::int64_t last = std::max<std::int64_t>(0, step - kStepsAhead); last < step; ++last)
@@ -97,25 +99,61 @@ void Launcher::run() {
   report_times();
 }
 
-void Launcher::launch_step(std::int64_t step) {
-  const bool is_known = has_graphs() && step > 0;  // its graphs were captured
-  next_graph_ = 0;
-  for (std::int64_t i = 0; i < rank_.index.all_nodes(); ++i, cursor_.advance()) {
-    const Instance& at = *cursor_;
+template <typename Border, typename Visit>
+void Launcher::walk_step(Cursor& cursor, const Border& border, const Visit& visit) {
+  bool in_segment = false;
+  const auto cross = [&] {
+    in_segment = !in_segment;
+    border(in_segment);
+    everything_is_ordered();
+  };
+  for (std::int64_t i = 0; i < rank_.index.all_nodes(); ++i, cursor.advance()) {
+    const Instance& at = *cursor;
     const Lane lane = rank_.node(at).lane;
     if (!is_launched(lane)) continue;
-    if (is_segment_node(at.node) != in_segment_) {
-      if (in_segment_) {
-        close_segment(is_known);
-      } else {
-        open_segment(is_known);
-      }
-    }
-    if (!in_segment_) await_room(lane);
-    if (!in_segment_ || !is_known) launch(at);
+    if (is_segment_node(at.node) != in_segment) cross();
+    visit(at, in_segment);
     state_of(lane).launched = at.lane_sequence + 1;
   }
-  if (in_segment_) close_segment(is_known);
+  if (in_segment) cross();
+}
+
+// Leaves the lanes as they were: what was captured has not been launched.
+void Launcher::capture_segments() {
+  Cursor cursor(rank_.index, std::nullopt);
+  std::int64_t ops = 0;
+  const auto border = [&](bool opens) {
+    if (opens) return queues_.begin_capture(queue_lanes_);
+    segments_.push_back({queues_.end_capture(), std::exchange(ops, 0)});
+  };
+  walk_step(cursor, border, [&](const Instance& at, bool in_segment) {
+    if (!in_segment) return;
+    launch(at);
+    ++ops;
+  });
+  queues_.finish();
+  for (const Lane lane : queue_lanes_) {
+    LaneState& here = state_of(lane);
+    here.launched = 0;
+    here.known.fill(0);
+    here.ring.next = 0;
+    std::fill(here.ring.counts.begin(), here.ring.counts.end(), kNoCount);
+  }
+}
+
+void Launcher::launch_step() {
+  std::size_t next = 0;
+  const auto border = [&](bool opens) {
+    if (!opens) return;
+    const Segment& segment = segments_[next++];
+    await_room(queue_lanes_.front(), segment.ops);
+    queues_.launch(segment.graph);
+  };
+  walk_step(cursor_, border, [&](const Instance& at, bool in_segment) {
+    if (in_segment) return;
+    await_room(rank_.node(at).lane, 1);
+    launch(at);
+  });
 }
 
 bool Launcher::is_segment_node(NodeIndex node) const {
@@ -124,22 +162,6 @@ bool Launcher::is_segment_node(NodeIndex node) const {
   const bool communicates =
       kind == OpKind::kCollective || kind == OpKind::kSend || kind == OpKind::kReceive;
   return !communicates || comm_.may_be_captured();
-}
-
-void Launcher::open_segment(bool is_known) {
-  in_segment_ = true;
-  everything_is_ordered();
-  if (is_known) return queues_.launch(graphs_[next_graph_++]);
-  queues_.begin_capture(queue_lanes_);
-}
-
-void Launcher::close_segment(bool is_known) {
-  in_segment_ = false;
-  if (!is_known) {
-    graphs_.push_back(queues_.end_capture());
-    queues_.launch(graphs_.back());
-  }
-  everything_is_ordered();
 }
 
 // Among the queues; their edges to what was launched so far are met.
@@ -230,10 +252,13 @@ void Launcher::end_step(std::int64_t step) {
 }
 
 // An event is recorded again when what it stood for is done: two batches at most are under way.
-void Launcher::await_room(Lane lane) {
+void Launcher::await_room(Lane lane, std::int64_t ops) {
   LaneState& here = state_of(lane);
-  if (++here.single_ops % kOpsAhead != 0) return;
-  const EventId end = here.ops_end[static_cast<std::size_t>(here.single_ops / kOpsAhead % 2)];
+  here.ops += ops;
+  if (here.ops < kOpsAhead) return;
+  here.ops = 0;
+  const EventId end = here.ops_end[here.next_ops_end];
+  here.next_ops_end = 1 - here.next_ops_end;
   await(end);
   queues_.record(lane, end);
 }

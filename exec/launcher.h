@@ -7,12 +7,14 @@
 // known ahead of the first step.
 //
 // Graphs: the nodes between two that have to do with the host (or that communicate in a way that
-// cannot be captured) form a segment, captured in the first step and launched as one from then on.
-// A segment begins after all that was queued before it and ends before all that comes later.
+// cannot be captured) form a segment, which is launched as one. A segment begins after all that was
+// queued before it and ends before all that comes later. All segments are captured ahead of the
+// first step: a driver that makes a graph may hold its locks until what is queued is done, which
+// may be waiting for a flag that another rank's thread has yet to queue, behind those locks.
 //
 // The thread runs at most kStepsAhead steps ahead of the device, and on each lane at most
-// 2 kOpsAhead operations: a driver whose queue is full blocks the thread inside, where it hears of
-// no failure and may hold up the threads of other ranks.
+// 2 kOpsAhead operations and some graphs: a driver whose queue is full blocks the thread inside,
+// where it hears of no failure and may hold up the threads of other ranks.
 #pragma once
 
 #include <array>
@@ -61,8 +63,9 @@ class Launcher {
     LaneRun* run = nullptr;  // null: no queue
     EventRing ring;
     std::array<EventId, kStepsAhead> step_end{};  // by step
-    std::array<EventId, 2> ops_end{};             // of kOpsAhead operations, in turn
-    std::int64_t single_ops = 0;                  // launched one by one
+    std::array<EventId, 2> ops_end{};             // of kOpsAhead operations or a graph, in turn
+    std::size_t next_ops_end = 0;
+    std::int64_t ops = 0;  // launched since one of them was recorded
     std::int64_t launched = 0;
     // Of each other lane: how many instances are known to be done before what comes next here.
     std::array<std::int64_t, kLaneCount> known{};
@@ -74,21 +77,29 @@ class Launcher {
     EventId start, end;
   };
 
+  struct Segment {
+    GraphId graph = 0;
+    std::int64_t ops = 0;
+  };
+
   void find_followers();
   void make_events();
+  void capture_segments();
 
-  void launch_step(std::int64_t step);
+  // Calls border(opens) where a segment begins and where it has ended, and visit(instance,
+  // in_segment) for each launched node of the step that the cursor stands at.
+  template <typename Border, typename Visit>
+  void walk_step(Cursor& cursor, const Border& border, const Visit& visit);
+  void launch_step();
   bool has_graphs() const { return state_.job->launch == LaunchMode::kGraph; }
   bool is_segment_node(NodeIndex node) const;
-  void open_segment(bool is_known);
-  void close_segment(bool is_known);
   void launch(const Instance& at);
   void wait_for(Lane lane, const Threshold& needed);
   void execute(const Instance& at, const BoundOperands& operands);
   void follow(const Instance& at);
   void everything_is_ordered();
 
-  void await_room(Lane lane);
+  void await_room(Lane lane, std::int64_t ops);
   void await(EventId event);
   void end_step(std::int64_t step);
   void await_step(std::int64_t step);
@@ -105,9 +116,7 @@ class Launcher {
   std::vector<Lane> queue_lanes_;
   Cursor cursor_;
   std::vector<bool> event_follows_, flag_follows_, waits_for_host_;  // by node
-  std::vector<GraphId> graphs_;                                      // of a step, in order
-  std::size_t next_graph_ = 0;
-  bool in_segment_ = false;
+  std::vector<Segment> segments_;                                    // of a step, in order
   std::vector<EventId> timing_;
   std::vector<TimedOperation> timed_;
 };

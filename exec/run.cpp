@@ -246,6 +246,13 @@ Timeline collect_timeline(const RunState& state) {
   return timeline;
 }
 
+// In a thread of its own: whoever ran a kernel by itself has told its thread not to fork.
+void draw_states(const Job& job, std::uint64_t seed, std::vector<RankMemory>& memory) {
+  std::async(std::launch::async, [&] {
+    for (RankMemory& m : memory) initialise_states(job, seed, m);
+  }).get();
+}
+
 // Returns when the ranks are through with their steps, or throws.
 void run_ranks(RunState& state) {
   if (state.options->mode == RunMode::kThreaded) return run_threaded(state);
@@ -291,7 +298,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   RunResult result;
   result.memory = make_memory(job, options, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
-  for (RankMemory& m : result.memory) initialise_states(job, options.train.seed, m);
+  draw_states(job, options.train.seed, result.memory);
   RunState state{.job = &job,
                  .options = &options,
                  .services = RunServices(data, options.train, reporting_rank(job), options.steps),

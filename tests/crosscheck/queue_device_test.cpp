@@ -202,7 +202,7 @@ TEST_P(QueueDeviceFailure, OfTheDeviceEndsAllQueues) {
 
 TEST_P(QueueDeviceFailure, OfTheHostEndsAllQueues) { expect_end(Lane::kCpu, "the host failed"); }
 
-// Of one rank, while the queues of the others wait for it.
+// Of one rank, ahead of the first step.
 TEST_P(QueueDeviceFailure, OfACaptureEndsAllQueues) {
   FailingDevice failing(GetParam());
   exec::QueueDeviceOptions device;

@@ -24,6 +24,12 @@ namespace {
 using Task = std::function<void()>;
 using TaskCount = std::atomic<std::int64_t>;
 
+// Of all queues of a device.
+struct TaskCounts {
+  TaskCount unfinished = 0;
+  TaskCount flag_waits = 0;  // of them
+};
+
 // Runs tasks one after the other. `unfinished` counts those of all workers of a device.
 class Worker {
  public:
@@ -99,12 +105,12 @@ struct Event {
 class QueueThreads : public Queues {
  public:
   QueueThreads(const std::function<void()>& prepare, std::uint64_t delay_seed,
-               std::function<void()> graph_launched, TaskCount& unfinished)
-      : graph_launched_(std::move(graph_launched)) {
+               std::function<void()> graph_launched, TaskCounts& counts)
+      : graph_launched_(std::move(graph_launched)), counts_(counts) {
     for (int lane = 0; lane < kLaneCount; ++lane) {
       if (!is_launched(static_cast<Lane>(lane))) continue;
       workers_[static_cast<std::size_t>(lane)].emplace(
-          delay_seed * kLaneCount + static_cast<std::uint64_t>(lane), unfinished);
+          delay_seed * kLaneCount + static_cast<std::uint64_t>(lane), counts.unfinished);
       worker(static_cast<Lane>(lane)).push(prepare);
     }
   }
@@ -143,9 +149,11 @@ class QueueThreads : public Queues {
   }
   void wait_flag(Lane lane, Flag& flag, std::uint64_t at_least) override {
     ZPLAN_ASSERT(!graph_);
-    worker(lane).push([&flag, at_least] {
+    ++counts_.flag_waits;
+    worker(lane).push([this, &flag, at_least] {
       while (flag.value.load(std::memory_order_acquire) < at_least)
         std::this_thread::sleep_for(std::chrono::microseconds(10));
+      --counts_.flag_waits;
     });
   }
 
@@ -195,7 +203,10 @@ class QueueThreads : public Queues {
     ZPLAN_ASSERT(!graph_);
     graph_ = Graph{{lanes.begin(), lanes.end()}, {}};
   }
+  // A real device would be waited for, perhaps for ever.
   GraphId end_capture() override {
+    if (counts_.flag_waits > 0)
+      throw Error(ExitCode::kDevice, "a graph is made while a queue waits for a flag");
     graphs_.push_back(*std::exchange(graph_, std::nullopt));
     return static_cast<GraphId>(graphs_.size() - 1);
   }
@@ -249,6 +260,7 @@ class QueueThreads : public Queues {
   }
 
   std::function<void()> graph_launched_;
+  TaskCounts& counts_;
   std::deque<Event> events_;
   std::deque<std::vector<Flag>> flags_;
   std::optional<Graph> graph_;  // being captured
@@ -261,14 +273,14 @@ class QueueThreads : public Queues {
 class QueueBackend : public Backend {
  public:
   QueueBackend(std::unique_ptr<Backend> kernels, const QueueDeviceOptions& options,
-               TaskCount& unfinished)
+               TaskCounts& counts)
       : kernels_(std::move(kernels)),
         options_(options),
-        unfinished_(unfinished),
+        counts_(counts),
         queues_([this] { kernels_->prepare_thread(); }, options.delay_seed, options.graph_launched,
-                unfinished) {}
+                counts) {}
   ~QueueBackend() override {
-    if (options_.backend_goes) options_.backend_goes(unfinished_);
+    if (options_.backend_goes) options_.backend_goes(counts_.unfinished);
   }
 
   void prepare_thread() override { kernels_->prepare_thread(); }
@@ -309,7 +321,7 @@ class QueueBackend : public Backend {
 
   std::unique_ptr<Backend> kernels_;
   QueueDeviceOptions options_;
-  TaskCount& unfinished_;
+  TaskCounts& counts_;
   QueueThreads queues_;
 };
 
@@ -320,12 +332,12 @@ class QueueDevice : public cpu::CpuDevice {
   bool host_reaches(Tier tier) const override { return tier == Tier::kCpu; }
   std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override {
     return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads), options_,
-                                          unfinished_);
+                                          counts_);
   }
 
  private:
   QueueDeviceOptions options_;
-  TaskCount unfinished_ = 0;
+  TaskCounts counts_;
 };
 
 }  // namespace
