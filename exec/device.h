@@ -35,6 +35,8 @@ class Device {
 
   // Throws Error(kBadInput) when the set's kernels cannot run here, saying why.
   virtual void check(const KernelSet& set) const = 0;
+  // Whether ranks that are threads of one process, on this device, may launch graphs.
+  virtual bool ranks_may_share_graphs() const { return true; }
   // Memory of a tier, kGpu or kCpu, filled with poison where that is cheap. Throws Error(kDevice)
   // when it cannot be had.
   virtual Slab make_slab(Tier tier, Bytes size) = 0;

@@ -1,5 +1,7 @@
 #include "exec/launcher.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <thread>
@@ -265,11 +267,23 @@ void Launcher::await_room(Lane lane, std::int64_t ops) {
 
 void Launcher::await(EventId event) {
   constexpr std::chrono::microseconds kPause{50};  // [assumed] little beside a step
+  const auto start = std::chrono::steady_clock::now();
   while (!queues_.reached(event)) {
     if (host_.signal->stopped()) throw Stopped{};
     comm_.check();
+    check_deadline(std::chrono::steady_clock::now() - start);
     std::this_thread::sleep_for(kPause);
   }
+}
+
+// Between processes `comm_` does that.
+void Launcher::check_deadline(TimePoint::duration waited) const {
+  const std::chrono::seconds deadline = state_.options->comm_deadline;
+  if (state_.ranks.size() < 2 || waited <= deadline) return;
+  throw Error(ExitCode::kDevice,
+              fmt::format("rank {}: its queues have stood still for {} s: ranks that share the "
+                          "device wait for each other, or for the host",
+                          rank_.number, deadline.count()));
 }
 
 void Launcher::await_step(std::int64_t step) {

@@ -101,6 +101,7 @@ class Launcher {
 
   void await_room(Lane lane, std::int64_t ops);
   void await(EventId event);
+  void check_deadline(TimePoint::duration waited) const;
   void end_step(std::int64_t step);
   void await_step(std::int64_t step);
   void report_times();

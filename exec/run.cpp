@@ -83,6 +83,15 @@ void check_job(const Job& job) {
   }
 }
 
+void check_graphs(const Job& job, const RunOptions& options, const Device& device) {
+  const bool shares = !options.rendezvous && job.world() > 1;
+  const bool launches = job.launch == LaunchMode::kGraph && options.mode == RunMode::kThreaded;
+  if (shares && launches && !device.ranks_may_share_graphs())
+    throw_bad_input(
+        "ranks that share a device cannot launch graphs on it: take the launch mode stream, or a "
+        "process and a device for each rank");
+}
+
 // The least vocabulary of the job's losses; tokens must lie below it.
 std::int64_t vocabulary(const Job& job) {
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
@@ -293,6 +302,7 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   const std::shared_ptr<Device> device =
       options.device ? options.device : std::make_shared<cpu::CpuDevice>();
   device->check(find_kernel_set(job.kernel_set));
+  check_graphs(job, options, *device);
   if (options.guard && !device->host_reaches(Tier::kGpu))
     throw_bad_input("a guard needs a device whose memory the CPU reaches");
   RunResult result;

@@ -56,8 +56,9 @@ struct RunOptions {
   // Of a job whose ranks are processes: how this one, which is one rank, meets the others. Null:
   // all ranks are threads of this process.
   std::shared_ptr<Rendezvous> rendezvous;
-  std::chrono::seconds comm_deadline{600};  // for a partner that does not come
-  StorageOptions storage;                   // a job with states on NVMe needs a directory
+  // For a partner that does not come, and for queues of ranks that share a device.
+  std::chrono::seconds comm_deadline{600};
+  StorageOptions storage;  // a job with states on NVMe needs a directory
   // Serial only. Checks every operation against its declared views (guard.h).
   bool guard = false;
   // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the

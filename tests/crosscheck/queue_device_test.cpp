@@ -1,5 +1,6 @@
 // A device with queues runs every plan to the same bits as lanes that are threads do, in stream and
 // graph mode; failures and interruptions end its runs.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -219,6 +220,33 @@ TEST_P(QueueDeviceFailure, OfACaptureEndsAllQueues) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, QueueDeviceFailure, testing::Range<std::uint64_t>(0, 5));
+
+// A rank of two that does not go on for longer than the deadline.
+TEST(QueueDeviceRun, EndsWhenQueuesStandStill) {
+  std::atomic<bool> sleeps = true;
+  exec::RunOptions options = on_queues({.before_kernel = [&](const exec::KernelCall& call) {
+    if (is_second(call) && call.step == 1 && sleeps.exchange(false))
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+  }});
+  options.comm_deadline = std::chrono::seconds(1);
+  try {
+    train(offloaded(1), options);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kDevice);
+    EXPECT_THAT(error.what(), testing::HasSubstr("have stood still for 1 s"));
+  }
+  sleeps = true;
+  options.comm_deadline = std::chrono::seconds(600);
+  EXPECT_EQ(train(offloaded(1), options)->result.steps.size(), 3u);
+}
+
+TEST(QueueDeviceRun, RefusesGraphsOfRanksThatCannotShareThem) {
+  const auto device = [] { return on_queues({.shares_graphs = false}); };
+  EXPECT_THROW(train_graphs(offloaded(1), device()), Error);
+  EXPECT_NO_THROW(train(offloaded(1), device()));
+  EXPECT_NO_THROW(train_graphs(testing_support::base_plan("cpu.f32"), device()));
+}
 
 TEST(QueueDeviceRun, RefusesWhatItCannotDo) {
   exec::RunOptions options = on_queues({});

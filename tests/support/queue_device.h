@@ -12,6 +12,7 @@
 namespace zplan::exec {
 
 struct QueueDeviceOptions {
+  bool shares_graphs = true;     // Device::ranks_may_share_graphs()
   std::uint64_t delay_seed = 0;  // 0: no delays
   // Called before each kernel; an exception on a lane of the device is a failure of the device.
   std::function<void(const KernelCall&)> before_kernel{};
