@@ -55,9 +55,13 @@ int intermediate(KernelId kernel) {
   }
 }
 
-// To the type of the output: tokens that occur again add to the same row of the table. [derived]
-// more than four times is unlikely among the tokens drawn here
-int roundings(KernelId kernel) { return kernel == KernelId::kEmbeddingBackward ? 4 : 1; }
+// To the type of the output: tokens that occur again add to the same row of the table, [derived]
+// more than four times is unlikely among the tokens drawn here; of products that add, see
+// exec/cuda/gemm.h.
+int roundings(const Case& c) {
+  if (c.kernel == KernelId::kEmbeddingBackward) return 4;
+  return c.adds && kernel_def(c.kernel).kind == WorkKind::kGemm ? 2 : 1;
+}
 
 double longest_sum(const Case& c) {
   const WorkKind kind = kernel_def(c.kernel).kind;
@@ -75,7 +79,7 @@ int function_factor(KernelId kernel) {
 }
 
 double tolerance(const Case& c, const KernelSet& set, const View& output) {
-  return roundings(c.kernel) * unit_roundoff(output.dtype) +
+  return roundings(c) * unit_roundoff(output.dtype) +
          intermediate(c.kernel) * unit_roundoff(set.compute) +
          function_factor(c.kernel) * std::sqrt(longest_sum(c)) * unit_roundoff(DType::kF32);
 }
