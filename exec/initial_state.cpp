@@ -36,9 +36,10 @@ void draw_tensor(const Tensor& tensor, const UnitInstance& instance, std::uint64
                 });
 }
 
-template <typename T>
-void draw_into(std::byte* data, const StatePiece& piece, const Unit& unit, std::uint64_t seed) {
-  T* out = reinterpret_cast<T*>(data);
+// Calls store(begin, values) for all elements of a piece, by blocks, on all cores.
+template <typename Store>
+void draw_blocks(const StatePiece& piece, const Unit& unit, std::uint64_t seed,
+                 const Store& store) {
   const UnitInstance instance{piece.layer, piece.piece, piece.pieces};
   const std::int64_t blocks = ceil_div(piece.elements, kDrawBlock);
 #pragma omp parallel for schedule(static) if (blocks >= kBlocksForThreads)
@@ -48,27 +49,60 @@ void draw_into(std::byte* data, const StatePiece& piece, const Unit& unit, std::
     const std::int64_t n = std::min(kDrawBlock, piece.elements - begin);
     const std::span<double> drawn(values.data(), static_cast<std::size_t>(n));
     draw_parameters(unit, instance, seed, piece.first + begin, drawn);
-    std::transform(drawn.begin(), drawn.end(), out + begin, rounded<T>);
+    store(begin, drawn);
   }
 }
 
-void fill(std::byte* data, const StatePiece& piece, const Unit& unit, State state,
-          std::uint64_t seed) {
-  if (state == State::kMoment1 || state == State::kMoment2) {
-    std::fill_n(data, piece.bytes().value, std::byte{0});
-    return;
-  }
-  with_float_type(piece.dtype,
-                  [&](auto type) { draw_into<decltype(type)>(data, piece, unit, seed); });
+// Rounded to the elements of `data`, from `begin` on.
+template <typename T>
+void store_rounded(std::byte* data, std::int64_t begin, std::span<const double> values) {
+  std::transform(values.begin(), values.end(), reinterpret_cast<T*>(data) + begin, rounded<T>);
 }
 
-void initialise(const RankMemory& memory, const StatePiece& piece, const Unit& unit, State state,
-                std::uint64_t seed) {
-  if (std::byte* data = memory.slot_address(piece.buffer, piece.slot))
-    return fill(data, piece, unit, state, seed);
+// Calls use(data) with the bytes of a piece, wherever it is kept.
+template <typename Use>
+void with_bytes(const RankMemory& memory, const StatePiece& piece, const Use& use) {
+  if (std::byte* data = memory.slot_address(piece.buffer, piece.slot)) return use(data);
   const Slab staging(piece.bytes());
-  fill(staging.data(), piece, unit, state, seed);
+  use(staging.data());
   memory.store(piece.buffer, piece.slot, piece.bytes(), staging.data());
+}
+
+void draw(const RankMemory& memory, const StatePiece& piece, const Unit& unit, std::uint64_t seed) {
+  with_bytes(memory, piece, [&](std::byte* data) {
+    with_float_type(piece.dtype, [&](auto type) {
+      draw_blocks(piece, unit, seed, [data](std::int64_t begin, std::span<const double> values) {
+        store_rounded<decltype(type)>(data, begin, values);
+      });
+    });
+  });
+}
+
+// Two pieces of the same elements: drawing takes longer than all else.
+void draw_both(const RankMemory& memory, const StatePiece& first, const StatePiece& second,
+               const Unit& unit, std::uint64_t seed) {
+  with_bytes(memory, first, [&](std::byte* one) {
+    with_bytes(memory, second, [&](std::byte* other) {
+      with_float_type(first.dtype, [&](auto one_type) {
+        with_float_type(second.dtype, [&](auto other_type) {
+          draw_blocks(first, unit, seed, [=](std::int64_t begin, std::span<const double> values) {
+            store_rounded<decltype(one_type)>(one, begin, values);
+            store_rounded<decltype(other_type)>(other, begin, values);
+          });
+        });
+      });
+    });
+  });
+}
+
+void clear(const RankMemory& memory, const StatePiece& piece) {
+  with_bytes(memory, piece,
+             [&](std::byte* data) { std::fill_n(data, piece.bytes().value, std::byte{0}); });
+}
+
+bool has_same_elements(const StatePiece& a, const StatePiece& b) {
+  return a.first == b.first && a.elements == b.elements && a.layer == b.layer &&
+         a.piece == b.piece && a.pieces == b.pieces;
 }
 
 // A copy is much cheaper than a draw. False when the rank does not have these parameters at hand.
@@ -88,15 +122,22 @@ void initialise_home(const Job& job, std::uint64_t seed, const RankMemory& memor
                      const UnitHome& home) {
   const Unit& unit = job.units[home.unit];
   const std::vector<StatePiece> params = state_pieces(job, memory, home, State::kParam);
-  for (const StatePiece& piece : params) initialise(memory, piece, unit, State::kParam, seed);
-  for (State state : {State::kMaster, State::kMoment1, State::kMoment2}) {
-    if (state == State::kMaster && home.master.buffer == home.param.buffer) continue;
-    const std::vector<StatePiece> pieces = state_pieces(job, memory, home, state);
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
-      if (state == State::kMaster && copy_elements(memory, params[i], pieces[i])) continue;
-      initialise(memory, pieces[i], unit, state, seed);
+  std::vector<StatePiece> masters;
+  if (home.master.buffer != home.param.buffer)
+    masters = state_pieces(job, memory, home, State::kMaster);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const StatePiece* master = i < masters.size() ? &masters[i] : nullptr;
+    if (master != nullptr && has_same_elements(params[i], *master)) {
+      draw_both(memory, params[i], *master, unit, seed);
+      continue;
     }
+    draw(memory, params[i], unit, seed);
+    if (master != nullptr && !copy_elements(memory, params[i], *master))
+      draw(memory, *master, unit, seed);
   }
+  for (std::size_t i = params.size(); i < masters.size(); ++i) draw(memory, masters[i], unit, seed);
+  for (const State state : {State::kMoment1, State::kMoment2})
+    for (const StatePiece& piece : state_pieces(job, memory, home, state)) clear(memory, piece);
 }
 
 // What is reserved of a file holds zeros already.
