@@ -8,7 +8,9 @@
 namespace zplan::gpu {
 
 double launch_seconds(CaseRun& run) {
-  return exec::seconds_each(run.backend(), [&run] { run.launch(); }, {});
+  constexpr exec::Effort kEffort{.seconds = 0.05, .batches = 5};  // ten launches a batch or more
+  return exec::seconds_each(
+      run.backend(), [&run] { run.launch(); }, kEffort);
 }
 
 Rates measure_rates(const Target& target, const KernelSet& set, std::mt19937_64& random) {
