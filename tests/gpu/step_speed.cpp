@@ -40,8 +40,8 @@ struct Workload {
   Tier optimizer;  // not on the GPU: with --long only, after the same model without offload
 };
 constexpr Workload kWorkloads[] = {
-    {"gpt2-124m", 16, 1024, false, Tier::kGpu}, {"gpt2-1.5b", 8, 1024, false, Tier::kGpu},
-    {"llama3-8b", 1, 4096, true, Tier::kGpu},   {"gpt2-1.5b", 8, 1024, false, Tier::kCpu},
+    {"gpt2-124m", 16, 1024, false, Tier::kGpu}, {"llama3-8b", 1, 4096, true, Tier::kGpu},
+    {"gpt2-1.5b", 8, 1024, false, Tier::kGpu},  {"gpt2-1.5b", 8, 1024, false, Tier::kCpu},
     {"gpt2-1.5b", 8, 1024, false, Tier::kNvme},
 };
 
