@@ -95,11 +95,14 @@ class Runs:
         answer = json.loads(self.zplan("simulate", "measured.json", "--ignore-capacity", "--json"))
         return answer["time"]["step_s"]
 
-    def run(self, question, pins, profile):
+    def plan(self, question, pins):
         model, sequence, batch, _ = MATRIX[question]
         file = f"./{model}.json" if (self.folder / f"{model}.json").exists() else model
         self.zplan("plan", "--model", file, "--cluster", CATALOGUE, *ONE.split(), "--seq", sequence,
                    "--global-batch", batch, *pins.split(), "-o", "plan.json")
+
+    def run(self, question, pins, profile):
+        self.plan(question, pins)
         ran = json.loads(self.zplan("run", "plan.json", "--json", "--steps", self.options.steps,
                                     "--threads-per-rank", os.cpu_count()))
         steps = [step["wall_s"] for step in ran["steps"][WARM_UP:]]
