@@ -46,7 +46,7 @@ void CpuBackend::prepare(const KernelCall& call, DType compute) {
         fmt::format("{}: the CPU backend has no kernel {}", name(node.role), name(node.kernel)));
   const DispatchEntry& entry = table_[static_cast<std::size_t>(node.kernel)];
   ZPLAN_ASSERT(entry.kernel == node.kernel);
-  check_types(call, entry.types, compute);
+  check_types(call, compute);
   if (entry.prepare == nullptr) return;
   check_scratch(call, entry.prepare(call, gemm_[static_cast<std::size_t>(node.lane)]));
 }

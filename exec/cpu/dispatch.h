@@ -1,6 +1,6 @@
 // Which CPU function a row of the kernel table runs: one entry per KernelId, for float64, float32
 // and, computing in float32, for bf16 and fp16. Operand order is that of
-// planner/program/kernel_table.h.
+// planner/program/kernels/rows.h.
 // A CPU kernel set is covered when the table of its compute type has an entry for every KernelId
 // that some CPU set declares: sets differ in which of them lower uses (those without fused
 // attention the products and the softmax, the others the fused kernels), and every compute type
@@ -16,9 +16,6 @@ namespace zplan::exec::cpu {
 
 struct DispatchEntry {
   KernelId kernel;
-  // Element types of the operands, one letter each (exec/kernel_checks.h). Operands beyond the
-  // string have its last letter.
-  const char* types;
   // Builds what the call needs ahead of the first step and says how much scratch it needs; the
   // addresses of its operands are null. Null: neither.
   Bytes (*prepare)(const KernelCall& call, GemmCache& gemm);

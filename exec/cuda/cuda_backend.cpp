@@ -43,7 +43,7 @@ void CudaBackend::prepare(const Program& program, const KernelCall& call, DType 
     throw_bad_input(name(call.node->role) + ": no CUDA kernel for " +
                     std::string(name(call.node->kernel)));
   }
-  check_types(call, entry->types, compute);
+  check_types(call, compute);
   if (entry->prepare == nullptr) return;
   check_scratch(call, entry->prepare(call, {program, gemm_, attention_}));
 }

@@ -1,6 +1,6 @@
 // Which CUDA function a row of the kernel table runs: one entry per kernel that the kernel sets for
 // CUDA declare and that works on the device, for float32, bf16 and fp16. Operand order is that of
-// planner/program/kernel_table.h. Kernels of the host's lanes are the CPU backend's.
+// planner/program/kernels/rows.h. Kernels of the host's lanes are the CPU backend's.
 #pragma once
 
 #include <span>
@@ -19,7 +19,6 @@ struct Preparation {
 
 struct DispatchEntry {
   KernelId kernel;
-  const char* types;  // letters of exec/kernel_checks.h
   // Builds what the node needs and says how much scratch that is; operands have no addresses. Null:
   // neither.
   Bytes (*prepare)(const KernelCall& call, const Preparation& preparation);
