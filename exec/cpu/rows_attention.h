@@ -10,16 +10,12 @@
 
 namespace zplan::exec::cpu {
 
-// qkv[b, s, a + 2 g, d] and how many of its heads are queries.
-inline AttentionShape attention_shape(const Operand& qkv, std::int64_t heads) {
-  const Shape& s = qkv.shape();
-  return {s[0], s[1], heads, (s[2] - heads) / 2, s[3]};
-}
-
 // Room for one thread is enough; more threads use what else there is.
 template <typename T>
 struct AttentionForwardRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[0], c[1].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[0], c[1].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_forward_scratch_bytes<T>(shape(c), 1);
   }
@@ -32,7 +28,9 @@ struct AttentionForwardRow {
 
 template <typename T>
 struct AttentionBackwardRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[1], c[0].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_backward_scratch_bytes<T>(shape(c), 1);
   }
@@ -49,7 +47,9 @@ struct AttentionBackwardRow {
 
 template <typename T>
 struct AttentionScoresRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[0], c[1].shape()[1]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[0], c[1].shape()[1]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_scores_gemm(shape(c)));
   }
@@ -60,7 +60,9 @@ struct AttentionScoresRow {
 
 template <typename T>
 struct AttentionContextRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[1]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[1], c[0].shape()[1]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_context_gemm(shape(c)));
   }
@@ -71,7 +73,9 @@ struct AttentionContextRow {
 
 template <typename T>
 struct AttentionContextGradientRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[1], c[0].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_context_gradient_gemm(shape(c)));
   }
@@ -83,7 +87,9 @@ struct AttentionContextGradientRow {
 
 template <typename T>
 struct AttentionScoresGradientRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[3], c[2].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[3], c[2].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     Bytes most = prepare_gemm<T>(gemm, attention_query_gradient_gemm(shape(c)));
     for (const bool adds : {false, true}) {
@@ -121,9 +127,8 @@ void run_softmax_backward(const Call& c, GemmCache&) {
 
 template <typename T>
 void run_rope(const Call& c, GemmCache&) {
-  const Shape& s = c[0].shape();
-  rope<T>({s[0], s[1], s[2], s[3], c.attributes[0]}, c[0].as<T>(),
-          static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
+  rope<T>(rope_shape<RopeShape>(c), c[0].as<T>(), static_cast<double>(c.attributes[1]),
+          static_cast<int>(c.attributes[2]));
 }
 
 }  // namespace zplan::exec::cpu

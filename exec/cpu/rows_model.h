@@ -15,32 +15,20 @@ namespace zplan::exec::cpu {
 
 // ---- embedding ----------------------------------------------------------------------------------
 
-inline EmbeddingShape embedding_shape(const Call& c, const Operand& wte) {
-  const TokenRows tokens = token_rows(c[0]);
-  return {.batch = tokens.batch,
-          .sequence = tokens.sequence,
-          .hidden = wte.shape()[1],
-          .rows = wte.shape()[0],
-          .first = c.attributes[0],
-          .token_stride = tokens.sequence + 1};
-}
-
-// Of the pieces of a vocabulary only the first adds positions: the pieces are summed.
 template <typename T>
 void run_embedding_forward(const Call& c, GemmCache&) {
-  const bool adds_positions = c.attributes[0] == 0;
-  const bool has_positions = c.operands.size() > 3 && adds_positions;
-  embedding_forward<T>(embedding_shape(c, c[1]), {.x = c[2].as<T>(),
-                                                  .tokens = c[0].as<std::int32_t>(),
-                                                  .wte = c[1].as<T>(),
-                                                  .wpe = has_positions ? c[3].as<T>() : nullptr});
+  embedding_forward<T>(embedding_shape<EmbeddingShape>(c, c[1]),
+                       {.x = c[2].as<T>(),
+                        .tokens = c[0].as<std::int32_t>(),
+                        .wte = c[1].as<T>(),
+                        .wpe = adds_positions(c) ? c[3].as<T>() : nullptr});
 }
 
 template <typename T>
 void run_embedding_backward(const Call& c, GemmCache&) {
   const bool has_positions = c.operands.size() > 3;
   with_gradient<T>(c[2], [&]<typename G>(G* dwte) {
-    embedding_backward<T, G>(embedding_shape(c, c[2]),
+    embedding_backward<T, G>(embedding_shape<EmbeddingShape>(c, c[2]),
                              {.dwte = dwte,
                               .dwpe = has_positions ? c[3].as<G>() : nullptr,
                               .dx = c[1].as<T>(),
@@ -70,7 +58,7 @@ template <typename Body>
 void for_logit_rows(const Call& c, const Body& body) {
   const TokenRows tokens = token_rows(c[1]);
   const std::int64_t columns = c[0].shape()[1], first = c.attributes[2];
-  const std::int64_t valid = std::clamp<std::int64_t>(c.attributes[0] - first, 0, columns);
+  const std::int64_t valid = valid_columns(c);
   for (std::int64_t i = 0; i < tokens.batch; ++i) {
     for (std::int64_t row = 0; row < tokens.sequence; row += kLossRows) {
       const std::int64_t rows = std::min(kLossRows, tokens.sequence - row);
@@ -139,54 +127,52 @@ void run_cross_entropy_parallel(const Call& c, GemmCache&) {
 
 // ---- norms --------------------------------------------------------------------------------------
 
-inline NormShape norm_shape(const Operand& rows, const Operand& gain) {
-  return {rows.elements() / gain.elements(), gain.elements()};
-}
-
 template <typename T>
 void run_layer_norm_forward(const Call& c, GemmCache&) {
-  layernorm_forward<T>(norm_shape(c[0], c[1]), {.y = c[3].as<T>(),
-                                                .mean = c[4].as<Compute<T>>(),
-                                                .rstd = c[5].as<Compute<T>>(),
-                                                .x = c[0].as<T>(),
-                                                .gain = c[1].as<T>(),
-                                                .bias = c[2].as<T>()});
+  layernorm_forward<T>(norm_shape<NormShape>(c[0], c[1]), {.y = c[3].as<T>(),
+                                                           .mean = c[4].as<Compute<T>>(),
+                                                           .rstd = c[5].as<Compute<T>>(),
+                                                           .x = c[0].as<T>(),
+                                                           .gain = c[1].as<T>(),
+                                                           .bias = c[2].as<T>()});
 }
 
 template <typename T>
 void run_layer_norm_backward(const Call& c, GemmCache&) {
   with_gradient<T>(c[6], [&]<typename G>(G* dgain) {
-    layernorm_backward<T, G>(norm_shape(c[0], c[4]), {.dx = c[5].as<T>(),
-                                                      .dgain = dgain,
-                                                      .dbias = c[7].as<G>(),
-                                                      .dy = c[0].as<T>(),
-                                                      .x = c[1].as<T>(),
-                                                      .mean = c[2].as<Compute<T>>(),
-                                                      .rstd = c[3].as<Compute<T>>(),
-                                                      .gain = c[4].as<T>(),
-                                                      .accumulate_dx = c[5].adds(),
-                                                      .accumulate_parameters = c[6].adds()});
+    layernorm_backward<T, G>(norm_shape<NormShape>(c[0], c[4]),
+                             {.dx = c[5].as<T>(),
+                              .dgain = dgain,
+                              .dbias = c[7].as<G>(),
+                              .dy = c[0].as<T>(),
+                              .x = c[1].as<T>(),
+                              .mean = c[2].as<Compute<T>>(),
+                              .rstd = c[3].as<Compute<T>>(),
+                              .gain = c[4].as<T>(),
+                              .accumulate_dx = c[5].adds(),
+                              .accumulate_parameters = c[6].adds()});
   });
 }
 
 template <typename T>
 void run_rms_norm_forward(const Call& c, GemmCache&) {
   rmsnorm_forward<T>(
-      norm_shape(c[0], c[1]),
+      norm_shape<NormShape>(c[0], c[1]),
       {.y = c[2].as<T>(), .rstd = c[3].as<Compute<T>>(), .x = c[0].as<T>(), .gain = c[1].as<T>()});
 }
 
 template <typename T>
 void run_rms_norm_backward(const Call& c, GemmCache&) {
   with_gradient<T>(c[5], [&]<typename G>(G* dgain) {
-    rmsnorm_backward<T, G>(norm_shape(c[0], c[3]), {.dx = c[4].as<T>(),
-                                                    .dgain = dgain,
-                                                    .dy = c[0].as<T>(),
-                                                    .x = c[1].as<T>(),
-                                                    .rstd = c[2].as<Compute<T>>(),
-                                                    .gain = c[3].as<T>(),
-                                                    .accumulate_dx = c[4].adds(),
-                                                    .accumulate_parameters = c[5].adds()});
+    rmsnorm_backward<T, G>(norm_shape<NormShape>(c[0], c[3]),
+                           {.dx = c[4].as<T>(),
+                            .dgain = dgain,
+                            .dy = c[0].as<T>(),
+                            .x = c[1].as<T>(),
+                            .rstd = c[2].as<Compute<T>>(),
+                            .gain = c[3].as<T>(),
+                            .accumulate_dx = c[4].adds(),
+                            .accumulate_parameters = c[5].adds()});
   });
 }
 
@@ -227,19 +213,19 @@ template <typename T>
 void run_residual_layer_norm_forward(const Call& c, GemmCache&) {
   bias_residual_add<T>(c[5].as<T>(), c[0].as<T>(), c[1].as<T>(), c[2].as<T>(), c[0].shape()[0],
                        c[0].shape()[1]);
-  layernorm_forward<T>(norm_shape(c[0], c[3]), {.y = c[6].as<T>(),
-                                                .mean = c[7].as<Compute<T>>(),
-                                                .rstd = c[8].as<Compute<T>>(),
-                                                .x = c[5].as<T>(),
-                                                .gain = c[3].as<T>(),
-                                                .bias = c[4].as<T>()});
+  layernorm_forward<T>(norm_shape<NormShape>(c[0], c[3]), {.y = c[6].as<T>(),
+                                                           .mean = c[7].as<Compute<T>>(),
+                                                           .rstd = c[8].as<Compute<T>>(),
+                                                           .x = c[5].as<T>(),
+                                                           .gain = c[3].as<T>(),
+                                                           .bias = c[4].as<T>()});
 }
 
 template <typename T>
 void run_residual_rms_norm_forward(const Call& c, GemmCache&) {
   residual_add<T>(c[3].as<T>(), c[0].as<T>(), c[1].as<T>(), c[0].elements());
   rmsnorm_forward<T>(
-      norm_shape(c[0], c[2]),
+      norm_shape<NormShape>(c[0], c[2]),
       {.y = c[4].as<T>(), .rstd = c[5].as<Compute<T>>(), .x = c[3].as<T>(), .gain = c[2].as<T>()});
 }
 

@@ -2,7 +2,6 @@
 // to exec/cpu.
 #pragma once
 
-#include <algorithm>
 #include <limits>
 
 #include "exec/cpu/call_support.h"
@@ -34,17 +33,10 @@ inline void run_fill_zero(const Call& c, GemmCache&) {
                   c[0].view->bytes().value / static_cast<std::int64_t>(sizeof(Bf16)));
 }
 
-// Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const Call& c) { return c.attributes[0]; }
-
 template <typename T>
 void run_sum_squares(const Call& c, GemmCache&) {
-  const std::int64_t shared_from = c.attributes[1];
-  const bool counts_all = shared_from < 0 || c.attributes[2] == 0;
-  if (c.attributes[3] != 0) return;
-  const std::int64_t n =
-      counts_all ? c[0].elements()
-                 : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
+  if (!is_counted(c)) return;
+  const std::int64_t n = counted_squares(c);
   with_state<Compute<T>>(c[0], [&](auto* x) { sum_squares(c[1].as<double>(), x, n); });
 }
 
@@ -64,11 +56,9 @@ inline void run_clip_coefficient(const Call& c, GemmCache&) {
   clip[kGradientNorm] = result.norm;
 }
 
-// A 12-bit unit, a 16-bit layer and a 4-bit tile.
 inline RoundingDraws rounding_draws(const Call& c) {
   const double step = c[4].as<double>()[kStepNumber];
-  return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(step),
-          static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 | c.env.tile)};
+  return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(step), rounding_place(c)};
 }
 
 inline Elements elements_of(const Operand& operand) { return {operand.data, operand.view->dtype}; }

@@ -3,8 +3,6 @@
 // A prepare function tells the least scratch a row needs. Internal to exec/cuda.
 #pragma once
 
-#include <algorithm>
-
 #include "exec/cuda/call_support.h"
 #include "exec/cuda/kernels/cross_entropy.h"
 #include "exec/cuda/kernels/elementwise.h"
@@ -20,33 +18,20 @@ struct Preparation;  // dispatch.h
 
 // ---- embedding ----------------------------------------------------------------------------------
 
-inline EmbeddingShape embedding_shape(const KernelCall& c, const Operand& wte) {
-  const TokenRows tokens = token_rows(c[0]);
-  return {.batch = tokens.batch,
-          .sequence = tokens.sequence,
-          .hidden = wte.shape()[1],
-          .rows = wte.shape()[0],
-          .first = c.attributes[0],
-          .token_stride = tokens.sequence + 1};
-}
-
-// Of the pieces of a vocabulary only the first adds positions: the pieces are summed.
 template <typename T>
 void run_embedding_forward(const KernelCall& c, LaneContext& lane) {
-  const bool adds_positions = c.attributes[0] == 0;
-  const bool has_positions = c.operands.size() > 3 && adds_positions;
-  embedding_forward<T>(lane.stream, embedding_shape(c, c[1]),
+  embedding_forward<T>(lane.stream, embedding_shape<EmbeddingShape>(c, c[1]),
                        {.x = c[2].as<T>(),
                         .tokens = c[0].as<std::int32_t>(),
                         .wte = c[1].as<T>(),
-                        .wpe = has_positions ? c[3].as<T>() : nullptr});
+                        .wpe = adds_positions(c) ? c[3].as<T>() : nullptr});
 }
 
 template <typename T>
 void run_embedding_backward(const KernelCall& c, LaneContext& lane) {
   const bool has_positions = c.operands.size() > 3;
   with_gradient<T>(c[2], [&]<typename G>(G* dwte) {
-    embedding_backward<T, G>(lane.stream, embedding_shape(c, c[2]),
+    embedding_backward<T, G>(lane.stream, embedding_shape<EmbeddingShape>(c, c[2]),
                              {.dwte = dwte,
                               .dwpe = has_positions ? c[3].as<G>() : nullptr,
                               .dx = c[1].as<T>(),
@@ -61,12 +46,11 @@ void run_embedding_backward(const KernelCall& c, LaneContext& lane) {
 // Columns [first, ..) of a vocabulary.
 inline CrossEntropyShape loss_shape(const KernelCall& c) {
   const TokenRows tokens = token_rows(c[1]);
-  const std::int64_t columns = c[0].shape()[1], first = c.attributes[2];
   return {.batch = tokens.batch,
           .sequence = tokens.sequence,
-          .valid = std::clamp<std::int64_t>(c.attributes[0] - first, 0, columns),
-          .columns = columns,
-          .first = first};
+          .valid = valid_columns(c),
+          .columns = c[0].shape()[1],
+          .first = c.attributes[2]};
 }
 
 // Gradients are scaled by 1 / (tokens of the global batch) and by the loss scale, the loss is not.
@@ -98,13 +82,9 @@ void run_cross_entropy_parallel(const KernelCall& c, LaneContext& lane) {
 
 // ---- norms --------------------------------------------------------------------------------------
 
-inline NormShape norm_shape(const Operand& rows, const Operand& gain) {
-  return {rows.elements() / gain.elements(), gain.elements()};
-}
-
 template <typename T>
 void run_layer_norm_forward(const KernelCall& c, LaneContext& lane) {
-  layernorm_forward<T>(lane.stream, norm_shape(c[0], c[1]),
+  layernorm_forward<T>(lane.stream, norm_shape<NormShape>(c[0], c[1]),
                        {.y = c[3].as<T>(),
                         .mean = c[4].as<float>(),
                         .rstd = c[5].as<float>(),
@@ -116,7 +96,7 @@ void run_layer_norm_forward(const KernelCall& c, LaneContext& lane) {
 template <typename T>
 void run_residual_layer_norm_forward(const KernelCall& c, LaneContext& lane) {
   residual_layernorm_forward<T>(
-      lane.stream, norm_shape(c[0], c[3]),
+      lane.stream, norm_shape<NormShape>(c[0], c[3]),
       {.sum = c[5].as<T>(), .x = c[0].as<T>(), .y = c[1].as<T>(), .bias = c[2].as<T>()},
       {.y = c[6].as<T>(),
        .mean = c[7].as<float>(),
@@ -127,13 +107,13 @@ void run_residual_layer_norm_forward(const KernelCall& c, LaneContext& lane) {
 }
 
 inline Bytes prepare_layer_norm_backward(const KernelCall& c, const Preparation&) {
-  return norm_scratch_bytes(norm_shape(c[0], c[4]));
+  return norm_scratch_bytes(norm_shape<NormShape>(c[0], c[4]));
 }
 
 template <typename T>
 void run_layer_norm_backward(const KernelCall& c, LaneContext& lane) {
   with_gradient<T>(c[6], [&]<typename G>(G* dgain) {
-    layernorm_backward<T, G>(lane.stream, norm_shape(c[0], c[4]),
+    layernorm_backward<T, G>(lane.stream, norm_shape<NormShape>(c[0], c[4]),
                              {.dx = c[5].as<T>(),
                               .dgain = dgain,
                               .dbias = c[7].as<G>(),
@@ -150,7 +130,7 @@ void run_layer_norm_backward(const KernelCall& c, LaneContext& lane) {
 
 template <typename T>
 void run_rms_norm_forward(const KernelCall& c, LaneContext& lane) {
-  rmsnorm_forward<T>(lane.stream, norm_shape(c[0], c[1]),
+  rmsnorm_forward<T>(lane.stream, norm_shape<NormShape>(c[0], c[1]),
                      {.y = c[2].as<T>(),
                       .mean = nullptr,
                       .rstd = c[3].as<float>(),
@@ -162,7 +142,7 @@ void run_rms_norm_forward(const KernelCall& c, LaneContext& lane) {
 template <typename T>
 void run_residual_rms_norm_forward(const KernelCall& c, LaneContext& lane) {
   residual_rmsnorm_forward<T>(
-      lane.stream, norm_shape(c[0], c[2]),
+      lane.stream, norm_shape<NormShape>(c[0], c[2]),
       {.sum = c[3].as<T>(), .x = c[0].as<T>(), .y = c[1].as<T>(), .bias = nullptr},
       {.y = c[4].as<T>(),
        .mean = nullptr,
@@ -173,13 +153,13 @@ void run_residual_rms_norm_forward(const KernelCall& c, LaneContext& lane) {
 }
 
 inline Bytes prepare_rms_norm_backward(const KernelCall& c, const Preparation&) {
-  return norm_scratch_bytes(norm_shape(c[0], c[3]));
+  return norm_scratch_bytes(norm_shape<NormShape>(c[0], c[3]));
 }
 
 template <typename T>
 void run_rms_norm_backward(const KernelCall& c, LaneContext& lane) {
   with_gradient<T>(c[5], [&]<typename G>(G* dgain) {
-    rmsnorm_backward<T, G>(lane.stream, norm_shape(c[0], c[3]),
+    rmsnorm_backward<T, G>(lane.stream, norm_shape<NormShape>(c[0], c[3]),
                            {.dx = c[4].as<T>(),
                             .dgain = dgain,
                             .dbias = nullptr,
@@ -258,9 +238,8 @@ void run_softmax_backward(const KernelCall& c, LaneContext& lane) {
 
 template <typename T>
 void run_rope(const KernelCall& c, LaneContext& lane) {
-  const Shape& s = c[0].shape();
-  rope<T>(lane.stream, {s[0], s[1], s[2], s[3], c.attributes[0]}, c[0].as<T>(),
-          static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
+  rope<T>(lane.stream, rope_shape<RopeShape>(c), c[0].as<T>(), static_cast<double>(c.attributes[1]),
+          static_cast<int>(c.attributes[2]));
 }
 
 }  // namespace zplan::exec::cuda

@@ -2,8 +2,6 @@
 // to exec/cuda.
 #pragma once
 
-#include <algorithm>
-
 #include "exec/cuda/call_support.h"
 #include "exec/cuda/kernels/adamw.h"
 #include "exec/cuda/kernels/elementwise.h"
@@ -32,16 +30,9 @@ inline void run_fill_zero(const KernelCall& c, LaneContext& lane) {
   fill_zero(lane.stream, c[0].data, c[0].view->bytes().value);
 }
 
-// Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const KernelCall& c) { return c.attributes[0]; }
-
 inline void run_sum_squares(const KernelCall& c, LaneContext& lane) {
-  const std::int64_t shared_from = c.attributes[1];
-  const bool counts_all = shared_from < 0 || c.attributes[2] == 0;
-  if (c.attributes[3] != 0) return;
-  const std::int64_t n =
-      counts_all ? c[0].elements()
-                 : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
+  if (!is_counted(c)) return;
+  const std::int64_t n = counted_squares(c);
   with_state(c[0], [&]<typename T>(const T* x) {
     sum_squares<T>(lane.stream, c[1].as<double>(), x, n, lane.partials);
   });
@@ -67,9 +58,7 @@ inline void run_adamw(const KernelCall& c, LaneContext& lane) {
                       .flat_offset = flat_offset(c),
                       .decay_elements = c.attributes[1],
                       .key = seed_key(c.services->train().seed),
-                      // A 12-bit unit, a 16-bit layer and a 4-bit tile.
-                      .place = static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 |
-                                                          c.env.tile)});
+                      .place = rounding_place(c)});
 }
 
 }  // namespace zplan::exec::cuda
