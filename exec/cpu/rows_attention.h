@@ -2,11 +2,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/attention.h"
 #include "exec/cpu/kernels/attention_unfused.h"
 #include "exec/cpu/kernels/rope.h"
+#include "exec/kernels/dispatch_table.h"
+#include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cpu {
 
@@ -109,26 +112,20 @@ struct AttentionScoresGradientRow {
   }
 };
 
-// Of scores [b, a, s, s].
-inline AttentionShape square_shape(const Operand& scores) {
-  const Shape& s = scores.shape();
-  return {s[0], s[2], s[1], s[1], 0};
-}
-
 template <typename T>
-void run_softmax_forward(const Call& c, GemmCache&) {
-  softmax_forward<T>(square_shape(c[0]), c[0].as<T>());
-}
-
-template <typename T>
-void run_softmax_backward(const Call& c, GemmCache&) {
-  softmax_backward<T>(square_shape(c[0]), c[1].as<T>(), c[0].as<T>());
-}
-
-template <typename T>
-void run_rope(const Call& c, GemmCache&) {
-  rope<T>(rope_shape<RopeShape>(c), c[0].as<T>(), static_cast<double>(c.attributes[1]),
-          static_cast<int>(c.attributes[2]));
+constexpr auto attention_rows() {
+  using K = KernelId;
+  return std::to_array<DispatchEntry>({
+      prepared<DispatchEntry, AttentionForwardRow<T>>(K::kAttentionForward),
+      prepared<DispatchEntry, AttentionBackwardRow<T>>(K::kAttentionBackward),
+      prepared<DispatchEntry, AttentionScoresRow<T>>(K::kAttentionScores),
+      prepared<DispatchEntry, AttentionContextRow<T>>(K::kAttentionContext),
+      prepared<DispatchEntry, AttentionContextGradientRow<T>>(K::kAttentionContextGradient),
+      prepared<DispatchEntry, AttentionScoresGradientRow<T>>(K::kAttentionScoresGradient),
+      row(K::kSoftmaxForward, read_softmax_forward<T>, [](auto... x) { softmax_forward(x...); }),
+      row(K::kSoftmaxBackward, read_softmax_backward<T>, [](auto... x) { softmax_backward(x...); }),
+      row(K::kRope, read_rope<T>, [](auto... x) { rope(x...); }),
+  });
 }
 
 }  // namespace zplan::exec::cpu

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "exec/cuda/attention.h"
 #include "exec/cuda/attention_products.h"
-#include "exec/cuda/dispatch.h"
+#include "exec/cuda/call_support.h"
 #include "exec/cuda/gemm_layout.h"
-#include "exec/kernels/operands.h"
+#include "exec/kernels/dispatch_table.h"
 
 namespace zplan::exec::cuda {
 
@@ -198,5 +199,18 @@ struct AttentionScoresGradientRow {
     });
   }
 };
+
+template <typename T>
+constexpr auto attention_rows() {
+  using K = KernelId;
+  return std::to_array<DispatchEntry>({
+      prepared<DispatchEntry, AttentionForwardRow<T>>(K::kAttentionForward),
+      prepared<DispatchEntry, AttentionBackwardRow<T>>(K::kAttentionBackward),
+      prepared<DispatchEntry, AttentionScoresRow<T>>(K::kAttentionScores),
+      prepared<DispatchEntry, AttentionContextRow<T>>(K::kAttentionContext),
+      prepared<DispatchEntry, AttentionContextGradientRow<T>>(K::kAttentionContextGradient),
+      prepared<DispatchEntry, AttentionScoresGradientRow<T>>(K::kAttentionScoresGradient),
+  });
+}
 
 }  // namespace zplan::exec::cuda

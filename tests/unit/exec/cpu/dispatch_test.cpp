@@ -23,17 +23,14 @@ bool is_declared(KernelId kernel) {
   });
 }
 
-// In the order of the table; what no set declares comes last there.
-TEST(Dispatch, CoversExactlyWhatTheKernelSetsDeclareInOrder) {
+TEST(Dispatch, CoversExactlyWhatTheKernelSetsDeclare) {
   for (DType compute : {DType::kF64, DType::kF32, DType::kBf16, DType::kF16}) {
     const auto table = dispatch_table(compute);
     for (int i = 0; i < kKernelCount; ++i) {
       const auto id = static_cast<KernelId>(i);
-      EXPECT_EQ(i < std::ssize(table), is_declared(id)) << name(id);
-      if (i >= std::ssize(table)) continue;
       const DispatchEntry& entry = table[static_cast<std::size_t>(i)];
-      EXPECT_EQ(entry.kernel, id);
-      EXPECT_NE(entry.run, nullptr) << name(id);
+      EXPECT_EQ(entry.run != nullptr, is_declared(id)) << name(id);
+      EXPECT_TRUE(entry.run == nullptr || entry.kernel == id) << name(id);
     }
   }
 }
@@ -89,6 +86,7 @@ TEST(Dispatch, TakesTheTypesOfMixedPrecision) {
 
 TEST(Dispatch, KernelsThatTakeScratchSayHowMuch) {
   for (const DispatchEntry& entry : dispatch_table(DType::kF32)) {
+    if (entry.run == nullptr) continue;
     const WorkKind kind = kernel_def(entry.kernel).kind;
     const bool needs_scratch = kind == WorkKind::kGemm || kind == WorkKind::kAttention;
     EXPECT_EQ(entry.prepare != nullptr, needs_scratch) << name(entry.kernel);
