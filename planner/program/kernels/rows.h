@@ -2,8 +2,7 @@
 // (ops.h, names.cpp), checks of operands and attributes (verify, the reader of the text), demand
 // and traffic (cost), the kernel sets that have it and the types that a backend takes derive from
 // it. Each reader defines ZPLAN_KERNEL(Id, name, fields of KernelRow...) and includes this file,
-// which undefines it. Beside its row a kernel has a function of each backend and an entry in the
-// backend's table (exec/cpu, exec/cuda: rows_*.h, dispatch.cpp), unless it is planned only.
+// which undefines it. README.md beside it says what else a kernel needs.
 //   .operands    in order, as kernel_signature.h writes them
 //   .attributes  names in order; "?": may be left out and is 0 then
 //   .demand      work, from the operands (kernel_table.cpp)
