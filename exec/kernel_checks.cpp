@@ -3,36 +3,41 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "planner/core/error.h"
+#include "planner/program/kernel_table.h"
 
 namespace zplan::exec {
 
 bool fits_letter(char letter, DType type, DType compute) {
   const bool doubles = compute == DType::kF64;
   switch (letter) {
-    case 'x':
+    case 'c':
       return type == compute;
     case 't':
       return type == (doubles ? DType::kF64 : DType::kF32);
     case 'g':
       return type == compute || (!doubles && type == DType::kF32);
-    case 's':
-      return type != DType::kI32 && type != DType::kU8 && doubles == (type == DType::kF64);
     case 'd':
       return type == DType::kF64;
     case 'i':
       return type == DType::kI32;
-    default:
+    case 'k':
+      return type == DType::kU8;
+    case '*':
       return true;
+    default:
+      return type != DType::kI32 && type != DType::kU8 && doubles == (type == DType::kF64);
   }
 }
 
-void check_types(const KernelCall& call, std::string_view letters, DType compute) {
-  for (std::size_t i = 0; i < call.operands.size(); ++i) {
+void check_types(const KernelCall& call, DType compute) {
+  const std::string_view letters = kernel_def(call.node->kernel).types;
+  for (std::size_t i = 0; i < std::min(letters.size(), call.operands.size()); ++i) {
     const DType type = call[i].view->dtype;
-    if (fits_letter(letters[std::min(i, letters.size() - 1)], type, compute)) continue;
+    if (fits_letter(letters[i], type, compute)) continue;
     throw_bad_input(fmt::format("{}: {} of a {} kernel set does not take operand {} as {}",
                                 name(call.node->role), name(call.node->kernel), name(compute), i,
                                 name(type)));

@@ -3,19 +3,18 @@
 #pragma once
 
 #include <functional>
-#include <string_view>
 
 #include "exec/backend.h"
 
 namespace zplan::exec {
 
-// Whether an operand of this type fits a letter: x the kernel set's type, t that of its statistics,
-// g of a gradient (x or float32; float64 of float64), s of a state (float64 of float64, else any
-// narrower floating-point type), d float64, i int32, * any.
+// Whether an operand of this type fits a letter of its row (kernel_signature.h) in a kernel set of
+// that type: t is float32, g that type or float32, a state any floating-point type; all of them are
+// float64 where the set's type is.
 bool fits_letter(char letter, DType type, DType compute);
 
-// Operands beyond the letters have the last one. Throws Error.
-void check_types(const KernelCall& call, std::string_view letters, DType compute);
+// Of all operands but scratch. Throws Error.
+void check_types(const KernelCall& call, DType compute);
 // The last operand holds the scratch. Throws Error.
 void check_scratch(const KernelCall& call, Bytes needed);
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "exec/cpu/kernels/half.h"
+#include "exec/kernels/compute_type.h"
 #include "planner/core/error.h"
 #include "planner/core/units.h"
 
@@ -36,7 +37,7 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
 // before.
 template <typename T, typename Store>
 void reduce(Members members, Range range, const Store& store) {
-  using Sum = cpu::Compute<T>;
+  using Sum = Compute<T>;
   constexpr std::int64_t kBlock = 1024;  // 4 or 8 KiB, stays in the first-level cache
   alignas(64) std::array<Sum, kBlock> sum;
   alignas(64) std::array<T, kBlock> result;

@@ -2,24 +2,23 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/attention.h"
 #include "exec/cpu/kernels/attention_unfused.h"
 #include "exec/cpu/kernels/rope.h"
+#include "exec/kernels/dispatch_table.h"
+#include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cpu {
-
-// qkv[b, s, a + 2 g, d] and how many of its heads are queries.
-inline AttentionShape attention_shape(const Operand& qkv, std::int64_t heads) {
-  const Shape& s = qkv.shape();
-  return {s[0], s[1], heads, (s[2] - heads) / 2, s[3]};
-}
 
 // Room for one thread is enough; more threads use what else there is.
 template <typename T>
 struct AttentionForwardRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[0], c[1].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[0], c[1].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_forward_scratch_bytes<T>(shape(c), 1);
   }
@@ -32,7 +31,9 @@ struct AttentionForwardRow {
 
 template <typename T>
 struct AttentionBackwardRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[1], c[0].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_backward_scratch_bytes<T>(shape(c), 1);
   }
@@ -49,7 +50,9 @@ struct AttentionBackwardRow {
 
 template <typename T>
 struct AttentionScoresRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[0], c[1].shape()[1]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[0], c[1].shape()[1]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_scores_gemm(shape(c)));
   }
@@ -60,7 +63,9 @@ struct AttentionScoresRow {
 
 template <typename T>
 struct AttentionContextRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[1]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[1], c[0].shape()[1]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_context_gemm(shape(c)));
   }
@@ -71,7 +76,9 @@ struct AttentionContextRow {
 
 template <typename T>
 struct AttentionContextGradientRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[1], c[0].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[1], c[0].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_context_gradient_gemm(shape(c)));
   }
@@ -83,7 +90,9 @@ struct AttentionContextGradientRow {
 
 template <typename T>
 struct AttentionScoresGradientRow {
-  static AttentionShape shape(const Call& c) { return attention_shape(c[3], c[2].shape()[2]); }
+  static AttentionShape shape(const Call& c) {
+    return attention_shape<AttentionShape>(c[3], c[2].shape()[2]);
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     Bytes most = prepare_gemm<T>(gemm, attention_query_gradient_gemm(shape(c)));
     for (const bool adds : {false, true}) {
@@ -103,27 +112,20 @@ struct AttentionScoresGradientRow {
   }
 };
 
-// Of scores [b, a, s, s].
-inline AttentionShape square_shape(const Operand& scores) {
-  const Shape& s = scores.shape();
-  return {s[0], s[2], s[1], s[1], 0};
-}
-
 template <typename T>
-void run_softmax_forward(const Call& c, GemmCache&) {
-  softmax_forward<T>(square_shape(c[0]), c[0].as<T>());
-}
-
-template <typename T>
-void run_softmax_backward(const Call& c, GemmCache&) {
-  softmax_backward<T>(square_shape(c[0]), c[1].as<T>(), c[0].as<T>());
-}
-
-template <typename T>
-void run_rope(const Call& c, GemmCache&) {
-  const Shape& s = c[0].shape();
-  rope<T>({s[0], s[1], s[2], s[3], c.attributes[0]}, c[0].as<T>(),
-          static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
+constexpr auto attention_rows() {
+  using K = KernelId;
+  return std::to_array<DispatchEntry>({
+      prepared<DispatchEntry, AttentionForwardRow<T>>(K::kAttentionForward),
+      prepared<DispatchEntry, AttentionBackwardRow<T>>(K::kAttentionBackward),
+      prepared<DispatchEntry, AttentionScoresRow<T>>(K::kAttentionScores),
+      prepared<DispatchEntry, AttentionContextRow<T>>(K::kAttentionContext),
+      prepared<DispatchEntry, AttentionContextGradientRow<T>>(K::kAttentionContextGradient),
+      prepared<DispatchEntry, AttentionScoresGradientRow<T>>(K::kAttentionScoresGradient),
+      row(K::kSoftmaxForward, read_softmax_forward<T>, [](auto... x) { softmax_forward(x...); }),
+      row(K::kSoftmaxBackward, read_softmax_backward<T>, [](auto... x) { softmax_backward(x...); }),
+      row(K::kRope, read_rope<T>, [](auto... x) { rope(x...); }),
+  });
 }
 
 }  // namespace zplan::exec::cpu

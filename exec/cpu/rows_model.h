@@ -2,6 +2,7 @@
 // exec/cpu.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "exec/cpu/call_support.h"
@@ -9,52 +10,15 @@
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
 #include "exec/cpu/kernels/norm.h"
-#include "planner/program/step_scalars.h"
+#include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cpu {
-
-// ---- embedding ----------------------------------------------------------------------------------
-
-inline EmbeddingShape embedding_shape(const Call& c, const Operand& wte) {
-  const TokenRows tokens = token_rows(c[0]);
-  return {.batch = tokens.batch,
-          .sequence = tokens.sequence,
-          .hidden = wte.shape()[1],
-          .rows = wte.shape()[0],
-          .first = c.attributes[0],
-          .token_stride = tokens.sequence + 1};
-}
-
-// Of the pieces of a vocabulary only the first adds positions: the pieces are summed.
-template <typename T>
-void run_embedding_forward(const Call& c, GemmCache&) {
-  const bool adds_positions = c.attributes[0] == 0;
-  const bool has_positions = c.operands.size() > 3 && adds_positions;
-  embedding_forward<T>(embedding_shape(c, c[1]), {.x = c[2].as<T>(),
-                                                  .tokens = c[0].as<std::int32_t>(),
-                                                  .wte = c[1].as<T>(),
-                                                  .wpe = has_positions ? c[3].as<T>() : nullptr});
-}
-
-template <typename T>
-void run_embedding_backward(const Call& c, GemmCache&) {
-  const bool has_positions = c.operands.size() > 3;
-  with_gradient<T>(c[2], [&]<typename G>(G* dwte) {
-    embedding_backward<T, G>(embedding_shape(c, c[2]),
-                             {.dwte = dwte,
-                              .dwpe = has_positions ? c[3].as<G>() : nullptr,
-                              .dx = c[1].as<T>(),
-                              .tokens = c[0].as<std::int32_t>(),
-                              .accumulate_wte = c[2].adds(),
-                              .accumulate_wpe = has_positions && c[3].adds()});
-  });
-}
 
 // ---- loss ---------------------------------------------------------------------------------------
 
 // Consecutive rows of logits of one sequence.
 struct LogitRows {
-  CrossEntropyShape shape;
+  LogitShape shape;
   std::int64_t first;  // of b * s
   const std::int32_t* targets;
 };
@@ -65,182 +29,125 @@ struct LossScratch {
   alignas(kScratchAlignBytes) std::array<std::byte, kLossRows * sizeof(double)> bytes;
 };
 
-// Calls body(LogitRows) for all of logits[b*s, Vp], columns [first, ..) of a vocabulary.
+// Calls body(LogitRows) for all of logits[b*s, columns].
 template <typename Body>
-void for_logit_rows(const Call& c, const Body& body) {
-  const TokenRows tokens = token_rows(c[1]);
-  const std::int64_t columns = c[0].shape()[1], first = c.attributes[2];
-  const std::int64_t valid = std::clamp<std::int64_t>(c.attributes[0] - first, 0, columns);
-  for (std::int64_t i = 0; i < tokens.batch; ++i) {
-    for (std::int64_t row = 0; row < tokens.sequence; row += kLossRows) {
-      const std::int64_t rows = std::min(kLossRows, tokens.sequence - row);
+void for_logit_rows(const CrossEntropyShape& s, const std::int32_t* tokens, const Body& body) {
+  const TokenRows token_rows{s.batch, s.sequence, tokens};
+  for (std::int64_t i = 0; i < s.batch; ++i) {
+    for (std::int64_t row = 0; row < s.sequence; row += kLossRows) {
+      const std::int64_t rows = std::min(kLossRows, s.sequence - row);
       body(LogitRows{
-          {rows, valid, columns, first}, i * tokens.sequence + row, tokens.targets(i) + row});
+          {rows, s.valid, s.columns, s.first}, i * s.sequence + row, token_rows.targets(i) + row});
     }
   }
 }
 
-// Gradients are scaled by 1 / (tokens of the global batch) and by the loss scale, the loss is not.
-struct LossScales {
-  double of_loss, of_gradient;
-};
-inline LossScales loss_scales(const Call& c, std::size_t scalars) {
-  const double of_loss = 1.0 / static_cast<double>(c.attributes[1]);
-  const bool scaled = c.operands.size() > scalars;
-  return {of_loss, of_loss * (scaled ? c[scalars].as<double>()[kLossScale] : 1.0)};
+// Gradients are scaled by the loss scale too, the loss is not.
+inline double gradient_scale(const LossSum& loss) {
+  return loss.scale * (loss.loss_scale != nullptr ? *loss.loss_scale : 1.0);
 }
 
 template <typename T>
-void run_cross_entropy(const Call& c, GemmCache&) {
+void all_cross_entropy(const CrossEntropyShape& shape, T* logits, const std::int32_t* tokens,
+                       const LossSum& loss) {
   LossScratch losses;
-  const LossScales scales = loss_scales(c, 3);
   double sum = 0;
-  for_logit_rows(c, [&](const LogitRows& rows) {
+  for_logit_rows(shape, tokens, [&](const LogitRows& rows) {
     cross_entropy<T>(rows.shape,
-                     {.logits = c[0].as<T>() + rows.first * rows.shape.columns,
+                     {.logits = logits + rows.first * shape.columns,
                       .targets = rows.targets,
-                      .scale = scales.of_gradient,
+                      .scale = gradient_scale(loss),
                       .loss_sum = &sum},
                      losses.bytes);
   });
-  c[2].as<double>()[0] += sum * scales.of_loss;
+  *loss.loss += sum * loss.scale;
 }
 
 template <typename T>
-void run_cross_entropy_statistics(const Call& c, GemmCache&) {
-  for_logit_rows(c, [&](const LogitRows& rows) {
-    cross_entropy_statistics<T>(
-        rows.shape, {.statistics = c[2].as<Compute<T>>() + rows.first * kRowStatisticCount,
-                     .logits = c[0].as<T>() + rows.first * rows.shape.columns,
-                     .targets = rows.targets});
+void all_cross_entropy_statistics(const CrossEntropyShape& shape, Compute<T>* statistics,
+                                  const T* logits, const std::int32_t* tokens) {
+  for_logit_rows(shape, tokens, [&](const LogitRows& rows) {
+    cross_entropy_statistics<T>(rows.shape,
+                                {.statistics = statistics + rows.first * kRowStatisticCount,
+                                 .logits = logits + rows.first * shape.columns,
+                                 .targets = rows.targets});
   });
 }
 
 template <typename T>
-void run_cross_entropy_parallel(const Call& c, GemmCache&) {
+void all_cross_entropy_parallel(const CrossEntropyShape& shape, T* logits,
+                                const std::int32_t* tokens, const Compute<T>* statistics,
+                                std::int64_t pieces, const LossSum& loss) {
   LossScratch losses;
-  const LossScales scales = loss_scales(c, 4);
-  const Shape& statistics = c[2].shape();  // [k, b*s, 3]
   double sum = 0;
-  for_logit_rows(c, [&](const LogitRows& rows) {
-    cross_entropy_gradient<T>(
-        rows.shape,
-        {.logits = c[0].as<T>() + rows.first * rows.shape.columns,
-         .targets = rows.targets,
-         .statistics = c[2].as<Compute<T>>() + rows.first * kRowStatisticCount,
-         .pieces = statistics[0],
-         .piece_stride = statistics[1] * statistics[2],
-         .scale = scales.of_gradient,
-         .loss_sum = &sum},
-        losses.bytes);
+  for_logit_rows(shape, tokens, [&](const LogitRows& rows) {
+    cross_entropy_gradient<T>(rows.shape,
+                              {.logits = logits + rows.first * shape.columns,
+                               .targets = rows.targets,
+                               .statistics = statistics + rows.first * kRowStatisticCount,
+                               .pieces = pieces,
+                               .piece_stride = shape.batch * shape.sequence * kRowStatisticCount,
+                               .scale = gradient_scale(loss),
+                               .loss_sum = &sum},
+                              losses.bytes);
   });
-  c[3].as<double>()[0] += sum * scales.of_loss;
+  *loss.loss += sum * loss.scale;
 }
 
 // ---- norms --------------------------------------------------------------------------------------
 
-inline NormShape norm_shape(const Operand& rows, const Operand& gain) {
-  return {rows.elements() / gain.elements(), gain.elements()};
+template <typename T>
+void residual_layernorm_forward(const NormShape& shape, const ResidualSum<T>& sum,
+                                const NormForward<T>& norm) {
+  bias_residual_add(sum.sum, sum.x, sum.y, sum.bias, shape.tokens, shape.hidden);
+  layernorm_forward(shape, norm);
 }
 
 template <typename T>
-void run_layer_norm_forward(const Call& c, GemmCache&) {
-  layernorm_forward<T>(norm_shape(c[0], c[1]), {.y = c[3].as<T>(),
-                                                .mean = c[4].as<Compute<T>>(),
-                                                .rstd = c[5].as<Compute<T>>(),
-                                                .x = c[0].as<T>(),
-                                                .gain = c[1].as<T>(),
-                                                .bias = c[2].as<T>()});
+void residual_rmsnorm_forward(const NormShape& shape, const ResidualSum<T>& sum,
+                              const NormForward<T>& norm) {
+  residual_add(sum.sum, sum.x, sum.y, shape.tokens * shape.hidden);
+  rmsnorm_forward(shape, norm);
 }
 
+// ---- rows ---------------------------------------------------------------------------------------
+
 template <typename T>
-void run_layer_norm_backward(const Call& c, GemmCache&) {
-  with_gradient<T>(c[6], [&]<typename G>(G* dgain) {
-    layernorm_backward<T, G>(norm_shape(c[0], c[4]), {.dx = c[5].as<T>(),
-                                                      .dgain = dgain,
-                                                      .dbias = c[7].as<G>(),
-                                                      .dy = c[0].as<T>(),
-                                                      .x = c[1].as<T>(),
-                                                      .mean = c[2].as<Compute<T>>(),
-                                                      .rstd = c[3].as<Compute<T>>(),
-                                                      .gain = c[4].as<T>(),
-                                                      .accumulate_dx = c[5].adds(),
-                                                      .accumulate_parameters = c[6].adds()});
+constexpr auto model_rows() {
+  using K = KernelId;
+  return std::to_array<DispatchEntry>({
+      row(K::kEmbeddingForward, read_embedding_forward<T>,
+          [](const auto&... x) { embedding_forward(x...); }),
+      row(K::kEmbeddingBackward, read_embedding_backward<T>,
+          [](const auto&... x) { embedding_backward(x...); }),
+      row(K::kLayerNormForward, read_layer_norm_forward<T>,
+          [](const auto&... x) { layernorm_forward(x...); }),
+      row(K::kLayerNormBackward, read_layer_norm_backward<T>,
+          [](const auto& shape, const auto& x, const Operand&) { layernorm_backward(shape, x); }),
+      row(K::kRmsNormForward, read_rms_norm_forward<T>,
+          [](const auto&... x) { rmsnorm_forward(x...); }),
+      row(K::kRmsNormBackward, read_rms_norm_backward<T>,
+          [](const auto& shape, const auto& x, const Operand&) { rmsnorm_backward(shape, x); }),
+      row(K::kResidualLayerNormForward, read_residual_layer_norm_forward<T>,
+          [](const auto&... x) { residual_layernorm_forward(x...); }),
+      row(K::kResidualRmsNormForward, read_residual_rms_norm_forward<T>,
+          [](const auto&... x) { residual_rmsnorm_forward(x...); }),
+      row(K::kGeluForward, read_gelu_forward<T>, [](auto... x) { gelu_forward(x...); }),
+      row(K::kGeluBackward, read_gelu_backward<T>, [](auto... x) { gelu_backward(x...); }),
+      row(K::kSwigluForward, read_swiglu_forward<T>, [](auto... x) { swiglu_forward(x...); }),
+      row(K::kSwigluBackward, read_swiglu_backward<T>, [](auto... x) { swiglu_backward(x...); }),
+      row(K::kResidualAdd, read_residual_add<T>, [](auto... x) { residual_add(x...); }),
+      row(K::kBiasResidualAdd, read_bias_residual_add<T>,
+          [](auto... x) { bias_residual_add(x...); }),
+      row(K::kBiasGradient, read_bias_gradient<T>,
+          [](auto* dbias, auto* dy, std::int64_t rows, std::int64_t columns, bool adds,
+             const Operand&) { column_sums(dbias, dy, rows, columns, adds); }),
+      row(K::kCrossEntropy, read_cross_entropy<T>, [](auto... x) { all_cross_entropy<T>(x...); }),
+      row(K::kCrossEntropyStatistics, read_cross_entropy_statistics<T>,
+          [](auto... x) { all_cross_entropy_statistics<T>(x...); }),
+      row(K::kCrossEntropyParallel, read_cross_entropy_parallel<T>,
+          [](auto... x) { all_cross_entropy_parallel<T>(x...); }),
   });
-}
-
-template <typename T>
-void run_rms_norm_forward(const Call& c, GemmCache&) {
-  rmsnorm_forward<T>(
-      norm_shape(c[0], c[1]),
-      {.y = c[2].as<T>(), .rstd = c[3].as<Compute<T>>(), .x = c[0].as<T>(), .gain = c[1].as<T>()});
-}
-
-template <typename T>
-void run_rms_norm_backward(const Call& c, GemmCache&) {
-  with_gradient<T>(c[5], [&]<typename G>(G* dgain) {
-    rmsnorm_backward<T, G>(norm_shape(c[0], c[3]), {.dx = c[4].as<T>(),
-                                                    .dgain = dgain,
-                                                    .dy = c[0].as<T>(),
-                                                    .x = c[1].as<T>(),
-                                                    .rstd = c[2].as<Compute<T>>(),
-                                                    .gain = c[3].as<T>(),
-                                                    .accumulate_dx = c[4].adds(),
-                                                    .accumulate_parameters = c[5].adds()});
-  });
-}
-
-// ---- elementwise --------------------------------------------------------------------------------
-
-template <typename T>
-void run_gelu_forward(const Call& c, GemmCache&) {
-  gelu_forward<T>(c[1].as<T>(), c[0].as<T>(), c[0].elements());
-}
-
-template <typename T>
-void run_gelu_backward(const Call& c, GemmCache&) {
-  gelu_backward<T>(c[1].as<T>(), c[1].as<T>(), c[0].as<T>(), c[0].elements());
-}
-
-template <typename T>
-void run_swiglu_forward(const Call& c, GemmCache&) {
-  swiglu_forward<T>({c[1].shape()[0], c[1].shape()[1]}, c[1].as<T>(), c[0].as<T>());
-}
-
-template <typename T>
-void run_swiglu_backward(const Call& c, GemmCache&) {
-  swiglu_backward<T>({c[1].shape()[0], c[1].shape()[1]}, c[2].as<T>(), c[1].as<T>(), c[0].as<T>());
-}
-
-template <typename T>
-void run_residual_add(const Call& c, GemmCache&) {
-  residual_add<T>(c[2].as<T>(), c[0].as<T>(), c[1].as<T>(), c[0].elements());
-}
-
-template <typename T>
-void run_bias_residual_add(const Call& c, GemmCache&) {
-  bias_residual_add<T>(c[3].as<T>(), c[0].as<T>(), c[1].as<T>(), c[2].as<T>(), c[0].shape()[0],
-                       c[0].shape()[1]);
-}
-
-template <typename T>
-void run_residual_layer_norm_forward(const Call& c, GemmCache&) {
-  bias_residual_add<T>(c[5].as<T>(), c[0].as<T>(), c[1].as<T>(), c[2].as<T>(), c[0].shape()[0],
-                       c[0].shape()[1]);
-  layernorm_forward<T>(norm_shape(c[0], c[3]), {.y = c[6].as<T>(),
-                                                .mean = c[7].as<Compute<T>>(),
-                                                .rstd = c[8].as<Compute<T>>(),
-                                                .x = c[5].as<T>(),
-                                                .gain = c[3].as<T>(),
-                                                .bias = c[4].as<T>()});
-}
-
-template <typename T>
-void run_residual_rms_norm_forward(const Call& c, GemmCache&) {
-  residual_add<T>(c[3].as<T>(), c[0].as<T>(), c[1].as<T>(), c[0].elements());
-  rmsnorm_forward<T>(
-      norm_shape(c[0], c[2]),
-      {.y = c[4].as<T>(), .rstd = c[5].as<Compute<T>>(), .x = c[3].as<T>(), .gain = c[2].as<T>()});
 }
 
 }  // namespace zplan::exec::cpu

@@ -2,81 +2,38 @@
 // to exec/cpu.
 #pragma once
 
-#include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/optimizer.h"
 #include "exec/host_kernels.h"
-#include "planner/core/random.h"
+#include "exec/kernels/read_states.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::exec::cpu {
 
-template <typename T>
-void run_accumulate(const Call& c, GemmCache&) {
-  with_state<Compute<T>>(c[0], [&](auto* from) {
-    with_state<Compute<T>>(c[1], [&](auto* to) { accumulate(to, from, c[0].elements()); });
-  });
-}
-
-template <typename T>
-void run_cast(const Call& c, GemmCache&) {
-  with_state<Compute<T>>(c[0], [&](auto* from) {
-    with_state<Compute<T>>(c[1], [&](auto* to) { cast(to, from, c[0].elements()); });
-  });
-}
-
-// Of any type: zero has the same bytes in all of them.
-inline void run_fill_zero(const Call& c, GemmCache&) {
-  fill_zero<Bf16>(c[0].as<Bf16>(),
-                  c[0].view->bytes().value / static_cast<std::int64_t>(sizeof(Bf16)));
-}
-
-// Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const Call& c) { return c.attributes[0]; }
-
-template <typename T>
-void run_sum_squares(const Call& c, GemmCache&) {
-  const std::int64_t shared_from = c.attributes[1];
-  const bool counts_all = shared_from < 0 || c.attributes[2] == 0;
-  if (c.attributes[3] != 0) return;
-  const std::int64_t n =
-      counts_all ? c[0].elements()
-                 : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
-  with_state<Compute<T>>(c[0], [&](auto* x) { sum_squares(c[1].as<double>(), x, n); });
-}
-
-// Of gradients that the loss scale multiplied: the norm and the factor are those without it.
-inline void run_clip_coefficient(const Call& c, GemmCache&) {
-  const double* scalars = c[1].as<double>();
+// Of gradients that the loss scale multiplied: the norm and the factor are those without it. With
+// `rounds` the norm is rounded to float.
+inline void clip_coefficient_of_step(double* clip, const double* sum, const double* scalars,
+                                     bool rounds) {
   const double most = scalars[kMaxGradientNorm], scale = scalars[kLossScale];
   const double bound = most > 0 ? most : std::numeric_limits<double>::infinity();
-  double squares = c[0].as<double>()[0] / (scale * scale);
-  if (c.attributes[0] != 0) {
+  double squares = *sum / (scale * scale);
+  if (rounds) {
     const double norm = static_cast<float>(std::sqrt(squares));
     squares = norm * norm;  // exactly: 48 bits
   }
   const ClipResult result = clip_coefficient(squares, bound);
-  double* clip = c[2].as<double>();
   clip[kClipFactor] = result.skip ? -1.0 : result.coefficient / scale;
   clip[kGradientNorm] = result.norm;
 }
 
-// A 12-bit unit, a 16-bit layer and a 4-bit tile.
-inline RoundingDraws rounding_draws(const Call& c) {
-  const double step = c[4].as<double>()[kStepNumber];
-  return {seed_key(c.services->train().seed), static_cast<std::uint32_t>(step),
-          static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 | c.env.tile)};
-}
-
-inline Elements elements_of(const Operand& operand) { return {operand.data, operand.view->dtype}; }
-
-inline void run_adamw(const Call& c, GemmCache&) {
-  const double* scalars = c[4].as<double>();
-  const double factor = c[5].as<double>()[kClipFactor];
-  const bool has_param = c.operands.size() > 6;
+inline void adamw_of_step(const Adamw& x) {
+  const double* scalars = x.scalars;
+  const double factor = x.clip[kClipFactor];
   adamw({.learning_rate = scalars[kLearningRate],
          .beta1 = scalars[kBeta1],
          .beta2 = scalars[kBeta2],
@@ -86,20 +43,43 @@ inline void run_adamw(const Call& c, GemmCache&) {
          .bias_correction2 = scalars[kBiasCorrection2],
          .clip_coefficient = factor,
          .skip = factor < 0 || scalars[kInactive] != 0},
-        {.master = elements_of(c[0]),
-         .m = elements_of(c[1]),
-         .v = elements_of(c[2]),
-         .grad = elements_of(c[3]),
-         .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
-         .n = c[0].elements(),
-         .flat_offset = flat_offset(c),
-         .decay_elements = c.attributes[1],
-         .draws = rounding_draws(c)});
+        {.master = x.master,
+         .m = x.m,
+         .v = x.v,
+         .grad = x.grad,
+         .param = x.param,
+         .n = x.n,
+         .flat_offset = x.flat_offset,
+         .decay_elements = x.decay_elements,
+         .draws = {x.key, static_cast<std::uint32_t>(scalars[kStepNumber]), x.place}});
 }
 
 template <void (*host_kernel)(const Call&)>
-void run_host(const Call& c, GemmCache&) {
-  host_kernel(c);
+constexpr DispatchEntry host_row(KernelId kernel) {
+  return {kernel, nullptr, [](const Call& c, GemmCache&) { host_kernel(c); }};
+}
+
+template <typename T>
+constexpr auto state_rows() {
+  using K = KernelId;
+  using C = Compute<T>;
+  using H = StoredHalves;
+  return std::to_array<DispatchEntry>({
+      host_row<load_batch>(K::kLoadBatch),
+      host_row<step_scalars>(K::kStepScalars),
+      host_row<report>(K::kReport),
+      row(K::kAccumulate, read_two_states<C, H>, [](auto... x) { accumulate(x...); }),
+      row(K::kCast, read_two_states<C, H>, [](auto... x) { cast(x...); }),
+      row(K::kFillZero, read_fill_zero,
+          [](std::byte* data, std::int64_t bytes) {
+            fill_zero(reinterpret_cast<Bf16*>(data),
+                      bytes / static_cast<std::int64_t>(sizeof(Bf16)));
+          }),
+      row(K::kSumSquares, read_sum_squares<C, H>, [](auto... x) { sum_squares(x...); }),
+      row(K::kClipCoefficient, read_clip_coefficient,
+          [](auto... x) { clip_coefficient_of_step(x...); }),
+      row(K::kAdamW, read_adamw, [](const Adamw& x) { adamw_of_step(x); }),
+  });
 }
 
 }  // namespace zplan::exec::cpu

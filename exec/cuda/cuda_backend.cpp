@@ -19,13 +19,12 @@ void CudaBackend::FreeDevice::operator()(double* memory) const noexcept { cudaFr
 
 CudaBackend::CudaBackend(const Program& program, DType compute, int threads,
                          std::unique_ptr<CudaQueues> queues)
-    : queues_(std::move(queues)), host_(program, compute, threads, is_of_host) {
+    : table_(dispatch_table(compute)),
+      queues_(std::move(queues)),
+      host_(program, compute, threads, is_of_host) {
   check(cudaGetDevice(&device_), "cudaGetDevice");
-  const auto table = dispatch_table(compute);
-  if (table.empty())
+  if (table_.empty())
     throw_bad_input("the CUDA backend has no kernels for " + std::string(name(compute)));
-  for (const DispatchEntry& entry : table)
-    entries_[static_cast<std::size_t>(entry.kernel)] = &entry;
   std::array<bool, kLaneCount> has_kernels{};
   for_each_kernel(program, [&](const KernelCall& call) {
     if (!is_launched(call.node->lane)) return;
@@ -38,14 +37,14 @@ CudaBackend::CudaBackend(const Program& program, DType compute, int threads,
 CudaBackend::~CudaBackend() = default;
 
 void CudaBackend::prepare(const Program& program, const KernelCall& call, DType compute) {
-  const DispatchEntry* entry = entries_[static_cast<std::size_t>(call.node->kernel)];
-  if (entry == nullptr) {
+  const DispatchEntry& entry = table_[static_cast<std::size_t>(call.node->kernel)];
+  if (entry.run == nullptr) {
     throw_bad_input(name(call.node->role) + ": no CUDA kernel for " +
                     std::string(name(call.node->kernel)));
   }
-  check_types(call, entry->types, compute);
-  if (entry->prepare == nullptr) return;
-  check_scratch(call, entry->prepare(call, {program, gemm_, attention_}));
+  check_types(call, compute);
+  if (entry.prepare == nullptr) return;
+  check_scratch(call, entry.prepare(call, {program, gemm_, attention_}));
 }
 
 void CudaBackend::make_lanes(const std::array<bool, kLaneCount>& has_kernels) {
@@ -73,7 +72,7 @@ void CudaBackend::prepare_thread() {
 void CudaBackend::run_kernel(const KernelCall& call) {
   const Lane lane = call.node->lane;
   if (!is_launched(lane)) return host_.run_kernel(call);
-  entries_[static_cast<std::size_t>(call.node->kernel)]->run(call, lanes_[at(lane)]);
+  table_[static_cast<std::size_t>(call.node->kernel)].run(call, lanes_[at(lane)]);
 }
 
 void CudaBackend::copy(Lane lane, const Operand& from, const Operand& to) {

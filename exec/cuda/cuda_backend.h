@@ -40,11 +40,11 @@ class CudaBackend : public Backend {
   void make_lanes(const std::array<bool, kLaneCount>& has_kernels);
 
   int device_ = 0;
+  std::span<const DispatchEntry> table_;
   std::unique_ptr<CudaQueues> queues_;
   cpu::CpuBackend host_;
   GemmPlans gemm_;
   AttentionPlans attention_;
-  std::array<const DispatchEntry*, kKernelCount> entries_{};  // null: not on the device
   std::array<LaneContext, kLaneCount> lanes_;
   struct FreeDevice {
     void operator()(double* memory) const noexcept;

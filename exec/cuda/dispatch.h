@@ -1,6 +1,7 @@
 // Which CUDA function a row of the kernel table runs: one entry per kernel that the kernel sets for
-// CUDA declare and that works on the device, for float32, bf16 and fp16. Operand order is that of
-// planner/program/kernel_table.h. Kernels of the host's lanes are the CPU backend's.
+// CUDA declare and that works on the device, for float32, bf16 and fp16. The rows stand in rows_*.h
+// by what they are about; how they read their calls stands in exec/kernels. Kernels of the host's
+// lanes are the CPU backend's.
 #pragma once
 
 #include <span>
@@ -19,7 +20,6 @@ struct Preparation {
 
 struct DispatchEntry {
   KernelId kernel;
-  const char* types;  // letters of exec/kernel_checks.h
   // Builds what the node needs and says how much scratch that is; operands have no addresses. Null:
   // neither.
   Bytes (*prepare)(const KernelCall& call, const Preparation& preparation);
@@ -27,7 +27,8 @@ struct DispatchEntry {
   void (*run)(const KernelCall& call, LaneContext& lane);
 };
 
-// In order of KernelId; empty when activations and parameters of this type are not offered.
+// For activations and parameters of this type, by KernelId; `run` is null where there is none.
+// Empty when the type is not offered.
 std::span<const DispatchEntry> dispatch_table(DType compute);
 
 }  // namespace zplan::exec::cuda

@@ -28,14 +28,6 @@
 
 namespace zplan::exec::cuda {
 
-enum class GemmEpilogue : std::uint8_t {
-  kNone,
-  kBias,          // C += vector[n] on every row
-  kColumnSums,    // vector[n] = column sums of B over k; else (see epilogue()) C alone
-  kBiasGelu,      // aux = product + vector[n], C = gelu(aux); else aux alone
-  kGeluGradient,  // C = product gelu'(aux); else the product
-};
-
 // Elements from row to row, as stored, and from one matrix of a batch to the next. 0: rows are
 // dense, and there is one matrix.
 struct GemmStride {

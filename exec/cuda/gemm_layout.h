@@ -6,15 +6,10 @@
 #include <cstdint>
 #include <numeric>
 
+#include "exec/kernels/arguments.h"
 #include "planner/program/program.h"
 
 namespace zplan::exec::cuda {
-
-enum class GemmOp : std::uint8_t {
-  kNN,  // A is [m, k], B is [k, n]
-  kNT,  // A is [m, k], B is stored [n, k]
-  kTN,  // A is stored [k, m], B is [k, n]
-};
 
 struct ColumnMajorMatrix {
   std::int64_t rows, columns;  // as stored; columns lie one after the other, rows elements apart

@@ -2,23 +2,21 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "exec/cuda/attention.h"
 #include "exec/cuda/attention_products.h"
-#include "exec/cuda/dispatch.h"
+#include "exec/cuda/call_support.h"
 #include "exec/cuda/gemm_layout.h"
+#include "exec/kernels/dispatch_table.h"
 
 namespace zplan::exec::cuda {
 
-// qkv[b, s, a + 2 g, d] and how many of its heads are queries.
-inline AttentionShape attention_shape(const Operand& qkv, std::int64_t heads) {
-  const Shape& s = qkv.shape();
-  return {s[0], s[1], heads, (s[2] - heads) / 2, s[3]};
-}
-
 // With out[b, s, a, d].
 inline AttentionKey attention_key(const Operand& qkv, const Operand& out, AttentionPass pass) {
-  return {.shape = attention_shape(qkv, out.shape()[2]), .type = qkv.view->dtype, .pass = pass};
+  return {.shape = attention_shape<AttentionShape>(qkv, out.shape()[2]),
+          .type = qkv.view->dtype,
+          .pass = pass};
 }
 
 // The operands but scratch, which comes last.
@@ -81,7 +79,7 @@ T* at(const Operand& operand, const HeadMatrix& matrix) {
 template <typename T>
 struct AttentionScoresRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape(c[0], c[1].shape()[1]), c[0].view->dtype};
+    return {attention_shape<AttentionShape>(c[0], c[1].shape()[1]), c[0].view->dtype};
   }
   static GemmShape shape(const AttentionProducts& x) {
     return x.to_square(x.query(0, 0), x.key(0), true);
@@ -108,7 +106,7 @@ struct AttentionScoresRow {
 template <typename T>
 struct AttentionContextRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape(c[1], c[0].shape()[1]), c[1].view->dtype};
+    return {attention_shape<AttentionShape>(c[1], c[0].shape()[1]), c[1].view->dtype};
   }
   static GemmShape shape(const AttentionProducts& x) {
     return x.to_heads(x.value(0), x.output(0, 0), false);
@@ -135,7 +133,7 @@ struct AttentionContextRow {
 template <typename T>
 struct AttentionContextGradientRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape(c[1], c[0].shape()[2]), c[1].view->dtype};
+    return {attention_shape<AttentionShape>(c[1], c[0].shape()[2]), c[1].view->dtype};
   }
   static GemmShape shape(const AttentionProducts& x) {
     return x.to_square(x.output(0, 0), x.value(0), false);
@@ -162,7 +160,7 @@ struct AttentionContextGradientRow {
 template <typename T>
 struct AttentionScoresGradientRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape(c[3], c[2].shape()[2]), c[3].view->dtype};
+    return {attention_shape<AttentionShape>(c[3], c[2].shape()[2]), c[3].view->dtype};
   }
   static GemmShape query_shape(const AttentionProducts& x) {
     return x.to_heads(x.key(0), x.query(0, 0), true);
@@ -201,5 +199,18 @@ struct AttentionScoresGradientRow {
     });
   }
 };
+
+template <typename T>
+constexpr auto attention_rows() {
+  using K = KernelId;
+  return std::to_array<DispatchEntry>({
+      prepared<DispatchEntry, AttentionForwardRow<T>>(K::kAttentionForward),
+      prepared<DispatchEntry, AttentionBackwardRow<T>>(K::kAttentionBackward),
+      prepared<DispatchEntry, AttentionScoresRow<T>>(K::kAttentionScores),
+      prepared<DispatchEntry, AttentionContextRow<T>>(K::kAttentionContext),
+      prepared<DispatchEntry, AttentionContextGradientRow<T>>(K::kAttentionContextGradient),
+      prepared<DispatchEntry, AttentionScoresGradientRow<T>>(K::kAttentionScoresGradient),
+  });
+}
 
 }  // namespace zplan::exec::cuda

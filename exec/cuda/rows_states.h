@@ -2,74 +2,33 @@
 // to exec/cuda.
 #pragma once
 
-#include <algorithm>
+#include <array>
 
 #include "exec/cuda/call_support.h"
 #include "exec/cuda/kernels/adamw.h"
 #include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/gradient_norm.h"
-#include "exec/host_kernels.h"
-#include "planner/core/random.h"
+#include "exec/kernels/read_states.h"
 
 namespace zplan::exec::cuda {
 
-inline void run_accumulate(const KernelCall& c, LaneContext& lane) {
-  with_state(c[0], [&]<typename From>(const From* from) {
-    with_state(c[1], [&]<typename To>(To* to) {
-      accumulate<To, From>(lane.stream, to, from, c[0].elements());
-    });
+template <typename T>
+constexpr auto state_rows() {
+  using K = KernelId;
+  using C = Compute<T>;
+  using H = StoredHalves;
+  return std::to_array<DispatchEntry>({
+      row(K::kAccumulate, read_two_states<C, H>,
+          [](auto& lane, auto... x) { accumulate(lane.stream, x...); }),
+      row(K::kCast, read_two_states<C, H>, [](auto& lane, auto... x) { cast(lane.stream, x...); }),
+      row(K::kFillZero, read_fill_zero,
+          [](auto& lane, auto... x) { fill_zero(lane.stream, x...); }),
+      row(K::kSumSquares, read_sum_squares<C, H>,
+          [](auto& lane, auto... x) { sum_squares(lane.stream, x..., lane.partials); }),
+      row(K::kClipCoefficient, read_clip_coefficient,
+          [](auto& lane, auto... x) { clip_coefficient(lane.stream, x...); }),
+      row(K::kAdamW, read_adamw, [](auto& lane, const Adamw& x) { adamw(lane.stream, x); }),
   });
-}
-
-inline void run_cast(const KernelCall& c, LaneContext& lane) {
-  with_state(c[0], [&]<typename From>(const From* from) {
-    with_state(
-        c[1], [&]<typename To>(To* to) { cast<To, From>(lane.stream, to, from, c[0].elements()); });
-  });
-}
-
-inline void run_fill_zero(const KernelCall& c, LaneContext& lane) {
-  fill_zero(lane.stream, c[0].data, c[0].view->bytes().value);
-}
-
-// Place of element 0 in its flat unit.
-inline std::int64_t flat_offset(const KernelCall& c) { return c.attributes[0]; }
-
-inline void run_sum_squares(const KernelCall& c, LaneContext& lane) {
-  const std::int64_t shared_from = c.attributes[1];
-  const bool counts_all = shared_from < 0 || c.attributes[2] == 0;
-  if (c.attributes[3] != 0) return;
-  const std::int64_t n =
-      counts_all ? c[0].elements()
-                 : std::clamp<std::int64_t>(shared_from - flat_offset(c), 0, c[0].elements());
-  with_state(c[0], [&]<typename T>(const T* x) {
-    sum_squares<T>(lane.stream, c[1].as<double>(), x, n, lane.partials);
-  });
-}
-
-inline void run_clip_coefficient(const KernelCall& c, LaneContext& lane) {
-  clip_coefficient(lane.stream, c[2].as<double>(), c[0].as<double>(), c[1].as<double>(),
-                   c.attributes[0] != 0);
-}
-
-inline Elements elements_of(const Operand& operand) { return {operand.data, operand.view->dtype}; }
-
-inline void run_adamw(const KernelCall& c, LaneContext& lane) {
-  const bool has_param = c.operands.size() > 6;
-  adamw(lane.stream, {.master = elements_of(c[0]),
-                      .m = elements_of(c[1]),
-                      .v = elements_of(c[2]),
-                      .grad = elements_of(c[3]),
-                      .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
-                      .scalars = c[4].as<double>(),
-                      .clip = c[5].as<double>(),
-                      .n = c[0].elements(),
-                      .flat_offset = flat_offset(c),
-                      .decay_elements = c.attributes[1],
-                      .key = seed_key(c.services->train().seed),
-                      // A 12-bit unit, a 16-bit layer and a 4-bit tile.
-                      .place = static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 |
-                                                          c.env.tile)});
 }
 
 }  // namespace zplan::exec::cuda

@@ -1,6 +1,10 @@
 #include "exec/measure/core_cases.h"
 
 #include <algorithm>
+#include <string>
+
+#include "planner/program/kernel_set.h"
+#include "planner/program/kernel_table.h"
 
 namespace zplan::exec {
 namespace {
@@ -33,14 +37,6 @@ constexpr std::int64_t kElements[] = {1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 2
 constexpr std::int64_t kRow = 512;          // elements of a row
 constexpr std::int64_t kVocabulary = 8192;  // of a row of logits
 constexpr std::int64_t kSquare = 128;       // sequence of stored probabilities
-
-struct Stream {
-  KernelId kernel;
-  Sizes (*sizes)(std::int64_t elements);
-  AttributeValues (*attributes)(std::int64_t elements) = nullptr;
-  bool adds = false;
-  bool of_states = false;  // passes over parameters, gradients or states of the optimizer
-};
 constexpr std::size_t kAllOperands = 100;
 
 Sizes flat(std::int64_t n) { return {{"*", n}, {"n", n}}; }
@@ -61,44 +57,56 @@ Sizes heads(std::int64_t n) {
 Sizes squares(std::int64_t n) {
   return {{"b", 1}, {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))}, {"s", kSquare}};
 }
-AttributeValues loss(std::int64_t n) {
-  return {kVocabulary, std::max<std::int64_t>(1, n / kVocabulary)};
-}
-AttributeValues halves_of_vocabulary(std::int64_t n) {
-  return {2 * kVocabulary, std::max<std::int64_t>(1, n / kVocabulary)};
-}
-AttributeValues all_decay(std::int64_t n) { return {0, n, 0}; }
-AttributeValues all_count(std::int64_t) { return {0, -1, 0, 0}; }
-AttributeValues forward_rotation(std::int64_t) { return {8, 10000, 1}; }
 
-const Stream kStreams[] = {
-    {KernelId::kResidualAdd, flat},
-    {KernelId::kGeluForward, flat},
-    {KernelId::kGeluBackward, flat},
-    {KernelId::kFillZero, flat, nullptr, false, true},
-    {KernelId::kAccumulate, flat, nullptr, false, true},
-    {KernelId::kSumSquares, flat, all_count, false, true},
-    {KernelId::kAdamW, flat, all_decay, false, true},
-    {KernelId::kCast, flat, nullptr, false, true},
-    {KernelId::kLayerNormForward, rows},
-    {KernelId::kLayerNormBackward, rows, nullptr, true},
-    {KernelId::kRmsNormForward, rows},
-    {KernelId::kRmsNormBackward, rows, nullptr, true},
-    {KernelId::kBiasResidualAdd, rows},
-    {KernelId::kResidualLayerNormForward, rows},
-    {KernelId::kResidualRmsNormForward, rows},
-    {KernelId::kBiasGradient, rows, nullptr, true},
-    {KernelId::kSwigluForward, rows},
-    {KernelId::kSwigluBackward, rows},
-    {KernelId::kRope, heads, forward_rotation},
-    {KernelId::kEmbeddingForward, tokens},
-    {KernelId::kEmbeddingBackward, tokens, nullptr, true},
-    {KernelId::kCrossEntropy, logits, loss},
-    {KernelId::kCrossEntropyStatistics, logits, halves_of_vocabulary},
-    {KernelId::kCrossEntropyParallel, logits, halves_of_vocabulary},
-    {KernelId::kSoftmaxForward, squares},
-    {KernelId::kSoftmaxBackward, squares},
-};
+// Vectors are as long as the operand, matrices have rows of kRow; others are told here.
+Sizes sizes_of(const KernelDef& def, std::int64_t n) {
+  switch (def.id) {
+    case KernelId::kRope:
+      return heads(n);
+    case KernelId::kEmbeddingForward:
+    case KernelId::kEmbeddingBackward:
+      return tokens(n);
+    case KernelId::kCrossEntropy:
+    case KernelId::kCrossEntropyStatistics:
+    case KernelId::kCrossEntropyParallel:
+      return logits(n);
+    case KernelId::kSoftmaxForward:
+    case KernelId::kSoftmaxBackward:
+      return squares(n);
+    default:
+      return def.rows[0].dims.size() == 1 ? flat(n) : rows(n);
+  }
+}
+
+AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
+  const std::int64_t of_logits = std::max<std::int64_t>(1, n / kVocabulary);
+  switch (kernel) {
+    case KernelId::kCrossEntropy:
+      return {kVocabulary, of_logits};
+    case KernelId::kCrossEntropyStatistics:
+    case KernelId::kCrossEntropyParallel:  // halves of a vocabulary
+      return {2 * kVocabulary, of_logits};
+    case KernelId::kAdamW:  // all decay
+      return {0, n, 0};
+    case KernelId::kSumSquares:  // all count
+      return {0, -1, 0, 0};
+    case KernelId::kRope:
+      return {8, 10000, 1};
+    default:
+      return {};
+  }
+}
+
+// The factor of clipping is as good as no work.
+bool is_timed(const KernelDef& def) {
+  return def.kind == WorkKind::kMemory && !is_planned_only(def.id) &&
+         def.id != KernelId::kClipCoefficient;
+}
+
+// Passes over parameters, gradients or states of the optimizer find nothing in the cache.
+bool is_of_states(const KernelDef& def) {
+  return def.traffic == Traffic::kOptimizer || def.traffic == Traffic::kCompulsory;
+}
 
 class Cases {
  public:
@@ -158,14 +166,18 @@ class Cases {
         }
   }
   void streams(int threads) {
-    for (const Stream& stream : kStreams)
+    for (int k = 0; k < kKernelCount; ++k) {
+      const KernelDef& def = kernel_def(static_cast<KernelId>(k));
       for (const std::int64_t n : kElements) {
-        if (quick_ && n > (1 << 16)) continue;
-        Case call{.kernel = stream.kernel, .sizes = stream.sizes(n), .adds = stream.adds};
-        if (stream.attributes != nullptr) call.attributes = stream.attributes(n);
-        const std::size_t warm = stream.of_states ? 0 : kAllOperands;
+        if (!is_timed(def) || (quick_ && n > (1 << 16))) continue;
+        const Case call{.kernel = def.id,
+                        .sizes = sizes_of(def, n),
+                        .attributes = attributes_of(def.id, n),
+                        .adds = def.access.find('a') != std::string::npos};
+        const std::size_t warm = is_of_states(def) ? 0 : kAllOperands;
         cases_.push_back({call, threads, {demand_of(call, *set_).bytes.value, 1, 1}, warm});
       }
+    }
   }
 
   const KernelSet* set_;

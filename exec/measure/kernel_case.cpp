@@ -64,6 +64,8 @@ DType type_of(char letter, const Case& c, const KernelSet& set) {
     case 'd':
       return DType::kF64;
     case 'g':
+    case 'q':
+    case '*':
       return c.wide_gradients ? set.statistics : set.compute;
     case 't':  // statistics
     case 'o':  // master

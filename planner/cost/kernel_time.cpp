@@ -72,25 +72,19 @@ RestingTime attention_time(const Demand& demand, std::string_view format,
 
 // The rate of what a kernel moves over its compulsory traffic; none: just that.
 double StackRates::*traffic_rate(KernelId kernel) {
-  switch (kernel) {
-    case KernelId::kSoftmaxForward:
-    case KernelId::kSoftmaxBackward:
-      return &StackRates::softmax;
-    case KernelId::kCrossEntropy:
-    case KernelId::kCrossEntropyStatistics:
-    case KernelId::kCrossEntropyParallel:
-      return &StackRates::loss;
-    case KernelId::kAdamW:
-    case KernelId::kSumSquares:
-    case KernelId::kClipCoefficient:
-      return &StackRates::optimizer;
-    case KernelId::kFillZero:
-    case KernelId::kAccumulate:
-    case KernelId::kCast:
-      return nullptr;
-    default:
+  switch (kernel_def(kernel).traffic) {
+    case Traffic::kElementwise:
       return &StackRates::elementwise;
+    case Traffic::kSoftmax:
+      return &StackRates::softmax;
+    case Traffic::kLoss:
+      return &StackRates::loss;
+    case Traffic::kOptimizer:
+      return &StackRates::optimizer;
+    case Traffic::kCompulsory:
+      break;
   }
+  return nullptr;
 }
 
 RestingTime memory_time(KernelId kernel, const Demand& demand, const DeviceProfile& device,

@@ -9,6 +9,7 @@
 
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
+#include "planner/program/kernel_table.h"
 
 namespace zplan {
 namespace {
@@ -110,11 +111,6 @@ void Table::add_cuda(const Generation& generation) {
   for (const bool fused : {true, false}) add_set("fp8", DType::kBf16, fused, LayerProducts::kFp8);
 }
 
-bool is_dropout(KernelId kernel) {
-  return kernel == KernelId::kDropoutForward || kernel == KernelId::kDropoutBackward ||
-         kernel == KernelId::kDropoutResidualAdd;
-}
-
 }  // namespace
 
 std::span<const KernelSet> kernel_sets() {
@@ -131,44 +127,26 @@ const KernelSet& find_kernel_set(std::string_view id) {
                               did_you_mean(id, ids)));
 }
 
-bool is_planned_only(KernelId kernel) { return is_dropout(kernel); }
+bool is_planned_only(KernelId kernel) { return kernel_def(kernel).sets == Sets::kDropout; }
 
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
-  if (set.layer_products != LayerProducts::kFp8) return false;
-  switch (kernel) {
-    case KernelId::kLinearForward:
-    case KernelId::kLinearInputGradient:
-    case KernelId::kLinearWeightGradient:
-    case KernelId::kMatmulForward:
-    case KernelId::kMatmulWeightGradient:
-    case KernelId::kLinearGeluForward:
-    case KernelId::kGeluInputGradient:
-      return true;
-    default:
-      return false;
-  }
+  return set.layer_products == LayerProducts::kFp8 && kernel_def(kernel).layer_product;
 }
 
 bool declares(const KernelSet& set, KernelId kernel) {
-  switch (kernel) {
-    case KernelId::kAttentionForward:
-    case KernelId::kAttentionBackward:
+  switch (kernel_def(kernel).sets) {
+    case Sets::kAll:
+      return true;
+    case Sets::kFusedAttention:
       return set.fused_attention;
-    case KernelId::kAttentionScores:
-    case KernelId::kSoftmaxForward:
-    case KernelId::kAttentionContext:
-    case KernelId::kAttentionContextGradient:
-    case KernelId::kSoftmaxBackward:
-    case KernelId::kAttentionScoresGradient:
+    case Sets::kUnfusedAttention:
       return !set.fused_attention;
-    case KernelId::kLinearGeluForward:
-    case KernelId::kGeluInputGradient:
-    case KernelId::kResidualLayerNormForward:
-    case KernelId::kResidualRmsNormForward:
+    case Sets::kFusedNeighbours:
       return set.fused_neighbours;
-    default:
-      return set.dropout || !is_dropout(kernel);
+    case Sets::kDropout:
+      return set.dropout;
   }
+  return false;
 }
 
 }  // namespace zplan

@@ -70,67 +70,78 @@ class Sizes {
   std::vector<Known> known_;
 };
 
-struct Pattern {
-  std::string_view name;
-  Words dims;
-  bool any = false;  // [*]
-};
+bool is_any(const OperandRow& row) { return row.shape == "[*]"; }
 
-Pattern pattern_of(std::string_view word) {
-  const std::size_t open = word.find('[');
-  Pattern result{word.substr(0, open), split(word.substr(open + 1, word.size() - open - 2), ','),
-                 false};
-  result.any = result.dims.size() == 1 && result.dims[0] == "*";
-  return result;
+// "x:rc[T,h]?=y"
+OperandRow read_operand(std::string_view word) {
+  const std::size_t colon = word.find(':');
+  OperandRow row;
+  row.name = word.substr(0, colon);
+  row.access = word[colon + 1];
+  if (row.access == 's') return row;
+  row.type = word[colon + 2];
+  const std::size_t open = colon + 3, close = word.find(']');
+  ZPLAN_ASSERT(word[open] == '[' && close != std::string_view::npos);
+  row.shape = word.substr(open, close + 1 - open);
+  row.dims = split(row.shape.substr(1, row.shape.size() - 2), ',');
+  std::string_view rest = word.substr(close + 1);
+  row.may_be_absent = rest.starts_with('?');
+  if (row.may_be_absent) rest.remove_prefix(1);
+  if (rest.starts_with('=')) row.in_place_of = split(rest.substr(1), '=');
+  return row;
 }
 
-bool shapes_fit(const std::vector<Pattern>& patterns, std::span<const View> operands) {
+using Rows = std::span<const OperandRow>;
+
+bool shapes_fit(Rows rows, std::span<const View> operands) {
   Sizes sizes;
   const Shape* same = nullptr;
-  for (std::size_t i = 0; i < patterns.size(); ++i) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const Shape& shape = operands[i].shape;
-    if (patterns[i].any) {
+    if (is_any(rows[i])) {
       if (same == nullptr) same = &shape;
       if (!(shape == *same)) return false;
       continue;
     }
-    if (shape.rank != static_cast<int>(patterns[i].dims.size())) return false;
+    if (shape.rank != static_cast<int>(rows[i].dims.size())) return false;
     for (int d = 0; d < shape.rank; ++d)
-      sizes.learn(patterns[i].dims[static_cast<std::size_t>(d)], shape[d]);
+      sizes.learn(rows[i].dims[static_cast<std::size_t>(d)], shape[d]);
   }
-  for (std::size_t i = 0; i < patterns.size(); ++i)
-    for (std::size_t d = 0; d < patterns[i].dims.size() && !patterns[i].any; ++d)
-      if (!sizes.agree(patterns[i].dims[d], operands[i].shape[static_cast<int>(d)])) return false;
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    for (std::size_t d = 0; d < rows[i].dims.size() && !is_any(rows[i]); ++d)
+      if (!sizes.agree(rows[i].dims[d], operands[i].shape[static_cast<int>(d)])) return false;
   return true;
 }
 
-bool types_fit(std::string_view types, std::span<const View> operands) {
-  for (std::size_t i = 0; i < types.size(); ++i) {
+bool types_fit(Rows rows, std::span<const View> operands) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const DType type = operands[i].dtype;
-    if (types[i] == 'd' && type != DType::kF64) return false;
-    if ((types[i] == 'i') != (type == DType::kI32)) return false;
-    if ((types[i] == 'k') != (type == DType::kU8)) return false;
-    if (type != operands[types.find(types[i])].dtype) return false;
+    if (rows[i].type == 'd' && type != DType::kF64) return false;
+    if ((rows[i].type == 'i') != (type == DType::kI32)) return false;
+    if ((rows[i].type == 'k') != (type == DType::kU8)) return false;
+    for (std::size_t j = 0; j < i; ++j)
+      if (rows[j].type == rows[i].type && operands[j].dtype != type) return false;
   }
   return true;
 }
 
 }  // namespace
 
-std::optional<std::string> operand_mismatch(std::string_view shapes, std::string_view types,
-                                            std::span<const View> operands) {
-  std::vector<Pattern> patterns;
-  for (const std::string_view word : split(shapes, ' ')) patterns.push_back(pattern_of(word));
-  patterns.resize(std::min(patterns.size(), operands.size()));
-  const bool fits =
-      shapes_fit(patterns, operands) && types_fit(types.substr(0, patterns.size()), operands);
-  if (fits) return std::nullopt;
+std::vector<OperandRow> read_operands(std::string_view words) {
+  std::vector<OperandRow> rows;
+  for (const std::string_view word : split(words, ' ')) rows.push_back(read_operand(word));
+  return rows;
+}
+
+std::optional<std::string> operand_mismatch(Rows rows, std::span<const View> operands) {
+  while (!rows.empty() && (rows.size() > operands.size() || rows.back().access == 's'))
+    rows = rows.first(rows.size() - 1);
+  if (shapes_fit(rows, operands) && types_fit(rows, operands)) return std::nullopt;
   std::vector<std::string> texts;
-  for (std::size_t i = 0; i < patterns.size(); ++i) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const View& v = operands[i];
     const auto dims = std::span(v.shape.dims).first(static_cast<std::size_t>(v.shape.rank));
-    texts.push_back(
-        fmt::format("{}:{}[{}]", patterns[i].name, name(v.dtype), fmt::join(dims, ",")));
+    texts.push_back(fmt::format("{}:{}[{}]", rows[i].name, name(v.dtype), fmt::join(dims, ",")));
   }
   return fmt::format("{}", fmt::join(texts, " "));
 }

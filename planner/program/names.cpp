@@ -73,55 +73,10 @@ constexpr auto kActions =
                                  "write_moment1", "write_moment2",  "cast_gradient",
                                  "drop",          "before_gather",  "after_gather",
                                  "before_reduce", "after_reduce"});
-constexpr auto kKernels = table<KernelId::kDropoutResidualAdd>({"load_batch",
-                                                                "step_scalars",
-                                                                "embedding_forward",
-                                                                "layer_norm_forward",
-                                                                "linear_forward",
-                                                                "attention_forward",
-                                                                "gelu_forward",
-                                                                "residual_add",
-                                                                "head_forward",
-                                                                "cross_entropy",
-                                                                "head_input_gradient",
-                                                                "head_weight_gradient",
-                                                                "layer_norm_backward",
-                                                                "linear_input_gradient",
-                                                                "linear_weight_gradient",
-                                                                "attention_backward",
-                                                                "gelu_backward",
-                                                                "embedding_backward",
-                                                                "fill_zero",
-                                                                "accumulate",
-                                                                "sum_squares",
-                                                                "clip_coefficient",
-                                                                "adamw",
-                                                                "report",
-                                                                "matmul_forward",
-                                                                "matmul_weight_gradient",
-                                                                "bias_gradient",
-                                                                "bias_residual_add",
-                                                                "rms_norm_forward",
-                                                                "rms_norm_backward",
-                                                                "rope",
-                                                                "swiglu_forward",
-                                                                "swiglu_backward",
-                                                                "attention_scores",
-                                                                "softmax_forward",
-                                                                "attention_context",
-                                                                "attention_context_gradient",
-                                                                "softmax_backward",
-                                                                "attention_scores_gradient",
-                                                                "cross_entropy_statistics",
-                                                                "cross_entropy_parallel",
-                                                                "cast",
-                                                                "linear_gelu_forward",
-                                                                "gelu_input_gradient",
-                                                                "residual_layer_norm_forward",
-                                                                "residual_rms_norm_forward",
-                                                                "dropout_forward",
-                                                                "dropout_backward",
-                                                                "dropout_residual_add"});
+constexpr std::string_view kKernels[] = {
+#define ZPLAN_KERNEL(Id, name, ...) name,
+#include "planner/program/kernels/rows.h"
+};
 constexpr auto kCollectives = table<CollectiveKind::kReduce>(
     {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"});
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
@@ -129,8 +84,7 @@ constexpr auto kVars = table<Var::kTile>({"none", "micro", "layer", "tile"});
 constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
 
 static_assert(kDTypes.size() == kDTypeCount && kTiers.size() == kTierCount &&
-              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount &&
-              kKernels.size() == kKernelCount);
+              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount);
 
 Words words(DType) { return kDTypes; }
 Words words(Tier) { return kTiers; }

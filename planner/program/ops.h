@@ -176,65 +176,15 @@ struct Role {
   friend constexpr auto operator<=>(const Role&, const Role&) = default;
 };
 
-// Kernels. One row each in kernel_table.h; operand order is documented there.
+// Kernels, in the order of their rows.
 enum class KernelId : std::uint8_t {
-  kLoadBatch,
-  kStepScalars,
-  kEmbeddingForward,
-  kLayerNormForward,
-  kLinearForward,
-  kAttentionForward,
-  kGeluForward,
-  kResidualAdd,
-  kHeadForward,
-  kCrossEntropy,
-  kHeadInputGradient,
-  kHeadWeightGradient,
-  kLayerNormBackward,
-  kLinearInputGradient,
-  kLinearWeightGradient,
-  kAttentionBackward,
-  kGeluBackward,
-  kEmbeddingBackward,
-  kFillZero,
-  kAccumulate,
-  kSumSquares,
-  kClipCoefficient,
-  kAdamW,
-  kReport,
-  // Row-parallel linear layers: the bias is added once, after the sum over ranks and tiles.
-  kMatmulForward,
-  kMatmulWeightGradient,
-  kBiasGradient,
-  kBiasResidualAdd,
-  // Llama
-  kRmsNormForward,
-  kRmsNormBackward,
-  kRope,
-  kSwigluForward,
-  kSwigluBackward,
-  // Attention that stores its probabilities
-  kAttentionScores,
-  kSoftmaxForward,
-  kAttentionContext,
-  kAttentionContextGradient,
-  kSoftmaxBackward,
-  kAttentionScoresGradient,
-  // Vocabulary-parallel loss
-  kCrossEntropyStatistics,
-  kCrossEntropyParallel,
-  kCast,
-  // Neighbours in one kernel, where the kernel set fuses
-  kLinearGeluForward,
-  kGeluInputGradient,
-  kResidualLayerNormForward,
-  kResidualRmsNormForward,
-  // Dropout: of kernel sets that are planned and simulated only
-  kDropoutForward,
-  kDropoutBackward,
-  kDropoutResidualAdd,
+#define ZPLAN_KERNEL(Id, ...) k##Id,
+#include "planner/program/kernels/rows.h"
 };
-inline constexpr int kKernelCount = 49;
+inline constexpr int kKernelCount = 0
+#define ZPLAN_KERNEL(...) +1
+#include "planner/program/kernels/rows.h"
+    ;
 
 enum class CollectiveKind : std::uint8_t {
   kAllGather,

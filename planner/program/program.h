@@ -133,7 +133,7 @@ constexpr bool is_transfer(OpKind kind) {
 }
 
 // Payload of each kind. Operands are views [operands_begin, operands_end) of the Program.
-//   kKernel      kernel, attributes as its row in kernel_table.h says
+//   kKernel      kernel, attributes as its row in kernels/rows.h says
 //   kCopy        operands: source (read), destination (write), same bytes.
 //                Between tiers on the lane of that direction (NVMe only to and from the host);
 //                within the GPU on the compute lane,

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
@@ -27,20 +25,6 @@ bool fits(char letter, Access access) {
       return access == Access::kScratch;
   }
   return false;
-}
-
-// Those that no attributes, all zero, make sense for.
-bool takes_attributes(KernelId kernel) {
-  constexpr std::array kTake{KernelId::kLoadBatch, KernelId::kCrossEntropy,
-                             KernelId::kAdamW,     KernelId::kCrossEntropyStatistics,
-                             KernelId::kRope,      KernelId::kCrossEntropyParallel};
-  return std::find(kTake.begin(), kTake.end(), kernel) != kTake.end();
-}
-
-// May write over what they read, element by element.
-bool is_elementwise(KernelId kernel) {
-  return kernel == KernelId::kResidualAdd || kernel == KernelId::kGeluForward ||
-         kernel == KernelId::kBiasResidualAdd;
 }
 
 bool is_collective(Lane lane) {
@@ -147,19 +131,19 @@ class OperandCheck {
     }
     if (const auto got = accesses_fit ? def.mismatch(operands) : std::nullopt)
       add("{} takes {} of types {}, got {}", name(node.kernel), def.shapes, def.types, *got);
-    if (takes_attributes(node.kernel) && node.attributes >= p_.attributes.size())
+    if (def.needs_attributes && node.attributes >= p_.attributes.size())
       add("{} has no attributes", name(node.kernel));
-    kernel_overlaps(node, operands);
+    kernel_overlaps(def, operands);
     kernel_lane(node, operands);
   }
 
-  void kernel_overlaps(const Node& node, std::span<const View> operands) {
+  void kernel_overlaps(const KernelDef& def, std::span<const View> operands) {
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!writes(operands[i].access)) continue;
       for (std::size_t j = 0; j < operands.size(); ++j) {
         if (i == j || !overlap(operands[i], operands[j])) continue;
-        if (is_elementwise(node.kernel) && same_place(operands[i], operands[j])) continue;
-        add("operand {} of {} writes '{}' where operand {} lies", i, name(node.kernel),
+        if (def.may_lie_on(i, j) && same_place(operands[i], operands[j])) continue;
+        add("operand {} of {} writes '{}' where operand {} lies", i, name(def.id),
             buffer(operands[i]).name, j);
       }
     }

@@ -1,5 +1,5 @@
 // Does every operation have the operands its kind demands.
-//   kernel      number and access of operands as kernel_table.h documents, shapes as its check
+//   kernel      number and access of operands as kernels/rows.h says, shapes as its check
 //               says, attributes present; a written operand overlaps no other one
 //   copy        read, write; as many bytes of the same type; a lane between the two tiers
 //   collective  read, write; sizes by kind and group; in place only where the shard belongs

@@ -200,6 +200,9 @@ std::vector<Case> variants(const Case& c) {
 bool has_letter(std::string_view text, char letter) {
   return text.find(letter) != std::string_view::npos;
 }
+bool has_gradients(const KernelDef& row) {
+  return row.types.find_first_of("gq*") != std::string::npos;
+}
 
 }  // namespace
 
@@ -224,8 +227,7 @@ std::vector<Case> cases_of(KernelId kernel, bool large) {
     for (const Case& variant : own)
       for (const bool adds : {false, true})
         for (const bool wide : {false, true}) {
-          if ((adds && !has_letter(row.access, 'a')) || (wide && !has_letter(row.types, 'g')))
-            continue;
+          if ((adds && !has_letter(row.access, 'a')) || (wide && !has_gradients(row))) continue;
           all.push_back(variant);
           all.back().adds = adds;
           all.back().wide_gradients = wide;

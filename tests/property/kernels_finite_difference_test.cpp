@@ -16,10 +16,9 @@
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
-#include "exec/cpu/kernels/linear.h"
 #include "exec/cpu/kernels/norm.h"
 #include "exec/cpu/kernels/rope.h"
-#include "tests/unit/exec/kernel_test_support.h"
+#include "tests/unit/exec/cpu/row_call.h"
 
 namespace zplan::exec::cpu {
 namespace {
@@ -79,44 +78,69 @@ void check_gradient(Values& input, const Values& gradient, bool accumulate, cons
   }
 }
 
+Access access_of(bool accumulate) { return accumulate ? Access::kUpdate : Access::kWrite; }
+
+// Of the two matrices a product reads and its result; the products are rows of the kernel table.
+struct Matrix {
+  Values& values;
+  Shape shape;
+};
+void product(KernelId kernel, const Matrix& a, const Matrix& b, const Matrix& c,
+             Access access = Access::kWrite) {
+  RowCall(kernel)
+      .with(a.values, a.shape)
+      .with(b.values, b.shape)
+      .with(c.values, c.shape, access)
+      .scratch(kScratch)
+      .run(DType::kF64);
+}
+
 RC_GTEST_PROP(KernelGradients, LinearMatchesFiniteDifferences, ()) {
-  const LinearShape s{size_below(6), size_below(20), size_below(20)};
+  const std::int64_t tokens = size_below(6), in = size_below(20), out = size_below(20);
   const bool accumulate = *rc::gen::arbitrary<bool>();
   Random random = any_random();
-  Values x = random.values(s.tokens * s.in), w = random.values(s.in * s.out);
-  Values bias = random.values(s.out), dy = random.values(s.tokens * s.out), y(dy.size());
-  Workspace scratch(kScratch);
-  GemmCache cache;
+  Values x = random.values(tokens * in), w = random.values(in * out);
+  Values bias = random.values(out), dy = random.values(tokens * out), y(dy.size());
   const auto loss = [&] {
-    linear_forward<double>(cache, s, {y.data(), x.data(), w.data(), bias.data()}, scratch.span());
+    RowCall(KernelId::kLinearForward)
+        .with(x, {tokens, in})
+        .with(w, {in, out})
+        .with(bias, {out})
+        .with(y, {tokens, out}, Access::kWrite)
+        .scratch(kScratch)
+        .run(DType::kF64);
     return dot(y, dy);
   };
   Values dx = gradient_buffer(x.size(), false), dw = gradient_buffer(w.size(), accumulate);
   Values dbias = gradient_buffer(bias.size(), accumulate);
-  linear_dgrad<double>(cache, s, {dx.data(), dy.data(), w.data()}, scratch.span());
-  linear_wgrad<double>(cache, s, {dw.data(), dbias.data(), dy.data(), x.data(), accumulate},
-                       scratch.span());
+  product(KernelId::kLinearInputGradient, {dy, {tokens, out}}, {w, {in, out}}, {dx, {tokens, in}});
+  RowCall(KernelId::kLinearWeightGradient)
+      .with(x, {tokens, in})
+      .with(dy, {tokens, out})
+      .with(dw, {in, out}, access_of(accumulate))
+      .with(dbias, {out}, access_of(accumulate))
+      .scratch(kScratch)
+      .run(DType::kF64);
   check_gradient(x, dx, false, loss);
   check_gradient(w, dw, accumulate, loss);
   check_gradient(bias, dbias, accumulate, loss);
 }
 
 RC_GTEST_PROP(KernelGradients, HeadMatchesFiniteDifferences, ()) {
-  const std::int64_t vocab = size_below(25);
-  const HeadShape s{size_below(6), size_below(20), vocab, vocab + size_below(5) - 1};
+  const std::int64_t tokens = size_below(6), hidden = size_below(20), vocab = size_below(25);
   const bool accumulate = *rc::gen::arbitrary<bool>();
   Random random = any_random();
-  Values x = random.values(s.tokens * s.hidden), wte = random.values(s.vocab * s.hidden);
-  Values dlogits = random.values(s.tokens * s.padded_vocab), logits(dlogits.size());
-  Workspace scratch(kScratch);
-  GemmCache cache;
+  Values x = random.values(tokens * hidden), wte = random.values(vocab * hidden);
+  Values dlogits = random.values(tokens * vocab), logits(dlogits.size());
+  const Shape rows{tokens, hidden}, table{vocab, hidden}, columns{tokens, vocab};
   const auto loss = [&] {
-    head_forward<double>(cache, s, {logits.data(), x.data(), wte.data()}, scratch.span());
+    product(KernelId::kHeadForward, {x, rows}, {wte, table}, {logits, columns});
     return dot(logits, dlogits);
   };
   Values dx = gradient_buffer(x.size(), false), dwte = gradient_buffer(wte.size(), accumulate);
-  head_dgrad<double>(cache, s, {dx.data(), dlogits.data(), wte.data()}, scratch.span());
-  head_wgrad<double>(cache, s, {dwte.data(), dlogits.data(), x.data(), accumulate}, scratch.span());
+  product(KernelId::kHeadInputGradient, {dlogits, columns}, {wte, table}, {dx, rows});
+  product(KernelId::kHeadWeightGradient, {dlogits, columns}, {x, rows}, {dwte, table},
+          access_of(accumulate));
   check_gradient(x, dx, false, loss);
   check_gradient(wte, dwte, accumulate, loss);
 }
@@ -171,13 +195,13 @@ RC_GTEST_PROP(KernelGradients, RmsnormMatchesFiniteDifferences, ()) {
   for (std::size_t i = 0; i < x.size(); i += static_cast<std::size_t>(s.hidden)) x[i] += 3.0;
   Values gain = random.values(s.hidden), y(x.size()), rstd(static_cast<std::size_t>(s.tokens));
   const auto loss = [&] {
-    rmsnorm_forward<double>(s, {y.data(), rstd.data(), x.data(), gain.data()});
+    rmsnorm_forward<double>(s, {y.data(), nullptr, rstd.data(), x.data(), gain.data(), nullptr});
     return dot(y, dy);
   };
   loss();
   Values dx = gradient_buffer(x.size(), add_dx), dgain = gradient_buffer(gain.size(), add);
-  rmsnorm_backward<double>(
-      s, {dx.data(), dgain.data(), dy.data(), x.data(), rstd.data(), gain.data(), add_dx, add});
+  rmsnorm_backward<double>(s, {dx.data(), dgain.data(), nullptr, dy.data(), x.data(), nullptr,
+                               rstd.data(), gain.data(), add_dx, add});
   check_gradient(x, dx, add_dx, loss);
   check_gradient(gain, dgain, add, loss);
 }
@@ -289,14 +313,14 @@ RC_GTEST_PROP(KernelGradients, SeparateAttentionMatchesFiniteDifferences, ()) {
   GemmCache cache;
   const auto loss = [&] {
     attention_scores<double>(cache, s, probs.data(), qkv.data(), scratch);
-    softmax_forward(s, probs.data());
+    softmax_forward({s.batch * s.heads, s.sequence}, probs.data());
     attention_context<double>(cache, s, out.data(), probs.data(), qkv.data(), scratch);
     return dot(out, dout);
   };
   loss();
   Values dqkv = gradient_buffer(qkv.size(), false);
   attention_context_gradient<double>(cache, s, dscores.data(), dout.data(), qkv.data(), scratch);
-  softmax_backward(s, dscores.data(), probs.data());
+  softmax_backward({s.batch * s.heads, s.sequence}, dscores.data(), probs.data());
   const Values kept = probs;
   attention_scores_gradient<double>(
       cache, s, {dqkv.data(), dscores.data(), kept.data(), dout.data(), qkv.data()}, scratch);
@@ -319,8 +343,8 @@ RC_GTEST_PROP(KernelGradients, ParallelCrossEntropyMatchesFiniteDifferences, ())
     gradient = logits;
     for (int pass = 0; pass < 2; ++pass) {
       for (std::int64_t piece = 0; piece < 2; ++piece) {
-        const CrossEntropyShape s{tokens, piece == 0 ? columns : vocab - columns, columns,
-                                  piece * columns};
+        const LogitShape s{tokens, piece == 0 ? columns : vocab - columns, columns,
+                           piece * columns};
         double* own = gradient.data() + piece * tokens * columns;
         if (pass == 0) {
           cross_entropy_statistics<double>(
@@ -341,7 +365,7 @@ RC_GTEST_PROP(KernelGradients, ParallelCrossEntropyMatchesFiniteDifferences, ())
 
 RC_GTEST_PROP(KernelGradients, CrossEntropyMatchesFiniteDifferences, ()) {
   const std::int64_t vocab = size_below(40);
-  const CrossEntropyShape s{size_below(6), vocab, vocab + size_below(5) - 1};
+  const LogitShape s{size_below(6), vocab, vocab + size_below(5) - 1};
   const double scale = 0.25;
   Random random = any_random();
   const auto targets = random.integers(s.tokens, kIgnoredTarget, s.valid);

@@ -85,8 +85,8 @@ void softmax_gradient_row(T* slope, const T* probs, std::int64_t visible, std::i
 
 // Calls body(row of [b, a, s, s], how many of its elements are visible).
 template <typename Body>
-void for_square_rows(const AttentionShape& s, const Body& body) {
-  for_rows(s.batch * s.heads * s.sequence, s.sequence, [&](std::int64_t begin, std::int64_t end) {
+void for_square_rows(const SquareRows& s, const Body& body) {
+  for_rows(s.squares * s.sequence, s.sequence, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) body(row, row % s.sequence + 1);
   });
 }
@@ -129,7 +129,7 @@ void attention_scores(GemmCache& cache, const AttentionShape& s, T* scores, cons
 }
 
 template <typename T>
-void softmax_forward(const AttentionShape& s, T* scores) {
+void softmax_forward(const SquareRows& s, T* scores) {
   for_square_rows(s, [&](std::int64_t row, std::int64_t visible) {
     softmax_row(scores + row * s.sequence, visible, s.sequence);
   });
@@ -156,7 +156,7 @@ void attention_context_gradient(GemmCache& cache, const AttentionShape& s, T* dp
 }
 
 template <typename T>
-void softmax_backward(const AttentionShape& s, T* dprobs, const T* probs) {
+void softmax_backward(const SquareRows& s, T* dprobs, const T* probs) {
   for_square_rows(s, [&](std::int64_t row, std::int64_t visible) {
     softmax_gradient_row(dprobs + row * s.sequence, probs + row * s.sequence, visible, s.sequence);
   });
@@ -181,12 +181,12 @@ void attention_scores_gradient(GemmCache& cache, const AttentionShape& s,
 
 #define ZPLAN_INSTANTIATE(T)                                                                    \
   template void attention_scores<T>(GemmCache&, const AttentionShape&, T*, const T*, Scratch);  \
-  template void softmax_forward<T>(const AttentionShape&, T*);                                  \
+  template void softmax_forward<T>(const SquareRows&, T*);                                      \
   template void attention_context<T>(GemmCache&, const AttentionShape&, T*, const T*, const T*, \
                                      Scratch);                                                  \
   template void attention_context_gradient<T>(GemmCache&, const AttentionShape&, T*, const T*,  \
                                               const T*, Scratch);                               \
-  template void softmax_backward<T>(const AttentionShape&, T*, const T*);                       \
+  template void softmax_backward<T>(const SquareRows&, T*, const T*);                           \
   template void attention_scores_gradient<T>(GemmCache&, const AttentionShape&,                 \
                                              const AttentionScoresGradient<T>&, Scratch);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)

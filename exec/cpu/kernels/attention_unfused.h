@@ -24,7 +24,7 @@ void attention_scores(GemmCache& cache, const AttentionShape& shape, T* scores, 
 // Row i of each square becomes the softmax of its first i + 1 elements, then zeros. In place.
 // 24 b a s^2 flop (exp as 20).
 template <typename T>
-void softmax_forward(const AttentionShape& shape, T* scores);
+void softmax_forward(const SquareRows& shape, T* scores);
 // out[b, s, a, d] = probs v: 2 b a s^2 d flop
 template <typename T>
 void attention_context(GemmCache& cache, const AttentionShape& shape, T* out, const T* probs,
@@ -36,7 +36,7 @@ void attention_context_gradient(GemmCache& cache, const AttentionShape& shape, T
                                 const T* dout, const T* qkv, Scratch scratch);
 // dprobs becomes dscores = p (dp - sum p dp); hidden elements zero. 4 b a s^2 flop.
 template <typename T>
-void softmax_backward(const AttentionShape& shape, T* dprobs, const T* probs);
+void softmax_backward(const SquareRows& shape, T* dprobs, const T* probs);
 
 template <typename T>
 struct AttentionScoresGradient {

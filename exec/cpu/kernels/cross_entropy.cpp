@@ -56,7 +56,7 @@ double gradient_of_row(T* row, std::int64_t valid, std::int64_t target,
 // Row t of the logits becomes its gradient, padding included; returns the loss of token t.
 // statistics_of(row, target) are those over all pieces.
 template <typename T, typename StatisticsOf>
-double finish_token(const CrossEntropyShape& shape, T* logits, std::int32_t target, double scale,
+double finish_token(const LogitShape& shape, T* logits, std::int32_t target, double scale,
                     std::int64_t t, const StatisticsOf& statistics_of) {
   T* row = logits + t * shape.columns;
   const bool is_ignored = target == kIgnoredTarget;
@@ -68,8 +68,7 @@ double finish_token(const CrossEntropyShape& shape, T* logits, std::int32_t targ
 }
 
 template <typename LossOf>
-void add_losses(const CrossEntropyShape& shape, double* loss_sum, Scratch scratch,
-                const LossOf& loss_of) {
+void add_losses(const LogitShape& shape, double* loss_sum, Scratch scratch, const LossOf& loss_of) {
   double* losses = ScratchCutter(scratch).take<double>(shape.tokens);
   for_rows(shape.tokens, shape.columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) losses[t] = loss_of(t);
@@ -79,12 +78,12 @@ void add_losses(const CrossEntropyShape& shape, double* loss_sum, Scratch scratc
 
 }  // namespace
 
-Bytes cross_entropy_scratch_bytes(const CrossEntropyShape& shape) {
+Bytes cross_entropy_scratch_bytes(const LogitShape& shape) {
   return {aligned_bytes<double>(shape.tokens)};
 }
 
 template <typename T>
-void cross_entropy_statistics(const CrossEntropyShape& shape, const CrossEntropyStatistics<T>& x) {
+void cross_entropy_statistics(const LogitShape& shape, const CrossEntropyStatistics<T>& x) {
   for_rows(shape.tokens, shape.columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const auto s =
@@ -98,7 +97,7 @@ void cross_entropy_statistics(const CrossEntropyShape& shape, const CrossEntropy
 }
 
 template <typename T>
-void cross_entropy_gradient(const CrossEntropyShape& shape, const CrossEntropyGradient<T>& x,
+void cross_entropy_gradient(const LogitShape& shape, const CrossEntropyGradient<T>& x,
                             Scratch scratch) {
   add_losses(shape, x.loss_sum, scratch, [&](std::int64_t t) {
     return finish_token(shape, x.logits, x.targets[t], x.scale, t, [&](const T*, std::int64_t) {
@@ -108,7 +107,7 @@ void cross_entropy_gradient(const CrossEntropyShape& shape, const CrossEntropyGr
 }
 
 template <typename T>
-void cross_entropy(const CrossEntropyShape& shape, const CrossEntropy<T>& x, Scratch scratch) {
+void cross_entropy(const LogitShape& shape, const CrossEntropy<T>& x, Scratch scratch) {
   add_losses(shape, x.loss_sum, scratch, [&](std::int64_t t) {
     return finish_token(shape, x.logits, x.targets[t], x.scale, t,
                         [&](const T* row, std::int64_t target) {
@@ -117,12 +116,11 @@ void cross_entropy(const CrossEntropyShape& shape, const CrossEntropy<T>& x, Scr
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                        \
-  template void cross_entropy_statistics<T>(const CrossEntropyShape&,               \
-                                            const CrossEntropyStatistics<T>&);      \
-  template void cross_entropy_gradient<T>(const CrossEntropyShape&,                 \
-                                          const CrossEntropyGradient<T>&, Scratch); \
-  template void cross_entropy<T>(const CrossEntropyShape&, const CrossEntropy<T>&, Scratch);
+#define ZPLAN_INSTANTIATE(T)                                                                      \
+  template void cross_entropy_statistics<T>(const LogitShape&, const CrossEntropyStatistics<T>&); \
+  template void cross_entropy_gradient<T>(const LogitShape&, const CrossEntropyGradient<T>&,      \
+                                          Scratch);                                               \
+  template void cross_entropy<T>(const LogitShape&, const CrossEntropy<T>&, Scratch);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

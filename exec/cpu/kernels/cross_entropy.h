@@ -21,7 +21,7 @@ inline constexpr std::int32_t kIgnoredTarget = -1;
 // Layout of the statistics of a row, in Compute<T>.
 enum RowStatistic : int { kRowMost, kRowSum, kRowTarget, kRowStatisticCount };
 
-struct CrossEntropyShape {
+struct LogitShape {
   std::int64_t tokens;
   std::int64_t valid;      // columns of the piece that belong to the vocabulary, may be none
   std::int64_t columns;    // with padding: elements from row to row
@@ -36,7 +36,7 @@ struct CrossEntropyStatistics {
 };
 
 template <typename T>
-void cross_entropy_statistics(const CrossEntropyShape& shape, const CrossEntropyStatistics<T>& x);
+void cross_entropy_statistics(const LogitShape& shape, const CrossEntropyStatistics<T>& x);
 
 template <typename T>
 struct CrossEntropyGradient {
@@ -49,10 +49,10 @@ struct CrossEntropyGradient {
 };
 
 // One loss per token, added up in token order.
-Bytes cross_entropy_scratch_bytes(const CrossEntropyShape& shape);
+Bytes cross_entropy_scratch_bytes(const LogitShape& shape);
 
 template <typename T>
-void cross_entropy_gradient(const CrossEntropyShape& shape, const CrossEntropyGradient<T>& x,
+void cross_entropy_gradient(const LogitShape& shape, const CrossEntropyGradient<T>& x,
                             Scratch scratch);
 
 template <typename T>
@@ -65,6 +65,6 @@ struct CrossEntropy {
 
 // Both in one pass over the logits: 5 T V elements moved, from cache when a row fits.
 template <typename T>
-void cross_entropy(const CrossEntropyShape& shape, const CrossEntropy<T>& x, Scratch scratch);
+void cross_entropy(const LogitShape& shape, const CrossEntropy<T>& x, Scratch scratch);
 
 }  // namespace zplan::exec::cpu

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "exec/kernels/arguments.h"
+
 namespace zplan::exec::cpu {
 
 // tanh form of GELU: y = x/2 (1 + tanh u), u = sqrt(2/pi) (x + 0.044715 x^3). [Hendrycks16]
@@ -19,9 +21,6 @@ void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t n);
 
 // y = silu(gate) up with x = gate | up, silu(z) = z sigmoid(z). [Shazeer20] 24 T f flop (exp as
 // 20), 3 T f elements moved.
-struct SwigluShape {
-  std::int64_t tokens, width;
-};
 template <typename T>
 void swiglu_forward(const SwigluShape& shape, T* y, const T* x);  // y [T, f], x [T, 2 f]
 // dx = dgate | dup, overwritten; may be x. 30 T f flop (exp as 20), 5 T f elements moved.

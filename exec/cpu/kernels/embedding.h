@@ -6,32 +6,9 @@
 
 #include <cstdint>
 
+#include "exec/kernels/arguments.h"
+
 namespace zplan::exec::cpu {
-
-struct EmbeddingShape {
-  std::int64_t batch, sequence, hidden;
-  std::int64_t rows;              // of the piece
-  std::int64_t first = 0;         // token of its row 0
-  std::int64_t token_stride = 0;  // from sequence to sequence; 0: dense
-};
-
-template <typename T>
-struct EmbeddingForward {
-  T* x;                        // [b, s, h], overwritten
-  const std::int32_t* tokens;  // [b, s]
-  const T* wte;                // [rows, h]
-  const T* wpe;                // [s, h], the first s rows of the table; null: no positions
-};
-
-template <typename T, typename G = T>
-struct EmbeddingBackward {
-  G* dwte;  // [rows, h]
-  G* dwpe;  // [s, h]; null: no positions
-  const T* dx;
-  const std::int32_t* tokens;
-  bool accumulate_wte;  // false: overwritten, rows of absent tokens become zero; true: added
-  bool accumulate_wpe;
-};
 
 // x = wte[token] + wpe[position]: b s h flop, 3 b s h elements moved.
 template <typename T>

@@ -12,14 +12,9 @@
 #include <memory>
 
 #include "exec/cpu/kernels/scratch.h"
+#include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cpu {
-
-enum class GemmOp : std::uint8_t {
-  kNN,  // A is [m, k], B is [k, n]
-  kNT,  // A is [m, k], B is stored [n, k]
-  kTN,  // A is stored [k, m], B is [k, n]
-};
 
 struct GemmShape {
   GemmOp op = GemmOp::kNN;

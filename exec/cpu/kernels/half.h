@@ -8,7 +8,8 @@
 
 #include <bit>
 #include <cstdint>
-#include <type_traits>
+
+#include "exec/kernels/compute_type.h"
 
 namespace zplan::exec::cpu {
 
@@ -71,9 +72,6 @@ struct Fp16 {
 
 static_assert(sizeof(Bf16) == 2 && sizeof(Fp16) == 2);
 
-// The type a kernel on elements of type T computes in.
-template <typename T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <typename T>
 inline constexpr bool kIsHalf = sizeof(T) == 2;
 

@@ -7,7 +7,7 @@ namespace zplan::exec::cpu {
 namespace {
 
 template <typename T>
-void forward_row(const LayernormForward<T>& x, std::int64_t t, std::int64_t h) {
+void forward_row(const NormForward<T>& x, std::int64_t t, std::int64_t h) {
   using C = Compute<T>;
   const T* in = x.x + t * h;
   T* out = x.y + t * h;
@@ -33,7 +33,7 @@ void forward_row(const LayernormForward<T>& x, std::int64_t t, std::int64_t h) {
 }
 
 template <typename T, typename G>
-void backward_row(const LayernormBackward<T, G>& x, std::int64_t t, std::int64_t h) {
+void backward_row(const NormBackward<T, G>& x, std::int64_t t, std::int64_t h) {
   using C = Compute<T>;
   const T* in = x.x + t * h;
   const T* dy = x.dy + t * h;
@@ -59,7 +59,7 @@ void backward_row(const LayernormBackward<T, G>& x, std::int64_t t, std::int64_t
 
 // dgain and dbias of columns [begin, end), at most kColumnBlock of them.
 template <typename T, typename G>
-void backward_columns(const LayernormBackward<T, G>& x, const NormShape& shape, std::int64_t begin,
+void backward_columns(const NormBackward<T, G>& x, const NormShape& shape, std::int64_t begin,
                       std::int64_t end) {
   using C = Compute<T>;
   C gain[kColumnBlock] = {}, bias[kColumnBlock] = {};
@@ -86,14 +86,14 @@ void backward_columns(const LayernormBackward<T, G>& x, const NormShape& shape, 
 }  // namespace
 
 template <typename T>
-void layernorm_forward(const NormShape& shape, const LayernormForward<T>& x) {
+void layernorm_forward(const NormShape& shape, const NormForward<T>& x) {
   for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) forward_row(x, t, shape.hidden);
   });
 }
 
 template <typename T, typename G>
-void layernorm_backward(const NormShape& shape, const LayernormBackward<T, G>& x) {
+void layernorm_backward(const NormShape& shape, const NormBackward<T, G>& x) {
   for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) backward_row(x, t, shape.hidden);
   });
@@ -103,11 +103,11 @@ void layernorm_backward(const NormShape& shape, const LayernormBackward<T, G>& x
 }
 
 #define ZPLAN_INSTANTIATE(T) \
-  template void layernorm_forward<T>(const NormShape&, const LayernormForward<T>&);
+  template void layernorm_forward<T>(const NormShape&, const NormForward<T>&);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 #define ZPLAN_INSTANTIATE(T, G) \
-  template void layernorm_backward<T, G>(const NormShape&, const LayernormBackward<T, G>&);
+  template void layernorm_backward<T, G>(const NormShape&, const NormBackward<T, G>&);
 ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

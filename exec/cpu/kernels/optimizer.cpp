@@ -94,7 +94,7 @@ void convert(To* to, const From* from, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<To>(from[i]);
 }
 
-void write_param(const Adamw& x, std::int64_t begin, std::int64_t n) {
+void write_param(const AdamwShard& x, std::int64_t begin, std::int64_t n) {
   if (x.param.data == nullptr || x.param.data == x.master.data) return;
   with_type(x.master, begin, [&](auto* master) {
     with_type(x.param, begin, [&](auto* param) { convert(param, master, n); });
@@ -147,7 +147,7 @@ void store(const Elements& elements, std::int64_t begin, const float* from, std:
 }
 
 // At most kMixedBlock elements from `begin` on, through floats on the stack.
-void update_mixed(const Adamw& x, const UpdateFactors<float>& factors, std::int64_t begin,
+void update_mixed(const AdamwShard& x, const UpdateFactors<float>& factors, std::int64_t begin,
                   std::int64_t n) {
   alignas(kVectorBytes) float p[kMixedBlock], m[kMixedBlock], v[kMixedBlock], g[kMixedBlock];
   with_type(x.master, begin, [&](auto* from) { convert(p, from, n); });
@@ -165,7 +165,7 @@ void update_mixed(const Adamw& x, const UpdateFactors<float>& factors, std::int6
 
 // All four of one type.
 template <typename C>
-void update_alike(const Adamw& x, const UpdateFactors<C>& factors, std::int64_t begin,
+void update_alike(const AdamwShard& x, const UpdateFactors<C>& factors, std::int64_t begin,
                   std::int64_t n) {
   update_all(at<C>(x.master, begin), at<C>(x.m, begin), at<C>(x.v, begin), at<C>(x.grad, begin), n,
              factors, x.decay_elements - x.flat_offset - begin);
@@ -190,7 +190,7 @@ ClipResult clip_coefficient(double global_sum_of_squares, double max_norm) {
   return {norm, std::min(1.0, max_norm / (norm + kClipEps)), false};
 }
 
-void adamw(const AdamwScalars& scalars, const Adamw& x) {
+void adamw(const AdamwScalars& scalars, const AdamwShard& x) {
   const auto all_are = [&](DType type) {
     return x.master.type == type && x.m.type == type && x.v.type == type && x.grad.type == type;
   };

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "exec/kernels/arguments.h"
 #include "planner/core/philox.h"
 #include "planner/program/ops.h"
 
@@ -33,12 +34,6 @@ struct AdamwScalars {
   bool skip;                                  // true: only the copy to param is made
 };
 
-// Elements of a floating-point type that is known at run time.
-struct Elements {
-  void* data;  // null: none
-  DType type;
-};
-
 // Where the random bits of an element come from: Philox by (flat index / 2, step, place), so that
 // they do not depend on how the unit is cut.
 struct RoundingDraws {
@@ -47,7 +42,7 @@ struct RoundingDraws {
   std::uint32_t place = 0;  // which unit, layer and tile
 };
 
-struct Adamw {
+struct AdamwShard {
   Elements master;  // [n], updated
   Elements m;       // [n], updated, first moment
   Elements v;       // [n], updated, second moment; of the type of m
@@ -63,6 +58,6 @@ struct Adamw {
 // v = b2 v + (1 - b2) g^2; p -= lr / bias_correction1 m / (sqrt(v / bias_correction2) + eps).
 // [Loshchilov19], in the order of torch.optim.AdamW [PyTorch]. About 15 n flop; 7 n elements moved
 // (8 n with param). Either all of the types are f64 or none is.
-void adamw(const AdamwScalars& scalars, const Adamw& x);
+void adamw(const AdamwScalars& scalars, const AdamwShard& x);
 
 }  // namespace zplan::exec::cpu

@@ -7,7 +7,7 @@ namespace zplan::exec::cpu {
 namespace {
 
 template <typename T>
-void forward_row(const RmsnormForward<T>& x, std::int64_t t, std::int64_t h) {
+void forward_row(const NormForward<T>& x, std::int64_t t, std::int64_t h) {
   using C = Compute<T>;
   const T* in = x.x + t * h;
   T* out = x.y + t * h;
@@ -24,7 +24,7 @@ void forward_row(const RmsnormForward<T>& x, std::int64_t t, std::int64_t h) {
 }
 
 template <typename T, typename G>
-void backward_row(const RmsnormBackward<T, G>& x, std::int64_t t, std::int64_t h) {
+void backward_row(const NormBackward<T, G>& x, std::int64_t t, std::int64_t h) {
   using C = Compute<T>;
   const T* in = x.x + t * h;
   const T* dy = x.dy + t * h;
@@ -48,7 +48,7 @@ void backward_row(const RmsnormBackward<T, G>& x, std::int64_t t, std::int64_t h
 
 // dgain of columns [begin, end), at most kColumnBlock of them.
 template <typename T, typename G>
-void backward_columns(const RmsnormBackward<T, G>& x, const NormShape& shape, std::int64_t begin,
+void backward_columns(const NormBackward<T, G>& x, const NormShape& shape, std::int64_t begin,
                       std::int64_t end) {
   using C = Compute<T>;
   C gain[kColumnBlock] = {};
@@ -70,14 +70,14 @@ void backward_columns(const RmsnormBackward<T, G>& x, const NormShape& shape, st
 }  // namespace
 
 template <typename T>
-void rmsnorm_forward(const NormShape& shape, const RmsnormForward<T>& x) {
+void rmsnorm_forward(const NormShape& shape, const NormForward<T>& x) {
   for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) forward_row(x, t, shape.hidden);
   });
 }
 
 template <typename T, typename G>
-void rmsnorm_backward(const NormShape& shape, const RmsnormBackward<T, G>& x) {
+void rmsnorm_backward(const NormShape& shape, const NormBackward<T, G>& x) {
   for_rows(shape.tokens, shape.hidden, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) backward_row(x, t, shape.hidden);
   });
@@ -87,11 +87,11 @@ void rmsnorm_backward(const NormShape& shape, const RmsnormBackward<T, G>& x) {
 }
 
 #define ZPLAN_INSTANTIATE(T) \
-  template void rmsnorm_forward<T>(const NormShape&, const RmsnormForward<T>&);
+  template void rmsnorm_forward<T>(const NormShape&, const NormForward<T>&);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 #define ZPLAN_INSTANTIATE(T, G) \
-  template void rmsnorm_backward<T, G>(const NormShape&, const RmsnormBackward<T, G>&);
+  template void rmsnorm_backward<T, G>(const NormShape&, const NormBackward<T, G>&);
 ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

@@ -5,12 +5,9 @@
 
 #include <cstdint>
 
-namespace zplan::exec::cpu {
+#include "exec/kernels/arguments.h"
 
-struct RopeShape {
-  std::int64_t batch, sequence, heads, head_dim;  // of the array; head_dim even
-  std::int64_t turned;                            // the first heads, which turn
-};
+namespace zplan::exec::cpu {
 
 // In place; direction 1 forward, -1 backward, which turns back. 3 flop per element and the angles.
 template <typename T>

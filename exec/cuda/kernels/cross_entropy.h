@@ -9,14 +9,9 @@
 
 #include <cstdint>
 
-namespace zplan::exec::cuda {
+#include "exec/kernels/arguments.h"
 
-struct CrossEntropyShape {
-  std::int64_t batch, sequence;  // tokens, b s of them
-  std::int64_t valid;            // columns of the piece that belong to the vocabulary, may be none
-  std::int64_t columns;          // with padding: elements from row to row
-  std::int64_t first;            // vocabulary index of column 0
-};
+namespace zplan::exec::cuda {
 
 // Both in float64: the loss of the step is added up, the gradients carry the loss scale.
 struct LossScaling {

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "exec/kernels/arguments.h"
+
 namespace zplan::exec::cuda {
 
 // y = gelu(x), tanh form. [Hendrycks16] 2 n elements moved.
@@ -18,9 +20,6 @@ template <typename T>
 void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int64_t n);
 
 // y = silu(gate) up with x = gate | up. [Shazeer20] 3 T f elements moved.
-struct SwigluShape {
-  std::int64_t tokens, width;
-};
 template <typename T>
 void swiglu_forward(cudaStream_t stream, const SwigluShape& shape, T* y,  // [T, f]
                     const T* x);                                          // [T, 2 f]

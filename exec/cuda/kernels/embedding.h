@@ -7,32 +7,9 @@
 
 #include <cstdint>
 
+#include "exec/kernels/arguments.h"
+
 namespace zplan::exec::cuda {
-
-struct EmbeddingShape {
-  std::int64_t batch, sequence, hidden;
-  std::int64_t rows;          // of the piece
-  std::int64_t first;         // token of its row 0
-  std::int64_t token_stride;  // from sequence to sequence
-};
-
-template <typename T>
-struct EmbeddingForward {
-  T* x;                        // [b, s, h], overwritten
-  const std::int32_t* tokens;  // [b, token_stride], the first s of each
-  const T* wte;                // [rows, h]
-  const T* wpe;                // [s, h]; null: no positions
-};
-
-template <typename T, typename G>
-struct EmbeddingBackward {
-  G* dwte;  // [rows, h]
-  G* dwpe;  // [s, h]; null: no positions
-  const T* dx;
-  const std::int32_t* tokens;
-  bool accumulate_wte;  // false: overwritten, rows of absent tokens become zero; true: added
-  bool accumulate_wpe;
-};
 
 // x = wte[token] + wpe[position]: 3 b s h elements moved.
 template <typename T>

@@ -10,45 +10,9 @@
 #include <cstdint>
 
 #include "exec/cuda/kernels/column_sums.h"
+#include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cuda {
-
-struct NormShape {
-  std::int64_t tokens, hidden;
-};
-
-template <typename T>
-struct NormForward {
-  T* y;         // [T, h], overwritten
-  float* mean;  // [T], overwritten, kept for backward
-  float* rstd;  // [T], overwritten, kept for backward
-  const T* x;
-  const T* gain;  // [h]
-  const T* bias;  // [h]
-};
-
-// What is normalised: the sum of the residual stream and a branch. bias is null for RMSNorm.
-template <typename T>
-struct ResidualSum {
-  T* sum;         // [T, h] x + (y + bias), overwritten
-  const T* x;     // [T, h]
-  const T* y;     // [T, h]
-  const T* bias;  // [h]
-};
-
-template <typename T, typename G>
-struct NormBackward {
-  T* dx;     // [T, h]
-  G* dgain;  // [h]
-  G* dbias;  // [h]
-  const T* dy;
-  const T* x;
-  const float* mean;
-  const float* rstd;
-  const T* gain;
-  bool accumulate_dx;          // false overwrites, true adds
-  bool accumulate_parameters;  // the same for dgain and dbias
-};
 
 // A block has a row: x read once from memory, then from cache; y written once. 2 T h elements
 // moved.

@@ -6,12 +6,9 @@
 
 #include <cstdint>
 
-namespace zplan::exec::cuda {
+#include "exec/kernels/arguments.h"
 
-struct RopeShape {
-  std::int64_t batch, sequence, heads, head_dim;  // of the array; head_dim even
-  std::int64_t turned;                            // the first heads, which turn
-};
+namespace zplan::exec::cuda {
 
 // x [b, s, heads, d] in place, T float, __half or __nv_bfloat16; direction 1 forward, -1 backward,
 // which turns back. A block per position; the turned heads are read and written once.

@@ -7,11 +7,9 @@
 
 #include <cstdint>
 
-namespace zplan::exec::cuda {
+#include "exec/kernels/arguments.h"
 
-struct SquareRows {
-  std::int64_t squares, sequence;  // b a of them, s x s each
-};
+namespace zplan::exec::cuda {
 
 // A row becomes the softmax of what it sees, then zeros: read and written once.
 template <typename T>

@@ -141,11 +141,11 @@ Unfused<T> unfused(const AttentionShape& s, const std::vector<T>& qkv, const std
     cache.prepare<T>(shape);
   Workspace scratch(Bytes{1 << 21});
   attention_scores<T>(cache, s, r.probs.data(), qkv.data(), scratch.span());
-  softmax_forward<T>(s, r.probs.data());
+  softmax_forward<T>({s.batch * s.heads, s.sequence}, r.probs.data());
   attention_context<T>(cache, s, r.out.data(), r.probs.data(), qkv.data(), scratch.span());
   attention_context_gradient<T>(cache, s, r.dscores.data(), dout.data(), qkv.data(),
                                 scratch.span());
-  softmax_backward<T>(s, r.dscores.data(), r.probs.data());
+  softmax_backward<T>({s.batch * s.heads, s.sequence}, r.dscores.data(), r.probs.data());
   attention_scores_gradient<T>(
       cache, s, {r.dqkv.data(), r.dscores.data(), r.probs.data(), dout.data(), qkv.data()},
       scratch.span());

@@ -12,7 +12,6 @@
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
 #include "exec/cpu/kernels/kernel_support.h"
-#include "exec/cpu/kernels/linear.h"
 #include "exec/cpu/kernels/norm.h"
 #include "exec/cpu/kernels/optimizer.h"
 #include "exec/cpu/kernels/rope.h"
@@ -136,7 +135,7 @@ TYPED_TEST(KernelTest, RmsnormMatchesItsDefinition) {
   const NormShape s{9, 131};
   const auto x = random_values<T>(s.tokens * s.hidden, 1, 3.0), gain = random_values<T>(131, 2);
   auto y = buffer<T>(s.tokens * s.hidden), rstd = buffer<T>(s.tokens);
-  rmsnorm_forward<T>(s, {y.data(), rstd.data(), x.data(), gain.data()});
+  rmsnorm_forward<T>(s, {y.data(), nullptr, rstd.data(), x.data(), gain.data(), nullptr});
   std::vector<double> expected, expected_rstd;
   for (std::size_t t = 0; t < 9; ++t) {
     double squares = 0;
@@ -205,67 +204,6 @@ TYPED_TEST(KernelTest, PiecesOfAnEmbeddingSumToTheWhole) {
   EXPECT_EQ(own, dwpe);
 }
 
-// ---- linear and head ----
-
-TYPED_TEST(KernelTest, LinearAddsWhereItIsTold) {
-  using T = TypeParam;
-  const LinearShape s{9, 21, 17};
-  const auto x = random_values<T>(s.tokens * s.in, 1), w = random_values<T>(s.in * s.out, 2);
-  const auto dy = random_values<T>(s.tokens * s.out, 3);
-  GemmCache cache;
-  Workspace scratch(Bytes{1 << 21});
-  for (const bool adds : {false, true}) {
-    cache.prepare<T>(linear_forward_gemm(s, false, adds));
-    cache.prepare<T>(linear_dgrad_gemm(s, adds));
-    auto y = buffer<T>(s.tokens * s.out), dx = buffer<T>(s.tokens * s.in);
-    linear_forward<T>(cache, s, {y.data(), x.data(), w.data(), nullptr, adds}, scratch.span());
-    linear_dgrad<T>(cache, s, {dx.data(), dy.data(), w.data(), adds}, scratch.span());
-    std::vector<double> expected_y(y.size(), adds ? 77.0 : 0.0),
-        expected_dx(dx.size(), adds ? 77.0 : 0.0);
-    for (std::size_t t = 0; t < 9; ++t) {
-      for (std::size_t i = 0; i < 21; ++i) {
-        for (std::size_t j = 0; j < 17; ++j) {
-          expected_y[t * 17 + j] += double{x[t * 21 + i]} * double{w[i * 17 + j]};
-          expected_dx[t * 21 + i] += double{dy[t * 17 + j]} * double{w[i * 17 + j]};
-        }
-      }
-    }
-    expect_near(y, expected_y, 40);
-    expect_near(dx, expected_dx, 40);
-  }
-}
-
-TYPED_TEST(KernelTest, HeadWritesZerosIntoThePaddingAndNeverReadsIt) {
-  using T = TypeParam;
-  const HeadShape s{5, 8, 11, 16};
-  const auto x = random_values<T>(s.tokens * s.hidden, 1);
-  const auto wte = random_values<T>(s.vocab * s.hidden, 2);
-  auto logits = buffer<T>(s.tokens * s.padded_vocab, std::nan(""));
-  GemmCache cache;
-  Workspace scratch(Bytes{1 << 21});
-  cache.prepare<T>(head_forward_gemm(s));
-  cache.prepare<T>(head_dgrad_gemm(s));
-  head_forward<T>(cache, s, {logits.data(), x.data(), wte.data()}, scratch.span());
-  std::vector<double> expected(logits.size()), expected_dx(x.size());
-  for (std::size_t t = 0; t < 5; ++t) {
-    for (std::size_t v = 0; v < 11; ++v) {
-      for (std::size_t j = 0; j < 8; ++j) {
-        expected[t * 16 + v] += double{x[t * 8 + j]} * double{wte[v * 8 + j]};
-      }
-    }
-    for (std::size_t v = 0; v < 11; ++v) {
-      for (std::size_t j = 0; j < 8; ++j) {
-        expected_dx[t * 8 + j] += expected[t * 16 + v] * double{wte[v * 8 + j]};
-      }
-    }
-  }
-  expect_near(logits, expected, 8);
-  for (std::size_t t = 0; t < 5; ++t) logits[t * 16 + 11] = static_cast<T>(std::nan(""));
-  auto dx = buffer<T>(s.tokens * s.hidden);
-  head_dgrad<T>(cache, s, {dx.data(), logits.data(), wte.data()}, scratch.span());
-  expect_near(dx, expected_dx, 40);
-}
-
 // ---- thread count ----
 
 template <typename T>
@@ -302,9 +240,9 @@ std::vector<T> everything_with(int threads) {
                                       mean.data(), rstd.data(), gain.data(), false, false});
   keep(y), keep(dx), keep(dgain), keep(dbias);
 
-  rmsnorm_forward<T>({tokens, h}, {y.data(), rstd.data(), x.data(), gain.data()});
-  rmsnorm_backward<T>({tokens, h}, {dx.data(), dgain.data(), dy.data(), x.data(), rstd.data(),
-                                    gain.data(), false, false});
+  rmsnorm_forward<T>({tokens, h}, {y.data(), nullptr, rstd.data(), x.data(), gain.data(), nullptr});
+  rmsnorm_backward<T>({tokens, h}, {dx.data(), dgain.data(), nullptr, dy.data(), x.data(), nullptr,
+                                    rstd.data(), gain.data(), false, false});
   keep(y), keep(dx), keep(dgain);
   swiglu_forward<T>({tokens, h / 2}, y.data(), x.data());
   swiglu_backward<T>({tokens, h / 2}, dx.data(), dy.data(), x.data());
@@ -321,19 +259,20 @@ std::vector<T> everything_with(int threads) {
                         space);
   keep(y), keep(dqkv);
 
-  const LinearShape linear{tokens, h, h};
   GemmCache cache;
   auto squares_of_scores = buffer<T>(batch * heads * sequence * sequence);
   cache.prepare<T>(attention_scores_gemm(attention));
   attention_scores<T>(cache, attention, squares_of_scores.data(), qkv.data(), space);
-  softmax_forward<T>(attention, squares_of_scores.data());
+  softmax_forward<T>({batch * heads, sequence}, squares_of_scores.data());
   keep(squares_of_scores);
-  softmax_backward<T>(attention, squares_of_scores.data(), squares_of_scores.data());
+  softmax_backward<T>({batch * heads, sequence}, squares_of_scores.data(),
+                      squares_of_scores.data());
   keep(squares_of_scores);
-  cache.prepare<T>(linear_wgrad_gemm(linear, false));
+  const GemmShape weights{.op = GemmOp::kTN, .m = h, .n = h, .k = tokens};
+  cache.prepare<T>(weights);
   auto dw = buffer<T>(h * h);
-  linear_wgrad<T>(cache, linear, {dw.data(), dbias.data(), dy.data(), x.data(), false}, space);
-  keep(dw), keep(dbias);
+  cache.run<T>(weights, {x.data(), dy.data(), dw.data()}, space);
+  keep(dw);
 
   auto logits = random_values<T>(tokens * padded, 6, 4.0);
   double loss = 0, squares = 0;

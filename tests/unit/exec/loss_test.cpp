@@ -18,7 +18,7 @@ TYPED_TEST_SUITE(LossTest, Types);
 
 TYPED_TEST(LossTest, CrossEntropyMatchesSoftmaxMinusOneHot) {
   using T = TypeParam;
-  const CrossEntropyShape s{4, 37, 48};
+  const LogitShape s{4, 37, 48};
   const auto logits = random_values<T>(s.tokens * s.columns, 3, 9.0);
   const std::vector<std::int32_t> targets{0, 36, kIgnoredTarget, 5};
   std::vector<double> expected(logits.size());
@@ -44,7 +44,7 @@ TYPED_TEST(LossTest, CrossEntropyMatchesSoftmaxMinusOneHot) {
 
 TYPED_TEST(LossTest, CrossEntropyIgnoresWhatIsInThePadding) {
   using T = TypeParam;
-  const CrossEntropyShape s{1, 2, 4};
+  const LogitShape s{1, 2, 4};
   std::vector<T> logits{0, 0, static_cast<T>(std::nan("")), static_cast<T>(1e30)};
   const std::vector<std::int32_t> targets{1};
   double loss = 0;
@@ -80,8 +80,7 @@ TYPED_TEST(LossTest, PiecesOfTheVocabularyAreTheWhole) {
 
   const auto shape = [&](std::size_t piece) {
     const auto first = static_cast<std::int64_t>(piece * kPiece);
-    return CrossEntropyShape{kTokens, std::clamp<std::int64_t>(vocab - first, 0, kPiece), kPiece,
-                             first};
+    return LogitShape{kTokens, std::clamp<std::int64_t>(vocab - first, 0, kPiece), kPiece, first};
   };
   std::vector<T> statistics(kPieces * kTokens * 3);
   for (std::size_t piece = 0; piece < kPieces; ++piece) {

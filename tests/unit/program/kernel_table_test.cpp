@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -16,6 +17,7 @@
 namespace zplan {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::MatchesRegex;
 
 // Operands as the row writes them: every letter of a shape another size, all floating-point types
@@ -96,7 +98,7 @@ TEST(KernelTable, EveryRowIsComplete) {
     EXPECT_THAT(std::string(row.access), MatchesRegex("[rwua]+s?")) << name(row.id);
     EXPECT_GE(row.min_operands, 1) << name(row.id);
     EXPECT_LE(row.min_operands, row.max_operands()) << name(row.id);
-    EXPECT_THAT(row.source, MatchesRegex("\\[[A-Za-z0-9-]+[^]]*\\]")) << name(row.id);
+    EXPECT_THAT(std::string(row.source), MatchesRegex("\\[[A-Za-z0-9-]+[^]]*\\]")) << name(row.id);
     const bool has_scratch = row.access.back() == 's';
     EXPECT_EQ(row.types.size(), row.access.size() - (has_scratch ? 1 : 0)) << name(row.id);
     EXPECT_EQ(std::count(row.shapes.begin(), row.shapes.end(), '['), std::ssize(row.types))
@@ -167,6 +169,68 @@ TEST(KernelTable, OperandsOfOneTypeMustAgree) {
     v.dtype = DType::kF16;
     return std::vector{v};
   });
+}
+
+TEST(KernelTable, EveryRowSaysWhatItsKernelComputes) {
+  for (const KernelId id : all_kernels()) {
+    EXPECT_GT(kernel_def(id).what.size(), 5u) << name(id);
+    EXPECT_EQ(kernel_def(id).what.back(), '.') << name(id);
+    EXPECT_LE(kernel_def(id).attribute_names.size(), kMaxAttributes) << name(id);
+  }
+}
+
+TEST(KernelTable, OperandsHaveNamesOfTheirOwnAndThoseThatMayBeAbsentComeLast) {
+  for (const KernelId id : all_kernels()) {
+    std::set<std::string_view> names;
+    bool absent = false;
+    for (const OperandRow& row : kernel_def(id).rows) {
+      EXPECT_TRUE(names.insert(row.name).second) << name(id) << " " << row.name;
+      EXPECT_TRUE(row.may_be_absent || !absent) << name(id) << " " << row.name;
+      EXPECT_EQ(row.access == 's', row.type == 0) << name(id) << " " << row.name;
+      absent = row.may_be_absent;
+    }
+  }
+  EXPECT_EQ(kernel_def(KernelId::kAdamW).min_operands, 6);
+  EXPECT_EQ(kernel_def(KernelId::kAdamW).max_operands(), 7);
+  EXPECT_EQ(kernel_def(KernelId::kAdamW).access, "uuurrrw");
+  EXPECT_EQ(kernel_def(KernelId::kLinearForward).access, "rrrws");
+  EXPECT_EQ(kernel_def(KernelId::kLinearForward).types, "cccc");
+  EXPECT_EQ(kernel_def(KernelId::kLinearForward).shapes, "x[T,k] w[k,n] bias[n] y[T,n]");
+}
+
+// An operand that is written over another one has its shape and type.
+TEST(KernelTable, FewKernelsWorkInPlace) {
+  std::vector<std::string> found;
+  for (const KernelId id : all_kernels()) {
+    const KernelDef& def = kernel_def(id);
+    for (std::size_t i = 0; i < def.rows.size(); ++i) {
+      std::size_t known = 0;
+      for (std::size_t j = 0; j < def.rows.size(); ++j) {
+        if (!def.may_lie_on(i, j)) continue;
+        ++known;
+        EXPECT_EQ(def.rows[i].access, 'w') << name(id);
+        EXPECT_EQ(def.rows[i].shape, def.rows[j].shape) << name(id);
+        EXPECT_EQ(def.rows[i].type, def.rows[j].type) << name(id);
+        found.push_back(std::string(name(id)) + " " + std::string(def.rows[i].name) + "=" +
+                        std::string(def.rows[j].name));
+      }
+      EXPECT_EQ(known, def.rows[i].in_place_of.size()) << name(id) << ": no such operand";
+    }
+  }
+  EXPECT_THAT(found, ElementsAre("gelu_forward y=x", "residual_add out=x", "residual_add out=y",
+                                 "bias_residual_add out=x", "bias_residual_add out=y"));
+}
+
+TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
+  std::vector<std::string_view> found;
+  for (const KernelId id : all_kernels())
+    if (kernel_def(id).needs_attributes) found.push_back(name(id));
+  EXPECT_THAT(found, ElementsAre("load_batch", "cross_entropy", "adamw", "rope",
+                                 "cross_entropy_statistics", "cross_entropy_parallel"));
+  EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
+              ElementsAre("heads", "theta", "direction"));
+  EXPECT_THAT(kernel_def(KernelId::kSumSquares).attribute_names,
+              ElementsAre("first", "shared_from", "tensor_member", "copy"));
 }
 
 }  // namespace

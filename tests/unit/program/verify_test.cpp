@@ -206,6 +206,43 @@ TEST(Verify, OperandsOfAKernelAreApartOnEveryRank) {
   }
 }
 
+// The sum may lie on a summand; on the bias, whose elements all rows read, it may not.
+TEST(Verify, WhatIsWrittenLiesOnlyWhereTheRowOfItsKernelSays) {
+  const auto add = [](bool on_bias) {
+    Stage s;
+    View x = s.buffer("x"), y = s.buffer("y");
+    const View bias = s.buffer("bias");
+    s.fill(Part::kQkv, x);
+    s.fill(Part::kFc1, y);
+    s.fill(Part::kFc2, bias);
+    for (View* v : {&x, &y}) v->shape = {1, kFloats};
+    View out = on_bias ? bias : x;
+    out.shape = x.shape;
+    s.out.kernel(testing_support::role(Part::kMlpResidual), Lane::kCompute,
+                 KernelId::kBiasResidualAdd, {read(x), read(y), read(bias), write(out)});
+    return verify(job_of(s));
+  };
+  EXPECT_THAT(add(false), IsEmpty());
+  EXPECT_THAT(add(true), Contains(HasSubstr("writes 'bias' where operand 2 lies")));
+}
+
+TEST(Verify, KernelsWithoutTheAttributesTheyNeedAreRefused) {
+  const auto rope = [](bool has_attributes) {
+    Stage s;
+    View x = s.buffer("x");
+    s.fill(Part::kQkv, x);
+    x.shape = {1, 1, 1, kFloats};
+    const Attributes heads{1, 10000, 1};
+    s.out.kernel(testing_support::role(Part::kRope), Lane::kCompute, KernelId::kRope, {update(x)},
+                 heads);
+    RankClass one = s.finish();
+    if (!has_attributes) one.program.attributes.clear();
+    return verify(job_of({one}));
+  };
+  EXPECT_THAT(rope(true), IsEmpty());
+  EXPECT_THAT(rope(false), Contains(HasSubstr("rope has no attributes")));
+}
+
 TEST(Verify, EveryRankOfATensorParallelGroupIsWalked) {
   for (const std::int64_t written : {1, 2, 3, 4}) {
     Stage s;

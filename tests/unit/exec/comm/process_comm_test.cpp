@@ -43,7 +43,7 @@ template <typename T>
 void fill(std::vector<T>& values, int member) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const double x = std::sin(1.0 + static_cast<double>(i) + 100.0 * member);
-    values[i] = T(static_cast<cpu::Compute<T>>(x * std::pow(10.0, member % 5)));
+    values[i] = T(static_cast<Compute<T>>(x * std::pow(10.0, member % 5)));
   }
 }
 

@@ -23,8 +23,8 @@ void on_threads(int count, const std::function<void(int)>& body) {
 // Values whose sum depends on the order of addition, and fits fp16.
 template <typename T>
 T value(int member, std::int64_t i) {
-  return T(static_cast<cpu::Compute<T>>(std::sin(1.0 + static_cast<double>(i) + 100.0 * member) *
-                                        std::pow(10.0, member % 5)));
+  return T(static_cast<Compute<T>>(std::sin(1.0 + static_cast<double>(i) + 100.0 * member) *
+                                   std::pow(10.0, member % 5)));
 }
 
 template <typename T>
@@ -41,7 +41,7 @@ std::byte* bytes(T* p) {
 // Sum over the members in index order, rounded once, as the executor defines it.
 template <typename T>
 T ordered_sum(int members, std::int64_t i) {
-  cpu::Compute<T> sum = value<T>(0, i);
+  Compute<T> sum = value<T>(0, i);
   for (int m = 1; m < members; ++m) sum += value<T>(m, i);
   return T(sum);
 }

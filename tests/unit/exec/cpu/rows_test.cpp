@@ -3,57 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <vector>
 
-#include "exec/cpu/dispatch.h"
-#include "exec/data_source.h"
-#include "exec/host_kernels.h"
 #include "planner/program/step_scalars.h"
-#include "tests/unit/exec/kernel_test_support.h"
+#include "tests/unit/exec/cpu/row_call.h"
 
 namespace zplan::exec::cpu {
 namespace {
-
-// One call; operands are vectors of the test.
-class RowCall {
- public:
-  explicit RowCall(KernelId kernel, AttributeValues attributes = {}) {
-    node_.kernel = kernel;
-    call_.node = &node_;
-    call_.attributes = attributes;
-  }
-
-  template <typename T>
-  RowCall& with(std::vector<T>& values, Shape shape, Access access = Access::kRead) {
-    View view;
-    view.dtype = dtype_of<T>();
-    view.access = access;
-    view.shape = shape;
-    views_.push_back(view);
-    operands_.push_back({&views_.back(), reinterpret_cast<std::byte*>(values.data())});
-    return *this;
-  }
-
-  void run(DType compute) {
-    RunServices services(data_, train_, 0, 1);
-    call_.services = &services;
-    call_.operands = operands_;
-    GemmCache gemm;
-    const DispatchEntry& entry = dispatch_table(compute)[static_cast<std::size_t>(node_.kernel)];
-    if (entry.prepare != nullptr) entry.prepare(call_, gemm);
-    entry.run(call_, gemm);
-  }
-
- private:
-  Node node_;
-  KernelCall call_;
-  std::deque<View> views_;
-  std::vector<Operand> operands_;
-  DataSource data_{{1, 2, 3}, "rows"};
-  TrainConfig train_;
-};
 
 std::vector<double> scalars_of_a_step() {
   std::vector<double> scalars(kStepScalarCount);
@@ -245,6 +202,82 @@ TEST(Rows, CastAndAccumulateMixTypes) {
   RowCall(KernelId::kAccumulate).with(half, {2}).with(sum, {2}, Access::kUpdate).run(DType::kBf16);
   EXPECT_EQ(wide, (std::vector<float>{1.5f, -2}));
   EXPECT_EQ(sum, (std::vector<float>{2.5f, -1}));
+}
+
+template <typename T>
+class ProductRows : public testing::Test {};
+using ProductTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(ProductRows, ProductTypes);
+
+// y = x w and dx = dy w^T of x[9,21], w[21,17].
+TYPED_TEST(ProductRows, AddWhereTheyAreTold) {
+  using T = TypeParam;
+  auto x = random_values<T>(9 * 21, 1), w = random_values<T>(21 * 17, 2);
+  auto dy = random_values<T>(9 * 17, 3);
+  for (const bool adds : {false, true}) {
+    const Access access = adds ? Access::kUpdate : Access::kWrite;
+    auto y = buffer<T>(9 * 17), dx = buffer<T>(9 * 21);
+    RowCall(KernelId::kMatmulForward)
+        .with(x, {9, 21})
+        .with(w, {21, 17})
+        .with(y, {9, 17}, access)
+        .scratch(Bytes{1 << 21})
+        .run(dtype_of<T>());
+    RowCall(KernelId::kLinearInputGradient)
+        .with(dy, {9, 17})
+        .with(w, {21, 17})
+        .with(dx, {9, 21}, access)
+        .scratch(Bytes{1 << 21})
+        .run(dtype_of<T>());
+    std::vector<double> expected_y(y.size(), adds ? 77.0 : 0.0),
+        expected_dx(dx.size(), adds ? 77.0 : 0.0);
+    for (std::size_t t = 0; t < 9; ++t) {
+      for (std::size_t i = 0; i < 21; ++i) {
+        for (std::size_t j = 0; j < 17; ++j) {
+          expected_y[t * 17 + j] += double{x[t * 21 + i]} * double{w[i * 17 + j]};
+          expected_dx[t * 21 + i] += double{dy[t * 17 + j]} * double{w[i * 17 + j]};
+        }
+      }
+    }
+    expect_near(y, expected_y, 40);
+    expect_near(dx, expected_dx, 40);
+  }
+}
+
+template <typename T>
+class HalfProductRows : public testing::Test {};
+using HalfTypes = testing::Types<Bf16, Fp16>;
+TYPED_TEST_SUITE(HalfProductRows, HalfTypes);
+
+// dw = x^T dy and dbias = column sums of dy; of dw and dbias each may be added to alone.
+TYPED_TEST(HalfProductRows, WeightGradientsOfBothTypesAreTheSameSums) {
+  using T = TypeParam;
+  auto x = random_values<T>(37 * 50, 1), dy = random_values<T>(37 * 41, 2);
+  auto dw = buffer<T>(50 * 41), dbias = buffer<T>(41);
+  auto main_dw = buffer<float>(50 * 41), main_dbias = buffer<float>(41), sums = main_dbias;
+  const auto run = [&](auto& weights, auto& biases, Access of_biases) {
+    RowCall(KernelId::kLinearWeightGradient)
+        .with(x, {37, 50})
+        .with(dy, {37, 41})
+        .with(weights, {50, 41}, Access::kWrite)
+        .with(biases, {41}, of_biases)
+        .scratch(Bytes{1 << 21})
+        .run(dtype_of<T>());
+  };
+  run(dw, dbias, Access::kWrite);
+  run(main_dw, main_dbias, Access::kWrite);
+  expect_same(dw, converted<T>(main_dw));
+  expect_same(dbias, converted<T>(main_dbias));
+  for (std::size_t i = 0; i < 50; ++i) {
+    for (std::size_t j = 0; j < 41; ++j) {
+      double expected = 0;
+      for (std::size_t t = 0; t < 37; ++t)
+        expected += static_cast<double>(x[t * 50 + i]) * static_cast<double>(dy[t * 41 + j]);
+      ASSERT_NEAR(main_dw[i * 41 + j], expected, 1e-4);
+    }
+  }
+  run(main_dw, sums, Access::kUpdate);
+  for (std::size_t j = 0; j < 41; ++j) ASSERT_NEAR(sums[j], main_dbias[j] + 77, 1e-4);
 }
 
 }  // namespace

@@ -36,10 +36,10 @@ TYPED_TEST(CudaModelKernels, GeluIsRoundedOnce) {
     const std::int64_t n = rows * width + 3;
     RowCase forward(KernelId::kGeluForward);
     forward.shifted(shift).with(t, {n}, random_values(n, 1, 6)).out(t, {n});
-    forward.run(run_gelu_forward<TypeParam>).expect_rounded(1, 8);
+    forward.run<TypeParam>().expect_rounded(1, 8);
     RowCase backward(KernelId::kGeluBackward);
     backward.shifted(shift).with(t, {n}, random_values(n, 2, 6)).sum(t, {n}, true, 3);
-    backward.run(run_gelu_backward<TypeParam>).expect_rounded(1, 64);
+    backward.run<TypeParam>().expect_rounded(1, 64);
   }
 }
 
@@ -48,11 +48,11 @@ TYPED_TEST(CudaModelKernels, SwigluIsRoundedOnce) {
   for (const auto& [rows, width, shift] : kLayouts) {
     RowCase forward(KernelId::kSwigluForward);
     forward.shifted(shift).with(t, {rows, 2 * width}, random_values(2 * rows * width, 1, 4));
-    forward.out(t, {rows, width}).run(run_swiglu_forward<TypeParam>).expect_rounded(1, 16);
+    forward.out(t, {rows, width}).template run<TypeParam>().expect_rounded(1, 16);
     RowCase backward(KernelId::kSwigluBackward);
     backward.shifted(shift).with(t, {rows, 2 * width}, random_values(2 * rows * width, 2, 4));
     backward.with(t, {rows, width}, random_values(rows * width, 3)).out(t, {rows, 2 * width});
-    backward.run(run_swiglu_backward<TypeParam>).expect_rounded(2, 64);
+    backward.run<TypeParam>().expect_rounded(2, 64);
   }
 }
 
@@ -62,11 +62,11 @@ TYPED_TEST(CudaModelKernels, ResidualsAreRoundedOnce) {
     const std::int64_t n = rows * width;
     RowCase plain(KernelId::kResidualAdd);
     plain.shifted(shift).with(t, {n}, random_values(n, 1)).with(t, {n}, random_values(n, 2));
-    plain.out(t, {n}).run(run_residual_add<TypeParam>).expect_rounded(2, 1);
+    plain.out(t, {n}).run<TypeParam>().expect_rounded(2, 1);
     RowCase biased(KernelId::kBiasResidualAdd);
     biased.shifted(shift).with(t, {rows, width}, random_values(n, 3));
     biased.with(t, {rows, width}, random_values(n, 4)).with(t, {width}, random_values(width, 5));
-    biased.out(t, {rows, width}).run(run_bias_residual_add<TypeParam>).expect_rounded(3, 4);
+    biased.out(t, {rows, width}).template run<TypeParam>().expect_rounded(3, 4);
   }
 }
 
@@ -77,7 +77,7 @@ TYPED_TEST(CudaModelKernels, LayerNormForwardKeepsFloatStatistics) {
     row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
     row.with(t, {width}, random_values(width, 2)).with(t, {width}, random_values(width, 3));
     row.out(t, {rows, width}).out(DType::kF32, {rows}).out(DType::kF32, {rows});
-    row.run(run_layer_norm_forward<TypeParam>);
+    row.run<TypeParam>();
     row.expect_rounded(3, 64);
     row.expect_rounded(4, 16);
     row.expect_rounded(5, 64);
@@ -90,7 +90,7 @@ TYPED_TEST(CudaModelKernels, RmsNormForwardKeepsFloatStatistics) {
     RowCase row(KernelId::kRmsNormForward);  // eps counts where the values are small
     row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1, 0.01));
     row.with(t, {width}, random_values(width, 2)).out(t, {rows, width}).out(DType::kF32, {rows});
-    row.run(run_rms_norm_forward<TypeParam>);
+    row.run<TypeParam>();
     row.expect_rounded(2, 64);
     row.expect_rounded(3, 64);
   }
@@ -139,12 +139,12 @@ TYPED_TEST(CudaModelKernels, ResidualNormsOfExactSumsAreRoundedOnce) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const Layout& layout : kLayouts) {
     RowCase layer = residual_layer_norm(t, layout, true);
-    layer.run(run_residual_layer_norm_forward<TypeParam>).expect_same(5);
+    layer.run<TypeParam>().expect_same(5);
     layer.expect_rounded(6, 64);
     layer.expect_rounded(7, 16);
     layer.expect_rounded(8, 64);
     RowCase rms = residual_rms_norm(t, layout, true);
-    rms.run(run_residual_rms_norm_forward<TypeParam>).expect_same(3);
+    rms.run<TypeParam>().expect_same(3);
     rms.expect_rounded(4, 64);
     rms.expect_rounded(5, 64);
   }
@@ -157,22 +157,22 @@ TYPED_TEST(CudaModelKernels, ResidualNormsReadTheRoundedSum) {
   for (const Layout& layout : kLayouts) {
     const auto& [rows, width, shift] = layout;
     RowCase layer = residual_layer_norm(t, layout, false);
-    layer.run(run_residual_layer_norm_forward<TypeParam>, kSameTypes, t).expect_same(5);
+    layer.run<TypeParam>(kSameTypes, t).expect_same(5);
     RowCase plain_layer(KernelId::kLayerNormForward);
     plain_layer.shifted(shift).with(t, {rows, width}, actual_values(layer, 5));
     plain_layer.with(t, {width}, random_values(width, 4)).with(t, {width}, random_values(width, 5));
     plain_layer.out(t, {rows, width}).out(DType::kF32, {rows}).out(DType::kF32, {rows});
-    plain_layer.run(run_layer_norm_forward<TypeParam>);
+    plain_layer.run<TypeParam>();
     for (std::size_t i = 0; i < 3; ++i)
       EXPECT_EQ(actual_values(layer, 6 + i), actual_values(plain_layer, 3 + i));
 
     RowCase rms = residual_rms_norm(t, layout, false);
-    rms.run(run_residual_rms_norm_forward<TypeParam>, kSameTypes, t).expect_same(3);
+    rms.run<TypeParam>(kSameTypes, t).expect_same(3);
     RowCase plain_rms(KernelId::kRmsNormForward);
     plain_rms.shifted(shift).with(t, {rows, width}, actual_values(rms, 3));
     plain_rms.with(t, {width}, random_values(width, 3));
     plain_rms.out(t, {rows, width}).out(DType::kF32, {rows});
-    plain_rms.run(run_rms_norm_forward<TypeParam>);
+    plain_rms.run<TypeParam>();
     for (std::size_t i = 0; i < 2; ++i)
       EXPECT_EQ(actual_values(rms, 4 + i), actual_values(plain_rms, 2 + i));
   }
@@ -195,7 +195,7 @@ TYPED_TEST(CudaModelKernels, LayerNormBackwardSumsOverRows) {
       row.with(t, {width}, random_values(width, 5)).sum(t, {rows, width}, adds, 6);
       row.sum(g, {width}, adds, 7).sum(g, {width}, adds, 8).shifted(0);
       row.scratch((adds ? 1 : 8) * 2 * width);
-      row.run(run_layer_norm_backward<TypeParam>);
+      row.run<TypeParam>();
       row.expect_rounded(5, 64, 4);
       row.expect_rounded(6, 16, 64);
       row.expect_rounded(7, 16, 64);
@@ -216,7 +216,7 @@ TYPED_TEST(CudaModelKernels, RmsNormBackwardSumsOverRows) {
       row.with(DType::kF32, {rows}, random_values(rows, 4, 1.0));
       row.with(t, {width}, random_values(width, 5)).sum(t, {rows, width}, adds, 6);
       row.sum(g, {width}, adds, 7).shifted(0).scratch((adds ? 2 : 8) * width);
-      row.run(run_rms_norm_backward<TypeParam>);
+      row.run<TypeParam>();
       row.expect_rounded(4, 64, 4);
       row.expect_rounded(5, 16, 64);
     }
@@ -231,7 +231,7 @@ TYPED_TEST(CudaModelKernels, BiasGradientsSumColumns) {
       RowCase row(KernelId::kBiasGradient);
       row.shifted(shift).with(t, {rows, width}, random_values(rows * width, 1));
       row.sum(adds ? t : DType::kF32, {width}, adds, 2).shifted(0).scratch(4 * width);
-      row.run(run_bias_gradient<TypeParam>).expect_rounded(1, 16, 32);
+      row.run<TypeParam>().expect_rounded(1, 16, 32);
     }
   }
 }
@@ -244,11 +244,11 @@ TYPED_TEST(CudaModelKernels, SoftmaxSeesTheFirstElementsOfItsRow) {
     const Shape shape{2, 1, s, s};
     RowCase forward(KernelId::kSoftmaxForward);
     forward.shifted(s == 16 ? 1 : 0).sum(t, shape, true, 1);
-    forward.run(run_softmax_forward<TypeParam>).expect_rounded(0, 64);
+    forward.run<TypeParam>().expect_rounded(0, 64);
     RowCase backward(KernelId::kSoftmaxBackward);
     backward.shifted(s == 16 ? 1 : 0).with(t, shape, random_values(shape.elements(), 2, 0.5));
     backward.sum(t, shape, true, 3);
-    backward.run(run_softmax_backward<TypeParam>).expect_rounded(1, 64, static_cast<double>(s));
+    backward.run<TypeParam>().expect_rounded(1, 64, static_cast<double>(s));
   }
 }
 
@@ -259,7 +259,7 @@ TYPED_TEST(CudaModelKernels, RopeTurnsTheFirstHeadsThereAndBack) {
       const Shape shape{2, 5, 3, d};
       RowCase row(KernelId::kRope, {2, 10000, direction});
       row.shifted(d == 32 && direction < 0 ? 1 : 0).sum(t, shape, true, 1);
-      row.run(run_rope<TypeParam>).expect_rounded(0, 4, 4);
+      row.run<TypeParam>().expect_rounded(0, 4, 4);
     }
   }
 }
@@ -281,7 +281,7 @@ TYPED_TEST(CudaModelKernels, EmbeddingLooksUpItsPieceOfTheVocabulary) {
         row.with(DType::kI32, kTokenShape, kTokens).with(t, {4, h}, random_values(4 * h, 1));
         row.out(t, {3, 5, h});
         if (positions) row.with(t, {5, h}, random_values(5 * h, 2));
-        row.run(run_embedding_forward<TypeParam>).expect_rounded(2, 2);
+        row.run<TypeParam>().expect_rounded(2, 2);
       }
     }
   }
@@ -298,7 +298,7 @@ TYPED_TEST(CudaModelKernels, EmbeddingGradientsAddInTokenOrder) {
         row.with(DType::kI32, kTokenShape, kTokens);
         row.with(t, {3, 5, h}, random_values(15 * h, 1)).sum(g, {4, h}, adds, 2);
         if (h != 1) row.sum(g, {5, h}, adds, 3);
-        row.run(run_embedding_backward<TypeParam>, RowCase::Reference::kSameTypes, t);
+        row.run<TypeParam>(RowCase::Reference::kSameTypes, t);
         row.expect_same(2);
         if (h != 1) row.expect_same(3);
       }
@@ -315,7 +315,7 @@ TYPED_TEST(CudaModelKernels, EmbeddingGradientsOfManyTokensAddInTokenOrder) {
   RowCase row(KernelId::kEmbeddingBackward);
   row.with(DType::kI32, {1, n + 1}, tokens).with(t, {1, n, 8}, random_values(n * 8, 1));
   row.sum(t, {4, 8}, true, 2);
-  row.run(run_embedding_backward<TypeParam>, RowCase::Reference::kSameTypes, t).expect_same(2);
+  row.run<TypeParam>(RowCase::Reference::kSameTypes, t).expect_same(2);
 }
 
 // ---- loss ---------------------------------------------------------------------------------------
@@ -335,7 +335,7 @@ TYPED_TEST(CudaModelKernels, CrossEntropyLeavesGradientsAndZeroPadding) {
       std::vector<double> scalars(kStepScalarCount, 1.0);
       scalars[kLossScale] = 1024;
       if (shift == 0) row.with(DType::kF64, {kStepScalarCount}, scalars);
-      row.run(run_cross_entropy<TypeParam>);
+      row.run<TypeParam>();
       const double most = shift == 0 ? 128 : 0.125;  // of a gradient
       row.expect_rounded(0, 32, most);
       EXPECT_NEAR(row.actual(2, 0), row.expected(2, 0), 32 * epsilon(DType::kF32));
@@ -352,7 +352,7 @@ TYPED_TEST(CudaModelKernels, StatisticsOfPiecesAreThoseOfTheirColumns) {
   for (const std::int32_t piece : {0, 1, 2}) {
     RowCase row(KernelId::kCrossEntropyStatistics, {17, 0, 16 * piece});
     row.with(t, {6, 16}, random_values(96, 1, 8)).with(DType::kI32, kTargetShape, kTargets);
-    row.out(DType::kF32, {6, 3}).run(run_cross_entropy_statistics<TypeParam>);
+    row.out(DType::kF32, {6, 3}).template run<TypeParam>();
     if (piece == 2) {
       for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(row.actual(2, 3 * i), -INFINITY);
       for (std::size_t i = 0; i < 18; ++i) EXPECT_EQ(row.actual(2, i), row.expected(2, i));
@@ -372,7 +372,7 @@ TYPED_TEST(CudaModelKernels, ParallelCrossEntropyMergesThePieces) {
     row.with(t, {6, 16}, random_values(96, 1, 7), Access::kUpdate);
     row.with(DType::kI32, kTargetShape, kTargets).with(DType::kF32, {2, 6, 3}, statistics);
     row.with(DType::kF64, {1}, {0.25}, Access::kUpdate);
-    row.run(run_cross_entropy_parallel<TypeParam>);
+    row.run<TypeParam>();
     row.expect_rounded(0, 32, 0.125);
     EXPECT_NEAR(row.actual(3, 0), row.expected(3, 0), 64 * epsilon(DType::kF32));
   }

@@ -18,6 +18,7 @@
 #include "exec/cuda/rows_states.h"
 #include "exec/data_source.h"
 #include "exec/host_kernels.h"
+#include "exec/kernels/dispatch_table.h"
 #include "exec/scalar.h"
 
 namespace zplan::exec::cuda {
@@ -136,9 +137,10 @@ class RowCase {
     return *this;
   }
 
-  // compute: of the CPU kernels, where they run on the same types.
-  RowCase& run(void (*row)(const KernelCall&, LaneContext&), Reference reference,
-               DType compute = DType::kF64) {
+  // T: compute type of the row; compute: of the CPU kernels, where they run on the same types.
+  template <typename T>
+  RowCase& run(Reference reference = Reference::kDouble, DType compute = DType::kF64) {
+    static constexpr auto kRows = by_kernel(model_rows<T>(), state_rows<T>());
     run_reference(reference == Reference::kDouble, compute);
     std::vector<Operand> operands;
     for (TestOperand& operand : operands_)
@@ -149,12 +151,9 @@ class RowCase {
     call_.operands = operands;
     RunServices services(data_, train_, 0, 1);
     call_.services = &services;
-    row(call_, lane);
+    kRows[static_cast<std::size_t>(node_.kernel)].run(call_, lane);
     for (const TestOperand& operand : operands_) EXPECT_TRUE(operand.memory.is_intact());
     return *this;
-  }
-  RowCase& run(void (*row)(const KernelCall&, LaneContext&)) {
-    return run(row, Reference::kDouble);
   }
 
   double actual(std::size_t operand, std::size_t i) const {

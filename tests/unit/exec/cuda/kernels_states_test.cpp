@@ -20,10 +20,10 @@ TEST(CudaStates, AccumulateAndCastRoundOnce) {
         constexpr std::int64_t n = 2085;
         RowCase sum(KernelId::kAccumulate);
         sum.shifted(shift).with(from, {n}, random_values(n, 1)).sum(to, {n}, true, 2);
-        sum.run(run_accumulate, kSame, DType::kF32).expect_same(1);
+        sum.run<float>(kSame, DType::kF32).expect_same(1);
         RowCase copy(KernelId::kCast);
         copy.shifted(shift).with(from, {n}, random_values(n, 3)).out(to, {n});
-        copy.run(run_cast, kSame, DType::kF32).expect_same(1);
+        copy.run<float>(kSame, DType::kF32).expect_same(1);
       }
     }
   }
@@ -34,7 +34,7 @@ TEST(CudaStates, FillZeroFillsAllAndNoMore) {
     for (const DType type : {DType::kF64, DType::kF32, DType::kBf16}) {
       for (const std::size_t shift : {0, 1}) {
         RowCase row(KernelId::kFillZero);
-        row.shifted(shift).out(type, {n}).run(run_fill_zero, kSame, DType::kF32);
+        row.shifted(shift).out(type, {n}).run<float>(kSame, DType::kF32);
         for (std::size_t i = 0; i < row.elements(0); ++i) ASSERT_EQ(row.actual(0, i), 0.0);
       }
     }
@@ -50,7 +50,7 @@ TEST(CudaStates, SquaresOfWhatCountsAreAddedUp) {
           RowCase row(KernelId::kSumSquares, {n == 30 ? n : 0, shared_from, tp});
           row.shifted(tp == 1 ? 1 : 0).with(type, {n}, random_values(n, 1));
           row.shifted(0).with(DType::kF64, {1}, {0.5}, Access::kUpdate);
-          row.run(run_sum_squares);
+          row.run<float>();
           EXPECT_NEAR(row.actual(1, 0), row.expected(1, 0), 1e-12 * row.expected(1, 0));
         }
       }
@@ -61,7 +61,7 @@ TEST(CudaStates, SquaresOfWhatCountsAreAddedUp) {
 TEST(CudaStates, SquaresOfCopiesDoNotCount) {
   RowCase row(KernelId::kSumSquares, {0, -1, 0, 1});
   row.with(DType::kF32, {4}, {1, 2, 3, 4}).with(DType::kF64, {1}, {0.5}, Access::kUpdate);
-  row.run(run_sum_squares);
+  row.run<float>();
   EXPECT_EQ(row.actual(1, 0), 0.5);
 }
 
@@ -71,7 +71,7 @@ RowCase clip_case(double squares, double most, double scale, std::int64_t rounds
   scalars[kLossScale] = scale;
   RowCase row(KernelId::kClipCoefficient, {rounds});
   row.with(DType::kF64, {1}, {squares}).with(DType::kF64, {kStepScalarCount}, scalars);
-  row.out(DType::kF64, {2}).run(run_clip_coefficient);
+  row.out(DType::kF64, {2}).run<float>();
   return row;
 }
 
@@ -122,7 +122,7 @@ struct AdamwCase {
     row.with(DType::kF64, {kStepScalarCount}, scalars);
     row.with(DType::kF64, {2}, {factor, 1.0});
     if (param != DType::kI32) row.shifted(shift).out(param, {n});
-    row.run([](const KernelCall& c, LaneContext& lane) { run_adamw(c, lane); }, kSame, DType::kF32);
+    row.run<float>(kSame, DType::kF32);
     return row;
   }
 };

@@ -38,6 +38,9 @@ class Views {
 
 constexpr std::int64_t kTokens = 6, kIn = 10, kOut = 14;
 
+template <GemmOp op, GemmEpilogue epilogue = GemmEpilogue::kNone>
+using Bf16Row = ProductRow<__nv_bfloat16, op, epilogue>;
+
 // The work of the kernel table, and matrices that fill their operands, rows dense.
 template <typename Row>
 GemmShape checked_shape(KernelId kernel, Views& views) {
@@ -63,37 +66,37 @@ TEST(CudaRows, ForwardProducts) {
   Views linear, plain, head;
   linear.with({kTokens, kIn}).with({kIn, kOut}).with({kOut}).with({kTokens, kOut}, Access::kWrite);
   const auto with_bias =
-      checked_shape<ProductRow<GemmOp::kNN, GemmEpilogue::kBias>>(KernelId::kLinearForward, linear);
+      checked_shape<Bf16Row<GemmOp::kNN, GemmEpilogue::kBias>>(KernelId::kLinearForward, linear);
   EXPECT_EQ(with_bias.epilogue, GemmEpilogue::kBias);
   EXPECT_FALSE(with_bias.accumulate);
   plain.with({kTokens, kIn}).with({kIn, kOut}).with({kTokens, kOut}, Access::kUpdate);
-  EXPECT_TRUE(checked_shape<ProductRow<GemmOp::kNN>>(KernelId::kMatmulForward, plain).accumulate);
+  EXPECT_TRUE(checked_shape<Bf16Row<GemmOp::kNN>>(KernelId::kMatmulForward, plain).accumulate);
   head.with({kTokens, kIn}).with({kOut, kIn}).with({kTokens, kOut}, Access::kWrite);
-  EXPECT_EQ(checked_shape<ProductRow<GemmOp::kNT>>(KernelId::kHeadForward, head).k, kIn);
+  EXPECT_EQ(checked_shape<Bf16Row<GemmOp::kNT>>(KernelId::kHeadForward, head).k, kIn);
 }
 
 TEST(CudaRows, GradientsOfInputs) {
   Views linear, head;
   linear.with({kTokens, kOut}).with({kIn, kOut}).with({kTokens, kIn}, Access::kUpdate);
   EXPECT_TRUE(
-      checked_shape<ProductRow<GemmOp::kNT>>(KernelId::kLinearInputGradient, linear).accumulate);
+      checked_shape<Bf16Row<GemmOp::kNT>>(KernelId::kLinearInputGradient, linear).accumulate);
   head.with({kTokens, kOut}).with({kOut, kIn}).with({kTokens, kIn}, Access::kWrite);
-  EXPECT_EQ(checked_shape<ProductRow<GemmOp::kNN>>(KernelId::kHeadInputGradient, head).k, kOut);
+  EXPECT_EQ(checked_shape<Bf16Row<GemmOp::kNN>>(KernelId::kHeadInputGradient, head).k, kOut);
 }
 
 TEST(CudaRows, GradientsOfWeights) {
   Views plain, head;
   plain.with({kTokens, kIn}).with({kTokens, kOut});
   plain.with({kIn, kOut}, Access::kUpdate, DType::kF32);
-  const auto g = checked_shape<ProductRow<GemmOp::kTN>>(KernelId::kMatmulWeightGradient, plain);
+  const auto g = checked_shape<Bf16Row<GemmOp::kTN>>(KernelId::kMatmulWeightGradient, plain);
   EXPECT_EQ(g.type, DType::kBf16);
   EXPECT_EQ(g.result, DType::kF32);
   head.with({kTokens, kOut}).with({kTokens, kIn}).with({kOut, kIn}, Access::kWrite);
-  checked_shape<ProductRow<GemmOp::kTN>>(KernelId::kHeadWeightGradient, head);
+  checked_shape<Bf16Row<GemmOp::kTN>>(KernelId::kHeadWeightGradient, head);
 }
 
 TEST(CudaRows, BiasGradientsAreFusedWhereNothingIsAdded) {
-  using Row = LinearWeightGradientRow<__nv_bfloat16>::Product;
+  using Row = Bf16Row<GemmOp::kTN, GemmEpilogue::kColumnSums>;
   for (const Access dw : {Access::kWrite, Access::kUpdate}) {
     for (const Access dbias : {Access::kWrite, Access::kUpdate}) {
       Views views;
@@ -110,13 +113,13 @@ TEST(CudaRows, GeluBesideItsProducts) {
   Views forward, backward;
   forward.with({kTokens, kIn}).with({kIn, kOut}).with({kOut});
   forward.with({kTokens, kOut}, Access::kWrite).with({kTokens, kOut}, Access::kWrite);
-  using Forward = LinearGeluForwardRow<__nv_bfloat16>::Product;
+  using Forward = Bf16Row<GemmOp::kNN, GemmEpilogue::kBiasGelu>;
   const GemmShape ahead = checked_shape<Forward>(KernelId::kLinearGeluForward, forward);
   EXPECT_EQ(ahead.epilogue, GemmEpilogue::kBiasGelu);
   EXPECT_NE(Forward::kResult, Forward::kAux);
   backward.with({kTokens, kOut}).with({kIn, kOut}).with({kTokens, kIn});
   backward.with({kTokens, kIn}, Access::kWrite);
-  using Backward = GeluInputGradientRow<__nv_bfloat16>::Product;
+  using Backward = Bf16Row<GemmOp::kNT, GemmEpilogue::kGeluGradient>;
   const GemmShape back = checked_shape<Backward>(KernelId::kGeluInputGradient, backward);
   EXPECT_EQ(back.epilogue, GemmEpilogue::kGeluGradient);
   EXPECT_EQ(backward.all()[Backward::kAux].access, Access::kRead);
@@ -125,8 +128,8 @@ TEST(CudaRows, GeluBesideItsProducts) {
 
 // Names of the table's operands say which is which: the sum before GELU, its result, gradients.
 TEST(CudaRows, OperandsStandWhereTheKernelTableHasThem) {
-  using Forward = LinearGeluForwardRow<float>::Product;
-  using Backward = GeluInputGradientRow<float>::Product;
+  using Forward = ProductRow<float, GemmOp::kNN, GemmEpilogue::kBiasGelu>;
+  using Backward = ProductRow<float, GemmOp::kNT, GemmEpilogue::kGeluGradient>;
   const auto operand = [](KernelId kernel, std::size_t index) {
     std::istringstream names{std::string(kernel_def(kernel).shapes)};
     std::string word;

@@ -1,0 +1,251 @@
+// The kernels, one row each, which is all that the planner says of a kernel. Enumerators and names
+// (ops.h, names.cpp), checks of operands and attributes (verify, the reader of the text), demand
+// and traffic (cost), the kernel sets that have it and the types that a backend takes derive from
+// it. Each reader defines ZPLAN_KERNEL(Id, name, fields of KernelRow...) and includes this file,
+// which undefines it. README.md beside it says what else a kernel needs.
+//   .operands    in order, as kernel_signature.h writes them
+//   .attributes  names in order; "?": may be left out and is 0 then
+//   .demand      work, from the operands (kernel_table.cpp)
+//   .sets        which kernel sets have it; left out: all
+//   .layer_product  a matrix product of a layer, which sets with fp8 compute in fp8
+//   .traffic     what it moves over its compulsory traffic; left out: as elementwise kernels do
+//   .source      where the arithmetic is defined; keys of models/REFERENCES.md
+//   .what        what it computes
+#ifndef ZPLAN_KERNEL
+#error "define ZPLAN_KERNEL(Id, name, ...) before this file"
+#endif
+
+ZPLAN_KERNEL(LoadBatch, "load_batch", .operands = "tokens:wi[b,s+1]",
+             .attributes = "sequences global_batch first", .kind = kHost, .demand = host_work,
+             .source = "[derived]",
+             .what =
+                 "Loads the rank's rows of a micro-batch of `sequences` of all replicas; `first` "
+                 "is the rank's first of them.")
+ZPLAN_KERNEL(StepScalars, "step_scalars",
+             .operands = "scalars:wd[11] clip:rd[2]? loss_scale:ud[3]?", .attributes = "lag?",
+             .kind = kHost, .demand = host_work, .source = "[Loshchilov19 Algorithm 2]",
+             .what =
+                 "Fills the scalars (step_scalars.h); with `lag` 1 updates lag a step behind. With "
+                 "clip and loss_scale it adapts the loss scale to the last step's norm.")
+ZPLAN_KERNEL(EmbeddingForward, "embedding_forward",
+             .operands = "tokens:ri[b,s+1] wte:rc[Vp,h] x:wc[b,s,h] wpe:rc[s,h]?",
+             .attributes = "first?", .kind = kMem, .demand = embedding_forward,
+             .source = "[Radford19]",
+             .what =
+                 "Looks up a piece of the vocabulary that begins with token `first`: tokens "
+                 "outside look up 0, and only the first piece adds positions.")
+ZPLAN_KERNEL(LayerNormForward, "layer_norm_forward",
+             .operands = "x:rc[T,h] gain:rc[h] bias:rc[h] y:wc[T,h] mean:wt[T] rstd:wt[T]",
+             .kind = kMem, .demand = streaming<8, 0>, .source = "[Ba16]",
+             .what = "y = (x - mean) rstd gain + bias, by row.")
+ZPLAN_KERNEL(LinearForward, "linear_forward",
+             .operands = "x:rc[T,k] w:rc[k,n] bias:rc[n] y:wc[T,n] scratch:s", .kind = kGemm,
+             .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
+             .what = "y = x w + bias.")
+ZPLAN_KERNEL(AttentionForward, "attention_forward",
+             .operands = "qkv:rc[b,s,n,d] out:wc[b,s,a,d] lse:wt[b,a,s] scratch:s", .kind = kAtt,
+             .demand = attention<1, 2>, .sets = Sets::kFusedAttention, .source = "[Dao22 sec 3]",
+             .what =
+                 "Is causal. qkv holds a query, g key and g value heads side by side, n = a + 2 g; "
+                 "query head i uses key-value head i / (a / g).")
+ZPLAN_KERNEL(GeluForward, "gelu_forward", .operands = "x:rc[*] y:wc[*]=x", .kind = kMem,
+             .demand = streaming<9 + kExp, 0>, .source = "[Hendrycks16]", .what = "y = gelu(x).")
+ZPLAN_KERNEL(ResidualAdd, "residual_add", .operands = "x:rc[*] y:rc[*] out:wc[*]=x=y", .kind = kMem,
+             .demand = streaming<1, 0>, .source = "[derived]", .what = "out = x + y.")
+ZPLAN_KERNEL(HeadForward, "head_forward",
+             .operands = "x:rc[T,h] wte:rc[Vp,h] logits:wc[T,Vp] scratch:s", .kind = kGemm,
+             .demand = matmul<0, 1>, .source = "[derived]", .what = "logits = x wte^T.")
+ZPLAN_KERNEL(CrossEntropy, "cross_entropy",
+             .operands = "logits:uc[b*s,Vp] tokens:ri[b,s+1] loss:ud[1] scalars:rd[11]?",
+             .attributes = "V global_tokens first", .kind = kMem, .demand = streaming<4 + kExp, 0>,
+             .traffic = Traffic::kLoss, .source = "[Milakov18]",
+             .what =
+                 "Turns logits into the gradient of the loss times the loss scale and adds to the "
+                 "loss. V tokens of the vocabulary are real; the loss is a mean over "
+                 "global_tokens; the piece begins with token `first`.")
+ZPLAN_KERNEL(HeadInputGradient, "head_input_gradient",
+             .operands = "dlogits:rc[T,Vp] wte:rc[Vp,h] dx:wc[T,h] scratch:s", .kind = kGemm,
+             .demand = input_gradient<0, 1>, .source = "[derived]", .what = "dx = dlogits wte.")
+ZPLAN_KERNEL(HeadWeightGradient, "head_weight_gradient",
+             .operands = "dlogits:rc[T,Vp] x:rc[T,h] dwte:ag[Vp,h] scratch:s", .kind = kGemm,
+             .demand = weight_gradient<0, 2>, .source = "[derived]",
+             .what = "dwte = dlogits^T x, or adds it.")
+ZPLAN_KERNEL(LayerNormBackward, "layer_norm_backward",
+             .operands =
+                 "dy:rc[T,h] x:rc[T,h] mean:rt[T] rstd:rt[T] gain:rc[h] dx:ac[T,h] dgain:ag[h] "
+                 "dbias:ag[h] scratch:s",
+             .kind = kMem, .demand = streaming<14, 0>, .source = "[Ba16]",
+             .what = "Is the gradient of layer_norm_forward.")
+ZPLAN_KERNEL(LinearInputGradient, "linear_input_gradient",
+             .operands = "dy:rc[T,n] w:rc[k,n] dx:ac[T,k] scratch:s", .kind = kGemm,
+             .demand = input_gradient<0, 1>, .layer_product = true, .source = "[derived]",
+             .what = "dx = dy w^T, or adds it.")
+ZPLAN_KERNEL(LinearWeightGradient, "linear_weight_gradient",
+             .operands = "x:rc[T,k] dy:rc[T,n] dw:ag[k,n] dbias:ag[n] scratch:s", .kind = kGemm,
+             .demand = weight_gradient<0, 2>, .layer_product = true, .source = "[derived]",
+             .what = "dw = x^T dy and dbias = sums of the columns of dy, or adds them.")
+ZPLAN_KERNEL(
+    AttentionBackward, "attention_backward",
+    .operands =
+        "dout:rc[b,s,a,d] qkv:rc[b,s,n,d] out:rc[b,s,a,d] lse:rt[b,a,s] dqkv:wc[b,s,n,d] scratch:s",
+    .kind = kAtt, .demand = attention<0, 5>, .sets = Sets::kFusedAttention,
+    .source = "[Dao22 sec 3]",
+    .what = "Is the gradient of attention_forward, which it computes again from lse.")
+ZPLAN_KERNEL(GeluBackward, "gelu_backward", .operands = "x:rc[*] dy:uc[*]", .kind = kMem,
+             .demand = streaming<18 + kExp, 0>, .source = "[Hendrycks16]",
+             .what = "dy becomes dy gelu'(x).")
+ZPLAN_KERNEL(
+    EmbeddingBackward, "embedding_backward",
+    .operands = "tokens:ri[b,s+1] dx:rc[b,s,h] dwte:ag[Vp,h] dwpe:ag[s,h]?", .attributes = "first?",
+    .kind = kMem, .demand = embedding_backward, .source = "[Radford19]",
+    .what =
+        "Gives the gradients of a piece of the vocabulary, as embedding_forward looks it up, "
+        "and of the positions.")
+ZPLAN_KERNEL(FillZero, "fill_zero", .operands = "x:w*[*]", .kind = kMem, .demand = streaming<0, 0>,
+             .traffic = Traffic::kCompulsory, .source = "[derived]", .what = "x = 0.")
+ZPLAN_KERNEL(Accumulate, "accumulate", .operands = "x:rm[n] y:uh[n]", .kind = kMem,
+             .demand = streaming<1, 0>, .traffic = Traffic::kCompulsory, .source = "[derived]",
+             .what = "y = x + y, in the type of y.")
+ZPLAN_KERNEL(SumSquares, "sum_squares", .operands = "x:rq[n] sum:ud[1]",
+             .attributes = "first? shared_from? tensor_member? copy?", .kind = kMem,
+             .demand = streaming<2, 0>, .traffic = Traffic::kOptimizer, .source = "[PyTorch]",
+             .what =
+                 "Adds the squares of a shard that begins with flat element `first`. From element "
+                 "`shared_from` on (-1: nowhere) all tensor parallel ranks have the same, of which "
+                 "those of `tensor_member` 0 count; of copies of the shard only `copy` 0 counts.")
+ZPLAN_KERNEL(
+    ClipCoefficient, "clip_coefficient", .operands = "sum:rd[1] scalars:rd[11] clip:wd[2]",
+    .attributes = "rounds?", .kind = kMem, .demand = streaming<4, 0>,
+    .traffic = Traffic::kOptimizer, .source = "[PyTorch]",
+    .what =
+        "Takes the sum of squares of gradients that the loss scale multiplied. With `rounds` 1 the "
+        "norm is rounded to f32, so that the order of the sum does not show.")
+ZPLAN_KERNEL(
+    AdamW, "adamw",
+    .operands = "master:uo[n] m:uv[n] v:uv[n] grad:rq[n] scalars:rd[11] clip:rd[2] param:wp[n]?",
+    .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<15, 0>,
+    .traffic = Traffic::kOptimizer, .source = "[Loshchilov19 Algorithm 2]",
+    .what =
+        "Writes param only when the recipe keeps a separate compute copy. A negative clip factor "
+        "or an inactive step leaves the states as they are. 16-bit masters round stochastically, "
+        "drawn by `unit`. The shard begins with flat element `first`; those before `decay_end` "
+        "decay.")
+ZPLAN_KERNEL(Report, "report", .operands = "loss:rd[1] clip:rd[2]", .kind = kHost,
+             .demand = host_work, .source = "[derived]",
+             .what = "Hands loss and norm of the step to the run.")
+ZPLAN_KERNEL(MatmulForward, "matmul_forward", .operands = "x:rc[T,k] w:rc[k,n] y:ac[T,n] scratch:s",
+             .kind = kGemm, .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
+             .what =
+                 "y = x w, or adds to y: the bias of row-parallel layers is added once, after the "
+                 "sum over ranks and tiles.")
+ZPLAN_KERNEL(MatmulWeightGradient, "matmul_weight_gradient",
+             .operands = "x:rc[T,k] dy:rc[T,n] dw:ag[k,n] scratch:s", .kind = kGemm,
+             .demand = weight_gradient<0, 2>, .layer_product = true, .source = "[derived]",
+             .what = "dw = x^T dy, or adds it.")
+ZPLAN_KERNEL(BiasGradient, "bias_gradient", .operands = "dy:rc[T,n] dbias:ag[n] scratch:s",
+             .kind = kMem, .demand = streaming<1, 0>, .source = "[derived]",
+             .what = "dbias = sums of the columns of dy, or adds them.")
+ZPLAN_KERNEL(BiasResidualAdd, "bias_residual_add",
+             .operands = "x:rc[T,h] y:rc[T,h] bias:rc[h] out:wc[T,h]=x=y", .kind = kMem,
+             .demand = streaming<2, 0>, .source = "[derived]", .what = "out = x + y + bias.")
+ZPLAN_KERNEL(RmsNormForward, "rms_norm_forward",
+             .operands = "x:rc[T,h] gain:rc[h] y:wc[T,h] rstd:wt[T]", .kind = kMem,
+             .demand = streaming<4, 0>, .source = "[Zhang19]", .what = "y = x rstd gain, by row.")
+ZPLAN_KERNEL(
+    RmsNormBackward, "rms_norm_backward",
+    .operands = "dy:rc[T,h] x:rc[T,h] rstd:rt[T] gain:rc[h] dx:ac[T,h] dgain:ag[h] scratch:s",
+    .kind = kMem, .demand = streaming<10, 0>, .source = "[Zhang19]",
+    .what = "Is the gradient of rms_norm_forward.")
+// [derived] sine and cosine of an angle count as one exp; a rotation is 6 per pair
+ZPLAN_KERNEL(Rope, "rope", .operands = "qkv:uc[b,s,n,d]", .attributes = "heads theta direction",
+             .kind = kMem, .demand = streaming<3 + kExp, 0>, .source = "[Su21]",
+             .what =
+                 "Turns the first `heads` heads, queries and keys, by angles of base `theta`; "
+                 "`direction` is 1, or -1 in backward.")
+ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]", .kind = kMem,
+             .demand = streaming<2 + kExp / 2, 0>, .source = "[Shazeer20]",
+             .what = "y = silu(gate) up; x holds gate and up side by side.")
+ZPLAN_KERNEL(SwigluBackward, "swiglu_backward", .operands = "x:rc[T,2*f] dy:rc[T,f] dx:wc[T,2*f]",
+             .kind = kMem, .demand = streaming<5 + kExp / 2, 0>, .source = "[Shazeer20]",
+             .what = "Is the gradient of swiglu_forward.")
+ZPLAN_KERNEL(AttentionScores, "attention_scores",
+             .operands = "qkv:rc[b,s,n,d] scores:wc[b,a,s,s] scratch:s", .kind = kGemm,
+             .demand = square<1, 0, 1>, .sets = Sets::kUnfusedAttention,
+             .source = "[Vaswani17 Eq.1]", .what = "scores = q k^T / sqrt(d), unmasked.")
+ZPLAN_KERNEL(SoftmaxForward, "softmax_forward", .operands = "scores:uc[b,a,s,s]", .kind = kMem,
+             .demand = streaming<4 + kExp, 0>, .sets = Sets::kUnfusedAttention,
+             .traffic = Traffic::kSoftmax, .source = "[Vaswani17 Eq.1]",
+             .what = "Masks and normalises scores in place.")
+ZPLAN_KERNEL(AttentionContext, "attention_context",
+             .operands = "probs:rc[b,a,s,s] qkv:rc[b,s,n,d] out:wc[b,s,a,d] scratch:s",
+             .kind = kGemm, .demand = square<0, 1, 1>, .sets = Sets::kUnfusedAttention,
+             .source = "[Vaswani17 Eq.1]", .what = "out = probs v.")
+ZPLAN_KERNEL(AttentionContextGradient, "attention_context_gradient",
+             .operands = "dout:rc[b,s,a,d] qkv:rc[b,s,n,d] dprobs:wc[b,a,s,s] scratch:s",
+             .kind = kGemm, .demand = square<2, 1, 1>, .sets = Sets::kUnfusedAttention,
+             .source = "[derived]", .what = "dprobs = dout v^T.")
+ZPLAN_KERNEL(SoftmaxBackward, "softmax_backward",
+             .operands = "probs:rc[b,a,s,s] dprobs:uc[b,a,s,s]", .kind = kMem,
+             .demand = streaming<4, 0>, .sets = Sets::kUnfusedAttention,
+             .traffic = Traffic::kSoftmax, .source = "[derived]",
+             .what = "Turns the gradient of the probabilities into that of the scores.")
+ZPLAN_KERNEL(AttentionScoresGradient, "attention_scores_gradient",
+             .operands =
+                 "dscores:rc[b,a,s,s] probs:rc[b,a,s,s] dout:rc[b,s,a,d] qkv:rc[b,s,n,d] "
+                 "dqkv:wc[b,s,n,d] scratch:s",
+             .kind = kGemm, .demand = square<0, 3, 3>, .sets = Sets::kUnfusedAttention,
+             .source = "[derived]",
+             .what = "Gives the gradients of q and k from that of the scores, and of v from dout.")
+ZPLAN_KERNEL(CrossEntropyStatistics, "cross_entropy_statistics",
+             .operands = "logits:rc[b*s,Vp] tokens:ri[b,s+1] statistics:wt[b*s,3]",
+             .attributes = "V global_tokens first", .kind = kMem, .demand = streaming<2 + kExp, 0>,
+             .traffic = Traffic::kLoss, .source = "[Shoeybi19 sec 3]",
+             .what =
+                 "Writes maximum, sum of exp(x - maximum), and the logit of the target or 0, of a "
+                 "piece of the vocabulary.")
+ZPLAN_KERNEL(
+    CrossEntropyParallel, "cross_entropy_parallel",
+    .operands =
+        "logits:uc[b*s,Vp] tokens:ri[b,s+1] statistics:rt[k,b*s,3] loss:ud[1] scalars:rd[11]?",
+    .attributes = "V global_tokens first", .kind = kMem, .demand = streaming<4 + kExp, 0>,
+    .traffic = Traffic::kLoss, .source = "[Shoeybi19 sec 3]",
+    .what = "Does what cross_entropy does, from the statistics of all k pieces.")
+ZPLAN_KERNEL(Cast, "cast", .operands = "x:ra[n] y:wb[n]", .kind = kMem, .demand = streaming<1, 0>,
+             .traffic = Traffic::kCompulsory, .source = "[derived]",
+             .what = "y = x in another type.")
+// [derived] what stands beside a product counts no flop: it is done while results are stored
+ZPLAN_KERNEL(LinearGeluForward, "linear_gelu_forward",
+             .operands = "x:rc[T,k] w:rc[k,n] bias:rc[n] sum:wc[T,n] y:wc[T,n] scratch:s",
+             .kind = kGemm, .demand = matmul<0, 1>, .sets = Sets::kFusedNeighbours,
+             .layer_product = true, .source = "[Hendrycks16]",
+             .what = "sum = x w + bias, y = gelu(sum).")
+ZPLAN_KERNEL(GeluInputGradient, "gelu_input_gradient",
+             .operands = "dy:rc[T,n] w:rc[k,n] x:rc[T,k] dx:wc[T,k] scratch:s", .kind = kGemm,
+             .demand = input_gradient<0, 1>, .sets = Sets::kFusedNeighbours, .layer_product = true,
+             .source = "[Hendrycks16]", .what = "dx = dy w^T gelu'(x).")
+ZPLAN_KERNEL(ResidualLayerNormForward, "residual_layer_norm_forward",
+             .operands =
+                 "x:rc[T,h] y:rc[T,h] bias:rc[h] gain:rc[h] shift:rc[h] sum:wc[T,h] out:wc[T,h] "
+                 "mean:wt[T] rstd:wt[T]",
+             .kind = kMem, .demand = streaming<10, 0>, .sets = Sets::kFusedNeighbours,
+             .source = "[Ba16]",
+             .what = "sum = x + y + bias, out = norm of sum, as layer_norm_forward.")
+ZPLAN_KERNEL(ResidualRmsNormForward, "residual_rms_norm_forward",
+             .operands = "x:rc[T,h] y:rc[T,h] gain:rc[h] sum:wc[T,h] out:wc[T,h] rstd:wt[T]",
+             .kind = kMem, .demand = streaming<5, 0>, .sets = Sets::kFusedNeighbours,
+             .source = "[Zhang19]", .what = "sum = x + y, out = norm of sum, as rms_norm_forward.")
+ZPLAN_KERNEL(
+    DropoutForward, "dropout_forward", .operands = "x:rc[*] mask:wk[*] y:wc[*]", .kind = kMem,
+    .demand = streaming<2 + kDraw, 0>, .sets = Sets::kDropout, .source = "[Srivastava14]",
+    .what =
+        "y = x mask / (1 - rate). Draws mask, a byte of 0 or 1 per element, from the step, the "
+        "role without its phase, the instance and the element, so that a replay draws the same.")
+ZPLAN_KERNEL(DropoutBackward, "dropout_backward", .operands = "dy:rc[*] mask:rk[*] dx:wc[*]",
+             .kind = kMem, .demand = streaming<2, 0>, .sets = Sets::kDropout,
+             .source = "[Srivastava14]", .what = "dx = dy mask / (1 - rate).")
+ZPLAN_KERNEL(DropoutResidualAdd, "dropout_residual_add",
+             .operands = "x:rc[T,h] y:rc[T,h] out:wc[T,h] mask:wk[T,h] bias:rc[h]?", .kind = kMem,
+             .demand = streaming<4 + kDraw, 0>, .sets = Sets::kDropout, .source = "[Srivastava14]",
+             .what = "out = x + dropout of (y + bias); bias may be absent.")
+
+#undef ZPLAN_KERNEL
