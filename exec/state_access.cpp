@@ -57,10 +57,8 @@ void read_piece(const RankMemory& memory, const StatePiece& piece, const Tensor&
 // Stage that holds a unit and layer, and the home there.
 std::pair<std::int32_t, const UnitHome*> find_home(const Job& job, const TensorRef& ref) {
   for (const RankClass& c : job.classes) {
-    const std::int64_t in_stage = ref.layer - c.first_layer;
+    const bool has_layer = !job.units[ref.unit].per_layer || c.index_of(ref.layer);
     for (const UnitHome& home : c.homes) {
-      const bool has_layer =
-          !job.units[ref.unit].per_layer || (in_stage >= 0 && in_stage < c.layers);
       if (home.unit == ref.unit && has_layer) return {c.stage, &home};
     }
   }
@@ -147,12 +145,12 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
   std::vector<StatePiece> pieces;
   const std::int64_t elements = job.piece_elements(unit, place.shards);
   const std::int64_t members = c.program.unit_layers;
-  const std::int64_t instances = unit.per_layer ? c.layers / members : 1;
+  const std::int64_t instances = unit.per_layer ? c.layer_count() / members : 1;
   for (std::int64_t slot = 0; slot < instances * unit.tiles; ++slot) {
     pieces.push_back({.buffer = place.buffer,
                       .slot = slot,
                       .dtype = c.program.buffers[place.buffer].dtype,
-                      .layer = unit.per_layer ? c.first_layer + slot / unit.tiles * members : 0,
+                      .layer = unit.per_layer ? c.layer_at(slot / unit.tiles * members) : 0,
                       .piece = piece_number(job, unit, memory.point(), slot % unit.tiles),
                       .pieces = piece_count(job, unit),
                       .first = job.mesh.index_in(place.shards, memory.point()) * elements,
@@ -171,7 +169,7 @@ PieceContent::PieceContent(const RankMemory& memory, const StatePiece& piece)
 
 std::vector<TensorRef> all_tensors(const Job& job) {
   std::int64_t layers = 0;
-  for (const RankClass& c : job.classes) layers += c.layers;
+  for (const RankClass& c : job.classes) layers += c.layer_count();
   std::vector<TensorRef> refs;
   for (std::uint32_t u = 0; u < job.units.size(); ++u) {
     const Unit& unit = job.units[u];

@@ -10,6 +10,7 @@
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/plan/schedule_file.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -25,10 +26,11 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
-std::optional<std::int32_t> number(std::string_view text) {
+std::optional<std::int32_t> number(std::string_view text, std::int32_t least = 1) {
   std::int32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || value < 1) return std::nullopt;
+  if (error != std::errc{} || end != text.data() + text.size() || value < least)
+    return std::nullopt;
   return value;
 }
 
@@ -56,7 +58,7 @@ std::vector<RecomputeRun> recompute_runs(const std::string& text) {
 std::vector<std::int32_t> stage_layers(const std::string& text) {
   std::vector<std::int32_t> layers;
   for (const std::string_view part : split(text, ',')) {
-    const auto count = number(part);
+    const auto count = number(part, 0);
     if (!count) {
       throw_bad_input(fmt::format("--stages: expected layers per stage such as 13,11,12,12, got {}",
                                   in_quotes(text)));
@@ -99,6 +101,26 @@ void add_recipes(Syntax& syntax, Pins& pins) {
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
 }
 
+constexpr std::string_view kSchedule = "/parallel/schedule";
+
+// A word, or the path of a file, which also says how many stages there are.
+void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
+  std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
+  std::erase(words, name(Schedule::kFile));
+  syntax.parsed(std::string(row.option.name), fmt::format("{}|FILE", fmt::join(words, "|")),
+                std::string(row.option.help), [&pins, words](const std::string& text) {
+                  if (std::find(words.begin(), words.end(), text) != words.end())
+                    return pins.set_setting(decision(kSchedule), text);
+                  if (!text.ends_with(".json"))
+                    throw_bad_input(fmt::format("--schedule: expected {} or a .json file, got {}{}",
+                                                fmt::join(words, ", "), in_quotes(text),
+                                                did_you_mean(text, words)));
+                  load_schedule(text);
+                  pins.set(kSchedule, Schedule::kFile);
+                  pins.set("/parallel/schedule_file", text);
+                });
+}
+
 // Into the row's pin, in the form of its type.
 struct OptionAdder {
   Syntax& syntax;
@@ -120,6 +142,7 @@ struct OptionAdder {
   }
   void operator()(const std::string&) const {
     if (row.field.words.empty()) return parsed("ID", kernel_set);
+    if (row.pointer == kSchedule) return add_schedule(syntax, pins, row);
     const std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
     syntax.choice(name(), help(), words, [&to = pins, &row = row, words](std::size_t i) {
       to.set_setting(row, words[i]);

@@ -7,6 +7,7 @@
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
 #include "planner/plan/choices.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -115,10 +116,11 @@ std::string parallel_words(const Plan& plan) {
     parts.emplace_back("no pipeline");
     return joined(parts);
   }
-  const char* schedule = plan.schedule == Schedule::kGpipe ? "GPipe" : "1F1B";
+  const std::string chunks =
+      plan.pieces() > p.pp ? fmt::format(", {} chunks each", plan.pieces() / p.pp) : "";
   const bool uneven = !plan.stage_layers.empty();
   parts.push_back(fmt::format(
-      "{} pipeline stages ({}{})", p.pp, schedule,
+      "{} pipeline stages ({}{}{})", p.pp, title(plan.schedule), chunks,
       uneven ? fmt::format("; layers {}", fmt::join(plan.stage_layers, ", ")) : std::string()));
   return joined(parts);
 }

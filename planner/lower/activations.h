@@ -8,6 +8,7 @@
 // it. A fused attention keeps its log-sum-exp instead of the probabilities [Dao22].
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,9 @@ namespace zplan {
 
 class Activations {
  public:
-  // Of the layers of one of so many kinds in a segment; `prefix` tells them apart.
-  Activations(Stage& stage, const Values& values, const Segment& segment, std::size_t kinds,
-              const std::string& prefix);
+  // Of the layers of one of so many kinds in a segment of a chunk; `prefix` tells them apart.
+  Activations(Stage& stage, const Values& values, const Chunk& chunk, const Segment& segment,
+              std::size_t kinds, const std::string& prefix);
 
   // What forward writes; with recomputation it does not outlive the layer.
   ValueViews forward() const { return views("forward.", true); }
@@ -28,12 +29,16 @@ class Activations {
   ValueViews replay() const { return views("replay.", false); }
   // Where the replayed layer output goes; nobody reads it.
   View replay_output() const;
+  // What the first part of a backward leaves for the second.
+  View handed(const ValueSpec& spec);
 
  private:
   std::int32_t layers_together() const { return s_.unit_layers() / kinds_; }
   std::int32_t tiles(const ValueSpec& spec) const { return spec.tiled ? s_.tiles() : 1; }
+  // A buffer with a slot for each layer of the kind, tile and micro-batch in flight, and its view.
+  BufferId add(const ValueSpec& spec, std::int32_t in_flight) const;
+  View slot_of(BufferId buffer, const ValueSpec& spec) const;
   bool stays(const ValueSpec& spec) const;
-  View kept(Value value) const;
   View within_body(const std::string& prefix, const ValueSpec& spec) const;
   ValueViews views(const std::string& prefix, bool forward) const;
   // Calls with each value: first what all backwards read, then what only some do, then the rest.
@@ -41,9 +46,12 @@ class Activations {
 
   Stage& s_;
   const Values& values_;
+  const Chunk& chunk_;
   const Segment& segment_;
   std::int32_t kinds_;
+  std::string prefix_;
   std::vector<BufferId> kept_;  // by index of the value; nothing of what does not stay
+  std::map<std::string, BufferId> handed_;
 };
 
 }  // namespace zplan

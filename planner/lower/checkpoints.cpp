@@ -8,28 +8,28 @@ constexpr std::int32_t kRingSlots = 2;
 
 }  // namespace
 
-Checkpoints::Checkpoints(Stage& stage)
-    : s_(stage), transfers_(stage), shape_{s_.local_tokens(), s_.h()} {
+Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
+    : s_(stage), chunk_(chunk), transfers_(stage), shape_{s_.local_tokens(), s_.h()} {
   const bool cut = s_.plan.partition_activations;
   const bool away = cut || s_.plan.placement.activations != Tier::kGpu;
   boundary_ =
-      s_.out.add({.name = "layer_input",
+      s_.out.add({.name = chunk.prefix() + "layer_input",
                   .slot_size = size_of(s_.compute()) * shape_.elements(),
-                  .slots = away ? kRingSlots : (s_.layers + 1) * s_.in_flight,
+                  .slots = away ? kRingSlots : (chunk_.layers + 1) * chunk_.in_flight,
                   .category = s_.recomputes_all() ? Category::kCheckpoints : Category::kActivations,
                   .dtype = s_.compute()});
   if (!away) return;
   if (cut) shape_ = {s_.tokens() / s_.tp(), s_.h()};
-  away_ = s_.out.add({.name = "checkpoint",
+  away_ = s_.out.add({.name = chunk.prefix() + "checkpoint",
                       .slot_size = size_of(s_.compute()) * shape_.elements(),
-                      .slots = s_.layers * s_.in_flight,
+                      .slots = chunk_.layers * chunk_.in_flight,
                       .tier = s_.plan.placement.activations,
                       .category = Category::kCheckpoints,
                       .dtype = s_.compute()});
 }
 
 View Checkpoints::boundary(std::int32_t shift) const {
-  SlotExpr slot = s_.layer_slot(s_.first_layer, away_ ? 0 : s_.layers + 1);
+  SlotExpr slot = s_.layer_slot(chunk_.first_layer, away_ ? 0 : chunk_.layers + 1);
   slot.base += shift;
   return view_of(boundary_, s_.compute(), {s_.local_tokens(), s_.h()}, slot);
 }
@@ -41,17 +41,19 @@ View Checkpoints::input_of(std::int32_t layer) const {
 }
 
 View Checkpoints::home() const {
-  return view_of(*away_, s_.compute(), shape_, s_.layer_slot(s_.first_layer, s_.layers));
+  return view_of(*away_, s_.compute(), shape_, s_.layer_slot(chunk_.first_layer, chunk_.layers));
 }
 
 Ring Checkpoints::ring(const char* name) const {
   return {name, size_of(s_.compute()) * shape_.elements(), kRingSlots, Category::kCheckpoints};
 }
 
-Ordinal Checkpoints::saved() const { return {s_.out.member() - s_.first_layer, s_.unit_layers()}; }
+Ordinal Checkpoints::saved() const {
+  return {s_.out.member() - chunk_.first_layer, s_.unit_layers()};
+}
 
 Ordinal Checkpoints::loaded() const {
-  const std::int32_t last = s_.first_layer + s_.layers - 1;
+  const std::int32_t last = chunk_.first_layer + chunk_.layers - 1;
   return {last - s_.out.member(), -s_.unit_layers()};
 }
 

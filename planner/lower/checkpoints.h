@@ -1,4 +1,4 @@
-// The inputs of the layers: where forward leaves them and backward finds them.
+// The inputs of a chunk's layers: where forward leaves them and backward finds them.
 //
 // They stay on the GPU, a slot per layer and micro-batch in flight, or they go away: to the host,
 // to NVMe [Rajbhandari21 sec 5.1.2], or cut over the tensor parallel ranks, of which each keeps its
@@ -15,13 +15,16 @@ namespace zplan {
 
 class Checkpoints {
  public:
-  explicit Checkpoints(Stage& stage);
+  Checkpoints(Stage& stage, const Chunk& chunk);
 
   // Input and output [T, h] of the layer of the surrounding loop (T of one rank with sequence
   // parallelism); of a given layer outside one.
   View input() const { return boundary(0); }
   View output() const { return boundary(1); }
   View input_of(std::int32_t layer) const;
+  // Of the first layer and of the last, outside such a loop.
+  View first_input() const { return input_of(chunk_.first_layer); }
+  View last_output() const { return input_of(chunk_.first_layer + chunk_.layers); }
 
   // Sends the layer's input away; in forward's layer loop.
   void save();
@@ -39,6 +42,7 @@ class Checkpoints {
   Ordinal loaded() const;
 
   Stage& s_;
+  const Chunk& chunk_;
   Transfers transfers_;
   Shape shape_;  // of what a rank keeps
   BufferId boundary_ = 0;

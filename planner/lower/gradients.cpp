@@ -18,7 +18,7 @@ Gradients::Gradients(Stage& stage)
          .tier = tier(),
          .category = Category::kGradients,
          .dtype = dtype_,
-         .persistent = accumulates(),
+         .persistent = accumulates(u),
          .unpadded = size_of(dtype_) * unit.elements * s_.copies(u),
          .shards = partitioned() ? s_.plan.shards() : 1});
   }
@@ -38,7 +38,6 @@ Ring Gradients::ring(const char* name) const {
 }
 
 void Gradients::begin_step() {
-  if (!accumulates()) return;
   const auto clear = [&](UnitIndex u, Ordinal ordinal) {
     const View target = home(u, Access::kWrite);
     const Tier near = off_gpu() ? Tier::kCpu : Tier::kGpu;
@@ -47,7 +46,10 @@ void Gradients::begin_step() {
                   off_gpu() ? Lane::kCpu : Lane::kCompute, KernelId::kFillZero, {write(zero)});
     transfers_.send(Phase::kBegin, s_.layout.part[u], zero, target, ring("zero"), ordinal);
   };
-  s_.for_each_unit(clear);
+  s_.for_each_unit_outside_layers([&](UnitIndex u, Ordinal ordinal) {
+    if (accumulates(u)) clear(u, ordinal);
+  });
+  if (adds_micro_batches()) s_.for_each_layer_unit(clear);
 }
 
 BufferId Gradients::full_buffer(const char* prefix, UnitIndex unit, DType dtype) {
@@ -61,14 +63,15 @@ BufferId Gradients::full_buffer(const char* prefix, UnitIndex unit, DType dtype)
                       .dtype = dtype});
 }
 
-Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal) {
+Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<Part> part) {
   Open at;
   at.unit = unit;
+  at.part = part.value_or(s_.layout.part[unit]);
   if (s_.layout.units[unit].per_layer) at.ordinal = ordinal;
-  if (direct()) {
+  if (direct(unit)) {
     at.buffer = homes_[unit];
     at.slot = s_.unit_slot(unit);
-    at.access = accumulates() ? Access::kUpdate : Access::kWrite;
+    at.access = accumulates(unit) ? Access::kUpdate : Access::kWrite;
   } else {
     at.buffer = full_buffer("full_grad.", unit, written_);
     at.slot = at.ordinal.slot();
@@ -84,8 +87,8 @@ void Gradients::clear_padding(const Open& at) {
   if (padding == 0) return;
   View tail = view_of(at.buffer, written_, {padding}, at.slot);
   tail.offset = size_of(written_) * touched;
-  s_.out.kernel({Phase::kBackward, s_.layout.part[at.unit], Action::kZero}, Lane::kCompute,
-                KernelId::kFillZero, {write(tail)});
+  s_.out.kernel({Phase::kBackward, at.part, Action::kZero}, Lane::kCompute, KernelId::kFillZero,
+                {write(tail)});
 }
 
 View Gradients::view(const Open& at, Param param) const {
@@ -97,9 +100,10 @@ View Gradients::view(const Open& at, Param param) const {
 }
 
 void Gradients::close(const Open& at, bool last) {
-  const Part part = s_.layout.part[at.unit];
-  if (s_.sequence_parallel() && (last || !direct() || !accumulates())) sum_over_tensor_ranks(at);
-  if (!direct()) {
+  const Part part = at.part;
+  if (s_.sequence_parallel() && (last || !direct(at.unit) || !accumulates(at.unit)))
+    sum_over_tensor_ranks(at);
+  if (!direct(at.unit)) {
     move_home(at, part);
   } else if (last && !partitioned() && s_.dp() > 1 && overlaps()) {
     reduce_in_place(at.unit, part);
@@ -173,7 +177,7 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
   if (!overlaps() && s_.dp() > 1) wait(Action::kBeforeReduce, at.unit, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.plan.shards() > 1) {
-    const bool straight = !off_gpu() && !accumulates() && source.dtype == dtype_;
+    const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype_;
     const Ring reduced = ring("reduced.shard");
     View target = home(at.unit, Access::kWrite);
     if (!straight) {
@@ -208,7 +212,7 @@ void Gradients::move_home(const Open& at, Part part) {
 }
 
 void Gradients::take_home(const Open& at, Part part, const View& shard, const View& target) {
-  if (accumulates() || shard.dtype != target.dtype) return combine(at, part, shard, target);
+  if (accumulates(at.unit) || shard.dtype != target.dtype) return combine(at, part, shard, target);
   if (off_gpu()) {
     transfers_.send(Phase::kBackward, part, shard, target, ring("downloaded.shard"), at.ordinal);
   } else {
@@ -224,7 +228,7 @@ void Gradients::combine(const Open& at, Part part, const View& shard, const View
       transfers_.bring(Phase::kBackward, part, shard, near, ring("downloaded.shard"), at.ordinal);
   Ring held = ring("held.shard");
   held.read = Action::kReadGradient;
-  if (!accumulates()) {
+  if (!accumulates(at.unit)) {
     const View cast = transfers_.outbox(target, near, held, at.ordinal);
     s_.out.kernel({Phase::kBackward, part, Action::kCastGradient}, lane, KernelId::kCast,
                   {read(source), write(cast)});

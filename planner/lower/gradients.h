@@ -17,6 +17,7 @@
 // its tokens only: these are summed over the group first [Korthikanti22 sec 4.2.2].
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/lower/parameters.h"
@@ -35,12 +36,14 @@ class Gradients {
   // The gradients of a unit while backward writes them.
   struct Open {
     UnitIndex unit = 0;
+    Part part = Part::kLayer;
     BufferId buffer = 0;
     SlotExpr slot;
     Access access = Access::kWrite;
     Ordinal ordinal;
   };
-  Open open(UnitIndex unit, Ordinal ordinal);
+  // `part`: of its roles; nothing: the unit's.
+  Open open(UnitIndex unit, Ordinal ordinal, std::optional<Part> part = std::nullopt);
   View view(const Open& at, Param param) const;
   // All kernels that contribute have been emitted. `last`: this is the last micro-batch.
   void close(const Open& at, bool last);
@@ -60,15 +63,21 @@ class Gradients {
   View norm_part(UnitIndex unit, View piece) const;
   Tier tier() const { return s_.plan.placement.grads; }
   DType dtype() const { return dtype_; }
+  DType written() const { return written_; }  // by kernels of backward
 
  private:
-  bool accumulates() const { return s_.micro_steps > 1; }
+  bool adds_micro_batches() const { return s_.micro_steps > 1; }
+  // So is a unit that two passes of a micro-batch write.
+  bool accumulates(UnitIndex unit) const {
+    return adds_micro_batches() || (s_.layout.held[unit] == Held::kBothEnds && s_.has_ends_apart());
+  }
   bool overlaps() const { return s_.plan.overlap.gradients; }
   bool partitioned() const { return s_.plan.zero_stage >= 2; }
   // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
   // even on one rank, so that their order of summation does not depend on where the home is.
-  bool direct() const {
-    return !off_gpu() && written_ == dtype_ && (!partitioned() || (s_.dp() == 1 && !accumulates()));
+  bool direct(UnitIndex unit) const {
+    return !off_gpu() && written_ == dtype_ &&
+           (!partitioned() || (s_.dp() == 1 && !accumulates(unit)));
   }
   bool casts_before_reduction() const {
     return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.dp() > 1;

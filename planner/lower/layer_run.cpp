@@ -4,18 +4,19 @@
 
 namespace zplan {
 
-LayerRun::LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Segment& segment,
+LayerRun::LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Chunk& chunk,
                    std::size_t number, Parameters& parameters, Gradients& gradients,
                    Checkpoints& checkpoints)
     : LayerPass(stage),
       kinds_(kinds),
-      segment_(segment),
+      segment_(chunk.segments[number]),
       parameters_(parameters),
       gradients_(gradients),
       checkpoints_(checkpoints) {
-  const std::string run = number == 0 ? "" : "run" + std::to_string(number) + ".";
+  const std::string run =
+      chunk.prefix() + (number == 0 ? "" : "run" + std::to_string(number) + ".");
   for (const LayerKind& kind : kinds)
-    activations_.emplace_back(stage, kind.values, segment, kinds.size(),
+    activations_.emplace_back(stage, kind.values, chunk, segment_, kinds.size(),
                               run + (kinds.size() > 1 ? kind.name + "." : ""));
 }
 
@@ -58,8 +59,10 @@ std::int32_t LayerRun::fetches_of_forward() const {
   return fetches(all);
 }
 
-// With those of a replay, which may end with the unit that backward begins with.
-std::int32_t LayerRun::fetches_of_backward() const {
+// With those of a replay, which may end with the unit that backward begins with. The gradients of
+// weights apart need no parameters.
+std::int32_t LayerRun::fetches_of_backward(Backward what) const {
+  if (what == Backward::kWeight) return 0;
   if (s_.tiles() > 1) return (segment_.replays_layer() ? 2 : 1) * fetches_by_tile();
   Sequence all;
   for (std::int32_t member = s_.unit_layers(); member-- > 0;) {
@@ -119,7 +122,33 @@ View LayerRun::parameter(Param param) {
   return read(parameters_.view(*at, param));
 }
 
+View LayerRun::handed(Part part, const char* name, const Shape& shape, bool tiled) {
+  if (backward_part() == Backward::kWhole) return scratch(name, shape);
+  return activations().handed({.name = std::string(name) + "." + std::string(zplan::name(part)),
+                               .shape = shape,
+                               .dtype = s_.compute(),
+                               .tiled = tiled});
+}
+
+// What the first part of a backward gives of a gradient of weights.
+View LayerRun::handed_gradient(Param param) {
+  return activations().handed({.name = "d.param" + std::to_string(param.index()),
+                               .shape = s_.layout.of(param, s_.out.member()).shape,
+                               .dtype = gradients_.written()});
+}
+
+void LayerRun::take_gradient(Part part, Param param, bool is_bias) {
+  const View given = handed_gradient(param), target = gradient(param);
+  if (target.access == Access::kWrite) {
+    s_.out.copy({phase(), part, is_bias ? Action::kMoveBias : Action::kMove}, given, target);
+  } else {
+    kernel(part, is_bias ? Action::kBiasGradient : Action::kWeightGradient, KernelId::kAccumulate,
+           {read(given), target});
+  }
+}
+
 View LayerRun::gradient(Param param) {
+  if (backward_part() == Backward::kInput) return write(handed_gradient(param));
   const UnitIndex unit = unit_of(param);
   const bool shared = s_.layout.is_shared(unit);
   std::optional<Gradients::Open>& at = shared ? shared_open_ : open_;
@@ -172,13 +201,13 @@ void LayerRun::replay(const View& input) {
   }
 }
 
-void LayerRun::backward(const View& dx, bool last_micro) {
-  start(fetches_of_backward(), false);
+void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
+  start(fetches_of_backward(what), false);
   last_micro_ = last_micro;
   s_.each_layer(upwards_, [&] {
     const View input = checkpoints_.load();
     replay(input);
-    enter(Phase::kBackward);
+    enter(Phase::kBackward, what);
     kind(s_.out.member()).backward(*this, input, dx);
     close_shared();
   });

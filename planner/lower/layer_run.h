@@ -13,14 +13,15 @@ namespace zplan {
 
 class LayerRun : public LayerPass {
  public:
-  // `number` tells the segments of a stage apart.
-  LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Segment& segment,
+  // `number` tells the segments of a chunk apart.
+  LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Chunk& chunk,
            std::size_t number, Parameters& parameters, Gradients& gradients,
            Checkpoints& checkpoints);
 
   void forward();  // inside Segment::up
-  // Inside Segment::down; dx [T, h] holds the gradient of the output, then of the input.
-  void backward(const View& dx, bool last_micro);
+  // Inside Segment::down; dx [T, h] holds the gradient of the output, then of the input, and has no
+  // use in the gradients of the weights apart.
+  void backward(Backward what, const View& dx, bool last_micro);
 
   View parameter(Param param) override;
   View gradient(Param param) override;
@@ -28,6 +29,8 @@ class LayerRun : public LayerPass {
   bool emits(std::optional<LayerOperator> op) const override;
   bool replays_selectively() const override { return segment_.replays_attention(); }
   bool are_together(Param a, Param b) const override;
+  View handed(Part part, const char* name, const Shape& shape, bool tiled) override;
+  void take_gradient(Part part, Param param, bool is_bias) override;
   void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) override;
 
  private:
@@ -48,6 +51,9 @@ class LayerRun : public LayerPass {
   std::size_t index_of(std::int32_t member) const {
     return static_cast<std::size_t>(member) % kinds_.size();
   }
+  // Of the layer's kind.
+  Activations& activations() { return activations_[index_of(s_.out.member())]; }
+  View handed_gradient(Param param);
   void start(std::int32_t fetches, bool upwards);
   Ordinal take(RingUses& ring) const;
   UnitIndex unit_of(Param param) const { return s_.layout.unit_of(param, s_.out.member()); }
@@ -56,7 +62,7 @@ class LayerRun : public LayerPass {
   Sequence uses(std::int32_t member) const;
   std::int32_t fetches_by_tile() const;
   std::int32_t fetches_of_forward() const;
-  std::int32_t fetches_of_backward() const;
+  std::int32_t fetches_of_backward(Backward what) const;
   bool is_first_of_unit(Param param) const;
   void replay(const View& input);
   void close_shared();

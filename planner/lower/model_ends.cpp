@@ -19,7 +19,7 @@ View rows(View all, std::int32_t piece, std::int32_t pieces) {
 }  // namespace
 
 ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
-                     Gradients& gradients, Checkpoints& checkpoints, const View& scalars)
+                     Gradients& gradients, const View& scalars)
     : s_(stage),
       embedding_(model.embedding()),
       norm_(model.final_norm()),
@@ -27,13 +27,13 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       embedding_pass_(stage, parameters, gradients),
       norm_pass_(stage, parameters, gradients),
       head_pass_(stage, parameters, gradients, Part::kHead),
-      checkpoints_(checkpoints),
       ranks_(stage),
       scalars_(scalars) {
   const Shape batch{s_.b(), s_.s() + 1};
-  if (s_.is_first() || s_.is_last()) {
+  for (const Chunk& chunk : s_.chunks) {
+    if (!loads(chunk)) continue;
     host_tokens_ = input("tokens.host", Tier::kCpu, batch, DType::kI32, kHostTokenSlots);
-    tokens_ = input("tokens", Tier::kGpu, batch, DType::kI32, s_.in_flight + 1);
+    tokens_ = input("tokens", Tier::kGpu, batch, DType::kI32, chunk.in_flight + 1);
     host_tokens_.slot = tokens_.slot = {0, 1, 0};
   }
   if (!s_.is_last()) return;
@@ -55,12 +55,12 @@ View ModelEnds::input(const char* name, Tier tier, Shape shape, DType dtype, std
 // From the forward to the backward of a micro-batch: within one body, or with a slot for each that
 // is in flight.
 View ModelEnds::kept(const char* name, Shape shape, DType dtype) {
-  if (s_.in_flight == 1) return s_.transient(name, shape, dtype);
+  if (backward_follows()) return s_.transient(name, shape, dtype);
   const auto [at, is_new] = kept_.try_emplace(name);
   if (is_new) {
     const BufferId id = s_.out.add({.name = name,
                                     .slot_size = size_of(dtype) * shape.elements(),
-                                    .slots = s_.in_flight,
+                                    .slots = s_.chunk().in_flight,
                                     .category = Category::kActivations,
                                     .dtype = dtype});
     at->second = view_of(id, dtype, shape, {0, 1, 0});
@@ -74,7 +74,13 @@ void ModelEnds::begin_step() {
                   {write(loss_)});
 }
 
+// Of the first piece of the model, or of the last where another stage has that.
+bool ModelEnds::loads(const Chunk& chunk) const {
+  return s_.is_first(chunk) || (s_.is_last(chunk) && !s_.is_first());
+}
+
 void ModelEnds::load_batch() {
+  if (!loads(s_.chunk())) return;
   s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
                 {s_.dp() * s_.b(),
                  s_.plan.batch.global_batch,
@@ -102,15 +108,15 @@ void ModelEnds::embed(const View& x) {
 }
 
 // The ring of inputs that go away is written over before a later backward comes.
-View ModelEnds::layers_output() {
-  const View x = checkpoints_.input_of(s_.first_layer + s_.layers);
-  if (!checkpoints_.go_away() || s_.in_flight == 1) return x;
+View ModelEnds::layers_output(const Checkpoints& checkpoints) {
+  const View x = checkpoints.last_output();
+  if (!checkpoints.go_away() || backward_follows()) return x;
   const View copy = kept("final.input", x.shape, x.dtype);
   s_.out.copy({Phase::kForward, Part::kFinalNorm, Action::kMove}, x, copy);
   return copy;
 }
 
-void ModelEnds::head_forward() {
+void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   const std::int64_t local = s_.local_tokens();
   const DType statistics = s_.kernels.statistics;
   normed_.y = kept("final.norm", {local, s_.h()}, s_.compute());
@@ -118,7 +124,7 @@ void ModelEnds::head_forward() {
   normed_.rstd = kept("final.rstd", {local}, statistics);
   const bool whole = s_.plan.head_chunks == 1;
   if (whole) logits_ = kept("logits", {s_.tokens(), head_.width()}, s_.compute());
-  x_ = layers_output();
+  x_ = layers_output(checkpoints);
   norm_pass_.begin(Phase::kForward);
   head_pass_.begin(Phase::kForward);
   norm_.forward(norm_pass_, x_, normed_);
@@ -155,10 +161,10 @@ void ModelEnds::loss(const View& tokens) {
 void ModelEnds::head_backward(const View& dx, bool last_micro) {
   for (UnitPass* pass : {&embedding_pass_, &norm_pass_, &head_pass_}) {
     pass->set_last(last_micro);
-    if (s_.in_flight > 1) {
-      pass->begin(Phase::kBackward);
-    } else {
+    if (backward_follows()) {
       pass->enter(Phase::kBackward);
+    } else {
+      pass->begin(Phase::kBackward);
     }
   }
   const View all =
@@ -176,8 +182,10 @@ View ModelEnds::head_gradient(const View& x) {
     head_.weight_backward(head_pass_, x, logits_, dhead);
     head_.input_backward(head_pass_, logits_, dx);
   }
-  // A tied embedding on this stage gets its look-up's gradient on top before it is reduced.
-  if (head_.is_tied() && s_.is_first()) {
+  // A tied embedding of this stage gets its look-up's gradient on top before it is reduced: in this
+  // pass, or in a later one.
+  if (head_.is_tied() && s_.has_ends_apart()) head_pass_.set_last(false);
+  if (head_.is_tied() && s_.is_first() && !s_.has_ends_apart()) {
     embedding_pass_.adopt(head_pass_.release(head_.weight()));
   } else {
     head_pass_.done(head_.weight());

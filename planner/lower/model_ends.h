@@ -24,13 +24,15 @@ class ModelEnds {
  public:
   // `scalars`: the step scalars on the GPU.
   ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters, Gradients& gradients,
-            Checkpoints& checkpoints, const View& scalars);
+            const View& scalars);
 
   void begin_step();
-  // Tokens of the micro-batch: loaded on the host, copied to the device.
+  // Tokens of the micro-batch, with the first chunk that needs them: loaded on the host, copied to
+  // the device.
   void load_batch();
-  void embed(const View& x);  // x [T, h] of the rank's tokens, first stage
-  void head_forward();        // last stage; ends with the loss
+  void embed(const View& x);  // x [T, h] of the rank's tokens, first chunk
+  // Of the last chunk's output; ends with the loss.
+  void head_forward(const Checkpoints& checkpoints);
   void head_backward(const View& dx, bool last_micro);
   void embed_backward(const View& dx, bool last_micro);
   // Sums the loss over the replicas and brings it to the host, last stage.
@@ -39,7 +41,10 @@ class ModelEnds {
  private:
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(const char* name, Shape shape, DType dtype);
-  View layers_output();
+  bool loads(const Chunk& chunk) const;
+  // Whether no other pass comes between the forward and the backward of a micro-batch.
+  bool backward_follows() const { return s_.chunks.size() == 1 && s_.chunk().in_flight == 1; }
+  View layers_output(const Checkpoints& checkpoints);
   void drop_embedding(const View& sum, const View& x);
   void loss(const View& tokens);
   View head_gradient(const View& x);  // of its input, of the rank's tokens
@@ -51,7 +56,6 @@ class ModelEnds {
   const NormBlock& norm_;
   const Head& head_;
   UnitPass embedding_pass_, norm_pass_, head_pass_;
-  Checkpoints& checkpoints_;
   TensorParallel ranks_;
   View scalars_;
   View host_tokens_, tokens_;  // [b, s+1] i32

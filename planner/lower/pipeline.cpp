@@ -1,6 +1,5 @@
 #include "planner/lower/pipeline.h"
 
-#include "planner/core/error.h"
 #include "planner/program/schedule/fold.h"
 
 namespace zplan {
@@ -8,10 +7,11 @@ namespace {
 
 class LoopEmitter {
  public:
-  LoopEmitter(Stage& stage, const MicroStep& step) : s_(stage), step_(step) {}
+  LoopEmitter(ProgramBuilder& out, const std::function<void(const Pass&)>& emit)
+      : out_(out), emit_(emit) {}
 
   void loop(const PassLoop& loop, bool relative) {
-    s_.out.repeat({loop.count, Var::kMicro, loop.first, loop.step, relative}, [&] {
+    out_.repeat({loop.count, Var::kMicro, loop.first, loop.step, relative}, [&] {
       for (const LoopEntry& entry : loop.body) {
         if (const auto* inner = std::get_if<PassLoop>(&entry)) {
           this->loop(*inner, true);
@@ -24,31 +24,20 @@ class LoopEmitter {
 
  private:
   void pass(const Pass& pass) {
-    if (pass.micro == 0) return body(pass);
-    s_.out.repeat({.count = 1, .var = Var::kMicro, .first = pass.micro, .relative = true},
-                  [&] { body(pass); });
+    if (pass.micro == 0) return emit_(pass);
+    out_.repeat({.count = 1, .var = Var::kMicro, .first = pass.micro, .relative = true},
+                [&] { emit_(pass); });
   }
 
-  void body(const Pass& pass) {
-    switch (pass.kind) {
-      case PassKind::kForward:
-        return step_.forward();
-      case PassKind::kBackward:
-        return step_.backward(pass.apart);
-      case PassKind::kInputBackward:
-      case PassKind::kWeightBackward:
-        ZPLAN_ASSERT(false);  // the orders that a plan names have backward in one pass
-    }
-  }
-
-  Stage& s_;
-  const MicroStep& step_;
+  ProgramBuilder& out_;
+  const std::function<void(const Pass&)>& emit_;
 };
 
 }  // namespace
 
-void emit_schedule(Stage& stage, const PassOrder& order, const MicroStep& step) {
-  LoopEmitter emitter(stage, step);
+void emit_passes(ProgramBuilder& out, const PassOrder& order,
+                 const std::function<void(const Pass&)>& emit) {
+  LoopEmitter emitter(out, emit);
   for (const PassLoop& loop : fold(order)) emitter.loop(loop, false);
 }
 

@@ -41,8 +41,8 @@ class ProgramBuilder {
   // A mark that orders the lane and what else uses the view, by its access (program.h).
   void wait(Role role, Lane lane, const View& on);
 
-  // Which layer of a unit the nodes that follow belong to.
-  void set_member(std::int32_t member) { member_ = static_cast<std::uint8_t>(member); }
+  // Which layer of a unit the nodes that follow belong to, or outside layer loops which layer.
+  void set_member(std::int32_t member) { member_ = static_cast<std::uint16_t>(member); }
   std::int32_t member() const { return member_; }
   // Kernels and copies that follow are done only by the member of this group whose index is that of
   // the layer; of no group by all.
@@ -57,7 +57,7 @@ class ProgramBuilder {
 
   Program program_;
   BlockIndex current_ = 0;
-  std::uint8_t member_ = 0;
+  std::uint16_t member_ = 0;
   Group owners_{};
 };
 

@@ -27,12 +27,14 @@ View Stage::transient(const std::string& name, Shape shape, DType dtype) {
 SlotExpr Stage::unit_slot(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
   if (!u.per_layer) return {};
-  return {-first_unit() * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
+  const std::int32_t first = chunk().layers_before / unit_layers() - first_unit();
+  return {first * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
 }
 
 std::int32_t Stage::copies(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
-  return u.per_layer ? units() * u.tiles : 1;
+  const std::int32_t layers = chunks.back().layers_before + chunks.back().layers;
+  return u.per_layer ? layers / unit_layers() * u.tiles : 1;
 }
 
 void Stage::each_layer(bool upwards, const std::function<void()>& emit) {
@@ -48,21 +50,27 @@ void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
   out.repeat({.count = count, .var = Var::kTile}, emit);
 }
 
-void Stage::for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit) {
+void Stage::for_each_unit_outside_layers(const EmitUnit& emit) const {
   for (UnitIndex u = 0; u < layout.units.size(); ++u)
     if (holds(u) && !layout.units[u].per_layer) emit(u, {});
+}
+
+void Stage::for_each_layer_unit(const EmitUnit& emit) {
   std::int32_t per_layer = 0;
   for (UnitIndex u : layout.layer_units) per_layer += layout.units[u].tiles;
-  out.repeat(all_layers(), [&] {
-    std::int32_t use = -per_layer * first_unit();
-    for (UnitIndex u : layout.layer_units) {
-      const std::int32_t tiles = layout.units[u].tiles;
-      out.set_member(layout.units[u].tensors.front().member);
-      each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });
-      use += tiles;
-    }
-    out.set_member(0);
-  });
+  for (const Chunk& chunk : chunks) {
+    enter(chunk);
+    out.repeat({units(), Var::kLayer, first_unit(), 1}, [&] {
+      std::int32_t use = -per_layer * first_unit();
+      for (UnitIndex u : layout.layer_units) {
+        const std::int32_t tiles = layout.units[u].tiles;
+        out.set_member(layout.units[u].tensors.front().member);
+        each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });
+        use += tiles;
+      }
+      out.set_member(0);
+    });
+  }
 }
 
 }  // namespace zplan

@@ -4,11 +4,13 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
 #include "planner/lower/program_builder.h"
 #include "planner/lower/sizes.h"
+#include "planner/program/schedule/schedule.h"
 
 namespace zplan {
 
@@ -31,6 +33,23 @@ struct Segment {
   Repeat down() const { return {units, Var::kLayer, last_unit(), -1}; }
 };
 
+// Consecutive layers that the stage works off in one pass (planner/program/schedule/schedule.h).
+struct Chunk {
+  std::int32_t number = 0;  // among those of the stage
+  std::int32_t piece = 0;   // of the model: its position
+  std::int32_t first_layer = 0;
+  std::int32_t layers = 0;
+  std::int32_t layers_before = 0;  // of the stage's other chunks, whose states come before
+  std::vector<Segment> segments{};
+  // Micro-batches between forward and the gradient of the weights [Narayanan21 sec 2.2], and
+  // between the two parts of backward; 0: it comes in one pass.
+  std::int32_t in_flight = 1;
+  std::int32_t between_parts = 0;
+
+  // Of its buffers' names.
+  std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
+};
+
 // The how-many-th use of a ring an instance is: base + per_layer * layer + per_tile * tile.
 struct Ordinal {
   std::int32_t base = 0;
@@ -45,16 +64,24 @@ struct Stage : Sizes {
   ProgramBuilder& out;
   BodyBuffers& body;
 
+  const ChunkMap& pieces;
   std::int32_t index = 0;
-  std::int32_t first_layer = 0;
-  std::int32_t layers = 0;
-  std::vector<Segment> segments{};
+  std::vector<Chunk> chunks{};
+  std::size_t current = 0;  // the chunk that is being emitted
   std::int32_t micro_steps = 1;
-  std::int32_t in_flight = 1;  // micro-batches between forward and backward [Narayanan21 sec 2.2]
-  View workspace{};            // scratch of the compute lane
+  View workspace{};  // scratch of the compute lane
 
-  bool is_first() const { return index == 0; }
-  bool is_last() const { return index == plan.parallel.pp - 1; }
+  // What is emitted is of this chunk from here on.
+  void enter(const Chunk& chunk) { current = static_cast<std::size_t>(chunk.number); }
+  const Chunk& chunk() const { return chunks[current]; }
+
+  // Whether the stage, or a chunk of it, has the first or the last piece of the model.
+  std::int32_t first_stage() const { return pieces.at(0).rank; }
+  std::int32_t last_stage() const { return pieces.at(pieces.size() - 1).rank; }
+  bool is_first() const { return first_stage() == index; }
+  bool is_last() const { return last_stage() == index; }
+  bool is_first(const Chunk& chunk) const { return chunk.piece == 0; }
+  bool is_last(const Chunk& chunk) const { return chunk.piece == pieces.size() - 1; }
   bool recomputes_all() const { return plan.all_full(); }
 
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
@@ -62,8 +89,8 @@ struct Stage : Sizes {
 
   // One iteration of a layer loop goes through so many layers.
   std::int32_t unit_layers() const { return layout.layers_together(); }
-  std::int32_t first_unit() const { return first_layer / unit_layers(); }
-  std::int32_t units() const { return layers / unit_layers(); }
+  std::int32_t first_unit() const { return chunk().first_layer / unit_layers(); }
+  std::int32_t units() const { return chunk().layers / unit_layers(); }
   // Emits the body once per layer of such an iteration.
   void each_layer(bool upwards, const std::function<void()>& emit);
   // Slot of a layer's own data inside a layer loop, one per layer from `first` on.
@@ -71,15 +98,19 @@ struct Stage : Sizes {
     return {out.member() - first, per_micro, unit_layers()};
   }
 
-  // Over all layers of the stage, binding Var::kLayer.
-  Repeat all_layers() const { return {units(), Var::kLayer, first_unit(), 1}; }
-  // Slot of a unit's state inside such a loop, and that over its tiles.
+  // Slot of a unit's state inside a loop over the chunk's layers, and that over its tiles.
   SlotExpr unit_slot(UnitIndex unit) const;
   std::int32_t copies(UnitIndex unit) const;  // slots of such a state
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
   // All units of the stage in a fixed order; the ordinal counts uses within each loop.
-  void for_each_unit(const std::function<void(UnitIndex, Ordinal)>& emit);
+  using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
+  void for_each_unit(const EmitUnit& emit) {
+    for_each_unit_outside_layers(emit);
+    for_each_layer_unit(emit);
+  }
+  void for_each_unit_outside_layers(const EmitUnit& emit) const;
+  void for_each_layer_unit(const EmitUnit& emit);
 
   // Of ranks of one stage.
   Group tensor_group() const { return {mesh.named(kTensorAxis)}; }
@@ -88,10 +119,6 @@ struct Stage : Sizes {
   Group shard_group(UnitIndex unit) const { return {layout.units[unit].shards}; }
   Group copies_group(UnitIndex unit) const {
     return {data_group().axes - layout.units[unit].shards};
-  }
-  // The stage so many further.
-  Peer neighbour(std::int8_t step) const {
-    return {static_cast<std::uint8_t>(mesh.pipeline()), step, false};
   }
   // So much further with each rank of a tensor parallel group.
   Attribute by_tensor_rank(std::int64_t step) const {
@@ -104,10 +131,12 @@ struct Stage : Sizes {
   }
 
   bool holds(UnitIndex unit) const;
-  // Whether the first and the last stage both have it.
+  // Whether two stages have it, that with the first piece of the model and that with the last.
   bool has_twin(UnitIndex unit) const {
-    return layout.held[unit] == Held::kBothEnds && plan.parallel.pp > 1;
+    return layout.held[unit] == Held::kBothEnds && first_stage() != last_stage();
   }
+  // Whether the stage has both ends of the model, and comes to them in different passes.
+  bool has_ends_apart() const { return is_first() && is_last() && pieces.size() > 1; }
   // An activation that lives within the body.
   View transient(const std::string& name, Shape shape, DType dtype);
 };

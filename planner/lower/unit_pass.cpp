@@ -16,7 +16,9 @@ View UnitPass::parameter(Param param) {
 
 View UnitPass::gradient(Param param) {
   const UnitIndex unit = s_.layout.unit_of(param);
-  if (!open_.contains(unit)) open_[unit] = gradients_.open(unit, {});
+  // Nodes of two passes are told apart by their ends of the model.
+  const std::optional<Part> part = s_.has_ends_apart() ? part_ : std::nullopt;
+  if (!open_.contains(unit)) open_[unit] = gradients_.open(unit, {}, part);
   return gradients_.view(open_.at(unit), param);
 }
 

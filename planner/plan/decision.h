@@ -40,7 +40,7 @@ template <>
 inline constexpr std::array<std::string_view, 6> kWordsOf<LayerOperator>{
     "norm", "qkv", "attention", "projection", "fc1", "activation"};
 template <>
-inline constexpr std::array<std::string_view, 2> kWordsOf<Schedule>{"1f1b", "gpipe"};
+inline constexpr std::array<std::string_view, 3> kWordsOf<Schedule>{"1f1b", "gpipe", "file"};
 template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<LaunchMode>{"stream", "graph"};
 template <>

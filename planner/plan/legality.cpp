@@ -7,6 +7,7 @@
 #include "planner/plan/choices.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/plan/size_bounds.h"
 #include "planner/program/kernel_set.h"
 
@@ -26,8 +27,11 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
   if (Reason why = outside("dp", shape.dp, 1, kMaxDp)) return why;
   if (Reason why = outside("tp", shape.tp, 1, kMaxTp)) return why;
   if (Reason why = outside("pp", shape.pp, 1, kMaxStages)) return why;
-  if (shape.pp > layers)
-    return fmt::format("pp {} needs a layer per stage; the model has {} layers", shape.pp, layers);
+  if (Reason why = outside("chunks per stage", shape.chunks, 0, kMaxChunks)) return why;
+  if (p.stage_layers.empty() && p.pieces() > layers)
+    return fmt::format("pp {}{} needs a layer per {}; the model has {} layers", shape.pp,
+                       p.pieces() > shape.pp ? fmt::format(" in {} pieces", p.pieces()) : "",
+                       p.pieces() > shape.pp ? "piece" : "stage", layers);
   if (p.zero_stage < 0 || p.zero_stage > 3)
     return fmt::format("ZeRO stage {} does not exist (0..3)", p.zero_stage);
   if (Reason why = outside("prefetch depth", p.prefetch, 0, kMaxPrefetch)) return why;
@@ -38,11 +42,16 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
 Reason wrong_stages(const Plan& p, std::int64_t layers) {
   const std::vector<std::int32_t>& stages = p.stage_layers;
   if (stages.empty()) return std::nullopt;
-  if (std::ssize(stages) != p.parallel.pp)
-    return fmt::format("layers are given for {} stages; pp is {}", stages.size(), p.parallel.pp);
+  if (std::ssize(stages) != p.pieces())
+    return fmt::format("layers are given for {} stages; pp is {}{}", stages.size(), p.parallel.pp,
+                       p.pieces() > p.parallel.pp ? fmt::format(", in {} pieces", p.pieces()) : "");
   std::int64_t sum = 0;
-  for (std::int32_t n : stages) {
-    if (n < 1) return fmt::format("a stage of {} layers; each needs at least 1", n);
+  for (const std::int32_t& n : stages) {
+    // The ends of the model are work enough for a piece.
+    const bool may_be_empty =
+        p.pieces() > p.parallel.pp && (&n == &stages.front() || &n == &stages.back());
+    if (n < (may_be_empty ? 0 : 1))
+      return fmt::format("a stage of {} layers; each needs at least 1", n);
     sum += n;
   }
   if (sum == layers) return std::nullopt;
@@ -113,11 +122,11 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
   if (p.unit_layers == 1) return std::nullopt;
   if (p.gather != GatherUnit::kLayer)
     return fmt::format("{} layers per gather unit need the gather unit layer", p.unit_layers);
-  for (std::int32_t stage = 0; stage < p.parallel.pp; ++stage) {
-    const std::int32_t n = p.layers_of_stage(layers, stage);
+  for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
+    const std::int32_t n = p.layers_of_piece(layers, piece);
     if (n % p.unit_layers != 0)
       return fmt::format("the {} layers of stage {} are no multiple of the {} gathered together", n,
-                         stage, p.unit_layers);
+                         piece, p.unit_layers);
   }
   for (const RecomputeRun& run : p.recompute)
     if (run.layers % p.unit_layers != 0)
@@ -153,7 +162,7 @@ Reason wrong_batch(const Plan& p) {
     return fmt::format(
         "global batch {} is no multiple of micro-batch {} x dp {}; the nearest that is: {}",
         b.global_batch, b.micro_batch, p.parallel.dp, nearest_multiple(b.global_batch, step));
-  const std::int64_t most = std::min(kMaxMicroSteps, kMaxStageMicroSteps / p.parallel.pp);
+  const std::int64_t most = std::min(kMaxMicroSteps, kMaxPieceMicroSteps / p.pieces());
   if (p.micro_steps() > most)
     return fmt::format(
         "global batch {} in micro-batches of {} x dp {} takes {} micro-steps; up to {} are possible"
@@ -288,6 +297,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_stages(plan, layers)) return why;
   if (Reason why = wrong_recompute(plan, layers)) return why;
   if (Reason why = wrong_batch(plan)) return why;
+  if (Reason why = schedule_fault(plan)) return why;
   if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;

@@ -13,8 +13,10 @@ inline constexpr std::int64_t kMaxGlobalBatch = std::int64_t{1} << 20;    // seq
 inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 20;       // tokens
 inline constexpr std::int64_t kMaxTokensPerStep = std::int64_t{1} << 32;  // of all replicas
 
-// Micro-steps x stages: the work of checking and simulating a step is in proportion.
-inline constexpr std::int64_t kMaxStageMicroSteps = std::int64_t{1} << 20;
+inline constexpr std::int64_t kMaxChunks = 64;  // of the model per stage
+
+// Micro-steps x pieces of the model: the work of checking and simulating a step is in proportion.
+inline constexpr std::int64_t kMaxPieceMicroSteps = std::int64_t{1} << 20;
 
 // Of one operation, and of all buffers of all ranks together: what is read and written again, and
 // slack of the placement, still fit 64 bits.

@@ -66,10 +66,10 @@ Bytes Plan::state_bytes() const {
   return size_of(precision.param) + size_of(precision.grad) + optimizer_bytes();
 }
 
-std::int32_t Plan::layers_of_stage(std::int64_t layers, std::int32_t stage) const {
-  if (!stage_layers.empty()) return stage_layers[static_cast<std::size_t>(stage)];
-  const std::int64_t extra = stage < layers % parallel.pp ? 1 : 0;
-  return static_cast<std::int32_t>(layers / parallel.pp + extra);
+std::int32_t Plan::layers_of_piece(std::int64_t layers, std::int32_t piece) const {
+  if (!stage_layers.empty()) return stage_layers[static_cast<std::size_t>(piece)];
+  const std::int64_t extra = piece < layers % pieces() ? 1 : 0;
+  return static_cast<std::int32_t>(layers / pieces() + extra);
 }
 
 PrecisionRecipe default_recipe(std::string_view kernel_set) {

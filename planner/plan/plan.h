@@ -30,14 +30,20 @@ enum class LayerOperator : std::uint8_t {
   kFc1,
   kActivation,
 };
-enum class Schedule : std::uint8_t { kOneForwardOneBackward, kGpipe };
+enum class Schedule : std::uint8_t {
+  kOneForwardOneBackward,
+  kGpipe,
+  kFile,  // Plan::schedule_file
+};
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
 enum class RankOrder : std::uint8_t { kDataFirst, kPipelineFirst };
 
 struct Parallel {
-  std::int32_t dp = 1;             // data parallel replicas
-  std::int32_t tp = 1;             // tensor parallel ranks of a replica [Shoeybi19]
-  std::int32_t pp = 1;             // pipeline stages
+  std::int32_t dp = 1;  // data parallel replicas
+  std::int32_t tp = 1;  // tensor parallel ranks of a replica [Shoeybi19]
+  std::int32_t pp = 1;  // pipeline stages
+  // Pieces of the model that a stage has; 0: as few as the schedule takes [Narayanan21 sec 2.2].
+  std::int32_t chunks = 0;
   bool sequence_parallel = false;  // norms and residuals split over the tp ranks [Korthikanti22]
   // Ranks that share one copy of what ZeRO shards; each of the dp / shards groups has a copy of its
   // own. 0: all dp [Zhao23 sec 3.2.2].
@@ -165,7 +171,8 @@ struct Plan {
   PrecisionRecipe precision;
   Batch batch;
   Schedule schedule = Schedule::kOneForwardOneBackward;  // of the pipeline [Narayanan21 sec 2.2]
-  std::vector<std::int32_t> stage_layers;                // of each stage; empty: evenly
+  std::string schedule_file;                             // zplan.schedule/1 (schedule_file.h)
+  std::vector<std::int32_t> stage_layers;                // of each piece; empty: evenly
   RankOrder order = RankOrder::kDataFirst;
   LaunchMode launch = LaunchMode::kStream;
   double slack = 0.05;  // memory placement may use this much more than the live peak
@@ -193,9 +200,11 @@ struct Plan {
   Bytes optimizer_bytes() const;
   Bytes optimizer_bytes(Tier home) const;
   Bytes state_bytes() const;
-  // Of a model of so many layers: as stage_layers says, else evenly; then the first stages have one
+  // The pieces that the pipeline cuts the model into (planner/program/schedule/schedule.h). Of so
+  // many layers a piece has what stage_layers says, else all equally many; then the first have one
   // more where that leaves a rest.
-  std::int32_t layers_of_stage(std::int64_t layers, std::int32_t stage) const;
+  std::int32_t pieces() const;
+  std::int32_t layers_of_piece(std::int64_t layers, std::int32_t piece) const;
 };
 
 // The recipe a kernel set trains with by default: 16 bytes per parameter for 16-bit and fp32 sets

@@ -1,21 +1,217 @@
 #include "planner/plan/plan_schedule.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+
+#include "planner/plan/decision.h"
+#include "planner/plan/limits.h"
+#include "planner/plan/schedule_file.h"
 #include "planner/program/schedule/in_flight.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
 
 namespace zplan {
+namespace {
 
-PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
-  const auto micros = static_cast<std::int32_t>(plan.micro_steps());
-  if (plan.schedule == Schedule::kGpipe) return gpipe_order(micros);
-  return one_forward_one_backward_order(stage, plan.parallel.pp, micros);
+using Reason = std::optional<std::string>;
+
+struct ScheduleRow {
+  Schedule schedule;
+  std::string_view title;
+  Range chunks;                    // of a stage
+  bool parts_of_backward = false;  // some passes are of inputs or of weights only
+  // At most so many micro-batches per stage are in flight [derived]; 0: all.
+  double in_flight = 0;
+  PassOrder (*order)(const Plan& plan, std::int32_t stage);
+  ChunkMap (*pieces)(const Plan& plan);
+  // What of the plan it does not go with.
+  Reason (*fault)(const Plan& plan) = [](const Plan&) { return Reason(); };
+};
+
+std::int32_t micro_batches_of(const Plan& plan) {
+  return static_cast<std::int32_t>(plan.micro_steps());
 }
 
-std::vector<std::int64_t> in_flight_of_stages(const Plan& plan) {
-  std::vector<std::int64_t> counts;
-  for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    counts.push_back(forward_to_backward(order_of_stage(plan, stage).passes, 0).span);
-  return counts;
+ChunkMap one_piece_each(const Plan& plan) { return looped_chunks(plan.parallel.pp, 1); }
+
+// The file's, read once.
+const PipelineSchedule& file_of(const Plan& plan) {
+  static std::mutex mutex;
+  static std::map<std::string, PipelineSchedule> known;
+  const std::lock_guard lock(mutex);
+  auto at = known.find(plan.schedule_file);
+  if (at == known.end())
+    at = known.emplace(plan.schedule_file, load_schedule(plan.schedule_file)).first;
+  return at->second;
+}
+
+// Transfers go to the next stage and the one before, the last stage and the first among them. A
+// tied embedding is summed over the first stage and the last.
+Reason impassable(const ChunkMap& pieces) {
+  const std::int32_t last = pieces.ranks() - 1;
+  for (std::int32_t piece = 1; piece < pieces.size(); ++piece) {
+    const std::int32_t from = pieces.at(piece - 1).rank, to = pieces.at(piece).rank;
+    const std::int32_t step = std::abs(to - from);
+    if (step > 1 && step < last)
+      return fmt::format(
+          "piece {} of the model is on stage {} and piece {} on stage {}: "
+          "neighbouring pieces need neighbouring stages",
+          piece - 1, from, piece, to);
+  }
+  const std::int32_t end = pieces.at(pieces.size() - 1).rank;
+  if (pieces.at(0).rank == 0 && (end == 0 || end == last)) return std::nullopt;
+  return fmt::format(
+      "the first piece of the model is on stage {} and the last on stage {}: "
+      "expected stage 0, and stage 0 or {}",
+      pieces.at(0).rank, end, last);
+}
+
+Reason wrong_file(const Plan& plan) {
+  if (plan.schedule_file.empty()) return "schedule file needs the path of one";
+  const PipelineSchedule& file = file_of(plan);
+  if (file.chunks.ranks() != plan.parallel.pp || file.micro_batches != plan.micro_steps())
+    return fmt::format("{} is of {} stages and {} micro-batches; the plan has pp {} and {}",
+                       plan.schedule_file, file.chunks.ranks(), file.micro_batches,
+                       plan.parallel.pp, plan.micro_steps());
+  const std::int32_t chunks = plan.parallel.chunks;
+  if (chunks != 0 && chunks != file.chunks.chunks())
+    return fmt::format("{} has {} chunks per stage, not {}", plan.schedule_file,
+                       file.chunks.chunks(), chunks);
+  return impassable(file.chunks);
+}
+
+const ScheduleRow& row_of(const Plan& plan);
+
+std::int32_t chunks_of(const Plan& plan) {
+  const std::int32_t chunks = plan.parallel.chunks;
+  if (plan.schedule == Schedule::kFile && !plan.schedule_file.empty())
+    return file_of(plan).chunks.chunks();
+  return chunks == 0 ? static_cast<std::int32_t>(row_of(plan).chunks.min) : chunks;
+}
+
+constexpr ScheduleRow kRows[] = {
+    {.schedule = Schedule::kOneForwardOneBackward,
+     .title = "1F1B",
+     .chunks = {1, 1},
+     .in_flight = 1,
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return one_forward_one_backward_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = one_piece_each},
+    {.schedule = Schedule::kGpipe,
+     .title = "GPipe",
+     .chunks = {1, 1},
+     .order = [](const Plan& plan, std::int32_t) { return gpipe_order(micro_batches_of(plan)); },
+     .pieces = one_piece_each},
+    {.schedule = Schedule::kFile,
+     .title = "from a file",
+     .chunks = {1, kMaxChunks},
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return file_of(plan).ranks[static_cast<std::size_t>(stage)];
+         },
+     .pieces = [](const Plan& plan) { return file_of(plan).chunks; },
+     .fault = wrong_file},
+};
+static_assert(std::size(kRows) == kWordsOf<Schedule>.size());
+
+const ScheduleRow& row_of(const Plan& plan) {
+  return kRows[static_cast<std::size_t>(plan.schedule)];
+}
+
+std::string chunks_text(const Range& chunks) {
+  if (chunks.max == 1) return "one chunk";
+  if (chunks.min == chunks.max) return fmt::format("{} chunks", chunks.min);
+  return fmt::format("{} to {} chunks", chunks.min, chunks.max);
+}
+
+Reason wrong_chunks(const Plan& plan) {
+  const Range& range = row_of(plan).chunks;
+  const std::int32_t chunks = chunks_of(plan);
+  if (chunks < range.min || chunks > range.max)
+    return fmt::format("schedule {} has {} per stage, not {}", name(plan.schedule),
+                       chunks_text(range), chunks);
+  if (chunks > 1 && plan.parallel.pp == 1)
+    return fmt::format("{} chunks per stage need pp > 1", chunks);
+  return std::nullopt;
+}
+
+// Whether the way through the stages turns: neighbouring pieces are of one stage.
+bool turns(const ChunkMap& pieces) {
+  for (std::int32_t piece = 1; piece < pieces.size(); ++piece)
+    if (pieces.at(piece).rank == pieces.at(piece - 1).rank) return true;
+  return false;
+}
+
+bool has_parts_of_backward(const Plan& plan) {
+  if (plan.schedule != Schedule::kFile) return row_of(plan).parts_of_backward;
+  const std::vector<PassOrder>& stages = file_of(plan).ranks;
+  return std::any_of(stages.begin(), stages.end(), [](const PassOrder& stage) {
+    return std::any_of(stage.passes.begin(), stage.passes.end(),
+                       [](const Pass& pass) { return pass.kind == PassKind::kInputBackward; });
+  });
+}
+
+Reason wrong_activations(const Plan& plan) {
+  const bool replays =
+      std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                  [](const RecomputeRun& run) { return run.mode >= Recompute::kFull; });
+  if (replays && has_parts_of_backward(plan))
+    return fmt::format(
+        "schedule {} takes the gradients of weights from what forward left: it needs recompute "
+        "none or selective",
+        name(plan.schedule));
+  const bool away = plan.partition_activations || plan.placement.activations != Tier::kGpu;
+  if (away && chunks_of(plan) > 1 && turns(pieces_of(plan)))
+    return fmt::format("schedule {} keeps the inputs of layers whole and on gpu",
+                       name(plan.schedule));
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view title(Schedule schedule) {
+  return kRows[static_cast<std::size_t>(schedule)].title;
+}
+
+std::int32_t Plan::pieces() const { return parallel.pp * chunks_of(*this); }
+
+Reason schedule_fault(const Plan& plan) {
+  if (Reason why = row_of(plan).fault(plan)) return why;
+  if (Reason why = wrong_chunks(plan)) return why;
+  return wrong_activations(plan);
+}
+
+ChunkMap pieces_of(const Plan& plan) { return row_of(plan).pieces(plan); }
+
+PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
+  return row_of(plan).order(plan, stage);
+}
+
+bool ends_in_order(const Plan& plan) {
+  return chunks_of(plan) == 1 && !has_parts_of_backward(plan);
+}
+
+StagePieces in_flight_of_stages(const Plan& plan) {
+  const ChunkMap pieces = pieces_of(plan);
+  StagePieces stages;
+  for (std::int32_t stage = 0; stage < pieces.ranks(); ++stage) {
+    const PassOrder order = order_of_stage(plan, stage);
+    std::vector<PieceInFlight>& own = stages.emplace_back();
+    for (std::int32_t chunk = 0; chunk < pieces.chunks(); ++chunk)
+      own.push_back({pieces.position(stage, chunk), forward_to_backward(order.passes, chunk).span});
+  }
+  return stages;
+}
+
+double most_in_flight(const Plan& plan) {
+  const auto all = static_cast<double>(plan.micro_steps());
+  const double factor = row_of(plan).in_flight;
+  return factor == 0 ? all : std::min(all, factor * plan.parallel.pp);
 }
 
 }  // namespace zplan

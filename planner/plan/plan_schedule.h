@@ -1,14 +1,41 @@
-// The schedule that a plan names, as passes.
+// The schedule that a plan names, as passes. What differs from one to the other is a row of a table
+// (plan_schedule.cpp): a new one needs its word (decision.h), its row and what makes its order.
 #pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "planner/plan/plan.h"
 #include "planner/program/schedule/schedule.h"
 
 namespace zplan {
 
+std::string_view title(Schedule schedule);  // "1F1B"; of a file "from a file"
+
+// Why the plan's schedule does not go with the rest of it, in one line, or nothing. Throws Error
+// where its file cannot be read or holds none, as do all of the functions that follow.
+std::optional<std::string> schedule_fault(const Plan& plan);
+
+// Which pieces of the model each stage has.
+ChunkMap pieces_of(const Plan& plan);
 PassOrder order_of_stage(const Plan& plan, std::int32_t stage);
 
-// Micro-batches between forward and backward on each stage.
-std::vector<std::int64_t> in_flight_of_stages(const Plan& plan);
+// Whether a stage has one piece and works off its backward in one pass: its last backward of a step
+// comes before that of the stage before it.
+bool ends_in_order(const Plan& plan);
+
+struct PieceInFlight {
+  std::int32_t piece = 0;
+  std::int64_t micro_batches = 0;  // between its forward and its backward
+  friend bool operator==(const PieceInFlight&, const PieceInFlight&) = default;
+};
+// Of each stage, by chunk.
+using StagePieces = std::vector<std::vector<PieceInFlight>>;
+StagePieces in_flight_of_stages(const Plan& plan);
+
+// At least those of any stage, with all of its layers, without a look at the passes.
+double most_in_flight(const Plan& plan);
 
 }  // namespace zplan

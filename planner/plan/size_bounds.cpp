@@ -1,11 +1,12 @@
 // b micro-batch, s sequence, h hidden or the width of all heads, what is more, f ffn, a heads, V
-// padded vocabulary, L layers, T = b s tokens, m micro-steps. What tensor parallel ranks split is
+// padded vocabulary, L layers, T = b s tokens. What tensor parallel ranks split is
 // counted whole for each of them, states apart.
 #include "planner/plan/size_bounds.h"
 
 #include <algorithm>
 
 #include "planner/plan/limits.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernel_set.h"
 
 namespace zplan {
@@ -22,7 +23,7 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
-  double h, f, a, V, L, s, T, m, dp, tp, pp, tiles, shards;
+  double h, f, a, V, L, s, T, dp, tp, pp, pieces, tiles, shards;
 
   double layer_elements() const { return 4 * h * h + 3 * h * f + 9 * h + 2 * f; }
   double largest_unit() const { return layer_elements() + V * h + s * h + dp * kShardPad; }
@@ -44,10 +45,10 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .L = real(model.layers),
           .s = real(batch.sequence),
           .T = real(batch.micro_batch) * real(batch.sequence),
-          .m = real(plan.micro_steps()),
           .dp = real(plan.parallel.dp),
           .tp = real(plan.parallel.tp),
           .pp = real(plan.parallel.pp),
+          .pieces = real(plan.pieces()),
           .tiles = real(plan.tiles),
           .shards = real(plan.shards())};
 }
@@ -62,16 +63,15 @@ double state_elements(const Plan& plan, const Sizes& z) {
   return z.model_elements() * (copies(3) + held + 4 * copies(1));
 }
 
-// Of one rank, in elements. A stage has its layers + 2 slots per micro-batch in flight: up to pp of
-// them in 1F1B, all in GPipe [Narayanan21 sec 2.2].
+// Of one rank, in elements. A stage has its layers and 2 slots of each chunk per micro-batch in
+// flight [Narayanan21 sec 2.2].
 double activation_elements(const Plan& plan, const Sizes& z) {
   const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 2 * z.a * z.s;
   const double one_layer = z.T * (14 * z.h + 3 * z.f + scores);  // statistics are below one h
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
-  const double layers = plan.stage_layers.empty() ? z.L / z.pp + 1 : z.L;
-  const bool all = plan.schedule == Schedule::kGpipe;
+  const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
   const double ends = z.T * (z.V + 8 * z.h);  // logits, final norm, tokens
-  return (layers + 2) * (all ? z.m : z.pp) * per_slot + 4 * one_layer + ends;
+  return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + 4 * one_layer + ends;
 }
 
 }  // namespace

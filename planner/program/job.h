@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,7 +64,7 @@ struct Unit {
 
 // Where a class keeps the states of a unit: the flat unit, cut into equal pieces over the places
 // along the axes `shards`; whole where there are none.
-// Slot = (layer - first_layer) / unit_layers * tiles + tile.
+// Slot = RankClass::index_of(layer) / unit_layers * tiles + tile.
 // master == param when the recipe keeps no separate copy.
 struct StateHome {
   BufferId buffer = 0;
@@ -80,15 +81,27 @@ struct Placement {
   std::vector<Bytes> offset;  // of each buffer within its tier's slab
 };
 
+// Consecutive layers of the model.
+struct LayerRange {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
+};
+
 // All ranks of one pipeline stage: their programs are equal after substituting the coordinates
 // along all other axes (mesh.h).
 struct RankClass {
   std::int32_t stage = 0;
-  std::int32_t first_layer = 0;  // this and layers: multiples of Program::unit_layers
-  std::int32_t layers = 0;
+  // Those of each of its chunks (schedule/schedule.h): multiples of Program::unit_layers.
+  std::vector<LayerRange> layers;
   Program program;
   std::vector<UnitHome> homes;
   Placement placement;  // empty until placed
+
+  std::int32_t layer_count() const;
+  // The place of a layer of the model among those of the class; none: it has no such layer.
+  std::optional<std::int64_t> index_of(std::int64_t layer) const;
+  std::int64_t layer_at(std::int64_t index) const;  // the other way round; index < layer_count()
 };
 
 // How the host launches what devices run: op by op, or what needs no host in between as graphs.

@@ -71,8 +71,8 @@ constexpr auto kActions =
                                  "sum_copies",    "read_gradient",  "read_master",
                                  "read_moment1",  "read_moment2",   "write_master",
                                  "write_moment1", "write_moment2",  "cast_gradient",
-                                 "drop",          "before_gather",  "after_gather",
-                                 "before_reduce", "after_reduce"});
+                                 "drop",          "move_bias",      "before_gather",
+                                 "after_gather",  "before_reduce",  "after_reduce"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,
 #include "planner/program/kernels/rows.h"
@@ -216,7 +216,9 @@ OpKind kind_of(Action action, Lane lane) {
     case Lane::kInput:
       break;
   }
-  return action == Action::kMove || action == Action::kHold ? OpKind::kCopy : OpKind::kKernel;
+  const bool moves =
+      action == Action::kMove || action == Action::kMoveBias || action == Action::kHold;
+  return moves ? OpKind::kCopy : OpKind::kKernel;
 }
 
 std::string op_name(OpId id) {

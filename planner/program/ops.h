@@ -164,6 +164,7 @@ enum class Action : std::uint8_t {
   kWriteMoment2,
   kCastGradient,
   kDrop,          // dropout beside what the part computes
+  kMoveBias,      // beside the weights of the same part
   kBeforeGather,  // marks of the compute lane, beside which such communication is not to run
   kAfterGather,
   kBeforeReduce,

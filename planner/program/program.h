@@ -161,7 +161,9 @@ struct Node {
   // What reads this Program takes it for done on every rank.
   Group group{};
   Peer peer{};
-  std::uint8_t member = 0;       // which of the unit_layers of its iteration it belongs to
+  // Which of the unit_layers of its iteration it belongs to; outside layer loops the layer that it
+  // is named by.
+  std::uint16_t member = 0;
   BlockIndex block = 0;          // innermost block that holds the node
   std::uint32_t attributes = 0;  // index into Program::attributes
   std::uint32_t operands_begin = 0, operands_end = 0;

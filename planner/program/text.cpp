@@ -206,7 +206,9 @@ void put_home(std::string& out, const Job& job, const Program& program, const Un
 }
 
 void put_class(std::string& out, const Job& job, const RankClass& c) {
-  put(out, "class stage {} first_layer {} layers {}", c.stage, c.first_layer, c.layers);
+  put(out, "class stage {}", c.stage);
+  for (const LayerRange& range : c.layers)
+    put(out, " first_layer {} layers {}", range.first, range.count);
   if (c.program.unit_layers != 1) put(out, " unit_layers {}", c.program.unit_layers);
   out += '\n';
   if (job.placed) {

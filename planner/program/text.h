@@ -10,7 +10,7 @@
 //   unit layer per_layer tiles 2 elements 80 decay 64 shared 8 from 72 shard 128 over dp flat 256
 //     tensor h.{}.c_fc.weight [8,8] normal 0.02 decay offset 0 columns [8]
 //     tensor wte.weight [50,8] normal 0.02 decay offset 0 rows padded 32       (rows of a piece)
-//   class stage 0 first_layer 0 layers 2
+//   class stage 0 first_layer 0 layers 2                 (both again for each further chunk)
 //     slab gpu 4096 live_peak 3840                       (one per tier, when placed)
 //     buffer @0 param gpu parameters f32 slot 512 slots 2 persistent unpadded 640 shards 2 at 0
 //     home layer@0 param param@0 over dp master param@0 over dp moment1 m@1 .. moment2 v@2 ..
@@ -30,7 +30,7 @@
 // edge is %NODE:LEVEL -DELTA :MATCH@DEPTH :reuse; delta 0 and match last are left out. So are tiles
 // 1 and shared 0 of a unit and an uncut tensor's split. Where a layer loop goes through several
 // layers at a time, the class ends in "unit_layers 2", and "member 1" after the role of a node or
-// the offset of a tensor says which of them it is of. "owned dp" before the lane of a node: only
+// the offset of a tensor says which of them it is of; of a node outside such loops, which layer. "owned dp" before the lane of a node: only
 // that member of the group does it. Text that starts with # runs to the end of its line and says
 // nothing; nor do blank lines and indentation.
 #pragma once

@@ -171,7 +171,7 @@ void StepParser::node(BlockIndex block) {
   if (!parsed) in_.fail("a role such as forward.qkv.compute", quoted_word(role));
   n.role = *parsed;
   if (in_.accept("member"))
-    n.member = static_cast<std::uint8_t>(in_.integer("member", 0, program_.unit_layers - 1));
+    n.member = static_cast<std::uint16_t>(in_.integer("member", 0, kMaxLayers));
   const bool is_owned = in_.accept("owned");
   if (is_owned) n.group = read_group(in_, job_.mesh);
   n.lane = read_enum<Lane>(in_, "a lane");

@@ -24,6 +24,7 @@ class StructureCheck {
     check_ranges();
     if (!findings_.empty()) return;
     for (NodeIndex n = 0; n < p_.nodes.size(); ++n) {
+      check_member(n);
       for (const View& v : p_.operands(p_.nodes[n])) check_view(n, v);
       for (const Edge& e : p_.after(p_.nodes[n])) check_edge(n, e);
     }
@@ -41,12 +42,20 @@ class StructureCheck {
   void check_layers() {
     const std::int32_t together = p_.unit_layers;
     if (together < 1) return add("layer loops go through {} layers at a time", together);
-    if (class_.layers % together != 0 || class_.first_layer % together != 0)
-      add("{} layers from {} on do not come {} at a time", class_.layers, class_.first_layer,
-          together);
-    for (NodeIndex n = 0; n < p_.nodes.size(); ++n)
-      if (p_.nodes[n].member >= together)
-        add("{} is of layer {} of {}", node_name(p_, n), p_.nodes[n].member, together);
+    for (const LayerRange& range : class_.layers)
+      if (range.count % together != 0 || range.first % together != 0)
+        add("{} layers from {} on do not come {} at a time", range.count, range.first, together);
+  }
+
+  void check_member(NodeIndex n) {
+    const Node& node = p_.nodes[n];
+    if (node.member >= p_.unit_layers && is_in_layer_loop(node.block))
+      add("{} is of layer {} of {}", node_name(p_, n), node.member, p_.unit_layers);
+  }
+
+  bool is_in_layer_loop(BlockIndex block) const {
+    while (block != 0 && p_.blocks[block].var != Var::kLayer) block = p_.blocks[block].parent;
+    return block != 0;
   }
 
   void check_blocks() {
@@ -218,7 +227,8 @@ class StructureCheck {
     const Buffer& buffer = p_.buffers[state.buffer];
     if (!buffer.persistent)
       add("unit '{}' is kept in '{}', which is not persistent", unit.name, buffer.name);
-    const std::int32_t copies = (unit.per_layer ? class_.layers / p_.unit_layers : 1) * unit.tiles;
+    const std::int32_t copies =
+        (unit.per_layer ? class_.layer_count() / p_.unit_layers : 1) * unit.tiles;
     if (buffer.slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           buffer.slots, copies);

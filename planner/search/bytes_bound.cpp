@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "models/model_formulas.h"
-#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernel_set.h"
+#include "planner/program/limits.h"
 
 namespace zplan {
 namespace {
@@ -46,9 +47,16 @@ class PlanBound {
     unit_rings_ = unit_rings();
   }
 
-  TierBytes bytes(std::int32_t stage, std::int64_t in_flight) const {
-    const Stage at{stage == 0, stage == p_.parallel.pp - 1,
-                   amount(p_.layers_of_stage(model_.layers, stage)), amount(in_flight)};
+  TierBytes bytes(std::span<const PieceInFlight> pieces) const {
+    Stage at;
+    for (const PieceInFlight& piece : pieces) {
+      const Amount layers = amount(p_.layers_of_piece(model_.layers, piece.piece));
+      at.first |= piece.piece == 0;
+      at.last |= piece.piece == p_.pieces() - 1;
+      at.layers += layers;
+      at.least_layers = std::min(at.least_layers, layers);
+      at.kept_layers += layers * amount(piece.micro_batches);
+    }
     TierBytes result{};
     for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
       const Amount fullest = std::max(late_gradients(at, tier, true),
@@ -65,7 +73,9 @@ class PlanBound {
  private:
   struct Stage {
     bool first = false, last = false;
-    Amount layers = 0, in_flight = 1;
+    Amount layers = 0;
+    Amount least_layers = kMaxLayers;  // of a piece
+    Amount kept_layers = 0;            // of every micro-batch in flight
   };
 
   Amount tensor(Amount width) const { return element_ * tokens_ * width; }  // [T, width]
@@ -98,7 +108,7 @@ class PlanBound {
   Amount late_gradients(const Stage& at, Tier tier, bool update) const {
     if (p_.placement.grads != tier) return 0;
     const bool all = update || p_.micro_steps() > 1;
-    const bool loops = at.layers > amount(p_.unit_layers);
+    const bool loops = at.least_layers > amount(p_.unit_layers);
     const Amount in_loop = loops ? at.layers * layer_elements_ : 0;
     return amount_of(p_.precision.grad) * share(all ? elements(at) : in_loop, 2);
   }
@@ -133,8 +143,8 @@ class PlanBound {
   // What forward leaves for the backward of the micro-batches in flight.
   Amount kept(const Stage& at) const {
     if (p_.placement.activations != Tier::kGpu) return kRingSlots * boundary_;
-    if (!keeps_layers()) return boundary_ * at.layers * at.in_flight;
-    return (boundary_ + replayed_ + gelu_) * at.layers * at.in_flight;
+    if (!keeps_layers()) return boundary_ * at.kept_layers;
+    return (boundary_ + replayed_ + gelu_) * at.kept_layers;
   }
   // Every layer's activations: where some are recomputed, probabilities apart, that is not claimed.
   bool keeps_layers() const {
@@ -143,7 +153,7 @@ class PlanBound {
   }
   Amount checkpoints_away(const Stage& at, Tier tier) const {
     if (p_.placement.activations != tier) return 0;
-    return boundary_ * at.layers * at.in_flight;
+    return boundary_ * at.kept_layers;
   }
 
   // While backward goes through the MLP: the gradient of the layer's output and of its inner
@@ -182,12 +192,11 @@ std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model) {
 }
 
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model,
-                                   const std::vector<std::int64_t>& in_flight) {
+                                   const StagePieces& stages) {
   const PlanBound bound(plan, model);
   std::vector<TierBytes> result;
-  result.reserve(static_cast<std::size_t>(plan.parallel.pp));
-  for (std::int32_t stage = 0; stage < plan.parallel.pp; ++stage)
-    result.push_back(bound.bytes(stage, in_flight[static_cast<std::size_t>(stage)]));
+  result.reserve(stages.size());
+  for (const std::vector<PieceInFlight>& pieces : stages) result.push_back(bound.bytes(pieces));
   return result;
 }
 

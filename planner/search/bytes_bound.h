@@ -18,15 +18,15 @@
 #include <vector>
 
 #include "models/model_config.h"
-#include "planner/plan/plan.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/search/memory_use.h"
 
 namespace zplan {
 
 // Bytes of one rank, by stage. The plan must be legal.
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model);
-// The same where the micro-batches in flight of each stage (in_flight_of_stages) are known.
+// The same where the pieces of the stages are known.
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model,
-                                   const std::vector<std::int64_t>& in_flight);
+                                   const StagePieces& stages);
 
 }  // namespace zplan

@@ -92,7 +92,8 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
       pins.has("/parallel/dp") || pins.has("/parallel/tp") || pins.has("/parallel/pp");
   const auto stages =
       pins.has("/parallel/stage_layers")
-          ? std::vector{static_cast<std::int32_t>(pins.values().stage_layers.size())}
+          ? std::vector{static_cast<std::int32_t>(pins.values().stage_layers.size()) /
+                        std::max(1, pins.get<std::int32_t>("/parallel/chunks", 1))}
           : stage_counts(model, cluster);
   std::vector<Parallel> result;
   for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stages))
@@ -104,6 +105,7 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
       Parallel shape{.dp = pins.get("/parallel/dp", static_cast<std::int32_t>(most)),
                      .tp = tp,
                      .pp = pp,
+                     .chunks = pins.get<std::int32_t>("/parallel/chunks", 0),
                      .shards = pins.get<std::int32_t>("/parallel/shards", 0)};
       for (const bool split : choices<bool>(pins, "/parallel/sequence_parallel", {false, true})) {
         shape.sequence_parallel = split && tp > 1;

@@ -29,9 +29,10 @@ class PlanEvaluator {
 
   Estimate estimate(const Plan& plan) {
     Estimate result;
-    const std::vector<TierBytes> bound = bytes_bound(plan, model_, in_flight(plan));
+    const StagePieces& stages = in_flight(plan);
+    const std::vector<TierBytes> bound = bytes_bound(plan, model_, stages);
     result.infeasible = worst_tier(memory_use(bound, fills(plan), cluster_));
-    if (!result.infeasible) result.bound = floors_.of(plan);
+    if (!result.infeasible) result.bound = floors_.of(plan, stages);
     return result;
   }
 
@@ -79,10 +80,10 @@ class PlanEvaluator {
   }
 
   // Remembered, too: counting takes a while with many micro-batches.
-  const std::vector<std::int64_t>& in_flight(const Plan& plan) {
+  const StagePieces& in_flight(const Plan& plan) {
     const std::lock_guard lock(mutex_);
-    std::vector<std::int64_t>& known =
-        in_flight_[{plan.schedule, plan.parallel.pp, plan.micro_steps()}];
+    StagePieces& known =
+        in_flight_[{plan.schedule, plan.parallel.pp, plan.pieces(), plan.micro_steps()}];
     if (known.empty()) known = in_flight_of_stages(plan);
     return known;
   }
@@ -93,7 +94,7 @@ class PlanEvaluator {
   std::mutex mutex_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
       fills_;
-  std::map<std::tuple<Schedule, std::int32_t, std::int64_t>, std::vector<std::int64_t>> in_flight_;
+  std::map<std::tuple<Schedule, std::int32_t, std::int32_t, std::int64_t>, StagePieces> in_flight_;
 };
 
 }  // namespace

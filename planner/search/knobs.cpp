@@ -100,7 +100,7 @@ std::vector<Plan> recompute_splits(const Plan& plan, std::int32_t layers) {
 // in proportion to the parameters of matrix products.
 std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
   const std::int32_t pp = plan.parallel.pp;
-  if (pp == 1) return {};
+  if (pp == 1 || plan.pieces() > pp) return {};
   const double head = static_cast<double>(model.vocab) * static_cast<double>(model.hidden) /
                       static_cast<double>(layer_parameter_count(model));
   const double share = (static_cast<double>(model.layers) + head) / pp;
@@ -115,7 +115,7 @@ std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
   weighed.stage_layers.push_back(last);
   for (std::int32_t stage = 0; stage < pp; ++stage) {
     const auto index = static_cast<std::size_t>(stage);
-    if (weighed.stage_layers[index] != plan.layers_of_stage(model.layers, stage)) return {weighed};
+    if (weighed.stage_layers[index] != plan.layers_of_piece(model.layers, stage)) return {weighed};
   }
   return {};
 }

@@ -85,7 +85,9 @@ std::int32_t least_zero_stage(const Plan& plan) {
 Plan representative(Plan plan) {
   plan.batch.global_batch = plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps());
   plan.parallel.dp = plan.parallel.pp = 1;
-  plan.parallel.shards = 0;
+  plan.parallel.shards = plan.parallel.chunks = 0;
+  plan.schedule = Plan{}.schedule;
+  plan.schedule_file.clear();
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   plan.unit_layers = 1;
@@ -109,20 +111,25 @@ Seconds sum_of(const PassTimes& t) { return t.forward + t.recompute + t.backward
 
 }  // namespace
 
-Seconds TimeFloors::of(const Plan& plan) {
+Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
   const KernelTimes times = kernel_times(plan);
   const auto micro_steps = static_cast<double>(plan.micro_steps());
-  const std::int32_t pp = plan.parallel.pp;
-  Seconds floor{}, before{};
-  for (std::int32_t stage = 0; stage < pp; ++stage) {
-    const auto layers = static_cast<double>(plan.layers_of_stage(model_.layers, stage));
-    Seconds once = sum_of(times.layer) * layers;
-    // Of several stages the first may leave the gradient of the embedding differently from one that
-    // adds to that of the head.
-    if (pp == 1) once += sum_of(times.embedding);
-    if (stage == pp - 1) once += sum_of(times.head);
+  const std::int32_t pieces = plan.pieces();
+  const bool in_order = ends_in_order(plan);
+  Seconds floor{}, before{}, passed{};
+  for (const std::vector<PieceInFlight>& stage : stages) {
+    Seconds once{};
+    for (const PieceInFlight& at : stage) {
+      const auto layers = static_cast<double>(plan.layers_of_piece(model_.layers, at.piece));
+      once += sum_of(times.layer) * layers;
+      // Of several pieces the first may leave the gradient of the embedding differently from one
+      // that adds to that of the head.
+      if (pieces == 1) once += sum_of(times.embedding);
+      if (at.piece == pieces - 1) once += sum_of(times.head);
+      if (in_order) passed += (times.layer.forward + times.layer.backward) * layers;
+    }
     floor = std::max(floor, before + once * micro_steps);
-    before += (times.layer.forward + times.layer.backward) * layers;
+    before = passed;
   }
   return floor * kSafety;
 }
@@ -151,7 +158,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
 }
 
 Seconds time_floor(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
-  return TimeFloors(model, cluster).of(plan);
+  return TimeFloors(model, cluster).of(plan, in_flight_of_stages(plan));
 }
 
 }  // namespace zplan

@@ -11,7 +11,9 @@
 // one has to go back through them: the first stage computes in order, so the next step's first
 // forward comes after this step's last backward there, whatever the schedule and whether the update
 // is delayed or not. Of a stage passed on the way back only backward counts: it may recompute while
-// it waits.
+// it waits. Where a stage has several pieces of the model, or the gradients of weights come apart,
+// its last backward need not come before those of the stages before it: then only its own m (f_i +
+// r_i + b_i) counts.
 //
 // The stages of a pipeline run the kernels that one stage with all layers runs, so f, r, b come
 // from a Job of one stage: the mean of its layers, its embedding, its head. Where layers are
@@ -26,7 +28,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
-#include "planner/plan/plan.h"
+#include "planner/plan/plan_schedule.h"
 
 namespace zplan {
 
@@ -43,7 +45,8 @@ class TimeFloors {
   TimeFloors(const ModelConfig& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
 
   // Remembers what it has lowered. Safe to share between threads.
-  Seconds of(const Plan& plan);
+  // `stages`: in_flight_of_stages(plan).
+  Seconds of(const Plan& plan, const StagePieces& stages);
 
  private:
   // All that kernel times depend on.

@@ -28,6 +28,14 @@ class BlockPass : public LayerPass {
   bool emits(std::optional<LayerOperator>) const override { return true; }
   bool replays_selectively() const override { return false; }
   bool are_together(Param, Param) const override { return true; }
+  View handed(Part part, const char* name, const Shape& shape, bool) override {
+    if (backward_part() == Backward::kWhole) return scratch(name, shape);
+    return scratch("handed." + std::string(zplan::name(part)), shape);
+  }
+  void take_gradient(Part part, Param param, bool is_bias) override {
+    kernel(part, is_bias ? Action::kBiasGradient : Action::kWeightGradient, KernelId::kAccumulate,
+           {update(view("grad.", param))});
+  }
   void each_tile(const std::vector<Use>&, const std::function<void()>& emit) override { emit(); }
 
   std::vector<std::string> closed;  // parameters whose gradients were said to be done
@@ -54,8 +62,9 @@ class BlockBench {
               mesh_,
               layout_,
               out_,
-              body_} {
-    stage.layers = static_cast<std::int32_t>(model.layers);
+              body_,
+              pieces_} {
+    stage.chunks = {{.layers = static_cast<std::int32_t>(model.layers)}};
     stage.workspace = stage.transient("workspace", {1}, DType::kF32);
   }
 
@@ -89,6 +98,7 @@ class BlockBench {
   Layout layout_;
   ProgramBuilder out_;
   BodyBuffers body_;
+  ChunkMap pieces_ = looped_chunks(1, 1);
 
  public:
   Stage stage;

@@ -71,12 +71,24 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
       {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},
+      // Not from a file, which is of one number of stages and of micro-batches.
+      {"/parallel/schedule", static_cast<int>(Schedule::kFile),
+       [](Plan& p, int level) { p.schedule = static_cast<Schedule>(level); }},
       {"/parallel/shards", 2,
        [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.parallel.dp / 2); }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {
-         if (level == 1 && p.parallel.pp == 3) p.stage_layers = {1, 1, 2};
-         if (level == 1 && p.parallel.pp != 3) p.stage_layers = {1, 3};
+         if (level == 0) return;
+         const std::int32_t pieces = p.pieces();
+         if (pieces == 6) {
+           p.stage_layers = {0, 1, 1, 1, 1, 0};
+         } else if (pieces == 4) {
+           p.stage_layers = {0, 1, 2, 1};
+         } else if (pieces == 3) {
+           p.stage_layers = {1, 1, 2};
+         } else {
+           p.stage_layers = {1, 3};
+         }
        }},
       {"/recompute", 6, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
       {"/gather/layers", 2, [](Plan& p, int level) { p.unit_layers = level + 1; }},

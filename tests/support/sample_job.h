@@ -246,8 +246,7 @@ inline RankClass sample_class(std::int32_t stage) {
 
   RankClass c;
   c.stage = stage;
-  c.first_layer = first;
-  c.layers = kSampleLayers;
+  c.layers = {{first, kSampleLayers}};
   c.program = b.finish();
   const AxisSet shards = testing_support::groups::kShard.axes;
   c.homes.push_back({0, {param, shards}, {master, shards}, {m, shards}, {v, shards}});

@@ -55,7 +55,7 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
 void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View qkv = by_head(to[qkv_out_]);
   const View dattention = to.scratch_tokens("d.attention", heads_.queries * heads_.size);
-  const View dqkv = to.scratch_tokens("d.qkv", heads_.all() * heads_.size);
+  const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", heads_.all() * heads_.size);
   core_.replay(to, qkv);
   projection_.linear.backward(to, to[core_.out()], dy, dattention);
   core_.backward(to, qkv, dattention, by_head(dqkv));

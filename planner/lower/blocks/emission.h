@@ -25,7 +25,7 @@ class Emission {
   virtual void done(Param param) = 0;
 
   Phase phase() const { return phase_; }
-  Backward backward() const { return backward_; }
+  Backward backward_part() const { return backward_; }
   // In a backward.
   bool emits_inputs() const { return backward_ != Backward::kWeight; }
   bool emits_weights() const { return backward_ != Backward::kInput; }
@@ -39,6 +39,9 @@ class Emission {
   void kernel(Part part, Action action, KernelId id, std::initializer_list<View> operands,
               const Attributes& attributes = {}) {
     s_.out.kernel({phase_, part, action}, Lane::kCompute, id, operands, attributes);
+  }
+  void move(Part part, const View& from, const View& to) {
+    s_.out.copy({phase_, part, Action::kMove}, from, to);
   }
   View scratch(const std::string& name, const Shape& shape) {
     return s_.transient(name, shape, s_.compute());

@@ -33,7 +33,13 @@ View Branch::forward(LayerPass& to) const {
 // From the gradient of what the branch adds, of one rank's tokens, to that of its normalised input.
 View Branch::body_backward(LayerPass& to, const View& added) const {
   const Part part = norm_.block().part();
-  const View dy = to.gathered(residual_.part(), added, "d.gathered");
+  View dy;
+  const auto gather = [&] { dy = to.gathered(residual_.part(), added, "d.gathered"); };
+  if (to.emits_inputs()) {
+    gather();
+  } else {
+    to.again(gather);
+  }
   View x = norm_.of(to).y;
   if (to.emits_weights()) x = to.gathered(part, x, "norm.gathered");
   const View dx = to.scratch_tokens("d.norm", x.shape[1]);
@@ -48,6 +54,7 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
 void Branch::backward(LayerPass& to, const View& input, const View& dx) const {
   const View added = residual_.backward(to, dx);
   const View dnorm = body_backward(to, added);
+  if (!to.emits_inputs()) norm_.block().take_gradients(to);
   norm_.block().backward(to, dnorm, input, norm_.of(to), update(dx));
 }
 

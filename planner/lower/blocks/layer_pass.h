@@ -30,6 +30,11 @@ class LayerPass : public Emission {
   virtual bool replays_selectively() const = 0;
   // Whether two parameters can be read by one kernel: a ring keeps one unit.
   virtual bool are_together(Param a, Param b) const = 0;
+  // A tensor that the gradients of weights are taken from: scratch, or where backward comes in two
+  // parts what the first leaves for the second, told apart by its part of the layer.
+  virtual View handed(Part part, const char* name, const Shape& shape, bool tiled) = 0;
+  // Adds what the first part has given of the gradient of a parameter of this part of the layer.
+  virtual void take_gradient(Part part, Param param, bool is_bias) = 0;
   // Emits a loop over the tiles, each of which needs these parameters.
   virtual void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) = 0;
 
@@ -37,6 +42,10 @@ class LayerPass : public Emission {
   // What is not there is empty.
   View maybe(Value value) const { return value ? views_[value.index()] : View{}; }
 
+  // [T, width] of all tokens and one tile.
+  View handed_tokens(Part part, const char* name, std::int64_t width) {
+    return handed(part, name, {s_.tokens(), width}, true);
+  }
   // [T, width] of all tokens.
   View scratch_tokens(const char* name, std::int64_t width) {
     return scratch(name, {s_.tokens(), width});
@@ -50,7 +59,7 @@ class LayerPass : public Emission {
   }
   // Emits nodes of a backward that compute something again.
   void again(const std::function<void()>& emit) {
-    const Backward apart = backward();
+    const Backward apart = backward_part();
     enter(Phase::kRecompute);
     emit();
     enter(Phase::kBackward, apart);

@@ -57,14 +57,15 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
     if (to.emits_inputs()) to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)});
     return dgelu;
   }
-  const View dfc1 = to.scratch_tokens("d.up", fc1.shape[1]);
+  const View dfc1 = to.handed_tokens(Part::kFc1, "d.up", fc1.shape[1]);
   if (to.emits_inputs())
     to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)});
   return dfc1;
 }
 
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
-  View dfc1 = to.scratch_tokens("d.fc", width_);
+  View dfc1 =
+      gated_ ? to.scratch_tokens("d.fc", width_) : to.handed_tokens(Part::kFc1, "d.fc", width_);
   if (fuses_neighbours_ && !gated_) {
     fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {

@@ -33,7 +33,12 @@ void NormBlock::forward_of_sum(Emission& to, const View& x, const View& y, Param
   }
 }
 
-// One kernel gives both gradients: it belongs to the backward of the inputs.
+void NormBlock::take_gradients(LayerPass& to) const {
+  to.take_gradient(part_, gain_, false);
+  if (has_bias()) to.take_gradient(part_, bias_, true);
+}
+
+// One kernel gives all gradients: it belongs to the first part of a backward.
 void NormBlock::backward(Emission& to, const View& dy, const View& x, const Normed& result,
                          const View& dx) const {
   if (to.emits_inputs()) {

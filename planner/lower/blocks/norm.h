@@ -2,7 +2,7 @@
 // neither bias nor mean, over the last dimension.
 #pragma once
 
-#include "planner/lower/blocks/emission.h"
+#include "planner/lower/blocks/layer_pass.h"
 #include "planner/lower/blocks/maker.h"
 
 namespace zplan {
@@ -17,6 +17,8 @@ class NormBlock {
   NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor, std::int64_t width);
 
   void forward(Emission& to, const View& x, const Normed& result) const;
+  // In the second part of a backward: what the first has given of the weights' gradients.
+  void take_gradients(LayerPass& to) const;
   // Writes dx or, as its access says, adds to it.
   void backward(Emission& to, const View& dy, const View& x, const Normed& result,
                 const View& dx) const;

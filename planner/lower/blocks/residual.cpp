@@ -42,11 +42,16 @@ void Residual::forward_and_norm(LayerPass& to, const View& x, const View& y, Par
 }
 
 View Residual::backward(LayerPass& to, const View& dout) const {
-  if (!mask_) return dout;
-  const View dy = to.scratch("d.added", dout.shape);
-  if (to.emits_inputs())
+  // The layer's gradient, which is dout, changes before the second part of a backward.
+  if (!mask_ && to.backward_part() == Backward::kWhole) return dout;
+  const View dy = to.handed(part_, "d.added", dout.shape, false);
+  if (!to.emits_inputs()) return dy;
+  if (mask_) {
     to.kernel(part_, Action::kDrop, KernelId::kDropoutBackward,
               {read(dout), read(to[mask_]), write(dy)});
+  } else {
+    to.move(part_, dout, dy);
+  }
   return dy;
 }
 

@@ -32,18 +32,17 @@ class Open {
   std::int32_t count_ = 0, first_ = 0, last_ = 0;
 };
 
-InFlight between(std::span<const Pass> passes, std::int32_t chunk, PassKind opens) {
+template <typename Opens, typename Closes>
+InFlight between(std::span<const Pass> passes, const Opens& opens, const Closes& closes) {
   InFlight result;
   Open open;
   for (const Pass& pass : passes) {
-    if (pass.chunk != chunk) continue;
-    if (pass.kind == opens) {
+    if (opens(pass)) {
       open.add(pass.micro);
       result.most = std::max(result.most, open.count());
       result.span = std::max(result.span, open.span());
-    } else if (gives_weight_gradient(pass.kind)) {
-      if (opens == PassKind::kForward || pass.kind == PassKind::kWeightBackward)
-        open.remove(pass.micro);
+    } else if (closes(pass)) {
+      open.remove(pass.micro);
     }
   }
   return result;
@@ -52,11 +51,21 @@ InFlight between(std::span<const Pass> passes, std::int32_t chunk, PassKind open
 }  // namespace
 
 InFlight forward_to_backward(std::span<const Pass> passes, std::int32_t chunk) {
-  return between(passes, chunk, PassKind::kForward);
+  return between(
+      passes, [&](const Pass& p) { return p.chunk == chunk && p.kind == PassKind::kForward; },
+      [&](const Pass& p) { return p.chunk == chunk && gives_weight_gradient(p.kind); });
 }
 
 InFlight input_to_weight(std::span<const Pass> passes, std::int32_t chunk) {
-  return between(passes, chunk, PassKind::kInputBackward);
+  return between(
+      passes, [&](const Pass& p) { return p.chunk == chunk && p.kind == PassKind::kInputBackward; },
+      [&](const Pass& p) { return p.chunk == chunk && p.kind == PassKind::kWeightBackward; });
+}
+
+InFlight gradient_on_turn(std::span<const Pass> passes, std::int32_t from, std::int32_t to) {
+  return between(
+      passes, [&](const Pass& p) { return p.chunk == from && gives_input_gradient(p.kind); },
+      [&](const Pass& p) { return p.chunk == to && gives_input_gradient(p.kind); });
 }
 
 std::int32_t most_chunks_in_flight(std::span<const Pass> passes) {

@@ -22,6 +22,9 @@ InFlight forward_to_backward(std::span<const Pass> passes, std::int32_t chunk);
 // From the input backward until the weight backward; none where backward is one pass.
 InFlight input_to_weight(std::span<const Pass> passes, std::int32_t chunk);
 
+// From the input backward of one chunk to that of another, which goes on with its gradient.
+InFlight gradient_on_turn(std::span<const Pass> passes, std::int32_t from, std::int32_t to);
+
 // The most micro-batches of all chunks of a rank together between forward and weight gradient.
 std::int32_t most_chunks_in_flight(std::span<const Pass> passes);
 

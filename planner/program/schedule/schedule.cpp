@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
+#include <utility>
 
 #include "planner/core/error.h"
 
@@ -74,14 +76,10 @@ void find_phases(PassOrder& order) {
 }
 
 void set_last_apart(PassOrder& order) {
-  std::vector<bool> seen;
-  for (std::size_t i = order.passes.size(); i-- > 0;) {
-    Pass& pass = order.passes[i];
-    const auto chunk = static_cast<std::size_t>(pass.chunk);
-    if (seen.size() <= chunk) seen.resize(chunk + 1);
-    if (!seen[chunk]) pass.apart = true;
-    seen[chunk] = true;
-  }
+  std::set<std::pair<std::int32_t, PassKind>> seen;
+  for (auto pass = order.passes.rbegin(); pass != order.passes.rend(); ++pass)
+    if (pass->kind != PassKind::kForward)
+      pass->apart = seen.emplace(pass->chunk, pass->kind).second;
 }
 
 }  // namespace zplan

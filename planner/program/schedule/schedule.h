@@ -88,7 +88,8 @@ struct PassOrder {
 // backwards, and after the backward that follows the last forward.
 void find_phases(PassOrder& order);
 
-// Sets `apart` of the last pass of each chunk, which completes the gradients of its weights.
+// Sets `apart` of the last pass of each chunk, which completes the gradients of its weights, and of
+// its last input backward.
 void set_last_apart(PassOrder& order);
 
 struct PipelineSchedule {

@@ -73,7 +73,7 @@ inline Job split_job(const SplitOptions& options) {
                  {{.name = "h.{}.gain", .shape = {6}, .init = Init::kOne},
                   {.name = "h.{}.bias", .shape = {6}, .init = Init::kNormal, .init_std = 1}})};
   RankClass c;
-  c.layers = 2;
+  c.layers = {{0, 2}};
   c.program.blocks.push_back({});
   Bytes offset{0};
   for (std::uint32_t u = 0; u < job.units.size(); ++u) {
@@ -83,7 +83,7 @@ inline Job split_job(const SplitOptions& options) {
       const auto id = static_cast<BufferId>(c.program.buffers.size());
       c.program.buffers.push_back({.name = unit.name,
                                    .slot_size = round_up(size_of(dtype) * elements, kIoAlignment),
-                                   .slots = (unit.per_layer ? c.layers : 1) * unit.tiles,
+                                   .slots = (unit.per_layer ? c.layer_count() : 1) * unit.tiles,
                                    .tier = options.tier,
                                    .dtype = dtype,
                                    .persistent = true});

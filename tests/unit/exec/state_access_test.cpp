@@ -30,8 +30,7 @@ Job layered_job() {
   for (std::int32_t stage = 0; stage < 2; ++stage) {
     RankClass c;
     c.stage = stage;
-    c.first_layer = 2 * stage;
-    c.layers = 2;
+    c.layers = {{2 * stage, 2}};
     c.program.blocks.push_back({});
     c.program.buffers = {{.name = "w",
                           .slot_size = Bytes{256},

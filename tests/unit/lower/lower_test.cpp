@@ -52,7 +52,8 @@ double layer_volume(const Job& job) {
         times * static_cast<double>(full) * (n.collective == CollectiveKind::kAllReduce ? 2 : 1);
   }
   for (const Unit& u : job.units)
-    if (u.per_layer) return elements / static_cast<double>(u.flat_elements * job.classes[0].layers);
+    if (u.per_layer)
+      return elements / static_cast<double>(u.flat_elements * job.classes[0].layer_count());
   return 0;
 }
 
@@ -134,8 +135,8 @@ Flight fly(const RankClass& c) {
   int now = 0;
   for (Cursor at(index, Lane::kCompute); at->step() == 0; at.advance()) {
     const Role role = c.program.nodes[at->node].role;
-    if (at->env.layer != c.first_layer || role.action != Action::kCompute) {
-      const bool back = role.phase == Phase::kBackward && at->env.layer == c.first_layer &&
+    if (at->env.layer != c.layers[0].first || role.action != Action::kCompute) {
+      const bool back = role.phase == Phase::kBackward && at->env.layer == c.layers[0].first &&
                         role.part == Part::kQkv && role.action == Action::kInputGradient;
       if (!back) continue;
       flight.order.push_back("B" + std::to_string(at->env.micro));
@@ -178,9 +179,9 @@ TEST(Pipeline, StagesHaveTheLayersThePlanGivesThem) {
   plan.parallel.pp = 2;
   plan.stage_layers = {1, 3};
   const Job job = lower(plan, load_model("tiny-gpt"));
-  EXPECT_EQ(job.classes[0].layers, 1);
-  EXPECT_EQ(job.classes[1].first_layer, 1);
-  EXPECT_EQ(job.classes[1].layers, 3);
+  using testing::ElementsAre;
+  EXPECT_THAT(job.classes[0].layers, ElementsAre(LayerRange{0, 1}));
+  EXPECT_THAT(job.classes[1].layers, ElementsAre(LayerRange{1, 3}));
 }
 
 TEST(Pipeline, FollowsOneForwardOneBackward) {
@@ -200,8 +201,9 @@ TEST(Pipeline, GivesEveryLayerToOneStage) {
   const Job job = lower(plan, load_model("tiny-gpt"));
   std::int32_t next = 0;
   for (const RankClass& c : job.classes) {
-    EXPECT_EQ(c.first_layer, next);
-    next += c.layers;
+    ASSERT_EQ(c.layers.size(), 1);
+    EXPECT_EQ(c.layers[0].first, next);
+    next += c.layer_count();
   }
   EXPECT_EQ(next, 4);
 }

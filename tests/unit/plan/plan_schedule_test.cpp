@@ -26,9 +26,13 @@ TEST(PlanSchedule, IsTheOneThatThePlanNames) {
 
 TEST(PlanSchedule, TellsTheMicroBatchesInFlight) {
   using testing::ElementsAre;
+  const auto of = [](std::int32_t piece, std::int64_t micro_batches) {
+    return std::vector{PieceInFlight{piece, micro_batches}};
+  };
   EXPECT_THAT(in_flight_of_stages(plan_of(Schedule::kOneForwardOneBackward, 4, 3)),
-              ElementsAre(3, 3, 2, 1));
-  EXPECT_THAT(in_flight_of_stages(plan_of(Schedule::kGpipe, 2, 3)), ElementsAre(3, 3));
+              ElementsAre(of(0, 3), of(1, 3), of(2, 2), of(3, 1)));
+  EXPECT_THAT(in_flight_of_stages(plan_of(Schedule::kGpipe, 2, 3)),
+              ElementsAre(of(0, 3), of(1, 3)));
 }
 
 }  // namespace

@@ -309,15 +309,18 @@ TEST(Verify, TilesTellOperationsApart) {
 }
 
 TEST(Verify, LayersComeInWholeUnits) {
-  const auto units = [](std::int32_t together, std::int32_t layers, std::int32_t members) {
+  const auto units = [](std::int32_t together, std::int32_t layers, std::int32_t members,
+                        Var loop = Var::kLayer) {
     Stage s;
     const View a = s.buffer("a");
-    for (std::int32_t member = 0; member < members; ++member) {
-      s.out.set_member(member);
-      s.fill(Part::kQkv, a);
-    }
+    s.out.repeat({.count = 2, .var = loop}, [&] {
+      for (std::int32_t member = 0; member < members; ++member) {
+        s.out.set_member(member);
+        s.fill(Part::kQkv, a);
+      }
+    });
     RankClass c = s.finish();
-    c.layers = layers;
+    c.layers = {{0, layers}};
     c.program.unit_layers = together;
     return verify(job_of({c}));
   };
@@ -325,6 +328,7 @@ TEST(Verify, LayersComeInWholeUnits) {
   EXPECT_THAT(units(0, 4, 1), Contains(HasSubstr("layer loops go through 0 layers at a time")));
   EXPECT_THAT(units(2, 3, 2), Contains(HasSubstr("3 layers from 0 on do not come 2 at a time")));
   EXPECT_THAT(units(2, 4, 3), Contains(HasSubstr("is of layer 2 of 2")));
+  EXPECT_THAT(units(2, 4, 3, Var::kMicro), IsEmpty()) << "named by a layer, not one of a unit";
   Stage s;
   s.out.buffer(s.buffer("state").buffer).persistent = true;
   RankClass c = s.finish();
@@ -347,7 +351,8 @@ TEST(Verify, OwnersAreMembers) {
     s.out.set_owners(groups::kShard);
     s.fill(Part::kQkv, a);
     RankClass c = s.finish();
-    c.layers = c.program.unit_layers = 4;
+    c.layers = {{0, 4}};
+    c.program.unit_layers = 4;
     if (kind == OpKind::kMark) {
       c.program.nodes[0].kind = kind;
       c.program.nodes[0].operands_end = c.program.nodes[0].operands_begin;
@@ -370,7 +375,8 @@ TEST(Verify, RootsAreMembers) {
     s.out.set_member(member);
     s.out.collective(role(Part::kLayer, Action::kGather), Lane::kCommGather, kind, group, a, b);
     RankClass c = s.finish();
-    c.layers = c.program.unit_layers = 4;
+    c.layers = {{0, 4}};
+    c.program.unit_layers = 4;
     Job job = job_of({c}, 2);
     return verify(job);
   };

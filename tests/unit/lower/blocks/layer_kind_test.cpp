@@ -11,6 +11,7 @@
 namespace zplan {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing_support::BlockBench;
 using testing_support::BlockPass;
@@ -100,6 +101,20 @@ TEST(LayerKind, NeighboursAreOneKernelWhereTheSetFuses) {
   }
 }
 
+// What the parts have beside what they have together: a copy of each branch's gradient, and what
+// the norms gave of their weights' gradients.
+bool is_between_parts(const std::string& node) {
+  return node.find(".move") != node.npos || node.find(" accumulate ") != node.npos;
+}
+
+// Without the names of what is between the parts.
+Lines nodes_of(const Plan& plan, const char* model, Backward parts) {
+  Lines nodes;
+  for (const std::string& node : backward(plan, model, parts).nodes)
+    if (!is_between_parts(node)) nodes.push_back(node.substr(0, node.find(' ')));
+  return nodes;
+}
+
 // Together they stand product by product, the gradient of the weight first.
 TEST(LayerKind, BackwardComesWholeOrInTwoParts) {
   for (const char* kernels : {"cpu.f32", "cpu.f32.fused", "cuda.sm80.bf16.unfused"}) {
@@ -110,8 +125,10 @@ TEST(LayerKind, BackwardComesWholeOrInTwoParts) {
       Lines inputs, weights;
       std::copy_if(whole.begin(), whole.end(), std::back_inserter(weights), is_of_weights);
       std::remove_copy_if(whole.begin(), whole.end(), std::back_inserter(inputs), is_of_weights);
-      EXPECT_EQ(backward(plan, model, Backward::kInput).nodes, inputs) << model;
-      EXPECT_EQ(backward(plan, model, Backward::kWeight).nodes, weights) << model;
+      for (Lines* nodes : {&inputs, &weights})
+        for (std::string& node : *nodes) node.resize(node.find(' '));
+      EXPECT_EQ(nodes_of(plan, model, Backward::kInput), inputs) << model;
+      EXPECT_EQ(nodes_of(plan, model, Backward::kWeight), weights) << model;
       EXPECT_EQ(weights.size(), model == std::string("tiny-gpt") ? 6U : 4U);
       for (const char* product : {"fc2", "fc1", "projection", "qkv"}) {
         const auto at = std::find_if(whole.begin(), whole.end(), [&](const std::string& node) {
@@ -123,6 +140,27 @@ TEST(LayerKind, BackwardComesWholeOrInTwoParts) {
       }
     }
   }
+}
+
+// The gradient of the layer goes on changing, and a norm gives all its gradients in one kernel.
+TEST(LayerKind, TheFirstPartOfBackwardLeavesGradientsForTheSecond) {
+  Lines between;
+  for (const Backward part : {Backward::kInput, Backward::kWeight})
+    for (const std::string& node : backward(plan_of(), "tiny-gpt", part).nodes)
+      if (is_between_parts(node)) between.push_back(node);
+  const std::string h = "transformer.h.{}.";
+  EXPECT_THAT(
+      between,
+      ElementsAre("backward.mlp_residual.move dx =handed.mlp_residual",
+                  "backward.attention_residual.move dx =handed.attention_residual",
+                  "backward.mlp_norm.weight_gradient accumulate +grad." + h + "ln_2.weight",
+                  "backward.mlp_norm.bias_gradient accumulate +grad." + h + "ln_2.bias",
+                  "backward.attention_norm.weight_gradient accumulate +grad." + h + "ln_1.weight",
+                  "backward.attention_norm.bias_gradient accumulate +grad." + h + "ln_1.bias"));
+  const Lines weights = backward(plan_of(), "tiny-gpt", Backward::kWeight).nodes;
+  EXPECT_THAT(weights, Contains("backward.fc2.weight_gradient matmul_weight_gradient gelu "
+                                "handed.mlp_residual =grad." +
+                                h + "mlp.c_proj.weight"));
 }
 
 TEST(LayerKind, BackwardIsDoneWithEachProductAndThenWithItsNorm) {

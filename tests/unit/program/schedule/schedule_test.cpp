@@ -64,13 +64,13 @@ TEST(Phases, AreFoundInAnOrder) {
   EXPECT_THAT(split.cuts, ElementsAre(1, 7));
 }
 
-TEST(LastPasses, OfEachChunkThatGiveWeightGradientsAreApart) {
+TEST(LastPasses, OfEachChunkAndPartOfBackwardAreApart) {
   PassOrder order = order_of("F0.0 F1.0 B1.0 I0.0 W0.0 F1.1 B1.1 F0.1 B0.1 W0.2");
   set_last_apart(order);
   std::string apart;
   for (const Pass& pass : order.passes)
     if (pass.apart) apart += text(pass) + " ";
-  EXPECT_EQ(apart, "B1.1 W0.2 ");
+  EXPECT_EQ(apart, "I0.0 B1.1 B0.1 W0.2 ");
 }
 
 }  // namespace

@@ -1,0 +1,127 @@
+#include "planner/lower/boundary.h"
+
+#include <cstdlib>
+
+#include "planner/program/schedule/in_flight.h"
+
+namespace zplan {
+namespace {
+
+// The gradient of the next micro-batch can arrive while one is used. [derived]
+constexpr std::int32_t kArriving = 2;
+
+}  // namespace
+
+// Of several chunks the stages are a ring: were the bytes of a gradient used again in the next
+// pass, its receive would wait for a send, that for the receive of the next stage, and so on
+// around.
+Boundaries::Boundaries(Stage& stage, const std::vector<Checkpoints>& checkpoints,
+                       const PassOrder& order)
+    : s_(stage), checkpoints_(checkpoints), shape_{s_.local_tokens(), s_.h()} {
+  for (const Chunk& chunk : s_.chunks) {
+    s_.enter(chunk);
+    std::optional<BufferId>& own = gradients_.emplace_back();
+    if (const auto to = own_chunk(-1)) {
+      const InFlight on_turn =
+          gradient_on_turn(order.passes, chunk.number, static_cast<std::int32_t>(*to));
+      own = add(chunk, "d.turn", on_turn.span);
+    } else if (s_.chunks.size() > 1 && !own_chunk(1)) {
+      own = add(chunk, "d.x", kArriving);
+    }
+  }
+}
+
+BufferId Boundaries::add(const Chunk& chunk, const char* name, std::int32_t slots) {
+  return s_.out.add({.name = chunk.prefix() + name,
+                     .slot_size = size_of(s_.compute()) * shape_.elements(),
+                     .slots = slots,
+                     .category = Category::kActivations,
+                     .dtype = s_.compute()});
+}
+
+std::optional<std::size_t> Boundaries::own_chunk(std::int32_t further) const {
+  const std::int32_t piece = s_.chunk().piece + further;
+  if (piece < 0 || piece == s_.pieces.size()) return std::nullopt;
+  const ChunkMap::Place at = s_.pieces.at(piece);
+  if (at.rank != s_.index) return std::nullopt;
+  return static_cast<std::size_t>(at.chunk);
+}
+
+// Stages are a ring for schedules whose chunks go round.
+Boundaries::Neighbour Boundaries::neighbour(std::int32_t further) const {
+  const std::int32_t step = s_.pieces.at(s_.chunk().piece + further).rank - s_.index;
+  const bool wraps = std::abs(step) > 1;
+  const bool up = (step > 0) != wraps;
+  return {
+      {static_cast<std::uint8_t>(s_.mesh.pipeline()), static_cast<std::int8_t>(up ? 1 : -1), wraps},
+      up};
+}
+
+View Boundaries::of_chunk(std::size_t chunk) const {
+  return view_of(*gradients_[chunk], s_.compute(), shape_, {0, 1, 0});
+}
+
+void Boundaries::named(const std::function<void()>& emit) {
+  if (s_.chunks.size() > 1) s_.out.set_member(s_.chunk().first_layer);
+  emit();
+  s_.out.set_member(0);
+}
+
+void Boundaries::take_input() {
+  const View to = checkpoints_[s_.current].first_input();
+  named([&] {
+    if (const auto from = own_chunk(-1))
+      return s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove},
+                         checkpoints_[*from].last_output(), to);
+    const Neighbour from = neighbour(-1);
+    s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive},
+                   from.up ? Lane::kReceiveForwardDown : Lane::kReceiveForwardUp, from.peer, to);
+  });
+}
+
+void Boundaries::give_output() {
+  if (own_chunk(1)) return;
+  const Neighbour to = neighbour(1);
+  named([&] {
+    s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend},
+                to.up ? Lane::kSendForwardUp : Lane::kSendForwardDown, to.peer,
+                checkpoints_[s_.current].last_output());
+  });
+}
+
+View Boundaries::gradient() {
+  if (const auto from = own_chunk(1)) return of_chunk(*from);
+  if (gradients_[s_.current]) return of_chunk(s_.current);
+  const bool piped = s_.plan.parallel.pp > 1;
+  const BufferId id = s_.body.get({.name = "d.x",
+                                   .slot_size = size_of(s_.compute()) * shape_.elements(),
+                                   .slots = piped ? kArriving : 1,
+                                   .category = Category::kActivations,
+                                   .dtype = s_.compute()});
+  return view_of(id, s_.compute(), shape_, piped ? SlotExpr{0, 1, 0} : SlotExpr{});
+}
+
+void Boundaries::take_gradient(const View& dx) {
+  if (own_chunk(1)) return;
+  const Neighbour from = neighbour(1);
+  named([&] {
+    s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive},
+                   from.up ? Lane::kReceiveBackwardDown : Lane::kReceiveBackwardUp, from.peer, dx);
+  });
+}
+
+void Boundaries::give_gradient(const View& dx) {
+  if (own_chunk(-1)) {
+    const View to = of_chunk(s_.current);
+    if (dx.buffer != to.buffer)
+      named([&] { s_.out.copy({Phase::kBackward, Part::kBoundary, Action::kMove}, dx, to); });
+    return;
+  }
+  const Neighbour to = neighbour(-1);
+  named([&] {
+    s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend},
+                to.up ? Lane::kSendBackwardUp : Lane::kSendBackwardDown, to.peer, dx);
+  });
+}
+
+}  // namespace zplan

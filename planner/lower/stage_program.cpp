@@ -1,0 +1,117 @@
+#include "planner/lower/stage_program.h"
+
+#include "planner/lower/pipeline.h"
+
+namespace zplan {
+namespace {
+
+std::vector<Checkpoints> make_checkpoints(Stage& stage) {
+  std::vector<Checkpoints> checkpoints;
+  for (const Chunk& chunk : stage.chunks) checkpoints.emplace_back(stage, chunk);
+  return checkpoints;
+}
+
+}  // namespace
+
+StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
+    : s_(stage),
+      order_(std::move(order)),
+      parameters_(stage),
+      gradients_(stage),
+      optimizer_(stage, parameters_, gradients_),
+      checkpoints_(make_checkpoints(stage)),
+      ends_(stage, model, parameters_, gradients_, optimizer_.scalars()),
+      boundaries_(stage, checkpoints_, order_) {
+  for (const Chunk& chunk : s_.chunks) {
+    LayerRuns& runs = layers_.emplace_back();
+    for (std::size_t i = 0; i < chunk.segments.size(); ++i)
+      runs.push_back(
+          std::make_unique<LayerRun>(stage, model.layers(), chunk, i, parameters_, gradients_,
+                                     checkpoints_[static_cast<std::size_t>(chunk.number)]));
+  }
+}
+
+std::vector<UnitHome> StageProgram::emit() {
+  if (gradients_.last_differs()) set_last_apart(order_);
+  optimizer_.begin_step();
+  gradients_.begin_step();
+  ends_.begin_step();
+  emit_passes(s_.out, order_, [&](const Pass& pass) { this->pass(pass); });
+  gradients_.finish_backward();
+  s_.body.next_body();
+  optimizer_.emit();
+  if (s_.is_last()) report();
+  return optimizer_.homes();
+}
+
+void StageProgram::pass(const Pass& pass) {
+  s_.enter(s_.chunks[static_cast<std::size_t>(pass.chunk)]);
+  s_.body.next_body();
+  switch (pass.kind) {
+    case PassKind::kForward:
+      return forward();
+    case PassKind::kBackward:
+      return backward(Backward::kWhole, pass.apart);
+    case PassKind::kInputBackward:
+      return backward(Backward::kInput, pass.apart);
+    case PassKind::kWeightBackward:
+      return weight_backward(pass.apart);
+  }
+}
+
+void StageProgram::forward() {
+  const Chunk& chunk = s_.chunk();
+  ends_.load_batch();
+  if (s_.is_first(chunk)) {
+    ends_.embed(checkpoints().first_input());
+  } else {
+    boundaries_.take_input();
+  }
+  const LayerRuns& layers = layers_[s_.current];
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    s_.out.repeat(chunk.segments[i].up(), [&] { layers[i]->forward(); });
+  if (s_.is_last(chunk)) {
+    ends_.head_forward(checkpoints());
+  } else {
+    boundaries_.give_output();
+  }
+}
+
+// Where backward comes in two parts both ends of the model come with the first: to keep the
+// gradient of the logits for the second would cost more than it gains.
+void StageProgram::backward(Backward what, bool last_micro) {
+  const View dx = boundaries_.gradient();
+  if (s_.is_last(s_.chunk())) {
+    ends_.head_backward(dx, last_micro);
+  } else {
+    boundaries_.take_gradient(dx);
+  }
+  layers_backward(what, dx, last_micro);
+  if (s_.is_first(s_.chunk())) {
+    ends_.embed_backward(dx, last_micro);
+  } else {
+    boundaries_.give_gradient(dx);
+  }
+}
+
+void StageProgram::weight_backward(bool last_micro) {
+  View shape_only;
+  shape_only.dtype = s_.compute();
+  shape_only.shape = {s_.local_tokens(), s_.h()};
+  layers_backward(Backward::kWeight, shape_only, last_micro);
+}
+
+void StageProgram::layers_backward(Backward what, const View& dx, bool last_micro) {
+  const LayerRuns& layers = layers_[s_.current];
+  for (std::size_t i = layers.size(); i-- > 0;)
+    s_.out.repeat(s_.chunk().segments[i].down(),
+                  [&] { layers[i]->backward(what, dx, last_micro); });
+}
+
+void StageProgram::report() {
+  const View loss = ends_.finish_loss();
+  s_.out.kernel({Phase::kEnd, Part::kLoss, Action::kReport}, Lane::kCpu, KernelId::kReport,
+                {read(loss), read(optimizer_.host_clip())});
+}
+
+}  // namespace zplan

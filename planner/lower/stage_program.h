@@ -1,0 +1,44 @@
+// The step of one stage: begin, passes of its chunks, update, report.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "planner/lower/blocks/decoder.h"
+#include "planner/lower/boundary.h"
+#include "planner/lower/layer_run.h"
+#include "planner/lower/model_ends.h"
+#include "planner/lower/optimizer.h"
+
+namespace zplan {
+
+class StageProgram {
+ public:
+  StageProgram(Stage& stage, const Decoder& model, PassOrder order);
+
+  // Emits all of it; the homes of the states.
+  std::vector<UnitHome> emit();
+
+ private:
+  using LayerRuns = std::vector<std::unique_ptr<LayerRun>>;  // one per segment
+
+  const Checkpoints& checkpoints() const { return checkpoints_[s_.current]; }
+  void pass(const Pass& pass);
+  void forward();
+  void backward(Backward what, bool last_micro);
+  void weight_backward(bool last_micro);
+  void layers_backward(Backward what, const View& dx, bool last_micro);
+  void report();
+
+  Stage& s_;
+  PassOrder order_;
+  Parameters parameters_;
+  Gradients gradients_;
+  Optimizer optimizer_;
+  std::vector<Checkpoints> checkpoints_;  // of each chunk
+  ModelEnds ends_;
+  Boundaries boundaries_;
+  std::vector<LayerRuns> layers_;  // of each chunk
+};
+
+}  // namespace zplan
