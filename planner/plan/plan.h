@@ -33,6 +33,8 @@ enum class LayerOperator : std::uint8_t {
 enum class Schedule : std::uint8_t {
   kOneForwardOneBackward,
   kGpipe,
+  kInterleaved,
+  kZeroBubbleV,
   kFile,  // Plan::schedule_file
 };
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.

@@ -11,7 +11,9 @@
 #include "planner/plan/limits.h"
 #include "planner/plan/schedule_file.h"
 #include "planner/program/schedule/in_flight.h"
+#include "planner/program/schedule/interleaved.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
+#include "planner/program/schedule/zero_bubble_v.h"
 
 namespace zplan {
 namespace {
@@ -36,6 +38,16 @@ std::int32_t micro_batches_of(const Plan& plan) {
 }
 
 ChunkMap one_piece_each(const Plan& plan) { return looped_chunks(plan.parallel.pp, 1); }
+
+Reason uneven_rounds(const Plan& plan) {
+  const std::int32_t micros = micro_batches_of(plan);
+  const std::int32_t nearest = nearest_rounds(plan.parallel.pp, micros);
+  if (nearest == micros) return std::nullopt;
+  return fmt::format(
+      "schedule {} works off micro-steps in equal rounds: with pp {} not {}; the next number that "
+      "is: {}",
+      name(plan.schedule), plan.parallel.pp, micros, nearest);
+}
 
 // The file's, read once.
 const PipelineSchedule& file_of(const Plan& plan) {
@@ -107,6 +119,27 @@ constexpr ScheduleRow kRows[] = {
      .chunks = {1, 1},
      .order = [](const Plan& plan, std::int32_t) { return gpipe_order(micro_batches_of(plan)); },
      .pieces = one_piece_each},
+    {.schedule = Schedule::kInterleaved,
+     .title = "interleaved 1F1B",
+     .chunks = {2, kMaxChunks},
+     .in_flight = 2,  // p v + p - 1 chunks of L / (p v) layers
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return interleaved_order(stage, plan.parallel.pp, chunks_of(plan),
+                                    micro_batches_of(plan));
+         },
+     .pieces = [](const Plan& plan) { return looped_chunks(plan.parallel.pp, chunks_of(plan)); },
+     .fault = uneven_rounds},
+    {.schedule = Schedule::kZeroBubbleV,
+     .title = "ZB-V",
+     .chunks = {2, 2},
+     .parts_of_backward = true,
+     .in_flight = 4,  // 2 p chunks of L / (2 p) layers, and what one part of backward leaves
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return zero_bubble_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); }},
     {.schedule = Schedule::kFile,
      .title = "from a file",
      .chunks = {1, kMaxChunks},

@@ -130,12 +130,21 @@ std::int32_t least_stage(const RunOffload& offload) {
 }
 
 Reason inexpressible_plan(const RunRecord& run) {
-  if (run.parallel.interleave.value_or(1) > 1 || run.parallel.schedule == "interleaved")
-    return "interleaved pipeline";
   if (run.parallel.cp.value_or(1) > 1) return "context parallelism";
   if (run.offload.activations != "gpu" && run.recompute != "full")
     return "activations swapped one by one";
   return std::nullopt;
+}
+
+// Where the layers do not come to equal pieces, but do with the embedding and the head counted as a
+// layer each, the first and the last piece have a layer less.
+void choose_pieces(const RunRecord& run, Plan& plan) {
+  const std::int32_t pieces = plan.pieces();
+  if (run.model.layers % pieces == 0 || (run.model.layers + 2) % pieces != 0) return;
+  plan.stage_layers.assign(static_cast<std::size_t>(pieces),
+                           static_cast<std::int32_t>((run.model.layers + 2) / pieces));
+  --plan.stage_layers.front();
+  --plan.stage_layers.back();
 }
 
 void choose_recompute(const RunRecord& run, Plan& plan) {
@@ -181,6 +190,10 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
   if (p.shard_group && plan.zero_stage > 0 && *p.shard_group < p.dp)
     plan.parallel.shards = *p.shard_group;
   if (p.schedule) set_choice(plan, "/parallel/schedule", *p.schedule);
+  if (p.interleave > 1) {
+    plan.schedule = Schedule::kInterleaved;
+    plan.parallel.chunks = *p.interleave;
+  }
   plan.placement = {.params = tier_of(run.offload.params),
                     .grads = tier_of(run.offload.grads),
                     .optimizer = tier_of(run.offload.optimizer),
@@ -241,6 +254,7 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   out.plan.hardware = out.cluster.name;
   for (const auto& [pointer, text] : stack->choices) set_choice(out.plan, pointer, text);
   choose_parallel(run, out.plan);
+  choose_pieces(run, out.plan);
   if (Reason why = choose_kernels(run, *stack, device, out.plan)) return why;
   choose_recipe(run, *stack, out);
   choose_recompute(run, out.plan);

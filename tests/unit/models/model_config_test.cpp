@@ -49,12 +49,12 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
   EXPECT_EQ(names,
             (std::vector<std::string>{
-                "tiny-llama",       "tiny-gpt",          "gpt2-124m",          "gpt2-355m",
-                "gpt2-774m",        "gpt2-1.5b",         "llama3-8b",          "zero-infinity-10b",
-                "megatron-22b",     "zero-infinity-50b", "llama3-70b",         "zero-infinity-100b",
-                "gpt3-175b",        "megatron-175b",     "zero-infinity-0.5t", "megatron-530b",
-                "zero-infinity-1t", "megatron-1t",       "zero-infinity-5t",   "zero-infinity-10t",
-                "zero-infinity-20t"}));
+                "tiny-llama",        "tiny-gpt",          "gpt2-124m",   "gpt2-355m",
+                "gpt2-774m",         "gpt2-1.5b",         "llama3-8b",   "zero-infinity-10b",
+                "megatron-22b",      "zero-infinity-50b", "llama3-70b",  "zero-infinity-100b",
+                "gpt3-175b",         "megatron-175b",     "llama3-405b", "zero-infinity-0.5t",
+                "megatron-530b",     "zero-infinity-1t",  "megatron-1t", "zero-infinity-5t",
+                "zero-infinity-10t", "zero-infinity-20t"}));
 }
 
 TEST(ModelCatalogue, NamesAndAliasesAreUnique) {

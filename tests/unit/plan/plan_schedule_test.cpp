@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
+#include "planner/program/schedule/interleaved.h"
+#include "planner/program/schedule/zero_bubble_v.h"
 #include "tests/support/schedules.h"
 
 namespace zplan {
@@ -33,6 +37,80 @@ TEST(PlanSchedule, TellsTheMicroBatchesInFlight) {
               ElementsAre(of(0, 3), of(1, 3), of(2, 2), of(3, 1)));
   EXPECT_THAT(in_flight_of_stages(plan_of(Schedule::kGpipe, 2, 3)),
               ElementsAre(of(0, 3), of(1, 3)));
+}
+
+TEST(PlanSchedule, OfChunksIsThatOfItsName) {
+  Plan plan = plan_of(Schedule::kInterleaved, 4, 8);
+  plan.parallel.chunks = 3;
+  for (std::int32_t stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(order_of_stage(plan, stage).passes, interleaved_order(stage, 4, 3, 8).passes);
+  EXPECT_EQ(pieces_of(plan).positions(), looped_chunks(4, 3).positions());
+  EXPECT_EQ(plan.pieces(), 12);
+
+  plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
+  for (std::int32_t stage = 0; stage < 3; ++stage)
+    EXPECT_EQ(order_of_stage(plan, stage).passes, zero_bubble_v_order(stage, 3, 6).passes);
+  EXPECT_EQ(pieces_of(plan).positions(), v_shaped_chunks(3, 2).positions());
+  EXPECT_EQ(plan.pieces(), 6) << "as few chunks as it takes";
+}
+
+TEST(PlanSchedule, OfOnePieceAStageEndsInOrder) {
+  for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe})
+    EXPECT_TRUE(ends_in_order(plan_of(schedule, 4, 8)));
+  for (const Schedule schedule : {Schedule::kInterleaved, Schedule::kZeroBubbleV})
+    EXPECT_FALSE(ends_in_order(plan_of(schedule, 4, 8)));
+}
+
+TEST(PlanSchedule, SaysWhatItDoesNotGoWith) {
+  const auto fault = [](Schedule schedule, const std::function<void(Plan&)>& change) {
+    Plan plan = plan_of(schedule, 4, 8);
+    change(plan);
+    return schedule_fault(plan).value_or("none");
+  };
+  const auto chunks = [](std::int32_t n) { return [n](Plan& plan) { plan.parallel.chunks = n; }; };
+  EXPECT_EQ(fault(Schedule::kOneForwardOneBackward, chunks(2)),
+            "schedule 1f1b has one chunk per stage, not 2");
+  EXPECT_EQ(fault(Schedule::kZeroBubbleV, chunks(3)),
+            "schedule zb-v has 2 chunks per stage, not 3");
+  EXPECT_EQ(fault(Schedule::kInterleaved, chunks(1)),
+            "schedule interleaved has 2 to 64 chunks per stage, not 1");
+  EXPECT_EQ(fault(Schedule::kInterleaved, chunks(64)), "none");
+  EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.parallel.pp = 1; }),
+            "2 chunks per stage need pp > 1");
+  EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.batch.global_batch = 6 * 9; }),
+            "schedule interleaved works off micro-steps in equal rounds: with pp 4 not 9; the next "
+            "number that is: 10");
+  for (const Recompute mode : {Recompute::kFull, Recompute::kOperators}) {
+    const auto replay = [mode](Plan& plan) { plan.recompute = {{}, {mode}}; };
+    EXPECT_EQ(fault(Schedule::kZeroBubbleV, replay),
+              "schedule zb-v takes the gradients of weights from what forward left: it needs "
+              "recompute none or selective");
+    EXPECT_EQ(fault(Schedule::kInterleaved, replay), "none");
+  }
+  EXPECT_EQ(
+      fault(Schedule::kZeroBubbleV, [](Plan& plan) { plan.recompute = {{Recompute::kSelective}}; }),
+      "none");
+  for (const Schedule schedule : {Schedule::kInterleaved, Schedule::kZeroBubbleV})
+    EXPECT_EQ(fault(schedule, [](Plan& plan) { plan.placement.activations = Tier::kCpu; }),
+              schedule == Schedule::kInterleaved
+                  ? "none"
+                  : "schedule zb-v keeps the inputs of layers whole and on gpu");
+}
+
+// Size bounds are taken from it.
+TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
+  for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe,
+                                  Schedule::kInterleaved, Schedule::kZeroBubbleV}) {
+    for (const std::int64_t micros : {4, 8, 12, 40}) {
+      const Plan plan = plan_of(schedule, 4, micros);
+      for (const std::vector<PieceInFlight>& stage : in_flight_of_stages(plan)) {
+        double sum = 0;  // of micro-batches through all layers of the stage
+        for (const PieceInFlight& piece : stage)
+          sum += static_cast<double>(piece.micro_batches) / static_cast<double>(stage.size());
+        EXPECT_LE(sum, most_in_flight(plan)) << name(schedule) << " " << micros;
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,97 @@
+// What goes from chunk to chunk: around the ring of stages, or along a V that turns on a stage.
+#include "planner/lower/boundary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/lower/lower.h"
+#include "planner/program/cursor.h"
+
+namespace zplan {
+namespace {
+
+using testing::ElementsAre;
+
+Job job_of(Schedule schedule, std::int32_t pp) {
+  Plan plan;
+  plan.kernel_set = "cpu.f32";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.parallel.pp = pp;
+  plan.schedule = schedule;
+  plan.batch = {.global_batch = 2 * pp, .micro_batch = 1, .sequence = 32};
+  ModelConfig model = load_model("tiny-gpt");
+  model.layers = 2 * pp;
+  return lower(plan, model);
+}
+
+// "forward l0: receive_forward_up -1" of each kind of node that crosses a boundary, by layer.
+std::vector<std::string> crossings(const Job& job, std::size_t stage, Phase phase) {
+  const Program& program = job.classes[stage].program;
+  const ProgramIndex index(program);
+  std::set<std::string> lines;
+  for (Cursor at(index, std::nullopt); at->step() == 0; at.advance()) {
+    const Node& node = program.nodes[at->node];
+    if (node.role.part != Part::kBoundary || node.role.phase != phase) continue;
+    std::string line = "l" + std::to_string(node.member) + " " + std::string(name(node.lane));
+    if (is_transfer(node.kind))
+      line += (node.peer.step > 0 ? " +1" : " -1") + std::string(node.peer.wraps ? " wraps" : "");
+    lines.insert(line);
+  }
+  return {lines.begin(), lines.end()};
+}
+
+TEST(Boundaries, OfLoopedChunksGoRoundTheStages) {
+  const Job job = job_of(Schedule::kInterleaved, 3);
+  EXPECT_THAT(crossings(job, 0, Phase::kForward),
+              ElementsAre("l0 send_forward_up +1", "l3 receive_forward_up -1 wraps",
+                          "l3 send_forward_up +1"));
+  EXPECT_THAT(crossings(job, 2, Phase::kForward),
+              ElementsAre("l2 receive_forward_up -1", "l2 send_forward_up +1 wraps",
+                          "l5 receive_forward_up -1"));
+  EXPECT_THAT(crossings(job, 0, Phase::kBackward),
+              ElementsAre("l0 receive_backward_down +1", "l3 receive_backward_down +1",
+                          "l3 send_backward_down -1 wraps"));
+  EXPECT_THAT(crossings(job, 2, Phase::kBackward),
+              ElementsAre("l2 receive_backward_down +1 wraps", "l2 send_backward_down -1",
+                          "l5 send_backward_down -1"));
+}
+
+TEST(Boundaries, OfAVComeDownAgainAndTurnOnTheLastStage) {
+  const Job job = job_of(Schedule::kZeroBubbleV, 3);
+  EXPECT_THAT(crossings(job, 0, Phase::kForward),
+              ElementsAre("l0 send_forward_up +1", "l5 receive_forward_down +1"));
+  EXPECT_THAT(crossings(job, 1, Phase::kForward),
+              ElementsAre("l1 receive_forward_up -1", "l1 send_forward_up +1",
+                          "l4 receive_forward_down +1", "l4 send_forward_down -1"));
+  EXPECT_THAT(crossings(job, 2, Phase::kForward),
+              ElementsAre("l2 receive_forward_up -1", "l3 compute", "l3 send_forward_down -1"));
+  EXPECT_THAT(crossings(job, 2, Phase::kBackward),
+              ElementsAre("l2 send_backward_down -1", "l3 receive_backward_up -1"));
+  EXPECT_THAT(crossings(job, 0, Phase::kBackward),
+              ElementsAre("l0 receive_backward_down +1", "l5 send_backward_up +1"));
+}
+
+TEST(Boundaries, OfTwoStagesAreNoRing) {
+  EXPECT_THAT(crossings(job_of(Schedule::kInterleaved, 2), 1, Phase::kForward),
+              ElementsAre("l1 receive_forward_up -1", "l1 send_forward_down -1",
+                          "l3 receive_forward_up -1"));
+}
+
+// The gradient of the upper chunk's input is the lower one's output's: no copy is made.
+TEST(Boundaries, AGradientStaysInItsBufferWhereTheWayTurns) {
+  const Job job = job_of(Schedule::kZeroBubbleV, 3);
+  const Program& program = job.classes[2].program;
+  std::set<std::string> sent, received;
+  for (const Node& node : program.nodes) {
+    if (node.role.part != Part::kBoundary || node.role.phase != Phase::kBackward) continue;
+    const std::string& buffer = program.buffers[program.operands(node)[0].buffer].name;
+    (node.kind == OpKind::kSend ? sent : received).insert(buffer);
+  }
+  EXPECT_THAT(sent, ElementsAre("chunk1.d.turn"));
+  EXPECT_EQ(received, sent);
+}
+
+}  // namespace
+}  // namespace zplan
