@@ -140,16 +140,17 @@ void Gradients::reduce_in_place(UnitIndex unit, Part part) {
 void Gradients::finish_backward() {
   if (partitioned() || overlaps() || s_.dp() == 1) return;
   s_.for_each_unit([&](UnitIndex u, Ordinal) {
-    wait(Action::kBeforeReduce, u, home(u, Access::kRead));
+    wait(Action::kBeforeReduce, s_.layout.part[u], home(u, Access::kRead));
     reduce_in_place(u, s_.layout.part[u]);
   });
-  s_.for_each_unit(
-      [&](UnitIndex u, Ordinal) { wait(Action::kAfterReduce, u, home(u, Access::kRead)); });
+  s_.for_each_unit([&](UnitIndex u, Ordinal) {
+    wait(Action::kAfterReduce, s_.layout.part[u], home(u, Access::kRead));
+  });
 }
 
 // Of the compute lane, before a reduction or after it.
-void Gradients::wait(Action action, UnitIndex unit, const View& on) {
-  s_.out.wait({Phase::kBackward, s_.layout.part[unit], action}, Lane::kCompute, on);
+void Gradients::wait(Action action, Part part, const View& on) {
+  s_.out.wait({Phase::kBackward, part, action}, Lane::kCompute, on);
 }
 
 // Adds up the copies of a shard that the sharding groups have.
@@ -174,7 +175,7 @@ View Gradients::cast_whole(const View& source, const Open& at, Part part) {
 View Gradients::reduce_to_shard(const Open& at, Part part) {
   const Unit& info = s_.layout.units[at.unit];
   View source = view_of(at.buffer, written_, {s_.layout.gathered_elements(at.unit)}, at.slot);
-  if (!overlaps() && s_.dp() > 1) wait(Action::kBeforeReduce, at.unit, update(source));
+  if (!overlaps() && s_.dp() > 1) wait(Action::kBeforeReduce, part, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.plan.shards() > 1) {
     const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype_;
@@ -208,7 +209,7 @@ void Gradients::move_home(const Open& at, Part part) {
     s_.out.set_owners({});
   }
   if (!overlaps() && s_.dp() > 1)
-    wait(Action::kAfterReduce, at.unit, read(off_gpu() ? shard : target));
+    wait(Action::kAfterReduce, part, read(off_gpu() ? shard : target));
 }
 
 void Gradients::take_home(const Open& at, Part part, const View& shard, const View& target) {

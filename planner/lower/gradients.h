@@ -89,7 +89,7 @@ class Gradients {
   View cast_whole(const View& source, const Open& at, Part part);
   void clear_padding(const Open& at);
   void sum_over_tensor_ranks(const Open& at);
-  void wait(Action action, UnitIndex unit, const View& on);
+  void wait(Action action, Part part, const View& on);
   void reduce_in_place(UnitIndex unit, Part part);
   void sum_twins(UnitIndex unit);
   void sum_copies(UnitIndex unit, const View& shard, Part part);

@@ -6,6 +6,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "planner/program/verify.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -94,6 +95,17 @@ TEST_P(Overlap, WithoutThatOfParametersNoGatherRunsBesideCompute) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Stages, Overlap, testing::Values(0, 1, 2, 3));
+
+// A stage with both ends of the model reduces a tied embedding in two passes of a micro-batch.
+TEST(ReductionsInTwoPasses, HaveMarksOfTheirOwn) {
+  for (const int stage : {0, 1, 2, 3}) {
+    Plan plan = plan_of(stage, 2);
+    plan.parallel.pp = 2;
+    plan.schedule = Schedule::kZeroBubbleV;
+    plan.overlap.gradients = false;
+    EXPECT_TRUE(verify(placed_job(plan)).empty()) << stage;
+  }
+}
 
 }  // namespace
 }  // namespace zplan
