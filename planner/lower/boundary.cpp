@@ -69,11 +69,12 @@ void Boundaries::named(const std::function<void()>& emit) {
 
 void Boundaries::take_input() {
   const View to = checkpoints_[s_.current].first_input();
+  if (const auto own = own_chunk(-1)) {
+    const View from = checkpoints_[*own].last_output();
+    return named([&] { s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, from, to); });
+  }
+  const Neighbour from = neighbour(-1);
   named([&] {
-    if (const auto from = own_chunk(-1))
-      return s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove},
-                         checkpoints_[*from].last_output(), to);
-    const Neighbour from = neighbour(-1);
     s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive},
                    from.up ? Lane::kReceiveForwardDown : Lane::kReceiveForwardUp, from.peer, to);
   });
@@ -82,10 +83,10 @@ void Boundaries::take_input() {
 void Boundaries::give_output() {
   if (own_chunk(1)) return;
   const Neighbour to = neighbour(1);
+  const View x = checkpoints_[s_.current].last_output();
   named([&] {
     s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend},
-                to.up ? Lane::kSendForwardUp : Lane::kSendForwardDown, to.peer,
-                checkpoints_[s_.current].last_output());
+                to.up ? Lane::kSendForwardUp : Lane::kSendForwardDown, to.peer, x);
   });
 }
 

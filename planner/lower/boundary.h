@@ -42,7 +42,8 @@ class Boundaries {
   // A buffer of a chunk's gradients, with so many slots, and its view.
   BufferId add(const Chunk& chunk, const char* name, std::int32_t slots);
   View of_chunk(std::size_t chunk) const;
-  // Names nodes by the first layer of the chunk where the stage has several.
+  // Names nodes by the first layer of the chunk where the stage has several. Views of a layer are
+  // made outside, since the same number picks its slot.
   void named(const std::function<void()>& emit);
 
   Stage& s_;

@@ -180,15 +180,6 @@ bool turns(const ChunkMap& pieces) {
   return false;
 }
 
-bool has_parts_of_backward(const Plan& plan) {
-  if (plan.schedule != Schedule::kFile) return row_of(plan).parts_of_backward;
-  const std::vector<PassOrder>& stages = file_of(plan).ranks;
-  return std::any_of(stages.begin(), stages.end(), [](const PassOrder& stage) {
-    return std::any_of(stage.passes.begin(), stage.passes.end(),
-                       [](const Pass& pass) { return pass.kind == PassKind::kInputBackward; });
-  });
-}
-
 Reason wrong_activations(const Plan& plan) {
   const bool replays =
       std::any_of(plan.recompute.begin(), plan.recompute.end(),
@@ -209,6 +200,15 @@ Reason wrong_activations(const Plan& plan) {
 
 std::string_view title(Schedule schedule) {
   return kRows[static_cast<std::size_t>(schedule)].title;
+}
+
+bool has_parts_of_backward(const Plan& plan) {
+  if (plan.schedule != Schedule::kFile) return row_of(plan).parts_of_backward;
+  const std::vector<PassOrder>& stages = file_of(plan).ranks;
+  return std::any_of(stages.begin(), stages.end(), [](const PassOrder& stage) {
+    return std::any_of(stage.passes.begin(), stage.passes.end(),
+                       [](const Pass& pass) { return pass.kind == PassKind::kInputBackward; });
+  });
 }
 
 std::int32_t Plan::pieces() const { return parallel.pp * chunks_of(*this); }

@@ -22,6 +22,9 @@ std::optional<std::string> schedule_fault(const Plan& plan);
 ChunkMap pieces_of(const Plan& plan);
 PassOrder order_of_stage(const Plan& plan, std::int32_t stage);
 
+// Whether the gradients of inputs and of weights come in passes of their own.
+bool has_parts_of_backward(const Plan& plan);
+
 // Whether a stage has one piece and works off its backward in one pass: its last backward of a step
 // comes before that of the stage before it.
 bool ends_in_order(const Plan& plan);

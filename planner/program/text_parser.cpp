@@ -193,12 +193,11 @@ class JobParser {
     if (stage == job_.stages())
       in_.fail(fmt::format("{} classes, one per stage", job_.stages()), "one more");
     c.stage = static_cast<std::int32_t>(field("stage", stage, stage));
-    in_.expect("first_layer");
-    do {
+    while (in_.accept("first_layer")) {
       LayerRange& range = c.layers.emplace_back();
       range.first = static_cast<std::int32_t>(in_.integer("first_layer", 0, kMaxLayers));
       range.count = static_cast<std::int32_t>(field("layers", 0, kMaxLayers));
-    } while (in_.accept("first_layer"));
+    }
     if (in_.accept("unit_layers"))
       c.program.unit_layers =
           static_cast<std::int32_t>(in_.integer("unit_layers", 1, kMaxUnitLayers));

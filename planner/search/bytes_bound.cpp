@@ -128,9 +128,11 @@ class PlanBound {
   }
   // Slots for units in use and on their way, of parameters and of gradients.
   Amount unit_rings() const {
-    Amount slot = 0;
-    if (gathers()) slot += element_ * largest_unit();
-    if (moves_gradients()) slot += written_ * largest_unit();
+    const Amount params = gathers() ? element_ * largest_unit() : 0;
+    const Amount gradients = moves_gradients() ? written_ * largest_unit() : 0;
+    // A backward in two parts needs parameters for the first and writes gradients in the second.
+    const Amount slot =
+        has_parts_of_backward(p_) ? std::max(params, gradients) : params + gradients;
     return slot * (p_.prefetch + 1);
   }
 

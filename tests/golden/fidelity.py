@@ -98,7 +98,8 @@ def markdown(answer, about):
     lines = ["# Predictions against published runs", ""]
     lines += [f"{key}: `{value}`  " for key, value in about.items()]
     lines += ["", "Errors of step time in per cent. The rates of the stacks were fitted to these very "
-              "runs: this shows how well the model can describe them, not how well it foretells.", "",
+              "runs, but for those of interleaved pipelines: this shows how well the model can describe them, "
+              "not how well it foretells.", "",
               "In: runs within the 80 % interval of their prediction; +-: half of that interval, the median.",
               "`reports/blind.json` has both for groups that took no part in a fit.", "",
               "| group | runs | mean | median | p90 | bias | goal, mean | met | in | +- |",

@@ -7,8 +7,8 @@
 //   ZB-V         no stage keeps more than 2 p chunks, the memory of 1F1B [Qi24 sec 6]
 //   bubble       (p - 1) / m of the time that a stage computes with equal stages and free
 //                communication [Narayanan21 sec 2.2.1], interleaved (p - 1) / (m v); of ZB-V none
-//                where forward and both parts of backward take equally long, else what its order
-//                leaves (planner/program/schedule/timing.h)
+//                where forward and both parts of backward take equally long, else between what its
+//                order leaves in one step and in steps that overlap (schedule/timing.h)
 // Stages are equal but for embedding and head, which the small vocabulary makes light, and the
 // update, which is taken out. Tolerance 1 % of the time: what they leave.
 #include <gtest/gtest.h>
@@ -156,28 +156,35 @@ PassUnits units_of(const Job& job, const Cluster& cluster, const Case& c) {
   return {one(seconds[0]), one(seconds[1]), one(seconds[2])};
 }
 
-double expected_bubble(const Job& job, const Cluster& cluster, const Case& c) {
-  if (c.schedule != Schedule::kZeroBubbleV)
-    return static_cast<double>(c.stages - 1) / (c.micro_batches * c.chunks);
+// So many steps of ZB-V, one after the other, where no rank waits for another to end a step.
+PipelineSchedule steps_of(const Case& c, std::int32_t steps) {
+  const PipelineSchedule one = zero_bubble_v(c.stages, c.micro_batches);
+  PipelineSchedule all = one;
+  all.micro_batches *= steps;
+  for (std::size_t rank = 0; rank < one.ranks.size(); ++rank)
+    for (std::int32_t step = 1; step < steps; ++step)
+      for (Pass pass : one.ranks[rank].passes) {
+        pass.micro += step * c.micro_batches;
+        all.ranks[rank].passes.push_back(pass);
+      }
+  return all;
+}
+
+struct Bounds {
+  double least = 0, most = 0;
+};
+
+Bounds expected_bubble(const Job& job, const Cluster& cluster, const Case& c) {
+  const double known = static_cast<double>(c.stages - 1) / (c.micro_batches * c.chunks);
+  if (c.schedule != Schedule::kZeroBubbleV) return {known, known};
   const std::vector<PassUnits> units(static_cast<std::size_t>(c.stages * c.chunks),
                                      units_of(job, cluster, c));
-  // What one more step takes: the ranks need not end a step in the order in which they began it.
-  const auto steps = [&](std::int32_t n) {
-    PipelineSchedule schedule = zero_bubble_v(c.stages, n * c.micro_batches);
-    const PipelineSchedule one = zero_bubble_v(c.stages, c.micro_batches);
-    for (std::size_t rank = 0; rank < one.ranks.size(); ++rank) {
-      schedule.ranks[rank].passes.clear();
-      for (std::int32_t step = 0; step < n; ++step)
-        for (Pass pass : one.ranks[rank].passes) {
-          pass.micro += step * c.micro_batches;
-          schedule.ranks[rank].passes.push_back(pass);
-        }
-    }
-    return time_of(schedule, units);
+  const auto makespan = [&](std::int32_t steps) {
+    return static_cast<double>(time_of(steps_of(c, steps), units).makespan());
   };
-  const ScheduleTime one = steps(1);
-  const std::int64_t more = steps(4).makespan() - steps(3).makespan();
-  return static_cast<double>(more) / static_cast<double>(one.ranks.front().busy) - 1;
+  // Steps overlap by as much as updates at the end of each stage let them.
+  const double busy = static_cast<double>(time_of(steps_of(c, 1), units).ranks.front().busy);
+  return {(makespan(4) - makespan(3)) / busy - 1, makespan(1) / busy - 1};
 }
 
 TEST_P(Pipeline, IsIdleForTheBubbleOfTheSchedule) {
@@ -189,8 +196,9 @@ TEST_P(Pipeline, IsIdleForTheBubbleOfTheSchedule) {
     if (lane.lane == Lane::kCompute)
       longest = std::max(longest, lane.busy.value - update_seconds(job, cluster, lane.stage));
   const double bubble = (result.period.value - update_seconds(job, cluster, 0) - longest) / longest;
-  const double expected = expected_bubble(job, cluster, GetParam());
-  EXPECT_NEAR(bubble, expected, 0.01 * (1 + expected)) << name(GetParam().schedule);
+  const auto [least, most] = expected_bubble(job, cluster, GetParam());
+  EXPECT_GE(bubble, least - 0.01 * (1 + least)) << name(GetParam().schedule);
+  EXPECT_LE(bubble, most + 0.01 * (1 + most)) << name(GetParam().schedule);
   if (GetParam().schedule == Schedule::kZeroBubbleV) {
     EXPECT_LT(bubble, static_cast<double>(GetParam().stages - 1) / GetParam().micro_batches / 2);
   }

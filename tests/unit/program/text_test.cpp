@@ -187,8 +187,16 @@ TEST(Text, ReadsBackUnitsOfSeveralLayers) {
   EXPECT_EQ(read.units[0].tensors[0].member, 1);
   EXPECT_THAT(refusal(replaced(text, "unit_layers 2", "unit_layers 17")),
               HasSubstr("expected unit_layers from 1 to 16, got 17"));
-  EXPECT_THAT(refusal(replaced(text, " unit_layers 2", "")),
-              HasSubstr("expected member from 0 to 0, got 1"));
+  EXPECT_THAT(refusal(replaced(text, "member 1 owned", "member 65536 owned")),
+              HasSubstr("expected member from 0 to 65535, got 65536"));
+}
+
+TEST(Text, ReadsBackTheLayersOfChunks) {
+  Job job = cut_job();
+  job.classes[0].layers = {{0, 1}, {4, 2}};
+  const std::string text = to_text(job);
+  EXPECT_THAT(text, HasSubstr("class stage 0 first_layer 0 layers 1 first_layer 4 layers 2\n"));
+  EXPECT_EQ(parse_zprog(text, "chunks.zprog").classes[0].layers, job.classes[0].layers);
 }
 
 TEST(Text, RefusesPiecesThatDoNotFit) {
