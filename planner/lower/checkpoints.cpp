@@ -11,7 +11,7 @@ constexpr std::int32_t kRingSlots = 2;
 Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
     : s_(stage), chunk_(chunk), transfers_(stage), shape_{s_.local_tokens(), s_.h()} {
   const bool cut = s_.plan.partition_activations;
-  const bool away = cut || s_.plan.placement.activations != Tier::kGpu;
+  const bool away = chunk.layers > 0 && (cut || s_.plan.placement.activations != Tier::kGpu);
   boundary_ =
       s_.out.add({.name = chunk.prefix() + "layer_input",
                   .slot_size = size_of(s_.compute()) * shape_.elements(),

@@ -1,6 +1,7 @@
 #include "planner/plan/plan_schedule.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -180,6 +181,21 @@ bool turns(const ChunkMap& pieces) {
   return false;
 }
 
+// Pieces at the ends of the model may have none.
+Reason no_layers(const Plan& plan) {
+  if (plan.stage_layers.empty() || chunks_of(plan) == 1) return std::nullopt;
+  const ChunkMap map = pieces_of(plan);
+  for (const std::vector<std::int32_t>& pieces : map.positions()) {
+    const bool any = std::any_of(pieces.begin(), pieces.end(), [&](std::int32_t piece) {
+      return plan.layers_of_piece(0, piece) > 0;
+    });
+    if (!any)
+      return fmt::format("pieces {} of the model are one stage, which needs a layer",
+                         fmt::join(pieces, " and "));
+  }
+  return std::nullopt;
+}
+
 Reason wrong_activations(const Plan& plan) {
   const bool replays =
       std::any_of(plan.recompute.begin(), plan.recompute.end(),
@@ -216,6 +232,7 @@ std::int32_t Plan::pieces() const { return parallel.pp * chunks_of(*this); }
 Reason schedule_fault(const Plan& plan) {
   if (Reason why = row_of(plan).fault(plan)) return why;
   if (Reason why = wrong_chunks(plan)) return why;
+  if (Reason why = no_layers(plan)) return why;
   return wrong_activations(plan);
 }
 

@@ -30,9 +30,9 @@
 // edge is %NODE:LEVEL -DELTA :MATCH@DEPTH :reuse; delta 0 and match last are left out. So are tiles
 // 1 and shared 0 of a unit and an uncut tensor's split. Where a layer loop goes through several
 // layers at a time, the class ends in "unit_layers 2", and "member 1" after the role of a node or
-// the offset of a tensor says which of them it is of; of a node outside such loops, which layer. "owned dp" before the lane of a node: only
-// that member of the group does it. Text that starts with # runs to the end of its line and says
-// nothing; nor do blank lines and indentation.
+// the offset of a tensor says which of them it is of; of a node outside such loops, which layer.
+// "owned dp" before the lane of a node: only that member of the group does it. Text that starts
+// with # runs to the end of its line and says nothing; nor do blank lines and indentation.
 #pragma once
 
 #include <cstdint>

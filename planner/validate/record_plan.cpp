@@ -130,6 +130,8 @@ std::int32_t least_stage(const RunOffload& offload) {
 }
 
 Reason inexpressible_plan(const RunRecord& run) {
+  if (run.parallel.schedule == "interleaved" && run.parallel.interleave.value_or(1) < 2)
+    return "interleaved pipeline of chunks that are not stated";
   if (run.parallel.cp.value_or(1) > 1) return "context parallelism";
   if (run.offload.activations != "gpu" && run.recompute != "full")
     return "activations swapped one by one";

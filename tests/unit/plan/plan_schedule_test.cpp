@@ -97,6 +97,14 @@ TEST(PlanSchedule, SaysWhatItDoesNotGoWith) {
                   : "schedule zb-v keeps the inputs of layers whole and on gpu");
 }
 
+TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
+  Plan plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
+  plan.stage_layers = {0, 1, 1, 1, 1, 0};
+  EXPECT_EQ(schedule_fault(plan), "pieces 0 and 5 of the model are one stage, which needs a layer");
+  plan.schedule = Schedule::kInterleaved;
+  EXPECT_EQ(schedule_fault(plan), std::nullopt);
+}
+
 // Size bounds are taken from it.
 TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
   for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe,

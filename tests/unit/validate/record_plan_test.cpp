@@ -129,7 +129,7 @@ TEST(RecordPlan, FractionalMicroStepsAreRoundedAndSaidSo) {
 
 TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
   EXPECT_EQ(planned({{"\"interleave\": 1", "\"interleave\": 2"}}).unsupported,
-            "interleaved pipeline");
+            "2 chunks per stage need pp > 1");
   EXPECT_EQ(planned({{"\"cp\": 1", "\"cp\": 2"}, {"\"dp\": 4", "\"dp\": 2"}}).unsupported,
             "context parallelism");
   EXPECT_EQ(planned({{"\"experts\": null", "\"experts\": 8"}}).unsupported, "experts");
@@ -138,9 +138,9 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
           .unsupported,
       "activations swapped one by one");
   EXPECT_EQ(planned({{"\"schedule\": null", "\"schedule\": \"interleaved\""}}).unsupported,
-            "interleaved pipeline");
+            "interleaved pipeline of chunks that are not stated");
   EXPECT_THAT(planned({{"\"schedule\": null", "\"schedule\": \"zero_bubble\""}}).unsupported,
-              HasSubstr("expected 1f1b or gpipe, got \"zero_bubble\""));
+              HasSubstr("or zb-v or file, got \"zero_bubble\""));
   EXPECT_THAT(planned({{"\"position\": \"learned\"", "\"position\": \"\\u001b[31m\""}}).unsupported,
               HasSubstr("positions \"\\u001b[31m\""));
   EXPECT_THAT(planned({{"a100_sxm4_80gb", "a101_sxm4_80gb"}}).unsupported,
