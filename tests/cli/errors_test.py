@@ -47,7 +47,7 @@ class CommandLine(CliTest):
 
     def test_choices(self):
         self.bad(BAD_INPUT, *TINY, "--params", "disk", says="gpu or cpu or nvme")
-        self.bad(BAD_INPUT, *TINY, "--schedule", "2f2b", says="1f1b or gpipe")
+        self.bad(BAD_INPUT, *TINY, "--schedule", "2f2b", says='did you mean "1f1b"?')
         for recipes in ("leen", "standard,leen"):
             self.bad(BAD_INPUT, *TINY, "--precision", recipes, says='did you mean "lean"?')
         for recipes in ("any,lean", "lean,", ","):
@@ -56,11 +56,22 @@ class CommandLine(CliTest):
     def test_lists(self):
         for word in ("ful", "full:", "full:0", "full:-1", "full,,none", "full:2:3", "full:x"):
             self.bad(BAD_INPUT, *TINY, f"--recompute={word}", says="--recompute: expected none")
-        for word in ("a", "2,", "2,,2", "0,4", "-1,5", "99999999999"):
+        for word in ("a", "2,", "2,,2", "-1,5", "99999999999"):
             self.bad(BAD_INPUT, *TINY, f"--stages={word}", says="--stages: expected layers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full:9", says="9 of 4 layers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full,none:2", says="only the last run")
         self.bad(BAD_INPUT, *TINY, "--stages", "3,3", says="the model has 4")
+        self.bad(BAD_INPUT, *TINY, "--stages", "0,4", says="a stage of 0 layers")
+
+    def test_schedules_from_files(self):
+        self.write(
+            "stuck.json",
+            '{"schema": "zplan.schedule/1", "stages": 2, "micro_batches": 1, "chunks": [[0, 2], [1, 3]], '
+            '"ranks": [["F1.0", "F0.0", "B1.0", "B0.0"], ["F0.0", "F1.0", "B1.0", "B0.0"]]}',
+        )
+        stuck = self.path("stuck.json")
+        self.bad(BAD_INPUT, *TINY, "--schedule", stuck, says="rank 0 waits at forward of micro-batch 0, chunk 1")
+        self.bad(BAD_INPUT, *TINY, "--schedule", "none.json", says="cannot read the file")
 
     def test_choices_that_exclude_each_other(self):
         self.bad(
