@@ -103,7 +103,7 @@ void add_recipes(Syntax& syntax, Pins& pins) {
 
 constexpr std::string_view kSchedule = "/parallel/schedule";
 
-// A word, or the path of a file, which also says how many stages there are.
+// A word, or the path of a file, which is looked at before anything is searched.
 void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
   std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
   std::erase(words, name(Schedule::kFile));

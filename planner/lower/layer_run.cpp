@@ -184,18 +184,17 @@ void LayerRun::forward() {
   s_.each_layer(upwards_, [&] {
     const std::int32_t member = s_.out.member();
     checkpoints_.save();
-    views_ = activations_[index_of(member)].forward();
+    views_ = activations().forward();
     kind(member).forward(*this, checkpoints_.input(), checkpoints_.output());
   });
 }
 
 void LayerRun::replay(const View& input) {
   const std::int32_t member = s_.out.member();
-  const Activations& activations = activations_[index_of(member)];
-  views_ = activations.replay();
+  views_ = activations().replay();
   enter(Phase::kRecompute);
   if (segment_.replays_layer()) {
-    kind(member).forward(*this, input, activations.replay_output());
+    kind(member).forward(*this, input, activations().replay_output());
   } else if (!segment_.replayed.empty()) {
     kind(member).forward(*this, input, {});
   }

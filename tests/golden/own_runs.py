@@ -25,7 +25,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from report import ROOT, machine, write_report  # noqa: E402
+from report import ROOT, machine, write_report_of_runs  # noqa: E402
 
 MINUTES = 10
 STEPS = 7  # the first is left out
@@ -348,11 +348,7 @@ def main():
     if not options.report:
         return
     about = {"machine": machine(), "busy_anyway": options.busy_anyway, "summary": summary}
-    write_report(__file__, rows, about)
-    path = ROOT / "reports" / "own_runs.json"
-    report = json.loads(path.read_text(encoding="utf-8"))
-    path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")
-    (ROOT / "reports" / "own_runs_profile.json").write_text(profile_text, encoding="utf-8")
+    write_report_of_runs(__file__, rows, about, markdown, profile_text)
 
 
 if __name__ == "__main__":

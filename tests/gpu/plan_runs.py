@@ -23,7 +23,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from report import ROOT, machine, write_report  # noqa: E402
+from report import ROOT, machine, write_report_of_runs  # noqa: E402
 
 CATALOGUE = "dgx-h100"
 STEPS = 12
@@ -217,11 +217,7 @@ def main():
         return
     about = {"gpu": gpu_name(), "machine": machine(), "steps": options.steps - WARM_UP,
              "failed": failed, "summary": summary, "calibration": calibration}
-    write_report(__file__, rows, about)
-    path = ROOT / "reports" / "plan_runs.json"
-    report = json.loads(path.read_text(encoding="utf-8"))
-    path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")
-    (ROOT / "reports" / "plan_runs_profile.json").write_text(profile_text, encoding="utf-8")
+    write_report_of_runs(__file__, rows, about, markdown, profile_text)
 
 
 if __name__ == "__main__":

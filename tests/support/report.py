@@ -57,3 +57,12 @@ def write_report(script, results, about):
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(f"wrote {path.relative_to(ROOT)}")
+
+
+def write_report_of_runs(script, rows, about, markdown, profile):
+    """The same with its page NAME.md, which markdown(report) makes, and the profile it rests on."""
+    write_report(script, rows, about)
+    path = ROOT / "reports" / f"{pathlib.Path(script).stem}.json"
+    report = json.loads(path.read_text(encoding="utf-8"))
+    path.with_suffix(".md").write_text(markdown(report), encoding="utf-8")
+    path.with_name(f"{path.stem}_profile.json").write_text(profile, encoding="utf-8")

@@ -26,7 +26,8 @@ Job job_of(Schedule schedule, std::int32_t pp) {
   return lower(plan, model);
 }
 
-// "forward l0: receive_forward_up -1" of each kind of node that crosses a boundary, by layer.
+// "l0 receive_forward_up -1" of each kind of node that crosses a boundary: the first layer of its
+// chunk, its lane, its peer.
 std::vector<std::string> crossings(const Job& job, std::size_t stage, Phase phase) {
   const Program& program = job.classes[stage].program;
   const ProgramIndex index(program);
