@@ -72,7 +72,7 @@ TEST(ParseSeconds, KnowsFourUnits) {
 }
 
 TEST(ParseSeconds, RefusesValuesBeyondDouble) {
-  EXPECT_EQ(parse_seconds(std::string(5000, '9') + " s"), std::nullopt);
+  EXPECT_EQ(parse_seconds(std::string(5000, '9').append(" s")), std::nullopt);
 }
 
 TEST(FormatBytes, PicksAPowerOf1024) {

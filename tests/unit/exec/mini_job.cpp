@@ -418,9 +418,7 @@ void remove_edges(Program& program, NodeIndex node) {
   set_edges(program, edges);
 }
 
-DataSource mini_data() {
-  return DataSource::from_file(std::string(ZPLAN_SOURCE_DIR) + "/tests/data/text.txt");
-}
+DataSource mini_data() { return DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"); }
 
 RunOptions mini_run(RunMode mode, int steps) {
   RunOptions options;
