@@ -11,6 +11,7 @@
 
 #include "tests/fuzz/targets.h"
 #include "tests/support/decision_levels.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan::fuzz {
 namespace {

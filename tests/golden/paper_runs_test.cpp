@@ -18,6 +18,7 @@
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 #include "sim/simulate.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan {
 namespace {

@@ -11,6 +11,7 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "tests/support/gradient_log.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan::testing_support {
 namespace {

@@ -7,6 +7,7 @@
 #include "planner/program/schedule/interleaved.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
 #include "planner/program/schedule/zero_bubble_v.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan {
 namespace {

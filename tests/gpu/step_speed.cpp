@@ -23,6 +23,7 @@
 #include "tests/gpu/parts.h"
 #include "tests/gpu/rates.h"
 #include "tests/gpu/training.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan::gpu {
 namespace {

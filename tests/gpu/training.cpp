@@ -9,6 +9,7 @@
 
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan::gpu {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "planner/program/text.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan {
 

@@ -14,6 +14,7 @@
 #include "exec/state_access.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan::testing_support {
 

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/source_dir.h"
+
 namespace zplan::exec::testing {
 namespace {
 

@@ -12,6 +12,7 @@
 #include "planner/program/edges.h"
 #include "planner/program/kernel_set.h"
 #include "planner/program/step_scalars.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan::exec::testing {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan {
 

@@ -8,6 +8,7 @@
 
 #include "planner/core/error.h"
 #include "tests/support/error_message.h"
+#include "tests/support/source_dir.h"
 
 namespace zplan {
 namespace {
