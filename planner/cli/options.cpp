@@ -34,7 +34,7 @@ constexpr const char* kTopFooter =
     "  simulate   Predict the step of a plan in detail; write its trace\n"
     "  memory     Show what a plan holds in memory, beside DeepSpeed's estimates\n"
     "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
-    "  run        Train with a plan on the CPU of this machine\n"
+    "  run        Train with a plan on this machine\n"
     "  compare    Compare the timelines of a simulation and a run\n"
     "  validate   Compare predictions with the step times and memory of published runs\n"
     "  models     List the models, or show one\n"
