@@ -69,12 +69,12 @@ class BoundOperands {
   std::size_t count_ = 0;
 };
 
-// What of them the rank touches: nothing of a mark or of what another one owns, and of a broadcast
-// or reduction the other's input or output not.
+// The operands that the rank touches: none of a mark, none of a kernel or copy that another rank
+// does alone. Only the root touches the input of a broadcast and the output of a reduce.
 std::span<const Operand> touched(const Rank& rank, const Node& node, const BoundOperands& operands);
 
-// Kernels, copies and marks; nothing of what another rank owns. Throws Error(kDevice) when storage
-// fails.
+// Runs a kernel, a copy or a mark, but not what another rank does alone. Throws Error(kDevice) when
+// storage fails.
 void execute_local(RunState& state, const Rank& rank, const Instance& at,
                    const BoundOperands& operands);
 

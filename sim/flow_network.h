@@ -91,11 +91,13 @@ class FlowNetwork {
   BytesPerSecond rate(FlowId flow);  // of a flow still active, from now() on
   LinkUsage usage(LinkId link) const;
 
-  // For steady_loop.h. Moves the clock to `now` and appends what decides all later rates and
-  // completions, counted from there; flows by `names`. False at a completion, not yet reported.
+  // For steady_loop.h: moves the clock to `now` and appends what decides all later rates and
+  // completions, counted from there, with flows called by `names`. False while a completion is yet
+  // to be reported.
   bool append_state(SimTime now, std::span<const std::uint32_t> names,
                     std::vector<std::int64_t>& out);
-  // The same again so much later; of each link, what is then carried and busy in addition.
+  // Moves all of it on by `time`; `more` is what each link carries meanwhile and how long it is
+  // busy.
   void skip(SimTime time, std::span<const LinkUsage> more);
 
  private:

@@ -38,11 +38,11 @@ class LaunchQueue {
   // An op of the lane completed. True when further ops were launched.
   bool completed(Lane lane, SimTime now);
 
-  // For steady_loop.h. What decides the launches from now on, counted from `now`; and, where the
-  // thread's place `moves` with the loop, from the ops completed.
+  // For steady_loop.h: appends what decides the launches from now on. Times count from `now`; ops,
+  // where the thread's place `moves` with the loop, from those completed.
   const Instance& place() const { return *cursor_; }
   void append_state(SimTime now, bool moves, std::vector<std::int64_t>& out) const;
-  // So many iterations and so much time later. `moves`: the place of the thread as well.
+  // Moves on by so many iterations and so much time; with `moves` the thread's place moves, too.
   void skip(std::int64_t iterations, const std::array<std::int64_t, kLaneCount>& ops_per_iteration,
             SimTime time, bool moves);
 

@@ -46,9 +46,9 @@ class SteadyLoop {
     SimTime time;
     std::int64_t ops;
   };
-  // At a beat, with all clocks settled. Moves classes and network when iterations can be skipped;
-  // whoever calls moves his clock and events. `flow_leader`: names of the network's flows. `path`
-  // is no state: it only adds up.
+  // To be called at a beat, with all clocks settled. Moves classes and network when iterations can
+  // be skipped; the caller moves its clock and events. `flow_leader` names the network's flows.
+  // `path` is moved too, but decides nothing.
   std::optional<Jump> beat(SimTime now, std::int64_t ops, FlowNetwork& network,
                            std::span<const std::uint32_t> flow_leader, CriticalPath& path);
   void next_step();

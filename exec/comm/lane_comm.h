@@ -55,10 +55,11 @@ class LaneComm {
   void reduce_scatter(const CollectiveCall& call);
   void all_reduce(const CollectiveCall& call);
   void reduce(const CollectiveCall& call);
-  // What the member adds up; its chunk that begins so far into it.
+  // The piece that the member adds up, and the chunk of it that begins at `begin` of the piece.
   Range piece(const CollectiveCall& call, std::size_t member) const;
   Range chunk(const CollectiveCall& call, std::size_t member, std::int64_t begin) const;
-  // Sends the others that chunk of their pieces, receives copies of the own one and adds them up.
+  // Sends the other members this chunk of their pieces, receives copies of that of the own piece
+  // and adds them up.
   void add_up_chunk(const CollectiveCall& call, std::int64_t begin, std::byte* sum);
   std::byte* copy_of(std::size_t member) { return copies_.data() + member * copy_bytes_; }
 

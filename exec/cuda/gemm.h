@@ -86,8 +86,8 @@ class GemmPlans {
   // naming the operation when no algorithm does.
   Bytes prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room);
 
-  // Of a prepared shape: the epilogue that run() has. Where the library has no algorithm with the
-  // shape's own, it is kBias instead of kBiasGelu, and kNone instead of the others but kBias.
+  // The epilogue that run() applies to a prepared shape. Where the library has no algorithm with
+  // that of the shape, it is kBias instead of kBiasGelu, and kNone instead of any other but kBias.
   GemmEpilogue epilogue(const GemmShape& shape) const;
   void run(cudaStream_t stream, const GemmShape& shape, const GemmOperands& operands) const;
 

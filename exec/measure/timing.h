@@ -20,21 +20,21 @@ struct LaneWork {
   int times = 1;
 };
 
-// Until the work of all lanes is done. Without queues each lane but the first is a thread.
+// How long the work of all lanes takes together. Without queues lanes but the first are threads.
 double seconds_together(Backend& backend, const std::vector<LaneWork>& lanes);
 
-// Of one, back to back.
+// How long one takes where they follow each other without a pause.
 double seconds_each(Backend& backend, const std::function<void()>& queue, const Effort& effort);
 
-// Of one in a graph of so many; of a backend with queues.
+// How long one takes in a graph of `times` of them; the backend has queues.
 double seconds_in_graph(Backend& backend, const std::function<void()>& queue, int times,
                         const Effort& effort);
 
-// Until the call that starts one returns.
+// How long the call that starts one takes to return.
 double host_seconds(Backend& backend, const std::function<void()>& queue, int times,
                     const Effort& effort);
 
-// The same for one of a graph of so many; of a backend with queues.
+// The same where a graph of `times` of them is started; per operation. The backend has queues.
 double host_seconds_in_graph(Backend& backend, const std::function<void()>& queue, int times,
                              const Effort& effort);
 

@@ -13,12 +13,12 @@
 //   send, receive          latency, then a flow of the bytes; both ends carry the same cost
 //   mark                   nothing
 //   on cores               where devices are measured cores of the host: a flow of core time
-//   through
-//                          the cores of the node, which all lanes of all ranks share (core_time.h)
-//   of one owner           a kernel or copy as that rank's alone. [derived] The representative
-//   stands for the owner
-//                          of every layer, so those of successive owners queue on one lane, and
-//                          wait for each other where they use one slot: one link at work at a time
+//                          through the cores of the node, which all lanes of all ranks share
+//                          (core_time.h)
+//   by one owner           a kernel or copy that one rank does costs what that rank takes.
+//                          [derived] The representative stands for the owner of every layer, so
+//                          what successive owners do queues on one lane, and waits for what went
+//                          before where both use one slot: one link works at a time
 //                          [Rajbhandari21 sec 6.1]
 //
 // A flow is of one representative rank of the class; its weights stand for the siblings
@@ -90,8 +90,8 @@ class CostModel {
 
  private:
   enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween, kCores };
-  // A kind, its arguments and a group: of kRing the one that meets, else that of an owner.
-  // Of kCores: stage, ranks, 2 x threads + whether it is a product.
+  // A kind, its arguments and a group, which is the one that meets (kRing) or that of an owner. The
+  // arguments of kCores are the stage, the ranks, and 2 x threads + whether it is a product.
   using Pattern = std::tuple<PatternKind, int, int, int, Group>;
 
   OpCost cost_of(int stage, const Node& node);

@@ -61,8 +61,8 @@ struct LinkShare {
   double weight = 0;       // bytes on the link per byte of the representative
 };
 
-// Whether the members of a group that share an island meet over peer links: all of their rate, part
-// of it (at least somewhere), or not all of them.
+// How the members of a group that share an island meet: over peer links at their whole rate, at a
+// part of it somewhere, or not all of them over peer links.
 enum class PeerUse : std::uint8_t { kWhole, kPart, kNone };
 
 // How far a group reaches.
@@ -89,11 +89,11 @@ class Wiring {
   const std::vector<CostLink>& links() const { return links_; }
   const ClassPlace& place(int stage) const { return places_[static_cast<std::size_t>(stage)]; }
   Reach reach(const Group& group, int stage);
-  // The longest of those between the ranks of one stage and their neighbours in the other.
+  // The longest way between a rank of one stage and its neighbour in the other.
   Way way(int stage, int other) const;
   bool has_peer_link() const { return !peer_out_.empty(); }
 
-  // `owners`: of a group with axes only by the ranks with the representative's index in it.
+  // Where `owners` has axes, only the ranks with the representative's index along them take part.
   std::vector<LinkShare> copy(int stage, Tier from, Tier to, AxisSet owners);
   std::vector<LinkShare> host_stream(int stage, AxisSet owners);
   // `ranks` in the node of the representative work at once, each on so many threads.
@@ -104,14 +104,14 @@ class Wiring {
   std::vector<LinkShare> cores(int stage, const CoreUse& use);
   // Ranks of the class in the node of its representative.
   int ranks_beside(int stage, AxisSet owners) const;
-  // `alone`: of one group, the representative's, on a network without leaves.
+  // `alone`: only the representative's group meets, on a network without leaves.
   std::vector<LinkShare> ring(const Group& group, int stage, bool alone = false);
   std::vector<LinkShare> between(int from_stage, int to_stage);
 
  private:
   using Route = std::vector<LinkId>;
-  // Per node of interest, bytes on each link of its topology; then each drive's time and, last,
-  // host memory.
+  // For each node of interest: the bytes on each link of its topology, then the time of each drive,
+  // and last the bytes of host memory.
   using Loads = std::map<int, std::vector<double>>;
   // The ranks of one group, ascending, how many of them each node holds, by node, and where those
   // of each island begin.
@@ -135,9 +135,9 @@ class Wiring {
                                      const std::vector<Seats>& all) const;
 
   Loads loads_at(const std::vector<int>& nodes) const;
-  // Of the peer links' rate, what a ring of these ranks of one island gets; 0: none.
+  // The share of the peer links' rate that a ring of these ranks of one island gets; 0: none.
   double peer_share(std::span<const int> ranks) const;
-  // The same of one step of that ring.
+  // The share that one step of that ring gets.
   double step_share(int from, int to, double ring) const {
     return cluster_.domain_of(from) == cluster_.domain_of(to) ? ring : 0;
   }

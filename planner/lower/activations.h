@@ -19,7 +19,8 @@ namespace zplan {
 
 class Activations {
  public:
-  // Of the layers of one of so many kinds in a segment of a chunk; `prefix` tells them apart.
+  // The values of one kind of layer in a segment of a chunk. There are `kinds` kinds, whose buffers
+  // `prefix` tells apart.
   Activations(Stage& stage, const Values& values, const Chunk& chunk, const Segment& segment,
               std::size_t kinds, const std::string& prefix);
 
@@ -50,7 +51,7 @@ class Activations {
   const Segment& segment_;
   std::int32_t kinds_;
   std::string prefix_;
-  std::vector<BufferId> kept_;  // by index of the value; nothing of what does not stay
+  std::vector<BufferId> kept_;  // by index of the value; a value that does not stay has none
   std::map<std::string, BufferId> handed_;
 };
 

@@ -13,20 +13,21 @@
 
 namespace zplan {
 
-// All functions are of the chunk that is being emitted.
+// All functions speak of the chunk that is being emitted.
 class Boundaries {
  public:
-  // `checkpoints`: of each chunk of the stage, whose passes are `order`.
+  // `checkpoints`: those of each chunk of the stage. `order`: the passes of the stage.
   Boundaries(Stage& stage, const std::vector<Checkpoints>& checkpoints, const PassOrder& order);
 
-  // Where the checkpoints have it; not of the first piece of the model.
+  // Brings the chunk's input to where the checkpoints have it. The first piece of the model takes
+  // none, the last one gives no output.
   void take_input();
-  // Not of the last piece.
   void give_output();
 
-  // Where the gradient [T, h] of the chunk's output is, which backward turns into its input's.
+  // The gradient [T, h] of the chunk's output, which backward turns into that of its input.
   View gradient();
-  // The output's, not of the last piece; the input's, not of the first.
+  // Take the gradient of the output, which the last piece does not, and give that of the input,
+  // which the first piece does not.
   void take_gradient(const View& dx);
   void give_gradient(const View& dx);
 
@@ -35,15 +36,15 @@ class Boundaries {
     Peer peer;
     bool up = false;  // it is the next stage, not the one before
   };
-  // Of the piece so much further up the model: the chunk of this stage that has it, if one does,
-  // or the stage that has it.
+  // Where the piece of the model lies that is `further` pieces up from the chunk's own: in a chunk
+  // of this stage, or on a stage next to it.
   std::optional<std::size_t> own_chunk(std::int32_t further) const;
   Neighbour neighbour(std::int32_t further) const;
-  // A buffer of a chunk's gradients, with so many slots, and its view.
+  // add() makes the buffer of a chunk's gradients, of_chunk() gives a view of it.
   BufferId add(const Chunk& chunk, const char* name, std::int32_t slots);
   View of_chunk(std::size_t chunk) const;
-  // Names nodes by the first layer of the chunk where the stage has several. Views of a layer are
-  // made outside, since the same number picks its slot.
+  // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
+  // a layer are made before that, since the same number picks its slot.
   void named(const std::function<void()>& emit);
 
   Stage& s_;

@@ -42,24 +42,25 @@ class Gradients {
     Access access = Access::kWrite;
     Ordinal ordinal;
   };
-  // `part`: of its roles; nothing: the unit's.
+  // `part` is the part of the model in the roles of its operations; left out, it is the unit's.
   Open open(UnitIndex unit, Ordinal ordinal, std::optional<Part> part = std::nullopt);
   View view(const Open& at, Param param) const;
-  // All kernels that contribute have been emitted. `last`: this is the last micro-batch.
+  // To be called when all kernels that contribute have been emitted. `last`: this is the last
+  // micro-batch.
   void close(const Open& at, bool last);
   // Whether the backward of the last micro-batch differs from the others'.
   bool last_differs() const {
     return !partitioned() && ((s_.dp() > 1 && overlaps()) || s_.sequence_parallel());
   }
-  // What is still to be reduced after the last backward.
+  // Reduces what is still to be reduced after the last backward.
   void finish_backward();
 
   // Adds the two copies of what the first and the last stage both have, a tied embedding.
   void sum_tied();
 
-  // Reduced gradients this rank updates with; ZeRO 0: all of them.
+  // The reduced gradients that this rank updates with: all of them with ZeRO 0, else its shard.
   View piece(UnitIndex unit) const;
-  // Of a view like piece(): the part that this rank adds to the global norm.
+  // The part of such a view that this rank adds to the global norm.
   View norm_part(UnitIndex unit, View piece) const;
   Tier tier() const { return s_.plan.placement.grads; }
   DType dtype() const { return dtype_; }
@@ -67,7 +68,8 @@ class Gradients {
 
  private:
   bool adds_micro_batches() const { return s_.micro_steps > 1; }
-  // So is a unit that two passes of a micro-batch write.
+  // Whether gradients are added up: over the micro-batches, or over two passes of one of them that
+  // both write the unit.
   bool accumulates(UnitIndex unit) const {
     return adds_micro_batches() || (s_.layout.held[unit] == Held::kBothEnds && s_.has_ends_apart());
   }

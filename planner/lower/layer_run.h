@@ -19,8 +19,8 @@ class LayerRun : public LayerPass {
            Checkpoints& checkpoints);
 
   void forward();  // inside Segment::up
-  // Inside Segment::down; dx [T, h] holds the gradient of the output, then of the input, and has no
-  // use in the gradients of the weights apart.
+  // Inside Segment::down. dx [T, h] holds the gradient of the output before and that of the input
+  // after; a backward of the weights alone does not use it.
   void backward(Backward what, const View& dx, bool last_micro);
 
   View parameter(Param param) override;
@@ -34,13 +34,13 @@ class LayerRun : public LayerPass {
   void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) override;
 
  private:
-  // The how-many-th of the uses of a ring within an iteration comes next.
+  // Counts the uses of a ring within an iteration; `next` is the one that comes next.
   struct RingUses {
     std::int32_t per_iteration = 1;
     std::int32_t next = 0;
     std::int32_t per_tile = 0;  // inside a loop over the tiles
   };
-  // Of a layer of the iteration.
+  // A use by one of the layers of an iteration.
   struct MemberUse {
     std::int32_t member;
     Use use;
@@ -51,7 +51,7 @@ class LayerRun : public LayerPass {
   std::size_t index_of(std::int32_t member) const {
     return static_cast<std::size_t>(member) % kinds_.size();
   }
-  // Of the layer's kind.
+  // Those of the kind of the layer that is being emitted.
   Activations& activations() { return activations_[index_of(s_.out.member())]; }
   View handed_gradient(Param param);
   void start(std::int32_t fetches, bool upwards);

@@ -35,10 +35,11 @@ struct Layout {
   std::vector<Held> held;                  // of each unit
   std::vector<UnitIndex> layer_units;      // in forward order
   using Places = std::vector<ParamPlace>;  // by index of the parameter
-  std::vector<Places> places;  // by layer of an iteration; what is outside the layers: the first
-  bool owners = false;         // Plan::owners
+  // By layer of an iteration; what is outside the layers stands with the first.
+  std::vector<Places> places;
+  bool owners = false;  // Plan::owners
 
-  // In a layer of an iteration that has it, else in the first that does.
+  // The place of a parameter in this layer of an iteration, or in the first layer that has it.
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
   UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
@@ -47,7 +48,8 @@ struct Layout {
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
   std::int64_t gathered_elements(UnitIndex unit) const;
   bool is_owned(UnitIndex unit) const { return owners && units[unit].per_layer; }
-  std::int64_t touched_elements(UnitIndex unit) const;  // of these, that kernels write gradients of
+  // Those of the gathered elements that kernels write gradients of.
+  std::int64_t touched_elements(UnitIndex unit) const;
   std::int64_t largest_layer_unit() const;  // gathered elements, without the shared unit
   std::int64_t largest_shard() const;       // elements, over all units
 };

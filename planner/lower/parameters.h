@@ -30,14 +30,14 @@ class Parameters {
   };
   bool holds(const Resident& at, UnitIndex unit) const;
 
-  // Emits what it takes (read, upload, gather, or nothing). Ordinal: of this use among all uses of
-  // the unit's ring in the surrounding loop; ignored for units outside the layers.
   // Whether nothing has to be brought: any unit can be used beside any other.
   bool are_resident() const { return !sharded() && !must_upload(); }
+  // Emits what makes the unit readable: read, upload, gather, or nothing. `ordinal` numbers the use
+  // among all uses of the unit's ring in the surrounding loop; units outside the layers ignore it.
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
 
-  // Home of the parameters: whole or shard.
+  // Where the parameters, or the rank's shard of them, are kept.
   const StateHome& home(UnitIndex unit) const { return homes_[unit]; }
   // The piece of the home that this rank's optimizer writes (one view per slot).
   View piece(UnitIndex unit) const;

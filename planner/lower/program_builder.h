@@ -38,14 +38,15 @@ class ProgramBuilder {
                   const View& out);
   void send(Role role, Lane lane, const Peer& peer, const View& from);
   void receive(Role role, Lane lane, const Peer& peer, const View& to);
-  // A mark that orders the lane and what else uses the view, by its access (program.h).
+  // Adds a mark, which orders the lane among the users of the view as its access says (program.h).
   void wait(Role role, Lane lane, const View& on);
 
-  // Which layer of a unit the nodes that follow belong to, or outside layer loops which layer.
+  // Says to which layer of a unit the nodes that follow belong; outside layer loops, to which layer
+  // of the model.
   void set_member(std::int32_t member) { member_ = static_cast<std::uint16_t>(member); }
   std::int32_t member() const { return member_; }
-  // Kernels and copies that follow are done only by the member of this group whose index is that of
-  // the layer; of no group by all.
+  // Kernels and copies that follow are done by one member of this group alone, the one whose index
+  // is that of the layer. Without a group all ranks do them.
   void set_owners(const Group& group) { owners_ = group; }
 
   // Derives the data edges and hands the Program over.

@@ -41,16 +41,17 @@ struct Chunk {
   std::int32_t layers = 0;
   std::int32_t layers_before = 0;  // of the stage's other chunks, whose states come before
   std::vector<Segment> segments{};
-  // Micro-batches between forward and the gradient of the weights [Narayanan21 sec 2.2], and
-  // between the two parts of backward; 0: it comes in one pass.
+  // Slots for the micro-batches that have gone forward and whose gradient of the weights is still
+  // to come [Narayanan21 sec 2.2], and for those between the two parts of backward; 0: it is one
+  // pass.
   std::int32_t in_flight = 1;
   std::int32_t between_parts = 0;
 
-  // Of its buffers' names.
+  // What the names of its buffers begin with.
   std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
 };
 
-// The how-many-th use of a ring an instance is: base + per_layer * layer + per_tile * tile.
+// Numbers the uses of a ring: an instance is use base + per_layer * layer + per_tile * tile.
 struct Ordinal {
   std::int32_t base = 0;
   std::int32_t per_layer = 0;
@@ -112,7 +113,7 @@ struct Stage : Sizes {
   void for_each_unit_outside_layers(const EmitUnit& emit) const;
   void for_each_layer_unit(const EmitUnit& emit);
 
-  // Of ranks of one stage.
+  // Groups of ranks of one stage.
   Group tensor_group() const { return {mesh.named(kTensorAxis)}; }
   Group data_group() const { return {mesh.named(kDataAxis)}; }
   // Ranks among which the states of a unit are sharded, and those that have the same shard.
@@ -120,18 +121,20 @@ struct Stage : Sizes {
   Group copies_group(UnitIndex unit) const {
     return {data_group().axes - layout.units[unit].shards};
   }
-  // So much further with each rank of a tensor parallel group.
+  // A number that grows by `step` from one rank of a tensor parallel group to the next.
   Attribute by_tensor_rank(std::int64_t step) const {
     return {0, mesh.steps_over(tensor_group().axes, step)};
   }
-  // A view of the rank's own part of a whole: that of its place along these axes.
+  // `whole` views the first part of a whole; each rank gets the part that belongs to its place
+  // along these axes.
   View own_part(View whole, AxisSet axes) const {
     whole.strides = mesh.steps_over(axes, whole.bytes().value);
     return whole;
   }
 
   bool holds(UnitIndex unit) const;
-  // Whether two stages have it, that with the first piece of the model and that with the last.
+  // Whether two stages have the unit: the one with the first piece of the model and the one with
+  // the last.
   bool has_twin(UnitIndex unit) const {
     return layout.held[unit] == Held::kBothEnds && first_stage() != last_stage();
   }

@@ -13,12 +13,12 @@ namespace zplan {
 
 class UnitPass : public Emission {
  public:
-  // `part`: of the roles of what is fetched; nothing: that of the unit.
+  // `part` is the part of the model in the roles of what is fetched; left out, it is the unit's.
   UnitPass(Stage& stage, Parameters& parameters, Gradients& gradients,
            std::optional<Part> part = std::nullopt)
       : Emission(stage), parameters_(parameters), gradients_(gradients), part_(part) {}
 
-  // Nothing is at hand in what follows.
+  // Begins a phase in which no unit is at hand yet.
   void begin(Phase phase);
   using Emission::enter;  // what is at hand stays
   void set_last(bool last_micro) { last_micro_ = last_micro; }

@@ -45,7 +45,7 @@ struct ReplayedMemory {
   std::int64_t requests = 0;
 };
 
-// Of the GPU tier of one class; nothing: too long.
+// Replays the GPU tier of one class; nothing where that has too many instances.
 std::optional<ReplayedMemory> replay_allocator(const Job& job, std::size_t rank_class,
                                                const HeldBesides& besides,
                                                bool expandable_segments = false);

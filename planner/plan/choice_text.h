@@ -11,7 +11,7 @@ namespace zplan {
 // `pointer`: that of a row of choices.h. Recomputation is one word for all layers. Throws Error
 // when there is no such decision, when it is none of a single word, or when it has no such value.
 void set_choice(Plan& plan, std::string_view pointer, std::string_view text);
-// The same of a pin.
+// Sets a pin in the same way.
 void pin_choice(Pins& pins, std::string_view pointer, std::string_view text);
 
 }  // namespace zplan

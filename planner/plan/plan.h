@@ -186,25 +186,27 @@ struct Plan {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
   std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
-  // How a layer of a model is recomputed: as effective() says; and the operators where some are.
+  // How a layer of the model is recomputed, with effective() applied; and which operators are
+  // replayed where only some are.
   Recompute recompute_of(std::int64_t layer) const;
   OperatorSet replayed_of(std::int64_t layer) const;
   // What a mode comes to: selective is none on a kernel set that never stores the scores.
   Recompute effective(Recompute mode) const;
   // Whether all layers are recomputed in full.
   bool all_full() const;
-  // Whether the optimizer has a copy of the parameters: by the recipe, or since it lives or runs
-  // apart from them.
+  // Whether the optimizer has a copy of the parameters: the recipe says so, or the optimizer lives
+  // or runs apart from them.
   bool keeps_master() const;
   // Whether parameters are cast to the compute type on their way to the kernels.
   bool casts_params() const;
-  // Of one parameter: the optimizer states, and these with the parameter and its gradient.
+  // Bytes of the optimizer states of one parameter, of those with this home, and of all states with
+  // the parameter and its gradient.
   Bytes optimizer_bytes() const;
   Bytes optimizer_bytes(Tier home) const;
   Bytes state_bytes() const;
-  // The pieces that the pipeline cuts the model into (planner/program/schedule/schedule.h). Of so
-  // many layers a piece has what stage_layers says, else all equally many; then the first have one
-  // more where that leaves a rest.
+  // How many pieces the pipeline cuts the model into (planner/program/schedule/schedule.h), and how
+  // many of the model's layers a piece has: what stage_layers says, else all pieces have equally
+  // many, and where a rest is left the first pieces have one more.
   std::int32_t pieces() const;
   std::int32_t layers_of_piece(std::int64_t layers, std::int32_t piece) const;
 };
@@ -242,7 +244,7 @@ struct ModelShape {
   std::int64_t positions = 0;  // learned ones: no sequence is longer; 0: none
   std::int64_t attention = 0;  // columns of what all heads give
 };
-// Of anything with these members: models/ModelConfig, which plans know nothing of.
+// Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
   return {model.layers, model.hidden,   model.ffn,         model.vocab,
@@ -252,7 +254,7 @@ ModelShape shape_of(const Model& model) {
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value
 // where there is one. Sizes are within limits.h; no count of a Job exceeds 64 bits.
 std::optional<std::string> illegal(const Plan& plan, const ModelShape& model);
-// All but the sizes that plan and model have together; `layers` of the model bound the stages.
+// The same without what plan and model decide together; the stages must fit this many layers.
 std::optional<std::string> illegal(const Plan& plan, std::int64_t layers);
 
 std::string to_json(const Plan& plan);

@@ -34,11 +34,11 @@ struct PieceInFlight {
   std::int64_t micro_batches = 0;  // between its forward and its backward
   friend bool operator==(const PieceInFlight&, const PieceInFlight&) = default;
 };
-// Of each stage, by chunk.
+// What each chunk of each stage has in flight.
 using StagePieces = std::vector<std::vector<PieceInFlight>>;
 StagePieces in_flight_of_stages(const Plan& plan);
 
-// At least those of any stage, with all of its layers, without a look at the passes.
+// A closed form that no stage exceeds, counted in micro-batches through all of its layers.
 double most_in_flight(const Plan& plan);
 
 }  // namespace zplan

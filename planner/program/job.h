@@ -15,7 +15,6 @@ namespace zplan {
 
 enum class Init : std::uint8_t { kZero, kOne, kNormal };
 
-// A global tensor, or one per layer ("{}" in the name is the layer index).
 // How the ranks of a tensor parallel group and the tiles of an operator cut a tensor: piece
 // k = place along kTensorAxis * tiles + tile of tp * tiles. `kRows`: equal blocks of rows (first
 // dimension). `kColumns`: the columns (last dimension) are segments side by side, say query, key
@@ -27,6 +26,7 @@ struct Split {
   friend bool operator==(const Split&, const Split&) = default;
 };
 
+// A global tensor, or one per layer ("{}" in the name is the layer index).
 struct Tensor {
   std::string name;  // Hugging Face name
   Shape shape;       // [in, out] for matrices, [V, h] for the token embedding
@@ -35,7 +35,8 @@ struct Tensor {
   bool decay = false;       // weight decay applies
   std::int64_t offset = 0;  // first element within its flat unit
   Split split{};
-  // Rows of a piece of kRows: all pieces together may have more than the tensor (padding). Else 0.
+  // Rows of a piece of kRows, else 0. All pieces together may have more rows than the tensor, which
+  // are padding.
   std::int64_t piece_rows = 0;
   std::int32_t member = 0;  // which layer of its unit's instance
 };

@@ -73,7 +73,8 @@ struct KernelDef : KernelRow {
   KernelId id;
   std::vector<OperandRow> rows;  // of the operands
   int min_operands = 0;
-  // A letter each of the operands; of the types none for scratch. Shapes with names: "x[T,k] ..".
+  // `access` and `types` have a letter for each operand, but none for the type of scratch; `shapes`
+  // has names and shapes, "x[T,k] ..".
   std::string access, types, shapes;
   std::vector<std::string_view> attribute_names;
   bool needs_attributes = false;  // all zero would make no sense

@@ -157,12 +157,12 @@ struct Node {
   Lane lane = Lane::kCompute;
   KernelId kernel = KernelId::kFillZero;
   CollectiveKind collective = CollectiveKind::kAllReduce;
-  // Of kernels and copies with one: only the member of index `member` does it, the others pass by.
-  // What reads this Program takes it for done on every rank.
+  // Who takes part in a collective. A kernel or copy with a group is done by the member of index
+  // `member` alone, while every rank counts it as done.
   Group group{};
   Peer peer{};
-  // Which of the unit_layers of its iteration it belongs to; outside layer loops the layer that it
-  // is named by.
+  // Which of the unit_layers of its iteration the node belongs to; outside layer loops, the layer
+  // that it is named by.
   std::uint16_t member = 0;
   BlockIndex block = 0;          // innermost block that holds the node
   std::uint32_t attributes = 0;  // index into Program::attributes

@@ -23,8 +23,8 @@ class Ranking {
   const Leaf& recommended() const { return *recommended_; }
   // No plan that takes longer is recommended.
   Seconds limit() const { return fastest().value() * (1 + kTieTolerance); }
-  // Of a plan that could be recommended as far as its time goes: in how many of 100 worlds the
-  // fastest beats it. Nothing where that is not known.
+  // In how many of 100 worlds the fastest plan beats this one, whose time is within the limit;
+  // nothing where that is not known.
   std::optional<int> wins_over(const Leaf& leaf) const;
   bool told_apart(const Leaf& leaf) const { return wins_over(leaf).value_or(0) >= kToldApart; }
 
@@ -35,7 +35,7 @@ class Ranking {
   std::vector<const Leaf*> leaves_;
   const Leaf* fastest_ = nullptr;
   const Leaf* recommended_ = nullptr;
-  // Of the fastest over another, by their places.
+  // What wins_over() has found, by the places of the fastest and the other.
   mutable std::map<std::pair<std::size_t, std::size_t>, int> wins_;
 };
 

@@ -23,11 +23,10 @@ class Siblings {
 
   // The leaves without closer siblings, in order.
   std::vector<std::size_t> closest() const;
-  // A leaf has turned out not to fit: the next ones farther away that have no closer one left.
-  // Those that would take as much of a GPU that is too small do not fit either: they are passed
-  // over.
+  // To be called when a leaf does not fit: gives the next ones farther away that have no closer one
+  // left. Those that take as much of a GPU that is too small do not fit either and are passed over.
   std::vector<std::size_t> after_misfit(std::vector<Leaf>& leaves, std::size_t index);
-  // A leaf fits: marks all that are farther away.
+  // To be called when a leaf fits: marks all that are farther away.
   void set_others_aside(std::vector<Leaf>& leaves, std::size_t index) const;
   // The next ones farther away.
   std::vector<std::size_t> next(std::size_t index) const;

@@ -41,12 +41,13 @@ struct StackMemoryUse {
 
 // Of one stage's GPU.
 StackMemoryUse stack_memory_use(const Job& job, std::size_t rank_class, const Cluster& cluster);
-// Of the GPU with the greatest bound of `device`: of the stage with the largest slab, and of the
-// last, which works out the loss.
+// Looks at the stage with the largest slab and at the last one, which works out the loss, and gives
+// the one whose bound of `device` is greater.
 StackMemoryUse stack_memory_use(const Job& job, const Cluster& cluster);
 
-// Whether a GPU holds what a stack takes that says what it holds: the bound, and what is expected
-// beside the headroom. Nothing: it does, or the stack says nothing.
+// Why a GPU does not hold what the stack takes: it must have room for the bound, and for what is
+// expected beside the headroom. Nothing where it has, or where the stack does not say what it
+// takes.
 std::optional<Infeasible> check_stack(const StackMemoryUse& use, const Cluster& cluster);
 
 }  // namespace zplan

@@ -16,7 +16,7 @@ class Decoder {
  public:
   Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
       : Decoder(model, {&model, 1}, plan, kernels) {}
-  // With the layers of several models in turn.
+  // The layers are those of several models, which take turns.
   Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
           const KernelSet& kernels);
   Decoder(const Decoder&) = delete;

@@ -22,24 +22,25 @@ class LayerPass : public Emission {
  public:
   explicit LayerPass(Stage& stage) : Emission(stage), ranks_(stage) {}
 
-  // Whether this forward, or replay, computes what the operator gives; what belongs to none is
-  // computed with the whole layer only.
+  // Whether this forward, or replay, computes what the operator gives. What belongs to no operator
+  // is computed only when the whole layer is.
   virtual bool emits(std::optional<LayerOperator> op) const = 0;
-  // All operators, none by itself.
+  // Whether it computes the whole layer.
   bool emits_all() const { return emits(std::nullopt); }
   virtual bool replays_selectively() const = 0;
   // Whether two parameters can be read by one kernel: a ring keeps one unit.
   virtual bool are_together(Param a, Param b) const = 0;
-  // A tensor that the gradients of weights are taken from: scratch, or where backward comes in two
-  // parts what the first leaves for the second, told apart by its part of the layer.
+  // A tensor that the gradients of weights are taken from. It is scratch; where backward comes in
+  // two parts, the first part leaves it for the second, and `part` and `name` tell it from others.
   virtual View handed(Part part, const char* name, const Shape& shape, bool tiled) = 0;
-  // Adds what the first part has given of the gradient of a parameter of this part of the layer.
+  // In the second part of a backward: brings the gradient of a parameter that the first part has
+  // given to where gradients are added up.
   virtual void take_gradient(Part part, Param param, bool is_bias) = 0;
   // Emits a loop over the tiles, each of which needs these parameters.
   virtual void each_tile(const std::vector<Use>& uses, const std::function<void()>& emit) = 0;
 
   const View& operator[](Value value) const { return views_[value.index()]; }
-  // What is not there is empty.
+  // An empty view where the layer has no such value.
   View maybe(Value value) const { return value ? views_[value.index()] : View{}; }
 
   // [T, width] of all tokens and one tile.

@@ -68,8 +68,8 @@ class AxisSet {
 };
 static_assert(kMaxAxes <= 8);
 
-// The ranks that have all coordinates but those along `axes` in common. `ends`: of them only those
-// at the first or the last place along each of these axes.
+// The ranks that have all coordinates but those along `axes` in common; with `ends` only those of
+// them that stand at the first or the last place along each of these axes.
 struct Group {
   AxisSet axes;
   bool ends = false;
@@ -105,7 +105,8 @@ struct Mesh {
   std::int32_t index_in(AxisSet axes, const MeshPoint& at) const;
   // Steps of a number that grows by `step` from one such place to the next.
   AxisSteps steps_over(AxisSet axes, std::int64_t step) const;
-  // The other way round; none: there is no such step. Axes of size 1 do not matter.
+  // The step that steps_over() would make these steps of; none: there is no such step. Axes of size
+  // 1 do not matter.
   std::optional<std::int64_t> step_over(AxisSet axes, const AxisSteps& steps) const;
   // The most that along() gives.
   std::int64_t reach(const AxisSteps& steps) const;
