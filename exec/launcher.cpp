@@ -40,6 +40,7 @@ Launcher::Launcher(RunState& state, const Rank& rank, const std::vector<LaneRun*
   for (LaneRun* lane : lanes) {
     state_of(lane->lane).run = lane;
     queue_lanes_.push_back(lane->lane);
+    if (!is_transfer(lane->lane)) graph_lanes_.push_back(lane->lane);
   }
   find_followers();
   make_events();
@@ -104,11 +105,7 @@ void Launcher::run() {
 template <typename Border, typename Visit>
 void Launcher::walk_step(Cursor& cursor, const Border& border, const Visit& visit) {
   bool in_segment = false;
-  const auto cross = [&] {
-    in_segment = !in_segment;
-    border(in_segment);
-    everything_is_ordered();
-  };
+  const auto cross = [&] { border(in_segment = !in_segment); };
   for (std::int64_t i = 0; i < rank_.index.all_nodes(); ++i, cursor.advance()) {
     const Instance& at = *cursor;
     const Lane lane = rank_.node(at).lane;
@@ -120,12 +117,14 @@ void Launcher::walk_step(Cursor& cursor, const Border& border, const Visit& visi
   if (in_segment) cross();
 }
 
-// Leaves the lanes as they were: what was captured has not been launched.
+// Leaves the lanes as they were: what was captured has not been launched. What a segment needs from
+// outside has been waited for when it is.
 void Launcher::capture_segments() {
   Cursor cursor(rank_.index, std::nullopt);
   std::int64_t ops = 0;
   const auto border = [&](bool opens) {
-    if (opens) return queues_.begin_capture(queue_lanes_);
+    know_each_other(queue_lanes_);
+    if (opens) return queues_.begin_capture(graph_lanes_);
     segments_.push_back({queues_.end_capture(), std::exchange(ops, 0)});
   };
   walk_step(cursor, border, [&](const Instance& at, bool in_segment) {
@@ -134,6 +133,9 @@ void Launcher::capture_segments() {
     ++ops;
   });
   queues_.finish();
+  const std::size_t ends =
+      segments_.size() * static_cast<std::size_t>(steps_back(rank_.program()) + 1);
+  for (std::size_t i = 0; i < ends; ++i) segment_ends_.push_back({queues_.make_event(false), {}});
   for (const Lane lane : queue_lanes_) {
     LaneState& here = state_of(lane);
     here.launched = 0;
@@ -146,30 +148,43 @@ void Launcher::capture_segments() {
 void Launcher::launch_step() {
   std::size_t next = 0;
   const auto border = [&](bool opens) {
-    if (!opens) return;
-    const Segment& segment = segments_[next++];
-    await_room(queue_lanes_.front(), segment.ops);
-    queues_.launch(segment.graph);
+    if (!opens) launch_segment(segments_[next++]);
   };
   walk_step(cursor_, border, [&](const Instance& at, bool in_segment) {
-    if (in_segment) return;
+    if (in_segment) return await_transfers(at);
     await_room(rank_.node(at).lane, 1);
     launch(at);
   });
 }
 
+// That a node of the segment about to be launched needs.
+void Launcher::await_transfers(const Instance& at) {
+  for (const Edge& edge : rank_.program().after(rank_.node(at))) {
+    const auto needed = rank_.index.resolve(edge, at.iterations);
+    if (needed && is_transfer(needed->lane)) wait_for(graph_lanes_.front(), *needed);
+  }
+}
+
+void Launcher::launch_segment(const Segment& segment) {
+  await_room(graph_lanes_.front(), segment.ops);
+  queues_.launch(segment.graph);
+  know_each_other(graph_lanes_);
+  SegmentEnd& end = segment_ends_[next_segment_end_++ % segment_ends_.size()];
+  queues_.record(graph_lanes_.front(), end.event);
+  for (const Lane lane : graph_lanes_)
+    end.counts[static_cast<std::size_t>(lane)] = state_of(lane).launched;
+}
+
 bool Launcher::is_segment_node(NodeIndex node) const {
   if (!has_graphs() || flag_follows_[node] || waits_for_host_[node]) return false;
   const OpKind kind = rank_.program().nodes[node].kind;
-  const bool communicates =
-      kind == OpKind::kCollective || kind == OpKind::kSend || kind == OpKind::kReceive;
-  return !communicates || comm_.may_be_captured();
+  return !is_transfer(kind) && (kind != OpKind::kCollective || comm_.may_be_captured());
 }
 
-// Among the queues; their edges to what was launched so far are met.
-void Launcher::everything_is_ordered() {
-  for (Lane lane : queue_lanes_) {
-    for (Lane other : queue_lanes_)
+// What comes next on one of the lanes runs after all that was launched on any of them.
+void Launcher::know_each_other(const std::vector<Lane>& lanes) {
+  for (Lane lane : lanes) {
+    for (Lane other : lanes)
       state_of(lane).known[static_cast<std::size_t>(other)] = state_of(other).launched;
   }
 }
@@ -202,19 +217,30 @@ void Launcher::wait_for(Lane lane, const Threshold& needed) {
     Flag& flag = host_.progress[static_cast<std::size_t>(needed.lane)]->flag();
     return queues_.wait_flag(lane, flag, static_cast<std::uint64_t>(needed.completed));
   }
-  queues_.wait_event(lane, state_of(needed.lane).ring.event_of(needed.completed));
+  queues_.wait_event(lane, event_of(needed));
 }
 
-// The oldest event that stands for so many; there is one, for the edge's node is followed by one.
-EventId Launcher::EventRing::event_of(std::int64_t completed) const {
-  std::size_t found = events.size();
+// There is one: the edge's node is followed by one, unless it is part of a segment.
+EventId Launcher::event_of(const Threshold& needed) const {
+  const auto lane = static_cast<std::size_t>(needed.lane);
+  if (const auto event = lanes_[lane].ring.event_of(needed.completed)) return *event;
+  for (std::size_t back = segment_ends_.size(); back > 0; --back) {
+    const std::size_t i = (next_segment_end_ + segment_ends_.size() - back) % segment_ends_.size();
+    if (segment_ends_[i].counts[lane] >= needed.completed) return segment_ends_[i].event;
+  }
+  ZPLAN_ASSERT(false);
+  return {};
+}
+
+// The oldest event that stands for so many.
+std::optional<EventId> Launcher::EventRing::event_of(std::int64_t completed) const {
+  std::optional<EventId> found;
   for (std::size_t back = 1; back <= events.size(); ++back) {
     const std::size_t i = (next + events.size() - back) % events.size();
     if (counts[i] < completed) break;
-    found = i;
+    found = events[i];
   }
-  ZPLAN_ASSERT(found < events.size());
-  return events[found];
+  return found;
 }
 
 void Launcher::execute(const Instance& at, const BoundOperands& operands) {

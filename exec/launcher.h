@@ -6,11 +6,13 @@
 // host lane: a flag that holds the lane's count (progress.h). Which nodes are followed by either is
 // known ahead of the first step.
 //
-// Graphs: the nodes between two that have to do with the host (or that communicate in a way that
-// cannot be captured) form a segment, which is launched as one. A segment begins after all that was
-// queued before it and ends before all that comes later. All segments are captured ahead of the
-// first step: a driver that makes a graph may hold its locks until what is queued is done, which
-// may be waiting for a flag that another rank's thread has yet to queue, behind those locks.
+// Graphs: the nodes between two that have to do with the host, are transfers, or communicate in a
+// way that cannot be captured, form a segment, which is launched as one. A segment begins after all
+// that was queued before it and ends before all that comes later, transfers excepted: between
+// stages that send to each other a segment that waited for a transfer of which none of its nodes
+// needs anything could wait for itself. All segments are captured ahead of the first step: a driver
+// that makes a graph may hold its locks until what is queued is done, which may be waiting for a
+// flag that another rank's thread has yet to queue, behind those locks.
 //
 // The thread runs at most kStepsAhead steps ahead of the device, and on each lane at most
 // 2 kOpsAhead operations and some graphs: a driver whose queue is full blocks the thread inside,
@@ -57,7 +59,7 @@ class Launcher {
     std::vector<EventId> events;
     std::vector<std::int64_t> counts;  // completed instances that each stands for
     std::size_t next = 0;
-    EventId event_of(std::int64_t completed) const;
+    std::optional<EventId> event_of(std::int64_t completed) const;
   };
   struct LaneState {
     LaneRun* run = nullptr;  // null: no queue
@@ -81,6 +83,10 @@ class Launcher {
     GraphId graph = 0;
     std::int64_t ops = 0;
   };
+  struct SegmentEnd {
+    EventId event;
+    std::array<std::int64_t, kLaneCount> counts{};  // launched by then, of lanes in graphs
+  };
 
   void find_followers();
   void make_events();
@@ -91,13 +97,16 @@ class Launcher {
   template <typename Border, typename Visit>
   void walk_step(Cursor& cursor, const Border& border, const Visit& visit);
   void launch_step();
+  void await_transfers(const Instance& at);
+  void launch_segment(const Segment& segment);
   bool has_graphs() const { return state_.job->launch == LaunchMode::kGraph; }
   bool is_segment_node(NodeIndex node) const;
   void launch(const Instance& at);
   void wait_for(Lane lane, const Threshold& needed);
+  EventId event_of(const Threshold& needed) const;
   void execute(const Instance& at, const BoundOperands& operands);
   void follow(const Instance& at);
-  void everything_is_ordered();
+  void know_each_other(const std::vector<Lane>& lanes);
 
   void await_room(Lane lane, std::int64_t ops);
   void await(EventId event);
@@ -115,9 +124,12 @@ class Launcher {
   HostSide host_;
   std::array<LaneState, kLaneCount> lanes_;
   std::vector<Lane> queue_lanes_;
+  std::vector<Lane> graph_lanes_;  // of them those that graphs are launched on: not transfers
   Cursor cursor_;
   std::vector<bool> event_follows_, flag_follows_, waits_for_host_;  // by node
   std::vector<Segment> segments_;                                    // of a step, in order
+  std::vector<SegmentEnd> segment_ends_;                             // the latest ones, in a ring
+  std::size_t next_segment_end_ = 0;
   std::vector<EventId> timing_;
   std::vector<TimedOperation> timed_;
 };
