@@ -236,7 +236,8 @@ void Guard::open(std::span<const Operand> operands, const std::string& what) {
   for (const Operand& operand : operands) {
     const Access access = operand.view->access;
     if (operand.data == nullptr) continue;
-    if (access != Access::kWrite && access != Access::kScratch) continue;
+    if (access == Access::kScratch) refill_poison(operand.data, operand.view->bytes());
+    if (access != Access::kWrite) continue;
     for (const Range& part : unread_parts(operand, operands))
       fill_poison(part.begin, Bytes{part.end - part.begin});
   }

@@ -4,7 +4,8 @@
 //   - every element of a view it writes is written (filled with poison before);
 //   - no element it reads was never written, or belongs to another buffer by now. The first write
 //     to a buffer takes its address range over and poisons it; reuse of bytes is thus seen;
-//   - scratch holds poison before each use, and has no access while an operation without it runs.
+//   - scratch holds poison before each use, as far as uses without a gap have reached into it, and
+//     has no access while an operation without it runs.
 // What lies on NVMe is out of reach of kernels: of it only who wrote which bytes is kept.
 // A violation is an Error(kCheckFailed) that names operation and buffer, except a touch of memory
 // without access: the operating system ends the process there, with SIGSEGV and no message of ours;

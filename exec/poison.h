@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -19,13 +20,32 @@ inline constexpr std::uint16_t kPoisonHalf = 0xfff5;
 inline constexpr std::uint32_t kPoisonWord = 0x10001u * kPoisonHalf;
 inline constexpr std::uint64_t kPoisonPair = (std::uint64_t{kPoisonWord} << 32) | kPoisonWord;
 
+inline constexpr auto kPoisonBlock = [] {
+  std::array<std::uint16_t, 2048> block{};
+  block.fill(kPoisonHalf);
+  return block;
+}();
+
 // `bytes` and the address are even.
 inline void fill_poison(std::byte* data, Bytes bytes) {
-  constexpr std::int64_t kHalf = sizeof kPoisonHalf, kChunk = 1 << 12;
-  const std::int64_t seed = std::min(bytes.value, kChunk);
-  for (std::int64_t i = 0; i < seed; i += kHalf) std::memcpy(data + i, &kPoisonHalf, kHalf);
-  for (std::int64_t i = seed; i < bytes.value; i += kChunk)
-    std::memcpy(data + i, data, static_cast<std::size_t>(std::min(bytes.value - i, kChunk)));
+  constexpr std::int64_t kBlock = sizeof kPoisonBlock;
+  for (std::int64_t i = 0; i < bytes.value; i += kBlock)
+    std::memcpy(data + i, kPoisonBlock.data(),
+                static_cast<std::size_t>(std::min(bytes.value - i, kBlock)));
+}
+
+// Of bytes that are used from their begin on and held poison before: up to the first block that
+// still does.
+inline void refill_poison(std::byte* data, Bytes bytes) {
+  constexpr std::int64_t kBlock = std::int64_t{1} << 16;
+  for (std::int64_t i = 0; i < bytes.value; i += kBlock) {
+    const std::int64_t size = std::min(bytes.value - i, kBlock);
+    const bool is_poison = std::memcmp(data + i, &kPoisonHalf, sizeof kPoisonHalf) == 0 &&
+                           std::memcmp(data + i, data + i + sizeof kPoisonHalf,
+                                       static_cast<std::size_t>(size) - sizeof kPoisonHalf) == 0;
+    if (is_poison) return;
+    fill_poison(data + i, Bytes{size});
+  }
 }
 
 // Elements are compared whole: half a float64 may look like the pattern by chance.

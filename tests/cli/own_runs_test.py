@@ -3,9 +3,11 @@ as orders of magnitude, on a machine that may be busy. tests/golden/own_runs.py 
 
 import json
 import math
+import os
 import re
+import tempfile
 
-from cli_support import CliTest, main
+from cli_support import CliTest, main, zplan
 
 MIB = 1 << 20
 ONE = ("--dp", "1", "--tp", "1", "--pp", "1")
@@ -29,11 +31,18 @@ def model(layers, sequence):
 
 
 class OwnRuns(CliTest):
+    @classmethod
+    def setUpClass(cls):
+        with tempfile.TemporaryDirectory() as folder:
+            zplan("calibrate", "--device", "cpu", "--quick", "-o", "machine.json", cwd=folder)
+            with open(os.path.join(folder, "machine.json"), encoding="utf-8") as file:
+                cls.machine = file.read()
+
     def setUp(self):
         super().setUp()
         self.write("small.json", model(4, 64))
         self.write("large.json", model(24, 256))
-        self.zplan("calibrate", "--device", "cpu", "--quick", "-o", "machine.json")
+        self.write("machine.json", self.machine)
 
     def run_plan(self, pins, kind="small", nvme=False, threads=1):
         self.zplan("plan", "--model", f"./{kind}.json", "--cluster", "./machine.json",

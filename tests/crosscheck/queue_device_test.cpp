@@ -1,5 +1,5 @@
-// A device with queues runs every plan to the same bits as lanes that are threads do, in stream and
-// graph mode; failures and interruptions end its runs.
+// A device with queues: what it launches and records; failures and interruptions end its runs. That
+// it runs every plan to the bits of threads, cover/cover_test.cpp shows.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,20 +41,6 @@ std::unique_ptr<Trained> train_graphs(const Plan& plan, const exec::RunOptions& 
   trained->result = testing_support::run_text(trained->job, options);
   return trained;
 }
-
-class QueueDevice : public testing::TestWithParam<testing_support::Choice> {};
-
-TEST_P(QueueDevice, GivesTheBitsOfThreads) {
-  const Plan plan = testing_support::plan_of(GetParam(), "cpu.f32");
-  exec::RunOptions options;
-  options.steps = 3;
-  const auto expected = train(plan, options);
-  expect_same_bits(*train(plan, on_queues({.delay_seed = 1})), *expected, "stream");
-  expect_same_bits(*train_graphs(plan, on_queues({})), *expected, "graph");
-}
-
-INSTANTIATE_TEST_SUITE_P(Plans, QueueDevice, testing::ValuesIn(testing_support::pairwise_choices()),
-                         [](const auto& choice) { return testing_support::name_of(choice.param); });
 
 Plan offloaded(int pp) {
   Plan plan = testing_support::base_plan("cpu.f32");

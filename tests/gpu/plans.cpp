@@ -1,5 +1,5 @@
 // Several ranks are threads of one process, all on one device, and launch no graphs. The tolerances
-// in fp32 are those of tests/crosscheck/exec_plans_test.cpp, between plans on the CPU: another
+// in fp32 are those of tests/crosscheck/cover/one_rank.cpp, between plans on the CPU: another
 // order of summation. Those of 16-bit recipes are those of tests/crosscheck/recipes_test.cpp.
 #include <fmt/format.h>
 
@@ -26,12 +26,13 @@ constexpr std::chrono::seconds kDeadline{10};  // [assumed] a hundred times what
 constexpr double kF32 = 1e-5, kF32Keys = 1e-6, kF32Way = 1e-3;
 constexpr double kBf16 = 4e-3, kFp16 = 5e-4;  // of the loss
 
-// The cover without attention that stores its scores, which no device has; shuffled, so that runs
-// that are cut short see different plans.
+// The cover without what the reference has not: sets of other types, attention that stores its
+// scores, delayed updates; shuffled, so that runs that are cut short see different plans.
 std::vector<Choice> choices(std::uint64_t seed) {
   std::vector<Choice> all;
   for (Choice c : testing_support::pairwise_choices()) {
-    c[testing_support::factor("/kernel_set")] = 0;
+    for (const char* plain : {"/kernel_set", "/delayed_update"})
+      c[testing_support::factor(plain)] = 0;
     if (testing_support::is_legal(c) && std::find(all.begin(), all.end(), c) == all.end())
       all.push_back(c);
   }

@@ -54,20 +54,24 @@ inline std::unique_ptr<Trained> train(const Plan& plan, const exec::RunOptions& 
 }
 
 // Losses, norms and states of two runs.
-inline void expect_same_bits(const Trained& a, const Trained& b, const std::string& name) {
+inline void expect_same_bits(const Job& job_a, const exec::RunResult& a, const Job& job_b,
+                             const exec::RunResult& b, const std::string& name) {
   const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-  ASSERT_EQ(a.result.steps.size(), b.result.steps.size()) << name;
-  for (std::size_t i = 0; i < a.result.steps.size(); ++i) {
-    EXPECT_EQ(bits(a.result.steps[i].loss), bits(b.result.steps[i].loss)) << name;
-    EXPECT_EQ(bits(a.result.steps[i].gradient_norm), bits(b.result.steps[i].gradient_norm)) << name;
+  ASSERT_EQ(a.steps.size(), b.steps.size()) << name;
+  for (std::size_t i = 0; i < a.steps.size(); ++i) {
+    EXPECT_EQ(bits(a.steps[i].loss), bits(b.steps[i].loss)) << name;
+    EXPECT_EQ(bits(a.steps[i].gradient_norm), bits(b.steps[i].gradient_norm)) << name;
   }
   for (exec::State state : exec::kStates) {
-    const auto difference = exec::largest_difference(a.job, a.result.memory, b.job, b.result.memory,
-                                                     state, exec::Equality::kBits);
+    const auto difference =
+        exec::largest_difference(job_a, a.memory, job_b, b.memory, state, exec::Equality::kBits);
     if (difference)
       ADD_FAILURE() << name << ": " << difference->tensor << "[" << difference->element << "] is "
                     << difference->first << " and " << difference->second;
   }
+}
+inline void expect_same_bits(const Trained& a, const Trained& b, const std::string& name) {
+  expect_same_bits(a.job, a.result, b.job, b.result, name);
 }
 
 }  // namespace zplan::testing_support
