@@ -1,10 +1,12 @@
 """zplan calibrate on the CPU of whatever machine this is, and where there is no GPU."""
 
+import functools
 import json
 import os
 import re
+import tempfile
 
-from cli_support import BAD_INPUT, DEVICE, OK, ROOT, CliTest, main
+from cli_support import BAD_INPUT, DEVICE, OK, ROOT, CliTest, main, zplan
 
 MEASURED = [
     "device.gemm_efficiency", "device.attention_efficiency", "device.gemm_overhead",
@@ -13,6 +15,15 @@ MEASURED = [
 ]
 GROUPS = {"stream", "product", "small product", "attention", "copy", "launch", "contention"}
 PROGRESS = re.compile(r"^zplan: measuring: [^\n]*\n", re.MULTILINE)
+
+
+@functools.cache
+def a_profile():
+    """The text of a profile of this machine; measured once."""
+    with tempfile.TemporaryDirectory() as folder:
+        zplan("calibrate", "--device", "cpu", "--quick", "-o", "first.json", cwd=folder)
+        with open(os.path.join(folder, "first.json"), encoding="utf-8") as file:
+            return file.read()
 
 
 class Calibrate(CliTest):
@@ -53,8 +64,7 @@ class Calibrate(CliTest):
         self.assertIn("calibrated", json.dumps(plan["cluster"]))
 
     def test_what_was_not_measured_is_that_of_the_base(self):
-        self.calibrate("-o", "first.json")
-        first = json.loads(self.read("first.json"))
+        first = json.loads(a_profile())
         first["host"]["cpu_cores"]["value"] = 3
         first["device"]["launch_queue_depth"]["ref"] = "known otherwise"
         self.write("base.json", json.dumps(first))
@@ -65,8 +75,7 @@ class Calibrate(CliTest):
         self.assertEqual(second["device"]["launch_queue_depth"]["ref"], "known otherwise")
 
     def test_rates_above_the_stated_peak_become_the_peak(self):
-        self.calibrate("-o", "base.json")
-        base = json.loads(self.read("base.json"))
+        base = json.loads(a_profile())
         base["device"]["peak"]["fp32"]["value"] = "1 MFLOP/s"
         base["topology"]["links"]["gpu_pcie"]["capacity"]["value"] = "1 kB/s"
         self.write("slow.json", json.dumps(base))
