@@ -150,7 +150,7 @@ enum class Action : std::uint8_t {
   kClip,
   kAdam,
   kReport,
-  kHold,         // keeps gradients for an update in the next step
+  kHold,         // keeps what a later pass or the next step reads
   kGatherRanks,  // activations, over the tensor parallel ranks
   kSumRanks,
   kSumShared,     // gradients of parameters that these ranks hold alike

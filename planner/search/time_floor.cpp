@@ -6,6 +6,7 @@
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
 #include "planner/lower/lower.h"
+#include "planner/plan/choices.h"
 #include "planner/program/kernel_table.h"
 #include "sim/simulate.h"
 
@@ -80,21 +81,24 @@ std::int32_t least_zero_stage(const Plan& plan) {
   return plan.zero_stage < 2 ? 0 : 2;
 }
 
+// Of all parallelism only what cuts the operands of kernels decides how long one takes.
+bool spreads_kernels(const Decision& row) {
+  return row.pointer.starts_with("/parallel/") && row.pointer != "/parallel/tp" &&
+         row.pointer != "/parallel/sequence_parallel";
+}
+
 // The simplest plan with the same kernels, on one stage of one replica. What is recomputed in some
 // layers only is left out.
 Plan representative(Plan plan) {
   plan.batch.global_batch = plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps());
-  plan.parallel.dp = plan.parallel.pp = 1;
-  plan.parallel.shards = plan.parallel.chunks = 0;
-  plan.schedule = Plan{}.schedule;
-  plan.schedule_file.clear();
+  for (const Decision& row : kChoices)
+    if (spreads_kernels(row)) row.field.set(plan, row.plain());
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   plan.unit_layers = 1;
   plan.owners = false;
   if (plan.tiles == 1) plan.gather = GatherUnit::kLayer;
   plan.partition_activations = plan.delayed_update = false;
-  plan.stage_layers.clear();
   if (!is_uniform(plan)) plan.recompute = {{}};
   return plan;
 }
