@@ -5,7 +5,10 @@
 namespace zplan {
 
 Parameters::Parameters(Stage& stage)
-    : s_(stage), transfers_(stage), homes_(stage.layout.units.size()) {
+    : s_(stage),
+      transfers_(stage),
+      homes_(stage.layout.units.size()),
+      secondary_(stage.layout.units.size()) {
   const DType dtype = s_.plan.precision.param;
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
@@ -66,26 +69,62 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
   return to;
 }
 
-Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
+View Parameters::at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
   const Unit& info = s_.layout.units[unit];
-  const DType dtype = s_.plan.precision.param;
-  View at = view_of(homes_[unit].buffer, dtype,
+  View at = view_of(homes_[unit].buffer, s_.plan.precision.param,
                     {sharded() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
-  if (!info.per_layer) ordinal = {};
-  const bool owned = s_.layout.is_owned(unit);
-  if (owned) s_.out.set_owners(s_.shard_group(unit));
+  if (s_.layout.is_owned(unit)) s_.out.set_owners(s_.shard_group(unit));
   if (must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
   if (casts()) at = cast(phase, unit, part, at, ordinal);
   s_.out.set_owners({});
+  return at;
+}
+
+AxisSet Parameters::neighbours(UnitIndex unit) const {
+  const AxisSet all = s_.layout.units[unit].shards;
+  AxisSet first;
+  for (std::size_t axis = s_.mesh.axes.size(); axis-- > 0;)
+    if (all.has(axis)) first = {}, first.add(axis);
+  return first;
+}
+
+View Parameters::secondary(UnitIndex unit) const {
+  return view_of(*secondary_[unit], s_.compute(),
+                 {s_.layout.units[unit].flat_elements / s_.plan.secondary}, s_.unit_slot(unit));
+}
+
+void Parameters::keep(UnitIndex unit, Part part, const View& full) {
+  const Unit& info = s_.layout.units[unit];
+  if (!secondary_[unit])
+    secondary_[unit] =
+        s_.out.add({.name = "secondary." + info.name,
+                    .slot_size = size_of(full.dtype) * (info.flat_elements / s_.plan.secondary),
+                    .slots = s_.copies(unit),
+                    .category = Category::kParameters,
+                    .dtype = full.dtype,
+                    .unpadded = size_of(full.dtype) * info.elements * s_.copies(unit),
+                    .shards = s_.plan.secondary});
+  const View target = secondary(unit);
+  View own = full;
+  own.shape = target.shape;
+  s_.out.copy({Phase::kForward, part, Action::kHold}, s_.own_part(own, neighbours(unit)), target);
+}
+
+Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
+  if (!s_.layout.units[unit].per_layer) ordinal = {};
+  const bool is_near = phase != Phase::kForward && secondary_[unit];
+  View at = is_near ? secondary(unit) : at_hand(phase, unit, part, ordinal);
   if (must_gather()) {
     const View full = gathered(unit, part, ordinal.slot());
     if (!s_.plan.overlap.parameters)
       s_.out.wait({phase, part, Action::kBeforeGather}, Lane::kCompute,
                   access(full, Access::kScratch));
+    const bool owned = s_.layout.is_owned(unit);
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
                       owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
-                      s_.shard_group(unit), at, full);
+                      is_near ? Group{neighbours(unit)} : s_.shard_group(unit), at, full);
+    if (s_.plan.secondary > 0 && phase == Phase::kForward) keep(unit, part, full);
     at = full;
   }
   return {unit, at.buffer, at.slot, s_.out.member()};

@@ -8,8 +8,14 @@
 // fp32 are cast to what kernels read before they are gathered [Zhao23 sec 4.4]. Reads,
 // uploads and gathers of later units run ahead of compute as far as the rings' reuse edges allow:
 // that is the whole prefetcher. Without overlap a gather waits until compute has come to its unit.
+//
+// With Plan::secondary each rank keeps its part of whatever forward gathers, cut over a group of
+// neighbours, until backward and recomputation gather it from there: nothing but forward's gathers
+// leaves the group [Wang23 sec 3.2]. Each micro-batch writes the same values there again. So does
+// every use of a tied embedding; units that backward does not read are kept too, as published.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/lower/stage.h"
@@ -47,6 +53,12 @@ class Parameters {
   bool must_gather() const { return sharded() && s_.plan.shards() > 1; }
   bool casts() const { return s_.plan.casts_params(); }
   bool must_upload() const { return s_.plan.placement.params != Tier::kGpu; }
+  // The home, or what of it is on its way to a gather.
+  View at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
+  // Of the parts of the data axis that the unit is cut over, that of neighbouring replicas.
+  AxisSet neighbours(UnitIndex unit) const;
+  View secondary(UnitIndex unit) const;  // the rank's part of the copy
+  void keep(UnitIndex unit, Part part, const View& full);
   View gathered(UnitIndex unit, Part part, SlotExpr slot);
   View cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal);
   Ring upload_ring(UnitIndex unit, Part part) const;
@@ -54,6 +66,7 @@ class Parameters {
   Stage& s_;
   Transfers transfers_;
   std::vector<StateHome> homes_;
+  std::vector<std::optional<BufferId>> secondary_;  // of units that forward has gathered
 };
 
 }  // namespace zplan

@@ -3,15 +3,21 @@
 namespace zplan {
 namespace {
 
-constexpr std::string_view kSharing = "dp.0", kCopies = "dp.1";
+// The data axis, or what it is split into, the part of neighbours first and that of the copies of
+// what is sharded last. Secondary groups split the part between [Wang23 sec 3.2].
+std::vector<NamedSize> data_axes(const Plan& plan) {
+  const std::int32_t shards = plan.shards(), copies = plan.parallel.dp / shards;
+  if (plan.secondary > 0)
+    return {{"dp.0", plan.secondary}, {"dp.1", shards / plan.secondary}, {"dp.2", copies}};
+  if (shards != plan.parallel.dp) return {{"dp.0", shards}, {"dp.1", copies}};
+  return {{kDataAxis, plan.parallel.dp}};
+}
 
 }  // namespace
 
 Mesh mesh_of(const Plan& plan) {
   const Parallel& shape = plan.parallel;
-  std::vector<NamedSize> data{{kDataAxis, shape.dp}};
-  if (plan.shards() != shape.dp)
-    data = {{kSharing, plan.shards()}, {kCopies, shape.dp / plan.shards()}};
+  const std::vector<NamedSize> data = data_axes(plan);
   std::vector<NamedSize> axes{{kTensorAxis, shape.tp}};
   axes.insert(axes.end(), data.begin(), data.end());
   axes.push_back({kPipelineAxis, shape.pp});
@@ -24,11 +30,12 @@ Mesh mesh_of(const Plan& plan) {
 }
 
 AxisSet shard_axes(const Mesh& mesh) {
-  const auto sharing = mesh.find(kSharing);
-  if (!sharing) return mesh.named(kDataAxis);
-  AxisSet axes;
-  axes.add(*sharing);
-  return axes;
+  const AxisSet data = mesh.named(kDataAxis);
+  if (mesh.find(kDataAxis)) return data;
+  AxisSet copies;
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (data.has(axis)) copies = {}, copies.add(axis);
+  return data - copies;
 }
 
 }  // namespace zplan

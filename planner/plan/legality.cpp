@@ -113,6 +113,19 @@ Reason wrong_owners(const Plan& p) {
                      p.shards(), p.shards(), p.unit_layers);
 }
 
+Reason wrong_secondary(const Plan& p) {
+  const std::int32_t n = p.secondary;
+  if (n == 0) return std::nullopt;
+  if (p.zero_stage != 3)
+    return fmt::format("secondary shards are of sharded parameters: they need ZeRO stage 3, not {}",
+                       p.zero_stage);
+  if (p.owners) return "a layer owned by one rank is not sharded: it has no secondary shards";
+  if (n > 1 && n < p.shards() && p.shards() % n == 0) return std::nullopt;
+  return fmt::format(
+      "secondary groups of {} do not cut the {} ranks that share a copy into several", n,
+      p.shards());
+}
+
 // Whether units of several layers cut the stages and what is recomputed alike.
 Reason wrong_units(const Plan& p, std::int64_t layers) {
   if (Reason why = outside("layers per gather unit", p.unit_layers, 1, kMaxUnitLayers)) return why;
@@ -300,6 +313,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = schedule_fault(plan)) return why;
   if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_owners(plan)) return why;
+  if (Reason why = wrong_secondary(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;

@@ -151,6 +151,9 @@ struct Plan {
   // all bring their part, is compared with [Rajbhandari21 sec 6.1]. Tensors outside the layers stay
   // cut over all. Needs ZeRO 3, as many layers in a unit as ranks, tp 1 and no sharding groups.
   bool owners = false;
+  // Each group of so many neighbouring replicas has a copy of every gathered unit, cut over that
+  // group alone, from which backward gathers: secondary shards [Wang23 sec 3.2]. 0: none.
+  std::int32_t secondary = 0;
   // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
   // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
   std::int32_t tiles = 1;

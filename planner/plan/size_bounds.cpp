@@ -54,13 +54,14 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
-// sec 5], whole on each replica or sharded over them.
+// sec 5], whole on each replica or sharded over them, and secondary copies [Wang23 sec 3.2].
 double state_elements(const Plan& plan, const Sizes& z) {
   const auto copies = [&](int sharded_from) {
     return plan.zero_stage >= sharded_from ? z.dp / z.shards : z.dp;
   };
+  const double secondary = plan.secondary > 0 ? z.dp / plan.secondary : 0;
   const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
-  return z.model_elements() * (copies(3) + held + 4 * copies(1));
+  return z.model_elements() * (copies(3) + secondary + held + 4 * copies(1));
 }
 
 // Of one rank, in elements. A stage has its layers and 2 slots of each chunk per micro-batch in

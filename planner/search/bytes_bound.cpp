@@ -103,14 +103,21 @@ class PlanBound {
     return sum;
   }
 
+  // Whether every piece of the model has several units of layers, whose states share one buffer.
+  bool loops(const Stage& at) const { return at.least_layers > amount(p_.unit_layers); }
+
   // Gradients at home: all at the update; with several micro-steps also before. Those of one
   // micro-step fill while backward runs; the layers' share one buffer.
   Amount late_gradients(const Stage& at, Tier tier, bool update) const {
     if (p_.placement.grads != tier) return 0;
     const bool all = update || p_.micro_steps() > 1;
-    const bool loops = at.least_layers > amount(p_.unit_layers);
-    const Amount in_loop = loops ? at.layers * layer_elements_ : 0;
+    const Amount in_loop = loops(at) ? at.layers * layer_elements_ : 0;
     return amount_of(p_.precision.grad) * share(all ? elements(at) : in_loop, 2);
+  }
+
+  // The layers' parameters in secondary groups, from forward to backward [Wang23 sec 3.2].
+  Amount secondary(const Stage& at) const {
+    return p_.secondary == 0 ? 0 : element_ * at.layers * layer_elements_ / p_.secondary;
   }
 
   bool gathers() const {
@@ -163,6 +170,7 @@ class PlanBound {
   Amount layer_backward(const Stage& at) const {
     Amount sum = late_gradients(at, Tier::kGpu, false) + kept(at) + unit_rings_ + tensor(wide());
     if (p_.all_full()) sum += replayed_ + inner_;
+    if (loops(at)) sum += secondary(at);
     return sum;
   }
 
@@ -170,7 +178,8 @@ class PlanBound {
   Amount head_backward(const Stage& at) const {
     if (!at.last) return 0;
     const Amount persistent = p_.micro_steps() > 1 ? late_gradients(at, Tier::kGpu, false) : 0;
-    Amount sum = persistent + kept(at) + tensor(vocabulary_ / p_.head_chunks + wide());
+    Amount sum =
+        persistent + kept(at) + secondary(at) + tensor(vocabulary_ / p_.head_chunks + wide());
     if (gathers()) sum += element_ * vocabulary_ * h_;
     if (moves_gradients()) sum += written_ * vocabulary_ * h_;
     return sum;

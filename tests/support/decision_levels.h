@@ -17,7 +17,8 @@ inline std::vector<Setting> levels_of(const Decision& row) {
   const auto add = [&](const Setting& level) {
     if (std::find(levels.begin(), levels.end(), level) == levels.end()) levels.push_back(level);
   };
-  for (const std::string_view word : row.field.words) add(std::string(word));
+  for (const std::string_view word : row.field.words)
+    add(Setting(std::in_place_type<std::string>, word));
   if (const auto* position = std::get_if<bool>(&plain)) add(!*position);
   if (const auto* count = std::get_if<std::int64_t>(&plain)) {
     add(row.range.min);

@@ -239,6 +239,33 @@ TEST(Legality, EachRankOwnsALayerOfAUnit) {
               says("2 layers per gather unit need the gather unit layer"));
 }
 
+TEST(Legality, SecondaryGroupsCutThoseThatShareACopyIntoSeveral) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.zero_stage = 3;
+    plan.parallel.dp = 8;
+    plan.batch.global_batch = 8 * plan.batch.micro_batch;
+    plan.secondary = 2;
+    change(plan);
+    return illegal(plan, 8);
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.secondary = 4; }), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.parallel.shards = 4; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.zero_stage = 2; }), says("they need ZeRO stage 3, not 2"));
+  for (const std::int32_t n : {-2, 1, 3, 8, 16})
+    EXPECT_THAT(refusal([n](Plan& p) { p.secondary = n; }),
+                says("do not cut the 8 ranks that share a copy into several"))
+        << n;
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 2; }), says("cut the 2 ranks"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.gather = GatherUnit::kLayer;
+                p.unit_layers = 8;
+                p.owners = true;
+              }),
+              says("has no secondary shards"));
+}
+
 TEST(Legality, ShardingNeedsRanksToShareIt) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();

@@ -82,5 +82,22 @@ TEST(SizeBounds, HoldForADelayedUpdate) {
   }
 }
 
+// The copies of small groups outweigh all states that are cut over many ranks.
+TEST(SizeBounds, HoldForSecondaryShards) {
+  ModelConfig model = load_model("llama3-8b");
+  model.layers = 400;
+  model.vocab = 1000;
+  Plan plan;
+  plan.kernel_set = "cpu.f64";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.zero_stage = 3;
+  plan.recompute = {{Recompute::kFull, 0}};
+  plan.parallel.dp = 256;
+  plan.secondary = 2;
+  plan.batch = {.global_batch = 256, .micro_batch = 1, .sequence = 8};
+  ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  expect_bounded(plan, model);
+}
+
 }  // namespace
 }  // namespace zplan

@@ -142,6 +142,11 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
     EXPECT_TRUE(plan.delayed_update);
     EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
   }
+  for (const Plan& plan : leaves("tiny", "workstation", pinned({{"/parallel/secondary", "2"}}))) {
+    EXPECT_EQ(plan.secondary, 2);
+    EXPECT_EQ(plan.zero_stage, 3);
+    EXPECT_EQ(plan.parallel.dp, 4);
+  }
   pins = pinned({{"/parallel/dp", "4"}, {"/parallel/shards", "2"}, {"/kernel_set", "cpu.bf16"}});
   pins.recipes = {"lean"};
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
