@@ -221,18 +221,17 @@ void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient
   }
 }
 
-// ZeRO 1 and 2: the updated pieces of all ranks.
+// ZeRO 1 and 2, and ZeRO 3 whose parameters fewer ranks share: the updated pieces of a home.
 bool Optimizer::gathers() const {
-  return (s_.plan.zero_stage == 1 || s_.plan.zero_stage == 2) && s_.plan.shards() > 1;
+  const bool whole = s_.plan.zero_stage == 1 || s_.plan.zero_stage == 2;
+  return (whole && s_.plan.shards() > 1) || s_.plan.parameter_shards > 0;
 }
 
 // After the update, while the compute lane waits.
 void Optimizer::gather_apart() {
   const auto wait = [&](Action action, UnitIndex u) {
-    View whole = parameters_.piece(u);
-    whole.strides = {};
-    whole.shape = {s_.layout.units[u].flat_elements};
-    s_.out.wait({Phase::kUpdate, s_.layout.part[u], action}, Lane::kCompute, read(whole));
+    s_.out.wait({Phase::kUpdate, s_.layout.part[u], action}, Lane::kCompute,
+                read(parameters_.at_home(u)));
   };
   s_.for_each_unit([&](UnitIndex u, Ordinal) {
     wait(Action::kBeforeGather, u);
@@ -243,12 +242,9 @@ void Optimizer::gather_apart() {
 
 void Optimizer::gather(UnitIndex unit) {
   if (!gathers()) return;
-  const View home = parameters_.piece(unit);
-  View full = home;
-  full.strides = {};
-  full.shape = {s_.layout.units[unit].flat_elements};
   s_.out.collective({Phase::kUpdate, s_.layout.part[unit], Action::kGather}, Lane::kCommGather,
-                    CollectiveKind::kAllGather, s_.shard_group(unit), home, full);
+                    CollectiveKind::kAllGather, parameters_.writers(unit), parameters_.piece(unit),
+                    parameters_.at_home(unit));
 }
 
 }  // namespace zplan

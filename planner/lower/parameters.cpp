@@ -13,18 +13,30 @@ Parameters::Parameters(Stage& stage)
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
     const Unit& unit = s_.layout.units[u];
-    if (sharded()) homes_[u].shards = unit.shards;
-    homes_[u].buffer = s_.out.add(
-        {.name = "param." + unit.name,
-         .slot_size = size_of(dtype) * (sharded() ? unit.shard_elements : unit.flat_elements),
-         .slots = s_.copies(u),
-         .tier = s_.plan.placement.params,
-         .category = Category::kParameters,
-         .dtype = dtype,
-         .persistent = true,
-         .unpadded = size_of(dtype) * unit.elements * s_.copies(u),
-         .shards = sharded() ? s_.plan.shards() : 1});
+    if (sharded()) homes_[u].shards = near(u, s_.plan.shards_of_parameters());
+    homes_[u].buffer = s_.out.add({.name = "param." + unit.name,
+                                   .slot_size = size_of(dtype) * home_elements(u),
+                                   .slots = s_.copies(u),
+                                   .tier = s_.plan.placement.params,
+                                   .category = Category::kParameters,
+                                   .dtype = dtype,
+                                   .persistent = true,
+                                   .unpadded = size_of(dtype) * unit.elements * s_.copies(u),
+                                   .shards = s_.mesh.size(homes_[u].shards)});
   }
+}
+
+std::int64_t Parameters::home_elements(UnitIndex unit) const {
+  return s_.layout.units[unit].flat_elements / s_.mesh.size(homes_[unit].shards);
+}
+
+std::int64_t Parameters::largest_shard() const {
+  return s_.layout.largest_shard() * (s_.plan.shards() / s_.plan.shards_of_parameters());
+}
+
+View Parameters::at_home(UnitIndex unit) const {
+  return view_of(homes_[unit].buffer, s_.plan.precision.param, {home_elements(unit)},
+                 s_.unit_slot(unit));
 }
 
 // Layer units share one ring; every other use has a buffer of its own, since it lives elsewhere.
@@ -46,7 +58,7 @@ View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
 Ring Parameters::upload_ring(UnitIndex unit, Part part) const {
   const Bytes element = size_of(s_.plan.precision.param);
   const Unit& info = s_.layout.units[unit];
-  if (must_gather()) return {"shard", element * s_.layout.largest_shard(), s_.ring_slots()};
+  if (must_gather()) return {"shard", element * largest_shard(), s_.ring_slots()};
   if (info.per_layer && !s_.layout.is_shared(unit))
     return {"unit.layer", element * s_.layout.largest_layer_unit(), s_.ring_slots()};
   return {"unit." + std::string(name(part)), element * info.flat_elements,
@@ -58,7 +70,7 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
   View to = gathered(unit, part, ordinal.slot());
   if (must_gather()) {
     to.buffer = s_.body.get({.name = "cast.shard",
-                             .slot_size = size_of(to.dtype) * s_.layout.largest_shard(),
+                             .slot_size = size_of(to.dtype) * largest_shard(),
                              .slots = s_.ring_slots(),
                              .category = Category::kGathered,
                              .dtype = to.dtype});
@@ -70,23 +82,13 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
 }
 
 View Parameters::at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
-  const Unit& info = s_.layout.units[unit];
-  View at = view_of(homes_[unit].buffer, s_.plan.precision.param,
-                    {sharded() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
+  View at = at_home(unit);
   if (s_.layout.is_owned(unit)) s_.out.set_owners(s_.shard_group(unit));
   if (must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
   if (casts()) at = cast(phase, unit, part, at, ordinal);
   s_.out.set_owners({});
   return at;
-}
-
-AxisSet Parameters::neighbours(UnitIndex unit) const {
-  const AxisSet all = s_.layout.units[unit].shards;
-  AxisSet first;
-  for (std::size_t axis = s_.mesh.axes.size(); axis-- > 0;)
-    if (all.has(axis)) first = {}, first.add(axis);
-  return first;
 }
 
 View Parameters::secondary(UnitIndex unit) const {
@@ -108,7 +110,8 @@ void Parameters::keep(UnitIndex unit, Part part, const View& full) {
   const View target = secondary(unit);
   View own = full;
   own.shape = target.shape;
-  s_.out.copy({Phase::kForward, part, Action::kHold}, s_.own_part(own, neighbours(unit)), target);
+  s_.out.copy({Phase::kForward, part, Action::kHold},
+              s_.own_part(own, near(unit, s_.plan.secondary)), target);
 }
 
 Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
@@ -123,7 +126,7 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
     const bool owned = s_.layout.is_owned(unit);
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
                       owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
-                      is_near ? Group{neighbours(unit)} : s_.shard_group(unit), at, full);
+                      {is_near ? near(unit, s_.plan.secondary) : homes_[unit].shards}, at, full);
     if (s_.plan.secondary > 0 && phase == Phase::kForward) keep(unit, part, full);
     at = full;
   }
@@ -144,12 +147,14 @@ View Parameters::view(const Resident& at, Param param) const {
 }
 
 View Parameters::piece(UnitIndex unit) const {
-  const Unit& info = s_.layout.units[unit];
-  const DType dtype = s_.plan.precision.param;
-  const bool whole = s_.plan.zero_stage == 0;
-  View v = view_of(homes_[unit].buffer, dtype, {whole ? info.flat_elements : info.shard_elements},
-                   s_.unit_slot(unit));
-  return whole || sharded() ? v : s_.own_part(v, info.shards);
+  View own = at_home(unit);
+  if (s_.plan.zero_stage == 0) return own;
+  own.shape = {s_.layout.units[unit].shard_elements};
+  return s_.own_part(own, writers(unit).axes);
+}
+
+Group Parameters::writers(UnitIndex unit) const {
+  return {s_.layout.units[unit].shards - homes_[unit].shards};
 }
 
 }  // namespace zplan

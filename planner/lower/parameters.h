@@ -13,11 +13,15 @@
 // neighbours, until backward and recomputation gather it from there: nothing but forward's gathers
 // leaves the group [Wang23 sec 3.2]. Each micro-batch writes the same values there again. So does
 // every use of a tied embedding; units that backward does not read are kept too, as published.
+//
+// With Plan::parameter_shards fewer ranks share the parameters than what else is sharded: a rank
+// updates a part of its shard, and gathers the others from those that have the same shard.
 #pragma once
 
 #include <optional>
 #include <vector>
 
+#include "planner/lower/ranks.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/transfers.h"
 
@@ -45,8 +49,10 @@ class Parameters {
 
   // Where the parameters, or the rank's shard of them, are kept.
   const StateHome& home(UnitIndex unit) const { return homes_[unit]; }
-  // The piece of the home that this rank's optimizer writes (one view per slot).
+  View at_home(UnitIndex unit) const;  // one view per slot
+  // The piece of it that this rank's optimizer writes, and the ranks that write the others.
   View piece(UnitIndex unit) const;
+  Group writers(UnitIndex unit) const;
 
  private:
   bool sharded() const { return s_.plan.zero_stage == 3; }
@@ -55,8 +61,11 @@ class Parameters {
   bool must_upload() const { return s_.plan.placement.params != Tier::kGpu; }
   // The home, or what of it is on its way to a gather.
   View at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
-  // Of the parts of the data axis that the unit is cut over, that of neighbouring replicas.
-  AxisSet neighbours(UnitIndex unit) const;
+  AxisSet near(UnitIndex unit, std::int32_t ranks) const {
+    return neighbours(s_.mesh, s_.layout.units[unit].shards, ranks);
+  }
+  std::int64_t home_elements(UnitIndex unit) const;
+  std::int64_t largest_shard() const;    // elements, over all units
   View secondary(UnitIndex unit) const;  // the rank's part of the copy
   void keep(UnitIndex unit, Part part, const View& full);
   View gathered(UnitIndex unit, Part part, SlotExpr slot);

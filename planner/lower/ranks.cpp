@@ -1,16 +1,28 @@
 #include "planner/lower/ranks.h"
 
+#include <algorithm>
+
 namespace zplan {
 namespace {
 
-// The data axis, or what it is split into, the part of neighbours first and that of the copies of
-// what is sharded last. Secondary groups split the part between [Wang23 sec 3.2].
+constexpr std::string_view kParts[] = {"dp.0", "dp.1", "dp.2", "dp.3"};
+
+// The data axis, or the parts that groups within groups split it into: those of secondary shards
+// [Wang23 sec 3.2], of parameters, of all that is sharded, and the copies of that.
 std::vector<NamedSize> data_axes(const Plan& plan) {
-  const std::int32_t shards = plan.shards(), copies = plan.parallel.dp / shards;
-  if (plan.secondary > 0)
-    return {{"dp.0", plan.secondary}, {"dp.1", shards / plan.secondary}, {"dp.2", copies}};
-  if (shards != plan.parallel.dp) return {{"dp.0", shards}, {"dp.1", copies}};
-  return {{kDataAxis, plan.parallel.dp}};
+  std::vector<NamedSize> axes;
+  std::int32_t within = 1;
+  const auto split = [&](std::int32_t ranks) {
+    axes.push_back({kParts[axes.size()], ranks / within});
+    within = ranks;
+  };
+  for (const std::int32_t ranks : {plan.secondary, plan.parameter_shards})
+    if (ranks > 0) split(ranks);
+  const std::int32_t all = plan.parallel.dp;
+  if (axes.empty() && plan.shards() == all) return {{kDataAxis, all}};
+  split(plan.shards());
+  split(all);
+  return axes;
 }
 
 }  // namespace
@@ -18,8 +30,10 @@ std::vector<NamedSize> data_axes(const Plan& plan) {
 Mesh mesh_of(const Plan& plan) {
   const Parallel& shape = plan.parallel;
   const std::vector<NamedSize> data = data_axes(plan);
+  std::vector<NamedSize> indexed = data;
+  if (plan.parameter_shards > 0) std::rotate(indexed.begin(), indexed.end() - 2, indexed.end() - 1);
   std::vector<NamedSize> axes{{kTensorAxis, shape.tp}};
-  axes.insert(axes.end(), data.begin(), data.end());
+  axes.insert(axes.end(), indexed.begin(), indexed.end());
   axes.push_back({kPipelineAxis, shape.pp});
 
   std::vector<std::string_view> order{kTensorAxis};
@@ -36,6 +50,17 @@ AxisSet shard_axes(const Mesh& mesh) {
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
     if (data.has(axis)) copies = {}, copies.add(axis);
   return data - copies;
+}
+
+AxisSet neighbours(const Mesh& mesh, AxisSet axes, std::int32_t ranks) {
+  if (ranks == mesh.size(axes)) return axes;
+  std::int32_t least = mesh.world();  // steps from a rank to the next
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (axes.has(axis)) least = std::min(least, mesh.axes[axis].stride);
+  AxisSet near;
+  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+    if (axes.has(axis) && mesh.axes[axis].stride < ranks * least) near.add(axis);
+  return near;
 }
 
 }  // namespace zplan

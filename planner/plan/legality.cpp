@@ -113,17 +113,25 @@ Reason wrong_owners(const Plan& p) {
                      p.shards(), p.shards(), p.unit_layers);
 }
 
-Reason wrong_secondary(const Plan& p) {
-  const std::int32_t n = p.secondary;
+// Groups of neighbours within those of `ranks` that share a copy.
+Reason wrong_neighbours(const Plan& p, std::string_view what, std::int32_t n, std::int32_t ranks) {
   if (n == 0) return std::nullopt;
   if (p.zero_stage != 3)
-    return fmt::format("secondary shards are of sharded parameters: they need ZeRO stage 3, not {}",
+    return fmt::format("{} are of sharded parameters: they need ZeRO stage 3, not {}", what,
                        p.zero_stage);
-  if (p.owners) return "a layer owned by one rank is not sharded: it has no secondary shards";
-  if (n > 1 && n < p.shards() && p.shards() % n == 0) return std::nullopt;
-  return fmt::format(
-      "secondary groups of {} do not cut the {} ranks that share a copy into several", n,
-      p.shards());
+  if (p.owners) return fmt::format("a layer owned by one rank is not sharded: no {}", what);
+  if (n > 1 && n < ranks && ranks % n == 0) return std::nullopt;
+  return fmt::format("{} in groups of {} do not cut the {} ranks that share a copy into several",
+                     what, n, ranks);
+}
+
+Reason wrong_groups(const Plan& p) {
+  if (Reason why = wrong_neighbours(p, "parameter shards", p.parameter_shards, p.shards()))
+    return why;
+  if (p.parameter_shards > 0 && p.placement.params != Tier::kGpu)
+    return fmt::format("parameter shards are gathered where they are, on the gpu, not on {}",
+                       name(p.placement.params));
+  return wrong_neighbours(p, "secondary shards", p.secondary, p.shards_of_parameters());
 }
 
 // Whether units of several layers cut the stages and what is recomputed alike.
@@ -313,7 +321,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = schedule_fault(plan)) return why;
   if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_owners(plan)) return why;
-  if (Reason why = wrong_secondary(plan)) return why;
+  if (Reason why = wrong_groups(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;

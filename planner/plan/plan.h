@@ -154,6 +154,9 @@ struct Plan {
   // Each group of so many neighbouring replicas has a copy of every gathered unit, cut over that
   // group alone, from which backward gathers: secondary shards [Wang23 sec 3.2]. 0: none.
   std::int32_t secondary = 0;
+  // Replicas, neighbours all, that share one copy of the parameters: fewer than share one of what
+  // else is sharded [Chen23]. 0: as many.
+  std::int32_t parameter_shards = 0;
   // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
   // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
   std::int32_t tiles = 1;
@@ -189,6 +192,9 @@ struct Plan {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
   std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
+  std::int32_t shards_of_parameters() const {
+    return parameter_shards == 0 ? shards() : parameter_shards;
+  }
   // How a layer of the model is recomputed, with effective() applied; and which operators are
   // replayed where only some are.
   Recompute recompute_of(std::int64_t layer) const;

@@ -59,9 +59,10 @@ double state_elements(const Plan& plan, const Sizes& z) {
   const auto copies = [&](int sharded_from) {
     return plan.zero_stage >= sharded_from ? z.dp / z.shards : z.dp;
   };
+  const double params = plan.zero_stage == 3 ? z.dp / plan.shards_of_parameters() : z.dp;
   const double secondary = plan.secondary > 0 ? z.dp / plan.secondary : 0;
   const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
-  return z.model_elements() * (copies(3) + secondary + held + 4 * copies(1));
+  return z.model_elements() * (params + secondary + held + 4 * copies(1));
 }
 
 // Of one rank, in elements. A stage has its layers and 2 slots of each chunk per micro-batch in

@@ -94,11 +94,15 @@ class PlanBound {
     return p_.zero_stage >= stage ? std::ceil(n / p_.shards()) : n;
   }
 
+  Amount parameters(const Stage& at) const {
+    return p_.zero_stage == 3 ? std::ceil(elements(at) / p_.shards_of_parameters()) : elements(at);
+  }
+
   // Parameters and optimizer in a tier: these always persist.
   Amount states(const Stage& at, Tier tier) const {
     const StatePlacement& home = p_.placement;
     Amount sum = 0;
-    if (home.params == tier) sum += amount_of(p_.precision.param) * share(elements(at), 3);
+    if (home.params == tier) sum += amount_of(p_.precision.param) * parameters(at);
     sum += amount(p_.optimizer_bytes(tier)) * share(elements(at), 1);
     return sum;
   }

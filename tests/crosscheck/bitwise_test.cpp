@@ -1,8 +1,8 @@
 // Choices that must not change a single bit at fixed dp, tp, pp, micro-batch, kernel set and
 // threads per rank: where states live, recomputation, gather units (buckets), prefetch, slack, the
-// pipeline's schedule, partitioned checkpoints, secondary shards, the executor's mode and schedule,
-// and ZeRO 0 = 1, 2 = 3. Each choice that is in the Job must give a Job of its own, or the
-// comparison would show nothing.
+// pipeline's schedule, partitioned checkpoints, secondary and parameter shards, the executor's mode
+// and schedule, and ZeRO 0 = 1, 2 = 3. Each choice that is in the Job must give a Job of its own,
+// or the comparison would show nothing.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -141,8 +141,10 @@ std::vector<Variant> variants(const Grid& g) {
         v.plan.placement = {tier, tier, tier, tier};
       });
   }
-  if (g.zero_stage == 3 && g.dp % 4 == 0)
+  if (g.zero_stage == 3 && g.dp % 4 == 0) {
     add("secondary shards", [](Variant& v) { v.plan.secondary = 2; });
+    add("parameter shards", [](Variant& v) { v.plan.parameter_shards = 2; });
+  }
   for (Tier params : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
     for (int prefetch : {0, 1, 3}) {
       const bool is_base = params == Tier::kGpu && prefetch == 1;

@@ -59,7 +59,9 @@ std::vector<Case> cases() {
                            {"zero3_host", plan_of(2, 1, 3, 2), false},
                            {"sequence_parallel", plan_of(1, 2, 0, 3)},
                            {"hybrid_tiles", plan_of(4, 1, 3, 1), false},
-                           {"zero3_drive", plan_of(2, 1, 3, 1), false}};
+                           {"zero3_drive", plan_of(2, 1, 3, 1), false},
+                           {"groups", plan_of(8, 1, 3, 2), false},
+                           {"groups_zb_v", plan_of(4, 2, 3, 2)}};
   const std::vector<RecomputeRun> full{{Recompute::kFull, 0}};
   result[3].plan.recompute = full;
   result[4].plan.placement = {Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kCpu};
@@ -70,6 +72,11 @@ std::vector<Case> cases() {
   result[6].plan.tiles = 2;
   result[7].plan.placement = {Tier::kNvme, Tier::kNvme, Tier::kNvme, Tier::kNvme};
   result[7].plan.recompute = full;
+  result[8].plan.secondary = 2;
+  result[8].plan.parameter_shards = 4;
+  result[9].plan.secondary = 2;
+  result[9].plan.schedule = Schedule::kZeroBubbleV;
+  result[9].plan.stage_layers = {0, 1, 1, 1};
   return result;
 }
 

@@ -349,7 +349,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
     p.unit_layers = p.parallel.dp;
   });
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.parallel.dp / 2); });
-  try_it([](Plan& p) { p.secondary = p.shards() / 2; });
+  try_it([](Plan& p) { p.parameter_shards = p.shards() / 2; });
+  try_it([](Plan& p) { p.secondary = p.shards_of_parameters() / 2; });
   try_it([](Plan& p) { p.delayed_update = true; });
   try_it([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}}; });
   try_it([&](Plan& p) {

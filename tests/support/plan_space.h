@@ -25,7 +25,7 @@ namespace zplan::testing_support {
 
 inline constexpr std::int64_t kGlobalBatch = 8;
 inline constexpr std::int32_t kMostRanks = 4;
-inline constexpr std::int32_t kMostRanksOfSecondary = 8;  // which take 4 replicas already
+inline constexpr std::int32_t kMostRanksOfGroups = 8;  // within groups: these take 4 replicas
 
 inline Plan base_plan(const std::string& kernel_set, const std::string& model = "tiny-gpt") {
   Plan plan;
@@ -111,6 +111,7 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/shards", 2,
        [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.parallel.dp / 2); }},
       {"/parallel/secondary", 2, [](Plan& p, int level) { p.secondary = 2 * level; }},
+      {"/parallel/parameter_shards", 2, [](Plan& p, int level) { p.parameter_shards = 2 * level; }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {
          if (level == 0) return;
@@ -184,7 +185,8 @@ inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
 inline bool is_legal(const Choice& c) {
   static const ModelConfig gpt = load_model("tiny-gpt"), llama = load_model("tiny-llama");
   const Plan p = plan_of(c, "cpu.f32");
-  const std::int32_t most = p.secondary > 0 ? kMostRanksOfSecondary : kMostRanks;
+  const bool has_groups = p.secondary > 0 || p.parameter_shards > 0;
+  const std::int32_t most = has_groups ? kMostRanksOfGroups : kMostRanks;
   const bool too_many = p.parallel.dp * p.parallel.tp * p.parallel.pp > most;
   // A level that changes nothing is none.
   const bool idle = (p.parallel.shards != 0 && p.parallel.dp == 1) ||

@@ -263,7 +263,31 @@ TEST(Legality, SecondaryGroupsCutThoseThatShareACopyIntoSeveral) {
                 p.unit_layers = 8;
                 p.owners = true;
               }),
-              says("has no secondary shards"));
+              says("is not sharded: no secondary shards"));
+}
+
+TEST(Legality, ParametersAreSharedByPartOfThoseThatShareTheStates) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.zero_stage = 3;
+    plan.parallel.dp = 8;
+    plan.batch.global_batch = 8 * plan.batch.micro_batch;
+    plan.parameter_shards = 4;
+    change(plan);
+    return illegal(plan, 8);
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.secondary = 2; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.secondary = 4; }),
+              says("secondary shards in groups of 4", "cut the 4 ranks"));
+  EXPECT_THAT(refusal([](Plan& p) { p.zero_stage = 2; }), says("they need ZeRO stage 3, not 2"));
+  for (const std::int32_t n : {-2, 1, 3, 8, 16})
+    EXPECT_THAT(refusal([n](Plan& p) { p.parameter_shards = n; }),
+                says("parameter shards in groups of", "do not cut the 8 ranks"))
+        << n;
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 4; }), says("cut the 4 ranks"));
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.params = p.placement.optimizer = Tier::kCpu; }),
+              says("gathered where they are, on the gpu, not on cpu"));
 }
 
 TEST(Legality, ShardingNeedsRanksToShareIt) {

@@ -82,8 +82,8 @@ TEST(SizeBounds, HoldForADelayedUpdate) {
   }
 }
 
-// The copies of small groups outweigh all states that are cut over many ranks.
-TEST(SizeBounds, HoldForSecondaryShards) {
+// What small groups share outweighs all states that are cut over many ranks.
+TEST(SizeBounds, HoldForGroupsWithinThoseThatShareStates) {
   ModelConfig model = load_model("llama3-8b");
   model.layers = 400;
   model.vocab = 1000;
@@ -95,6 +95,9 @@ TEST(SizeBounds, HoldForSecondaryShards) {
   plan.parallel.dp = 256;
   plan.secondary = 2;
   plan.batch = {.global_batch = 256, .micro_batch = 1, .sequence = 8};
+  ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  expect_bounded(plan, model);
+  std::swap(plan.secondary, plan.parameter_shards);
   ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
   expect_bounded(plan, model);
 }

@@ -147,6 +147,11 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
     EXPECT_EQ(plan.zero_stage, 3);
     EXPECT_EQ(plan.parallel.dp, 4);
   }
+  pins = pinned({{"/parallel/parameter_shards", "2"}});
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
+    EXPECT_EQ(plan.parameter_shards, 2);
+    EXPECT_EQ(plan.parallel.dp, 4);
+  }
   pins = pinned({{"/parallel/dp", "4"}, {"/parallel/shards", "2"}, {"/kernel_set", "cpu.bf16"}});
   pins.recipes = {"lean"};
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
