@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,22 +54,40 @@ inline std::unique_ptr<Trained> train(const Plan& plan, const exec::RunOptions& 
   return trained;
 }
 
-// Losses, norms and states of two runs.
-inline void expect_same_bits(const Job& job_a, const exec::RunResult& a, const Job& job_b,
-                             const exec::RunResult& b, const std::string& name) {
-  const auto bits = [](double value) { return std::bit_cast<std::uint64_t>(value); };
-  ASSERT_EQ(a.steps.size(), b.steps.size()) << name;
+// The first difference between losses, norms and states of two runs, to the bit; nothing where all
+// are equal.
+inline std::optional<std::string> difference(const Job& job_a, const exec::RunResult& a,
+                                             const Job& job_b, const exec::RunResult& b) {
+  const auto differ = [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) != std::bit_cast<std::uint64_t>(y);
+  };
+  const auto text = [](const std::string& what, double x, double y) {
+    return what + " is " + testing::PrintToString(x) + " and " + testing::PrintToString(y);
+  };
+  if (a.steps.size() != b.steps.size())
+    return text("the number of steps", static_cast<double>(a.steps.size()),
+                static_cast<double>(b.steps.size()));
   for (std::size_t i = 0; i < a.steps.size(); ++i) {
-    EXPECT_EQ(bits(a.steps[i].loss), bits(b.steps[i].loss)) << name;
-    EXPECT_EQ(bits(a.steps[i].gradient_norm), bits(b.steps[i].gradient_norm)) << name;
+    const exec::StepResult &x = a.steps[i], &y = b.steps[i];
+    const std::string of_step = " of step " + std::to_string(i);
+    if (differ(x.loss, y.loss)) return text("the loss" + of_step, x.loss, y.loss);
+    if (differ(x.gradient_norm, y.gradient_norm))
+      return text("the norm" + of_step, x.gradient_norm, y.gradient_norm);
   }
   for (exec::State state : exec::kStates) {
-    const auto difference =
+    const auto worst =
         exec::largest_difference(job_a, a.memory, job_b, b.memory, state, exec::Equality::kBits);
-    if (difference)
-      ADD_FAILURE() << name << ": " << difference->tensor << "[" << difference->element << "] is "
-                    << difference->first << " and " << difference->second;
+    if (worst)
+      return text(worst->tensor + "[" + std::to_string(worst->element) + "] of state " +
+                      std::to_string(static_cast<int>(state)),
+                  worst->first, worst->second);
   }
+  return std::nullopt;
+}
+
+inline void expect_same_bits(const Job& job_a, const exec::RunResult& a, const Job& job_b,
+                             const exec::RunResult& b, const std::string& name) {
+  EXPECT_EQ(difference(job_a, a, job_b, b).value_or(""), "") << name;
 }
 inline void expect_same_bits(const Trained& a, const Trained& b, const std::string& name) {
   expect_same_bits(a.job, a.result, b.job, b.result, name);
