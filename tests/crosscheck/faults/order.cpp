@@ -19,6 +19,29 @@ bool same_work(const Program& p, const std::vector<NodeIndex>& a, const std::vec
   });
 }
 
+// The operand of a transfer with the slot that it takes there.
+View pinned(const Program& p, NodeIndex n) {
+  View v = p.operands(p.nodes[n])[0];
+  const auto slot = v.slot.at(env_at(p, p.nodes[n]), p.buffers[v.buffer].slots);
+  v.slot = {.base = static_cast<std::int32_t>(slot)};
+  return v;
+}
+bool same_bytes(const View& a, const View& b) {
+  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset;
+}
+
+// Whether two passes without a batch of their own take turns in the same slots: to exchange them is
+// to rename them.
+bool take_turns(const Program& p, const std::vector<NodeIndex>& a,
+                const std::vector<NodeIndex>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (loads(p.nodes[a[i]])) return false;
+    if (is_transfer(p.nodes[a[i]].kind) && !same_bytes(pinned(p, a[i]), pinned(p, b[i])))
+      return false;
+  }
+  return true;
+}
+
 // Each two blocks over `var` that do the same for different values of it and that `applies` to.
 Changes exchanged_blocks(
     const Job& job, Var var, bool siblings,
@@ -34,7 +57,8 @@ Changes exchanged_blocks(
         const BlockIndex a = blocks[x].first, b = blocks[y].first;
         if (siblings && p.blocks[a].parent != p.blocks[b].parent) continue;
         if (p.blocks[a].first == p.blocks[b].first || !applies(p, blocks[x].second) ||
-            !same_work(p, blocks[x].second, blocks[y].second))
+            !same_work(p, blocks[x].second, blocks[y].second) ||
+            (var == Var::kMicro && take_turns(p, blocks[x].second, blocks[y].second)))
           continue;
         result.push_back([=](Job& j) {
           auto& all = j.classes[c].program.blocks;
@@ -124,17 +148,6 @@ Changes consumer_before_producer(const Job& job) {
         });
   }
   return result;
-}
-
-// The operand of a transfer with the slot that it takes there.
-View pinned(const Program& p, NodeIndex n) {
-  View v = p.operands(p.nodes[n])[0];
-  const auto slot = v.slot.at(env_at(p, p.nodes[n]), p.buffers[v.buffer].slots);
-  v.slot = {.base = static_cast<std::int32_t>(slot)};
-  return v;
-}
-bool same_bytes(const View& a, const View& b) {
-  return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset;
 }
 
 // Two messages of a lane, each of which takes the place of the other at one end. Those that take
