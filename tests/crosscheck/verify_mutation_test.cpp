@@ -108,7 +108,7 @@ struct Tally {
 Tally check_mutation(const std::string& where, const mutation::Mutation& mutation,
                      const Job& original, const testing_support::RaceOracle& oracle) {
   using mutation::Rejected;
-  constexpr std::size_t kMostPlaces = testing_support::kSanitized ? 8 : 1 << 20;
+  constexpr std::size_t kMostPlaces = testing_support::kSanitized ? 3 : 1 << 20;
   Tally tally;
   const std::vector<mutation::Change> changes = mutation.places(original);
   const std::size_t stride = std::max<std::size_t>(1, changes.size() / kMostPlaces);
