@@ -229,7 +229,7 @@ inline bool complete(const Pair& pair, std::mt19937_64& random, Choice& result) 
 }
 
 inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
-  constexpr int kCandidates = kSanitized ? 4 : 40;  // of which the one is taken that covers most
+  constexpr int kCandidates = 40;  // of which the one is taken that covers most
   std::mt19937_64 random(seed);
   std::set<Pair> open;
   for (std::size_t f = 0; f < factors().size(); ++f)
@@ -256,26 +256,27 @@ inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
   return chosen;
 }
 
-// Under sanitizers a part, in which every level of every factor still occurs.
-inline std::vector<Choice> thinned(const std::vector<Choice>& all) {
+// Under sanitizers: every level of every factor.
+inline std::vector<Choice> cover_levels(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
   std::set<std::pair<std::size_t, int>> seen;
-  std::vector<Choice> some;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Choice& c = all[all.size() - 1 - i];  // the last ones, found last, have the rarer levels
-    bool is_kept = i % kEvery == 0;
-    for (std::size_t f = 0; f < c.size(); ++f) is_kept |= !seen.contains({f, c[f]});
-    if (!is_kept) continue;
-    for (std::size_t f = 0; f < c.size(); ++f) seen.emplace(f, c[f]);
-    some.push_back(c);
-  }
-  return some;
+  std::vector<Choice> chosen;
+  for (std::size_t f = 0; f < factors().size(); ++f)
+    for (int level = 0; level < factors()[f].levels; ++level) {
+      Choice c;
+      if (seen.contains({f, level}) || !complete({f, level, f, level}, random, c)) continue;
+      for (std::size_t g = 0; g < c.size(); ++g) seen.emplace(g, c[g]);
+      chosen.push_back(c);
+    }
+  return chosen;
 }
 
 // Another seed gives every pair other surroundings: ZPLAN_COVER_SEED=2 bin/test_crosscheck_cover.
 inline const std::vector<Choice>& pairwise_choices() {
   static const std::vector<Choice> choices = [] {
     const char* seed = std::getenv("ZPLAN_COVER_SEED");
-    return thinned(cover_pairs(seed == nullptr ? 1 : std::stoull(seed)));
+    const std::uint64_t number = seed == nullptr ? 1 : std::stoull(seed);
+    return kSanitized ? cover_levels(number) : cover_pairs(number);
   }();
   return choices;
 }

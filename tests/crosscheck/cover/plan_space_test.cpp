@@ -14,7 +14,8 @@ namespace {
 using testing_support::Choice;
 
 TEST(PlanSpace, TheCoverHasAtLeast80Plans) {
-  EXPECT_GE(testing_support::pairwise_choices().size() * testing_support::kEvery, 80U);
+  if (testing_support::kSanitized) GTEST_SKIP() << "sanitizers see every level, not every pair";
+  EXPECT_GE(testing_support::pairwise_choices().size(), 80U);
 }
 
 // Of which sanitizers run a part, too.
