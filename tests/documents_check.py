@@ -12,7 +12,8 @@ import glob
 import os
 import re
 import sys
-import tempfile
+
+from support import tree_check
 
 TOPS = ("planner", "sim", "exec", "hwprofiles", "models", "tests", "reports")
 LAW_FILE = "planner/README.md"
@@ -89,34 +90,8 @@ SELF_TEST = [
 ]
 
 
-def self_test():
-    wrong = 0
-    for path, text, expected in SELF_TEST:
-        with tempfile.TemporaryDirectory() as root:
-            for name, content in (("sim/a.h", ""), (LAW_FILE, "| 3 | a law |\n"), (path, text)):
-                os.makedirs(os.path.dirname(os.path.join(root, name)), exist_ok=True)
-                with open(os.path.join(root, name), "w", encoding="utf-8") as file:
-                    file.write(content)
-            breaches = check_tree(root)
-        good = not breaches if expected is None else len(breaches) == 1 and expected in breaches[0]
-        if not good:
-            print(f"self-test: {path}: {text!r}: expected {expected!r}, got {breaches}")
-            wrong += 1
-    print(f"self-test: {len(SELF_TEST) - wrong} of {len(SELF_TEST)} cases as expected")
-    return wrong
-
-
-def main(arguments):
-    if arguments == ["--self-test"]:
-        return 1 if self_test() else 0
-    root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
-    breaches = check_tree(root)
-    for breach in breaches:
-        print(breach)
-    if not breaches:
-        print("documents: no breach")
-    return 1 if breaches else 0
+SELF_TEST_FILES = [("sim/a.h", ""), (LAW_FILE, "| 3 | a law |\n")]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(tree_check.main("documents", check_tree, SELF_TEST, SELF_TEST_FILES, sys.argv[1:]))

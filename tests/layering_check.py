@@ -11,7 +11,8 @@ explained in models/REFERENCES.md, and each explained there must be used.
 import os
 import re
 import sys
-import tempfile
+
+from support import tree_check
 
 # Module -> its folder. A longer folder wins over a shorter one.
 FOLDERS = {
@@ -301,40 +302,9 @@ SELF_TEST_HEADERS = (
 )
 
 
-def write(root, path, text):
-    os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
-    with open(os.path.join(root, path), "w", encoding="utf-8") as file:
-        file.write(text)
-
-
-def self_test():
-    wrong = 0
-    for path, text, expected in SELF_TEST:
-        with tempfile.TemporaryDirectory() as root:
-            for header in SELF_TEST_HEADERS:
-                write(root, header, "// [Known22]\n#pragma once\n")
-            write(root, KEY_FILE, "| [Known22] | a paper |\n")
-            write(root, path, text)
-            breaches = check_tree(root)
-        good = not breaches if expected is None else len(breaches) == 1 and expected in breaches[0]
-        if not good:
-            print(f"self-test: {path}: {text!r}: expected {expected!r}, got {breaches}")
-            wrong += 1
-    print(f"self-test: {len(SELF_TEST) - wrong} of {len(SELF_TEST)} cases as expected")
-    return wrong
-
-
-def main(arguments):
-    if arguments == ["--self-test"]:
-        return 1 if self_test() else 0
-    root = arguments[0] if arguments else os.path.join(os.path.dirname(__file__), "..")
-    breaches = check_tree(root)
-    for breach in breaches:
-        print(breach)
-    if not breaches:
-        print("layering: no breach")
-    return 1 if breaches else 0
+SELF_TEST_FILES = [(h, "// [Known22]\n#pragma once\n") for h in SELF_TEST_HEADERS] + [
+    (KEY_FILE, "| [Known22] | a paper |\n")]
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(tree_check.main("layering", check_tree, SELF_TEST, SELF_TEST_FILES, sys.argv[1:]))
