@@ -10,31 +10,19 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "tests/support/source_dir.h"
+#include "tests/support/tensor_values.h"
 
 namespace zplan::gpu {
 namespace {
 
-double norm(const std::vector<double>& v) {
-  double sum = 0;
-  for (const double x : v) sum += x * x;
-  return std::sqrt(sum);
-}
-
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
-}
-
-bool is_qkv_bias(const std::string& tensor) { return tensor.ends_with("c_attn.bias"); }
+using testing_support::distance;
+using testing_support::is_qkv_bias;
+using testing_support::norm;
 
 // Query, key and value part of a QKV bias; else the whole.
 std::vector<std::vector<double>> parts(const std::string& tensor, const std::vector<double>& v) {
-  if (!is_qkv_bias(tensor)) return {v};
-  const auto third = static_cast<std::ptrdiff_t>(v.size() / 3);
-  return {{v.begin(), v.begin() + third},
-          {v.begin() + third, v.end() - third},
-          {v.end() - third, v.end()}};
+  if (is_qkv_bias(tensor)) return testing_support::thirds(v);
+  return {v};
 }
 constexpr std::size_t kKeyPart = 1;
 

@@ -9,6 +9,7 @@
 
 #include "planner/program/kernel_set.h"
 #include "tests/support/plan_space.h"
+#include "tests/support/tensor_values.h"
 
 namespace zplan::testing_support {
 namespace {
@@ -52,27 +53,6 @@ const Reference& reference(const Plan& plan) {
   const auto untrained = train(one, options);
   entry.start = tensors(untrained->job, untrained->result);
   return entry;
-}
-
-double norm(const std::vector<double>& v) {
-  double sum = 0;
-  for (double x : v) sum += x * x;
-  return std::sqrt(sum);
-}
-
-double distance(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum);
-}
-
-bool is_qkv_bias(const std::string& tensor) { return tensor.ends_with("c_attn.bias"); }
-
-std::vector<std::vector<double>> thirds(const std::vector<double>& v) {
-  const auto third = static_cast<std::ptrdiff_t>(v.size() / 3);
-  return {{v.begin(), v.begin() + third},
-          {v.begin() + third, v.end() - third},
-          {v.end() - third, v.end()}};
 }
 
 // Parts of tensors whose content matters; of the QKV bias not that of the keys: softmax ignores a
