@@ -211,9 +211,8 @@ inline std::vector<Pair> pairs_of(const Choice& c) {
 
 // A random legal plan that has the pair; most factors start from plain levels, since few random
 // combinations are legal.
-inline bool complete(const Pair& pair, std::mt19937_64& random, Choice& result) {
-  constexpr int kTries = 4000;
-  for (int i = 0; i < kTries; ++i) {
+inline bool complete(const Pair& pair, int tries, std::mt19937_64& random, Choice& result) {
+  for (int i = 0; i < tries; ++i) {
     Choice c(factors().size());
     const std::uint64_t spread = 1 + random() % 3;  // one in so many factors leaves its plain level
     for (std::size_t f = 0; f < c.size(); ++f)
@@ -230,6 +229,7 @@ inline bool complete(const Pair& pair, std::mt19937_64& random, Choice& result) 
 
 inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
   constexpr int kCandidates = 40;  // of which the one is taken that covers most
+  constexpr int kTries = 4000;     // after which no legal plan is believed to have the pair
   std::mt19937_64 random(seed);
   std::set<Pair> open;
   for (std::size_t f = 0; f < factors().size(); ++f)
@@ -243,7 +243,7 @@ inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
     std::size_t most = 0;
     for (int i = 0; i < kCandidates; ++i) {
       Choice c;
-      if (!complete(first, random, c)) break;
+      if (!complete(first, kTries, random, c)) break;
       std::size_t covers = 0;
       for (const Pair& p : pairs_of(c)) covers += open.count(p);
       if (covers > most) most = covers, best = c;
@@ -256,15 +256,16 @@ inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
   return chosen;
 }
 
-// Under sanitizers: every level of every factor.
+// Under sanitizers: every level of every factor. Each has legal plans, however few.
 inline std::vector<Choice> cover_levels(std::uint64_t seed) {
+  constexpr int kTries = 1'000'000;
   std::mt19937_64 random(seed);
   std::set<std::pair<std::size_t, int>> seen;
   std::vector<Choice> chosen;
   for (std::size_t f = 0; f < factors().size(); ++f)
     for (int level = 0; level < factors()[f].levels; ++level) {
       Choice c;
-      if (seen.contains({f, level}) || !complete({f, level, f, level}, random, c)) continue;
+      if (seen.contains({f, level}) || !complete({f, level, f, level}, kTries, random, c)) continue;
       for (std::size_t g = 0; g < c.size(); ++g) seen.emplace(g, c[g]);
       chosen.push_back(c);
     }
