@@ -59,13 +59,17 @@ class ClassState {
         program_(std::move(program)),
         index_(program_),
         launch_(index_, std::nullopt, false) {
-    for (std::size_t l = 0; l < kLaneCount; ++l) heads_.emplace_back(index_, static_cast<Lane>(l));
+    for (std::size_t l = 0; l < kLaneCount; ++l) {
+      const auto lane = static_cast<Lane>(l);
+      if (!heads_.emplace_back(index_, lane).done()) used_.push_back(lane);
+    }
     launch();
   }
   ClassState(const ClassState&) = delete;
   ClassState& operator=(const ClassState&) = delete;
 
   std::int32_t stage() const { return stage_; }
+  const std::vector<Lane>& used() const { return used_; }
   const LaneHead& head(Lane lane) const { return heads_[static_cast<std::size_t>(lane)]; }
   bool launched(Lane lane) const {
     return !is_launched(lane) || head(lane).completed() < launched_[static_cast<std::size_t>(lane)];
@@ -99,6 +103,7 @@ class ClassState {
   Cursor launch_;
   std::array<std::int64_t, kLaneCount> launched_{};
   std::vector<LaneHead> heads_;
+  std::vector<Lane> used_;  // those that have operations
 };
 
 class Replay {
@@ -113,8 +118,8 @@ class Replay {
     for (bool moved = true; moved;) {
       moved = false;
       for (ClassState& at : classes_)
-        for (std::size_t l = 0; l < kLaneCount; ++l)
-          while (step(at, static_cast<Lane>(l))) moved = true;
+        for (const Lane lane : at.used())
+          while (step(at, lane)) moved = true;
     }
   }
 
@@ -122,8 +127,7 @@ class Replay {
   void report(std::vector<std::string>& findings) {
     for (ClassState& at : classes_) {
       std::string stuck;
-      for (std::size_t l = 0; l < kLaneCount; ++l) {
-        const auto lane = static_cast<Lane>(l);
+      for (const Lane lane : at.used()) {
         if (at.head(lane).done()) continue;
         if (!stuck.empty()) stuck += ", ";
         const char* why = at.ready(lane)      ? " (waits for its partner)"
@@ -159,10 +163,9 @@ class Replay {
   }
 
   bool meet(ClassState& at, Lane lane, OpKind wanted) {
-    const Peer to = at.head(lane).node().peer;
+    const auto there = peer_stage(job_.mesh, at.stage(), at.head(lane).node().peer);
     for (ClassState& peer : classes_) {
-      if (peer.stage() != peer_stage(job_.mesh, at.stage(), to) || !peer.ready(partner(lane)))
-        continue;
+      if (peer.stage() != there || !peer.ready(partner(lane))) continue;
       const Node& other = peer.head(partner(lane)).node();
       const bool meets =
           other.kind == wanted && peer_stage(job_.mesh, peer.stage(), other.peer) == at.stage();
