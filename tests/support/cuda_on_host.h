@@ -1,10 +1,9 @@
 // Runs CUDA kernels on the host, so that unit tests and sanitizers see them: this header, then the
-// .cu files, in one translation unit compiled as C++. A thread of a block is a std::thread; blocks
-// run one after the other, the last first, since a kernel must not depend on their order. Shared
-// memory is static memory, __syncthreads() a barrier of the block, and what lanes of a warp
-// exchange goes through memory of the warp. A thread that misses a barrier hangs the test. Left
-// out: what no kernel here uses, such as asynchronous copies, matrix instructions and masks of less
-// than a warp.
+// .cu files, in one translation unit compiled as C++. A thread of a block is a fiber; blocks run
+// one after the other, the last first, since a kernel must not depend on their order. Shared memory
+// is static memory, __syncthreads() a barrier of the block, and what lanes of a warp exchange goes
+// through memory of the warp. A thread that misses a barrier ends the test. Left out: what no
+// kernel here uses, such as asynchronous copies, matrix instructions and masks of less than a warp.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -17,8 +16,9 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
-#include <thread>
 #include <vector>
+
+#include "tests/support/fibers.h"
 
 #ifdef __CUDACC__
 #error "a device runs kernels by itself"
@@ -35,10 +35,9 @@
 #define __grid_constant__
 #define __launch_bounds__(...)
 
-inline thread_local uint3 threadIdx, blockIdx;
-inline thread_local dim3 blockDim, gridDim;
-
 namespace zplan::cuda_on_host {
+
+using testing_support::Fibers;
 
 class Barrier {
  public:
@@ -46,12 +45,12 @@ class Barrier {
 
   void wait() {
     const unsigned round = round_.load();
+    Fibers::moved();
     if (waiting_.fetch_add(1) + 1 == threads_) {
       waiting_.store(0);
       round_.fetch_add(1);
-      round_.notify_all();
     } else {
-      round_.wait(round);
+      while (round_.load() == round) Fibers::give_way();
     }
   }
 
@@ -77,15 +76,25 @@ struct Block {
   Board board;
   std::deque<Board> warps;
 };
-inline thread_local Block* current_block = nullptr;
 
-inline Board& warp() { return current_block->warps[threadIdx.x / kWarp]; }
-inline unsigned lane() { return threadIdx.x % kWarp; }
+// A thread of a kernel and where it is.
+struct Thread {
+  Block* block = nullptr;
+  uint3 index{}, block_index{};
+  dim3 threads, blocks;
+
+  Board& warp() const { return block->warps[index.x / kWarp]; }
+  unsigned lane() const { return index.x % kWarp; }
+};
+inline thread_local std::vector<Thread>* running = nullptr;
+
+// The one that asks.
+inline Thread& self() { return (*running)[Fibers::self()]; }
 
 // read(words) of a board once all its threads have put theirs there.
 template <typename Read>
-auto exchange(Board& board, unsigned self, std::uint64_t word, const Read& read) {
-  board.words[self] = word;
+auto exchange(Board& board, unsigned place, std::uint64_t word, const Read& read) {
+  board.words[place] = word;
   board.barrier.wait();
   const auto result = read(board.words);
   board.barrier.wait();  // the words may be written again
@@ -96,7 +105,8 @@ template <typename T>
 T of_lane(T value, unsigned from) {
   std::uint64_t word = 0;
   std::memcpy(&word, &value, sizeof(T));
-  word = exchange(warp(), lane(), word, [&](const auto& words) { return words[from]; });
+  const Thread& own = self();
+  word = exchange(own.warp(), own.lane(), word, [&](const auto& words) { return words[from]; });
   std::memcpy(&value, &word, sizeof(T));
   return value;
 }
@@ -105,51 +115,54 @@ T of_lane(T value, unsigned from) {
 template <typename Kernel>
 void run(unsigned blocks, unsigned threads, const Kernel& kernel) {
   Block block(threads);
-  const auto run_thread = [&](unsigned index) {
-    current_block = &block;
-    threadIdx = {index, 0, 0};
-    blockDim = dim3(threads);
-    gridDim = dim3(blocks);
+  std::vector<Thread> all(threads);
+  running = &all;
+  Fibers::run(threads, [&](unsigned index) {
+    Thread& own = all[index];
+    own = {&block, {index, 0, 0}, {}, dim3(threads), dim3(blocks)};
     for (unsigned i = blocks; i-- > 0;) {
-      blockIdx = {i, 0, 0};
+      own.block_index = {i, 0, 0};
       kernel();
       block.board.barrier.wait();
     }
-  };
-  std::vector<std::thread> running;
-  for (unsigned index = 0; index < threads; ++index) running.emplace_back(run_thread, index);
-  for (std::thread& thread : running) thread.join();
+  });
 }
 
 }  // namespace zplan::cuda_on_host
 
 // ---- what kernels call -------------------------------------------------------------------------
 
-inline void __syncthreads() { zplan::cuda_on_host::current_block->board.barrier.wait(); }
+#define threadIdx (zplan::cuda_on_host::self().index)
+#define blockIdx (zplan::cuda_on_host::self().block_index)
+#define blockDim (zplan::cuda_on_host::self().threads)
+#define gridDim (zplan::cuda_on_host::self().blocks)
+
+inline void __syncthreads() { zplan::cuda_on_host::self().block->board.barrier.wait(); }
 
 inline int __syncthreads_or(int predicate) {
-  return zplan::cuda_on_host::exchange(zplan::cuda_on_host::current_block->board, threadIdx.x,
-                                       predicate != 0 ? 1 : 0, [](const auto& words) {
-                                         int any = 0;
-                                         for (const std::uint64_t word : words) any |= word != 0;
-                                         return any;
-                                       });
+  const auto any_of = [](const auto& words) {
+    int any = 0;
+    for (const std::uint64_t word : words) any |= word != 0;
+    return any;
+  };
+  return zplan::cuda_on_host::exchange(zplan::cuda_on_host::self().block->board, threadIdx.x,
+                                       predicate != 0 ? 1 : 0, any_of);
 }
 
 template <typename T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
-  return zplan::cuda_on_host::of_lane(value,
-                                      zplan::cuda_on_host::lane() ^ static_cast<unsigned>(mask));
+  return zplan::cuda_on_host::of_lane(
+      value, zplan::cuda_on_host::self().lane() ^ static_cast<unsigned>(mask));
 }
 
 inline unsigned __ballot_sync(unsigned, int predicate) {
-  return zplan::cuda_on_host::exchange(zplan::cuda_on_host::warp(), zplan::cuda_on_host::lane(),
-                                       predicate != 0 ? 1 : 0, [](const auto& words) {
-                                         unsigned lanes = 0;
-                                         for (std::size_t i = 0; i < words.size(); ++i)
-                                           lanes |= static_cast<unsigned>(words[i]) << i;
-                                         return lanes;
-                                       });
+  const auto set_lanes = [](const auto& words) {
+    unsigned lanes = 0;
+    for (std::size_t i = 0; i < words.size(); ++i) lanes |= static_cast<unsigned>(words[i]) << i;
+    return lanes;
+  };
+  const auto& own = zplan::cuda_on_host::self();
+  return zplan::cuda_on_host::exchange(own.warp(), own.lane(), predicate != 0 ? 1 : 0, set_lanes);
 }
 
 inline int __ffs(int word) { return __builtin_ffs(word); }

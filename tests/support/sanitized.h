@@ -6,11 +6,17 @@
 
 namespace zplan::testing_support {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool kSanitized = true;
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kAddressSanitized = true;
 #else
-inline constexpr bool kSanitized = false;
+inline constexpr bool kAddressSanitized = false;
 #endif
+#ifdef __SANITIZE_THREAD__
+inline constexpr bool kThreadSanitized = true;
+#else
+inline constexpr bool kThreadSanitized = false;
+#endif
+inline constexpr bool kSanitized = kAddressSanitized || kThreadSanitized;
 
 // One of so many plans, variants and steps is looked at. A prime, which does not fall into step
 // with the loops it thins out.

@@ -102,5 +102,14 @@ TEST(CudaLoops, TilesBeyondTheGrid) {
   EXPECT_EQ(run(5), run(12));
 }
 
+// A fault of the kernel that the host shows.
+TEST(CudaOnHostDeathTest, AThreadThatMissesABarrierEndsTheProcess) {
+  if (testing_support::kThreadSanitized) GTEST_SKIP() << "a copy of the process has no fibers";
+  const auto kernel = [](int missing) {
+    if (static_cast<int>(threadIdx.x) != missing) __syncthreads();
+  };
+  EXPECT_DEATH(cuda_on_host::run(1, 64, [&] { kernel(5); }), "fibers wait for each other");
+}
+
 }  // namespace
 }  // namespace zplan::exec::cuda
