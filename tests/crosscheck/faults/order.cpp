@@ -1,6 +1,7 @@
 // Faults in the order of passes, of messages and of single operations; on unrolled Jobs, where each
 // pass of a micro-batch is a block of its own.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "tests/crosscheck/faults/seeded_faults.h"
@@ -30,13 +31,25 @@ bool same_bytes(const View& a, const View& b) {
   return a.buffer == b.buffer && a.slot == b.slot && a.offset == b.offset;
 }
 
-// Whether two passes without a batch of their own take turns in the same slots: to exchange them is
-// to rename them.
+// Whether what the node sends has been made within the pass.
+bool sends_its_own(const Program& p, const std::vector<NodeIndex>& pass, NodeIndex n) {
+  if (p.nodes[n].kind != OpKind::kSend) return false;
+  const View sent = pinned(p, n);
+  return std::any_of(pass.begin(), pass.end(), [&](NodeIndex other) {
+    const auto operands = p.operands(p.nodes[other]);
+    return std::any_of(operands.begin(), operands.end(),
+                       [&](const View& v) { return writes(v.access) && v.buffer == sent.buffer; });
+  });
+}
+
+// Whether two passes without a batch of their own take turns in the same slots, but for what they
+// make and send: to exchange them is to rename them.
 bool take_turns(const Program& p, const std::vector<NodeIndex>& a,
                 const std::vector<NodeIndex>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (loads(p.nodes[a[i]])) return false;
-    if (is_transfer(p.nodes[a[i]].kind) && !same_bytes(pinned(p, a[i]), pinned(p, b[i])))
+    if (is_transfer(p.nodes[a[i]].kind) && !sends_its_own(p, a, a[i]) &&
+        !same_bytes(pinned(p, a[i]), pinned(p, b[i])))
       return false;
   }
   return true;
@@ -135,13 +148,24 @@ bool feeds(const Job& job, const Program& p, const Node& first, const Node& seco
   return false;
 }
 
+// Whether anyone reads what the node gives: nobody does for the output of a layer that is replayed.
+bool matters(const Program& p, const Node& node) {
+  std::set<BufferId> given;
+  for (const View& v : p.operands(node))
+    if (writes(v.access) && v.access != Access::kScratch) given.insert(v.buffer);
+  return given.empty() || std::any_of(p.views.begin(), p.views.end(), [&](const View& v) {
+           return reads(v.access) && given.contains(v.buffer);
+         });
+}
+
 // Neighbours of which the second takes what the first gives.
 Changes consumer_before_producer(const Job& job) {
   Changes result;
   for (std::size_t c = 0; c < job.classes.size(); ++c) {
     const Program& p = job.classes[c].program;
     for (NodeIndex n = 0; n + 1 < p.nodes.size(); ++n)
-      if (p.nodes[n].block == p.nodes[n + 1].block && feeds(job, p, p.nodes[n], p.nodes[n + 1]))
+      if (p.nodes[n].block == p.nodes[n + 1].block && matters(p, p.nodes[n + 1]) &&
+          feeds(job, p, p.nodes[n], p.nodes[n + 1]))
         result.push_back([=](Job& j) {
           auto& nodes = j.classes[c].program.nodes;
           std::swap(nodes[n], nodes[n + 1]);
