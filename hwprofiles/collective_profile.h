@@ -42,7 +42,6 @@ struct CollectiveConstants {
   BytesPerSecond nvls{};  // 0: the switches do not add up
 };
 
-// No operation of a Program is an all-to-all yet.
 enum class MeasuredCollective : std::uint8_t {
   kAllGather,
   kReduceScatter,

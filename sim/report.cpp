@@ -172,7 +172,7 @@ Timeline timeline_of(const Engine& engine, const SimOptions& options) {
 
 constexpr std::array<std::string_view, kTimePartCount> kPartNames{
     "compute",
-    "exposed tensor parallel communication",
+    "exposed communication within layers",
     "exposed gather and reduce",
     "exposed pipeline transfers",
     "exposed copies",

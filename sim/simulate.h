@@ -67,7 +67,7 @@ struct LinkReport {
 // an op that runs. Where it ends at an op that stands ready but lacks its peers, it is a wait.
 enum class TimePart : std::uint8_t {
   kCompute,
-  kTensor,        // collectives over the tensor parallel ranks
+  kTensor,        // collectives between ranks that work on a layer together
   kGatherReduce,  // other collectives
   kPipeline,      // transfers between stages
   kCopies,        // between host and device
@@ -78,7 +78,7 @@ enum class TimePart : std::uint8_t {
   kLaunch,
 };
 inline constexpr int kTimePartCount = 10;
-std::string_view name(TimePart part);  // "exposed tensor parallel communication"
+std::string_view name(TimePart part);  // "exposed communication within layers"
 
 // One step of the stage with the busiest compute lane; all parts add up to the period.
 struct TimeSplit {

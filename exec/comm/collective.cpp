@@ -85,6 +85,14 @@ void gather(Members members, int index) {
   }
 }
 
+void exchange(Members members, int index) {
+  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  const std::int64_t bytes = own.elements / std::ssize(members) * size_of(own.dtype).value;
+  for (std::size_t j = 0; j < members.size(); ++j)
+    copy_bytes(own.output + static_cast<std::int64_t>(j) * bytes, members[j].input + index * bytes,
+               bytes);
+}
+
 void reduce_scatter(Members members, int index) {
   const CollectiveCall& own = members[static_cast<std::size_t>(index)];
   const Range range{index * own.elements, (index + 1) * own.elements};
@@ -131,6 +139,8 @@ void run_share(Members members, int index) {
       return broadcast(members, index);
     case CollectiveKind::kReduce:
       return reduce_into(members.subspan(static_cast<std::size_t>(own.root), 1), members, index);
+    case CollectiveKind::kAllToAll:
+      return exchange(members, index);
   }
 }
 

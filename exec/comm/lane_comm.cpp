@@ -22,6 +22,11 @@ std::int64_t piece_elements(const CollectiveCall& call, std::size_t members) {
                   kLineBytes / size_of(call.dtype).value);
 }
 
+bool adds_up(CollectiveKind kind) {
+  return kind == CollectiveKind::kReduceScatter || kind == CollectiveKind::kAllReduce ||
+         kind == CollectiveKind::kReduce;
+}
+
 LaneOp transfer(NodeIndex node, std::int64_t earlier, Bytes bytes, int sender) {
   return {.node = node,
           .earlier = earlier,
@@ -33,9 +38,7 @@ LaneOp transfer(NodeIndex node, std::int64_t earlier, Bytes bytes, int sender) {
 }  // namespace
 
 Bytes LaneComm::copy_bytes(const CollectiveCall& call, std::size_t members) {
-  const bool adds_up =
-      call.kind != CollectiveKind::kAllGather && call.kind != CollectiveKind::kBroadcast;
-  if (!adds_up || members < 2) return Bytes{0};
+  if (!adds_up(call.kind) || members < 2) return Bytes{0};
   const std::int64_t longest = piece_elements(call, members) * size_of(call.dtype).value;
   return Bytes{round_up(std::min(longest, kChunkBytes), kLineBytes)};
 }
@@ -88,6 +91,8 @@ void LaneComm::run(const CollectiveCall& call) {
       return broadcast(call);
     case CollectiveKind::kReduce:
       return reduce(call);
+    case CollectiveKind::kAllToAll:
+      return all_to_all(call);
   }
 }
 
@@ -104,6 +109,22 @@ void LaneComm::all_gather(const CollectiveCall& call) {
   flows_.move();
   if (part(own()) != call.input && bytes > 0)
     std::memcpy(part(own()), call.input, static_cast<std::size_t>(bytes));
+}
+
+void LaneComm::all_to_all(const CollectiveCall& call) {
+  const std::int64_t bytes =
+      call.elements / static_cast<std::int64_t>(size()) * size_of(call.dtype).value;
+  const auto part = [bytes](auto* of, std::size_t m) {
+    return of + static_cast<std::int64_t>(m) * bytes;
+  };
+  for (std::size_t m = 0; m < size(); ++m) {
+    if (m == own()) continue;
+    flows_.send(m, part(call.input, m), bytes);
+    flows_.receive(m, part(call.output, m), bytes);
+  }
+  flows_.move();
+  if (bytes > 0)
+    std::memcpy(part(call.output, own()), part(call.input, own()), static_cast<std::size_t>(bytes));
 }
 
 void LaneComm::broadcast(const CollectiveCall& call) {

@@ -6,6 +6,7 @@
 //   all_gather     n (size - 1)            reduce_scatter  n (size - 1)
 //   all_reduce     2 n (size - 1) / size   broadcast       n (size - 1), the root
 //   reduce         n, the root n (size - 1) / size
+//   all_to_all     n (size - 1) / size
 // Copies are received in chunks, so their buffer is small; it is made ahead of the first step.
 #pragma once
 
@@ -55,6 +56,7 @@ class LaneComm {
   void reduce_scatter(const CollectiveCall& call);
   void all_reduce(const CollectiveCall& call);
   void reduce(const CollectiveCall& call);
+  void all_to_all(const CollectiveCall& call);
   // The piece that the member adds up, and the chunk of it that begins at `begin` of the piece.
   Range piece(const CollectiveCall& call, std::size_t member) const;
   Range chunk(const CollectiveCall& call, std::size_t member, std::int64_t begin) const;

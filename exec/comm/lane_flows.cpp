@@ -128,7 +128,7 @@ void LaneFlows::check(const Flow& flow) {
   met_ = std::chrono::steady_clock::now();
   const Header &a = flow.mine, &b = flow.theirs;
   const bool is_header = b.magic == kMagic && b.zero == 0 && b.dtype < kDTypeCount &&
-                         (b.kind == kTransfer || b.kind <= std::uint8_t(CollectiveKind::kReduce));
+                         (b.kind == kTransfer || b.kind < kCollectiveKindCount);
   if (!is_header || a.number != b.number)
     fail(fmt::format("what rank {} sends is out of step", flow.link->peer));
   if (a.kind == b.kind && a.dtype == b.dtype && a.elements == b.elements && a.root == b.root)

@@ -37,6 +37,27 @@ ncclDataType_t nccl_type(DType dtype) {
   return ncclInt8;
 }
 
+// [NCCL] An all-to-all is a send to and a receive from every member, itself too, as one operation
+// of the group call that they stand in. What the first of them reports counts; the group is ended
+// all the same.
+ncclResult_t queue_all_to_all(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
+  int members = 0;
+  if (const ncclResult_t asked = ncclCommCount(comm, &members); asked != ncclSuccess) return asked;
+  const std::int64_t part = call.elements / members;
+  const std::int64_t bytes = part * size_of(call.dtype).value;
+  const auto n = static_cast<std::size_t>(part);
+  const ncclDataType_t type = nccl_type(call.dtype);
+  if (const ncclResult_t begun = ncclGroupStart(); begun != ncclSuccess) return begun;
+  ncclResult_t result = ncclSuccess;
+  for (int peer = 0; peer < members && result == ncclSuccess; ++peer) {
+    result = ncclSend(call.input + peer * bytes, n, type, peer, comm, stream);
+    if (result == ncclSuccess)
+      result = ncclRecv(call.output + peer * bytes, n, type, peer, comm, stream);
+  }
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess ? ended : result;
+}
+
 ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = nccl_type(call.dtype);
   const auto n = static_cast<std::size_t>(call.elements);
@@ -51,6 +72,8 @@ ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaS
       return ncclBroadcast(call.input, call.output, n, type, call.root, comm, stream);
     case CollectiveKind::kReduce:
       return ncclReduce(call.input, call.output, n, type, ncclSum, call.root, comm, stream);
+    case CollectiveKind::kAllToAll:
+      return queue_all_to_all(call, comm, stream);
   }
   ZPLAN_ASSERT(false);
   return ncclInvalidArgument;
@@ -245,7 +268,9 @@ void NcclComm::queue_once(const Communicator& communicator, std::byte* memory) {
   std::byte* const output = memory + sizeof(float) * static_cast<std::size_t>(job_.world());
   if (!use.transfers) {
     for (CollectiveKind kind : collectives(use)) {
-      const CollectiveCall call{kind, DType::kF32, 1, memory, output, 0};
+      const std::int64_t elements =
+          kind == CollectiveKind::kAllToAll ? job_.mesh.size(use.group) : 1;
+      const CollectiveCall call{kind, DType::kF32, elements, memory, output, 0};
       settle(queue_collective(call, comm, stream), comm, what);
     }
     return;

@@ -140,7 +140,7 @@ void CoreCalibrator::meetings() {
     found_.transfers.push_back({bytes, times.transfer(bytes)});
   for (const CollectiveKind kind :
        {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter, CollectiveKind::kAllReduce,
-        CollectiveKind::kBroadcast, CollectiveKind::kReduce})
+        CollectiveKind::kBroadcast, CollectiveKind::kReduce, CollectiveKind::kAllToAll})
     for (const int ranks : {2, 4})
       for (const std::int64_t bytes : sizes_) {
         found_.collectives.push_back({kind, ranks, bytes, times.collective(kind, ranks, bytes)});

@@ -125,8 +125,6 @@ class Import {
       change.points.push_back({{bytes}, old, point.time});
     }
     report_.curves.push_back(std::move(change));
-    if (group.kind == MeasuredCollective::kAllToAll)
-      note(group_text(group) + ": no operation of a plan is one yet");
     Json entry = {{"op", name(group.kind)},
                   {"ranks", group.ranks},
                   {"nodes", group.nodes},

@@ -42,6 +42,10 @@ class Choice {
 
   CollectiveTime best() {
     for (const Protocol protocol : {Protocol::kLow, Protocol::kSimple}) {
+      if (call_.kind == CollectiveKind::kAllToAll) {
+        pairs(protocol);
+        continue;
+      }
       ring(protocol);
       if (shape_.nodes > 1) tree(protocol);
     }
@@ -58,7 +62,7 @@ class Choice {
     Seconds start = start_of(protocol, steps - crossings);
     if (shape_.nodes > 1) start += latency_.collective_inter + latency_.per_node * crossings;
     const double sent = shape_.rooted ? 1.0 : steps / shape_.n;
-    offer(protocol, start, {local(moved), border(sent)}, sent,
+    offer(protocol, start, {local(moved), border(sent)}, {sent, sent},
           {"ring LL128", "ring Simple", "ring LL128 over nodes", "ring Simple over nodes"});
   }
 
@@ -69,19 +73,28 @@ class Choice {
                             : static_cast<double>(shape_.n - 1) / shape_.n;
     const double moved = shape_.rooted ? 1.0 : sent + own / shape_.n;
     const Seconds start = start_of(protocol, shape_.passes * (shape_.k - 1)) + tree_start();
-    offer(protocol, start, {local(moved / kTreeShare), border(sent / kTreeShare)}, sent,
+    offer(protocol, start, {local(moved / kTreeShare), border(sent / kTreeShare)}, {sent, sent},
           {"", "", "tree LL128 over nodes", "tree Simple over nodes"});
+  }
+
+  void pairs(Protocol protocol) {
+    const double near = static_cast<double>(shape_.k - 1) / shape_.n;
+    const double out = static_cast<double>(shape_.n - shape_.k) / shape_.n * shape_.k;
+    Seconds start = start_of(protocol, 1);
+    if (shape_.nodes > 1) start += latency_.collective_inter + latency_.per_node * others();
+    offer(protocol, start, {local(near + c_.own / shape_.n), border(out)}, {near, out},
+          {"pairs LL128", "pairs Simple", "pairs LL128 over nodes", "pairs Simple over nodes"});
   }
 
   void nvls() {
     const double sent = 1 + 1.0 / shape_.k;
     const Seconds moving{sent * shape_.bytes / c_.nvls.value};
     if (shape_.nodes == 1) {
-      keep(c_.nvls_base, moving, sent, sent, "NVLS");
+      keep(c_.nvls_base, moving, {sent, sent}, "NVLS");
       return;
     }
-    keep(c_.nvls_base + tree_start(), std::max(moving, border(shape_.passes / kTreeShare)), sent,
-         shape_.passes, "NVLS tree over nodes");
+    keep(c_.nvls_base + tree_start(), std::max(moving, border(shape_.passes / kTreeShare)),
+         {sent, shape_.passes}, "NVLS tree over nodes");
   }
 
   Seconds start_of(Protocol protocol, double hops) const {
@@ -90,6 +103,7 @@ class Choice {
   Seconds tree_start() const {
     return latency_.collective_inter + latency_.per_log2_nodes * (shape_.passes * shape_.levels());
   }
+  double others() const { return shape_.nodes - 1; }
   // Between the measured groups straight over log2 of their size.
   BytesPerSecond rate() const {
     const double x = std::clamp(std::log2(static_cast<double>(shape_.k)) - 1, 0.0, 2.0);
@@ -108,29 +122,32 @@ class Choice {
   struct Moving {
     Seconds in_node, between;
   };
+  // Of the buffer: over the peer link of each rank, and out of each node.
+  struct Sent {
+    double by_rank, by_node;
+  };
   struct Names {
     std::string_view low, simple, low_nodes, simple_nodes;
   };
-  void offer(Protocol protocol, Seconds start, Moving moving, double sent, const Names& names) {
+  void offer(Protocol protocol, Seconds start, Moving moving, Sent sent, const Names& names) {
     const bool low = protocol == Protocol::kLow, far = shape_.nodes > 1;
     if (low) {
       const Seconds slower = std::max(moving.in_node / c_.low_share, moving.between / kLineShare);
-      keep(start, slower, sent, sent, far ? names.low_nodes : names.low);
+      keep(start, slower, sent, far ? names.low_nodes : names.low);
       return;
     }
     const Seconds slower = std::max(moving.in_node, moving.between);
     const Seconds pieces{c_.root * kMicro * std::sqrt(slower.value / kMicro)};
-    keep(start, slower + pieces, sent, sent, far ? names.simple_nodes : names.simple);
+    keep(start, slower + pieces, sent, far ? names.simple_nodes : names.simple);
   }
 
-  void keep(Seconds latency, Seconds transfer, double moved, double crossing,
-            std::string_view method) {
+  void keep(Seconds latency, Seconds transfer, Sent sent, std::string_view method) {
     if (best_.method != "alone" && best_.total() <= latency + transfer) return;
     const auto whole = [&](double share) {
       return Bytes{static_cast<std::int64_t>(std::llround(share * shape_.bytes))};
     };
-    best_ = {latency, transfer, shape_.k > 1 ? whole(moved) : Bytes{},
-             shape_.nodes > 1 ? whole(crossing) : Bytes{}, method};
+    best_ = {latency, transfer, shape_.k > 1 ? whole(sent.by_rank) : Bytes{},
+             shape_.nodes > 1 ? whole(sent.by_node) : Bytes{}, method};
   }
 
   const CollectiveCall& call_;
@@ -146,8 +163,13 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   links.low_base = links.base = latency.collective_intra;
   links.rates.fill(call.local);
   CollectiveTime time = Choice(call, links, latency).best();
-  const bool tree = time.method.starts_with("tree");
-  time.method = call.nodes == 1 ? "ring" : tree ? "tree over nodes" : "ring over nodes";
+  const bool far = call.nodes > 1;
+  if (call.kind == CollectiveKind::kAllToAll) {
+    time.method = far ? "pairs over nodes" : "pairs";
+  } else {
+    const bool tree = time.method.starts_with("tree");
+    time.method = !far ? "ring" : tree ? "tree over nodes" : "ring over nodes";
+  }
   return time;
 }
 
@@ -163,6 +185,8 @@ MeasuredCollective measured(CollectiveKind kind) {
       return MeasuredCollective::kBroadcast;
     case CollectiveKind::kReduce:
       return MeasuredCollective::kReduce;
+    case CollectiveKind::kAllToAll:
+      return MeasuredCollective::kAllToAll;
   }
   ZPLAN_ASSERT(false);
   return {};
@@ -186,7 +210,7 @@ double measured_factor(const CollectiveCall& call, const CollectiveProfile& prof
 
 }  // namespace
 
-Bytes ring_bytes(CollectiveKind kind, Bytes full, int ranks) {
+Bytes sent_bytes(CollectiveKind kind, Bytes full, int ranks) {
   if (has_root(kind)) return full;
   const Bytes once = full * (ranks - 1) / ranks;
   return kind == CollectiveKind::kAllReduce ? once * 2 : once;

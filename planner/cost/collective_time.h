@@ -14,6 +14,9 @@
 //   NVLS      all-reduce of over 4 GPUs in each node whose switches add up: nvls_base, then
 //             S (1 + 1/k) at the rate of NVLS: what goes up, and the sum of a part for the others
 //             [derived]; over nodes with a tree
+//   pairs     all-to-all: each part goes straight to its member, all at once. start: base + hop
+//             + inter + per_node x (nodes - 1) [assumed]; moves S (k - 1 + own) / n at the rate of
+//             the family, and the k members of a node send S k (n - k) / n out of it [derived]
 //   LL128     low base and hop, the rate times low_share in a node and 15/16 between nodes, eight
 //             of whose 128 bytes are flags [NCCL]; stands for LL as well
 //   Simple    base and hop, the whole rate, and root x sqrt(moving): a transfer that is cut into
@@ -27,7 +30,7 @@
 // Members that have only part of their fast links together, or none, run rings at the links' rates
 // with the device's starts; measured times and NVLS are of whole links.
 // Without a CollectiveProfile: rings at the links' rates, started in collective_intra.
-// Left out: CollNet, registered buffers, several channels that differ, all-to-all.
+// Left out: CollNet, registered buffers, several channels that differ.
 #pragma once
 
 #include <limits>
@@ -63,8 +66,8 @@ struct CollectiveTime {
   Seconds total() const { return latency + transfer; }
 };
 
-// [Patarasuk09] what each of n ranks sends in a ring.
-Bytes ring_bytes(CollectiveKind kind, Bytes full, int ranks);
+// What each of n ranks sends: in a ring [Patarasuk09]; of an all-to-all all but its own part.
+Bytes sent_bytes(CollectiveKind kind, Bytes full, int ranks);
 
 // By the formula alone. `profile` may be null.
 CollectiveTime collective_formula(const CollectiveCall& call, const CollectiveProfile* profile,

@@ -55,6 +55,11 @@ bool is_staged(const Node& node, const StackRates& stack) {
 // Whether a collective stands between the products of a layer: products wait for it.
 bool between_products(const Node& node) { return node.lane == Lane::kCommTensor; }
 
+// Stacks hide gathers and sums behind pieces of the products beside them.
+bool may_be_hidden(const Node& node) {
+  return between_products(node) && node.collective != CollectiveKind::kAllToAll;
+}
+
 // What a transfer takes from the compute beside it.
 double slowdown_of(const Node& node, const StackRates& stack) {
   constexpr double kStands = 1e4;  // [derived] all but standing still: one part in ten thousand
@@ -71,13 +76,13 @@ bool is_sum_of_input(const Node& node) {
 // Share of a collective that products do not hide. The sum of an input gradient can run beside the
 // product of the weight gradient [Korthikanti22 sec 4.2].
 double exposed_share(const Node& node, const StackRates& stack) {
-  if (!between_products(node)) return 1;
+  if (!may_be_hidden(node)) return 1;
   return stack.tensor_exposed * (is_sum_of_input(node) ? stack.backward_exposed : 1);
 }
 
 // The time of a tensor parallel collective is in proportion to what products do not hide of it.
 void add_exposed(const Node& node, Reliances& rests) {
-  if (!between_products(node)) return;
+  if (!may_be_hidden(node)) return;
   rests.add(constant_of(&StackRates::tensor_exposed), 1);
   if (is_sum_of_input(node)) rests.add(constant_of(&StackRates::backward_exposed), 1);
 }
@@ -253,23 +258,24 @@ OpCost CostModel::collective(int stage, const Node& node) {
     return fixed_time(stream(in_place ? Bytes{0} : full * 2), "alone");
   }
   const int at = stages_of(job_.mesh, node.group, stage).front();
-  const Pattern pattern{PatternKind::kRing, at, 0, 0, node.group};
+  const bool pairs = node.collective == CollectiveKind::kAllToAll;
+  const Pattern pattern{pairs ? PatternKind::kPairs : PatternKind::kRing, at, 0, 0, node.group};
   const Reach reach = wiring_.reach(node.group, stage);
   CollectiveCall call{node.collective, full, n, reach.islands};
   call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
   find_rates(pattern, reach.peers != PeerUse::kNone, call);
-  if (reach.islands > 1) call.border_alone = border_alone(node.group, at, call);
+  if (reach.islands > 1) call.border_alone = border_alone(pattern, call);
   const StackRates& stack = cluster_.stack;
   const bool updated = node.role.phase == Phase::kUpdate && node.role.action == Action::kGather;
   call.border = call.border * (stack.network * (updated ? stack.gather_network : 1));
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   CollectiveTime time = collective_time(call, profile, cluster_.node.latency);
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
-  if (through_host && (wiring_.has_peer_link() || time.method == "ring"))
-    time.method = "ring through host memory";
+  if (through_host && (wiring_.has_peer_link() || time.method == "ring" || time.method == "pairs"))
+    time.method = pairs ? "pairs through host memory" : "ring through host memory";
   const double exposed = exposed_share(node, stack);
-  const Bytes ring = ring_bytes(node.collective, full, n);
-  const Bytes moved = call.nodes == 1 ? std::min(ring, time.moved) : ring;
+  const Bytes sent = sent_bytes(node.collective, full, n);
+  const Bytes moved = call.nodes == 1 ? std::min(sent, time.moved) : sent;
   const double by_network = network_share(call, time, profile, cluster_.node.latency);
   OpCost cost = paced({time.latency * exposed, time.transfer * exposed}, scaled(moved, exposed),
                       pattern, time.method, rests_of_transfer(updated, by_network));
@@ -278,7 +284,8 @@ OpCost CostModel::collective(int stage, const Node& node) {
 }
 
 // The rates of a ring by its links: of its steps within an island, over peer links or through host
-// memory, and over the island's border.
+// memory, and over the island's border. Of an all-to-all what its links carry within an island and
+// over the border, of the parts that a member sends to the others.
 void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& call) {
   const auto [begin, end] = shares_of(pattern);
   for (std::uint32_t i = begin; i < end; ++i) {
@@ -289,14 +296,20 @@ void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& c
     slowest = std::min(slowest, rate);
     if (!peers) call.local = std::min(call.local, rate);
   }
+  if (std::get<PatternKind>(pattern) != PatternKind::kPairs) return;
+  const double n = call.ranks, k = std::ceil(n / call.nodes);
+  if (k > 1) call.local = call.local * ((k - 1) / (n - 1));
+  if (k < n) call.border = call.border * (k * (n - k) / (n - 1));
 }
 
 // Only measured times over nodes ask for it.
-BytesPerSecond CostModel::border_alone(const Group& group, int stage, const CollectiveCall& call) {
+BytesPerSecond CostModel::border_alone(const Pattern& pattern, const CollectiveCall& call) {
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   if (profile == nullptr || !profile->reaches_over_nodes()) return call.border;
-  CollectiveCall alone{.nodes = call.nodes};
-  find_rates({PatternKind::kRing, stage, kAlone, 0, group}, true, alone);
+  CollectiveCall alone{.ranks = call.ranks, .nodes = call.nodes};
+  Pattern of_one = pattern;
+  std::get<2>(of_one) = kAlone;
+  find_rates(of_one, true, alone);
   return alone.border;
 }
 
@@ -386,6 +399,8 @@ std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
       return wiring_.host_stream(a, group.axes);
     case PatternKind::kRing:
       return wiring_.ring(group, a, b == kAlone);
+    case PatternKind::kPairs:
+      return wiring_.pairs(group, a, b == kAlone);
     case PatternKind::kBetween:
       return wiring_.between(a, b);
     case PatternKind::kCores:

@@ -23,7 +23,8 @@
 //
 // A flow is of one representative rank of the class; its weights stand for the siblings
 // (wiring.h). A group of one rank moves nothing. Rounded to picoseconds once per op.
-// Left out: memory traffic of collectives on the GPU; other links of trees than those of rings.
+// Left out: memory traffic of collectives on the GPU; other links of trees than those of rings;
+// products that hide an all-to-all.
 #pragma once
 
 #include <cstdint>
@@ -89,9 +90,10 @@ class CostModel {
   const ClassPlace& place(int stage) const { return wiring_.place(stage); }
 
  private:
-  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kBetween, kCores };
-  // A kind, its arguments and a group, which is the one that meets (kRing) or that of an owner. The
-  // arguments of kCores are the stage, the ranks, and 2 x threads + whether it is a product.
+  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kPairs, kBetween, kCores };
+  // A kind, its arguments and a group, which is the one that meets (kRing, kPairs) or that of an
+  // owner. The arguments of kCores are the stage, the ranks, and 2 x threads + whether it is a
+  // product.
   using Pattern = std::tuple<PatternKind, int, int, int, Group>;
 
   OpCost cost_of(int stage, const Node& node);
@@ -115,7 +117,7 @@ class CostModel {
   OpCost paced(const Pace& time, Bytes bytes, const Pattern& pattern, std::string_view method,
                const Reliances& rests);
   void find_rates(const Pattern& pattern, bool peers, CollectiveCall& call);
-  BytesPerSecond border_alone(const Group& group, int stage, const CollectiveCall& call);
+  BytesPerSecond border_alone(const Pattern& pattern, const CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
   std::vector<LinkShare> find_shares(const Pattern& pattern);
   const Program& program(int stage) const;

@@ -27,15 +27,15 @@ std::map<int, double> LeafLoads::shares(std::span<const int> ranks) const {
   return shares;
 }
 
-void LeafLoads::cross(std::span<const int> from, std::span<const int> to) {
+void LeafLoads::cross(std::span<const int> from, std::span<const int> to, double bytes) {
   if (!cluster_.network.has_leaves()) return;
   constexpr double kRounding = 1e-9;  // of sums of equal parts
   const std::map<int, double> out = shares(from), in = shares(to);
-  const auto add = [](std::map<int, double>& loads, const auto& own, const auto& other) {
+  const auto add = [bytes](std::map<int, double>& loads, const auto& own, const auto& other) {
     for (const auto& [leaf_switch, share] : own) {
       const auto back = other.find(leaf_switch);
       const double rest = share - (back == other.end() ? 0 : std::min(share, back->second));
-      if (rest > kRounding) loads[leaf_switch] += rest;
+      if (rest > kRounding) loads[leaf_switch] += rest * bytes;
     }
   };
   add(up_, out, in);

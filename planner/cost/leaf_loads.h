@@ -1,12 +1,12 @@
 // What the traffic of a class puts on the uplinks of leaf switches (network.h), in bytes per byte
 // of its representative.
 //
-// The members of a group in one island send 1 together to the next island, each an equal part, and
-// those there take in equal parts. What a leaf switch sends out and takes in of it at once stays
-// below the spine; the rest loads its uplinks, up where it leaves and down where it arrives.
-// [derived] Rings pass from a port to the same port of the next node where they can [NCCL].
-// Leaves are alike, so of all uplinks of each direction only the most loaded one counts, the first
-// of equals.
+// The members of a group in one island send together to another island, of a ring 1 to the next,
+// each an equal part, and those there take in equal parts. What a leaf switch sends out and takes
+// in of it at once stays below the spine; the rest loads its uplinks, up where it leaves and down
+// where it arrives. [derived] Rings pass from a port to the same port of the next node where they
+// can [NCCL]. Leaves are alike, so of all uplinks of each direction only the most loaded one
+// counts, the first of equals.
 #pragma once
 
 #include <map>
@@ -29,8 +29,8 @@ class LeafLoads {
   LeafLoads(const Cluster& cluster, const Topology& topology)
       : cluster_(cluster), topology_(topology) {}
 
-  // From these ranks to those. Nothing where the network has no leaves.
-  void cross(std::span<const int> from, std::span<const int> to);
+  // `bytes` from these ranks to those. Nothing where the network has no leaves.
+  void cross(std::span<const int> from, std::span<const int> to, double bytes = 1);
   std::optional<Uplink> busiest(bool up) const;
 
  private:

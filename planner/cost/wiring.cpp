@@ -192,18 +192,18 @@ void Wiring::add_host(Loads& loads, int node, double weight) const {
 }
 
 // `share`: of the peer links' rate.
-void Wiring::add_step(Loads& loads, int from, int to, double share) const {
+void Wiring::add_step(Loads& loads, int from, int to, double share, double bytes) const {
   const auto sender = static_cast<std::size_t>(cluster_.device_of(from));
   const auto receiver = static_cast<std::size_t>(cluster_.device_of(to));
   const int node = cluster_.node_of(from);
   if (share > 0) {
-    add(loads, node, {&peer_out_[sender], 1}, 1 / share);
-    add(loads, cluster_.node_of(to), {&peer_in_[receiver], 1}, 1 / share);
+    add(loads, node, {&peer_out_[sender], 1}, bytes / share);
+    add(loads, cluster_.node_of(to), {&peer_in_[receiver], 1}, bytes / share);
     return;
   }
-  add(loads, node, to_dram_[sender], 1);
-  add(loads, node, from_dram_[receiver], 1);
-  add_host(loads, node, 2);  // written once, read once
+  add(loads, node, to_dram_[sender], bytes);
+  add(loads, node, from_dram_[receiver], bytes);
+  add_host(loads, node, 2 * bytes);  // written once, read once
 }
 
 // A ring of ranks of one island.
@@ -214,6 +214,15 @@ void Wiring::add_steps(Loads& loads, std::span<const int> ranks) const {
     const int to = ranks[(i + 1) % ranks.size()];
     add_step(loads, ranks[i], to, step_share(ranks[i], to, share));
   }
+}
+
+// `bytes` between any two ranks of one island, each way.
+void Wiring::add_pairs(Loads& loads, std::span<const int> ranks, double bytes) const {
+  if (ranks.size() == 1) return;
+  const double share = peer_share(ranks);
+  for (const int from : ranks)
+    for (const int to : ranks)
+      if (from != to) add_step(loads, from, to, step_share(from, to, share), bytes);
 }
 
 void Wiring::add_exit(Loads& loads, int rank, double weight) const {
@@ -298,12 +307,15 @@ std::vector<LinkShare> Wiring::cores(int stage, const CoreUse& use) {
           {link_index(node, first + 1), threads * together / cores.cores}};
 }
 
-std::vector<LinkShare> Wiring::ring(const Group& group, int stage, bool alone) {
+std::vector<Wiring::Seats> Wiring::groups(const Group& group, int stage, bool alone) const {
   std::vector<Seats> all = groups(group, stage);
-  if (alone) {
-    const int home = place(stage).node;
-    all = {*std::find_if(all.begin(), all.end(), [&](const Seats& g) { return g.is_in(home); })};
-  }
+  if (!alone) return all;
+  const int home = place(stage).node;
+  return {*std::find_if(all.begin(), all.end(), [&](const Seats& g) { return g.is_in(home); })};
+}
+
+std::vector<LinkShare> Wiring::ring(const Group& group, int stage, bool alone) {
+  const std::vector<Seats> all = groups(group, stage, alone);
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
   LeafLoads leaves(cluster_, topology_);
   for (const Seats& one : all) {
@@ -316,6 +328,31 @@ std::vector<LinkShare> Wiring::ring(const Group& group, int stage, bool alone) {
         add_entry(loads, rank, 1.0 / static_cast<double>(ranks.size()));
       }
       if (!alone) leaves.cross(ranks, one.island((i + 1) % one.islands()));
+    }
+  }
+  return busiest(loads, leaves);
+}
+
+std::vector<LinkShare> Wiring::pairs(const Group& group, int stage, bool alone) {
+  const std::vector<Seats> all = groups(group, stage, alone);
+  Loads loads = loads_at(nodes_of_interest(group, stage, all));
+  LeafLoads leaves(cluster_, topology_);
+  for (const Seats& one : all) {
+    const double part = 1.0 / static_cast<double>(one.ranks.size() - 1);
+    for (std::size_t i = 0; i < one.islands(); ++i) {
+      const std::span<const int> ranks = one.island(i);
+      add_pairs(loads, ranks, part);
+      const double away = part * static_cast<double>(one.ranks.size() - ranks.size());
+      if (one.islands() == 1) continue;
+      for (const int rank : ranks) {
+        add_exit(loads, rank, away);
+        add_entry(loads, rank, away);
+      }
+      for (std::size_t j = 0; j < one.islands() && !alone; ++j) {
+        const std::span<const int> others = one.island(j);
+        if (j != i)
+          leaves.cross(ranks, others, part * static_cast<double>(ranks.size() * others.size()));
+      }
     }
   }
   return busiest(loads, leaves);

@@ -21,6 +21,8 @@
 //            the NIC of each [derived: k rings, each entering and leaving the island at another
 //            member]. Of the groups that meet in the node of the representative, the island with
 //            fewest members counts as well.
+//   pairs    every member sends an equal part to every other: over the peer link or through DRAM as
+//            in a ring of its island, and to members of other islands over its NIC
 //   between  pipeline neighbours: as one step of a ring
 //   leaves   what leaves a leaf of the network loads the leaf's uplinks (leaf_loads.h)
 //
@@ -106,6 +108,8 @@ class Wiring {
   int ranks_beside(int stage, AxisSet owners) const;
   // `alone`: only the representative's group meets, on a network without leaves.
   std::vector<LinkShare> ring(const Group& group, int stage, bool alone = false);
+  // The same of an all-to-all.
+  std::vector<LinkShare> pairs(const Group& group, int stage, bool alone = false);
   std::vector<LinkShare> between(int from_stage, int to_stage);
 
  private:
@@ -130,6 +134,8 @@ class Wiring {
   // Ranks of the class in the node of its representative that it stands for.
   std::vector<int> siblings(int stage, AxisSet owners) const;
   std::vector<Seats> groups(const Group& group, int stage) const;
+  // All of them or the representative's.
+  std::vector<Seats> groups(const Group& group, int stage, bool alone) const;
   Seats seats_of(std::vector<int> ranks) const;
   std::vector<int> nodes_of_interest(const Group& group, int stage,
                                      const std::vector<Seats>& all) const;
@@ -145,8 +151,9 @@ class Wiring {
 
   void add(Loads& loads, int node, std::span<const LinkId> route, double weight) const;
   void add_host(Loads& loads, int node, double weight) const;
-  void add_step(Loads& loads, int from, int to, double share) const;
+  void add_step(Loads& loads, int from, int to, double share, double bytes = 1) const;
   void add_steps(Loads& loads, std::span<const int> ranks) const;
+  void add_pairs(Loads& loads, std::span<const int> ranks, double bytes) const;
   void add_copy(Loads& loads, int node, int gpu, Tier from, Tier to);
   void add_drives(Loads& loads, int node, int gpu, bool reads);
   void add_exit(Loads& loads, int rank, double weight) const;

@@ -77,14 +77,15 @@ constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,
 #include "planner/program/kernels/rows.h"
 };
-constexpr auto kCollectives = table<CollectiveKind::kReduce>(
-    {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce"});
+constexpr auto kCollectives = table<CollectiveKind::kAllToAll>(
+    {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"});
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
 constexpr auto kVars = table<Var::kTile>({"none", "micro", "layer", "tile"});
 constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
 
 static_assert(kDTypes.size() == kDTypeCount && kTiers.size() == kTierCount &&
-              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount);
+              kCategories.size() == kCategoryCount && kLanes.size() == kLaneCount &&
+              kCollectives.size() == kCollectiveKindCount);
 
 Words words(DType) { return kDTypes; }
 Words words(Tier) { return kTiers; }

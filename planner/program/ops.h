@@ -45,7 +45,7 @@ enum class Lane : std::uint8_t {
   kCompute,     // GPU stream
   kCommGather,  // parameter gathers
   kCommReduce,  // gradient reductions and small all-reduces
-  kCommTensor,  // activations between the ranks of a tensor parallel group
+  kCommTensor,  // activations between ranks that work on a layer together
   // Between neighbours of a pipeline, up to the next or down to the one before: activations and
   // their gradients. Each way, and each end of it, has a lane of its own, so that no message waits
   // for the partner of another.
@@ -193,7 +193,9 @@ enum class CollectiveKind : std::uint8_t {
   kAllReduce,
   kBroadcast,  // from one member, the root
   kReduce,     // to the root
+  kAllToAll,   // of each member a part to every other
 };
+inline constexpr int kCollectiveKindCount = 6;
 // Whether only one member has the input, or gets the output: Node::member says which.
 constexpr bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;

@@ -206,6 +206,9 @@ class OperandCheck {
     std::int64_t n = in.shape.elements(), m = out.shape.elements();
     if (node.collective == CollectiveKind::kAllGather) n *= ranks;
     if (node.collective == CollectiveKind::kReduceScatter) m *= ranks;
+    if (node.collective == CollectiveKind::kAllToAll && n % ranks != 0)
+      add("{} of {} elements in '{}', which {} ranks cannot exchange in equal parts",
+          name(node.collective), n, buffer(in).name, ranks);
     if (n != m)
       add("{} over {} ranks of {} elements in '{}' into {} in '{}'", name(node.collective), ranks,
           in.shape.elements(), buffer(in).name, out.shape.elements(), buffer(out).name);
@@ -230,7 +233,7 @@ class OperandCheck {
   // The shard lies where its rank's part of the whole lies, or the two are apart.
   void in_place(const Node& node, const View& in, const View& out) {
     if (in.buffer != out.buffer || in.slot != out.slot) return;
-    bool ok = same_place(in, out);
+    bool ok = same_place(in, out) && node.collective != CollectiveKind::kAllToAll;
     if (node.collective == CollectiveKind::kAllGather ||
         node.collective == CollectiveKind::kReduceScatter) {
       const bool gather = node.collective == CollectiveKind::kAllGather;

@@ -20,7 +20,10 @@ inline std::int64_t instances(const Program& p, const Node& n) {
 // all-gather and reduce-scatter B (n-1)/n, all-reduce twice that; broadcast and reduce all of B.
 struct Moved {
   double gathered = 0, reduce_scattered = 0, all_reduced = 0, broadcast = 0, reduced = 0;
-  double sum() const { return gathered + reduce_scattered + all_reduced + broadcast + reduced; }
+  double exchanged = 0;  // [derived] of an all-to-all all but the own part
+  double sum() const {
+    return gathered + reduce_scattered + all_reduced + broadcast + reduced + exchanged;
+  }
 };
 
 // Of the collectives of one rank class in `group` on values of `dtype`; sums of the loss and of the
@@ -51,6 +54,9 @@ inline Moved moved(const Job& job, const RankClass& c, const Group& group, DType
         break;
       case CollectiveKind::kReduce:
         result.reduced += whole;
+        break;
+      case CollectiveKind::kAllToAll:
+        result.exchanged += all_in;
         break;
     }
   }

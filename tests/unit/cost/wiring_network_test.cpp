@@ -67,6 +67,40 @@ TEST(WiringNetwork, ARingInOrderCrossesEachLeafsBorderOnce) {
             Weights{});
 }
 
+// 16 ranks on four nodes of two leaves, each with 1/15 for every other: 8 x 8 such parts leave a
+// leaf; the two ports of a node take 4 x 12 of them.
+TEST(WiringNetwork, AnAllToAllLoadsWhatLiesBetweenEveryTwoMembers) {
+  const Job job = job_of(16, 1);
+  const Cluster cluster = with_leaves(4, 2, 2);
+  Wiring wiring(job, cluster);
+  const std::vector<LinkShare> shares = wiring.pairs(testing_support::groups::kData, 0);
+  const Weights leaves = leaf_weights(wiring, shares);
+  ASSERT_EQ(leaves.size(), 2U);
+  EXPECT_NEAR(leaves.at("leaf0 up"), 64.0 / 15, 1e-12);
+  EXPECT_NEAR(leaves.at("leaf0 down"), 64.0 / 15, 1e-12);
+  Weights most;
+  for (const LinkShare& share : shares) {
+    const CostLink& link = wiring.links()[share.link];
+    most[link.kind] = std::max(most[link.kind], share.weight);
+  }
+  EXPECT_NEAR(most.at("NIC"), 24.0 / 15, 1e-12);
+  EXPECT_NEAR(most.at(std::string(kPeerLink)), 3.0 / 15, 1e-12);
+}
+
+// Two groups of 4, each within a node: 3/4 of 80 MB over peer links of 100 GB/s. One group of 8
+// over both: of each rank's 80 MB half leaves the node, whose ports take 10 GB/s for all four.
+TEST(WiringNetwork, AnAllToAllTakesThePeerLinksOrThePorts) {
+  const auto time_us = [](int dp, int tp, const Group& group) {
+    ClassBuilder program;
+    program.collective(CollectiveKind::kAllToAll, group, 80 * kMega);
+    const Job job = make_job(program, dp, tp);
+    const Cluster cluster = small_machine(2);
+    return CostModel(job, cluster).costs(0).front().alone.value / kMicrosecond;
+  };
+  EXPECT_EQ(time_us(2, 4, testing_support::groups::kTensor), 600);
+  EXPECT_EQ(time_us(8, 1, testing_support::groups::kData), 16'000);
+}
+
 TEST(WiringNetwork, WhereNodesAreScatteredEachNodesTrafficLeavesItsLeaf) {
   EXPECT_EQ(
       ring_on_leaves(with_leaves(4, 2, 2, false, true), 16, 1, testing_support::groups::kData),

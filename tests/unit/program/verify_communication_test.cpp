@@ -244,6 +244,25 @@ TEST(VerifyCommunication, CollectivesKnowTheirGroups) {
   EXPECT_THAT(gather(groups::kWorld, tensor, 8, testing_support::kShard), wrong_part);
 }
 
+TEST(VerifyCommunication, AnAllToAllIsOfEqualPartsAndNeverInPlace) {
+  const auto exchange = [](std::int64_t elements, bool in_place) {
+    Stage s;
+    View from = s.buffer("a");
+    from.shape = {elements};
+    s.fill(Part::kQkv, from);
+    View to = in_place ? from : s.buffer("b");
+    to.shape = {elements};
+    s.out.collective(role(Part::kQkv, Action::kExchange), Lane::kCommTensor,
+                     CollectiveKind::kAllToAll, groups::kTensor, from, to);
+    Job job = job_of({s.finish()}, 4);
+    job.mesh = testing_support::mesh_of({.dp = 4, .tp = 2, .shards = 2});
+    return verify(job);
+  };
+  EXPECT_THAT(exchange(8, false), IsEmpty());
+  EXPECT_THAT(exchange(7, false), Contains(HasSubstr("which 2 ranks cannot exchange")));
+  EXPECT_THAT(exchange(8, true), Contains(HasSubstr("in place in 'a'")));
+}
+
 TEST(VerifyCommunication, ThrowsAnInternalErrorWithTheFirstFindings) {
   EXPECT_NO_THROW(verify_or_throw(Pair().job()));
   EXPECT_THAT([] { verify_or_throw(Pair(2).job()); },

@@ -153,7 +153,9 @@ class RandomJob {
          {testing_support::groups::kTensor, tp_, Lane::kCommTensor}}};
     const Choice& choice = choices[static_cast<std::size_t>(pick(0, 3))];
     if (choice.ranks == 1) return out.stream(choice.lane, size);
-    return out.collective(CollectiveKind::kAllGather, choice.group, size, {}, choice.lane);
+    const CollectiveKind kind =
+        pick(0, 2) == 0 ? CollectiveKind::kAllToAll : CollectiveKind::kAllGather;
+    return out.collective(kind, choice.group, size, {}, choice.lane);
   }
 
   void add_meeting() {

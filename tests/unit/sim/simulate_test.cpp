@@ -405,6 +405,20 @@ TEST(Simulate, ThePeriodIsNeverBelowTheBusiestLane) {
   EXPECT_NEAR(result.period.value, 10e-6, 1e-12);
 }
 
+// 60 of 80 MB over peer links of 100 GB/s in one node; over two nodes the 160 MB of four ranks that
+// leave each, over ports of 10 GB/s.
+TEST(Simulate, AnAllToAllTakesWhatItsPartsTakeOnTheirLinks) {
+  const auto period = [](int dp, int tp, const Group& group) {
+    ClassBuilder program;
+    const NodeIndex last =
+        program.collective(CollectiveKind::kAllToAll, group, 80 * kMega, {}, Lane::kCommTensor);
+    program.add_edge(last, after(last, 0, 1));
+    return sim::simulate(make_job(program, dp, tp), small_machine(2)).period.value;
+  };
+  EXPECT_NEAR(period(2, 4, testing_support::groups::kTensor), 600e-6, 1e-12);
+  EXPECT_NEAR(period(8, 1, testing_support::groups::kData), 16e-3, 1e-12);
+}
+
 TEST(Simulate, TwoRunsGiveTheSameResult) {
   ClassBuilder program;
   program.repeat(5, [&] {

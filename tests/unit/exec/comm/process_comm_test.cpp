@@ -96,6 +96,7 @@ void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, Nod
 void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, NodeIndex node,
                           const CollectiveCall& call) {
   for (bool in_place : {false, true}) {
+    if (in_place && call.kind == CollectiveKind::kAllToAll) continue;
     if (call.dtype == DType::kF64) {
       compare_with_threads<double>(comm, threads, rank, node, call, in_place);
     } else if (call.dtype == DType::kF32) {
@@ -111,16 +112,18 @@ void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, Nod
 // All kinds and types in sizes around lines, pieces and chunks.
 std::vector<CollectiveCall> all_calls(int world) {
   std::vector<CollectiveCall> calls;
-  for (int kind = 0; kind <= static_cast<int>(CollectiveKind::kReduce); ++kind) {
+  for (int kind = 0; kind < kCollectiveKindCount; ++kind) {
     for (DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBf16}) {
       for (std::int64_t n : {0, 1, 5, 16, 1025, 20001}) {
         calls.push_back({static_cast<CollectiveKind>(kind), dtype, n});
         calls.back().root = static_cast<int>(n) % world;
         if (!has_root(calls.back().kind)) calls.back().root = 0;
+        if (calls.back().kind == CollectiveKind::kAllToAll) calls.back().elements *= world;
       }
     }
     const bool cuts = kind == static_cast<int>(CollectiveKind::kAllReduce) ||
-                      kind == static_cast<int>(CollectiveKind::kReduce);
+                      kind == static_cast<int>(CollectiveKind::kReduce) ||
+                      kind == static_cast<int>(CollectiveKind::kAllToAll);
     calls.push_back({static_cast<CollectiveKind>(kind), DType::kF32, 300001 * (cuts ? world : 1)});
   }
   return calls;

@@ -128,6 +128,26 @@ TYPED_TEST(ThreadGroupOf, AllReduceAddsInIndexOrder) {
   }
 }
 
+TYPED_TEST(ThreadGroupOf, AllToAllBringsEveryMemberItsPartOfAllInputs) {
+  using T = TypeParam;
+  for (int size : kSizes) {
+    for (std::int64_t n : kElements) {
+      StopSignal signal;
+      ThreadGroup group(size, signal);
+      std::vector<std::vector<T>> out(size, std::vector<T>(n * size));
+      on_threads(size, [&](int index) {
+        std::vector<T> own(n * size);
+        for (std::int64_t i = 0; i < n * size; ++i) own[i] = value<T>(index, i);
+        group.run(index, {CollectiveKind::kAllToAll, kType<T>, n * size, bytes(own.data()),
+                          bytes(out[index].data())});
+      });
+      for (int index = 0; index < size; ++index)
+        for (std::int64_t i = 0; i < n * size; ++i)
+          ASSERT_EQ(out[index][i], value<T>(static_cast<int>(i / n), index * n + i % n));
+    }
+  }
+}
+
 TYPED_TEST(ThreadGroupOf, BroadcastReadsTheRootAndReduceWritesIt) {
   using T = TypeParam;
   for (int size : kSizes) {
