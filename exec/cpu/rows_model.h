@@ -6,6 +6,7 @@
 #include <array>
 
 #include "exec/cpu/call_support.h"
+#include "exec/cpu/kernels/columns.h"
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
@@ -142,6 +143,8 @@ constexpr auto model_rows() {
       row(K::kBiasGradient, read_bias_gradient<T>,
           [](auto* dbias, auto* dy, std::int64_t rows, std::int64_t columns, bool adds,
              const Operand&) { column_sums(dbias, dy, rows, columns, adds); }),
+      row(K::kSplitColumns, read_split_columns<T>, [](auto... x) { split_columns(x...); }),
+      row(K::kJoinColumns, read_join_columns<T>, [](auto... x) { join_columns(x...); }),
       row(K::kCrossEntropy, read_cross_entropy<T>, [](auto... x) { all_cross_entropy<T>(x...); }),
       row(K::kCrossEntropyStatistics, read_cross_entropy_statistics<T>,
           [](auto... x) { all_cross_entropy_statistics<T>(x...); }),

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "exec/cuda/call_support.h"
+#include "exec/cuda/kernels/columns.h"
 #include "exec/cuda/kernels/cross_entropy.h"
 #include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/embedding.h"
@@ -67,6 +68,10 @@ constexpr auto model_rows() {
              const Operand& scratch) {
             column_sums(lane.stream, dbias, dy, rows, columns, adds, device_scratch(scratch));
           }),
+      row(K::kSplitColumns, read_split_columns<T>,
+          [](auto& lane, auto... x) { split_columns<T>(lane.stream, x...); }),
+      row(K::kJoinColumns, read_join_columns<T>,
+          [](auto& lane, auto... x) { join_columns<T>(lane.stream, x...); }),
       row(K::kRope, read_rope<T>, [](auto& lane, auto... x) { rope<T>(lane.stream, x...); }),
       row(K::kSoftmaxForward, read_softmax_forward<T>,
           [](auto& lane, auto... x) { softmax_forward<T>(lane.stream, x...); }),

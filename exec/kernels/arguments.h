@@ -105,6 +105,14 @@ struct RopeShape {
   std::int64_t turned;                            // the first heads, which turn
 };
 
+// Columns cut into pieces, each of which has its equal part of all segments.
+struct ColumnPieces {
+  std::int64_t rows, pieces;
+  std::int64_t segments[3];  // what a piece has of each
+
+  std::int64_t width() const { return segments[0] + segments[1] + segments[2]; }
+};
+
 struct SquareRows {
   std::int64_t squares, sequence;  // b a of them, s x s each
 };

@@ -175,6 +175,26 @@ inline constexpr auto read_bias_gradient = [](const KernelCall& c, const auto& b
   });
 };
 
+// ---- columns ------------------------------------------------------------------------------------
+
+// Of pieces [c, T, m].
+inline ColumnPieces column_pieces(const KernelCall& c, const Shape& pieces) {
+  const std::int64_t first = c.attributes[0] / pieces[0], second = c.attributes[1] / pieces[0];
+  return {.rows = pieces[1],
+          .pieces = pieces[0],
+          .segments = {first, second, pieces[2] - first - second}};
+}
+
+template <typename T>
+inline constexpr auto read_split_columns = [](const KernelCall& c, const auto& body) {
+  body(column_pieces(c, c[1].shape()), c[1].as<T>(), c[0].as<T>());
+};
+
+template <typename T>
+inline constexpr auto read_join_columns = [](const KernelCall& c, const auto& body) {
+  body(column_pieces(c, c[0].shape()), c[1].as<T>(), c[0].as<T>());
+};
+
 // ---- attention ----------------------------------------------------------------------------------
 
 template <typename T>

@@ -54,6 +54,7 @@ Sizes logits(std::int64_t n) {
 Sizes heads(std::int64_t n) {
   return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"n", 12}, {"d", kRow / 12 / 2 * 2}};
 }
+Sizes columns(std::int64_t n) { return {{"c", 4}, {"T", n / kRow}, {"m", kRow / 4}}; }
 Sizes squares(std::int64_t n) {
   return {{"b", 1}, {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))}, {"s", kSquare}};
 }
@@ -73,6 +74,9 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kSoftmaxForward:
     case KernelId::kSoftmaxBackward:
       return squares(n);
+    case KernelId::kSplitColumns:
+    case KernelId::kJoinColumns:
+      return columns(n);
     default:
       return def.rows[0].dims.size() == 1 ? flat(n) : rows(n);
   }

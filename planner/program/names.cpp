@@ -71,7 +71,8 @@ constexpr auto kActions =
                                  "sum_copies",    "read_gradient",  "read_master",
                                  "read_moment1",  "read_moment2",   "write_master",
                                  "write_moment1", "write_moment2",  "cast_gradient",
-                                 "drop",          "move_bias",      "before_gather",
+                                 "drop",          "move_bias",      "exchange",
+                                 "pack",          "unpack",         "before_gather",
                                  "after_gather",  "before_reduce",  "after_reduce"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,

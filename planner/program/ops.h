@@ -165,6 +165,9 @@ enum class Action : std::uint8_t {
   kCastGradient,
   kDrop,          // dropout beside what the part computes
   kMoveBias,      // beside the weights of the same part
+  kExchange,      // activations: each rank gives every other a part
+  kPack,          // what is sent in parts, each part by itself
+  kUnpack,        // the other way round
   kBeforeGather,  // marks of the compute lane, beside which such communication is not to run
   kAfterGather,
   kBeforeReduce,

@@ -81,6 +81,14 @@ std::vector<Sizes> heads(bool large) {
           {{"b", 2}, {"s", 197}, {"a", 4}, {"n", 6}, {"d", 128}}};
 }
 
+// Cut into c pieces.
+std::vector<Sizes> columns(bool large) {
+  if (large) return {{{"c", 8}, {"T", 8192}, {"m", 1536}}};
+  return {{{"c", 2}, {"T", 3}, {"m", 3}},
+          {{"c", 4}, {"T", 37}, {"m", 24}},
+          {{"c", 3}, {"T", 256}, {"m", 96}}};
+}
+
 // V tokens in k pieces of Vp rows.
 std::vector<Sizes> vocabularies(bool large) {
   if (large) return {{{"b", 8}, {"s", 1024}, {"Vp", 50304}, {"V", 50257}, {"h", 4096}, {"k", 1}}};
@@ -133,6 +141,9 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kAttentionBackward:
     case KernelId::kRope:
       return heads(large);
+    case KernelId::kSplitColumns:
+    case KernelId::kJoinColumns:
+      return columns(large);
     case KernelId::kGeluForward:
     case KernelId::kGeluBackward:
     case KernelId::kResidualAdd:
@@ -178,6 +189,11 @@ std::vector<Case> variants(const Case& c) {
     case KernelId::kRope:
       for (std::int64_t direction : {1, -1})
         with({size("a") + (size("n") - size("a")) / 2, 10000, direction});
+      break;
+    case KernelId::kSplitColumns:
+    case KernelId::kJoinColumns:  // one segment; three
+      with({0, 0});
+      with({size("c") * (size("m") / 3), size("c")});
       break;
     case KernelId::kSumSquares:
       with({0, -1});

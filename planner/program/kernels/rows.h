@@ -247,5 +247,15 @@ ZPLAN_KERNEL(DropoutResidualAdd, "dropout_residual_add",
              .operands = "x:rc[T,h] y:rc[T,h] out:wc[T,h] mask:wk[T,h] bias:rc[h]?", .kind = kMem,
              .demand = streaming<4 + kDraw, 0>, .sets = Sets::kDropout, .source = "[Srivastava14]",
              .what = "out = x + dropout of (y + bias); bias may be absent.")
+ZPLAN_KERNEL(SplitColumns, "split_columns", .operands = "x:rc[T,c*m] y:wc[c,T,m]",
+             .attributes = "first? second?", .kind = kMem, .demand = streaming<0, 0>,
+             .source = "[derived]",
+             .what =
+                 "Cuts the columns of x into c pieces, each stored by itself. Columns are segments "
+                 "side by side, `first` and `second` of them wide and the rest; a piece has its "
+                 "equal part of each, side by side again.")
+ZPLAN_KERNEL(JoinColumns, "join_columns", .operands = "x:rc[c,T,m] y:wc[T,c*m]",
+             .attributes = "first? second?", .kind = kMem, .demand = streaming<0, 0>,
+             .source = "[derived]", .what = "Undoes split_columns.")
 
 #undef ZPLAN_KERNEL

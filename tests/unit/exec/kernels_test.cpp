@@ -8,6 +8,7 @@
 
 #include "exec/cpu/kernels/attention.h"
 #include "exec/cpu/kernels/attention_unfused.h"
+#include "exec/cpu/kernels/columns.h"
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
@@ -162,6 +163,19 @@ TYPED_TEST(KernelTest, SwigluMatchesItsDefinition) {
     }
   }
   expect_near(y, expected, 8);
+}
+
+// Two rows of segments 4, 2 and 2 wide, in two pieces.
+TYPED_TEST(KernelTest, APieceOfColumnsHasItsPartOfEverySegment) {
+  using T = TypeParam;
+  const ColumnPieces s{2, 2, {2, 1, 1}};
+  std::vector<T> x, back(16);
+  for (int i = 0; i < 16; ++i) x.push_back(static_cast<T>(i));
+  auto y = buffer<T>(16);
+  split_columns<T>(s, y.data(), x.data());
+  expect_near(y, {0, 1, 4, 6, 8, 9, 12, 14, 2, 3, 5, 7, 10, 11, 13, 15}, 0);
+  join_columns<T>(s, back.data(), y.data());
+  EXPECT_EQ(back, x);
 }
 
 TYPED_TEST(KernelTest, BiasResidualAddsBothAndColumnSumsAddRows) {

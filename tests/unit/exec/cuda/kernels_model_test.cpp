@@ -264,6 +264,23 @@ TYPED_TEST(CudaModelKernels, RopeTurnsTheFirstHeadsThereAndBack) {
   }
 }
 
+// In 16-byte accesses where every segment and address allows them, else one by one.
+TYPED_TEST(CudaModelKernels, ColumnsAreCutIntoPiecesAndJoined) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t unit : {1, 8})
+    for (const std::size_t shift : {0, 1})
+      for (const AttributeValues& segments :
+           {AttributeValues{}, AttributeValues{9 * unit, 3 * unit}}) {
+        const std::int64_t rows = 5, width = 5 * unit;  // of each of 3 pieces
+        RowCase split(KernelId::kSplitColumns, segments);
+        split.shifted(shift).with(t, {rows, 3 * width}, random_values(rows * 3 * width, 1));
+        split.out(t, {3, rows, width}).template run<TypeParam>().expect_rounded(1, 1);
+        RowCase join(KernelId::kJoinColumns, segments);
+        join.shifted(shift).with(t, {3, rows, width}, random_values(rows * 3 * width, 2));
+        join.out(t, {rows, 3 * width}).template run<TypeParam>().expect_rounded(1, 1);
+      }
+}
+
 // ---- embedding ----------------------------------------------------------------------------------
 
 // Three sequences of 5 and their targets, tokens of a vocabulary of 8, some of them repeated; 2 is

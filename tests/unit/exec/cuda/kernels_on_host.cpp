@@ -3,6 +3,7 @@
 
 #include "exec/cuda/kernels/adamw.cu"
 #include "exec/cuda/kernels/column_sums.cu"
+#include "exec/cuda/kernels/columns.cu"
 #include "exec/cuda/kernels/cross_entropy.cu"
 #include "exec/cuda/kernels/elementwise.cu"
 #include "exec/cuda/kernels/embedding.cu"
