@@ -31,7 +31,7 @@ bool recomputes(const Plan& plan) {
 Kind kind_of(const Plan& plan, const Cluster& cluster) {
   const Parallel& ranks = plan.parallel;
   Kind kind{
-      cluster.node.device.name, format_of(plan.kernel_set), ranks.dp * ranks.tp * ranks.pp, {}};
+      cluster.node.device.name, format_of(plan.kernel_set), static_cast<int>(ranks.ranks()), {}};
   const auto add = [&](bool has, const char* feature) {
     if (has) kind.features.emplace_back(feature);
   };

@@ -213,7 +213,7 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
       "--precision any", fmt::format("kernel set {} has one recipe only", plan.kernel_set));
   say(pins.has("/parallel/schedule") && p.pp == 1, "--schedule", "there is one pipeline stage");
   say(pins.has("/parallel/stage_layers") && p.pp == 1, "--stages", "there is one pipeline stage");
-  say(pins.has("/parallel/shards") && plan.shards() == p.dp, "--shards",
+  say(pins.has("/parallel/shards") && plan.shards() == plan.replicas(), "--shards",
       plan.zero_stage == 0 ? "ZeRO 0 shards nothing" : "these are all replicas");
   bool idle = false;
   for (const RecomputeRun& run : plan.recompute) idle |= plan.effective(run.mode) != run.mode;

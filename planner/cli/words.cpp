@@ -67,8 +67,8 @@ std::string precision_words(const Plan& plan) {
 std::string zero_words(const Plan& plan) {
   constexpr std::string_view kSharded[] = {"nothing", "optimizer states",
                                            "optimizer states and gradients", "all model states"};
-  if (plan.parallel.dp == 1) return fmt::format("ZeRO {} (one replica)", plan.zero_stage);
-  const bool grouped_shards = plan.zero_stage > 0 && plan.shards() != plan.parallel.dp;
+  if (plan.replicas() == 1) return fmt::format("ZeRO {} (one replica)", plan.zero_stage);
+  const bool grouped_shards = plan.zero_stage > 0 && plan.shards() != plan.replicas();
   return fmt::format("ZeRO {} ({} sharded{})", plan.zero_stage,
                      kSharded[static_cast<std::size_t>(plan.zero_stage)],
                      grouped_shards ? fmt::format(" over groups of {}", plan.shards()) : "");
@@ -83,7 +83,7 @@ std::string unit_words(const Plan& plan) {
     return fmt::format("; each layer owned by one rank, broadcast {} ahead", plan.prefetch);
   if (plan.zero_stage == 3)
     return fmt::format("; gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
-  return plan.unit_layers > 1 && plan.parallel.dp > 1 ? "; reduce by " + unit : "";
+  return plan.unit_layers > 1 && plan.replicas() > 1 ? "; reduce by " + unit : "";
 }
 
 std::string mode_words(const Plan& plan, const RecomputeRun& run) {

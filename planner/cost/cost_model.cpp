@@ -334,7 +334,9 @@ OpCost CostModel::paced(const Pace& time, Bytes bytes, const Pattern& pattern,
 // Tensor parallel ranks that all hold the whole boundary may send a slice each [Narayanan21
 // sec 4.1]; the all-gather at the receiver, over a faster link, is left out.
 OpCost CostModel::between(int from_stage, int to_stage, const View& boundary) {
-  const bool whole = boundary.shape[0] == job_.micro_batch * job_.sequence;
+  // Of the ranks of a stage that work on the same sequences.
+  const std::int64_t held = boundary.shape[0] * (job_.replicas() / job_.mesh.size(kDataAxis));
+  const bool whole = held > job_.micro_batch * job_.sequence;
   const int tp = job_.mesh.size(kTensorAxis);
   const double sliced = whole && tp > 1 ? cluster_.stack.sliced_boundary : 0;
   const double share = 1 - sliced + sliced / tp;

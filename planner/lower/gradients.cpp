@@ -105,7 +105,7 @@ void Gradients::close(const Open& at, bool last) {
     sum_over_tensor_ranks(at);
   if (!direct(at.unit)) {
     move_home(at, part);
-  } else if (last && !partitioned() && s_.dp() > 1 && overlaps()) {
+  } else if (last && !partitioned() && s_.replicas() > 1 && overlaps()) {
     reduce_in_place(at.unit, part);
   }
 }
@@ -126,8 +126,8 @@ void Gradients::reduce_in_place(UnitIndex unit, Part part) {
   const View whole = home(unit, Access::kRead);
   const View own = piece(unit);
   if (s_.plan.zero_stage == 0) {
-    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, s_.data_group(), whole,
-                      own);
+    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, s_.replica_group(),
+                      whole, own);
     return;
   }
   if (s_.plan.shards() > 1)
@@ -138,7 +138,7 @@ void Gradients::reduce_in_place(UnitIndex unit, Part part) {
 
 // One unit after the other, while the compute lane waits.
 void Gradients::finish_backward() {
-  if (partitioned() || overlaps() || s_.dp() == 1) return;
+  if (partitioned() || overlaps() || s_.replicas() == 1) return;
   s_.for_each_unit([&](UnitIndex u, Ordinal) {
     wait(Action::kBeforeReduce, s_.layout.part[u], home(u, Access::kRead));
     reduce_in_place(u, s_.layout.part[u]);
@@ -175,7 +175,7 @@ View Gradients::cast_whole(const View& source, const Open& at, Part part) {
 View Gradients::reduce_to_shard(const Open& at, Part part) {
   const Unit& info = s_.layout.units[at.unit];
   View source = view_of(at.buffer, written_, {s_.layout.gathered_elements(at.unit)}, at.slot);
-  if (!overlaps() && s_.dp() > 1) wait(Action::kBeforeReduce, part, update(source));
+  if (!overlaps() && s_.replicas() > 1) wait(Action::kBeforeReduce, part, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.plan.shards() > 1) {
     const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype_;
@@ -208,7 +208,7 @@ void Gradients::move_home(const Open& at, Part part) {
     take_home(at, part, shard, target);
     s_.out.set_owners({});
   }
-  if (!overlaps() && s_.dp() > 1)
+  if (!overlaps() && s_.replicas() > 1)
     wait(Action::kAfterReduce, part, read(off_gpu() ? shard : target));
 }
 

@@ -50,7 +50,7 @@ class Gradients {
   void close(const Open& at, bool last);
   // Whether the backward of the last micro-batch differs from the others'.
   bool last_differs() const {
-    return !partitioned() && ((s_.dp() > 1 && overlaps()) || s_.sequence_parallel());
+    return !partitioned() && ((s_.replicas() > 1 && overlaps()) || s_.sequence_parallel());
   }
   // Reduces what is still to be reduced after the last backward.
   void finish_backward();
@@ -79,10 +79,10 @@ class Gradients {
   // even on one rank, so that their order of summation does not depend on where the home is.
   bool direct(UnitIndex unit) const {
     return !off_gpu() && written_ == dtype_ &&
-           (!partitioned() || (s_.dp() == 1 && !accumulates(unit)));
+           (!partitioned() || (s_.replicas() == 1 && !accumulates(unit)));
   }
   bool casts_before_reduction() const {
-    return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.dp() > 1;
+    return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.replicas() > 1;
   }
   bool off_gpu() const { return tier() != Tier::kGpu; }
   View home(UnitIndex unit, Access access) const;

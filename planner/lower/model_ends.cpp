@@ -81,10 +81,9 @@ bool ModelEnds::loads(const Chunk& chunk) const {
 
 void ModelEnds::load_batch() {
   if (!loads(s_.chunk())) return;
-  s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
-                {s_.dp() * s_.b(),
-                 s_.plan.batch.global_batch,
-                 {0, s_.mesh.steps_over(s_.data_group().axes, s_.b())}});
+  s_.out.kernel(
+      forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
+      {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch, s_.by_place(kDataAxis, s_.b())});
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 
@@ -136,8 +135,9 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
 }
 
 void ModelEnds::loss(const View& tokens) {
-  const Attribute first = s_.by_tensor_rank(s_.tp() > 1 ? head_.width() : 0);
-  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * s_.s(), first};
+  const Attribute first = s_.by_place(kTensorAxis, s_.tp() > 1 ? head_.width() : 0);
+  const Attributes attributes{head_.vocabulary(),
+                              s_.plan.batch.global_batch * s_.plan.batch.sequence, first};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
@@ -237,9 +237,9 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
 }
 
 View ModelEnds::finish_loss() {
-  if (s_.dp() > 1)
+  if (s_.replicas() > 1)
     s_.out.collective({Phase::kEnd, Part::kLoss, Action::kReduce}, Lane::kCommReduce,
-                      CollectiveKind::kAllReduce, s_.data_group(), loss_, loss_);
+                      CollectiveKind::kAllReduce, s_.replica_group(), loss_, loss_);
   s_.out.copy({Phase::kEnd, Part::kLoss, Action::kDownload}, loss_, host_loss_);
   return host_loss_;
 }

@@ -107,7 +107,7 @@ void Optimizer::norm() {
       if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum, lane);
     });
   if (host) s_.out.copy(role(Action::kUpload), host_sum_, sum_);
-  if (needs_norm() && s_.dp() * s_.tp() * s_.plan.parallel.pp > 1)
+  if (needs_norm() && s_.mesh.world() > 1)
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
                       {s_.mesh.all()}, sum_, sum_);
   s_.out.kernel(role(Action::kClip), Lane::kCompute, KernelId::kClipCoefficient,
@@ -142,7 +142,7 @@ void Optimizer::square(UnitIndex unit, View part, const View& sum, Lane lane) {
   if (second_copy) return;
   const Attributes attributes{first_of_shard(unit),
                               s_.tp() > 1 ? info.shared_from : -1,
-                              {0, s_.mesh.steps_over(s_.tensor_group().axes, 1)},
+                              s_.by_place(kTensorAxis, 1),
                               {0, s_.mesh.steps_over(s_.copies_group(unit).axes, 1)}};
   s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], Action::kSquare}, lane,
                 KernelId::kSumSquares, {read(part), update(sum)}, attributes);

@@ -13,7 +13,7 @@ struct Sizes {
   std::int64_t hidden;
   std::int64_t model_layers;
 
-  std::int32_t dp() const { return plan.parallel.dp; }
+  std::int32_t replicas() const { return plan.replicas(); }
   std::int32_t tp() const { return plan.parallel.tp; }
   std::int32_t tiles() const { return plan.tiles; }
   // A matrix of a layer is cut into so many.

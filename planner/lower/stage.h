@@ -115,15 +115,18 @@ struct Stage : Sizes {
 
   // Groups of ranks of one stage.
   Group tensor_group() const { return {mesh.named(kTensorAxis)}; }
-  Group data_group() const { return {mesh.named(kDataAxis)}; }
+  // Those with the same part of the model.
+  Group replica_group() const {
+    return {mesh.all() - mesh.named(kTensorAxis) - mesh.named(kPipelineAxis)};
+  }
   // Ranks among which the states of a unit are sharded, and those that have the same shard.
   Group shard_group(UnitIndex unit) const { return {layout.units[unit].shards}; }
   Group copies_group(UnitIndex unit) const {
-    return {data_group().axes - layout.units[unit].shards};
+    return {replica_group().axes - layout.units[unit].shards};
   }
-  // A number that grows by `step` from one rank of a tensor parallel group to the next.
-  Attribute by_tensor_rank(std::int64_t step) const {
-    return {0, mesh.steps_over(tensor_group().axes, step)};
+  // A number that grows by `step` from one place along an axis to the next.
+  Attribute by_place(std::string_view axis, std::int64_t step) const {
+    return {0, mesh.steps_over(mesh.named(axis), step)};
   }
   // `whole` views the first part of a whole; each rank gets the part that belongs to its place
   // along these axes.

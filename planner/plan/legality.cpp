@@ -84,9 +84,9 @@ Reason wrong_sharding(const Plan& p) {
   const Parallel& shape = p.parallel;
   if (shape.sequence_parallel && shape.tp == 1)
     return "sequence parallelism splits over tensor parallel ranks: it needs tp > 1";
-  if (shape.shards < 0 || (shape.shards > 0 && shape.dp % shape.shards != 0))
+  if (shape.shards < 0 || (shape.shards > 0 && p.replicas() % shape.shards != 0))
     return fmt::format("{} ranks that share a copy do not divide dp {}", shape.shards, shape.dp);
-  if (p.shards() != shape.dp && p.zero_stage == 0)
+  if (p.shards() != p.replicas() && p.zero_stage == 0)
     return "ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3";
   if (p.partition_activations && (shape.tp == 1 || shape.sequence_parallel || !p.all_full()))
     return "partitioned checkpoints need tp > 1, no sequence parallelism and recompute full";
@@ -103,9 +103,9 @@ Reason wrong_owners(const Plan& p) {
     return fmt::format("ranks own layers with ZeRO stage 3 only, not {}", p.zero_stage);
   if (p.parallel.tp != 1)
     return fmt::format("a layer owned by one rank is whole: it needs tp 1, not {}", p.parallel.tp);
-  if (Reason why = outside("dp of ranks that own a layer each", p.parallel.dp, 2, kMaxUnitLayers))
+  if (Reason why = outside("dp of ranks that own a layer each", p.replicas(), 2, kMaxUnitLayers))
     return why;
-  if (p.shards() != p.parallel.dp)
+  if (p.shards() != p.replicas())
     return fmt::format("layers owned by one rank have one copy: sharding groups of {} have more",
                        p.shards());
   if (p.unit_layers == p.shards()) return std::nullopt;

@@ -50,6 +50,8 @@ struct Parallel {
   // Ranks that share one copy of what ZeRO shards; each of the dp / shards groups has a copy of its
   // own. 0: all dp [Zhao23 sec 3.2.2].
   std::int32_t shards = 0;
+
+  std::int64_t ranks() const { return std::int64_t{dp} * tp * pp; }
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
@@ -191,7 +193,9 @@ struct Plan {
   std::int64_t micro_steps() const {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
-  std::int32_t shards() const { return parallel.shards == 0 ? parallel.dp : parallel.shards; }
+  // Ranks that have the same part of the model: what ZeRO cuts over them.
+  std::int32_t replicas() const { return parallel.dp; }
+  std::int32_t shards() const { return parallel.shards == 0 ? replicas() : parallel.shards; }
   std::int32_t shards_of_parameters() const {
     return parameter_shards == 0 ? shards() : parameter_shards;
   }

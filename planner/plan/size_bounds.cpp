@@ -23,14 +23,14 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
-  double h, f, a, V, L, s, T, dp, tp, pp, pieces, tiles, shards;
+  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards;
 
   double layer_elements() const { return 4 * h * h + 3 * h * f + 9 * h + 2 * f; }
-  double largest_unit() const { return layer_elements() + V * h + s * h + dp * kShardPad; }
+  double largest_unit() const { return layer_elements() + V * h + s * h + replicas * kShardPad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + s * h + 2 * h +
-           (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * dp * tp * kShardPad +
+           (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * kShardPad +
            tp * (L * 9 * h + s * h + 2 * h);
   }
 };
@@ -45,7 +45,7 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .L = real(model.layers),
           .s = real(batch.sequence),
           .T = real(batch.micro_batch) * real(batch.sequence),
-          .dp = real(plan.parallel.dp),
+          .replicas = real(plan.replicas()),
           .tp = real(plan.parallel.tp),
           .pp = real(plan.parallel.pp),
           .pieces = real(plan.pieces()),
@@ -57,10 +57,11 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
 // sec 5], whole on each replica or sharded over them, and secondary copies [Wang23 sec 3.2].
 double state_elements(const Plan& plan, const Sizes& z) {
   const auto copies = [&](int sharded_from) {
-    return plan.zero_stage >= sharded_from ? z.dp / z.shards : z.dp;
+    return plan.zero_stage >= sharded_from ? z.replicas / z.shards : z.replicas;
   };
-  const double params = plan.zero_stage == 3 ? z.dp / plan.shards_of_parameters() : z.dp;
-  const double secondary = plan.secondary > 0 ? z.dp / plan.secondary : 0;
+  const double params =
+      plan.zero_stage == 3 ? z.replicas / plan.shards_of_parameters() : z.replicas;
+  const double secondary = plan.secondary > 0 ? z.replicas / plan.secondary : 0;
   const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
   return z.model_elements() * (params + secondary + held + 4 * copies(1));
 }
@@ -92,7 +93,8 @@ double total_bytes_bound(const Plan& plan, const ModelShape& model) {
   const double slots = (static_cast<double>(plan.prefetch) + 2) * plan.unit_layers;
   const double rings = kRingsPerRank * slots * z.largest_unit();
   const double per_rank = kElementBytes * (activation_elements(plan, z) + rings) + kSmallBytes;
-  return kElementBytes * state_elements(plan, z) + z.dp * z.tp * z.pp * per_rank;
+  return kElementBytes * state_elements(plan, z) +
+         static_cast<double>(plan.parallel.ranks()) * per_rank;
 }
 
 }  // namespace zplan

@@ -67,11 +67,12 @@ DeepSpeedJob deepspeed_job(const Plan& plan, const ModelConfig& model, std::int6
   const std::int64_t largest = std::max({model.vocab * h, (h + qkv_bias) * model.qkv_width(),
                                          (h + bias) * model.up_width(), (model.ffn + bias) * h});
   // Replicas of a slice on a node, and nodes that their ranks fill.
-  const std::int64_t per_node = std::clamp<std::int64_t>(gpus_per_node / slices, 1, p.dp);
+  const std::int64_t per_node =
+      std::clamp<std::int64_t>(gpus_per_node / slices, 1, plan.replicas());
   return {.parameters = parameter_count(model) / slices,
           .largest_layer = largest / p.tp,
           .gpus_per_node = per_node,
-          .nodes = (p.dp + per_node - 1) / per_node,
+          .nodes = (plan.replicas() + per_node - 1) / per_node,
           .slices_per_node = std::min(slices, gpus_per_node)};
 }
 

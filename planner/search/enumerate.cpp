@@ -175,7 +175,7 @@ class Leaves {
 
   void add_homes(Plan plan) {
     std::vector<StatePlacement>& known =
-        homes_[{plan.zero_stage, plan.all_full(), plan.parallel.dp == 1, plan.casts_params()}];
+        homes_[{plan.zero_stage, plan.all_full(), plan.replicas() == 1, plan.casts_params()}];
     if (known.empty()) known = legal_homes(plan);
     bool checked = false;  // what does not depend on the homes
     for (const StatePlacement& homes : known) {
@@ -207,7 +207,7 @@ class Leaves {
 
   // Over one replica a ZeRO stage cuts nothing; all it does is to allow other homes and casts.
   static bool is_in_vain(const Plan& plan) {
-    if (plan.parallel.dp > 1 || plan.casts_params()) return false;
+    if (plan.replicas() > 1 || plan.casts_params()) return false;
     const StatePlacement& at = plan.placement;
     return plan.zero_stage == 1 || (plan.zero_stage == 2 && at.grads == Tier::kGpu) ||
            (plan.zero_stage == 3 && at.params == Tier::kGpu);
@@ -281,7 +281,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     if (global_batch % shape.dp != 0) continue;
     divides = true;
     plan.parallel = shape;
-    if (plan.owners && !pins.has("/gather/layers")) plan.unit_layers = shape.dp;
+    if (plan.owners && !pins.has("/gather/layers")) plan.unit_layers = plan.replicas();
     for (const auto micro :
          choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
       plan.batch.micro_batch = micro;

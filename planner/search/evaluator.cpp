@@ -74,7 +74,7 @@ class PlanEvaluator {
   const std::vector<NodeFill>& fills(const Plan& plan) {
     const Parallel& shape = plan.parallel;
     const std::lock_guard lock(mutex_);
-    std::vector<NodeFill>& known = fills_[{shape.dp, shape.tp, shape.pp, plan.order}];
+    std::vector<NodeFill>& known = fills_[{plan.replicas(), shape.tp, shape.pp, plan.order}];
     if (known.empty()) known = node_fills(mesh_of(plan), cluster_);
     return known;
   }

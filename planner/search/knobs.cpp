@@ -65,8 +65,8 @@ std::vector<Plan> prefetch_depths(const Plan& plan) {
 // Copies of the states per group of ranks that need no network: their traffic stays inside.
 std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t near) {
   const std::int32_t group = near / plan.parallel.tp;
-  if (plan.zero_stage == 0 || group < 2 || group >= plan.parallel.dp) return {};
-  if (plan.parallel.dp % group != 0) return {};
+  if (plan.zero_stage == 0 || group < 2 || group >= plan.replicas()) return {};
+  if (plan.replicas() % group != 0) return {};
   Plan grouped = plan;
   grouped.parallel.shards = group;
   return {grouped};
@@ -74,7 +74,7 @@ std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t near) {
 
 std::vector<Plan> larger_units(const Plan& plan) {
   std::vector<Plan> result;
-  if (plan.gather != GatherUnit::kLayer || plan.parallel.dp == 1) return result;
+  if (plan.gather != GatherUnit::kLayer || plan.replicas() == 1) return result;
   for (const std::int32_t layers : kUnitLayers) {
     result.push_back(plan);
     result.back().unit_layers = layers;

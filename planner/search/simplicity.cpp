@@ -19,7 +19,7 @@ int parallelism(const Plan& plan) {
   const Parallel& shape = plan.parallel;
   int kinds = 0;
   for (const bool has : {shape.tp > 1, shape.sequence_parallel, shape.pp > 1,
-                         plan.shards() != plan.parallel.dp, plan.partition_activations})
+                         plan.shards() != plan.replicas(), plan.partition_activations})
     kinds += has ? 1 : 0;
   return kinds;
 }

@@ -53,7 +53,7 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
   const auto widen = [&](const char* what, std::int32_t Parallel::*size) {
     Parallel shape = plan.parallel;
     shape.*size *= 2;
-    const bool room = std::int64_t{shape.dp} * shape.tp * shape.pp <= cluster.devices();
+    const bool room = shape.ranks() <= cluster.devices();
     if (!room && shape.dp % 2 != 0) return;
     if (!room) shape.dp /= 2;
     const std::string words = fmt::format("{} {}", what, shape.*size);

@@ -29,7 +29,7 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t po
 
 void Embedding::forward(Emission& to, const View& tokens, const View& out) const {
   const View table = to.parameter(token_);
-  const Attributes attributes{to.by_tensor_rank(piece_)};
+  const Attributes attributes{to.by_place(kTensorAxis, piece_)};
   if (position_) {
     to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
               {read(tokens), table, write(out), to.parameter(position_)}, attributes);
@@ -41,7 +41,7 @@ void Embedding::forward(Emission& to, const View& tokens, const View& out) const
 
 void Embedding::backward(Emission& to, const View& tokens, const View& dout) const {
   const View dtable = to.gradient(token_);
-  const Attributes attributes{to.by_tensor_rank(piece_)};
+  const Attributes attributes{to.by_place(kTensorAxis, piece_)};
   if (position_) {
     to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
               {read(tokens), read(dout), dtable, to.gradient(position_)}, attributes);

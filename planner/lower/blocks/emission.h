@@ -46,7 +46,9 @@ class Emission {
   View scratch(const std::string& name, const Shape& shape) {
     return s_.transient(name, shape, s_.compute());
   }
-  Attribute by_tensor_rank(std::int64_t step) const { return s_.by_tensor_rank(step); }
+  Attribute by_place(std::string_view axis, std::int64_t step) const {
+    return s_.by_place(axis, step);
+  }
   View workspace() const { return s_.workspace; }
 
  protected:
