@@ -219,11 +219,11 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
   for (const RecomputeRun& run : plan.recompute) idle |= plan.effective(run.mode) != run.mode;
   say(pins.has("/recompute") && idle, "--recompute selective",
       fmt::format("kernel set {} never stores the scores of attention", plan.kernel_set));
-  const std::int64_t ranks = std::int64_t{p.dp} * p.tp * p.pp;
+  const std::int64_t ranks = p.ranks();
   if (ranks < cluster.devices()) {
-    lines.push_back(fmt::format("{} of {} GPUs stay idle: dp {} x tp {} x pp {} is {}",
+    lines.push_back(fmt::format("{} of {} GPUs stay idle: {} is {}",
                                 grouped(cluster.devices() - ranks), grouped(cluster.devices()),
-                                p.dp, p.tp, p.pp, count_of(ranks, "rank")));
+                                ranks_words(plan), count_of(ranks, "rank")));
   }
   return lines;
 }

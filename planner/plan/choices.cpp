@@ -1,5 +1,7 @@
 #include "planner/plan/choices.h"
 
+#include <fmt/format.h>
+
 #include "planner/core/error.h"
 
 namespace zplan {
@@ -9,6 +11,16 @@ const Decision& decision(std::string_view pointer) {
                                            [&](const Decision& d) { return d.pointer == pointer; });
   ZPLAN_ASSERT(row != std::end(kChoices));
   return *row;
+}
+
+std::string ranks_words(const Plan& plan) {
+  std::string words;
+  for (const Decision& row : kChoices) {
+    if (!row.counts_ranks || (row.optional && row.is_plain(plan))) continue;
+    words += fmt::format("{}{} {}", words.empty() ? "" : " x ", row.word(),
+                         std::get<std::int64_t>(row.field.get(plan)));
+  }
+  return words;
 }
 
 std::vector<std::string_view> words_of(const OperatorSet& operators) {

@@ -15,17 +15,21 @@ inline constexpr Decision kChoices[] = {
      .field = member<&Plan::parallel, &Parallel::dp>(),
      .range = {1, kMaxDp},
      .varied = Varied::kSpace,
-     .option = {.name = "--dp", .help = "Data parallel replicas", .place = 100}},
+     .option = {.name = "--dp", .help = "Data parallel replicas", .place = 100},
+     .counts_ranks = true},
     {.pointer = "/parallel/tp",
      .field = member<&Plan::parallel, &Parallel::tp>(),
      .range = {1, kMaxTp},
      .varied = Varied::kSpace,
-     .option = {.name = "--tp", .help = "Tensor parallel ranks of a replica", .place = 110}},
+     .option = {.name = "--tp", .help = "Tensor parallel ranks of a replica", .place = 110},
+     .counts_ranks = true,
+     .cuts_kernels = true},
     {.pointer = "/parallel/pp",
      .field = member<&Plan::parallel, &Parallel::pp>(),
      .range = {1, kMaxStages},
      .varied = Varied::kSpace,
-     .option = {.name = "--pp", .help = "Pipeline stages", .place = 120}},
+     .option = {.name = "--pp", .help = "Pipeline stages", .place = 120},
+     .counts_ranks = true},
     {.pointer = "/parallel/sequence_parallel",
      .field = member<&Plan::parallel, &Parallel::sequence_parallel>(),
      .varied = Varied::kSpace,
@@ -33,7 +37,8 @@ inline constexpr Decision kChoices[] = {
                 .help = "Sequence parallelism within tensor parallel groups",
                 .back = "--no-sp",
                 .back_help = "No sequence parallelism",
-                .place = 180}},
+                .place = 180},
+     .cuts_kernels = true},
     {.pointer = "/parallel/shards",
      .field = member<&Plan::parallel, &Parallel::shards>(),
      .range = {0, kMaxDp},
@@ -281,6 +286,9 @@ inline constexpr Decision kChoices[] = {
      .kept = true},
     {.pointer = "/loss_scaling", .field = member<&Plan::loss_scaling>(), .kept = true},
 };
+
+// Those that multiply the ranks, as "dp 4 x tp 2 x pp 1"; optional ones where they are not plain.
+std::string ranks_words(const Plan& plan);
 
 // The row of a pointer that exists.
 const Decision& decision(std::string_view pointer);

@@ -140,9 +140,14 @@ struct Decision {
   bool kept = false;
   // Plan files leave it out where it is plain.
   bool optional = false;
+  // It multiplies the ranks of the job.
+  bool counts_ranks = false;
+  // Of parallelism: it cuts the operands of kernels, and not only what lies on a rank.
+  bool cuts_kernels = false;
   // On the screen when a switch is not plain.
   std::string_view said{};
 
+  std::string_view word() const { return pointer.substr(pointer.rfind('/') + 1); }
   bool is_plain(const Plan& plan) const;
   Setting plain() const;  // as in a Plan that nobody has changed
 };

@@ -32,7 +32,7 @@ std::vector<std::int64_t> divisors(std::int64_t n) {
   return small;
 }
 
-void require_positive(const char* what, const Pins& pins, std::string_view pointer) {
+void require_positive(std::string_view what, const Pins& pins, std::string_view pointer) {
   const auto pin = pins.get<std::int64_t>(pointer, 1);
   if (pin < 1) throw_bad_input(fmt::format("{} must be at least 1, not {}", what, pin));
 }
@@ -68,45 +68,50 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
 
 [[noreturn]] void too_many_ranks(const Cluster& cluster, const Pins& pins) {
   std::vector<std::string> pinned;
-  const Parallel& shape = pins.values().parallel;
-  const auto add = [&](const char* what, std::string_view pointer, std::int32_t size) {
-    if (pins.has(pointer)) pinned.push_back(fmt::format("{} {}", what, size));
-  };
-  add("dp", "/parallel/dp", shape.dp);
-  add("tp", "/parallel/tp", shape.tp);
-  add("pp", "/parallel/pp", shape.pp);
-  const std::int64_t others = std::int64_t{shape.tp} * shape.pp;
+  std::vector<std::string_view> words;
+  for (const Decision& row : kChoices) {
+    if (!row.counts_ranks) continue;
+    const bool is_pinned = pins.has(row.pointer);
+    if (is_pinned || !row.optional) words.push_back(row.word());
+    if (is_pinned)
+      pinned.push_back(
+          fmt::format("{} {}", row.word(), std::get<std::int64_t>(row.field.get(pins.values()))));
+  }
+  Parallel others = pins.values().parallel;
+  others.dp = 1;
   const std::int64_t devices = cluster.devices();
-  const bool room = pins.has("/parallel/dp") && others <= devices;
-  throw_bad_input(fmt::format("{} needs more than the {} devices of {}; {}",
-                              fmt::join(pinned, " x "), devices, cluster.name,
-                              room ? fmt::format("dp {} is possible", devices / others)
-                                   : fmt::format("dp x tp x pp up to {} is possible", devices)));
+  const bool room = pins.has("/parallel/dp") && others.ranks() <= devices;
+  throw_bad_input(
+      fmt::format("{} needs more than the {} devices of {}; {}", fmt::join(pinned, " x "), devices,
+                  cluster.name,
+                  room ? fmt::format("dp {} is possible", devices / others.ranks())
+                       : fmt::format("{} up to {} is possible", fmt::join(words, " x "), devices)));
 }
 
 // All (dp, tp, pp): with free dp those that use all devices, or as many as whole replicas do where
-// tp or pp is pinned.
+// another count of ranks is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   const std::int64_t devices = cluster.devices();
   const bool some_may_idle =
-      pins.has("/parallel/dp") || pins.has("/parallel/tp") || pins.has("/parallel/pp");
+      std::any_of(std::begin(kChoices), std::end(kChoices),
+                  [&](const Decision& row) { return row.counts_ranks && pins.has(row.pointer); });
   const auto stages =
       pins.has("/parallel/stage_layers")
           ? std::vector{static_cast<std::int32_t>(pins.values().stage_layers.size()) /
                         std::max(1, pins.get<std::int32_t>("/parallel/chunks", 1))}
           : stage_counts(model, cluster);
   std::vector<Parallel> result;
+  Parallel shape = pins.values().parallel;
   for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stages))
     for (const auto tp :
          choices<std::int32_t>(pins, "/parallel/tp", tensor_sizes(model, cluster))) {
-      const std::int64_t most = devices / (std::int64_t{tp} * pp);
+      shape.dp = 1;
+      shape.tp = tp;
+      shape.pp = pp;
+      const std::int64_t most = devices / shape.ranks();
       const bool fits = most >= pins.get<std::int32_t>("/parallel/dp", 1);
-      if (!fits || (!some_may_idle && devices != most * tp * pp)) continue;
-      Parallel shape{.dp = pins.get("/parallel/dp", static_cast<std::int32_t>(most)),
-                     .tp = tp,
-                     .pp = pp,
-                     .chunks = pins.get<std::int32_t>("/parallel/chunks", 0),
-                     .shards = pins.get<std::int32_t>("/parallel/shards", 0)};
+      shape.dp = pins.get("/parallel/dp", static_cast<std::int32_t>(most));
+      if (!fits || (!some_may_idle && devices != shape.ranks())) continue;
       for (const bool split : choices<bool>(pins, "/parallel/sequence_parallel", {false, true})) {
         shape.sequence_parallel = split && tp > 1;
         if (split && tp == 1 && !pins.has("/parallel/sequence_parallel")) continue;
@@ -263,9 +268,8 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
 }  // namespace
 
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
-  require_positive("dp", pins, "/parallel/dp");
-  require_positive("tp", pins, "/parallel/tp");
-  require_positive("pp", pins, "/parallel/pp");
+  for (const Decision& row : kChoices)
+    if (row.counts_ranks) require_positive(row.word(), pins, row.pointer);
   require_positive("micro-batch", pins, "/batch/micro_batch");
   const bool shards_nothing = pins.has("/zero_stage") && pins.values().zero_stage == 0;
   if (pins.has("/parallel/shards") && shards_nothing)

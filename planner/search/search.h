@@ -32,10 +32,11 @@
 //   units of several layers        tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
-// Only for pins: GPipe (never better than 1F1B in memory, nor in time), owners of layers (their
-// transfers wait for each other where a cut layer's run side by side), and what changes the
-// numbers that are trained: kernel set, clipping, delayed updates, and precision, of which the pins
-// may name several recipes.
+// Only for pins: every decision whose row (planner/plan/choices.h) says that it is never varied.
+// Among them are GPipe (never better than 1F1B in memory, nor in time), owners of layers (their
+// transfers wait for each other where a cut layer's run side by side), secondary shards and shards
+// of parameters in groups of their own, and what changes the numbers that are trained: kernel set,
+// clipping, delayed updates, and precision, of which the pins may name several recipes.
 #pragma once
 
 #include <array>
@@ -64,8 +65,8 @@ inline constexpr int kToldApart = 90;  // worlds of 100
 // gathered), cut checkpoints, homes of parameters, gradients, optimizer, activations. Unless
 // pinned, parameters and gradients are kept no farther away than the optimizer states, which are
 // the most and move least, and one replica has only the ZeRO stages that its homes need. Without
-// pins all devices are used; a pinned dp, tp or pp may use fewer. Throws Error when the pins allow
-// none, naming the reason and the nearest legal value.
+// pins all devices are used; a pinned count of ranks, dp, tp or pp, may use fewer. Throws Error
+// when the pins allow none, naming the reason and the nearest legal value.
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
 
 // A tier of a Job against the hardware. gpu: one device, of the class that needs most; cpu, nvme:

@@ -83,8 +83,23 @@ std::int32_t least_zero_stage(const Plan& plan) {
 
 // Of all parallelism only what cuts the operands of kernels decides how long one takes.
 bool spreads_kernels(const Decision& row) {
-  return row.pointer.starts_with("/parallel/") && row.pointer != "/parallel/tp" &&
-         row.pointer != "/parallel/sequence_parallel";
+  return row.pointer.starts_with("/parallel/") && !row.cuts_kernels;
+}
+
+std::vector<std::int64_t> cuts_of(const Plan& plan) {
+  static const std::vector<const Decision*> kCuts = [] {
+    std::vector<const Decision*> rows;
+    for (const Decision& row : kChoices)
+      if (row.cuts_kernels) rows.push_back(&row);
+    return rows;
+  }();
+  std::vector<std::int64_t> cuts;
+  for (const Decision* row : kCuts) {
+    const Setting setting = row->field.get(plan);
+    const bool* const is_switch = std::get_if<bool>(&setting);
+    cuts.push_back(is_switch != nullptr ? *is_switch : std::get<std::int64_t>(setting));
+  }
+  return cuts;
 }
 
 // The simplest plan with the same kernels, on one stage of one replica. What is recomputed in some
@@ -140,8 +155,7 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
 
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
-  const Key key{plan.parallel.tp,
-                plan.parallel.sequence_parallel,
+  const Key key{cuts_of(plan),
                 plan.zero_stage<2, plan.tiles, plan.micro_steps()> 1,
                 static_cast<std::int32_t>(run.mode),
                 run.operators.bits(),

@@ -25,6 +25,7 @@
 #include <mutex>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
@@ -50,8 +51,9 @@ class TimeFloors {
 
  private:
   // All that kernel times depend on.
-  using Key = std::tuple<std::int32_t, bool, bool, std::int32_t, bool, std::int32_t, std::uint32_t,
-                         std::int32_t, std::int64_t, std::int64_t, int, bool, std::string>;
+  using Key =
+      std::tuple<std::vector<std::int64_t>, bool, std::int32_t, bool, std::int32_t, std::uint32_t,
+                 std::int32_t, std::int64_t, std::int64_t, int, bool, std::string>;
   KernelTimes kernel_times(const Plan& plan);
 
   const ModelConfig& model_;
