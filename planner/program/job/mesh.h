@@ -22,7 +22,7 @@
 
 namespace zplan {
 
-inline constexpr std::size_t kMaxAxes = 6;
+inline constexpr std::size_t kMaxAxes = 8;
 inline constexpr std::string_view kTensorAxis = "tp";
 inline constexpr std::string_view kDataAxis = "dp";
 inline constexpr std::string_view kPipelineAxis = "pp";

@@ -65,7 +65,7 @@ TEST(Mesh, ItsFaultsAreNamed) {
   EXPECT_THAT(fault({{"tp", 0, 1}, {"pp", 1, 1}}), HasSubstr("axis tp of size 0"));
   EXPECT_THAT(fault({{"pp", 1, 1}, {"pp", 1, 1}}), HasSubstr("two axes named pp"));
   EXPECT_THAT(fault({{"t p", 1, 1}, {"pp", 1, 1}}), HasSubstr("an axis named 't p'"));
-  EXPECT_THAT(fault(std::vector<Axis>(kMaxAxes + 1, {"pp", 1, 1})), HasSubstr("up to 6"));
+  EXPECT_THAT(fault(std::vector<Axis>(kMaxAxes + 1, {"pp", 1, 1})), HasSubstr("up to 8"));
 }
 
 }  // namespace
