@@ -43,9 +43,9 @@ std::int64_t DataSource::sample_start(std::uint64_t seed, std::int64_t sample,
   return static_cast<std::int64_t>(data_draw(seed, static_cast<std::uint64_t>(sample)) % positions);
 }
 
-void DataSource::load(std::uint64_t seed, std::int64_t sample,
-                      std::span<std::int32_t> tokens) const {
-  const std::int64_t start = sample_start(seed, sample, std::ssize(tokens) - 1);
+void DataSource::load(std::uint64_t seed, std::int64_t sample, std::int64_t sequence,
+                      std::int64_t begin, std::span<std::int32_t> tokens) const {
+  const std::int64_t start = sample_start(seed, sample, sequence) + begin;
   std::copy_n(bytes_.begin() + start, tokens.size(), tokens.begin());
 }
 

@@ -25,8 +25,9 @@ class DataSource {
   void check(std::int64_t sequence, std::int64_t vocab) const;
 
   std::int64_t sample_start(std::uint64_t seed, std::int64_t sample, std::int64_t sequence) const;
-  // Fills tokens, sequence + 1 of them.
-  void load(std::uint64_t seed, std::int64_t sample, std::span<std::int32_t> tokens) const;
+  // Fills in tokens of the sample, from `begin` on.
+  void load(std::uint64_t seed, std::int64_t sample, std::int64_t sequence, std::int64_t begin,
+            std::span<std::int32_t> tokens) const;
 
  private:
   std::vector<std::uint8_t> bytes_;

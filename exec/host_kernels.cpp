@@ -36,7 +36,7 @@ void load_batch(const KernelCall& call) {
       call.step * global_batch + call.env.micro * of_all + call.attributes[2];
   for (std::int64_t i = 0; i < batch; ++i) {
     call.services->data().load(
-        call.services->train().seed, first + i,
+        call.services->train().seed, first + i, call.services->sequence(), call.attributes[3],
         {tokens.as<std::int32_t>() + i * row, static_cast<std::size_t>(row)});
   }
 }

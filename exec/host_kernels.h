@@ -15,14 +15,17 @@ namespace zplan::exec {
 // What host kernels reach. One rank writes the reports, so they need no lock.
 class RunServices {
  public:
-  RunServices(const DataSource& data, const TrainConfig& train, std::int32_t reporting_rank,
-              int steps)
+  // `sequence`: tokens of a sample, without the last target.
+  RunServices(const DataSource& data, std::int64_t sequence, const TrainConfig& train,
+              std::int32_t reporting_rank, int steps)
       : data_(&data),
+        sequence_(sequence),
         train_(&train),
         reporting_rank_(reporting_rank),
         reports_(static_cast<std::size_t>(steps)) {}
 
   const DataSource& data() const { return *data_; }
+  std::int64_t sequence() const { return sequence_; }
   const TrainConfig& train() const { return *train_; }
   // Whether the report of this rank counts.
   bool reports(const KernelCall& call) const { return call.rank == reporting_rank_; }
@@ -33,12 +36,14 @@ class RunServices {
 
  private:
   const DataSource* data_;
+  std::int64_t sequence_;
   const TrainConfig* train_;
   std::int32_t reporting_rank_;
   std::vector<StepResult> reports_;  // by step
 };
 
-// tokens[i] of micro-batch m = sample step * global_batch + m * attr 0 + attr 2 + i.
+// tokens[i] of micro-batch m = sample step * global_batch + m * attr 0 + attr 2 + i, from its token
+// attr 3 on.
 void load_batch(const KernelCall& call);
 
 // Fills the scalars of a step. Skipped updates advance neither the bias corrections nor the

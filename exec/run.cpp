@@ -106,14 +106,25 @@ std::int64_t vocabulary(const Job& job) {
   return least;
 }
 
+// That the tokens which a rank loads lie within their sequences and targets.
+void check_loaded(const Job& job, std::int32_t rank, const Node& node) {
+  const Program& program = job.class_of(rank).program;
+  const std::int64_t begin = resolve(program.attributes_of(node), job.mesh.point(rank))[3];
+  const std::int64_t tokens = program.operands(node)[0].shape[1];
+  if (begin >= 0 && begin + tokens <= job.sequence + 1) return;
+  throw_bad_input(fmt::format("{}: expected some of {} tokens of a sequence, got {} from {} on",
+                              name(node.role), job.sequence + 1, tokens, begin));
+}
+
 void check_data(const Job& job, const DataSource& data) {
-  const std::int64_t vocab = vocabulary(job);
-  for (const RankClass& c : job.classes) {
-    for (const Node& node : c.program.nodes) {
-      if (node.kind == OpKind::kKernel && node.kernel == KernelId::kLoadBatch)
-        data.check(c.program.operands(node)[0].shape[1] - 1, vocab);
-    }
-  }
+  bool loads = false;
+  for (std::int32_t rank = 0; rank < job.world(); ++rank)
+    for (const Node& node : job.class_of(rank).program.nodes)
+      if (node.kind == OpKind::kKernel && node.kernel == KernelId::kLoadBatch) {
+        check_loaded(job, rank, node);
+        loads = true;
+      }
+  if (loads) data.check(job.sequence, vocabulary(job));
 }
 
 bool uses_nvme(const Job& job) {
@@ -311,7 +322,8 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   draw_states(job, options.train.seed, result.memory);
   RunState state{.job = &job,
                  .options = &options,
-                 .services = RunServices(data, options.train, reporting_rank(job), options.steps),
+                 .services = RunServices(data, job.sequence, options.train, reporting_rank(job),
+                                         options.steps),
                  .gate = StepGate(options.steps, options.interrupted, agreement(options)),
                  .log = StepLog(options.steps, state.services, options.step_done),
                  .queued_comm = nullptr,

@@ -12,6 +12,7 @@ struct Sizes {
   const KernelSet& kernels;
   std::int64_t hidden;
   std::int64_t model_layers;
+  std::int64_t sequence;  // tokens of each sequence that are worked on together
 
   std::int32_t replicas() const { return plan.replicas(); }
   std::int32_t tp() const { return plan.parallel.tp; }
@@ -22,7 +23,7 @@ struct Sizes {
   DType compute() const { return kernels.compute; }
 
   std::int64_t b() const { return plan.batch.micro_batch; }
-  std::int64_t s() const { return plan.batch.sequence; }
+  std::int64_t s() const { return sequence; }
   std::int64_t tokens() const { return b() * s(); }
   // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
   std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }

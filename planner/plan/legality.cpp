@@ -90,8 +90,8 @@ Reason wrong_sharding(const Plan& p) {
     return "ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3";
   if (p.partition_activations && (shape.tp == 1 || shape.sequence_parallel || !p.all_full()))
     return "partitioned checkpoints need tp > 1, no sequence parallelism and recompute full";
-  const std::int64_t tokens = p.batch.micro_batch * p.batch.sequence;
-  if ((shape.sequence_parallel || p.partition_activations) && tokens % shape.tp != 0)
+  const bool cuts_tokens = shape.sequence_parallel || p.partition_activations;
+  if (cuts_tokens && p.rank_tokens() % shape.tp != 0)
     return fmt::format("micro-batch {} x sequence {} does not split over tp {}",
                        p.batch.micro_batch, p.batch.sequence, shape.tp);
   return std::nullopt;
@@ -194,7 +194,7 @@ Reason wrong_batch(const Plan& p) {
 
 // A piece is some sequences or a part of one.
 Reason wrong_head(const Plan& p) {
-  const std::int64_t n = p.head_chunks, b = p.batch.micro_batch, s = p.batch.sequence;
+  const std::int64_t n = p.head_chunks, b = p.batch.micro_batch, s = p.rank_sequence();
   if (Reason why = outside("pieces of the output head", n, 1, kMaxHeadChunks)) return why;
   if (b % n == 0 || (n % b == 0 && s % (n / b) == 0)) return std::nullopt;
   return fmt::format(

@@ -195,6 +195,9 @@ struct Plan {
   }
   // Ranks that have the same part of the model: what ZeRO cuts over them.
   std::int32_t replicas() const { return parallel.dp; }
+  // Tokens of each sequence that a rank works on, and those of all sequences of a micro-batch.
+  std::int64_t rank_sequence() const { return batch.sequence; }
+  std::int64_t rank_tokens() const { return batch.micro_batch * rank_sequence(); }
   std::int32_t shards() const { return parallel.shards == 0 ? replicas() : parallel.shards; }
   std::int32_t shards_of_parameters() const {
     return parameter_shards == 0 ? shards() : parameter_shards;

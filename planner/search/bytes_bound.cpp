@@ -33,7 +33,7 @@ class PlanBound {
       : p_(plan), kernels_(find_kernel_set(plan.kernel_set)), model_(model) {
     tp_ = amount(p_.parallel.tp);
     h_ = amount(model.hidden);
-    tokens_ = amount(p_.batch.micro_batch) * amount(p_.batch.sequence);
+    tokens_ = amount(p_.rank_tokens());
     element_ = amount_of(kernels_.compute);
     written_ =
         p_.precision.grad_cast == GradientCast::kNone ? amount_of(p_.precision.grad) : element_;

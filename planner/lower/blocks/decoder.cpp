@@ -59,7 +59,9 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
 
 Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
                  const KernelSet& kernels)
-    : maker_{{plan, kernels, model.hidden, model.layers}, Naming(model), params_},
+    : maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence()},
+             Naming(model),
+             params_},
       vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},
       embedding_(maker_, vocabulary_, model.positions(),
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),

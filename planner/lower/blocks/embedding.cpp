@@ -20,7 +20,7 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t po
   maker.params.begin("position", Part::kPosition, Held::kFirstStage);
   position_ = maker.params.add({maker.naming.of("position", ".weight"),
                                 {positions, maker.h()},
-                                {maker.s(), maker.h()},
+                                {maker.plan.batch.sequence, maker.h()},
                                 Init::kNormal,
                                 maker.naming.std().usual,
                                 true,

@@ -29,7 +29,7 @@ class Embedding {
 
  private:
   std::int64_t piece_ = 0;  // rows of a rank of several; 0: it has all
-  Param token_, position_;  // [V, h], [s, h]: the first s of the model's positions
+  Param token_, position_;  // [V, h], [s, h]: the model's first positions, of a whole sequence
 };
 
 }  // namespace zplan

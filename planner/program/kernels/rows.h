@@ -15,12 +15,14 @@
 #error "define ZPLAN_KERNEL(Id, name, ...) before this file"
 #endif
 
-ZPLAN_KERNEL(LoadBatch, "load_batch", .operands = "tokens:wi[b,s+1]",
-             .attributes = "sequences global_batch first", .kind = kHost, .demand = host_work,
-             .source = "[derived]",
-             .what =
-                 "Loads the rank's rows of a micro-batch of `sequences` of all replicas; `first` "
-                 "is the rank's first of them.")
+ZPLAN_KERNEL(
+    LoadBatch, "load_batch", .operands = "tokens:wi[b,s+1]",
+    .attributes = "sequences global_batch first begin?", .kind = kHost, .demand = host_work,
+    .source = "[derived]",
+    .what =
+        "Loads the rank's rows of a micro-batch of `sequences` of all replicas; `first` "
+        "is the rank's first of them. They may be parts of the job's sequences, which begin "
+        "with token `begin`.")
 ZPLAN_KERNEL(StepScalars, "step_scalars",
              .operands = "scalars:wd[11] clip:rd[2]? loss_scale:ud[3]?", .attributes = "lag?",
              .kind = kHost, .demand = host_work, .source = "[Loshchilov19 Algorithm 2]",

@@ -34,11 +34,19 @@ TEST(DataSource, SamplesAreConsecutiveBytesAndTheirTargets) {
   const DataSource data = counting_bytes(100);
   std::vector<std::int32_t> tokens(9);
   for (std::int64_t sample = 0; sample < 200; ++sample) {
-    data.load(3, sample, tokens);
+    data.load(3, sample, std::ssize(tokens) - 1, 0, tokens);
     const auto start = static_cast<std::int32_t>(data.sample_start(3, sample, 8));
     for (std::size_t i = 0; i < tokens.size(); ++i)
       ASSERT_EQ(tokens[i], start + static_cast<std::int32_t>(i));
   }
+}
+
+TEST(DataSource, APartOfASampleHasItsTokensFromWhereItBegins) {
+  const DataSource data = counting_bytes(100);
+  std::vector<std::int32_t> whole(9), part(4);
+  data.load(3, 7, 8, 0, whole);
+  data.load(3, 7, 8, 5, part);
+  EXPECT_EQ(part, std::vector<std::int32_t>(whole.begin() + 5, whole.end()));
 }
 
 TEST(DataSource, EveryPositionThatFitsIsUsedAndNoOther) {

@@ -15,7 +15,8 @@ namespace {
 class HostKernels : public ::testing::Test {
  protected:
   static constexpr int kSteps = 20;
-  HostKernels() : data_(counting(), "counting"), services_(data_, train_, 1, kSteps) {}
+  static constexpr std::int64_t kSequence = 5;
+  HostKernels() : data_(counting(), "counting"), services_(data_, kSequence, train_, 1, kSteps) {}
 
   static std::vector<std::uint8_t> counting() {
     std::vector<std::uint8_t> bytes(200);
@@ -42,7 +43,7 @@ class HostKernels : public ::testing::Test {
 };
 
 TEST_F(HostKernels, EverySampleOfAStepIsLoadedByOneReplicaOnce) {
-  constexpr std::int64_t kDp = 2, kBatch = 3, kMicroSteps = 2, kStep = 4, kSequence = 5;
+  constexpr std::int64_t kDp = 2, kBatch = 3, kMicroSteps = 2, kStep = 4;
   constexpr std::int64_t kGlobalBatch = kDp * kBatch * kMicroSteps;
   std::vector<std::int64_t> first_samples;
   for (std::int64_t micro = 0; micro < kMicroSteps; ++micro) {
@@ -60,6 +61,18 @@ TEST_F(HostKernels, EverySampleOfAStepIsLoadedByOneReplicaOnce) {
       }
     }
   }
+}
+
+TEST_F(HostKernels, APartOfASequenceIsLoadedFromWhereItBegins) {
+  std::vector<std::int32_t> tokens(2 * 3);
+  const std::array operands{operand(0, tokens, {2, 3})};
+  KernelCall c = call(operands, 0);
+  c.attributes = {2, 2, 0, 3};
+  load_batch(c);
+  for (std::int32_t sample = 0; sample < 2; ++sample)
+    for (std::int32_t i = 0; i < 3; ++i)
+      EXPECT_EQ(tokens[static_cast<std::size_t>(3 * sample + i)],
+                data_.sample_start(train_.seed, sample, kSequence) + 3 + i);
 }
 
 TEST_F(HostKernels, ScalarsOfTheFirstStepHaveTEqualToOne) {
