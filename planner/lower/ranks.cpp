@@ -54,12 +54,15 @@ AxisSet shard_axes(const Mesh& mesh) {
 
 AxisSet neighbours(const Mesh& mesh, AxisSet axes, std::int32_t ranks) {
   if (ranks == mesh.size(axes)) return axes;
-  std::int32_t least = mesh.world();  // steps from a rank to the next
+  std::vector<std::size_t> nearest;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-    if (axes.has(axis)) least = std::min(least, mesh.axes[axis].stride);
+    if (axes.has(axis)) nearest.push_back(axis);
+  std::sort(nearest.begin(), nearest.end(), [&](std::size_t a, std::size_t b) {
+    return mesh.axes[a].stride < mesh.axes[b].stride;
+  });
   AxisSet near;
-  for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
-    if (axes.has(axis) && mesh.axes[axis].stride < ranks * least) near.add(axis);
+  for (const std::size_t axis : nearest)
+    if (mesh.size(near) < ranks) near.add(axis);
   return near;
 }
 

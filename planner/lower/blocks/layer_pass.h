@@ -71,6 +71,12 @@ class LayerPass : public Emission {
   View summed(Part part, const View& partial, const std::string& name) {
     return ranks_.summed(phase(), part, partial, name.c_str());
   }
+  // Each rank along the axis gives every other one an equal part of `from`, in the order of their
+  // places, and has what it gets in `to`, in that order.
+  void exchange(Part part, std::string_view axis, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
+                      CollectiveKind::kAllToAll, {s_.mesh.named(axis)}, from, to);
+  }
 
  protected:
   ValueViews views_;
