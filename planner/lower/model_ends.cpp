@@ -1,5 +1,7 @@
 #include "planner/lower/model_ends.h"
 
+#include "planner/lower/context_axis.h"
+
 namespace zplan {
 namespace {
 
@@ -81,9 +83,9 @@ bool ModelEnds::loads(const Chunk& chunk) const {
 
 void ModelEnds::load_batch() {
   if (!loads(s_.chunk())) return;
-  s_.out.kernel(
-      forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
-      {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch, s_.by_place(kDataAxis, s_.b())});
+  s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
+                {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
+                 s_.by_place(kDataAxis, s_.b()), s_.by_place(kContextAxis, s_.s())});
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 

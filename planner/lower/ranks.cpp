@@ -2,24 +2,27 @@
 
 #include <algorithm>
 
+#include "planner/lower/context_axis.h"
+
 namespace zplan {
 namespace {
 
 constexpr std::string_view kParts[] = {"dp.0", "dp.1", "dp.2", "dp.3"};
 
 // The data axis, or the parts that groups within groups split it into: those of secondary shards
-// [Wang23 sec 3.2], of parameters, of all that is sharded, and the copies of that.
+// [Wang23 sec 3.2], of parameters, of all that is sharded, and the copies of that. Each of these
+// groups has all context parallel ranks of its replicas.
 std::vector<NamedSize> data_axes(const Plan& plan) {
   std::vector<NamedSize> axes;
-  std::int32_t within = 1;
+  std::int32_t within = plan.parallel.cp;
   const auto split = [&](std::int32_t ranks) {
     axes.push_back({kParts[axes.size()], ranks / within});
     within = ranks;
   };
   for (const std::int32_t ranks : {plan.secondary, plan.parameter_shards})
     if (ranks > 0) split(ranks);
-  const std::int32_t all = plan.parallel.dp;
-  if (axes.empty() && plan.shards() == all) return {{kDataAxis, all}};
+  const std::int32_t all = plan.replicas();
+  if (axes.empty() && plan.shards() == all) return {{kDataAxis, plan.parallel.dp}};
   split(plan.shards());
   split(all);
   return axes;
@@ -30,13 +33,17 @@ std::vector<NamedSize> data_axes(const Plan& plan) {
 Mesh mesh_of(const Plan& plan) {
   const Parallel& shape = plan.parallel;
   const std::vector<NamedSize> data = data_axes(plan);
-  std::vector<NamedSize> indexed = data;
+  std::vector<NamedSize> context;
+  if (shape.cp > 1) context.push_back({kContextAxis, shape.cp});
+  std::vector<NamedSize> indexed = context;
+  indexed.insert(indexed.end(), data.begin(), data.end());
   if (plan.parameter_shards > 0) std::rotate(indexed.begin(), indexed.end() - 2, indexed.end() - 1);
   std::vector<NamedSize> axes{{kTensorAxis, shape.tp}};
   axes.insert(axes.end(), indexed.begin(), indexed.end());
   axes.push_back({kPipelineAxis, shape.pp});
 
   std::vector<std::string_view> order{kTensorAxis};
+  for (const NamedSize& axis : context) order.push_back(axis.name);
   if (plan.order == RankOrder::kPipelineFirst) order.push_back(kPipelineAxis);
   for (const NamedSize& axis : data) order.push_back(axis.name);
   if (plan.order == RankOrder::kDataFirst) order.push_back(kPipelineAxis);
@@ -44,12 +51,12 @@ Mesh mesh_of(const Plan& plan) {
 }
 
 AxisSet shard_axes(const Mesh& mesh) {
-  const AxisSet data = mesh.named(kDataAxis);
-  if (mesh.find(kDataAxis)) return data;
+  const AxisSet data = mesh.named(kDataAxis), all = data | mesh.named(kContextAxis);
+  if (mesh.find(kDataAxis)) return all;
   AxisSet copies;
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
     if (data.has(axis)) copies = {}, copies.add(axis);
-  return data - copies;
+  return all - copies;
 }
 
 AxisSet neighbours(const Mesh& mesh, AxisSet axes, std::int32_t ranks) {

@@ -27,6 +27,8 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
   if (Reason why = outside("dp", shape.dp, 1, kMaxDp)) return why;
   if (Reason why = outside("tp", shape.tp, 1, kMaxTp)) return why;
   if (Reason why = outside("pp", shape.pp, 1, kMaxStages)) return why;
+  if (Reason why = outside("cp", shape.cp, 1, kMaxDp)) return why;
+  if (Reason why = outside("dp x cp", std::int64_t{shape.dp} * shape.cp, 1, kMaxDp)) return why;
   if (Reason why = outside("chunks per stage", shape.chunks, 0, kMaxChunks)) return why;
   if (p.stage_layers.empty() && p.pieces() > layers)
     return fmt::format("pp {}{} needs a layer per {}; the model has {} layers", shape.pp,
@@ -80,20 +82,44 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
   return fmt::format("recompute is given for {} of {} layers", sum, layers);
 }
 
+// " x cp 2", after another count of ranks.
+std::string and_context(const Plan& p) {
+  return p.parallel.cp > 1 ? fmt::format(" x cp {}", p.parallel.cp) : "";
+}
+
+// Parts of sequences, and groups of replicas that hold all parts of theirs.
+Reason wrong_context(const Plan& p) {
+  const std::int32_t cp = p.parallel.cp;
+  if (p.batch.sequence % cp != 0)
+    return fmt::format("sequence {} does not split over cp {}; the nearest that does: {}",
+                       p.batch.sequence, cp, nearest_multiple(p.batch.sequence, cp));
+  const auto cut = [&](const char* what, std::int32_t n) -> Reason {
+    if (n % cp == 0) return std::nullopt;
+    return fmt::format(
+        "{} in groups of {} cut the {} ranks of a sequence: they need a multiple of "
+        "cp",
+        what, n, cp);
+  };
+  if (Reason why = cut("shards", p.shards())) return why;
+  if (Reason why = cut("parameter shards", p.parameter_shards)) return why;
+  return cut("secondary shards", p.secondary);
+}
+
 Reason wrong_sharding(const Plan& p) {
   const Parallel& shape = p.parallel;
   if (shape.sequence_parallel && shape.tp == 1)
     return "sequence parallelism splits over tensor parallel ranks: it needs tp > 1";
   if (shape.shards < 0 || (shape.shards > 0 && p.replicas() % shape.shards != 0))
-    return fmt::format("{} ranks that share a copy do not divide dp {}", shape.shards, shape.dp);
+    return fmt::format("{} ranks that share a copy do not divide dp {}{}", shape.shards, shape.dp,
+                       and_context(p));
   if (p.shards() != p.replicas() && p.zero_stage == 0)
     return "ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3";
   if (p.partition_activations && (shape.tp == 1 || shape.sequence_parallel || !p.all_full()))
     return "partitioned checkpoints need tp > 1, no sequence parallelism and recompute full";
   const bool cuts_tokens = shape.sequence_parallel || p.partition_activations;
   if (cuts_tokens && p.rank_tokens() % shape.tp != 0)
-    return fmt::format("micro-batch {} x sequence {} does not split over tp {}",
-                       p.batch.micro_batch, p.batch.sequence, shape.tp);
+    return fmt::format("micro-batch {} x sequence {} does not split over tp {}{}",
+                       p.batch.micro_batch, p.batch.sequence, shape.tp, and_context(p));
   return std::nullopt;
 }
 
@@ -156,17 +182,17 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
   return std::nullopt;
 }
 
-// What tensor parallel ranks and tiles cut into equal pieces.
+// What tensor parallel ranks and tiles, of heads context parallel ranks too, cut into equal pieces.
 Reason wrong_split(const Plan& p, const ModelShape& model) {
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.tiles;
-  const auto check = [&](const char* what, std::int64_t n) -> Reason {
-    if (n % pieces == 0) return std::nullopt;
-    return fmt::format("{} {} do not split over tp {}{}", n, what, p.parallel.tp,
+  const auto check = [&](const char* what, std::int64_t n, const std::string& context) -> Reason {
+    if (n % (context.empty() ? pieces : pieces * p.parallel.cp) == 0) return std::nullopt;
+    return fmt::format("{} {} do not split over tp {}{}{}", n, what, p.parallel.tp, context,
                        p.tiles > 1 ? fmt::format(" x {} tiles", p.tiles) : "");
   };
-  if (Reason why = check("attention heads", model.heads)) return why;
-  if (Reason why = check("key-value heads", model.kv_heads)) return why;
-  return check("columns of the MLP", model.ffn);
+  if (Reason why = check("attention heads", model.heads, and_context(p))) return why;
+  if (Reason why = check("key-value heads", model.kv_heads, and_context(p))) return why;
+  return check("columns of the MLP", model.ffn, "");
 }
 
 Reason wrong_batch(const Plan& p) {
@@ -289,9 +315,8 @@ Reason beyond_counting(const Plan& p, const ModelShape& model) {
         "counted",
         p.batch.micro_batch, p.batch.sequence, flops, kMaxFlopsPerOp);
   if (const double bytes = total_bytes_bound(p, model); bytes > kMaxTotalBytes)
-    return fmt::format(
-        "dp {} x tp {} x pp {} ranks hold up to {:.1e} bytes; up to {:.1e} can be counted",
-        p.parallel.dp, p.parallel.tp, p.parallel.pp, bytes, kMaxTotalBytes);
+    return fmt::format("{} ranks hold up to {:.1e} bytes; up to {:.1e} can be counted",
+                       ranks_words(p), bytes, kMaxTotalBytes);
   return std::nullopt;
 }
 
@@ -319,6 +344,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_recompute(plan, layers)) return why;
   if (Reason why = wrong_batch(plan)) return why;
   if (Reason why = schedule_fault(plan)) return why;
+  if (Reason why = wrong_context(plan)) return why;
   if (Reason why = wrong_sharding(plan)) return why;
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_groups(plan)) return why;

@@ -47,11 +47,13 @@ struct Parallel {
   // Pieces of the model that a stage has; 0: as few as the schedule takes [Narayanan21 sec 2.2].
   std::int32_t chunks = 0;
   bool sequence_parallel = false;  // norms and residuals split over the tp ranks [Korthikanti22]
-  // Ranks that share one copy of what ZeRO shards; each of the dp / shards groups has a copy of its
-  // own. 0: all dp [Zhao23 sec 3.2.2].
+  // Ranks that share one copy of what ZeRO shards; each of the replicas() / shards groups has a
+  // copy of its own. 0: all replicas [Zhao23 sec 3.2.2].
   std::int32_t shards = 0;
+  // Ranks that each have a part of every sequence and, in attention, of the heads [Jacobs23].
+  std::int32_t cp = 1;
 
-  std::int64_t ranks() const { return std::int64_t{dp} * tp * pp; }
+  std::int64_t ranks() const { return std::int64_t{dp} * tp * pp * cp; }
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
@@ -194,9 +196,9 @@ struct Plan {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
   // Ranks that have the same part of the model: what ZeRO cuts over them.
-  std::int32_t replicas() const { return parallel.dp; }
+  std::int32_t replicas() const { return parallel.dp * parallel.cp; }
   // Tokens of each sequence that a rank works on, and those of all sequences of a micro-batch.
-  std::int64_t rank_sequence() const { return batch.sequence; }
+  std::int64_t rank_sequence() const { return batch.sequence / parallel.cp; }
   std::int64_t rank_tokens() const { return batch.micro_batch * rank_sequence(); }
   std::int32_t shards() const { return parallel.shards == 0 ? replicas() : parallel.shards; }
   std::int32_t shards_of_parameters() const {

@@ -1,4 +1,4 @@
-// Choices that must not change a single bit at fixed dp, tp, pp, micro-batch, kernel set and
+// Choices that must not change a single bit at fixed dp, tp, pp, cp, micro-batch, kernel set and
 // threads per rank: where states live, recomputation, gather units (buckets), prefetch, slack, the
 // pipeline's schedule, partitioned checkpoints, secondary and parameter shards, the executor's mode
 // and schedule, and ZeRO 0 = 1, 2 = 3. Each choice that is in the Job must give a Job of its own,
@@ -39,14 +39,15 @@ struct Grid {
   const char* kernel_set = "cpu.f32";
   int tp = 1;
   const char* model = "tiny-gpt";
+  int cp = 1;
 };
 
 std::string grid_name(const Grid& g) {
   std::string set = std::string(g.kernel_set).substr(4);
   std::replace(set.begin(), set.end(), '.', '_');
   return "Dp" + std::to_string(g.dp) + "Tp" + std::to_string(g.tp) + "Pp" + std::to_string(g.pp) +
-         "M" + std::to_string(g.micro_steps) + "Zero" + std::to_string(g.zero_stage) + set +
-         std::string(g.model).substr(5);
+         (g.cp > 1 ? "Cp" + std::to_string(g.cp) : "") + "M" + std::to_string(g.micro_steps) +
+         "Zero" + std::to_string(g.zero_stage) + set + std::string(g.model).substr(5);
 }
 
 void PrintTo(const Grid& g, std::ostream* out) { *out << grid_name(g); }
@@ -57,6 +58,7 @@ Plan base(const Grid& g) {
   p.parallel.dp = g.dp;
   p.parallel.tp = g.tp;
   p.parallel.pp = g.pp;
+  p.parallel.cp = g.cp;
   p.zero_stage = g.zero_stage;
   p.batch.micro_batch = testing_support::kGlobalBatch / (g.dp * g.micro_steps);
   return p;
@@ -183,7 +185,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Grid{1, 1, 2, 0, "cpu.f32", 2}, Grid{2, 1, 2, 3, "cpu.f32", 2},
                     Grid{1, 2, 2, 2, "cpu.f32.unfused", 2},
                     Grid{2, 1, 1, 3, "cpu.f32", 1, "tiny-llama"}, Grid{2, 1, 2, 2, "cpu.bf16"},
-                    Grid{1, 2, 2, 3, "cpu.fp16"}),
+                    Grid{1, 2, 2, 3, "cpu.fp16"}, Grid{2, 1, 2, 2, "cpu.f32", 1, "tiny-llama", 2},
+                    Grid{1, 2, 2, 3, "cpu.f32.unfused", 1, "tiny-gpt", 2}),
     [](const auto& grid) { return grid_name(grid.param); });
 
 }  // namespace

@@ -330,6 +330,10 @@ Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   pins.recipes = {std::string(kAnyRecipe)};
   pins.set("/parallel/pp", static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(
                                1, std::min<std::int64_t>(model.layers, 3) + 1)));
+  const Parallel& shape = pins.values().parallel;
+  const int cp = *rc::gen::element(1, 2, 4);
+  const bool splits = model.heads % cp == 0 && model.kv_heads % cp == 0 && model.sequence % cp == 0;
+  if (splits && shape.ranks() * cp <= cluster.devices()) pins.set("/parallel/cp", cp);
   pins.set("/gather/prefetch", *rc::gen::inRange(0, 4));
   pins.set("/clip", *rc::gen::arbitrary<bool>());
   return *rc::gen::elementOf(enumerate(model, cluster, pins));
@@ -346,9 +350,9 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.unit_layers = 2; });
   try_it([](Plan& p) {
     p.owners = true;
-    p.unit_layers = p.parallel.dp;
+    p.unit_layers = p.replicas();
   });
-  try_it([](Plan& p) { p.parallel.shards = std::max(1, p.parallel.dp / 2); });
+  try_it([](Plan& p) { p.parallel.shards = std::max(1, p.replicas() / 2); });
   try_it([](Plan& p) { p.parameter_shards = p.shards() / 2; });
   try_it([](Plan& p) { p.secondary = p.shards_of_parameters() / 2; });
   try_it([](Plan& p) { p.delayed_update = true; });

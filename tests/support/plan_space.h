@@ -105,11 +105,12 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
       {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},
+      {"/parallel/cp", 2, [](Plan& p, int level) { p.parallel.cp = level + 1; }},
       // Not from a file, which is of one number of stages and of micro-batches.
       {"/parallel/schedule", static_cast<int>(Schedule::kFile),
        [](Plan& p, int level) { p.schedule = static_cast<Schedule>(level); }},
       {"/parallel/shards", 2,
-       [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.parallel.dp / 2); }},
+       [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.replicas() / 2); }},
       {"/parallel/secondary", 2, [](Plan& p, int level) { p.secondary = 2 * level; }},
       {"/parallel/parameter_shards", 2, [](Plan& p, int level) { p.parameter_shards = 2 * level; }},
       {"/parallel/stage_layers", 2,
@@ -187,7 +188,7 @@ inline bool is_legal(const Choice& c) {
   const Plan p = plan_of(c, "cpu.f32");
   const bool has_groups = p.secondary > 0 || p.parameter_shards > 0;
   const std::int32_t most = has_groups ? kMostRanksOfGroups : kMostRanks;
-  const bool too_many = p.parallel.dp * p.parallel.tp * p.parallel.pp > most;
+  const bool too_many = p.parallel.ranks() > most;
   // A level that changes nothing is none.
   const bool idle = (p.parallel.shards != 0 && p.parallel.dp == 1) ||
                     (p.owners && c[factor("/gather/layers")] == 1);

@@ -9,6 +9,10 @@ Heads piece(Heads heads, std::int64_t pieces) {
   return heads;
 }
 
+ContextParallel::Columns columns_of(const Heads& n) {
+  return {n.all() * n.size, n.queries * n.size, n.keys * n.size};
+}
+
 Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
   const Heads& n = shape.heads;
   const std::int64_t q = n.queries * n.size, kv = n.keys * n.size;
@@ -19,19 +23,31 @@ Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
           LayerOperator::kQkv};
 }
 
+AttentionCore make_core(LayerMaker inside, const Heads& heads) { return {inside, heads}; }
+
 }  // namespace
 
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
-    : heads_(piece(shape.heads, maker.pieces())),
-      by_head_{maker.b(), maker.s(), heads_.all(), heads_.size},
+    : ranks_(maker),
+      heads_(piece(shape.heads, maker.pieces())),
+      inside_(ranks_.inside(heads_)),
+      qkv_columns_(columns_of(heads_)),
+      columns_{heads_.queries * heads_.size},
+      by_head_{maker.b(), ranks_.inside(maker).s(), inside_.all(), inside_.size},
       rope_(shape.rope),
       qkv_(make_qkv(maker, shape)),
       qkv_out_(maker.values.add({.name = "qkv",
-                                 .shape = {maker.tokens(), heads_.all() * heads_.size},
+                                 .shape = {maker.tokens(), qkv_columns_.all},
                                  .dtype = maker.compute(),
                                  .of = LayerOperator::kQkv,
                                  .tiled = true})),
-      core_(maker, heads_),
+      core_(make_core(ranks_.inside(maker), inside_)),
+      out_(ranks_.is_alone() ? core_.out()
+                             : maker.values.add({.name = "attention.tokens",
+                                                 .shape = {maker.tokens(), columns_.all},
+                                                 .dtype = maker.compute(),
+                                                 .of = LayerOperator::kAttention,
+                                                 .tiled = true})),
       projection_(maker, Part::kProjection, "proj", "projection",
                   shape.heads.queries * shape.heads.size, shape.projection_bias,
                   LayerOperator::kProjection) {}
@@ -44,23 +60,36 @@ View SelfAttention::by_head(View qkv) const {
 void SelfAttention::forward(LayerPass& to, const View& x) const {
   const View qkv = by_head(to[qkv_out_]);
   if (to.emits(LayerOperator::kQkv)) {
-    qkv_.forward(to, x, to[qkv_out_]);
-    if (rope_) rope_->forward(to, qkv, heads_.rotated());
+    const View own = ranks_.outside(to, "qkv.tokens", to[qkv_out_], qkv_columns_);
+    qkv_.forward(to, x, own);
+    ranks_.to_heads(to, Part::kQkv, own, qkv, qkv_columns_);
+    if (rope_) rope_->forward(to, qkv, inside_.rotated());
   }
   core_.forward(to, qkv);
-  if (to.emits(LayerOperator::kProjection))
-    projection_.linear.forward(to, to[core_.out()], to[partial()]);
+  if (to.emits(LayerOperator::kAttention))
+    ranks_.to_tokens(to, Part::kAttention, to[core_.out()], to[out_], columns_);
+  if (to.emits(LayerOperator::kProjection)) projection_.linear.forward(to, to[out_], to[partial()]);
 }
 
 void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View qkv = by_head(to[qkv_out_]);
-  const View dattention = to.scratch_tokens("d.attention", heads_.queries * heads_.size);
-  const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", heads_.all() * heads_.size);
+  const View dattention = to.scratch_tokens("d.attention", columns_.all);
+  const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", qkv_columns_.all);
   core_.replay(to, qkv);
-  projection_.linear.backward(to, to[core_.out()], dy, dattention);
-  core_.backward(to, qkv, dattention, by_head(dqkv));
-  if (rope_) rope_->backward(to, by_head(dqkv), heads_.rotated());
+  projection_.linear.backward(to, to[out_], dy, dattention);
+  if (to.emits_inputs()) inputs_backward(to, qkv, dattention, dqkv);
   qkv_.backward(to, x, dqkv, dx);
+}
+
+// From the gradient of what the core gives to that of queries, keys and values, both outside.
+void SelfAttention::inputs_backward(LayerPass& to, const View& qkv, const View& dattention,
+                                    const View& dqkv) const {
+  const View dout = ranks_.inside(to, "d.attention.heads", dattention);
+  const View dinside = by_head(ranks_.inside(to, "d.qkv.heads", dqkv));
+  ranks_.to_heads(to, Part::kAttention, dattention, dout, columns_);
+  core_.backward(to, qkv, dout, dinside);
+  if (rope_) rope_->backward(to, dinside, inside_.rotated());
+  ranks_.to_tokens(to, Part::kQkv, dinside, dqkv, qkv_columns_);
 }
 
 }  // namespace zplan

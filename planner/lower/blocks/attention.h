@@ -1,12 +1,14 @@
 // Self-attention: one product gives queries, keys and values, which may be rotated, the attention
 // core follows and the projection ends it [Vaswani17 sec 3.2]. With fewer heads of keys and values
-// than of queries a group of these shares each.
+// than of queries a group of these shares each. Rotation and core are inside of what context
+// parallel ranks exchange (context_parallel.h).
 #pragma once
 
 #include <optional>
 
 #include "planner/lower/blocks/attention_core.h"
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/context_parallel.h"
 #include "planner/lower/blocks/rope.h"
 
 namespace zplan {
@@ -28,14 +30,19 @@ class SelfAttention : public Body {
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
 
  private:
-  View by_head(View qkv) const;  // [T, c] as [b, s, n, d]
+  View by_head(View qkv) const;  // inside, [b, s, n, d]
+  void inputs_backward(LayerPass& to, const View& qkv, const View& dattention,
+                       const View& dqkv) const;
 
-  Heads heads_;  // of one tile of one rank
+  ContextParallel ranks_;
+  Heads heads_, inside_;  // of one tile of one rank, outside and inside
+  ContextParallel::Columns qkv_columns_, columns_;
   Shape by_head_;
   std::optional<Rope> rope_;
   Linear qkv_;     // [h, c], c = (a + 2 g) d
-  Value qkv_out_;  // [T, c], rotated where the model rotates
+  Value qkv_out_;  // inside, rotated where the model rotates
   AttentionCore core_;
+  Value out_;               // [T, a d], what the core gives, outside
   LastProduct projection_;  // [a d, h]
 };
 

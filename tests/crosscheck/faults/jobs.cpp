@@ -35,6 +35,7 @@ std::vector<NamedPlan> plans() {
     p.parallel.sequence_parallel = true;
   });
   add("tensor_parallel_zero3", 1, 2, 3, 2, [](Plan& p) { p.parallel.tp = 2; });
+  add("context_parallel_zero2", 1, 2, 2, 2, [](Plan& p) { p.parallel.cp = 2; });
   add("zero2", 1, 4, 2, 2, nothing);
   add("shards_and_tiles", 1, 4, 3, 2, [](Plan& p) {
     p.parallel.shards = 2;

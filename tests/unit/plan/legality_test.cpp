@@ -290,6 +290,41 @@ TEST(Legality, ParametersAreSharedByPartOfThoseThatShareTheStates) {
               says("gathered where they are, on the gpu, not on cpu"));
 }
 
+TEST(Legality, ContextParallelRanksHaveEqualPartsOfTokensHeadsAndStates) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.zero_stage = 3;
+    plan.parallel.cp = 2;
+    plan.parallel.dp = 2;
+    change(plan);
+    return illegal(plan, shape_of(load_model("tiny-llama")));
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.cp = 0; }), says("cp 0 is outside 1..1048576"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.cp = 1 << 20; }), says("dp x cp 2097152"));
+  EXPECT_THAT(refusal([](Plan& p) { p.batch.sequence = 31; }),
+              says("sequence 31 does not split over cp 2; the nearest that does: 3"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.cp = 4; }),
+              says("2 key-value heads do not split over tp 1 x cp 4"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.tp = 2; }),
+              says("2 key-value heads do not split over tp 2 x cp 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.tiles = 2; }), says("over tp 1 x cp 2 x 2 tiles"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 1; }),
+              says("shards in groups of 1 cut the 2 ranks of a sequence", "a multiple of cp"));
+  EXPECT_EQ(refusal([](Plan& p) { p.parallel.shards = 2; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 6; }), says("do not divide dp 2 x cp 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.secondary = 3; }), says("secondary shards in groups of 3"));
+  EXPECT_EQ(refusal([](Plan& p) { p.secondary = 2; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parameter_shards = 3; }),
+              says("parameter shards in groups of 3"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.tp = 4;
+                p.parallel.sequence_parallel = true;
+                p.batch = {.global_batch = 2, .micro_batch = 1, .sequence = 36};
+              }),
+              says("micro-batch 1 x sequence 36 does not split over tp 4 x cp 2"));
+}
+
 TEST(Legality, ShardingNeedsRanksToShareIt) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();

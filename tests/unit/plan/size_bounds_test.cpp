@@ -19,7 +19,7 @@ void expect_bounded(const Plan& plan, const ModelConfig& model) {
   double flops = 0, bytes = 0, traffic = 0;
   for (const RankClass& c : job.classes) {
     for (const Bytes slab : c.placement.slab)
-      bytes += static_cast<double>(slab.value) * job.mesh.size(kDataAxis);
+      bytes += static_cast<double>(slab.value) * job.replicas();
     for (const Node& node : c.program.nodes) {
       if (node.kind != OpKind::kKernel) continue;
       const Demand demand = demand_of(c.program, node);
@@ -77,6 +77,22 @@ TEST(SizeBounds, HoldForADelayedUpdate) {
     plan.delayed_update = true;
     plan.parallel.dp = 2;
     plan.batch = {.global_batch = 2, .micro_batch = 1, .sequence = 8};
+    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    expect_bounded(plan, model);
+  }
+}
+
+// Every rank of a context has what it would have of whole sequences, at most.
+TEST(SizeBounds, HoldForContextParallelRanks) {
+  ModelConfig model = load_model("llama3-8b");
+  model.layers = 8;
+  model.vocab = 1000;
+  for (const char* set : {"cpu.f64", "cpu.f64.unfused"}) {
+    Plan plan;
+    plan.kernel_set = set;
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.parallel.cp = 8;
+    plan.batch = {.global_batch = 2, .micro_batch = 2, .sequence = 4096};
     ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
     expect_bounded(plan, model);
   }
