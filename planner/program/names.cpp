@@ -35,30 +35,10 @@ constexpr auto kLanes = table<Lane::kInput>(
 constexpr auto kAccesses = table<Access::kScratch>({"r", "w", "u", "scratch"});
 constexpr auto kPhases =
     table<Phase::kEnd>({"begin", "forward", "recompute", "backward", "norm", "update", "end"});
-constexpr auto kParts = table<Part::kShared>({"batch",
-                                              "scalars",
-                                              "embedding",
-                                              "position",
-                                              "layer",
-                                              "attention_norm",
-                                              "qkv",
-                                              "rope",
-                                              "attention",
-                                              "scores",
-                                              "softmax",
-                                              "projection",
-                                              "attention_residual",
-                                              "mlp_norm",
-                                              "fc1",
-                                              "gelu",
-                                              "fc2",
-                                              "mlp_residual",
-                                              "final_norm",
-                                              "head",
-                                              "loss",
-                                              "boundary",
-                                              "gradient_norm",
-                                              "shared"});
+constexpr std::string_view kParts[] = {
+#define ZPLAN_PART(Id, word) word,
+#include "planner/program/parts.h"
+};
 constexpr auto kActions =
     table<Action::kAfterReduce>({"compute",       "input_gradient", "weight_gradient",
                                  "bias_gradient", "zero",           "gather",

@@ -104,30 +104,8 @@ constexpr bool reads(Access a) { return a == Access::kRead || a == Access::kUpda
 // plan changes and is what Timelines of different plans are joined by.
 enum class Phase : std::uint8_t { kBegin, kForward, kRecompute, kBackward, kNorm, kUpdate, kEnd };
 enum class Part : std::uint8_t {
-  kBatch,
-  kScalars,
-  kEmbedding,
-  kPosition,
-  kLayer,  // the whole layer: its gather unit, its checkpoint
-  kAttentionNorm,
-  kQkv,
-  kRope,
-  kAttention,  // the fused kernel, or the product of scores and values
-  kScores,
-  kSoftmax,
-  kProjection,
-  kAttentionResidual,
-  kMlpNorm,
-  kFc1,
-  kGelu,  // or SwiGLU: whatever stands between the products of the MLP
-  kFc2,
-  kMlpResidual,
-  kFinalNorm,
-  kHead,
-  kLoss,
-  kBoundary,  // layer inputs: between pipeline stages, to and from checkpoints
-  kGradientNorm,
-  kShared,  // parameters that every tensor parallel rank and tile holds alike: norms, row biases
+#define ZPLAN_PART(Id, word) k##Id,
+#include "planner/program/parts.h"
 };
 enum class Action : std::uint8_t {
   kCompute,

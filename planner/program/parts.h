@@ -1,0 +1,34 @@
+// The parts of a model that the roles of nodes name, one row each: enumerator and word. The order
+// is that of the numbers of Part, which no file holds. Each reader defines ZPLAN_PART(Id, word) and
+// includes this file, which undefines it.
+#ifndef ZPLAN_PART
+#error "define ZPLAN_PART(Id, word) before this file"
+#endif
+
+ZPLAN_PART(Batch, "batch")
+ZPLAN_PART(Scalars, "scalars")
+ZPLAN_PART(Embedding, "embedding")
+ZPLAN_PART(Position, "position")
+ZPLAN_PART(Layer, "layer")  // the whole layer: its gather unit, its checkpoint
+ZPLAN_PART(AttentionNorm, "attention_norm")
+ZPLAN_PART(Qkv, "qkv")
+ZPLAN_PART(Rope, "rope")
+ZPLAN_PART(Attention, "attention")  // the fused kernel, or the product of scores and values
+ZPLAN_PART(Scores, "scores")
+ZPLAN_PART(Softmax, "softmax")
+ZPLAN_PART(Projection, "projection")
+ZPLAN_PART(AttentionResidual, "attention_residual")
+ZPLAN_PART(MlpNorm, "mlp_norm")
+ZPLAN_PART(Fc1, "fc1")
+ZPLAN_PART(Gelu, "gelu")  // or SwiGLU: whatever stands between the products of the MLP
+ZPLAN_PART(Fc2, "fc2")
+ZPLAN_PART(MlpResidual, "mlp_residual")
+ZPLAN_PART(FinalNorm, "final_norm")
+ZPLAN_PART(Head, "head")
+ZPLAN_PART(Loss, "loss")
+ZPLAN_PART(Boundary, "boundary")  // layer inputs: between pipeline stages, to and from checkpoints
+ZPLAN_PART(GradientNorm, "gradient_norm")
+// Parameters that every tensor parallel rank and tile holds alike: norms, row biases.
+ZPLAN_PART(Shared, "shared")
+
+#undef ZPLAN_PART
