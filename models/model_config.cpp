@@ -124,10 +124,7 @@ void read_sources(const JsonNode& node, ModelConfig& model) {
     const auto source = object.optional_member(field);
     if (source) model.field_sources.emplace_back(field, source->non_empty_string());
   };
-  for (const Field& field : kFields) read(field.name);
-  for (const std::string_view field : {"kv_heads", "rope_theta", "tied_embeddings", "position",
-                                       "norm", "gated_mlp", "biases", "head_size"})
-    read(field);
+  for (const ModelField& field : fields_of(model)) read(field.name);
   object.finish();
 }
 
@@ -173,6 +170,25 @@ void set_architecture(ModelConfig& model, Architecture architecture) {
   model.norm = llama ? Norm::kRmsNorm : Norm::kLayerNorm;
   model.biases = llama ? Biases::kNone : Biases::kAll;
   model.gated_mlp = llama;
+}
+
+std::vector<ModelField> fields_of(const ModelConfig& model) {
+  std::vector<ModelField> all{{"layers", model.layers},
+                              {"hidden", model.hidden},
+                              {"heads", model.heads},
+                              {"kv_heads", model.kv_heads},
+                              {"head_size", model.head_size()},
+                              {"ffn", model.ffn},
+                              {"vocab", model.vocab},
+                              {"sequence", model.sequence},
+                              {"global_batch", model.global_batch},
+                              {"tied_embeddings", model.tied_embeddings},
+                              {"position", name(model.position)},
+                              {"norm", name(model.norm)},
+                              {"gated_mlp", model.gated_mlp},
+                              {"biases", name(model.biases)}};
+  if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
+  return all;
 }
 
 const std::string& ModelConfig::source_of(std::string_view field) const {

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace zplan {
@@ -57,6 +58,14 @@ struct ModelConfig {
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };
+
+// A size or feature as a file writes it.
+struct ModelField {
+  std::string_view name;
+  std::variant<std::int64_t, bool, std::string_view> value;
+};
+// Those of a model, in the order in which it is shown.
+std::vector<ModelField> fields_of(const ModelConfig& model);
 
 // Gives the model the features of a family; its sizes stay.
 void set_architecture(ModelConfig& model, Architecture architecture);

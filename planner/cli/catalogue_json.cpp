@@ -12,26 +12,14 @@ using Json = nlohmann::ordered_json;
 Json model_part(const ModelConfig& model) {
   Json sources = Json::object();
   for (const auto& [field, source] : model.field_sources) sources[field] = source;
-  return {{"name", model.name},
-          {"aliases", model.aliases},
-          {"parameters", parameter_count(model)},
-          {"layers", model.layers},
-          {"hidden", model.hidden},
-          {"heads", model.heads},
-          {"kv_heads", model.kv_heads},
-          {"head_size", model.head_size()},
-          {"ffn", model.ffn},
-          {"vocab", model.vocab},
-          {"sequence", model.sequence},
-          {"tied_embeddings", model.tied_embeddings},
-          {"position", name(model.position)},
-          {"norm", name(model.norm)},
-          {"gated_mlp", model.gated_mlp},
-          {"biases", name(model.biases)},
-          {"global_batch", model.global_batch},
-          {"model_flop_per_token", model_flops_per_token(model).value},
-          {"source", model.source},
-          {"sources", std::move(sources)}};
+  Json out = {
+      {"name", model.name}, {"aliases", model.aliases}, {"parameters", parameter_count(model)}};
+  for (const ModelField& field : fields_of(model))
+    std::visit([&](auto value) { out[std::string(field.name)] = value; }, field.value);
+  out["model_flop_per_token"] = model_flops_per_token(model).value;
+  out["source"] = model.source;
+  out["sources"] = std::move(sources);
+  return out;
 }
 
 Json device_part(const DeviceProfile& device) {

@@ -33,28 +33,16 @@ std::string own_source(const ModelConfig& m, std::string_view field) {
   return source == m.source ? "" : source;
 }
 
+std::string shown(std::int64_t value) { return grouped(value); }
+std::string shown(bool value) { return value ? "yes" : "no"; }
+std::string shown(std::string_view word) { return std::string(word); }
+
 std::string detail_text(const ModelConfig& m) {
   Table table({Align::kLeft, Align::kRight, Align::kLeft});
-  const auto row = [&](const char* field, std::int64_t value) {
-    table.row({field, grouped(value), own_source(m, field)});
-  };
-  row("layers", m.layers);
-  row("hidden", m.hidden);
-  row("heads", m.heads);
-  row("kv_heads", m.kv_heads);
-  row("head_size", m.head_size());
-  row("ffn", m.ffn);
-  row("vocab", m.vocab);
-  row("sequence", m.sequence);
-  row("global_batch", m.global_batch);
-  const auto words = [&](const char* field, std::string_view value) {
-    table.row({field, std::string(value), own_source(m, field)});
-  };
-  words("tied_embeddings", m.tied_embeddings ? "yes" : "no");
-  words("position", name(m.position));
-  words("norm", name(m.norm));
-  words("gated_mlp", m.gated_mlp ? "yes" : "no");
-  words("biases", name(m.biases));
+  for (const ModelField& field : fields_of(m))
+    table.row({std::string(field.name),
+               std::visit([](auto value) { return shown(value); }, field.value),
+               own_source(m, field.name)});
   table.row({"parameters", grouped(parameter_count(m)), "counted"});
   table.row({"flop per token",
              fmt::format("{:.4g}", static_cast<double>(model_flops_per_token(m).value)),
