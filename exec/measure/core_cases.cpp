@@ -52,7 +52,7 @@ Sizes logits(std::int64_t n) {
           {"k", 2}};
 }
 Sizes heads(std::int64_t n) {
-  return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"n", 12}, {"d", kRow / 12 / 2 * 2}};
+  return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"n", 12}, {"m", 8}, {"d", kRow / 12 / 2 * 2}};
 }
 Sizes columns(std::int64_t n) { return {{"c", 4}, {"T", n / kRow}, {"m", kRow / 4}}; }
 Sizes squares(std::int64_t n) {
@@ -61,9 +61,8 @@ Sizes squares(std::int64_t n) {
 
 // Vectors are as long as the operand, matrices have rows of kRow; others are told here.
 Sizes sizes_of(const KernelDef& def, std::int64_t n) {
+  if (def.rows[0].shape == "[b,s,n,d]") return heads(n);
   switch (def.id) {
-    case KernelId::kRope:
-      return heads(n);
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
       return tokens(n);
