@@ -101,8 +101,7 @@ View Gradients::view(const Open& at, Param param) const {
 
 void Gradients::close(const Open& at, bool last) {
   const Part part = at.part;
-  if (s_.sequence_parallel() && (last || !direct(at.unit) || !accumulates(at.unit)))
-    sum_over_tensor_ranks(at);
+  if (last || !direct(at.unit) || !accumulates(at.unit)) sum_over_tensor_ranks(at);
   if (!direct(at.unit)) {
     move_home(at, part);
   } else if (last && !partitioned() && s_.replicas() > 1 && overlaps()) {
@@ -111,12 +110,23 @@ void Gradients::close(const Open& at, bool last) {
 }
 
 // Positions are left out: their gradient is taken of all tokens on every rank.
+std::int64_t Gradients::summed_elements(UnitIndex unit) const {
+  if (!s_.sequence_parallel()) return s_.layout.summed_elements[unit];
+  return s_.layout.part[unit] == Part::kPosition ? 0 : s_.layout.units[unit].shared_elements;
+}
+
+bool Gradients::sums_over_tensor_ranks() const {
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+    if (s_.holds(u) && summed_elements(u) > 0) return true;
+  return false;
+}
+
 void Gradients::sum_over_tensor_ranks(const Open& at) {
-  const Unit& info = s_.layout.units[at.unit];
+  const std::int64_t elements = summed_elements(at.unit);
+  if (elements == 0) return;
   const Part part = s_.layout.part[at.unit];
-  if (info.shared_elements == 0 || part == Part::kPosition) return;
-  View shared = view_of(at.buffer, written_, {info.shared_elements}, at.slot);
-  shared.offset = size_of(written_) * info.shared_from;
+  View shared = view_of(at.buffer, written_, {elements}, at.slot);
+  shared.offset = size_of(written_) * s_.layout.units[at.unit].shared_from;
   s_.out.collective({Phase::kBackward, part, Action::kSumShared}, Lane::kCommTensor,
                     CollectiveKind::kAllReduce, s_.tensor_group(), shared, shared);
 }

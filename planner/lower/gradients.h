@@ -14,7 +14,8 @@
 // they are reduced, or their shards after it.
 //
 // With sequence parallelism each tensor parallel rank has the gradients of norms and row biases of
-// its tokens only: these are summed over the group first [Korthikanti22 sec 4.2.2].
+// its tokens only: these are summed over the group first [Korthikanti22 sec 4.2.2]. So are, always,
+// those of what the ranks hold alike but use for their own columns only.
 #pragma once
 
 #include <optional>
@@ -50,7 +51,7 @@ class Gradients {
   void close(const Open& at, bool last);
   // Whether the backward of the last micro-batch differs from the others'.
   bool last_differs() const {
-    return !partitioned() && ((s_.replicas() > 1 && overlaps()) || s_.sequence_parallel());
+    return !partitioned() && ((s_.replicas() > 1 && overlaps()) || sums_over_tensor_ranks());
   }
   // Reduces what is still to be reduced after the last backward.
   void finish_backward();
@@ -90,6 +91,10 @@ class Gradients {
   Ring ring(const char* name) const;
   View cast_whole(const View& source, const Open& at, Part part);
   void clear_padding(const Open& at);
+  // Elements of the unit, from shared_from on, of whose gradients each tensor parallel rank has a
+  // part.
+  std::int64_t summed_elements(UnitIndex unit) const;
+  bool sums_over_tensor_ranks() const;
   void sum_over_tensor_ranks(const Open& at);
   void wait(Action action, Part part, const View& on);
   void reduce_in_place(UnitIndex unit, Part part);

@@ -20,8 +20,10 @@ struct Member {
 };
 
 // Flattens the tensors of a unit: what decays first, of that and of the others what is not split
-// last.
-int order_in_unit(const Member& m) { return (m.spec->decay ? 0 : 2) + (m.is_split() ? 0 : 1); }
+// last, and of that what is summed over ranks first.
+int order_in_unit(const Member& m) {
+  return (m.spec->decay ? 0 : 3) + (m.is_split() ? 0 : m.spec->summed ? 1 : 2);
+}
 
 // A matrix may be cut by columns or rows, a vector as the columns that it is added to.
 Shape piece_shape(const Member& m) {
@@ -124,7 +126,7 @@ class LayoutBuilder {
     unit.tiles = tiles;
     std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
     std::int32_t layer = 0;
-    std::int64_t shared_from = -1;
+    std::int64_t shared_from = -1, summed = 0;
     for (const Member& m : members) {
       const ParamSpec& spec = *m.spec;
       if (by_layer && m.layer != std::exchange(layer, m.layer))
@@ -133,7 +135,9 @@ class LayoutBuilder {
       if (!m.is_split() && tensor_parallel()) {
         if (shared_from < 0) shared_from = offset;
         unit.shared_elements += own;
+        if (spec.summed) summed += own;
       }
+      ZPLAN_ASSERT(!m.is_split() || shared_from < 0);  // what is shared is contiguous
       const Shape shape = piece_shape(m);
       layout_.places[static_cast<std::size_t>(m.layer)][m.param.index()] = {
           index, offset - layer_from, shape};
@@ -152,6 +156,7 @@ class LayoutBuilder {
     layout_.units.push_back(std::move(unit));
     layout_.part.push_back(part);
     layout_.held.push_back(held);
+    layout_.summed_elements.push_back(summed);
     if (held == Held::kByLayer) layout_.layer_units.push_back(index);
   }
 

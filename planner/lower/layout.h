@@ -1,6 +1,6 @@
 // How the parameters of a model are flattened into units that are gathered, reduced and updated
 // together: one operator, one layer or several. A unit's matrices come first (they decay), then its
-// vectors; of these the ones that tensor parallelism does not split come last. Shards are equal, a
+// vectors; of both the ones that tensor parallelism does not split come last. Shards are equal, a
 // multiple of kShardAlignment elements. Where each layer has an owner, a unit's layers are
 // flattened one after the other, each to one shard.
 //
@@ -31,8 +31,11 @@ struct ParamPlace {
 
 struct Layout {
   std::vector<Unit> units;
-  std::vector<Part> part;                  // of each unit, for roles
-  std::vector<Held> held;                  // of each unit
+  std::vector<Part> part;  // of each unit, for roles
+  std::vector<Held> held;  // of each unit
+  // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
+  // each rank has a part.
+  std::vector<std::int64_t> summed_elements;
   std::vector<UnitIndex> layer_units;      // in forward order
   using Places = std::vector<ParamPlace>;  // by index of the parameter
   // By layer of an iteration; what is outside the layers stands with the first.

@@ -25,13 +25,13 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 struct Sizes {
   double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards;
 
-  double layer_elements() const { return 4 * h * h + 3 * h * f + 9 * h + 2 * f; }
+  double layer_elements() const { return 4 * h * h + 3 * h * f + 11 * h + 2 * f; }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * kShardPad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + s * h + 2 * h +
            (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * kShardPad +
-           tp * (L * 9 * h + s * h + 2 * h);
+           tp * (L * 11 * h + s * h + 2 * h);
   }
 };
 

@@ -76,9 +76,9 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
   const View dattention = to.scratch_tokens("d.attention", columns_.all);
   const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", qkv_columns_.all);
   core_.replay(to, qkv);
-  projection_.linear.backward(to, to[out_], dy, dattention);
+  projection_.linear.backward(to, to[out_], dy, write(dattention));
   if (to.emits_inputs()) inputs_backward(to, qkv, dattention, dqkv);
-  qkv_.backward(to, x, dqkv, dx);
+  qkv_.backward(to, x, dqkv, to.add_tiles(dx));
 }
 
 // From the gradient of what the core gives to that of queries, keys and values, both outside.

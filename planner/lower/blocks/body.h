@@ -1,5 +1,6 @@
 // What a branch of a layer computes between its norm and its sum: of all tokens, tile by tile, each
-// rank of a tensor parallel group a part of the result.
+// rank of a tensor parallel group a part of the result. What is of all tiles together stands before
+// their loop and, of a backward, after it.
 #pragma once
 
 #include <vector>
@@ -21,8 +22,10 @@ class Body {
  public:
   virtual ~Body() = default;
 
-  // Its parameters that units are brought for, in forward order.
+  // Its parameters that units are brought for, in forward order: one of each operator.
   virtual std::vector<Use> uses() const = 0;
+  // Whether its forward, or what of it is replayed, reads x.
+  virtual bool reads_input(const LayerPass& to) const { return to.emits(uses().front().op); }
   virtual const LastProduct& last() const = 0;
   // The bias of its last product, which is added with the residual.
   Param bias() const { return last().linear.bias(); }
@@ -31,9 +34,12 @@ class Body {
   Part part() const { return last().linear.part(); }
 
   // From x [T, h] to the partial sum.
+  virtual void forward_before_tiles(LayerPass&, const View& /*x*/) const {}
   virtual void forward(LayerPass& to, const View& x) const = 0;
   // From the gradient dy of the sum to dx, to which tiles add.
+  virtual void backward_before_tiles(LayerPass&) const {}
   virtual void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const = 0;
+  virtual void backward_after_tiles(LayerPass&, const View& /*x*/, const View& /*dx*/) const {}
 };
 
 }  // namespace zplan

@@ -21,9 +21,10 @@ Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, Residual residual, V
 View Branch::forward(LayerPass& to) const {
   const std::vector<Use> uses = body_->uses();
   View x = norm_.of(to).y;
-  if (to.emits(uses.front().op)) x = to.gathered(norm_.block().part(), x, "norm.gathered");
+  if (body_->reads_input(to)) x = to.gathered(norm_.block().part(), x, "norm.gathered");
   const bool gives = to.emits(uses.back().op);
   const View partial = to[body_->partial()];
+  body_->forward_before_tiles(to, x);
   if (gives) to.clear_for_tiles(body_->part(), partial);
   to.each_tile(uses, [&] { body_->forward(to, x); });
   if (!gives) return {};
@@ -47,7 +48,9 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
     to.kernel(body_->part(), Action::kBiasGradient, KernelId::kBiasGradient,
               {read(added), to.gradient(body_->bias()), to.workspace()});
   if (to.emits_inputs()) to.clear_for_tiles(part, dx);
+  body_->backward_before_tiles(to);
   to.each_tile(body_->uses(), [&] { body_->backward(to, x, dy, dx); });
+  body_->backward_after_tiles(to, x, dx);
   return to.emits_inputs() ? to.summed(part, dx, "d.norm.sum") : View{};
 }
 

@@ -58,6 +58,16 @@ class LayerPass : public Emission {
   void clear_for_tiles(Part part, const View& sum) {
     if (s_.tiles() > 1) kernel(part, Action::kZero, KernelId::kFillZero, {write(sum)});
   }
+  // The same of a gradient of what is not cut.
+  View add_tiles(Param param) {
+    const View sum = gradient(param);
+    return s_.tiles() > 1 ? access(sum, Access::kUpdate) : sum;
+  }
+  void clear_for_tiles(Part part, Param param) {
+    if (s_.tiles() == 1) return;
+    const View sum = gradient(param);
+    if (sum.access == Access::kWrite) clear_for_tiles(part, sum);
+  }
   // Emits nodes of a backward that compute something again.
   void again(const std::function<void()>& emit) {
     const Backward apart = backward_part();

@@ -14,11 +14,12 @@ Linear::Linear(Maker& maker, Part part, std::string_view tensor, const LinearSha
     if (shape.bias) bias_ = maker.vector(tensor, ".bias", out, Init::kZero);
     return;
   }
-  const Split split{cut_, shape.out};
+  const bool is_cut = cut_ != Split::Kind::kNone;
+  const Split split = is_cut ? Split{cut_, shape.out} : Split{};
   weight_ = maker.matrix(tensor, {shape.in, out}, std.usual, split);
   if (shape.bias)
     bias_ = maker.params.add(
-        {maker.naming.of(tensor, ".bias"), {out}, {out}, Init::kZero, 0, false, split});
+        {maker.naming.of(tensor, ".bias"), {out}, {out}, Init::kZero, 0, false, split, !is_cut});
 }
 
 void Linear::forward(LayerPass& to, const View& x, const View& y) const {
@@ -58,8 +59,7 @@ void Linear::backward(LayerPass& to, const View& x, const View& dy, const View& 
               {read(dy), to.parameter(weight_), read(*before_gelu), write(dx), to.workspace()});
   } else if (to.emits_inputs()) {
     to.kernel(part_, KernelId::kLinearInputGradient,
-              {read(dy), to.parameter(weight_), by_rows() ? write(dx) : to.add_tiles(dx),
-               to.workspace()});
+              {read(dy), to.parameter(weight_), dx, to.workspace()});
   }
   to.done(weight_);
 }

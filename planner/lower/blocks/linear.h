@@ -2,7 +2,9 @@
 //
 // By columns: each has all of x and gives its columns of y, with their bias; what is side by side
 // in y, say queries, keys and values, is cut each for itself. By rows: each gives a partial sum of
-// y. These are added over tiles and ranks, the bias once, with what follows (residual.h).
+// y. These are added over tiles and ranks, the bias once, with what follows (residual.h). Not at
+// all: each rank has all of y, once for all tiles, and of its gradient what its own columns of the
+// products that follow give.
 #pragma once
 
 #include <optional>
@@ -29,7 +31,8 @@ class Linear {
   void forward(LayerPass& to, const View& x, const View& y) const;
   // The same, of columns with a bias, and GELU of it in one kernel.
   void forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const;
-  // With `before_gelu` one kernel gives the gradient of that in dx: x is its GELU.
+  // Writes dx or, as its access says, adds to it. With `before_gelu` one kernel gives the gradient
+  // of that in dx: x is its GELU.
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx,
                 const View* before_gelu = nullptr) const;
 

@@ -17,14 +17,17 @@ struct Maker : Sizes {
   Naming naming;
   ParamTable& params;
 
-  // A vector that all ranks have alike.
-  Param vector(std::string_view tensor, std::string_view suffix, std::int64_t width, Init init) {
+  // A vector that all ranks have alike; `summed` as in ParamSpec.
+  Param vector(std::string_view tensor, std::string_view suffix, std::int64_t width, Init init,
+               bool summed = false) {
     const Shape shape{width};
-    return params.add({naming.of(tensor, suffix), shape, shape, init, 0, false, {}});
+    return params.add({naming.of(tensor, suffix), shape, shape, init, 0, false, {}, summed});
   }
+  // One that is not split is summed.
   Param matrix(std::string_view tensor, const Shape& shape, double std, Split split) {
-    return params.add(
-        {naming.of(tensor, ".weight"), shape, shape, Init::kNormal, std, true, std::move(split)});
+    const bool summed = split.kind == Split::Kind::kNone;
+    return params.add({naming.of(tensor, ".weight"), shape, shape, Init::kNormal, std, true,
+                       std::move(split), summed});
   }
 };
 

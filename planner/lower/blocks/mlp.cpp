@@ -69,10 +69,10 @@ void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx)
   if (fuses_neighbours_ && !gated_) {
     fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {
-    fc2_.linear.backward(to, to[gelu_], dy, dfc1);
+    fc2_.linear.backward(to, to[gelu_], dy, write(dfc1));
     dfc1 = activation_backward(to, dfc1);
   }
-  fc1_.backward(to, x, dfc1, dx);
+  fc1_.backward(to, x, dfc1, to.add_tiles(dx));
 }
 
 }  // namespace zplan

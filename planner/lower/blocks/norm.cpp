@@ -3,9 +3,9 @@
 namespace zplan {
 
 NormBlock::NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor,
-                     std::int64_t width)
-    : part_(part), gain_(maker.vector(tensor, ".weight", width, Init::kOne)) {
-  if (kind == Norm::kLayerNorm) bias_ = maker.vector(tensor, ".bias", width, Init::kZero);
+                     std::int64_t width, bool summed)
+    : part_(part), gain_(maker.vector(tensor, ".weight", width, Init::kOne, summed)) {
+  if (kind == Norm::kLayerNorm) bias_ = maker.vector(tensor, ".bias", width, Init::kZero, summed);
 }
 
 void NormBlock::forward(Emission& to, const View& x, const Normed& result) const {

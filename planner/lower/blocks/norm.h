@@ -14,7 +14,9 @@ struct Normed {
 
 class NormBlock {
  public:
-  NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor, std::int64_t width);
+  // `summed` as in ParamSpec.
+  NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor, std::int64_t width,
+            bool summed = false);
 
   void forward(Emission& to, const View& x, const Normed& result) const;
   // In the second part of a backward: what the first has given of the weights' gradients.

@@ -20,6 +20,8 @@ struct ParamSpec {
   double std = 0;
   bool decay = false;
   Split split{};  // into pieces: of a layer's over ranks and tiles, of another's over ranks
+  // Of one that is not split: each tensor parallel rank and tile gives a part of its gradient.
+  bool summed = false;
 };
 
 // Names a parameter; false: the model has none here.
