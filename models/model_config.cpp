@@ -96,6 +96,7 @@ void read_features(JsonObject& object, ModelConfig& model) {
   read_choice(object, "norm", {Norm::kLayerNorm, Norm::kRmsNorm}, model.norm);
   read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAll}, model.biases);
   if (const auto gated = object.optional_member("gated_mlp")) model.gated_mlp = gated->boolean();
+  if (const auto norms = object.optional_member("qk_norm")) model.qk_norm = norms->boolean();
 }
 
 // The sizes that not every model has to say.
@@ -186,7 +187,8 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
                               {"position", name(model.position)},
                               {"norm", name(model.norm)},
                               {"gated_mlp", model.gated_mlp},
-                              {"biases", name(model.biases)}};
+                              {"biases", name(model.biases)},
+                              {"qk_norm", model.qk_norm}};
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
   return all;
 }

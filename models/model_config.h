@@ -31,6 +31,7 @@ struct ModelConfig {
   Norm norm = Norm::kLayerNorm;
   Biases biases = Biases::kAll;
   bool gated_mlp = false;          // SwiGLU of two first products, else GELU of one
+  bool qk_norm = false;            // an RMSNorm of each head of queries and keys, before positions
   std::int64_t layers = 0;         // L
   std::int64_t hidden = 0;         // h
   std::int64_t heads = 0;          // a

@@ -31,7 +31,8 @@ std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
-  const std::int64_t norms = 2 * norm_parameter_count(model);
+  const std::int64_t norms =
+      2 * norm_parameter_count(model) + (model.qk_norm ? 2 * model.head_size() : 0);
   std::int64_t biases = model.biases == Biases::kNone ? 0 : model.qkv_width();
   if (model.biases == Biases::kAll) biases += h + model.up_width() + h;
   return layer_matmul_parameter_count(model) + biases + norms;

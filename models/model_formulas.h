@@ -3,7 +3,7 @@
 // Exact, per layer (h hidden, a heads, g key-value heads, d head size, f ffn), V unpadded:
 //   matrices  qkv (a + 2g) d h, proj a d h, first of the MLP hf (gated 2hf), second fh
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
-//   norms     two LayerNorms 4h or RMSNorms 2h
+//   norms     two LayerNorms 4h or RMSNorms 2h; gains of the norms of queries and keys 2d
 // Outside: tokens V h, the last norm 2h or h, learned positions s h, and an output head V h when
 // the embeddings are not tied.
 //

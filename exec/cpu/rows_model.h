@@ -10,7 +10,9 @@
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
+#include "exec/cpu/kernels/head_norm.h"
 #include "exec/cpu/kernels/norm.h"
+#include "exec/kernels/read_head_norm.h"
 #include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cpu {
@@ -133,6 +135,10 @@ constexpr auto model_rows() {
           [](const auto&... x) { residual_layernorm_forward(x...); }),
       row(K::kResidualRmsNormForward, read_residual_rms_norm_forward<T>,
           [](const auto&... x) { residual_rmsnorm_forward(x...); }),
+      row(K::kHeadNormForward, read_head_norm_forward<T>,
+          [](const auto&... x) { head_norm_forward(x...); }),
+      row(K::kHeadNormBackward, read_head_norm_backward<T>,
+          [](const auto& shape, const auto& x, const Operand&) { head_norm_backward(shape, x); }),
       row(K::kGeluForward, read_gelu_forward<T>, [](auto... x) { gelu_forward(x...); }),
       row(K::kGeluBackward, read_gelu_backward<T>, [](auto... x) { gelu_backward(x...); }),
       row(K::kSwigluForward, read_swiglu_forward<T>, [](auto... x) { swiglu_forward(x...); }),

@@ -9,9 +9,11 @@
 #include "exec/cuda/kernels/cross_entropy.h"
 #include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/embedding.h"
+#include "exec/cuda/kernels/head_norm.h"
 #include "exec/cuda/kernels/norm.h"
 #include "exec/cuda/kernels/rope.h"
 #include "exec/cuda/kernels/softmax.h"
+#include "exec/kernels/read_head_norm.h"
 #include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cuda {
@@ -47,6 +49,16 @@ constexpr auto model_rows() {
           [](auto& lane, const auto&... x) { residual_layernorm_forward(lane.stream, x...); }),
       row(K::kResidualRmsNormForward, read_residual_rms_norm_forward<T>,
           [](auto& lane, const auto&... x) { residual_rmsnorm_forward(lane.stream, x...); }),
+      row(K::kHeadNormForward, read_head_norm_forward<T>,
+          [](auto& lane, const auto&... x) { head_norm_forward(lane.stream, x...); }),
+      row(
+          K::kHeadNormBackward, read_head_norm_backward<T>,
+          [](const auto& shape, const auto&, const Operand&) {
+            return head_norm_scratch_bytes(shape);
+          },
+          [](auto& lane, const auto& shape, const auto& x, const Operand& scratch) {
+            head_norm_backward(lane.stream, shape, x, device_scratch(scratch));
+          }),
       row(K::kGeluForward, read_gelu_forward<T>,
           [](auto& lane, auto... x) { gelu_forward<T>(lane.stream, x...); }),
       row(K::kGeluBackward, read_gelu_backward<T>,

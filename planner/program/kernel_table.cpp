@@ -22,6 +22,15 @@ Demand streaming(Operands o) {
   return {.kind = WorkKind::kMemory, .flops = Flops{n * flop_per_element}, .bytes = traffic(o)};
 }
 
+// Works in place on some of the heads of its first operand: on as many elements as `heads` has.
+template <int flop_per_element, int heads>
+Demand in_heads(Operands o) {
+  const std::int64_t n = o[heads].shape.elements();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{n * flop_per_element},
+          .bytes = size_of(o[0].dtype) * (2 * n) + traffic(o.subspan(1))};
+}
+
 Demand product(const Product& p, Operands o) {
   return {.kind = WorkKind::kGemm,
           .flops = Flops{2 * p.m * p.n * p.k * p.batch * p.times},

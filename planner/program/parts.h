@@ -12,6 +12,8 @@ ZPLAN_PART(Position, "position")
 ZPLAN_PART(Layer, "layer")  // the whole layer: its gather unit, its checkpoint
 ZPLAN_PART(AttentionNorm, "attention_norm")
 ZPLAN_PART(Qkv, "qkv")
+ZPLAN_PART(QueryNorm, "query_norm")
+ZPLAN_PART(KeyNorm, "key_norm")
 ZPLAN_PART(Rope, "rope")
 ZPLAN_PART(Attention, "attention")  // the fused kernel, or the product of scores and values
 ZPLAN_PART(Scores, "scores")

@@ -43,6 +43,10 @@ constexpr Mixed kModels[] = {
     {"LearnedGatedRms", R"("norm": "rmsnorm", "gated_mlp": true, "kv_heads": 2)"},
     {"LlamaWithLayerNormWithoutPositions",
      R"("architecture": "llama", "norm": "layernorm", "position": "none", "kv_heads": 4)"},
+    {"QueriesAndKeysNormalised",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "head_size": 24,
+        "qk_norm": true)"},
+    {"QueriesAndKeysNormalisedWithBiases", R"("qk_norm": true)"},
     {"PlainAndGatedInTurn", R"("biases": "qkv")",
      R"("norm": "rmsnorm", "gated_mlp": true, "kv_heads": 2, "head_size": 8, "biases": "none")"}};
 
@@ -136,6 +140,27 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.parallel.sequence_parallel = true;
          p.recompute = {{Recompute::kSelective, 0}};
        }},
+      {"tensor parallel, micro-batches added up",
+       [](Plan& p) {
+         p.parallel.tp = 2;
+         p.zero_stage = 1;
+       }},
+      {"tensor parallel, in tiles, all recomputed",
+       [](Plan& p) {
+         p.zero_stage = 3;
+         p.parallel.tp = 2;
+         p.parallel.dp = 2;
+         p.tiles = 2;
+         p.recompute = {{Recompute::kFull, 0}};
+       }},
+      {"zero bubbles, tensor and sequence parallel",
+       [](Plan& p) {
+         p.schedule = Schedule::kZeroBubbleV;
+         p.parallel.pp = 2;
+         p.parallel.tp = 2;
+         p.parallel.sequence_parallel = true;
+         p.batch.micro_batch = 1;
+       }},
       {"pipeline",
        [](Plan& p) {
          p.parallel.pp = 2;
@@ -168,6 +193,7 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
     Plan plan = one_rank("cpu.f64");
     plan.batch.micro_batch = 2;
     change(plan);
+    if (model.kv_heads % (plan.parallel.tp * plan.tiles) != 0) continue;
     ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
     const auto got = train(plan, GetParam(), options);
     for (std::size_t i = 0; i < got->result.steps.size(); ++i)

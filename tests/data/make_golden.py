@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Writes the golden files of a tiny GPT-2 and a tiny Llama: golden_*_tiny.json and golden_*_tiny.bin.
+"""Writes the golden files of tiny models: golden_*_tiny.json and golden_*_tiny.bin.
 
 Decides what an executor must reproduce in double precision: losses, global gradient norms,
-gradients and parameters of five AdamW steps. The models are golden_gpt2.py and golden_llama.py,
-written with plain torch operations; torch.autograd gives the gradients and torch.optim.AdamW the
+gradients and parameters of five AdamW steps. The models are golden_gpt2.py, golden_llama.py
+and golden_qwen3.py, written with plain torch operations; torch.autograd gives the gradients and torch.optim.AdamW the
 updates. Initial values and data order are counter-based (golden_random.py), independently of the
 C++ code they check.
 
@@ -24,6 +24,7 @@ import pathlib
 
 import golden_gpt2
 import golden_llama
+import golden_qwen3
 import golden_random
 import numpy as np
 import torch
@@ -31,7 +32,7 @@ import torch.nn.functional as functional
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
-MODELS = (golden_gpt2, golden_llama)
+MODELS = (golden_gpt2, golden_llama, golden_qwen3)
 
 TRAIN = {
     "seed": 0,
@@ -277,7 +278,7 @@ def check_update(model, text):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="golden files of a tiny GPT-2 and a tiny Llama")
+    parser = argparse.ArgumentParser(description="golden files of tiny models")
     parser.add_argument("--check", action="store_true", help="run the checks, write nothing")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -91,6 +91,15 @@ TEST(ParameterCount, OfALlamaHasNoBiasesAndNoPositions) {
   EXPECT_EQ(matmul_parameter_count(model), 4 * matrices + 256 * 64);
 }
 
+// The published weights have as many.
+TEST(ParameterCount, OfQwen3HasHeadsOfTheirOwnSizeAndTheirNorms) {
+  EXPECT_EQ(parameter_count(load_model("qwen3-0.6b")), 596'049'920);
+  EXPECT_EQ(parameter_count(load_model("qwen3-8b")), 8'190'735'360);
+  ModelConfig model = load_model("qwen3-8b");
+  model.qk_norm = false;
+  EXPECT_EQ(parameter_count(load_model("qwen3-8b")) - parameter_count(model), 36 * 2 * 128);
+}
+
 TEST(NarayananParameters, AreTheExactCountWithoutTheLastNorm) {
   for (const ModelConfig& model : gpt_catalogue()) {
     const auto exact = static_cast<double>(parameter_count(model) - 2 * model.hidden);

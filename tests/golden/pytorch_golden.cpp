@@ -35,6 +35,8 @@ ModelConfig model_of(const Json& m) {
   model.rope_theta = m.value("rope_theta", std::int64_t{0});
   const bool llama = m.contains("rope_theta");
   set_architecture(model, llama ? Architecture::kLlama : Architecture::kGpt);
+  model.own_head_size = m.value("head_size", std::int64_t{0});
+  model.qk_norm = m.value("qk_norm", false);
   model.tied_embeddings = !llama;
   model.global_batch = 1;
   return model;

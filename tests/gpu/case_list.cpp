@@ -75,10 +75,10 @@ std::vector<Sizes> products(const char* k, const char* n, bool large) {
 }
 
 std::vector<Sizes> heads(bool large) {
-  if (large) return {{{"b", 4}, {"s", 4096}, {"a", 32}, {"n", 48}, {"d", 128}}};
-  return {{{"b", 2}, {"s", 33}, {"a", 3}, {"n", 9}, {"d", 16}},
-          {{"b", 1}, {"s", 128}, {"a", 4}, {"n", 8}, {"d", 64}},
-          {{"b", 2}, {"s", 197}, {"a", 4}, {"n", 6}, {"d", 128}}};
+  if (large) return {{{"b", 4}, {"s", 4096}, {"a", 32}, {"n", 48}, {"m", 40}, {"d", 128}}};
+  return {{{"b", 2}, {"s", 33}, {"a", 3}, {"n", 9}, {"m", 6}, {"d", 16}},
+          {{"b", 1}, {"s", 128}, {"a", 4}, {"n", 8}, {"m", 6}, {"d", 64}},
+          {{"b", 2}, {"s", 197}, {"a", 4}, {"n", 6}, {"m", 5}, {"d", 128}}};
 }
 
 // Cut into c pieces.
@@ -140,6 +140,8 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kAttentionForward:
     case KernelId::kAttentionBackward:
     case KernelId::kRope:
+    case KernelId::kHeadNormForward:
+    case KernelId::kHeadNormBackward:
       return heads(large);
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:
@@ -194,6 +196,11 @@ std::vector<Case> variants(const Case& c) {
     case KernelId::kJoinColumns:  // one segment; three
       with({0, 0});
       with({size("c") * (size("m") / 3), size("c")});
+      break;
+    case KernelId::kHeadNormForward:
+    case KernelId::kHeadNormBackward:
+      with({0});
+      with({size("n") - size("m")});
       break;
     case KernelId::kSumSquares:
       with({0, -1});

@@ -16,6 +16,7 @@
 #include "exec/cpu/kernels/cross_entropy.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/embedding.h"
+#include "exec/cpu/kernels/head_norm.h"
 #include "exec/cpu/kernels/norm.h"
 #include "exec/cpu/kernels/rope.h"
 #include "tests/unit/exec/cpu/row_call.h"
@@ -203,6 +204,31 @@ RC_GTEST_PROP(KernelGradients, RmsnormMatchesFiniteDifferences, ()) {
   rmsnorm_backward<double>(s, {dx.data(), dgain.data(), nullptr, dy.data(), x.data(), nullptr,
                                rstd.data(), gain.data(), add_dx, add});
   check_gradient(x, dx, add_dx, loss);
+  check_gradient(gain, dgain, add, loss);
+}
+
+RC_GTEST_PROP(KernelGradients, HeadNormMatchesFiniteDifferences, ()) {
+  const std::int64_t normed = size_below(4), first = size_below(3) - 1;
+  const HeadNormShape s{size_below(8), first + normed + size_below(3) - 1, size_below(20), first,
+                        normed};
+  const bool add = *rc::gen::arbitrary<bool>();
+  Random random = any_random();
+  Values x = random.values(s.tokens * s.heads * s.head_dim);
+  for (std::size_t i = 0; i < x.size(); i += static_cast<std::size_t>(s.head_dim)) x[i] += 3.0;
+  const Values dy = random.values(static_cast<std::int64_t>(x.size()));
+  Values gain = random.values(s.head_dim);
+  Values kept(static_cast<std::size_t>(s.rows() * s.head_dim)),
+      rstd(static_cast<std::size_t>(s.rows()));
+  const auto loss = [&] {
+    Values y = x;
+    head_norm_forward<double>(s, {y.data(), kept.data(), rstd.data(), gain.data()});
+    return dot(y, dy);
+  };
+  loss();
+  Values dx = dy, dgain = gradient_buffer(gain.size(), add);
+  head_norm_backward<double>(s,
+                             {dx.data(), dgain.data(), kept.data(), rstd.data(), gain.data(), add});
+  check_gradient(x, dx, false, loss);
   check_gradient(gain, dgain, add, loss);
 }
 

@@ -25,6 +25,14 @@ Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
 
 AttentionCore make_core(LayerMaker inside, const Heads& heads) { return {inside, heads}; }
 
+// Of queries and of keys, which stand side by side.
+std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, bool has) {
+  if (!has) return {};
+  constexpr auto kOp = LayerOperator::kQkv;
+  return {{inside, Part::kQueryNorm, "query_norm", 0, n.queries, n.size, kOp},
+          {inside, Part::kKeyNorm, "key_norm", n.queries, n.keys, n.size, kOp}};
+}
+
 }  // namespace
 
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
@@ -41,6 +49,7 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
                                  .dtype = maker.compute(),
                                  .of = LayerOperator::kQkv,
                                  .tiled = true})),
+      norms_(make_norms(ranks_.inside(maker), inside_, shape.qk_norm)),
       core_(make_core(ranks_.inside(maker), inside_)),
       out_(ranks_.is_alone() ? core_.out()
                              : maker.values.add({.name = "attention.tokens",
@@ -63,12 +72,17 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
     const View own = ranks_.outside(to, "qkv.tokens", to[qkv_out_], qkv_columns_);
     qkv_.forward(to, x, own);
     ranks_.to_heads(to, Part::kQkv, own, qkv, qkv_columns_);
+    for (const HeadNorm& norm : norms_) norm.forward(to, qkv);
     if (rope_) rope_->forward(to, qkv, inside_.rotated());
   }
   core_.forward(to, qkv);
   if (to.emits(LayerOperator::kAttention))
     ranks_.to_tokens(to, Part::kAttention, to[core_.out()], to[out_], columns_);
   if (to.emits(LayerOperator::kProjection)) projection_.linear.forward(to, to[out_], to[partial()]);
+}
+
+void SelfAttention::backward_before_tiles(LayerPass& to) const {
+  for (const HeadNorm& norm : norms_) norm.backward_before_tiles(to);
 }
 
 void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
@@ -81,6 +95,10 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
   qkv_.backward(to, x, dqkv, to.add_tiles(dx));
 }
 
+void SelfAttention::backward_after_tiles(LayerPass& to, const View&, const View&) const {
+  for (const HeadNorm& norm : norms_) norm.backward_after_tiles(to);
+}
+
 // From the gradient of what the core gives to that of queries, keys and values, both outside.
 void SelfAttention::inputs_backward(LayerPass& to, const View& qkv, const View& dattention,
                                     const View& dqkv) const {
@@ -89,6 +107,7 @@ void SelfAttention::inputs_backward(LayerPass& to, const View& qkv, const View& 
   ranks_.to_heads(to, Part::kAttention, dattention, dout, columns_);
   core_.backward(to, qkv, dout, dinside);
   if (rope_) rope_->backward(to, dinside, inside_.rotated());
+  for (const HeadNorm& norm : norms_) norm.backward(to, dinside);
   ranks_.to_tokens(to, Part::kQkv, dinside, dqkv, qkv_columns_);
 }
 

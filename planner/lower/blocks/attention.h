@@ -1,7 +1,7 @@
-// Self-attention: one product gives queries, keys and values, which may be rotated, the attention
-// core follows and the projection ends it [Vaswani17 sec 3.2]. With fewer heads of keys and values
-// than of queries a group of these shares each. Rotation and core are inside of what context
-// parallel ranks exchange (context_parallel.h).
+// Self-attention: one product gives queries, keys and values, of which the former two may be
+// normalised by head and rotated, the attention core follows and the projection ends it [Vaswani17
+// sec 3.2]. With fewer heads of keys and values than of queries a group of these shares each. All
+// but the products is inside of what context parallel ranks exchange (context_parallel.h).
 #pragma once
 
 #include <optional>
@@ -9,12 +9,14 @@
 #include "planner/lower/blocks/attention_core.h"
 #include "planner/lower/blocks/body.h"
 #include "planner/lower/blocks/context_parallel.h"
+#include "planner/lower/blocks/head_norm.h"
 #include "planner/lower/blocks/rope.h"
 
 namespace zplan {
 
 struct AttentionShape {
   Heads heads;  // of the model
+  bool qk_norm = false;
   std::optional<Rope> rope{};
   bool qkv_bias = false;
   bool projection_bias = false;
@@ -27,7 +29,9 @@ class SelfAttention : public Body {
   std::vector<Use> uses() const override { return {qkv_.use(), projection_.linear.use()}; }
   const LastProduct& last() const override { return projection_; }
   void forward(LayerPass& to, const View& x) const override;
+  void backward_before_tiles(LayerPass& to) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
+  void backward_after_tiles(LayerPass& to, const View& x, const View& dx) const override;
 
  private:
   View by_head(View qkv) const;  // inside, [b, s, n, d]
@@ -39,8 +43,9 @@ class SelfAttention : public Body {
   ContextParallel::Columns qkv_columns_, columns_;
   Shape by_head_;
   std::optional<Rope> rope_;
-  Linear qkv_;     // [h, c], c = (a + 2 g) d
-  Value qkv_out_;  // inside, rotated where the model rotates
+  Linear qkv_;                   // [h, c], c = (a + 2 g) d
+  Value qkv_out_;                // inside, normalised and rotated where the model does so
+  std::vector<HeadNorm> norms_;  // of queries and of keys, or none
   AttentionCore core_;
   Value out_;               // [T, a d], what the core gives, outside
   LastProduct projection_;  // [a d, h]

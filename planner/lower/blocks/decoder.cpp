@@ -9,6 +9,7 @@ namespace {
 
 AttentionShape attention_of(const ModelConfig& model) {
   AttentionShape shape{.heads = {model.heads, model.kv_heads, model.head_size()}};
+  shape.qk_norm = model.qk_norm;
   if (model.position == Position::kRope) shape.rope.emplace(model.rope_theta);
   shape.qkv_bias = model.biases != Biases::kNone;
   shape.projection_bias = model.biases == Biases::kAll;

@@ -18,6 +18,8 @@ constexpr Row kRows[] = {
     {"position", {"transformer.wpe", "model.embed_positions"}},
     {"norm1", {"transformer.h.{}.ln_1", "model.layers.{}.input_layernorm"}},
     {"qkv", {"transformer.h.{}.attn.c_attn", "model.layers.{}.self_attn.qkv_proj"}},
+    {"query_norm", {"transformer.h.{}.attn.q_norm", "model.layers.{}.self_attn.q_norm"}},
+    {"key_norm", {"transformer.h.{}.attn.k_norm", "model.layers.{}.self_attn.k_norm"}},
     {"projection", {"transformer.h.{}.attn.c_proj", "model.layers.{}.self_attn.o_proj"}},
     {"norm2", {"transformer.h.{}.ln_2", "model.layers.{}.post_attention_layernorm"}},
     {"fc1", {"transformer.h.{}.mlp.c_fc", "model.layers.{}.mlp.gate_up_proj"}},

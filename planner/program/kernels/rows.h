@@ -259,5 +259,16 @@ ZPLAN_KERNEL(SplitColumns, "split_columns", .operands = "x:rc[T,c*m] y:wc[c,T,m]
 ZPLAN_KERNEL(JoinColumns, "join_columns", .operands = "x:rc[c,T,m] y:wc[T,c*m]",
              .attributes = "first? second?", .kind = kMem, .demand = streaming<0, 0>,
              .source = "[derived]", .what = "Undoes split_columns.")
+ZPLAN_KERNEL(HeadNormForward, "head_norm_forward",
+             .operands = "x:uc[b,s,n,d] gain:rc[d] kept:wc[b,s,m,d] rstd:wt[b,s,m]",
+             .attributes = "first?", .kind = kMem, .demand = in_heads<4, 2>, .source = "[Zhang19]",
+             .what =
+                 "Keeps m heads, from head `first` on, and makes them x rstd gain in place, each "
+                 "over its d elements.")
+ZPLAN_KERNEL(
+    HeadNormBackward, "head_norm_backward",
+    .operands = "dx:uc[b,s,n,d] x:rc[b,s,m,d] rstd:rt[b,s,m] gain:rc[d] dgain:ag[d] scratch:s",
+    .attributes = "first?", .kind = kMem, .demand = in_heads<10, 1>, .source = "[Zhang19]",
+    .what = "Is the gradient of head_norm_forward, in place; x is what that kept.")
 
 #undef ZPLAN_KERNEL

@@ -49,12 +49,12 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
   EXPECT_EQ(names,
             (std::vector<std::string>{
-                "tiny-llama",        "tiny-gpt",          "gpt2-124m",   "gpt2-355m",
-                "gpt2-774m",         "gpt2-1.5b",         "llama3-8b",   "zero-infinity-10b",
-                "megatron-22b",      "zero-infinity-50b", "llama3-70b",  "zero-infinity-100b",
-                "gpt3-175b",         "megatron-175b",     "llama3-405b", "zero-infinity-0.5t",
-                "megatron-530b",     "zero-infinity-1t",  "megatron-1t", "zero-infinity-5t",
-                "zero-infinity-10t", "zero-infinity-20t"}));
+                "tiny-llama",  "tiny-gpt",           "gpt2-124m",         "gpt2-355m",
+                "qwen3-0.6b",  "gpt2-774m",          "gpt2-1.5b",         "llama3-8b",
+                "qwen3-8b",    "zero-infinity-10b",  "megatron-22b",      "zero-infinity-50b",
+                "llama3-70b",  "zero-infinity-100b", "gpt3-175b",         "megatron-175b",
+                "llama3-405b", "zero-infinity-0.5t", "megatron-530b",     "zero-infinity-1t",
+                "megatron-1t", "zero-infinity-5t",   "zero-infinity-10t", "zero-infinity-20t"}));
 }
 
 TEST(ModelCatalogue, NamesAndAliasesAreUnique) {
@@ -186,8 +186,9 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       parse_error({{"rope", "1"}}),
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
-      "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"kv_heads\", "
-      "\"head_size\", \"rope_theta\", \"tied_embeddings\", \"source\", \"sources\", got unknown "
+      "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
+      "\"kv_heads\", \"head_size\", \"rope_theta\", \"tied_embeddings\", \"source\", \"sources\", "
+      "got unknown "
       "key \"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
             "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");
@@ -227,6 +228,7 @@ TEST(ParseModel, SingleFeaturesOverrideThoseOfTheArchitecture) {
                                                   {"norm", "\"rmsnorm\""},
                                                   {"gated_mlp", "true"},
                                                   {"head_size", "6"},
+                                                  {"qk_norm", "true"},
                                                   {"kv_heads", "1"}}),
                                         "m");
   EXPECT_EQ(mixed.architecture, Architecture::kGpt);
@@ -234,7 +236,7 @@ TEST(ParseModel, SingleFeaturesOverrideThoseOfTheArchitecture) {
   EXPECT_EQ(mixed.attention_width(), 2 * 6);
   EXPECT_EQ(mixed.qkv_width(), (2 + 2 * 1) * 6);
   EXPECT_EQ(layer_matmul_parameter_count(mixed), 8 * 24 + 12 * 8 + 3 * 8 * 32);
-  EXPECT_EQ(layer_parameter_count(mixed), layer_matmul_parameter_count(mixed) + 24 + 2 * 8);
+  EXPECT_EQ(layer_parameter_count(mixed), layer_matmul_parameter_count(mixed) + 24 + 2 * 8 + 2 * 6);
   EXPECT_NO_THROW(validate(mixed));
 
   const ModelConfig none = parse_model(document({{"position", "\"none\""}}), "m");

@@ -223,6 +223,30 @@ TYPED_TEST(CudaModelKernels, RmsNormBackwardSumsOverRows) {
   }
 }
 
+// Heads 1 to 3 of 4; 72 elements are more than a warp takes at a time.
+TYPED_TEST(CudaModelKernels, HeadNormIsOfEachHeadAndBack) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [tokens, d, shift] : {Layout{1, 1, 0}, {3, 17, 0}, {20, 72, 0}, {7, 16, 1}}) {
+    const Shape all{1, tokens, 4, d}, normed{1, tokens, 3, d}, rows{1, tokens, 3};
+    RowCase forward(KernelId::kHeadNormForward, {1});
+    forward.shifted(shift).sum(t, all, true, 1).with(t, {d}, random_values(d, 2));
+    forward.out(t, normed).out(DType::kF32, rows).template run<TypeParam>();
+    forward.expect_rounded(0, 16, 4);
+    forward.expect_same(2);
+    forward.expect_rounded(3, 16, 4);
+    for (const bool adds : {false, true}) {
+      RowCase backward(KernelId::kHeadNormBackward, {1});
+      backward.shifted(shift).sum(t, all, true, 3);
+      backward.with(t, normed, random_values(normed.elements(), 4));
+      backward.with(DType::kF32, rows, random_values(rows.elements(), 5, 1.0));
+      backward.with(t, {d}, random_values(d, 6)).sum(adds ? DType::kF32 : t, {d}, adds, 7);
+      backward.shifted(0).scratch((adds ? 1 : 5) * d).template run<TypeParam>();
+      backward.expect_rounded(0, 64, 8);
+      backward.expect_rounded(4, 64, 64);
+    }
+  }
+}
+
 TYPED_TEST(CudaModelKernels, BiasGradientsSumColumns) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const auto& [rows, width, shift] :

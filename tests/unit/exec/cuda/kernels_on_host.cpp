@@ -8,6 +8,7 @@
 #include "exec/cuda/kernels/elementwise.cu"
 #include "exec/cuda/kernels/embedding.cu"
 #include "exec/cuda/kernels/gradient_norm.cu"
+#include "exec/cuda/kernels/head_norm.cu"
 #include "exec/cuda/kernels/norm.cu"
 #include "exec/cuda/kernels/partials.cu"
 #include "exec/cuda/kernels/rope.cu"
