@@ -48,6 +48,11 @@ struct ModelConfig {
   std::vector<std::pair<std::string, std::string>> field_sources;  // field -> its own source
 
   std::int64_t head_size() const { return own_head_size > 0 ? own_head_size : hidden / heads; }
+  // Bounds attention: none of its tensors has more columns, and its matrices have at most four
+  // times the square of this, or of h where that is more.
+  std::int64_t attention_bound() const { return attention_width(); }
+  // Of a layer's matrices, what tensor parallel ranks do not cut.
+  std::int64_t uncut_elements() const { return 0; }
   // Columns of what all heads give: a d.
   std::int64_t attention_width() const { return heads * head_size(); }
   // Learned positions; 0 where there are none.

@@ -24,9 +24,13 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
 
 }  // namespace
 
+std::int64_t qkv_parameter_count(const ModelConfig& model) {
+  return model.hidden * model.qkv_width();
+}
+
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden, f = model.ffn;
-  return h * model.qkv_width() + model.attention_width() * h + h * model.up_width() + f * h;
+  return qkv_parameter_count(model) + model.attention_width() * h + h * model.up_width() + f * h;
 }
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {

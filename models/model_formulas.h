@@ -24,6 +24,8 @@
 namespace zplan {
 
 std::int64_t layer_parameter_count(const ModelConfig& model);
+// Of the matrices that give queries, keys and values, as far as ranks cut them.
+std::int64_t qkv_parameter_count(const ModelConfig& model);
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model);
 std::int64_t parameter_count(const ModelConfig& model);
 std::int64_t matmul_parameter_count(const ModelConfig& model);  // N above

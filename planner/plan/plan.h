@@ -260,13 +260,15 @@ struct ModelShape {
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
   std::int64_t positions = 0;  // learned ones: no sequence is longer; 0: none
-  std::int64_t attention = 0;  // columns of what all heads give
+  std::int64_t attention = 0;  // bounds the columns of its tensors (models/model_config.h)
+  std::int64_t uncut = 0;      // elements of a layer's matrices that each tensor parallel rank has
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
-  return {model.layers, model.hidden,   model.ffn,         model.vocab,
-          model.heads,  model.kv_heads, model.positions(), model.attention_width()};
+  return {model.layers,          model.hidden,   model.ffn,         model.vocab,
+          model.heads,           model.kv_heads, model.positions(), model.attention_bound(),
+          model.uncut_elements()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

@@ -23,7 +23,7 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
-  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards;
+  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut;
 
   double layer_elements() const { return 4 * h * h + 3 * h * f + 11 * h + 2 * f; }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * kShardPad; }
@@ -31,7 +31,7 @@ struct Sizes {
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + s * h + 2 * h +
            (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * kShardPad +
-           tp * (L * 11 * h + s * h + 2 * h);
+           tp * (L * (11 * h + uncut) + s * h + 2 * h);
   }
 };
 
@@ -50,7 +50,8 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .pp = real(plan.parallel.pp),
           .pieces = real(plan.pieces()),
           .tiles = real(plan.tiles),
-          .shards = real(plan.shards())};
+          .shards = real(plan.shards()),
+          .uncut = real(model.uncut)};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20

@@ -134,8 +134,8 @@ class PlanBound {
   Amount largest_unit() const {
     if (p_.gather == GatherUnit::kLayer)
       return layer_elements_ * amount(p_.owners ? 1 : p_.unit_layers);
-    const Amount qkv = amount(model_.qkv_width()), up = amount(model_.up_width());
-    return h_ * std::max({qkv, up, amount(model_.ffn)}) / tp_ / amount(p_.tiles);
+    const Amount mlp = h_ * amount(std::max(model_.up_width(), model_.ffn));
+    return std::max(amount(qkv_parameter_count(model_)), mlp) / tp_ / amount(p_.tiles);
   }
   // Slots for units in use and on their way, of parameters and of gradients.
   Amount unit_rings() const {

@@ -64,8 +64,9 @@ DeepSpeedJob deepspeed_job(const Plan& plan, const ModelConfig& model, std::int6
   const std::int64_t slices = std::int64_t{p.tp} * p.pp;
   const std::int64_t h = model.hidden, bias = model.biases == Biases::kAll ? 1 : 0;
   const std::int64_t qkv_bias = model.biases == Biases::kNone ? 0 : 1;
-  const std::int64_t largest = std::max({model.vocab * h, (h + qkv_bias) * model.qkv_width(),
-                                         (h + bias) * model.up_width(), (model.ffn + bias) * h});
+  const std::int64_t largest =
+      std::max({model.vocab * h, qkv_parameter_count(model) + qkv_bias * model.qkv_width(),
+                (h + bias) * model.up_width(), (model.ffn + bias) * h});
   // Replicas of a slice on a node, and nodes that their ranks fill.
   const std::int64_t per_node =
       std::clamp<std::int64_t>(gpus_per_node / slices, 1, plan.replicas());
