@@ -16,9 +16,7 @@ namespace zplan::exec::cpu {
 // Room for one thread is enough; more threads use what else there is.
 template <typename T>
 struct AttentionForwardRow {
-  static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[0], c[1].shape()[2]);
-  }
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[0], c[1]); }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_forward_scratch_bytes<T>(shape(c), 1);
   }
@@ -31,9 +29,7 @@ struct AttentionForwardRow {
 
 template <typename T>
 struct AttentionBackwardRow {
-  static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[1], c[0].shape()[2]);
-  }
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[1], c[0]); }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_backward_scratch_bytes<T>(shape(c), 1);
   }
@@ -51,7 +47,7 @@ struct AttentionBackwardRow {
 template <typename T>
 struct AttentionScoresRow {
   static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[0], c[1].shape()[1]);
+    return attention_shape<AttentionShape>(c[0], c[1].shape()[1], c.attributes[0]);
   }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_scores_gemm(shape(c)));
@@ -63,9 +59,7 @@ struct AttentionScoresRow {
 
 template <typename T>
 struct AttentionContextRow {
-  static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[1], c[0].shape()[1]);
-  }
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[1], c[2]); }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_context_gemm(shape(c)));
   }
@@ -76,9 +70,7 @@ struct AttentionContextRow {
 
 template <typename T>
 struct AttentionContextGradientRow {
-  static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[1], c[0].shape()[2]);
-  }
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[1], c[0]); }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_context_gradient_gemm(shape(c)));
   }
@@ -90,9 +82,7 @@ struct AttentionContextGradientRow {
 
 template <typename T>
 struct AttentionScoresGradientRow {
-  static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[3], c[2].shape()[2]);
-  }
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[3], c[2]); }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     Bytes most = prepare_gemm<T>(gemm, attention_query_gradient_gemm(shape(c)));
     for (const bool adds : {false, true}) {

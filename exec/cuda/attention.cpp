@@ -34,10 +34,10 @@ Bytes AttentionPlans::prepare(const std::string& what, const AttentionKey& key,
 
 Bytes AttentionPlans::prepare_own(const std::string& what, const AttentionKey& key,
                                   const std::string& note) const {
-  if (key.shape.head_dim > kMostHeadDim) {
+  if (key.shape.widest() > kMostHeadDim) {
     throw Error(ExitCode::kDevice,
                 fmt::format("{}: attention needs heads of at most {} elements, got {} ({})", what,
-                            kMostHeadDim, key.shape.head_dim, note));
+                            kMostHeadDim, key.shape.widest(), note));
   }
   return {key.pass == AttentionPass::kBackward ? attention_delta_bytes(key.shape) : 0};
 }

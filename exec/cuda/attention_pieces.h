@@ -13,7 +13,8 @@ namespace zplan::exec::cuda {
 // One piece; batch and kv_heads of it divide those of the whole.
 inline AttentionShape piece_of(const AttentionShape& whole, std::int64_t batch,
                                std::int64_t kv_heads) {
-  return {batch, whole.sequence, kv_heads * whole.group(), kv_heads, whole.head_dim};
+  return {batch,    whole.sequence, kv_heads * whole.group(),
+          kv_heads, whole.head_dim, whole.value_dim};
 }
 
 // All of them, the largest first.
@@ -33,12 +34,12 @@ struct AttentionOffsets {
 
 inline AttentionOffsets offsets_of(const AttentionShape& whole, std::int64_t sequence,
                                    std::int64_t kv_head) {
-  const std::int64_t d = whole.head_dim, head = kv_head * whole.group();
-  const std::int64_t qkv = sequence * whole.sequence * whole.all_heads() * d;
-  return {.query = qkv + head * d,
-          .key = qkv + (whole.heads + kv_head) * d,
-          .value = qkv + (whole.heads + whole.kv_heads + kv_head) * d,
-          .out = (sequence * whole.sequence * whole.heads + head) * d,
+  const std::int64_t head = kv_head * whole.group();
+  const std::int64_t qkv = sequence * whole.sequence * whole.columns();
+  return {.query = qkv + head * whole.head_dim,
+          .key = qkv + whole.keys() + kv_head * whole.head_dim,
+          .value = qkv + whole.values() + kv_head * whole.value_dim,
+          .out = (sequence * whole.sequence * whole.heads + head) * whole.value_dim,
           .lse = (sequence * whole.heads + head) * whole.sequence};
 }
 

@@ -14,9 +14,9 @@
 namespace zplan::exec::cuda {
 
 // Elements before the first head of a batch, by what holds it: queries, keys, values, the output
-// and squares. Leading dimension and distance of the heads of a batch.
+// and squares. Leading dimension and distance of the heads of a batch; columns of one.
 struct HeadMatrix {
-  std::int64_t offset, row, step;
+  std::int64_t offset, row, step, columns;
 };
 
 class AttentionProducts {
@@ -24,34 +24,36 @@ class AttentionProducts {
   AttentionProducts(const AttentionShape& shape, DType type) : s_(shape), type_(type) {}
 
   HeadMatrix query(std::int64_t i, std::int64_t member) const {
-    return {i * qkv() + member * d(), qkv_row(), s_.group() * d()};
+    return {i * qkv() + member * s_.head_dim, s_.columns(), s_.group() * s_.head_dim, s_.head_dim};
   }
-  HeadMatrix key(std::int64_t i) const { return {i * qkv() + s_.heads * d(), qkv_row(), d()}; }
+  HeadMatrix key(std::int64_t i) const {
+    return {i * qkv() + s_.keys(), s_.columns(), s_.head_dim, s_.head_dim};
+  }
   HeadMatrix value(std::int64_t i) const {
-    return {i * qkv() + (s_.heads + s_.kv_heads) * d(), qkv_row(), d()};
+    return {i * qkv() + s_.values(), s_.columns(), s_.value_dim, s_.value_dim};
   }
   HeadMatrix output(std::int64_t i, std::int64_t member) const {
-    const std::int64_t row = s_.heads * d();
-    return {i * s_.sequence * row + member * d(), row, s_.group() * d()};
+    const std::int64_t v = s_.value_dim, row = s_.heads * v;
+    return {i * s_.sequence * row + member * v, row, s_.group() * v, v};
   }
   HeadMatrix square(std::int64_t i, std::int64_t member) const {
     const std::int64_t size = s_.sequence * s_.sequence;
-    return {(i * s_.heads + member) * size, s_.sequence, s_.group() * size};
+    return {(i * s_.heads + member) * size, s_.sequence, s_.group() * size, s_.sequence};
   }
 
   // square = queries or outputs times keys or values
   GemmShape to_square(const HeadMatrix& heads, const HeadMatrix& shared, bool scaled) const {
-    return made(GemmOp::kNT, s_.sequence, s_.sequence, d(), heads, shared, square(0, 0), scaled);
+    return made(GemmOp::kNT, s_.sequence, shared.columns, heads, shared, square(0, 0), scaled);
   }
   // queries or outputs = square times keys or values
   GemmShape to_heads(const HeadMatrix& shared, const HeadMatrix& heads, bool scaled) const {
-    return made(GemmOp::kNN, s_.sequence, d(), s_.sequence, square(0, 0), shared, heads, scaled);
+    return made(GemmOp::kNN, heads.columns, s_.sequence, square(0, 0), shared, heads, scaled);
   }
   // keys or values, of all members together = square transposed times queries or outputs
   GemmShape to_shared(const HeadMatrix& heads, const HeadMatrix& shared, bool scaled,
                       bool adds) const {
     GemmShape shape =
-        made(GemmOp::kTN, s_.sequence, d(), s_.sequence, square(0, 0), heads, shared, scaled);
+        made(GemmOp::kTN, shared.columns, s_.sequence, square(0, 0), heads, shared, scaled);
     shape.accumulate = adds;
     return shape;
   }
@@ -64,23 +66,23 @@ class AttentionProducts {
   }
 
   // Bytes that divide all addresses of heads, and of squares.
-  std::uint32_t heads_alignment(std::uint32_t of_buffer) const { return common(of_buffer, d()); }
+  std::uint32_t heads_alignment(std::uint32_t of_buffer) const {
+    return common(of_buffer, std::gcd(s_.head_dim, s_.value_dim));
+  }
   std::uint32_t squares_alignment(std::uint32_t of_buffer) const {
     return common(of_buffer, s_.sequence * s_.sequence);
   }
 
  private:
-  std::int64_t d() const { return s_.head_dim; }
-  std::int64_t qkv_row() const { return s_.all_heads() * d(); }
-  std::int64_t qkv() const { return s_.sequence * qkv_row(); }
+  std::int64_t qkv() const { return s_.sequence * s_.columns(); }
   std::uint32_t common(std::uint32_t of_buffer, std::int64_t elements) const {
     return static_cast<std::uint32_t>(
         std::gcd(std::int64_t{of_buffer}, (size_of(type_) * elements).value));
   }
-  GemmShape made(GemmOp op, std::int64_t m, std::int64_t n, std::int64_t k, const HeadMatrix& a,
+  GemmShape made(GemmOp op, std::int64_t n, std::int64_t k, const HeadMatrix& a,
                  const HeadMatrix& b, const HeadMatrix& c, bool scaled) const {
     return {.op = op,
-            .m = m,
+            .m = s_.sequence,
             .n = n,
             .k = k,
             .type = type_,
@@ -89,7 +91,7 @@ class AttentionProducts {
             .a = {a.row, a.step},
             .b = {b.row, b.step},
             .c = {c.row, c.step},
-            .root = scaled ? d() : 1};
+            .root = scaled ? s_.head_dim : 1};
   }
 
   AttentionShape s_;

@@ -3,6 +3,7 @@
 #include <cudnn.h>
 #include <cudnn_frontend.h>
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <optional>
@@ -35,13 +36,20 @@ class Operands {
   Operands(fe::graph::Graph& graph, const AttentionShape& whole, const AttentionShape& piece)
       : graph_(graph), whole_(whole), piece_(piece) {}
 
-  std::vector<std::int64_t> dims(std::int64_t heads) const {
-    return {piece_.batch, heads, piece_.sequence, piece_.head_dim};
+  // Some heads of a [b, s, row] array: how many, and elements of each.
+  struct Heads {
+    std::int64_t count, size, row;
+  };
+  Heads queries() const { return {piece_.heads, whole_.head_dim, whole_.columns()}; }
+  Heads keys() const { return {piece_.kv_heads, whole_.head_dim, whole_.columns()}; }
+  Heads values() const { return {piece_.kv_heads, whole_.value_dim, whole_.columns()}; }
+  Heads out() const { return {piece_.heads, whole_.value_dim, whole_.heads * whole_.value_dim}; }
+
+  std::vector<std::int64_t> dims(const Heads& heads) const {
+    return {piece_.batch, heads.count, piece_.sequence, heads.size};
   }
-  // Of a piece of x[b, s, all_heads, d].
-  std::vector<std::int64_t> strides(std::int64_t all_heads) const {
-    const std::int64_t d = whole_.head_dim, row = all_heads * d;
-    return {whole_.sequence * row, d, row, 1};
+  std::vector<std::int64_t> strides(const Heads& heads) const {
+    return {whole_.sequence * heads.row, heads.size, heads.row, 1};
   }
   // lse[b, a, s] has one column. Pieces of one sequence hold fewer heads: theirs is packed as well.
   std::vector<std::int64_t> lse_dims() const {
@@ -51,11 +59,9 @@ class Operands {
     return {piece_.heads * piece_.sequence, piece_.sequence, 1, 1};
   }
 
-  Tensor make(Operand id, std::int64_t heads, std::int64_t all_heads) {
-    return graph_.tensor(fe::graph::Tensor_attributes()
-                             .set_uid(id)
-                             .set_dim(dims(heads))
-                             .set_stride(strides(all_heads)));
+  Tensor make(Operand id, const Heads& heads) {
+    return graph_.tensor(
+        fe::graph::Tensor_attributes().set_uid(id).set_dim(dims(heads)).set_stride(strides(heads)));
   }
   Tensor make_lse() {
     return graph_.tensor(fe::graph::Tensor_attributes()
@@ -64,8 +70,8 @@ class Operands {
                              .set_stride(lse_strides())
                              .set_data_type(fe::DataType_t::FLOAT));
   }
-  void result(const Tensor& tensor, Operand id, std::int64_t heads, std::int64_t all_heads) const {
-    tensor->set_output(true).set_uid(id).set_dim(dims(heads)).set_stride(strides(all_heads));
+  void result(const Tensor& tensor, Operand id, const Heads& heads) const {
+    tensor->set_output(true).set_uid(id).set_dim(dims(heads)).set_stride(strides(heads));
   }
 
  private:
@@ -76,16 +82,15 @@ class Operands {
 void add_forward(fe::graph::Graph& graph, const AttentionShape& whole, const AttentionShape& piece,
                  float scale) {
   Operands operands(graph, whole, piece);
-  const std::int64_t all = whole.all_heads();
   auto [out, lse] =
-      graph.sdpa(operands.make(kQ, piece.heads, all), operands.make(kK, piece.kv_heads, all),
-                 operands.make(kV, piece.kv_heads, all),
+      graph.sdpa(operands.make(kQ, operands.queries()), operands.make(kK, operands.keys()),
+                 operands.make(kV, operands.values()),
                  fe::graph::SDPA_attributes()
                      .set_name("attention_forward")
                      .set_generate_stats(true)
                      .set_causal_mask(true)
                      .set_attn_scale(scale));
-  operands.result(out, kOut, piece.heads, whole.heads);
+  operands.result(out, kOut, operands.out());
   lse->set_output(true)
       .set_uid(kLse)
       .set_dim(operands.lse_dims())
@@ -96,18 +101,17 @@ void add_forward(fe::graph::Graph& graph, const AttentionShape& whole, const Att
 void add_backward(fe::graph::Graph& graph, const AttentionShape& whole, const AttentionShape& piece,
                   float scale) {
   Operands operands(graph, whole, piece);
-  const std::int64_t all = whole.all_heads();
-  auto [dq, dk, dv] = graph.sdpa_backward(
-      operands.make(kQ, piece.heads, all), operands.make(kK, piece.kv_heads, all),
-      operands.make(kV, piece.kv_heads, all), operands.make(kOut, piece.heads, whole.heads),
-      operands.make(kDout, piece.heads, whole.heads), operands.make_lse(),
-      fe::graph::SDPA_backward_attributes()
-          .set_name("attention_backward")
-          .set_causal_mask(true)
-          .set_attn_scale(scale));
-  operands.result(dq, kDq, piece.heads, all);
-  operands.result(dk, kDk, piece.kv_heads, all);
-  operands.result(dv, kDv, piece.kv_heads, all);
+  auto [dq, dk, dv] =
+      graph.sdpa_backward(operands.make(kQ, operands.queries()), operands.make(kK, operands.keys()),
+                          operands.make(kV, operands.values()), operands.make(kOut, operands.out()),
+                          operands.make(kDout, operands.out()), operands.make_lse(),
+                          fe::graph::SDPA_backward_attributes()
+                              .set_name("attention_backward")
+                              .set_causal_mask(true)
+                              .set_attn_scale(scale));
+  operands.result(dq, kDq, operands.queries());
+  operands.result(dk, kDk, operands.keys());
+  operands.result(dv, kDv, operands.values());
 }
 
 void describe(fe::graph::Graph& graph, const AttentionKey& key, const AttentionShape& piece) {
@@ -189,8 +193,10 @@ CudnnAttention::Offer CudnnAttention::prepare(const AttentionKey& key, Bytes scr
     return {.note = reason};
   }
   const AttentionShape& piece = plan->piece;
+  // Of qkv, or of the result where that is larger.
   const std::int64_t elements =
-      piece.batch * piece.sequence * key.shape.all_heads() * piece.head_dim;
+      piece.batch * piece.sequence *
+      std::max(key.shape.columns(), key.shape.heads * key.shape.value_dim);
   warm_up(size_of(DType::kF32) * elements, plan->workspace,
           [&](cudaStream_t stream, std::byte* operands, std::byte* scratch) {
             auto* lse = reinterpret_cast<float*>(operands);

@@ -12,11 +12,10 @@
 
 namespace zplan::exec::cuda {
 
-// With out[b, s, a, d].
+// With out[b, s, a, v].
 inline AttentionKey attention_key(const Operand& qkv, const Operand& out, AttentionPass pass) {
-  return {.shape = attention_shape<AttentionShape>(qkv, out.shape()[2]),
-          .type = qkv.view->dtype,
-          .pass = pass};
+  return {
+      .shape = attention_shape<AttentionShape>(qkv, out), .type = qkv.view->dtype, .pass = pass};
 }
 
 // The operands but scratch, which comes last.
@@ -79,7 +78,8 @@ T* at(const Operand& operand, const HeadMatrix& matrix) {
 template <typename T>
 struct AttentionScoresRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape<AttentionShape>(c[0], c[1].shape()[1]), c[0].view->dtype};
+    return {attention_shape<AttentionShape>(c[0], c[1].shape()[1], c.attributes[0]),
+            c[0].view->dtype};
   }
   static GemmShape shape(const AttentionProducts& x) {
     return x.to_square(x.query(0, 0), x.key(0), true);
@@ -106,7 +106,7 @@ struct AttentionScoresRow {
 template <typename T>
 struct AttentionContextRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape<AttentionShape>(c[1], c[0].shape()[1]), c[1].view->dtype};
+    return {attention_shape<AttentionShape>(c[1], c[2]), c[1].view->dtype};
   }
   static GemmShape shape(const AttentionProducts& x) {
     return x.to_heads(x.value(0), x.output(0, 0), false);
@@ -133,7 +133,7 @@ struct AttentionContextRow {
 template <typename T>
 struct AttentionContextGradientRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape<AttentionShape>(c[1], c[0].shape()[2]), c[1].view->dtype};
+    return {attention_shape<AttentionShape>(c[1], c[0]), c[1].view->dtype};
   }
   static GemmShape shape(const AttentionProducts& x) {
     return x.to_square(x.output(0, 0), x.value(0), false);
@@ -160,7 +160,7 @@ struct AttentionContextGradientRow {
 template <typename T>
 struct AttentionScoresGradientRow {
   static AttentionProducts products(const KernelCall& c) {
-    return {attention_shape<AttentionShape>(c[3], c[2].shape()[2]), c[3].view->dtype};
+    return {attention_shape<AttentionShape>(c[3], c[2]), c[3].view->dtype};
   }
   static GemmShape query_shape(const AttentionProducts& x) {
     return x.to_heads(x.key(0), x.query(0, 0), true);

@@ -22,11 +22,17 @@ inline TokenRows token_rows(const Operand& tokens) {
   return {tokens.shape()[0], tokens.shape()[1] - 1, tokens.as<std::int32_t>()};
 }
 
-// qkv[b, s, a + 2 g, d] and how many of its heads are queries.
+// qkv[b, s, g, w], how many heads of queries it holds and the size of its values: g w elements are
+// (a + g) d + g v.
 template <typename AttentionShape>
-AttentionShape attention_shape(const Operand& qkv, std::int64_t heads) {
+AttentionShape attention_shape(const Operand& qkv, std::int64_t heads, std::int64_t value_dim) {
   const Shape& s = qkv.shape();
-  return {s[0], s[1], heads, (s[2] - heads) / 2, s[3]};
+  return {s[0], s[1], heads, s[2], (s[3] - value_dim) / (heads / s[2] + 1), value_dim};
+}
+// The same with what has the shape of the result, [b, s, a, v].
+template <typename AttentionShape>
+AttentionShape attention_shape(const Operand& qkv, const Operand& out) {
+  return attention_shape<AttentionShape>(qkv, out.shape()[2], out.shape()[3]);
 }
 
 inline Elements elements_of(const Operand& operand) { return {operand.data, operand.view->dtype}; }

@@ -224,11 +224,8 @@ void Calibrator::attention() {
     const std::int64_t batch = scale_.tokens / sequence;
     for (const KernelId kernel : {KernelId::kAttentionForward, KernelId::kAttentionBackward}) {
       const Case c{.kernel = kernel,
-                   .sizes = {{"b", batch},
-                             {"s", sequence},
-                             {"a", shape.heads},
-                             {"n", shape.all_heads},
-                             {"d", shape.head_size}}};
+                   .sizes = attention_sizes(batch, sequence, shape.heads,
+                                            (shape.all_heads - shape.heads) / 2, shape.head_size)};
       measure("attention",
               fmt::format("{} {}, {} x {}", shape.name,
                           kernel == KernelId::kAttentionForward ? "forward" : "backward", batch,

@@ -23,8 +23,7 @@ namespace {
 std::vector<Case> cases() {
   const Case product{.kernel = KernelId::kMatmulForward,
                      .sizes = {{"T", 64}, {"k", 64}, {"n", 64}}};
-  const std::map<std::string, std::int64_t> heads = {
-      {"b", 1}, {"s", 64}, {"a", 2}, {"n", 6}, {"d", 64}};
+  const auto heads = attention_sizes(1, 64, 2, 2, 64);
   return {product,
           {.kernel = KernelId::kAttentionForward, .sizes = heads},
           {.kernel = KernelId::kAttentionBackward, .sizes = heads}};

@@ -161,8 +161,7 @@ class Cases {
         for (const std::int64_t a : kHeadCounts) {
           if (quick_ && (s > 64 || d > 32 || a > 4)) continue;
           for (const KernelId kernel : {KernelId::kAttentionForward, KernelId::kAttentionBackward})
-            cases_.push_back({{.kernel = kernel,
-                               .sizes = {{"b", 1}, {"s", s}, {"a", a}, {"n", 3 * a}, {"d", d}}},
+            cases_.push_back({{.kernel = kernel, .sizes = attention_sizes(1, s, a, a, d)},
                               threads,
                               {a * s, s, d},
                               1});

@@ -177,10 +177,17 @@ Values draw_inputs(const Case& c, const KernelSet& set, std::mt19937_64& random)
   return values;
 }
 
+std::map<std::string, std::int64_t> attention_sizes(std::int64_t batch, std::int64_t sequence,
+                                                    std::int64_t heads, std::int64_t key_heads,
+                                                    std::int64_t head_size) {
+  return {{"b", batch},     {"s", sequence},  {"a", heads},
+          {"g", key_heads}, {"v", head_size}, {"w", (heads / key_heads + 2) * head_size}};
+}
+
 Demand demand_of(const Case& c, const KernelSet& set) {
   std::vector<View> views;
   for (const CaseOperand& operand : operands_of(c, set)) views.push_back(operand.view);
-  return kernel_def(c.kernel).demand(views);
+  return kernel_def(c.kernel).demand({views, c.attributes});
 }
 
 }  // namespace zplan::exec

@@ -24,6 +24,11 @@ struct Case {
   int operands = 0;             // without scratch; 0: all
 };
 
+// Of attention whose keys and values have the same size.
+std::map<std::string, std::int64_t> attention_sizes(std::int64_t batch, std::int64_t sequence,
+                                                    std::int64_t heads, std::int64_t key_heads,
+                                                    std::int64_t head_size);
+
 struct CaseOperand {
   std::string name;
   View view;

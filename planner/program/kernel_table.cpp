@@ -1,11 +1,13 @@
 #include "planner/program/kernel_table.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <numeric>
 
 namespace zplan {
 namespace {
 
-using Operands = std::span<const View>;
+using Operands = const CallViews&;
 
 Bytes traffic(Operands operands) {
   Bytes sum{0};
@@ -61,23 +63,50 @@ Demand weight_gradient(Operands o) {
   return product({.m = d[0], .n = d[1], .k = o[x].shape[0]}, o);
 }
 
-// [Dao22 sec 3] two products of b a (s^2/2) d, causal; the forward is recomputed in backward: five.
-template <int out, int products>
-Demand attention(Operands o) {
-  const Shape& x = o[out].shape;  // [b, s, a, d]
-  const std::int64_t causal_pairs = x[1] * (x[1] + 1) / 2;
-  return {.kind = WorkKind::kAttention,
-          .flops = Flops{2 * products * x[0] * x[2] * x[3] * causal_pairs},
-          .bytes = traffic(o),
-          .attention = {x[0], x[2], x[1], x[3], products > 2}};
+// Elements of a query and of a key in qkv [b, s, g, w], where a value has v: w = (a / g + 1) d + v.
+std::int64_t key_size(const Shape& qkv, std::int64_t heads, std::int64_t value_size) {
+  return (qkv[3] - value_size) / (heads / qkv[2] + 1);
 }
 
-// Products over the whole square, masked or not: [b,a,s,s] at `scores`, d of qkv [b,s,n,d].
-template <int scores, int qkv, int products>
-Demand square(Operands o) {
-  const Shape& x = o[scores].shape;
-  const std::int64_t d = o[qkv].shape[3];
-  return product({.m = x[2], .n = x[3], .k = d, .batch = x[0] * x[1], .times = products}, o);
+// [Dao22 sec 3] a product of b a (s^2/2) d, causal, for each size d of a head that it takes: those
+// of keys and of values; backward computes the scores again, and has two products of either.
+template <int qkv, int out, bool backward>
+Demand attention(Operands o) {
+  const Shape& x = o[out].shape;  // [b, s, a, v]
+  const std::int64_t d = key_size(o[qkv].shape, x[2], x[3]), v = x[3];
+  const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
+  const std::int64_t causal_pairs = x[1] * (x[1] + 1) / 2;
+  return {.kind = WorkKind::kAttention,
+          .flops = Flops{2 * x[0] * x[2] * sizes * causal_pairs},
+          .bytes = traffic(o),
+          .attention = {x[0], x[2], x[1], (d + v) / 2, backward}};
+}
+
+// Products over the whole square [b, a, s, s], masked or not, one for each size of a head.
+Demand squares(Operands o, const Shape& x, std::initializer_list<std::int64_t> sizes) {
+  const auto n = static_cast<std::int64_t>(sizes.size());
+  const std::int64_t sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  Demand demand =
+      product({.m = x[2], .n = x[3], .k = sum / n, .batch = x[0] * x[1], .times = n}, o);
+  demand.flops = Flops{2 * x[2] * x[3] * x[0] * x[1] * sum};
+  return demand;
+}
+
+Demand attention_scores(Operands o) {
+  const Shape& scores = o[1].shape;
+  return squares(o, scores, {key_size(o[0].shape, scores[1], o.attributes[0])});
+}
+
+// With the probabilities, or their gradient, and what values give at these operands.
+template <int square, int out>
+Demand attention_context(Operands o) {
+  return squares(o, o[square].shape, {o[out].shape[3]});
+}
+
+Demand attention_scores_gradient(Operands o) {
+  const Shape& dout = o[2].shape;
+  const std::int64_t d = key_size(o[3].shape, dout[2], dout[3]);
+  return squares(o, o[0].shape, {d, d, dout[3]});
 }
 
 // Reads only the rows of wte it looks up.

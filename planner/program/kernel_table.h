@@ -27,7 +27,8 @@ struct Product {
   std::int64_t times = 1;
 };
 
-// Fused attention of so many sequences and query heads.
+// Fused attention of so many sequences and query heads. The size of a head is that of its keys and
+// of its values, on average.
 struct AttentionWork {
   std::int64_t batch = 0, heads = 0, sequence = 0, head_size = 0;
   bool backward = false;
@@ -55,12 +56,20 @@ enum class Sets : std::uint8_t {
 // for each group but the last, which moves just that.
 enum class Traffic : std::uint8_t { kElementwise, kSoftmax, kLoss, kOptimizer, kCompulsory };
 
+// What the work of a call is counted from.
+struct CallViews : std::span<const View> {
+  CallViews(std::span<const View> operands, const AttributeValues& values = {})
+      : span(operands), attributes(values) {}
+
+  AttributeValues attributes;
+};
+
 // A row as kernels/rows.h writes it; its fields are explained there.
 struct KernelRow {
   std::string_view operands;
   std::string_view attributes = {};
   WorkKind kind = WorkKind::kMemory;
-  Demand (*demand)(std::span<const View> operands) = nullptr;
+  Demand (*demand)(const CallViews& call) = nullptr;
   Sets sets = Sets::kAll;
   bool layer_product = false;
   Traffic traffic = Traffic::kElementwise;
@@ -89,8 +98,9 @@ struct KernelDef : KernelRow {
 };
 
 const KernelDef& kernel_def(KernelId id);
+// Attributes that depend on the rank, as the first has them.
 inline Demand demand_of(const Program& p, const Node& n) {
-  return kernel_def(n.kernel).demand(p.operands(n));
+  return kernel_def(n.kernel).demand({p.operands(n), resolve(p.attributes_of(n), {})});
 }
 
 }  // namespace zplan

@@ -75,10 +75,20 @@ std::vector<Sizes> products(const char* k, const char* n, bool large) {
 }
 
 std::vector<Sizes> heads(bool large) {
-  if (large) return {{{"b", 4}, {"s", 4096}, {"a", 32}, {"n", 48}, {"m", 40}, {"d", 128}}};
-  return {{{"b", 2}, {"s", 33}, {"a", 3}, {"n", 9}, {"m", 6}, {"d", 16}},
-          {{"b", 1}, {"s", 128}, {"a", 4}, {"n", 8}, {"m", 6}, {"d", 64}},
-          {{"b", 2}, {"s", 197}, {"a", 4}, {"n", 6}, {"m", 5}, {"d", 128}}};
+  if (large) return {{{"b", 4}, {"s", 4096}, {"n", 48}, {"m", 40}, {"d", 128}}};
+  return {{{"b", 2}, {"s", 33}, {"n", 9}, {"m", 6}, {"d", 16}},
+          {{"b", 1}, {"s", 128}, {"n", 8}, {"m", 6}, {"d", 64}},
+          {{"b", 2}, {"s", 197}, {"n", 6}, {"m", 5}, {"d", 128}}};
+}
+
+// The last has values of a size of their own.
+std::vector<Sizes> attentions(bool large) {
+  if (large) return {exec::attention_sizes(4, 4096, 32, 8, 128)};
+  std::vector<Sizes> all = {exec::attention_sizes(2, 33, 3, 3, 16),
+                            exec::attention_sizes(1, 128, 4, 2, 64),
+                            exec::attention_sizes(2, 197, 4, 1, 128)};
+  all.push_back({{"b", 2}, {"s", 100}, {"a", 4}, {"g", 4}, {"v", 128}, {"w", 2 * 192 + 128}});
+  return all;
 }
 
 // Cut into c pieces.
@@ -139,6 +149,7 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
       return products("h", "Vp", large);
     case KernelId::kAttentionForward:
     case KernelId::kAttentionBackward:
+      return attentions(large);
     case KernelId::kRope:
     case KernelId::kHeadNormForward:
     case KernelId::kHeadNormBackward:
@@ -189,8 +200,7 @@ std::vector<Case> variants(const Case& c) {
         with({size("V"), 2 * size("b") * size("s"), piece * size("Vp")});
       break;
     case KernelId::kRope:
-      for (std::int64_t direction : {1, -1})
-        with({size("a") + (size("n") - size("a")) / 2, 10000, direction});
+      for (std::int64_t direction : {1, -1}) with({size("m"), 10000, direction});
       break;
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:  // one segment; three

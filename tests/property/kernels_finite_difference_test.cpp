@@ -298,8 +298,8 @@ RC_GTEST_PROP(KernelGradients, GeluMatchesFiniteDifferences, ()) {
 }
 
 void check_attention(const AttentionShape& s, Random random, std::size_t step = 1) {
-  const std::int64_t h = s.heads * s.head_dim;
-  Values qkv = random.values(s.batch * s.sequence * (h + 2 * s.kv_heads * s.head_dim));
+  const std::int64_t h = s.heads * s.value_dim;
+  Values qkv = random.values(s.batch * s.sequence * s.columns());
   for (double& value : qkv) value *= 2.0;
   Values dout = random.values(s.batch * s.sequence * h), out(dout.size());
   Values lse(static_cast<std::size_t>(s.batch * s.heads * s.sequence));
@@ -317,8 +317,9 @@ void check_attention(const AttentionShape& s, Random random, std::size_t step = 
 
 RC_GTEST_PROP(KernelGradients, AttentionMatchesFiniteDifferences, ()) {
   const std::int64_t kv_heads = size_below(4), group = size_below(4);
-  check_attention({size_below(3), size_below(12), kv_heads * group, kv_heads, size_below(12)},
-                  any_random());
+  check_attention(
+      {size_below(3), size_below(12), kv_heads * group, kv_heads, size_below(12), size_below(12)},
+      any_random());
 }
 
 TEST(KernelGradients, AttentionMatchesFiniteDifferencesAcrossBlocks) {
@@ -327,10 +328,11 @@ TEST(KernelGradients, AttentionMatchesFiniteDifferencesAcrossBlocks) {
 
 RC_GTEST_PROP(KernelGradients, SeparateAttentionMatchesFiniteDifferences, ()) {
   const std::int64_t kv_heads = size_below(4), group = size_below(4);
-  const AttentionShape s{size_below(3), size_below(10), kv_heads * group, kv_heads, size_below(8)};
+  const AttentionShape s{size_below(3), size_below(10), kv_heads * group,
+                         kv_heads,      size_below(8),  size_below(8)};
   Random random = any_random();
-  const std::int64_t h = s.heads * s.head_dim, width = h + 2 * s.kv_heads * s.head_dim;
-  Values qkv = random.values(s.batch * s.sequence * width);
+  const std::int64_t h = s.heads * s.value_dim;
+  Values qkv = random.values(s.batch * s.sequence * s.columns());
   Values dout = random.values(s.batch * s.sequence * h), out(dout.size());
   const auto squares = static_cast<std::size_t>(s.batch * s.heads * s.sequence * s.sequence);
   Values probs(squares), dscores(squares);

@@ -1,7 +1,8 @@
 // Causal self-attention without a stored s x s matrix, with as many key-value heads as query heads
 // or fewer. [Dao22]
-// qkv[b, s, a + 2 g, d] holds the heads of q, k and v side by side; query head i uses key-value
-// head i / (a / g). Key i is visible to query j iff i <= j.
+// qkv[b, s, c] holds the heads of q, k and v side by side, c = (a + g) d + g v: those of q and k
+// have d elements, those of v v. Query head i uses key-value head i / (a / g). Key i is visible to
+// query j iff i <= j.
 // out = softmax(q k^T / sqrt(d)) v by online softmax over key blocks [Milakov18]; backward
 // recomputes the probabilities from lse = log sum exp of the scaled scores. Arithmetic and sums in
 // Compute<T>, results are rounded once. One thread owns one (batch, head), in backward one (batch,
@@ -19,24 +20,27 @@
 namespace zplan::exec::cpu {
 
 struct AttentionShape {
-  std::int64_t batch, sequence, heads, kv_heads, head_dim;
+  std::int64_t batch, sequence, heads, kv_heads;
+  std::int64_t head_dim;                                   // d
+  std::int64_t value_dim = head_dim;                       // v
   std::int64_t group() const { return heads / kv_heads; }  // query heads per key-value head
+  std::int64_t columns() const { return (heads + kv_heads) * head_dim + kv_heads * value_dim; }
 };
 
 template <typename T>
 struct AttentionForward {
-  T* out;           // [b, s, a, d], overwritten
+  T* out;           // [b, s, a, v], overwritten
   Compute<T>* lse;  // [b, a, s], overwritten, kept for backward
-  const T* qkv;     // [b, s, a + 2 g, d]
+  const T* qkv;     // [b, s, c]
 };
 
 template <typename T>
 struct AttentionBackward {
-  T* dqkv;                // [b, s, a + 2 g, d], overwritten
-  const T* dout;          // [b, s, a, d]
-  const T* out;           // [b, s, a, d]
+  T* dqkv;                // [b, s, c], overwritten
+  const T* dout;          // [b, s, a, v]
+  const T* out;           // [b, s, a, v]
   const Compute<T>* lse;  // [b, a, s]
-  const T* qkv;           // [b, s, a + 2 g, d]
+  const T* qkv;           // [b, s, c]
 };
 
 template <typename T>
@@ -44,12 +48,12 @@ Bytes attention_forward_scratch_bytes(const AttentionShape& shape, int threads);
 template <typename T>
 Bytes attention_backward_scratch_bytes(const AttentionShape& shape, int threads);
 
-// 2 products: 2 b a d s (s + 1) flop and about 10 b a s (s + 1) for exp (as 20); 4 b s h elements
-// moved.
+// 2 products: b a (d + v) s (s + 1) flop and about 10 b a s (s + 1) for exp (as 20); b s
+// (c + a v) elements moved.
 template <typename T>
 void attention_forward(const AttentionShape& shape, const AttentionForward<T>& x, Scratch scratch);
 
-// 5 products: 5 b a d s (s + 1) flop; 8 b s h elements moved.
+// 5 products: b a (3 d + 2 v) s (s + 1) flop; 2 b s (c + a v) elements moved.
 template <typename T>
 void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& x,
                         Scratch scratch);

@@ -9,10 +9,10 @@ namespace {
 
 template <typename C>
 struct BackwardScratch {
-  C *keys, *values;                // [block, d]
-  C *keys_turned, *values_turned;  // [d, block] transposed
-  C *queries, *dout;               // [block, d]
-  C *dkeys, *dvalues;              // [block, d]
+  C *keys, *values;                // [block, d], [block, v]
+  C *keys_turned, *values_turned;  // [d, block], [v, block] transposed
+  C *queries, *dout;               // [block, d], [block, v]
+  C *dkeys, *dvalues;              // [block, d], [block, v]
   C* probabilities;                // [block, block]
   C* scores;                       // [block, block] gradient of the raw scores
   C* delta;                        // [group, s] D
@@ -22,7 +22,8 @@ struct BackwardScratch {
 template <typename T>
 std::int64_t bytes_per_thread(const AttentionShape& s) {
   using C = Compute<T>;
-  return 8 * aligned_bytes<C>(s.head_dim * kAttentionBlock) +
+  return 4 * aligned_bytes<C>(s.head_dim * kAttentionBlock) +
+         4 * aligned_bytes<C>(s.value_dim * kAttentionBlock) +
          2 * aligned_bytes<C>(kAttentionBlock * kAttentionBlock) +
          aligned_bytes<C>(s.group() * s.sequence) +
          (kIsHalf<T> ? aligned_bytes<C>(s.group() * s.sequence * s.head_dim) : 0);
@@ -33,9 +34,10 @@ BackwardScratch<Compute<T>> cut(const AttentionShape& s, Scratch scratch) {
   using C = Compute<T>;
   ScratchCutter cutter(scratch);
   BackwardScratch<C> w{};
-  for (C** block : {&w.keys, &w.values, &w.keys_turned, &w.values_turned, &w.queries, &w.dout,
-                    &w.dkeys, &w.dvalues})
+  for (C** block : {&w.keys, &w.keys_turned, &w.queries, &w.dkeys})
     *block = cutter.take<C>(s.head_dim * kAttentionBlock);
+  for (C** block : {&w.values, &w.values_turned, &w.dout, &w.dvalues})
+    *block = cutter.take<C>(s.value_dim * kAttentionBlock);
   w.probabilities = cutter.take<C>(kAttentionBlock * kAttentionBlock);
   w.scores = cutter.take<C>(kAttentionBlock * kAttentionBlock);
   w.delta = cutter.take<C>(s.group() * s.sequence);
@@ -59,8 +61,8 @@ HeadViews<T> views_of(const AttentionShape& s, const AttentionBackward<T>& x, st
                       const BackwardScratch<Compute<T>>& w) {
   const std::int64_t head = kv_head * s.group() + member;
   HeadViews<T> views{HeadOfQkv<const T>(s, x.qkv, batch, head).q,
-                     head_rows(s, x.out, s.heads, batch, head),
-                     head_rows(s, x.dout, s.heads, batch, head),
+                     out_rows(s, x.out, batch, head),
+                     out_rows(s, x.dout, batch, head),
                      HeadOfQkv<T>(s, x.dqkv, batch, head).q,
                      {w.dq + member * s.sequence * s.head_dim, s.head_dim},
                      x.lse + (batch * s.heads + head) * s.sequence,
@@ -70,14 +72,14 @@ HeadViews<T> views_of(const AttentionShape& s, const AttentionBackward<T>& x, st
 }
 
 template <typename T>
-void row_products(const HeadViews<T>& x, std::int64_t n, std::int64_t d) {
+void row_products(const HeadViews<T>& x, std::int64_t n, std::int64_t v) {
   using C = Compute<T>;
   for (std::int64_t i = 0; i < n; ++i) {
     const T* a = x.dout.from(i).data;
     const T* b = x.out.from(i).data;
     C sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (std::int64_t p = 0; p < d; ++p) sum += static_cast<C>(a[p]) * static_cast<C>(b[p]);
+    for (std::int64_t p = 0; p < v; ++p) sum += static_cast<C>(a[p]) * static_cast<C>(b[p]);
     x.delta[i] = sum;
   }
 }
@@ -98,22 +100,23 @@ void gradient_row(C* probabilities, C* scores, std::int64_t visible, std::int64_
 
 // The part of all three gradients that queries [query, +rows) of a head and keys [key, +keys) make.
 template <typename T>
-void backward_tile(const HeadViews<T>& x, const BackwardScratch<Compute<T>>& w, std::int64_t d,
-                   std::int64_t query, std::int64_t rows, std::int64_t key, std::int64_t keys,
-                   bool is_first_of_keys) {
+void backward_tile(const AttentionShape& s, const HeadViews<T>& x,
+                   const BackwardScratch<Compute<T>>& w, std::int64_t query, std::int64_t rows,
+                   std::int64_t key, std::int64_t keys, bool is_first_of_keys) {
   using C = Compute<T>;
+  const std::int64_t d = s.head_dim, v = s.value_dim;
   const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
   load_block(x.q.from(query), rows, d, w.queries);
-  load_block(x.dout.from(query), rows, d, w.dout);
+  load_block(x.dout.from(query), rows, v, w.dout);
   score_tile(w.queries, rows, w.keys_turned, keys, d, w.probabilities);
-  score_tile(w.dout, rows, w.values_turned, keys, d, w.scores);
+  score_tile(w.dout, rows, w.values_turned, keys, v, w.scores);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = query + i, at = i * kAttentionBlock;
     gradient_row(w.probabilities + at, w.scores + at, visible_keys(row, key, keys), keys, scale,
                  x.lse[row], x.delta[row]);
   }
   const Rows<C> dq = x.dq_sum.from(query);
-  tile_gemm<C>({keys, d, rows, w.probabilities, 1, kAttentionBlock, w.dout, d, w.dvalues, d,
+  tile_gemm<C>({keys, v, rows, w.probabilities, 1, kAttentionBlock, w.dout, v, w.dvalues, v,
                 !is_first_of_keys});
   tile_gemm<C>(
       {keys, d, rows, w.scores, 1, kAttentionBlock, w.queries, d, w.dkeys, d, !is_first_of_keys});
@@ -125,25 +128,25 @@ void backward_tile(const HeadViews<T>& x, const BackwardScratch<Compute<T>>& w, 
 template <typename T>
 void backward_group(const AttentionShape& s, const AttentionBackward<T>& x, std::int64_t index,
                     const BackwardScratch<Compute<T>>& w) {
-  const std::int64_t n = s.sequence, d = s.head_dim, group = s.group();
+  const std::int64_t n = s.sequence, d = s.head_dim, v = s.value_dim, group = s.group();
   const std::int64_t batch = index / s.kv_heads, kv_head = index % s.kv_heads;
   const HeadOfQkv<const T> shared(s, x.qkv, batch, kv_head * group);
   const HeadOfQkv<T> gradient(s, x.dqkv, batch, kv_head * group);
   const auto member_views = [&](std::int64_t i) { return views_of(s, x, batch, kv_head, i, w); };
-  for (std::int64_t i = 0; i < group; ++i) row_products(member_views(i), n, d);
+  for (std::int64_t i = 0; i < group; ++i) row_products(member_views(i), n, v);
   for (std::int64_t key = 0; key < n; key += kAttentionBlock) {
     const std::int64_t keys = std::min(kAttentionBlock, n - key);
     load_block(shared.k.from(key), keys, d, w.keys);
-    load_block(shared.v.from(key), keys, d, w.values);
+    load_block(shared.v.from(key), keys, v, w.values);
     transpose_block(w.keys, keys, d, w.keys_turned);
-    transpose_block(w.values, keys, d, w.values_turned);
+    transpose_block(w.values, keys, v, w.values_turned);
     for (std::int64_t i = 0; i < group; ++i) {
       for (std::int64_t query = key; query < n; query += kAttentionBlock)
-        backward_tile(member_views(i), w, d, query, std::min(kAttentionBlock, n - query), key, keys,
+        backward_tile(s, member_views(i), w, query, std::min(kAttentionBlock, n - query), key, keys,
                       i == 0 && query == key);
     }
     store_block(gradient.k.from(key), keys, d, w.dkeys);
-    store_block(gradient.v.from(key), keys, d, w.dvalues);
+    store_block(gradient.v.from(key), keys, v, w.dvalues);
   }
   for (std::int64_t i = 0; i < group && kIsHalf<T>; ++i)
     store_block(member_views(i).dq, n, d, w.dq + i * n * d);

@@ -25,12 +25,11 @@ struct Rows {
   Rows from(std::int64_t row) const { return {data + row * stride, stride}; }
 };
 
-// Rows of one head of a [b, s, heads, d] array.
+// Rows of one head of out, or its gradient, [b, s, a, v].
 template <typename T>
-Rows<T> head_rows(const AttentionShape& s, T* array, std::int64_t heads, std::int64_t batch,
-                  std::int64_t head) {
-  const std::int64_t stride = heads * s.head_dim;
-  return {array + batch * s.sequence * stride + head * s.head_dim, stride};
+Rows<T> out_rows(const AttentionShape& s, T* out, std::int64_t batch, std::int64_t head) {
+  const std::int64_t stride = s.heads * s.value_dim;
+  return {out + batch * s.sequence * stride + head * s.value_dim, stride};
 }
 
 // The heads that query head (batch, head) works with.
@@ -38,13 +37,15 @@ template <typename T>
 struct HeadOfQkv {
   Rows<T> q, k, v;
   HeadOfQkv(const AttentionShape& s, T* qkv, std::int64_t batch, std::int64_t head)
-      : q(of(s, qkv, batch, head)),
-        k(of(s, qkv, batch, s.heads + head / s.group())),
-        v(of(s, qkv, batch, s.heads + s.kv_heads + head / s.group())) {}
+      : q(from_column(s, qkv, batch, head * s.head_dim)),
+        k(from_column(s, qkv, batch, (s.heads + head / s.group()) * s.head_dim)),
+        v(from_column(s, qkv, batch,
+                      (s.heads + s.kv_heads) * s.head_dim + head / s.group() * s.value_dim)) {}
 
  private:
-  static Rows<T> of(const AttentionShape& s, T* qkv, std::int64_t batch, std::int64_t head) {
-    return head_rows(s, qkv, s.heads + 2 * s.kv_heads, batch, head);
+  static Rows<T> from_column(const AttentionShape& s, T* qkv, std::int64_t batch,
+                             std::int64_t column) {
+    return {qkv + batch * s.sequence * s.columns() + column, s.columns()};
   }
 };
 
@@ -104,7 +105,7 @@ void for_heads(std::int64_t heads, std::int64_t work, Scratch scratch,
 }
 
 inline std::int64_t head_work(const AttentionShape& s) {
-  return s.sequence * s.sequence * s.head_dim;
+  return s.sequence * s.sequence * (s.head_dim + s.value_dim) / 2;
 }
 
 }  // namespace zplan::exec::cpu

@@ -10,21 +10,22 @@ namespace {
 template <typename C>
 struct ForwardScratch {
   C* keys;     // [block, d]
-  C* values;   // [block, d]
+  C* values;   // [block, v]
   C* queries;  // [block, d]
   C* turned;   // [d, block] keys transposed
   C* tile;     // [block, block]
   C* most;     // [s] running maximum of the scaled scores
   C* total;    // [s] running sum of exp(score - most)
-  C* out;      // [s, d], of 16-bit elements
+  C* out;      // [s, v], of 16-bit elements
 };
 
 template <typename T>
 std::int64_t bytes_per_thread(const AttentionShape& s) {
   using C = Compute<T>;
-  return 4 * aligned_bytes<C>(s.head_dim * kAttentionBlock) +
+  return 3 * aligned_bytes<C>(s.head_dim * kAttentionBlock) +
+         aligned_bytes<C>(s.value_dim * kAttentionBlock) +
          aligned_bytes<C>(kAttentionBlock * kAttentionBlock) + 2 * aligned_bytes<C>(s.sequence) +
-         (kIsHalf<T> ? aligned_bytes<C>(s.sequence * s.head_dim) : 0);
+         (kIsHalf<T> ? aligned_bytes<C>(s.sequence * s.value_dim) : 0);
 }
 
 template <typename T>
@@ -32,12 +33,13 @@ ForwardScratch<Compute<T>> cut(const AttentionShape& s, Scratch scratch) {
   using C = Compute<T>;
   ScratchCutter cutter(scratch);
   ForwardScratch<C> w{};
-  for (C** block : {&w.keys, &w.values, &w.queries, &w.turned})
+  for (C** block : {&w.keys, &w.queries, &w.turned})
     *block = cutter.take<C>(s.head_dim * kAttentionBlock);
+  w.values = cutter.take<C>(s.value_dim * kAttentionBlock);
   w.tile = cutter.take<C>(kAttentionBlock * kAttentionBlock);
   w.most = cutter.take<C>(s.sequence);
   w.total = cutter.take<C>(s.sequence);
-  if constexpr (kIsHalf<T>) w.out = cutter.take<C>(s.sequence * s.head_dim);
+  if constexpr (kIsHalf<T>) w.out = cutter.take<C>(s.sequence * s.value_dim);
   return w;
 }
 
@@ -64,8 +66,9 @@ C softmax_row(C* row, std::int64_t visible, std::int64_t keys, C scale, C& most,
 
 // What queries [query, +rows) gain from keys [key, +keys), which are in scratch.
 template <typename C>
-void forward_tile(const ForwardScratch<C>& w, Rows<C> out, std::int64_t d, std::int64_t query,
-                  std::int64_t rows, std::int64_t key, std::int64_t keys) {
+void forward_tile(const AttentionShape& s, const ForwardScratch<C>& w, Rows<C> out,
+                  std::int64_t query, std::int64_t rows, std::int64_t key, std::int64_t keys) {
+  const std::int64_t d = s.head_dim, v = s.value_dim;
   const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
   score_tile(w.queries, rows, w.turned, keys, d, w.tile);
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -73,9 +76,9 @@ void forward_tile(const ForwardScratch<C>& w, Rows<C> out, std::int64_t d, std::
     const C shrink = softmax_row(w.tile + i * kAttentionBlock, visible_keys(row, key, keys), keys,
                                  scale, w.most[row], w.total[row]);
     C* o = out.from(row).data;
-    for (std::int64_t p = 0; key > 0 && p < d; ++p) o[p] *= shrink;
+    for (std::int64_t p = 0; key > 0 && p < v; ++p) o[p] *= shrink;
   }
-  tile_gemm<C>({rows, d, keys, w.tile, kAttentionBlock, 1, w.values, d, out.from(query).data,
+  tile_gemm<C>({rows, v, keys, w.tile, kAttentionBlock, 1, w.values, v, out.from(query).data,
                 out.stride, key > 0});
 }
 
@@ -83,29 +86,29 @@ template <typename T>
 void forward_head(const AttentionShape& s, const AttentionForward<T>& x, std::int64_t index,
                   const ForwardScratch<Compute<T>>& w) {
   using C = Compute<T>;
-  const std::int64_t n = s.sequence, d = s.head_dim;
+  const std::int64_t n = s.sequence, d = s.head_dim, v = s.value_dim;
   const HeadOfQkv<const T> head(s, x.qkv, index / s.heads, index % s.heads);
-  const Rows<T> result = head_rows(s, x.out, s.heads, index / s.heads, index % s.heads);
-  Rows<C> out{w.out, d};
+  const Rows<T> result = out_rows(s, x.out, index / s.heads, index % s.heads);
+  Rows<C> out{w.out, v};
   if constexpr (!kIsHalf<T>) out = result;
   std::fill_n(w.most, n, -std::numeric_limits<C>::infinity());
   std::fill_n(w.total, n, static_cast<C>(0));
   for (std::int64_t key = 0; key < n; key += kAttentionBlock) {
     const std::int64_t keys = std::min(kAttentionBlock, n - key);
     load_block(head.k.from(key), keys, d, w.keys);
-    load_block(head.v.from(key), keys, d, w.values);
+    load_block(head.v.from(key), keys, v, w.values);
     transpose_block(w.keys, keys, d, w.turned);
     for (std::int64_t query = key; query < n; query += kAttentionBlock) {
       const std::int64_t rows = std::min(kAttentionBlock, n - query);
       load_block(head.q.from(query), rows, d, w.queries);
-      forward_tile(w, out, d, query, rows, key, keys);
+      forward_tile(s, w, out, query, rows, key, keys);
     }
   }
   for (std::int64_t row = 0; row < n; ++row) {
     const C* o = out.from(row).data;
     T* to = result.from(row).data;
     const C inverse = static_cast<C>(1) / w.total[row];
-    for (std::int64_t p = 0; p < d; ++p) to[p] = static_cast<T>(o[p] * inverse);
+    for (std::int64_t p = 0; p < v; ++p) to[p] = static_cast<T>(o[p] * inverse);
     x.lse[index * n + row] = w.most[row] + std::log(w.total[row]);
   }
 }

@@ -9,23 +9,23 @@
 namespace zplan::exec::cpu {
 namespace {
 
-std::int64_t qkv_stride(const AttentionShape& s) { return (s.heads + 2 * s.kv_heads) * s.head_dim; }
-std::int64_t out_stride(const AttentionShape& s) { return s.heads * s.head_dim; }
+std::int64_t out_stride(const AttentionShape& s) { return s.heads * s.value_dim; }
 
-GemmShape square_from_heads(const AttentionShape& s, std::int64_t a_stride) {
+// Of heads of so many elements.
+GemmShape square_from_heads(const AttentionShape& s, std::int64_t size, std::int64_t a_stride) {
   return {.op = GemmOp::kNT,
           .m = s.sequence,
           .n = s.sequence,
-          .k = s.head_dim,
+          .k = size,
           .lda = a_stride,
-          .ldb = qkv_stride(s)};
+          .ldb = s.columns()};
 }
 
-GemmShape heads_from_square(const AttentionShape& s, GemmOp op, std::int64_t b_stride,
-                            std::int64_t c_stride, bool accumulate) {
+GemmShape heads_from_square(const AttentionShape& s, GemmOp op, std::int64_t size,
+                            std::int64_t b_stride, std::int64_t c_stride, bool accumulate) {
   return {.op = op,
           .m = s.sequence,
-          .n = s.head_dim,
+          .n = size,
           .k = s.sequence,
           .accumulate = accumulate,
           .ldb = b_stride,
@@ -44,15 +44,15 @@ C inverse_root(std::int64_t d) {
   return static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
 }
 
-// Heads [first, first + count) of all tokens times 1 / sqrt(d).
+// Queries and keys of all tokens times 1 / sqrt(d).
 template <typename T>
-void scale_heads(const AttentionShape& s, T* dqkv, std::int64_t first, std::int64_t count) {
+void scale_queries_and_keys(const AttentionShape& s, T* dqkv) {
   using C = Compute<T>;
   const C scale = inverse_root<C>(s.head_dim);
-  const std::int64_t width = count * s.head_dim;
+  const std::int64_t width = (s.heads + s.kv_heads) * s.head_dim;
   for_rows(s.batch * s.sequence, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
-      T* row = dqkv + t * qkv_stride(s) + first * s.head_dim;
+      T* row = dqkv + t * s.columns();
       for (std::int64_t j = 0; j < width; ++j)
         row[j] = static_cast<T>(static_cast<C>(row[j]) * scale);
     }
@@ -94,22 +94,22 @@ void for_square_rows(const SquareRows& s, const Body& body) {
 }  // namespace
 
 GemmShape attention_scores_gemm(const AttentionShape& s) {
-  return square_from_heads(s, qkv_stride(s));
+  return square_from_heads(s, s.head_dim, s.columns());
 }
 GemmShape attention_context_gradient_gemm(const AttentionShape& s) {
-  return square_from_heads(s, out_stride(s));
+  return square_from_heads(s, s.value_dim, out_stride(s));
 }
 GemmShape attention_context_gemm(const AttentionShape& s) {
-  return heads_from_square(s, GemmOp::kNN, qkv_stride(s), out_stride(s), false);
+  return heads_from_square(s, GemmOp::kNN, s.value_dim, s.columns(), out_stride(s), false);
 }
 GemmShape attention_query_gradient_gemm(const AttentionShape& s) {
-  return heads_from_square(s, GemmOp::kNN, qkv_stride(s), qkv_stride(s), false);
+  return heads_from_square(s, GemmOp::kNN, s.head_dim, s.columns(), s.columns(), false);
 }
 GemmShape attention_key_gradient_gemm(const AttentionShape& s, bool accumulate) {
-  return heads_from_square(s, GemmOp::kTN, qkv_stride(s), qkv_stride(s), accumulate);
+  return heads_from_square(s, GemmOp::kTN, s.head_dim, s.columns(), s.columns(), accumulate);
 }
 GemmShape attention_value_gradient_gemm(const AttentionShape& s, bool accumulate) {
-  return heads_from_square(s, GemmOp::kTN, out_stride(s), qkv_stride(s), accumulate);
+  return heads_from_square(s, GemmOp::kTN, s.value_dim, out_stride(s), s.columns(), accumulate);
 }
 
 template <typename T>
@@ -141,7 +141,7 @@ void attention_context(GemmCache& cache, const AttentionShape& s, T* out, const 
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
     const HeadOfQkv<const T> x(s, qkv, batch, head);
     cache.run<T>(attention_context_gemm(s),
-                 {probs + at, x.v.data, head_rows(s, out, s.heads, batch, head).data}, scratch);
+                 {probs + at, x.v.data, out_rows(s, out, batch, head).data}, scratch);
   });
 }
 
@@ -151,7 +151,7 @@ void attention_context_gradient(GemmCache& cache, const AttentionShape& s, T* dp
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
     const HeadOfQkv<const T> x(s, qkv, batch, head);
     cache.run<T>(attention_context_gradient_gemm(s),
-                 {head_rows(s, dout, s.heads, batch, head).data, x.v.data, dprobs + at}, scratch);
+                 {out_rows(s, dout, batch, head).data, x.v.data, dprobs + at}, scratch);
   });
 }
 
@@ -168,7 +168,7 @@ void attention_scores_gradient(GemmCache& cache, const AttentionShape& s,
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
     const HeadOfQkv<const T> in(s, x.qkv, batch, head);
     const HeadOfQkv<T> out(s, x.dqkv, batch, head);
-    const T* dout = head_rows(s, x.dout, s.heads, batch, head).data;
+    const T* dout = out_rows(s, x.dout, batch, head).data;
     const bool adds = head % s.group() != 0;
     cache.run<T>(attention_query_gradient_gemm(s), {x.dscores + at, in.k.data, out.q.data},
                  scratch);
@@ -176,7 +176,7 @@ void attention_scores_gradient(GemmCache& cache, const AttentionShape& s,
                  scratch);
     cache.run<T>(attention_value_gradient_gemm(s, adds), {x.probs + at, dout, out.v.data}, scratch);
   });
-  scale_heads(s, x.dqkv, 0, s.heads + s.kv_heads);
+  scale_queries_and_keys(s, x.dqkv);
 }
 
 #define ZPLAN_INSTANTIATE(T)                                                                    \

@@ -10,7 +10,7 @@
 namespace zplan::exec::cpu {
 
 // Products that the caller prepares ahead of the first step.
-GemmShape attention_scores_gemm(const AttentionShape& shape);            // also of dout v^T
+GemmShape attention_scores_gemm(const AttentionShape& shape);
 GemmShape attention_context_gradient_gemm(const AttentionShape& shape);  // dprobs
 GemmShape attention_context_gemm(const AttentionShape& shape);
 GemmShape attention_query_gradient_gemm(const AttentionShape& shape);
@@ -25,12 +25,12 @@ void attention_scores(GemmCache& cache, const AttentionShape& shape, T* scores, 
 // 24 b a s^2 flop (exp as 20).
 template <typename T>
 void softmax_forward(const SquareRows& shape, T* scores);
-// out[b, s, a, d] = probs v: 2 b a s^2 d flop
+// out[b, s, a, v] = probs v: 2 b a s^2 v flop
 template <typename T>
 void attention_context(GemmCache& cache, const AttentionShape& shape, T* out, const T* probs,
                        const T* qkv, Scratch scratch);
 
-// dprobs[b, a, s, s] = dout v^T: 2 b a s^2 d flop
+// dprobs[b, a, s, s] = dout v^T: 2 b a s^2 v flop
 template <typename T>
 void attention_context_gradient(GemmCache& cache, const AttentionShape& shape, T* dprobs,
                                 const T* dout, const T* qkv, Scratch scratch);
@@ -40,14 +40,14 @@ void softmax_backward(const SquareRows& shape, T* dprobs, const T* probs);
 
 template <typename T>
 struct AttentionScoresGradient {
-  T* dqkv;           // [b, s, a + 2 g, d], overwritten
+  T* dqkv;           // [b, s, c], overwritten
   const T* dscores;  // [b, a, s, s]
   const T* probs;    // [b, a, s, s]
-  const T* dout;     // [b, s, a, d]
-  const T* qkv;      // [b, s, a + 2 g, d]
+  const T* dout;     // [b, s, a, v]
+  const T* qkv;      // [b, s, c]
 };
 // dq = dscores k / sqrt(d), dk = dscores^T q / sqrt(d), dv = probs^T dout, the last two summed over
-// the query heads that share them: 6 b a s^2 d flop
+// the query heads that share them: 2 b a s^2 (2 d + v) flop
 template <typename T>
 void attention_scores_gradient(GemmCache& cache, const AttentionShape& shape,
                                const AttentionScoresGradient<T>& x, Scratch scratch);

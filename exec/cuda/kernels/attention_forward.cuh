@@ -16,11 +16,11 @@ __global__ void attention_forward_kernel(AttentionShape s, AttentionForward<T> x
   __shared__ typename Tile::Square weights;
   const auto [tile, head, batch] = block_place(s, s.heads);
   const std::int64_t query = (s.sequence - 1) / Tile::kRows * Tile::kRows - tile * Tile::kRows;
-  const std::int64_t all = s.all_heads(), shared = head / s.group();
-  const auto q = head_rows(s, x.qkv, all, batch, head);
-  const auto k = head_rows(s, x.qkv, all, batch, s.heads + shared);
-  const auto v = head_rows(s, x.qkv, all, batch, s.heads + s.kv_heads + shared);
-  const int d = static_cast<int>(s.head_dim);
+  const std::int64_t shared = head / s.group();
+  const auto q = query_rows(s, x.qkv, batch, head);
+  const auto k = key_rows(s, x.qkv, batch, shared);
+  const auto v = value_rows(s, x.qkv, batch, shared);
+  const int d = static_cast<int>(s.head_dim), value_dim = static_cast<int>(s.value_dim);
   const float scale = 1.0f / sqrtf(static_cast<float>(d));
 
   typename Tile::RowsPart sums{};
@@ -57,7 +57,7 @@ __global__ void attention_forward_kernel(AttentionShape s, AttentionForward<T> x
       for (int j = 0; j < Tile::kColumns; ++j) sums[i][j] *= shrink;
     }
     __syncthreads();  // the keys are read
-    load_rows<Tile>(keys, v.from(key), s.sequence - key, d, wide);
+    load_rows<Tile>(keys, v.from(key), s.sequence - key, value_dim, wide);
     __syncthreads();
     add_product<Tile, false>(sums, weights, keys);
   }
@@ -67,8 +67,8 @@ __global__ void attention_forward_kernel(AttentionShape s, AttentionForward<T> x
     if (row < s.sequence && Tile::x() == 0)
       x.lse[(batch * s.heads + head) * s.sequence + row] = most[i] + logf(total[i]);
   }
-  store_rows<Tile>(head_rows(s, x.out, s.heads, batch, head).from(query), sums, s.sequence - query,
-                   d);
+  store_rows<Tile>(out_rows(s, x.out, batch, head).from(query), sums, s.sequence - query,
+                   value_dim);
 }
 
 }  // namespace zplan::exec::cuda

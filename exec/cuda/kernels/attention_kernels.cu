@@ -38,7 +38,7 @@ Grid tile_grid(const AttentionShape& s, std::int64_t heads) {
 
 template <typename T>
 bool can_load_packs(const AttentionShape& s, std::initializer_list<const void*> addresses) {
-  return s.head_dim % kWidthOf<T> == 0 && is_aligned(addresses);
+  return s.head_dim % kWidthOf<T> == 0 && s.value_dim % kWidthOf<T> == 0 && is_aligned(addresses);
 }
 
 template <typename T, int kDim>
@@ -66,16 +66,16 @@ void backward(cudaStream_t stream, const AttentionShape& s, const AttentionBackw
 template <typename T>
 void launch_attention_forward(cudaStream_t stream, const AttentionShape& shape,
                               const AttentionForward<T>& x) {
-  if (shape.head_dim <= 64) return forward<T, 64>(stream, shape, x);
-  if (shape.head_dim <= 128) return forward<T, 128>(stream, shape, x);
+  if (shape.widest() <= 64) return forward<T, 64>(stream, shape, x);
+  if (shape.widest() <= 128) return forward<T, 128>(stream, shape, x);
   forward<T, kMostHeadDim>(stream, shape, x);
 }
 
 template <typename T>
 void launch_attention_backward(cudaStream_t stream, const AttentionShape& shape,
                                const AttentionBackward<T>& x) {
-  if (shape.head_dim <= 64) return backward<T, 64>(stream, shape, x);
-  if (shape.head_dim <= 128) return backward<T, 128>(stream, shape, x);
+  if (shape.widest() <= 64) return backward<T, 64>(stream, shape, x);
+  if (shape.widest() <= 128) return backward<T, 128>(stream, shape, x);
   backward<T, kMostHeadDim>(stream, shape, x);
 }
 

@@ -14,41 +14,48 @@
 namespace zplan::exec::cuda {
 
 struct AttentionShape {
-  std::int64_t batch, sequence, heads, kv_heads, head_dim;
+  std::int64_t batch, sequence, heads, kv_heads;
+  std::int64_t head_dim;              // d, of queries and keys
+  std::int64_t value_dim = head_dim;  // v
   __host__ __device__ std::int64_t group() const { return heads / kv_heads; }
-  __host__ __device__ std::int64_t all_heads() const { return heads + 2 * kv_heads; }
+  // Of a row of qkv, and before its first key and its first value.
+  __host__ __device__ std::int64_t columns() const { return values() + kv_heads * value_dim; }
+  __host__ __device__ std::int64_t keys() const { return heads * head_dim; }
+  __host__ __device__ std::int64_t values() const { return (heads + kv_heads) * head_dim; }
+  // Of a tile, which has a head of either size.
+  std::int64_t widest() const { return head_dim > value_dim ? head_dim : value_dim; }
   friend auto operator<=>(const AttentionShape&, const AttentionShape&) = default;
 };
 inline constexpr std::int64_t kMostHeadDim = 256;
 
 template <typename T>
 struct AttentionForward {
-  T* out;        // [b, s, a, d], overwritten
+  T* out;        // [b, s, a, v], overwritten
   float* lse;    // [b, a, s] natural log of the sum of exp of the scaled scores, overwritten
-  const T* qkv;  // [b, s, a + 2 g, d]
+  const T* qkv;  // [b, s, c]
 };
 
 template <typename T>
 struct AttentionBackward {
-  T* dqkv;           // [b, s, a + 2 g, d], overwritten
-  const T* dout;     // [b, s, a, d]
-  const T* out;      // [b, s, a, d]
+  T* dqkv;           // [b, s, c], overwritten
+  const T* dout;     // [b, s, a, v]
+  const T* out;      // [b, s, a, v]
   const float* lse;  // [b, a, s]
-  const T* qkv;      // [b, s, a + 2 g, d]
-  float* delta;      // [b, a, s] scratch: sum over d of dout out
+  const T* qkv;      // [b, s, c]
+  float* delta;      // [b, a, s] scratch: sum over v of dout out
 };
 
 constexpr std::int64_t attention_delta_bytes(const AttentionShape& shape) {
   return shape.batch * shape.heads * shape.sequence * static_cast<std::int64_t>(sizeof(float));
 }
 
-// 2 products: 2 b a d s (s + 1) flop; at least (2 a + 2 g) b s d elements moved.
+// 2 products: b a (d + v) s (s + 1) flop; at least b s (c + a v) elements moved.
 template <typename T>
 void launch_attention_forward(cudaStream_t stream, const AttentionShape& shape,
                               const AttentionForward<T>& x);
 
 // 7 products, as the scores and the gradient of the probabilities are computed for dq and again for
-// dk and dv: 7 b a d s (s + 1) flop; at least (4 a + 4 g) b s d elements moved.
+// dk and dv: b a (4 d + 3 v) s (s + 1) flop; at least 2 b s (c + a v) elements moved.
 template <typename T>
 void launch_attention_backward(cudaStream_t stream, const AttentionShape& shape,
                                const AttentionBackward<T>& x);

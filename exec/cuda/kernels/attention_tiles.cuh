@@ -35,11 +35,33 @@ struct HeadRows {
   __device__ HeadRows from(std::int64_t row) const { return {data + row * stride, stride}; }
 };
 
-// Head `head` of x[b, s, heads, d] in batch entry `batch`.
+// From a column of qkv, or its gradient, in batch entry `batch`.
 template <typename T>
-__device__ HeadRows<T> head_rows(const AttentionShape& s, T* x, std::int64_t heads,
-                                 std::int64_t batch, std::int64_t head) {
-  return {x + (batch * s.sequence * heads + head) * s.head_dim, heads * s.head_dim};
+__device__ HeadRows<T> qkv_rows(const AttentionShape& s, T* x, std::int64_t batch,
+                                std::int64_t column) {
+  return {x + batch * s.sequence * s.columns() + column, s.columns()};
+}
+template <typename T>
+__device__ HeadRows<T> query_rows(const AttentionShape& s, T* x, std::int64_t batch,
+                                  std::int64_t head) {
+  return qkv_rows(s, x, batch, head * s.head_dim);
+}
+template <typename T>
+__device__ HeadRows<T> key_rows(const AttentionShape& s, T* x, std::int64_t batch,
+                                std::int64_t kv_head) {
+  return qkv_rows(s, x, batch, s.keys() + kv_head * s.head_dim);
+}
+template <typename T>
+__device__ HeadRows<T> value_rows(const AttentionShape& s, T* x, std::int64_t batch,
+                                  std::int64_t kv_head) {
+  return qkv_rows(s, x, batch, s.values() + kv_head * s.value_dim);
+}
+
+// Head `head` of x[b, s, a, v] in batch entry `batch`.
+template <typename T>
+__device__ HeadRows<T> out_rows(const AttentionShape& s, T* x, std::int64_t batch,
+                                std::int64_t head) {
+  return {x + (batch * s.sequence * s.heads + head) * s.value_dim, s.heads * s.value_dim};
 }
 
 // What a block works on. Blocks are numbered with the tile as the slowest index.

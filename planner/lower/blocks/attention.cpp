@@ -10,7 +10,7 @@ Heads piece(Heads heads, std::int64_t pieces) {
 }
 
 ContextParallel::Columns columns_of(const Heads& n) {
-  return {n.all() * n.size, n.queries * n.size, n.keys * n.size};
+  return {n.width(), n.queries * n.size, n.keys * n.size};
 }
 
 Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
@@ -40,7 +40,7 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
       heads_(piece(shape.heads, maker.pieces())),
       inside_(ranks_.inside(heads_)),
       qkv_columns_(columns_of(heads_)),
-      columns_{heads_.queries * heads_.size},
+      columns_{heads_.out_width()},
       by_head_{maker.b(), ranks_.inside(maker).s(), inside_.all(), inside_.size},
       rope_(shape.rope),
       qkv_(make_qkv(maker, shape)),
@@ -57,9 +57,8 @@ SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
                                                  .dtype = maker.compute(),
                                                  .of = LayerOperator::kAttention,
                                                  .tiled = true})),
-      projection_(maker, Part::kProjection, "proj", "projection",
-                  shape.heads.queries * shape.heads.size, shape.projection_bias,
-                  LayerOperator::kProjection) {}
+      projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),
+                  shape.projection_bias, LayerOperator::kProjection) {}
 
 View SelfAttention::by_head(View qkv) const {
   qkv.shape = by_head_;
@@ -67,13 +66,13 @@ View SelfAttention::by_head(View qkv) const {
 }
 
 void SelfAttention::forward(LayerPass& to, const View& x) const {
-  const View qkv = by_head(to[qkv_out_]);
+  const View qkv = to[qkv_out_];
   if (to.emits(LayerOperator::kQkv)) {
-    const View own = ranks_.outside(to, "qkv.tokens", to[qkv_out_], qkv_columns_);
+    const View own = ranks_.outside(to, "qkv.tokens", qkv, qkv_columns_);
     qkv_.forward(to, x, own);
     ranks_.to_heads(to, Part::kQkv, own, qkv, qkv_columns_);
-    for (const HeadNorm& norm : norms_) norm.forward(to, qkv);
-    if (rope_) rope_->forward(to, qkv, inside_.rotated());
+    for (const HeadNorm& norm : norms_) norm.forward(to, by_head(qkv));
+    if (rope_) rope_->forward(to, by_head(qkv), inside_.rotated());
   }
   core_.forward(to, qkv);
   if (to.emits(LayerOperator::kAttention))
@@ -86,7 +85,7 @@ void SelfAttention::backward_before_tiles(LayerPass& to) const {
 }
 
 void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
-  const View qkv = by_head(to[qkv_out_]);
+  const View qkv = to[qkv_out_];
   const View dattention = to.scratch_tokens("d.attention", columns_.all);
   const View dqkv = to.handed_tokens(Part::kQkv, "d.qkv", qkv_columns_.all);
   core_.replay(to, qkv);
@@ -103,11 +102,11 @@ void SelfAttention::backward_after_tiles(LayerPass& to, const View&, const View&
 void SelfAttention::inputs_backward(LayerPass& to, const View& qkv, const View& dattention,
                                     const View& dqkv) const {
   const View dout = ranks_.inside(to, "d.attention.heads", dattention);
-  const View dinside = by_head(ranks_.inside(to, "d.qkv.heads", dqkv));
+  const View dinside = ranks_.inside(to, "d.qkv.heads", dqkv);
   ranks_.to_heads(to, Part::kAttention, dattention, dout, columns_);
   core_.backward(to, qkv, dout, dinside);
-  if (rope_) rope_->backward(to, dinside, inside_.rotated());
-  for (const HeadNorm& norm : norms_) norm.backward(to, dinside);
+  if (rope_) rope_->backward(to, by_head(dinside), inside_.rotated());
+  for (const HeadNorm& norm : norms_) norm.backward(to, by_head(dinside));
   ranks_.to_tokens(to, Part::kQkv, dinside, dqkv, qkv_columns_);
 }
 

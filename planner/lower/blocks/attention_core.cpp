@@ -3,14 +3,16 @@
 namespace zplan {
 
 AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads)
-    : by_head_{m.b(), m.s(), heads.queries, heads.size},
+    : by_group_{m.b(), m.s(), heads.keys, heads.width() / heads.keys},
+      by_head_{m.b(), m.s(), heads.queries, heads.value_size},
       squares_{m.b(), heads.queries, m.s(), m.s()},
+      value_size_(heads.value_size),
       fused_(m.kernels.fused_attention),
       dropout_(m.plan.dropout) {
   const auto add = [&](const char* name, const Shape& shape, DType dtype, Life life) {
     return m.values.add({name, shape, dtype, LayerOperator::kAttention, true, life});
   };
-  out_ = add("attention", {m.tokens(), heads.queries * heads.size}, m.compute(), Life::kBackward);
+  out_ = add("attention", {m.tokens(), heads.out_width()}, m.compute(), Life::kBackward);
   if (fused_) {
     lse_ = add("lse", {m.b(), heads.queries, m.s()}, m.kernels.statistics, Life::kBackward);
     return;
@@ -21,6 +23,11 @@ AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads)
   dropped_ = add("probs.dropped", squares_, m.compute(), Life::kSelective);
 }
 
+View AttentionCore::by_group(View qkv) const {
+  qkv.shape = by_group_;
+  return qkv;
+}
+
 View AttentionCore::by_head(View out) const {
   out.shape = by_head_;
   return out;
@@ -28,7 +35,7 @@ View AttentionCore::by_head(View out) const {
 
 void AttentionCore::probabilities(LayerPass& to, const View& qkv) const {
   to.kernel(Part::kScores, KernelId::kAttentionScores,
-            {read(qkv), write(to[probs_]), to.workspace()});
+            {read(by_group(qkv)), write(to[probs_]), to.workspace()}, {value_size_});
   to.kernel(Part::kSoftmax, KernelId::kSoftmaxForward, {update(to[probs_])});
   if (dropout_)
     to.kernel(Part::kSoftmax, Action::kDrop, KernelId::kDropoutForward,
@@ -40,12 +47,12 @@ void AttentionCore::forward(LayerPass& to, const View& qkv) const {
   const View out = write(by_head(to[out_]));
   if (fused_) {
     to.kernel(Part::kAttention, KernelId::kAttentionForward,
-              {read(qkv), out, write(to[lse_]), to.workspace()});
+              {read(by_group(qkv)), out, write(to[lse_]), to.workspace()});
     return;
   }
   probabilities(to, qkv);
   to.kernel(Part::kAttention, KernelId::kAttentionContext,
-            {read(to[dropped_]), read(qkv), out, to.workspace()});
+            {read(to[dropped_]), read(by_group(qkv)), out, to.workspace()});
 }
 
 void AttentionCore::replay(LayerPass& to, const View& qkv) const {
@@ -57,9 +64,9 @@ void AttentionCore::backward(LayerPass& to, const View& qkv, const View& dattent
   if (!to.emits_inputs()) return;
   const View dout = read(by_head(dattention));
   if (!fused_) return backward_unfused(to, qkv, dout, dqkv);
-  to.kernel(
-      Part::kAttention, KernelId::kAttentionBackward,
-      {dout, read(qkv), read(by_head(to[out_])), read(to[lse_]), write(dqkv), to.workspace()});
+  to.kernel(Part::kAttention, KernelId::kAttentionBackward,
+            {dout, read(by_group(qkv)), read(by_head(to[out_])), read(to[lse_]),
+             write(by_group(dqkv)), to.workspace()});
 }
 
 void AttentionCore::backward_unfused(LayerPass& to, const View& qkv, const View& dout,
@@ -67,13 +74,14 @@ void AttentionCore::backward_unfused(LayerPass& to, const View& qkv, const View&
   const View dprobs = to.scratch("d.probs", squares_);
   const View ddropped = dropout_ ? to.scratch("d.dropped", squares_) : dprobs;
   to.kernel(Part::kAttention, KernelId::kAttentionContextGradient,
-            {dout, read(qkv), write(ddropped), to.workspace()});
+            {dout, read(by_group(qkv)), write(ddropped), to.workspace()});
   if (dropout_)
     to.kernel(Part::kSoftmax, Action::kDrop, KernelId::kDropoutBackward,
               {read(ddropped), read(to[mask_]), write(dprobs)});
   to.kernel(Part::kSoftmax, KernelId::kSoftmaxBackward, {read(to[probs_]), update(dprobs)});
   to.kernel(Part::kScores, KernelId::kAttentionScoresGradient,
-            {read(dprobs), read(to[dropped_]), dout, read(qkv), write(dqkv), to.workspace()});
+            {read(dprobs), read(to[dropped_]), dout, read(by_group(qkv)), write(by_group(dqkv)),
+             to.workspace()});
 }
 
 }  // namespace zplan

@@ -1,6 +1,6 @@
 // The attention core between the product of queries, keys and values and the projection: one fused
 // kernel [Dao22], or products and a softmax that store the probabilities [Vaswani17 Eq.1]. Of one
-// tile of one rank: a heads, g key-value heads, n = a + 2 g.
+// tile of one rank: a heads, g key-value heads; queries and keys have d elements, values v.
 #pragma once
 
 #include "planner/lower/blocks/layer_pass.h"
@@ -12,16 +12,20 @@ struct Heads {
   std::int64_t queries = 0;
   std::int64_t keys = 0;  // and as many of values
   std::int64_t size = 0;
+  std::int64_t value_size = size;
 
   std::int64_t rotated() const { return queries + keys; }
   std::int64_t all() const { return queries + 2 * keys; }
+  // Elements that all of them have side by side: queries, then keys, then values.
+  std::int64_t width() const { return rotated() * size + keys * value_size; }
+  std::int64_t out_width() const { return queries * value_size; }
 };
 
 class AttentionCore {
  public:
   AttentionCore(LayerMaker& maker, const Heads& heads);
 
-  // From qkv [b, s, n, d], of rotated queries and keys.
+  // From qkv [T, (a + g) d + g v], of rotated queries and keys.
   void forward(LayerPass& to, const View& qkv) const;
   // The probabilities alone, again, where backward has to compute them.
   void replay(LayerPass& to, const View& qkv) const;
@@ -30,13 +34,15 @@ class AttentionCore {
   Value out() const { return out_; }
 
  private:
+  View by_group(View qkv) const;  // [T, c] as [b, s, g, c / g]
   void probabilities(LayerPass& to, const View& qkv) const;
   void backward_unfused(LayerPass& to, const View& qkv, const View& dout, const View& dqkv) const;
-  View by_head(View out) const;  // [T, a d] as [b, s, a, d]
+  View by_head(View out) const;  // [T, a v] as [b, s, a, v]
 
-  Shape by_head_, squares_;
+  Shape by_group_, by_head_, squares_;
+  std::int64_t value_size_;
   bool fused_, dropout_;
-  Value out_, lse_;               // [T, a d], [b, a, s]
+  Value out_, lse_;               // [T, a v], [b, a, s]
   Value probs_, mask_, dropped_;  // [b, a, s, s]; without dropout dropped_ is probs_
 };
 

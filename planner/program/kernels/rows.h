@@ -45,11 +45,13 @@ ZPLAN_KERNEL(LinearForward, "linear_forward",
              .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
              .what = "y = x w + bias.")
 ZPLAN_KERNEL(AttentionForward, "attention_forward",
-             .operands = "qkv:rc[b,s,n,d] out:wc[b,s,a,d] lse:wt[b,a,s] scratch:s", .kind = kAtt,
-             .demand = attention<1, 2>, .sets = Sets::kFusedAttention, .source = "[Dao22 sec 3]",
+             .operands = "qkv:rc[b,s,g,w] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s", .kind = kAtt,
+             .demand = attention<0, 1, false>, .sets = Sets::kFusedAttention,
+             .source = "[Dao22 sec 3]",
              .what =
-                 "Is causal. qkv holds a query, g key and g value heads side by side, n = a + 2 g; "
-                 "query head i uses key-value head i / (a / g).")
+                 "Is causal. qkv holds a query heads, g key heads of the same size and g value "
+                 "heads of v elements side by side, g w elements; query head i uses key-value head "
+                 "i / (a / g).")
 ZPLAN_KERNEL(GeluForward, "gelu_forward", .operands = "x:rc[*] y:wc[*]=x", .kind = kMem,
              .demand = streaming<9 + kExp, 0>, .source = "[Hendrycks16]", .what = "y = gelu(x).")
 ZPLAN_KERNEL(ResidualAdd, "residual_add", .operands = "x:rc[*] y:rc[*] out:wc[*]=x=y", .kind = kMem,
@@ -89,8 +91,8 @@ ZPLAN_KERNEL(LinearWeightGradient, "linear_weight_gradient",
 ZPLAN_KERNEL(
     AttentionBackward, "attention_backward",
     .operands =
-        "dout:rc[b,s,a,d] qkv:rc[b,s,n,d] out:rc[b,s,a,d] lse:rt[b,a,s] dqkv:wc[b,s,n,d] scratch:s",
-    .kind = kAtt, .demand = attention<0, 5>, .sets = Sets::kFusedAttention,
+        "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] out:rc[b,s,a,v] lse:rt[b,a,s] dqkv:wc[b,s,g,w] scratch:s",
+    .kind = kAtt, .demand = attention<1, 0, true>, .sets = Sets::kFusedAttention,
     .source = "[Dao22 sec 3]",
     .what = "Is the gradient of attention_forward, which it computes again from lse.")
 ZPLAN_KERNEL(GeluBackward, "gelu_backward", .operands = "x:rc[*] dy:uc[*]", .kind = kMem,
@@ -171,20 +173,21 @@ ZPLAN_KERNEL(SwigluBackward, "swiglu_backward", .operands = "x:rc[T,2*f] dy:rc[T
              .kind = kMem, .demand = streaming<5 + kExp / 2, 0>, .source = "[Shazeer20]",
              .what = "Is the gradient of swiglu_forward.")
 ZPLAN_KERNEL(AttentionScores, "attention_scores",
-             .operands = "qkv:rc[b,s,n,d] scores:wc[b,a,s,s] scratch:s", .kind = kGemm,
-             .demand = square<1, 0, 1>, .sets = Sets::kUnfusedAttention,
-             .source = "[Vaswani17 Eq.1]", .what = "scores = q k^T / sqrt(d), unmasked.")
+             .operands = "qkv:rc[b,s,g,w] scores:wc[b,a,s,s] scratch:s", .attributes = "value_size",
+             .kind = kGemm, .demand = attention_scores, .sets = Sets::kUnfusedAttention,
+             .source = "[Vaswani17 Eq.1]",
+             .what = "scores = q k^T / sqrt(d), unmasked, of heads of d elements.")
 ZPLAN_KERNEL(SoftmaxForward, "softmax_forward", .operands = "scores:uc[b,a,s,s]", .kind = kMem,
              .demand = streaming<4 + kExp, 0>, .sets = Sets::kUnfusedAttention,
              .traffic = Traffic::kSoftmax, .source = "[Vaswani17 Eq.1]",
              .what = "Masks and normalises scores in place.")
 ZPLAN_KERNEL(AttentionContext, "attention_context",
-             .operands = "probs:rc[b,a,s,s] qkv:rc[b,s,n,d] out:wc[b,s,a,d] scratch:s",
-             .kind = kGemm, .demand = square<0, 1, 1>, .sets = Sets::kUnfusedAttention,
+             .operands = "probs:rc[b,a,s,s] qkv:rc[b,s,g,w] out:wc[b,s,a,v] scratch:s",
+             .kind = kGemm, .demand = attention_context<0, 2>, .sets = Sets::kUnfusedAttention,
              .source = "[Vaswani17 Eq.1]", .what = "out = probs v.")
 ZPLAN_KERNEL(AttentionContextGradient, "attention_context_gradient",
-             .operands = "dout:rc[b,s,a,d] qkv:rc[b,s,n,d] dprobs:wc[b,a,s,s] scratch:s",
-             .kind = kGemm, .demand = square<2, 1, 1>, .sets = Sets::kUnfusedAttention,
+             .operands = "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] dprobs:wc[b,a,s,s] scratch:s",
+             .kind = kGemm, .demand = attention_context<2, 0>, .sets = Sets::kUnfusedAttention,
              .source = "[derived]", .what = "dprobs = dout v^T.")
 ZPLAN_KERNEL(SoftmaxBackward, "softmax_backward",
              .operands = "probs:rc[b,a,s,s] dprobs:uc[b,a,s,s]", .kind = kMem,
@@ -193,9 +196,9 @@ ZPLAN_KERNEL(SoftmaxBackward, "softmax_backward",
              .what = "Turns the gradient of the probabilities into that of the scores.")
 ZPLAN_KERNEL(AttentionScoresGradient, "attention_scores_gradient",
              .operands =
-                 "dscores:rc[b,a,s,s] probs:rc[b,a,s,s] dout:rc[b,s,a,d] qkv:rc[b,s,n,d] "
-                 "dqkv:wc[b,s,n,d] scratch:s",
-             .kind = kGemm, .demand = square<0, 3, 3>, .sets = Sets::kUnfusedAttention,
+                 "dscores:rc[b,a,s,s] probs:rc[b,a,s,s] dout:rc[b,s,a,v] qkv:rc[b,s,g,w] "
+                 "dqkv:wc[b,s,g,w] scratch:s",
+             .kind = kGemm, .demand = attention_scores_gradient, .sets = Sets::kUnfusedAttention,
              .source = "[derived]",
              .what = "Gives the gradients of q and k from that of the scores, and of v from dout.")
 ZPLAN_KERNEL(CrossEntropyStatistics, "cross_entropy_statistics",

@@ -91,7 +91,7 @@ Bytes embedding_backward_traffic(Access access) {
   operands[2].shape = {100, 4};
   operands[3].shape = {3, 4};
   operands[2].access = operands[3].access = access;
-  return kernel_def(KernelId::kEmbeddingBackward).demand(operands).bytes;
+  return kernel_def(KernelId::kEmbeddingBackward).demand({operands}).bytes;
 }
 
 TEST(Demand, OfTheEmbeddingGradientCountsTouchedRowsWhenItAdds) {

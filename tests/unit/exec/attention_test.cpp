@@ -20,10 +20,8 @@ using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(AttentionTest, Types);
 
 std::int64_t tokens_of(const AttentionShape& s) { return s.batch * s.sequence; }
-std::int64_t out_size(const AttentionShape& s) { return tokens_of(s) * s.heads * s.head_dim; }
-std::int64_t qkv_size(const AttentionShape& s) {
-  return tokens_of(s) * (s.heads + 2 * s.kv_heads) * s.head_dim;
-}
+std::int64_t out_size(const AttentionShape& s) { return tokens_of(s) * s.heads * s.value_dim; }
+std::int64_t qkv_size(const AttentionShape& s) { return tokens_of(s) * s.columns(); }
 std::int64_t square_size(const AttentionShape& s) {
   return s.batch * s.heads * s.sequence * s.sequence;
 }
@@ -37,10 +35,10 @@ template <typename T>
 double element(const AttentionShape& s, const std::vector<T>& qkv, std::int64_t b, std::int64_t i,
                int part, std::int64_t head, std::int64_t p) {
   const std::int64_t shared = head / s.group();
-  const std::int64_t row = part == 0 ? head : s.heads + (part - 1) * s.kv_heads + shared;
-  const std::int64_t heads = s.heads + 2 * s.kv_heads;
+  const std::int64_t before[] = {head * s.head_dim, (s.heads + shared) * s.head_dim,
+                                 (s.heads + s.kv_heads) * s.head_dim + shared * s.value_dim};
   return static_cast<double>(
-      qkv[static_cast<std::size_t>(((b * s.sequence + i) * heads + row) * s.head_dim + p)]);
+      qkv[static_cast<std::size_t>((b * s.sequence + i) * s.columns() + before[part] + p)]);
 }
 
 // Of one query: its row of out, and the log of the sum of exp of its scores.
@@ -56,7 +54,7 @@ double plain_row(const AttentionShape& s, const std::vector<T>& qkv, std::int64_
     weights.push_back(std::exp(score / std::sqrt(static_cast<double>(s.head_dim))));
     total += weights.back();
   }
-  for (std::int64_t p = 0; p < s.head_dim; ++p) {
+  for (std::int64_t p = 0; p < s.value_dim; ++p) {
     for (std::int64_t k = 0; k <= i; ++k)
       out[p] += weights[static_cast<std::size_t>(k)] / total * element(s, qkv, b, k, 2, head, p);
   }
@@ -69,7 +67,7 @@ Plain plain_attention(const AttentionShape& s, const std::vector<T>& qkv) {
   for (std::int64_t b = 0; b < s.batch; ++b) {
     for (std::int64_t head = 0; head < s.heads; ++head) {
       for (std::int64_t i = 0; i < s.sequence; ++i) {
-        const std::int64_t at = ((b * s.sequence + i) * s.heads + head) * s.head_dim;
+        const std::int64_t at = ((b * s.sequence + i) * s.heads + head) * s.value_dim;
         plain.lse.push_back(plain_row(s, qkv, b, head, i, plain.out.data() + at));
       }
     }
@@ -77,10 +75,10 @@ Plain plain_attention(const AttentionShape& s, const std::vector<T>& qkv) {
   return plain;
 }
 
-// One element, odd sizes, block edges, shared heads.
-constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},   {2, 9, 3, 3, 5},    {1, 64, 2, 2, 16},
-                                      {2, 65, 1, 1, 33}, {1, 200, 2, 2, 64}, {2, 67, 6, 2, 17},
-                                      {1, 130, 4, 1, 8}};
+// One element, odd sizes, block edges, shared heads, values of a size of their own.
+constexpr AttentionShape kShapes[] = {{1, 1, 1, 1, 1},   {2, 9, 3, 3, 5},      {1, 64, 2, 2, 16},
+                                      {2, 65, 1, 1, 33}, {1, 200, 2, 2, 64},   {2, 67, 6, 2, 17},
+                                      {1, 130, 4, 1, 8}, {2, 66, 4, 2, 12, 7}, {1, 70, 3, 3, 5, 9}};
 
 template <typename T>
 struct Fused {

@@ -59,7 +59,9 @@ constexpr std::int64_t kScratchFloats = 1 << 20;
 // Operands of one call, twice: for the CUDA row and for the CPU's.
 class Twice {
  public:
-  explicit Twice(KernelId kernel) { node_.kernel = kernel; }
+  explicit Twice(KernelId kernel, AttributeValues attributes = {}) : attributes_(attributes) {
+    node_.kernel = kernel;
+  }
 
   Twice& with(Shape shape, Access access) {
     View view;
@@ -86,6 +88,7 @@ class Twice {
     const std::vector<Operand> own = operands(cuda_), other = operands(cpu_);
     KernelCall call;
     call.node = &node_;
+    call.attributes = attributes_;
     call.operands = own;
     Row::prepare(call, {program_, gemm, reinterpret_cast<AttentionPlans&>(unused)});
     Row::run(call, lane);
@@ -108,25 +111,27 @@ class Twice {
   }
 
   Node node_;
+  AttributeValues attributes_;
   Program program_;
   std::deque<View> views_;
   std::deque<std::vector<float>> cuda_, cpu_;
   std::mt19937 random_{7};
 };
 
-// Every head its own key and value, groups of two and of all heads.
-const AttentionShape kShapes[] = {{2, 5, 4, 4, 6}, {1, 8, 4, 2, 16}, {3, 3, 3, 1, 10}};
+// Every head its own key and value, groups of two and of all heads; values of a size of their own.
+const AttentionShape kShapes[] = {
+    {2, 5, 4, 4, 6}, {1, 8, 4, 2, 16}, {3, 3, 3, 1, 10}, {2, 5, 4, 2, 6, 4}};
 
 class CudaAttentionProducts : public testing::TestWithParam<AttentionShape> {
  protected:
   const AttentionShape s = GetParam();
-  const Shape qkv{s.batch, s.sequence, s.all_heads(), s.head_dim};
-  const Shape out{s.batch, s.sequence, s.heads, s.head_dim};
+  const Shape qkv{s.batch, s.sequence, s.kv_heads, s.columns() / s.kv_heads};
+  const Shape out{s.batch, s.sequence, s.heads, s.value_dim};
   const Shape square{s.batch, s.heads, s.sequence, s.sequence};
 };
 
 TEST_P(CudaAttentionProducts, AreThoseOfTheCpu) {
-  Twice(KernelId::kAttentionScores)
+  Twice(KernelId::kAttentionScores, {s.value_dim})
       .with(qkv, Access::kRead)
       .with(square, Access::kWrite)
       .expect_same<AttentionScoresRow<float>>(1);

@@ -55,11 +55,9 @@ std::vector<T> unwritten(std::int64_t n) {
 }
 
 std::int64_t out_size(const AttentionShape& s) {
-  return s.batch * s.sequence * s.heads * s.head_dim;
+  return s.batch * s.sequence * s.heads * s.value_dim;
 }
-std::int64_t qkv_size(const AttentionShape& s) {
-  return s.batch * s.sequence * s.all_heads() * s.head_dim;
-}
+std::int64_t qkv_size(const AttentionShape& s) { return s.batch * s.sequence * s.columns(); }
 std::int64_t rows(const AttentionShape& s) { return s.batch * s.sequence * s.heads; }
 
 template <typename T>
@@ -83,7 +81,8 @@ Results<T> run(const AttentionShape& s, const std::vector<T>& qkv, const std::ve
 template <typename T>
 void expect_definition(const AttentionShape& s, const std::vector<T>& qkv,
                        const std::vector<T>& dout, const Results<T>& r) {
-  const cpu::AttentionShape shape{s.batch, s.sequence, s.heads, s.kv_heads, s.head_dim};
+  const cpu::AttentionShape shape{s.batch,    s.sequence, s.heads,
+                                  s.kv_heads, s.head_dim, s.value_dim};
   const std::vector<double> wide_qkv = widened(qkv), wide_dout = widened(dout);
   auto out = unwritten<double>(out_size(s)), dqkv = unwritten<double>(qkv_size(s));
   auto lse = unwritten<double>(rows(s));
@@ -122,7 +121,7 @@ using Types = testing::Types<float, __half, __nv_bfloat16>;
 TYPED_TEST_SUITE(CudaAttention, Types);
 
 // One element; tiles that are not full; shared heads; rows in 16-byte accesses and not; tiles of
-// the size of every kernel.
+// the size of every kernel; values of a size of their own.
 TYPED_TEST(CudaAttention, IsItsDefinition) {
   for (const AttentionShape& s : {AttentionShape{1, 1, 1, 1, 1},
                                   {2, 9, 3, 3, 5},
@@ -130,7 +129,10 @@ TYPED_TEST(CudaAttention, IsItsDefinition) {
                                   {1, 67, 2, 1, 33},
                                   {1, 35, 2, 1, 72},
                                   {1, 17, 2, 2, 200},
-                                  {1, 18, 1, 1, 131}})
+                                  {1, 18, 1, 1, 131},
+                                  {2, 9, 4, 2, 5, 7},
+                                  {1, 35, 2, 1, 72, 40},
+                                  {1, 34, 2, 2, 24, 16}})
     expect_definition<TypeParam>(s);
 }
 

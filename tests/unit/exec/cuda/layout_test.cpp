@@ -95,10 +95,10 @@ TEST(Alignment, IsWhatEveryInstanceOfAViewHas) {
 }
 
 TEST(AttentionPieces, GetSmallerAndCoverEveryHeadOnce) {
-  const AttentionShape whole{6, 10, 12, 4, 8};
+  const AttentionShape whole{6, 10, 12, 4, 8, 6};
   const std::vector<AttentionShape> pieces = pieces_of(whole);
   ASSERT_EQ(pieces.front(), whole);
-  EXPECT_EQ(pieces.back(), (AttentionShape{1, 10, 3, 1, 8}));
+  EXPECT_EQ(pieces.back(), (AttentionShape{1, 10, 3, 1, 8, 6}));
   for (std::size_t i = 1; i < pieces.size(); ++i)
     EXPECT_LT(pieces[i].batch * pieces[i].heads, pieces[i - 1].batch * pieces[i - 1].heads);
   for (const AttentionShape& piece : pieces) {
@@ -107,12 +107,12 @@ TEST(AttentionPieces, GetSmallerAndCoverEveryHeadOnce) {
     std::vector<int> keys(static_cast<std::size_t>(whole.batch * whole.kv_heads));
     for (std::int64_t b = 0; b < whole.batch; b += piece.batch) {
       for (std::int64_t g = 0; g < whole.kv_heads; g += piece.kv_heads) {
-        const std::int64_t rows = 10 * 20 * 8;  // s n d elements of qkv per sequence
+        const std::int64_t rows = 10 * (16 * 8 + 4 * 6);  // s c elements of qkv per sequence
         const AttentionOffsets offset = offsets_of(whole, b, g);
         EXPECT_EQ(offset.query, b * rows + g * 3 * 8);
         EXPECT_EQ(offset.key, b * rows + (12 + g) * 8);
-        EXPECT_EQ(offset.value, b * rows + (16 + g) * 8);
-        EXPECT_EQ(offset.out, b * 10 * 12 * 8 + g * 3 * 8);
+        EXPECT_EQ(offset.value, b * rows + 16 * 8 + g * 6);
+        EXPECT_EQ(offset.out, b * 10 * 12 * 6 + g * 3 * 6);
         EXPECT_EQ(offset.lse, (b * 12 + g * 3) * 10);
         for (std::int64_t i = 0; i < piece.batch; ++i) {
           for (std::int64_t h = 0; h < piece.heads; ++h)
