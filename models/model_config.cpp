@@ -33,6 +33,19 @@ constexpr Field kFields[] = {
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
 constexpr Field kHeadSize{"head_size", &ModelConfig::own_head_size, 1 << 16};
 constexpr std::int64_t kMaxAttentionWidth = 1 << 20;
+// Of latent attention; those with the key-value rank a file has all or none of.
+struct LatentField {
+  std::string_view name;
+  std::int64_t LatentShape::*member;
+  std::int64_t max;
+};
+constexpr LatentField kQueryRank{"q_lora_rank", &LatentShape::query_rank, 1 << 20};
+constexpr LatentField kLatentFields[] = {
+    {"kv_lora_rank", &LatentShape::key_value_rank, 1 << 20},
+    {"qk_nope_head_size", &LatentShape::nope_size, 1 << 16},
+    {"qk_rope_head_size", &LatentShape::rope_size, 1 << 16},
+    {"v_head_size", &LatentShape::value_size, 1 << 16},
+};
 constexpr Field kRopeTheta{"rope_theta", &ModelConfig::rope_theta, 1'000'000'000'000};
 constexpr std::int64_t kMaxParameters = 1'000'000'000'000'000;
 
@@ -41,13 +54,35 @@ struct Contradiction {
   std::string message;
 };
 
+// Beside a latent.
+std::optional<Contradiction> latent_contradiction(const ModelConfig& m) {
+  if (m.kv_heads != m.heads)
+    return Contradiction{"heads", fmt::format("expected as many kv_heads as heads with a latent, "
+                                              "got {} kv_heads and {} heads",
+                                              m.kv_heads, m.heads)};
+  if (m.latent->rope_size % 2 != 0)
+    return Contradiction{"qk_rope_head_size",
+                         fmt::format("expected an even size, which rotary positions pair up, got "
+                                     "{}",
+                                     m.latent->rope_size)};
+  if (m.biases != Biases::kNone)
+    return Contradiction{"kv_lora_rank", "expected biases \"none\" with a latent"};
+  if (m.qk_norm)
+    return Contradiction{"qk_norm",
+                         "expected no qk_norm with a latent, which has norms of its own"};
+  return std::nullopt;
+}
+
 std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
-  if (m.own_head_size == 0 && m.hidden % m.heads != 0) {
+  if (m.latent) {
+    if (auto problem = latent_contradiction(m)) return problem;
+  }
+  if (!m.latent && m.own_head_size == 0 && m.hidden % m.heads != 0) {
     return Contradiction{"heads", fmt::format("expected heads to divide hidden, got {} heads and "
                                               "hidden {}",
                                               m.heads, m.hidden)};
   }
-  if (m.attention_width() > kMaxAttentionWidth) {
+  if (std::max(m.attention_width(), m.heads * m.head_size()) > kMaxAttentionWidth) {
     return Contradiction{"heads", fmt::format("expected heads times head_size up to {}, got {}",
                                               kMaxAttentionWidth, m.attention_width())};
   }
@@ -56,7 +91,7 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
                                                  "kv_heads and {} heads",
                                                  m.kv_heads, m.heads)};
   }
-  if (m.position == Position::kRope && m.head_size() % 2 != 0) {
+  if (m.position == Position::kRope && !m.latent && m.head_size() % 2 != 0) {
     return Contradiction{"heads", fmt::format("expected an even head size, which rotary positions "
                                               "pair up, got {}",
                                               m.head_size())};
@@ -99,13 +134,36 @@ void read_features(JsonObject& object, ModelConfig& model) {
   if (const auto norms = object.optional_member("qk_norm")) model.qk_norm = norms->boolean();
 }
 
+// What is there with a key-value rank only.
+void read_latent(JsonObject& object, ModelConfig& model) {
+  const auto refuse = [&](std::string_view name) {
+    if (const auto node = object.optional_member(name))
+      node->fail_expected(fmt::format("no {} without {}", name, kLatentFields[0].name));
+  };
+  if (const auto rank = object.optional_member(kLatentFields[0].name)) {
+    LatentShape& latent = model.latent.emplace();
+    for (const LatentField& field : kLatentFields)
+      latent.*field.member = object.member(field.name).integer(1, field.max);
+    if (const auto query = object.optional_member(kQueryRank.name))
+      latent.*kQueryRank.member = query->integer(1, kQueryRank.max);
+    if (const auto size = object.optional_member(kHeadSize.name))
+      size->fail_expected(
+          "no head_size with kv_lora_rank: heads have qk_nope_head_size and "
+          "qk_rope_head_size elements");
+    return;
+  }
+  for (const LatentField& field : kLatentFields) refuse(field.name);
+  refuse(kQueryRank.name);
+}
+
 // The sizes that not every model has to say.
 void read_attention(JsonObject& object, ModelConfig& model) {
   const auto read = [&](const Field& field, const JsonNode& node) {
     model.*field.member = node.integer(1, field.max);
   };
   model.kv_heads = model.heads;
-  if (model.architecture == Architecture::kLlama) {
+  read_latent(object, model);
+  if (model.architecture == Architecture::kLlama && !model.latent) {
     read(kKvHeads, object.member(kKvHeads.name));
   } else if (const auto node = object.optional_member(kKvHeads.name)) {
     read(kKvHeads, *node);
@@ -190,7 +248,24 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
                               {"biases", name(model.biases)},
                               {"qk_norm", model.qk_norm}};
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
+  if (!model.latent) return all;
+  if (model.latent->query_rank > 0) all.push_back({kQueryRank.name, model.latent->query_rank});
+  for (const LatentField& field : kLatentFields)
+    all.push_back({field.name, *model.latent.*field.member});
   return all;
+}
+
+// With the latents, what comes of them and the heads' inputs side by side w, the four matrices
+// before and after the heads have at most h w, q a d and c a (n + v), which is below w^2 / 4 + w^2,
+// and h w.
+std::int64_t ModelConfig::attention_bound() const {
+  if (!latent) return attention_width();
+  return latent->query_rank + latent->key_value_rank + latent->rope_size + qkv_width();
+}
+
+std::int64_t ModelConfig::uncut_elements() const {
+  if (!latent) return 0;
+  return hidden * (latent->query_rank + latent->key_value_rank + latent->rope_size);
 }
 
 const std::string& ModelConfig::source_of(std::string_view field) const {

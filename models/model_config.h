@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -24,6 +25,16 @@ enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };  // a LayerNorm has a b
 // Of the linear layers: of none, of the product of queries, keys and values, of all.
 enum class Biases : std::uint8_t { kNone, kQkv, kAll };
 
+// Multi-head latent attention [DeepSeek24 sec 2.1]: what a head has of a query and of a key are
+// `nope_size` elements of its own and `rope_size` that carry the position, which all keys share.
+struct LatentShape {
+  std::int64_t query_rank = 0;      // of the latent of queries; 0: they have none
+  std::int64_t key_value_rank = 0;  // of the latent of keys and values
+  std::int64_t nope_size = 0;
+  std::int64_t rope_size = 0;
+  std::int64_t value_size = 0;  // of a head
+};
+
 struct ModelConfig {
   std::string name;
   Architecture architecture = Architecture::kGpt;
@@ -37,9 +48,10 @@ struct ModelConfig {
   std::int64_t heads = 0;          // a
   std::int64_t kv_heads = 0;       // g, which divides a
   std::int64_t own_head_size = 0;  // d where it is not h / a; 0: h / a
-  std::int64_t ffn = 0;            // MLP width, usually 4 h
-  std::int64_t vocab = 0;          // V, unpadded
-  std::int64_t sequence = 0;       // s, tokens
+  std::optional<LatentShape> latent;  // every head has a key and a value of its own then
+  std::int64_t ffn = 0;               // MLP width, usually 4 h
+  std::int64_t vocab = 0;             // V, unpadded
+  std::int64_t sequence = 0;          // s, tokens
   bool tied_embeddings = true;
   std::int64_t rope_theta = 0;    // base of the rotary angles; 0 without them
   std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
@@ -47,18 +59,25 @@ struct ModelConfig {
   std::vector<std::string> aliases;
   std::vector<std::pair<std::string, std::string>> field_sources;  // field -> its own source
 
-  std::int64_t head_size() const { return own_head_size > 0 ? own_head_size : hidden / heads; }
+  // d, of queries and keys, and of values.
+  std::int64_t head_size() const {
+    if (latent) return latent->nope_size + latent->rope_size;
+    return own_head_size > 0 ? own_head_size : hidden / heads;
+  }
+  std::int64_t value_size() const { return latent ? latent->value_size : head_size(); }
   // Bounds attention: none of its tensors has more columns, and its matrices have at most four
   // times the square of this, or of h where that is more.
-  std::int64_t attention_bound() const { return attention_width(); }
+  std::int64_t attention_bound() const;
   // Of a layer's matrices, what tensor parallel ranks do not cut.
-  std::int64_t uncut_elements() const { return 0; }
-  // Columns of what all heads give: a d.
-  std::int64_t attention_width() const { return heads * head_size(); }
+  std::int64_t uncut_elements() const;
+  // Columns of what all heads give: a d, or a times the size of values.
+  std::int64_t attention_width() const { return heads * value_size(); }
   // Learned positions; 0 where there are none.
   std::int64_t positions() const { return position == Position::kLearned ? sequence : 0; }
-  // Columns of the product of queries, keys and values: (a + 2 g) d.
-  std::int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_size(); }
+  // Columns of queries, keys and values together: (a + 2 g) d where all have one size.
+  std::int64_t qkv_width() const {
+    return (heads + kv_heads) * head_size() + kv_heads * value_size();
+  }
   // Columns of the first product of the MLP: f, or gate and up side by side.
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
   // The source of one field ("vocab"): its own, else the general one.

@@ -22,21 +22,34 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
   return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
 }
 
+// Elements of the latents of a token.
+std::int64_t latent_width(const LatentShape& latent) {
+  return latent.query_rank + latent.key_value_rank;
+}
+
 }  // namespace
 
 std::int64_t qkv_parameter_count(const ModelConfig& model) {
-  return model.hidden * model.qkv_width();
+  if (!model.latent) return model.hidden * model.qkv_width();
+  const LatentShape& latent = *model.latent;
+  const std::int64_t before_queries = latent.query_rank > 0 ? latent.query_rank : model.hidden;
+  return model.heads * (before_queries * model.head_size() +
+                        latent.key_value_rank * (latent.nope_size + latent.value_size));
 }
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden, f = model.ffn;
-  return qkv_parameter_count(model) + model.attention_width() * h + h * model.up_width() + f * h;
+  const std::int64_t latents =
+      model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
+  return h * latents + qkv_parameter_count(model) + model.attention_width() * h +
+         h * model.up_width() + f * h;
 }
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
-  const std::int64_t norms =
-      2 * norm_parameter_count(model) + (model.qk_norm ? 2 * model.head_size() : 0);
+  const std::int64_t norms = 2 * norm_parameter_count(model) +
+                             (model.qk_norm ? 2 * model.head_size() : 0) +
+                             (model.latent ? latent_width(*model.latent) : 0);
   std::int64_t biases = model.biases == Biases::kNone ? 0 : model.qkv_width();
   if (model.biases == Biases::kAll) biases += h + model.up_width() + h;
   return layer_matmul_parameter_count(model) + biases + norms;
@@ -61,9 +74,10 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 Flops model_flops_per_token(const ModelConfig& model) {
   const std::int64_t weights =
       kPassesOverForward * kFlopPerMultiplyAdd * matmul_parameter_count(model);
-  // Scores and weighted values: 2 products of s a d multiply-adds, half of them masked [derived].
-  const std::int64_t attention = kPassesOverForward * kFlopPerMultiplyAdd * model.layers *
-                                 model.attention_width() * model.sequence;
+  // Scores and weighted values: products of s a d and s a v multiply-adds, half of them masked, so
+  // that each is a flop [derived].
+  const std::int64_t columns = model.heads * model.head_size() + model.attention_width();
+  const std::int64_t attention = kPassesOverForward * model.layers * columns * model.sequence;
   return {weights + attention};
 }
 

@@ -2,8 +2,11 @@
 //
 // Exact, per layer (h hidden, a heads, g key-value heads, d head size, f ffn), V unpadded:
 //   matrices  qkv (a + 2g) d h, proj a d h, first of the MLP hf (gated 2hf), second fh
+//             with latents of q (or none) and c, heads of n + r and values of v [DeepSeek24
+//             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
-//   norms     two LayerNorms 4h or RMSNorms 2h; gains of the norms of queries and keys 2d
+//   norms     two LayerNorms 4h or RMSNorms 2h; gains of the norms of queries and keys 2d,
+//             of latents q + c
 // Outside: tokens V h, the last norm 2h or h, learned positions s h, and an output head V h when
 // the embeddings are not tied.
 //
@@ -11,8 +14,8 @@
 //   N = parameters that multiply an activation in a matrix product: all matrices of the layers and
 //   the head V h, which counts once, tied or not; biases, norms, positions and the token look-up do
 //   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
-//   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked); recomputation is never in
-//   it, nor is the rotation of queries and keys.
+//   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked), with values of v elements
+//   3 L a (d + v) s; recomputation is never in it, nor is the rotation of queries and keys.
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
 #pragma once
 

@@ -7,8 +7,10 @@
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/attention.h"
 #include "exec/cpu/kernels/attention_unfused.h"
+#include "exec/cpu/kernels/latent_heads.h"
 #include "exec/cpu/kernels/rope.h"
 #include "exec/kernels/dispatch_table.h"
+#include "exec/kernels/read_latent_heads.h"
 #include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cpu {
@@ -114,6 +116,10 @@ constexpr auto attention_rows() {
       prepared<DispatchEntry, AttentionScoresGradientRow<T>>(K::kAttentionScoresGradient),
       row(K::kSoftmaxForward, read_softmax_forward<T>, [](auto... x) { softmax_forward(x...); }),
       row(K::kSoftmaxBackward, read_softmax_backward<T>, [](auto... x) { softmax_backward(x...); }),
+      row(K::kLatentHeadsForward, read_latent_heads_forward<T>,
+          [](const auto&... x) { latent_heads_forward(x...); }),
+      row(K::kLatentHeadsBackward, read_latent_heads_backward<T>,
+          [](const auto&... x) { latent_heads_backward(x...); }),
       row(K::kRope, read_rope<T>, [](auto... x) { rope(x...); }),
   });
 }

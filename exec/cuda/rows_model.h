@@ -10,10 +10,12 @@
 #include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/embedding.h"
 #include "exec/cuda/kernels/head_norm.h"
+#include "exec/cuda/kernels/latent_heads.h"
 #include "exec/cuda/kernels/norm.h"
 #include "exec/cuda/kernels/rope.h"
 #include "exec/cuda/kernels/softmax.h"
 #include "exec/kernels/read_head_norm.h"
+#include "exec/kernels/read_latent_heads.h"
 #include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cuda {
@@ -84,6 +86,10 @@ constexpr auto model_rows() {
           [](auto& lane, auto... x) { split_columns<T>(lane.stream, x...); }),
       row(K::kJoinColumns, read_join_columns<T>,
           [](auto& lane, auto... x) { join_columns<T>(lane.stream, x...); }),
+      row(K::kLatentHeadsForward, read_latent_heads_forward<T>,
+          [](auto& lane, const auto&... x) { latent_heads_forward(lane.stream, x...); }),
+      row(K::kLatentHeadsBackward, read_latent_heads_backward<T>,
+          [](auto& lane, const auto&... x) { latent_heads_backward(lane.stream, x...); }),
       row(K::kRope, read_rope<T>, [](auto& lane, auto... x) { rope<T>(lane.stream, x...); }),
       row(K::kSoftmaxForward, read_softmax_forward<T>,
           [](auto& lane, auto... x) { softmax_forward<T>(lane.stream, x...); }),

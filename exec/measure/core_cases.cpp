@@ -55,6 +55,9 @@ Sizes heads(std::int64_t n) {
   return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"n", 12}, {"m", 8}, {"d", kRow / 12 / 2 * 2}};
 }
 Sizes columns(std::int64_t n) { return {{"c", 4}, {"T", n / kRow}, {"m", kRow / 4}}; }
+Sizes latent_heads(std::int64_t n) {  // queries and keys of 32 + 16 elements, values of 32
+  return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"d", 48}, {"e", 64}, {"r", 16}, {"w", kRow / 4}};
+}
 Sizes squares(std::int64_t n) {
   return {{"b", 1}, {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))}, {"s", kSquare}};
 }
@@ -63,6 +66,9 @@ Sizes squares(std::int64_t n) {
 Sizes sizes_of(const KernelDef& def, std::int64_t n) {
   if (def.rows[0].shape == "[b,s,n,d]") return heads(n);
   switch (def.id) {
+    case KernelId::kLatentHeadsForward:
+    case KernelId::kLatentHeadsBackward:
+      return latent_heads(n);
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
       return tokens(n);

@@ -18,6 +18,14 @@ Bytes traffic(Operands operands) {
   return sum;
 }
 
+// Flop per element of an elementwise kernel, counted from its formula (those stand at the kernels
+// of exec/cpu/kernels): an addition, product, quotient, root or comparison is 1. They only matter
+// on the CPU lane; a GPU streams (cost/kernel_time.h). [derived]
+// exp: 6 to reduce the range and 7 multiply-adds of a polynomial good to float. [derived]
+constexpr int kExp = 20;
+// A random number: ten rounds of 8 operations give four [Salmon11].
+constexpr int kDraw = 20;
+
 template <int flop_per_element, int operand>
 Demand streaming(Operands o) {
   const std::int64_t n = o[static_cast<std::size_t>(operand)].shape.elements();
@@ -109,6 +117,15 @@ Demand attention_scores_gradient(Operands o) {
   return squares(o, o[0].shape, {d, d, dout[3]});
 }
 
+// Of the heads of q [b, s, a, d] and one that they share, [b, s, r], r elements turn; a sine and a
+// cosine count as one exp, as those of rope. [derived]
+template <int q, int shared>
+Demand latent_heads(Operands o) {
+  constexpr std::int64_t kFlopOfTurn = 3 + kExp;
+  const std::int64_t turned = (o[q].shape[2] + 1) * o[shared].shape.elements();
+  return {.kind = WorkKind::kMemory, .flops = Flops{turned * kFlopOfTurn}, .bytes = traffic(o)};
+}
+
 // Reads only the rows of wte it looks up.
 Demand embedding_forward(Operands o) {
   const Bytes x = o[2].bytes();
@@ -136,14 +153,6 @@ constexpr auto kMem = WorkKind::kMemory;
 constexpr auto kGemm = WorkKind::kGemm;
 constexpr auto kAtt = WorkKind::kAttention;
 constexpr auto kHost = WorkKind::kHost;
-
-// Flop per element of an elementwise kernel, counted from its formula (those stand at the kernels
-// of exec/cpu/kernels): an addition, product, quotient, root or comparison is 1. They only matter
-// on the CPU lane; a GPU streams (cost/kernel_time.h). [derived]
-// exp: 6 to reduce the range and 7 multiply-adds of a polynomial good to float. [derived]
-constexpr int kExp = 20;
-// A random number: ten rounds of 8 operations give four [Salmon11].
-constexpr int kDraw = 20;
 
 std::vector<KernelDef> read_rows() {
   std::vector<KernelDef> table;

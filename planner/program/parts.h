@@ -12,6 +12,11 @@ ZPLAN_PART(Position, "position")
 ZPLAN_PART(Layer, "layer")  // the whole layer: its gather unit, its checkpoint
 ZPLAN_PART(AttentionNorm, "attention_norm")
 ZPLAN_PART(Qkv, "qkv")
+ZPLAN_PART(QueryDown, "query_down")  // of latent attention: a product for queries alone
+ZPLAN_PART(KeyDown, "key_down")
+ZPLAN_PART(KeyRope, "key_rope")  // the part of keys that all heads share
+ZPLAN_PART(QueryUp, "query_up")
+ZPLAN_PART(KeyUp, "key_up")
 ZPLAN_PART(QueryNorm, "query_norm")
 ZPLAN_PART(KeyNorm, "key_norm")
 ZPLAN_PART(Rope, "rope")

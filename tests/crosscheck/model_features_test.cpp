@@ -47,6 +47,16 @@ constexpr Mixed kModels[] = {
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "head_size": 24,
         "qk_norm": true)"},
     {"QueriesAndKeysNormalisedWithBiases", R"("qk_norm": true)"},
+    {"LatentAttention",
+     R"("architecture": "llama", "rope_theta": 10000, "q_lora_rank": 24, "kv_lora_rank": 16,
+        "qk_nope_head_size": 12, "qk_rope_head_size": 8, "v_head_size": 20)"},
+    {"LatentAttentionWithoutLatentOfQueries",
+     R"("biases": "none", "kv_lora_rank": 20, "qk_nope_head_size": 8, "qk_rope_head_size": 4,
+        "v_head_size": 8)"},
+    {"LatentAndGroupedInTurn",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_lora_rank": 16,
+        "qk_nope_head_size": 12, "qk_rope_head_size": 8, "v_head_size": 16)",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "qk_norm": true)"},
     {"PlainAndGatedInTurn", R"("biases": "qkv")",
      R"("norm": "rmsnorm", "gated_mlp": true, "kv_heads": 2, "head_size": 8, "biases": "none")"}};
 

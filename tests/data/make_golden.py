@@ -2,10 +2,10 @@
 """Writes the golden files of tiny models: golden_*_tiny.json and golden_*_tiny.bin.
 
 Decides what an executor must reproduce in double precision: losses, global gradient norms,
-gradients and parameters of five AdamW steps. The models are golden_gpt2.py, golden_llama.py
-and golden_qwen3.py, written with plain torch operations; torch.autograd gives the gradients and torch.optim.AdamW the
-updates. Initial values and data order are counter-based (golden_random.py), independently of the
-C++ code they check.
+gradients and parameters of five AdamW steps. The models are golden_gpt2.py, golden_llama.py,
+golden_mla.py and golden_qwen3.py, written with plain torch operations; torch.autograd gives the
+gradients and torch.optim.AdamW the updates. Initial values and data order are counter-based
+(golden_random.py), independently of the C++ code they check.
 
 Leaves out dropout, mixed precision, learning-rate schedules and every parallel strategy.
 Needs torch and numpy; the build and the tests need neither, they read the files.
@@ -24,6 +24,7 @@ import pathlib
 
 import golden_gpt2
 import golden_llama
+import golden_mla
 import golden_qwen3
 import golden_random
 import numpy as np
@@ -32,7 +33,7 @@ import torch.nn.functional as functional
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
-MODELS = (golden_gpt2, golden_llama, golden_qwen3)
+MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla)
 
 TRAIN = {
     "seed": 0,

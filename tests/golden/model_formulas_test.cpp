@@ -100,6 +100,37 @@ TEST(ParameterCount, OfQwen3HasHeadsOfTheirOwnSizeAndTheirNorms) {
   EXPECT_EQ(parameter_count(load_model("qwen3-8b")) - parameter_count(model), 36 * 2 * 128);
 }
 
+// Of a layer, without its MLP and the norms of the stream; shapes as in config.json of the
+// published weights of DeepSeek-V2 and DeepSeek-V2-Lite [DeepSeek24 sec 3.1.2, appendix B],
+// recalled.
+TEST(ParameterCount, OfLatentAttentionIsThatOfItsMatricesAndLatentNorms) {
+  ModelConfig model = load_model("tiny-mla");
+  const auto of_attention = [&model] {
+    return layer_parameter_count(model) - model.hidden * (model.up_width() + model.ffn) -
+           2 * model.hidden;
+  };
+  model.hidden = 5120;
+  model.heads = model.kv_heads = 128;
+  model.latent = LatentShape{1536, 512, 128, 64, 128};
+  EXPECT_EQ(of_attention(), 5120 * 1536 + 1536 * 128 * 192 + 5120 * 576 + 512 * 128 * 256 +
+                                128 * 128 * 5120 + 1536 + 512);
+  EXPECT_EQ(of_attention(), 149'227'520);
+  EXPECT_EQ(model.latent->key_value_rank + model.latent->rope_size, 576);  // cached of a token
+  model.hidden = 2048;
+  model.heads = model.kv_heads = 16;
+  model.latent->query_rank = 0;
+  EXPECT_EQ(of_attention(), 2048 * 16 * 192 + 2048 * 576 + 512 * 16 * 256 + 16 * 128 * 2048 + 512);
+}
+
+// Scores of 192 columns and values of 128 by head, causal, three times over; 6 for each parameter
+// of the matrices.
+TEST(ModelFlops, OfLatentAttentionCountBothSizesOfAHead) {
+  ModelConfig model = load_model("tiny-mla");
+  model.latent = LatentShape{0, 512, 128, 64, 128};
+  EXPECT_EQ(model_flops_per_token(model).value,
+            6 * matmul_parameter_count(model) + 3 * 4 * 32 * 4 * (192 + 128));
+}
+
 TEST(NarayananParameters, AreTheExactCountWithoutTheLastNorm) {
   for (const ModelConfig& model : gpt_catalogue()) {
     const auto exact = static_cast<double>(parameter_count(model) - 2 * model.hidden);

@@ -37,6 +37,10 @@ ModelConfig model_of(const Json& m) {
   set_architecture(model, llama ? Architecture::kLlama : Architecture::kGpt);
   model.own_head_size = m.value("head_size", std::int64_t{0});
   model.qk_norm = m.value("qk_norm", false);
+  if (m.contains("kv_lora_rank"))
+    model.latent =
+        LatentShape{m.value("q_lora_rank", std::int64_t{0}), m.at("kv_lora_rank"),
+                    m.at("qk_nope_head_size"), m.at("qk_rope_head_size"), m.at("v_head_size")};
   model.tied_embeddings = !llama;
   model.global_batch = 1;
   return model;

@@ -99,6 +99,17 @@ std::vector<Sizes> columns(bool large) {
           {{"c", 3}, {"T", 256}, {"m", 96}}};
 }
 
+// Of n + r and n + v elements.
+std::vector<Sizes> latent_heads(bool large) {
+  const auto sizes = [](std::int64_t b, std::int64_t s, std::int64_t a, std::int64_t n,
+                        std::int64_t r, std::int64_t v) {
+    return Sizes{
+        {"b", b}, {"s", s}, {"a", a}, {"d", n + r}, {"e", n + v}, {"r", r}, {"w", 2 * (n + r) + v}};
+  };
+  if (large) return {sizes(4, 4096, 32, 128, 64, 128)};
+  return {sizes(2, 33, 3, 5, 2, 7), sizes(2, 100, 16, 128, 64, 128)};
+}
+
 // V tokens in k pieces of Vp rows.
 std::vector<Sizes> vocabularies(bool large) {
   if (large) return {{{"b", 8}, {"s", 1024}, {"Vp", 50304}, {"V", 50257}, {"h", 4096}, {"k", 1}}};
@@ -150,6 +161,9 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kAttentionForward:
     case KernelId::kAttentionBackward:
       return attentions(large);
+    case KernelId::kLatentHeadsForward:
+    case KernelId::kLatentHeadsBackward:
+      return latent_heads(large);
     case KernelId::kRope:
     case KernelId::kHeadNormForward:
     case KernelId::kHeadNormBackward:
@@ -206,6 +220,11 @@ std::vector<Case> variants(const Case& c) {
     case KernelId::kJoinColumns:  // one segment; three
       with({0, 0});
       with({size("c") * (size("m") / 3), size("c")});
+      break;
+    case KernelId::kLatentHeadsForward:
+    case KernelId::kLatentHeadsBackward:
+      with({10000});
+      with({0});
       break;
     case KernelId::kHeadNormForward:
     case KernelId::kHeadNormBackward:

@@ -311,6 +311,15 @@ ModelConfig draw_llama() {
   m.sequence = *rc::gen::element<std::int64_t>(4, 64);
   m.tied_embeddings = *rc::gen::arbitrary<bool>();
   m.global_batch = 48;
+  m.qk_norm = *rc::gen::arbitrary<bool>();
+  if (*rc::gen::inRange(0, 3) == 0) {
+    m.qk_norm = false;
+    m.kv_heads = m.heads;
+    m.latent = LatentShape{
+        *rc::gen::element<std::int64_t>(0, 8, 48), *rc::gen::element<std::int64_t>(4, 40),
+        *rc::gen::element<std::int64_t>(4, 24), 2 * *rc::gen::inRange<std::int64_t>(1, 9),
+        *rc::gen::element<std::int64_t>(4, 32)};
+  }
   return m;
 }
 

@@ -2,6 +2,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/lower/blocks/attention.h"
+#include "planner/lower/blocks/latent_attention.h"
 #include "planner/lower/blocks/mlp.h"
 
 namespace zplan {
@@ -16,6 +17,11 @@ AttentionShape attention_of(const ModelConfig& model) {
   return shape;
 }
 
+std::unique_ptr<Body> make_attention(LayerMaker& maker, const ModelConfig& model) {
+  if (model.latent) return std::make_unique<LatentAttention>(maker, model);
+  return std::make_unique<SelfAttention>(maker, attention_of(model));
+}
+
 MlpShape mlp_of(const ModelConfig& model) {
   return {model.ffn, model.gated_mlp, model.biases == Biases::kAll};
 }
@@ -28,7 +34,7 @@ LayerKind make_layer(const std::string& name, const ModelConfig& model, const Ma
   LayerMaker m{maker, layer.values};
   m.params.begin("qkv", Part::kQkv);
   BranchNorm norm1(m, model.norm, Part::kAttentionNorm, "norm1", "1");
-  auto attention = std::make_unique<SelfAttention>(m, attention_of(model));
+  auto attention = make_attention(m, model);
   const Value middle = m.values.add({.name = "middle",
                                      .shape = {m.local_tokens(), m.h()},
                                      .dtype = m.compute(),

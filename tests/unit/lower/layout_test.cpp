@@ -44,7 +44,8 @@ struct Units : Layout {
 class LayoutOf : public testing::TestWithParam<GatherUnit> {};
 
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
-  for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b"}) {
+  for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b",
+                           "qwen3-0.6b", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
     const Units layout(model, plan_of(GetParam(), 4, model.sequence));
     std::int64_t sum = 0;
@@ -83,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Units, LayoutOf,
                          testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
 
 TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
-  for (const char* name : {"tiny-gpt", "tiny-llama"}) {
+  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
     Plan plan = plan_of(GatherUnit::kLayer, 2, model.sequence);
     plan.parallel.tp = 2;
@@ -112,7 +113,7 @@ TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
 }
 
 TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
-  for (const char* name : {"tiny-gpt", "tiny-llama"}) {
+  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
     Plan plan = plan_of(GatherUnit::kLayer, 4, model.sequence);
     const Units cut(model, plan);
@@ -145,7 +146,7 @@ TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
 
 // Of one rank and tile; what is not split counts on each rank once.
 TEST(Layout, RanksAndTilesShareTheSplitParameters) {
-  for (const char* name : {"tiny-gpt", "tiny-llama"}) {
+  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
     for (const auto& [tp, tiles] : {std::pair{2, 1}, {1, 2}}) {
       Plan plan = plan_of(GatherUnit::kOperator, 2, model.sequence);

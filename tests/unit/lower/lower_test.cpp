@@ -240,7 +240,7 @@ TEST(Dropout, IsReplayedWithWhatIsRecomputed) {
     plan.precision = default_recipe(plan.kernel_set);
     plan.recompute = {{c.mode, 0}};
     plan.dropout = true;
-    for (const char* model : {"tiny-gpt", "tiny-llama"}) {
+    for (const char* model : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
       const Job job = lower(plan, load_model(model));
       const auto count = [&](Phase phase, KernelId kernel) {
         const auto& nodes = job.classes[0].program.nodes;

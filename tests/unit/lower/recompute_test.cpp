@@ -54,6 +54,27 @@ TEST(RecomputeOperators, QkvAndProjectionAloneAreKept) {
                                                     {Part::kGelu, 1}}));
 }
 
+// What is by head of latent attention comes again from the latents; their norms from what is not
+// normalised.
+TEST(RecomputeOperators, LatentsAreKept) {
+  Plan plan = plan_of({kQkv});
+  plan.model = "tiny-mla";
+  Program program = program_of(plan);
+  EXPECT_EQ(replayed(program),
+            (std::map<Part, int>{{Part::kQkv, 1}, {Part::kQueryUp, 1}, {Part::kKeyUp, 1}}));
+  EXPECT_TRUE(kept(program).contains("query_latent.normed"));
+  EXPECT_TRUE(kept(program).contains("key_rope"));
+  EXPECT_FALSE(kept(program).contains("qkv"));
+  plan.recompute = {{Recompute::kOperators, 0, {kNorm}}};
+  program = program_of(plan);
+  EXPECT_EQ(replayed(program), (std::map<Part, int>{{Part::kAttentionNorm, 1},
+                                                    {Part::kQueryNorm, 1},
+                                                    {Part::kKeyNorm, 1},
+                                                    {Part::kMlpNorm, 1}}));
+  EXPECT_TRUE(kept(program).contains("query_latent"));
+  EXPECT_FALSE(kept(program).contains("query_latent.normed"));
+}
+
 TEST(RecomputeOperators, EachDropsWhatItGivesAndRunsAgain) {
   const auto none = kept(program_of([] {
     Plan plan = plan_of({});

@@ -49,12 +49,13 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
   EXPECT_EQ(names,
             (std::vector<std::string>{
-                "tiny-llama",  "tiny-gpt",           "gpt2-124m",         "gpt2-355m",
-                "qwen3-0.6b",  "gpt2-774m",          "gpt2-1.5b",         "llama3-8b",
-                "qwen3-8b",    "zero-infinity-10b",  "megatron-22b",      "zero-infinity-50b",
-                "llama3-70b",  "zero-infinity-100b", "gpt3-175b",         "megatron-175b",
-                "llama3-405b", "zero-infinity-0.5t", "megatron-530b",     "zero-infinity-1t",
-                "megatron-1t", "zero-infinity-5t",   "zero-infinity-10t", "zero-infinity-20t"}));
+                "tiny-mla",          "tiny-llama",  "tiny-gpt",           "gpt2-124m",
+                "gpt2-355m",         "qwen3-0.6b",  "gpt2-774m",          "gpt2-1.5b",
+                "llama3-8b",         "qwen3-8b",    "zero-infinity-10b",  "megatron-22b",
+                "zero-infinity-50b", "llama3-70b",  "zero-infinity-100b", "gpt3-175b",
+                "megatron-175b",     "llama3-405b", "zero-infinity-0.5t", "megatron-530b",
+                "zero-infinity-1t",  "megatron-1t", "zero-infinity-5t",   "zero-infinity-10t",
+                "zero-infinity-20t"}));
 }
 
 TEST(ModelCatalogue, NamesAndAliasesAreUnique) {
@@ -265,6 +266,54 @@ TEST(ParseModel, DefectsOfAnArchitectureAreNamedWithTheirPlace) {
   EXPECT_EQ(
       parse_error(llama({{"hidden", "6"}})),
       "m.json:5:10: /heads: expected an even head size, which rotary positions pair up, got 3");
+}
+
+std::map<std::string, std::string> latent(std::map<std::string, std::string> changes) {
+  changes.insert({{"biases", "\"none\""},
+                  {"kv_lora_rank", "5"},
+                  {"qk_nope_head_size", "3"},
+                  {"qk_rope_head_size", "2"},
+                  {"v_head_size", "7"}});
+  return changes;
+}
+
+TEST(ParseModel, ReadsLatentAttention) {
+  const ModelConfig model = parse_model(document(latent({{"q_lora_rank", "4"}})), "m");
+  EXPECT_EQ(model.latent->query_rank, 4);
+  EXPECT_EQ(model.latent->key_value_rank, 5);
+  EXPECT_EQ(model.head_size(), 5);
+  EXPECT_EQ(model.value_size(), 7);
+  EXPECT_EQ(model.attention_width(), 2 * 7);
+  EXPECT_EQ(model.qkv_width(), 2 * (2 * 5 + 7));
+  EXPECT_EQ(qkv_parameter_count(model), 4 * 2 * 5 + 5 * 2 * (3 + 7));
+  EXPECT_EQ(layer_matmul_parameter_count(model),
+            8 * (4 + 5 + 2) + qkv_parameter_count(model) + 14 * 8 + 2 * 8 * 32);
+  EXPECT_EQ(layer_parameter_count(model), layer_matmul_parameter_count(model) + 4 * 8 + 4 + 5);
+  EXPECT_EQ(
+      parse_model(document(latent({{"architecture", "\"llama\""}, {"rope_theta", "10"}})), "m")
+          .latent->query_rank,
+      0);
+  EXPECT_FALSE(parse_model(document({}), "m").latent);
+}
+
+TEST(ParseModel, DefectsOfLatentAttentionAreNamed) {
+  const auto ends_with = [](const std::map<std::string, std::string>& changes,
+                            const std::string& end) {
+    const std::string error = parse_error(changes);
+    EXPECT_TRUE(error.ends_with(end)) << error;
+  };
+  ends_with({{"q_lora_rank", "4"}}, "expected no q_lora_rank without kv_lora_rank, got number 4");
+  ends_with(latent({{"v_head_size", ""}}),
+            "expected key \"v_head_size\", got an object without it");
+  ends_with(latent({{"kv_heads", "1"}}),
+            "expected as many kv_heads as heads with a latent, got 1 kv_heads and 2 heads");
+  ends_with(latent({{"qk_rope_head_size", "3"}}),
+            "expected an even size, which rotary positions pair up, got 3");
+  ends_with(latent({{"biases", "\"qkv\""}}), "expected biases \"none\" with a latent");
+  ends_with(latent({{"qk_norm", "true"}}),
+            "expected no qk_norm with a latent, which has norms of its own");
+  ends_with(latent({{"head_size", "4"}}),
+            "heads have qk_nope_head_size and qk_rope_head_size elements, got number 4");
 }
 
 TEST(Validate, ChecksAConfigBuiltInMemory) {

@@ -9,6 +9,7 @@
 #include "exec/cuda/kernels/embedding.cu"
 #include "exec/cuda/kernels/gradient_norm.cu"
 #include "exec/cuda/kernels/head_norm.cu"
+#include "exec/cuda/kernels/latent_heads.cu"
 #include "exec/cuda/kernels/norm.cu"
 #include "exec/cuda/kernels/partials.cu"
 #include "exec/cuda/kernels/rope.cu"

@@ -83,6 +83,26 @@ TEST(Decoder, ParametersSayHowTheyAreCut) {
   EXPECT_EQ(split("input_layernorm.weight"), Split{});
 }
 
+// What is by head is cut, each head whole; latents and their norms are of all ranks together.
+TEST(Decoder, LatentAttentionIsCutByHeads) {
+  const Params params(load_model("tiny-mla"));
+  const auto spec = [&](const char* name) {
+    return params.by_name.at("model.layers.{}.self_attn." + std::string(name) + ".weight");
+  };
+  using Kind = Split::Kind;
+  EXPECT_EQ(spec("q_b_proj").split, (Split{Kind::kColumns, {4 * 20}}));
+  EXPECT_EQ(spec("kv_b_proj").split, (Split{Kind::kColumns, {4 * 28}}));
+  EXPECT_EQ(spec("o_proj").split, (Split{Kind::kRows, {}}));
+  for (const char* name :
+       {"q_a_proj", "kv_a_proj", "k_rope_proj", "q_a_layernorm", "kv_a_layernorm"}) {
+    EXPECT_EQ(spec(name).split, Split{}) << name;
+    EXPECT_TRUE(spec(name).summed) << name;
+  }
+  EXPECT_FALSE(params.by_name.at("model.layers.{}.input_layernorm.weight").summed);
+  EXPECT_EQ(spec("kv_a_proj").published, (Shape{64, 16}));
+  EXPECT_EQ(spec("k_rope_proj").published, (Shape{64, 8}));
+}
+
 TEST(Decoder, OnlyGpt2ScalesWhatFeedsTheResidualStream) {
   const Params gpt(load_model("tiny-gpt")), llama(load_model("tiny-llama"));  // 4 layers
   EXPECT_EQ(gpt.by_name.at("transformer.h.{}.mlp.c_fc.weight").std, 0.02);

@@ -94,7 +94,7 @@ TEST(LayerKind, LlamaRotatesAndGatesAndHasNoBiases) {
 }
 
 TEST(LayerKind, NeighboursAreOneKernelWhereTheSetFuses) {
-  for (const char* model : {"tiny-gpt", "tiny-llama"}) {
+  for (const char* model : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const Lines apart = forward(plan_of(), model), fused = forward(plan_of("cpu.f32.fused"), model);
     const std::size_t gelu = model == std::string("tiny-gpt") ? 1 : 0;  // SwiGLU stands alone
     EXPECT_EQ(fused.size(), apart.size() - 1 - gelu) << model;
@@ -118,7 +118,7 @@ Lines nodes_of(const Plan& plan, const char* model, Backward parts) {
 // Together they stand product by product, the gradient of the weight first.
 TEST(LayerKind, BackwardComesWholeOrInTwoParts) {
   for (const char* kernels : {"cpu.f32", "cpu.f32.fused", "cuda.sm80.bf16.unfused"}) {
-    for (const char* model : {"tiny-gpt", "tiny-llama"}) {
+    for (const char* model : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
       Plan plan = plan_of(kernels);
       plan.dropout = find_kernel_set(kernels).dropout;
       const Lines whole = backward(plan, model, Backward::kWhole).nodes;
@@ -169,6 +169,53 @@ TEST(LayerKind, BackwardIsDoneWithEachProductAndThenWithItsNorm) {
               ElementsAre(l + "mlp.down_proj.weight", l + "mlp.gate_up_proj.weight",
                           l + "post_attention_layernorm.weight", l + "self_attn.o_proj.weight",
                           l + "self_attn.qkv_proj.weight", l + "input_layernorm.weight"));
+}
+
+TEST(LayerKind, LatentsStandBeforeTheProductsByHead) {
+  const std::string a = "model.layers.{}.self_attn.";
+  const Lines up = forward(plan_of(), "tiny-mla");
+  EXPECT_THAT(
+      Lines(up.begin() + 1, up.begin() + 11),
+      ElementsAre(
+          "forward.query_down.compute matmul_forward norm1 " + a + "q_a_proj.weight =query_latent",
+          "forward.key_down.compute matmul_forward norm1 " + a + "kv_a_proj.weight =key_latent",
+          "forward.key_rope.compute matmul_forward norm1 " + a + "k_rope_proj.weight =key_rope",
+          "forward.query_norm.compute rms_norm_forward query_latent " + a +
+              "q_a_layernorm.weight =query_latent.normed =query_latent.rstd",
+          "forward.key_norm.compute rms_norm_forward key_latent " + a +
+              "kv_a_layernorm.weight =key_latent.normed =key_latent.rstd",
+          "forward.query_up.compute matmul_forward query_latent.normed " + a +
+              "q_b_proj.weight =query",
+          "forward.key_up.compute matmul_forward key_latent.normed " + a +
+              "kv_b_proj.weight =key_value",
+          "forward.qkv.compute latent_heads_forward query key_value key_rope =qkv",
+          "forward.attention.compute attention_forward qkv =attention =lse",
+          "forward.projection.compute matmul_forward attention " + a +
+              "o_proj.weight =projection"));
+}
+
+// Three products add up to the gradient of what all of them read.
+TEST(LayerKind, LatentsAddToOneGradientAfterTheHeads) {
+  const std::string a = "model.layers.{}.self_attn.";
+  const Lines down = backward(plan_of(), "tiny-mla", Backward::kInput).nodes;
+  const auto at = [&](const std::string& node) {
+    return std::find(down.begin(), down.end(), node) - down.begin();
+  };
+  const auto heads =
+      at("backward.qkv.input_gradient latent_heads_backward d.qkv "
+         "=handed.query_up =handed.key_up =handed.key_rope");
+  const auto rope = at("backward.key_rope.input_gradient linear_input_gradient handed.key_rope " +
+                       a + "k_rope_proj.weight =d.norm");
+  const auto key = at("backward.key_down.input_gradient linear_input_gradient handed.key_down " +
+                      a + "kv_a_proj.weight +d.norm");
+  const auto query =
+      at("backward.query_down.input_gradient linear_input_gradient "
+         "handed.query_down " +
+         a + "q_a_proj.weight +d.norm");
+  EXPECT_LT(heads, rope);
+  EXPECT_LT(rope, key);
+  EXPECT_LT(key, query);
+  EXPECT_LT(query, std::ssize(down));
 }
 
 // Only the part that needs them brings the ranks together again.

@@ -1,0 +1,171 @@
+#include "planner/lower/blocks/latent_attention.h"
+
+namespace zplan {
+namespace {
+
+Heads piece(const ModelConfig& model, std::int64_t pieces) {
+  const std::int64_t heads = model.heads / pieces;
+  return {heads, heads, model.head_size(), model.latent->value_size};
+}
+
+// Of all ranks and tiles together.
+Linear whole(LayerMaker& maker, Part part, const std::string& tensor, std::int64_t width) {
+  return {maker,
+          part,
+          tensor,
+          {.in = maker.h(), .out = {width}, .cut = Split::Kind::kNone},
+          std::nullopt};
+}
+
+// Of some elements for each head.
+Linear by_heads(LayerMaker& maker, Part part, const char* tensor, std::int64_t in,
+                std::int64_t heads, std::int64_t width) {
+  return {maker, part, tensor, {.in = in, .out = {heads * width}}, LayerOperator::kQkv};
+}
+
+Value tokens(LayerMaker& maker, const std::string& name, std::int64_t width,
+             std::optional<LayerOperator> op) {
+  return maker.values.add(
+      {.name = name, .shape = {maker.tokens(), width}, .dtype = maker.compute(), .of = op});
+}
+
+std::optional<Latent> make_query(LayerMaker& maker, std::int64_t rank) {
+  if (rank == 0) return std::nullopt;
+  return Latent(maker, Part::kQueryDown, Part::kQueryNorm, "query", rank);
+}
+
+}  // namespace
+
+Latent::Latent(LayerMaker& maker, Part down, Part norm, const std::string& name, std::int64_t rank)
+    : rank_(rank),
+      gradient_name_("d." + name + "_latent.normed"),
+      down_(whole(maker, down, name + "_down", rank)),
+      norm_(maker, Norm::kRmsNorm, norm, name + "_latent_norm", rank, true),
+      latent_(tokens(maker, name + "_latent", rank, std::nullopt)),
+      normed_(tokens(maker, name + "_latent.normed", rank, LayerOperator::kNorm)),
+      rstd_(maker.values.add({.name = name + "_latent.rstd",
+                              .shape = {maker.tokens()},
+                              .dtype = maker.kernels.statistics,
+                              .of = LayerOperator::kNorm})) {}
+
+void Latent::down(LayerPass& to, const View& x) const { down_.forward(to, x, to[latent_]); }
+
+void Latent::normalise(LayerPass& to) const { norm_.forward(to, to[latent_], result(to)); }
+
+void Latent::backward(LayerPass& to, const View& x, const View& dx) const {
+  const View dnormed = gradient(to);
+  const View dlatent = to.handed(down_.part(), "d.latent", dnormed.shape, false);
+  if (!to.emits_inputs()) norm_.take_gradients(to);
+  norm_.backward(to, dnormed, to[latent_], result(to), write(dlatent));
+  down_.backward(to, x, dlatent, dx);
+}
+
+LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
+    : batch_(maker.b()),
+      sequence_(maker.s()),
+      rope_(model.latent->rope_size),
+      theta_(model.position == Position::kRope ? model.rope_theta : 0),
+      keys_values_(model.latent->nope_size + model.latent->value_size),
+      heads_(piece(model, maker.pieces())),
+      query_(make_query(maker, model.latent->query_rank)),
+      key_value_(maker, Part::kKeyDown, Part::kKeyNorm, "key", model.latent->key_value_rank),
+      key_rope_(whole(maker, Part::kKeyRope, "key_rope", rope_)),
+      key_rope_out_(tokens(maker, "key_rope", rope_, std::nullopt)),
+      query_up_(by_heads(maker, Part::kQueryUp, query_ ? "query_up" : "query",
+                         query_ ? model.latent->query_rank : maker.h(), model.heads,
+                         model.head_size())),
+      key_up_(by_heads(maker, Part::kKeyUp, "key_up", model.latent->key_value_rank, model.heads,
+                       keys_values_)),
+      qkv_out_(maker.values.add({.name = "qkv",
+                                 .shape = {maker.tokens(), heads_.width()},
+                                 .dtype = maker.compute(),
+                                 .of = LayerOperator::kQkv,
+                                 .tiled = true})),
+      core_(maker, heads_),
+      projection_(maker, Part::kProjection, "proj", "projection", model.attention_width(), false,
+                  LayerOperator::kProjection) {}
+
+View LatentAttention::by_head(View of, std::int64_t width) const {
+  of.shape = {batch_, sequence_, heads_.queries, width};
+  return of;
+}
+
+View LatentAttention::shared(View rope) const {
+  rope.shape = {batch_, sequence_, rope_};
+  return rope;
+}
+
+View LatentAttention::rope_gradient(LayerPass& to) const {
+  return to.handed(Part::kKeyRope, "d.rope", {batch_ * sequence_, rope_}, false);
+}
+
+bool LatentAttention::reads_input(const LayerPass& to) const {
+  return to.emits_all() || (!query_ && to.emits(LayerOperator::kQkv));
+}
+
+void LatentAttention::forward_before_tiles(LayerPass& to, const View& x) const {
+  if (to.emits_all()) {
+    if (query_) query_->down(to, x);
+    key_value_.down(to, x);
+    key_rope_.forward(to, x, to[key_rope_out_]);
+  }
+  if (!to.emits(LayerOperator::kNorm)) return;
+  if (query_) query_->normalise(to);
+  key_value_.normalise(to);
+}
+
+void LatentAttention::forward(LayerPass& to, const View& x) const {
+  if (to.emits(LayerOperator::kQkv)) {
+    const View q = to.scratch_tokens("query", heads_.queries * heads_.size);
+    const View kv = to.scratch_tokens("key_value", heads_.queries * keys_values_);
+    query_up_.forward(to, query_ ? query_->normed(to) : x, q);
+    key_up_.forward(to, key_value_.normed(to), kv);
+    to.kernel(Part::kQkv, KernelId::kLatentHeadsForward,
+              {read(by_head(q, heads_.size)), read(by_head(kv, keys_values_)),
+               read(shared(to[key_rope_out_])),
+               write(by_head(to[qkv_out_], heads_.width() / heads_.queries))},
+              {theta_});
+  }
+  core_.forward(to, to[qkv_out_]);
+  if (to.emits(LayerOperator::kProjection))
+    projection_.linear.forward(to, to[core_.out()], to[partial()]);
+}
+
+void LatentAttention::backward_before_tiles(LayerPass& to) const {
+  if (!to.emits_inputs()) return;
+  if (query_) query_->clear_gradient(to);
+  key_value_.clear_gradient(to);
+  to.clear_for_tiles(Part::kKeyRope, rope_gradient(to));
+}
+
+void LatentAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
+  const View dattention = to.scratch_tokens("d.attention", heads_.out_width());
+  core_.replay(to, to[qkv_out_]);
+  projection_.linear.backward(to, to[core_.out()], dy, write(dattention));
+  const View dqkv = to.scratch_tokens("d.qkv", heads_.width());
+  core_.backward(to, to[qkv_out_], dattention, dqkv);
+  const View dq = to.handed_tokens(Part::kQueryUp, "d.query", heads_.queries * heads_.size);
+  const View dkv = to.handed_tokens(Part::kKeyUp, "d.key_value", heads_.queries * keys_values_);
+  if (to.emits_inputs())
+    to.kernel(
+        Part::kQkv, KernelId::kLatentHeadsBackward,
+        {read(by_head(dqkv, heads_.width() / heads_.queries)), write(by_head(dq, heads_.size)),
+         write(by_head(dkv, keys_values_)), to.add_tiles(shared(rope_gradient(to)))},
+        {theta_});
+  key_up_.backward(to, key_value_.normed(to), dkv, to.add_tiles(key_value_.gradient(to)));
+  if (query_) {
+    query_up_.backward(to, query_->normed(to), dq, to.add_tiles(query_->gradient(to)));
+  } else {
+    query_up_.backward(to, x, dq, to.add_tiles(dx));
+  }
+}
+
+// dx has what the tiles have given, which may be nothing.
+void LatentAttention::backward_after_tiles(LayerPass& to, const View& x, const View& dx) const {
+  const View sum = update(dx);
+  key_rope_.backward(to, x, read(rope_gradient(to)), query_ ? to.add_tiles(dx) : sum);
+  key_value_.backward(to, x, sum);
+  if (query_) query_->backward(to, x, sum);
+}
+
+}  // namespace zplan
