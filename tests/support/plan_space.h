@@ -68,6 +68,8 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
   }
 }
 
+inline constexpr const char* kModels[] = {"tiny-gpt", "tiny-llama", "tiny-mla"};
+
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, and 16-bit sets with
 // each of their recipes. In fp64 there are none of these: such plans train as the plain set does.
 struct SetLevel {
@@ -100,7 +102,8 @@ inline void set_kernels(Plan& plan, int level) {
 // Those with levels of their own, each after those that it depends on.
 inline std::vector<Factor> own_factors() {
   return {
-      {"/model", 2, [](Plan& p, int level) { p.model = level == 0 ? "tiny-gpt" : "tiny-llama"; }},
+      {"/model", static_cast<int>(std::size(kModels)),
+       [](Plan& p, int level) { p.model = kModels[level]; }},
       {"/kernel_set", static_cast<int>(std::size(kSetLevels)), set_kernels},
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
@@ -184,7 +187,11 @@ inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
 }
 
 inline bool is_legal(const Choice& c) {
-  static const ModelConfig gpt = load_model("tiny-gpt"), llama = load_model("tiny-llama");
+  static const auto shapes = [] {
+    std::vector<ModelShape> all;
+    for (const char* model : kModels) all.push_back(shape_of(load_model(model)));
+    return all;
+  }();
   const Plan p = plan_of(c, "cpu.f32");
   const bool has_groups = p.secondary > 0 || p.parameter_shards > 0;
   const std::int32_t most = has_groups ? kMostRanksOfGroups : kMostRanks;
@@ -193,7 +200,7 @@ inline bool is_legal(const Choice& c) {
   const bool idle = (p.parallel.shards != 0 && p.parallel.dp == 1) ||
                     (p.owners && c[factor("/gather/layers")] == 1);
   return !too_many && !idle && p.batch.micro_batch > 0 &&
-         !illegal(p, shape_of(p.model == gpt.name ? gpt : llama));
+         !illegal(p, shapes[static_cast<std::size_t>(c[factor("/model")])]);
 }
 
 struct Pair {
