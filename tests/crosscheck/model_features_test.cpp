@@ -195,6 +195,8 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
 TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
   constexpr double kTolerance = 1e-10;
   const ModelConfig model = tiny(GetParam().features);
+  const ModelConfig of_every_second =
+      GetParam().of_every_second == nullptr ? model : tiny(GetParam().of_every_second);
   exec::RunOptions options;
   options.steps = testing_support::steps_of(5);
   const auto expected = train(one_rank("cpu.f64"), GetParam(), options);
@@ -203,7 +205,8 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
     Plan plan = one_rank("cpu.f64");
     plan.batch.micro_batch = 2;
     change(plan);
-    if (model.kv_heads % (plan.parallel.tp * plan.tiles) != 0) continue;
+    const std::int64_t pieces = plan.parallel.tp * plan.tiles;
+    if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
     ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
     const auto got = train(plan, GetParam(), options);
     for (std::size_t i = 0; i < got->result.steps.size(); ++i)

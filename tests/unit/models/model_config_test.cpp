@@ -188,9 +188,9 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
-      "\"kv_heads\", \"head_size\", \"rope_theta\", \"tied_embeddings\", \"source\", \"sources\", "
-      "got unknown "
-      "key \"rope\"");
+      "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
+      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"tied_embeddings\", "
+      "\"source\", \"sources\", got unknown key \"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
             "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");
 }

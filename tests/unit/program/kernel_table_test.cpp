@@ -221,11 +221,39 @@ TEST(KernelTable, FewKernelsWorkInPlace) {
                                  "bias_residual_add out=x", "bias_residual_add out=y"));
 }
 
+// Two sequences of 8, 4 heads of queries and 2 of keys of 6 elements, values of 4.
+TEST(KernelTable, AttentionCountsTheSizesOfKeysAndOfValues) {
+  const auto view = [](Shape shape) {
+    View v;
+    v.shape = shape;
+    return v;
+  };
+  const View qkv = view({2, 8, 2, 3 * 6 + 4}), out = view({2, 8, 4, 4}), lse = view({2, 4, 8});
+  const View square = view({2, 4, 8, 8});
+  const auto demand = [](KernelId kernel, std::vector<View> operands, AttributeValues values = {}) {
+    return kernel_def(kernel).demand({operands, values});
+  };
+  const std::int64_t causal = 2 * 2 * 4 * (8 * 9 / 2), all = 2 * 2 * 4 * 8 * 8;
+  const Demand forward = demand(KernelId::kAttentionForward, {qkv, out, lse});
+  EXPECT_EQ(forward.flops.value, causal * (6 + 4));
+  EXPECT_EQ(forward.attention.head_size, 5);
+  EXPECT_EQ(forward.bytes.value, 4 * (2 * 8 * 44 + 2 * 8 * 16 + 2 * 4 * 8));
+  const Demand backward = demand(KernelId::kAttentionBackward, {out, qkv, out, lse, qkv});
+  EXPECT_EQ(backward.flops.value, causal * (3 * 6 + 2 * 4));
+  EXPECT_EQ(demand(KernelId::kAttentionScores, {qkv, square}, {4}).flops.value, all * 6);
+  EXPECT_EQ(demand(KernelId::kAttentionContext, {square, qkv, out}).flops.value, all * 4);
+  EXPECT_EQ(demand(KernelId::kAttentionContextGradient, {out, qkv, square}).flops.value, all * 4);
+  const Demand gradient =
+      demand(KernelId::kAttentionScoresGradient, {square, square, out, qkv, qkv});
+  EXPECT_EQ(gradient.flops.value, all * (6 + 6 + 4));
+  EXPECT_EQ(gradient.product.times, 3);
+}
+
 TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
   std::vector<std::string_view> found;
   for (const KernelId id : all_kernels())
     if (kernel_def(id).needs_attributes) found.push_back(name(id));
-  EXPECT_THAT(found, ElementsAre("load_batch", "cross_entropy", "adamw", "rope",
+  EXPECT_THAT(found, ElementsAre("load_batch", "cross_entropy", "adamw", "rope", "attention_scores",
                                  "cross_entropy_statistics", "cross_entropy_parallel"));
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction"));

@@ -118,7 +118,7 @@ Lines nodes_of(const Plan& plan, const char* model, Backward parts) {
 // Together they stand product by product, the gradient of the weight first.
 TEST(LayerKind, BackwardComesWholeOrInTwoParts) {
   for (const char* kernels : {"cpu.f32", "cpu.f32.fused", "cuda.sm80.bf16.unfused"}) {
-    for (const char* model : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
+    for (const char* model : {"tiny-gpt", "tiny-llama"}) {
       Plan plan = plan_of(kernels);
       plan.dropout = find_kernel_set(kernels).dropout;
       const Lines whole = backward(plan, model, Backward::kWhole).nodes;
