@@ -11,6 +11,7 @@ struct LatentHeadsShape {
   std::int64_t batch, sequence, heads;
   std::int64_t nope, rope, value;  // n, r, which is even, and v
   double theta = 0;                // base of the rotary angles [Su21]; 0: nothing turns
+  std::int64_t first = 0;          // position of the first token
 
   constexpr std::int64_t key() const { return nope + rope; }
   constexpr std::int64_t columns() const { return heads * (2 * key() + value); }  // of qkv

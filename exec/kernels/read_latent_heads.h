@@ -16,7 +16,8 @@ inline LatentHeadsShape latent_heads_shape(const KernelCall& c, const Operand& q
           .nope = n,
           .rope = r,
           .value = kv.shape()[3] - n,
-          .theta = static_cast<double>(c.attributes[0])};
+          .theta = static_cast<double>(c.attributes[0]),
+          .first = c.attributes[1]};
 }
 
 template <typename T>

@@ -223,8 +223,9 @@ std::vector<Case> variants(const Case& c) {
       break;
     case KernelId::kLatentHeadsForward:
     case KernelId::kLatentHeadsBackward:
-      with({10000});
-      with({0});
+      with({10000, 0});
+      with({10000, 3});
+      with({0, 0});
       break;
     case KernelId::kHeadNormForward:
     case KernelId::kHeadNormBackward:

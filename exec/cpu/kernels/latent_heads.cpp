@@ -50,7 +50,7 @@ void for_ropes(const LatentHeadsShape& s, int direction, const Body& body) {
     for (std::int64_t position = from; position < to; ++position)
       for (std::int64_t begin = 0; begin < pairs; begin += kPairs) {
         const std::int64_t n = std::min(kPairs, pairs - begin);
-        const Angles<C> angles = angles_at<C>(s, position, begin, n, direction);
+        const Angles<C> angles = angles_at<C>(s, s.first + position, begin, n, direction);
         for (std::int64_t b = 0; b < s.batch; ++b)
           body(b * s.sequence + position, begin, n, angles);
       }

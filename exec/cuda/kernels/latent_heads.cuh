@@ -58,7 +58,7 @@ __global__ void latent_heads_forward_kernel(LatentHeadsForward<T> x, LatentHeads
     });
     for (std::int64_t begin = 0; begin < half; begin += kPairs) {
       const int n = static_cast<int>(half - begin < kPairs ? half - begin : kPairs);
-      make_turns(turns, s, token % s.sequence, begin, n, 1);
+      make_turns(turns, s, s.first + token % s.sequence, begin, n, 1);
       __syncthreads();
       for_elements_of_heads(p.a, n, [&](std::int64_t head, std::int64_t i) {
         const std::int64_t at = head * p.d + p.n + begin + i;
@@ -90,7 +90,7 @@ __global__ void latent_heads_backward_kernel(LatentHeadsBackward<T> x, LatentHea
     });
     for (std::int64_t begin = 0; begin < half; begin += kPairs) {
       const int n = static_cast<int>(half - begin < kPairs ? half - begin : kPairs);
-      make_turns(turns, s, token % s.sequence, begin, n, -1);
+      make_turns(turns, s, s.first + token % s.sequence, begin, n, -1);
       __syncthreads();
       for_elements_of_heads(p.a, n, [&](std::int64_t head, std::int64_t i) {
         const std::int64_t at = head * p.d + p.n + begin + i;

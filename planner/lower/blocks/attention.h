@@ -1,14 +1,13 @@
 // Self-attention: one product gives queries, keys and values, of which the former two may be
 // normalised by head and rotated, the attention core follows and the projection ends it [Vaswani17
 // sec 3.2]. With fewer heads of keys and values than of queries a group of these shares each. All
-// but the products is inside of what context parallel ranks exchange (context_parallel.h).
+// but the products is inside of what context parallel ranks exchange (exchanged_core.h).
 #pragma once
 
 #include <optional>
 
-#include "planner/lower/blocks/attention_core.h"
 #include "planner/lower/blocks/body.h"
-#include "planner/lower/blocks/context_parallel.h"
+#include "planner/lower/blocks/exchanged_core.h"
 #include "planner/lower/blocks/head_norm.h"
 #include "planner/lower/blocks/rope.h"
 
@@ -35,20 +34,13 @@ class SelfAttention : public Body {
 
  private:
   View by_head(View qkv) const;  // inside, [b, s, n, d]
-  void inputs_backward(LayerPass& to, const View& qkv, const View& dattention,
-                       const View& dqkv) const;
 
-  ContextParallel ranks_;
-  Heads heads_, inside_;  // of one tile of one rank, outside and inside
-  ContextParallel::Columns qkv_columns_, columns_;
-  Shape by_head_;
   std::optional<Rope> rope_;
-  Linear qkv_;                   // [h, c], c = (a + 2 g) d
-  Value qkv_out_;                // inside, normalised and rotated where the model does so
+  Linear qkv_;  // [h, c], c = (a + 2 g) d
+  ExchangedCore core_;
+  Shape by_head_;
   std::vector<HeadNorm> norms_;  // of queries and of keys, or none
-  AttentionCore core_;
-  Value out_;               // [T, a d], what the core gives, outside
-  LastProduct projection_;  // [a d, h]
+  LastProduct projection_;       // [a d, h]
 };
 
 }  // namespace zplan

@@ -1,5 +1,7 @@
 #include "planner/lower/blocks/latent_attention.h"
 
+#include "planner/lower/context_axis.h"
+
 namespace zplan {
 namespace {
 
@@ -76,11 +78,6 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
                          model.head_size())),
       key_up_(by_heads(maker, Part::kKeyUp, "key_up", model.latent->key_value_rank, model.heads,
                        keys_values_)),
-      qkv_out_(maker.values.add({.name = "qkv",
-                                 .shape = {maker.tokens(), heads_.width()},
-                                 .dtype = maker.compute(),
-                                 .of = LayerOperator::kQkv,
-                                 .tiled = true})),
       core_(maker, heads_),
       projection_(maker, Part::kProjection, "proj", "projection", model.attention_width(), false,
                   LayerOperator::kProjection) {}
@@ -93,6 +90,11 @@ View LatentAttention::by_head(View of, std::int64_t width) const {
 View LatentAttention::shared(View rope) const {
   rope.shape = {batch_, sequence_, rope_};
   return rope;
+}
+
+// Of the rank's tokens, in their sequences.
+Attribute LatentAttention::first_position(const LayerPass& to) const {
+  return to.by_place(kContextAxis, sequence_);
 }
 
 View LatentAttention::rope_gradient(LayerPass& to) const {
@@ -118,17 +120,19 @@ void LatentAttention::forward(LayerPass& to, const View& x) const {
   if (to.emits(LayerOperator::kQkv)) {
     const View q = to.scratch_tokens("query", heads_.queries * heads_.size);
     const View kv = to.scratch_tokens("key_value", heads_.queries * keys_values_);
+    const View made = core_.made(to);
     query_up_.forward(to, query_ ? query_->normed(to) : x, q);
     key_up_.forward(to, key_value_.normed(to), kv);
-    to.kernel(Part::kQkv, KernelId::kLatentHeadsForward,
-              {read(by_head(q, heads_.size)), read(by_head(kv, keys_values_)),
-               read(shared(to[key_rope_out_])),
-               write(by_head(to[qkv_out_], heads_.width() / heads_.queries))},
-              {theta_});
+    to.kernel(
+        Part::kQkv, KernelId::kLatentHeadsForward,
+        {read(by_head(q, heads_.size)), read(by_head(kv, keys_values_)),
+         read(shared(to[key_rope_out_])), write(by_head(made, heads_.width() / heads_.queries))},
+        {theta_, first_position(to)});
+    core_.enter(to, made);
   }
-  core_.forward(to, to[qkv_out_]);
+  core_.forward(to);
   if (to.emits(LayerOperator::kProjection))
-    projection_.linear.forward(to, to[core_.out()], to[partial()]);
+    projection_.linear.forward(to, core_.out(to), to[partial()]);
 }
 
 void LatentAttention::backward_before_tiles(LayerPass& to) const {
@@ -139,11 +143,11 @@ void LatentAttention::backward_before_tiles(LayerPass& to) const {
 }
 
 void LatentAttention::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
-  const View dattention = to.scratch_tokens("d.attention", heads_.out_width());
-  core_.replay(to, to[qkv_out_]);
-  projection_.linear.backward(to, to[core_.out()], dy, write(dattention));
-  const View dqkv = to.scratch_tokens("d.qkv", heads_.width());
-  core_.backward(to, to[qkv_out_], dattention, dqkv);
+  const View dattention = core_.out_gradient(to);
+  core_.replay(to);
+  projection_.linear.backward(to, core_.out(to), dy, write(dattention));
+  const View dqkv = to.scratch_tokens("d.qkv", core_.width());
+  core_.backward(to, dattention, dqkv, [](const View&) {});
   const View dq = to.handed_tokens(Part::kQueryUp, "d.query", heads_.queries * heads_.size);
   const View dkv = to.handed_tokens(Part::kKeyUp, "d.key_value", heads_.queries * keys_values_);
   if (to.emits_inputs())
@@ -151,7 +155,7 @@ void LatentAttention::backward(LayerPass& to, const View& x, const View& dy, con
         Part::kQkv, KernelId::kLatentHeadsBackward,
         {read(by_head(dqkv, heads_.width() / heads_.queries)), write(by_head(dq, heads_.size)),
          write(by_head(dkv, keys_values_)), to.add_tiles(shared(rope_gradient(to)))},
-        {theta_});
+        {theta_, first_position(to)});
   key_up_.backward(to, key_value_.normed(to), dkv, to.add_tiles(key_value_.gradient(to)));
   if (query_) {
     query_up_.backward(to, query_->normed(to), dq, to.add_tiles(query_->gradient(to)));

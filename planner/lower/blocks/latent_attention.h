@@ -14,8 +14,8 @@
 #include <optional>
 
 #include "models/model_config.h"
-#include "planner/lower/blocks/attention_core.h"
 #include "planner/lower/blocks/body.h"
+#include "planner/lower/blocks/exchanged_core.h"
 #include "planner/lower/blocks/norm.h"
 
 namespace zplan {
@@ -61,6 +61,7 @@ class LatentAttention : public Body {
  private:
   View by_head(View of, std::int64_t width) const;  // [T, a width] as [b, s, a, width]
   View shared(View rope) const;                     // [T, r] as [b, s, r]
+  Attribute first_position(const LayerPass& to) const;
   View rope_gradient(LayerPass& to) const;
 
   std::int64_t batch_, sequence_;
@@ -72,8 +73,7 @@ class LatentAttention : public Body {
   Linear key_rope_;           // [h, r]
   Value key_rope_out_;        // [T, r], not rotated
   Linear query_up_, key_up_;  // by head
-  Value qkv_out_;             // [T, c] queries, keys and values of the core
-  AttentionCore core_;
+  ExchangedCore core_;
   LastProduct projection_;  // [a v, h]
 };
 

@@ -275,16 +275,17 @@ ZPLAN_KERNEL(
     .what = "Is the gradient of head_norm_forward, in place; x is what that kept.")
 ZPLAN_KERNEL(LatentHeadsForward, "latent_heads_forward",
              .operands = "q:rc[b,s,a,d] kv:rc[b,s,a,e] rope:rc[b,s,r] qkv:wc[b,s,a,w]",
-             .attributes = "theta?", .kind = kMem, .demand = latent_heads<0, 2>,
+             .attributes = "theta? first?", .kind = kMem, .demand = latent_heads<0, 2>,
              .source = "[DeepSeek24 Eq.9-16]",
              .what =
                  "Puts a query, a key and a value heads side by side, as attention_forward takes "
                  "them. A query has n elements and r that turn by angles of base `theta`, d = n + "
                  "r; kv has n elements of the key and v of the value, e = n + v; the other r of "
-                 "every key are rope, turned. w = 2 d + v; with `theta` 0 nothing turns.")
+                 "every key are rope, turned. w = 2 d + v; with `theta` 0 nothing turns. `first`: "
+                 "the position of the first of s tokens.")
 ZPLAN_KERNEL(LatentHeadsBackward, "latent_heads_backward",
              .operands = "dqkv:rc[b,s,a,w] dq:wc[b,s,a,d] dkv:wc[b,s,a,e] drope:ac[b,s,r]",
-             .attributes = "theta?", .kind = kMem, .demand = latent_heads<1, 3>,
+             .attributes = "theta? first?", .kind = kMem, .demand = latent_heads<1, 3>,
              .source = "[DeepSeek24 Eq.9-16]",
              .what =
                  "Is the gradient of latent_heads_forward; drope is the sum over heads, or adds "

@@ -15,8 +15,8 @@ namespace {
 constexpr std::int64_t kBatch = 2, kSequence = 5, kHeads = 3, kNope = 4, kValue = 7;
 constexpr std::int64_t kTokens = kBatch * kSequence;
 
-LatentHeadsShape shape(std::int64_t rope, double theta) {
-  return {kBatch, kSequence, kHeads, kNope, rope, kValue, theta};
+LatentHeadsShape shape(std::int64_t rope, double theta, std::int64_t first = 0) {
+  return {kBatch, kSequence, kHeads, kNope, rope, kValue, theta, first};
 }
 
 // Element i of a rope at a position: pairs are complex numbers that turn by position theta^(-2i/r).
@@ -44,7 +44,7 @@ TEST_P(LatentHeads, StandWhereAttentionReadsThem) {
   latent_heads_forward<double>(s, {qkv.data(), q.data(), kv.data(), rope.data()});
   std::vector<double> expected;
   for (std::int64_t token = 0; token < kTokens; ++token) {
-    const std::int64_t position = token % kSequence;
+    const std::int64_t position = s.first + token % kSequence;
     for (std::int64_t head = 0; head < kHeads; ++head)
       for (std::int64_t i = 0; i < d; ++i) {
         const double* own = q.data() + (token * kHeads + head) * d;
@@ -89,7 +89,7 @@ TEST_P(LatentHeads, HaveTheTransposeAsTheirGradient) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, LatentHeads,
-                         testing::Values(shape(2, 10000), shape(6, 50), shape(6, 0),
+                         testing::Values(shape(2, 10000), shape(6, 50, 3), shape(6, 0),
                                          shape(140, 10000)));  // 70 pairs: two rounds
 
 }  // namespace

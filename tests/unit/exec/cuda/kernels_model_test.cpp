@@ -312,13 +312,13 @@ TYPED_TEST(CudaModelKernels, LatentHeadsArePutTogetherAndTakenApart) {
     for (const std::int64_t theta : {10000, 0}) {
       const std::int64_t n = 5, v = 3, d = n + r;
       const Shape q{2, 5, 3, d}, kv{2, 5, 3, n + v}, rope{2, 5, r}, qkv{2, 5, 3, 2 * d + v};
-      RowCase forward(KernelId::kLatentHeadsForward, {theta});
+      RowCase forward(KernelId::kLatentHeadsForward, {theta, 3});
       forward.with(t, q, random_values(q.elements(), 1));
       forward.with(t, kv, random_values(kv.elements(), 2));
       forward.with(t, rope, random_values(rope.elements(), 3)).out(t, qkv);
       forward.template run<TypeParam>().expect_rounded(3, 4, 4);
       for (const bool adds : {false, true}) {
-        RowCase backward(KernelId::kLatentHeadsBackward, {theta});
+        RowCase backward(KernelId::kLatentHeadsBackward, {theta, 3});
         backward.with(t, qkv, random_values(qkv.elements(), 4)).out(t, q).out(t, kv);
         backward.sum(t, rope, adds, 5).template run<TypeParam>();
         backward.expect_rounded(1, 4, 4);

@@ -1,0 +1,46 @@
+#include "planner/lower/blocks/exchanged_core.h"
+
+namespace zplan {
+namespace {
+
+AttentionCore make_core(LayerMaker inside, const Heads& heads) { return {inside, heads}; }
+
+Value tokens(LayerMaker& maker, const char* name, std::int64_t width, LayerOperator op) {
+  return maker.values.add({.name = name,
+                           .shape = {maker.tokens(), width},
+                           .dtype = maker.compute(),
+                           .of = op,
+                           .tiled = true});
+}
+
+}  // namespace
+
+ExchangedCore::ExchangedCore(LayerMaker& maker, const Heads& heads)
+    : ranks_(maker),
+      inside_(ranks_.inside(heads)),
+      qkv_columns_{heads.width(), heads.queries * heads.size, heads.keys * heads.size},
+      out_columns_{heads.out_width()},
+      qkv_(tokens(maker, "qkv", qkv_columns_.all, LayerOperator::kQkv)),
+      core_(make_core(ranks_.inside(maker), inside_)),
+      out_(ranks_.is_alone()
+               ? core_.out()
+               : tokens(maker, "attention.tokens", out_columns_.all, LayerOperator::kAttention)) {}
+
+void ExchangedCore::forward(LayerPass& to) const {
+  core_.forward(to, to[qkv_]);
+  if (to.emits(LayerOperator::kAttention))
+    ranks_.to_tokens(to, Part::kAttention, to[core_.out()], to[out_], out_columns_);
+}
+
+void ExchangedCore::backward(LayerPass& to, const View& dout, const View& dmade,
+                             const std::function<void(const View& dqkv)>& back) const {
+  if (!to.emits_inputs()) return;
+  const View dattention = ranks_.inside(to, "d.attention.heads", dout);
+  const View dqkv = ranks_.inside(to, "d.qkv.heads", dmade);
+  ranks_.to_heads(to, Part::kAttention, dout, dattention, out_columns_);
+  core_.backward(to, to[qkv_], dattention, dqkv);
+  back(dqkv);
+  ranks_.to_tokens(to, Part::kQkv, dqkv, dmade, qkv_columns_);
+}
+
+}  // namespace zplan
