@@ -106,10 +106,10 @@ void launch_share(cudaStream_t stream, Members members, int index) {
       return reduce_into(stream, members.subspan(static_cast<std::size_t>(own.root), 1), members,
                          index);
     case CollectiveKind::kAllToAll: {
-      const std::int64_t part = bytes.value / std::ssize(members);
+      const Bytes part = size_of(own.dtype) * (own.elements / std::ssize(members));
       for (std::size_t j = 0; j < members.size(); ++j)
-        copy(stream, own.output + static_cast<std::int64_t>(j) * part,
-             members[j].input + index * part, Bytes{part});
+        copy(stream, own.output + static_cast<std::int64_t>(j) * part.value,
+             members[j].input + index * part.value, part);
       return;
     }
   }
