@@ -34,8 +34,7 @@ inline constexpr Decision kChoices[] = {
      .field = member<&Plan::parallel, &Parallel::cp>(),
      .range = {1, kMaxDp},
      .option = {.name = "--cp",
-                .help =
-                    "Context parallel ranks (Ulysses): parts of each sequence, heads in attention",
+                .help = "Context parallel ranks, which cut sequences (Ulysses)",
                 .place = 115},
      .optional = true,
      .counts_ranks = true,
