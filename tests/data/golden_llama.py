@@ -68,8 +68,17 @@ def rope(x):
     return torch.cat(rotated, dim=-1)
 
 
-def attention(x, multiply):
-    b, s, h = x.shape
+def causal(q, k, v):
+    """[b, a, s, d], the same, [b, a, s, v] -> [b, s, a v] [Vaswani17 Eq.1]."""
+    b, _, s, d = q.shape
+    scores = q @ k.transpose(-1, -2) / math.sqrt(d)  # [b, a, s, s]
+    future = torch.ones(s, s, dtype=torch.bool).triu(1)
+    weights = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1)
+    return (weights @ v).transpose(1, 2).reshape(b, s, -1)
+
+
+def attention(x, multiply, _norm):
+    b, s, _ = x.shape
     heads, groups = MODEL["heads"], MODEL["kv_heads"]
     widths = [count * HEAD_SIZE for count in (heads, groups, groups)]
     q, k, v = (
@@ -77,10 +86,7 @@ def attention(x, multiply):
         for part in multiply(x, "self_attn.qkv_proj").split(widths, dim=-1)
     )
     k, v = (part.repeat_interleave(heads // groups, dim=1) for part in (rope(k), v))
-    scores = rope(q) @ k.transpose(-1, -2) / math.sqrt(HEAD_SIZE)  # [b, a, s, s]
-    future = torch.ones(s, s, dtype=torch.bool).triu(1)
-    weights = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1)
-    return multiply((weights @ v).transpose(1, 2).reshape(b, s, h), "self_attn.o_proj")
+    return multiply(causal(rope(q), k, v), "self_attn.o_proj")
 
 
 def swiglu(x):
@@ -89,8 +95,8 @@ def swiglu(x):
     return gate * torch.sigmoid(gate) * up
 
 
-def logits_of(params, inputs):
-    """Byte ids [b, s] -> logits [b, s, V]."""
+def decoder_logits(attend, params, inputs):
+    """Byte ids [b, s] -> logits [b, s, V]. attend(x, multiply, norm): the attention of a layer."""
     x = params["model.embed_tokens.weight"][inputs]
     for layer in range(MODEL["layers"]):
         block = f"model.layers.{layer}."
@@ -101,10 +107,14 @@ def logits_of(params, inputs):
         def norm(value, part, block=block):
             return rms_norm(value, params[block + part + ".weight"])
 
-        x = x + attention(norm(x, "input_layernorm"), multiply)
+        x = x + attend(norm(x, "input_layernorm"), multiply, norm)
         up = multiply(norm(x, "post_attention_layernorm"), "mlp.gate_up_proj")
         x = x + multiply(swiglu(up), "mlp.down_proj")
     return rms_norm(x, params["model.norm.weight"]) @ params["lm_head.weight"].T
+
+
+def logits_of(params, inputs):
+    return decoder_logits(attention, params, inputs)
 
 
 # Checks -------------------------------------------------------------------------------------------

@@ -6,12 +6,10 @@ paper: kv_a_proj gives the latent (W^DKV), k_rope_proj the shared part of the ke
 positions turn the pairs (i, i + r/2), not (2i, 2i + 1).
 """
 
-import math
-
 import golden_llama
 import torch
 import torch.nn.functional as functional
-from golden_llama import init_std, rms_norm, rope, swiglu
+from golden_llama import causal, decoder_logits, init_std, rms_norm, rope
 
 __all__ = ["init_std"]
 
@@ -65,30 +63,12 @@ def queries_keys_values(x, multiply, norm):
 
 
 def attention(x, multiply, norm):
-    b, s, _ = x.shape
     q, k, v = queries_keys_values(x, multiply, norm)
-    scores = q @ k.transpose(-1, -2) / math.sqrt(NOPE + ROPE)  # [b, a, s, s]
-    future = torch.ones(s, s, dtype=torch.bool).triu(1)
-    weights = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1)
-    return multiply((weights @ v).transpose(1, 2).reshape(b, s, -1), "self_attn.o_proj")
+    return multiply(causal(q, k, v), "self_attn.o_proj")
 
 
 def logits_of(params, inputs):
-    """Byte ids [b, s] -> logits [b, s, V]."""
-    x = params["model.embed_tokens.weight"][inputs]
-    for layer in range(MODEL["layers"]):
-        block = f"model.layers.{layer}."
-
-        def multiply(value, part, block=block):
-            return value @ params[block + part + ".weight"]
-
-        def norm(value, part, block=block):
-            return rms_norm(value, params[block + part + ".weight"])
-
-        x = x + attention(norm(x, "input_layernorm"), multiply, norm)
-        up = multiply(norm(x, "post_attention_layernorm"), "mlp.gate_up_proj")
-        x = x + multiply(swiglu(up), "mlp.down_proj")
-    return rms_norm(x, params["model.norm.weight"]) @ params["lm_head.weight"].T
+    return decoder_logits(attention, params, inputs)
 
 
 # Checks -------------------------------------------------------------------------------------------

@@ -3,12 +3,10 @@ before they are rotated, with heads of a size of their own. Layout and names are
 golden_llama.py, with the gains q_norm and k_norm [d] of all heads.
 """
 
-import math
-
 import golden_llama
 import torch
 import torch.nn.functional as functional
-from golden_llama import init_std, rms_norm, rope, swiglu
+from golden_llama import causal, decoder_logits, init_std, rope
 
 __all__ = ["init_std"]
 
@@ -45,28 +43,11 @@ def attention(x, multiply, norm):
     )
     q, k = rope(norm(q, "self_attn.q_norm")), rope(norm(k, "self_attn.k_norm"))
     k, v = (part.repeat_interleave(HEADS // GROUPS, dim=1) for part in (k, v))
-    scores = q @ k.transpose(-1, -2) / math.sqrt(HEAD_SIZE)  # [b, a, s, s]
-    future = torch.ones(s, s, dtype=torch.bool).triu(1)
-    weights = torch.softmax(scores.masked_fill(future, -math.inf), dim=-1)
-    return multiply((weights @ v).transpose(1, 2).reshape(b, s, -1), "self_attn.o_proj")
+    return multiply(causal(q, k, v), "self_attn.o_proj")
 
 
 def logits_of(params, inputs):
-    """Byte ids [b, s] -> logits [b, s, V]."""
-    x = params["model.embed_tokens.weight"][inputs]
-    for layer in range(MODEL["layers"]):
-        block = f"model.layers.{layer}."
-
-        def multiply(value, part, block=block):
-            return value @ params[block + part + ".weight"]
-
-        def norm(value, part, block=block):
-            return rms_norm(value, params[block + part + ".weight"])
-
-        x = x + attention(norm(x, "input_layernorm"), multiply, norm)
-        up = multiply(norm(x, "post_attention_layernorm"), "mlp.gate_up_proj")
-        x = x + multiply(swiglu(up), "mlp.down_proj")
-    return rms_norm(x, params["model.norm.weight"]) @ params["lm_head.weight"].T
+    return decoder_logits(attention, params, inputs)
 
 
 # Checks -------------------------------------------------------------------------------------------

@@ -1,59 +1,27 @@
 #include "exec/cpu/kernels/latent_heads.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "exec/cpu/kernels/kernel_support.h"
+#include "exec/cpu/kernels/rotation.h"
 
 namespace zplan::exec::cpu {
 namespace {
-
-constexpr std::int64_t kPairs = 64;  // worked on at a time
-
-template <typename C>
-struct Angles {
-  C cosine[kPairs], sine[kPairs];
-};
-
-// Of pairs [begin, begin + n) at a position; direction -1 turns back.
-template <typename C>
-Angles<C> angles_at(const LatentHeadsShape& s, std::int64_t position, std::int64_t begin,
-                    std::int64_t n, int direction) {
-  Angles<C> angles;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double power = -2.0 * static_cast<double>(begin + i) / static_cast<double>(s.rope);
-    const double angle =
-        s.theta > 0 ? static_cast<double>(position) * std::pow(s.theta, power) : 0.0;
-    angles.cosine[i] = static_cast<C>(std::cos(angle));
-    angles.sine[i] = static_cast<C>(direction * std::sin(angle));
-  }
-  return angles;
-}
-
-// Two halves of a rope, of so many pairs, turned on the way.
-template <typename In, typename Out, typename C>
-void turn(const In* first, const In* second, Out* to_first, Out* to_second, std::int64_t n,
-          const Angles<C>& angles) {
-#pragma omp simd
-  for (std::int64_t i = 0; i < n; ++i) {
-    const C a = static_cast<C>(first[i]), b = static_cast<C>(second[i]);
-    to_first[i] = static_cast<Out>(a * angles.cosine[i] - b * angles.sine[i]);
-    to_second[i] = static_cast<Out>(b * angles.cosine[i] + a * angles.sine[i]);
-  }
-}
 
 // Calls body(token, first pair, pairs, angles) for all pairs of the ropes of all tokens.
 template <typename C, typename Body>
 void for_ropes(const LatentHeadsShape& s, int direction, const Body& body) {
   const std::int64_t pairs = s.rope / 2;
   for_rows(s.sequence, s.batch * s.columns(), [&](std::int64_t from, std::int64_t to) {
-    for (std::int64_t position = from; position < to; ++position)
-      for (std::int64_t begin = 0; begin < pairs; begin += kPairs) {
-        const std::int64_t n = std::min(kPairs, pairs - begin);
-        const Angles<C> angles = angles_at<C>(s, s.first + position, begin, n, direction);
+    for (std::int64_t begin = 0; begin < pairs; begin += kPairs) {
+      const std::int64_t n = std::min(kPairs, pairs - begin);
+      const Rates rates(s.theta, s.rope, begin, n);
+      for (std::int64_t position = from; position < to; ++position) {
+        const Angles<C> angles(rates, s.first + position, n, direction);
         for (std::int64_t b = 0; b < s.batch; ++b)
           body(b * s.sequence + position, begin, n, angles);
       }
+    }
   });
 }
 
