@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <span>
 
-#include "planner/program/cursor.h"
-#include "planner/program/program.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec {
 

@@ -13,10 +13,10 @@
 
 #include "exec/backend.h"
 #include "exec/comm/queued_comm.h"
-#include "exec/slab.h"
+#include "exec/memory/slab.h"
 #include "planner/core/units.h"
-#include "planner/program/job.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/job/job.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan::exec {
 

@@ -7,7 +7,7 @@
 
 #include "exec/backend.h"
 #include "exec/data_source.h"
-#include "exec/step_result.h"
+#include "exec/schedule/step_result.h"
 #include "planner/program/train_config.h"
 
 namespace zplan::exec {

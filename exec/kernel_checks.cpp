@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/core/error.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan::exec {
 

@@ -12,19 +12,19 @@
 
 #include "exec/comm/rendezvous.h"
 #include "exec/cpu/cpu_device.h"
-#include "exec/initial_state.h"
+#include "exec/memory/initial_state.h"
 #include "exec/offload/io_engine.h"
 #include "exec/offload/slab_file.h"
-#include "exec/queues.h"
-#include "exec/rank.h"
-#include "exec/serial.h"
-#include "exec/threaded.h"
+#include "exec/schedule/queues.h"
+#include "exec/schedule/rank.h"
+#include "exec/schedule/serial.h"
+#include "exec/schedule/threaded.h"
 #include "planner/core/error.h"
-#include "planner/program/fingerprint.h"
 #include "planner/program/job/meetings.h"
-#include "planner/program/kernel_set.h"
-#include "planner/program/verify_operands.h"
-#include "planner/program/verify_structure.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/text/fingerprint.h"
+#include "planner/program/verify/operands.h"
+#include "planner/program/verify/structure.h"
 
 namespace zplan::exec {
 namespace {

@@ -7,8 +7,9 @@
 // per rank instead, in program order, and run by themselves (launcher.h).
 // Serial: one thread runs all ranks, an operation at a time; for tests. Both give the same bits.
 //
-// Expects a job that planner/program/verify.h accepts. Of that, only what keeps addresses inside
-// slabs is checked again: circular waits end a serial run with an Error, and hang a threaded one.
+// Expects a job that planner/program/verify/verify.h accepts. Of that, only what keeps addresses
+// inside slabs is checked again: circular waits end a serial run with an Error, and hang a threaded
+// one.
 #pragma once
 
 #include <chrono>
@@ -22,12 +23,12 @@
 #include "exec/backend.h"
 #include "exec/data_source.h"
 #include "exec/device.h"
+#include "exec/memory/slab.h"
 #include "exec/offload/storage.h"
-#include "exec/slab.h"
-#include "exec/step_result.h"
+#include "exec/schedule/step_result.h"
 #include "planner/core/units.h"
-#include "planner/program/job.h"
-#include "planner/program/timeline.h"
+#include "planner/program/job/job.h"
+#include "planner/program/timeline/timeline.h"
 #include "planner/program/train_config.h"
 
 namespace zplan::exec {

@@ -7,7 +7,7 @@
 
 #include "exec/cpu/kernels/half.h"
 #include "planner/core/error.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec {
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "planner/program/cursor.h"
-#include "planner/program/timeline.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/timeline/timeline.h"
 #include "sim/launch_queue.h"
 #include "sim/requirements.h"
 #include "sim/simulate.h"

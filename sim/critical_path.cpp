@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::sim {
 namespace {

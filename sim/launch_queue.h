@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "planner/cost/cost_model.h"
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 #include "sim/critical_path.h"
 
 namespace zplan::sim {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::sim {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan::sim {
 

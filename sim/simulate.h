@@ -27,8 +27,8 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
 #include "planner/cost/cost_model.h"
-#include "planner/program/job.h"
-#include "planner/program/timeline.h"
+#include "planner/program/job/job.h"
+#include "planner/program/timeline/timeline.h"
 
 namespace zplan::sim {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "planner/cost/step_totals.h"
-#include "planner/program/tree.h"
+#include "planner/program/job/tree.h"
 
 namespace zplan::sim {
 namespace {

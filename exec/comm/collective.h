@@ -24,7 +24,7 @@
 #include <cstdint>
 #include <span>
 
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec {
 

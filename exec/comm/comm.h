@@ -8,7 +8,7 @@
 #include "exec/comm/barrier.h"
 #include "exec/comm/collective.h"
 #include "planner/core/units.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec {
 

@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "exec/comm/queued_comm.h"
-#include "exec/queues.h"
-#include "exec/rank.h"
+#include "exec/schedule/queues.h"
+#include "exec/schedule/rank.h"
 
 namespace zplan::exec {
 

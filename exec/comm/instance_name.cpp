@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::exec {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan::exec {
 

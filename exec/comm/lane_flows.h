@@ -18,7 +18,7 @@
 #include "exec/comm/rendezvous.h"
 #include "exec/comm/socket.h"
 #include "exec/comm/stop_signal.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec {
 

@@ -12,8 +12,8 @@
 #include "exec/comm/lane_comm.h"
 #include "exec/comm/process_links.h"
 #include "planner/core/error.h"
-#include "planner/program/cursor.h"
-#include "planner/program/job.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::exec {
 

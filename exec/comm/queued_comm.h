@@ -8,7 +8,7 @@
 
 #include "exec/comm/collective.h"
 #include "planner/core/units.h"
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan::exec {
 

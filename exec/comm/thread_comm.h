@@ -10,7 +10,7 @@
 #include "exec/comm/channel.h"
 #include "exec/comm/comm.h"
 #include "exec/comm/thread_group.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::exec {
 

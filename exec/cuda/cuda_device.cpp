@@ -9,7 +9,7 @@
 #include "exec/cuda/cuda_queues.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/image_probe.h"
-#include "exec/poison.h"
+#include "exec/memory/poison.h"
 #include "planner/core/error.h"
 #ifdef ZPLAN_HAVE_NCCL
 #include "exec/cuda/nccl_comm.h"

@@ -1,6 +1,6 @@
-// The launched lanes of a rank as CUDA streams (exec/queues.h). Flags are 64-bit words of pinned
-// host memory that streams write and wait for by themselves (stream memory operations), so nothing
-// on the device spins. They compare as signed numbers, modulo 2^64.
+// The launched lanes of a rank as CUDA streams (exec/schedule/queues.h). Flags are 64-bit words of
+// pinned host memory that streams write and wait for by themselves (stream memory operations), so
+// nothing on the device spins. They compare as signed numbers, modulo 2^64.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 #include "exec/cuda/event_clock.h"
 #include "exec/cuda/handles.h"
 #include "exec/cuda/stream_budget.h"
-#include "exec/queues.h"
-#include "planner/program/program.h"
+#include "exec/schedule/queues.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec::cuda {
 

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "exec/cuda/kernels/attention_kernels.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec::cuda {
 

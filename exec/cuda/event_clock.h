@@ -10,7 +10,7 @@
 
 #include "exec/comm/barrier.h"
 #include "exec/cuda/handles.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec::cuda {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "exec/kernels/arguments.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec::cuda {
 

@@ -29,7 +29,7 @@
 #include "exec/cuda/handles.h"
 #include "exec/cuda/operation_watch.h"
 #include "exec/device.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::exec::cuda {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "exec/comm/barrier.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::exec::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "exec/kernels/compute_type.h"
 #include "planner/core/philox.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec {
 

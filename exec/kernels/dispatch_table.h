@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "planner/core/error.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec {
 

@@ -1,9 +1,9 @@
 // What a device reaches with the kernels of a kernel set: the rates and fixed times that a hardware
 // profile asks for (hwprofiles/hw_profile.h), measured through the interfaces that a run uses.
-// Rates: flop/s and bytes/s as the kernel table counts them (planner/program/kernel_table.h). Each
-// of several shapes counts with its time: rate = all work / all time.
-// Left out: communication between devices, drives, other devices of the node working at the same
-// time.
+// Rates: flop/s and bytes/s as the kernel table counts them
+// (planner/program/kernels/kernel_table.h). Each of several shapes counts with its time: rate = all
+// work / all time. Left out: communication between devices, drives, other devices of the node
+// working at the same time.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "exec/device.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan::exec {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "exec/measure/element.h"
-#include "exec/poison.h"
-#include "exec/queues.h"
+#include "exec/memory/poison.h"
+#include "exec/schedule/queues.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "exec/measure/driver.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan::exec {
 

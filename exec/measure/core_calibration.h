@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "exec/device.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan::exec {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "planner/program/kernel_set.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan::exec {
 namespace {

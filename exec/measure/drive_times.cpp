@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "exec/measure/cold_timing.h"
+#include "exec/memory/slab.h"
 #include "exec/offload/io_engine.h"
 #include "exec/offload/slab_file.h"
-#include "exec/slab.h"
 
 namespace zplan::exec {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "exec/scalar.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec {
 

@@ -10,7 +10,7 @@
 #include "exec/comm/channel.h"
 #include "exec/comm/thread_group.h"
 #include "exec/measure/cold_timing.h"
-#include "exec/progress.h"
+#include "exec/schedule/progress.h"
 
 namespace zplan::exec {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "exec/measure/timing.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "exec/queues.h"
+#include "exec/schedule/queues.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {

@@ -17,7 +17,7 @@
 #include "exec/offload/slab_file.h"
 #include "exec/offload/storage.h"
 #include "planner/core/units.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec {
 

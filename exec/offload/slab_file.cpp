@@ -14,7 +14,7 @@
 #include <system_error>
 
 #include "planner/core/error.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "planner/cost/kernel_time.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {

@@ -2,7 +2,7 @@
 // stderr, and return the exit code; bad input and devices are thrown as Error.
 #pragma once
 
-#include "planner/cli/options.h"
+#include "planner/cli/frame/options.h"
 #include "planner/core/error.h"
 
 namespace zplan {

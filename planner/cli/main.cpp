@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "planner/cli/commands.h"
-#include "planner/cli/options.h"
-#include "planner/cli/output.h"
+#include "planner/cli/frame/options.h"
+#include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
 
 namespace zplan {

@@ -9,7 +9,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
 #include "planner/cost/step_totals.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -39,7 +39,7 @@
 #include "hwprofiles/collective_profile.h"
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan {
 

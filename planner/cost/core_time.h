@@ -22,8 +22,8 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
 #include "planner/cost/reliance.h"
-#include "planner/program/kernel_table.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan {
 

@@ -41,8 +41,8 @@
 #include "planner/cost/core_time.h"
 #include "planner/cost/reliance.h"
 #include "planner/cost/wiring.h"
-#include "planner/program/job.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/job/job.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 

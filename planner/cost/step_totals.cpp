@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "planner/program/job/meetings.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "planner/core/units.h"
 #include "planner/cost/cost_model.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan {
 

@@ -8,7 +8,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -45,7 +45,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/topology.h"
 #include "planner/cost/leaf_loads.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -17,7 +17,7 @@
 
 #include "planner/lower/blocks/param.h"
 #include "planner/plan/plan.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

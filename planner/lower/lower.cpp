@@ -5,7 +5,7 @@
 #include "planner/lower/ranks.h"
 #include "planner/lower/stage_program.h"
 #include "planner/plan/plan_schedule.h"
-#include "planner/program/edges.h"
+#include "planner/program/instances/edges.h"
 #include "planner/program/schedule/in_flight.h"
 
 namespace zplan {

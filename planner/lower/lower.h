@@ -4,7 +4,7 @@
 
 #include "models/model_config.h"
 #include "planner/plan/plan.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -1,7 +1,7 @@
 #include "planner/lower/program_builder.h"
 
 #include "planner/core/error.h"
-#include "planner/program/edges.h"
+#include "planner/program/instances/edges.h"
 
 namespace zplan {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <initializer_list>
 
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan {
 

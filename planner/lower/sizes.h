@@ -3,7 +3,7 @@
 #pragma once
 
 #include "planner/plan/plan.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 

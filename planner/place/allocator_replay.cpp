@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "planner/place/caching_allocator.h"
-#include "planner/program/cursor.h"
-#include "planner/program/verify_shorten.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/verify/shorten.h"
 
 namespace zplan {
 namespace {

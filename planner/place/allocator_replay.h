@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "planner/core/error.h"
-#include "planner/program/tree.h"
+#include "planner/program/job/tree.h"
 
 namespace zplan {
 namespace {

@@ -22,7 +22,7 @@
 #include <array>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/place/lifetime.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -5,7 +5,7 @@
 #include "planner/core/error.h"
 #include "planner/place/lifetime.h"
 #include "planner/place/pack.h"
-#include "planner/program/edges.h"
+#include "planner/program/instances/edges.h"
 
 namespace zplan {
 namespace {

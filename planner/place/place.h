@@ -5,7 +5,7 @@
 #pragma once
 
 #include "planner/place/lifetime.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

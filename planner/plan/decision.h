@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "planner/plan/plan.h"
-#include "planner/program/names.h"
+#include "planner/program/job/names.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/plan/size_bounds.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {

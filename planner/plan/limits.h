@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "planner/program/limits.h"
+#include "planner/program/job/limits.h"
 
 namespace zplan {
 

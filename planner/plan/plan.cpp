@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/program/job.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/job.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan {
 

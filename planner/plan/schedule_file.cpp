@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "planner/core/json_reader.h"
-#include "planner/program/limits.h"
+#include "planner/program/job/limits.h"
 #include "planner/program/schedule/check.h"
 
 namespace zplan {

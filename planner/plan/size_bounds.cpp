@@ -7,7 +7,7 @@
 
 #include "planner/plan/limits.h"
 #include "planner/plan/plan_schedule.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {

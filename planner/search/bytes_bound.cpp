@@ -5,8 +5,8 @@
 #include <span>
 
 #include "models/model_formulas.h"
-#include "planner/program/kernel_set.h"
-#include "planner/program/limits.h"
+#include "planner/program/job/limits.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {

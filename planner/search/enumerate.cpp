@@ -8,7 +8,7 @@
 
 #include "planner/core/error.h"
 #include "planner/plan/limits.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "planner/search/search.h"
 
 namespace zplan {

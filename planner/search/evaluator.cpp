@@ -11,7 +11,7 @@
 #include "planner/lower/ranks.h"
 #include "planner/place/place.h"
 #include "planner/plan/plan_schedule.h"
-#include "planner/program/limits.h"
+#include "planner/program/job/limits.h"
 #include "planner/search/bytes_bound.h"
 #include "planner/search/memory_use.h"
 #include "planner/search/search.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "models/model_formulas.h"
-#include "planner/program/limits.h"
+#include "planner/program/job/limits.h"
 
 namespace zplan {
 namespace {

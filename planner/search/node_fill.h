@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

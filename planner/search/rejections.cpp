@@ -6,7 +6,7 @@
 #include <map>
 
 #include "planner/core/quantity.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan {
 namespace {

@@ -52,7 +52,7 @@
 #include "planner/place/memory_report.h"
 #include "planner/plan/pins.h"
 #include "planner/plan/plan.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

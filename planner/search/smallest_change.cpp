@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "planner/program/limits.h"
+#include "planner/program/job/limits.h"
 #include "planner/search/search.h"
 
 namespace zplan {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {

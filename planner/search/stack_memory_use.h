@@ -16,7 +16,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/place/allocator_replay.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "planner/search/search.h"
 
 namespace zplan {

@@ -7,7 +7,7 @@
 #include "planner/cost/step_totals.h"
 #include "planner/lower/lower.h"
 #include "planner/plan/choices.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_table.h"
 #include "sim/simulate.h"
 
 namespace zplan {

@@ -9,7 +9,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/certainty/anchor.h"
 #include "planner/certainty/knowledge.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "planner/validate/catalogues.h"
 #include "planner/validate/runs.h"
 

@@ -10,7 +10,7 @@
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/plan/choices.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
 #include "planner/validate/run_words.h"

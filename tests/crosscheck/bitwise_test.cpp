@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <set>
 
-#include "planner/program/fingerprint.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/text/fingerprint.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "exec/state_access.h"
+#include "exec/memory/state_access.h"
 #include "tests/support/gradient_log.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"

@@ -9,7 +9,7 @@
 
 #include "models/model_config.h"
 #include "planner/lower/blocks/decoder.h"
-#include "planner/program/edges.h"
+#include "planner/program/instances/edges.h"
 #include "tests/support/gradient_log.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "exec/state_access.h"
+#include "exec/memory/state_access.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
 #include "tests/support/plan_space.h"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "exec/state_access.h"
-#include "planner/program/kernel_set.h"
+#include "exec/memory/state_access.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
 

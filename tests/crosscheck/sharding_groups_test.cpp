@@ -3,8 +3,8 @@
 // change no bit of them.
 #include <gtest/gtest.h>
 
-#include "planner/program/kernel_set.h"
-#include "planner/program/verify.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/verify/verify.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
 

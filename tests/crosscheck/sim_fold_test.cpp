@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "planner/program/unroll.h"
+#include "planner/program/instances/unroll.h"
 #include "sim/simulate.h"
 #include "tests/support/meshes.h"
 #include "tests/unit/sim/random_job.h"

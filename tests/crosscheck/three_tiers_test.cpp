@@ -2,7 +2,7 @@
 // same numbers as in memory.
 #include <gtest/gtest.h>
 
-#include "exec/state_access.h"
+#include "exec/memory/state_access.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/source_dir.h"
 #include "tests/support/trained.h"

@@ -12,7 +12,7 @@
 #include "models/model_config.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
-#include "planner/program/verify.h"
+#include "planner/program/verify/verify.h"
 #include "tests/crosscheck/verify_mutations.h"
 #include "tests/support/happens_before.h"
 #include "tests/support/sanitized.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::mutation {
 

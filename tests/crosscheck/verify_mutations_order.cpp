@@ -1,7 +1,7 @@
 // Faults in edges and in communication.
 #include <utility>
 
-#include "planner/program/edges.h"
+#include "planner/program/instances/edges.h"
 #include "planner/program/job/meetings.h"
 #include "tests/crosscheck/verify_mutations.h"
 

@@ -15,7 +15,7 @@
 
 #include "hwprofiles/stack.h"
 #include "planner/certainty/kind.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "planner/validate/catalogues.h"
 #include "planner/validate/runs.h"
 

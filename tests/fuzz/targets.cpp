@@ -15,12 +15,12 @@
 #include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/schedule_file.h"
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 #include "planner/program/schedule/fold.h"
-#include "planner/program/text.h"
-#include "planner/program/timeline.h"
+#include "planner/program/text/text.h"
+#include "planner/program/timeline/timeline.h"
 #include "planner/program/train_config.h"
-#include "planner/program/verify.h"
+#include "planner/program/verify/verify.h"
 #include "planner/validate/record_plan.h"
 
 namespace zplan::fuzz {

@@ -6,7 +6,7 @@
 
 #include "models/model_config.h"
 #include "planner/lower/lower.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::testing_support {
 

@@ -8,7 +8,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/lower/lower.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_table.h"
 #include "tests/golden/job_counts.h"
 
 namespace zplan {

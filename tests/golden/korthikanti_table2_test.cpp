@@ -26,7 +26,7 @@
 #include <vector>
 
 #include "planner/place/place.h"
-#include "planner/program/verify.h"
+#include "planner/program/verify/verify.h"
 #include "tests/golden/job_counts.h"
 
 namespace zplan {

@@ -8,7 +8,7 @@
 #include "models/model_formulas.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
-#include "planner/program/verify.h"
+#include "planner/program/verify/verify.h"
 #include "sim/simulate.h"
 
 namespace zplan {

@@ -18,7 +18,7 @@
 #include <set>
 
 #include "planner/place/place.h"
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 #include "planner/program/schedule/timing.h"
 #include "planner/program/schedule/zero_bubble_v.h"
 #include "sim/simulate.h"

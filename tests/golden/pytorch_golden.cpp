@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "exec/memory/state_access.h"
 #include "exec/run.h"
-#include "exec/state_access.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "tests/support/gradient_log.h"

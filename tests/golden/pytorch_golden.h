@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "models/model_config.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::testing_support {
 

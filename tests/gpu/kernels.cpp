@@ -12,7 +12,7 @@
 #include <exception>
 #include <limits>
 
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/gpu/case_list.h"
 #include "tests/gpu/parts.h"
 

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/cli/output.h"
+#include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
 #include "tests/gpu/parts.h"
 

@@ -10,7 +10,7 @@
 #include <map>
 #include <random>
 
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/gpu/canary.h"
 #include "tests/gpu/parts.h"
 #include "tests/gpu/training.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/gpu/case_list.h"
 #include "tests/gpu/target.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "planner/cli/table.h"
+#include "planner/cli/frame/table.h"
 
 namespace zplan::gpu {
 namespace {

@@ -18,7 +18,7 @@
 #include "planner/core/quantity.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "sim/simulate.h"
 #include "tests/gpu/parts.h"
 #include "tests/gpu/rates.h"

@@ -4,7 +4,7 @@
 
 #include "exec/cuda_plugin.h"
 #include "planner/core/error.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/support/queue_device.h"
 
 namespace zplan::gpu {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/memory/state_access.h"
 #include "exec/run.h"
-#include "exec/state_access.h"
 #include "planner/plan/plan.h"
 #include "tests/support/gradient_log.h"
 

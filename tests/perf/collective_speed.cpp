@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "exec/comm/thread_group.h"
-#include "exec/slab.h"
+#include "exec/memory/slab.h"
 
 namespace zplan::exec {
 namespace {

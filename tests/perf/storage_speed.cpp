@@ -23,8 +23,8 @@
 #include <thread>
 #include <vector>
 
+#include "exec/memory/slab.h"
 #include "exec/offload/io_engine.h"
-#include "exec/slab.h"
 
 namespace zplan::exec {
 namespace {

@@ -7,10 +7,10 @@
 
 #include <random>
 
-#include "planner/program/edges.h"
-#include "planner/program/thin_edges.h"
-#include "planner/program/tree.h"
-#include "planner/program/verify_hazards.h"
+#include "planner/program/instances/edges.h"
+#include "planner/program/instances/thin_edges.h"
+#include "planner/program/job/tree.h"
+#include "planner/program/verify/hazards.h"
 #include "tests/support/happens_before.h"
 #include "tests/support/meshes.h"
 #include "tests/support/sample_job.h"

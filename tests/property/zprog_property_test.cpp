@@ -6,9 +6,9 @@
 #include <string>
 
 #include "planner/core/error.h"
-#include "planner/program/kernel_table.h"
-#include "planner/program/text.h"
-#include "planner/program/unroll.h"
+#include "planner/program/instances/unroll.h"
+#include "planner/program/kernels/kernel_table.h"
+#include "planner/program/text/text.h"
 #include "tests/support/brute_force.h"
 #include "tests/support/random_job.h"
 #include "tests/support/same_stream.h"

@@ -9,7 +9,7 @@
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/blocks/layer_pass.h"
 #include "planner/lower/ranks.h"
-#include "planner/program/names.h"
+#include "planner/program/job/names.h"
 
 namespace zplan::testing_support {
 

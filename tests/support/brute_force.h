@@ -1,5 +1,5 @@
-// Slow, obvious counterparts of planner/program/cursor.h for tests: every instance of every node of
-// some steps, written out in program order.
+// Slow, obvious counterparts of planner/program/instances/cursor.h for tests: every instance of
+// every node of some steps, written out in program order.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan {
 

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "exec/initial_state.h"
+#include "exec/memory/initial_state.h"
+#include "exec/memory/state_access.h"
+#include "exec/memory/tensor_part.h"
 #include "exec/run.h"
 #include "exec/scalar.h"
-#include "exec/state_access.h"
-#include "exec/tensor_part.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::testing_support {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "tests/support/brute_force.h"
 
 namespace zplan::testing_support {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/program/cursor.h"
-#include "planner/program/job.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::testing_support {
 

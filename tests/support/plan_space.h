@@ -17,7 +17,7 @@
 
 #include "models/model_config.h"
 #include "planner/plan/choices.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/support/decision_levels.h"
 #include "tests/support/sanitized.h"
 

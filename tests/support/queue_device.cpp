@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "exec/cpu/cpu_device.h"
-#include "exec/queues.h"
+#include "exec/schedule/queues.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
 

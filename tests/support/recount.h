@@ -9,7 +9,7 @@
 #include <iterator>
 #include <string>
 
-#include "planner/program/text.h"
+#include "planner/program/text/text.h"
 #include "tests/support/source_dir.h"
 
 namespace zplan {

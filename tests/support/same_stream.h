@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "planner/program/cursor.h"
-#include "planner/program/job.h"
-#include "planner/program/text.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/job/job.h"
+#include "planner/program/text/text.h"
 
 namespace zplan {
 

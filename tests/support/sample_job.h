@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "planner/program/step_scalars.h"
 #include "tests/support/meshes.h"
 

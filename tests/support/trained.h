@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "exec/memory/state_access.h"
 #include "exec/run.h"
-#include "exec/state_access.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "tests/support/source_dir.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/lower/program_builder.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "tests/support/meshes.h"
 
 namespace zplan::testing_support {

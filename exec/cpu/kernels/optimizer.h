@@ -9,7 +9,7 @@
 
 #include "exec/kernels/arguments.h"
 #include "planner/core/philox.h"
-#include "planner/program/ops.h"
+#include "planner/program/job/ops.h"
 
 namespace zplan::exec::cpu {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/lower/blocks/handle.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -9,7 +9,7 @@
 
 #include "planner/lower/blocks/handle.h"
 #include "planner/plan/plan.h"
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan {
 

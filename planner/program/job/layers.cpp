@@ -1,4 +1,4 @@
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

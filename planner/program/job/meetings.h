@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "planner/place/memory_report.h"
-#include "planner/program/fingerprint.h"
-#include "planner/program/unroll.h"
-#include "planner/program/verify.h"
+#include "planner/program/instances/unroll.h"
+#include "planner/program/text/fingerprint.h"
+#include "planner/program/verify/verify.h"
 #include "sim/simulate.h"
 #include "tests/crosscheck/cover/one_rank.h"
 #include "tests/support/live_bytes.h"

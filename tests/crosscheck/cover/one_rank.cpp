@@ -7,14 +7,14 @@
 #include <map>
 #include <vector>
 
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/tensor_values.h"
 
 namespace zplan::testing_support {
 namespace {
 
-// The tolerances of `zplan run --check` (planner/cli/check.cpp), whose comparison is written a
+// The tolerances of `zplan run --check` (planner/cli/run/check.cpp), whose comparison is written a
 // second time here so that a slip in one of them shows. Here the query and the value part of the
 // QKV bias are held against their own norms, there against the whole bias.
 constexpr double kF64Tolerance = 1e-10;

@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "exec/state_access.h"
+#include "exec/memory/state_access.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
 

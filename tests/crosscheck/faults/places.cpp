@@ -2,7 +2,7 @@
 #include <set>
 #include <utility>
 
-#include "planner/program/tree.h"
+#include "planner/program/job/tree.h"
 #include "tests/crosscheck/faults/seeded_faults.h"
 
 namespace zplan::seeded {

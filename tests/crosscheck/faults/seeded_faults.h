@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "tests/crosscheck/verify_mutations.h"
 
 namespace zplan::seeded {

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "planner/core/error.h"
-#include "planner/program/edges.h"
-#include "planner/program/text.h"
-#include "planner/program/unroll.h"
-#include "planner/program/verify.h"
+#include "planner/program/instances/edges.h"
+#include "planner/program/instances/unroll.h"
+#include "planner/program/text/text.h"
+#include "planner/program/verify/verify.h"
 #include "tests/crosscheck/faults/jobs.h"
 #include "tests/crosscheck/faults/seeded_faults.h"
 #include "tests/support/happens_before.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/program/program.h"
+#include "planner/program/job/program.h"
 
 namespace zplan::exec::testing {
 

@@ -9,8 +9,8 @@
 
 #include "planner/core/error.h"
 #include "planner/place/place.h"
-#include "planner/program/edges.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/instances/edges.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "planner/program/step_scalars.h"
 #include "tests/support/source_dir.h"
 

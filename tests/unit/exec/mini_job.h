@@ -8,7 +8,7 @@
 
 #include "exec/data_source.h"
 #include "exec/run.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan::exec::testing {
 

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <vector>
 
+#include "exec/memory/slab.h"
 #include "exec/run.h"
-#include "exec/slab.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "tests/support/plan_space.h"

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "exec/state_access.h"
+#include "exec/memory/state_access.h"
 #include "planner/core/error.h"
-#include "planner/program/cursor.h"
-#include "planner/program/fingerprint.h"
-#include "planner/program/verify.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/text/fingerprint.h"
+#include "planner/program/verify/verify.h"
 #include "tests/unit/exec/mini_job.h"
 
 namespace zplan::exec {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "planner/lower/lower.h"
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan {
 namespace {

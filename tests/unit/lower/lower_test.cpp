@@ -9,7 +9,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/core/error.h"
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 
 namespace zplan {
 namespace {

@@ -6,7 +6,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
-#include "planner/program/verify.h"
+#include "planner/program/verify/verify.h"
 #include "sim/simulate.h"
 
 namespace zplan {

@@ -6,7 +6,7 @@
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/plan/limits.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_table.h"
 #include "tests/support/plan_space.h"
 
 namespace zplan {

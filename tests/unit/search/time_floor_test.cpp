@@ -4,7 +4,7 @@
 
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
-#include "planner/program/kernel_set.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "sim/simulate.h"
 #include "tests/support/kernels_alone.h"
 

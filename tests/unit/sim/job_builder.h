@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "planner/program/job.h"
-#include "planner/program/program.h"
+#include "planner/program/job/job.h"
+#include "planner/program/job/program.h"
 #include "tests/support/meshes.h"
 
 namespace zplan {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "planner/program/cursor.h"
+#include "planner/program/instances/cursor.h"
 #include "sim/simulate.h"
 #include "tests/support/meshes.h"
 #include "tests/unit/sim/random_job.h"

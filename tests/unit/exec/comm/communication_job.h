@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "exec/comm/collective.h"
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 #include "tests/support/meshes.h"
 
 namespace zplan::exec::testing {

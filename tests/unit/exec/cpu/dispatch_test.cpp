@@ -11,8 +11,8 @@
 #include "exec/cpu/cpu_backend.h"
 #include "exec/kernel_checks.h"
 #include "planner/core/error.h"
-#include "planner/program/kernel_set.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan::exec::cpu {
 namespace {

@@ -8,7 +8,7 @@
 #include "exec/cpu/dispatch.h"
 #include "exec/data_source.h"
 #include "exec/host_kernels.h"
-#include "tests/unit/exec/kernel_test_support.h"
+#include "tests/unit/exec/cpu/kernels/kernel_test_support.h"
 
 namespace zplan::exec::cpu {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "exec/cpu/kernels/attention.h"
-#include "tests/unit/exec/kernel_test_support.h"
+#include "tests/unit/exec/cpu/kernels/kernel_test_support.h"
 
 namespace zplan::exec::cuda {
 namespace {

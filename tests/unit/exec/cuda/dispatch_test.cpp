@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/program/kernel_set.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan::exec::cuda {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "exec/cuda/rows_attention.h"
 #include "exec/cuda/rows_linear.h"
-#include "planner/program/kernel_table.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan::exec::cuda {
 namespace {

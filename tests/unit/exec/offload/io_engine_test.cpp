@@ -12,7 +12,7 @@
 #include <set>
 #include <thread>
 
-#include "exec/slab.h"
+#include "exec/memory/slab.h"
 #include "tests/unit/exec/offload/storage_folder.h"
 
 namespace zplan::exec {

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <fstream>
 
+#include "exec/memory/state_access.h"
 #include "exec/run.h"
-#include "exec/state_access.h"
 #include "planner/core/quantity.h"
 #include "tests/unit/exec/mini_job.h"
 #include "tests/unit/exec/offload/storage_folder.h"

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "planner/program/job.h"
+#include "planner/program/job/job.h"
 
 namespace zplan {
 namespace {

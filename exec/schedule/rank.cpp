@@ -1,0 +1,116 @@
+#include "exec/schedule/rank.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "planner/core/error.h"
+
+namespace zplan::exec {
+namespace {
+
+// The steady clock ticks in nanoseconds.
+SimTime since(TimePoint start, TimePoint moment) {
+  constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
+  const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(moment - start);
+  return SimTime{elapsed.count() * kPicosecondsPerNanosecond};
+}
+
+void copy(const Rank& rank, Lane lane, const Operand& from, const Operand& to) {
+  const Bytes bytes = from.view->bytes();
+  const SlabFile* file = rank.memory->file();
+  if (from.data != nullptr && to.data != nullptr) return rank.backend->copy(lane, from, to);
+  file->check_intact();
+  if (from.data == nullptr) return rank.reader->read(*file, from.offset, bytes, to.data);
+  rank.writer->write(*file, to.offset, bytes, from.data);
+}
+
+// Whether the rank has the index in the node's group that the node names; in no group all have it.
+bool is_member(const Rank& rank, const Node& node) {
+  if (node.group.axes.empty()) return true;
+  return rank.memory->mesh().index_in(node.group.axes, rank.memory->point()) == node.member;
+}
+
+}  // namespace
+
+BoundOperands::BoundOperands(const Rank& rank, const Instance& at) {
+  for (const View& view : rank.program().operands(rank.node(at)))
+    operands_[count_++] = {&view, rank.memory->address(view, at.env),
+                           rank.memory->offset(view, at.env)};
+}
+
+std::span<const Operand> touched(const Rank& rank, const Node& node,
+                                 const BoundOperands& operands) {
+  const std::span<const Operand> all = operands.all();
+  if (node.kind == OpKind::kMark) return {};
+  const bool meets = node.kind == OpKind::kCollective;
+  if (meets && !has_root(node.collective)) return all;
+  if (is_member(rank, node)) return all;
+  if (!meets) return {};
+  return node.collective == CollectiveKind::kBroadcast ? all.subspan(1) : all.first(1);
+}
+
+void execute_local(RunState& state, const Rank& rank, const Instance& at,
+                   const BoundOperands& operands) {
+  const Node& node = rank.node(at);
+  if (!is_member(rank, node)) return;
+  if (node.kind == OpKind::kCopy) return copy(rank, node.lane, operands[0], operands[1]);
+  if (node.kind == OpKind::kMark) return;
+  ZPLAN_ASSERT(node.kind == OpKind::kKernel);
+  KernelCall call;
+  call.node = &node;
+  call.operands = operands.all();
+  call.attributes = resolve(rank.program().attributes_of(node), rank.memory->point());
+  call.env = at.env;
+  call.step = at.step();
+  call.rank = rank.number;
+  call.services = &state.services;
+  rank.backend->run_kernel(call);
+}
+
+CollectiveCall collective_call(const Node& node, const BoundOperands& operands) {
+  const bool scatters = node.collective == CollectiveKind::kReduceScatter;
+  return {.kind = node.collective,
+          .dtype = operands[0].view->dtype,
+          .elements = operands[scatters ? 1 : 0].elements(),
+          .input = operands[0].data,
+          .output = operands[1].data,
+          .root = has_root(node.collective) ? node.member : 0};
+}
+
+void record_span(const RunState& state, LaneRun& lane, OpId op, std::int64_t step,
+                 const Times& times) {
+  lane.spans.push_back({.op = op,
+                        .step = static_cast<std::int32_t>(step),
+                        .lane = lane.lane,
+                        .ready = since(state.start, times.ready),
+                        .start = since(state.start, times.start),
+                        .end = since(state.start, times.end)});
+}
+
+void complete(RunState& state, LaneRun& lane, const BoundOperands& operands, const Times& times) {
+  const Instance& at = *lane.cursor;
+  if (at.step() > 0)
+    lane.busy_ns[static_cast<std::size_t>(at.lane_sequence % lane.nodes)] +=
+        std::chrono::duration_cast<std::chrono::nanoseconds>(times.end - times.start).count();
+  if (state.options->record_timeline) {
+    const OpId op = op_id(lane.rank->program(), lane.node(), at.env);
+    record_span(state, lane, op, at.step(), times);
+  }
+  if (state.options->observer) {
+    state.options->observer({.rank = lane.rank->number,
+                             .program = &lane.rank->program(),
+                             .node = at.node,
+                             .env = at.env,
+                             .step = at.step(),
+                             .operands = operands.all()});
+  }
+  if (lane.ends_step()) state.log.lane_done(at.step(), times.end);
+}
+
+std::string describe(const Rank& rank, const Instance& at) {
+  return fmt::format("rank {}: {}", rank.number,
+                     op_name(op_id(rank.program(), rank.node(at), at.env)));
+}
+
+}  // namespace zplan::exec

@@ -1,0 +1,203 @@
+#include "exec/schedule/threaded.h"
+
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "exec/comm/flag_comm.h"
+#include "exec/comm/process_comm.h"
+#include "exec/comm/rendezvous.h"
+#include "exec/comm/thread_comm.h"
+#include "exec/schedule/launcher.h"
+#include "exec/schedule/progress.h"
+#include "planner/core/error.h"
+
+namespace zplan::exec {
+namespace {
+
+class ThreadedRun {
+ public:
+  explicit ThreadedRun(RunState& state) : state_(state) {
+    make_comm();
+    for (const Rank& rank : state.ranks) make_progress(rank);
+    for (LaneRun& lane : state.lanes)
+      if (!is_queue(*lane.rank, lane.lane)) threads_.push_back(&lane);
+    for (const Rank& rank : state.ranks)
+      if (has_queues(rank)) make_launcher(rank);
+    start_ =
+        std::make_unique<Barrier>(static_cast<int>(threads_.size() + launchers_.size()), signal_);
+  }
+
+  void run() {
+    {
+      std::optional<LossWatch> watch;
+      if (Rendezvous* rendezvous = state_.options->rendezvous.get())
+        watch.emplace(*rendezvous, [this](const Loss& loss) { tell(loss); });
+      std::vector<std::jthread> threads;
+      try {
+        for (LaneRun* lane : threads_)
+          threads.emplace_back([&, lane] { run_safely(*lane->rank, [&] { drive(*lane); }); });
+        for (auto& [rank, launcher] : launchers_)
+          threads.emplace_back([&, rank = rank, launcher = launcher.get()] {
+            run_safely(*rank, [launcher] { launcher->run(); });
+          });
+      } catch (...) {
+        fail(std::current_exception());
+      }
+    }
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  static bool has_queues(const Rank& rank) { return rank.backend->queues() != nullptr; }
+  static bool is_queue(const Rank& rank, Lane lane) {
+    return has_queues(rank) && is_launched(lane);
+  }
+
+  void make_comm() {
+    const Rank& first = state_.ranks.front();
+    Rendezvous* rendezvous = state_.options->rendezvous.get();
+    if (has_queues(first) && rendezvous == nullptr) {
+      state_.queued_comm = std::make_unique<FlagComm>(*state_.job, state_.ranks);
+    } else if (has_queues(first)) {
+      const auto exchange = [=](const std::string& own) { return rendezvous->exchange(own); };
+      state_.queued_comm = state_.options->device->make_comm(
+          *first.backend->queues(),
+          {state_.job, first.number, exchange, state_.options->comm_deadline});
+    } else if (rendezvous == nullptr) {
+      comm_ = std::make_unique<ThreadComm>(*state_.job, signal_);
+    } else {
+      const auto deadline = static_cast<double>(state_.options->comm_deadline.count());
+      comm_ = std::make_unique<ProcessComm>(*state_.job, *rendezvous, signal_, Seconds{deadline});
+    }
+  }
+
+  // The loss of another process ends this one.
+  void tell(const Loss& loss) {
+    const auto* comm = dynamic_cast<const ProcessComm*>(comm_.get());
+    fail(std::make_exception_ptr(comm != nullptr ? comm->lost(loss)
+                                                 : Error(ExitCode::kDevice, describe(loss))));
+  }
+
+  void make_progress(const Rank& rank) {
+    std::span<Flag> flags;
+    if (has_queues(rank)) {
+      flags = rank.backend->queues()->make_flags(kLaneCount);
+    } else {
+      flags = own_flags_.emplace_back();
+    }
+    for (int l = 0; l < kLaneCount; ++l) {
+      progress_.emplace_back(signal_, flags[static_cast<std::size_t>(l)],
+                             is_queue(rank, static_cast<Lane>(l)));
+    }
+  }
+
+  void make_launcher(const Rank& rank) {
+    std::vector<LaneRun*> lanes;
+    for (LaneRun& lane : state_.lanes)
+      if (lane.rank == &rank && is_launched(lane.lane)) lanes.push_back(&lane);
+    HostSide host{.signal = &signal_};
+    for (int l = 0; l < kLaneCount; ++l)
+      host.progress[static_cast<std::size_t>(l)] = &progress(rank, static_cast<Lane>(l));
+    launchers_.emplace_back(&rank, std::make_unique<Launcher>(state_, rank, std::move(lanes),
+                                                              *state_.queued_comm, host));
+  }
+
+  Progress& progress(const Rank& rank, Lane lane) {
+    const std::ptrdiff_t place = &rank - state_.ranks.data();
+    return progress_[static_cast<std::size_t>(place) * kLaneCount + static_cast<std::size_t>(lane)];
+  }
+
+  // The first failure is the run's; what it causes elsewhere is not reported.
+  void fail(std::exception_ptr error) {
+    {
+      const std::lock_guard lock(error_mutex_);
+      if (!error_) error_ = std::move(error);
+    }
+    signal_.stop();
+  }
+
+  template <typename Body>
+  void run_safely(const Rank& rank, const Body& body) {
+    try {
+      rank.backend->prepare_thread();
+      begin();
+      body();
+    } catch (const Stopped&) {
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+
+  // All threads set out together.
+  void begin() {
+    const TimePoint start = start_->arrive_and_wait();
+    std::call_once(started_, [&] {
+      state_.start = start;
+      state_.log.begin(static_cast<int>(state_.lanes.size()), start);
+    });
+  }
+
+  void drive(LaneRun& lane) {
+    for (std::int64_t step = 0; state_.gate.enter(step); ++step) {
+      for (std::int64_t i = 0; i < lane.nodes; ++i) {
+        run_instance(lane);
+        progress(*lane.rank, lane.lane).advance();
+        lane.cursor.advance();
+      }
+    }
+  }
+
+  void run_instance(LaneRun& lane) {
+    const Rank& rank = *lane.rank;
+    const Instance& at = *lane.cursor;
+    const Node& node = lane.node();
+    for (const Edge& edge : rank.program().after(node)) {
+      if (const auto needed = rank.index.resolve(edge, at.iterations))
+        progress(rank, needed->lane).wait_for(needed->completed);
+    }
+    const BoundOperands operands(rank, at);
+    Times times;
+    times.ready = std::chrono::steady_clock::now();
+    times.start = execute(rank, at, operands, times.ready);
+    times.end = std::chrono::steady_clock::now();
+    complete(state_, lane, operands, times);
+  }
+
+  // Returns when the operation started: for communication, when the last partner came.
+  TimePoint execute(const Rank& rank, const Instance& at, const BoundOperands& operands,
+                    TimePoint ready) {
+    const Node& node = rank.node(at);
+    if (node.kind == OpKind::kCollective)
+      return comm_->collective(rank.number, at.node, collective_call(node, operands));
+    if (node.kind == OpKind::kSend)
+      return comm_->send(rank.number, at.node, operands[0].data, operands[0].view->bytes());
+    if (node.kind == OpKind::kReceive)
+      return comm_->receive(rank.number, at.node, operands[0].data, operands[0].view->bytes());
+    execute_local(state_, rank, at, operands);
+    return ready;
+  }
+
+  RunState& state_;
+  StopSignal signal_;
+  std::unique_ptr<Comm> comm_;  // of lanes that are threads
+  std::deque<std::array<Flag, kLaneCount>> own_flags_;
+  std::deque<Progress> progress_;  // by (rank, lane)
+  std::vector<LaneRun*> threads_;
+  std::vector<std::pair<const Rank*, std::unique_ptr<Launcher>>> launchers_;
+  std::unique_ptr<Barrier> start_;
+  std::once_flag started_;
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+};
+
+}  // namespace
+
+void run_threaded(RunState& state) { ThreadedRun(state).run(); }
+
+}  // namespace zplan::exec

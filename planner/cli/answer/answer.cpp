@@ -1,0 +1,123 @@
+#include "planner/cli/answer/answer.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <utility>
+
+#include "planner/cli/answer/plan_worlds.h"
+#include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/stack_use.h"
+#include "planner/core/error.h"
+#include "planner/core/text.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+std::string progress_line(const SearchStats& stats) {
+  return fmt::format("searching: {} plans, {} lowered, {} simulated", grouped(stats.space),
+                     grouped(stats.visited), grouped(stats.simulated));
+}
+
+FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
+                  const Evidence& evidence) {
+  FoundPlan found{.planned = build_job(plan, model), .memory = {}, .time = {}};
+  found.memory = predict_memory(found.planned, cluster);
+  found.time = predict_time(found.planned, cluster, evidence);
+  return found;
+}
+
+// Plans name files as they were typed, so that other commands find them again.
+void keep_paths(Plan& plan, const PlanCommand& command) {
+  if (looks_like_path(command.model)) plan.model = command.model;
+  if (looks_like_path(command.cluster)) plan.hardware = command.cluster;
+}
+
+// A profile names its kernel set freely; only here is it known which there are.
+void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
+  if (command.pins.has("/kernel_set")) return;
+  try {
+    find_kernel_set(cluster.node.device.kernel_set);
+  } catch (const Error& error) {
+    throw_bad_input(
+        fmt::format("node {}: /device/kernel_set: {}", cluster.node.name, error.what()));
+  }
+}
+
+}  // namespace
+
+Answer find_answer(const PlanCommand& typed) {
+  const auto begin = std::chrono::steady_clock::now();
+  PlanCommand command = typed;
+  Answer answer{.model = load_model(command.model),
+                .cluster = load_cluster(command.cluster),
+                .search = {},
+                .best = {},
+                .anchors = {},
+                .evidence = {},
+                .pins = {},
+                .elapsed = {}};
+  answer.cluster.headroom = command.headroom;
+  require_kernel_set(command, answer.cluster);
+  StackUse use = find_stack_use(command.stack, command.anchor);
+  plan_with_stack(use, answer.cluster, command.pins);
+  answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
+  answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
+  Progress progress;
+  const SearchOptions options{
+      .threads = command.threads,
+      .exhaustive = command.exhaustive,
+      .max_simulated = command.simulations,
+      .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); }};
+  Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
+  evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
+  answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
+  const std::optional<Candidate>& chosen =
+      command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
+  if (chosen) {
+    Plan plan = chosen->plan;
+    keep_paths(plan, command);
+    answer.best = examine(plan, answer.model, answer.cluster, use.evidence);
+    answer.anchors = std::move(use.anchors);
+  }
+  answer.evidence = std::move(use.evidence);
+  answer.pins = std::move(command.pins);
+  progress.clear();
+  if (command.timing) {
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    answer.elapsed = Seconds{elapsed.count()};
+  }
+  return answer;
+}
+
+std::string misfit_line(const Answer& answer) {
+  const std::optional<Candidate>& closest = answer.search.closest;
+  return fmt::format(
+      "{} does not fit on {}: {}", answer.model.name, answer.cluster.name,
+      closest
+          ? fmt::format("the closest of {} ({}): {}", count_of(answer.search.stats.space, "plan"),
+                        name(family_of(closest->plan)), full_reason(*closest->infeasible))
+          : "no plan of the space does");
+}
+
+std::string tier_reason(const Answer& answer) {
+  if (!answer.search.best) return "";
+  const Family own = family_of(answer.search.best->plan);
+  const Tier farthest = own.nvme ? Tier::kNvme : own.cpu ? Tier::kCpu : Tier::kGpu;
+  if (farthest == Tier::kGpu) return "";
+  const Infeasible* least = nullptr;
+  for (const Rejected& line : answer.search.rejected) {
+    const bool without = farthest == Tier::kNvme ? !line.family.nvme : !line.family.cpu;
+    if (!without || (farthest == Tier::kCpu && line.family.nvme)) continue;
+    if (!line.best.infeasible) return "";  // would fit
+    const Infeasible& why = *line.best.infeasible;
+    if (least == nullptr || why.overload() < least->overload()) least = &why;
+  }
+  if (least == nullptr) return "";
+  return fmt::format("only with {}; without it {}", farthest == Tier::kNvme ? "NVMe" : "CPU memory",
+                     shortage(*least));
+}
+
+}  // namespace zplan

@@ -1,0 +1,50 @@
+// The answer of `zplan plan`: what was asked, the plan that was found with its predictions, or why
+// there is none. JSON schema "zplan.answer/1".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/cli/frame/options.h"
+#include "planner/cli/predict/prediction.h"
+#include "planner/search/search.h"
+#include "planner/validate/anchoring.h"
+
+namespace zplan {
+
+struct FoundPlan {
+  PlannedJob planned;
+  MemoryPrediction memory;
+  TimePrediction time;
+};
+
+struct Answer {
+  ModelConfig model;
+  Cluster cluster;
+  std::int64_t global_batch = 0;  // sequences per step, as planned for
+  std::int64_t sequence = 0;      // tokens
+  SearchResult search;
+  // Nothing when no plan fits, unless capacity is ignored: then the closest one.
+  std::optional<FoundPlan> best;
+  std::vector<Anchor> anchors;     // what --anchor changed
+  Evidence evidence;               // of the stack whose rates the cluster has
+  Pins pins;                       // those of the stack, too
+  std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
+};
+
+// Whether a plan of the space fits.
+inline bool fits(const Answer& answer) { return answer.search.best.has_value(); }
+
+Answer find_answer(const PlanCommand& command);
+
+// "zero-infinity-1t does not fit on dgx2: at the least ..", one line, of the plan least over.
+std::string misfit_line(const Answer& answer);
+
+// Why the slower tiers that the plan uses are needed: "only with NVMe: ..", or nothing.
+std::string tier_reason(const Answer& answer);
+
+std::string answer_json(const Answer& answer);
+std::string answer_text(const Answer& answer, const PlanCommand& command);
+
+}  // namespace zplan

@@ -1,0 +1,30 @@
+#include "planner/cli/answer/answer.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/pin_options.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+
+ExitCode execute(const ShowText& command) {
+  write_stdout(command.text);
+  return ExitCode::kOk;
+}
+
+ExitCode execute(const PlanCommand& command) {
+  const auto file = [](const std::string& name) { return looks_like_path(name) ? name : ""; };
+  check_outputs({command.output}, {file(command.model), file(command.cluster)});
+  const Answer answer = find_answer(command);
+  if (!fits(answer)) complain(misfit_line(answer));
+  if (answer.best) {
+    const Plan& plan = answer.best->planned.plan;
+    for (const std::string& line : idle_pins(command.pins, plan, answer.cluster)) complain(line);
+  }
+  if (answer.best && !command.output.empty()) {
+    write_file(command.output, to_json(answer.best->planned.plan));
+  }
+  write_stdout(command.json ? answer_json(answer) : answer_text(answer, command));
+  return answer.best ? ExitCode::kOk : ExitCode::kInfeasible;
+}
+
+}  // namespace zplan

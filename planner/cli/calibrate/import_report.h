@@ -1,0 +1,41 @@
+// What `zplan calibrate --import` took from files of other tools, and what it changes in a profile.
+// Text for people, and JSON schema "zplan.import/1".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/cli/calibrate/calibration_report.h"
+#include "planner/foreign/measured_file.h"
+
+namespace zplan {
+
+// The times of one group.
+struct CurveChange {
+  struct Point {
+    Bytes size;
+    std::optional<Seconds> before;  // none: the base has no measured time of this group and size
+    Seconds now;
+  };
+  MeasuredGroup group;
+  std::vector<Point> points;  // sizes ascend
+};
+
+struct ImportReport {
+  std::string base;
+  std::vector<MeasuredFile> files;  // in the order given
+  std::vector<CurveChange> curves;
+  std::vector<ProfileChange> changes;
+  std::vector<std::string> notes;  // what replaced what, what was left out
+};
+
+// The base with what report.files say in it, as text of a zplan.hw/1 file; fills the rest of the
+// report. Later files win. Throws Error where the base has no such GPUs or drives.
+std::string imported_profile(const std::string& base_text, const HwProfile& base,
+                             ImportReport& report);
+
+std::string import_text(const ImportReport& report);
+std::string import_json(const ImportReport& report);
+
+}  // namespace zplan

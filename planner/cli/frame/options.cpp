@@ -1,0 +1,447 @@
+#include "planner/cli/frame/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+#include "planner/plan/limits.h"
+
+namespace zplan {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+constexpr std::int64_t kMaxThreads = 1024;
+constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
+constexpr std::int64_t kMaxRunSteps = 1'000'000;
+constexpr std::int64_t kMaxSimulations = 1'000'000'000;
+constexpr std::int64_t kMaxSimulatedSteps = 1000;
+constexpr double kMostHeadroom = 0.9;
+
+constexpr const char* kHeadroomHelp =
+    "Of a GPU's memory, left free for what allocators lose [0.05]";
+
+constexpr const char* kTopFooter =
+    "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n"
+    "  plan       Find a plan for a model on a cluster; the name may be left out\n"
+    "  simulate   Predict the step of a plan in detail; write its trace\n"
+    "  memory     Show what a plan holds in memory, beside DeepSpeed's estimates\n"
+    "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
+    "  run        Train with a plan on this machine\n"
+    "  compare    Compare the timelines of a simulation and a run\n"
+    "  validate   Compare predictions with the step times and memory of published runs\n"
+    "  models     List the models, or show one\n"
+    "  clusters   List the kinds of nodes, or show a cluster\n"
+    "  doctor     Show what this machine has for zplan, and what is missing for what\n"
+    "  calibrate  Measure this machine's device for a profile, or say what to measure (--suggest)\n"
+    "\n"
+    "Examples:\n"
+    "  ./zplan --model 1T --cluster dgx2x32\n"
+    "  ./zplan --model tiny-gpt --cluster workstation -o plan.json\n"
+    "  ./zplan simulate plan.json --trace trace.json\n"
+    "  ./zplan run plan.json --steps 10 --check\n"
+    "\n"
+    "Exit codes: 0 done, 1 does not fit, 2 bad input, 3 internal error, 4 device, 5 check failed,\n"
+    "130 interrupted.\n";
+
+constexpr const char* kPlanFooter =
+    "\nExamples:\n"
+    "  ./zplan plan --model 1T --cluster dgx2x32\n"
+    "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
+    "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
+
+// `call`: what stands before its options.
+void require_both(const PlanCommand& command, std::string_view call) {
+  if (!command.model.empty() && !command.cluster.empty()) return;
+  const bool both = command.model.empty() && command.cluster.empty();
+  throw_bad_input(
+      fmt::format("expected {}, as in: {} --model 1T --cluster dgx2x32 ({} --help shows more)",
+                  both                    ? "--model and --cluster"
+                  : command.model.empty() ? "--model"
+                                          : "--cluster",
+                  call, call));
+}
+
+// Without what changes how the answer is found or shown, but not the plan.
+Arguments lasting(const Arguments& arguments) {
+  Arguments kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--threads") ++i;  // and its value
+    const bool passing = word.starts_with("--threads") || word == "--json" || word == "--timing" ||
+                         word == "--exhaustive";
+    if (!passing) kept.push_back(word);
+  }
+  return kept;
+}
+
+// What a plan is asked for.
+void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
+  syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
+  syntax.text("-c,--cluster", command.cluster, "C",
+              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software: megatron2022, nemo2024 .., a .json file [own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  pins.add("/batch/global_batch", syntax, command.pins);
+  pins.add("/batch/sequence", syntax, command.pins);
+}
+
+void add_effort(Syntax& syntax, PlanCommand& command) {
+  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+                 "Threads that search; the result is the same [all]");
+  syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
+                 "Stop after so many (or up to 4 more); the gap says what may be lost [24]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+}
+
+int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+Command parse_plan(const Arguments& arguments, bool top_level) {
+  PlanCommand command;
+  command.arguments = lasting(arguments);
+  command.threads = all_threads();
+  PinOptions pins;
+  bool version = false;  // taken before; here for the help
+  Syntax syntax(
+      top_level ? "zplan: can this cluster train this model, with which plan, how fast, "
+                  "and what limits it"
+                : "Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
+      top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
+                : "zplan plan --model M --cluster C [options]",
+      top_level ? kTopFooter : kPlanFooter);
+  add_question(syntax, pins, command);
+  syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "When no plan fits, answer with the one that is least over");
+  add_effort(syntax, command);
+  syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
+  syntax.flag("--timing", command.timing, "Also say how long planning took");
+  syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
+  if (top_level) syntax.flag("--version", version, "Show the version and exit");
+  pins.add_others(syntax, command.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(command, "zplan");
+  pins.finish(command.pins);
+  return command;
+}
+
+// The arguments that name a plan and, where the subcommand asks, the cluster that it is for.
+template <typename PlanReader>
+void add_plan(Syntax& syntax, PlanReader& command) {
+  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  if constexpr (requires { command.cluster; })
+    syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+}
+
+// The end of a subcommand that reads a plan.
+template <typename PlanReader>
+Command read_with_plan(Syntax& syntax, const Arguments& arguments, PlanReader& command,
+                       const char* subcommand) {
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.plan.empty()) return std::move(command);
+  throw_bad_input(fmt::format(
+      "expected a plan file, as in: zplan {} plan.json (zplan plan .. -o plan.json makes one)",
+      subcommand));
+}
+
+Command parse_simulate(const Arguments& arguments) {
+  SimulateCommand command;
+  Syntax syntax("Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
+                "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
+  add_plan(syntax, command);
+  syntax.text("--stack", command.stack, "S",
+              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Simulate a plan that does not fit, too");
+  syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
+                 "Steps to simulate [until the step time is steady]");
+  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
+  return read_with_plan(syntax, arguments, command, "simulate");
+}
+
+Command parse_memory(const Arguments& arguments) {
+  MemoryCommand command;
+  Syntax syntax("Show what a plan holds in memory, by tier, stage and category",
+                "zplan memory PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan memory plan.json\n"
+                "  ./zplan memory plan.json --deepspeed\n");
+  add_plan(syntax, command);
+  syntax.text("--stack", command.stack, "S",
+              "Whose software holds it: megatron_core .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  syntax.flag("--deepspeed", command.deepspeed,
+              "Also what DeepSpeed's documented estimators say, and why it differs");
+  syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
+  return read_with_plan(syntax, arguments, command, "memory");
+}
+
+Command parse_lower(const Arguments& arguments) {
+  LowerCommand command;
+  Syntax syntax("Print the training step of a plan as a list of operations (.zprog)",
+                "zplan lower PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan lower plan.json | less\n"
+                "  ./zplan lower plan.json -o plan.zprog\n");
+  add_plan(syntax, command);
+  syntax.text("-o,--output", command.output, "FILE", "Write there instead of to stdout");
+  syntax.flag("--no-place", command.no_place, "Leave out addresses and reuse edges");
+  return read_with_plan(syntax, arguments, command, "lower");
+}
+
+Command parse_run(const Arguments& arguments) {
+  RunCommand command;
+  Syntax syntax(
+      "Train with a plan on this machine: ranks are threads, or processes that a launcher starts",
+      "zplan run PLAN.json [options]",
+      "\nExamples:\n"
+      "  ./zplan plan --model tiny-gpt --cluster workstation -o plan.json\n"
+      "  ./zplan run plan.json --steps 10 --check\n"
+      "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n"
+      "  torchrun --nproc-per-node 8 --no-python ./zplan run plan.json\n"
+      "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
+  syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
+  syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
+  syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
+  syntax.text("--data", command.data, "FILE", "Text to train on, a token per byte [a sample]");
+  syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
+  syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
+                 "Of initial values and data order [0, or as in --train]");
+  syntax.choice<std::string, std::string>("--dtype", command.dtype,
+                                          "Number format of the whole run [the plan's]",
+                                          {{"f32", "f32"}, {"f64", "f64"}});
+  syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
+                 "Threads inside the kernels of a rank [1]");
+  syntax.choice<BackendChoice, BackendChoice>(
+      "--backend", command.backend, "What it must run on [as the kernel set says]",
+      {{"cpu", BackendChoice::kCpu}, {"cuda", BackendChoice::kCuda}});
+  syntax.integer("--comm-timeout", command.comm_timeout_seconds, 1, kMaxTimeout,
+                 "Seconds that a process waits for another one [600]");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "Folder on the drive that holds what the plan keeps on NVMe");
+  syntax.choice<exec::IoMethod, exec::IoMethod>(
+      "--io", command.io, "How it is read and written [auto: uring where it works]",
+      {{"auto", exec::IoMethod::kAuto},
+       {"uring", exec::IoMethod::kUring},
+       {"posix", exec::IoMethod::kPosix}});
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Train with a plan that does not fit its hardware, too");
+  syntax.flag("--test-mode", command.test_mode,
+              "One operation at a time, each checked for touching only its buffers");
+  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
+  return read_with_plan(syntax, arguments, command, "run");
+}
+
+Command parse_compare(const Arguments& arguments) {
+  CompareCommand command;
+  Syntax syntax("Compare the timelines of a simulation and a run, operation by operation",
+                "zplan compare SIM.json EXEC.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --timeline sim.json\n"
+                "  ./zplan run plan.json --timeline exec.json\n"
+                "  ./zplan compare sim.json exec.json\n");
+  syntax.positional("SIM.json", command.simulated, "Timeline of zplan simulate");
+  syntax.positional("EXEC.json", command.executed, "Timeline of zplan run");
+  syntax.choice<JoinBy, JoinBy>(
+      "--by", command.join, "What tells operations apart; role joins different plans [operation]",
+      {{"operation", JoinBy::kOperation}, {"role", JoinBy::kRole}});
+  syntax.flag("--json", command.json, "Print JSON (zplan.comparison/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.executed.empty()) return command;
+  throw_bad_input("expected two timelines, as in: zplan compare sim.json exec.json");
+}
+
+Command parse_validate(const Arguments& arguments) {
+  ValidateCommand command;
+  command.threads = all_threads();
+  Syntax syntax(
+      "Compare predictions with published runs: each is planned as it says and simulated",
+      "zplan validate RUNS.jsonl [options]",
+      "\nA line that is no record is reported and left out; the exit code is 5 then. What a plan\n"
+      "cannot express is listed as not supported.\n"
+      "\nExamples:\n"
+      "  ./zplan validate runs.jsonl\n"
+      "  ./zplan validate runs.jsonl --group vtrain_multi --html report.html\n");
+  syntax.positional("RUNS.jsonl", command.runs, "Published runs (zplan.runs/1), a record a line");
+  syntax.text("--group", command.group, "G", "Only the runs of this group");
+  syntax.text("--stack", command.stack, "NAME",
+              "Software of all runs: a name or a .json file [each record's own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  syntax.text("--html", command.html, "FILE", "Write a page with a plot and all runs");
+  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+                 "Threads that simulate; the result is the same [all]");
+  syntax.flag("--json", command.json, "Print JSON (zplan.validation/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.runs.empty()) return command;
+  throw_bad_input("expected a file of runs, as in: zplan validate runs.jsonl");
+}
+
+Command parse_models(const Arguments& arguments) {
+  ModelsCommand command;
+  Syntax syntax("List the models, or show one with its sources", "zplan models [NAME] [options]",
+                "\nExamples:\n  ./zplan models\n  ./zplan models gpt3 --json\n");
+  syntax.positional("NAME", command.name, "A name, or a .json file");
+  syntax.flag("--json", command.json, "Print JSON (zplan.models/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
+Command parse_clusters(const Arguments& arguments) {
+  ClustersCommand command;
+  Syntax syntax("List the kinds of nodes, or show a cluster with the sources of its numbers",
+                "zplan clusters [NAME] [options]",
+                "\nExamples:\n  ./zplan clusters\n  ./zplan clusters dgx2x32\n");
+  syntax.positional("NAME", command.name, "NODE or NODExCOUNT, or a .json file");
+  syntax.flag("--json", command.json, "Print JSON (zplan.clusters/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
+Command parse_doctor(const Arguments& arguments) {
+  DoctorCommand command;
+  Syntax syntax("Show what this machine has for zplan, and what is missing for what",
+                "zplan doctor [options]",
+                "\nExamples:\n  ./zplan doctor\n  ./zplan doctor --nvme-dir /mnt/nvme --json\n");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "Also try a folder for states on NVMe; what is written there is removed");
+  syntax.flag("--json", command.json, "Print JSON (zplan.doctor/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return command;
+}
+
+Command parse_suggest(const Arguments& arguments) {
+  SuggestCommand command;
+  PlanCommand& question = command.question;
+  question.arguments = lasting(arguments);
+  std::erase(question.arguments, "--suggest");
+  question.threads = all_threads();
+  PinOptions pins;
+  bool suggest = false;  // taken before; here for the help
+  Syntax syntax(
+      "Say which few minutes of measuring would most likely change the choice of a plan; nothing "
+      "is measured",
+      "zplan calibrate --suggest --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan calibrate --suggest --model llama3-70b --cluster dgx-h100x16\n"
+      "  ./zplan calibrate --suggest --model gpt3 --cluster dgx-a100x64 --stack megatron2022\n");
+  syntax.flag("--suggest", suggest, "Without it: see zplan calibrate --help");
+  add_question(syntax, pins, question);
+  add_effort(syntax, question);
+  syntax.flag("--json", question.json, "Print JSON (zplan.suggestions/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(question, "zplan calibrate --suggest");
+  pins.finish(question.pins);
+  return command;
+}
+
+Command parse_calibrate(const Arguments& arguments) {
+  if (std::find(arguments.begin(), arguments.end(), "--suggest") != arguments.end())
+    return parse_suggest(arguments);
+  CalibrateCommand command;
+  Syntax syntax(
+      "Measure this machine's device and write a profile of its kind of node, for --cluster",
+      "zplan calibrate [--device D | --import FILE --base NODE] [-o FILE] [options]",
+      "\nMeasured are one device, working alone, and its way to the host; of the CPU also what "
+      "the\n"
+      "threads of several ranks take from each other. Communication between GPUs is not: that "
+      "takes\n"
+      "a process for each. What is not measured stays as in the base.\n"
+      "\nExamples:\n"
+      "  ./zplan calibrate --device cuda -o my-node.json\n"
+      "  ./zplan plan --model gpt2 --cluster my-node.json\n"
+      "  ./zplan calibrate --import all_reduce.txt --import fio.json --base dgx-h100 -o "
+      "mine.json\n");
+  std::optional<DeviceChoice> device;
+  syntax.choice<std::optional<DeviceChoice>, DeviceChoice>(
+      "--device", device, "What is measured; of several GPUs the first [cpu]",
+      {{"cpu", DeviceChoice::kCpu}, {"cuda", DeviceChoice::kCuda}});
+  syntax.text("--base", command.base, "NODE",
+              "Kind of node, or a .json file [cpu: workstation, cuda: dgx-h100]");
+  syntax.texts("--import", command.imports, "FILE",
+               "Take what nccl-tests or fio (json) wrote; repeated, later files win");
+  syntax.text("-o,--output", command.output, "FILE", "Write the profile (zplan.hw/1)");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "With --device cpu: also measure the drive of this folder");
+  syntax.flag("--quick", command.quick, "Small operands and short times: rough figures");
+  bool suggest = false;  // taken before; here for the help
+  syntax.flag("--suggest", suggest,
+              "Say what to measure for a model and a cluster; has its own --help");
+  syntax.flag("--json", command.json,
+              "Print JSON (zplan.calibration/1; with --import zplan.import/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.imports.empty() && (device || command.quick))
+    throw_bad_input("--import: expected neither --device nor --quick beside it, got one");
+  if (!command.imports.empty() && command.base.empty())
+    throw_bad_input("--base: expected the kind of node that was measured, got none");
+  command.device = device.value_or(DeviceChoice::kCpu);
+  return command;
+}
+
+struct Subcommand {
+  std::string_view name;
+  Command (*parse)(const Arguments&);
+};
+constexpr Subcommand kSubcommands[] = {
+    {"plan", [](const Arguments& arguments) { return parse_plan(arguments, false); }},
+    {"simulate", parse_simulate},
+    {"memory", parse_memory},
+    {"lower", parse_lower},
+    {"run", parse_run},
+    {"compare", parse_compare},
+    {"validate", parse_validate},
+    {"models", parse_models},
+    {"clusters", parse_clusters},
+    {"doctor", parse_doctor},
+    {"calibrate", parse_calibrate},
+};
+
+[[noreturn]] void fail_unknown(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Subcommand& subcommand : kSubcommands) names.emplace_back(subcommand.name);
+  throw_bad_input(fmt::format("unknown subcommand {}{} (known: {})", in_quotes(word),
+                              did_you_mean(word, names), fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+Command parse_arguments(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0].starts_with('-')) {
+    const bool version =
+        std::find(arguments.begin(), arguments.end(), "--version") != arguments.end();
+    if (version) return ShowText{"zplan " ZPLAN_VERSION "\n"};
+    return parse_plan(arguments, true);
+  }
+  if (arguments[0] == "help") {  // "help", "help run"
+    Arguments asked{arguments.begin() + 1, arguments.end()};
+    asked.emplace_back("--help");
+    return parse_arguments(asked);
+  }
+  for (const Subcommand& subcommand : kSubcommands) {
+    if (arguments[0] == subcommand.name) {
+      return subcommand.parse({arguments.begin() + 1, arguments.end()});
+    }
+  }
+  fail_unknown(arguments[0]);
+}
+
+}  // namespace zplan

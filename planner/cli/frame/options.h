@@ -1,0 +1,146 @@
+// What was typed, as one plain struct per subcommand. Reading it (options.cpp) decides the syntax:
+// names, types and ranges of options. Whether models, clusters and files exist is found out by the
+// commands.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "exec/offload/storage.h"
+#include "planner/program/timeline/comparison.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+
+// [assumed] what allocators lose to fragmentation
+inline constexpr double kUsualHeadroom = 0.05;
+
+// Paths are empty when not given.
+struct PlanCommand {
+  std::string model, cluster;
+  std::string stack;   // empty: our own
+  std::string anchor;  // measured runs of the user's own
+  Pins pins;
+  std::string output;  // the Plan
+  int threads = 1;
+  std::int64_t simulations = 24;     // at most
+  double headroom = kUsualHeadroom;  // share of a device's memory to leave free
+  bool exhaustive = false;
+  bool ignore_capacity = false;
+  bool timing = false;
+  bool json = false;
+  std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
+};
+
+struct SimulateCommand {
+  std::string plan;
+  std::string cluster;  // empty: the one the plan names
+  std::string stack;    // empty: our own
+  std::string anchor;   // measured runs of the user's own
+  std::string trace, timeline;
+  std::optional<int> steps;  // empty: until the step time is steady
+  double headroom = kUsualHeadroom;
+  bool ignore_capacity = false;
+  bool json = false;
+};
+
+struct MemoryCommand {
+  std::string plan;
+  std::string cluster;  // empty: the one the plan names
+  std::string stack;    // empty: our own
+  double headroom = kUsualHeadroom;
+  bool deepspeed = false;
+  bool json = false;
+};
+
+struct LowerCommand {
+  std::string plan;
+  std::string output;
+  bool no_place = false;
+};
+
+enum class BackendChoice : std::uint8_t { kAsPlanned, kCpu, kCuda };
+
+struct RunCommand {
+  std::string plan;
+  std::string data;   // empty: the sample text
+  std::string train;  // empty: the defaults of TrainConfig
+  std::string trace, timeline;
+  std::string dtype;  // "f32", "f64"; empty: that of the plan's kernel set
+  std::optional<std::uint64_t> seed;
+  int steps = 10;
+  int threads_per_rank = 1;
+  BackendChoice backend = BackendChoice::kAsPlanned;
+  int comm_timeout_seconds = 600;
+  std::string nvme_directory;  // empty: none
+  exec::IoMethod io = exec::IoMethod::kAuto;
+  bool check = false;
+  bool ignore_capacity = false;
+  bool test_mode = false;
+  bool json = false;
+};
+
+struct CompareCommand {
+  std::string simulated, executed;  // timelines
+  JoinBy join = JoinBy::kOperation;
+  bool json = false;
+};
+
+struct ValidateCommand {
+  std::string runs;    // the records
+  std::string group;   // empty: all
+  std::string stack;   // empty: each record's own
+  std::string anchor;  // measured runs of the user's own
+  std::string html;    // the page
+  int threads = 1;
+  bool json = false;
+};
+
+struct ModelsCommand {
+  std::string name;  // empty: the catalogue
+  bool json = false;
+};
+
+struct ClustersCommand {
+  std::string name;  // empty: the catalogue
+  bool json = false;
+};
+
+struct DoctorCommand {
+  std::string nvme_directory;  // empty: none
+  bool json = false;
+};
+
+enum class DeviceChoice : std::uint8_t { kCpu, kCuda };
+
+struct CalibrateCommand {
+  DeviceChoice device = DeviceChoice::kCpu;
+  std::vector<std::string> imports;  // files of other tools; then nothing is measured
+  std::string base;                  // a kind of node; empty: workstation or dgx-h100
+  std::string output;                // the profile
+  std::string nvme_directory;        // on the drive to measure; empty: none
+  bool quick = false;
+  bool json = false;
+};
+
+// calibrate --suggest
+struct SuggestCommand {
+  PlanCommand question;  // of which plan one would like to be surer
+};
+
+// --help and --version.
+struct ShowText {
+  std::string text;
+};
+
+using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand,
+                             RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
+                             ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
+
+// `arguments` without the name of the program. Throws Error(kBadInput), one line.
+Command parse_arguments(const std::vector<std::string>& arguments);
+
+}  // namespace zplan

@@ -1,0 +1,231 @@
+#include "planner/cli/frame/pin_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+
+#include "planner/cli/frame/words.h"
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+#include "planner/plan/schedule_file.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t end = text.find(separator);
+    parts.push_back(text.substr(0, end));
+    if (end == text.npos) return parts;
+    text.remove_prefix(end + 1);
+  }
+}
+
+std::optional<std::int32_t> number(std::string_view text, std::int32_t least = 1) {
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || value < least)
+    return std::nullopt;
+  return value;
+}
+
+// "full", "full:12,none:20", "full:12,norm+fc1"
+std::vector<RecomputeRun> recompute_runs(const std::string& text) {
+  std::vector<RecomputeRun> runs;
+  for (const std::string_view part : split(text, ',')) {
+    const std::size_t colon = part.find(':');
+    std::optional<RecomputeRun> run = recompute_from_words(part.substr(0, colon));
+    const auto layers =
+        colon == part.npos ? std::optional<std::int32_t>(0) : number(part.substr(colon + 1));
+    if (!run || !layers) {
+      throw_bad_input(fmt::format(
+          "--recompute: expected none, selective, full, operators such as norm+fc1 ({}) or runs of "
+          "layers such as full:12,none:20, got {}",
+          fmt::join(kWordsOf<LayerOperator>, ", "), in_quotes(text)));
+    }
+    run->layers = *layers;
+    runs.push_back(*run);
+  }
+  return runs;
+}
+
+// "13,11,12,12"
+std::vector<std::int32_t> stage_layers(const std::string& text) {
+  std::vector<std::int32_t> layers;
+  for (const std::string_view part : split(text, ',')) {
+    const auto count = number(part, 0);
+    if (!count) {
+      throw_bad_input(fmt::format("--stages: expected layers per stage such as 13,11,12,12, got {}",
+                                  in_quotes(text)));
+    }
+    layers.push_back(*count);
+  }
+  return layers;
+}
+
+std::string kernel_set(const std::string& id) {
+  try {
+    return std::string(find_kernel_set(id).id);
+  } catch (const Error& error) {
+    throw_bad_input(fmt::format("--kernel-set: {}", error.what()));
+  }
+}
+
+// "lean", "standard,lean", "any"
+std::vector<std::string> recipes(const std::string& text) {
+  if (text == kAnyRecipe) return {text};
+  std::vector<std::string> names;
+  const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
+  for (const std::string_view part : split(text, ',')) {
+    if (std::find(known.begin(), known.end(), part) == known.end()) {
+      throw_bad_input(fmt::format("--precision: expected any, or some of {}, got {}{}",
+                                  fmt::join(known, ","), in_quotes(text),
+                                  did_you_mean(std::string(part), known)));
+    }
+    names.emplace_back(part);
+  }
+  return names;
+}
+
+// Recipes are several decisions at once. Their option follows that of the kernel set.
+constexpr int kPlaceOfPrecision = 330;
+
+void add_recipes(Syntax& syntax, Pins& pins) {
+  syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
+                "Element types of the states; of a list (a,b) the best [standard]",
+                [&pins](const std::string& text) { pins.recipes = recipes(text); });
+}
+
+constexpr std::string_view kSchedule = "/parallel/schedule";
+
+// A word, or the path of a file, which is looked at before anything is searched.
+void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
+  std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
+  std::erase(words, name(Schedule::kFile));
+  syntax.parsed(std::string(row.option.name), fmt::format("{}|FILE", fmt::join(words, "|")),
+                std::string(row.option.help), [&pins, words](const std::string& text) {
+                  if (std::find(words.begin(), words.end(), text) != words.end())
+                    return pins.set_setting(decision(kSchedule), text);
+                  if (!text.ends_with(".json"))
+                    throw_bad_input(fmt::format("--schedule: expected {} or a .json file, got {}{}",
+                                                fmt::join(words, ", "), in_quotes(text),
+                                                did_you_mean(text, words)));
+                  load_schedule(text);
+                  pins.set(kSchedule, Schedule::kFile);
+                  pins.set("/parallel/schedule_file", text);
+                });
+}
+
+// Into the row's pin, in the form of its type.
+struct OptionAdder {
+  Syntax& syntax;
+  Pins& pins;
+  const Decision& row;
+
+  std::string name() const { return std::string(row.option.name); }
+  std::string help() const { return std::string(row.option.help); }
+  template <typename Parse>
+  void parsed(const std::string& type, Parse parse) const {
+    syntax.parsed(name(), type, help(), [&to = pins, &row = row, parse](const std::string& text) {
+      to.set_setting(row, parse(text));
+    });
+  }
+
+  void operator()(std::int64_t) const {
+    syntax.integer(name(), std::max(row.range.min, row.option.least), row.range.max, help(),
+                   [&to = pins, &row = row](std::int64_t number) { to.set_setting(row, number); });
+  }
+  void operator()(const std::string&) const {
+    if (row.field.words.empty()) return parsed("ID", kernel_set);
+    if (row.pointer == kSchedule) return add_schedule(syntax, pins, row);
+    const std::vector<std::string> words(row.field.words.begin(), row.field.words.end());
+    syntax.choice(name(), help(), words, [&to = pins, &row = row, words](std::size_t i) {
+      to.set_setting(row, words[i]);
+    });
+  }
+  void operator()(const std::vector<std::int32_t>&) const { parsed("LIST", stage_layers); }
+  void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }
+  void operator()(double) const { ZPLAN_ASSERT(false); }  // no option has one yet
+  void operator()(bool) const { ZPLAN_ASSERT(false); }    // a flag: PinOptions
+};
+
+}  // namespace
+
+void PinOptions::add(std::string_view pointer, Syntax& syntax, Pins& pins) {
+  const Decision& row = decision(pointer);
+  added_.insert(&row);
+  const Setting plain = row.plain();
+  const bool* const usual = std::get_if<bool>(&plain);
+  if (usual == nullptr) return std::visit(OptionAdder{syntax, pins, row}, plain);
+  const auto flag = [&](std::string_view name, std::string_view help, bool value) {
+    if (name.empty()) return;
+    flags_.push_back({row, value});
+    syntax.flag(std::string(name), flags_.back().is_given, std::string(help));
+  };
+  flag(row.option.name, row.option.help, !*usual);
+  flag(row.option.back, row.option.back_help, *usual);
+}
+
+void PinOptions::add_others(Syntax& syntax, Pins& pins) {
+  syntax.group("Planning choices (searched or usual unless given)");
+  std::vector<const Decision*> rows;
+  for (const Decision& row : kChoices)
+    if (!row.option.name.empty() && !added_.contains(&row)) rows.push_back(&row);
+  std::stable_sort(rows.begin(), rows.end(), [](const Decision* a, const Decision* b) {
+    return a->option.place < b->option.place;
+  });
+  const auto after = std::find_if(rows.begin(), rows.end(), [](const Decision* row) {
+    return row->option.place > kPlaceOfPrecision;
+  });
+  for (auto row = rows.begin(); row != after; ++row) add((*row)->pointer, syntax, pins);
+  add_recipes(syntax, pins);
+  for (auto row = after; row != rows.end(); ++row) add((*row)->pointer, syntax, pins);
+}
+
+void PinOptions::finish(Pins& pins) const {
+  for (const Flag& flag : flags_) {
+    if (!flag.is_given) continue;
+    if (pins.has(flag.row.pointer))
+      throw_bad_input(fmt::format("{} and {} contradict each other", flag.row.option.name,
+                                  flag.row.option.back));
+    pins.set(flag.row.pointer, flag.value);
+  }
+}
+
+std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Cluster& cluster) {
+  std::vector<std::string> lines;
+  const auto say = [&](bool idle, const char* option, const std::string& why) {
+    if (idle) lines.push_back(fmt::format("{} has no effect: {}", option, why));
+  };
+  const Parallel& p = plan.parallel;
+  const StatePlacement& at = plan.placement;
+  const bool in_rings = plan.zero_stage >= 2 || at.params != Tier::kGpu;
+  const std::string whole = fmt::format("ZeRO {} moves no units of the model", plan.zero_stage);
+  say(pins.has("/gather/prefetch") && !in_rings, "--prefetch", whole);
+  say(pins.values().parallel.sequence_parallel && p.tp == 1, "--sp", "tp is 1");
+  say(pins.recipes.size() == 1 && pins.recipes[0] == kAnyRecipe &&
+          recipes_of(plan.kernel_set).size() == 1,
+      "--precision any", fmt::format("kernel set {} has one recipe only", plan.kernel_set));
+  say(pins.has("/parallel/schedule") && p.pp == 1, "--schedule", "there is one pipeline stage");
+  say(pins.has("/parallel/stage_layers") && p.pp == 1, "--stages", "there is one pipeline stage");
+  say(pins.has("/parallel/shards") && plan.shards() == plan.replicas(), "--shards",
+      plan.zero_stage == 0 ? "ZeRO 0 shards nothing" : "these are all replicas");
+  bool idle = false;
+  for (const RecomputeRun& run : plan.recompute) idle |= plan.effective(run.mode) != run.mode;
+  say(pins.has("/recompute") && idle, "--recompute selective",
+      fmt::format("kernel set {} never stores the scores of attention", plan.kernel_set));
+  const std::int64_t ranks = p.ranks();
+  if (ranks < cluster.devices()) {
+    lines.push_back(fmt::format("{} of {} GPUs stay idle: {} is {}",
+                                grouped(cluster.devices() - ranks), grouped(cluster.devices()),
+                                ranks_words(plan), count_of(ranks, "rank")));
+  }
+  return lines;
+}
+
+}  // namespace zplan

@@ -1,0 +1,34 @@
+#include "planner/cli/frame/plan_file.h"
+
+#include <fmt/format.h>
+
+#include "models/model_config.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+template <typename Work>
+auto naming(const std::string& path, const Work& work) {
+  try {
+    return work();
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", path, error.what()));
+  }
+}
+
+}  // namespace
+
+Plan read_plan(const std::string& path) {
+  const Plan plan = load_plan(path);
+  naming(path, [&] {
+    if (const auto why = illegal(plan, shape_of(load_model(plan.model)))) throw_bad_input(*why);
+  });
+  return plan;
+}
+
+Cluster cluster_of(const std::string& path, const Plan& plan) {
+  return naming(path, [&] { return load_cluster(plan.hardware); });
+}
+
+}  // namespace zplan

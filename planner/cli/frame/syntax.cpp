@@ -1,0 +1,201 @@
+#include "planner/cli/frame/syntax.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kHelpColumn = 38;
+
+// "--model" of "-m,--model".
+std::string last_name(const std::string& names) { return names.substr(names.rfind(',') + 1); }
+
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {
+    column_width(kHelpColumn);
+    label("Positionals", "Arguments");
+  }
+  std::string make_usage(const CLI::App* /*app*/, std::string /*name*/) const override {
+    return fmt::format("\nUsage: {}\n", usage_);
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_type_name().empty() ? "" : " " + option->get_type_name();
+  }
+
+ private:
+  std::string usage_;
+};
+
+// No two empty lines in a row, none at the end.
+std::string tidy(const std::string& help) {
+  std::string out;
+  for (const char c : help) {
+    if (c != '\n' || !out.ends_with("\n\n")) out += c;
+  }
+  if (out.ends_with("\n\n")) out.pop_back();
+  return out;
+}
+
+// CLI11's words for too few and too many values, made ours: "--dp: At Most 1 required but ..",
+// "json was given a disallowed flag override".
+std::string mismatch(const CLI::ArgumentMismatch& error) {
+  const std::string text = error.what();
+  if (text.find("flag override") != text.npos)
+    return fmt::format("--{}: takes no value", text.substr(0, text.find(' ')));
+  const bool many = text.find("At Most") != text.npos;
+  return text.substr(0, text.find(':')) + (many ? ": given more than once" : ": expected a value");
+}
+
+}  // namespace
+
+struct Syntax::Parser {
+  CLI::App app;
+
+  std::vector<std::string> option_names() const {
+    std::vector<std::string> names;
+    for (const CLI::Option* option : app.get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+    return names;
+  }
+
+  // What no option took.
+  void reject_rest() const {
+    const std::vector<std::string> rest = app.remaining();
+    for (const std::string& word : rest) {
+      if (word.size() < 2 || word[0] != '-') continue;
+      const std::string name = word.substr(0, word.find('='));
+      throw_bad_input(
+          fmt::format("unknown option {}{}", in_quotes(name), did_you_mean(name, option_names())));
+    }
+    if (!rest.empty()) throw_bad_input(fmt::format("unexpected argument {}", in_quotes(rest[0])));
+  }
+};
+
+Syntax::Syntax(const std::string& description, const std::string& usage, const std::string& footer)
+    : parser_(std::make_unique<Parser>()) {
+  CLI::App& app = parser_->app;
+  app.description(description);
+  app.formatter(std::make_shared<HelpFormatter>(usage));
+  app.footer(footer);
+  app.set_help_flag("-h,--help", "Show this help and exit");
+  app.allow_extras();  // reject_rest knows better what to say
+}
+
+Syntax::~Syntax() = default;
+
+void Syntax::group(const std::string& title) { group_ = title; }
+
+void Syntax::parsed(const std::string& names, const std::string& type, const std::string& help,
+                    const std::function<void(const std::string&)>& set) {
+  const auto set_or_fail = [names, set](const std::string& word) {
+    if (word.empty()) throw_bad_input(last_name(names) + ": expected a value, got \"\"");
+    set(word);
+  };
+  parser_->app.add_option_function<std::string>(names, set_or_fail, help)
+      ->type_name(type)
+      ->group(group_);
+}
+
+void Syntax::text(const std::string& names, std::string& target, const std::string& type,
+                  const std::string& help) {
+  parsed(names, type, help, [&target](const std::string& word) { target = word; });
+}
+
+void Syntax::text(const std::string& names, std::optional<std::string>& target,
+                  const std::string& type, const std::string& help) {
+  parsed(names, type, help, [&target](const std::string& word) { target = word; });
+}
+
+void Syntax::texts(const std::string& names, std::vector<std::string>& target,
+                   const std::string& type, const std::string& help) {
+  const auto set_or_fail = [names, &target](const std::vector<std::string>& words) {
+    for (const std::string& word : words) {
+      if (word.empty()) throw_bad_input(last_name(names) + ": expected a value, got \"\"");
+      target.push_back(word);
+    }
+  };
+  parser_->app.add_option_function<std::vector<std::string>>(names, set_or_fail, help)
+      ->type_name(type)
+      ->allow_extra_args(false)
+      ->group(group_);
+}
+
+void Syntax::integer(const std::string& names, std::int64_t min, std::int64_t max,
+                     const std::string& help, const std::function<void(std::int64_t)>& set) {
+  parsed(names, "N", help, [names, min, max, set](const std::string& word) {
+    std::int64_t number = 0;
+    const char* const last = word.data() + word.size();
+    const auto [end, error] = std::from_chars(word.data(), last, number);
+    if (error != std::errc{} || end != last || number < min || number > max) {
+      throw_bad_input(fmt::format("{}: expected a whole number from {} to {}, got {}",
+                                  last_name(names), min, max, in_quotes(word)));
+    }
+    set(number);
+  });
+}
+
+void Syntax::share(const std::string& names, double& target, double most, const std::string& help) {
+  parsed(names, "SHARE", help, [names, most, &target](const std::string& word) {
+    double number = 0;
+    const char* const last = word.data() + word.size();
+    const auto [end, error] = std::from_chars(word.data(), last, number);
+    if (error != std::errc{} || end != last || !(number >= 0 && number <= most)) {
+      throw_bad_input(fmt::format("{}: expected a share from 0 to {}, got {}", last_name(names),
+                                  most, in_quotes(word)));
+    }
+    target = number;
+  });
+}
+
+void Syntax::choice(const std::string& names, const std::string& help,
+                    const std::vector<std::string>& words,
+                    const std::function<void(std::size_t)>& set) {
+  const std::string type = fmt::format("{}", fmt::join(words, "|"));
+  parsed(names, type, help, [names, words, set](const std::string& word) {
+    const auto found = std::find(words.begin(), words.end(), word);
+    if (found == words.end()) {
+      throw_bad_input(fmt::format("{}: expected {}, got {}{}", last_name(names),
+                                  fmt::join(words, " or "), in_quotes(word),
+                                  did_you_mean(word, words)));
+    }
+    set(static_cast<std::size_t>(found - words.begin()));
+  });
+}
+
+void Syntax::flag(const std::string& names, bool& target, const std::string& help) {
+  parser_->app.add_flag(names, target, help)->group(group_)->disable_flag_override();
+}
+
+void Syntax::positional(const std::string& name, std::string& target, const std::string& help) {
+  parser_->app.add_option(name, target, help)->type_name("");
+}
+
+std::optional<std::string> Syntax::read(const std::vector<std::string>& arguments) {
+  CLI::App& app = parser_->app;
+  try {
+    app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
+  } catch (const CLI::CallForHelp&) {
+    return tidy(app.help());
+  } catch (const CLI::ArgumentMismatch& error) {
+    parser_->reject_rest();
+    throw_bad_input(mismatch(error));
+  } catch (const CLI::ParseError& error) {
+    parser_->reject_rest();
+    throw_bad_input(error.what());
+  }
+  parser_->reject_rest();
+  return std::nullopt;
+}
+
+}  // namespace zplan

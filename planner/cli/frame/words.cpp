@@ -1,0 +1,237 @@
+#include "planner/cli/frame/words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/core/quantity.h"
+#include "planner/core/text.h"
+#include "planner/plan/choices.h"
+#include "planner/plan/plan_schedule.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+std::string joined(const std::vector<std::string>& parts) {
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string upper_tier(Tier tier) {
+  if (tier == Tier::kGpu) return "GPU";
+  return tier == Tier::kCpu ? "CPU" : "NVMe";
+}
+
+// "parameters and gradients on GPU, optimizer states on CPU"
+std::string placement_words(const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  std::vector<std::pair<std::string, Tier>> states = {
+      {"parameters", at.params}, {"gradients", at.grads}, {"optimizer states", at.optimizer}};
+  if (plan.all_full()) {
+    states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
+                        at.activations);
+  }
+  std::vector<std::string> parts;
+  for (const Tier tier : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
+    std::vector<std::string> here;
+    for (const auto& [state, home] : states) {
+      if (home == tier) here.push_back(state);
+    }
+    if (!here.empty()) parts.push_back(fmt::format("{} on {}", joined(here), upper_tier(tier)));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// "fp16" as people write it, "f16" as files do.
+std::string format_name(DType dtype) {
+  const std::string word(name(dtype));
+  return word.starts_with('f') ? "fp" + word.substr(1) : word;
+}
+
+std::string precision_words(const Plan& plan) {
+  const PrecisionRecipe& r = plan.precision;
+  const std::string param = format_name(r.param), grad = format_name(r.grad);
+  const std::string master = format_name(r.master), moments = format_name(r.moments);
+  std::string out = param == grad ? param + " parameters and gradients"
+                                  : param + " parameters, " + grad + " gradients";
+  if (plan.casts_params())
+    out += fmt::format(", cast to {} at the gather",
+                       format_name(find_kernel_set(plan.kernel_set).compute));
+  if (r.main_grad) out += " with " + moments + " copies";
+  if (!plan.keeps_master()) return out + ", " + moments + " moments, no master copy";
+  out += ", " + master + " master copy";
+  return out + (master == moments ? " and moments" : ", " + moments + " moments");
+}
+
+// [Rajbhandari20 sec 5]
+std::string zero_words(const Plan& plan) {
+  constexpr std::string_view kSharded[] = {"nothing", "optimizer states",
+                                           "optimizer states and gradients", "all model states"};
+  if (plan.replicas() == 1) return fmt::format("ZeRO {} (one replica)", plan.zero_stage);
+  const bool grouped_shards = plan.zero_stage > 0 && plan.shards() != plan.replicas();
+  return fmt::format("ZeRO {} ({} sharded{})", plan.zero_stage,
+                     kSharded[static_cast<std::size_t>(plan.zero_stage)],
+                     grouped_shards ? fmt::format(" over groups of {}", plan.shards()) : "");
+}
+
+// What moves together, where that is worth saying: "; gather by operator in 2 tiles, 1 ahead".
+std::string unit_words(const Plan& plan) {
+  const std::string unit = plan.unit_layers > 1 ? fmt::format("{} layers", plan.unit_layers)
+                                                : std::string(name(plan.gather));
+  const std::string tiles = plan.tiles > 1 ? fmt::format(" in {} tiles", plan.tiles) : "";
+  if (plan.owners)
+    return fmt::format("; each layer owned by one rank, broadcast {} ahead", plan.prefetch);
+  if (plan.zero_stage == 3)
+    return fmt::format("; gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
+  return plan.unit_layers > 1 && plan.replicas() > 1 ? "; reduce by " + unit : "";
+}
+
+std::string mode_words(const Plan& plan, const RecomputeRun& run) {
+  const Recompute mode = plan.effective(run.mode);
+  if (mode == Recompute::kOperators)
+    return fmt::format("{}", fmt::join(words_of(run.operators), "+"));
+  return mode == Recompute::kNone ? "no" : std::string(name(mode));
+}
+
+// "full recomputation", "full recomputation of 12 layers, then no of 20"
+std::string recompute_words(const Plan& plan) {
+  if (plan.recompute.size() == 1) return mode_words(plan, plan.recompute[0]) + " recomputation";
+  std::vector<std::string> runs;
+  for (const RecomputeRun& run : plan.recompute) {
+    const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
+    runs.push_back(fmt::format("{} for {}", mode_words(plan, run), layers));
+  }
+  return "recomputation: " + joined(runs);
+}
+
+// "4 data parallel, 2 tensor parallel with sequence parallelism, 2 pipeline stages (1F1B)"
+std::string parallel_words(const Plan& plan) {
+  const Parallel& p = plan.parallel;
+  std::vector<std::string> parts = {fmt::format("{} data parallel", grouped(p.dp))};
+  if (p.cp > 1) parts.push_back(fmt::format("{} context parallel (Ulysses)", p.cp));
+  if (p.tp > 1) {
+    parts.push_back(fmt::format("{} tensor parallel{}", p.tp,
+                                p.sequence_parallel ? " with sequence parallelism" : ""));
+  }
+  if (p.pp == 1) {
+    parts.emplace_back("no pipeline");
+    return joined(parts);
+  }
+  const std::string chunks =
+      plan.pieces() > p.pp ? fmt::format(", {} chunks each", plan.pieces() / p.pp) : "";
+  const bool uneven = !plan.stage_layers.empty();
+  parts.push_back(fmt::format(
+      "{} pipeline stages ({}{}{})", p.pp, title(plan.schedule), chunks,
+      uneven ? fmt::format("; layers {}", fmt::join(plan.stage_layers, ", ")) : std::string()));
+  return joined(parts);
+}
+
+bool is_plain(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+}
+
+std::string network_words(const Cluster& cluster) {
+  const NetworkSpec& network = cluster.network;
+  std::string words;
+  if (network.has_leaves()) {
+    words += fmt::format(", {}leaves of {} at {}:1{}", network.rails ? "rails in " : "",
+                         count_of(network.nodes_per_leaf, "node"), network.oversubscription,
+                         network.scattered ? ", nodes scattered over them" : "");
+  }
+  if (cluster.fast_link_domain > 0)
+    words += fmt::format(", fast links among {}", cluster.fast_link_domain);
+  return words;
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t number) {
+  std::string digits = std::to_string(number);
+  for (auto at = static_cast<std::int64_t>(digits.size()) - 3; at > (number < 0 ? 1 : 0); at -= 3) {
+    digits.insert(static_cast<std::size_t>(at), ",");
+  }
+  return digits;
+}
+
+std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }
+
+std::string tflops(double value) {
+  return value >= 100 ? fmt::format("{:.0f}", value)
+         : value >= 1 ? fmt::format("{:.1f}", value)
+                      : fmt::format("{:.3g}", value);
+}
+
+std::string count_of(std::int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(n), noun, n == 1 ? "" : "s");
+}
+
+std::string tier_words(Tier tier) {
+  return fmt::format("{} {} per {}", upper_tier(tier), tier == Tier::kNvme ? "space" : "memory",
+                     tier == Tier::kGpu ? "GPU" : "node");
+}
+
+std::string shortage(const Infeasible& why) {
+  return fmt::format("{}{} of {} needed, {} there", why.is_bound() ? "at least " : "",
+                     format_bytes(why.needed), tier_words(why.tier), format_bytes(why.available));
+}
+
+std::string full_reason(const Infeasible& why) {
+  std::string out = shortage(why);
+  if (!why.peak_op.empty()) out += fmt::format("; fullest at {}", why.peak_op);
+  if (!why.largest.empty()) {
+    constexpr std::size_t kShown = 3;
+    std::vector<std::string> parts;
+    for (std::size_t i = 0; i < std::min(kShown, why.largest.size()); ++i) {
+      parts.push_back(fmt::format("{} {}", why.largest[i].name, format_bytes(why.largest[i].size)));
+    }
+    out += fmt::format("; largest: {}", joined(parts));
+  }
+  if (!why.smallest_change.empty()) out += fmt::format("; would fit: {}", why.smallest_change);
+  return out;
+}
+
+std::vector<std::string> plan_lines(const Plan& plan) {
+  std::vector<std::string> lines;
+  lines.push_back(parallel_words(plan) + "; " + zero_words(plan));
+  lines.push_back(fmt::format("micro-batch {}, {} per step; {}",
+                              count_of(plan.batch.micro_batch, "sequence"),
+                              count_of(plan.micro_steps(), "micro-step"), recompute_words(plan)));
+  lines.push_back(placement_words(plan) + unit_words(plan));
+  std::vector<std::string> extras = {precision_words(plan)};
+  if (const std::size_t recipe = recipe_index(plan); recipe > 0)
+    extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
+  for (const Decision& row : kChoices)
+    if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
+  if (plan.head_chunks > 1)
+    extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
+  if (plan.loss_scaling) extras.emplace_back("loss scaling");
+  if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
+  extras.emplace_back(plan.clip ? "clipping" : "no clipping");
+  lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));
+  return lines;
+}
+
+std::string cluster_words(const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
+  const bool is_cpu = node.device.kernel_set.starts_with("cpu.");
+  return fmt::format(
+      "{} of {} {}, {}{}", count_of(cluster.nodes, "node"), node.devices_per_node, node.device.name,
+      is_cpu ? "CPU workers in place of GPUs" : grouped(cluster.devices()) + " GPUs in all",
+      network_words(cluster));
+}
+
+std::string shell_word(const std::string& word) {
+  if (!word.empty() && std::all_of(word.begin(), word.end(), is_plain)) return word;
+  std::string quoted = "'";
+  for (const char c : word) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace zplan

@@ -1,0 +1,33 @@
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/prediction.h"
+#include "planner/lower/lower.h"
+#include "planner/program/text/text.h"
+#include "planner/program/verify/verify.h"
+
+namespace zplan {
+namespace {
+
+std::string program_text(const LowerCommand& command) {
+  const Plan plan = read_plan(command.plan);
+  if (!command.no_place) return to_text(build_job(plan).job);
+  const Job job = lower(plan, load_model(plan.model));
+  verify_or_throw(job);
+  return to_text(job);
+}
+
+}  // namespace
+
+ExitCode execute(const LowerCommand& command) {
+  check_outputs({command.output}, {command.plan});
+  const std::string text = program_text(command);
+  if (command.output.empty()) {
+    write_stdout(text);
+  } else {
+    write_file(command.output, text);
+  }
+  return ExitCode::kOk;
+}
+
+}  // namespace zplan

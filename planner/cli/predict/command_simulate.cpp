@@ -1,0 +1,61 @@
+#include <fmt/format.h>
+
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/plan_file.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/simulation.h"
+#include "planner/cli/predict/stack_use.h"
+
+namespace zplan {
+namespace {
+
+sim::SimOptions sim_options(const SimulateCommand& command) {
+  sim::SimOptions options{.record_timeline = !command.trace.empty() || !command.timeline.empty(),
+                          .fingerprint = {}};
+  if (command.steps) options.min_steps = options.max_steps = *command.steps;
+  return options;
+}
+
+Simulation simulate(const SimulateCommand& command) {
+  const Plan plan = read_plan(command.plan);
+  Cluster cluster =
+      command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  cluster.headroom = command.headroom;
+  StackUse use = find_stack_use(command.stack, command.anchor);
+  simulate_with_stack(use, plan, cluster);
+  Simulation result{.planned = build_job(plan),
+                    .cluster = cluster,
+                    .memory = {},
+                    .time = {},
+                    .anchors = std::move(use.anchors)};
+  result.memory = predict_memory(result.planned, cluster);
+  if (!result.memory.infeasible || command.ignore_capacity) {
+    result.time = predict_time(result.planned, cluster, use.evidence, sim_options(command));
+  } else {
+    const ModelConfig& model = result.planned.model;
+    result.memory.infeasible->smallest_change =
+        smallest_change(plan, model, cluster, make_evaluator(model, cluster));
+  }
+  return result;
+}
+
+}  // namespace
+
+ExitCode execute(const SimulateCommand& command) {
+  check_outputs({command.trace, command.timeline}, {command.plan});
+  const Simulation result = simulate(command);
+  if (!result.time) {
+    complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity simulates it anyway)",
+                         command.plan, result.cluster.name,
+                         full_reason(*result.memory.infeasible)));
+    if (command.json) write_stdout(simulation_json(result));
+    return ExitCode::kInfeasible;
+  }
+  if (!command.trace.empty()) write_file(command.trace, chrome_trace(result.time->sim.timeline));
+  if (!command.timeline.empty()) write_file(command.timeline, to_json(result.time->sim.timeline));
+  write_stdout(command.json ? simulation_json(result) : simulation_text(result));
+  return ExitCode::kOk;
+}
+
+}  // namespace zplan

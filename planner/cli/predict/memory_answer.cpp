@@ -1,0 +1,141 @@
+#include "planner/cli/predict/memory_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/prediction_output.h"
+#include "planner/core/quantity.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+
+bool is_state(Category category) {
+  return category == Category::kParameters || category == Category::kGradients ||
+         category == Category::kOptimizer;
+}
+
+// Bytes of the categories that are model states, or of all others.
+Bytes bytes_of(const TierUse& use, bool states) {
+  Bytes sum{0};
+  for (int i = 0; i < kCategoryCount; ++i) {
+    if (is_state(static_cast<Category>(i)) == states)
+      sum += use.by_category[static_cast<std::size_t>(i)];
+  }
+  return sum;
+}
+
+const TierUse& use_of(const MemoryAnswer& answer, Tier tier) {
+  return answer.memory.use[static_cast<std::size_t>(tier)];
+}
+
+std::string other_categories(const TierUse& use) {
+  std::vector<std::string> parts;
+  for (int i = 0; i < kCategoryCount; ++i) {
+    const auto category = static_cast<Category>(i);
+    const Bytes size = use.by_category[static_cast<std::size_t>(i)];
+    if (!is_state(category) && size.value > 0)
+      parts.push_back(fmt::format("{} {}", name(category), format_bytes(size)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string deepspeed_text(const MemoryAnswer& answer) {
+  const DeepSpeedComparison& comparison = *answer.deepspeed;
+  const DeepSpeedJob& job = comparison.job;
+  std::string out =
+      fmt::format("\nDeepSpeed's estimators for {} parameters, the largest layer {}, {} of {}\n",
+                  format_count(static_cast<double>(job.parameters)),
+                  format_count(static_cast<double>(job.largest_layer)), count_of(job.nodes, "node"),
+                  count_of(job.gpus_per_node, "GPU"));
+  if (comparison.estimates.empty())
+    return out + fmt::format("  there is none for ZeRO {}\n", answer.planned.plan.zero_stage);
+  Table table({Align::kLeft, Align::kRight, Align::kRight}, {"", "GPU, each", "CPU, per node"});
+  for (const NamedEstimate& estimate : comparison.estimates) {
+    table.row({estimate.rule, format_bytes(estimate.bytes.gpu), format_bytes(estimate.bytes.host)});
+  }
+  const TierUse& gpu = use_of(answer, Tier::kGpu);
+  const TierUse& cpu = use_of(answer, Tier::kCpu);
+  table.row({"placed", format_bytes(gpu.peak), format_bytes(cpu.peak)});
+  table.row({"  model states of it", format_bytes(bytes_of(gpu, true)),
+             format_bytes(bytes_of(cpu, true))});
+  table.row(
+      {"  other of it", format_bytes(bytes_of(gpu, false)), format_bytes(bytes_of(cpu, false))});
+  table.row({"  gaps of the placement", format_bytes(gpu.gaps()), format_bytes(cpu.gaps())});
+  out += table.text(kIndent) + "Why they differ\n";
+  for (const std::string& reason : reasons_of_difference(answer))
+    out += "  - " + wrap(reason, kScreenWidth, 4, 4) + "\n";
+  return out;
+}
+
+}  // namespace
+
+DeepSpeedComparison compare_with_deepspeed(const PlannedJob& planned, const Cluster& cluster) {
+  const Plan& plan = planned.plan;
+  DeepSpeedComparison result{
+      .job = deepspeed_job(plan, planned.model, cluster.node.devices_per_node), .estimates = {}};
+  const auto add = [&](const char* rule, DeepSpeedRule which, bool zero_init) {
+    if (const auto bytes = deepspeed_estimate(plan, result.job, which, zero_init))
+      result.estimates.push_back({rule, *bytes});
+  };
+  if (plan.zero_stage == 2) {
+    add("current rule", DeepSpeedRule::kCurrent, true);
+    add("rule of the documentation", DeepSpeedRule::kDocumented, true);
+  } else {
+    add("with zero.Init", DeepSpeedRule::kCurrent, true);
+    add("without zero.Init", DeepSpeedRule::kCurrent, false);
+  }
+  return result;
+}
+
+std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
+  const Plan& plan = answer.planned.plan;
+  std::vector<std::string> reasons;
+  reasons.push_back(
+      fmt::format("the estimators know model states only; placed beside them on a "
+                  "GPU: {}",
+                  other_categories(use_of(answer, Tier::kGpu))));
+  reasons.push_back(fmt::format(
+      "they count up to 20 bytes per parameter, 16-bit and fp32 gradients among them; this plan "
+      "keeps {}, gradients {}",
+      plan.state_bytes().value,
+      plan.micro_steps() > 1 ? "for the whole step" : "from backward to the update"));
+  reasons.emplace_back(
+      "they take half as much again for buffers on the host (factor 1.5), and there also what "
+      "loading the model needs; placed are the buffers that are used");
+  if (plan.zero_stage == 3)
+    reasons.push_back(fmt::format(
+        "for gathered parameters they add one copy of the largest layer with its gradients; this "
+        "plan gathers by {}, {} ahead",
+        name(plan.gather), plan.prefetch));
+  const StatePlacement& at = plan.placement;
+  if (std::max({at.params, at.grads, at.optimizer}) == Tier::kNvme)
+    reasons.push_back(fmt::format("what is on NVMe ({} per node) they count as host memory",
+                                  format_bytes(use_of(answer, Tier::kNvme).peak)));
+  if (plan.parallel.tp * plan.parallel.pp > 1)
+    reasons.emplace_back(
+        "they know no tensor or pipeline parallelism: asked about the mean slice of the model, "
+        "once for each slice on a node");
+  return reasons;
+}
+
+std::string memory_answer_text(const MemoryAnswer& answer) {
+  std::string out = over_text(answer.memory);
+  out += fmt::format("{} on {} ({})\n", answer.planned.model.name, answer.cluster.name,
+                     cluster_words(answer.cluster));
+  for (const std::string& line : plan_lines(answer.planned.plan))
+    out += std::string(kIndent, ' ') + wrap(line, kScreenWidth, 2 * kIndent, kIndent) + "\n";
+  out += "\nMemory\n" + memory_text(answer.memory, kIndent, kCategoryCount);
+  out += "\nPlacement (of one rank; ratio: slab over live peak)\n" +
+         placement_text(answer.memory.report, kIndent);
+  out += "\nAs a caching allocator would hold it (one GPU; changes no offset)\n" +
+         stack_memory_text(answer.memory.stack, kIndent);
+  if (answer.deepspeed) out += deepspeed_text(answer);
+  return out + fmt::format("\nFingerprint {}\n", answer.planned.fingerprint);
+}
+
+}  // namespace zplan

@@ -1,0 +1,67 @@
+#include "planner/cli/predict/prediction.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "models/model_formulas.h"
+#include "planner/core/error.h"
+#include "planner/lower/lower.h"
+#include "planner/place/place.h"
+#include "planner/program/text/fingerprint.h"
+#include "planner/program/verify/verify.h"
+
+namespace zplan {
+namespace {
+
+// flop of the model at the sequence length of the plan.
+double model_flops(const PlannedJob& planned) {
+  ModelConfig model = planned.model;
+  model.sequence = planned.plan.batch.sequence;
+  return model_flops_per_step(model, planned.plan.batch.global_batch);
+}
+
+void require_devices(const Job& job, const Cluster& cluster) {
+  if (job.world() <= cluster.devices()) return;
+  throw_bad_input(fmt::format("the plan needs {} devices ({}), cluster {} has {}", job.world(),
+                              sizes_text(job.mesh), cluster.name, cluster.devices()));
+}
+
+}  // namespace
+
+PlannedJob build_job(const Plan& plan, const ModelConfig& model) {
+  PlannedJob planned{plan, model, lower(plan, model), {}};
+  place(planned.job, {.slack = plan.slack});
+  verify_or_throw(planned.job);
+  planned.fingerprint = fingerprint(planned.job);
+  return planned;
+}
+
+PlannedJob build_job(const Plan& plan) { return build_job(plan, load_model(plan.model)); }
+
+MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster) {
+  require_devices(planned.job, cluster);
+  MemoryPrediction memory{.use = memory_use(planned.job, cluster),
+                          .report = measure(planned.job),
+                          .stack = stack_memory_use(planned.job, cluster),
+                          .infeasible = check_fit(planned.job, cluster)};
+  if (!memory.infeasible) memory.infeasible = check_stack(memory.stack, cluster);
+  return memory;
+}
+
+TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
+                            const Evidence& evidence, sim::SimOptions options) {
+  require_devices(planned.job, cluster);
+  options.fingerprint = planned.fingerprint;
+  options.find_reliances = true;
+  TimePrediction prediction{
+      .sim = sim::simulate(planned.job, cluster, options), .throughput = {}, .certainty = {}};
+  prediction.throughput =
+      throughput(planned.job, cluster, prediction.sim.period, model_flops(planned));
+  prediction.certainty =
+      certainty_of({prediction.sim.period, prediction.throughput.mfu, prediction.sim.reliances},
+                   evidence, load_measured_runs(), cluster.node, kind_of(planned.plan, cluster));
+  return prediction;
+}
+
+}  // namespace zplan

@@ -1,0 +1,25 @@
+// The answer of `zplan simulate`: one plan on one cluster, in detail. JSON schema
+// "zplan.simulation/1".
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/cli/predict/prediction.h"
+#include "planner/validate/anchoring.h"
+
+namespace zplan {
+
+struct Simulation {
+  PlannedJob planned;
+  Cluster cluster;
+  MemoryPrediction memory;
+  std::optional<TimePrediction> time;  // nothing when the plan does not fit and must
+  std::vector<Anchor> anchors;         // what --anchor changed
+};
+
+std::string simulation_json(const Simulation& simulation);
+std::string simulation_text(const Simulation& simulation);
+
+}  // namespace zplan

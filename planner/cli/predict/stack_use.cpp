@@ -1,0 +1,132 @@
+#include "planner/cli/predict/stack_use.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/cli/frame/output.h"
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+#include "planner/plan/choice_text.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/validate/run_stack.h"
+
+namespace zplan {
+namespace {
+
+// Whether the stack fuses attention on these devices: where their usual set does not, nobody's
+// kernel does.
+bool fuses_attention(const StackProfile& stack, const Cluster& cluster) {
+  const auto sets = kernel_sets();
+  return stack.fused && std::none_of(sets.begin(), sets.end(), [&](const KernelSet& set) {
+           return set.id == cluster.node.device.kernel_set && !set.fused_attention;
+         });
+}
+
+// The set that differs from `usual` in that alone; where there is none, or nothing differs,
+// `usual`.
+std::string kernels_of(const StackProfile& stack, const Cluster& cluster,
+                       const std::string& usual) {
+  const KernelSet& own = find_kernel_set(usual);
+  const bool fused = fuses_attention(stack, cluster);
+  if (own.fused_attention == fused) return usual;
+  for (const KernelSet& set : kernel_sets()) {
+    const bool is_twin = set.runs_on == own.runs_on && set.capability == own.capability &&
+                         set.compute == own.compute && set.layer_products == own.layer_products &&
+                         set.fused_attention == fused;
+    if (is_twin) return std::string(set.id);
+  }
+  return usual;
+}
+
+void check_recipe(const StackProfile& stack) {
+  const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
+  const bool found = std::find(known.begin(), known.end(), stack.recipe) != known.end();
+  if (found || stack.recipe.empty()) return;
+  throw_bad_input(fmt::format("/recipe: expected one of {}, got {}{}", fmt::join(known, ", "),
+                              in_quotes(stack.recipe), did_you_mean(stack.recipe, known)));
+}
+
+// Of runs of one's own there is one stack.
+std::string stack_of_runs(const std::vector<RunRecord>& runs, const RunCatalogues& catalogues) {
+  const auto stack = [&](const RunRecord& run) {
+    return stack_of(run, catalogues.hardware.device(run.hardware.device), catalogues.stacks).name;
+  };
+  const std::string first = stack(runs.front());
+  for (const RunRecord& run : runs) {
+    if (stack(run) != first)
+      throw_bad_input(
+          fmt::format("--anchor: expected runs of one stack, got {} ({}) and {} ({}); "
+                      "name it with --stack",
+                      first, runs.front().id, stack(run), run.id));
+  }
+  return first;
+}
+
+}  // namespace
+
+StackProfile find_stack(const std::string& name) {
+  StackProfile stack = load_stack(name);
+  try {
+    Plan plan;
+    for (const auto& [pointer, text] : stack.choices) set_choice(plan, pointer, text);
+    check_recipe(stack);
+  } catch (const Error& error) {
+    throw_bad_input(fmt::format("stack {}: {}", in_quotes(stack.name), error.what()));
+  }
+  return stack;
+}
+
+StackUse find_stack_use(const std::string& name, const std::string& anchor) {
+  StackUse use{.asked = !name.empty() || !anchor.empty(), .evidence = {}, .anchors = {}};
+  if (anchor.empty()) {
+    use.evidence = evidence_of(find_stack(name.empty() ? "own" : name), load_measured_runs());
+    return use;
+  }
+  const std::vector<RunRecord> runs = read_anchors(anchor);
+  const RunCatalogues catalogues;
+  const std::string known = name.empty() ? stack_of_runs(runs, catalogues) : name;
+  use.evidence = evidence_of(find_stack(known), catalogues.measured);
+  for (const RunRecord& run : runs)
+    use.anchors.push_back(add_anchor(use.evidence, run, catalogues));
+  return use;
+}
+
+void anchor_catalogues(const StackUse& use, RunCatalogues& catalogues) {
+  catalogues.anchored = use.evidence;
+  for (StackProfile& stack : catalogues.stacks)
+    if (stack.name == use.evidence.stack.name) stack = use.evidence.stack;
+}
+
+void plan_with_stack(const StackUse& use, Cluster& cluster, Pins& pins) {
+  if (!use.asked) return;
+  const StackProfile& stack = use.evidence.stack;
+  cluster.stack = stack.rates;
+  cluster.memory = stack.memory;
+  std::string& usual = cluster.node.device.kernel_set;
+  if (!pins.has("/kernel_set")) usual = kernels_of(stack, cluster, usual);
+  const KernelSet& kernels = find_kernel_set(pins.get("/kernel_set", usual));
+  for (const auto& [pointer, text] : stack.choices) {
+    if (pointer == "/dropout" && !kernels.dropout) continue;  // its kernels have none
+    if (!pins.has(pointer)) pin_choice(pins, pointer, text);
+  }
+  const auto recipes = recipes_of(kernels.id);
+  const bool has = std::find(recipes.begin(), recipes.end(), stack.recipe) != recipes.end();
+  if (pins.recipes.empty() && has) pins.recipes = {stack.recipe};
+}
+
+void simulate_with_stack(const StackUse& use, const Plan& plan, Cluster& cluster) {
+  if (!use.asked) return;
+  const StackProfile& stack = use.evidence.stack;
+  cluster.stack = stack.rates;
+  cluster.memory = stack.memory;
+  const std::string own = kernels_of(stack, cluster, plan.kernel_set);
+  if (own == plan.kernel_set) return;
+  complain(
+      fmt::format("{} computes with {}, this plan with {}: only what its operations cost is "
+                  "the stack's",
+                  stack.name, own, plan.kernel_set));
+}
+
+}  // namespace zplan

@@ -1,0 +1,272 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "exec/data_source.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/plan_file.h"
+#include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/stack_use.h"
+#include "planner/cli/run/processes.h"
+#include "planner/cli/run/run_report.h"
+#include "planner/cli/run/training.h"
+#include "planner/core/json_reader.h"
+#include "planner/program/job/meetings.h"
+
+namespace zplan {
+namespace {
+
+exec::DataSource open_data(const RunCommand& command) {
+  std::string path = command.data;
+  if (path.empty()) {
+    path = ZPLAN_SAMPLE_TEXT;
+    if (!std::filesystem::exists(path)) {
+      throw_bad_input(fmt::format("the sample text {} is gone; give --data FILE", path));
+    }
+  }
+  const std::string text = read_text_file(path);
+  return exec::DataSource({text.begin(), text.end()}, path);
+}
+
+exec::RunOptions run_options(const RunCommand& command) {
+  exec::RunOptions options;
+  options.steps = command.steps;
+  if (!command.train.empty()) options.train = load_train_config(command.train);
+  if (command.seed) options.train.seed = *command.seed;
+  options.mode = command.test_mode ? exec::RunMode::kSerial : exec::RunMode::kThreaded;
+  options.guard = command.test_mode;
+  options.threads_per_rank = command.threads_per_rank;
+  options.storage.directory = command.nvme_directory;
+  options.storage.method = command.io;
+  options.interrupted = InterruptGuard::interrupted;
+  options.comm_deadline = std::chrono::seconds(command.comm_timeout_seconds);
+  return options;
+}
+
+// Whether the losses come to this process; of those of a job only one shows how far it is.
+bool has_losses(const Job& job, const exec::RunOptions& options) {
+  return !options.rendezvous || options.rendezvous->rank() == reporting_rank(job);
+}
+
+// Runs a job and shows how far it is; `last_step` is called at the end of its last step.
+exec::RunResult run_shown(const Job& job, const exec::DataSource& data, exec::RunOptions options,
+                          std::string_view title, const std::function<void()>& last_step = {}) {
+  if (!has_losses(job, options)) return exec::run(job, data, options);
+  Progress progress;
+  const int steps = options.steps;
+  options.step_done = [&, title, steps](std::int64_t step, const exec::StepResult& done) {
+    if (step + 1 == steps && last_step) last_step();
+    progress.show(fmt::format("{}: step {} of {}, loss {:.4f}{}", title, step + 1, steps, done.loss,
+                              done.skipped ? ", update skipped" : ""));
+  };
+  return exec::run(job, data, options);
+}
+
+std::optional<Seconds> median_step(const std::vector<exec::StepResult>& steps) {
+  if (steps.empty()) return std::nullopt;
+  std::vector<double> walls;
+  for (std::size_t i = steps.size() > 1 ? 1 : 0; i < steps.size(); ++i) {
+    walls.push_back(steps[i].wall.value);
+  }
+  const auto middle = walls.begin() + static_cast<std::ptrdiff_t>(walls.size() / 2);
+  std::nth_element(walls.begin(), middle, walls.end());
+  return Seconds{*middle};
+}
+
+void add_prediction(const RunCommand& command, const PlannedJob& planned, RunReport& report) {
+  try {
+    Cluster cluster = load_cluster(planned.plan.hardware);
+    cluster.threads_per_rank = command.threads_per_rank;
+    const bool splits = !report.mean_step.ranks.empty();
+    sim::SimOptions options;
+    options.record_timeline = splits;
+    const TimePrediction prediction =
+        predict_time(planned, cluster, find_stack_use("", "").evidence, options);
+    report.predicted = prediction.sim.period;
+    if (splits)
+      report.split = compare(prediction.sim.timeline, report.mean_step, JoinBy::kOperation);
+  } catch (const Error& error) {
+    report.no_prediction = error.what();
+  }
+}
+
+// Trains as many steps as it takes to the first update, up to those of the command: a delayed one
+// comes a step later, and gradients that overflow are skipped.
+exec::RunResult run_first_update(const PlannedJob& planned, const exec::DataSource& data,
+                                 exec::RunOptions options) {
+  const int most = options.steps;
+  options.steps = planned.plan.delayed_update ? 2 : 1;
+  exec::RunResult result = exec::run(planned.job, data, options);
+  while (!result.interrupted && result.steps.back().skipped && options.steps < most) {
+    ++options.steps;
+    result = exec::run(planned.job, data, options);
+  }
+  return result;
+}
+
+// Gradients of the first update; false when interrupted. Before the training itself, so that no
+// more than two runs are in memory at a time.
+bool check_first_update(const PlannedJob& planned, const PlannedJob& reference,
+                        const exec::DataSource& data, const exec::RunOptions& options,
+                        RunReport& report) {
+  const exec::RunResult first = run_first_update(planned, data, options);
+  if (first.interrupted) return false;
+  const exec::RunResult expected = run_first_update(reference, data, options);
+  if (expected.interrupted) return false;
+  report.check = compare_gradients({&planned.job, &first}, {&reference.job, &expected});
+  return true;
+}
+
+// Losses and parameters; false when interrupted.
+bool check_training(const FinishedRun& run, const PlannedJob& reference,
+                    const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
+  const exec::RunResult expected = run_shown(reference.job, data, options, "reference");
+  if (expected.interrupted) return false;
+  report.check.insert(report.check.begin(), compare_losses(run, {&reference.job, &expected}));
+  report.check.push_back(compare_parameters(run, {&reference.job, &expected}, options.train.seed));
+  report.checked = true;
+  return true;
+}
+
+// Before anything is done. A timeline holds every operation in memory.
+void check_timelines(const RunCommand& command) {
+  constexpr int kMostSteps = 1000;
+  check_outputs({command.trace, command.timeline}, {command.plan, command.data, command.train});
+  for (const std::string& path : {command.trace, command.timeline}) {
+    if (path.empty()) continue;
+    if (command.steps > kMostSteps) {
+      throw_bad_input(
+          fmt::format("a timeline can have up to {} steps, not {}", kMostSteps, command.steps));
+    }
+  }
+}
+
+void write_timelines(const RunCommand& command, const Timeline& timeline) {
+  if (!command.trace.empty()) write_file(command.trace, chrome_trace(timeline));
+  if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
+}
+
+// Trains, compares with the reference unless that is null, and writes the timelines.
+RunReport train(const RunCommand& command, const PlannedJob& planned, const PlannedJob* reference,
+                const exec::DataSource& data, exec::RunOptions options) {
+  const InterruptGuard guard;
+  RunReport report;
+  report.steps_wanted = command.steps;
+  if (reference != nullptr && !check_first_update(planned, *reference, data, options, report)) {
+    report.interrupted = true;
+    return report;
+  }
+  options.record_timeline = !command.trace.empty() || !command.timeline.empty();
+  exec::ProcessMemory at_end;
+  const exec::RunResult result = run_shown(planned.job, data, options, "training",
+                                           [&at_end] { at_end = exec::process_memory(); });
+  const bool in_one = !options.rendezvous && options.device->host_reaches(Tier::kGpu);
+  if (in_one && at_end.resident.value > 0) {
+    const ProcessLoad load{.text = data.size(),
+                           .threads_per_rank = command.threads_per_rank,
+                           .recorded_steps = options.record_timeline ? command.steps : 0};
+    report.memory = RunMemory{placed_on_host(planned.job), at_end, process_use(planned.job, load)};
+  }
+  options.record_timeline = false;
+  report.steps = result.steps;
+  report.mean_step = result.mean_step;
+  report.storage = result.storage;
+  report.interrupted = result.interrupted;
+  report.measured = median_step(result.steps);
+  if (reference != nullptr && !report.interrupted) {
+    report.interrupted =
+        !check_training({&planned.job, &result}, *reference, data, options, report);
+  }
+  if (!report.interrupted) write_timelines(command, result.timeline);
+  return report;
+}
+
+// The other processes learn how this one ended.
+RunReport train_together(const RunCommand& command, const PlannedJob& planned,
+                         const PlannedJob* reference, const exec::DataSource& data,
+                         const exec::RunOptions& options) {
+  if (!options.rendezvous) return train(command, planned, reference, data, options);
+  try {
+    RunReport report = train(command, planned, reference, data, options);
+    options.rendezvous->finish();
+    return report;
+  } catch (const std::exception& error) {
+    options.rendezvous->abort(error.what());
+    throw;
+  }
+}
+
+ExitCode conclude(const RunReport& report) {
+  if (report.interrupted) {
+    complain(fmt::format("interrupted after {} of {}; no files written",
+                         count_of(static_cast<std::int64_t>(report.steps.size()), "step"),
+                         grouped(report.steps_wanted)));
+    return ExitCode::kInterrupted;
+  }
+  if (report.agrees()) return ExitCode::kOk;
+  const bool only_zeros = std::any_of(report.check.begin(), report.check.end(),
+                                      [](const CheckRow& row) { return row.only_zeros; });
+  if (only_zeros) {
+    complain("there was nothing to compare: no step updated the parameters (try more --steps)");
+    return ExitCode::kCheckFailed;
+  }
+  complain(
+      "the run and its one-rank reference differ by more than rounding explains (--dtype f64 tells "
+      "a bug from rounding)");
+  return ExitCode::kCheckFailed;
+}
+
+// The tiers of the plan's hardware are slabs here: a plan that does not fit them is no plan for it.
+// The reference is not meant for that hardware.
+std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& planned) {
+  if (command.ignore_capacity) return std::nullopt;
+  return predict_memory(planned, cluster_of(command.plan, planned.plan)).infeasible;
+}
+
+// A plan with states on NVMe needs a place for them.
+void check_storage(const RunCommand& command, const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  const bool uses_nvme =
+      std::max({at.params, at.grads, at.optimizer, at.activations}) == Tier::kNvme;
+  if (uses_nvme && command.nvme_directory.empty()) {
+    throw_bad_input(
+        fmt::format("{} keeps states on NVMe: give --nvme-dir DIR, a folder on the drive to use",
+                    command.plan));
+  }
+  if (!uses_nvme && !command.nvme_directory.empty()) {
+    complain(fmt::format("--nvme-dir has no effect: {} keeps nothing on NVMe", command.plan));
+  }
+}
+
+}  // namespace
+
+ExitCode execute(const RunCommand& command) {
+  check_timelines(command);
+  check_process_options(command);
+  const Plan plan = runnable_plan(command);
+  check_storage(command, plan);
+  const PlannedJob planned = build_job(plan);
+  if (const auto why = misfit(command, planned)) {
+    complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity trains anyway)",
+                         command.plan, planned.plan.hardware, full_reason(*why)));
+    return ExitCode::kInfeasible;
+  }
+  const exec::DataSource data = open_data(command);
+  std::optional<PlannedJob> reference;
+  if (command.check) reference = build_job(reference_plan(planned.plan), planned.model);
+  exec::RunOptions options = run_options(command);
+  options.device = open_device(planned.plan, local_rank());
+  options.rendezvous = meet_processes(command, planned);
+  RunReport report =
+      train_together(command, planned, reference ? &*reference : nullptr, data, options);
+  if (!has_losses(planned.job, options)) return conclude(report);
+  add_prediction(command, planned, report);
+  write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));
+  return conclude(report);
+}
+
+}  // namespace zplan

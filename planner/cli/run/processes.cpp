@@ -1,0 +1,53 @@
+#include "planner/cli/run/processes.h"
+
+#include <fmt/format.h>
+
+#include "exec/comm/launch_environment.h"
+#include "planner/cli/frame/words.h"
+#include "planner/core/error.h"
+#include "planner/program/text/fingerprint.h"
+
+namespace zplan {
+namespace {
+
+std::optional<exec::LaunchEnvironment> environment() {
+  return exec::launch_environment(exec::process_environment());
+}
+
+}  // namespace
+
+int local_rank() {
+  const auto at = environment();
+  return at ? at->local_rank : 0;
+}
+
+void check_process_options(const RunCommand& command) {
+  if (!environment()) return;
+  const auto refuse = [](const char* option) {
+    throw_bad_input(
+        fmt::format("{} needs all ranks in one process; start zplan without a launcher", option));
+  };
+  if (command.check) refuse("--check");
+  if (command.test_mode) refuse("--test-mode");
+  if (!command.trace.empty()) refuse("--trace");
+  if (!command.timeline.empty()) refuse("--timeline");
+}
+
+std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
+                                                 const PlannedJob& planned) {
+  const auto at = environment();
+  if (!at) return nullptr;
+  if (planned.job.world() != at->world) {
+    throw_bad_input(fmt::format("{} has {}, but {} processes were started", command.plan,
+                                count_of(planned.job.world(), "rank"), at->world));
+  }
+  const Seconds deadline{static_cast<double>(command.comm_timeout_seconds)};
+  return std::make_shared<exec::Rendezvous>(
+      exec::RendezvousOptions{.at = *at,
+                              .alike = {{"version", ZPLAN_VERSION},
+                                        {"plan", fingerprint(planned.job)},
+                                        {"steps", fmt::to_string(command.steps)}},
+                              .start_deadline = deadline});
+}
+
+}  // namespace zplan

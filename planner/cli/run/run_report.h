@@ -1,0 +1,46 @@
+// The answer of `zplan run`: steps, predicted against measured step time, and the comparison with
+// the reference. JSON schema "zplan.run/1"; times differ from run to run, the rest does not.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "exec/memory/process_memory.h"
+#include "exec/run.h"
+#include "planner/cli/predict/prediction.h"
+#include "planner/cli/run/process_memory.h"
+#include "planner/cli/run/training.h"
+#include "planner/program/timeline/comparison.h"
+
+namespace zplan {
+
+// Of this process at the end of its last step, and what it was predicted to hold beside slabs.
+struct RunMemory {
+  Bytes placed{0};  // slabs in memory
+  exec::ProcessMemory measured;
+  ProcessUse predicted;
+  Bytes beside_slabs() const { return measured.resident - placed; }
+};
+
+struct RunReport {
+  std::vector<exec::StepResult> steps;
+  std::int64_t steps_wanted = 0;
+  bool interrupted = false;
+  std::optional<exec::StorageReport> storage;  // of a plan with states on NVMe
+  std::optional<Seconds> measured;             // median step, without the first
+  std::optional<Seconds> predicted;            // steady-state step on the plan's hardware
+  std::string no_prediction;                   // why there is none
+  Timeline mean_step;                          // measured; may be empty
+  std::optional<Comparison> split;             // both by kind of operation and lane
+  std::optional<RunMemory> memory;             // where all ranks are in it and use the host's
+  bool checked = false;
+  std::vector<CheckRow> check;
+
+  bool agrees() const;  // with the reference; true when not checked
+};
+
+std::string run_json(const PlannedJob& planned, const RunReport& report);
+std::string run_text(const PlannedJob& planned, const RunReport& report);
+
+}  // namespace zplan

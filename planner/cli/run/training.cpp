@@ -1,0 +1,52 @@
+#include "planner/cli/run/training.h"
+
+#include <fmt/format.h>
+
+#include "exec/cpu/cpu_device.h"
+#include "exec/cuda_plugin.h"
+#include "planner/cli/frame/plan_file.h"
+#include "planner/core/error.h"
+#include "planner/plan/choices.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+
+Plan runnable_plan(const RunCommand& command) {
+  Plan plan = read_plan(command.plan);
+  const KernelSet& set = find_kernel_set(plan.kernel_set);
+  const auto refuse = [&](const char* what) {
+    throw_bad_input(fmt::format("{}: kernel set {} {}", command.plan, plan.kernel_set, what));
+  };
+  if (set.runs_on == RunsOn::kNowhere) refuse("is for planning; no backend has its kernels");
+  if (plan.dropout) refuse("has dropout for planning only; no backend draws its masks");
+  if (set.runs_on == RunsOn::kCpu && command.backend == BackendChoice::kCuda)
+    refuse("does not run on a GPU; pin --kernel-set cuda.sm90.bf16, say");
+  const bool on_cuda = set.runs_on == RunsOn::kCuda;
+  if (on_cuda && command.backend == BackendChoice::kCpu) {
+    refuse(
+        "does not run on a CPU; pin --kernel-set cpu.f32 or plan for CPUs: zplan plan --model "
+        "tiny-gpt --cluster workstation -o plan.json");
+  }
+  if (on_cuda && !command.dtype.empty()) refuse("has one number format; --dtype is for CPUs");
+  if (command.dtype.empty()) return plan;
+  plan.kernel_set = fmt::format("cpu.{}{}", command.dtype, set.fused_attention ? "" : ".unfused");
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
+  return plan;
+}
+
+std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank) {
+  if (find_kernel_set(plan.kernel_set).runs_on == RunsOn::kCpu)
+    return std::make_shared<exec::cpu::CpuDevice>();
+  return exec::load_cuda_device({.local_rank = local_rank});
+}
+
+Plan reference_plan(const Plan& plan) {
+  Plan reference = plan;
+  for (const Decision& row : kChoices)
+    if (!row.kept) row.field.set(reference, row.plain());
+  if (plan.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
+  return reference;
+}
+
+}  // namespace zplan

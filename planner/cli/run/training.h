@@ -1,0 +1,51 @@
+// Runs of plans on this machine for `zplan run`: which plan is run in which number format, its
+// one-rank reference, and the comparison of the two.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/run.h"
+#include "planner/cli/frame/options.h"
+#include "planner/cli/predict/prediction.h"
+
+namespace zplan {
+
+// The plan of the command in the format it asks for. Throws Error for kernel sets that do not run
+// on the backend it asks for, naming a plan that does.
+Plan runnable_plan(const RunCommand& command);
+
+// What the plan's kernel set runs on. Throws Error(kDevice) saying in a line what is missing.
+std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank);
+
+// The same batch and precision on one rank: nothing sharded, moved or recomputed.
+Plan reference_plan(const Plan& plan);
+
+// One quantity of a run against the same of its reference.
+struct CheckRow {
+  std::string quantity;   // "losses"
+  double difference = 0;  // the greatest
+  double tolerance = 0;
+  std::string unit;         // "relative", "of the tensor's norm"
+  std::string where;        // of the greatest difference; empty when there is none
+  bool only_zeros = false;  // nothing else was there to compare
+  bool agrees() const { return !only_zeros && difference <= tolerance; }  // not for NaN
+};
+
+struct FinishedRun {
+  const Job* job;
+  const exec::RunResult* result;
+};
+
+CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);
+// Of the first step, as the first moment keeps them: both runs must end with the first update. The
+// part of the QKV bias that belongs to the keys has no gradient but rounding: a row of its own, for
+// models that have one.
+std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRun& reference);
+// What the optimizer keeps of them, against the distance from where `seed` lets training start.
+// Biases of keys are left out: nothing depends on them.
+CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference,
+                            std::uint64_t seed);
+
+}  // namespace zplan

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <set>
+
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/stack_use.h"
+#include "planner/cli/validate/validation.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+#include "planner/search/worker_pool.h"
+#include "planner/validate/catalogues.h"
+#include "planner/validate/runs.h"
+
+namespace zplan {
+namespace {
+
+void keep_group(std::vector<RunRecord>& runs, const std::string& group) {
+  std::set<std::string> groups;
+  for (const RunRecord& run : runs) groups.insert(run.group);
+  if (!groups.contains(group)) {
+    const std::vector<std::string> known(groups.begin(), groups.end());
+    throw_bad_input(fmt::format("--group: no run of group {}{} (there are: {})", in_quotes(group),
+                                did_you_mean(group, known), fmt::join(known, ", ")));
+  }
+  std::erase_if(runs, [&](const RunRecord& run) { return run.group != group; });
+}
+
+// Each result has its place, so their order does not depend on the threads. Nothing: interrupted.
+std::optional<std::vector<RunResult>> evaluate_all(const std::vector<RunRecord>& runs,
+                                                   const RunCatalogues& catalogues,
+                                                   const StackProfile* stack, int threads) {
+  const InterruptGuard guard;
+  Progress progress;
+  std::vector<RunResult> results(runs.size());
+  std::atomic<std::size_t> done{0};
+  WorkerPool(threads).for_each(runs.size(), [&](std::size_t i) {
+    if (InterruptGuard::interrupted()) return;
+    results[i] = evaluate(runs[i], catalogues, stack);
+    progress.show(fmt::format("validating: {} of {} runs", ++done, runs.size()));
+  });
+  if (InterruptGuard::interrupted()) return std::nullopt;
+  return results;
+}
+
+}  // namespace
+
+ExitCode execute(const ValidateCommand& command) {
+  check_outputs({command.html}, {command.runs});
+  const StackUse use = find_stack_use(command.stack, command.anchor);
+  const StackProfile* const stack = command.stack.empty() ? nullptr : &use.evidence.stack;
+  RunCatalogues catalogues;
+  if (!use.anchors.empty()) anchor_catalogues(use, catalogues);
+  RunFile file = read_runs(command.runs);
+  for (const std::string& line : file.malformed) complain(line);
+  if (!command.group.empty()) keep_group(file.runs, command.group);
+
+  Validation validation{.file = command.runs,
+                        .runs = {},
+                        .malformed = std::move(file.malformed),
+                        .anchors = use.anchors,
+                        .statistics = {}};
+  auto results = evaluate_all(file.runs, catalogues, stack, command.threads);
+  if (!results) return ExitCode::kInterrupted;
+  validation.runs = std::move(*results);
+  validation.statistics = statistics(validation.runs);
+  if (!command.html.empty()) write_file(command.html, validation_html(validation));
+  write_stdout(command.json ? validation_json(validation) : validation_text(validation));
+  return validation.malformed.empty() ? ExitCode::kOk : ExitCode::kCheckFailed;
+}
+
+}  // namespace zplan

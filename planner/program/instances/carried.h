@@ -1,0 +1,14 @@
+// What a step takes over from the step before it, other than model states: persistent buffers that
+// no unit calls home and that a step reads before it writes them (gradients held for a delayed
+// update, the last norm), and the state of the loss scale. All zero ahead of the first step.
+#pragma once
+
+#include <vector>
+
+#include "planner/program/job/job.h"
+
+namespace zplan {
+
+std::vector<BufferId> carried_buffers(const RankClass& rank_class);
+
+}  // namespace zplan

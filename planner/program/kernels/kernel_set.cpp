@@ -1,0 +1,152 @@
+#include "planner/program/kernels/kernel_set.h"
+
+#include <fmt/format.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/program/kernels/kernel_table.h"
+
+namespace zplan {
+namespace {
+
+// [assumed] enough for the blocking of attention and packed matrix products of the CPU executor.
+constexpr Bytes kCpuWorkspace{8 << 20};
+// [assumed] the cap given to matrix product libraries; one buffer per compute lane.
+constexpr Bytes kCudaWorkspace{32 << 20};
+
+// fp16 gradients underflow without loss scaling, bf16 has the exponent of fp32 [Micikevicius18].
+KernelSet basic_set(RunsOn runs_on, DType compute, Bytes workspace) {
+  return {.id = {},
+          .compute = compute,
+          .statistics = compute == DType::kF64 ? DType::kF64 : DType::kF32,
+          .loss_scaling = compute == DType::kF16,
+          .runs_on = runs_on,
+          .fused_attention = true,
+          .fused_neighbours = false,
+          .workspace = workspace};
+}
+
+KernelSet cpu_set(DType compute, bool fused_attention, bool fused_neighbours) {
+  KernelSet set = basic_set(RunsOn::kCpu, compute, kCpuWorkspace);
+  set.fused_attention = fused_attention;
+  set.fused_neighbours = fused_neighbours;
+  return set;
+}
+
+// Devices of one compute capability: the formats that their fused sets compute in, those of the
+// sets as training was before fused kernels, and whether both are there in fp8 too. A device runs
+// the sets of older ones as well.
+struct Generation {
+  int capability;
+  std::vector<DType> fused, unfused;
+  bool fp8;
+};
+
+std::vector<Generation> generations() {
+  using enum DType;
+  return {{70, {kF32, kF16}, {kF32, kF16}, false},
+          {80, {kF32, kBf16, kF16}, {kBf16, kF16}, false},
+          {89, {kBf16, kF16}, {kBf16, kF16}, true},
+          {90, {kF32, kBf16, kF16}, {kBf16, kF16}, true},
+          {100, {kF32, kBf16, kF16}, {kBf16, kF16}, true},
+          {120, {kBf16, kF16}, {kBf16, kF16}, true}};
+}
+
+class Table {
+ public:
+  Table() {
+    add_cpu();
+    for (const Generation& generation : generations()) add_cuda(generation);
+  }
+  const std::vector<KernelSet>& sets() const { return sets_; }
+
+ private:
+  void add(std::string id, KernelSet set) {
+    set.id = ids_.emplace_back(std::move(id));
+    sets_.push_back(set);
+  }
+  void add_cpu();
+  void add_cuda(const Generation& generation);
+
+  std::deque<std::string> ids_;  // which stay where they are
+  std::vector<KernelSet> sets_;
+};
+
+void Table::add_cpu() {
+  using enum DType;
+  add("cpu.f64", cpu_set(kF64, true, false));
+  add("cpu.f32", cpu_set(kF32, true, false));
+  add("cpu.bf16", cpu_set(kBf16, true, false));
+  add("cpu.fp16", cpu_set(kF16, true, false));
+  add("cpu.f64.unfused", cpu_set(kF64, false, false));
+  add("cpu.f32.unfused", cpu_set(kF32, false, false));
+  add("cpu.f64.fused", cpu_set(kF64, true, true));
+  add("cpu.f32.fused", cpu_set(kF32, true, true));
+}
+
+void Table::add_cuda(const Generation& generation) {
+  const auto add_set = [&](std::string format, DType compute, bool fused, LayerProducts products) {
+    KernelSet set = basic_set(RunsOn::kCuda, compute, kCudaWorkspace);
+    set.capability = generation.capability;
+    set.fused_attention = set.fused_neighbours = fused;
+    set.dropout = !fused;
+    set.layer_products = products;
+    if (products == LayerProducts::kFp8) set.runs_on = RunsOn::kNowhere;
+    add(fmt::format("cuda.sm{}.{}{}", generation.capability, format, fused ? "" : ".unfused"), set);
+  };
+  const auto format = [](DType compute) {
+    return compute == DType::kF32 ? "fp32" : compute == DType::kF16 ? "fp16" : "bf16";
+  };
+  for (const DType type : generation.fused)
+    add_set(format(type), type, true, LayerProducts::kAsStored);
+  for (const DType type : generation.unfused)
+    add_set(format(type), type, false, LayerProducts::kAsStored);
+  if (!generation.fp8) return;
+  // Everything in bf16 in memory.
+  for (const bool fused : {true, false}) add_set("fp8", DType::kBf16, fused, LayerProducts::kFp8);
+}
+
+}  // namespace
+
+std::span<const KernelSet> kernel_sets() {
+  static const Table kTable;
+  return kTable.sets();
+}
+
+const KernelSet& find_kernel_set(std::string_view id) {
+  for (const KernelSet& set : kernel_sets())
+    if (set.id == id) return set;
+  std::vector<std::string> ids;
+  for (const KernelSet& set : kernel_sets()) ids.emplace_back(set.id);
+  throw_bad_input(fmt::format("expected a kernel set ({}), got \"{}\"{}", fmt::join(ids, ", "), id,
+                              did_you_mean(id, ids)));
+}
+
+bool is_planned_only(KernelId kernel) { return kernel_def(kernel).sets == Sets::kDropout; }
+
+bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
+  return set.layer_products == LayerProducts::kFp8 && kernel_def(kernel).layer_product;
+}
+
+bool declares(const KernelSet& set, KernelId kernel) {
+  switch (kernel_def(kernel).sets) {
+    case Sets::kAll:
+      return true;
+    case Sets::kFusedAttention:
+      return set.fused_attention;
+    case Sets::kUnfusedAttention:
+      return !set.fused_attention;
+    case Sets::kFusedNeighbours:
+      return set.fused_neighbours;
+    case Sets::kDropout:
+      return set.dropout;
+  }
+  return false;
+}
+
+}  // namespace zplan

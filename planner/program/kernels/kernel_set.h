@@ -1,0 +1,50 @@
+// Kernel sets: the kernels a backend offers, and what they demand of memory. Tables are always
+// compiled in; implementations are optional. An input of lower.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "planner/core/units.h"
+#include "planner/program/job/ops.h"
+
+namespace zplan {
+
+// Which backend of the executor has a set's kernels.
+enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
+
+// The format that the matrix products of the layers compute in: that of their operands, or fp8 of
+// operands cast on the way [Micikevicius22]. The output head and attention keep that of the
+// operands.
+enum class LayerProducts : std::uint8_t { kAsStored, kFp8 };
+
+struct KernelSet {
+  std::string_view id;    // "cuda.sm70.fp16"
+  DType compute;          // activations and the parameters that kernels read
+  DType statistics;       // LayerNorm mean and rstd, attention log-sum-exp
+  bool loss_scaling;      // fp16 needs it [Micikevicius18]
+  RunsOn runs_on;         // kNowhere: planned and simulated only
+  bool fused_attention;   // stores no scores; else the probabilities are an activation
+  bool fused_neighbours;  // GELU beside its products, the residual sum before its norm
+  Bytes workspace;        // scratch per compute lane; kernels must stay within it
+  int capability = 0;     // least compute capability of a CUDA device, 10 x major + minor
+  LayerProducts layer_products = LayerProducts::kAsStored;
+  bool dropout = false;  // its kernels can be planned for
+};
+
+std::span<const KernelSet> kernel_sets();
+// Throws Error naming the nearest id when unknown.
+const KernelSet& find_kernel_set(std::string_view id);
+
+// Kernels that no backend has: programs with them are planned and simulated only.
+bool is_planned_only(KernelId kernel);
+
+// Whether the set computes this kernel, a matrix product of a layer, in fp8.
+bool multiplies_in_fp8(const KernelSet& set, KernelId kernel);
+
+// Whether programs lowered for the set may hold the kernel: sets differ in what they fuse.
+bool declares(const KernelSet& set, KernelId kernel);
+
+}  // namespace zplan

@@ -1,0 +1,195 @@
+#include "planner/program/kernels/kernel_table.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+
+namespace zplan {
+namespace {
+
+using Operands = const CallViews&;
+
+Bytes traffic(Operands operands) {
+  Bytes sum{0};
+  for (const View& v : operands) {
+    if (v.access == Access::kScratch) continue;
+    sum += v.access == Access::kUpdate ? v.bytes() * 2 : v.bytes();
+  }
+  return sum;
+}
+
+// Flop per element of an elementwise kernel, counted from its formula (those stand at the kernels
+// of exec/cpu/kernels): an addition, product, quotient, root or comparison is 1. They only matter
+// on the CPU lane; a GPU streams (cost/kernel_time.h). [derived]
+// exp: 6 to reduce the range and 7 multiply-adds of a polynomial good to float. [derived]
+constexpr int kExp = 20;
+// A random number: ten rounds of 8 operations give four [Salmon11].
+constexpr int kDraw = 20;
+
+template <int flop_per_element, int operand>
+Demand streaming(Operands o) {
+  const std::int64_t n = o[static_cast<std::size_t>(operand)].shape.elements();
+  return {.kind = WorkKind::kMemory, .flops = Flops{n * flop_per_element}, .bytes = traffic(o)};
+}
+
+// Works in place on some of the heads of its first operand: on as many elements as `heads` has.
+template <int flop_per_element, int heads>
+Demand in_heads(Operands o) {
+  const std::int64_t n = o[heads].shape.elements();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{n * flop_per_element},
+          .bytes = size_of(o[0].dtype) * (2 * n) + traffic(o.subspan(1))};
+}
+
+Demand product(const Product& p, Operands o) {
+  return {.kind = WorkKind::kGemm,
+          .flops = Flops{2 * p.m * p.n * p.k * p.batch * p.times},
+          .bytes = traffic(o),
+          .product = p};
+}
+
+// y[m,n] = x[m,k] w[k,n] with x and w at the given operands.
+template <int x, int w>
+Demand matmul(Operands o) {
+  const Shape& a = o[x].shape;
+  const std::int64_t k = a[a.rank - 1];
+  return product({.m = a.elements() / k, .n = o[w].shape.elements() / k, .k = k}, o);
+}
+
+// dx[T,k] = dy[T,n] w[k,n]^T; the weights also lie the other way round.
+template <int dy, int w>
+Demand input_gradient(Operands o) {
+  const Shape& d = o[dy].shape;
+  const std::int64_t n = d[d.rank - 1];
+  return product({.m = d.elements() / n, .n = o[w].shape.elements() / n, .k = n}, o);
+}
+
+// dw[k,n] = x[T,k]^T dy[T,n]
+template <int x, int dw>
+Demand weight_gradient(Operands o) {
+  const Shape& d = o[dw].shape;
+  return product({.m = d[0], .n = d[1], .k = o[x].shape[0]}, o);
+}
+
+// Elements of a query and of a key in qkv [b, s, g, w], where a value has v: w = (a / g + 1) d + v.
+std::int64_t key_size(const Shape& qkv, std::int64_t heads, std::int64_t value_size) {
+  return (qkv[3] - value_size) / (heads / qkv[2] + 1);
+}
+
+// [Dao22 sec 3] a product of b a (s^2/2) d, causal, for each size d of a head that it takes: those
+// of keys and of values; backward computes the scores again, and has two products of either.
+template <int qkv, int out, bool backward>
+Demand attention(Operands o) {
+  const Shape& x = o[out].shape;  // [b, s, a, v]
+  const std::int64_t d = key_size(o[qkv].shape, x[2], x[3]), v = x[3];
+  const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
+  const std::int64_t causal_pairs = x[1] * (x[1] + 1) / 2;
+  return {.kind = WorkKind::kAttention,
+          .flops = Flops{2 * x[0] * x[2] * sizes * causal_pairs},
+          .bytes = traffic(o),
+          .attention = {x[0], x[2], x[1], (d + v) / 2, backward}};
+}
+
+// Products over the whole square [b, a, s, s], masked or not, one for each size of a head.
+Demand squares(Operands o, const Shape& x, std::initializer_list<std::int64_t> sizes) {
+  const auto n = static_cast<std::int64_t>(sizes.size());
+  const std::int64_t sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  Demand demand =
+      product({.m = x[2], .n = x[3], .k = sum / n, .batch = x[0] * x[1], .times = n}, o);
+  demand.flops = Flops{2 * x[2] * x[3] * x[0] * x[1] * sum};
+  return demand;
+}
+
+Demand attention_scores(Operands o) {
+  const Shape& scores = o[1].shape;
+  return squares(o, scores, {key_size(o[0].shape, scores[1], o.attributes[0])});
+}
+
+// With the probabilities, or their gradient, and what values give at these operands.
+template <int square, int out>
+Demand attention_context(Operands o) {
+  return squares(o, o[square].shape, {o[out].shape[3]});
+}
+
+Demand attention_scores_gradient(Operands o) {
+  const Shape& dout = o[2].shape;
+  const std::int64_t d = key_size(o[3].shape, dout[2], dout[3]);
+  return squares(o, o[0].shape, {d, d, dout[3]});
+}
+
+// Of the heads of q [b, s, a, d] and one that they share, [b, s, r], r elements turn; a sine and a
+// cosine count as one exp, as those of rope. [derived]
+template <int q, int shared>
+Demand latent_heads(Operands o) {
+  constexpr std::int64_t kFlopOfTurn = 3 + kExp;
+  const std::int64_t turned = (o[q].shape[2] + 1) * o[shared].shape.elements();
+  return {.kind = WorkKind::kMemory, .flops = Flops{turned * kFlopOfTurn}, .bytes = traffic(o)};
+}
+
+// Reads only the rows of wte it looks up.
+Demand embedding_forward(Operands o) {
+  const Bytes x = o[2].bytes();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{o[2].shape.elements()},
+          .bytes = o[0].bytes() + x * 2 + traffic(o.subspan(3))};
+}
+
+// Adding touches only the rows of the batch's tokens, at most one per token: they are read and
+// written. Overwriting writes the whole table once. [derived]
+Demand embedding_backward(Operands o) {
+  const Shape& dx = o[1].shape;
+  const View& table = o[2];
+  const std::int64_t touched = std::min(dx.elements(), table.shape.elements());
+  const Bytes moved =
+      table.access == Access::kUpdate ? size_of(table.dtype) * (2 * touched) : table.bytes();
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{2 * dx.elements()},
+          .bytes = traffic(o.first(2)) + moved + traffic(o.subspan(3))};
+}
+
+Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
+
+constexpr auto kMem = WorkKind::kMemory;
+constexpr auto kGemm = WorkKind::kGemm;
+constexpr auto kAtt = WorkKind::kAttention;
+constexpr auto kHost = WorkKind::kHost;
+
+std::vector<KernelDef> read_rows() {
+  std::vector<KernelDef> table;
+#define ZPLAN_KERNEL(Id, name, ...) table.emplace_back(KernelId::k##Id, KernelRow{__VA_ARGS__});
+#include "planner/program/kernels/rows.h"
+  return table;
+}
+
+}  // namespace
+
+KernelDef::KernelDef(KernelId kernel, const KernelRow& row)
+    : KernelRow(row), id(kernel), rows(read_operands(row.operands)) {
+  for (const OperandRow& operand : rows) {
+    access += operand.access;
+    if (!operand.may_be_absent) ++min_operands;
+    if (operand.access == 's') continue;
+    types += operand.type;
+    shapes += (shapes.empty() ? "" : " ") + std::string(operand.name) + std::string(operand.shape);
+  }
+  std::string_view rest = attributes;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find(' '), rest.size());
+    const bool may_be_absent = rest[end - 1] == '?';
+    needs_attributes = needs_attributes || !may_be_absent;
+    attribute_names.push_back(rest.substr(0, may_be_absent ? end - 1 : end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+}
+
+bool KernelDef::may_lie_on(std::size_t i, std::size_t j) const {
+  const auto& names = rows[i].in_place_of;
+  return std::find(names.begin(), names.end(), rows[j].name) != names.end();
+}
+
+const KernelDef& kernel_def(KernelId id) {
+  static const std::vector<KernelDef> kTable = read_rows();
+  return kTable[static_cast<std::size_t>(id)];
+}
+
+}  // namespace zplan

@@ -1,0 +1,82 @@
+#include "planner/program/kernels/kernel_set.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+TEST(KernelSet, IsFoundByItsId) {
+  for (const KernelSet& set : kernel_sets()) {
+    EXPECT_EQ(&find_kernel_set(set.id), &set);
+    EXPECT_GT(set.workspace, Bytes{0});
+  }
+}
+
+TEST(KernelSet, KeepsStatisticsInFullPrecision) {
+  for (const KernelSet& set : kernel_sets()) {
+    EXPECT_EQ(set.statistics, set.compute == DType::kF64 ? DType::kF64 : DType::kF32) << set.id;
+  }
+}
+
+TEST(KernelSet, ScalesTheLossIffItComputesInHalfPrecision) {
+  for (const KernelSet& set : kernel_sets()) {
+    EXPECT_EQ(set.loss_scaling, set.compute == DType::kF16) << set.id;
+  }
+}
+
+TEST(KernelSet, RunsOnTheCpuIffItsNameSaysSo) {
+  for (const KernelSet& set : kernel_sets()) {
+    EXPECT_EQ(set.runs_on == RunsOn::kCpu, set.id.starts_with("cpu.")) << set.id;
+  }
+}
+
+// Every device that has 16-bit kernels has unfused ones.
+TEST(KernelSet, Of16BitHasAnUnfusedTwinOnEveryCudaDevice) {
+  for (const KernelSet& set : kernel_sets()) {
+    const bool base = set.runs_on == RunsOn::kCuda && set.fused_attention;
+    if (!base || set.compute == DType::kF32) continue;
+    const KernelSet& twin = find_kernel_set(std::string(set.id) + ".unfused");
+    EXPECT_EQ(twin.compute, set.compute) << set.id;
+    EXPECT_EQ(twin.capability, set.capability) << set.id;
+    EXPECT_EQ(twin.runs_on, RunsOn::kCuda) << set.id;
+    EXPECT_FALSE(twin.fused_attention || twin.fused_neighbours) << set.id;
+  }
+}
+
+// No backend draws its masks yet.
+TEST(KernelSet, HasDropoutForPlanningWhereAttentionIsNotFused) {
+  EXPECT_TRUE(is_planned_only(KernelId::kDropoutForward));
+  EXPECT_FALSE(is_planned_only(KernelId::kSoftmaxForward));
+  for (const KernelSet& set : kernel_sets()) {
+    const bool unfused_cuda = set.id.starts_with("cuda.") && !set.fused_attention;
+    EXPECT_EQ(set.dropout, unfused_cuda) << set.id;
+    EXPECT_EQ(declares(set, KernelId::kDropoutForward), set.dropout) << set.id;
+  }
+}
+
+TEST(KernelSet, MultipliesInFp8IffItsNameSaysSo) {
+  for (const KernelSet& set : kernel_sets()) {
+    const bool fp8 = set.id.find(".fp8") != set.id.npos;
+    EXPECT_EQ(multiplies_in_fp8(set, KernelId::kLinearForward), fp8) << set.id;
+    EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kHeadForward)) << set.id;
+    EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kAttentionForward)) << set.id;
+    EXPECT_TRUE(!fp8 || set.compute == DType::kBf16) << set.id;
+    EXPECT_TRUE(!fp8 || set.runs_on == RunsOn::kNowhere) << set.id;
+  }
+}
+
+TEST(KernelSet, UnknownNamesTheNearest) {
+  try {
+    find_kernel_set("cuda.sm90.bf61");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kBadInput);
+    EXPECT_THAT(error.what(), testing::HasSubstr("did you mean \"cuda.sm90.bf16\"?"));
+  }
+}
+
+}  // namespace
+}  // namespace zplan
