@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <thread>
 #include <utility>
 
+#include "exec/schedule/pauses.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
@@ -292,13 +292,13 @@ void Launcher::await_room(Lane lane, std::int64_t ops) {
 }
 
 void Launcher::await(EventId event) {
-  constexpr std::chrono::microseconds kPause{50};  // [assumed] little beside a step
+  Pauses pauses(std::chrono::microseconds(50));  // [assumed] little beside a step
   const auto start = std::chrono::steady_clock::now();
   while (!queues_.reached(event)) {
     if (host_.signal->stopped()) throw Stopped{};
     comm_.check();
     check_deadline(std::chrono::steady_clock::now() - start);
-    std::this_thread::sleep_for(kPause);
+    pauses.sleep();
   }
 }
 

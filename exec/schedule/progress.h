@@ -5,9 +5,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <thread>
 
 #include "exec/comm/stop_signal.h"
+#include "exec/schedule/pauses.h"
 #include "exec/schedule/queues.h"
 
 namespace zplan::exec {
@@ -39,10 +39,10 @@ class Progress {
   }
   // A device cannot wake a thread.
   void poll(std::int64_t count) {
-    constexpr std::chrono::microseconds kPause{20};  // [assumed] little beside a copy of a layer
+    Pauses pauses(std::chrono::microseconds(20));  // [assumed] little beside a copy of a layer
     while (completed() < count) {
       if (signal_->stopped()) throw Stopped{};
-      std::this_thread::sleep_for(kPause);
+      pauses.sleep();
     }
   }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "exec/cpu/cpu_device.h"
+#include "exec/schedule/pauses.h"
 #include "exec/schedule/queues.h"
 #include "planner/core/error.h"
 #include "planner/core/random.h"
@@ -151,8 +152,8 @@ class QueueThreads : public Queues {
     ZPLAN_ASSERT(!graph_);
     ++counts_.flag_waits;
     worker(lane).push([this, &flag, at_least] {
-      while (flag.value.load(std::memory_order_acquire) < at_least)
-        std::this_thread::sleep_for(std::chrono::microseconds(10));
+      Pauses pauses(std::chrono::microseconds(10));
+      while (flag.value.load(std::memory_order_acquire) < at_least) pauses.sleep();
       --counts_.flag_waits;
     });
   }
