@@ -157,7 +157,8 @@ class Check(CliTest):
     def test_losses_are_held_against_those_of_one_rank(self):
         self.tiny_plan("--dp", "2", "--tp", "2", "--zero", "3", "--micro-batch", "2")
         ran = self.good_json("run", "plan.json", "--steps", "4", "--check")
-        self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "1", "--micro-batch", "2", name="one.json")
+        self.tiny_plan("--dp", "1", "--tp", "1", "--pp", "1", "--micro-batch", "2", "--zero", "0",
+                       name="one.json")  # ZeRO 2 adds gradients up in another order
         alone = self.good_json("run", "one.json", "--steps", "4")
         pairs = zip(ran["steps"], alone["steps"])
         differences = [abs(a["loss"] - b["loss"]) / b["loss"] for a, b in pairs]
