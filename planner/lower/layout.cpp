@@ -46,7 +46,7 @@ class LayoutBuilder {
         own.insert(own.end(), whole.begin(), whole.end());
         unit(op.name, op.part, op.held, std::move(own));
       } else if (!std::exchange(has_layers, true)) {
-        plan_.gather == GatherUnit::kLayer ? units_of_layers() : units_of_operators();
+        plan_.gather.by_layer() ? units_of_layers() : units_of_operators();
       }
     }
   }
@@ -70,7 +70,7 @@ class LayoutBuilder {
     std::vector<Member> cut, whole;
   };
   Members members(const Operator& op, std::int32_t layer = 0) const {
-    const std::int64_t tiles = op.held == Held::kByLayer ? plan_.tiles : 1;
+    const std::int64_t tiles = op.held == Held::kByLayer ? plan_.gather.tiles() : 1;
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
@@ -91,7 +91,7 @@ class LayoutBuilder {
         all.insert(all.end(), whole.begin(), whole.end());
         all.insert(all.end(), cut.begin(), cut.end());
       }
-      if ((layer + 1) % plan_.unit_layers == 0)
+      if ((layer + 1) % plan_.unit_layers() == 0)
         unit(params_.kinds()[kind_of(layer)], Part::kLayer, Held::kByLayer, std::exchange(all, {}));
     }
   }
@@ -103,18 +103,18 @@ class LayoutBuilder {
       std::vector<Member> shared;
       for (const Operator& op : operators)
         for (const Member& m : members(op, layer).whole) shared.push_back(m);
-      if (plan_.tiles > 1) unit(prefix + "shared", Part::kShared, Held::kByLayer, shared);
+      if (plan_.gather.tiles() > 1) unit(prefix + "shared", Part::kShared, Held::kByLayer, shared);
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
-        if (plan_.tiles == 1) own.insert(own.end(), whole.begin(), whole.end());
-        unit(prefix + op.name, op.part, Held::kByLayer, std::move(own), plan_.tiles);
+        if (plan_.gather.tiles() == 1) own.insert(own.end(), whole.begin(), whole.end());
+        unit(prefix + op.name, op.part, Held::kByLayer, std::move(own), plan_.gather.tiles());
       }
     }
   }
 
   void unit(const std::string& name, Part part, Held held, std::vector<Member> members,
             std::int32_t tiles = 1) {
-    const bool by_layer = plan_.owners && held == Held::kByLayer;
+    const bool by_layer = plan_.gather.owned() && held == Held::kByLayer;
     std::stable_sort(members.begin(), members.end(), [by_layer](const Member& a, const Member& b) {
       if (by_layer && a.layer != b.layer) return a.layer < b.layer;
       return order_in_unit(a) < order_in_unit(b);
@@ -204,9 +204,9 @@ std::int64_t Layout::largest_shard() const {
 
 Layout make_layout(const ParamTable& params, const Plan& plan, const Mesh& mesh) {
   Layout layout;
-  const std::size_t together = std::lcm(params.kinds().size(), std::size_t(plan.unit_layers));
+  const std::size_t together = std::lcm(params.kinds().size(), std::size_t(plan.unit_layers()));
   layout.places.assign(together, Layout::Places(params.size()));
-  layout.owners = plan.owners;
+  layout.owned = plan.gather.owned();
   LayoutBuilder(layout, params, plan, mesh).build();
   return layout;
 }

@@ -40,7 +40,7 @@ struct Layout {
   using Places = std::vector<ParamPlace>;  // by index of the parameter
   // By layer of an iteration; what is outside the layers stands with the first.
   std::vector<Places> places;
-  bool owners = false;  // Plan::owners
+  bool owned = false;  // whether each layer has an owner
 
   // The place of a parameter in this layer of an iteration, or in the first layer that has it.
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
@@ -50,7 +50,7 @@ struct Layout {
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
   std::int64_t gathered_elements(UnitIndex unit) const;
-  bool is_owned(UnitIndex unit) const { return owners && units[unit].per_layer; }
+  bool is_owned(UnitIndex unit) const { return owned && units[unit].per_layer; }
   // Those of the gathered elements that kernels write gradients of.
   std::int64_t touched_elements(UnitIndex unit) const;
   std::int64_t largest_layer_unit() const;  // gathered elements, without the shared unit

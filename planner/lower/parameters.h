@@ -3,7 +3,7 @@
 // ZeRO 0-2: resident, whole. ZeRO 3: each rank keeps a shard, on GPU, CPU or NVMe; a unit is
 // brought to the GPU and gathered into a ring of prefetch + 1 slots before every use and forgotten
 // after it [Rajbhandari20 sec 5.3], [Rajbhandari21 sec 6.2]. Every rank brings its own shard over
-// its own links: the bandwidth-centric partitioning of [Rajbhandari21 sec 6.1]. Plan::owners is
+// its own links: the bandwidth-centric partitioning of [Rajbhandari21 sec 6.1]. Gather::kOwned is
 // what it is compared with there: the owner of a layer alone brings it and broadcasts it. Shards in
 // fp32 are cast to what kernels read before they are gathered [Zhao23 sec 4.4]. Reads,
 // uploads and gathers of later units run ahead of compute as far as the rings' reuse edges allow:

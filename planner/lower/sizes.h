@@ -16,7 +16,7 @@ struct Sizes {
 
   std::int32_t replicas() const { return plan.replicas(); }
   std::int32_t tp() const { return plan.parallel.tp; }
-  std::int32_t tiles() const { return plan.tiles; }
+  std::int32_t tiles() const { return plan.gather.tiles(); }
   // A matrix of a layer is cut into so many.
   std::int64_t pieces() const { return std::int64_t{tp()} * tiles(); }
   bool sequence_parallel() const { return plan.parallel.sequence_parallel; }

@@ -52,6 +52,11 @@ struct Reader {
       fail(fmt::format("{}", fmt::join(words, " or ")));
     return std::string(text);
   }
+  Setting operator()(const Gather&) const {
+    const std::optional<Gather> gather = gather_from_words(text);
+    if (!gather) fail(std::string(kGatherForms));
+    return *gather;
+  }
   Setting operator()(const std::vector<std::int32_t>&) const {
     fail("no value: it depends on the model");
   }
@@ -83,7 +88,10 @@ void set_choice(Plan& plan, std::string_view pointer, std::string_view text) {
 
 void pin_choice(Pins& pins, std::string_view pointer, std::string_view text) {
   const Decision& row = find_row(pointer);
-  pins.set_setting(row, std::visit(Reader{row, text}, row.plain()));
+  const Setting value = std::visit(Reader{row, text}, row.plain());
+  pins.set_setting(row, value);
+  if (std::holds_alternative<Gather>(value) && text.find(':') != text.npos)
+    pins.tunes_units = false;
 }
 
 }  // namespace zplan

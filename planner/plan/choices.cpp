@@ -52,9 +52,6 @@ Setting Decision::plain() const {
   return field.get(kUnchanged);
 }
 
-std::string_view name(GatherUnit unit) {
-  return kWordsOf<GatherUnit>[static_cast<std::size_t>(unit)];
-}
 std::string_view name(Recompute recompute) {
   return kWordsOf<Recompute>[static_cast<std::size_t>(recompute)];
 }

@@ -25,14 +25,12 @@
 namespace zplan {
 
 // A value of any decision; of an enumeration its word.
-using Setting = std::variant<bool, std::int64_t, double, std::string, std::vector<std::int32_t>,
-                             std::vector<RecomputeRun>>;
+using Setting = std::variant<bool, std::int64_t, double, std::string, Gather,
+                             std::vector<std::int32_t>, std::vector<RecomputeRun>>;
 
 // The words of an enumeration, in the order in which they are listed.
 template <typename Enum>
 inline constexpr std::array<std::string_view, 0> kWordsOf{};
-template <>
-inline constexpr std::array<std::string_view, 2> kWordsOf<GatherUnit>{"layer", "operator"};
 template <>
 inline constexpr std::array<std::string_view, 4> kWordsOf<Recompute>{"none", "selective", "full",
                                                                      "operators"};
@@ -122,7 +120,7 @@ enum class Varied : std::uint8_t {
 
 // An option of the command line. Of a switch: it turns it from its plain value, `back` to it.
 struct DecisionOption {
-  std::string_view name{};  // "--tiles"; empty: none
+  std::string_view name{};  // "--zero"; empty: none
   std::string_view help{};
   std::string_view back{};  // "--no-sp"
   std::string_view back_help{};

@@ -71,8 +71,9 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
     const bool by_operator = p.recompute[i].mode == Recompute::kOperators;
     if (by_operator == p.recompute[i].operators.empty())
       return "recompute names operators in the mode operators, and there only";
-    if (by_operator && p.tiles > 1)
-      return fmt::format("operators are recomputed as a whole: they need 1 tile, not {}", p.tiles);
+    if (by_operator && p.gather.tiles() > 1)
+      return fmt::format("operators are recomputed as a whole: they need 1 tile, not {}",
+                         p.gather.tiles());
     sum += n;
     if (last && n == 0 && sum < layers) return std::nullopt;
   }
@@ -124,19 +125,16 @@ Reason wrong_sharding(const Plan& p) {
 }
 
 Reason wrong_owners(const Plan& p) {
-  if (!p.owners) return std::nullopt;
+  if (!p.gather.owned()) return std::nullopt;
   if (p.zero_stage != 3)
     return fmt::format("ranks own layers with ZeRO stage 3 only, not {}", p.zero_stage);
   if (p.parallel.tp != 1)
     return fmt::format("a layer owned by one rank is whole: it needs tp 1, not {}", p.parallel.tp);
   if (Reason why = outside("dp of ranks that own a layer each", p.replicas(), 2, kMaxUnitLayers))
     return why;
-  if (p.shards() != p.replicas())
-    return fmt::format("layers owned by one rank have one copy: sharding groups of {} have more",
-                       p.shards());
-  if (p.unit_layers == p.shards()) return std::nullopt;
-  return fmt::format("each of {} ranks owns a layer of a gather unit: it needs {} layers, not {}",
-                     p.shards(), p.shards(), p.unit_layers);
+  if (p.shards() == p.replicas()) return std::nullopt;
+  return fmt::format("layers owned by one rank have one copy: sharding groups of {} have more",
+                     p.shards());
 }
 
 // Groups of neighbours within those of `ranks` that share a copy.
@@ -145,7 +143,7 @@ Reason wrong_neighbours(const Plan& p, std::string_view what, std::int32_t n, st
   if (p.zero_stage != 3)
     return fmt::format("{} are of sharded parameters: they need ZeRO stage 3, not {}", what,
                        p.zero_stage);
-  if (p.owners) return fmt::format("a layer owned by one rank is not sharded: no {}", what);
+  if (p.gather.owned()) return fmt::format("a layer owned by one rank is not sharded: no {}", what);
   if (n > 1 && n < ranks && ranks % n == 0) return std::nullopt;
   return fmt::format("{} in groups of {} do not cut the {} ranks that share a copy into several",
                      what, n, ranks);
@@ -162,33 +160,30 @@ Reason wrong_groups(const Plan& p) {
 
 // Whether units of several layers cut the stages and what is recomputed alike.
 Reason wrong_units(const Plan& p, std::int64_t layers) {
-  if (Reason why = outside("layers per gather unit", p.unit_layers, 1, kMaxUnitLayers)) return why;
-  if (Reason why = outside("tiles", p.tiles, 1, kMaxTiles)) return why;
-  if (p.tiles > 1 && p.gather != GatherUnit::kOperator)
-    return fmt::format("{} tiles need the gather unit operator", p.tiles);
-  if (p.unit_layers == 1) return std::nullopt;
-  if (p.gather != GatherUnit::kLayer)
-    return fmt::format("{} layers per gather unit need the gather unit layer", p.unit_layers);
+  const std::int32_t together = p.unit_layers();
+  if (Reason why = outside("layers per gather unit", together, 1, kMaxUnitLayers)) return why;
+  if (Reason why = outside("tiles", p.gather.tiles(), 1, kMaxTiles)) return why;
+  if (together == 1) return std::nullopt;
   for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
     const std::int32_t n = p.layers_of_piece(layers, piece);
-    if (n % p.unit_layers != 0)
+    if (n % together != 0)
       return fmt::format("the {} layers of stage {} are no multiple of the {} gathered together", n,
-                         piece, p.unit_layers);
+                         piece, together);
   }
   for (const RecomputeRun& run : p.recompute)
-    if (run.layers % p.unit_layers != 0)
+    if (run.layers % together != 0)
       return fmt::format("recompute of {} layers cuts units of {} layers gathered together",
-                         run.layers, p.unit_layers);
+                         run.layers, together);
   return std::nullopt;
 }
 
 // What tensor parallel ranks and tiles, of heads context parallel ranks too, cut into equal pieces.
 Reason wrong_split(const Plan& p, const ModelShape& model) {
-  const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.tiles;
+  const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
   const auto check = [&](const char* what, std::int64_t n, const std::string& context) -> Reason {
     if (n % (context.empty() ? pieces : pieces * p.parallel.cp) == 0) return std::nullopt;
     return fmt::format("{} {} do not split over tp {}{}{}", n, what, p.parallel.tp, context,
-                       p.tiles > 1 ? fmt::format(" x {} tiles", p.tiles) : "");
+                       p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "");
   };
   if (Reason why = check("attention heads", model.heads, and_context(p))) return why;
   if (Reason why = check("key-value heads", model.kv_heads, and_context(p))) return why;

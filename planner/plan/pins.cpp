@@ -5,6 +5,8 @@ namespace zplan {
 void Pins::set_setting(const Decision& row, const Setting& value) {
   row.field.set(values_, value);
   is_set_[index(row)] = true;
+  if (const auto* gather = std::get_if<Gather>(&value))
+    tunes_units = *gather == Gather::kLayer || *gather == Gather::kOperator;
 }
 
 void Pins::apply(Plan& plan) const {

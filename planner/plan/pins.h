@@ -33,6 +33,8 @@ class Pins {
   // Makes a plan as pinned.
   void apply(Plan& plan) const;
 
+  // Whether units of more layers and in more tiles are tried, too: not where a number is pinned.
+  bool tunes_units = true;
   // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
   std::vector<std::string> recipes;
 

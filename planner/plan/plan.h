@@ -9,12 +9,12 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/plan/gather.h"
 #include "planner/program/job/job.h"
 #include "planner/program/job/ops.h"
 
 namespace zplan {
 
-enum class GatherUnit : std::uint8_t { kLayer, kOperator };
 // Selective: the scores and probabilities of attention are recomputed [Korthikanti22 sec 5]; the
 // same as none on kernel sets that never store them. Operators: what some operators of the layer
 // give, by name.
@@ -146,24 +146,13 @@ struct Plan {
   std::int32_t zero_stage = 0;  // 0..3 [Rajbhandari20 sec 5]
   StatePlacement placement;
   OffloadedStates offload;
-  GatherUnit gather = GatherUnit::kOperator;
-  // Layers of one unit: FSDP-style wrapping of several [Zhao23 sec 3], and the size of DDP's
-  // buckets [Li20]. More than 1 needs GatherUnit::kLayer.
-  std::int32_t unit_layers = 1;
-  // Each of the unit's layers belongs to one of the ranks that share a copy, which brings it and
-  // broadcasts it, and alone has its reduced gradients: what bandwidth-centric partitioning, where
-  // all bring their part, is compared with [Rajbhandari21 sec 6.1]. Tensors outside the layers stay
-  // cut over all. Needs ZeRO 3, as many layers in a unit as ranks, tp 1 and no sharding groups.
-  bool owners = false;
+  Gather gather;  // owned layers need ZeRO 3, tp 1 and no sharding groups
   // Each group of so many neighbouring replicas has a copy of every gathered unit, cut over that
   // group alone, from which backward gathers: secondary shards [Wang23 sec 3.2]. 0: none.
   std::int32_t secondary = 0;
   // Replicas, neighbours all, that share one copy of the parameters: fewer than share one of what
   // else is sharded [Chen23]. 0: as many.
   std::int32_t parameter_shards = 0;
-  // Every matrix of a layer is worked off in so many pieces, each gathered and released alone:
-  // memory-centric tiling [Rajbhandari21 sec 5.1.3]. More than 1 needs GatherUnit::kOperator.
-  std::int32_t tiles = 1;
   // Output head and loss are worked off in so many pieces of the micro-batch's tokens, each forward
   // and backward before the next: the logits of one piece exist at a time.
   std::int32_t head_chunks = 1;
@@ -204,6 +193,8 @@ struct Plan {
   std::int32_t shards_of_parameters() const {
     return parameter_shards == 0 ? shards() : parameter_shards;
   }
+  // Layers gathered, reduced and updated together.
+  std::int32_t unit_layers() const { return gather.owned() ? shards() : gather.layers(); }
   // How a layer of the model is recomputed, with effective() applied; and which operators are
   // replayed where only some are.
   Recompute recompute_of(std::int64_t layer) const;
@@ -281,7 +272,6 @@ std::string to_json(const Plan& plan);
 Plan plan_from_json(const std::string& text, const std::string& file_name);
 Plan load_plan(const std::string& path);
 
-std::string_view name(GatherUnit unit);
 std::string_view name(Recompute recompute);
 std::string_view name(LayerOperator op);
 std::string_view name(Schedule schedule);

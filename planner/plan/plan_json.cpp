@@ -1,4 +1,6 @@
 // Plan files, from the rows of choices.h: an object per first part of the pointers, in their order.
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -48,6 +50,23 @@ std::vector<RecomputeRun> read_runs(const JsonNode& node, Range layers) {
   return runs;
 }
 
+// Plans were once written with further fields of a gather unit, which `unit` now says alone.
+void refuse_former_fields(const JsonNode& node) {
+  JsonObject former = node.object();
+  const auto owners = former.optional_member("owners");
+  const auto layers = former.optional_member("layers"), tiles = former.optional_member("tiles");
+  if (!owners && !layers && !tiles) return;
+  const auto count = [](const std::optional<JsonNode>& field) {
+    return field ? static_cast<std::int32_t>(field->integer(1, kMaxTiles)) : 1;
+  };
+  Gather unit = Gather::in_tiles(count(tiles));
+  if (former.member("unit").string() == "layer") unit = Gather::of_layers(count(layers));
+  if (owners && owners->boolean()) unit = Gather::kOwned;
+  node.fail(fmt::format(
+      "layers, owners and tiles are part of the unit: write \"unit\": \"{}\" in their place",
+      name(unit)));
+}
+
 // Of the type that the plain value has.
 struct Reader {
   const Decision& decision;
@@ -65,6 +84,11 @@ struct Reader {
     const auto& words = decision.field.words;
     if (words.empty()) return node.non_empty_string();
     return node.one_of(std::vector<std::string>(words.begin(), words.end()));
+  }
+  Setting operator()(const Gather&) const {
+    const std::optional<Gather> gather = gather_from_words(node.string());
+    if (!gather) node.fail_expected(std::string(kGatherForms));
+    return *gather;
   }
   Setting operator()(const std::vector<std::int32_t>&) const {
     std::vector<std::int32_t> counts;
@@ -87,6 +111,8 @@ Json json_of(const std::vector<RecomputeRun>& runs) {
   }
   return array;
 }
+
+Json json_of(const Gather& gather) { return name(gather); }
 
 template <typename T>
 Json json_of(const T& value) {
@@ -120,6 +146,7 @@ Plan read_plan(const JsonNode& root) {
         is_optional(group) ? object.optional_member(group) : object.member(group);
     std::optional<JsonObject> members;
     if (node) members.emplace(*node);
+    if (node && group == "gather") refuse_former_fields(*node);
     for (; row != std::end(kChoices) && place_of(*row).group == group; ++row)
       if (members) read_into(plan, *row, *members);
     if (members) members->finish();

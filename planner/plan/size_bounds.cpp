@@ -49,7 +49,7 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .tp = real(plan.parallel.tp),
           .pp = real(plan.parallel.pp),
           .pieces = real(plan.pieces()),
-          .tiles = real(plan.tiles),
+          .tiles = real(plan.gather.tiles()),
           .shards = real(plan.shards()),
           .uncut = real(model.uncut)};
 }
@@ -91,7 +91,7 @@ double flops_bound(const Plan& plan, const ModelShape& model) {
 
 double total_bytes_bound(const Plan& plan, const ModelShape& model) {
   const Sizes z = sizes_of(plan, model);
-  const double slots = (static_cast<double>(plan.prefetch) + 2) * plan.unit_layers;
+  const double slots = (static_cast<double>(plan.prefetch) + 2) * plan.unit_layers();
   const double rings = kRingsPerRank * slots * z.largest_unit();
   const double per_rank = kElementBytes * (activation_elements(plan, z) + rings) + kSmallBytes;
   return kElementBytes * state_elements(plan, z) +

@@ -108,7 +108,7 @@ class PlanBound {
   }
 
   // Whether every piece of the model has several units of layers, whose states share one buffer.
-  bool loops(const Stage& at) const { return at.least_layers > amount(p_.unit_layers); }
+  bool loops(const Stage& at) const { return at.least_layers > amount(p_.unit_layers()); }
 
   // Gradients at home: all at the update; with several micro-steps also before. Those of one
   // micro-step fill while backward runs; the layers' share one buffer.
@@ -132,10 +132,9 @@ class PlanBound {
     return p_.placement.grads != Tier::kGpu || (p_.zero_stage >= 2 && p_.shards() > 1);
   }
   Amount largest_unit() const {
-    if (p_.gather == GatherUnit::kLayer)
-      return layer_elements_ * amount(p_.owners ? 1 : p_.unit_layers);
+    if (p_.gather.by_layer()) return layer_elements_ * amount(p_.gather.layers());
     const Amount mlp = h_ * amount(std::max(model_.up_width(), model_.ffn));
-    return std::max(amount(qkv_parameter_count(model_)), mlp) / tp_ / amount(p_.tiles);
+    return std::max(amount(qkv_parameter_count(model_)), mlp) / tp_ / amount(p_.gather.tiles());
   }
   // Slots for units in use and on their way, of parameters and of gradients.
   Amount unit_rings() const {

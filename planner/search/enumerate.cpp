@@ -165,11 +165,9 @@ class Leaves {
         plan.parallel.tp > 1 && !plan.parallel.sequence_parallel && plan.all_full();
     // Smaller units need more messages and, where they pass through rings, less memory.
     const bool has_rings = plan.zero_stage >= 2;
-    std::vector<GatherUnit> units;
-    if (plan.tiles == 1 || plan.unit_layers > 1) units.push_back(GatherUnit::kLayer);
-    if (plan.unit_layers == 1 && (has_rings || plan.tiles > 1))
-      units.push_back(GatherUnit::kOperator);
-    for (const auto gather : choices<GatherUnit>(pins_, "/gather/unit", units))
+    std::vector<Gather> units{Gather::kLayer};
+    if (has_rings) units.push_back(Gather::kOperator);
+    for (const Gather gather : choices<Gather>(pins_, "/gather/unit", units))
       for (const bool cut : choices<bool>(pins_, "/partition_activations", {false, true})) {
         if (cut && !can_cut && !pins_.has("/partition_activations")) continue;
         plan.gather = gather;
@@ -285,7 +283,6 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     if (global_batch % shape.dp != 0) continue;
     divides = true;
     plan.parallel = shape;
-    if (plan.owners && !pins.has("/gather/layers")) plan.unit_layers = plan.replicas();
     for (const auto micro :
          choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
       plan.batch.micro_batch = micro;

@@ -43,7 +43,7 @@ class PlanEvaluator {
     Fit result{.infeasible = check_fit(job, lives, cluster_),  // by live peaks, below any slab
                .slack = plan.slack,
                .prefetch = plan.prefetch,
-               .tiles = plan.tiles};
+               .gather = plan.gather};
     if (result.infeasible) {
       result.slack = 0;
       return result;

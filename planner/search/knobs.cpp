@@ -33,17 +33,19 @@ class SmallerPlans {
   SmallerPlans(const ModelConfig& model, const Pins& pins)
       : shape_(shape_of(model)),
         prefetch_(!pins.has("/gather/prefetch")),
-        tiles_(!pins.has("/gather/tiles")) {}
+        tiles_(pins.tunes_units) {}
 
   std::vector<Plan> of(const Plan& plan) const {
     std::vector<Plan> result;
     if (!has_rings(plan)) return result;
     Plan next = plan;
     if (prefetch_ && plan.prefetch > 0) result.push_back(next = without_prefetch(plan));
-    if (!tiles_ || plan.gather != GatherUnit::kOperator) return result;
-    for (next.tiles = 2 * plan.tiles; !illegal(next, shape_); next.tiles *= 2)
+    if (!tiles_ || plan.gather.by_layer()) return result;
+    while (true) {
+      next.gather = Gather::in_tiles(2 * next.gather.tiles());
+      if (illegal(next, shape_)) return result;
       result.push_back(next);
-    return result;
+    }
   }
 
  private:
@@ -74,10 +76,10 @@ std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t near) {
 
 std::vector<Plan> larger_units(const Plan& plan) {
   std::vector<Plan> result;
-  if (plan.gather != GatherUnit::kLayer || plan.replicas() == 1) return result;
+  if (!plan.gather.by_layer() || plan.replicas() == 1) return result;
   for (const std::int32_t layers : kUnitLayers) {
     result.push_back(plan);
-    result.back().unit_layers = layers;
+    result.back().gather = Gather::of_layers(layers);
   }
   return result;
 }
@@ -159,7 +161,7 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
   if (!pins.has("/parallel/stage_layers"))
     knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
-  if (!pins.has("/gather/layers") && !pins.has("/gather/owners")) knobs.emplace_back(larger_units);
+  if (pins.tunes_units) knobs.emplace_back(larger_units);
   for (Knob& knob : knobs)
     knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
       std::vector<Plan> plans = turn(plan);

@@ -21,13 +21,13 @@ void estimate(Leaf& leaf, const Evaluator& evaluator) {
 
 void fit(Leaf& leaf, const Evaluator& evaluator) {
   Fit found = evaluator.fit(leaf.candidate.plan);
-  // In other tiles it is another plan, for which the estimate holds no more.
-  const bool same = found.tiles == leaf.candidate.plan.tiles;
+  // In other units it is another plan, for which the estimate holds no more.
+  const bool same = found.gather == leaf.candidate.plan.gather;
   leaf.candidate.bound = same ? std::max(leaf.candidate.bound, found.bound) : found.bound;
   leaf.candidate.infeasible = std::move(found.infeasible);
   leaf.candidate.plan.slack = found.slack;
   leaf.candidate.plan.prefetch = found.prefetch;
-  leaf.candidate.plan.tiles = found.tiles;
+  leaf.candidate.plan.gather = found.gather;
   leaf.gpu = found.gpu;
   leaf.rung = Rung::kFitted;
 }

@@ -32,10 +32,10 @@
 //   units of several layers        tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
-// Only for pins: every decision whose row (planner/plan/choices.h) says that it is never varied.
-// Among them are GPipe (never better than 1F1B in memory, nor in time), owners of layers (their
-// transfers wait for each other where a cut layer's run side by side), secondary shards and shards
-// of parameters in groups of their own, and what changes the numbers that are trained: kernel set,
+// Only for pins: owned layers (their transfers wait for each other where a cut layer's run side by
+// side) and every decision whose row (planner/plan/choices.h) says that it is never varied. Among
+// them are GPipe (never better than 1F1B in memory, nor in time), secondary shards and shards of
+// parameters in groups of their own, and what changes the numbers that are trained: kernel set,
 // clipping, delayed updates, and precision, of which the pins may name several recipes.
 #pragma once
 
@@ -124,7 +124,8 @@ struct Fit {
   Bytes gpu{0};  // slab of the class that needs most
   // That the plan fits with: its own, or 0 where only the tightest fits.
   double slack = 0;
-  std::int32_t prefetch = 0, tiles = 1;
+  std::int32_t prefetch = 0;
+  Gather gather;
 };
 
 // What search asks of the rest of the program; tests substitute their own. Called from several

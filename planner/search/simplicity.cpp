@@ -27,8 +27,8 @@ int parallelism(const Plan& plan) {
 int knobs(const Plan& plan) {
   int turned = static_cast<int>(plan.recompute.size()) - 1;
   for (const bool is_turned :
-       {plan.effective(plan.recompute.front().mode) != Recompute::kNone, plan.unit_layers > 1,
-        plan.tiles > 1, plan.prefetch != Plan{}.prefetch, !plan.stage_layers.empty()})
+       {plan.effective(plan.recompute.front().mode) != Recompute::kNone, plan.unit_layers() > 1,
+        plan.gather.tiles() > 1, plan.prefetch != Plan{}.prefetch, !plan.stage_layers.empty()})
     turned += is_turned ? 1 : 0;
   return turned;
 }

@@ -28,12 +28,9 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
     add("sequence parallelism").parallel.sequence_parallel = true;
     add("partitioned checkpoints").partition_activations = true;
   }
-  add("gather unit operator").gather = GatherUnit::kOperator;
-  for (std::int32_t tiles = 2 * plan.tiles; tiles <= kMaxTiles; tiles *= 2) {
-    Plan& tiled = add(fmt::format("{} tiles", tiles));
-    tiled.tiles = tiles;
-    tiled.gather = GatherUnit::kOperator;
-  }
+  add("gather unit operator").gather = Gather::kOperator;
+  for (std::int32_t tiles = 2 * plan.gather.tiles(); tiles <= kMaxTiles; tiles *= 2)
+    add(fmt::format("{} tiles", tiles)).gather = Gather::in_tiles(tiles);
   for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
     const auto move = [&](const char* what, Tier StatePlacement::*state) {
       if (plan.placement.*state < tier)

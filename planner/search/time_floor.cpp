@@ -110,9 +110,7 @@ Plan representative(Plan plan) {
     if (spreads_kernels(row)) row.field.set(plan, row.plain());
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
-  plan.unit_layers = 1;
-  plan.owners = false;
-  if (plan.tiles == 1) plan.gather = GatherUnit::kLayer;
+  if (plan.gather.tiles() == 1) plan.gather = Gather::kLayer;
   plan.partition_activations = plan.delayed_update = false;
   if (!is_uniform(plan)) plan.recompute = {{}};
   return plan;
@@ -156,7 +154,7 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
   const Key key{cuts_of(plan),
-                plan.zero_stage<2, plan.tiles, plan.micro_steps()> 1,
+                plan.zero_stage<2, plan.gather.tiles(), plan.micro_steps()> 1,
                 static_cast<std::int32_t>(run.mode),
                 run.operators.bits(),
                 plan.head_chunks,

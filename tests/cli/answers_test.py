@@ -168,7 +168,7 @@ class Plans(CliTest):
     def test_pins_are_kept(self):
         pins = [
             "--dp", "2", "--pp", "2", "--zero", "3", "--micro-batch", "2", "--recompute", "full",
-            "--gather", "layer", "--unit-layers", "2", "--prefetch", "2", "--params", "cpu",
+            "--gather", "layers:2", "--prefetch", "2", "--params", "cpu",
             "--grads", "cpu", "--optimizer", "cpu", "--activations", "cpu",
             "--kernel-set", "cpu.f64", "--no-clip", "--global-batch", "16", "--seq", "16",
         ]
@@ -177,25 +177,21 @@ class Plans(CliTest):
         self.assertEqual(plan["zero_stage"], 3)
         self.assertEqual(plan["batch"], {"global_batch": 16, "micro_batch": 2, "sequence": 16})
         self.assertEqual(plan["recompute"], [{"mode": "full", "layers": 0}])
-        self.assertEqual(
-            plan["gather"],
-            {"unit": "layer", "layers": 2, "owners": False, "tiles": 1, "prefetch": 2},
-        )
+        self.assertEqual(plan["gather"], {"unit": "layers:2", "prefetch": 2})
         self.assertEqual(set(plan["placement"].values()), {"cpu"})
         self.assertEqual(plan["kernel_set"], "cpu.f64")
         self.assertIs(plan["clip"], False)
 
     def test_each_layer_may_have_an_owner(self):
-        pins = ["--owners", "--dp", "4", "--pp", "1", "--params", "cpu", "--optimizer", "cpu"]
+        pins = ["--gather", "owned", "--dp", "4", "--pp", "1", "--params", "cpu", "--optimizer", "cpu"]
         plan = self.good_json("plan", *TINY, *pins)["plan"]
-        self.assertIs(plan["gather"]["owners"], True)
-        self.assertEqual((plan["zero_stage"], plan["gather"]["layers"]), (3, 4))
+        self.assertEqual((plan["zero_stage"], plan["gather"]["unit"]), (3, "owned"))
         result = self.zplan("plan", *TINY, *pins)
         self.assertIn("each layer owned by one rank", " ".join(result.stdout.split()))
 
     def test_further_pins_are_kept(self):
         plan = self.good_json(
-            "plan", *TINY, "--dp", "1", "--tp", "2", "--pp", "2", "--no-sp", "--tiles", "2",
+            "plan", *TINY, "--dp", "1", "--tp", "2", "--pp", "2", "--no-sp", "--gather", "tiles:2",
             "--recompute", "full:1,none", "--delayed-update", "--schedule", "gpipe", "--stages",
             "3,1", "--params", "nvme", "--zero", "3", "--optimizer", "nvme",
         )["plan"]
@@ -203,7 +199,7 @@ class Plans(CliTest):
         self.assertEqual((parallel["dp"], parallel["tp"], parallel["pp"]), (1, 2, 2))
         self.assertIs(parallel["sequence_parallel"], False)
         self.assertEqual((parallel["schedule"], parallel["stage_layers"]), ("gpipe", [3, 1]))
-        self.assertEqual(plan["gather"]["tiles"], 2)
+        self.assertEqual(plan["gather"]["unit"], "tiles:2")
         runs = [(run["mode"], run["layers"]) for run in plan["recompute"]]
         self.assertEqual(runs, [("full", 1), ("none", 0)])
         self.assertIs(plan["delayed_update"], True)

@@ -134,7 +134,7 @@ class Sizes(CliTest):
         self.bad(BAD_INPUT, *TINY, "--precision", "main-gradients", says="compute in 16 bit")
         self.bad(BAD_INPUT, *TINY, "--precision", "standard,lean", says="precision lean is for")
         self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
-        self.bad(BAD_INPUT, *TINY, "--owners", "--zero", "2", says="ZeRO stage 3 only")
+        self.bad(BAD_INPUT, *TINY, "--gather", "owned", "--zero", "2", says="ZeRO stage 3 only")
         self.bad(
             BAD_INPUT, *TINY, "--activations", "cpu", "--recompute", "none",
             says="recompute",
@@ -217,7 +217,7 @@ class PlanFiles(CliTest):
         self.rejects(self.changed("recompute", value="some"), says="/recompute")
         self.rejects(self.changed("recompute", value=[{"mode": "some", "layers": 0}]), says="/mode")
         self.rejects(self.changed("parallel", "tp", value=0), says="/parallel/tp")
-        self.rejects(self.changed("gather", "tiles", value=17), says="/gather/tiles")
+        self.rejects(self.changed("gather", "unit", value="tiles:17"), says="/gather/unit")
 
     def test_impossible_plans(self):
         self.rejects(self.changed("parallel", "pp", value=5), says="pp 5")

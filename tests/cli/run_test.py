@@ -136,11 +136,11 @@ class NewPlans(CliTest):
             ("--dp", "1", "--tp", "2", "--pp", "2", "--sp"),
             ("--dp", "2", "--tp", "2", "--partition-activations", "--zero", "3"),
             ("--dp", "4", "--zero", "2", "--shards", "2", "--optimizer", "cpu"),
-            ("--dp", "2", "--zero", "3", "--tiles", "2", "--gather", "operator"),
+            ("--dp", "2", "--zero", "3", "--gather", "tiles:2"),
             ("--dp", "1", "--pp", "2", "--schedule", "gpipe", "--stages", "3,1"),
             ("--dp", "2", "--optimizer", "cpu", "--delayed-update"),
-            ("--dp", "4", "--owners", "--params", "cpu", "--optimizer", "cpu"),
-            ("--dp", "2", "--pp", "2", "--owners", "--optimizer", "cpu", "--delayed-update"),
+            ("--dp", "4", "--gather", "owned", "--params", "cpu", "--optimizer", "cpu"),
+            ("--dp", "2", "--pp", "2", "--gather", "owned", "--optimizer", "cpu", "--delayed-update"),
             ("--dp", "2", "--kernel-set", "cpu.f32.unfused", "--recompute", "selective"),
         ):
             plan = self.tiny_plan(*pins, name="new.json")

@@ -39,7 +39,7 @@ class Stacks(CliTest):
         stack = {"schema": "zplan.stack/1", "name": "mine", "description": "mine", "software": [],
                  "fused": True, "rates": {}}  # fmt: skip
         for part, says in (({"plan": {"/gather/unti": "layer"}}, '"/gather/unit"'),
-                           ({"plan": {"/gather/unit": "block"}}, "layer or operator"),
+                           ({"plan": {"/gather/unit": "block"}}, "operator, layer"),
                            ({"recipe": "fsdpp"}, '"fsdp"')):
             with self.subTest(part=part):
                 file = self.write("mine.json", json.dumps(stack | part))

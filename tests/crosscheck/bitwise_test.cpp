@@ -109,10 +109,8 @@ std::vector<Variant> variants(const Grid& g) {
   // In fp64 the norm keeps the order in which units are summed.
   for (const std::int32_t layers : {1, 2}) {
     if (std::string(g.kernel_set) == "cpu.f64") continue;
-    add("units of " + std::to_string(layers) + " layers", [=](Variant& v) {
-      v.plan.gather = GatherUnit::kLayer;
-      v.plan.unit_layers = layers;
-    });
+    add("units of " + std::to_string(layers) + " layers",
+        [=](Variant& v) { v.plan.gather = Gather::of_layers(layers); });
   }
   if (std::string(g.kernel_set).ends_with(".unfused"))
     add("recompute selective", [](Variant& v) { v.plan.recompute = {{Recompute::kSelective, 0}}; });
@@ -122,7 +120,7 @@ std::vector<Variant> variants(const Grid& g) {
   if (set == "cpu.f32") {
     add("fused neighbours in units of a layer", [=](Variant& v) {
       v.plan.kernel_set = set + ".fused";
-      v.plan.gather = GatherUnit::kLayer;
+      v.plan.gather = Gather::kLayer;
     });
   }
   if (g.pp > 1 && g.micro_steps > 1)

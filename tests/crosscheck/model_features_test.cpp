@@ -125,15 +125,14 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
        [](Plan& p) {
          p.zero_stage = 3;
          p.parallel.dp = 2;
-         p.gather = GatherUnit::kLayer;
+         p.gather = Gather::kLayer;
          p.recompute = {{Recompute::kFull, 0}};
        }},
       {"several layers at a time, all recomputed",
        [](Plan& p) {
          p.zero_stage = 2;
          p.parallel.dp = 2;
-         p.gather = GatherUnit::kLayer;
-         p.unit_layers = 2;
+         p.gather = Gather::of_layers(2);
          p.recompute = {{Recompute::kFull, 2}, {Recompute::kNone, 0}};
        }},
       {"by operator, some of which are recomputed",
@@ -160,7 +159,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.zero_stage = 3;
          p.parallel.tp = 2;
          p.parallel.dp = 2;
-         p.tiles = 2;
+         p.gather = Gather::in_tiles(2);
          p.recompute = {{Recompute::kFull, 0}};
        }},
       {"zero bubbles, tensor and sequence parallel",
@@ -181,7 +180,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
        [](Plan& p) {
          p.zero_stage = 3;
          p.parallel.dp = 2;
-         p.tiles = 2;
+         p.gather = Gather::in_tiles(2);
          p.placement = {Tier::kNvme, Tier::kCpu, Tier::kNvme, Tier::kGpu};
        }},
       {"fused neighbours", [](Plan& p) {
@@ -205,7 +204,7 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
     Plan plan = one_rank("cpu.f64");
     plan.batch.micro_batch = 2;
     change(plan);
-    const std::int64_t pieces = plan.parallel.tp * plan.tiles;
+    const std::int64_t pieces = plan.parallel.tp * plan.gather.tiles();
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
     const int kinds = GetParam().of_every_second == nullptr ? 1 : 2;
     if (plan.layers_of_piece(model.layers, 0) % kinds != 0) continue;

@@ -112,7 +112,7 @@ TEST(Fsdp, GathersTheComputeTypeAndReducesWhatTheRecipeSays) {
   for (const char* recipe : {"fsdp", "fsdp-pure"}) {
     Plan plan = plan_with({"cpu.bf16", recipe, 16});
     plan.parallel.dp = 2;
-    plan.gather = GatherUnit::kLayer;
+    plan.gather = Gather::kLayer;
     const Job job = testing_support::placed_job(plan);
     const Program& program = job.classes[0].program;
     int gathers = 0, reductions = 0;
@@ -162,7 +162,7 @@ TEST(Fsdp, ResidenceAndRecomputationChangeNoBit) {
       same("storage", away);
       Plan again = plan;
       again.recompute = {{Recompute::kFull, 0}};
-      again.gather = GatherUnit::kLayer;
+      again.gather = Gather::kLayer;
       again.prefetch = 2;
       same("recomputed", again);
     }
@@ -186,12 +186,8 @@ TEST(Fsdp, AgreesWithOneRankWhateverIsSharded) {
     };
     close("groups of one", [](Plan& p) { p.parallel.shards = 1; });
     close("groups of two", [](Plan& p) { p.parallel = {.dp = 4, .shards = 2}; });
-    close("owners", [](Plan& p) {
-      p.owners = true;
-      p.unit_layers = 2;
-      p.gather = GatherUnit::kLayer;
-    });
-    close("tiles", [](Plan& p) { p.tiles = 2; });
+    close("owners", [](Plan& p) { p.gather = Gather::kOwned; });
+    close("tiles", [](Plan& p) { p.gather = Gather::in_tiles(2); });
     close("stages", [](Plan& p) { p.parallel.pp = 2; });
     close("one micro-step", [](Plan& p) { p.batch.micro_batch = 4; });
   }

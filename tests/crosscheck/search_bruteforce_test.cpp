@@ -82,8 +82,7 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   const Cluster& cluster = GetParam().cluster;
   Pins pins = GetParam().pins;
   pins.set("/gather/prefetch", 1);
-  pins.set("/gather/tiles", 1);
-  pins.set("/gather/layers", 1);  // knobs are outside the space
+  pins.tunes_units = false;  // knobs are outside the space
   if (!pins.has("/recompute"))
     pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
   const Parallel& shape = pins.values().parallel;

@@ -69,7 +69,7 @@ std::vector<Case> cases() {
   result[5].plan.parallel.tp = 2;
   result[5].plan.parallel.sequence_parallel = true;
   result[6].plan.parallel.shards = 2;
-  result[6].plan.tiles = 2;
+  result[6].plan.gather = Gather::in_tiles(2);
   result[7].plan.placement = {Tier::kNvme, Tier::kNvme, Tier::kNvme, Tier::kNvme};
   result[7].plan.recompute = full;
   result[8].plan.secondary = 2;

@@ -75,7 +75,7 @@ TEST(DataParallelVolume, OfStage2ReducesEveryMicroStep) {
   EXPECT_DOUBLE_EQ(psi(model, volume.reduce_scattered), kMicroSteps);
 }
 
-class Stage3Volume : public testing::TestWithParam<GatherUnit> {};
+class Stage3Volume : public testing::TestWithParam<Gather> {};
 
 TEST_P(Stage3Volume, OfALayerIs3Psi) {
   Plan plan = data_plan(3);
@@ -100,8 +100,7 @@ TEST_P(Stage3Volume, OfTheWholeModelIsNoMore) {
   EXPECT_DOUBLE_EQ(psi(model, sum_of_data(lower(plan, model))), 3 * kMicroSteps - saved - kept);
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, Stage3Volume,
-                         testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
+INSTANTIATE_TEST_SUITE_P(Units, Stage3Volume, testing::Values(Gather::kLayer, Gather::kOperator));
 
 // Buckets of several layers move the same elements in fewer collectives [Li20 sec 3.2.2].
 TEST(UnitsOfSeveralLayers, MoveTheSameInFewerCollectives) {
@@ -116,9 +115,9 @@ TEST(UnitsOfSeveralLayers, MoveTheSameInFewerCollectives) {
   };
   for (const int stage : {0, 1, 2, 3}) {
     Plan plan = data_plan(stage);
-    plan.gather = GatherUnit::kLayer;
+    plan.gather = Gather::kLayer;
     const Job by_layer = lower(plan, model);
-    plan.unit_layers = 2;
+    plan.gather = Gather::of_layers(2);
     const Job by_two = lower(plan, model);
     EXPECT_DOUBLE_EQ(sum_of_data(by_two), sum_of_data(by_layer)) << stage;
     EXPECT_GT(layer_collectives(by_layer), 0) << stage;
@@ -131,10 +130,9 @@ TEST(UnitsOfSeveralLayers, MoveTheSameInFewerCollectives) {
 TEST(OwnersOfLayers, BroadcastEachTwiceAndReduceItsGradientsOnce) {
   const ModelConfig model = round_model();
   Plan plan = data_plan(3);
-  plan.gather = GatherUnit::kLayer;
-  plan.unit_layers = kDp;
+  plan.gather = Gather::of_layers(kDp);
   const Moved cut = of_data(lower(plan, model));
-  plan.owners = true;
+  plan.gather = Gather::kOwned;
   for (const Recompute mode : {Recompute::kNone, Recompute::kFull}) {
     plan.recompute = recompute_all(mode);
     const Moved owned = of_data(lower(plan, model));
@@ -155,9 +153,9 @@ TEST(Stage3Volume, WithFullRecomputeDependsOnTheGatherUnit) {
   plan.recompute = recompute_all(Recompute::kFull);
   const ModelConfig model = round_model();
   const auto layer = static_cast<double>(layer_parameter_count(model)) * (kDp - 1) / kDp;
-  plan.gather = GatherUnit::kLayer;
+  plan.gather = Gather::kLayer;
   EXPECT_DOUBLE_EQ(per_layer(plan, model, sum_of_data), 3 * kMicroSteps * layer);
-  plan.gather = GatherUnit::kOperator;
+  plan.gather = Gather::kOperator;
   const auto last = static_cast<double>(model.ffn * model.hidden + model.hidden) * (kDp - 1) / kDp;
   EXPECT_DOUBLE_EQ(per_layer(plan, model, sum_of_data), kMicroSteps * (4 * layer - last));
 }

@@ -100,7 +100,7 @@ TEST(ModelFlopsOfJobs, AreSixPerMatrixParameterAndToken) {
       Plan plan = plan_for(model, Recompute::kNone, 1);
       plan.zero_stage = 3;
       plan.parallel.tp = tp;
-      plan.tiles = tiles;
+      plan.gather = Gather::in_tiles(tiles);
       const double tokens = 16.0 * static_cast<double>(model.sequence);
       const std::int64_t matrices = model.layers * layer_matmul_parameter_count(model) +
                                     padded_vocab(model, tp) * model.hidden;

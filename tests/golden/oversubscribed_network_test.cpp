@@ -26,7 +26,7 @@ constexpr const char* kPlan = R"({
                "schedule": "1f1b", "stage_layers": [], "order": "data_first"},
   "zero_stage": 3,
   "placement": {"params": "gpu", "grads": "gpu", "optimizer": "gpu", "activations": "gpu"},
-  "gather": {"unit": "layer", "layers": 1, "owners": false, "tiles": 1, "prefetch": 4},
+  "gather": {"unit": "layer", "prefetch": 4},
   "recompute": [{"mode": "none", "layers": 0}],
   "partition_activations": false, "delayed_update": false, "kernel_set": "cuda.sm90.bf16",
   "precision": {"param": "bf16", "grad": "bf16", "master": "f32", "moments": "f32",

@@ -82,10 +82,10 @@ TEST(SlowTierTraffic, OfParametersAndGradientsIsThreeLoadsAndAStore) {
   for (const Tier tier : {Tier::kCpu, Tier::kNvme}) {
     Plan plan = plan_of(3, Recompute::kFull);
     plan.placement = {tier, tier, tier, Tier::kGpu};
-    plan.gather = GatherUnit::kOperator;
+    plan.gather = Gather::kOperator;
     EXPECT_DOUBLE_EQ(layer_copies(plan, Tier::kCpu, Tier::kGpu, DType::kBf16), 3 * share - last);
     EXPECT_DOUBLE_EQ(layer_copies(plan, Tier::kGpu, Tier::kCpu, DType::kBf16), share);
-    plan.gather = GatherUnit::kLayer;
+    plan.gather = Gather::kLayer;
     EXPECT_DOUBLE_EQ(layer_copies(plan, Tier::kCpu, Tier::kGpu, DType::kBf16), 2 * share);
     EXPECT_DOUBLE_EQ(layer_copies(plan, Tier::kGpu, Tier::kCpu, DType::kBf16), share);
   }
@@ -101,11 +101,10 @@ TEST(OwnersOfLayers, LoadThroughOneLinkAtATime) {
   plan.kernel_set = "cpu.f32";
   plan.precision = default_recipe(plan.kernel_set);
   plan.placement.params = Tier::kCpu;
-  plan.gather = GatherUnit::kLayer;
+  plan.gather = Gather::kLayer;
   plan.batch.sequence = 16;
   const sim::SimResult cut = sim::simulate(lower(plan, model), small_machine());
-  plan.unit_layers = kDp;
-  plan.owners = true;
+  plan.gather = Gather::kOwned;
   const sim::SimResult owned = sim::simulate(lower(plan, model), small_machine());
   const auto uploads = [](const sim::SimResult& result) {
     for (const sim::LaneReport& lane : result.lanes)

@@ -163,7 +163,7 @@ TEST_P(Fig2a, ModelStateWorkingMemory) {
   Plan plan = plan_of(Recompute::kFull, Tier::kCpu);
   const double whole = largest_operator(lower(plan, model_));
   EXPECT_DOUBLE_EQ(as_printed(whole / kGiB), GetParam().mswm);
-  plan.tiles = 4;  // memory-centric tiling divides it [Rajbhandari21 sec 5.1.3]
+  plan.gather = Gather::in_tiles(4);  // memory-centric tiling divides it [Rajbhandari21 sec 5.1.3]
   EXPECT_DOUBLE_EQ(largest_operator(lower(plan, model_)), whole / 4);
 }
 

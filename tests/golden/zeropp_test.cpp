@@ -32,7 +32,7 @@ Plan plan_of(int secondary) {
   plan.precision = default_recipe(plan.kernel_set);
   plan.parallel.dp = kDp;
   plan.zero_stage = 3;
-  plan.gather = GatherUnit::kLayer;
+  plan.gather = Gather::kLayer;
   plan.secondary = secondary;
   plan.batch = {.global_batch = kDp * kMicroSteps, .micro_batch = 1, .sequence = 128};
   return plan;

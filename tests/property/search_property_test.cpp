@@ -14,6 +14,7 @@
 #include "planner/cost/bounds.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "planner/plan/choice_text.h"
 #include "planner/search/bytes_bound.h"
 #include "planner/search/simplicity.h"
 #include "planner/search/stack_memory_use.h"
@@ -88,7 +89,7 @@ struct World {
     };
     e.fit = [this](const Plan& p) {
       ++fitted;
-      return Fit{{of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.tiles};
+      return Fit{{of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.gather};
     };
     e.simulate = [this](const Plan& p) {
       ++simulated;
@@ -193,7 +194,7 @@ struct Setting {
   Setting() {
     pins.set("/parallel/tp", 1);
     pins.set("/gather/prefetch", 1);
-    pins.set("/gather/tiles", 1);
+    pins.tunes_units = false;
     pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull}});
     pins.set("/placement/params", Tier::kGpu);
     pins.set("/placement/grads", Tier::kGpu);
@@ -355,12 +356,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
     change(changed);
     if (*rc::gen::arbitrary<bool>() && !illegal(changed, shape_of(model))) plan = changed;
   };
-  try_it([](Plan& p) { p.tiles = 2; });
-  try_it([](Plan& p) { p.unit_layers = 2; });
-  try_it([](Plan& p) {
-    p.owners = true;
-    p.unit_layers = p.replicas();
-  });
+  for (const Gather gather : {Gather::in_tiles(2), Gather::of_layers(2), Gather::kOwned})
+    try_it([gather](Plan& p) { p.gather = gather; });
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.replicas() / 2); });
   try_it([](Plan& p) { p.parameter_shards = p.shards() / 2; });
   try_it([](Plan& p) { p.secondary = p.shards_of_parameters() / 2; });
@@ -455,8 +452,7 @@ RC_GTEST_PROP(SearchProperty, MoreMemoryNeverMakesTheBestPlanSlower, ()) {
   Cluster cluster = load_cluster("dgx2");
   Pins pins;
   pins.set("/batch/global_batch", 4);
-  pins.set("/gather/unit", GatherUnit::kLayer);
-  pins.set("/gather/layers", 1);
+  pin_choice(pins, "/gather/unit", "layers:1");
   pins.set("/parallel/dp", *rc::gen::element(1, 2, 4));
   pins.set("/parallel/tp", *rc::gen::element(1, model.heads >= 2 ? 2 : 1));
   pins.set("/parallel/pp", 1);

@@ -1,6 +1,6 @@
 // Values of a decision that tests try, from its row of choices.h: the plain one first, then all
-// words, the other position of a switch, the least count and twice the plain one. Texts, fractions
-// and lists have the plain one only.
+// words, the other position of a switch, the least count and twice the plain one, one unit of each
+// kind. Texts, fractions and lists have the plain one only.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +19,10 @@ inline std::vector<Setting> levels_of(const Decision& row) {
   };
   for (const std::string_view word : row.field.words)
     add(Setting(std::in_place_type<std::string>, word));
+  if (std::holds_alternative<Gather>(plain))
+    for (const Gather gather :
+         {Gather::kLayer, Gather::of_layers(2), Gather::in_tiles(2), Gather::kOwned})
+      add(gather);
   if (const auto* position = std::get_if<bool>(&plain)) add(!*position);
   if (const auto* count = std::get_if<std::int64_t>(&plain)) {
     add(row.range.min);

@@ -131,12 +131,6 @@ inline std::vector<Factor> own_factors() {
          }
        }},
       {"/recompute", 6, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
-      {"/gather/layers", 2, [](Plan& p, int level) { p.unit_layers = level + 1; }},
-      {"/gather/owners", 2,
-       [](Plan& p, int level) {
-         p.owners = level == 1;
-         if (p.owners) p.unit_layers = p.shards();
-       }},
       {"/batch/micro_batch", 3, [](Plan& p, int level) {
          p.batch.micro_batch = kGlobalBatch / (std::int64_t{p.parallel.dp} << level);
        }}};
@@ -197,8 +191,7 @@ inline bool is_legal(const Choice& c) {
   const std::int32_t most = has_groups ? kMostRanksOfGroups : kMostRanks;
   const bool too_many = p.parallel.ranks() > most;
   // A level that changes nothing is none.
-  const bool idle = (p.parallel.shards != 0 && p.parallel.dp == 1) ||
-                    (p.owners && c[factor("/gather/layers")] == 1);
+  const bool idle = p.parallel.shards != 0 && p.parallel.dp == 1;
   return !too_many && !idle && p.batch.micro_batch > 0 &&
          !illegal(p, shapes[static_cast<std::size_t>(c[factor("/model")])]);
 }
@@ -290,7 +283,7 @@ inline const std::vector<Choice>& pairwise_choices() {
   return choices;
 }
 
-// "z3_p2d2t1_recompute2_gather_tiles1": the levels that are not the plain ones; also a valid test
+// "z3_p2d2t1_recompute2_gather_unit3": the levels that are not the plain ones; also a valid test
 // name.
 inline std::string name_of(const Choice& c) {
   const Plan p = plan_of(c, "cpu.f32");

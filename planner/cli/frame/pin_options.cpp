@@ -10,6 +10,7 @@
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
+#include "planner/plan/choice_text.h"
 #include "planner/plan/schedule_file.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -92,6 +93,13 @@ std::vector<std::string> recipes(const std::string& text) {
   return names;
 }
 
+void pin_gather(Pins& pins, const Decision& row, const std::string& text) {
+  if (!gather_from_words(text))
+    throw_bad_input(
+        fmt::format("{}: expected {}, got {}", row.option.name, kGatherForms, in_quotes(text)));
+  pin_choice(pins, row.pointer, text);
+}
+
 // Recipes are several decisions at once. Their option follows that of the kernel set.
 constexpr int kPlaceOfPrecision = 330;
 
@@ -147,6 +155,10 @@ struct OptionAdder {
     syntax.choice(name(), help(), words, [&to = pins, &row = row, words](std::size_t i) {
       to.set_setting(row, words[i]);
     });
+  }
+  void operator()(const Gather&) const {
+    syntax.parsed(name(), "operator|layer|layers:N|tiles:N|owned", help(),
+                  [&to = pins, &row = row](const std::string& text) { pin_gather(to, row, text); });
   }
   void operator()(const std::vector<std::int32_t>&) const { parsed("LIST", stage_layers); }
   void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }

@@ -76,14 +76,11 @@ std::string zero_words(const Plan& plan) {
 
 // What moves together, where that is worth saying: "; gather by operator in 2 tiles, 1 ahead".
 std::string unit_words(const Plan& plan) {
-  const std::string unit = plan.unit_layers > 1 ? fmt::format("{} layers", plan.unit_layers)
-                                                : std::string(name(plan.gather));
-  const std::string tiles = plan.tiles > 1 ? fmt::format(" in {} tiles", plan.tiles) : "";
-  if (plan.owners)
+  if (plan.gather.owned())
     return fmt::format("; each layer owned by one rank, broadcast {} ahead", plan.prefetch);
-  if (plan.zero_stage == 3)
-    return fmt::format("; gather by {}{}, {} ahead", unit, tiles, plan.prefetch);
-  return plan.unit_layers > 1 && plan.replicas() > 1 ? "; reduce by " + unit : "";
+  const std::string unit = gather_words(plan.gather);
+  if (plan.zero_stage == 3) return fmt::format("; gather by {}, {} ahead", unit, plan.prefetch);
+  return plan.gather.layers() > 1 && plan.replicas() > 1 ? "; reduce by " + unit : "";
 }
 
 std::string mode_words(const Plan& plan, const RecomputeRun& run) {
@@ -145,6 +142,12 @@ std::string network_words(const Cluster& cluster) {
 }
 
 }  // namespace
+
+std::string gather_words(const Gather& gather) {
+  if (gather.layers() > 1) return fmt::format("{} layers", gather.layers());
+  if (gather.tiles() > 1) return fmt::format("operator in {} tiles", gather.tiles());
+  return gather.by_layer() ? "layer" : "operator";
+}
 
 std::string grouped(std::int64_t number) {
   std::string digits = std::to_string(number);

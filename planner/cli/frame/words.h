@@ -28,6 +28,9 @@ std::string shortage(const Infeasible& why);
 // shortage, and where it is, what is large, and what would help; one line.
 std::string full_reason(const Infeasible& why);
 
+// "layer", "4 layers", "operator in 2 tiles"
+std::string gather_words(const Gather& gather);
+
 // The choices, a line each.
 std::vector<std::string> plan_lines(const Plan& plan);
 

@@ -111,7 +111,7 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
     reasons.push_back(fmt::format(
         "for gathered parameters they add one copy of the largest layer with its gradients; this "
         "plan gathers by {}, {} ahead",
-        name(plan.gather), plan.prefetch));
+        gather_words(plan.gather), plan.prefetch));
   const StatePlacement& at = plan.placement;
   if (std::max({at.params, at.grads, at.optimizer}) == Tier::kNvme)
     reasons.push_back(fmt::format("what is on NVMe ({} per node) they count as host memory",

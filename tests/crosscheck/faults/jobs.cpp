@@ -15,7 +15,7 @@ std::vector<NamedPlan> plans() {
     p.parallel.dp = dp;
     p.zero_stage = zero_stage;
     p.batch.micro_batch = testing_support::kGlobalBatch / (dp * micro_steps);
-    p.gather = GatherUnit::kLayer;
+    p.gather = Gather::kLayer;
     p.slack = 0;
     change(p);
     all.push_back({std::move(name), std::move(p)});
@@ -39,15 +39,11 @@ std::vector<NamedPlan> plans() {
   add("zero2", 1, 4, 2, 2, nothing);
   add("shards_and_tiles", 1, 4, 3, 2, [](Plan& p) {
     p.parallel.shards = 2;
-    p.gather = GatherUnit::kOperator;
-    p.tiles = 2;
+    p.gather = Gather::in_tiles(2);
   });
   add("secondary", 1, 4, 3, 2, [](Plan& p) { p.secondary = 2; });
   add("parameter_shards", 1, 4, 3, 2, [](Plan& p) { p.parameter_shards = 2; });
-  add("owners", 1, 2, 3, 2, [](Plan& p) {
-    p.owners = true;
-    p.unit_layers = 2;
-  });
+  add("owners", 1, 2, 3, 2, [](Plan& p) { p.gather = Gather::kOwned; });
   add("states_on_host", 1, 2, 3, 2, [](Plan& p) {
     p.placement = {Tier::kCpu, Tier::kCpu, Tier::kCpu, Tier::kCpu};
     p.recompute = {{Recompute::kFull, 0}};

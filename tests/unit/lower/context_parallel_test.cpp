@@ -45,7 +45,7 @@ Shape shape_of(const Job& job, Role role, std::size_t operand) {
 // Micro-steps are alike, and gradients are those of whole layers.
 std::vector<std::string> around_the_core(Plan plan, Phase phase) {
   plan.zero_stage = 2;
-  plan.gather = GatherUnit::kLayer;
+  plan.gather = Gather::kLayer;
   const Job job = lower(plan, load_model("tiny-llama"));
   std::vector<std::string> names;
   for (const Node& node : job.classes[0].program.nodes) {

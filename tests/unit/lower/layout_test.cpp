@@ -12,7 +12,7 @@
 namespace zplan {
 namespace {
 
-Plan plan_of(GatherUnit gather, std::int32_t dp, std::int64_t sequence) {
+Plan plan_of(Gather gather, std::int32_t dp, std::int64_t sequence) {
   Plan plan;
   plan.gather = gather;
   plan.parallel.dp = dp;
@@ -41,7 +41,7 @@ struct Units : Layout {
   ParamTable params;
 };
 
-class LayoutOf : public testing::TestWithParam<GatherUnit> {};
+class LayoutOf : public testing::TestWithParam<Gather> {};
 
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
   for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b",
@@ -80,16 +80,15 @@ TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, LayoutOf,
-                         testing::Values(GatherUnit::kLayer, GatherUnit::kOperator));
+INSTANTIATE_TEST_SUITE_P(Units, LayoutOf, testing::Values(Gather::kLayer, Gather::kOperator));
 
 TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
   for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
-    Plan plan = plan_of(GatherUnit::kLayer, 2, model.sequence);
+    Plan plan = plan_of(Gather::kLayer, 2, model.sequence);
     plan.parallel.tp = 2;
     const auto layer_unit = [&](std::int32_t layers) {
-      plan.unit_layers = layers;
+      plan.gather = Gather::of_layers(layers);
       const Units layout(model, plan);
       EXPECT_EQ(layout.layer_units.size(), 1U);
       return layout.units[layout.layer_units[0]];
@@ -115,10 +114,9 @@ TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
 TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
   for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
-    Plan plan = plan_of(GatherUnit::kLayer, 4, model.sequence);
+    Plan plan = plan_of(Gather::kLayer, 4, model.sequence);
     const Units cut(model, plan);
-    plan.unit_layers = 4;
-    plan.owners = true;
+    plan.gather = Gather::kOwned;
     const Units layout(model, plan);
     const UnitIndex layer = layout.layer_units[0];
     const Unit &unit = layout.units[layer], &one = cut.units[cut.layer_units[0]];
@@ -149,9 +147,9 @@ TEST(Layout, RanksAndTilesShareTheSplitParameters) {
   for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
     const ModelConfig model = load_model(name);
     for (const auto& [tp, tiles] : {std::pair{2, 1}, {1, 2}}) {
-      Plan plan = plan_of(GatherUnit::kOperator, 2, model.sequence);
+      Plan plan = plan_of(Gather::kOperator, 2, model.sequence);
       plan.parallel.tp = tp;
-      plan.tiles = tiles;
+      plan.gather = Gather::in_tiles(tiles);
       const Units layout(model, plan);
       std::int64_t split = 0, shared = 0;
       for (const Unit& u : layout.units) {
@@ -175,7 +173,7 @@ TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
     params.begin("qkv", Part::kQkv);
     weights.push_back(params.add({"weight{}", {8, columns}, {8, columns}}));
   }
-  Plan plan = plan_of(GatherUnit::kOperator, 1, 32);
+  Plan plan = plan_of(Gather::kOperator, 1, 32);
   const Layout apart = make_layout(params, plan, mesh_of(plan));
   EXPECT_EQ(apart.layers_together(), 2);
   EXPECT_EQ(apart.units[1].name, "kind8.qkv");
@@ -188,8 +186,7 @@ TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
     EXPECT_EQ(apart.touched_elements(unit), params.spec(weights[at]).stored.elements());
     EXPECT_EQ(apart.of(table, member).unit, 0U);
   }
-  plan.gather = GatherUnit::kLayer;
-  plan.unit_layers = 4;
+  plan.gather = Gather::of_layers(4);
   const Layout together = make_layout(params, plan, mesh_of(plan));
   ASSERT_EQ(together.layer_units.size(), 1U);
   EXPECT_EQ(together.units[1].elements, 2 * (64 + 8));
@@ -198,7 +195,7 @@ TEST(Layout, EachKindOfLayerHasUnitsOfItsOwnOnceInAnIteration) {
 
 TEST(Layout, SharedParametersComeLastInTheirUnit) {
   const ModelConfig model = load_model("tiny-gpt");
-  Plan plan = plan_of(GatherUnit::kLayer, 1, model.sequence);
+  Plan plan = plan_of(Gather::kLayer, 1, model.sequence);
   plan.parallel.tp = 2;
   for (const Unit& u : Units(model, plan).units)
     for (const Tensor& t : u.tensors)
@@ -207,7 +204,7 @@ TEST(Layout, SharedParametersComeLastInTheirUnit) {
 
 TEST(Layout, AShorterSequenceKeepsAllPositions) {
   const ModelConfig model = load_model("tiny-gpt");
-  const Units layout(model, plan_of(GatherUnit::kLayer, 1, 8));
+  const Units layout(model, plan_of(Gather::kLayer, 1, 8));
   const Unit& position = layout.units[layout.of("wpe.weight").unit];
   EXPECT_EQ(position.elements, model.sequence * model.hidden);
   EXPECT_EQ(layout.touched_elements(layout.of("wpe.weight").unit), 8 * model.hidden);
@@ -215,7 +212,7 @@ TEST(Layout, AShorterSequenceKeepsAllPositions) {
 
 TEST(Layout, TheVocabularyIsPaddedForKernelsOnly) {
   const ModelConfig model = load_model("gpt2-124m");
-  const Units layout(model, plan_of(GatherUnit::kLayer, 1, model.sequence));
+  const Units layout(model, plan_of(Gather::kLayer, 1, model.sequence));
   EXPECT_EQ(layout.of("wte.weight").shape[0], 50304);  // a multiple of 128
   EXPECT_EQ(layout.units[layout.of("wte.weight").unit].tensors[0].shape[0], 50257);
 }

@@ -21,7 +21,7 @@ Plan base_plan() {
   Plan plan;
   plan.kernel_set = "cpu.f32";
   plan.precision = default_recipe(plan.kernel_set);
-  plan.gather = GatherUnit::kLayer;
+  plan.gather = Gather::kLayer;
   plan.batch = {.global_batch = 48, .micro_batch = 1, .sequence = 32};
   return plan;
 }
@@ -79,9 +79,8 @@ TEST(UnitLayers, OperationsKeepTheirIds) {
   const auto ids = [](std::int32_t together) {
     Plan plan = base_plan();
     plan.parallel.pp = 2;
-    plan.gather = GatherUnit::kLayer;
     plan.recompute = {{Recompute::kFull, 2}, {Recompute::kNone, 0}};
-    plan.unit_layers = together;
+    plan.gather = Gather::of_layers(together);
     const Job job = lower(plan, load_model("tiny-gpt"));
     std::set<OpId> result;
     for (const RankClass& c : job.classes) {
@@ -103,8 +102,7 @@ TEST(Owners, OwnTheTransfersOfTheirLayer) {
   plan.parallel.dp = 2;
   plan.zero_stage = 3;
   plan.placement = {Tier::kNvme, Tier::kCpu, Tier::kCpu, Tier::kGpu};
-  plan.unit_layers = 2;
-  plan.owners = true;
+  plan.gather = Gather::kOwned;
   std::map<Action, std::set<int>> owned;
   const Job job = lower(plan, load_model("tiny-gpt"));
   for (const Node& node : job.classes[0].program.nodes) {

@@ -12,7 +12,7 @@
 namespace zplan {
 namespace {
 
-Plan plan_of(int stage, int micro_steps, GatherUnit gather = GatherUnit::kOperator) {
+Plan plan_of(int stage, int micro_steps, Gather gather = Gather::kOperator) {
   Plan plan;
   plan.model = "tiny-gpt";
   plan.hardware = "workstation";
@@ -71,7 +71,7 @@ class Overlap : public testing::TestWithParam<int> {};
 
 TEST_P(Overlap, WithoutThatOfGradientsNoReductionRunsBesideCompute) {
   for (const int micro_steps : {1, 2})
-    for (const GatherUnit unit : {GatherUnit::kLayer, GatherUnit::kOperator}) {
+    for (const Gather unit : {Gather::kLayer, Gather::kOperator}) {
       Plan plan = plan_of(GetParam(), micro_steps, unit);
       EXPECT_GT(beside_compute(plan, is_reduction), 0);
       const auto expected = collectives(plan);

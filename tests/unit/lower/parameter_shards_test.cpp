@@ -25,7 +25,7 @@ Plan plan_of(int parameter_shards) {
   plan.parallel.dp = kDp;
   plan.parallel.shards = kStates;
   plan.zero_stage = 3;
-  plan.gather = GatherUnit::kLayer;
+  plan.gather = Gather::kLayer;
   plan.parameter_shards = parameter_shards;
   plan.batch = {.global_batch = kDp * kMicroSteps, .micro_batch = 1, .sequence = 128};
   return plan;

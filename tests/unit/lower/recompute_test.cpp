@@ -124,8 +124,7 @@ TEST(Recompute, ItsGathersGoThroughTheRingInTurn) {
       plan.zero_stage = 3;
       plan.parallel.dp = 2;
       plan.recompute = {run};
-      plan.gather = layers == 0 ? GatherUnit::kOperator : GatherUnit::kLayer;
-      plan.unit_layers = std::max(1, layers);
+      plan.gather = layers == 0 ? Gather::kOperator : Gather::of_layers(layers);
       const Program program = program_of(plan);
       std::vector<std::int64_t> slots;
       for (const Block& block : program.blocks)
@@ -155,7 +154,7 @@ TEST(RecomputeOperators, ArePartOfThePlanFile) {
   Plan nothing = plan_of({});
   EXPECT_TRUE(illegal(nothing, 4));
   EXPECT_THROW(plan_from_json(to_json(nothing), "p.json"), Error);
-  plan.tiles = 2;
+  plan.gather = Gather::in_tiles(2);
   EXPECT_TRUE(illegal(plan, 4));
 }
 

@@ -28,7 +28,7 @@ TEST(ChoiceText, WordsBecomeValuesOfTheDecisionsType) {
   set_choice(plan, "/recompute", "full");
   set_choice(plan, "/slack", "0.5");
   set_choice(plan, "/kernel_set", "cpu.f64");
-  EXPECT_EQ(plan.gather, GatherUnit::kLayer);
+  EXPECT_EQ(plan.gather, Gather::kLayer);
   EXPECT_EQ(plan.prefetch, 3);
   EXPECT_TRUE(plan.dropout);
   EXPECT_TRUE(plan.all_full());
@@ -45,9 +45,21 @@ TEST(ChoiceText, PinsAreSetByTheSameWords) {
   EXPECT_THROW(pin_choice(pins, "/placement/grads", "tape"), Error);
 }
 
+TEST(ChoiceText, ANumberOfLayersOrTilesIsPinnedWhereItIsSaid) {
+  const auto tuned = [](const char* words) {
+    Pins pins;
+    pin_choice(pins, "/gather/unit", words);
+    return pins.tunes_units;
+  };
+  for (const char* words : {"layer", "operator"}) EXPECT_TRUE(tuned(words)) << words;
+  for (const char* words : {"layers:1", "tiles:1", "layers:2", "tiles:4", "owned"})
+    EXPECT_FALSE(tuned(words)) << words;
+}
+
 TEST(ChoiceText, WhatIsNoValueIsSaid) {
   EXPECT_THAT(complaint("/gather/unti", "layer"), HasSubstr("\"/gather/unit\""));
-  EXPECT_THAT(complaint("/gather/unit", "block"), HasSubstr("layer or operator"));
+  for (const char* words : {"block", "layers:0", "layers:17", "tiles:", "tiles:2x", "owned:2"})
+    EXPECT_THAT(complaint("/gather/unit", words), HasSubstr("operator, layer, layers:N"));
   EXPECT_THAT(complaint("/gather/prefetch", "3x"), HasSubstr("an integer from"));
   EXPECT_THAT(complaint("/dropout", "yes"), HasSubstr("true or false"));
   EXPECT_THAT(complaint("/recompute", "some"), HasSubstr("none, selective, full or operators"));

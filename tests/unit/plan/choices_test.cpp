@@ -91,7 +91,7 @@ TEST(Pins, AreWhatTheyWereSetToAndNothingElse) {
   Pins pins;
   pins.set("/parallel/tp", 2);
   pins.set("/placement/params", Tier::kCpu);
-  pins.set("/gather/unit", "layer");
+  pins.set("/gather/unit", Gather::kLayer);
   EXPECT_TRUE(pins.has("/parallel/tp"));
   EXPECT_FALSE(pins.has("/parallel/dp"));
   EXPECT_EQ(pins.get<std::int32_t>("/parallel/tp", 7), 2);
@@ -99,7 +99,7 @@ TEST(Pins, AreWhatTheyWereSetToAndNothingElse) {
   Plan expected = named_plan(), plan = named_plan();
   expected.parallel.tp = 2;
   expected.placement.params = Tier::kCpu;
-  expected.gather = GatherUnit::kLayer;
+  expected.gather = Gather::kLayer;
   pins.apply(plan);
   EXPECT_EQ(plan, expected);
 }

@@ -177,36 +177,33 @@ TEST(Legality, RanksAndTilesCutEqualPieces) {
   Plan plan = legal_plan();
   plan.parallel.tp = 2;
   EXPECT_EQ(illegal(plan, llama), std::nullopt);
-  plan.tiles = 2;
+  plan.gather = Gather::in_tiles(2);
   EXPECT_THAT(illegal(plan, llama), says("2 key-value heads", "tp 2 x 2 tiles"));
   plan.parallel.tp = 3;
-  plan.tiles = 1;
+  plan.gather = Gather::kOperator;
   EXPECT_THAT(illegal(plan, llama), says("4 attention heads", "tp 3"));
   plan.parallel.tp = 1;
-  plan.tiles = 2;
-  plan.gather = GatherUnit::kLayer;
-  EXPECT_THAT(illegal(plan, llama), says("2 tiles", "gather unit operator"));
+  plan.gather = Gather::in_tiles(17);
+  EXPECT_THAT(illegal(plan, llama), says("tiles 17 is outside 1..16"));
 }
 
 TEST(Legality, UnitsOfSeveralLayersCutNothing) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();
-    plan.gather = GatherUnit::kLayer;
-    plan.unit_layers = 2;
+    plan.gather = Gather::of_layers(2);
     change(plan);
     return illegal(plan, 8);
   };
   EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
   EXPECT_EQ(refusal([](Plan& p) { p.parallel.pp = 4; }), std::nullopt);
-  EXPECT_THAT(refusal([](Plan& p) { p.gather = GatherUnit::kOperator; }),
-              says("2 layers per gather unit need the gather unit layer"));
-  EXPECT_THAT(refusal([](Plan& p) { p.unit_layers = 17; }), says("outside 1..16"));
-  EXPECT_THAT(refusal([](Plan& p) { p.unit_layers = 3; }),
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::of_layers(17); }), says("outside 1..16"));
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::of_layers(0); }), says("outside 1..16"));
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::of_layers(3); }),
               says("the 8 layers of stage 0 are no multiple of the 3 gathered together"));
   EXPECT_THAT(refusal([](Plan& p) {
                 p.parallel.pp = 2;
                 p.stage_layers = {6, 2};
-                p.unit_layers = 4;
+                p.gather = Gather::of_layers(4);
               }),
               says("the 6 layers of stage 0 are no multiple of the 4"));
   EXPECT_EQ(refusal([](Plan& p) {
@@ -223,9 +220,8 @@ TEST(Legality, EachRankOwnsALayerOfAUnit) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();
     plan.zero_stage = 3;
-    plan.parallel.dp = plan.unit_layers = 2;
-    plan.gather = GatherUnit::kLayer;
-    plan.owners = true;
+    plan.parallel.dp = 2;
+    plan.gather = Gather::kOwned;
     change(plan);
     return illegal(plan, 8);
   };
@@ -234,9 +230,8 @@ TEST(Legality, EachRankOwnsALayerOfAUnit) {
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.tp = 2; }), says("it needs tp 1, not 2"));
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.dp = 1; }), says("1 is outside 2..16"));
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 1; }), says("sharding groups of 1"));
-  EXPECT_THAT(refusal([](Plan& p) { p.unit_layers = 4; }), says("it needs 2 layers, not 4"));
-  EXPECT_THAT(refusal([](Plan& p) { p.gather = GatherUnit::kOperator; }),
-              says("2 layers per gather unit need the gather unit layer"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.pp = p.parallel.dp = 4; }),
+              says("the 2 layers of stage 0 are no multiple of the 4"));
 }
 
 TEST(Legality, SecondaryGroupsCutThoseThatShareACopyIntoSeveral) {
@@ -258,11 +253,7 @@ TEST(Legality, SecondaryGroupsCutThoseThatShareACopyIntoSeveral) {
                 says("do not cut the 8 ranks that share a copy into several"))
         << n;
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 2; }), says("cut the 2 ranks"));
-  EXPECT_THAT(refusal([](Plan& p) {
-                p.gather = GatherUnit::kLayer;
-                p.unit_layers = 8;
-                p.owners = true;
-              }),
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::kOwned; }),
               says("is not sharded: no secondary shards"));
 }
 
@@ -308,7 +299,8 @@ TEST(Legality, ContextParallelRanksHaveEqualPartsOfTokensHeadsAndStates) {
               says("2 key-value heads do not split over tp 1 x cp 4"));
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.tp = 2; }),
               says("2 key-value heads do not split over tp 2 x cp 2"));
-  EXPECT_THAT(refusal([](Plan& p) { p.tiles = 2; }), says("over tp 1 x cp 2 x 2 tiles"));
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::in_tiles(2); }),
+              says("over tp 1 x cp 2 x 2 tiles"));
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.shards = 1; }),
               says("shards in groups of 1 cut the 2 ranks of a sequence", "a multiple of cp"));
   EXPECT_EQ(refusal([](Plan& p) { p.parallel.shards = 2; }), std::nullopt);

@@ -16,15 +16,12 @@ Plan unusual_plan() {
   plan.parallel = {.dp = 1 << 20, .tp = 16, .pp = 255, .sequence_parallel = true, .shards = 8};
   plan.zero_stage = 3;
   plan.placement = {Tier::kCpu, Tier::kNvme, Tier::kCpu, Tier::kNvme};
-  plan.gather = GatherUnit::kLayer;
-  plan.unit_layers = 16;
-  plan.owners = true;
+  plan.gather = Gather::of_layers(16);
   plan.prefetch = 64;
   plan.recompute = {{Recompute::kFull, 12}, {Recompute::kSelective, 1}, {Recompute::kNone, 0}};
   plan.partition_activations = true;
   plan.delayed_update = true;
   plan.dropout = true;
-  plan.tiles = 16;
   plan.schedule = Schedule::kGpipe;
   plan.stage_layers = {1, 2, 3};
   plan.kernel_set = "cuda.sm80.bf16";
@@ -71,12 +68,46 @@ TEST(PlanJson, WritesAndReadsScheduleAndLaunch) {
   EXPECT_THAT(refusal(text, "stream", "streams"), HasSubstr("/launch"));
 }
 
+TEST(PlanJson, WritesEveryUnitAsAWord) {
+  Plan plan = unusual_plan();
+  for (const auto& [gather, word] : {std::pair{Gather::kOperator, "operator"},
+                                     {Gather::kLayer, "layer"},
+                                     {Gather::of_layers(3), "layers:3"},
+                                     {Gather::in_tiles(16), "tiles:16"},
+                                     {Gather::kOwned, "owned"}}) {
+    plan.gather = gather;
+    const std::string text = to_json(plan);
+    EXPECT_THAT(text, HasSubstr("\"unit\": \"" + std::string(word) + "\""));
+    EXPECT_EQ(plan_from_json(text, "p.json"), plan);
+  }
+}
+
+// Each in words that the refusal gives.
+TEST(PlanJson, RefusesTheFormerFieldsOfAUnit) {
+  const std::string text = to_json(unusual_plan());
+  const auto written = [&](const std::string& unit, const std::string& further) {
+    return refusal(text, "\"unit\": \"layers:16\"", "\"unit\": \"" + unit + "\", " + further);
+  };
+  const std::string plain = R"("layers": 1, "owners": false, "tiles": 1)";
+  EXPECT_THAT(written("layer", plain), HasSubstr(R"(/gather: layers, owners and tiles are part)"));
+  EXPECT_THAT(written("layer", plain), HasSubstr(R"(write "unit": "layer" in their place)"));
+  EXPECT_THAT(written("operator", plain), HasSubstr(R"("unit": "operator" in their place)"));
+  EXPECT_THAT(written("layer", R"("layers": 4)"),
+              HasSubstr(R"("unit": "layers:4" in their place)"));
+  EXPECT_THAT(written("operator", R"("tiles": 8)"),
+              HasSubstr(R"("unit": "tiles:8" in their place)"));
+  EXPECT_THAT(written("layer", R"("layers": 4, "owners": true)"),
+              HasSubstr(R"("unit": "owned" in their place)"));
+}
+
 TEST(PlanJson, RefusesSizesBeyondTheLimits) {
   const std::string text = to_json(unusual_plan());
   EXPECT_THAT(refusal(text, "\"dp\": 1048576", "\"dp\": 1048577"), HasSubstr("/parallel/dp"));
   EXPECT_THAT(refusal(text, "\"pp\": 255", "\"pp\": 256"), HasSubstr("/parallel/pp"));
   EXPECT_THAT(refusal(text, "\"prefetch\": 64", "\"prefetch\": 65"),
               HasSubstr("/gather/prefetch: expected an integer from 0 to 64"));
+  EXPECT_THAT(refusal(text, "layers:16", "layers:17"),
+              HasSubstr("/gather/unit: expected operator"));
   EXPECT_THAT(refusal(text, "\"micro_batch\": 3", "\"micro_batch\": 1000000000"),
               HasSubstr("/batch/micro_batch: expected an integer from 1 to 1048576"));
   EXPECT_THAT(refusal(text, "\"sequence\": 1048576", "\"sequence\": 1048577"),

@@ -51,9 +51,9 @@ std::size_t count_choices(Plan p, const ModelConfig& model) {
     p.zero_stage = pick(4);
     p.recompute = {{pick(2) == 0 ? Recompute::kNone : Recompute::kFull}};
     p.partition_activations = pick(2) == 1;
-    p.gather = pick(2) == 0 ? GatherUnit::kLayer : GatherUnit::kOperator;
+    p.gather = pick(2) == 0 ? Gather::kLayer : Gather::kOperator;
     p.placement = {kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)]};
-    const bool gathers = p.zero_stage >= 2 || p.gather == GatherUnit::kLayer;
+    const bool gathers = p.zero_stage >= 2 || p.gather == Gather::kLayer;
     if (gathers && is_sensible(p) && !illegal(p, shape_of(model))) ++count;
   }
   return count;
@@ -102,22 +102,13 @@ TEST(Enumerate, SelectiveRecomputationIsForStoredScoresOnly) {
             (std::set{Recompute::kNone, Recompute::kSelective, Recompute::kFull}));
 }
 
-TEST(Enumerate, UnitsOfSeveralLayersAreGatheredByLayer) {
-  Pins pins;
-  pins.set("/gather/layers", 2);
-  for (const Plan& plan : leaves("tiny", "workstation", pins)) {
-    EXPECT_EQ(plan.unit_layers, 2);
-    EXPECT_EQ(plan.gather, GatherUnit::kLayer);
-  }
-}
-
 TEST(Enumerate, OwnersTakeUnitsOfALayerPerRank) {
   Pins pins;
-  pins.set("/gather/owners", true);
+  pins.set("/gather/unit", Gather::kOwned);
   std::set<int> dps;
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
-    EXPECT_TRUE(plan.owners);
-    EXPECT_EQ(plan.unit_layers, plan.parallel.dp);
+    EXPECT_TRUE(plan.gather.owned());
+    EXPECT_EQ(plan.unit_layers(), plan.parallel.dp);
     EXPECT_EQ(plan.zero_stage, 3);
     dps.insert(plan.parallel.dp);
   }
@@ -128,14 +119,14 @@ TEST(Enumerate, EveryFurtherFieldCanBePinned) {
   Pins pins = pinned({{"/parallel/tp", "2"},
                       {"/parallel/pp", "2"},
                       {"/parallel/sequence_parallel", "true"},
-                      {"/gather/tiles", "2"},
+                      {"/gather/unit", "tiles:2"},
                       {"/parallel/schedule", "gpipe"},
                       {"/delayed_update", "true"}});
   pins.set("/parallel/stage_layers", std::vector<std::int32_t>{3, 1});
   pins.set("/recompute", std::vector<RecomputeRun>{{Recompute::kFull, 1}, {Recompute::kNone, 0}});
   for (const Plan& plan : leaves("tiny", "workstation", pins)) {
     EXPECT_EQ(plan.parallel, (Parallel{.dp = 1, .tp = 2, .pp = 2, .sequence_parallel = true}));
-    EXPECT_EQ(plan.tiles, 2);
+    EXPECT_EQ(plan.gather, Gather::in_tiles(2));
     EXPECT_EQ(plan.schedule, Schedule::kGpipe);
     EXPECT_EQ(plan.stage_layers, pins.values().stage_layers);
     EXPECT_EQ(plan.recompute, pins.values().recompute);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "planner/core/error.h"
+#include "planner/plan/choice_text.h"
 #include "planner/search/simplicity.h"
 #include "planner/search/stack_memory_use.h"
 #include "tests/support/pinned.h"
@@ -45,7 +46,7 @@ struct Model {
               .gpu = {self.bytes(p)},
               .slack = p.slack,
               .prefetch = p.prefetch,
-              .tiles = p.tiles};
+              .gather = p.gather};
       if (self.bytes(p) > kRoom) fit.infeasible = over(self.bytes(p));
       return fit;
     };
@@ -296,7 +297,7 @@ TEST_F(SearchTest, WhatTheGpuLacksNoOtherTierGives) {
     fit.infeasible->tier = Tier::kGpu;
     return fit;
   };
-  pins_.set("/gather/tiles", 1);
+  pins_.tunes_units = false;
   pins_.set("/gather/prefetch", 1);
   pins_.set("/parallel/tp", 1);
   pins_.set("/parallel/pp", 1);
@@ -339,13 +340,13 @@ TEST_F(SearchTest, TriesUnitsOfSeveralLayersOnTheWinner) {
   pins_ = pinned({{"/zero_stage", "3"}, {"/gather/unit", "layer"}, {"/parallel/pp", "1"}});
   for (const std::int32_t layers : {2, 4}) {
     Model m;
-    m.time = [=](const Plan& p) { return p.unit_layers == layers ? 9.0 : 10.0; };
-    EXPECT_EQ(run(m).best->plan.unit_layers, layers);
+    m.time = [=](const Plan& p) { return p.unit_layers() == layers ? 9.0 : 10.0; };
+    EXPECT_EQ(run(m).best->plan.unit_layers(), layers);
   }
   Model m;
-  m.time = [](const Plan& p) { return 10.0 - p.unit_layers; };
-  pins_.set("/gather/layers", 1);
-  EXPECT_EQ(run(m).best->plan.unit_layers, 1) << "a pinned count is not touched";
+  m.time = [](const Plan& p) { return 10.0 - p.unit_layers(); };
+  pin_choice(pins_, "/gather/unit", "layers:1");
+  EXPECT_EQ(run(m).best->plan.unit_layers(), 1) << "a pinned count is not touched";
 }
 
 TEST_F(SearchTest, TunesThePrefetchDepthOfTheWinnerOnly) {
@@ -426,8 +427,8 @@ TEST(MakeEvaluator, FindsThePlanThatFitsWithoutPrefetchOnly) {
                       {"/batch/global_batch", "16"},
                       {"/batch/micro_batch", "1"},
                       {"/parallel/tp", "1"},
-                      {"/parallel/pp", "1"},
-                      {"/gather/tiles", "1"}});
+                      {"/parallel/pp", "1"}});
+  pins.tunes_units = false;
   const Evaluator evaluator = make_evaluator(model, cluster);
   const SearchResult result = search(model, cluster, pins, evaluator, {.threads = 2});
   ASSERT_TRUE(result.best);

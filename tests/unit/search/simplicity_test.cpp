@@ -24,7 +24,7 @@ const std::vector<Step> kSteps = {
     {"tiers", [](Plan& p) { p.placement.optimizer = Tier::kCpu; }},
     {"ZeRO stage", [](Plan& p) { p.zero_stage = 1; }},
     {"kinds of parallelism", [](Plan& p) { p.parallel.tp = 2; }},
-    {"knobs", [](Plan& p) { p.unit_layers = 2; }},
+    {"knobs", [](Plan& p) { p.gather = Gather::of_layers(2); }},
 };
 
 TEST(Simplicity, TheFirstDifferenceCounts) {
@@ -82,12 +82,12 @@ int knobs(const std::function<void(Plan&)>& change) {
 
 TEST(Simplicity, CountsKnobs) {
   EXPECT_EQ(knobs([](Plan& p) { p.slack = 0; }), 0) << "nobody sees it";
-  EXPECT_EQ(knobs([](Plan& p) { p.gather = GatherUnit::kLayer; }), 0) << "either is usual";
+  EXPECT_EQ(knobs([](Plan& p) { p.gather = Gather::kLayer; }), 0) << "either is usual";
   EXPECT_EQ(knobs([](Plan& p) { p.recompute = {{Recompute::kFull}}; }), 1);
   EXPECT_EQ(knobs([](Plan& p) { p.recompute = {{Recompute::kSelective}}; }), 0)
       << "none on kernels that never store the scores";
   EXPECT_EQ(knobs([](Plan& p) { p.recompute = {{Recompute::kFull, 2}, {Recompute::kNone}}; }), 2);
-  EXPECT_EQ(knobs([](Plan& p) { p.tiles = 2; }), 1);
+  EXPECT_EQ(knobs([](Plan& p) { p.gather = Gather::in_tiles(2); }), 1);
   EXPECT_EQ(knobs([](Plan& p) { p.prefetch = 0; }), 1);
   EXPECT_EQ(knobs([](Plan& p) { p.prefetch = 4; }), 1);
   EXPECT_EQ(knobs([](Plan& p) { p.stage_layers = {3, 1}; }), 1);

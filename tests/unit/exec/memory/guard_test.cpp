@@ -76,10 +76,9 @@ TEST(Guard, CatchesTwoBuffersThatLiveAtTheSameAddress) {
 // A ring slot that only its owner fills.
 TEST(Guard, CatchesABroadcastByARankThatDoesNotOwnTheLayer) {
   Plan plan = testing_support::base_plan("cpu.f32");
-  plan.parallel.dp = plan.unit_layers = 2;
+  plan.parallel.dp = 2;
   plan.zero_stage = 3;
-  plan.gather = GatherUnit::kLayer;
-  plan.owners = true;
+  plan.gather = Gather::kOwned;
   plan.placement = {Tier::kCpu, Tier::kGpu, Tier::kCpu, Tier::kGpu};
   Job job = testing_support::placed_job(plan);
   RunOptions options = testing::mini_run(RunMode::kSerial, 2);

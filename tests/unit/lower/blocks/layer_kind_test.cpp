@@ -237,7 +237,7 @@ TEST(LayerKind, SequenceParallelRanksComeTogetherForEachPart) {
 
 TEST(LayerKind, TilesAddToWhatIsClearedBeforeThem) {
   Plan plan = plan_of();
-  plan.tiles = 2;
+  plan.gather = Gather::in_tiles(2);
   const auto has = [](const Lines& nodes, const std::string& node) {
     return std::count(nodes.begin(), nodes.end(), node) == 1;
   };
