@@ -20,6 +20,7 @@ class Compare(CliTest):
         self.assertEqual(compared["schema"], "zplan.comparison/1")
         self.assertEqual(compared["joined_by"], "operation")
         self.assertEqual(compared["measured"]["steps"], 5)
+        self.assertEqual(compared["measured"]["fingerprint"], compared["predicted"]["fingerprint"])
         self.assertEqual(compared["only_predicted"]["operations"], 0)
         self.assertEqual(compared["only_measured"]["operations"], 0)
         self.assertGreater(compared["step"]["ratio"], 0)
@@ -28,6 +29,9 @@ class Compare(CliTest):
         for split in ("kinds", "phases", "lanes", "parts"):
             rows = compared[split]
             self.assertEqual(sum(row["measured_operations"] for row in rows), total, split)
+            for row in rows:
+                times = row["predicted_s"], row["measured_s"]
+                self.assertEqual(row["ratio"], times[1] / times[0] if times[0] else None)
             self.assertAlmostEqual(
                 sum(row["predicted_s"] for row in rows), compared["total"]["predicted_s"]
             )

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "planner/cli/frame/options.h"
+#include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
 #include "planner/search/search.h"
 #include "planner/validate/anchoring.h"
@@ -44,7 +45,6 @@ std::string misfit_line(const Answer& answer);
 // Why the slower tiers that the plan uses are needed: "only with NVMe: ..", or nothing.
 std::string tier_reason(const Answer& answer);
 
-std::string answer_json(const Answer& answer);
-std::string answer_text(const Answer& answer, const PlanCommand& command);
+Sheet answer_sheet(const Answer& answer, const PlanCommand& command);
 
 }  // namespace zplan

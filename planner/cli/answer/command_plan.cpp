@@ -23,7 +23,7 @@ ExitCode execute(const PlanCommand& command) {
   if (answer.best && !command.output.empty()) {
     write_file(command.output, to_json(answer.best->planned.plan));
   }
-  write_stdout(command.json ? answer_json(answer) : answer_text(answer, command));
+  write_answer(answer_sheet(answer, command), command.json);
   return answer.best ? ExitCode::kOk : ExitCode::kInfeasible;
 }
 

@@ -1,4 +1,4 @@
-// What `zplan calibrate` found and what it changes in a profile. Text for people, and JSON schema
+// What `zplan calibrate` found and what it changes in a profile. JSON schema
 // "zplan.calibration/1".
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "exec/measure/calibration.h"
 #include "exec/measure/core_calibration.h"
 #include "hwprofiles/hw_profile.h"
+#include "planner/cli/frame/sheet.h"
 
 namespace zplan {
 
@@ -32,8 +33,9 @@ struct CalibrationReport {
 std::string calibrated_profile(const std::string& base_text, const HwProfile& base,
                                CalibrationReport& report);
 
-std::string calibration_text(const CalibrationReport& report);
-std::string calibration_json(const CalibrationReport& report);
+Sheet calibration_sheet(const CalibrationReport& report);
+// [{"pointer", "before", "now"}]; the words are a table, empty without changes.
+Value changes_value(const std::string& base, const std::vector<ProfileChange>& changes);
 
 // The member "cores" of a profile (hwprofiles/core_profile.h), as JSON; `ref`: of all its values.
 std::string cores_member(const exec::CoreCalibration& found, const std::string& ref);

@@ -127,7 +127,7 @@ void import_measured(const CalibrateCommand& command, const Base& base) {
     report.files.push_back(parse_measured(read_text_file(path), path));
   const std::string profile = imported_profile(base.text, base.profile, report);
   if (!command.output.empty()) write_file(command.output, profile);
-  write_stdout(command.json ? import_json(report) : import_text(report));
+  write_answer(import_sheet(report), command.json);
 }
 
 }  // namespace
@@ -151,7 +151,7 @@ ExitCode execute(const CalibrateCommand& command) {
     measure_cuda(base, report);
   const std::string profile = calibrated_profile(base.text, base.profile, report);
   if (!command.output.empty()) write_file(command.output, profile);
-  write_stdout(command.json ? calibration_json(report) : calibration_text(report));
+  write_answer(calibration_sheet(report), command.json);
   return ExitCode::kOk;
 }
 

@@ -7,7 +7,7 @@ namespace zplan {
 ExitCode execute(const SuggestCommand& command) {
   const Suggestions found = find_suggestions(command.question);
   if (!fits(found.answer)) complain(misfit_line(found.answer));
-  write_stdout(command.question.json ? suggestions_json(found) : suggestions_text(found));
+  write_answer(suggestions_sheet(found), command.question.json);
   return fits(found.answer) ? ExitCode::kOk : ExitCode::kInfeasible;
 }
 

@@ -1,132 +1,102 @@
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "planner/cli/calibrate/import_report.h"
 #include "planner/cli/frame/table.h"
-#include "planner/cli/frame/words.h"
-#include "planner/core/quantity.h"
 
 namespace zplan {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string run_text(const NcclRun& run) {
-  return fmt::format("{}, {} ranks on {} node{}, {} times, {}", run.program, run.ranks, run.nodes,
-                     run.nodes == 1 ? "" : "s", run.times.size(), run.device);
+// A file may be of several runs.
+Sheet run_sheet(const std::string& file, const NcclRun& run) {
+  Sheet out{{"file", file},
+            {"tool", run.software.empty() ? "nccl-tests" : run.software},
+            {"program", run.program},
+            {"ranks", run.ranks},
+            {"nodes", counted(run.nodes, "node")},
+            {"device", run.device},
+            {"date", run.date},
+            {"times", run.times.size()},
+            {"left_out", run.left_out}};
+  out.fact("measured", only_words(out.filled("{program}, {ranks} ranks on {nodes}, {times} times, "
+                                             "{device}")));
+  return out;
 }
 
-std::string fio_text(const FioRun& run) {
-  std::string jobs;
-  for (const FioGroup& group : run.groups) jobs += (jobs.empty() ? "" : "; ") + group.jobs;
-  return fmt::format("jobs {}", jobs);
+Sheet fio_sheet(const std::string& file, const FioRun& run) {
+  std::vector<std::string> groups;
+  for (const FioGroup& group : run.groups) groups.push_back(group.jobs);
+  return {{"file", file},
+          {"tool", run.software},
+          {"date", run.date},
+          {"groups", groups},
+          {"measured", only_words(fmt::format("jobs {}", fmt::join(groups, "; ")))}};
 }
 
-std::string tool_of(const NcclRun& run) {
-  return run.software.empty() ? "nccl-tests" : run.software;
-}
-
-std::string read_text(const ImportReport& report) {
-  Table table({Align::kLeft, Align::kLeft, Align::kLeft}, {"file", "tool", "what was measured"});
-  for (const MeasuredFile& file : report.files) {
-    for (const NcclRun& run : file.runs) table.row({file.name, tool_of(run), run_text(run)});
-    if (file.fio) table.row({file.name, file.fio->software, fio_text(*file.fio)});
+Table files_table(const std::vector<MeasuredFile>& files) {
+  Table table({"file", "tool", "measured: what was measured"});
+  for (const MeasuredFile& file : files) {
+    for (const NcclRun& run : file.runs) table.row(run_sheet(file.name, run));
+    if (file.fio) table.row(fio_sheet(file.name, *file.fio));
   }
-  return table.text();
+  return table;
 }
 
-// The least size, the largest, and three between.
-std::string curves_text(const ImportReport& report) {
+// For people the least size, the largest, and three between.
+bool is_shown(std::size_t point, std::size_t points) {
   constexpr std::size_t kParts = 4;
-  Table table(
-      {Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
-      {"collective", "ranks", "nodes", "size", report.base, "measured"});
+  for (std::size_t part = 0; part <= kParts; ++part)
+    if (point == (points - 1) * part / kParts) return true;
+  return false;
+}
+
+Value curves(const ImportReport& report) {
+  Table table({"op: collective",
+               "ranks",
+               "nodes",
+               "bytes: size",
+               {"before_s", report.base},
+               "now_s: measured"});
+  Value out = empty_array();
   for (const CurveChange& curve : report.curves) {
-    const std::size_t last = curve.points.size() - 1;
-    std::size_t shown = last + 1;
-    for (std::size_t part = 0; part <= kParts; ++part) {
-      const std::size_t i = last * part / kParts;
-      if (i == shown) continue;
-      shown = i;
+    Value times = empty_array();
+    for (std::size_t i = 0; i < curve.points.size(); ++i) {
       const CurveChange::Point& point = curve.points[i];
-      table.row({std::string(name(curve.group.kind)), fmt::format("{}", curve.group.ranks),
-                 fmt::format("{}", curve.group.nodes), format_bytes(point.size),
-                 point.before ? format_seconds(*point.before) : "-", format_seconds(point.now)});
+      times.append(
+          table.row({{"op", only_words(name(curve.group.kind))},
+                     {"ranks", only_words(curve.group.ranks)},
+                     {"nodes", only_words(curve.group.nodes)},
+                     {"bytes", point.size},
+                     {"before_s", point.before ? Value(*point.before) : right(only_words("-"))},
+                     {"now_s", point.now}},
+                    is_shown(i, curve.points.size())));
     }
+    out.append(Sheet{{"op", name(curve.group.kind)},
+                     {"ranks", curve.group.ranks},
+                     {"nodes", curve.group.nodes},
+                     {"times", std::move(times)}});
   }
-  return table.text();
+  return {std::move(out), table.text()};
 }
 
-std::string changes_text(const ImportReport& report) {
-  Table table({Align::kLeft, Align::kRight, Align::kRight}, {"profile", report.base, "measured"});
-  for (const ProfileChange& change : report.changes)
-    table.row({change.pointer, change.before.empty() ? "-" : change.before, change.now});
-  return table.text();
-}
-
-Json files_json(const ImportReport& report) {
-  Json files = Json::array();
-  for (const MeasuredFile& file : report.files) {
-    for (const NcclRun& run : file.runs) {
-      files.push_back({{"file", file.name},
-                       {"tool", tool_of(run)},
-                       {"program", run.program},
-                       {"ranks", run.ranks},
-                       {"nodes", run.nodes},
-                       {"device", run.device},
-                       {"date", run.date},
-                       {"times", run.times.size()},
-                       {"left_out", run.left_out}});
-    }
-    if (!file.fio) continue;
-    Json groups = Json::array();
-    for (const FioGroup& group : file.fio->groups) groups.push_back(group.jobs);
-    files.push_back({{"file", file.name},
-                     {"tool", file.fio->software},
-                     {"date", file.fio->date},
-                     {"groups", std::move(groups)}});
-  }
-  return files;
-}
-
-Json curves_json(const ImportReport& report) {
-  Json curves = Json::array();
-  for (const CurveChange& curve : report.curves) {
-    Json times = Json::array();
-    for (const CurveChange::Point& point : curve.points) {
-      Json row = {{"bytes", point.size.value}};
-      if (point.before) row["before_s"] = point.before->value;
-      row["now_s"] = point.now.value;
-      times.push_back(std::move(row));
-    }
-    curves.push_back({{"op", name(curve.group.kind)},
-                      {"ranks", curve.group.ranks},
-                      {"nodes", curve.group.nodes},
-                      {"times", std::move(times)}});
-  }
-  return curves;
+// A paragraph each.
+Value notes(const std::vector<std::string>& notes) {
+  std::string text;
+  for (const std::string& note : notes) text += paragraph(note);
+  return {notes, text};
 }
 
 }  // namespace
 
-std::string import_text(const ImportReport& report) {
-  std::string text = read_text(report);
-  if (!report.curves.empty()) text += "\n" + curves_text(report);
-  if (!report.changes.empty()) text += "\n" + changes_text(report);
-  if (!report.notes.empty()) text += "\n";
-  for (const std::string& note : report.notes) text += wrap(note, kScreenWidth, 2, 0) + "\n";
-  return text;
-}
-
-std::string import_json(const ImportReport& report) {
-  Json out = {{"schema", "zplan.import/1"},  {"base", report.base},
-              {"files", files_json(report)}, {"collectives", curves_json(report)},
-              {"changes", Json::array()},    {"notes", report.notes}};
-  for (const ProfileChange& change : report.changes)
-    out["changes"].push_back(
-        {{"pointer", change.pointer}, {"before", change.before}, {"now", change.now}});
-  return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+Sheet import_sheet(const ImportReport& report) {
+  Sheet out("zplan.import/1");
+  out.fact("base", report.base);
+  out.facts({{"files", files_table(report.files)},
+             {"collectives", curves(report)},
+             {"changes", changes_value(report.base, report.changes)},
+             {"notes", notes(report.notes)}});
+  out.show({"files"});
+  out.show_apart({"collectives", "changes", "notes"});
+  return out;
 }
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
 // What `zplan calibrate --import` took from files of other tools, and what it changes in a profile.
-// Text for people, and JSON schema "zplan.import/1".
+// JSON schema "zplan.import/1".
 #pragma once
 
 #include <optional>
@@ -35,7 +35,6 @@ struct ImportReport {
 std::string imported_profile(const std::string& base_text, const HwProfile& base,
                              ImportReport& report);
 
-std::string import_text(const ImportReport& report);
-std::string import_json(const ImportReport& report);
+Sheet import_sheet(const ImportReport& report);
 
 }  // namespace zplan

@@ -38,7 +38,6 @@ Suggestions find_suggestions(const PlanCommand& question);
 // Of the most valuable those that are worth a line.
 std::vector<Suggestion> worth_telling(const Suggestions& suggestions);
 
-std::string suggestions_text(const Suggestions& suggestions);
-std::string suggestions_json(const Suggestions& suggestions);
+Sheet suggestions_sheet(const Suggestions& suggestions);
 
 }  // namespace zplan

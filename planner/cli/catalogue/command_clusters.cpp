@@ -2,9 +2,7 @@
 
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/hw_profile.h"
-#include "planner/cli/catalogue/catalogue.h"
 #include "planner/cli/commands.h"
-#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
@@ -12,55 +10,98 @@
 namespace zplan {
 namespace {
 
-std::string list_text(const std::vector<HwProfile>& nodes) {
-  Table table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight,
-               Align::kRight, Align::kLeft},
-              {"node", "also", "GPU memory", "CPU memory", "NVMe", "devices", "device"});
-  for (const HwProfile& node : nodes) {
-    table.row({node.name, fmt::format("{}", fmt::join(node.aliases, ", ")),
-               format_bytes(node.device.memory), format_bytes(node.host.memory),
-               node.nvme.drives > 0 ? format_bytes(node.nvme.capacity) : "-",
-               std::to_string(node.devices_per_node), node.device.name});
-  }
-  std::string out =
-      table.text() +
-      "\nNAMExCOUNT is a cluster (dgx2x32); zplan clusters NAME shows the sources of its "
-      "numbers.\nGPU memory per device, usable; CPU memory and NVMe per node.\n\n";
-  for (const Cluster& cluster : cluster_catalogue())
-    out += fmt::format("{}: {}\n", cluster.name, cluster_words(cluster));
+Sheet device_sheet(const DeviceProfile& device) {
+  Sheet peaks;
+  for (const auto& [format, peak] : device.peaks) peaks.fact(format, peak);
+  return {{"name", device.name},
+          {"memory_bytes", device.memory},
+          {"reserve_bytes", device.reserve()},
+          {"memory_bytes_per_s", device.memory_bandwidth},
+          {"peak_flop_per_s", peaks},
+          {"kernel_set", device.kernel_set}};
+}
+
+Value sources(const std::vector<ValueSource>& values) {
+  return each(values, [](const ValueSource& s) {
+    return Sheet{{"pointer", s.pointer}, {"value", s.value}, {"source", s.source}, {"ref", s.ref}};
+  });
+}
+
+Sheet network_sheet(const Cluster& cluster) {
+  const NetworkSpec& network = cluster.network;
+  Sheet out{{"kind", network.has_leaves() ? "leaf_spine" : "full_bisection"}};
+  if (network.has_leaves())
+    out.facts({{"nodes_per_leaf", network.nodes_per_leaf},
+               {"oversubscription", network.oversubscription},
+               {"rails", network.rails},
+               {"allocation", network.scattered ? "scattered" : "in_order"}});
+  out.facts({{"fast_link_domain", cluster.domain()}, {"sources", sources(cluster.sources)}});
   return out;
 }
 
-std::string detail_text(const Cluster& cluster) {
+Sheet cluster_sheet(const Cluster& cluster) {
   const HwProfile& node = cluster.node;
-  std::string out =
-      fmt::format("{}: {}\n{}\n\n", cluster.name, cluster_words(cluster), node.description);
-  Table table({Align::kLeft, Align::kRight, Align::kLeft, Align::kLeft},
-              {"value of a node", "", "source", "reference"});
+  return {{"name", cluster.name},
+          {"aliases", node.aliases},
+          {"description", node.description},
+          {"nodes", cluster.nodes},
+          {"devices_per_node", node.devices_per_node},
+          {"devices", cluster.devices()},
+          {"network", network_sheet(cluster)},
+          {"device", device_sheet(node.device)},
+          {"host", Sheet{{"memory_bytes", node.host.memory},
+                         {"reserve_bytes", node.host.reserve},
+                         {"memory_bytes_per_s", node.host.memory_bandwidth},
+                         {"cpu_cores", node.host.cpu_cores}}},
+          {"nvme", Sheet{{"drives", node.nvme.drives},
+                         {"capacity_bytes", node.nvme.capacity},
+                         {"read_bytes_per_s", node.nvme.read_bandwidth()},
+                         {"write_bytes_per_s", node.nvme.write_bandwidth()}}},
+          {"profile_hash", node.hash},
+          {"sources", sources(node.sources)}};
+}
+
+// Of each node a cluster of one, and the clusters that have names.
+Sheet list_sheet() {
+  const std::vector<Cluster> named = cluster_catalogue();
+  std::vector<Cluster> clusters;
+  Table table({"node", "also", "GPU memory", "CPU memory", "NVMe", "devices", "device"});
+  for (const HwProfile& node : node_catalogue()) {
+    clusters.push_back({.name = node.name, .node = node, .stack = {}});
+    table.words_row({node.name, node.aliases, node.device.memory, node.host.memory,
+                     node.nvme.drives > 0 ? Value(node.nvme.capacity) : "-", node.devices_per_node,
+                     node.device.name});
+  }
+  clusters.insert(clusters.end(), named.begin(), named.end());
+  Sheet out("zplan.clusters/1");
+  out.fact("clusters", each(clusters, cluster_sheet));
+  out.print(table.text() +
+            "\nNAMExCOUNT is a cluster (dgx2x32); zplan clusters NAME shows the sources of its "
+            "numbers.\nGPU memory per device, usable; CPU memory and NVMe per node.\n\n");
+  for (const Cluster& cluster : named)
+    out.print(fmt::format("{}: {}\n", cluster.name, cluster_words(cluster)));
+  return out;
+}
+
+Sheet detail_sheet(const Cluster& cluster) {
+  const HwProfile& node = cluster.node;
+  Table table({"value of a node", "", "source", "reference"});
   for (const ValueSource& s : cluster.sources)
-    table.row({"cluster " + s.pointer, s.value, s.source, s.ref});
-  for (const ValueSource& s : node.sources) table.row({s.pointer, s.value, s.source, s.ref});
-  return out + table.text();
+    table.words_row({"cluster " + s.pointer, right(s.value), s.source, s.ref});
+  for (const ValueSource& s : node.sources)
+    table.words_row({s.pointer, right(s.value), s.source, s.ref});
+  Sheet out("zplan.clusters/1");
+  out.fact("clusters", each(std::vector{cluster}, cluster_sheet));
+  out.print(fmt::format("{}: {}\n{}\n\n", cluster.name, cluster_words(cluster), node.description) +
+            table.text());
+  return out;
 }
 
 }  // namespace
 
 ExitCode execute(const ClustersCommand& command) {
-  if (!command.name.empty()) {
-    const Cluster cluster = load_cluster(command.name);
-    write_stdout(command.json ? clusters_json({cluster}) : detail_text(cluster));
-    return ExitCode::kOk;
-  }
-  const std::vector<HwProfile> nodes = node_catalogue();
-  if (!command.json) {
-    write_stdout(list_text(nodes));
-    return ExitCode::kOk;
-  }
-  std::vector<Cluster> clusters;
-  for (const HwProfile& node : nodes)
-    clusters.push_back({.name = node.name, .node = node, .stack = {}});
-  for (Cluster& cluster : cluster_catalogue()) clusters.push_back(std::move(cluster));
-  write_stdout(clusters_json(clusters));
+  write_answer(command.name.empty() ? list_sheet() : detail_sheet(load_cluster(command.name)),
+               command.json);
   return ExitCode::kOk;
 }
 

@@ -2,29 +2,39 @@
 
 #include "models/model_config.h"
 #include "models/model_formulas.h"
-#include "planner/cli/catalogue/catalogue.h"
 #include "planner/cli/commands.h"
-#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/table.h"
-#include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
 
 namespace zplan {
 namespace {
 
-std::string list_text(const std::vector<ModelConfig>& models) {
-  Table table(
-      {Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight,
-       Align::kRight, Align::kRight},
-      {"model", "also", "parameters", "layers", "hidden", "heads", "sequence", "global batch"});
-  for (const ModelConfig& m : models) {
-    table.row({m.name, fmt::format("{}", fmt::join(m.aliases, ", ")),
-               format_count(static_cast<double>(parameter_count(m))), grouped(m.layers),
-               grouped(m.hidden), grouped(m.heads), grouped(m.sequence), grouped(m.global_batch)});
-  }
-  return table.text() +
-         "\nzplan models NAME shows one with its sources. Sequence in tokens; global "
-         "batch in sequences per step.\n";
+Sheet model_sheet(const ModelConfig& model) {
+  const std::int64_t parameters = parameter_count(model);
+  const std::int64_t flops = model_flops_per_token(model).value;
+  Sheet out{{"name", model.name},
+            {"aliases", model.aliases},
+            {"parameters", {parameters, format_count(static_cast<double>(parameters))}}};
+  Sheet sources;
+  for (const ModelField& field : fields_of(model))
+    std::visit([&](auto value) { out.fact(field.name, value); }, field.value);
+  for (const auto& [field, source] : model.field_sources) sources.fact(field, source);
+  out.facts({{"model_flop_per_token", {flops, fmt::format("{:.4g}", static_cast<double>(flops))}},
+             {"source", model.source},
+             {"sources", sources}});
+  return out;
+}
+
+Sheet list_sheet() {
+  Table table({"name: model", "aliases: also", "parameters", "layers", "hidden", "heads",
+               "sequence", "global_batch: global batch"});
+  for (const ModelConfig& model : model_catalogue()) table.row(model_sheet(model));
+  Sheet out("zplan.models/1");
+  out.table("models", table);
+  out.print(
+      "\nzplan models NAME shows one with its sources. Sequence in tokens; global batch in "
+      "sequences per step.\n");
+  return out;
 }
 
 // Nothing where the source of the whole model holds.
@@ -33,34 +43,26 @@ std::string own_source(const ModelConfig& m, std::string_view field) {
   return source == m.source ? "" : source;
 }
 
-std::string shown(std::int64_t value) { return grouped(value); }
-std::string shown(bool value) { return value ? "yes" : "no"; }
-std::string shown(std::string_view word) { return std::string(word); }
-
-std::string detail_text(const ModelConfig& m) {
-  Table table({Align::kLeft, Align::kRight, Align::kLeft});
+Sheet detail_sheet(const ModelConfig& m) {
+  const Sheet model = model_sheet(m);
+  Table table({"", "", ""});
   for (const ModelField& field : fields_of(m))
-    table.row({std::string(field.name),
-               std::visit([](auto value) { return shown(value); }, field.value),
-               own_source(m, field.name)});
-  table.row({"parameters", grouped(parameter_count(m)), "counted"});
-  table.row({"flop per token",
-             fmt::format("{:.4g}", static_cast<double>(model_flops_per_token(m).value)),
-             "6 N + 6 L h s: forward and backward, no recomputation"});
-  return fmt::format("{}: {}\n\n", m.name, wrap(m.source, kScreenWidth, 2, m.name.size() + 2)) +
-         table.text(2);
+    table.words_row({field.name, model[field.name], own_source(m, field.name)});
+  table.words_row({"parameters", parameter_count(m), "counted"});
+  table.words_row({"flop per token", model["model_flop_per_token"],
+                   "6 N + 6 L h s: forward and backward, no recomputation"});
+  Sheet out("zplan.models/1");
+  out.fact("models", each(std::vector{m}, model_sheet));
+  out.say("{}: {}", {m.name, m.source});
+  out.print("\n" + table.text(2));
+  return out;
 }
 
 }  // namespace
 
 ExitCode execute(const ModelsCommand& command) {
-  if (command.name.empty()) {
-    const std::vector<ModelConfig> models = model_catalogue();
-    write_stdout(command.json ? models_json(models) : list_text(models));
-  } else {
-    const ModelConfig model = load_model(command.name);
-    write_stdout(command.json ? models_json({model}) : detail_text(model));
-  }
+  write_answer(command.name.empty() ? list_sheet() : detail_sheet(load_model(command.name)),
+               command.json);
   return ExitCode::kOk;
 }
 

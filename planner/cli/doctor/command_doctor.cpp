@@ -2,7 +2,6 @@
 
 #include "planner/cli/commands.h"
 #include "planner/cli/doctor/doctor.h"
-#include "planner/cli/frame/output.h"
 
 namespace zplan {
 
@@ -10,7 +9,7 @@ ExitCode execute(const DoctorCommand& command) {
   Findings findings = examine_cuda();
   for (Findings& more : std::vector{examine_host(), examine_storage(command.nvme_directory)})
     for (Finding& finding : more) findings.push_back(std::move(finding));
-  write_stdout(command.json ? findings_json(findings) : findings_text(findings));
+  write_answer(findings_sheet(findings), command.json);
   return ExitCode::kOk;
 }
 

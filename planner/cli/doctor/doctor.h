@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/frame/sheet.h"
+
 namespace zplan {
 
 enum class Presence : std::uint8_t { kYes, kPartly, kNo };
@@ -31,7 +33,7 @@ Findings examine_host();
 // Asynchronous requests to drives; and a folder for the NVMe tier, unless it is empty.
 Findings examine_storage(const std::string& nvme_directory);
 
-std::string findings_text(const Findings& findings);
-std::string findings_json(const Findings& findings);
+// JSON schema "zplan.doctor/1".
+Sheet findings_sheet(const Findings& findings);
 
 }  // namespace zplan

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 
@@ -18,34 +19,59 @@ std::size_t width_of(std::string_view text) {
 
 }  // namespace
 
-Table::Table(std::vector<Align> columns, std::vector<std::string> titles)
-    : columns_(std::move(columns)) {
-  if (!titles.empty()) row(std::move(titles));
+Column::Column(const char* both) : key(both), title(both) {
+  if (const std::size_t colon = key.find(':'); colon != std::string::npos) {
+    title = key.substr(std::min(colon + 2, key.size()));
+    key.resize(colon);
+  }
 }
 
-void Table::row(std::vector<std::string> cells) {
+Value Table::row(const Sheet& facts, bool shown) {
+  if (shown) {
+    Row& row = rows_.emplace_back();
+    for (const Column& column : columns_) {
+      const Value* const value = facts.find(column.key);
+      row.cells.push_back(value != nullptr ? *value : left_out());
+    }
+  }
+  Value object = as_json(facts.json());
+  rows_json_.append(object);
+  return object;
+}
+
+void Table::words_row(std::vector<Value> cells) {
   ZPLAN_ASSERT(cells.size() == columns_.size());
-  rows_.push_back(std::move(cells));
+  rows_.push_back({std::move(cells), ""});
 }
 
 std::string Table::text(std::size_t indent) const {
-  std::vector<std::size_t> widths(columns_.size(), 0);
-  for (const auto& cells : rows_) {
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      widths[i] = std::max(widths[i], width_of(cells[i]));
+  if (rows_.empty()) return "";
+  std::vector<std::size_t> widths;
+  std::vector<bool> right;
+  std::vector<Value> titles;
+  bool titled = false;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    titles.emplace_back(columns_[i].title);
+    titled = titled || !columns_[i].title.empty();
+    widths.push_back(width_of(columns_[i].title));
+    right.push_back(false);
+    for (const Row& row : rows_) {
+      widths[i] = std::max(widths[i], width_of(row.cells[i].words));
+      if (row.cells[i].to_the_right) right[i] = true;
     }
   }
-  std::string out;
-  for (const auto& cells : rows_) {
-    std::string line(indent, ' ');
+  const auto line = [&](const std::vector<Value>& cells) {
+    std::string out(indent, ' ');
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::string padding(widths[i] - width_of(cells[i]), ' ');
-      line += columns_[i] == Align::kLeft ? cells[i] + padding : padding + cells[i];
-      line.append(kGap, ' ');
+      const std::string& words = cells[i].words;
+      const std::string padding(widths[i] - width_of(words), ' ');
+      out += right[i] ? padding + words : words + padding;
+      out.append(kGap, ' ');
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
+    return out.erase(out.find_last_not_of(' ') + 1) + '\n';
+  };
+  std::string out = titled ? line(titles) : "";
+  for (const Row& row : rows_) out += line(row.cells) + row.below;
   return out;
 }
 
@@ -75,6 +101,10 @@ std::string wrap(std::string_view text, std::size_t width, std::size_t indent, s
     begin = end + 1;
   }
   return wrap(words, width, indent, used);
+}
+
+std::string paragraph(std::string_view text, std::size_t indent) {
+  return std::string(indent, ' ') + wrap(text, kScreenWidth, indent + 2, indent) + "\n";
 }
 
 }  // namespace zplan

@@ -1,14 +1,11 @@
-#include "planner/cli/predict/anchor_output.h"
+#include "planner/cli/predict/prediction_output.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
-#include "planner/cli/frame/table.h"
-#include "planner/cli/frame/words.h"
-#include "planner/core/quantity.h"
+#include "planner/cli/frame/sheet.h"
 #include "planner/core/text.h"
 
 namespace zplan {
@@ -25,38 +22,35 @@ std::vector<MovedRate> greatest(std::vector<MovedRate> moved) {
   return moved;
 }
 
-}  // namespace
-
-std::string anchors_text(const std::vector<Anchor>& anchors) {
-  std::string out;
-  for (const Anchor& anchor : anchors) {
-    std::string moved;
-    for (const MovedRate& rate : greatest(anchor.moved))
-      moved += fmt::format("; {} {:+.0f} %", rate.name, 100 * (rate.after / rate.before - 1));
-    out += wrap(fmt::format("anchor {}: measured {}, predicted {} before and {} after{}",
-                            visible(anchor.run), format_seconds(anchor.measured),
-                            format_seconds(anchor.before), format_seconds(anchor.after),
-                            moved.empty() ? "; no rate moved by 1 %" : moved),
-                kScreenWidth, 2, 0) +
-           "\n";
-  }
-  return out.empty() ? out : out + "\n";
+Value moved_value(const std::vector<MovedRate>& moved) {
+  Value rows = empty_array();
+  for (const MovedRate& rate : moved)
+    rows.append(Sheet{{"rate", rate.name}, {"before", rate.before}, {"after", rate.after}});
+  std::string words;
+  for (const MovedRate& rate : greatest(moved))
+    words += fmt::format("; {} {:+.0f} %", rate.name, 100 * (rate.after / rate.before - 1));
+  return {std::move(rows), words.empty() ? "; no rate moved by 1 %" : words};
 }
 
-std::string anchors_json(const std::vector<Anchor>& anchors) {
-  using Json = nlohmann::ordered_json;
-  Json out = Json::array();
-  for (const Anchor& anchor : anchors) {
-    Json moved = Json::array();
-    for (const MovedRate& rate : anchor.moved)
-      moved.push_back({{"rate", rate.name}, {"before", rate.before}, {"after", rate.after}});
-    out.push_back({{"run", anchor.run},
-                   {"measured_s", anchor.measured.value},
-                   {"before_s", anchor.before.value},
-                   {"after_s", anchor.after.value},
-                   {"moved", std::move(moved)}});
-  }
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+Sheet anchor_sheet(const Anchor& anchor) {
+  Sheet out{{"run", {anchor.run, visible(anchor.run)}},
+            {"measured_s", anchor.measured},
+            {"before_s", anchor.before},
+            {"after_s", anchor.after},
+            {"moved", moved_value(anchor.moved)}};
+  out.say(
+      "anchor {run}: measured {measured_s}, predicted {before_s} before and {after_s} "
+      "after{moved}");
+  return out;
+}
+
+}  // namespace
+
+Value anchors_value(const std::vector<Anchor>& anchors) {
+  if (anchors.empty()) return left_out();
+  Value out = each(anchors, anchor_sheet);
+  out.words += "\n";
+  return out;
 }
 
 }  // namespace zplan

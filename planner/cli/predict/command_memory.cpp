@@ -1,5 +1,4 @@
 #include "planner/cli/commands.h"
-#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/predict/memory_answer.h"
 #include "planner/cli/predict/stack_use.h"
@@ -16,7 +15,7 @@ ExitCode execute(const MemoryCommand& command) {
       .planned = build_job(plan), .cluster = cluster, .memory = {}, .deepspeed = {}};
   answer.memory = predict_memory(answer.planned, cluster);
   if (command.deepspeed) answer.deepspeed = compare_with_deepspeed(answer.planned, cluster);
-  write_stdout(command.json ? memory_answer_json(answer) : memory_answer_text(answer));
+  write_answer(memory_answer_sheet(answer), command.json);
   return answer.memory.infeasible ? ExitCode::kInfeasible : ExitCode::kOk;
 }
 

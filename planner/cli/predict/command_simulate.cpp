@@ -49,12 +49,12 @@ ExitCode execute(const SimulateCommand& command) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity simulates it anyway)",
                          command.plan, result.cluster.name,
                          full_reason(*result.memory.infeasible)));
-    if (command.json) write_stdout(simulation_json(result));
+    if (command.json) write_answer(simulation_sheet(result), true);
     return ExitCode::kInfeasible;
   }
   if (!command.trace.empty()) write_file(command.trace, chrome_trace(result.time->sim.timeline));
   if (!command.timeline.empty()) write_file(command.timeline, to_json(result.time->sim.timeline));
-  write_stdout(command.json ? simulation_json(result) : simulation_text(result));
+  write_answer(simulation_sheet(result), command.json);
   return ExitCode::kOk;
 }
 

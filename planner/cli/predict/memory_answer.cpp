@@ -44,31 +44,40 @@ std::string other_categories(const TierUse& use) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string deepspeed_text(const MemoryAnswer& answer) {
+// The estimates, and beside them what is placed.
+Sheet deepspeed_sheet(const MemoryAnswer& answer) {
   const DeepSpeedComparison& comparison = *answer.deepspeed;
   const DeepSpeedJob& job = comparison.job;
-  std::string out =
-      fmt::format("\nDeepSpeed's estimators for {} parameters, the largest layer {}, {} of {}\n",
-                  format_count(static_cast<double>(job.parameters)),
-                  format_count(static_cast<double>(job.largest_layer)), count_of(job.nodes, "node"),
-                  count_of(job.gpus_per_node, "GPU"));
-  if (comparison.estimates.empty())
-    return out + fmt::format("  there is none for ZeRO {}\n", answer.planned.plan.zero_stage);
-  Table table({Align::kLeft, Align::kRight, Align::kRight}, {"", "GPU, each", "CPU, per node"});
-  for (const NamedEstimate& estimate : comparison.estimates) {
-    table.row({estimate.rule, format_bytes(estimate.bytes.gpu), format_bytes(estimate.bytes.host)});
+  const auto parameters = [](std::int64_t count) -> Value {
+    return {count, format_count(static_cast<double>(count))};
+  };
+  Sheet out{{"parameters", parameters(job.parameters)},
+            {"largest_layer", parameters(job.largest_layer)},
+            {"gpus_per_node", counted(job.gpus_per_node, "GPU")},
+            {"nodes", counted(job.nodes, "node")},
+            {"slices_per_node", job.slices_per_node}};
+  out.heading(
+      "DeepSpeed's estimators for {parameters} parameters, the largest layer "
+      "{largest_layer}, {nodes} of {gpus_per_node}");
+  Table table({"rule:", "gpu_bytes: GPU, each", "host_bytes: CPU, per node"});
+  for (const NamedEstimate& estimate : comparison.estimates)
+    table.row({{"rule", estimate.rule},
+               {"gpu_bytes", estimate.bytes.gpu},
+               {"host_bytes", estimate.bytes.host}});
+  const std::vector<std::string> reasons = reasons_of_difference(answer);
+  out.facts({{"estimates", table.json()}, {"differences", reasons}});
+  if (comparison.estimates.empty()) {
+    out.say("there is none for ZeRO {}", {std::to_string(answer.planned.plan.zero_stage)}, kIndent);
+    return out;
   }
   const TierUse& gpu = use_of(answer, Tier::kGpu);
   const TierUse& cpu = use_of(answer, Tier::kCpu);
-  table.row({"placed", format_bytes(gpu.peak), format_bytes(cpu.peak)});
-  table.row({"  model states of it", format_bytes(bytes_of(gpu, true)),
-             format_bytes(bytes_of(cpu, true))});
-  table.row(
-      {"  other of it", format_bytes(bytes_of(gpu, false)), format_bytes(bytes_of(cpu, false))});
-  table.row({"  gaps of the placement", format_bytes(gpu.gaps()), format_bytes(cpu.gaps())});
-  out += table.text(kIndent) + "Why they differ\n";
-  for (const std::string& reason : reasons_of_difference(answer))
-    out += "  - " + wrap(reason, kScreenWidth, 4, 4) + "\n";
+  table.words_row({"placed", gpu.peak, cpu.peak});
+  table.words_row({"  model states of it", bytes_of(gpu, true), bytes_of(cpu, true)});
+  table.words_row({"  other of it", bytes_of(gpu, false), bytes_of(cpu, false)});
+  table.words_row({"  gaps of the placement", gpu.gaps(), cpu.gaps()});
+  out.print(table.text(kIndent) + "Why they differ\n");
+  for (const std::string& reason : reasons) out.say("- {}", {reason}, kIndent);
   return out;
 }
 
@@ -123,19 +132,17 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
   return reasons;
 }
 
-std::string memory_answer_text(const MemoryAnswer& answer) {
-  std::string out = over_text(answer.memory);
-  out += fmt::format("{} on {} ({})\n", answer.planned.model.name, answer.cluster.name,
-                     cluster_words(answer.cluster));
-  for (const std::string& line : plan_lines(answer.planned.plan))
-    out += std::string(kIndent, ' ') + wrap(line, kScreenWidth, 2 * kIndent, kIndent) + "\n";
-  out += "\nMemory\n" + memory_text(answer.memory, kIndent, kCategoryCount);
-  out += "\nPlacement (of one rank; ratio: slab over live peak)\n" +
-         placement_text(answer.memory.report, kIndent);
-  out += "\nAs a caching allocator would hold it (one GPU; changes no offset)\n" +
-         stack_memory_text(answer.memory.stack, kIndent);
-  if (answer.deepspeed) out += deepspeed_text(answer);
-  return out + fmt::format("\nFingerprint {}\n", answer.planned.fingerprint);
+Sheet memory_answer_sheet(const MemoryAnswer& answer) {
+  const Sheet memory = memory_sheet(answer.memory, kIndent, kCategoryCount);
+  Sheet out("zplan.memory/1");
+  say_plan(out, answer.planned, answer.cluster, answer.memory, memory);
+  say_memory(out, memory);
+  out.heading("As a caching allocator would hold it (one GPU; changes no offset)");
+  out.print(memory["allocator"].words);
+  out.fact("deepspeed", answer.deepspeed ? Value(deepspeed_sheet(answer)) : nullptr);
+  out.show({"deepspeed"});
+  out.heading("Fingerprint {fingerprint}");
+  return out;
 }
 
 }  // namespace zplan

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
 #include "planner/search/deepspeed_estimate.h"
 
@@ -32,7 +33,6 @@ DeepSpeedComparison compare_with_deepspeed(const PlannedJob& planned, const Clus
 // Why the estimates are not what is placed, a line each.
 std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer);
 
-std::string memory_answer_json(const MemoryAnswer& answer);
-std::string memory_answer_text(const MemoryAnswer& answer);
+Sheet memory_answer_sheet(const MemoryAnswer& answer);
 
 }  // namespace zplan

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
 #include "planner/validate/anchoring.h"
 
@@ -19,7 +20,7 @@ struct Simulation {
   std::vector<Anchor> anchors;         // what --anchor changed
 };
 
-std::string simulation_json(const Simulation& simulation);
-std::string simulation_text(const Simulation& simulation);
+// Without a time only JSON has an answer.
+Sheet simulation_sheet(const Simulation& simulation);
 
 }  // namespace zplan

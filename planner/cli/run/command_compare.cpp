@@ -6,7 +6,6 @@
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
-#include "planner/core/quantity.h"
 #include "planner/program/timeline/comparison.h"
 
 namespace zplan {
@@ -18,46 +17,67 @@ std::string operations(const ComparedRow& row) {
   return fmt::format("{} / {}", grouped(predicted), grouped(measured));
 }
 
-std::string ratio_words(Seconds predicted, Seconds measured) {
+Value ratio_value(Seconds predicted, Seconds measured) {
   const auto quotient = ratio(predicted, measured);
-  return quotient ? fmt::format("{:.2f}", *quotient) : "-";
+  return quotient ? number("{:.2f}", *quotient) : Value(nullptr, "-");
 }
 
-void add_row(Table& table, const ComparedRow& row, std::string_view indent) {
+Sheet row_sheet(const ComparedRow& row, std::string_view indent) {
   const Seconds predicted = row.predicted.time, measured = row.measured.time;
-  table.row({fmt::format("{}{}", indent, row.name), operations(row), format_seconds(predicted),
-             format_seconds(measured), ratio_words(predicted, measured)});
+  return {{"what", only_words(fmt::format("{}{}", indent, row.name))},
+          {"name", row.name},
+          {"predicted_operations", row.predicted.operations},
+          {"measured_operations", row.measured.operations},
+          {"operations", right(only_words(operations(row)))},
+          {"predicted_s", predicted},
+          {"measured_s", measured},
+          {"ratio", ratio_value(predicted, measured)}};
 }
 
-void add_rows(Table& table, const std::string& title, const std::vector<ComparedRow>& rows) {
-  table.row({title, "", "", "", ""});
-  for (const ComparedRow& row : rows) add_row(table, row, "  ");
+Sheet side_sheet(const std::string& fingerprint, std::int64_t steps) {
+  return {{"fingerprint", fingerprint}, {"steps", steps}};
 }
 
-std::string alone(std::string_view whose, const ComparedSide& side) {
-  if (side.operations == 0) return "";
-  return fmt::format("only {}: {} of {}\n", whose, count_of(side.operations, "operation"),
-                     format_seconds(side.time));
+Sheet alone_sheet(std::string_view whose, const ComparedSide& side) {
+  Sheet out{{"operations", counted(side.operations, "operation")}, {"time_s", side.time}};
+  if (side.operations > 0) out.say("only {}: {operations} of {time_s}", {whose});
+  return out;
 }
 
-std::string comparison_text(const Comparison& c) {
-  Table table({Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kRight},
-              {"", "operations", "predicted", "measured", "measured/predicted"});
-  table.row({"step", "", format_seconds(c.predicted_period), format_seconds(c.measured_period),
-             ratio_words(c.predicted_period, c.measured_period)});
-  add_row(table, c.total, "");
-  add_rows(table, "by kind", c.kinds);
-  add_rows(table, "by phase", c.phases);
-  add_rows(table, "by lane", c.lanes);
-  add_rows(table, "by part of the model", c.parts);
-  return fmt::format(
-      "{}{}{}\nOperations of one step, one rank of each stage, joined by {}: medians over ranks "
-      "and "
-      "{}\npredicted, {} measured. Lanes run side by side, so operations do not add up to the "
-      "step.\n",
-      table.text(), alone("predicted", c.only_predicted), alone("measured", c.only_measured),
-      c.join == JoinBy::kRole ? "role" : "operation", count_of(c.predicted_steps, "step"),
-      grouped(c.measured_steps));
+// JSON schema "zplan.comparison/1".
+Sheet comparison_sheet(const Comparison& c) {
+  Table table({"what:", "operations", "predicted_s: predicted", "measured_s: measured",
+               "ratio: measured/predicted"});
+  const auto rows = [&table](const char* title, const std::vector<ComparedRow>& list) {
+    table.words_row({title, "", "", "", ""});
+    Value out = empty_array();
+    for (const ComparedRow& row : list) out.append(table.row(row_sheet(row, "  ")));
+    return out;
+  };
+  const Sheet step{{"what", only_words("step")},
+                   {"predicted_s", c.predicted_period},
+                   {"measured_s", c.measured_period},
+                   {"ratio", ratio_value(c.predicted_period, c.measured_period)}};
+  Sheet out("zplan.comparison/1");
+  out.facts({{"joined_by", c.join == JoinBy::kRole ? "role" : "operation"},
+             {"predicted", side_sheet(c.predicted_fingerprint, c.predicted_steps)},
+             {"measured", side_sheet(c.measured_fingerprint, c.measured_steps)},
+             {"step", table.row(step)},
+             {"total", table.row(row_sheet(c.total, ""))},
+             {"kinds", rows("by kind", c.kinds)},
+             {"phases", rows("by phase", c.phases)},
+             {"lanes", rows("by lane", c.lanes)},
+             {"parts", rows("by part of the model", c.parts)},
+             {"only_predicted", alone_sheet("predicted", c.only_predicted)},
+             {"only_measured", alone_sheet("measured", c.only_measured)}});
+  out.print(table.text());
+  out.show({"only_predicted", "only_measured"});
+  out.print(
+      out.filled("\nOperations of one step, one rank of each stage, joined by {joined_by}: "
+                 "medians over ranks and {}\npredicted, {} measured. Lanes run side by side, "
+                 "so operations do not add up to the step.\n",
+                 {count_of(c.predicted_steps, "step"), grouped(c.measured_steps)}));
+  return out;
 }
 
 std::string_view source_words(std::string_view source) {
@@ -91,7 +111,7 @@ ExitCode execute(const CompareCommand& command) {
     complain(
         "warning: the timelines are of different jobs; joined by role, they may do different work");
   warn_of_few_steps(comparison);
-  write_stdout(command.json ? to_json(comparison) : comparison_text(comparison));
+  write_answer(comparison_sheet(comparison), command.json);
   return ExitCode::kOk;
 }
 

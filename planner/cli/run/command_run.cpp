@@ -265,7 +265,7 @@ ExitCode execute(const RunCommand& command) {
       train_together(command, planned, reference ? &*reference : nullptr, data, options);
   if (!has_losses(planned.job, options)) return conclude(report);
   add_prediction(command, planned, report);
-  write_stdout(command.json ? run_json(planned, report) : run_text(planned, report));
+  write_answer(run_sheet(planned, report), command.json);
   return conclude(report);
 }
 

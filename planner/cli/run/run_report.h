@@ -8,6 +8,7 @@
 
 #include "exec/memory/process_memory.h"
 #include "exec/run.h"
+#include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
 #include "planner/cli/run/process_memory.h"
 #include "planner/cli/run/training.h"
@@ -40,7 +41,6 @@ struct RunReport {
   bool agrees() const;  // with the reference; true when not checked
 };
 
-std::string run_json(const PlannedJob& planned, const RunReport& report);
-std::string run_text(const PlannedJob& planned, const RunReport& report);
+Sheet run_sheet(const PlannedJob& planned, const RunReport& report);
 
 }  // namespace zplan

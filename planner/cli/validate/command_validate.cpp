@@ -70,7 +70,7 @@ ExitCode execute(const ValidateCommand& command) {
   validation.runs = std::move(*results);
   validation.statistics = statistics(validation.runs);
   if (!command.html.empty()) write_file(command.html, validation_html(validation));
-  write_stdout(command.json ? validation_json(validation) : validation_text(validation));
+  write_answer(validation_sheet(validation), command.json);
   return validation.malformed.empty() ? ExitCode::kOk : ExitCode::kCheckFailed;
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/frame/sheet.h"
 #include "planner/validate/anchoring.h"
 #include "planner/validate/evaluate.h"
 #include "planner/validate/statistics.h"
@@ -21,8 +22,7 @@ struct Validation {
   ValidationStatistics statistics;
 };
 
-std::string validation_json(const Validation& validation);
-std::string validation_text(const Validation& validation);
+Sheet validation_sheet(const Validation& validation);
 std::string validation_html(const Validation& validation);
 
 }  // namespace zplan

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
@@ -198,47 +197,6 @@ Comparison compare(const Timeline& predicted, const Timeline& measured, JoinBy j
   result.lanes = lanes.take();
   result.parts = parts.take();
   return result;
-}
-
-std::string to_json(const Comparison& c) {
-  using Json = nlohmann::ordered_json;
-  const auto times = [](Seconds predicted, Seconds measured) {
-    const auto quotient = ratio(predicted, measured);
-    return Json{{"predicted_s", predicted.value},
-                {"measured_s", measured.value},
-                {"ratio", quotient ? Json(*quotient) : Json(nullptr)}};
-  };
-  const auto row = [&](const ComparedRow& r) {
-    Json out{{"name", r.name},
-             {"predicted_operations", r.predicted.operations},
-             {"measured_operations", r.measured.operations}};
-    out.update(times(r.predicted.time, r.measured.time));
-    return out;
-  };
-  const auto rows = [&](const std::vector<ComparedRow>& list) {
-    Json out = Json::array();
-    for (const ComparedRow& r : list) out.push_back(row(r));
-    return out;
-  };
-  const auto alone = [](const ComparedSide& side) {
-    return Json{{"operations", side.operations}, {"time_s", side.time.value}};
-  };
-  const auto side = [](const std::string& fingerprint, std::int64_t steps) {
-    return Json{{"fingerprint", fingerprint}, {"steps", steps}};
-  };
-  const Json out{{"schema", "zplan.comparison/1"},
-                 {"joined_by", c.join == JoinBy::kRole ? "role" : "operation"},
-                 {"predicted", side(c.predicted_fingerprint, c.predicted_steps)},
-                 {"measured", side(c.measured_fingerprint, c.measured_steps)},
-                 {"step", times(c.predicted_period, c.measured_period)},
-                 {"total", row(c.total)},
-                 {"kinds", rows(c.kinds)},
-                 {"phases", rows(c.phases)},
-                 {"lanes", rows(c.lanes)},
-                 {"parts", rows(c.parts)},
-                 {"only_predicted", alone(c.only_predicted)},
-                 {"only_measured", alone(c.only_measured)}};
-  return out.dump(2, ' ', true, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace zplan

@@ -6,8 +6,7 @@
 // the operations of one step, one rank of each stage; lanes overlap, so they do not add up to the
 // period of a step. That is the median from one end of a step to the next.
 //
-// By role, a time is that of all operations of the role within a step of a rank. Schema
-// "zplan.comparison/1": one object per row, times in seconds.
+// By role, a time is that of all operations of the role within a step of a rank.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +47,5 @@ Comparison compare(const Timeline& predicted, const Timeline& measured, JoinBy j
 
 // Measured over predicted time; nothing when nothing was predicted.
 std::optional<double> ratio(Seconds predicted, Seconds measured);
-
-std::string to_json(const Comparison& comparison);
 
 }  // namespace zplan

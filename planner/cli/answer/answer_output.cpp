@@ -1,0 +1,250 @@
+// One screen: what was asked, the plan, memory, time, what limits it, how sure the search is, what
+// else was tried, and what to type next.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "models/model_formulas.h"
+#include "planner/cli/answer/answer.h"
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/prediction_output.h"
+#include "planner/core/quantity.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/search/simplicity.h"
+
+namespace zplan {
+namespace {
+
+// " (source)", or nothing where the source of the whole model says it all.
+std::string source_of(const ModelConfig& model, std::string_view field, bool given) {
+  if (given) return " (as given)";
+  const std::string& source = model.source_of(field);
+  return source == model.source ? "" : fmt::format(" ({})", source);
+}
+
+Sheet model_sheet(const Answer& answer, const Pins& pins) {
+  const ModelConfig& model = answer.model;
+  const std::int64_t parameters = parameter_count(model);
+  Sheet out{{"name", model.name},
+            {"parameters", {parameters, format_count(static_cast<double>(parameters))}},
+            {"layers", model.layers},
+            {"hidden", model.hidden},
+            {"heads", model.heads},
+            {"sequence", answer.sequence},
+            {"global_batch", counted(answer.global_batch, "sequence")},
+            {"source", model.source}};
+  out.entry("Model",
+            "{name}: {parameters} parameters, {layers} layers of hidden size {hidden}, {heads} "
+            "heads ({source})");
+  out.entry("", "sequence {sequence} tokens{}, global batch {global_batch}{}",
+            {source_of(model, "sequence", pins.has("/batch/sequence")),
+             source_of(model, "global_batch", pins.has("/batch/global_batch"))});
+  return out;
+}
+
+Sheet cluster_sheet(const Cluster& cluster) {
+  Sheet out{{"name", cluster.name},
+            {"nodes", cluster.nodes},
+            {"devices_per_node", cluster.node.devices_per_node},
+            {"devices", cluster.devices()},
+            {"device", cluster.node.device.name},
+            {"profile_hash", cluster.node.hash}};
+  out.entry("Cluster", "{name}: {}", {cluster_words(cluster)});
+  return out;
+}
+
+// The lines of a plan that another one does not have.
+std::string what_differs(const Plan& plan, const Plan& other) {
+  const std::vector<std::string> lines = plan_lines(plan), others = plan_lines(other);
+  std::string out;
+  for (const std::string& line : lines)
+    if (std::find(others.begin(), others.end(), line) == others.end())
+      out += (out.empty() ? "" : "; ") + line;
+  return out;
+}
+
+// The fastest plan found, where another one is recommended.
+Sheet fastest_sheet(const SearchResult& search) {
+  const Plan &fastest = search.fastest->plan, &best = search.best->plan;
+  const double faster = search.best->step->value / search.fastest->step->value - 1;
+  const std::string worlds = search.wins ? fmt::format(" in {} of 100 worlds", *search.wins) : "";
+  const std::string_view more = first_difference(simplicity_of(fastest), simplicity_of(best));
+  Sheet out{{"step_s", search.fastest->step},
+            {"wins_of_100", search.wins},
+            {"plan", as_json(to_json(fastest))}};
+  out.entry(
+      "Fastest", "{} faster, {step_s} a step{}, {}: {}",
+      {percent(faster), worlds, more.empty() ? "as simple" : fmt::format("less simple ({})", more),
+       what_differs(fastest, best)});
+  return out;
+}
+
+Sheet search_sheet(const Answer& answer, bool exhaustive) {
+  const SearchStats& stats = answer.search.stats;
+  Sheet out{{"space", counted(stats.space, "plan")},
+            {"set_aside", stats.set_aside},
+            {"visited", stats.visited},
+            {"simulated", stats.simulated},
+            {"gap", share(stats.gap)}};
+  const std::string aside =
+      stats.set_aside > 0 ? out.filled(" ({set_aside} set aside: fit closer to the GPU)") : "";
+  const std::string simulated =
+      out.filled(fits(answer) ? Form("; {simulated} simulated, gap of the fastest {gap} by this "
+                                     "cost model")
+                              : Form(", {simulated} simulated"));
+  out.entry("Search", "{space} in the space{}, {visited} lowered{}{}",
+            {aside, simulated, exhaustive ? "; exhaustive" : ""});
+  return out;
+}
+
+// The recipe of the answer, or of what comes closest to one.
+std::size_t own_recipe(const SearchResult& search) {
+  const std::optional<Candidate>& answer = search.best ? search.best : search.closest;
+  return answer ? family_of(answer->plan).recipe : 0;
+}
+
+// Of the families with the same stage and tiers the one that came closest to winning, and of those
+// with another recipe than the answer one for each recipe.
+std::vector<const Rejected*> one_per_tiers(const SearchResult& search) {
+  const std::size_t own = own_recipe(search);
+  const auto rank = [](const Rejected& r) {
+    const auto& why = r.best.infeasible;
+    const double value = why ? why->overload() : r.best.step.value_or(r.best.bound).value;
+    return std::tuple(why ? 2 : r.set_aside ? 1 : 0, value);
+  };
+  using Row = std::tuple<std::size_t, std::int32_t, bool, bool>;
+  std::map<Row, const Rejected*> best;
+  for (const Rejected& r : search.rejected) {
+    const Family& f = r.family;
+    const Row row =
+        f.recipe == own ? Row{0, f.zero_stage, f.cpu, f.nvme} : Row{1 + f.recipe, 0, false, false};
+    const Rejected*& at = best[row];
+    if (at == nullptr || rank(r) < rank(*at)) at = &r;
+  }
+  std::vector<const Rejected*> result;
+  for (const auto& [row, rejected] : best) result.push_back(rejected);
+  return result;
+}
+
+Sheet rejected_sheet(const Rejected& rejected) {
+  const Family& family = rejected.family;
+  std::vector<std::string> tiers = {"gpu"};
+  if (family.cpu) tiers.emplace_back("cpu");
+  if (family.nvme) tiers.emplace_back("nvme");
+  return {{"family", name(family)},
+          {"zero_stage", family.zero_stage},
+          {"tiers", tiers},
+          {"tensor", family.tensor},
+          {"pipeline", family.pipeline},
+          {"precision", recipe_name(family.recipe)},
+          {"reason", rejected.reason},
+          {"bound_s", rejected.best.bound},
+          {"step_s", rejected.best.step},
+          {"infeasible", misfit(rejected.best.infeasible)},
+          {"plan", as_json(to_json(rejected.best.plan))}};
+}
+
+// All; for people a few of them.
+Value rejected(const Answer& answer) {
+  Table table({"", ""});
+  bool set_aside = false;
+  for (const Rejected* row : one_per_tiers(answer.search)) {
+    set_aside = set_aside || row->set_aside;
+    if (row->set_aside) continue;
+    const auto& why = row->best.infeasible;
+    const bool standard = row->family.recipe == 0 && own_recipe(answer.search) != 0;
+    table.words_row(
+        {name(row->family) + (standard ? " standard" : ""), why ? shortage(*why) : row->reason});
+  }
+  Sheet text;
+  text.labelled(fits(answer) ? "Rejected" : "Tried", table.text(kLabelWidth));
+  if (set_aside)
+    text.entry("", "other tiers: set aside, the same plans fit with states closer to the GPU");
+  return {each(answer.search.rejected, rejected_sheet), text.text()};
+}
+
+Sheet timing_sheet(Seconds elapsed) {
+  Sheet out{{"elapsed_s", elapsed}};
+  out.entry("Took", "{elapsed_s}");
+  return out;
+}
+
+std::string typed(const std::vector<std::string>& arguments) {
+  std::string out;
+  for (const std::string& word : arguments) out += " " + shell_word(word);
+  return out;
+}
+
+std::string next_part(const FoundPlan& best, const PlanCommand& command) {
+  const std::string file = shell_word(command.output.empty() ? "plan.json" : command.output);
+  std::string out;
+  const auto add = [&](const std::string& line) {
+    out += fmt::format("{:<{}}{}\n", out.empty() ? "Next" : "", kLabelWidth, line);
+  };
+  if (command.output.empty())
+    add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
+  add(fmt::format("./zplan simulate {} --trace trace.json", file));
+  if (find_kernel_set(best.planned.plan.kernel_set).runs_on == RunsOn::kCpu) {
+    const bool drive = family_of(best.planned.plan).nvme;
+    add(fmt::format("./zplan run {} --steps 10 --check{}", file, drive ? " --nvme-dir ." : ""));
+  }
+  return out;
+}
+
+// What was found, for people and as JSON; the rest of the facts is known by now.
+void say_plan(Sheet& out, const FoundPlan& best) {
+  const Sheet time = time_sheet(best.time, kLabelWidth);
+  out.facts({{"plan", as_json(to_json(best.planned.plan))},
+             {"memory", memory_sheet(best.memory, kLabelWidth)},
+             {"time", time},
+             {"fingerprint", best.planned.fingerprint}});
+  out.print(over_text(best.memory));
+  std::string_view label = "Plan";
+  for (const std::string& line : plan_lines(best.planned.plan))
+    out.entry(std::exchange(label, ""), "{}", {line});
+  out.show({"fastest"});
+  out.print("\n");
+  out.labelled("Memory", out["memory"].words);
+  if (!out["fits"].is_left_out()) out.entry("", "fits {fits}");
+  out.print("\n");
+  out.labelled("Time", time.text());
+  out.entry("Limited by", "{}", {time["limits"].words});
+  out.entry("Certainty", "{}", {time["certainty"].words});
+  out.print("\n");
+}
+
+}  // namespace
+
+Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
+  const SearchResult& search = answer.search;
+  const std::string why = tier_reason(answer);
+  Sheet out("zplan.answer/1");
+  out.facts({{"feasible", fits(answer)},
+             {"model", model_sheet(answer, command.pins)},
+             {"cluster", cluster_sheet(answer.cluster)},
+             {"plan", nullptr},
+             {"memory", nullptr},
+             {"time", nullptr},
+             {"fingerprint", nullptr},
+             {"reason", fits(answer) ? left_out() : misfit_line(answer)},
+             {"fits", why.empty() ? left_out() : why},
+             {"search", search_sheet(answer, command.exhaustive)},
+             {"fastest", search.fastest ? fastest_sheet(search) : left_out()},
+             {"rejected", rejected(answer)},
+             {"timing", answer.elapsed ? timing_sheet(*answer.elapsed) : left_out()},
+             {"anchors", anchors_value(answer.anchors)}});
+  out.show({"anchors", "model", "cluster"});
+  out.print("\n");
+  if (answer.best) say_plan(out, *answer.best);
+  out.show({"search", "rejected"});
+  if (answer.best) out.entry("Fingerprint", "{fingerprint}");
+  out.show({"timing"});
+  if (answer.best) out.print("\n" + next_part(*answer.best, command));
+  return out;
+}
+
+}  // namespace zplan

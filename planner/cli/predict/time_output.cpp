@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/prediction_output.h"
+#include "planner/core/quantity.h"
+
+namespace zplan {
+namespace {
+
+Value interval(const TimeInterval& interval) {
+  return {Sheet{{"share", kIntervalPct / 100}, {"low_s", interval.low}, {"high_s", interval.high}},
+          fmt::format("{:.0f} % interval {} .. {}", kIntervalPct, format_seconds(interval.low),
+                      format_seconds(interval.high))};
+}
+
+// "compute 81.2 %, ..", the greatest shares.
+Value limits(const std::vector<sim::Limit>& limits) {
+  constexpr std::size_t kShown = 3;
+  Value rows = empty_array();
+  std::vector<std::string> words;
+  for (const sim::Limit& limit : limits) {
+    rows.append(Sheet{{"resource", limit.resource}, {"share", limit.share}});
+    if (words.size() < kShown)
+      words.push_back(fmt::format("{} {}", limit.resource, percent(limit.share)));
+  }
+  return {rows, fmt::format("{}", fmt::join(words, ", "))};
+}
+
+Value rests_on(const std::vector<double>& reliances) {
+  constexpr double kWorthTelling = 0.005;  // elasticity
+  Value rows = empty_array();
+  for (std::size_t k = 0; k < reliances.size(); ++k)
+    if (std::abs(reliances[k]) >= kWorthTelling)
+      rows.append(Sheet{{"constant", constant_name(static_cast<Constant>(k))},
+                        {"elasticity", reliances[k]}});
+  return rows;
+}
+
+Value exceeds(const std::optional<BestRun>& best) {
+  if (!best) return nullptr;
+  return {Sheet{{"device", best->device},
+                {"format", best->format},
+                {"mfu", best->mfu},
+                {"run", best->run}},
+          fmt::format("above the best measured on {} in {}: {} MFU ({})", best->device,
+                      best->format, percent(best->mfu), best->run)};
+}
+
+std::string certainty_words(const Sheet& time, const Certainty& certainty) {
+  std::vector<std::string> parts = certainty.unknown;
+  if (certainty.exceeded) parts.push_back(time["exceeds"].words);
+  if (parts.empty()) return "measured runs of the same stack, device, format and features";
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// Where the time of a stage goes. For people parts that take no time are left out.
+Sheet split_sheet(const sim::SimResult& sim) {
+  Table table({"part:", "time_s:", "share:"});
+  for (std::size_t i = 0; i < sim.split.parts.size(); ++i) {
+    const Seconds part = sim.split.parts[i];
+    table.row({{"part", name(static_cast<sim::TimePart>(i))},
+               {"time_s", part},
+               {"share", only_words(share(part.value / sim.period.value))}},
+              part.value > 0);
+  }
+  Sheet out{{"stage", sim.split.stage}};
+  out.table("parts", table, 2);
+  return out;
+}
+
+}  // namespace
+
+Sheet time_sheet(const TimePrediction& time, std::size_t indent) {
+  const Throughput& t = time.throughput;
+  const Certainty& certainty = time.certainty;
+  Sheet out{
+      {"step_s", time.sim.period},
+      {"interval", interval(certainty.interval)},
+      {"rests_on", rests_on(time.sim.reliances)},
+      {"unknown", certainty.unknown},
+      {"exceeds", exceeds(certainty.exceeded)},
+      {"first_step_s", time.sim.first_step},
+      {"tokens_per_s", {t.tokens_per_second, grouped(std::llround(t.tokens_per_second))}},
+      {"model_tflops_per_gpu", {t.model_tflops_per_gpu, tflops(t.model_tflops_per_gpu)}},
+      {"hardware_tflops_per_gpu", {t.hardware_tflops_per_gpu, tflops(t.hardware_tflops_per_gpu)}},
+      {"peak_tflops_per_gpu", {t.peak_tflops, tflops(t.peak_tflops)}},
+      {"mfu", share(t.mfu)},
+      {"hfu", share(t.hfu)},
+      {"limited_by", time.sim.limited_by},
+      {"limits", limits(time.sim.limits)},
+      {"split", split_sheet(time.sim)}};
+  out.fact("certainty", only_words(certainty_words(out, certainty)));
+  Table table({"", "", ""});
+  const auto row = [&](const char* what, std::string_view key, Form remark) {
+    table.words_row({what, out[key], out.filled(remark)});
+  };
+  row("step", "step_s",
+      time.sim.steady ? Form("{interval}; steady; cold first step {first_step_s}")
+                      : Form("{interval}; not yet steady; cold first step {first_step_s}"));
+  row("tokens/s", "tokens_per_s", "global batch x sequence / step");
+  row("model", "model_tflops_per_gpu", "TFLOP/s per GPU, {mfu} MFU: 6 N + 6 L h s flop per token");
+  row("hardware", "hardware_tflops_per_gpu",
+      "TFLOP/s per GPU, {hfu} of the peak {peak_tflops_per_gpu}: with recomputation");
+  out.print(table.text(indent));
+  return out;
+}
+
+}  // namespace zplan

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/run/run_report.h"
+
+namespace zplan {
+namespace {
+
+Table steps_table(const PlannedJob& planned, const RunReport& report) {
+  const Batch& batch = planned.plan.batch;
+  const auto tokens = static_cast<double>(batch.global_batch * batch.sequence);
+  Table table({"step", "loss", "gradient_norm: gradient norm", "wall_s: time", "tokens: tokens/s",
+               "skipped:"});
+  int n = 0;
+  for (const exec::StepResult& step : report.steps) {
+    const double rate = tokens / std::max(step.wall.value, 1e-9);
+    const std::string skipped =
+        step.skipped ? fmt::format("update skipped, loss scale {:g}", step.loss_scale) : "";
+    // Without clipping nothing computes the norm.
+    table.row({{"step", only_words(right(std::to_string(++n)))},
+               {"loss", number("{:.6f}", step.loss)},
+               {"gradient_norm",
+                planned.plan.clip ? number("{:.6f}", step.gradient_norm) : Value(nullptr, "-")},
+               {"skipped", {step.skipped, skipped}},
+               {"loss_scale", step.loss_scale},
+               {"wall_s", step.wall},
+               {"tokens", only_words(static_cast<std::int64_t>(rate))}});
+  }
+  return table;
+}
+
+Sheet storage_sheet(const exec::StorageReport& storage) {
+  Sheet out{{"directory", storage.directory}, {"files", storage.files},
+            {"bytes", storage.bytes},         {"io", exec::name(storage.method)},
+            {"direct", storage.direct},       {"pinned", storage.pinned},
+            {"reason", storage.method_reason}};
+  out.say("NVMe: {}", {exec::describe(storage)}, 2);
+  return out;
+}
+
+std::string times_text(const Sheet& run, const RunReport& report, const std::string& hardware) {
+  Sheet out;
+  const char* median = report.steps.size() > 1 ? "median without the first" : "median";
+  out.say("Step time: measured {} ({}){}",
+          {run["measured_step_s"].words, median,
+           report.predicted
+               ? fmt::format(", predicted {} on {}", run["predicted_step_s"].words, hardware)
+               : fmt::format("; no prediction: {}", report.no_prediction)});
+  return "\n" + out.text();
+}
+
+Sheet split_sheet(const Comparison& split) {
+  Table table({"name: of one step", "operations", "predicted_s: predicted", "measured_s: measured",
+               "ratio: measured/predicted"});
+  const auto add = [&table](const std::vector<ComparedRow>& rows, const char* what) {
+    Value list = empty_array();
+    for (const ComparedRow& row : rows) {
+      const auto times = ratio(row.predicted.time, row.measured.time);
+      list.append(table.row({{"name", {row.name, fmt::format("{} {}", what, row.name)}},
+                             {"operations", row.measured.operations},
+                             {"predicted_s", row.predicted.time},
+                             {"measured_s", row.measured.time},
+                             {"ratio", times ? number("{:.2f}", *times) : Value(nullptr, "-")}}));
+    }
+    return list;
+  };
+  Sheet out{{"kinds", add(split.kinds, "kind")}, {"lanes", add(split.lanes, "lane")}};
+  out.print("\n" + table.text() +
+            "One rank of each stage, means over all steps but the first. Lanes run side by side, "
+            "so operations do\nnot add up to the step.\n\n");
+  return out;
+}
+
+Sheet memory_sheet(const RunMemory& memory) {
+  const ProcessUse& use = memory.predicted;
+  Sheet out{{"slab_bytes", memory.placed},
+            {"resident_bytes", memory.measured.resident},
+            {"locked_bytes", memory.measured.locked},
+            {"maps", memory.measured.maps},
+            {"beside_slabs_bytes", memory.beside_slabs()},
+            {"predicted_beside_slabs_bytes", use.total()},
+            {"predicted_parts", Sheet{{"program", use.program},
+                                      {"text", use.text},
+                                      {"programs", use.programs},
+                                      {"stacks", use.stacks},
+                                      {"engines", use.engines},
+                                      {"timeline", use.timeline}}}};
+  out.say(
+      "Memory: slabs {slab_bytes} as placed; beside them the process holds "
+      "{beside_slabs_bytes}, predicted {predicted_beside_slabs_bytes}");
+  return out;
+}
+
+Sheet check_sheet(const RunReport& report) {
+  Table table(
+      {"quantity: check", "difference", "tolerance", "unit:", "agrees:", "where: greatest at"});
+  for (const CheckRow& row : report.check)
+    table.row({{"quantity", row.quantity},
+               {"difference", number("{:.2e}", row.difference)},
+               {"tolerance", number("{:.0e}", row.tolerance)},
+               {"unit", row.unit},
+               {"where", {row.where, row.only_zeros ? "nothing but zeros to compare" : row.where}},
+               {"only_zeros", row.only_zeros},
+               {"agrees", {row.agrees(), row.agrees() ? "ok" : "DIFFERS"}}});
+  Sheet out{{"agrees", report.agrees()}};
+  out.print("\n");
+  out.table("rows", table);
+  return out;
+}
+
+}  // namespace
+
+bool RunReport::agrees() const {
+  return std::all_of(check.begin(), check.end(), [](const CheckRow& row) { return row.agrees(); });
+}
+
+Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
+  const Plan& plan = planned.plan;
+  Sheet out("zplan.run/1");
+  out.facts({{"fingerprint", planned.fingerprint},
+             {"model", plan.model},
+             {"kernel_set", plan.kernel_set},
+             {"ranks", counted(planned.job.world(), "rank")},
+             {"tokens_per_step", plan.batch.global_batch * plan.batch.sequence},
+             {"interrupted", report.interrupted},
+             {"steps", steps_table(planned, report)},
+             {"nvme", report.storage ? storage_sheet(*report.storage) : Value()},
+             {"measured_step_s", report.measured},
+             {"predicted_step_s", report.predicted},
+             {"split", report.split ? split_sheet(*report.split) : Value()},
+             {"memory", report.memory ? memory_sheet(*report.memory) : Value()},
+             {"check", report.checked ? check_sheet(report) : Value()}});
+  out.say("{model} on {ranks} of this machine, {kernel_set}");
+  for (const std::string& line : plan_lines(plan)) out.say("{}", {line}, 2);
+  out.show({"nvme"});
+  out.print("\n");
+  out.show({"steps"});
+  if (report.interrupted)
+    out.say("interrupted after {} of {}",
+            {count_of(static_cast<std::int64_t>(report.steps.size()), "step"),
+             grouped(report.steps_wanted)});
+  out.show({"check"});
+  if (report.measured) out.print(times_text(out, report, plan.hardware));
+  out.show({"split", "memory"});
+  out.say("Fingerprint {fingerprint}");
+  return out;
+}
+
+}  // namespace zplan
