@@ -1,6 +1,34 @@
 #include "planner/lower/activations.h"
 
 namespace zplan {
+namespace {
+
+bool stays(const ValueSpec& spec, const Replay& replay) {
+  if (spec.life >= Life::kForward || replay.has(spec.of)) return false;
+  return spec.life == Life::kBackward || !replay.attention;
+}
+
+// One that is read first is held on to where tiles that follow have theirs beside it.
+Lives lives_of(const ValueSpec& spec, const Replay& replay, std::int32_t slots) {
+  const bool ends = spec.in_backward == Read::kFirst && slots == 1;
+  if (spec.in_backward == Read::kNever || spec.life == Life::kForward) return Lives::kBriefly;
+  if (stays(spec, replay)) return ends ? Lives::kIntoBackward : Lives::kToBackward;
+  const bool later = spec.life == Life::kSelective && replay.attention;
+  return ends || later ? Lives::kBriefly : Lives::kInputs;
+}
+
+Declared declared(const ValueSpec& spec, const Replay& replay, std::int32_t tiles) {
+  const std::int32_t slots = spec.tiled ? tiles : 1;
+  const Per per = stays(spec, replay) ? Per::kLayerInFlight : Per::kStage;
+  return declared(spec, slots, per, lives_of(spec, replay, slots));
+}
+
+}  // namespace
+
+void declare(const Values& values, const Replay& replay, std::int32_t tiles,
+             const Declare& declare) {
+  for (const ValueSpec& spec : values.specs()) declare(declared(spec, replay, tiles));
+}
 
 Activations::Activations(Stage& stage, const Values& values, const Chunk& chunk,
                          const Segment& segment, std::size_t kinds, const std::string& prefix)
@@ -12,22 +40,13 @@ Activations::Activations(Stage& stage, const Values& values, const Chunk& chunk,
       prefix_(prefix),
       kept_(values.specs().size()) {
   by_life([&](Value value, const ValueSpec& spec) {
-    if (stays(spec)) kept_[value.index()] = add(spec, chunk_.in_flight);
+    if (stays(spec, segment_.replay)) kept_[value.index()] = add(spec, chunk_.in_flight);
   });
 }
 
 BufferId Activations::add(const ValueSpec& spec, std::int32_t in_flight) const {
   const std::int32_t layers = segment_.units * layers_together();
-  return s_.out.add({.name = prefix_ + spec.name,
-                     .slot_size = size_of(spec.dtype) * spec.shape.elements(),
-                     .slots = layers * tiles(spec) * in_flight,
-                     .category = Category::kActivations,
-                     .dtype = spec.dtype});
-}
-
-bool Activations::stays(const ValueSpec& spec) const {
-  if (spec.life == Life::kForward || segment_.replays(spec.of)) return false;
-  return spec.life == Life::kBackward || !segment_.replays_attention();
+  return s_.out.add(declared(spec, segment_.replay, s_.tiles()).times(layers * in_flight, prefix_));
 }
 
 void Activations::by_life(const std::function<void(Value, const ValueSpec&)>& visit) const {
@@ -51,21 +70,17 @@ View Activations::handed(const ValueSpec& spec) {
 }
 
 View Activations::within_body(const std::string& prefix, const ValueSpec& spec) const {
-  const std::int32_t slots = tiles(spec);
-  const BufferId id = s_.body.get({.name = prefix + spec.name,
-                                   .slot_size = size_of(spec.dtype) * spec.shape.elements(),
-                                   .slots = slots,
-                                   .category = Category::kActivations,
-                                   .dtype = spec.dtype});
-  return view_of(id, spec.dtype, spec.shape, {0, 0, 0, slots > 1 ? 1 : 0});
+  const Declared value = declared(spec, segment_.replay, s_.tiles());
+  return view_of(s_.body.get(value.times(1, prefix)), spec.dtype, spec.shape,
+                 {0, 0, 0, value.buffer.slots > 1 ? 1 : 0});
 }
 
 ValueViews Activations::views(const std::string& prefix, bool forward) const {
   ValueViews views(values_.specs().size());
   by_life([&](Value value, const ValueSpec& spec) {
-    if (stays(spec)) {
+    if (stays(spec, segment_.replay)) {
       views[value.index()] = slot_of(kept_[value.index()], spec);
-    } else if (spec.life != Life::kForward || forward || segment_.replays(spec.of)) {
+    } else if (spec.life != Life::kForward || forward || segment_.replay.has(spec.of)) {
       views[value.index()] = within_body(prefix, spec);
     }
   });

@@ -13,9 +13,14 @@
 #include <vector>
 
 #include "planner/lower/blocks/value.h"
+#include "planner/lower/declared.h"
 #include "planner/lower/stage.h"
 
 namespace zplan {
+
+// What the layers of a kind have of values that are replayed so, in some layers at least.
+void declare(const Values& values, const Replay& replay, std::int32_t tiles,
+             const Declare& declare);
 
 class Activations {
  public:
@@ -39,7 +44,6 @@ class Activations {
   // A buffer with a slot for each layer of the kind, tile and micro-batch in flight, and its view.
   BufferId add(const ValueSpec& spec, std::int32_t in_flight) const;
   View slot_of(BufferId buffer, const ValueSpec& spec) const;
-  bool stays(const ValueSpec& spec) const;
   View within_body(const std::string& prefix, const ValueSpec& spec) const;
   ValueViews views(const std::string& prefix, bool forward) const;
   // Calls with each value: first what all backwards read, then what only some do, then the rest.

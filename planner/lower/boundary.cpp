@@ -12,6 +12,14 @@ constexpr std::int32_t kArriving = 2;
 
 }  // namespace
 
+Declared gradient_of_output(const Sizes& sizes) {
+  const Plan& plan = sizes.plan;
+  const bool arrives = plan.parallel.pp > 1 && plan.pieces() == plan.parallel.pp;
+  return declared(
+      {.name = "d.x", .shape = {sizes.local_tokens(), sizes.h()}, .dtype = sizes.compute()},
+      arrives ? kArriving : 1, Per::kStage, Lives::kInputs);
+}
+
 // Of several chunks the stages are a ring: were the bytes of a gradient used again in the next
 // pass, its receive would wait for a send, that for the receive of the next stage, and so on
 // around.
@@ -31,12 +39,10 @@ Boundaries::Boundaries(Stage& stage, const std::vector<Checkpoints>& checkpoints
   }
 }
 
-BufferId Boundaries::add(const Chunk& chunk, const char* name, std::int32_t slots) {
-  return s_.out.add({.name = chunk.prefix() + name,
-                     .slot_size = size_of(s_.compute()) * shape_.elements(),
-                     .slots = slots,
-                     .category = Category::kActivations,
-                     .dtype = s_.compute()});
+BufferId Boundaries::add(const Chunk& chunk, std::string name, std::int32_t slots) {
+  Declared gradient = gradient_of_output(s_);
+  gradient.buffer.name = std::move(name);
+  return s_.out.add(gradient.times(slots, chunk.prefix()));
 }
 
 std::optional<std::size_t> Boundaries::own_chunk(std::int32_t further) const {
@@ -93,12 +99,8 @@ void Boundaries::give_output() {
 View Boundaries::gradient() {
   if (const auto from = own_chunk(1)) return of_chunk(*from);
   if (gradients_[s_.current]) return of_chunk(s_.current);
+  const BufferId id = s_.body.get(gradient_of_output(s_).buffer);
   const bool piped = s_.plan.parallel.pp > 1;
-  const BufferId id = s_.body.get({.name = "d.x",
-                                   .slot_size = size_of(s_.compute()) * shape_.elements(),
-                                   .slots = piped ? kArriving : 1,
-                                   .category = Category::kActivations,
-                                   .dtype = s_.compute()});
   return view_of(id, s_.compute(), shape_, piped ? SlotExpr{0, 1, 0} : SlotExpr{});
 }
 

@@ -13,6 +13,10 @@
 
 namespace zplan {
 
+// The gradient [T, h] of a chunk's output, which backward turns into that of its input; per stage
+// as one chunk has it.
+Declared gradient_of_output(const Sizes& sizes);
+
 // All functions speak of the chunk that is being emitted.
 class Boundaries {
  public:
@@ -41,7 +45,7 @@ class Boundaries {
   std::optional<std::size_t> own_chunk(std::int32_t further) const;
   Neighbour neighbour(std::int32_t further) const;
   // add() makes the buffer of a chunk's gradients, of_chunk() gives a view of it.
-  BufferId add(const Chunk& chunk, const char* name, std::int32_t slots);
+  BufferId add(const Chunk& chunk, std::string name, std::int32_t slots);
   View of_chunk(std::size_t chunk) const;
   // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
   // a layer are made before that, since the same number picks its slot.

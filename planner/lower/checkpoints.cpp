@@ -8,24 +8,66 @@ constexpr std::int32_t kRingSlots = 2;
 
 }  // namespace
 
+CheckpointBuffers::CheckpointBuffers(const Sizes& sizes)
+    : dtype(sizes.compute()),
+      tokens(sizes.tokens()),
+      local_tokens(sizes.local_tokens()),
+      hidden(sizes.h()),
+      parts(sizes.plan.partition_activations ? sizes.tp() : 1),
+      tier(sizes.plan.placement.activations),
+      category(sizes.plan.all_full() ? Category::kCheckpoints : Category::kActivations) {}
+
+Shape CheckpointBuffers::kept() const {
+  return {parts > 1 ? tokens / parts : local_tokens, hidden};
+}
+
+Declared CheckpointBuffers::inputs(bool away) const {
+  Declared result =
+      declared({.name = "layer_input", .shape = {local_tokens, hidden}, .dtype = dtype},
+               away ? kRingSlots : 1, away ? Per::kLastStage : Per::kInputInFlight,
+               away ? Lives::kToHead : Lives::kToBackward);
+  result.buffer.category = category;
+  return result;
+}
+
+Declared CheckpointBuffers::checkpoint(std::string name, const Shape& shape, Lives lives) const {
+  const bool is_home = lives == Lives::kIntoBackward;
+  Declared result =
+      declared({.name = std::move(name), .shape = shape, .dtype = dtype}, is_home ? 1 : kRingSlots,
+               is_home ? Per::kLayerInFlight : Per::kStage, lives);
+  result.buffer.category = Category::kCheckpoints;
+  return result;
+}
+
+Declared CheckpointBuffers::home() const {
+  Declared result = checkpoint("checkpoint", kept(), Lives::kIntoBackward);
+  result.buffer.tier = tier;
+  return result;
+}
+
+Declared CheckpointBuffers::loaded() const {
+  return checkpoint("checkpoint.loaded", kept(), parts > 1 ? Lives::kBriefly : Lives::kInputs);
+}
+
+Declared CheckpointBuffers::gathered() const {
+  return checkpoint("checkpoint.gathered", {tokens, hidden}, Lives::kInputs);
+}
+
+void CheckpointBuffers::declare(const Declare& declare) const {
+  declare(inputs(go_away()));
+  if (!go_away()) return;
+  declare(home());
+  if (tier != Tier::kGpu) declare(loaded());
+  if (parts > 1) declare(gathered());
+}
+
 Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
-    : s_(stage), chunk_(chunk), transfers_(stage), shape_{s_.local_tokens(), s_.h()} {
-  const bool cut = s_.plan.partition_activations;
-  const bool away = chunk.layers > 0 && (cut || s_.plan.placement.activations != Tier::kGpu);
-  boundary_ =
-      s_.out.add({.name = chunk.prefix() + "layer_input",
-                  .slot_size = size_of(s_.compute()) * shape_.elements(),
-                  .slots = away ? kRingSlots : (chunk_.layers + 1) * chunk_.in_flight,
-                  .category = s_.recomputes_all() ? Category::kCheckpoints : Category::kActivations,
-                  .dtype = s_.compute()});
-  if (!away) return;
-  if (cut) shape_ = {s_.tokens() / s_.tp(), s_.h()};
-  away_ = s_.out.add({.name = chunk.prefix() + "checkpoint",
-                      .slot_size = size_of(s_.compute()) * shape_.elements(),
-                      .slots = chunk_.layers * chunk_.in_flight,
-                      .tier = s_.plan.placement.activations,
-                      .category = Category::kCheckpoints,
-                      .dtype = s_.compute()});
+    : s_(stage), chunk_(chunk), buffers_(stage), transfers_(stage) {
+  const bool away = chunk.layers > 0 && buffers_.go_away();
+  const std::int32_t inputs = (chunk.layers + 1) * chunk.in_flight;
+  boundary_ = s_.out.add(buffers_.inputs(away).times(away ? 1 : inputs, chunk.prefix()));
+  if (away)
+    away_ = s_.out.add(buffers_.home().times(chunk.layers * chunk.in_flight, chunk.prefix()));
 }
 
 View Checkpoints::boundary(std::int32_t shift) const {
@@ -41,11 +83,8 @@ View Checkpoints::input_of(std::int32_t layer) const {
 }
 
 View Checkpoints::home() const {
-  return view_of(*away_, s_.compute(), shape_, s_.layer_slot(chunk_.first_layer, chunk_.layers));
-}
-
-Ring Checkpoints::ring(const char* name) const {
-  return {name, size_of(s_.compute()) * shape_.elements(), kRingSlots, Category::kCheckpoints};
+  return view_of(*away_, s_.compute(), buffers_.kept(),
+                 s_.layer_slot(chunk_.first_layer, chunk_.layers));
 }
 
 Ordinal Checkpoints::saved() const {
@@ -61,28 +100,24 @@ void Checkpoints::save() {
   if (!away_) return;
   View part = input();
   if (s_.plan.partition_activations) {
-    part.shape = shape_;
+    part.shape = buffers_.kept();
     part = s_.own_part(part, s_.tensor_group().axes);
   }
   if (transfers_.tier_of(home()) == Tier::kGpu) {
     s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, part, home());
   } else {
-    transfers_.send(Phase::kForward, Part::kBoundary, part, home(), ring("checkpoint.saved"),
-                    saved());
+    transfers_.send(Phase::kForward, Part::kBoundary, part, home(),
+                    ring_of("checkpoint.saved", buffers_.loaded()), saved());
   }
 }
 
 View Checkpoints::load() {
   if (!away_) return input();
   const View part = transfers_.bring(Phase::kRecompute, Part::kBoundary, home(), Tier::kGpu,
-                                     ring("checkpoint.loaded"), loaded());
+                                     ring_of("checkpoint.loaded", buffers_.loaded()), loaded());
   if (!s_.plan.partition_activations) return part;
   const Shape whole{s_.tokens(), s_.h()};
-  const BufferId id = s_.body.get({.name = "checkpoint.gathered",
-                                   .slot_size = size_of(s_.compute()) * whole.elements(),
-                                   .slots = kRingSlots,
-                                   .category = Category::kCheckpoints,
-                                   .dtype = s_.compute()});
+  const BufferId id = s_.body.get(buffers_.gathered().buffer);
   const View result = view_of(id, s_.compute(), whole, loaded().slot());
   s_.out.collective({Phase::kRecompute, Part::kBoundary, Action::kGatherRanks}, Lane::kCommTensor,
                     CollectiveKind::kAllGather, s_.tensor_group(), part, result);

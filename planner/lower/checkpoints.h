@@ -8,10 +8,32 @@
 
 #include <optional>
 
+#include "planner/lower/declared.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/transfers.h"
 
 namespace zplan {
+
+struct CheckpointBuffers {
+  explicit CheckpointBuffers(const Sizes& sizes);
+
+  DType dtype;
+  std::int64_t tokens, local_tokens, hidden;
+  std::int32_t parts;  // that a checkpoint is cut into; 1: it is whole
+  Tier tier;           // of the home
+  Category category;   // of what backward finds in place
+
+  bool go_away() const { return parts > 1 || tier != Tier::kGpu; }
+  Shape kept() const;  // of what a rank keeps
+  // Inputs and the last output: all of them, or a ring of those that go away.
+  Declared inputs(bool away) const;
+  Declared home() const;  // of those that go away
+  // On their way back: what a rank has kept, and of all ranks together.
+  Declared loaded() const;
+  Declared gathered() const;
+  Declared checkpoint(std::string name, const Shape& shape, Lives lives) const;
+  void declare(const Declare& declare) const;
+};
 
 class Checkpoints {
  public:
@@ -36,15 +58,14 @@ class Checkpoints {
  private:
   View boundary(std::int32_t shift) const;
   View home() const;
-  Ring ring(const char* name) const;
   // The how-many-th layer input goes away, and comes back, in the layer loop.
   Ordinal saved() const;
   Ordinal loaded() const;
 
   Stage& s_;
   const Chunk& chunk_;
+  const CheckpointBuffers buffers_;
   Transfers transfers_;
-  Shape shape_;  // of what a rank keeps
   BufferId boundary_ = 0;
   std::optional<BufferId> away_;
 };

@@ -14,7 +14,7 @@ DelayedUpdate::DelayedUpdate(Stage& stage, const Parameters& parameters, const G
     const auto add = [&](const char* prefix, const View& like, Category category, bool persistent) {
       return s_.out.add({.name = prefix + s_.layout.units[u].name,
                          .slot_size = like.bytes(),
-                         .slots = s_.copies(u),
+                         .slots = s_.copies(u) * s_.layout.units[u].tiles,
                          .tier = Tier::kCpu,
                          .category = category,
                          .dtype = like.dtype,

@@ -2,39 +2,54 @@
 
 namespace zplan {
 
+GradientBuffers::GradientBuffers(const Plan& plan, const KernelSet& kernels, bool apart)
+    : dtype(plan.precision.grad),
+      written(plan.precision.grad_cast == GradientCast::kNone ? dtype : kernels.compute),
+      tier(plan.placement.grads),
+      shards(plan.zero_stage >= 2 ? plan.shards() : 1),
+      slots(plan.prefetch + 1),
+      partitioned(plan.zero_stage >= 2),
+      one_replica(plan.replicas() == 1),
+      adds_micro_batches(plan.micro_steps() > 1),
+      ends_apart(apart) {}
+
+Declared GradientBuffers::home(const Layout& layout, UnitIndex unit) const {
+  const Lives lives = accumulate(layout, unit) ? Lives::kStep : Lives::kToUpdate;
+  return declared({"grad.", dtype, shards, tier, Category::kGradients, lives}, layout, unit);
+}
+
+Declared GradientBuffers::full(const Layout& layout, UnitIndex unit) const {
+  return declared({"full_grad.", written, slots, Lives::kWeights}, layout, unit,
+                  layout.units[unit].name);
+}
+
+void GradientBuffers::declare(const Layout& layout, const Declare& declare) const {
+  for (UnitIndex u = 0; u < layout.units.size(); ++u) {
+    declare(home(layout, u));
+    if (!direct(layout, u)) declare(full(layout, u));
+  }
+}
+
 Gradients::Gradients(Stage& stage)
     : s_(stage),
+      buffers_(stage.plan, stage.kernels, stage.has_ends_apart()),
       transfers_(stage),
-      dtype_(stage.plan.precision.grad),
-      written_(stage.plan.precision.grad_cast == GradientCast::kNone ? dtype_ : stage.compute()),
       homes_(stage.layout.units.size()) {
-  for (UnitIndex u = 0; u < homes_.size(); ++u) {
-    if (!s_.holds(u)) continue;
-    const Unit& unit = s_.layout.units[u];
-    homes_[u] = s_.out.add(
-        {.name = "grad." + unit.name,
-         .slot_size = size_of(dtype_) * (partitioned() ? unit.shard_elements : unit.flat_elements),
-         .slots = s_.copies(u),
-         .tier = tier(),
-         .category = Category::kGradients,
-         .dtype = dtype_,
-         .persistent = accumulates(u),
-         .unpadded = size_of(dtype_) * unit.elements * s_.copies(u),
-         .shards = partitioned() ? s_.plan.shards() : 1});
-  }
+  for (UnitIndex u = 0; u < homes_.size(); ++u)
+    if (s_.holds(u)) homes_[u] = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
 }
 
 View Gradients::home(UnitIndex unit, Access access) const {
   const Unit& info = s_.layout.units[unit];
-  View v = view_of(homes_[unit], dtype_, {partitioned() ? info.shard_elements : info.flat_elements},
-                   s_.unit_slot(unit));
+  View v = view_of(homes_[unit], dtype(),
+                   {partitioned() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
   v.access = access;
   return v;
 }
 
 // Of shards on their way between the reduction and their home.
 Ring Gradients::ring(const char* name) const {
-  return {name, size_of(dtype_) * s_.layout.largest_shard(), s_.ring_slots()};
+  return {name, size_of(dtype()) * s_.layout.largest_shard(), s_.ring_slots()};
 }
 
 void Gradients::begin_step() {
@@ -49,18 +64,7 @@ void Gradients::begin_step() {
   s_.for_each_unit_outside_layers([&](UnitIndex u, Ordinal ordinal) {
     if (accumulates(u)) clear(u, ordinal);
   });
-  if (adds_micro_batches()) s_.for_each_layer_unit(clear);
-}
-
-BufferId Gradients::full_buffer(const char* prefix, UnitIndex unit, DType dtype) {
-  const Unit& info = s_.layout.units[unit];
-  const bool in_ring = info.per_layer && !s_.layout.is_shared(unit);
-  const std::int64_t elements = in_ring ? s_.layout.largest_layer_unit() : info.flat_elements;
-  return s_.body.get({.name = prefix + (in_ring ? "layer" : info.name),
-                      .slot_size = size_of(dtype) * elements,
-                      .slots = info.per_layer ? s_.ring_slots() : 1,
-                      .category = Category::kGathered,
-                      .dtype = dtype});
+  if (buffers_.adds_micro_batches) s_.for_each_layer_unit(clear);
 }
 
 Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<Part> part) {
@@ -73,7 +77,7 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<P
     at.slot = s_.unit_slot(unit);
     at.access = accumulates(unit) ? Access::kUpdate : Access::kWrite;
   } else {
-    at.buffer = full_buffer("full_grad.", unit, written_);
+    at.buffer = s_.body.get(buffers_.full(s_.layout, unit).buffer);
     at.slot = at.ordinal.slot();
   }
   if (at.access == Access::kWrite) clear_padding(at);
@@ -85,16 +89,16 @@ void Gradients::clear_padding(const Open& at) {
   const std::int64_t touched = s_.layout.touched_elements(at.unit);
   const std::int64_t padding = s_.layout.gathered_elements(at.unit) - touched;
   if (padding == 0) return;
-  View tail = view_of(at.buffer, written_, {padding}, at.slot);
-  tail.offset = size_of(written_) * touched;
+  View tail = view_of(at.buffer, written(), {padding}, at.slot);
+  tail.offset = size_of(written()) * touched;
   s_.out.kernel({Phase::kBackward, at.part, Action::kZero}, Lane::kCompute, KernelId::kFillZero,
                 {write(tail)});
 }
 
 View Gradients::view(const Open& at, Param param) const {
   const ParamPlace& place = s_.layout.of(param, s_.out.member());
-  View v = view_of(at.buffer, written_, place.shape, at.slot);
-  v.offset = size_of(written_) * place.offset;
+  View v = view_of(at.buffer, written(), place.shape, at.slot);
+  v.offset = size_of(written()) * place.offset;
   v.access = at.access;
   return v;
 }
@@ -125,8 +129,8 @@ void Gradients::sum_over_tensor_ranks(const Open& at) {
   const std::int64_t elements = summed_elements(at.unit);
   if (elements == 0) return;
   const Part part = s_.layout.part[at.unit];
-  View shared = view_of(at.buffer, written_, {elements}, at.slot);
-  shared.offset = size_of(written_) * s_.layout.units[at.unit].shared_from;
+  View shared = view_of(at.buffer, written(), {elements}, at.slot);
+  shared.offset = size_of(written()) * s_.layout.units[at.unit].shared_from;
   s_.out.collective({Phase::kBackward, part, Action::kSumShared}, Lane::kCommTensor,
                     CollectiveKind::kAllReduce, s_.tensor_group(), shared, shared);
 }
@@ -174,8 +178,10 @@ void Gradients::sum_copies(UnitIndex unit, const View& shard, Part part) {
 // All of a unit, in the type at home.
 View Gradients::cast_whole(const View& source, const Open& at, Part part) {
   View whole = source;
-  whole.dtype = dtype_;
-  whole.buffer = full_buffer("cast_grad.", at.unit, dtype_);
+  whole.dtype = dtype();
+  whole.buffer = s_.body.get(declared({"cast_grad.", dtype(), buffers_.slots, Lives::kBriefly},
+                                      s_.layout, at.unit, s_.layout.units[at.unit].name)
+                                 .buffer);
   s_.out.kernel({Phase::kBackward, part, Action::kCastGradient}, Lane::kCommReduce, KernelId::kCast,
                 {read(source), write(whole)});
   return whole;
@@ -184,11 +190,11 @@ View Gradients::cast_whole(const View& source, const Open& at, Part part) {
 // Full gradients of one micro-batch -> their shard, as far as there are ranks to share them.
 View Gradients::reduce_to_shard(const Open& at, Part part) {
   const Unit& info = s_.layout.units[at.unit];
-  View source = view_of(at.buffer, written_, {s_.layout.gathered_elements(at.unit)}, at.slot);
+  View source = view_of(at.buffer, written(), {s_.layout.gathered_elements(at.unit)}, at.slot);
   if (!overlaps() && s_.replicas() > 1) wait(Action::kBeforeReduce, part, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.plan.shards() > 1) {
-    const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype_;
+    const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype();
     const Ring reduced = ring("reduced.shard");
     View target = home(at.unit, Access::kWrite);
     if (!straight) {

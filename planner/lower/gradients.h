@@ -21,11 +21,47 @@
 #include <optional>
 #include <vector>
 
+#include "planner/lower/declared.h"
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/transfers.h"
 
 namespace zplan {
+
+// What the bytes of gradients follow.
+struct GradientBuffers {
+  // `ends_apart`: Stage::has_ends_apart.
+  GradientBuffers(const Plan& plan, const KernelSet& kernels, bool ends_apart);
+
+  DType dtype, written;  // at home, and by kernels of backward
+  Tier tier;             // of the home
+  std::int32_t shards;   // ranks that share a home; 1: each rank has all
+  std::int32_t slots;    // of rings of units
+  bool partitioned;      // reduced unit by unit, as backward comes to it
+  bool one_replica;
+  bool adds_micro_batches;
+  bool ends_apart;
+
+  bool off_gpu() const { return tier != Tier::kGpu; }
+  // Whether gradients are added up: over the micro-batches, or over two passes of one of them that
+  // both write the unit.
+  bool accumulate(const Layout& layout, UnitIndex unit) const {
+    return adds_micro_batches || (ends_apart && layout.held[unit] == Held::kBothEnds);
+  }
+  // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
+  // even on one rank, so that their order of summation does not depend on where the home is.
+  bool direct(const Layout& layout, UnitIndex unit) const {
+    return !off_gpu() && written == dtype &&
+           (!partitioned || (one_replica && !accumulate(layout, unit)));
+  }
+
+  Declared home(const Layout& layout, UnitIndex unit) const;
+  // A unit's, whole, where backward writes it.
+  Declared full(const Layout& layout, UnitIndex unit) const;
+  void declare(const Layout& layout, const Declare& declare) const;
+
+  friend auto operator<=>(const GradientBuffers&, const GradientBuffers&) = default;
+};
 
 class Gradients {
  public:
@@ -63,31 +99,20 @@ class Gradients {
   View piece(UnitIndex unit) const;
   // The part of such a view that this rank adds to the global norm.
   View norm_part(UnitIndex unit, View piece) const;
-  Tier tier() const { return s_.plan.placement.grads; }
-  DType dtype() const { return dtype_; }
-  DType written() const { return written_; }  // by kernels of backward
+  Tier tier() const { return buffers_.tier; }
+  DType dtype() const { return buffers_.dtype; }
+  DType written() const { return buffers_.written; }  // by kernels of backward
 
  private:
-  bool adds_micro_batches() const { return s_.micro_steps > 1; }
-  // Whether gradients are added up: over the micro-batches, or over two passes of one of them that
-  // both write the unit.
-  bool accumulates(UnitIndex unit) const {
-    return adds_micro_batches() || (s_.layout.held[unit] == Held::kBothEnds && s_.has_ends_apart());
-  }
+  bool accumulates(UnitIndex unit) const { return buffers_.accumulate(s_.layout, unit); }
   bool overlaps() const { return s_.plan.overlap.gradients; }
-  bool partitioned() const { return s_.plan.zero_stage >= 2; }
-  // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
-  // even on one rank, so that their order of summation does not depend on where the home is.
-  bool direct(UnitIndex unit) const {
-    return !off_gpu() && written_ == dtype_ &&
-           (!partitioned() || (s_.replicas() == 1 && !accumulates(unit)));
-  }
+  bool partitioned() const { return buffers_.partitioned; }
+  bool direct(UnitIndex unit) const { return buffers_.direct(s_.layout, unit); }
   bool casts_before_reduction() const {
     return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.replicas() > 1;
   }
-  bool off_gpu() const { return tier() != Tier::kGpu; }
+  bool off_gpu() const { return buffers_.off_gpu(); }
   View home(UnitIndex unit, Access access) const;
-  BufferId full_buffer(const char* prefix, UnitIndex unit, DType dtype);
   Ring ring(const char* name) const;
   View cast_whole(const View& source, const Open& at, Part part);
   void clear_padding(const Open& at);
@@ -107,8 +132,8 @@ class Gradients {
   void combine(const Open& at, Part part, const View& shard, const View& target);
 
   Stage& s_;
+  const GradientBuffers buffers_;
   Transfers transfers_;
-  DType dtype_, written_;  // at home, and by backward
   std::vector<BufferId> homes_;
 };
 

@@ -63,12 +63,12 @@ std::int32_t LayerRun::fetches_of_forward() const {
 // weights apart need no parameters.
 std::int32_t LayerRun::fetches_of_backward(Backward what) const {
   if (what == Backward::kWeight) return 0;
-  if (s_.tiles() > 1) return (segment_.replays_layer() ? 2 : 1) * fetches_by_tile();
+  if (s_.tiles() > 1) return (segment_.replay.layer ? 2 : 1) * fetches_by_tile();
   Sequence all;
   for (std::int32_t member = s_.unit_layers(); member-- > 0;) {
     const Sequence own = uses(member);
     for (const MemberUse& use : own)
-      if (segment_.replays(use.use.op)) all.push_back(use);
+      if (segment_.replay.has(use.use.op)) all.push_back(use);
     all.insert(all.end(), own.rbegin(), own.rend());
   }
   return fetches(all);
@@ -105,7 +105,7 @@ void LayerRun::each_tile(const std::vector<Use>& uses, const std::function<void(
 }
 
 bool LayerRun::emits(std::optional<LayerOperator> op) const {
-  return phase() == Phase::kForward || segment_.replays(op);
+  return phase() == Phase::kForward || segment_.replay.has(op);
 }
 
 bool LayerRun::are_together(Param a, Param b) const {
@@ -193,9 +193,9 @@ void LayerRun::replay(const View& input) {
   const std::int32_t member = s_.out.member();
   views_ = activations().replay();
   enter(Phase::kRecompute);
-  if (segment_.replays_layer()) {
+  if (segment_.replay.layer) {
     kind(member).forward(*this, input, activations().replay_output());
-  } else if (!segment_.replayed.empty()) {
+  } else if (!segment_.replay.operators.empty()) {
     kind(member).forward(*this, input, {});
   }
 }

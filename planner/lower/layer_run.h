@@ -27,7 +27,7 @@ class LayerRun : public LayerPass {
   View gradient(Param param) override;
   void done(Param param) override;
   bool emits(std::optional<LayerOperator> op) const override;
-  bool replays_selectively() const override { return segment_.replays_attention(); }
+  bool replays_selectively() const override { return segment_.replay.attention; }
   bool are_together(Param a, Param b) const override;
   View handed(Part part, const char* name, const Shape& shape, bool tiled) override;
   void take_gradient(Part part, Param param, bool is_bias) override;

@@ -192,7 +192,7 @@ std::int64_t Layout::touched_elements(UnitIndex unit) const {
 std::int64_t Layout::largest_layer_unit() const {
   std::int64_t largest = 0;
   for (UnitIndex u : layer_units)
-    if (!is_shared(u)) largest = std::max(largest, gathered_elements(u));
+    if (is_in_ring(u)) largest = std::max(largest, gathered_elements(u));
   return largest;
 }
 

@@ -48,6 +48,12 @@ struct Layout {
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
   // The unit beside the tiles: it is small and stays for the whole layer.
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
+  // Units of the layers that come through a ring, one after the other.
+  bool is_in_ring(UnitIndex unit) const { return units[unit].per_layer && !is_shared(unit); }
+  // What the output head multiplies with: a unit of its own or a tied embedding.
+  bool is_head(UnitIndex unit) const {
+    return part[unit] == Part::kHead || held[unit] == Held::kBothEnds;
+  }
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
   std::int64_t gathered_elements(UnitIndex unit) const;
   bool is_owned(UnitIndex unit) const { return owned && units[unit].per_layer; }

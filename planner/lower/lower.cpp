@@ -17,11 +17,8 @@ std::vector<Segment> cut_segments(const Stage& stage, const Chunk& chunk) {
   for (std::int32_t unit = chunk.first_layer / together;
        unit < (chunk.first_layer + chunk.layers) / together; ++unit) {
     const std::int64_t layer = unit * together;
-    const Recompute mode = stage.plan.recompute_of(layer);
-    const OperatorSet replayed = stage.plan.replayed_of(layer);
-    if (segments.empty() || segments.back().recompute != mode ||
-        segments.back().replayed != replayed)
-      segments.push_back({unit, 0, mode, replayed});
+    const Replay replay = replay_of(stage.plan, layer);
+    if (segments.empty() || segments.back().replay != replay) segments.push_back({unit, 0, replay});
     ++segments.back().units;
   }
   return segments;
@@ -47,14 +44,10 @@ std::vector<Chunk> make_chunks(const Stage& stage, const PassOrder& order) {
 }
 
 View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
-  const DType dtype = DType::kF32;
+  const Declared workspace = workspace_of(kernels);
+  const DType dtype = workspace.buffer.dtype;
   const std::int64_t elements = kernels.workspace.value / size_of(dtype).value;
-  View v = view_of(out.add({.name = "workspace",
-                            .slot_size = kernels.workspace,
-                            .category = Category::kWorkspace,
-                            .dtype = dtype,
-                            .persistent = true}),
-                   dtype, {elements});
+  View v = view_of(out.add(workspace.times(1)), dtype, {elements});
   v.access = Access::kScratch;
   return v;
 }

@@ -20,12 +20,38 @@ View rows(View all, std::int32_t piece, std::int32_t pieces) {
 
 }  // namespace
 
+HeadValues::HeadValues(const Decoder& model)
+    : in_pieces(model.sizes().plan.head_chunks > 1),
+      has_mean(model.final_norm().has_mean()),
+      takes_input(CheckpointBuffers(model.sizes()).go_away()) {
+  const Sizes& s = model.sizes();
+  const std::int64_t piece = s.tokens() / s.plan.head_chunks, own = s.local_tokens();
+  const DType dtype = s.compute(), statistics = s.kernels.statistics;
+  input = {.name = "final.input", .shape = {own, s.h()}, .dtype = dtype};
+  logits = {.name = "logits", .shape = {piece, model.head().width()}, .dtype = dtype};
+  mean = {.name = "final.mean", .shape = {own}, .dtype = statistics};
+  rstd = {.name = "final.rstd", .shape = {own}, .dtype = statistics};
+  dinput = {.name = "d.final_norm", .shape = {s.tokens(), s.h()}, .dtype = dtype};
+}
+
+void HeadValues::declare(const Declare& declare) const {
+  const auto add = [&](const ValueSpec& value, Per per, Lives lives = Lives::kHead) {
+    declare(declared(value, 1, per, lives));
+  };
+  if (takes_input) add(input, Per::kHeadInFlight, Lives::kToHeadApart);
+  add(logits, in_pieces ? Per::kLastStage : Per::kHeadInFlight);
+  if (has_mean) add(mean, Per::kHeadInFlight);
+  add(rstd, Per::kHeadInFlight);
+  add(dinput, Per::kLastStage);
+}
+
 ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
                      Gradients& gradients, const View& scalars)
     : s_(stage),
       embedding_(model.embedding()),
       norm_(model.final_norm()),
       head_(model.head()),
+      values_(model),
       embedding_pass_(stage, parameters, gradients),
       norm_pass_(stage, parameters, gradients),
       head_pass_(stage, parameters, gradients, Part::kHead),
@@ -56,16 +82,13 @@ View ModelEnds::input(const char* name, Tier tier, Shape shape, DType dtype, std
 
 // From the forward to the backward of a micro-batch: within one body, or with a slot for each that
 // is in flight.
-View ModelEnds::kept(const char* name, Shape shape, DType dtype) {
-  if (backward_follows()) return s_.transient(name, shape, dtype);
-  const auto [at, is_new] = kept_.try_emplace(name);
+View ModelEnds::kept(const ValueSpec& value) {
+  if (backward_follows()) return s_.transient(value.name, value.shape, value.dtype);
+  const auto [at, is_new] = kept_.try_emplace(value.name);
   if (is_new) {
-    const BufferId id = s_.out.add({.name = name,
-                                    .slot_size = size_of(dtype) * shape.elements(),
-                                    .slots = s_.chunk().in_flight,
-                                    .category = Category::kActivations,
-                                    .dtype = dtype});
-    at->second = view_of(id, dtype, shape, {0, 1, 0});
+    const Declared each = declared(value, 1, Per::kHeadInFlight, Lives::kHead);
+    const BufferId id = s_.out.add(each.times(s_.chunk().in_flight));
+    at->second = view_of(id, value.dtype, value.shape, {0, 1, 0});
   }
   return at->second;
 }
@@ -90,7 +113,7 @@ void ModelEnds::load_batch() {
 }
 
 void ModelEnds::drop_embedding(const View& sum, const View& x) {
-  embedding_mask_ = kept("embedding.mask", x.shape, DType::kU8);
+  embedding_mask_ = kept({.name = "embedding.mask", .shape = x.shape, .dtype = DType::kU8});
   s_.out.kernel({Phase::kForward, Part::kEmbedding, Action::kDrop}, kLane,
                 KernelId::kDropoutForward, {read(sum), write(embedding_mask_), write(x)});
 }
@@ -112,19 +135,18 @@ void ModelEnds::embed(const View& x) {
 View ModelEnds::layers_output(const Checkpoints& checkpoints) {
   const View x = checkpoints.last_output();
   if (!checkpoints.go_away() || backward_follows()) return x;
-  const View copy = kept("final.input", x.shape, x.dtype);
+  const View copy = kept(values_.input);
   s_.out.copy({Phase::kForward, Part::kFinalNorm, Action::kMove}, x, copy);
   return copy;
 }
 
 void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   const std::int64_t local = s_.local_tokens();
-  const DType statistics = s_.kernels.statistics;
-  normed_.y = kept("final.norm", {local, s_.h()}, s_.compute());
-  if (norm_.has_mean()) normed_.mean = kept("final.mean", {local}, statistics);
-  normed_.rstd = kept("final.rstd", {local}, statistics);
-  const bool whole = s_.plan.head_chunks == 1;
-  if (whole) logits_ = kept("logits", {s_.tokens(), head_.width()}, s_.compute());
+  normed_.y = kept({.name = "final.norm", .shape = {local, s_.h()}, .dtype = s_.compute()});
+  if (values_.has_mean) normed_.mean = kept(values_.mean);
+  normed_.rstd = kept(values_.rstd);
+  const bool whole = !values_.in_pieces;
+  if (whole) logits_ = kept(values_.logits);
   x_ = layers_output(checkpoints);
   norm_pass_.begin(Phase::kForward);
   head_pass_.begin(Phase::kForward);
@@ -176,9 +198,10 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
 }
 
 View ModelEnds::head_gradient(const View& x) {
-  const View dx = s_.transient("d.final_norm", {s_.tokens(), s_.h()}, s_.compute());
+  const ValueSpec& dinput = values_.dinput;
+  const View dx = s_.transient(dinput.name, dinput.shape, dinput.dtype);
   const View dhead = head_pass_.gradient(head_.weight());
-  if (s_.plan.head_chunks > 1) {
+  if (values_.in_pieces) {
     head_by_pieces(x, dhead, dx);
   } else {
     head_.weight_backward(head_pass_, x, logits_, dhead);
@@ -198,7 +221,7 @@ View ModelEnds::head_gradient(const View& x) {
 void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx) {
   const std::int32_t pieces = s_.plan.head_chunks;
   head_pass_.parameter(head_.weight());  // before the first piece, for all
-  logits_ = s_.transient("logits", {s_.tokens() / pieces, head_.width()}, s_.compute());
+  logits_ = s_.transient(values_.logits.name, values_.logits.shape, values_.logits.dtype);
   for (std::int32_t i = 0; i < pieces; ++i) {
     s_.out.repeat({.count = 1, .var = Var::kTile, .first = i}, [&] {
       const View own = rows(x, i, pieces);

@@ -14,11 +14,25 @@
 
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/checkpoints.h"
+#include "planner/lower/declared.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/tensor_parallel.h"
 #include "planner/lower/unit_pass.h"
 
 namespace zplan {
+
+// What the output head and the loss leave for their backward.
+struct HeadValues {
+  explicit HeadValues(const Decoder& model);
+
+  ValueSpec input;       // of the final norm, where the layers' output does not stay
+  ValueSpec logits;      // of all tokens or a piece, then their gradient
+  ValueSpec mean, rstd;  // of the final norm
+  ValueSpec dinput;      // the gradient of the head's input
+  bool in_pieces, has_mean, takes_input;
+
+  void declare(const Declare& declare) const;
+};
 
 class ModelEnds {
  public:
@@ -40,7 +54,7 @@ class ModelEnds {
 
  private:
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
-  View kept(const char* name, Shape shape, DType dtype);
+  View kept(const ValueSpec& value);
   bool loads(const Chunk& chunk) const;
   // Whether no other pass comes between the forward and the backward of a micro-batch.
   bool backward_follows() const { return s_.chunks.size() == 1 && s_.chunk().in_flight == 1; }
@@ -55,6 +69,7 @@ class ModelEnds {
   const Embedding& embedding_;
   const NormBlock& norm_;
   const Head& head_;
+  const HeadValues values_;
   UnitPass embedding_pass_, norm_pass_, head_pass_;
   TensorParallel ranks_;
   View scalars_;
@@ -63,7 +78,7 @@ class ModelEnds {
   View embedding_mask_;    // [T, h] of their dropout
   View x_;                 // [T, h] output of the layers
   Normed normed_;          // by the final norm
-  View logits_;            // [T, Vp] of all tokens or a piece, then their gradient
+  View logits_;            // [T, Vp]
   View loss_, host_loss_;  // [1] f64
   std::map<std::string, View> kept_;
 };

@@ -12,7 +12,7 @@ struct Names {
   const char* name;
   Action read, write;
 };
-constexpr std::array<Names, OptimizerStates::kStates> kNames{{
+constexpr std::array<Names, OptimizerBuffers::kStates> kNames{{
     {"master", Action::kReadMaster, Action::kWriteMaster},
     {"moment1", Action::kReadMoment1, Action::kWriteMoment1},
     {"moment2", Action::kReadMoment2, Action::kWriteMoment2},
@@ -21,40 +21,37 @@ constexpr std::array<Names, OptimizerStates::kStates> kNames{{
 
 }  // namespace
 
-OptimizerStates::OptimizerStates(Stage& stage) : s_(stage) {
-  for (std::size_t i = 0; i < kStates; ++i) {
+OptimizerBuffers::OptimizerBuffers(const Plan& plan)
+    : master(plan.precision.master),
+      moments(plan.precision.moments),
+      shards(plan.zero_stage >= 1 ? plan.shards() : 1) {
+  const auto home = [&](bool away) { return away ? Tier::kCpu : plan.placement.optimizer; };
+  if (plan.keeps_master()) tiers[kMaster] = home(plan.offload.master);
+  tiers[kMoment1] = home(plan.offload.moment1);
+  tiers[kMoment2] = home(plan.offload.moment2);
+  if (plan.precision.main_grad) tiers[kMainGradient] = home(false);
+}
+
+Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state) const {
+  return declared({kNames[state].name + std::string("."), dtype(state), shards, *tiers[state],
+                   Category::kOptimizer, Lives::kStep},
+                  layout, unit);
+}
+
+void OptimizerBuffers::declare(const Layout& layout, const Declare& declare) const {
+  for (std::size_t i = 0; i < kStates; ++i)
+    for (UnitIndex u = 0; u < layout.units.size() && tiers[i]; ++u)
+      declare(home(layout, u, static_cast<State>(i)));
+}
+
+OptimizerStates::OptimizerStates(Stage& stage) : s_(stage), buffers_(stage.plan) {
+  for (std::size_t i = 0; i < homes_.size(); ++i) {
     const auto state = static_cast<State>(i);
-    buffers_[i].resize(s_.layout.units.size());
-    for (UnitIndex u = 0; u < buffers_[i].size() && has(state); ++u) {
-      if (!s_.holds(u)) continue;
-      const Unit& unit = s_.layout.units[u];
-      buffers_[i][u] = s_.out.add({.name = kNames[i].name + ("." + unit.name),
-                                   .slot_size = size_of(dtype(state)) * elements(u),
-                                   .slots = s_.copies(u),
-                                   .tier = tier(state),
-                                   .category = Category::kOptimizer,
-                                   .dtype = dtype(state),
-                                   .persistent = true,
-                                   .unpadded = size_of(dtype(state)) * unit.elements * s_.copies(u),
-                                   .shards = sharded() ? s_.plan.shards() : 1});
-    }
+    homes_[i].resize(s_.layout.units.size());
+    for (UnitIndex u = 0; u < homes_[i].size() && has(state); ++u)
+      if (s_.holds(u))
+        homes_[i][u] = s_.out.add(buffers_.home(s_.layout, u, state).times(s_.copies(u)));
   }
-}
-
-bool OptimizerStates::has(State state) const {
-  if (state == kMainGradient) return s_.plan.precision.main_grad;
-  return state != kMaster || s_.plan.keeps_master();
-}
-
-Tier OptimizerStates::tier(State state) const {
-  const OffloadedStates& away = s_.plan.offload;
-  const bool on_cpu = (state == kMaster && away.master) || (state == kMoment1 && away.moment1) ||
-                      (state == kMoment2 && away.moment2);
-  return on_cpu ? Tier::kCpu : s_.plan.placement.optimizer;
-}
-
-DType OptimizerStates::dtype(State state) const {
-  return state == kMaster ? s_.plan.precision.master : s_.plan.precision.moments;
 }
 
 std::int64_t OptimizerStates::elements(UnitIndex unit) const {
@@ -63,11 +60,11 @@ std::int64_t OptimizerStates::elements(UnitIndex unit) const {
 }
 
 View OptimizerStates::view(UnitIndex unit, State state) const {
-  return view_of(buffers_[state][unit], dtype(state), {elements(unit)}, s_.unit_slot(unit));
+  return view_of(homes_[state][unit], buffers_.dtype(state), {elements(unit)}, s_.unit_slot(unit));
 }
 
 StateHome OptimizerStates::home(UnitIndex unit, State state) const {
-  return {buffers_[state][unit], sharded() ? s_.layout.units[unit].shards : AxisSet{}};
+  return {homes_[state][unit], sharded() ? s_.layout.units[unit].shards : AxisSet{}};
 }
 
 Ring OptimizerStates::ring(State state) const {
@@ -75,7 +72,7 @@ Ring OptimizerStates::ring(State state) const {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) largest = std::max(largest, elements(u));
   const Names& names = kNames[state];
   return {.name = std::string("staged.") + names.name,
-          .slot_size = size_of(dtype(state)) * largest,
+          .slot_size = size_of(buffers_.dtype(state)) * largest,
           .slots = kRingSlots,
           .read = names.read,
           .write = names.write,

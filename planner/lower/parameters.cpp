@@ -4,71 +4,87 @@
 
 namespace zplan {
 
-Parameters::Parameters(Stage& stage)
-    : s_(stage),
-      transfers_(stage),
-      homes_(stage.layout.units.size()),
-      secondary_(stage.layout.units.size()) {
-  const DType dtype = s_.plan.precision.param;
-  for (UnitIndex u = 0; u < homes_.size(); ++u) {
-    if (!s_.holds(u)) continue;
-    const Unit& unit = s_.layout.units[u];
-    if (sharded()) homes_[u].shards = near(u, s_.plan.shards_of_parameters());
-    homes_[u].buffer = s_.out.add({.name = "param." + unit.name,
-                                   .slot_size = size_of(dtype) * home_elements(u),
-                                   .slots = s_.copies(u),
-                                   .tier = s_.plan.placement.params,
-                                   .category = Category::kParameters,
-                                   .dtype = dtype,
-                                   .persistent = true,
-                                   .unpadded = size_of(dtype) * unit.elements * s_.copies(u),
-                                   .shards = s_.mesh.size(homes_[u].shards)});
+ParameterBuffers::ParameterBuffers(const Plan& plan, const KernelSet& kernels)
+    : stored(plan.precision.param),
+      read(kernels.compute),
+      tier(plan.placement.params),
+      shards(plan.zero_stage == 3 ? plan.shards_of_parameters() : 1),
+      secondary(plan.secondary),
+      slots(plan.prefetch + 1) {}
+
+Declared ParameterBuffers::home(const Layout& layout, UnitIndex unit) const {
+  return declared({"param.", stored, shards, tier}, layout, unit);
+}
+
+Declared ParameterBuffers::copy(const Layout& layout, UnitIndex unit) const {
+  return declared({.prefix = "secondary.",
+                   .dtype = read,
+                   .shards = secondary,
+                   .lives = layout.units[unit].per_layer ? Lives::kToBackward : Lives::kBriefly},
+                  layout, unit);
+}
+
+// Every use outside the layers has a buffer of its own, since it lives elsewhere.
+Declared ParameterBuffers::gathered(const Layout& layout, UnitIndex unit, Part part) const {
+  return declared({"gathered.", read, slots, Lives::kInputs}, layout, unit, name(part));
+}
+
+Declared ParameterBuffers::uploaded(const Layout& layout, UnitIndex unit, Part part) const {
+  const Lives lives = casts() ? Lives::kBriefly : Lives::kInputs;
+  return declared({"unit.", stored, slots, lives}, layout, unit, name(part));
+}
+
+void ParameterBuffers::declare(const Layout& layout, const Declare& declare) const {
+  for (UnitIndex u = 0; u < layout.units.size(); ++u) {
+    const Part part = layout.is_head(u) ? Part::kHead : layout.part[u];
+    declare(home(layout, u));
+    if (secondary > 0) declare(copy(layout, u));
+    if (must_gather() || casts()) {
+      declare(gathered(layout, u, part));
+    } else if (must_upload()) {
+      declare(uploaded(layout, u, part));
+    }
   }
 }
 
-std::int64_t Parameters::home_elements(UnitIndex unit) const {
-  return s_.layout.units[unit].flat_elements / s_.mesh.size(homes_[unit].shards);
+Parameters::Parameters(Stage& stage)
+    : s_(stage),
+      buffers_(stage.plan, stage.kernels),
+      transfers_(stage),
+      homes_(stage.layout.units.size()),
+      secondary_(stage.layout.units.size()) {
+  for (UnitIndex u = 0; u < homes_.size(); ++u) {
+    if (!s_.holds(u)) continue;
+    if (sharded()) homes_[u].shards = near(u, buffers_.shards);
+    homes_[u].buffer = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
+  }
 }
 
 std::int64_t Parameters::largest_shard() const {
-  return s_.layout.largest_shard() * (s_.plan.shards() / s_.plan.shards_of_parameters());
+  return s_.layout.largest_shard() * (s_.plan.shards() / buffers_.shards);
 }
 
 View Parameters::at_home(UnitIndex unit) const {
-  return view_of(homes_[unit].buffer, s_.plan.precision.param, {home_elements(unit)},
-                 s_.unit_slot(unit));
+  return view_of(homes_[unit].buffer, buffers_.stored, {home_elements(unit)}, s_.unit_slot(unit));
 }
 
-// Layer units share one ring; every other use has a buffer of its own, since it lives elsewhere.
 View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
-  const DType dtype = s_.compute();
-  const Unit& info = s_.layout.units[unit];
-  const bool in_ring = info.per_layer && !s_.layout.is_shared(unit);
-  const std::int64_t elements = in_ring ? s_.layout.largest_layer_unit() : info.flat_elements;
-  const BufferId id =
-      s_.body.get({.name = "gathered." + std::string(in_ring ? "layer" : name(part)),
-                   .slot_size = size_of(dtype) * elements,
-                   .slots = info.per_layer ? s_.ring_slots() : 1,
-                   .category = Category::kGathered,
-                   .dtype = dtype});
-  return view_of(id, dtype, {s_.layout.gathered_elements(unit)}, slot);
+  const BufferId id = s_.body.get(buffers_.gathered(s_.layout, unit, part).buffer);
+  return view_of(id, buffers_.read, {s_.layout.gathered_elements(unit)}, slot);
 }
 
 // Of shards on their way to a gather, or of whole units.
 Ring Parameters::upload_ring(UnitIndex unit, Part part) const {
-  const Bytes element = size_of(s_.plan.precision.param);
-  const Unit& info = s_.layout.units[unit];
-  if (must_gather()) return {"shard", element * largest_shard(), s_.ring_slots()};
-  if (info.per_layer && !s_.layout.is_shared(unit))
-    return {"unit.layer", element * s_.layout.largest_layer_unit(), s_.ring_slots()};
-  return {"unit." + std::string(name(part)), element * info.flat_elements,
-          info.per_layer ? s_.ring_slots() : 1};
+  if (buffers_.must_gather())
+    return {"shard", size_of(buffers_.stored) * largest_shard(), buffers_.slots};
+  const Declared whole = buffers_.uploaded(s_.layout, unit, part);
+  return ring_of(whole.buffer.name, whole);
 }
 
 // What is at home -> what kernels read: a shard on its way to the gather, or on one rank the unit.
 View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal) {
   View to = gathered(unit, part, ordinal.slot());
-  if (must_gather()) {
+  if (buffers_.must_gather()) {
     to.buffer = s_.body.get({.name = "cast.shard",
                              .slot_size = size_of(to.dtype) * largest_shard(),
                              .slots = s_.ring_slots(),
@@ -84,41 +100,33 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
 View Parameters::at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
   View at = at_home(unit);
   if (s_.layout.is_owned(unit)) s_.out.set_owners(s_.shard_group(unit));
-  if (must_upload())
+  if (buffers_.must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);
-  if (casts()) at = cast(phase, unit, part, at, ordinal);
+  if (buffers_.casts()) at = cast(phase, unit, part, at, ordinal);
   s_.out.set_owners({});
   return at;
 }
 
 View Parameters::secondary(UnitIndex unit) const {
   return view_of(*secondary_[unit], s_.compute(),
-                 {s_.layout.units[unit].flat_elements / s_.plan.secondary}, s_.unit_slot(unit));
+                 {s_.layout.units[unit].flat_elements / buffers_.secondary}, s_.unit_slot(unit));
 }
 
 void Parameters::keep(UnitIndex unit, Part part, const View& full) {
-  const Unit& info = s_.layout.units[unit];
   if (!secondary_[unit])
-    secondary_[unit] =
-        s_.out.add({.name = "secondary." + info.name,
-                    .slot_size = size_of(full.dtype) * (info.flat_elements / s_.plan.secondary),
-                    .slots = s_.copies(unit),
-                    .category = Category::kParameters,
-                    .dtype = full.dtype,
-                    .unpadded = size_of(full.dtype) * info.elements * s_.copies(unit),
-                    .shards = s_.plan.secondary});
+    secondary_[unit] = s_.out.add(buffers_.copy(s_.layout, unit).times(s_.copies(unit)));
   const View target = secondary(unit);
   View own = full;
   own.shape = target.shape;
   s_.out.copy({Phase::kForward, part, Action::kHold},
-              s_.own_part(own, near(unit, s_.plan.secondary)), target);
+              s_.own_part(own, near(unit, buffers_.secondary)), target);
 }
 
 Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
   if (!s_.layout.units[unit].per_layer) ordinal = {};
   const bool is_near = phase != Phase::kForward && secondary_[unit];
   View at = is_near ? secondary(unit) : at_hand(phase, unit, part, ordinal);
-  if (must_gather()) {
+  if (buffers_.must_gather()) {
     const View full = gathered(unit, part, ordinal.slot());
     if (!s_.plan.overlap.parameters)
       s_.out.wait({phase, part, Action::kBeforeGather}, Lane::kCompute,
@@ -126,8 +134,8 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
     const bool owned = s_.layout.is_owned(unit);
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
                       owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
-                      {is_near ? near(unit, s_.plan.secondary) : homes_[unit].shards}, at, full);
-    if (s_.plan.secondary > 0 && phase == Phase::kForward) keep(unit, part, full);
+                      {is_near ? near(unit, buffers_.secondary) : homes_[unit].shards}, at, full);
+    if (buffers_.secondary > 0 && phase == Phase::kForward) keep(unit, part, full);
     at = full;
   }
   return {unit, at.buffer, at.slot, s_.out.member()};

@@ -21,11 +21,36 @@
 #include <optional>
 #include <vector>
 
+#include "planner/lower/declared.h"
 #include "planner/lower/ranks.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/transfers.h"
 
 namespace zplan {
+
+// What the bytes of parameters follow.
+struct ParameterBuffers {
+  ParameterBuffers(const Plan& plan, const KernelSet& kernels);
+
+  DType stored, read;      // at home, by kernels
+  Tier tier;               // of the home
+  std::int32_t shards;     // ranks that share a home; 1: each rank has all
+  std::int32_t secondary;  // those that share a copy, or 0
+  std::int32_t slots;      // of rings of units
+
+  bool must_gather() const { return shards > 1; }
+  bool must_upload() const { return tier != Tier::kGpu; }
+  bool casts() const { return stored != read; }
+
+  Declared home(const Layout& layout, UnitIndex unit) const;
+  Declared copy(const Layout& layout, UnitIndex unit) const;
+  Declared gathered(const Layout& layout, UnitIndex unit, Part part) const;
+  // Where nothing is gathered: units that come from another tier.
+  Declared uploaded(const Layout& layout, UnitIndex unit, Part part) const;
+  void declare(const Layout& layout, const Declare& declare) const;
+
+  friend auto operator<=>(const ParameterBuffers&, const ParameterBuffers&) = default;
+};
 
 class Parameters {
  public:
@@ -41,7 +66,7 @@ class Parameters {
   bool holds(const Resident& at, UnitIndex unit) const;
 
   // Whether nothing has to be brought: any unit can be used beside any other.
-  bool are_resident() const { return !sharded() && !must_upload(); }
+  bool are_resident() const { return !sharded() && !buffers_.must_upload(); }
   // Emits what makes the unit readable: read, upload, gather, or nothing. `ordinal` numbers the use
   // among all uses of the unit's ring in the surrounding loop; units outside the layers ignore it.
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
@@ -56,15 +81,14 @@ class Parameters {
 
  private:
   bool sharded() const { return s_.plan.zero_stage == 3; }
-  bool must_gather() const { return sharded() && s_.plan.shards() > 1; }
-  bool casts() const { return s_.plan.casts_params(); }
-  bool must_upload() const { return s_.plan.placement.params != Tier::kGpu; }
   // The home, or what of it is on its way to a gather.
   View at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   AxisSet near(UnitIndex unit, std::int32_t ranks) const {
     return neighbours(s_.mesh, s_.layout.units[unit].shards, ranks);
   }
-  std::int64_t home_elements(UnitIndex unit) const;
+  std::int64_t home_elements(UnitIndex unit) const {
+    return s_.layout.units[unit].flat_elements / buffers_.shards;
+  }
   std::int64_t largest_shard() const;    // elements, over all units
   View secondary(UnitIndex unit) const;  // the rank's part of the copy
   void keep(UnitIndex unit, Part part, const View& full);
@@ -73,6 +97,7 @@ class Parameters {
   Ring upload_ring(UnitIndex unit, Part part) const;
 
   Stage& s_;
+  const ParameterBuffers buffers_;
   Transfers transfers_;
   std::vector<StateHome> homes_;
   std::vector<std::optional<BufferId>> secondary_;  // of units that forward has gathered

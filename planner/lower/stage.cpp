@@ -31,12 +31,6 @@ SlotExpr Stage::unit_slot(UnitIndex unit) const {
   return {first * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
 }
 
-std::int32_t Stage::copies(UnitIndex unit) const {
-  const Unit& u = layout.units[unit];
-  const std::int32_t layers = chunks.back().layers_before + chunks.back().layers;
-  return u.per_layer ? layers / unit_layers() * u.tiles : 1;
-}
-
 void Stage::each_layer(bool upwards, const std::function<void()>& emit) {
   for (std::int32_t i = 0; i < unit_layers(); ++i) {
     out.set_member(upwards ? i : unit_layers() - 1 - i);

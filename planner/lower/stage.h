@@ -9,6 +9,7 @@
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
 #include "planner/lower/program_builder.h"
+#include "planner/lower/replay.h"
 #include "planner/lower/sizes.h"
 #include "planner/program/schedule/schedule.h"
 
@@ -18,15 +19,7 @@ namespace zplan {
 struct Segment {
   std::int32_t first_unit = 0;
   std::int32_t units = 0;
-  Recompute recompute = Recompute::kNone;
-  OperatorSet replayed{};  // of mode kOperators
-
-  bool replays_layer() const { return recompute == Recompute::kFull; }
-  bool replays_attention() const { return recompute == Recompute::kSelective; }
-  // What belongs to no operator is replayed with the whole layer only.
-  bool replays(std::optional<LayerOperator> op) const {
-    return replays_layer() || (op && replayed.has(*op));
-  }
+  Replay replay{};
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
   Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }
@@ -83,7 +76,6 @@ struct Stage : Sizes {
   bool is_last() const { return last_stage() == index; }
   bool is_first(const Chunk& chunk) const { return chunk.piece == 0; }
   bool is_last(const Chunk& chunk) const { return chunk.piece == pieces.size() - 1; }
-  bool recomputes_all() const { return plan.all_full(); }
 
   // Slots of every ring of gather units: the one in use and those ahead of it or behind.
   std::int32_t ring_slots() const { return plan.prefetch + 1; }
@@ -101,7 +93,11 @@ struct Stage : Sizes {
 
   // Slot of a unit's state inside a loop over the chunk's layers, and that over its tiles.
   SlotExpr unit_slot(UnitIndex unit) const;
-  std::int32_t copies(UnitIndex unit) const;  // slots of such a state
+  // How often the stage has the unit, tiles apart.
+  std::int32_t copies(UnitIndex unit) const {
+    const std::int32_t layers = chunks.back().layers_before + chunks.back().layers;
+    return layout.units[unit].per_layer ? layers / unit_layers() : 1;
+  }
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
   // All units of the stage in a fixed order; the ordinal counts uses within each loop.

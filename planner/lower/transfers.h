@@ -2,6 +2,7 @@
 // is used. NVMe is reached through the host.
 #pragma once
 
+#include "planner/lower/declared.h"
 #include "planner/lower/stage.h"
 
 namespace zplan {
@@ -16,6 +17,11 @@ struct Ring {
   Action upload = Action::kUpload;  // from the host to the GPU, and back
   Action download = Action::kDownload;
 };
+
+// One through which what a declared buffer has slots for goes.
+inline Ring ring_of(std::string name, const Declared& like) {
+  return {std::move(name), like.buffer.slot_size, like.buffer.slots, like.buffer.category};
+}
 
 class Transfers {
  public:

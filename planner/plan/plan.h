@@ -106,7 +106,8 @@ class OperatorSet {
   bool has(LayerOperator op) const { return (bits_ & bit(op)) != 0; }
   bool empty() const { return bits_ == 0; }
   std::uint32_t bits() const { return bits_; }
-  friend bool operator==(const OperatorSet&, const OperatorSet&) = default;
+  friend OperatorSet operator|(OperatorSet a, OperatorSet b) { return a.bits_ |= b.bits_, a; }
+  friend auto operator<=>(const OperatorSet&, const OperatorSet&) = default;
 
  private:
   static std::uint32_t bit(LayerOperator op) { return 1U << static_cast<unsigned>(op); }

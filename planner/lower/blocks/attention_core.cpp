@@ -12,7 +12,14 @@ AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads)
   const auto add = [&](const char* name, const Shape& shape, DType dtype, Life life) {
     return m.values.add({name, shape, dtype, LayerOperator::kAttention, true, life});
   };
-  out_ = add("attention", {m.tokens(), heads.out_width()}, m.compute(), Life::kBackward);
+  // Context parallel ranks hand it on; then a fused backward alone reads it.
+  const bool is_read = fused_ || m.plan.parallel.cp == 1;
+  out_ = m.values.add({.name = "attention",
+                       .shape = {m.tokens(), heads.out_width()},
+                       .dtype = m.compute(),
+                       .of = LayerOperator::kAttention,
+                       .tiled = true,
+                       .in_backward = is_read ? Read::kLate : Read::kNever});
   if (fused_) {
     lse_ = add("lse", {m.b(), heads.queries, m.s()}, m.kernels.statistics, Life::kBackward);
     return;

@@ -26,9 +26,12 @@ Linear by_heads(LayerMaker& maker, Part part, const char* tensor, std::int64_t i
 }
 
 Value tokens(LayerMaker& maker, const std::string& name, std::int64_t width,
-             std::optional<LayerOperator> op) {
-  return maker.values.add(
-      {.name = name, .shape = {maker.tokens(), width}, .dtype = maker.compute(), .of = op});
+             std::optional<LayerOperator> op, Read in_backward = Read::kLate) {
+  return maker.values.add({.name = name,
+                           .shape = {maker.tokens(), width},
+                           .dtype = maker.compute(),
+                           .of = op,
+                           .in_backward = in_backward});
 }
 
 std::optional<Latent> make_query(LayerMaker& maker, std::int64_t rank) {
@@ -72,7 +75,7 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
       query_(make_query(maker, model.latent->query_rank)),
       key_value_(maker, Part::kKeyDown, Part::kKeyNorm, "key", model.latent->key_value_rank),
       key_rope_(whole(maker, Part::kKeyRope, "key_rope", rope_)),
-      key_rope_out_(tokens(maker, "key_rope", rope_, std::nullopt)),
+      key_rope_out_(tokens(maker, "key_rope", rope_, std::nullopt, Read::kNever)),
       query_up_(by_heads(maker, Part::kQueryUp, query_ ? "query_up" : "query",
                          query_ ? model.latent->query_rank : maker.h(), model.heads,
                          model.head_size())),

@@ -13,6 +13,12 @@ BranchNorm::BranchNorm(LayerMaker& maker, Norm kind, Part part, const std::strin
   y_ = add("norm", {tokens, maker.h()}, maker.compute());
   if (block_.has_mean()) mean_ = add("mean", {tokens}, maker.kernels.statistics);
   rstd_ = add("rstd", {tokens}, maker.kernels.statistics);
+  // Several tiles add to it from the first on.
+  gradient_ =
+      maker.values.gradient({.name = "d.norm",
+                             .shape = {maker.tokens(), maker.h()},
+                             .dtype = maker.compute(),
+                             .in_backward = maker.tiles() > 1 ? Read::kLate : Read::kNever});
 }
 
 Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, Residual residual, Value out)
@@ -43,7 +49,7 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
   }
   View x = norm_.of(to).y;
   if (to.emits_weights()) x = to.gathered(part, x, "norm.gathered");
-  const View dx = to.scratch_tokens("d.norm", x.shape[1]);
+  const View dx = to.scratch(norm_.gradient().name, norm_.gradient().shape);
   if (body_->bias() && to.emits_weights())
     to.kernel(body_->part(), Action::kBiasGradient, KernelId::kBiasGradient,
               {read(added), to.gradient(body_->bias()), to.workspace()});

@@ -19,11 +19,13 @@ class BranchNorm {
              const std::string& number);
 
   const NormBlock& block() const { return block_; }
+  const ValueSpec& gradient() const { return gradient_; }
   Normed of(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
 
  private:
   NormBlock block_;
   Value y_, mean_, rstd_;
+  ValueSpec gradient_;  // of y, of all tokens
 };
 
 class Branch {

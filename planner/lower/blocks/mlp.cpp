@@ -30,8 +30,15 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
                               .shape = {maker.tokens(), width_},
                               .dtype = maker.compute(),
                               .of = LayerOperator::kActivation,
-                              .tiled = true})),
-      fc2_(maker, Part::kFc2, "fc2", "fc2", shape.width, shape.bias, std::nullopt) {}
+                              .tiled = true,
+                              .in_backward = Read::kFirst})),
+      fc2_(maker, Part::kFc2, "fc2", "fc2", shape.width, shape.bias, std::nullopt),
+      dgelu_(maker.values.gradient(
+          {.name = "d.fc", .shape = {maker.tokens(), width_}, .dtype = maker.compute()})) {
+  if (gated_)
+    dfc1_ = maker.values.gradient(
+        {.name = "d.up", .shape = {maker.tokens(), 2 * width_}, .dtype = maker.compute()});
+}
 
 void Mlp::activation(LayerPass& to) const {
   to.kernel(Part::kGelu, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
@@ -57,15 +64,15 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
     if (to.emits_inputs()) to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)});
     return dgelu;
   }
-  const View dfc1 = to.handed_tokens(Part::kFc1, "d.up", fc1.shape[1]);
+  const View dfc1 = to.handed(Part::kFc1, dfc1_.name.c_str(), dfc1_.shape, true);
   if (to.emits_inputs())
     to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)});
   return dfc1;
 }
 
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
-  View dfc1 =
-      gated_ ? to.scratch_tokens("d.fc", width_) : to.handed_tokens(Part::kFc1, "d.fc", width_);
+  View dfc1 = gated_ ? to.scratch(dgelu_.name, dgelu_.shape)
+                     : to.handed(Part::kFc1, dgelu_.name.c_str(), dgelu_.shape, true);
   if (fuses_neighbours_ && !gated_) {
     fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {

@@ -27,9 +27,10 @@ class Mlp : public Body {
 
   std::int64_t width_;  // f of one tile of one rank
   bool gated_, fuses_neighbours_;
-  Linear fc1_;            // [h, u], u = f or, of gate and up side by side, 2 f
-  Value fc1_out_, gelu_;  // [T, u] before GELU or SwiGLU, [T, f] after it
-  LastProduct fc2_;       // [f, h]
+  Linear fc1_;              // [h, u], u = f or, of gate and up side by side, 2 f
+  Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it
+  LastProduct fc2_;         // [f, h]
+  ValueSpec dgelu_, dfc1_;  // gradients of the two; not gated: one after the other in one
 };
 
 }  // namespace zplan

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/lower/blocks/handle.h"
@@ -13,9 +14,14 @@
 
 namespace zplan {
 
-// Read by backward; read by backward but dropped by selective recomputation, too; or dead when the
-// forward of its layer has ended.
-enum class Life : std::uint8_t { kBackward, kSelective, kForward };
+// Read by backward; read by backward but dropped by selective recomputation, too; dead when the
+// forward of its layer has ended; or a gradient that is there when backward comes to the activation
+// function.
+enum class Life : std::uint8_t { kBackward, kSelective, kForward, kGradient };
+
+// What of a backward reads a value: all of it, at most what comes before the activation function,
+// or nothing but a replay.
+enum class Read : std::uint8_t { kLate, kFirst, kNever };
 
 struct ValueSpec {
   std::string name;
@@ -24,6 +30,7 @@ struct ValueSpec {
   std::optional<LayerOperator> of{};  // whose replay gives it; nothing: the whole layer's alone
   bool tiled = false;
   Life life = Life::kBackward;
+  Read in_backward = Read::kLate;
 };
 
 // Names a value; false: there is none.
@@ -35,6 +42,11 @@ class Values {
   Value add(ValueSpec spec) {
     specs_.push_back(std::move(spec));
     return Value(specs_.size() - 1);
+  }
+  // States a gradient. It has no view: backward makes it.
+  ValueSpec gradient(ValueSpec spec) {
+    spec.life = Life::kGradient;
+    return specs_.emplace_back(std::move(spec));
   }
   const std::vector<ValueSpec>& specs() const { return specs_; }
 
