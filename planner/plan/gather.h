@@ -2,6 +2,7 @@
 // no two of its parts can contradict each other.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -31,7 +32,7 @@ class Gather {
   // Of a unit; where they are owned, the plan knows how many (Plan::unit_layers).
   std::int32_t layers() const { return kind_ == Kind::kLayers ? count_ : 1; }
   std::int32_t tiles() const { return kind_ == Kind::kTiles ? count_ : 1; }
-  friend bool operator==(const Gather&, const Gather&) = default;
+  friend auto operator<=>(const Gather&, const Gather&) = default;
 
  private:
   enum class Kind : std::uint8_t { kTiles, kLayers, kOwned };

@@ -52,16 +52,6 @@ Bytes Plan::optimizer_bytes() const {
   return sum;
 }
 
-Bytes Plan::optimizer_bytes(Tier home) const {
-  Bytes on_cpu{0};
-  if (offload.master) on_cpu += size_of(precision.master);
-  for (const bool moment : {offload.moment1, offload.moment2})
-    if (moment) on_cpu += size_of(precision.moments);
-  Bytes sum = home == Tier::kCpu ? on_cpu : Bytes{0};
-  if (home == placement.optimizer) sum += optimizer_bytes() - on_cpu;
-  return sum;
-}
-
 Bytes Plan::state_bytes() const {
   return size_of(precision.param) + size_of(precision.grad) + optimizer_bytes();
 }

@@ -209,10 +209,9 @@ struct Plan {
   bool keeps_master() const;
   // Whether parameters are cast to the compute type on their way to the kernels.
   bool casts_params() const;
-  // Bytes of the optimizer states of one parameter, of those with this home, and of all states with
-  // the parameter and its gradient.
+  // Bytes of the optimizer states of one parameter, and of all states with the parameter and its
+  // gradient.
   Bytes optimizer_bytes() const;
-  Bytes optimizer_bytes(Tier home) const;
   Bytes state_bytes() const;
   // How many pieces the pipeline cuts the model into (planner/program/schedule/schedule.h), and how
   // many of the model's layers a piece has: what stage_layers says, else all pieces have equally

@@ -246,6 +246,19 @@ bool ends_in_order(const Plan& plan) {
   return chunks_of(plan) == 1 && !has_parts_of_backward(plan);
 }
 
+namespace {
+
+bool weights_come_between(const std::vector<Pass>& passes, std::int32_t chunk) {
+  const auto first = std::find_if(passes.begin(), passes.end(), [](const Pass& pass) {
+    return pass.kind == PassKind::kWeightBackward;
+  });
+  return std::any_of(first, passes.end(), [&](const Pass& pass) {
+    return pass.chunk == chunk && pass.kind == PassKind::kInputBackward;
+  });
+}
+
+}  // namespace
+
 StagePieces in_flight_of_stages(const Plan& plan) {
   const ChunkMap pieces = pieces_of(plan);
   StagePieces stages;
@@ -253,7 +266,8 @@ StagePieces in_flight_of_stages(const Plan& plan) {
     const PassOrder order = order_of_stage(plan, stage);
     std::vector<PieceInFlight>& own = stages.emplace_back();
     for (std::int32_t chunk = 0; chunk < pieces.chunks(); ++chunk)
-      own.push_back({pieces.position(stage, chunk), forward_to_backward(order.passes, chunk).span});
+      own.push_back({pieces.position(stage, chunk), forward_to_backward(order.passes, chunk).span,
+                     weights_come_between(order.passes, chunk)});
   }
   return stages;
 }

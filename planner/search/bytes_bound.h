@@ -1,32 +1,56 @@
-// Bytes that no lowering and placement of a plan can undercut, in closed form: what proves that a
-// plan cannot fit without lowering it. Never above the placed slab (tested).
+// Bytes that no lowering and placement of a plan can undercut, without lowering it: sums of what
+// the parts of lower declare, of the buffers known to be held together at one moment (footprint.h).
+// Never above the placed slab (tested).
 //
-// Three moments are bounded, the greatest counts:
-//   update         all states: parameters, gradients, optimizer, each over the ranks that share a
-//                  copy where ZeRO cuts it [Rajbhandari20 sec 5], on the tier of its home
-//   layer backward states (gradients once they persist) + what forward keeps for the micro-batches
-//                  in flight [Narayanan21 sec 2.2] or the checkpoints and one replayed layer
-//                  [Chen16] + the gathered parameters and the gradients on their way
-//   head backward  states + what forward keeps + logits + the gathered head
-// Tensor parallel ranks are counted as if they cut everything evenly, but for activations that are
-// h wide without sequence parallelism [Korthikanti22 sec 4].
-// Sizes beyond all reason saturate at kMostBytes.
-// Left out: what every tensor parallel rank holds alike, shard padding, staging between tiers,
-// tokens, scalars, gathered activations, fragmentation.
+// What a part declares follows some decisions only, and many plans share them: the sums are
+// remembered, by part. Left out: what is declared as held briefly or not at all, staging between
+// tiers, tokens, scalars, gathered activations, fragmentation.
 #pragma once
 
+#include <map>
+#include <mutex>
+#include <tuple>
 #include <vector>
 
 #include "models/model_config.h"
+#include "planner/lower/gradients.h"
+#include "planner/lower/optimizer_states.h"
+#include "planner/lower/parameters.h"
 #include "planner/plan/plan_schedule.h"
+#include "planner/search/footprint.h"
 #include "planner/search/memory_use.h"
 
 namespace zplan {
 
-// Bytes of one rank, by stage. The plan must be legal.
+class BytesBounds {
+ public:
+  explicit BytesBounds(const ModelConfig& model) : model_(model) {}
+
+  // Bytes of one rank, by stage. The plan must be legal. Safe to share between threads.
+  // `stages`: in_flight_of_stages(plan).
+  std::vector<TierBytes> of(const Plan& plan, const StagePieces& stages);
+
+ private:
+  // All that the layout of the units follows, and what the bytes of a micro-batch do.
+  using UnitKey = std::tuple<std::int32_t, std::int32_t, std::int64_t, Gather>;
+  using WorkKey =
+      std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int64_t, std::int64_t,
+                 Replay, Tier, const KernelSet*, bool, bool, bool, bool, bool>;
+  struct States {
+    Layout layout;
+    std::map<ParameterBuffers, Footprint> parameters{};
+    std::map<GradientBuffers, Footprint> gradients{};
+    std::map<OptimizerBuffers, Footprint> optimizer{};
+  };
+  States& states_of(const Plan& plan, const KernelSet& kernels);
+  const Footprint& work_of(const Plan& plan, const KernelSet& kernels);
+
+  const ModelConfig& model_;
+  std::mutex mutex_;
+  std::map<UnitKey, States> states_;
+  std::map<WorkKey, Footprint> work_;
+};
+
 std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model);
-// The same where the pieces of the stages are known.
-std::vector<TierBytes> bytes_bound(const Plan& plan, const ModelConfig& model,
-                                   const StagePieces& stages);
 
 }  // namespace zplan

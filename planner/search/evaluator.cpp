@@ -25,12 +25,12 @@ namespace {
 class PlanEvaluator {
  public:
   PlanEvaluator(const ModelConfig& model, const Cluster& cluster)
-      : model_(model), cluster_(cluster), floors_(model_, cluster_) {}
+      : model_(model), cluster_(cluster), floors_(model_, cluster_), bytes_(model_) {}
 
   Estimate estimate(const Plan& plan) {
     Estimate result;
     const StagePieces& stages = in_flight(plan);
-    const std::vector<TierBytes> bound = bytes_bound(plan, model_, stages);
+    const std::vector<TierBytes> bound = bytes_.of(plan, stages);
     result.infeasible = worst_tier(memory_use(bound, fills(plan), cluster_));
     if (!result.infeasible) result.bound = floors_.of(plan, stages);
     return result;
@@ -91,6 +91,7 @@ class PlanEvaluator {
   const ModelConfig model_;
   const Cluster cluster_;
   TimeFloors floors_;
+  BytesBounds bytes_;
   std::mutex mutex_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
       fills_;

@@ -349,13 +349,17 @@ Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   return *rc::gen::elementOf(enumerate(model, cluster, pins));
 }
 
-// What is outside the space; kept where it is legal.
+// Half of the time, and where it is legal.
+template <typename Change>
+void change_if_legal(Plan& plan, const ModelConfig& model, const Change& change) {
+  Plan changed = plan;
+  change(changed);
+  if (*rc::gen::arbitrary<bool>() && !illegal(changed, shape_of(model))) plan = changed;
+}
+
+// What is outside the space.
 void add_knobs(Plan& plan, const ModelConfig& model) {
-  const auto try_it = [&](const auto& change) {
-    Plan changed = plan;
-    change(changed);
-    if (*rc::gen::arbitrary<bool>() && !illegal(changed, shape_of(model))) plan = changed;
-  };
+  const auto try_it = [&](const auto& change) { change_if_legal(plan, model, change); };
   for (const Gather gather : {Gather::in_tiles(2), Gather::of_layers(2), Gather::kOwned})
     try_it([gather](Plan& p) { p.gather = gather; });
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.replicas() / 2); });
@@ -369,11 +373,33 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   });
 }
 
+// What only bytes are bounded of.
+void add_pins(Plan& plan, const ModelConfig& model) {
+  const auto try_it = [&](const auto& change) { change_if_legal(plan, model, change); };
+  try_it([](Plan& p) {
+    p.schedule = *rc::gen::element(Schedule::kInterleaved, Schedule::kZeroBubbleV);
+    p.parallel.chunks = 2;
+  });
+  try_it([](Plan& p) {
+    const OperatorSet some{LayerOperator::kNorm, LayerOperator::kQkv, LayerOperator::kActivation};
+    p.recompute = {{Recompute::kOperators, 0, some}};
+  });
+  try_it([](Plan& p) { p.head_chunks = 2; });
+  try_it([](Plan& p) { p.offload.master = p.offload.moment1 = true; });
+  try_it([](Plan& p) { p.dropout = true; });
+}
+
+Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {
+  Plan plan = draw_plan(model, cluster);
+  add_knobs(plan, model);
+  add_pins(plan, model);
+  return plan;
+}
+
 RC_GTEST_PROP(SearchProperty, BytesBoundsStayBelowThePlacedSlabs, ()) {
   const ModelConfig model = *rc::gen::arbitrary<bool>() ? draw_model() : draw_llama();
   const Cluster cluster = load_cluster(draw_cluster());
-  Plan plan = draw_plan(model, cluster);
-  add_knobs(plan, model);
+  const Plan plan = draw_bytes_plan(model, cluster);
   RC_TAG(name(family_of(plan)));
   Job job = lower(plan, model);
   place(job, {.slack = 0});
@@ -382,6 +408,17 @@ RC_GTEST_PROP(SearchProperty, BytesBoundsStayBelowThePlacedSlabs, ()) {
   for (std::size_t stage = 0; stage < bound.size(); ++stage)
     for (std::size_t tier = 0; tier < kTierCount; ++tier)
       RC_ASSERT(bound[stage][tier].value <= job.classes[stage].placement.slab[tier].value);
+}
+
+// What is remembered of one plan is of another only where both declare the same.
+RC_GTEST_PROP(SearchProperty, BytesBoundsDoNotDependOnThePlansBefore, ()) {
+  const ModelConfig model = *rc::gen::arbitrary<bool>() ? draw_model() : draw_llama();
+  const Cluster cluster = load_cluster(draw_cluster());
+  BytesBounds bounds(model);
+  for (int i = 0; i < 4; ++i) {
+    const Plan plan = draw_bytes_plan(model, cluster);
+    RC_ASSERT(bounds.of(plan, in_flight_of_stages(plan)) == bytes_bound(plan, model));
+  }
 }
 
 void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/lower/lower.h"
+#include "planner/lower/optimizer_states.h"
 
 namespace zplan {
 namespace {
@@ -65,11 +66,13 @@ TEST(OffloadedStates, LeaveAnOptimizerOnTheGpuOnly) {
   EXPECT_TRUE(illegal(plan, 4));
 }
 
-TEST(OffloadedStates, CountWhereTheyLie) {
-  Plan plan = plan_of({.master = true, .moment2 = true});
-  EXPECT_EQ(plan.optimizer_bytes(Tier::kCpu).value, 8);
-  EXPECT_EQ(plan.optimizer_bytes(Tier::kGpu).value, 4);
-  EXPECT_EQ(plan.optimizer_bytes(Tier::kNvme).value, 0);
+TEST(OffloadedStates, AreDeclaredWhereTheyLie) {
+  using enum OptimizerBuffers::State;
+  const OptimizerBuffers states(plan_of({.master = true, .moment2 = true}));
+  EXPECT_EQ(states.tiers[kMaster], Tier::kCpu);
+  EXPECT_EQ(states.tiers[kMoment1], Tier::kGpu);
+  EXPECT_EQ(states.tiers[kMoment2], Tier::kCpu);
+  EXPECT_EQ(states.tiers[kMainGradient], std::nullopt);
 }
 
 }  // namespace
