@@ -61,12 +61,10 @@ bool Report::passed() const {
 }
 
 std::string Report::table() const {
-  Table table({Align::kLeft, Align::kLeft, Align::kRight, Align::kLeft, Align::kLeft, Align::kLeft,
-               Align::kLeft},
-              {"part", "what", "figure", "unit", "goal", "", "note"});
+  Table table({"part", "name: what", "figure", "unit", "goal", "verdict:", "note"});
   for (const Row& row : rows_) {
-    table.row(
-        {row.part, row.name, number(row.figure), row.unit, goal_text(row), verdict(row), row.note});
+    table.words_row({row.part, row.name, right(number(row.figure)), row.unit, goal_text(row),
+                     verdict(row), row.note});
   }
   const auto failed =
       std::count_if(rows_.begin(), rows_.end(), [](const Row& row) { return !row.passed(); });
