@@ -29,6 +29,17 @@ const Footprint& known(std::map<Buffers, Footprint>& table, const Buffers& buffe
   return at->second;
 }
 
+// Layers at the end of a piece that are recomputed alike: backward begins with their loop.
+std::int32_t last_run(const Plan& plan, std::int64_t model_layers, std::int32_t piece) {
+  const std::int32_t layers = plan.layers_of_piece(model_layers, piece);
+  if (plan.recompute.size() == 1) return layers;
+  std::int64_t end = 0;
+  for (std::int32_t p = 0; p <= piece; ++p) end += plan.layers_of_piece(model_layers, p);
+  std::int32_t run = 1;
+  while (run < layers && replay_of(plan, end - run - 1) == replay_of(plan, end - 1)) ++run;
+  return run;
+}
+
 // What the stage with these pieces counts.
 Counts counts_of(const Plan& plan, std::int64_t model_layers, std::int32_t pieces, bool whole,
                  std::int32_t unit_layers, std::span<const PieceInFlight> own) {
@@ -53,14 +64,16 @@ Counts counts_of(const Plan& plan, std::int64_t model_layers, std::int32_t piece
     }
     if (n == 0 || at.piece < last) continue;
     last = at.piece;
+    const std::int32_t run = last_run(plan, model_layers, at.piece);
     counts[Count::kLoopingUnit] = n > unit_layers ? 1 : 0;
-    alone = n * in_flight == 1 ? 1 : 0;
+    counts[Count::kFilledUnit] = whole && run > unit_layers ? 1 : 0;
+    alone = run * in_flight == 1 ? 1 : 0;
   }
   counts[Count::kRestingLayer] = counts[Per::kLayerInFlight] - alone;
   counts[Per::kStage] = 1;
   counts[Per::kUnit] = layers / unit_layers;
   counts[Count::kLoopingUnit] *= counts[Per::kUnit];
-  counts[Count::kFilledUnit] = whole ? counts[Count::kLoopingUnit] : 0;
+  counts[Count::kFilledUnit] *= counts[Per::kUnit];
   counts[Count::kWholeBackward] = whole ? 1 : 0;
   return counts;
 }

@@ -23,9 +23,9 @@ namespace zplan {
 // What a stage counts: all of Per, then what holds of some stages only.
 enum class Count : std::uint8_t {
   kOfPer = 8,
-  kLoopingUnit = kOfPer,  // if backward begins in a loop over several, whose states are one buffer
-  kFilledUnit,            // the same, if it fills their gradients there
-  kRestingLayer,          // as kLayerInFlight, without one at work that is alone in its piece
+  kLoopingUnit = kOfPer,  // if backward begins in a piece of several, whose states are one buffer
+  kFilledUnit,            // the same, if its first loop has several and fills their gradients
+  kRestingLayer,          // as kLayerInFlight, without one at work that is alone in that loop
   kWholeBackward,         // once, if backward does not come in two parts
   kBackwardFollows,       // once, if a micro-batch goes backward as it has come to the head
   kHeadApart,             // as kHeadInFlight, if other passes come between
