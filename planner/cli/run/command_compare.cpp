@@ -4,6 +4,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/run/run_report.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/program/timeline/comparison.h"
@@ -15,11 +16,6 @@ std::string operations(const ComparedRow& row) {
   const std::int64_t predicted = row.predicted.operations, measured = row.measured.operations;
   if (predicted == measured) return grouped(predicted);
   return fmt::format("{} / {}", grouped(predicted), grouped(measured));
-}
-
-Value ratio_value(Seconds predicted, Seconds measured) {
-  const auto quotient = ratio(predicted, measured);
-  return quotient ? number("{:.2f}", *quotient) : Value(nullptr, "-");
 }
 
 Sheet row_sheet(const ComparedRow& row, std::string_view indent) {

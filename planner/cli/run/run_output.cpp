@@ -58,12 +58,11 @@ Sheet split_sheet(const Comparison& split) {
   const auto add = [&table](const std::vector<ComparedRow>& rows, const char* what) {
     Value list = empty_array();
     for (const ComparedRow& row : rows) {
-      const auto times = ratio(row.predicted.time, row.measured.time);
       list.append(table.row({{"name", {row.name, fmt::format("{} {}", what, row.name)}},
                              {"operations", row.measured.operations},
                              {"predicted_s", row.predicted.time},
                              {"measured_s", row.measured.time},
-                             {"ratio", times ? number("{:.2f}", *times) : Value(nullptr, "-")}}));
+                             {"ratio", ratio_value(row.predicted.time, row.measured.time)}}));
     }
     return list;
   };
@@ -112,6 +111,11 @@ Sheet check_sheet(const RunReport& report) {
 }
 
 }  // namespace
+
+Value ratio_value(Seconds predicted, Seconds measured) {
+  const auto quotient = ratio(predicted, measured);
+  return quotient ? number("{:.2f}", *quotient) : Value(nullptr, "-");
+}
 
 bool RunReport::agrees() const {
   return std::all_of(check.begin(), check.end(), [](const CheckRow& row) { return row.agrees(); });
