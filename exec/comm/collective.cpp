@@ -93,6 +93,12 @@ void exchange(Members members, int index) {
                bytes);
 }
 
+void shift(Members members, int index) {
+  const CollectiveCall& own = members[static_cast<std::size_t>(index)];
+  const auto before = static_cast<std::size_t>(index == 0 ? std::ssize(members) - 1 : index - 1);
+  copy_bytes(own.output, members[before].input, own.elements * size_of(own.dtype).value);
+}
+
 void reduce_scatter(Members members, int index) {
   const CollectiveCall& own = members[static_cast<std::size_t>(index)];
   const Range range{index * own.elements, (index + 1) * own.elements};
@@ -141,6 +147,8 @@ void run_share(Members members, int index) {
       return reduce_into(members.subspan(static_cast<std::size_t>(own.root), 1), members, index);
     case CollectiveKind::kAllToAll:
       return exchange(members, index);
+    case CollectiveKind::kShift:
+      return shift(members, index);
   }
 }
 

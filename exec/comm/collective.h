@@ -11,13 +11,14 @@
 //                                                  the output
 //   all_to_all      input n, output n              each member copies its part of all inputs, one
 //                                                  of `size` equal ones
+//   shift           input n, output n              each member copies the input of the one before
 // In place: input is the own part of the output (all_gather), output the own part of the input
 // (reduce_scatter), or both are the same (all_reduce; at the root of a broadcast or reduce); an
-// all_to_all is never in place.
+// all_to_all or a shift is never in place.
 // Sums are taken in index order, so a result depends on neither timing nor who computes it.
 // Bytes read and written per member: all_gather 2 n size, reduce_scatter n (size + 1), all_reduce
-// 2 n, broadcast 2 n, reduce n (1 + 1 / size), all_to_all 2 n. Sums are of float64, float32, and
-// bf16 and fp16, which are added up in float32.
+// 2 n, broadcast 2 n, reduce n (1 + 1 / size), all_to_all and shift 2 n. Sums are of float64,
+// float32, and bf16 and fp16, which are added up in float32.
 #pragma once
 
 #include <cstddef>

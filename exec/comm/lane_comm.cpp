@@ -93,6 +93,8 @@ void LaneComm::run(const CollectiveCall& call) {
       return reduce(call);
     case CollectiveKind::kAllToAll:
       return all_to_all(call);
+    case CollectiveKind::kShift:
+      return shift(call);
   }
 }
 
@@ -125,6 +127,13 @@ void LaneComm::all_to_all(const CollectiveCall& call) {
   flows_.move();
   if (bytes > 0)
     std::memcpy(part(call.output, own()), part(call.input, own()), static_cast<std::size_t>(bytes));
+}
+
+void LaneComm::shift(const CollectiveCall& call) {
+  const std::int64_t bytes = call.elements * size_of(call.dtype).value;
+  flows_.send((own() + 1) % size(), call.input, bytes);
+  flows_.receive((own() + size() - 1) % size(), call.output, bytes);
+  flows_.move();
 }
 
 void LaneComm::broadcast(const CollectiveCall& call) {

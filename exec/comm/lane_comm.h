@@ -57,6 +57,7 @@ class LaneComm {
   void all_reduce(const CollectiveCall& call);
   void reduce(const CollectiveCall& call);
   void all_to_all(const CollectiveCall& call);
+  void shift(const CollectiveCall& call);
   // The piece that the member adds up, and the chunk of it that begins at `begin` of the piece.
   Range piece(const CollectiveCall& call, std::size_t member) const;
   Range chunk(const CollectiveCall& call, std::size_t member, std::int64_t begin) const;

@@ -58,6 +58,21 @@ ncclResult_t queue_all_to_all(const CollectiveCall& call, ncclComm_t comm, cudaS
   return result == ncclSuccess ? ended : result;
 }
 
+// A send to the next member and a receive from the one before, as one operation.
+ncclResult_t queue_shift(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
+  int members = 0, own = 0;
+  if (const ncclResult_t asked = ncclCommCount(comm, &members); asked != ncclSuccess) return asked;
+  if (const ncclResult_t asked = ncclCommUserRank(comm, &own); asked != ncclSuccess) return asked;
+  const auto n = static_cast<std::size_t>(call.elements);
+  const ncclDataType_t type = nccl_type(call.dtype);
+  if (const ncclResult_t begun = ncclGroupStart(); begun != ncclSuccess) return begun;
+  ncclResult_t result = ncclSend(call.input, n, type, (own + 1) % members, comm, stream);
+  if (result == ncclSuccess)
+    result = ncclRecv(call.output, n, type, (own + members - 1) % members, comm, stream);
+  const ncclResult_t ended = ncclGroupEnd();
+  return result == ncclSuccess ? ended : result;
+}
+
 ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = nccl_type(call.dtype);
   const auto n = static_cast<std::size_t>(call.elements);
@@ -74,6 +89,8 @@ ncclResult_t queue_collective(const CollectiveCall& call, ncclComm_t comm, cudaS
       return ncclReduce(call.input, call.output, n, type, ncclSum, call.root, comm, stream);
     case CollectiveKind::kAllToAll:
       return queue_all_to_all(call, comm, stream);
+    case CollectiveKind::kShift:
+      return queue_shift(call, comm, stream);
   }
   ZPLAN_ASSERT(false);
   return ncclInvalidArgument;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "planner/core/error.h"
 
@@ -46,6 +47,10 @@ class Choice {
         pairs(protocol);
         continue;
       }
+      if (call_.kind == CollectiveKind::kShift) {
+        neighbours(protocol);
+        continue;
+      }
       ring(protocol);
       if (shape_.nodes > 1) tree(protocol);
     }
@@ -84,6 +89,16 @@ class Choice {
     if (shape_.nodes > 1) start += latency_.collective_inter + latency_.per_node * others();
     offer(protocol, start, {local(near + c_.own / shape_.n), border(out)}, {near, out},
           {"pairs LL128", "pairs Simple", "pairs LL128 over nodes", "pairs Simple over nodes"});
+  }
+
+  // To the next member, over the border or not.
+  void neighbours(Protocol protocol) {
+    const bool far = shape_.nodes > 1;
+    Seconds start = start_of(protocol, 1);
+    if (far) start += latency_.collective_inter;
+    const double near = shape_.k > 1 ? 1 : 0;
+    offer(protocol, start, {local(near), border(1)}, {near, far ? 1.0 : 0.0},
+          {"shift LL128", "shift Simple", "shift LL128 over nodes", "shift Simple over nodes"});
   }
 
   void nvls() {
@@ -166,6 +181,8 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   const bool far = call.nodes > 1;
   if (call.kind == CollectiveKind::kAllToAll) {
     time.method = far ? "pairs over nodes" : "pairs";
+  } else if (call.kind == CollectiveKind::kShift) {
+    time.method = far ? "shift over nodes" : "shift";
   } else {
     const bool tree = time.method.starts_with("tree");
     time.method = !far ? "ring" : tree ? "tree over nodes" : "ring over nodes";
@@ -173,8 +190,11 @@ CollectiveTime ideal_ring(const CollectiveCall& call, const LatencyProfile& late
   return time;
 }
 
-MeasuredCollective measured(CollectiveKind kind) {
+// None: the formula alone.
+std::optional<MeasuredCollective> measured(CollectiveKind kind) {
   switch (kind) {
+    case CollectiveKind::kShift:
+      return std::nullopt;
     case CollectiveKind::kAllGather:
       return MeasuredCollective::kAllGather;
     case CollectiveKind::kReduceScatter:
@@ -195,7 +215,9 @@ MeasuredCollective measured(CollectiveKind kind) {
 // What the formula's time is multiplied by to be the measured one.
 double measured_factor(const CollectiveCall& call, const CollectiveProfile& profile,
                        const LatencyProfile& latency) {
-  MeasuredGroup group{measured(call.kind), call.ranks, call.nodes};
+  const auto kind = measured(call.kind);
+  if (!kind) return 1;
+  MeasuredGroup group{*kind, call.ranks, call.nodes};
   const CollectiveCurve* curve = profile.nearest(group);
   if (curve == nullptr || call.bytes.value == 0) return 1;
   CollectiveCall nearest = call;
@@ -211,7 +233,7 @@ double measured_factor(const CollectiveCall& call, const CollectiveProfile& prof
 }  // namespace
 
 Bytes sent_bytes(CollectiveKind kind, Bytes full, int ranks) {
-  if (has_root(kind)) return full;
+  if (has_root(kind) || kind == CollectiveKind::kShift) return full;
   const Bytes once = full * (ranks - 1) / ranks;
   return kind == CollectiveKind::kAllReduce ? once * 2 : once;
 }

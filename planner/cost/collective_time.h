@@ -17,6 +17,8 @@
 //   pairs     all-to-all: each part goes straight to its member, all at once. start: base + hop
 //             + inter + per_node x (nodes - 1) [assumed]; moves S (k - 1 + own) / n at the rate of
 //             the family, and the k members of a node send S k (n - k) / n out of it [derived]
+//   shift     every member sends S to the next: start: base + hop + inter; in a node at the rate of
+//             a ring's step, over the border at the rate of one member's way out [assumed]
 //   LL128     low base and hop, the rate times low_share in a node and 15/16 between nodes, eight
 //             of whose 128 bytes are flags [NCCL]; stands for LL as well
 //   Simple    base and hop, the whole rate, and root x sqrt(moving): a transfer that is cut into
@@ -66,7 +68,8 @@ struct CollectiveTime {
   Seconds total() const { return latency + transfer; }
 };
 
-// What each of n ranks sends: in a ring [Patarasuk09]; of an all-to-all all but its own part.
+// What each of n ranks sends: in a ring [Patarasuk09]; of an all-to-all all but its own part; of a
+// shift all.
 Bytes sent_bytes(CollectiveKind kind, Bytes full, int ranks);
 
 // By the formula alone. `profile` may be null.

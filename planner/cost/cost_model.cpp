@@ -57,7 +57,17 @@ bool between_products(const Node& node) { return node.lane == Lane::kCommTensor;
 
 // Stacks hide gathers and sums behind pieces of the products beside them.
 bool may_be_hidden(const Node& node) {
-  return between_products(node) && node.collective != CollectiveKind::kAllToAll;
+  return between_products(node) && !hands_on(node.collective);
+}
+
+// The method of members that meet in one node.
+struct MethodWords {
+  std::string_view plain, through_host;
+};
+MethodWords words_of(CollectiveKind kind) {
+  if (kind == CollectiveKind::kAllToAll) return {"pairs", "pairs through host memory"};
+  if (kind == CollectiveKind::kShift) return {"shift", "shift through host memory"};
+  return {"ring", "ring through host memory"};
 }
 
 // What a transfer takes from the compute beside it.
@@ -249,6 +259,11 @@ OpCost CostModel::copy(int stage, const Node& node) {
   return transfer(latency, carried, pattern, drive ? "drives" : "copy", kNoCap, rests);
 }
 
+CostModel::PatternKind CostModel::pattern_of(CollectiveKind kind) {
+  if (kind == CollectiveKind::kAllToAll) return PatternKind::kPairs;
+  return kind == CollectiveKind::kShift ? PatternKind::kShift : PatternKind::kRing;
+}
+
 OpCost CostModel::collective(int stage, const Node& node) {
   const std::span<const View> views = program(stage).operands(node);
   const Bytes full = std::max(views[0].bytes(), views[1].bytes());
@@ -258,8 +273,7 @@ OpCost CostModel::collective(int stage, const Node& node) {
     return fixed_time(stream(in_place ? Bytes{0} : full * 2), "alone");
   }
   const int at = stages_of(job_.mesh, node.group, stage).front();
-  const bool pairs = node.collective == CollectiveKind::kAllToAll;
-  const Pattern pattern{pairs ? PatternKind::kPairs : PatternKind::kRing, at, 0, 0, node.group};
+  const Pattern pattern{pattern_of(node.collective), at, 0, 0, node.group};
   const Reach reach = wiring_.reach(node.group, stage);
   CollectiveCall call{node.collective, full, n, reach.islands};
   call.whole_links = reach.peers == PeerUse::kWhole || !wiring_.has_peer_link();
@@ -271,8 +285,9 @@ OpCost CostModel::collective(int stage, const Node& node) {
   const CollectiveProfile* profile = cluster_.node.device.collectives.get();
   CollectiveTime time = collective_time(call, profile, cluster_.node.latency);
   const bool through_host = reach.peers == PeerUse::kNone && call.nodes == 1;
-  if (through_host && (wiring_.has_peer_link() || time.method == "ring" || time.method == "pairs"))
-    time.method = pairs ? "pairs through host memory" : "ring through host memory";
+  const MethodWords words = words_of(node.collective);
+  if (through_host && (wiring_.has_peer_link() || time.method == words.plain))
+    time.method = words.through_host;
   const double exposed = exposed_share(node, stack);
   const Bytes sent = sent_bytes(node.collective, full, n);
   const Bytes moved = call.nodes == 1 ? std::min(sent, time.moved) : sent;
@@ -403,6 +418,8 @@ std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
       return wiring_.ring(group, a, b == kAlone);
     case PatternKind::kPairs:
       return wiring_.pairs(group, a, b == kAlone);
+    case PatternKind::kShift:
+      return wiring_.shift(group, a, b == kAlone);
     case PatternKind::kBetween:
       return wiring_.between(a, b);
     case PatternKind::kCores:

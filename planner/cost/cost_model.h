@@ -90,12 +90,13 @@ class CostModel {
   const ClassPlace& place(int stage) const { return wiring_.place(stage); }
 
  private:
-  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kPairs, kBetween, kCores };
-  // A kind, its arguments and a group, which is the one that meets (kRing, kPairs) or that of an
+  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kPairs, kShift, kBetween, kCores };
+  // A kind, its arguments and a group, which is the one that meets (kRing to kShift) or that of an
   // owner. The arguments of kCores are the stage, the ranks, and 2 x threads + whether it is a
   // product.
   using Pattern = std::tuple<PatternKind, int, int, int, Group>;
 
+  static PatternKind pattern_of(CollectiveKind kind);
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
   int ranks_of(const Node& node) const;

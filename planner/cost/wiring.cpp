@@ -358,22 +358,34 @@ std::vector<LinkShare> Wiring::pairs(const Group& group, int stage, bool alone) 
   return busiest(loads, leaves);
 }
 
+void Wiring::add_transfer(Loads& loads, LeafLoads* leaves, int from, int to) const {
+  const std::array pair{from, to};
+  if (cluster_.island_of(from) == cluster_.island_of(to))
+    return add_step(loads, from, to, step_share(from, to, peer_share(pair)));
+  add_exit(loads, from, 1);
+  add_entry(loads, to, 1);
+  if (leaves != nullptr) leaves->cross({&pair[0], 1}, {&pair[1], 1});
+}
+
+// Ranks ascend, as members do in index order along one axis.
+std::vector<LinkShare> Wiring::shift(const Group& group, int stage, bool alone) {
+  const std::vector<Seats> all = groups(group, stage, alone);
+  Loads loads = loads_at(nodes_of_interest(group, stage, all));
+  LeafLoads leaves(cluster_, topology_);
+  for (const Seats& one : all)
+    for (std::size_t i = 0; i < one.ranks.size(); ++i)
+      add_transfer(loads, alone ? nullptr : &leaves, one.ranks[i],
+                   one.ranks[(i + 1) % one.ranks.size()]);
+  return busiest(loads, leaves);
+}
+
 std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
   Loads loads = loads_at({place(from_stage).node, place(to_stage).node});
   LeafLoads leaves(cluster_, topology_);
   const std::vector<int> senders = ranks_of_stage(job_.mesh, from_stage);
   const std::vector<int> receivers = ranks_of_stage(job_.mesh, to_stage);
-  for (std::size_t i = 0; i < senders.size(); ++i) {
-    const int from = senders[i], to = receivers[i];
-    const std::array pair{from, to};
-    if (cluster_.island_of(from) == cluster_.island_of(to)) {
-      add_step(loads, from, to, step_share(from, to, peer_share(pair)));
-    } else {
-      add_exit(loads, from, 1);
-      add_entry(loads, to, 1);
-      leaves.cross({&pair[0], 1}, {&pair[1], 1});
-    }
-  }
+  for (std::size_t i = 0; i < senders.size(); ++i)
+    add_transfer(loads, &leaves, senders[i], receivers[i]);
   return busiest(loads, leaves);
 }
 

@@ -23,6 +23,8 @@
 //            fewest members counts as well.
 //   pairs    every member sends an equal part to every other: over the peer link or through DRAM as
 //            in a ring of its island, and to members of other islands over its NIC
+//   shift    every member sends to the next, over the peer link or through DRAM as in a ring of its
+//            island; from island to island over the NIC of the member that has its next one there
 //   between  pipeline neighbours: as one step of a ring
 //   leaves   what leaves a leaf of the network loads the leaf's uplinks (leaf_loads.h)
 //
@@ -110,6 +112,8 @@ class Wiring {
   std::vector<LinkShare> ring(const Group& group, int stage, bool alone = false);
   // The same of an all-to-all.
   std::vector<LinkShare> pairs(const Group& group, int stage, bool alone = false);
+  // The same of a shift.
+  std::vector<LinkShare> shift(const Group& group, int stage, bool alone = false);
   std::vector<LinkShare> between(int from_stage, int to_stage);
 
  private:
@@ -153,6 +157,8 @@ class Wiring {
   void add_host(Loads& loads, int node, double weight) const;
   void add_step(Loads& loads, int from, int to, double share, double bytes = 1) const;
   void add_steps(Loads& loads, std::span<const int> ranks) const;
+  // From one rank to another, over peer links, through DRAM or over the network.
+  void add_transfer(Loads& loads, LeafLoads* leaves, int from, int to) const;
   void add_pairs(Loads& loads, std::span<const int> ranks, double bytes) const;
   void add_copy(Loads& loads, int node, int gpu, Tier from, Tier to);
   void add_drives(Loads& loads, int node, int gpu, bool reads);

@@ -21,8 +21,10 @@ inline std::int64_t instances(const Program& p, const Node& n) {
 struct Moved {
   double gathered = 0, reduce_scattered = 0, all_reduced = 0, broadcast = 0, reduced = 0;
   double exchanged = 0;  // [derived] of an all-to-all all but the own part
+  double shifted = 0;    // all of it
   double sum() const {
-    return gathered + reduce_scattered + all_reduced + broadcast + reduced + exchanged;
+    return gathered + reduce_scattered + all_reduced + broadcast + reduced + exchanged +
+           shifted;
   }
 };
 
@@ -57,6 +59,9 @@ inline Moved moved(const Job& job, const RankClass& c, const Group& group, DType
         break;
       case CollectiveKind::kAllToAll:
         result.exchanged += all_in;
+        break;
+      case CollectiveKind::kShift:
+        result.shifted += whole;
         break;
     }
   }

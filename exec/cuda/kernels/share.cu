@@ -112,6 +112,11 @@ void launch_share(cudaStream_t stream, Members members, int index) {
              members[j].input + index * part.value, part);
       return;
     }
+    case CollectiveKind::kShift: {
+      const auto before =
+          static_cast<std::size_t>(index == 0 ? std::ssize(members) - 1 : index - 1);
+      return copy(stream, own.output, members[before].input, bytes);
+    }
   }
 }
 

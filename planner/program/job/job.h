@@ -141,7 +141,7 @@ using OpId = std::uint64_t;
 constexpr OpId op_id(Role role, const Env& env) {
   return (static_cast<OpId>(role.phase) << 56) | (static_cast<OpId>(role.part) << 48) |
          (static_cast<OpId>(role.action) << 40) | (static_cast<OpId>(env.layer & 0xffff) << 24) |
-         (static_cast<OpId>(env.tile & 0xf) << 20) | static_cast<OpId>(env.micro & 0xfffff);
+         (static_cast<OpId>(env.tile & 0xff) << 16) | static_cast<OpId>(env.micro & 0xffff);
 }
 // Of an instance of a node: the layer is that of the model.
 constexpr OpId op_id(const Program& program, const Node& node, Env env) {

@@ -107,7 +107,15 @@ std::optional<std::int64_t> Mesh::step_over(AxisSet set, const AxisSteps& steps)
 
 std::int64_t Mesh::reach(const AxisSteps& steps) const {
   std::int64_t sum = 0;
-  for (std::size_t a = 0; a < axes.size(); ++a) sum += steps[a] * (axes[a].size - 1);
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    sum += std::max<std::int64_t>(steps[a], 0) * (axes[a].size - 1);
+  return sum;
+}
+
+std::int64_t Mesh::depth(const AxisSteps& steps) const {
+  std::int64_t sum = 0;
+  for (std::size_t a = 0; a < axes.size(); ++a)
+    sum += std::min<std::int64_t>(steps[a], 0) * (axes[a].size - 1);
   return sum;
 }
 

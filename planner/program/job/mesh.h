@@ -108,8 +108,9 @@ struct Mesh {
   // The step that steps_over() would make these steps of; none: there is no such step. Axes of size
   // 1 do not matter.
   std::optional<std::int64_t> step_over(AxisSet axes, const AxisSteps& steps) const;
-  // The most that along() gives.
+  // The most and the least that along() gives.
   std::int64_t reach(const AxisSteps& steps) const;
+  std::int64_t depth(const AxisSteps& steps) const;
 
   // The points whose places along each axis are those that `places_of(axis)` lists.
   template <typename Places>

@@ -52,14 +52,15 @@ constexpr auto kActions =
                                  "read_moment1",  "read_moment2",   "write_master",
                                  "write_moment1", "write_moment2",  "cast_gradient",
                                  "drop",          "move_bias",      "exchange",
-                                 "pack",          "unpack",         "before_gather",
-                                 "after_gather",  "before_reduce",  "after_reduce"});
+                                 "pack",          "unpack",         "join",
+                                 "cut",           "before_gather",  "after_gather",
+                                 "before_reduce", "after_reduce"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,
 #include "planner/program/kernels/rows.h"
 };
-constexpr auto kCollectives = table<CollectiveKind::kAllToAll>(
-    {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all"});
+constexpr auto kCollectives = table<CollectiveKind::kShift>(
+    {"all_gather", "reduce_scatter", "all_reduce", "broadcast", "reduce", "all_to_all", "shift"});
 constexpr auto kMatches = table<Match::kMirror>({"last", "same", "mirror"});
 constexpr auto kVars = table<Var::kTile>({"none", "micro", "layer", "tile"});
 constexpr auto kInits = table<Init::kNormal>({"zero", "one", "normal"});
@@ -205,9 +206,9 @@ OpKind kind_of(Action action, Lane lane) {
 
 std::string op_name(OpId id) {
   const Role role = role_of(id);
-  const std::uint64_t tile = (id >> 20) & 0xf;
+  const std::uint64_t tile = (id >> 16) & 0xff;
   const std::string last = tile == 0 ? "" : fmt::format(",t{}", tile);
-  return fmt::format("{}[m{},l{}{}]", name(role), id & 0xfffff, (id >> 24) & 0xffff, last);
+  return fmt::format("{}[m{},l{}{}]", name(role), id & 0xffff, (id >> 24) & 0xffff, last);
 }
 
 std::optional<OpId> parse_op_name(std::string_view text) {
@@ -216,11 +217,11 @@ std::optional<OpId> parse_op_name(std::string_view text) {
   const auto role = parse_role(text.substr(0, bracket));
   std::string_view rest = text.substr(bracket);
   Env env;
-  if (!role || !take_number(rest, "[m", 0xfffff, env.micro) ||
+  if (!role || !take_number(rest, "[m", 0xffff, env.micro) ||
       !take_number(rest, ",l", 0xffff, env.layer)) {
     return std::nullopt;
   }
-  if (rest.starts_with(",t") && !take_number(rest, ",t", 0xf, env.tile)) return std::nullopt;
+  if (rest.starts_with(",t") && !take_number(rest, ",t", 0xff, env.tile)) return std::nullopt;
   if (rest != "]") return std::nullopt;
   return op_id(*role, env);
 }

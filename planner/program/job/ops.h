@@ -146,6 +146,8 @@ enum class Action : std::uint8_t {
   kExchange,      // activations: each rank gives every other a part
   kPack,          // what is sent in parts, each part by itself
   kUnpack,        // the other way round
+  kJoin,          // the stretches of each sequence, put one after the other
+  kCut,           // and apart
   kBeforeGather,  // marks of the compute lane, beside which such communication is not to run
   kAfterGather,
   kBeforeReduce,
@@ -175,11 +177,17 @@ enum class CollectiveKind : std::uint8_t {
   kBroadcast,  // from one member, the root
   kReduce,     // to the root
   kAllToAll,   // of each member a part to every other
+  kShift,      // of each member all to the next one, of the last to the first
 };
-inline constexpr int kCollectiveKindCount = 6;
+inline constexpr int kCollectiveKindCount = 7;
 // Whether only one member has the input, or gets the output: Node::member says which.
 constexpr bool has_root(CollectiveKind kind) {
   return kind == CollectiveKind::kBroadcast || kind == CollectiveKind::kReduce;
+}
+// Whether members only hand on what they have, which is then never in place: nothing is added up,
+// nothing comes to all of them.
+constexpr bool hands_on(CollectiveKind kind) {
+  return kind == CollectiveKind::kAllToAll || kind == CollectiveKind::kShift;
 }
 
 std::string_view name(DType dtype);

@@ -21,6 +21,8 @@ ZPLAN_PART(QueryNorm, "query_norm")
 ZPLAN_PART(KeyNorm, "key_norm")
 ZPLAN_PART(Rope, "rope")
 ZPLAN_PART(Attention, "attention")  // the fused kernel, or the product of scores and values
+ZPLAN_PART(Keys, "keys")  // keys and values on their way around a ring, and their gradients
+ZPLAN_PART(KeyGradients, "key_gradients")
 ZPLAN_PART(Scores, "scores")
 ZPLAN_PART(Softmax, "softmax")
 ZPLAN_PART(Projection, "projection")

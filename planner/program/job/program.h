@@ -143,7 +143,8 @@ constexpr bool is_transfer(OpKind kind) {
 //                all_reduce: equal. broadcast: equal, only the root's input is read; reduce: equal,
 //                only the root's output is written; the root is the member of index Node::member.
 //                all_to_all: equal, never in place; of `size` equal parts part j of the input goes
-//                to member j, and part j of the output comes from it.
+//                to member j, and part j of the output comes from it. shift: equal, never in place;
+//                the input goes to the next member, that of the last one to the first.
 //                Sums; ranks are added in index order.
 //   kSend        operand: source. peer: the rank that receives
 //   kReceive     operand: destination. peer: the rank that sends

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <utility>
@@ -244,7 +245,7 @@ std::int64_t StepParser::step(std::size_t axis, AxisSet& seen, std::string_view 
   if (seen.has(axis)) in_.fail(fmt::format("{} once", job_.mesh.axes[axis].name), "it twice");
   seen.add(axis);
   in_.expect('*');
-  return in_.integer(what, 0, most);
+  return in_.integer(what, -most, most);
 }
 
 View StepParser::view() {
@@ -270,19 +271,21 @@ View StepParser::view() {
   return v;
 }
 
-// The view of the last rank ends within the slot. Each stride alone is checked first, so that
-// nothing overflows.
+// The views of all ranks lie within the slot. Each stride alone is checked first, so that nothing
+// overflows.
 void StepParser::check_reach(const View& v) {
   const std::int64_t slot_size = program_.buffers[v.buffer].slot_size.value;
   const std::int64_t end = (v.offset + v.bytes()).value;  // both bounded
   bool fits = end <= slot_size;
-  std::int64_t left = slot_size - end;
+  std::int64_t left = slot_size - end, before = v.offset.value;
   std::string ends_at = fmt::to_string(end);
   for (std::size_t a = 0; a < job_.mesh.axes.size(); ++a) {
     const std::int64_t last = job_.mesh.axes[a].size - 1;
     if (v.strides[a] == 0 || last == 0) continue;
-    fits = fits && v.strides[a] <= left / last;
-    if (fits) left -= v.strides[a] * last;
+    std::int64_t& room = v.strides[a] < 0 ? before : left;
+    const std::int64_t step = std::abs(v.strides[a]);
+    fits = fits && step <= room / last;
+    if (fits) room -= step * last;
     ends_at += fmt::format("+{}*{}", last, v.strides[a]);
   }
   if (fits) return;

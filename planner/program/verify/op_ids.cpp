@@ -20,9 +20,9 @@ struct Field {
   std::int64_t values;
 };
 constexpr std::array<Field, 3> kFields{{
-    {Var::kMicro, 1 << 20},
+    {Var::kMicro, 1 << 16},
     {Var::kLayer, 1 << 16},
-    {Var::kTile, 1 << 4},
+    {Var::kTile, 1 << 8},
 }};
 
 struct Values {

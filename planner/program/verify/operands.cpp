@@ -109,10 +109,13 @@ class OperandCheck {
   bool overlap(const View& a, const View& b) const {
     if (a.buffer != b.buffer || a.slot != b.slot) return false;
     const bool together = a.strides == b.strides;
+    const auto begin = [&](const View& v) {
+      return v.offset + (together ? Bytes{0} : Bytes{mesh_.depth(v.strides)});
+    };
     const auto end = [&](const View& v) {
       return v.offset + v.bytes() + (together ? Bytes{0} : Bytes{mesh_.reach(v.strides)});
     };
-    return a.offset < end(b) && b.offset < end(a);
+    return begin(a) < end(b) && begin(b) < end(a);
   }
 
   void kernel(const Node& node, std::span<const View> operands) {
@@ -233,7 +236,7 @@ class OperandCheck {
   // The shard lies where its rank's part of the whole lies, or the two are apart.
   void in_place(const Node& node, const View& in, const View& out) {
     if (in.buffer != out.buffer || in.slot != out.slot) return;
-    bool ok = same_place(in, out) && node.collective != CollectiveKind::kAllToAll;
+    bool ok = same_place(in, out) && !hands_on(node.collective);
     if (node.collective == CollectiveKind::kAllGather ||
         node.collective == CollectiveKind::kReduceScatter) {
       const bool gather = node.collective == CollectiveKind::kAllGather;

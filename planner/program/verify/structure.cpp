@@ -130,13 +130,13 @@ class StructureCheck {
     if (v.buffer >= p_.buffers.size())
       return add("{}: view of buffer {} of {}", node_name(p_, n), v.buffer, p_.buffers.size());
     const Buffer& buffer = p_.buffers[v.buffer];
+    const Bytes begin = v.offset + Bytes{job_.mesh.depth(v.strides)};
     const Bytes end = v.offset + Bytes{job_.mesh.reach(v.strides)} + v.bytes();
     const auto& steps = v.strides;
     if (v.shape.elements() <= 0) add("{}: empty view of '{}'", node_name(p_, n), buffer.name);
-    const bool backwards = std::any_of(steps.begin(), steps.end(), [](auto s) { return s < 0; });
-    if (v.offset.value < 0 || backwards || end > buffer.slot_size)
+    if (begin.value < 0 || end > buffer.slot_size)
       add("{}: view of '{}' reaches from {} to {} in a slot of {} bytes", node_name(p_, n),
-          buffer.name, v.offset.value, end.value, buffer.slot_size.value);
+          buffer.name, begin.value, end.value, buffer.slot_size.value);
     const std::int64_t element = size_of(v.dtype).value;
     const bool between =
         std::any_of(steps.begin(), steps.end(), [&](auto s) { return s % element != 0; });

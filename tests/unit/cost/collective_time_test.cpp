@@ -156,6 +156,30 @@ TEST(CollectiveTime, AnAllToAllMovesEachPartOnce) {
               1e-12);
 }
 
+// 100 MB at 100 GB/s; over nodes out of the one port of a member, at 40 GB/s.
+TEST(CollectiveTime, AShiftMovesTheWholeBufferOnce) {
+  constexpr LatencyProfile kLatency{
+      .collective_intra = {5e-6}, .collective_inter = {20e-6}, .per_node = {1e-6}};
+  CollectiveCall call{.kind = CollectiveKind::kShift,
+                      .bytes = {100'000'000},
+                      .ranks = 8,
+                      .local = {100e9},
+                      .border = {40e9}};
+  for (const int ranks : {2, 8}) {
+    call.ranks = ranks;
+    const CollectiveTime near = collective_time(call, nullptr, kLatency);
+    EXPECT_EQ(near.method, "shift");
+    EXPECT_NEAR(near.total().value, 5e-6 + 1e-3, 1e-12) << ranks;
+    EXPECT_EQ(near.moved, call.bytes);
+  }
+  call.nodes = 2;
+  const CollectiveTime far = collective_time(call, nullptr, kLatency);
+  EXPECT_EQ(far.method, "shift over nodes");
+  EXPECT_NEAR(far.total().value, 25e-6 + 2.5e-3, 1e-12);
+  EXPECT_EQ(far.crossing, call.bytes);
+  EXPECT_EQ(sent_bytes(CollectiveKind::kShift, call.bytes, 8), call.bytes);
+}
+
 // 512 MiB among 8 of one node take 1.4904 ms as measured (hwprofiles/kernels); on more nodes the
 // formula's ratio counts.
 TEST(CollectiveTime, AMeasuredAllToAllStands) {

@@ -96,7 +96,7 @@ void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, Nod
 void compare_with_threads(ProcessComm& comm, ThreadGroup& threads, int rank, NodeIndex node,
                           const CollectiveCall& call) {
   for (bool in_place : {false, true}) {
-    if (in_place && call.kind == CollectiveKind::kAllToAll) continue;
+    if (in_place && hands_on(call.kind)) continue;
     if (call.dtype == DType::kF64) {
       compare_with_threads<double>(comm, threads, rank, node, call, in_place);
     } else if (call.dtype == DType::kF32) {

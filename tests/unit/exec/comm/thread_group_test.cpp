@@ -128,6 +128,26 @@ TYPED_TEST(ThreadGroupOf, AllReduceAddsInIndexOrder) {
   }
 }
 
+TYPED_TEST(ThreadGroupOf, AShiftBringsEveryMemberTheInputOfTheOneBefore) {
+  using T = TypeParam;
+  for (int size : kSizes) {
+    for (std::int64_t n : kElements) {
+      StopSignal signal;
+      ThreadGroup group(size, signal);
+      std::vector<std::vector<T>> out(size, std::vector<T>(n));
+      on_threads(size, [&](int index) {
+        std::vector<T> own(n);
+        for (std::int64_t i = 0; i < n; ++i) own[i] = value<T>(index, i);
+        group.run(index, {CollectiveKind::kShift, kType<T>, n, bytes(own.data()),
+                          bytes(out[index].data())});
+      });
+      for (int index = 0; index < size; ++index)
+        for (std::int64_t i = 0; i < n; ++i)
+          ASSERT_EQ(out[index][i], value<T>((index + size - 1) % size, i));
+    }
+  }
+}
+
 TYPED_TEST(ThreadGroupOf, AllToAllBringsEveryMemberItsPartOfAllInputs) {
   using T = TypeParam;
   for (int size : kSizes) {

@@ -65,14 +65,15 @@ class Group {
 TEST(CudaShare, EveryShareHasTheBitsOfThreads) {
   const CollectiveKind kinds[] = {CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
                                   CollectiveKind::kAllReduce, CollectiveKind::kBroadcast,
-                                  CollectiveKind::kReduce,    CollectiveKind::kAllToAll};
+                                  CollectiveKind::kReduce,    CollectiveKind::kAllToAll,
+                                  CollectiveKind::kShift};
   testing_support::Thinned thinned;
   for (const CollectiveKind kind : kinds) {
     for (const DType dtype : {DType::kF64, DType::kF32, DType::kF16, DType::kBf16}) {
       for (const int size : {1, 2, 5, 16}) {
         for (const std::int64_t n : {3, 320, 333}) {
           if (thinned.skips()) continue;
-          const bool in_place = n == 333 && kind != CollectiveKind::kAllToAll;
+          const bool in_place = n == 333 && !hands_on(kind);
           const std::size_t shift = size == 2 ? 1 : 0;
           Group expected(kind, dtype, n, size, size - 1, in_place, shift);
           Group actual(kind, dtype, n, size, size - 1, in_place, shift);
