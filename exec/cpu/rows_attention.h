@@ -7,6 +7,8 @@
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/attention.h"
 #include "exec/cpu/kernels/attention_unfused.h"
+#include "exec/cpu/kernels/block_attention.h"
+#include "exec/cpu/kernels/columns.h"
 #include "exec/cpu/kernels/latent_heads.h"
 #include "exec/cpu/kernels/rope.h"
 #include "exec/kernels/dispatch_table.h"
@@ -43,6 +45,43 @@ struct AttentionBackwardRow {
                            .lse = c[3].as<Compute<T>>(),
                            .qkv = c[1].as<T>()},
                           scratch(c[5]));
+  }
+};
+
+template <typename T>
+struct BlockAttentionForwardRow {
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[0], c[2]); }
+  static Bytes prepare(const Call& c, GemmCache&) {
+    return attention_forward_scratch_bytes<T>(shape(c), 1);
+  }
+  static void run(const Call& c, GemmCache&) {
+    block_attention_forward<T>(shape(c),
+                               {.out = c[2].as<Compute<T>>(),
+                                .lse = c[3].as<Compute<T>>(),
+                                .qkv = c[0].as<T>(),
+                                .kv = c[1].as<T>(),
+                                .earlier = c.attributes[0] >= 0},
+                               scratch(c[4]));
+  }
+};
+
+template <typename T>
+struct BlockAttentionBackwardRow {
+  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[1], c[0]); }
+  static Bytes prepare(const Call& c, GemmCache&) {
+    return attention_backward_scratch_bytes<T>(shape(c), 1);
+  }
+  static void run(const Call& c, GemmCache&) {
+    block_attention_backward<T>(shape(c),
+                                {.dqkv = c[5].as<T>(),
+                                 .dkv = c[6].as<T>(),
+                                 .dout = c[0].as<T>(),
+                                 .out = c[3].as<T>(),
+                                 .lse = c[4].as<Compute<T>>(),
+                                 .qkv = c[1].as<T>(),
+                                 .kv = c[2].as<T>(),
+                                 .earlier = c.attributes[0] >= 0},
+                                scratch(c[7]));
   }
 };
 
@@ -104,12 +143,28 @@ struct AttentionScoresGradientRow {
   }
 };
 
+// Some columns of x [T, h], from the one that the attribute says: the other operand is [T, n].
+inline ColumnRange column_range(const Call& c, const Shape& whole, const Shape& part) {
+  return {whole[0], whole[1], c.attributes[0], part[1]};
+}
+
+template <typename T>
+inline constexpr auto read_take_columns = [](const KernelCall& c, const auto& body) {
+  body(column_range(c, c[0].shape(), c[1].shape()), c[1].as<T>(), c[0].as<T>());
+};
+template <typename T>
+inline constexpr auto read_add_columns = [](const KernelCall& c, const auto& body) {
+  body(column_range(c, c[1].shape(), c[0].shape()), c[1].as<T>(), c[0].as<T>());
+};
+
 template <typename T>
 constexpr auto attention_rows() {
   using K = KernelId;
   return std::to_array<DispatchEntry>({
       prepared<DispatchEntry, AttentionForwardRow<T>>(K::kAttentionForward),
       prepared<DispatchEntry, AttentionBackwardRow<T>>(K::kAttentionBackward),
+      prepared<DispatchEntry, BlockAttentionForwardRow<T>>(K::kBlockAttentionForward),
+      prepared<DispatchEntry, BlockAttentionBackwardRow<T>>(K::kBlockAttentionBackward),
       prepared<DispatchEntry, AttentionScoresRow<T>>(K::kAttentionScores),
       prepared<DispatchEntry, AttentionContextRow<T>>(K::kAttentionContext),
       prepared<DispatchEntry, AttentionContextGradientRow<T>>(K::kAttentionContextGradient),
@@ -120,6 +175,8 @@ constexpr auto attention_rows() {
           [](const auto&... x) { latent_heads_forward(x...); }),
       row(K::kLatentHeadsBackward, read_latent_heads_backward<T>,
           [](const auto&... x) { latent_heads_backward(x...); }),
+      row(K::kTakeColumns, read_take_columns<T>, [](auto... x) { take_columns(x...); }),
+      row(K::kAddColumns, read_add_columns<T>, [](auto... x) { add_columns(x...); }),
       row(K::kRope, read_rope<T>, [](auto... x) { rope(x...); }),
   });
 }

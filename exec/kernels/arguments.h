@@ -103,6 +103,7 @@ struct SwigluShape {
 struct RopeShape {
   std::int64_t batch, sequence, heads, head_dim;  // of the array; head_dim even
   std::int64_t turned;                            // the first heads, which turn
+  std::int64_t first = 0;                         // position of the first token
 };
 
 // Columns cut into pieces, each of which has its equal part of all segments.

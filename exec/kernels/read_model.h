@@ -200,7 +200,7 @@ inline constexpr auto read_join_columns = [](const KernelCall& c, const auto& bo
 template <typename T>
 inline constexpr auto read_rope = [](const KernelCall& c, const auto& body) {
   const Shape& s = c[0].shape();
-  body(RopeShape{s[0], s[1], s[2], s[3], c.attributes[0]}, c[0].as<T>(),
+  body(RopeShape{s[0], s[1], s[2], s[3], c.attributes[0], c.attributes[3]}, c[0].as<T>(),
        static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
 };
 

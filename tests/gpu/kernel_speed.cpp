@@ -58,7 +58,9 @@ void measure_kernels(const Target& target, const PartOptions& options, Report& r
   for (int k = 0; k < kKernelCount; ++k) {
     const auto kernel = static_cast<KernelId>(k);
     // One number is no load.
-    if (!declares(set, kernel) || kernel == KernelId::kClipCoefficient) continue;
+    if (!declares(set, kernel) || !has_body(set.runs_on, kernel) ||
+        kernel == KernelId::kClipCoefficient)
+      continue;
     for (const Case& c : cases_of(kernel, true)) {
       try {
         measure_case(target, set, c, best, random, report);

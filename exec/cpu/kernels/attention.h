@@ -9,7 +9,7 @@
 // key-value head); its blocks run in a fixed order. The number of threads used is the least of
 // OpenMP's, the owned heads, and what the scratch has room for. 16-bit elements need scratch for a
 // head's whole result.
-// Left out: dropout, padding masks, context parallelism.
+// Left out: dropout, padding masks.
 #pragma once
 
 #include <cstdint>

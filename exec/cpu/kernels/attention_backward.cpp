@@ -3,6 +3,7 @@
 // Key blocks are the outer loop; dk and dv of a block are summed in scratch over all queries of all
 // heads that share it, dq over the key blocks in dqkv or, of 16-bit elements, in scratch.
 #include "exec/cpu/kernels/attention_blocks.h"
+#include "exec/cpu/kernels/block_attention.h"
 
 namespace zplan::exec::cpu {
 namespace {
@@ -55,15 +56,15 @@ struct HeadViews {
   Compute<T>* delta;      // [s]
 };
 
-template <typename T>
-HeadViews<T> views_of(const AttentionShape& s, const AttentionBackward<T>& x, std::int64_t batch,
+template <typename T, typename Call>
+HeadViews<T> views_of(const AttentionShape& s, const Call& x, std::int64_t batch,
                       std::int64_t kv_head, std::int64_t member,
                       const BackwardScratch<Compute<T>>& w) {
   const std::int64_t head = kv_head * s.group() + member;
-  HeadViews<T> views{HeadOfQkv<const T>(s, x.qkv, batch, head).q,
+  HeadViews<T> views{head_of_qkv(s, x.qkv, batch, head).q,
                      out_rows(s, x.out, batch, head),
                      out_rows(s, x.dout, batch, head),
-                     HeadOfQkv<T>(s, x.dqkv, batch, head).q,
+                     head_of_qkv(s, x.dqkv, batch, head).q,
                      {w.dq + member * s.sequence * s.head_dim, s.head_dim},
                      x.lse + (batch * s.heads + head) * s.sequence,
                      w.delta + member * s.sequence};
@@ -72,9 +73,9 @@ HeadViews<T> views_of(const AttentionShape& s, const AttentionBackward<T>& x, st
 }
 
 template <typename T>
-void row_products(const HeadViews<T>& x, std::int64_t n, std::int64_t v) {
+void row_products(const HeadViews<T>& x, const Sight& sight, std::int64_t v) {
   using C = Compute<T>;
-  for (std::int64_t i = 0; i < n; ++i) {
+  for (std::int64_t i = sight.query; i < sight.queries_end; ++i) {
     const T* a = x.dout.from(i).data;
     const T* b = x.out.from(i).data;
     C sum = 0;
@@ -98,11 +99,12 @@ void gradient_row(C* probabilities, C* scores, std::int64_t visible, std::int64_
   std::fill(scores + visible, scores + keys, static_cast<C>(0));
 }
 
-// The part of all three gradients that queries [query, +rows) of a head and keys [key, +keys) make.
+// The part of all three gradients that queries [query, +rows) of a head and keys [key, +keys) make:
+// of the queries it adds to what is there, of the keys unless it is the first.
 template <typename T>
-void backward_tile(const AttentionShape& s, const HeadViews<T>& x,
+void backward_tile(const AttentionShape& s, const Sight& sight, const HeadViews<T>& x,
                    const BackwardScratch<Compute<T>>& w, std::int64_t query, std::int64_t rows,
-                   std::int64_t key, std::int64_t keys, bool is_first_of_keys) {
+                   std::int64_t key, std::int64_t keys, bool adds, bool is_first_of_keys) {
   using C = Compute<T>;
   const std::int64_t d = s.head_dim, v = s.value_dim;
   const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
@@ -112,7 +114,7 @@ void backward_tile(const AttentionShape& s, const HeadViews<T>& x,
   score_tile(w.dout, rows, w.values_turned, keys, v, w.scores);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = query + i, at = i * kAttentionBlock;
-    gradient_row(w.probabilities + at, w.scores + at, visible_keys(row, key, keys), keys, scale,
+    gradient_row(w.probabilities + at, w.scores + at, sight.visible(row, key, keys), keys, scale,
                  x.lse[row], x.delta[row]);
   }
   const Rows<C> dq = x.dq_sum.from(query);
@@ -120,34 +122,70 @@ void backward_tile(const AttentionShape& s, const HeadViews<T>& x,
                 !is_first_of_keys});
   tile_gemm<C>(
       {keys, d, rows, w.scores, 1, kAttentionBlock, w.queries, d, w.dkeys, d, !is_first_of_keys});
-  tile_gemm<C>(
-      {rows, d, keys, w.scores, kAttentionBlock, 1, w.keys, d, dq.data, dq.stride, key > 0});
+  tile_gemm<C>({rows, d, keys, w.scores, kAttentionBlock, 1, w.keys, d, dq.data, dq.stride, adds});
+}
+
+// Over the key blocks that are seen; `adds` to the gradients of the queries that are there already.
+template <typename T, typename MemberViews>
+void backward_tiles(const AttentionShape& s, const Sight& sight, const HeadRows<const T>& shared,
+                    const HeadRows<T>& gradient, const MemberViews& member_views, bool adds,
+                    const BackwardScratch<Compute<T>>& w) {
+  const std::int64_t d = s.head_dim, v = s.value_dim, group = s.group();
+  for (std::int64_t i = 0; i < group; ++i) row_products(member_views(i), sight, v);
+  for (std::int64_t key = 0; key < sight.keys; key += kAttentionBlock) {
+    const std::int64_t keys = std::min(kAttentionBlock, sight.keys - key);
+    const std::int64_t first = sight.first_query(key);
+    load_block(shared.k.from(key), keys, d, w.keys);
+    load_block(shared.v.from(key), keys, v, w.values);
+    transpose_block(w.keys, keys, d, w.keys_turned);
+    transpose_block(w.values, keys, v, w.values_turned);
+    for (std::int64_t i = 0; i < group; ++i) {
+      for (std::int64_t query = first; query < sight.queries_end; query += kAttentionBlock)
+        backward_tile(s, sight, member_views(i), w, query,
+                      std::min(kAttentionBlock, sight.queries_end - query), key, keys,
+                      adds || key > 0, i == 0 && query == first);
+    }
+    store_block(gradient.k.from(key), keys, d, w.dkeys);
+    store_block(gradient.v.from(key), keys, v, w.dvalues);
+  }
 }
 
 // All gradients of one key-value head and of the query heads that use it.
 template <typename T>
 void backward_group(const AttentionShape& s, const AttentionBackward<T>& x, std::int64_t index,
                     const BackwardScratch<Compute<T>>& w) {
-  const std::int64_t n = s.sequence, d = s.head_dim, v = s.value_dim, group = s.group();
+  const std::int64_t n = s.sequence, d = s.head_dim, group = s.group();
   const std::int64_t batch = index / s.kv_heads, kv_head = index % s.kv_heads;
-  const HeadOfQkv<const T> shared(s, x.qkv, batch, kv_head * group);
-  const HeadOfQkv<T> gradient(s, x.dqkv, batch, kv_head * group);
-  const auto member_views = [&](std::int64_t i) { return views_of(s, x, batch, kv_head, i, w); };
-  for (std::int64_t i = 0; i < group; ++i) row_products(member_views(i), n, v);
-  for (std::int64_t key = 0; key < n; key += kAttentionBlock) {
-    const std::int64_t keys = std::min(kAttentionBlock, n - key);
-    load_block(shared.k.from(key), keys, d, w.keys);
-    load_block(shared.v.from(key), keys, v, w.values);
-    transpose_block(w.keys, keys, d, w.keys_turned);
-    transpose_block(w.values, keys, v, w.values_turned);
-    for (std::int64_t i = 0; i < group; ++i) {
-      for (std::int64_t query = key; query < n; query += kAttentionBlock)
-        backward_tile(s, member_views(i), w, query, std::min(kAttentionBlock, n - query), key, keys,
-                      i == 0 && query == key);
-    }
-    store_block(gradient.k.from(key), keys, d, w.dkeys);
-    store_block(gradient.v.from(key), keys, v, w.dvalues);
-  }
+  const auto shared = head_of_qkv(s, x.qkv, batch, kv_head * group);
+  const auto gradient = head_of_qkv(s, x.dqkv, batch, kv_head * group);
+  const auto member_views = [&](std::int64_t i) { return views_of<T>(s, x, batch, kv_head, i, w); };
+  backward_tiles<T>(s, whole_sequence(s), shared, gradient, member_views, false, w);
+  for (std::int64_t i = 0; i < group && kIsHalf<T>; ++i)
+    store_block(member_views(i).dq, n, d, w.dq + i * n * d);
+}
+
+template <typename T>
+void clear_rows(Rows<T> rows, std::int64_t begin, std::int64_t end, std::int64_t width) {
+  for (std::int64_t i = begin; i < end; ++i)
+    std::fill_n(rows.from(i).data, width, static_cast<T>(0));
+}
+
+// The same of another rank's keys and values: those that no query sees get 0.
+template <typename T>
+void block_group(const AttentionShape& s, const BlockAttentionBackward<T>& x, std::int64_t index,
+                 const BackwardScratch<Compute<T>>& w) {
+  const std::int64_t n = s.sequence, d = s.head_dim, group = s.group();
+  const std::int64_t batch = index / s.kv_heads, kv_head = index % s.kv_heads;
+  const Sight sight = sight_of_block(s, x.earlier);
+  const auto shared = head_of_block(s, Rows<const T>{}, x.kv, batch, kv_head * group);
+  const auto gradient = head_of_block(s, Rows<T>{}, x.dkv, batch, kv_head * group);
+  const auto member_views = [&](std::int64_t i) { return views_of<T>(s, x, batch, kv_head, i, w); };
+  for (std::int64_t i = 0; i < group && kIsHalf<T>; ++i)
+    load_block(Rows<const T>{member_views(i).dq.data, member_views(i).dq.stride}, n, d,
+               w.dq + i * n * d);
+  backward_tiles<T>(s, sight, shared, gradient, member_views, true, w);
+  clear_rows(gradient.k, sight.keys, n, d);
+  clear_rows(gradient.v, sight.keys, n, s.value_dim);
   for (std::int64_t i = 0; i < group && kIsHalf<T>; ++i)
     store_block(member_views(i).dq, n, d, w.dq + i * n * d);
 }
@@ -168,9 +206,21 @@ void attention_backward(const AttentionShape& shape, const AttentionBackward<T>&
             });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                      \
-  template Bytes attention_backward_scratch_bytes<T>(const AttentionShape&, int); \
-  template void attention_backward<T>(const AttentionShape&, const AttentionBackward<T>&, Scratch);
+template <typename T>
+void block_attention_backward(const AttentionShape& shape, const BlockAttentionBackward<T>& x,
+                              Scratch scratch) {
+  for_heads(shape.batch * shape.kv_heads, shape.group() * head_work(shape), scratch,
+            bytes_per_thread<T>(shape), [&](std::int64_t index, Scratch piece) {
+              block_group(shape, x, index, cut<T>(shape, piece));
+            });
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                              \
+  template Bytes attention_backward_scratch_bytes<T>(const AttentionShape&, int);         \
+  template void attention_backward<T>(const AttentionShape&, const AttentionBackward<T>&, \
+                                      Scratch);                                           \
+  template void block_attention_backward<T>(const AttentionShape&,                        \
+                                            const BlockAttentionBackward<T>&, Scratch);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

@@ -32,22 +32,53 @@ Rows<T> out_rows(const AttentionShape& s, T* out, std::int64_t batch, std::int64
   return {out + batch * s.sequence * stride + head * s.value_dim, stride};
 }
 
-// The heads that query head (batch, head) works with.
+// The heads that a query head works with.
 template <typename T>
-struct HeadOfQkv {
+struct HeadRows {
   Rows<T> q, k, v;
-  HeadOfQkv(const AttentionShape& s, T* qkv, std::int64_t batch, std::int64_t head)
-      : q(from_column(s, qkv, batch, head * s.head_dim)),
-        k(from_column(s, qkv, batch, (s.heads + head / s.group()) * s.head_dim)),
-        v(from_column(s, qkv, batch,
-                      (s.heads + s.kv_heads) * s.head_dim + head / s.group() * s.value_dim)) {}
+};
 
- private:
-  static Rows<T> from_column(const AttentionShape& s, T* qkv, std::int64_t batch,
-                             std::int64_t column) {
-    return {qkv + batch * s.sequence * s.columns() + column, s.columns()};
+// Of qkv, those of query head (batch, head).
+template <typename T>
+HeadRows<T> head_of_qkv(const AttentionShape& s, T* qkv, std::int64_t batch, std::int64_t head) {
+  const auto from_column = [&](std::int64_t column) {
+    return Rows<T>{qkv + batch * s.sequence * s.columns() + column, s.columns()};
+  };
+  return {from_column(head * s.head_dim), from_column((s.heads + head / s.group()) * s.head_dim),
+          from_column((s.heads + s.kv_heads) * s.head_dim + head / s.group() * s.value_dim)};
+}
+
+// The same with keys and values of another rank's block, [b, s, g (d + v)].
+template <typename T>
+HeadRows<T> head_of_block(const AttentionShape& s, Rows<T> q, T* kv, std::int64_t batch,
+                          std::int64_t head) {
+  const std::int64_t columns = s.kv_heads * (s.head_dim + s.value_dim);
+  T* first = kv + batch * s.sequence * columns;
+  const std::int64_t kv_head = head / s.group();
+  return {q,
+          {first + kv_head * s.head_dim, columns},
+          {first + s.kv_heads * s.head_dim + kv_head * s.value_dim, columns}};
+}
+
+// The queries that see keys: all keys [0, keys), or those of them that are not behind the query.
+struct Sight {
+  std::int64_t query = 0, queries_end = 0;
+  std::int64_t keys = 0;
+  bool causal = false;
+
+  // The first query that sees a block of keys.
+  std::int64_t first_query(std::int64_t key) const { return causal ? std::max(query, key) : query; }
+  std::int64_t visible(std::int64_t row, std::int64_t first_key, std::int64_t n) const {
+    return causal ? std::min(n, row - first_key + 1) : n;
   }
 };
+
+inline Sight whole_sequence(const AttentionShape& s) { return {0, s.sequence, s.sequence, true}; }
+// Of a block of another rank (block_attention.h).
+inline Sight sight_of_block(const AttentionShape& s, bool earlier) {
+  if (earlier) return {0, s.sequence, s.sequence / 2};
+  return {s.sequence / 2, s.sequence, s.sequence};
+}
 
 // to[rows, d] = in, dense and widened.
 template <typename T, typename C>
@@ -81,11 +112,6 @@ void score_tile(const C* in, std::int64_t rows, const C* transposed, std::int64_
                 std::int64_t d, C* tile) {
   tile_gemm<C>(
       {rows, keys, d, in, d, 1, transposed, kAttentionBlock, tile, kAttentionBlock, false});
-}
-
-// Keys of the block [first_key, first_key + keys) that query `row` may see.
-inline std::int64_t visible_keys(std::int64_t row, std::int64_t first_key, std::int64_t keys) {
-  return std::min(keys, row - first_key + 1);
 }
 
 // Calls body(i, its piece of scratch) for every i of [0, heads), each worth `work` multiply-adds.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "exec/cpu/kernels/attention_blocks.h"
+#include "exec/cpu/kernels/block_attention.h"
 
 namespace zplan::exec::cpu {
 namespace {
@@ -64,52 +65,88 @@ C softmax_row(C* row, std::int64_t visible, std::int64_t keys, C scale, C& most,
   return shrink;
 }
 
-// What queries [query, +rows) gain from keys [key, +keys), which are in scratch.
+// What queries [query, +rows) gain from keys [key, +keys), which are in scratch; `adds` to what
+// out has.
 template <typename C>
-void forward_tile(const AttentionShape& s, const ForwardScratch<C>& w, Rows<C> out,
-                  std::int64_t query, std::int64_t rows, std::int64_t key, std::int64_t keys) {
+void forward_tile(const AttentionShape& s, const Sight& sight, const ForwardScratch<C>& w,
+                  Rows<C> out, std::int64_t query, std::int64_t rows, std::int64_t key,
+                  std::int64_t keys, bool adds) {
   const std::int64_t d = s.head_dim, v = s.value_dim;
   const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
   score_tile(w.queries, rows, w.turned, keys, d, w.tile);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = query + i;
-    const C shrink = softmax_row(w.tile + i * kAttentionBlock, visible_keys(row, key, keys), keys,
+    const C shrink = softmax_row(w.tile + i * kAttentionBlock, sight.visible(row, key, keys), keys,
                                  scale, w.most[row], w.total[row]);
     C* o = out.from(row).data;
-    for (std::int64_t p = 0; key > 0 && p < v; ++p) o[p] *= shrink;
+    for (std::int64_t p = 0; adds && p < v; ++p) o[p] *= shrink;
   }
   tile_gemm<C>({rows, v, keys, w.tile, kAttentionBlock, 1, w.values, v, out.from(query).data,
-                out.stride, key > 0});
+                out.stride, adds});
+}
+
+// All of them; `merges` with what out, most and total have already.
+template <typename T>
+void forward_tiles(const AttentionShape& s, const Sight& sight, const HeadRows<const T>& head,
+                   Rows<Compute<T>> out, bool merges, const ForwardScratch<Compute<T>>& w) {
+  const std::int64_t d = s.head_dim, v = s.value_dim;
+  for (std::int64_t key = 0; key < sight.keys; key += kAttentionBlock) {
+    const std::int64_t keys = std::min(kAttentionBlock, sight.keys - key);
+    load_block(head.k.from(key), keys, d, w.keys);
+    load_block(head.v.from(key), keys, v, w.values);
+    transpose_block(w.keys, keys, d, w.turned);
+    for (std::int64_t query = sight.first_query(key); query < sight.queries_end;
+         query += kAttentionBlock) {
+      const std::int64_t rows = std::min(kAttentionBlock, sight.queries_end - query);
+      load_block(head.q.from(query), rows, d, w.queries);
+      forward_tile(s, sight, w, out, query, rows, key, keys, merges || key > 0);
+    }
+  }
+}
+
+// A row of the result, normalised; returns its log-sum-exp.
+template <typename T, typename C>
+C finish_row(T* to, const C* sum, std::int64_t v, C most, C total) {
+  const C inverse = static_cast<C>(1) / total;
+  for (std::int64_t p = 0; p < v; ++p) to[p] = static_cast<T>(sum[p] * inverse);
+  return most + std::log(total);
 }
 
 template <typename T>
 void forward_head(const AttentionShape& s, const AttentionForward<T>& x, std::int64_t index,
                   const ForwardScratch<Compute<T>>& w) {
   using C = Compute<T>;
-  const std::int64_t n = s.sequence, d = s.head_dim, v = s.value_dim;
-  const HeadOfQkv<const T> head(s, x.qkv, index / s.heads, index % s.heads);
+  const std::int64_t n = s.sequence, v = s.value_dim;
+  const auto head = head_of_qkv(s, x.qkv, index / s.heads, index % s.heads);
   const Rows<T> result = out_rows(s, x.out, index / s.heads, index % s.heads);
   Rows<C> out{w.out, v};
   if constexpr (!kIsHalf<T>) out = result;
   std::fill_n(w.most, n, -std::numeric_limits<C>::infinity());
   std::fill_n(w.total, n, static_cast<C>(0));
-  for (std::int64_t key = 0; key < n; key += kAttentionBlock) {
-    const std::int64_t keys = std::min(kAttentionBlock, n - key);
-    load_block(head.k.from(key), keys, d, w.keys);
-    load_block(head.v.from(key), keys, v, w.values);
-    transpose_block(w.keys, keys, d, w.turned);
-    for (std::int64_t query = key; query < n; query += kAttentionBlock) {
-      const std::int64_t rows = std::min(kAttentionBlock, n - query);
-      load_block(head.q.from(query), rows, d, w.queries);
-      forward_tile(s, w, out, query, rows, key, keys);
-    }
+  forward_tiles<T>(s, whole_sequence(s), head, out, false, w);
+  for (std::int64_t row = 0; row < n; ++row)
+    x.lse[index * n + row] =
+        finish_row(result.from(row).data, out.from(row).data, v, w.most[row], w.total[row]);
+}
+
+// What has been merged before counts as one sum whose largest score is its log-sum-exp.
+template <typename T>
+void merge_head(const AttentionShape& s, const BlockAttentionForward<T>& x, std::int64_t index,
+                const ForwardScratch<Compute<T>>& w) {
+  using C = Compute<T>;
+  const std::int64_t n = s.sequence, batch = index / s.heads, head = index % s.heads;
+  const Sight sight = sight_of_block(s, x.earlier);
+  const Rows<C> out = out_rows(s, x.out, batch, head);
+  C* lse = x.lse + index * n;
+  for (std::int64_t row = sight.query; row < sight.queries_end; ++row) {
+    w.most[row] = lse[row];
+    w.total[row] = static_cast<C>(1);
   }
-  for (std::int64_t row = 0; row < n; ++row) {
-    const C* o = out.from(row).data;
-    T* to = result.from(row).data;
-    const C inverse = static_cast<C>(1) / w.total[row];
-    for (std::int64_t p = 0; p < v; ++p) to[p] = static_cast<T>(o[p] * inverse);
-    x.lse[index * n + row] = w.most[row] + std::log(w.total[row]);
+  const Rows<const T> q = head_of_qkv(s, x.qkv, batch, head).q;
+  forward_tiles<T>(s, sight, head_of_block(s, q, x.kv, batch, head), out, true, w);
+  for (std::int64_t row = sight.query; row < sight.queries_end; ++row) {
+    C* o = out.from(row).data;
+    lse[row] = finish_row(o, o, s.value_dim, w.most[row], w.total[row]);
   }
 }
 
@@ -128,9 +165,19 @@ void attention_forward(const AttentionShape& shape, const AttentionForward<T>& x
             });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                     \
-  template Bytes attention_forward_scratch_bytes<T>(const AttentionShape&, int); \
-  template void attention_forward<T>(const AttentionShape&, const AttentionForward<T>&, Scratch);
+template <typename T>
+void block_attention_forward(const AttentionShape& shape, const BlockAttentionForward<T>& x,
+                             Scratch scratch) {
+  for_heads(
+      shape.batch * shape.heads, head_work(shape), scratch, bytes_per_thread<T>(shape),
+      [&](std::int64_t head, Scratch piece) { merge_head(shape, x, head, cut<T>(shape, piece)); });
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                                       \
+  template Bytes attention_forward_scratch_bytes<T>(const AttentionShape&, int);                   \
+  template void attention_forward<T>(const AttentionShape&, const AttentionForward<T>&, Scratch);  \
+  template void block_attention_forward<T>(const AttentionShape&, const BlockAttentionForward<T>&, \
+                                           Scratch);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

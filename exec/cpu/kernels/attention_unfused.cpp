@@ -118,7 +118,7 @@ void attention_scores(GemmCache& cache, const AttentionShape& s, T* scores, cons
   using C = Compute<T>;
   const C scale = inverse_root<C>(s.head_dim);
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
-    const HeadOfQkv<const T> x(s, qkv, batch, head);
+    const auto x = head_of_qkv(s, qkv, batch, head);
     T* square = scores + at;
     cache.run<T>(attention_scores_gemm(s), {x.q.data, x.k.data, square}, scratch);
     for_elements(s.sequence * s.sequence, [&](std::int64_t begin, std::int64_t end) {
@@ -139,7 +139,7 @@ template <typename T>
 void attention_context(GemmCache& cache, const AttentionShape& s, T* out, const T* probs,
                        const T* qkv, Scratch scratch) {
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
-    const HeadOfQkv<const T> x(s, qkv, batch, head);
+    const auto x = head_of_qkv(s, qkv, batch, head);
     cache.run<T>(attention_context_gemm(s),
                  {probs + at, x.v.data, out_rows(s, out, batch, head).data}, scratch);
   });
@@ -149,7 +149,7 @@ template <typename T>
 void attention_context_gradient(GemmCache& cache, const AttentionShape& s, T* dprobs, const T* dout,
                                 const T* qkv, Scratch scratch) {
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
-    const HeadOfQkv<const T> x(s, qkv, batch, head);
+    const auto x = head_of_qkv(s, qkv, batch, head);
     cache.run<T>(attention_context_gradient_gemm(s),
                  {out_rows(s, dout, batch, head).data, x.v.data, dprobs + at}, scratch);
   });
@@ -166,8 +166,8 @@ template <typename T>
 void attention_scores_gradient(GemmCache& cache, const AttentionShape& s,
                                const AttentionScoresGradient<T>& x, Scratch scratch) {
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
-    const HeadOfQkv<const T> in(s, x.qkv, batch, head);
-    const HeadOfQkv<T> out(s, x.dqkv, batch, head);
+    const auto in = head_of_qkv(s, x.qkv, batch, head);
+    const auto out = head_of_qkv(s, x.dqkv, batch, head);
     const T* dout = out_rows(s, x.dout, batch, head).data;
     const bool adds = head % s.group() != 0;
     cache.run<T>(attention_query_gradient_gemm(s), {x.dscores + at, in.k.data, out.q.data},

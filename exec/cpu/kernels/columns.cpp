@@ -41,7 +41,30 @@ void join_columns(const ColumnPieces& s, T* y, const T* x) {
   });
 }
 
+template <typename T>
+void take_columns(const ColumnRange& s, T* y, const T* x) {
+  for_rows(s.rows, s.width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      std::copy_n(x + row * s.all + s.first, s.width, y + row * s.width);
+  });
+}
+
+template <typename T>
+void add_columns(const ColumnRange& s, T* y, const T* x) {
+  using C = Compute<T>;
+  for_rows(s.rows, s.width, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const T* from = x + row * s.width;
+      T* to = y + row * s.all + s.first;
+      for (std::int64_t i = 0; i < s.width; ++i)
+        to[i] = static_cast<T>(static_cast<C>(to[i]) + static_cast<C>(from[i]));
+    }
+  });
+}
+
 #define ZPLAN_INSTANTIATE(T)                                         \
+  template void take_columns<T>(const ColumnRange&, T*, const T*);   \
+  template void add_columns<T>(const ColumnRange&, T*, const T*);    \
   template void split_columns<T>(const ColumnPieces&, T*, const T*); \
   template void join_columns<T>(const ColumnPieces&, T*, const T*);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)

@@ -8,11 +8,11 @@
 namespace zplan::exec::cpu {
 namespace {
 
-// Pairs [begin, begin + n) of all heads and sequences at one position.
+// Pairs [begin, begin + n) of all heads and sequences at one position after the first.
 template <typename T>
 void turn_position(const RopeShape& s, T* x, std::int64_t position, std::int64_t begin,
                    std::int64_t n, const Rates& rates, int direction) {
-  const Angles<Compute<T>> angles(rates, position, n, direction);
+  const Angles<Compute<T>> angles(rates, s.first + position, n, direction);
   for (std::int64_t b = 0; b < s.batch; ++b) {
     T* row = x + (b * s.sequence + position) * s.heads * s.head_dim;
     for (std::int64_t head = 0; head < s.turned; ++head) {

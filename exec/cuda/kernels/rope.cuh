@@ -44,7 +44,7 @@ __global__ void rope_kernel(T* x, RopeShape s, double theta, int direction) {
   for_rows(s.sequence, [&](std::int64_t position) {
     for (std::int64_t begin = 0; begin < pairs; begin += kPairs) {
       const int n = static_cast<int>(pairs - begin < kPairs ? pairs - begin : kPairs);
-      make_turns(turns, position, begin, n, s.head_dim, theta, direction);
+      make_turns(turns, s.first + position, begin, n, s.head_dim, theta, direction);
       __syncthreads();
       const std::int64_t packs = n / kWidth;
       for (std::int64_t i = threadIdx.x; i < s.batch * s.turned * packs; i += blockDim.x) {

@@ -129,6 +129,11 @@ const KernelSet& find_kernel_set(std::string_view id) {
 
 bool is_planned_only(KernelId kernel) { return kernel_def(kernel).sets == Sets::kDropout; }
 
+bool has_body(RunsOn where, KernelId kernel) {
+  const bool on_cpu_alone = kernel_def(kernel).sets == Sets::kMergedAttention;
+  return !is_planned_only(kernel) && (where == RunsOn::kCpu || !on_cpu_alone);
+}
+
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
   return set.layer_products == LayerProducts::kFp8 && kernel_def(kernel).layer_product;
 }
@@ -138,6 +143,7 @@ bool declares(const KernelSet& set, KernelId kernel) {
     case Sets::kAll:
       return true;
     case Sets::kFusedAttention:
+    case Sets::kMergedAttention:
       return set.fused_attention;
     case Sets::kUnfusedAttention:
       return !set.fused_attention;

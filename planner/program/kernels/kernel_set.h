@@ -40,6 +40,8 @@ const KernelSet& find_kernel_set(std::string_view id);
 
 // Kernels that no backend has: programs with them are planned and simulated only.
 bool is_planned_only(KernelId kernel);
+// Whether a backend has a kernel that its sets declare.
+bool has_body(RunsOn where, KernelId kernel);
 
 // Whether the set computes this kernel, a matrix product of a layer, in fp8.
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel);

@@ -41,6 +41,14 @@ Demand in_heads(Operands o) {
           .bytes = size_of(o[0].dtype) * (2 * n) + traffic(o.subspan(1))};
 }
 
+// Touches some columns of one operand only: as many elements as `whole` has, so many times.
+template <int flop_per_element, int whole, int times>
+Demand some_columns(Operands o) {
+  return {.kind = WorkKind::kMemory,
+          .flops = Flops{o[whole].shape.elements() * flop_per_element},
+          .bytes = o[whole].bytes() * times};
+}
+
 Demand product(const Product& p, Operands o) {
   return {.kind = WorkKind::kGemm,
           .flops = Flops{2 * p.m * p.n * p.k * p.batch * p.times},
@@ -88,6 +96,18 @@ Demand attention(Operands o) {
           .flops = Flops{2 * x[0] * x[2] * sizes * causal_pairs},
           .bytes = traffic(o),
           .attention = {x[0], x[2], x[1], (d + v) / 2, backward}};
+}
+
+// [derived] of a block of keys that another rank brings: half of the s x s pairs of a query and a
+// key, all of them seen, as many as causal attention sees of s tokens.
+template <int qkv, int out, bool backward>
+Demand block_attention(Operands o) {
+  Demand demand = attention<qkv, out, backward>(o);
+  const Shape& x = o[out].shape;  // [b, s, a, v]
+  const std::int64_t d = key_size(o[qkv].shape, x[2], x[3]), v = x[3];
+  const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
+  demand.flops = Flops{x[0] * x[2] * sizes * x[1] * x[1]};
+  return demand;
 }
 
 // Products over the whole square [b, a, s, s], masked or not, one for each size of a head.

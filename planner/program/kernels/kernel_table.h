@@ -42,12 +42,13 @@ struct Demand {
   AttentionWork attention{};  // of WorkKind::kAttention
 };
 
-// Which kernel sets have a kernel: those that fuse attention or do not, that fuse neighbours, that
-// have dropout.
+// Which kernel sets have a kernel: those that fuse attention or do not, that merge what attention
+// to several blocks of keys gives, that fuse neighbours, that have dropout.
 enum class Sets : std::uint8_t {
   kAll,
   kFusedAttention,
   kUnfusedAttention,
+  kMergedAttention,
   kFusedNeighbours,
   kDropout
 };

@@ -161,11 +161,13 @@ ZPLAN_KERNEL(
     .kind = kMem, .demand = streaming<10, 0>, .source = "[Zhang19]",
     .what = "Is the gradient of rms_norm_forward.")
 // [derived] sine and cosine of an angle count as one exp; a rotation is 6 per pair
-ZPLAN_KERNEL(Rope, "rope", .operands = "qkv:uc[b,s,n,d]", .attributes = "heads theta direction",
-             .kind = kMem, .demand = streaming<3 + kExp, 0>, .source = "[Su21]",
+ZPLAN_KERNEL(Rope, "rope", .operands = "qkv:uc[b,s,n,d]",
+             .attributes = "heads theta direction first?", .kind = kMem,
+             .demand = streaming<3 + kExp, 0>, .source = "[Su21]",
              .what =
                  "Turns the first `heads` heads, queries and keys, by angles of base `theta`; "
-                 "`direction` is 1, or -1 in backward.")
+                 "`direction` is 1, or -1 in backward. `first`: the position of the first of s "
+                 "tokens.")
 ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]", .kind = kMem,
              .demand = streaming<2 + kExp / 2, 0>, .source = "[Shazeer20]",
              .what = "y = silu(gate) up; x holds gate and up side by side.")
@@ -290,5 +292,33 @@ ZPLAN_KERNEL(LatentHeadsBackward, "latent_heads_backward",
              .what =
                  "Is the gradient of latent_heads_forward; drope is the sum over heads, or adds "
                  "it.")
+ZPLAN_KERNEL(TakeColumns, "take_columns", .operands = "x:rc[T,h] y:wc[T,n]", .attributes = "first?",
+             .kind = kMem, .demand = some_columns<0, 1, 2>, .sets = Sets::kMergedAttention,
+             .source = "[derived]", .what = "y = the columns of x from `first` on.")
+ZPLAN_KERNEL(AddColumns, "add_columns", .operands = "x:rc[T,n] y:uc[T,h]", .attributes = "first?",
+             .kind = kMem, .demand = some_columns<1, 0, 3>, .sets = Sets::kMergedAttention,
+             .source = "[derived]", .what = "Adds x to the columns of y from `first` on.")
+ZPLAN_KERNEL(
+    BlockAttentionForward, "block_attention_forward",
+    .operands = "qkv:rc[b,s,g,w] kv:rc[b,s,g,e] out:ut[b,s,a,v] lse:ut[b,a,s] scratch:s",
+    .attributes = "earlier?", .kind = kAtt, .demand = block_attention<0, 2, false>,
+    .sets = Sets::kMergedAttention, .source = "[Liu23 sec 3]",
+    .what =
+        "Merges attention to the keys and values of another rank into out and lse, by their "
+        "log-sum-exp. Both have two stretches of their sequences, of s / 2 tokens each. kv, g "
+        "heads of keys and g of values side by side, is of a rank whose first stretch is before "
+        "this one's and its second behind it, where `earlier` is not negative: all queries see "
+        "its first stretch. Else it is the other way round: the second half of the queries see "
+        "all of it.")
+ZPLAN_KERNEL(
+    BlockAttentionBackward, "block_attention_backward",
+    .operands =
+        "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] kv:rc[b,s,g,e] out:rc[b,s,a,v] lse:rt[b,a,s] "
+        "dqkv:uc[b,s,g,w] dkv:wc[b,s,g,e] scratch:s",
+    .attributes = "earlier?", .kind = kAtt, .demand = block_attention<1, 0, true>,
+    .sets = Sets::kMergedAttention, .source = "[Liu23 sec 3]",
+    .what =
+        "Adds the gradients of the queries to dqkv, whose keys and values stay, and writes those "
+        "of kv; out and lse are those of all blocks.")
 
 #undef ZPLAN_KERNEL
