@@ -1,6 +1,6 @@
 #include "planner/lower/model_ends.h"
 
-#include "planner/lower/context_axis.h"
+#include "planner/lower/stretches.h"
 
 namespace zplan {
 namespace {
@@ -57,7 +57,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       head_pass_(stage, parameters, gradients, Part::kHead),
       ranks_(stage),
       scalars_(scalars) {
-  const Shape batch{s_.b(), s_.s() + 1};
+  const Shape batch{s_.stretches(), s_.stretch() + 1};
   for (const Chunk& chunk : s_.chunks) {
     if (!loads(chunk)) continue;
     host_tokens_ = input("tokens.host", Tier::kCpu, batch, DType::kI32, kHostTokenSlots);
@@ -106,9 +106,13 @@ bool ModelEnds::loads(const Chunk& chunk) const {
 
 void ModelEnds::load_batch() {
   if (!loads(s_.chunk())) return;
-  s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch, {write(host_tokens_)},
-                {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
-                 s_.by_place(kDataAxis, s_.b()), s_.by_place(kContextAxis, s_.s())});
+  const Stretches stretches(s_);
+  stretches.each([&](std::int32_t i) {
+    s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch,
+                  {write(stretches.part(host_tokens_, i))},
+                  {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
+                   s_.by_place(kDataAxis, s_.b()), stretches.begin(i)});
+  });
   s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
 }
 
@@ -124,7 +128,7 @@ void ModelEnds::embed(const View& x) {
   if (s_.sequence_parallel())
     sum = s_.transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
   View out = sum;
-  out.shape = {s_.b(), s_.s(), s_.h()};
+  out.shape = {s_.stretches(), s_.stretch(), s_.h()};
   embedding_pass_.begin(Phase::kForward);
   embedding_.forward(embedding_pass_, tokens_, out);
   ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, target);
@@ -235,14 +239,14 @@ void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx)
   }
 }
 
-// [b / n, s + 1], or [1, s b / n + 1] of a sequence: the last one is the target of the one before.
+// Some stretches, or a part of one: the last token is the target of the one before.
 View ModelEnds::tokens_of(std::int32_t piece) const {
   const std::int32_t pieces = s_.plan.head_chunks;
-  if (s_.b() % pieces == 0) return rows(tokens_, piece, pieces);
-  const std::int64_t parts = pieces / s_.b(), length = s_.s() / parts;
+  if (s_.stretches() % pieces == 0) return rows(tokens_, piece, pieces);
+  const std::int64_t parts = pieces / s_.stretches(), length = s_.stretch() / parts;
   View v = tokens_;
   v.shape = {1, length + 1};
-  v.offset = size_of(v.dtype) * (piece / parts * (s_.s() + 1) + piece % parts * length);
+  v.offset = size_of(v.dtype) * (piece / parts * (s_.stretch() + 1) + piece % parts * length);
   return v;
 }
 
@@ -257,7 +261,7 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
                   KernelId::kDropoutBackward, {read(dx), read(embedding_mask_), write(own)});
   }
   View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, own, "d.gathered");
-  in.shape = {s_.b(), s_.s(), s_.h()};
+  in.shape = {s_.stretches(), s_.stretch(), s_.h()};
   embedding_.backward(embedding_pass_, tokens_, in);
 }
 

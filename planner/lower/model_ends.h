@@ -73,7 +73,7 @@ class ModelEnds {
   UnitPass embedding_pass_, norm_pass_, head_pass_;
   TensorParallel ranks_;
   View scalars_;
-  View host_tokens_, tokens_;  // [b, s+1] i32
+  View host_tokens_, tokens_;  // [b, s+1] i32, of each stretch
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
   View embedding_mask_;    // [T, h] of their dropout
   View x_;                 // [T, h] output of the layers

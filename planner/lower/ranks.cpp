@@ -34,7 +34,8 @@ Mesh mesh_of(const Plan& plan) {
   const Parallel& shape = plan.parallel;
   const std::vector<NamedSize> data = data_axes(plan);
   std::vector<NamedSize> context;
-  if (shape.cp > 1) context.push_back({kContextAxis, shape.cp});
+  if (plan.exchange_ranks() > 1) context.push_back({exchange_axis(plan), plan.exchange_ranks()});
+  if (shape.ring > 1) context.push_back({kRingAxis, shape.ring});
   std::vector<NamedSize> indexed = context;
   indexed.insert(indexed.end(), data.begin(), data.end());
   if (plan.parameter_shards > 0) std::rotate(indexed.begin(), indexed.end() - 2, indexed.end() - 1);

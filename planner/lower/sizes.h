@@ -25,6 +25,9 @@ struct Sizes {
   std::int64_t b() const { return plan.batch.micro_batch; }
   std::int64_t s() const { return sequence; }
   std::int64_t tokens() const { return b() * s(); }
+  // The same tokens as stretches of consecutive ones (stretches.h).
+  std::int64_t stretches() const { return b() * plan.stretches(); }
+  std::int64_t stretch() const { return s() / plan.stretches(); }
   // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
   std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
   std::int64_t h() const { return hidden; }

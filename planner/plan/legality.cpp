@@ -88,9 +88,41 @@ std::string and_context(const Plan& p) {
   return p.parallel.cp > 1 ? fmt::format(" x cp {}", p.parallel.cp) : "";
 }
 
+// Those of them that exchange heads, the same way.
+std::string and_exchange(const Plan& p) {
+  if (p.parallel.ring == 1) return and_context(p);
+  return p.exchange_ranks() > 1 ? fmt::format(" x cp {} / ring {}", p.parallel.cp, p.parallel.ring)
+                                : "";
+}
+
+// Sequences that rings can balance, and kernels that merge what blocks of keys give.
+Reason wrong_ring(const Plan& p) {
+  const std::int32_t cp = p.parallel.cp, ring = p.parallel.ring;
+  if (Reason why = outside("ring", ring, 1, kMaxRing)) return why;
+  if (ring == 1) return std::nullopt;
+  if (cp % ring != 0)
+    return fmt::format("rings of {} do not divide cp {}; the nearest cp that they do: {}", ring, cp,
+                       nearest_multiple(cp, ring));
+  if (!find_kernel_set(p.kernel_set).fused_attention)
+    return fmt::format(
+        "a ring merges what blocks of keys give by their log-sum-exp, which kernel set {} does not "
+        "store: it needs fused attention",
+        p.kernel_set);
+  if (p.gather.tiles() > 1)
+    return fmt::format("a ring passes keys of whole operators on: it needs 1 tile, not {}",
+                       p.gather.tiles());
+  const std::int64_t stretches = std::int64_t{p.stretches()} * cp;
+  if (p.batch.sequence % stretches == 0) return std::nullopt;
+  return fmt::format(
+      "sequence {} does not balance over cp {} with rings, which take 2 equal stretches for each "
+      "rank; the nearest that does: {}",
+      p.batch.sequence, cp, nearest_multiple(p.batch.sequence, stretches));
+}
+
 // Parts of sequences, and groups of replicas that hold all parts of theirs.
 Reason wrong_context(const Plan& p) {
   const std::int32_t cp = p.parallel.cp;
+  if (Reason why = wrong_ring(p)) return why;
   if (p.batch.sequence % cp != 0)
     return fmt::format("sequence {} does not split over cp {}; the nearest that does: {}",
                        p.batch.sequence, cp, nearest_multiple(p.batch.sequence, cp));
@@ -181,12 +213,12 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
 Reason wrong_split(const Plan& p, const ModelShape& model) {
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
   const auto check = [&](const char* what, std::int64_t n, const std::string& context) -> Reason {
-    if (n % (context.empty() ? pieces : pieces * p.parallel.cp) == 0) return std::nullopt;
+    if (n % (context.empty() ? pieces : pieces * p.exchange_ranks()) == 0) return std::nullopt;
     return fmt::format("{} {} do not split over tp {}{}{}", n, what, p.parallel.tp, context,
                        p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "");
   };
-  if (Reason why = check("attention heads", model.heads, and_context(p))) return why;
-  if (Reason why = check("key-value heads", model.kv_heads, and_context(p))) return why;
+  if (Reason why = check("attention heads", model.heads, and_exchange(p))) return why;
+  if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
   return check("columns of the MLP", model.ffn, "");
 }
 
@@ -215,7 +247,8 @@ Reason wrong_batch(const Plan& p) {
 
 // A piece is some sequences or a part of one.
 Reason wrong_head(const Plan& p) {
-  const std::int64_t n = p.head_chunks, b = p.batch.micro_batch, s = p.rank_sequence();
+  const std::int64_t n = p.head_chunks, b = p.batch.micro_batch * p.stretches(),
+                     s = p.rank_sequence() / p.stretches();
   if (Reason why = outside("pieces of the output head", n, 1, kMaxHeadChunks)) return why;
   if (b % n == 0 || (n % b == 0 && s % (n / b) == 0)) return std::nullopt;
   return fmt::format(

@@ -50,8 +50,11 @@ struct Parallel {
   // Ranks that share one copy of what ZeRO shards; each of the replicas() / shards groups has a
   // copy of its own. 0: all replicas [Zhao23 sec 3.2.2].
   std::int32_t shards = 0;
-  // Ranks that each have a part of every sequence and, in attention, of the heads [Jacobs23].
+  // Ranks that each have a part of every sequence and, in attention, of the heads [Jacobs23]; or of
+  // which so many form rings, around which keys and values go [Liu23], and the others do so
+  // [Fang24].
   std::int32_t cp = 1;
+  std::int32_t ring = 1;
 
   std::int64_t ranks() const { return std::int64_t{dp} * tp * pp * cp; }
   friend bool operator==(const Parallel&, const Parallel&) = default;
@@ -190,6 +193,11 @@ struct Plan {
   // Tokens of each sequence that a rank works on, and those of all sequences of a micro-batch.
   std::int64_t rank_sequence() const { return batch.sequence / parallel.cp; }
   std::int64_t rank_tokens() const { return batch.micro_batch * rank_sequence(); }
+  // Context parallel ranks that exchange heads for tokens.
+  std::int32_t exchange_ranks() const { return parallel.cp / parallel.ring; }
+  // Pieces that a rank has of each sequence: in a ring one of its first half and one of its second,
+  // so that causal attention is as much work on each rank [Dubey24 sec 3.3.2].
+  std::int32_t stretches() const { return parallel.ring > 1 ? 2 : 1; }
   std::int32_t shards() const { return parallel.shards == 0 ? replicas() : parallel.shards; }
   std::int32_t shards_of_parameters() const {
     return parameter_shards == 0 ? shards() : parameter_shards;

@@ -92,6 +92,7 @@ BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& k
 const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels) {
   const WorkKey key{plan.parallel.tp,
                     plan.parallel.cp,
+                    plan.parallel.ring,
                     plan.gather.tiles(),
                     plan.head_chunks,
                     plan.batch.micro_batch,

@@ -34,8 +34,8 @@ class BytesBounds {
   // All that the layout of the units follows, and what the bytes of a micro-batch do.
   using UnitKey = std::tuple<std::int32_t, std::int32_t, std::int64_t, Gather>;
   using WorkKey =
-      std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int64_t, std::int64_t,
-                 Replay, Tier, const KernelSet*, bool, bool, bool, bool, bool>;
+      std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int64_t,
+                 std::int64_t, Replay, Tier, const KernelSet*, bool, bool, bool, bool, bool>;
   struct States {
     Layout layout;
     std::map<ParameterBuffers, Footprint> parameters{};

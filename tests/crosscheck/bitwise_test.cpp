@@ -40,13 +40,15 @@ struct Grid {
   int tp = 1;
   const char* model = "tiny-gpt";
   int cp = 1;
+  int ring = 1;
 };
 
 std::string grid_name(const Grid& g) {
   std::string set = std::string(g.kernel_set).substr(4);
   std::replace(set.begin(), set.end(), '.', '_');
   return "Dp" + std::to_string(g.dp) + "Tp" + std::to_string(g.tp) + "Pp" + std::to_string(g.pp) +
-         (g.cp > 1 ? "Cp" + std::to_string(g.cp) : "") + "M" + std::to_string(g.micro_steps) +
+         (g.cp > 1 ? "Cp" + std::to_string(g.cp) : "") +
+         (g.ring > 1 ? "Ring" + std::to_string(g.ring) : "") + "M" + std::to_string(g.micro_steps) +
          "Zero" + std::to_string(g.zero_stage) + set + std::string(g.model).substr(5);
 }
 
@@ -59,6 +61,7 @@ Plan base(const Grid& g) {
   p.parallel.tp = g.tp;
   p.parallel.pp = g.pp;
   p.parallel.cp = g.cp;
+  p.parallel.ring = g.ring;
   p.zero_stage = g.zero_stage;
   p.batch.micro_batch = testing_support::kGlobalBatch / (g.dp * g.micro_steps);
   return p;
@@ -184,7 +187,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Grid{1, 2, 2, 2, "cpu.f32.unfused", 2},
                     Grid{2, 1, 1, 3, "cpu.f32", 1, "tiny-llama"}, Grid{2, 1, 2, 2, "cpu.bf16"},
                     Grid{1, 2, 2, 3, "cpu.fp16"}, Grid{2, 1, 2, 2, "cpu.f32", 1, "tiny-llama", 2},
-                    Grid{1, 2, 2, 3, "cpu.f32.unfused", 1, "tiny-gpt", 2}),
+                    Grid{1, 2, 2, 3, "cpu.f32.unfused", 1, "tiny-gpt", 2},
+                    Grid{1, 1, 2, 2, "cpu.f32", 1, "tiny-gpt", 4, 4},
+                    Grid{1, 1, 2, 3, "cpu.f32", 1, "tiny-llama", 4, 2}),
     [](const auto& grid) { return grid_name(grid.param); });
 
 }  // namespace

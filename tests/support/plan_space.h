@@ -108,7 +108,8 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
       {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},
-      {"/parallel/cp", 2, [](Plan& p, int level) { p.parallel.cp = level + 1; }},
+      {"/parallel/cp", 3, [](Plan& p, int level) { p.parallel.cp = 1 << level; }},
+      {"/parallel/ring", 3, [](Plan& p, int level) { p.parallel.ring = 1 << level; }},
       // Not from a file, which is of one number of stages and of micro-batches.
       {"/parallel/schedule", static_cast<int>(Schedule::kFile),
        [](Plan& p, int level) { p.schedule = static_cast<Schedule>(level); }},

@@ -105,7 +105,12 @@ std::string recompute_words(const Plan& plan) {
 std::string parallel_words(const Plan& plan) {
   const Parallel& p = plan.parallel;
   std::vector<std::string> parts = {fmt::format("{} data parallel", grouped(p.dp))};
-  if (p.cp > 1) parts.push_back(fmt::format("{} context parallel (Ulysses)", p.cp));
+  if (p.cp > 1) {
+    const std::string how = p.ring == 1      ? "Ulysses"
+                            : p.ring == p.cp ? "a ring"
+                                             : fmt::format("rings of {}, Ulysses", p.ring);
+    parts.push_back(fmt::format("{} context parallel ({})", p.cp, how));
+  }
   if (p.tp > 1) {
     parts.push_back(fmt::format("{} tensor parallel{}", p.tp,
                                 p.sequence_parallel ? " with sequence parallelism" : ""));

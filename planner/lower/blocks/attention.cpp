@@ -47,10 +47,10 @@ void SelfAttention::forward(LayerPass& to, const View& x) const {
   if (to.emits(LayerOperator::kQkv)) {
     const View made = core_.made(to);
     qkv_.forward(to, x, made);
-    core_.enter(to, made);
-    const View qkv = by_head(core_.qkv(to));
+    const View entered = core_.enter(to, made), qkv = by_head(entered);
     for (const HeadNorm& norm : norms_) norm.forward(to, qkv);
     if (rope_) rope_->forward(to, qkv, core_.heads().rotated());
+    core_.settle(to, entered);
   }
   core_.forward(to);
   if (to.emits(LayerOperator::kProjection))

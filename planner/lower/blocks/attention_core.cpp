@@ -13,7 +13,8 @@ AttentionCore::AttentionCore(LayerMaker& m, const Heads& heads)
     return m.values.add({name, shape, dtype, LayerOperator::kAttention, true, life});
   };
   // Context parallel ranks hand it on; then a fused backward alone reads it.
-  const bool is_read = fused_ || m.plan.parallel.cp == 1;
+  const bool is_read = fused_ || m.plan.exchange_ranks() == 1;
+  if (m.plan.parallel.ring > 1) ring_.emplace(m, heads);
   out_ = m.values.add({.name = "attention",
                        .shape = {m.tokens(), heads.out_width()},
                        .dtype = m.compute(),
@@ -52,6 +53,7 @@ void AttentionCore::probabilities(LayerPass& to, const View& qkv) const {
 void AttentionCore::forward(LayerPass& to, const View& qkv) const {
   if (!to.emits(LayerOperator::kAttention)) return;
   const View out = write(by_head(to[out_]));
+  if (ring_) return ring_->forward(to, by_group(qkv), out, to[lse_]);
   if (fused_) {
     to.kernel(Part::kAttention, KernelId::kAttentionForward,
               {read(by_group(qkv)), out, write(to[lse_]), to.workspace()});
@@ -70,6 +72,8 @@ void AttentionCore::backward(LayerPass& to, const View& qkv, const View& dattent
                              const View& dqkv) const {
   if (!to.emits_inputs()) return;
   const View dout = read(by_head(dattention));
+  if (ring_)
+    return ring_->backward(to, dout, by_group(qkv), by_head(to[out_]), to[lse_], by_group(dqkv));
   if (!fused_) return backward_unfused(to, qkv, dout, dqkv);
   to.kernel(Part::kAttention, KernelId::kAttentionBackward,
             {dout, read(by_group(qkv)), read(by_head(to[out_])), read(to[lse_]),

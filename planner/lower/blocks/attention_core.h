@@ -1,10 +1,14 @@
 // The attention core between the product of queries, keys and values and the projection: one fused
-// kernel [Dao22], or products and a softmax that store the probabilities [Vaswani17 Eq.1]. Of one
-// tile of one rank: a heads, g key-value heads; queries and keys have d elements, values v.
+// kernel [Dao22], or one for each block of a ring, or products and a softmax that store the
+// probabilities [Vaswani17 Eq.1]. Of one tile of one rank: a heads, g key-value heads; queries and
+// keys have d elements, values v.
 #pragma once
+
+#include <optional>
 
 #include "planner/lower/blocks/layer_pass.h"
 #include "planner/lower/blocks/maker.h"
+#include "planner/lower/blocks/ring_attention.h"
 
 namespace zplan {
 
@@ -42,8 +46,9 @@ class AttentionCore {
   Shape by_group_, by_head_, squares_;
   std::int64_t value_size_;
   bool fused_, dropout_;
-  Value out_, lse_;               // [T, a v], [b, a, s]
-  Value probs_, mask_, dropped_;  // [b, a, s, s]; without dropout dropped_ is probs_
+  std::optional<RingAttention> ring_;  // around which keys and values go
+  Value out_, lse_;                    // [T, a v], [b, a, s]
+  Value probs_, mask_, dropped_;       // [b, a, s, s]; without dropout dropped_ is probs_
 };
 
 }  // namespace zplan

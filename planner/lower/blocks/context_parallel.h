@@ -20,7 +20,11 @@ namespace zplan {
 class ContextParallel {
  public:
   explicit ContextParallel(const Sizes& outside)
-      : ranks_(outside.plan.parallel.cp), b_(outside.b()), tokens_(outside.tokens()) {}
+      : axis_(exchange_axis(outside.plan)),
+        ranks_(outside.plan.exchange_ranks()),
+        b_(outside.stretches()),
+        tokens_(outside.tokens()),
+        cuts_(outside.plan.stretches()) {}
 
   bool is_alone() const { return ranks_ == 1; }
   // What blocks inside are made with.
@@ -51,6 +55,24 @@ class ContextParallel {
     return to.scratch(name, {tokens_ * ranks_, outside.shape.elements() / tokens_ / ranks_});
   }
 
+  // Whether tokens inside are in the order of their sequences.
+  bool in_order() const { return cuts_ == 1 || b_ == cuts_; }
+  // The other side of an inside tensor that is in order, or whose stretches lie apart: itself, or
+  // scratch.
+  View reordered(LayerPass& to, const std::string& name, const View& of) const {
+    return in_order() ? of : to.scratch(name, of.shape);
+  }
+  void put_in_order(LayerPass& to, Part part, const View& apart, const View& ordered) const {
+    if (in_order()) return;
+    to.kernel(part, Action::kJoin, KernelId::kJoinColumns,
+              {read(as(apart, halves(apart))), write(as(ordered, whole(ordered)))});
+  }
+  void put_apart(LayerPass& to, Part part, const View& ordered, const View& apart) const {
+    if (in_order()) return;
+    to.kernel(part, Action::kCut, KernelId::kSplitColumns,
+              {read(as(ordered, whole(ordered))), write(as(apart, halves(apart)))});
+  }
+
   void to_heads(LayerPass& to, Part part, const View& outside, const View& inside,
                 const Columns& columns) const {
     if (is_alone()) return;
@@ -58,9 +80,9 @@ class ContextParallel {
     to.kernel(part, Action::kPack, KernelId::kSplitColumns,
               {read(as(outside, {tokens_, columns.all})), write(sent)},
               {columns.first, columns.second});
-    if (b_ == 1) return to.exchange(part, kContextAxis, sent, inside);
+    if (b_ == 1) return to.exchange(part, axis_, sent, inside);
     const View received = to.scratch("exchange.received", by_sequence(columns));
-    to.exchange(part, kContextAxis, sent, received);
+    to.exchange(part, axis_, sent, received);
     to.kernel(part, Action::kUnpack, KernelId::kJoinColumns,
               {read(received), write(as(inside, sequences(columns)))});
   }
@@ -75,7 +97,7 @@ class ContextParallel {
                 {read(as(inside, sequences(columns))), write(sent)});
     }
     const View received = to.scratch("exchange.received", cut(columns));
-    to.exchange(part, kContextAxis, sent, received);
+    to.exchange(part, axis_, sent, received);
     to.kernel(part, Action::kUnpack, KernelId::kJoinColumns,
               {read(received), write(as(outside, {tokens_, columns.all}))},
               {columns.first, columns.second});
@@ -90,8 +112,14 @@ class ContextParallel {
   }
   Shape sequences(const Columns& columns) const { return {b_, tokens_ / b_ * columns.all}; }
 
+  // Of each stretch, and of the sequences whose stretches follow each other.
+  Shape halves(const View& v) const { return {cuts_, b_ / cuts_, v.shape.elements() / b_}; }
+  Shape whole(const View& v) const { return {b_ / cuts_, cuts_ * (v.shape.elements() / b_)}; }
+
+  std::string_view axis_;
   std::int64_t ranks_;       // c
-  std::int64_t b_, tokens_;  // sequences, T = b s/c
+  std::int64_t b_, tokens_;  // stretches, T tokens of them
+  std::int64_t cuts_;        // stretches of a sequence
 };
 
 }  // namespace zplan

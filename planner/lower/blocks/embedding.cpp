@@ -1,23 +1,24 @@
 #include "planner/lower/blocks/embedding.h"
 
-#include "planner/lower/context_axis.h"
+#include "planner/lower/stretches.h"
 
 namespace zplan {
 namespace {
 
-// Of all positions, or of their gradient, the rows of the rank's tokens x [b, s, h].
-View rows_of(const Emission& to, const View& x, View all) {
+// Of all positions, or of their gradient, the rows of a stretch x [b, s, h] that begins there.
+View rows_of(const View& x, View all, const Attribute& begin) {
   all.shape = {x.shape[1], x.shape[2]};
-  all.strides = to.by_place(kContextAxis, all.bytes().value).steps;
+  const std::int64_t row = all.bytes().value / x.shape[1];
+  all.offset = all.offset + Bytes{begin.base * row};
+  for (std::size_t a = 0; a < begin.steps.size(); ++a) all.strides[a] = begin.steps[a] * row;
   return all;
 }
 
 // Rows of other ranks' tokens are zero here.
-View gradient_of(Emission& to, const View& x, const View& all) {
-  const View own = rows_of(to, x, all);
-  if (own.bytes() == all.bytes() || all.access == Access::kUpdate) return own;
+View cleared_for(Emission& to, const View& x, const View& all) {
+  if (x.shape[1] == all.shape[0] || all.access == Access::kUpdate) return all;
   to.kernel(Part::kPosition, Action::kWeightGradient, KernelId::kFillZero, {all});
-  return update(own);
+  return update(all);
 }
 
 }  // namespace
@@ -49,28 +50,37 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t po
 
 void Embedding::forward(Emission& to, const View& tokens, const View& out) const {
   const View table = to.parameter(token_);
+  const View positions = position_ ? to.parameter(position_) : View{};
   const Attributes attributes{to.by_place(kTensorAxis, piece_)};
-  if (position_) {
-    to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
-              {read(tokens), table, write(out), rows_of(to, out, to.parameter(position_))},
-              attributes);
-  } else {
-    to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {read(tokens), table, write(out)},
-              attributes);
-  }
+  const Stretches stretches = to.stretches();
+  stretches.each([&](std::int32_t i) {
+    const View in = read(stretches.part(tokens, i)), x = write(stretches.part(out, i));
+    if (position_) {
+      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
+                {in, table, x, rows_of(x, positions, stretches.begin(i))}, attributes);
+    } else {
+      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x}, attributes);
+    }
+  });
 }
 
 void Embedding::backward(Emission& to, const View& tokens, const View& dout) const {
-  const View dtable = to.gradient(token_);
+  const View table = to.gradient(token_);
+  View positions;
+  if (position_) positions = cleared_for(to, dout, to.gradient(position_));
   const Attributes attributes{to.by_place(kTensorAxis, piece_)};
-  if (position_) {
-    to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-              {read(tokens), read(dout), dtable, gradient_of(to, dout, to.gradient(position_))},
-              attributes);
-  } else {
-    to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-              {read(tokens), read(dout), dtable}, attributes);
-  }
+  const Stretches stretches = to.stretches();
+  stretches.each([&](std::int32_t i) {
+    const View in = read(stretches.part(tokens, i)), dx = read(stretches.part(dout, i));
+    const View dtable = i == 0 ? table : update(table);
+    if (position_) {
+      to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
+                {in, dx, dtable, rows_of(dx, positions, stretches.begin(i))}, attributes);
+    } else {
+      to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
+                {in, dx, dtable}, attributes);
+    }
+  });
   to.done(token_);
   if (position_) to.done(position_);
 }

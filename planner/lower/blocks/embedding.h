@@ -22,7 +22,8 @@ class Embedding {
   // `positions`: learned ones; 0: none.
   Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t positions, Held held);
 
-  void forward(Emission& to, const View& tokens, const View& out) const;  // out [b, s, h]
+  // Of the rank's tokens, stretch by stretch; out [b, s, h] of each.
+  void forward(Emission& to, const View& tokens, const View& out) const;
   void backward(Emission& to, const View& tokens, const View& dout) const;
 
   Param token() const { return token_; }

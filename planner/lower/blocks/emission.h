@@ -3,6 +3,7 @@
 #pragma once
 
 #include "planner/lower/stage.h"
+#include "planner/lower/stretches.h"
 
 namespace zplan {
 
@@ -44,12 +45,16 @@ class Emission {
     s_.out.copy({phase_, part, Action::kMove}, from, to);
   }
   View scratch(const std::string& name, const Shape& shape) {
-    return s_.transient(name, shape, s_.compute());
+    return scratch(name, shape, s_.compute());
+  }
+  View scratch(const std::string& name, const Shape& shape, DType dtype) {
+    return s_.transient(name, shape, dtype);
   }
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return s_.by_place(axis, step);
   }
   View workspace() const { return s_.workspace; }
+  Stretches stretches() const { return Stretches(s_); }
 
  protected:
   void enter(Phase phase, Backward backward = Backward::kWhole) {

@@ -22,14 +22,24 @@ ExchangedCore::ExchangedCore(LayerMaker& maker, const Heads& heads)
       out_columns_{heads.out_width()},
       qkv_(tokens(maker, "qkv", qkv_columns_.all, LayerOperator::kQkv)),
       core_(make_core(ranks_.inside(maker), inside_)),
-      out_(ranks_.is_alone()
+      out_(ranks_.is_alone() && ranks_.in_order()
                ? core_.out()
                : tokens(maker, "attention.tokens", out_columns_.all, LayerOperator::kAttention)) {}
 
+View ExchangedCore::enter(LayerPass& to, const View& made) const {
+  const View apart = ranks_.reordered(to, "qkv.stretches", to[qkv_]);
+  ranks_.to_heads(to, Part::kQkv, made, apart, qkv_columns_);
+  return apart;
+}
+
 void ExchangedCore::forward(LayerPass& to) const {
   core_.forward(to, to[qkv_]);
-  if (to.emits(LayerOperator::kAttention))
-    ranks_.to_tokens(to, Part::kAttention, to[core_.out()], to[out_], out_columns_);
+  if (!to.emits(LayerOperator::kAttention)) return;
+  const View given = to[core_.out()];
+  const View apart =
+      ranks_.is_alone() ? to[out_] : ranks_.reordered(to, "attention.stretches", given);
+  ranks_.put_apart(to, Part::kAttention, given, apart);
+  ranks_.to_tokens(to, Part::kAttention, apart, to[out_], out_columns_);
 }
 
 void ExchangedCore::backward(LayerPass& to, const View& dout, const View& dmade,
@@ -38,7 +48,11 @@ void ExchangedCore::backward(LayerPass& to, const View& dout, const View& dmade,
   const View dattention = ranks_.inside(to, "d.attention.heads", dout);
   const View dqkv = ranks_.inside(to, "d.qkv.heads", dmade);
   ranks_.to_heads(to, Part::kAttention, dout, dattention, out_columns_);
-  core_.backward(to, to[qkv_], dattention, dqkv);
+  const View given = ranks_.reordered(to, "d.attention.ordered", dattention);
+  ranks_.put_in_order(to, Part::kAttention, dattention, given);
+  const View ordered = ranks_.reordered(to, "d.qkv.ordered", dqkv);
+  core_.backward(to, to[qkv_], given, ordered);
+  ranks_.put_apart(to, Part::kQkv, ordered, dqkv);
   back(dqkv);
   ranks_.to_tokens(to, Part::kQkv, dqkv, dmade, qkv_columns_);
 }

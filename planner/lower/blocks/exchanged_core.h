@@ -20,18 +20,20 @@ class ExchangedCore {
 
   // Where queries, keys and values are to be made, outside [T, c]; and how they come inside.
   View made(LayerPass& to) const {
-    return ranks_.outside(to, "qkv.tokens", to[qkv_], qkv_columns_);
+    return ranks_.outside(to, "qkv.tokens", ranks_.reordered(to, "qkv.stretches", to[qkv_]),
+                          qkv_columns_);
   }
-  void enter(LayerPass& to, const View& made) const {
-    ranks_.to_heads(to, Part::kQkv, made, to[qkv_], qkv_columns_);
+  // What is done inside stretch by stretch is done to what enter() gives, before settle().
+  View enter(LayerPass& to, const View& made) const;
+  void settle(LayerPass& to, const View& entered) const {
+    ranks_.put_in_order(to, Part::kQkv, entered, to[qkv_]);
   }
-  View qkv(const LayerPass& to) const { return to[qkv_]; }  // inside
   void forward(LayerPass& to) const;
   View out(const LayerPass& to) const { return to[out_]; }  // outside, [T, a v]
 
   void replay(LayerPass& to) const { core_.replay(to, to[qkv_]); }
   // From the gradient of out() to that of what was made, outside both. `back` takes the gradient of
-  // qkv() back over what was done to it inside.
+  // what enter() gave back over what was done to it.
   void backward(LayerPass& to, const View& dout, const View& dmade,
                 const std::function<void(const View& dqkv)>& back) const;
   View out_gradient(LayerPass& to) const {

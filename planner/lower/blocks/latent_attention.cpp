@@ -1,7 +1,5 @@
 #include "planner/lower/blocks/latent_attention.h"
 
-#include "planner/lower/context_axis.h"
-
 namespace zplan {
 namespace {
 
@@ -66,8 +64,8 @@ void Latent::backward(LayerPass& to, const View& x, const View& dx) const {
 }
 
 LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
-    : batch_(maker.b()),
-      sequence_(maker.s()),
+    : stretches_(maker.stretches()),
+      stretch_(maker.stretch()),
       rope_(model.latent->rope_size),
       theta_(model.position == Position::kRope ? model.rope_theta : 0),
       keys_values_(model.latent->nope_size + model.latent->value_size),
@@ -86,22 +84,17 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
                   LayerOperator::kProjection) {}
 
 View LatentAttention::by_head(View of, std::int64_t width) const {
-  of.shape = {batch_, sequence_, heads_.queries, width};
+  of.shape = {stretches_, stretch_, heads_.queries, width};
   return of;
 }
 
 View LatentAttention::shared(View rope) const {
-  rope.shape = {batch_, sequence_, rope_};
+  rope.shape = {stretches_, stretch_, rope_};
   return rope;
 }
 
-// Of the rank's tokens, in their sequences.
-Attribute LatentAttention::first_position(const LayerPass& to) const {
-  return to.by_place(kContextAxis, sequence_);
-}
-
 View LatentAttention::rope_gradient(LayerPass& to) const {
-  return to.handed(Part::kKeyRope, "d.rope", {batch_ * sequence_, rope_}, false);
+  return to.handed(Part::kKeyRope, "d.rope", {stretches_ * stretch_, rope_}, false);
 }
 
 bool LatentAttention::reads_input(const LayerPass& to) const {
@@ -126,12 +119,16 @@ void LatentAttention::forward(LayerPass& to, const View& x) const {
     const View made = core_.made(to);
     query_up_.forward(to, query_ ? query_->normed(to) : x, q);
     key_up_.forward(to, key_value_.normed(to), kv);
-    to.kernel(
-        Part::kQkv, KernelId::kLatentHeadsForward,
-        {read(by_head(q, heads_.size)), read(by_head(kv, keys_values_)),
-         read(shared(to[key_rope_out_])), write(by_head(made, heads_.width() / heads_.queries))},
-        {theta_, first_position(to)});
-    core_.enter(to, made);
+    const View qkv = by_head(made, heads_.width() / heads_.queries);
+    const Stretches stretches = to.stretches();
+    stretches.each([&](std::int32_t i) {
+      const auto part = [&](const View& of) { return read(stretches.part(of, i)); };
+      to.kernel(Part::kQkv, KernelId::kLatentHeadsForward,
+                {part(by_head(q, heads_.size)), part(by_head(kv, keys_values_)),
+                 part(shared(to[key_rope_out_])), write(part(qkv))},
+                {theta_, stretches.begin(i)});
+    });
+    core_.settle(to, core_.enter(to, made));
   }
   core_.forward(to);
   if (to.emits(LayerOperator::kProjection))
@@ -153,12 +150,16 @@ void LatentAttention::backward(LayerPass& to, const View& x, const View& dy, con
   core_.backward(to, dattention, dqkv, [](const View&) {});
   const View dq = to.handed_tokens(Part::kQueryUp, "d.query", heads_.queries * heads_.size);
   const View dkv = to.handed_tokens(Part::kKeyUp, "d.key_value", heads_.queries * keys_values_);
+  const Stretches stretches = to.stretches();
   if (to.emits_inputs())
-    to.kernel(
-        Part::kQkv, KernelId::kLatentHeadsBackward,
-        {read(by_head(dqkv, heads_.width() / heads_.queries)), write(by_head(dq, heads_.size)),
-         write(by_head(dkv, keys_values_)), to.add_tiles(shared(rope_gradient(to)))},
-        {theta_, first_position(to)});
+    stretches.each([&](std::int32_t i) {
+      const auto part = [&](const View& of) { return stretches.part(of, i); };
+      to.kernel(Part::kQkv, KernelId::kLatentHeadsBackward,
+                {read(part(by_head(dqkv, heads_.width() / heads_.queries))),
+                 write(part(by_head(dq, heads_.size))), write(part(by_head(dkv, keys_values_))),
+                 part(to.add_tiles(shared(rope_gradient(to))))},
+                {theta_, stretches.begin(i)});
+    });
   key_up_.backward(to, key_value_.normed(to), dkv, to.add_tiles(key_value_.gradient(to)));
   if (query_) {
     query_up_.backward(to, query_->normed(to), dq, to.add_tiles(query_->gradient(to)));

@@ -61,13 +61,12 @@ class LatentAttention : public Body {
  private:
   View by_head(View of, std::int64_t width) const;  // [T, a width] as [b, s, a, width]
   View shared(View rope) const;                     // [T, r] as [b, s, r]
-  Attribute first_position(const LayerPass& to) const;
   View rope_gradient(LayerPass& to) const;
 
-  std::int64_t batch_, sequence_;
-  std::int64_t rope_, theta_;  // r; 0: the ropes are not rotated
-  std::int64_t keys_values_;   // of a head in the product that gives them: nope + v
-  Heads heads_;                // of one tile of one rank
+  std::int64_t stretches_, stretch_;  // b, s of each
+  std::int64_t rope_, theta_;         // r; 0: the ropes are not rotated
+  std::int64_t keys_values_;          // of a head in the product that gives them: nope + v
+  Heads heads_;                       // of one tile of one rank
   std::optional<Latent> query_;
   Latent key_value_;
   Linear key_rope_;           // [h, r]

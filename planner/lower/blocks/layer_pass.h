@@ -87,6 +87,15 @@ class LayerPass : public Emission {
     s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
                       CollectiveKind::kAllToAll, {s_.mesh.named(axis)}, from, to);
   }
+  // Each rank along the axis gives the next one what it has in `from`, the last one the first.
+  void shift(Part part, std::string_view axis, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor, CollectiveKind::kShift,
+                      {s_.mesh.named(axis)}, from, to);
+  }
+  // One of several steps of a block, which count as tiles.
+  void step(std::int32_t i, const std::function<void()>& emit) {
+    s_.out.repeat({.count = 1, .var = Var::kTile, .first = i}, emit);
+  }
 
  protected:
   ValueViews views_;

@@ -36,6 +36,7 @@ std::vector<NamedPlan> plans() {
   });
   add("tensor_parallel_zero3", 1, 2, 3, 2, [](Plan& p) { p.parallel.tp = 2; });
   add("context_parallel_zero2", 1, 2, 2, 2, [](Plan& p) { p.parallel.cp = 2; });
+  add("ring_zero1", 1, 1, 1, 2, [](Plan& p) { p.parallel.cp = p.parallel.ring = 4; });
   add("zero2", 1, 4, 2, 2, nothing);
   add("shards_and_tiles", 1, 4, 3, 2, [](Plan& p) {
     p.parallel.shards = 2;

@@ -281,6 +281,30 @@ TEST(Legality, ParametersAreSharedByPartOfThoseThatShareTheStates) {
               says("gathered where they are, on the gpu, not on cpu"));
 }
 
+TEST(Legality, RingsBalanceSequencesOnKernelsThatMerge) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.parallel.cp = 4;
+    plan.parallel.ring = 2;
+    change(plan);
+    return illegal(plan, shape_of(load_model("tiny-llama")));
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.parallel.ring = 4; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ring = 0; }), says("ring 0 is outside 1..256"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ring = 3; }),
+              says("rings of 3 do not divide cp 4; the nearest cp that they do: 3"));
+  EXPECT_THAT(refusal([](Plan& p) { p.batch.sequence = 28; }),
+              says("sequence 28 does not balance over cp 4 with rings, which take 2 equal "
+                   "stretches for each rank; the nearest that does: "));
+  EXPECT_THAT(refusal([](Plan& p) { p.kernel_set = "cpu.f32.unfused"; }),
+              says("kernel set cpu.f32.unfused does not store: it needs fused attention"));
+  EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::in_tiles(2); }),
+              says("it needs 1 tile, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.tp = 2; }),
+              says("2 key-value heads do not split over tp 2 x cp 4 / ring 2"));
+}
+
 TEST(Legality, ContextParallelRanksHaveEqualPartsOfTokensHeadsAndStates) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();
