@@ -132,7 +132,6 @@ std::int32_t least_stage(const RunOffload& offload) {
 Reason inexpressible_plan(const RunRecord& run) {
   if (run.parallel.schedule == "interleaved" && run.parallel.interleave.value_or(1) < 2)
     return "interleaved pipeline of chunks that are not stated";
-  if (run.parallel.cp.value_or(1) > 1) return "context parallelism";
   if (run.offload.activations != "gpu" && run.recompute != "full")
     return "activations swapped one by one";
   return std::nullopt;
@@ -186,6 +185,8 @@ void choose_parallel(const RunRecord& run, Plan& plan) {
                    .tp = p.tp,
                    .pp = p.pp,
                    .sequence_parallel = p.tp > 1 && p.sequence_parallel.value_or(false)};
+  // [MegatronCore] Keys and values go around rings unless the record says more.
+  plan.parallel.cp = plan.parallel.ring = p.cp.value_or(1);
   plan.zero_stage = p.zero_stage.value_or(0);
   if (!p.zero_stage || p.dp == 1)
     plan.zero_stage = std::max(plan.zero_stage, least_stage(run.offload));
