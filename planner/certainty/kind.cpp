@@ -36,7 +36,8 @@ Kind kind_of(const Plan& plan, const Cluster& cluster) {
     if (has) kind.features.emplace_back(feature);
   };
   add(ranks.tp > 1, "tensor parallelism");
-  add(ranks.cp > 1, "context parallelism");
+  add(plan.exchange_ranks() > 1, "context parallelism");
+  add(ranks.ring > 1, "ring attention");
   add(ranks.sequence_parallel, "sequence parallelism");
   add(ranks.pp > 1, "a pipeline");
   add(ranks.dp > 1, "data parallelism");

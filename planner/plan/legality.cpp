@@ -209,13 +209,22 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
   return std::nullopt;
 }
 
+// How large rings would have to be at least for so many heads to split, in words; or nothing.
+std::string ring_for(const Plan& p, std::int64_t heads, std::int64_t pieces) {
+  for (std::int64_t ring = 2; ring <= std::min<std::int64_t>(p.parallel.cp, kMaxRing); ++ring)
+    if (p.parallel.cp % ring == 0 && heads % (pieces * (p.parallel.cp / ring)) == 0)
+      return fmt::format("; with rings of {} they do", ring);
+  return "";
+}
+
 // What tensor parallel ranks and tiles, of heads context parallel ranks too, cut into equal pieces.
 Reason wrong_split(const Plan& p, const ModelShape& model) {
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
   const auto check = [&](const char* what, std::int64_t n, const std::string& context) -> Reason {
     if (n % (context.empty() ? pieces : pieces * p.exchange_ranks()) == 0) return std::nullopt;
-    return fmt::format("{} {} do not split over tp {}{}{}", n, what, p.parallel.tp, context,
-                       p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "");
+    return fmt::format("{} {} do not split over tp {}{}{}{}", n, what, p.parallel.tp, context,
+                       p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "",
+                       context.empty() ? "" : ring_for(p, n, pieces));
   };
   if (Reason why = check("attention heads", model.heads, and_exchange(p))) return why;
   if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
@@ -252,7 +261,8 @@ Reason wrong_head(const Plan& p) {
   if (Reason why = outside("pieces of the output head", n, 1, kMaxHeadChunks)) return why;
   if (b % n == 0 || (n % b == 0 && s % (n / b) == 0)) return std::nullopt;
   return fmt::format(
-      "micro-batch {} x sequence {} does not split into {} equal pieces for the head", b, s, n);
+      "micro-batch {} x sequence {}{} does not split into {} equal pieces for the head",
+      p.batch.micro_batch, p.rank_sequence(), p.stretches() > 1 ? ", in two stretches," : "", n);
 }
 
 Reason wrong_placement(const Plan& p) {

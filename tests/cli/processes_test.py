@@ -70,6 +70,7 @@ class SameNumbers(Processes):
             (4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1")),
             (4, ("--dp", "2", "--tp", "2", "--pp", "1", "--zero", "2")),
             (4, ("--dp", "1", "--cp", "4", "--tp", "1", "--pp", "1", "--zero", "3")),
+            (4, ("--dp", "1", "--cp", "4", "--ring", "2", "--tp", "1", "--pp", "1", "--zero", "1")),
         ):
             self.tiny_plan(*pins)
             one = self.good_json("run", "plan.json", "--steps", "3")

@@ -360,6 +360,8 @@ void change_if_legal(Plan& plan, const ModelConfig& model, const Change& change)
 // What is outside the space.
 void add_knobs(Plan& plan, const ModelConfig& model) {
   const auto try_it = [&](const auto& change) { change_if_legal(plan, model, change); };
+  try_it([](Plan& p) { p.parallel.ring = std::max(1, p.parallel.cp / 2); });
+  try_it([](Plan& p) { p.parallel.ring = p.parallel.cp; });
   for (const Gather gather : {Gather::in_tiles(2), Gather::of_layers(2), Gather::kOwned})
     try_it([gather](Plan& p) { p.gather = gather; });
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.replicas() / 2); });

@@ -17,8 +17,11 @@ namespace {
 
 using ::testing::ElementsAre;
 
+// Micro-steps are alike, and gradients are those of whole layers.
 Plan plan_of(std::int32_t cp, std::int32_t ring, std::int64_t micro_batch = 1) {
   Plan plan;
+  plan.zero_stage = 2;
+  plan.gather = Gather::kLayer;
   plan.precision = default_recipe(plan.kernel_set);
   plan.parallel.cp = cp;
   plan.parallel.ring = ring;
@@ -43,9 +46,7 @@ std::vector<std::int64_t> attribute(const Job& job, const std::vector<const Node
   return values;
 }
 
-std::vector<std::string> of_a_layer(Plan plan, Phase phase) {
-  plan.zero_stage = 2;
-  plan.gather = Gather::kLayer;
+std::vector<std::string> of_a_layer(const Plan& plan, Phase phase) {
   const Job job = lower(plan, load_model("tiny-llama"));
   std::vector<std::string> names;
   for (const Node& node : job.classes[0].program.nodes) {

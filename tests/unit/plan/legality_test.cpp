@@ -320,7 +320,7 @@ TEST(Legality, ContextParallelRanksHaveEqualPartsOfTokensHeadsAndStates) {
   EXPECT_THAT(refusal([](Plan& p) { p.batch.sequence = 31; }),
               says("sequence 31 does not split over cp 2; the nearest that does: 3"));
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.cp = 4; }),
-              says("2 key-value heads do not split over tp 1 x cp 4"));
+              says("2 key-value heads do not split over tp 1 x cp 4; with rings of 2 they do"));
   EXPECT_THAT(refusal([](Plan& p) { p.parallel.tp = 2; }),
               says("2 key-value heads do not split over tp 2 x cp 2"));
   EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::in_tiles(2); }),

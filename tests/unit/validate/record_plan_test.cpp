@@ -127,11 +127,22 @@ TEST(RecordPlan, FractionalMicroStepsAreRoundedAndSaidSo) {
   EXPECT_THAT(run.flags, Contains("4.375 micro-steps rounded to 4"));
 }
 
+// [MegatronCore] Keys and values go around.
+TEST(RecordPlan, ContextParallelRanksAreARing) {
+  const PlannedRun run = planned({{"\"cp\": 1", "\"cp\": 2"},
+                                  {"\"dp\": 4", "\"dp\": 2"},
+                                  {"\"flash_attention\": false", "\"flash_attention\": true"}});
+  EXPECT_EQ(run.unsupported, "");
+  EXPECT_EQ(run.plan.parallel.cp, 2);
+  EXPECT_EQ(run.plan.parallel.ring, 2);
+  EXPECT_EQ(run.plan.parallel.dp, 2);
+}
+
 TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
   EXPECT_EQ(planned({{"\"interleave\": 1", "\"interleave\": 2"}}).unsupported,
             "2 chunks per stage need pp > 1");
-  EXPECT_EQ(planned({{"\"cp\": 1", "\"cp\": 2"}, {"\"dp\": 4", "\"dp\": 2"}}).unsupported,
-            "context parallelism");
+  EXPECT_THAT(planned({{"\"cp\": 1", "\"cp\": 2"}, {"\"dp\": 4", "\"dp\": 2"}}).unsupported,
+              HasSubstr("it needs fused attention"));
   EXPECT_EQ(planned({{"\"experts\": null", "\"experts\": 8"}}).unsupported, "experts");
   EXPECT_EQ(
       planned({{"\"activations\": \"gpu\"", "\"activations\": \"cpu\""}, {"\"full\"", "\"none\""}})
