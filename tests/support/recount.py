@@ -32,14 +32,14 @@ BUFFER = re.compile(
     r"(?: unpadded \d+ shards \d+)? at (?P<at>\d+)"
 )
 AXIS = re.compile(r" (?P<name>[a-z]+(?:\.\d+)?) (?P<size>\d+) every \d+")
-STEP = re.compile(r"\+([a-z]+(?:\.\d+)?)\*(\d+)")
+STEP = re.compile(r"\+([a-z]+(?:\.\d+)?)\*(-?\d+)")
 REPEAT = re.compile(
     r"repeat (?P<count>\d+)"
     r"(?: (?P<var>micro|layer|tile)(?P<relative> relative)? from (?P<first>-?\d+) step (?P<step>-?\d+))? {"
 )
 VIEW = re.compile(
     rf" (?P<access>r|w|u|scratch) {WORD}@(?P<id>\d+)(?:\[(?P<slot>[^\]]*)\])?(?:\+(?P<offset>\d+))?"
-    r"(?P<steps>(?:\+[a-z]+(?:\.\d+)?\*\d+)*):(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
+    r"(?P<steps>(?:\+[a-z]+(?:\.\d+)?\*-?\d+)*):(?P<dtype>\w+)\[(?P<shape>[\d,]*)\]"
 )
 TERM = re.compile(r"([-+]?)(\d*)([mlt]?)")
 
