@@ -1,6 +1,8 @@
-"""One PyTorch training step of GPT-2 124M, timed: the yardstick of executor_speed.py.
+"""One PyTorch training step of a GPT-2, timed: the yardstick of executor_speed.py.
 
-  gpt2_step.py SEQUENCE BATCH STEPS THREADS
+  gpt2_step.py SEQUENCE BATCH STEPS THREADS [LAYERS HIDDEN HEADS VOCAB]
+
+Of 124M parameters unless its sizes are given.
 
 Plain eager fp32: fused linear layers, scaled_dot_product_attention (causal, never a stored square),
 tied head, cross-entropy, clip_grad_norm_, AdamW in its fused form; learned positions, no dropout.
@@ -15,7 +17,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-LAYERS, HIDDEN, HEADS, VOCAB = 12, 768, 12, 50257
+SIZES = sys.argv[5:9] or (12, 768, 12, 50257)
+LAYERS, HIDDEN, HEADS, VOCAB = (int(size) for size in SIZES)
 
 
 class Block(nn.Module):
