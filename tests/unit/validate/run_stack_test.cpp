@@ -40,6 +40,15 @@ TEST(RunStack, SoftwareIsNotOlderThanTheDevice) {
   EXPECT_EQ(stack_name(run), "nemo2024");
 }
 
+TEST(RunStack, ATrainerIsNotItsPredecessor) {
+  RunRecord run = sample_run();
+  run.hardware.device = "h100_sxm5_80gb";
+  run.source = "NVIDIA/NeMo docs/performance_summary.md";
+  EXPECT_EQ(stack_name(run), "nemo2024");
+  run.source = "NVIDIA-NeMo/Megatron-Bridge docs/performance-summary.md";
+  EXPECT_EQ(stack_name(run), "megatron_bridge");
+}
+
 TEST(RunStack, TestsOfALibraryAreRunWithIt) {
   RunRecord run = sample_run();
   run.source = "NVIDIA/Megatron-LM tests/functional_tests/test_cases/gpt/x/golden_values.json";
