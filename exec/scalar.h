@@ -1,5 +1,5 @@
-// One element of any floating-point type as a double, and back. 16-bit types are rounded by way of
-// float, so a 16-bit parameter is always its float32 master, rounded.
+// One element of any floating-point type, or a byte, as a double, and back. 16-bit types are
+// rounded by way of float, so a 16-bit parameter is always its float32 master, rounded.
 #pragma once
 
 #include <cstddef>
@@ -31,6 +31,7 @@ auto with_float_type(DType dtype, const Use& use) {
 }
 
 inline double load_scalar(const std::byte* data, DType dtype, std::int64_t i) {
+  if (dtype == DType::kU8) return static_cast<double>(std::to_integer<unsigned>(data[i]));
   return with_float_type(dtype, [&](auto type) {
     return static_cast<double>(reinterpret_cast<const decltype(type)*>(data)[i]);
   });

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "models/embedded_models.h"
@@ -266,6 +267,22 @@ std::int64_t ModelConfig::attention_bound() const {
 std::int64_t ModelConfig::uncut_elements() const {
   if (!latent) return 0;
   return hidden * (latent->query_rank + latent->key_value_rank + latent->rope_size);
+}
+
+std::int64_t ModelConfig::width_divisor() const {
+  const std::int64_t values = kv_heads * value_size();
+  if (latent)
+    return std::gcd(std::gcd(heads * head_size(), heads * (latent->nope_size + value_size())),
+                    std::gcd(values, ffn));
+  return std::gcd(kv_heads * head_size(), ffn);
+}
+
+std::int64_t ModelConfig::matrix_divisor() const {
+  const std::int64_t last = std::gcd(attention_width() * hidden, ffn * hidden);
+  if (!latent) return std::gcd(last, qkv_width() * hidden);
+  const std::int64_t query_in = latent->query_rank > 0 ? latent->query_rank : hidden;
+  const std::int64_t keys = heads * (latent->nope_size + value_size());
+  return std::gcd(last, std::gcd(query_in * heads * head_size(), latent->key_value_rank * keys));
 }
 
 const std::string& ModelConfig::source_of(std::string_view field) const {

@@ -70,6 +70,10 @@ struct ModelConfig {
   std::int64_t attention_bound() const;
   // Of a layer's matrices, what tensor parallel ranks do not cut.
   std::int64_t uncut_elements() const;
+  // Of those that they cut the greatest common divisors: of their elements, and of the widths of
+  // what stands side by side in them.
+  std::int64_t matrix_divisor() const;
+  std::int64_t width_divisor() const;
   // Columns of what all heads give: a d, or a times the size of values.
   std::int64_t attention_width() const { return heads * value_size(); }
   // Learned positions; 0 where there are none.

@@ -31,27 +31,55 @@ inline void clip_coefficient_of_step(double* clip, const double* sum, const doub
   clip[kGradientNorm] = result.norm;
 }
 
+inline AdamwScalars scalars_of_step(const double* scalars, double factor) {
+  return {.learning_rate = scalars[kLearningRate],
+          .beta1 = scalars[kBeta1],
+          .beta2 = scalars[kBeta2],
+          .eps = scalars[kEpsilon],
+          .weight_decay = scalars[kWeightDecay],
+          .bias_correction1 = scalars[kBiasCorrection1],
+          .bias_correction2 = scalars[kBiasCorrection2],
+          .clip_coefficient = factor,
+          .skip = factor < 0 || scalars[kInactive] != 0};
+}
+
+// Of Adamw or Sgd.
+template <typename Update>
+RoundingDraws draws_of_step(const Update& x) {
+  return {x.key, static_cast<std::uint32_t>(x.scalars[kStepNumber]), x.place};
+}
+
+inline AdamwShard shard_of(const Adamw& x) {
+  return {.master = x.master,
+          .m = x.m,
+          .v = x.v,
+          .grad = x.grad,
+          .param = x.param,
+          .n = x.n,
+          .flat_offset = x.flat_offset,
+          .decay_elements = x.decay_elements,
+          .draws = draws_of_step(x)};
+}
+
 inline void adamw_of_step(const Adamw& x) {
-  const double* scalars = x.scalars;
-  const double factor = x.clip[kClipFactor];
-  adamw({.learning_rate = scalars[kLearningRate],
-         .beta1 = scalars[kBeta1],
-         .beta2 = scalars[kBeta2],
-         .eps = scalars[kEpsilon],
-         .weight_decay = scalars[kWeightDecay],
-         .bias_correction1 = scalars[kBiasCorrection1],
-         .bias_correction2 = scalars[kBiasCorrection2],
-         .clip_coefficient = factor,
-         .skip = factor < 0 || scalars[kInactive] != 0},
-        {.master = x.master,
-         .m = x.m,
-         .v = x.v,
-         .grad = x.grad,
-         .param = x.param,
-         .n = x.n,
-         .flat_offset = x.flat_offset,
-         .decay_elements = x.decay_elements,
-         .draws = {x.key, static_cast<std::uint32_t>(scalars[kStepNumber]), x.place}});
+  adamw(scalars_of_step(x.scalars, x.clip[kClipFactor]), shard_of(x));
+}
+
+inline void adamw_8bit_of_step(const AdamwBlocks& x) {
+  ZPLAN_ASSERT(x.block <= kMostBlock);
+  adamw_8bit(scalars_of_step(x.adamw.scalars, x.adamw.clip[kClipFactor]),
+             {shard_of(x.adamw), x.m_scale, x.v_scale, x.block});
+}
+
+inline void sgd_of_step(const Sgd& x) {
+  sgd(scalars_of_step(x.scalars, x.clip[kClipFactor]), {.master = x.master,
+                                                        .m = x.m,
+                                                        .grad = x.grad,
+                                                        .param = x.param,
+                                                        .n = x.n,
+                                                        .flat_offset = x.flat_offset,
+                                                        .decay_elements = x.decay_elements,
+                                                        .draws = draws_of_step(x)});
 }
 
 template <void (*host_kernel)(const Call&)>
@@ -79,6 +107,9 @@ constexpr auto state_rows() {
       row(K::kClipCoefficient, read_clip_coefficient,
           [](auto... x) { clip_coefficient_of_step(x...); }),
       row(K::kAdamW, read_adamw, [](const Adamw& x) { adamw_of_step(x); }),
+      row(K::kAdamW8Bit, read_adamw_8bit, [](const AdamwBlocks& x) { adamw_8bit_of_step(x); }),
+      row(K::kSgd, read_sgd<1>, [](const Sgd& x) { sgd_of_step(x); }),
+      row(K::kSgdMomentum, read_sgd<2>, [](const Sgd& x) { sgd_of_step(x); }),
   });
 }
 

@@ -8,6 +8,7 @@
 #include "exec/cuda/kernels/adamw.h"
 #include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/gradient_norm.h"
+#include "exec/cuda/kernels/sgd.h"
 #include "exec/kernels/read_states.h"
 
 namespace zplan::exec::cuda {
@@ -28,6 +29,8 @@ constexpr auto state_rows() {
       row(K::kClipCoefficient, read_clip_coefficient,
           [](auto& lane, auto... x) { clip_coefficient(lane.stream, x...); }),
       row(K::kAdamW, read_adamw, [](auto& lane, const Adamw& x) { adamw(lane.stream, x); }),
+      row(K::kSgd, read_sgd<1>, [](auto& lane, const Sgd& x) { sgd(lane.stream, x); }),
+      row(K::kSgdMomentum, read_sgd<2>, [](auto& lane, const Sgd& x) { sgd(lane.stream, x); }),
   });
 }
 

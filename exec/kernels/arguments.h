@@ -157,4 +157,23 @@ struct Adamw {
   std::uint32_t place;          // which unit, layer and tile
 };
 
+// m and v are u8 in it, of blocks with a scale each.
+struct AdamwBlocks {
+  Adamw adamw;
+  Elements m_scale, v_scale;  // [ceil(n / block)], updated, in the type of the computation
+  std::int64_t block;
+};
+
+struct Sgd {
+  Elements master;  // [n], updated
+  Elements m;       // [n], updated; null: no momentum
+  Elements grad;    // [n], only read
+  Elements param;   // [n], overwritten with the new master; null or the master: nothing
+  const double* scalars;
+  const double* clip;
+  std::int64_t n, flat_offset, decay_elements;
+  PhiloxKey key;
+  std::uint32_t place;
+};
+
 }  // namespace zplan::exec

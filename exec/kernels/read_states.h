@@ -8,6 +8,7 @@
 #include "exec/host_kernels.h"
 #include "exec/kernels/operands.h"
 #include "planner/core/random.h"
+#include "planner/core/units.h"
 
 namespace zplan::exec {
 
@@ -48,20 +49,49 @@ inline std::uint32_t rounding_place(const KernelCall& c) {
   return static_cast<std::uint32_t>(c.attributes[2] << 20 | c.env.layer << 4 | c.env.tile);
 }
 
+// Of a kernel whose gradient is operand `grad`; scalars, clip and, where it is apart, the parameter
+// follow it.
+inline Adamw adamw_of(const KernelCall& c, std::size_t grad) {
+  const bool has_param = c.operands.size() > grad + 3;
+  return {.master = elements_of(c[0]),
+          .m = elements_of(c[1]),
+          .v = elements_of(c[2]),
+          .grad = elements_of(c[grad]),
+          .param = has_param ? elements_of(c[grad + 3]) : Elements{nullptr, c[0].view->dtype},
+          .scalars = c[grad + 1].as<double>(),
+          .clip = c[grad + 2].as<double>(),
+          .n = c[0].elements(),
+          .flat_offset = flat_offset(c),
+          .decay_elements = c.attributes[1],
+          .key = seed_key(c.services->train().seed),
+          .place = rounding_place(c)};
+}
+
 inline constexpr auto read_adamw = [](const KernelCall& c, const auto& body) {
-  const bool has_param = c.operands.size() > 6;
-  body(Adamw{.master = elements_of(c[0]),
-             .m = elements_of(c[1]),
-             .v = elements_of(c[2]),
-             .grad = elements_of(c[3]),
-             .param = has_param ? elements_of(c[6]) : Elements{nullptr, c[0].view->dtype},
-             .scalars = c[4].as<double>(),
-             .clip = c[5].as<double>(),
-             .n = c[0].elements(),
-             .flat_offset = flat_offset(c),
-             .decay_elements = c.attributes[1],
-             .key = seed_key(c.services->train().seed),
-             .place = rounding_place(c)});
+  body(adamw_of(c, 3));
+};
+
+inline constexpr auto read_adamw_8bit = [](const KernelCall& c, const auto& body) {
+  const std::int64_t n = c[0].elements(), blocks = std::max<std::int64_t>(1, c[3].elements());
+  body(AdamwBlocks{adamw_of(c, 5), elements_of(c[3]), elements_of(c[4]), ceil_div(n, blocks)});
+};
+
+// `grad`: 1, or 2 after a moment.
+template <std::size_t grad>
+inline constexpr auto read_sgd = [](const KernelCall& c, const auto& body) {
+  const DType type = c[0].view->dtype;
+  const bool has_param = c.operands.size() > grad + 3;
+  body(Sgd{.master = elements_of(c[0]),
+           .m = grad > 1 ? elements_of(c[1]) : Elements{nullptr, type},
+           .grad = elements_of(c[grad]),
+           .param = has_param ? elements_of(c[grad + 3]) : Elements{nullptr, type},
+           .scalars = c[grad + 1].as<double>(),
+           .clip = c[grad + 2].as<double>(),
+           .n = c[0].elements(),
+           .flat_offset = flat_offset(c),
+           .decay_elements = c.attributes[1],
+           .key = seed_key(c.services->train().seed),
+           .place = rounding_place(c)});
 };
 
 }  // namespace zplan::exec

@@ -37,6 +37,7 @@ constexpr std::int64_t kElements[] = {1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 2
 constexpr std::int64_t kRow = 512;          // elements of a row
 constexpr std::int64_t kVocabulary = 8192;  // of a row of logits
 constexpr std::int64_t kSquare = 128;       // sequence of stored probabilities
+constexpr std::int64_t kStateBlock = 256;   // moments that share a scale
 constexpr std::size_t kAllOperands = 100;
 
 Sizes flat(std::int64_t n) { return {{"*", n}, {"n", n}}; }
@@ -82,6 +83,8 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:
       return columns(n);
+    case KernelId::kAdamW8Bit:
+      return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     default:
       return def.rows[0].dims.size() == 1 ? flat(n) : rows(n);
   }
@@ -96,6 +99,9 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kCrossEntropyParallel:  // halves of a vocabulary
       return {2 * kVocabulary, of_logits};
     case KernelId::kAdamW:  // all decay
+    case KernelId::kAdamW8Bit:
+    case KernelId::kSgd:
+    case KernelId::kSgdMomentum:
       return {0, n, 0};
     case KernelId::kSumSquares:  // all count
       return {0, -1, 0, 0};
@@ -108,7 +114,7 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
 
 // The factor of clipping is as good as no work.
 bool is_timed(const KernelDef& def) {
-  return def.kind == WorkKind::kMemory && !is_planned_only(def.id) &&
+  return def.kind == WorkKind::kMemory && !is_planned_only(def.id, RunsOn::kCpu) &&
          def.id != KernelId::kClipCoefficient;
 }
 

@@ -15,6 +15,10 @@ inline void store_value(std::byte* to, DType type, std::size_t i, double value) 
     std::memcpy(to + i * sizeof integer, &integer, sizeof integer);
     return;
   }
+  if (type == DType::kU8) {
+    to[i] = static_cast<std::byte>(static_cast<std::int32_t>(value) & 0xff);
+    return;
+  }
   with_float_type(type, [&](auto kind) {
     using T = decltype(kind);
     const T number = rounded<T>(value);

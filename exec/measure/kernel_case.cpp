@@ -126,7 +126,7 @@ std::vector<CaseOperand> operands_of(const Case& c, const KernelSet& set) {
     if (c.operands != 0 && i >= static_cast<std::size_t>(c.operands)) break;
     const DType type = type_of(row.types[i], c, set);
     // The updated master is the parameter when both have one type.
-    if (c.kernel == KernelId::kAdamW && words[i] == "param[n]" && set.compute == DType::kF32) break;
+    if (words[i] == "param[n]" && set.compute == DType::kF32) break;
     add(words[i].substr(0, words[i].find('[')), access_of(row.access[i], c), type,
         shape_of(c, words[i]));
   }

@@ -136,8 +136,9 @@ void initialise_home(const Job& job, std::uint64_t seed, const RankMemory& memor
       draw(memory, *master, unit, seed);
   }
   for (std::size_t i = params.size(); i < masters.size(); ++i) draw(memory, masters[i], unit, seed);
-  for (const State state : {State::kMoment1, State::kMoment2})
-    for (const StatePiece& piece : state_pieces(job, memory, home, state)) clear(memory, piece);
+  for (const State state : kStates)
+    if (state >= State::kMoment1)
+      for (const StatePiece& piece : state_pieces(job, memory, home, state)) clear(memory, piece);
 }
 
 // What is reserved of a file holds zeros already.
@@ -156,7 +157,7 @@ void clear(const RankMemory& memory, BufferId id) {
 std::vector<bool> home_buffers(const RankClass& rank_class) {
   std::vector<bool> is_home(rank_class.program.buffers.size(), false);
   for (const UnitHome& home : rank_class.homes) {
-    for (State state : kStates) is_home[state_home(home, state).buffer] = true;
+    for (const StateHome* state : home.states()) is_home[state->buffer] = true;
   }
   return is_home;
 }

@@ -20,8 +20,8 @@ namespace zplan::exec {
 namespace {
 
 std::string_view name(State state) {
-  constexpr std::array<std::string_view, kStates.size()> kNames{"param", "master", "moment1",
-                                                                "moment2"};
+  constexpr std::array<std::string_view, kStates.size()> kNames{"param",   "master",  "moment1",
+                                                                "moment2", "moment3", "moment4"};
   return kNames[static_cast<std::size_t>(state)];
 }
 
@@ -49,7 +49,7 @@ void read_piece(const RankMemory& memory, const StatePiece& piece, const Tensor&
                   const std::int64_t begin = tensor.offset + local - piece.first;
                   for (std::int64_t i = 0; i < run.length; ++i) {
                     values[static_cast<std::size_t>(run.global + i)] =
-                        load_scalar(content.data(), piece.dtype, begin + i);
+                        load_scalar(content.data(), piece.dtype, (begin + i) / piece.every);
                   }
                 });
 }
@@ -107,8 +107,9 @@ class CopyCheck {
     const Seen& other = seen->second;
     const PieceContent mine(memory_of(rank), piece);
     const PieceContent theirs(memory_of(other.rank), other.piece);
-    const std::int64_t element = size_of(piece.dtype).value, skip = (begin - piece.first) * element;
-    const auto length = static_cast<std::size_t>((end - begin) * element);
+    const std::int64_t element = size_of(piece.dtype).value;
+    const std::int64_t skip = (begin - piece.first) / piece.every * element;
+    const auto length = static_cast<std::size_t>((end - begin) / piece.every * element);
     if (std::memcmp(mine.data() + skip, theirs.data() + skip, length) == 0) return;
     mismatch_ = fmt::format(
         "{} of {}, layer {}: rank {} and rank {} hold different values", name(std::get<State>(key)),
@@ -123,25 +124,20 @@ class CopyCheck {
 
 }  // namespace
 
-const StateHome& state_home(const UnitHome& home, State state) {
-  switch (state) {
-    case State::kMaster:
-      return home.master;
-    case State::kMoment1:
-      return home.moment1;
-    case State::kMoment2:
-      return home.moment2;
-    case State::kParam:
-      break;
-  }
-  return home.param;
+const StateHome* state_home(const UnitHome& home, State state) {
+  if (state == State::kParam) return &home.param;
+  if (state == State::kMaster) return &home.master;
+  const auto moment = static_cast<std::size_t>(state) - static_cast<std::size_t>(State::kMoment1);
+  return moment < home.moments.size() ? &home.moments[moment] : nullptr;
 }
 
 std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, const UnitHome& home,
                                      State state) {
   const RankClass& c = memory.rank_class();
   const Unit& unit = job.units[home.unit];
-  const StateHome& place = state_home(home, state);
+  const StateHome* const at = state_home(home, state);
+  if (at == nullptr) return {};
+  const StateHome& place = *at;
   std::vector<StatePiece> pieces;
   const std::int64_t elements = job.piece_elements(unit, place.shards);
   const std::int64_t members = c.program.unit_layers;
@@ -154,7 +150,8 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
                       .piece = piece_number(job, unit, memory.point(), slot % unit.tiles),
                       .pieces = piece_count(job, unit),
                       .first = job.mesh.index_in(place.shards, memory.point()) * elements,
-                      .elements = elements});
+                      .elements = elements,
+                      .every = place.every});
   }
   return pieces;
 }
@@ -191,7 +188,9 @@ std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> rank
   const Tensor& tensor = job.units[ref.unit].tensors[ref.tensor];
   const auto [stage, home] = find_home(job, ref);
   std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
-  AxisSet holders = state_home(*home, state).shards;
+  const StateHome* const at = state_home(*home, state);
+  if (at == nullptr) return values;
+  AxisSet holders = at->shards;
   if (tensor.split.kind != Split::Kind::kNone) holders = holders | job.mesh.named(kTensorAxis);
   const std::int32_t first = ranks_of_stage(job.mesh, stage).front();
   for (const std::int32_t rank : members_of(job.mesh, {holders}, first).ranks) {

@@ -14,11 +14,13 @@
 
 namespace zplan::exec {
 
-enum class State : std::uint8_t { kParam, kMaster, kMoment1, kMoment2 };
-inline constexpr std::array kStates{State::kParam, State::kMaster, State::kMoment1,
-                                    State::kMoment2};
+// From kMoment1 on in the order of UnitHome::moments.
+enum class State : std::uint8_t { kParam, kMaster, kMoment1, kMoment2, kMoment3, kMoment4 };
+inline constexpr std::array kStates{State::kParam,   State::kMaster,  State::kMoment1,
+                                    State::kMoment2, State::kMoment3, State::kMoment4};
 
-const StateHome& state_home(const UnitHome& home, State state);
+// Null: the unit does not have the state.
+const StateHome* state_home(const UnitHome& home, State state);
 
 // What one rank holds of one instance of a unit: flat elements [first, first + elements) of a piece
 // (tensor_part.h).
@@ -31,11 +33,12 @@ struct StatePiece {
   std::int64_t pieces = 1;  // of how many
   std::int64_t first = 0;
   std::int64_t elements = 0;
+  std::int32_t every = 1;  // flat elements that one of the state is of
 
-  Bytes bytes() const { return size_of(dtype) * elements; }
+  Bytes bytes() const { return size_of(dtype) * (elements / every); }
 };
 
-// One piece per slot of the state's home.
+// One piece per slot of the state's home; none where the unit does not have it.
 std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, const UnitHome& home,
                                      State state);
 
@@ -62,7 +65,8 @@ std::vector<TensorRef> all_tensors(const Job& job);
 std::string tensor_name(const Job& job, const TensorRef& ref);
 
 // Values in row-major order, from the first stage that holds the tensor; replicas from the ranks
-// with the lowest indices.
+// with the lowest indices. Of a state that is of several elements the same for all of them; zero of
+// one that the tensor does not have.
 // `ranks` are the memories of all ranks, by rank. Throws Error when no stage holds it.
 std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> ranks,
                                 const TensorRef& ref, State state = State::kParam);

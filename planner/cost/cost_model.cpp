@@ -34,7 +34,7 @@ Bytes scaled(Bytes bytes, double factor) {
 // The rate of a host kernel's time over that of its bytes at the rate of the host's memory; none:
 // that.
 double StackRates::*host_rate(KernelId kernel) {
-  if (kernel == KernelId::kAdamW || kernel == KernelId::kSumSquares) return &StackRates::cpu_update;
+  if (kernel_def(kernel).traffic == Traffic::kOptimizer) return &StackRates::cpu_update;
   return kernel == KernelId::kAccumulate ? &StackRates::cpu_accumulate : nullptr;
 }
 

@@ -34,12 +34,12 @@ Declared declared(const StateBuffer& state, const Layout& layout, UnitIndex unit
   const Unit& info = layout.units[unit];
   const Bytes element = size_of(state.dtype);
   return {{.name = state.prefix + info.name,
-           .slot_size = element * (info.flat_elements / state.shards),
+           .slot_size = element * (info.flat_elements / state.shards / state.every),
            .slots = info.tiles,
            .tier = state.tier,
            .category = state.category,
            .dtype = state.dtype,
-           .unpadded = element * info.elements * info.tiles,
+           .unpadded = element * ceil_div(info.elements, state.every) * info.tiles,
            .shards = state.shards},
           per(layout.held[unit]),
           state.lives};

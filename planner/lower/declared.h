@@ -65,6 +65,7 @@ struct StateBuffer {
   Tier tier = Tier::kGpu;
   Category category = Category::kParameters;
   Lives lives = Lives::kStep;
+  std::int32_t every = 1;  // flat elements that it has one element for
 };
 Declared declared(const StateBuffer& state, const Layout& layout, UnitIndex unit);
 

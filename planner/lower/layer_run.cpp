@@ -35,10 +35,11 @@ std::int32_t LayerRun::fetches(const Sequence& sequence) const {
   return count;
 }
 
-// In forward order.
+// In forward order; of the unit that stays for the whole layer none.
 LayerRun::Sequence LayerRun::uses(std::int32_t member) const {
   Sequence all;
-  for (const Use& use : kind(member).uses()) all.push_back({member, use});
+  for (const Use& use : kind(member).uses())
+    if (!s_.layout.is_shared(s_.layout.unit_of(use.param, member))) all.push_back({member, use});
   return all;
 }
 

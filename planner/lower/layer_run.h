@@ -73,7 +73,7 @@ class LayerRun : public LayerPass {
   Gradients& gradients_;
   Checkpoints& checkpoints_;
   std::vector<Activations> activations_;  // of each kind
-  // State of the loop body being emitted. The unit beside the tiles stays for the whole layer.
+  // State of the loop body being emitted. The unit beside the others stays for the whole layer.
   std::optional<Parameters::Resident> resident_, shared_resident_;
   std::optional<Gradients::Open> open_, shared_open_;
   RingUses fetches_, opened_, shared_fetches_, shared_opened_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "planner/core/error.h"
@@ -17,6 +18,14 @@ struct Member {
   std::int32_t layer = 0;  // of a unit of several
 
   bool is_split() const { return pieces > 1; }
+};
+
+// What a unit says of its parameters besides its members.
+struct UnitKind {
+  Part part;
+  Held held;
+  UpdateRule rule{};
+  std::int32_t tiles = 1;
 };
 
 // Flattens the tensors of a unit: what decays first, of that and of the others what is not split
@@ -44,7 +53,7 @@ class LayoutBuilder {
       if (op.held != Held::kByLayer) {
         auto [own, whole] = members(op);
         own.insert(own.end(), whole.begin(), whole.end());
-        unit(op.name, op.part, op.held, std::move(own));
+        unit(op.name, {op.part, op.held, rules().others}, std::move(own));
       } else if (!std::exchange(has_layers, true)) {
         plan_.gather.by_layer() ? units_of_layers() : units_of_operators();
       }
@@ -53,6 +62,13 @@ class LayoutBuilder {
 
  private:
   bool tensor_parallel() const { return plan_.parallel.tp > 1; }
+  const OptimizerRow& rules() const { return plan_.optimizer.row(); }
+  // Whether a unit beside the others of a layer has what they do not have.
+  bool has_shared() const { return plan_.gather.tiles() > 1 || rules().has_two_rules(); }
+  bool is_shared(const ParamSpec& spec) const {
+    const bool is_cut = spec.split.kind != Split::Kind::kNone;
+    return has_shared() && !(is_cut && (spec.decay || !rules().has_two_rules()));
+  }
 
   // Of the kind that a layer of an iteration is of.
   std::size_t kind_of(std::int32_t layer) const {
@@ -65,34 +81,52 @@ class LayoutBuilder {
     return own;
   }
 
-  // Of an operator: what can be cut, and the rest.
+  // Of an operator: what its own unit holds, that which can be cut first.
   struct Members {
     std::vector<Member> cut, whole;
   };
+  Member member(Param p, std::int64_t tiles, std::int32_t layer) const {
+    const ParamSpec& spec = params_.spec(p);
+    const bool is_cut = spec.split.kind != Split::Kind::kNone;
+    return {p, &spec, is_cut ? plan_.parallel.tp * tiles : 1, layer};
+  }
   Members members(const Operator& op, std::int32_t layer = 0) const {
-    const std::int64_t tiles = op.held == Held::kByLayer ? plan_.gather.tiles() : 1;
+    const bool by_layer = op.held == Held::kByLayer;
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
-      if (spec.split.kind == Split::Kind::kNone) {
-        result.whole.push_back({p, &spec, 1, layer});
-      } else {
-        result.cut.push_back({p, &spec, plan_.parallel.tp * tiles, layer});
-      }
+      if (by_layer && is_shared(spec)) continue;
+      const bool is_cut = spec.split.kind != Split::Kind::kNone;
+      (is_cut ? result.cut : result.whole)
+          .push_back(member(p, by_layer ? plan_.gather.tiles() : 1, layer));
     }
     return result;
+  }
+
+  void shared_unit(const std::vector<Operator>& operators, std::int32_t layer) {
+    if (!has_shared()) return;
+    std::vector<Member> all;
+    for (const Operator& op : operators)
+      for (const Param p : op.params)
+        if (is_shared(params_.spec(p))) all.push_back(member(p, 1, layer));
+    const bool of_several = plan_.unit_layers() > 1;
+    unit(params_.kinds()[kind_of(layer)] + (of_several ? std::to_string(layer) : "") + ".shared",
+         {Part::kShared, Held::kByLayer, rules().others}, std::move(all));
   }
 
   void units_of_layers() {
     std::vector<Member> all;
     for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
-      for (const Operator& op : operators_of(layer)) {
+      const std::vector<Operator> operators = operators_of(layer);
+      shared_unit(operators, layer);
+      for (const Operator& op : operators) {
         const auto [cut, whole] = members(op, layer);
         all.insert(all.end(), whole.begin(), whole.end());
         all.insert(all.end(), cut.begin(), cut.end());
       }
       if ((layer + 1) % plan_.unit_layers() == 0)
-        unit(params_.kinds()[kind_of(layer)], Part::kLayer, Held::kByLayer, std::exchange(all, {}));
+        unit(params_.kinds()[kind_of(layer)], {Part::kLayer, Held::kByLayer, rules().matrices},
+             std::exchange(all, {}));
     }
   }
 
@@ -100,21 +134,24 @@ class LayoutBuilder {
     for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
       const std::string prefix = params_.kinds()[kind_of(layer)] + ".";
       const std::vector<Operator> operators = operators_of(layer);
-      std::vector<Member> shared;
-      for (const Operator& op : operators)
-        for (const Member& m : members(op, layer).whole) shared.push_back(m);
-      if (plan_.gather.tiles() > 1) unit(prefix + "shared", Part::kShared, Held::kByLayer, shared);
+      shared_unit(operators, layer);
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
-        if (plan_.gather.tiles() == 1) own.insert(own.end(), whole.begin(), whole.end());
-        unit(prefix + op.name, op.part, Held::kByLayer, std::move(own), plan_.gather.tiles());
+        own.insert(own.end(), whole.begin(), whole.end());
+        unit(prefix + op.name, {op.part, Held::kByLayer, rules().matrices, plan_.gather.tiles()},
+             std::move(own));
       }
     }
   }
 
-  void unit(const std::string& name, Part part, Held held, std::vector<Member> members,
-            std::int32_t tiles = 1) {
-    const bool by_layer = plan_.gather.owned() && held == Held::kByLayer;
+  // Elements that shards are multiples of.
+  std::int64_t alignment(const UpdateRule& rule) const {
+    return rule.in_blocks ? std::max<std::int64_t>(kShardAlignment, plan_.optimizer.block)
+                          : kShardAlignment;
+  }
+
+  void unit(const std::string& name, const UnitKind& kind, std::vector<Member> members) {
+    const bool by_layer = plan_.gather.owned() && kind.held == Held::kByLayer;
     std::stable_sort(members.begin(), members.end(), [by_layer](const Member& a, const Member& b) {
       if (by_layer && a.layer != b.layer) return a.layer < b.layer;
       return order_in_unit(a) < order_in_unit(b);
@@ -122,8 +159,8 @@ class LayoutBuilder {
     const auto index = static_cast<UnitIndex>(layout_.units.size());
     Unit unit;
     unit.name = name;
-    unit.per_layer = held == Held::kByLayer;
-    unit.tiles = tiles;
+    unit.per_layer = kind.held == Held::kByLayer;
+    unit.tiles = kind.tiles;
     std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
     std::int32_t layer = 0;
     std::int64_t shared_from = -1, summed = 0;
@@ -138,6 +175,7 @@ class LayoutBuilder {
         if (spec.summed) summed += own;
       }
       ZPLAN_ASSERT(!m.is_split() || shared_from < 0);  // what is shared is contiguous
+      ZPLAN_ASSERT(!kind.rule.in_blocks || offset % plan_.optimizer.block == 0);
       const Shape shape = piece_shape(m);
       layout_.places[static_cast<std::size_t>(m.layer)][m.param.index()] = {
           index, offset - layer_from, shape};
@@ -151,13 +189,14 @@ class LayoutBuilder {
     unit.shared_from = shared_from < 0 ? offset : shared_from;
     const std::int64_t shards = mesh_.size(shards_);
     unit.shards = shards_;
-    unit.shard_elements = round_up(ceil_div(offset, shards), kShardAlignment);
+    unit.shard_elements = round_up(ceil_div(offset, shards), alignment(kind.rule));
     unit.flat_elements = unit.shard_elements * shards;
-    layout_.units.push_back(std::move(unit));
-    layout_.part.push_back(part);
-    layout_.held.push_back(held);
+    layout_.part.push_back(kind.part);
+    layout_.held.push_back(kind.held);
+    layout_.rule.push_back(kind.rule);
     layout_.summed_elements.push_back(summed);
-    if (held == Held::kByLayer) layout_.layer_units.push_back(index);
+    if (unit.per_layer) layout_.layer_units.push_back(index);
+    layout_.units.push_back(std::move(unit));
   }
 
   Layout& layout_;

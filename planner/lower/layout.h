@@ -9,7 +9,9 @@
 //
 // Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike, as a parameter says it is split: a rank
 // has the piece of its tp index, a tile is a piece of that. What is outside the layers is cut over
-// the ranks only. With tiles the vectors that are not cut have a unit of their own.
+// the ranks only. With tiles the vectors that are not cut have a unit of their own. So has, without
+// tiles, all of a layer that is not updated as its cut matrices are
+// (planner/plan/optimizer_kind.h); their blocks of states end where shards end.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +33,9 @@ struct ParamPlace {
 
 struct Layout {
   std::vector<Unit> units;
-  std::vector<Part> part;  // of each unit, for roles
-  std::vector<Held> held;  // of each unit
+  std::vector<Part> part;        // of each unit, for roles
+  std::vector<Held> held;        // of each unit
+  std::vector<UpdateRule> rule;  // of each unit
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.
   std::vector<std::int64_t> summed_elements;
@@ -46,7 +49,7 @@ struct Layout {
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
   UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
-  // The unit beside the tiles: it is small and stays for the whole layer.
+  // The unit beside the others of a layer: it is small and stays for the whole layer.
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
   // Units of the layers that come through a ring, one after the other.
   bool is_in_ring(UnitIndex unit) const { return units[unit].per_layer && !is_shared(unit); }

@@ -8,6 +8,11 @@ namespace {
 // One piece on its way while one is used. [derived]
 constexpr std::int32_t kRingSlots = 2;
 
+// In the order of the operands of the kernels that update.
+constexpr OptimizerStates::State kUpdated[] = {OptimizerStates::kMaster, OptimizerStates::kMoment1,
+                                               OptimizerStates::kMoment2, OptimizerStates::kScale1,
+                                               OptimizerStates::kScale2};
+
 }  // namespace
 
 Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
@@ -40,8 +45,16 @@ std::vector<UnitHome> Optimizer::homes() const {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) {
     if (!s_.holds(u)) continue;
     const StateHome param = parameters_.home(u);
-    const StateHome master = states_.has(kMaster) ? states_.home(u, kMaster) : param;
-    result.push_back({u, param, master, states_.home(u, kMoment1), states_.home(u, kMoment2)});
+    UnitHome home{u, param, param, {}};
+    for (const State state : kUpdated) {
+      if (!states_.has(u, state)) continue;
+      if (state == kMaster) {
+        home.master = states_.home(u, state);
+      } else {
+        home.moments.push_back(states_.home(u, state));
+      }
+    }
+    result.push_back(std::move(home));
   }
   return result;
 }
@@ -60,7 +73,7 @@ void Optimizer::begin_step() {
   if (!delayed_) return;
   s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
     const States states = bring_states(u, ordinal);
-    adamw(u, states, delayed_->gradient(u), delayed_->target(u));
+    update_with(u, states, delayed_->gradient(u), delayed_->target(u));
     send_states(u, states, ordinal);
   });
 }
@@ -125,7 +138,7 @@ View Optimizer::gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal) {
 // Casts the reduced gradients into the optimizer's copy of them.
 View Optimizer::take_main_gradient(UnitIndex unit, Ordinal ordinal) {
   const Part part = s_.layout.part[unit];
-  const Ring out = states_.ring(OptimizerStates::kMainGradient);
+  const Ring out = states_.ring(unit, OptimizerStates::kMainGradient);
   const View gradient = transfers_.bring(Phase::kNorm, part, gradients_.piece(unit), near(),
                                          ring("norm.gradient", gradients_.dtype()), ordinal);
   const View home = states_.view(unit, OptimizerStates::kMainGradient);
@@ -158,24 +171,19 @@ View Optimizer::gradient_near(UnitIndex unit, Ordinal ordinal) {
 }
 
 Optimizer::States Optimizer::bring_states(UnitIndex unit, Ordinal ordinal) {
-  States near_states;
-  for (std::size_t i = 0; i < near_states.size(); ++i) {
-    const auto state = static_cast<OptimizerStates::State>(i);
-    if (states_.has(state))
-      near_states[i] =
-          transfers_.bring(Phase::kUpdate, s_.layout.part[unit], states_.view(unit, state), near(),
-                           states_.ring(state), ordinal);
-  }
-  return near_states;
+  States brought;
+  for (const State state : kUpdated)
+    if (states_.has(unit, state))
+      brought.emplace_back(
+          state, transfers_.bring(Phase::kUpdate, s_.layout.part[unit], states_.view(unit, state),
+                                  near(), states_.ring(unit, state), ordinal));
+  return brought;
 }
 
 void Optimizer::send_states(UnitIndex unit, const States& states, Ordinal ordinal) {
-  for (std::size_t i = 0; i < states.size(); ++i) {
-    const auto state = static_cast<OptimizerStates::State>(i);
-    if (states_.has(state))
-      transfers_.send(Phase::kUpdate, s_.layout.part[unit], states[i], states_.view(unit, state),
-                      states_.ring(state), ordinal);
-  }
+  for (const auto& [state, view] : states)
+    transfers_.send(Phase::kUpdate, s_.layout.part[unit], view, states_.view(unit, state),
+                    states_.ring(unit, state), ordinal);
 }
 
 void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
@@ -187,7 +195,7 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   const View target = states_.has(OptimizerStates::kMaster)
                           ? transfers_.outbox(home, near(), staged, ordinal)
                           : transfers_.bring(Phase::kUpdate, part, home, near(), staged, ordinal);
-  adamw(unit, states, gradient, target);
+  update_with(unit, states, gradient, target);
   transfers_.send(Phase::kUpdate, part, target, home, staged, ordinal);
   send_states(unit, states, ordinal);
 }
@@ -198,27 +206,24 @@ Attribute Optimizer::first_of_shard(UnitIndex unit) const {
   return {0, s_.mesh.steps_over(info.shards, info.shard_elements)};
 }
 
-void Optimizer::adamw(UnitIndex unit, const States& states, const View& gradient,
-                      const View& target) {
-  using enum OptimizerStates::State;
+// Without a master copy the target is the master.
+void Optimizer::update_with(UnitIndex unit, const States& states, const View& gradient,
+                            const View& target) {
   const Unit& info = s_.layout.units[unit];
-  const Role role{Phase::kUpdate, s_.layout.part[unit], Action::kAdam};
+  const UpdateRule& rule = s_.layout.rule[unit];
   Attribute first, decays = info.decay_elements;
   if (s_.plan.zero_stage > 0) first = first_of_shard(unit);
   if (s_.layout.is_owned(unit)) decays.steps = first.steps;
-  const Attributes attributes{first, decays, unit};
-  const View moment1 = update(states[kMoment1]), moment2 = update(states[kMoment2]);
-  const View scalars = read(on_host() ? host_scalars_ : scalars_);
-  const View clip = read(on_host() ? host_clip_ : clip_);
-  if (states_.has(kMaster)) {
-    s_.out.kernel(
-        role, lane(), KernelId::kAdamW,
-        {update(states[kMaster]), moment1, moment2, read(gradient), scalars, clip, write(target)},
-        attributes);
-  } else {
-    s_.out.kernel(role, lane(), KernelId::kAdamW,
-                  {update(target), moment1, moment2, read(gradient), scalars, clip}, attributes);
-  }
+  std::vector<View> operands;
+  const bool has_master = states_.has(unit, OptimizerStates::kMaster);
+  if (!has_master) operands.push_back(update(target));
+  for (const auto& [state, view] : states) operands.push_back(update(view));
+  for (const View& input :
+       {gradient, on_host() ? host_scalars_ : scalars_, on_host() ? host_clip_ : clip_})
+    operands.push_back(read(input));
+  if (has_master) operands.push_back(write(target));
+  s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], rule.action}, lane(), rule.kernel, operands,
+                {first, decays, unit});
 }
 
 // ZeRO 1 and 2, and ZeRO 3 whose parameters fewer ranks share: the updated pieces of a home.

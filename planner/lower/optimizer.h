@@ -1,5 +1,5 @@
-// The update: global gradient norm, clip factor, AdamW on the rank's piece [Loshchilov19], then the
-// new parameters go home.
+// The update: global gradient norm, clip factor, each unit's rule (planner/plan/optimizer_kind.h)
+// on the rank's piece, then the new parameters go home.
 //
 // The update must see every gradient first, since the norm (and under loss scaling its finiteness)
 // decides the factor. Each rank adds the squares of its part of every unit, in unit order, whatever
@@ -36,7 +36,9 @@ class Optimizer {
   std::vector<UnitHome> homes() const;
 
  private:
-  using States = std::array<View, 3>;  // near: master, first and second moment
+  using State = OptimizerStates::State;
+  // Near: what the update changes of a unit, in the order of its kernel's operands.
+  using States = std::vector<std::pair<State, View>>;
 
   bool on_host() const { return s_.plan.placement.optimizer != Tier::kGpu; }
   Tier near() const { return on_host() ? Tier::kCpu : Tier::kGpu; }
@@ -54,7 +56,7 @@ class Optimizer {
   States bring_states(UnitIndex unit, Ordinal ordinal);
   void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
   Attribute first_of_shard(UnitIndex unit) const;
-  void adamw(UnitIndex unit, const States& states, const View& gradient, const View& target);
+  void update_with(UnitIndex unit, const States& states, const View& gradient, const View& target);
   bool gathers() const;
   void gather(UnitIndex unit);
   void gather_apart();

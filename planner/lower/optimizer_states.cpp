@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "planner/core/error.h"
+#include "planner/program/kernels/kernel_set.h"
+
 namespace zplan {
 namespace {
 
@@ -16,6 +19,8 @@ constexpr std::array<Names, OptimizerBuffers::kStates> kNames{{
     {"master", Action::kReadMaster, Action::kWriteMaster},
     {"moment1", Action::kReadMoment1, Action::kWriteMoment1},
     {"moment2", Action::kReadMoment2, Action::kWriteMoment2},
+    {"scale1", Action::kReadScale1, Action::kWriteScale1},
+    {"scale2", Action::kReadScale2, Action::kWriteScale2},
     {"main_grad", Action::kReadGradient, Action::kWrite},
 }};
 
@@ -24,32 +29,59 @@ constexpr std::array<Names, OptimizerBuffers::kStates> kNames{{
 OptimizerBuffers::OptimizerBuffers(const Plan& plan)
     : master(plan.precision.master),
       moments(plan.precision.moments),
+      scales(find_kernel_set(plan.kernel_set).statistics),
+      block(plan.optimizer.block),
       shards(plan.zero_stage >= 1 ? plan.shards() : 1) {
   const auto home = [&](bool away) { return away ? Tier::kCpu : plan.placement.optimizer; };
   if (plan.keeps_master()) tiers[kMaster] = home(plan.offload.master);
-  tiers[kMoment1] = home(plan.offload.moment1);
-  tiers[kMoment2] = home(plan.offload.moment2);
+  tiers[kMoment1] = tiers[kScale1] = home(plan.offload.moment1);
+  tiers[kMoment2] = tiers[kScale2] = home(plan.offload.moment2);
   if (plan.precision.main_grad) tiers[kMainGradient] = home(false);
 }
 
+bool OptimizerBuffers::has(const UpdateRule& rule, State state) const {
+  const bool is_scale = state == kScale1 || state == kScale2;
+  const bool is_second = state == kMoment2 || state == kScale2;
+  if ((is_scale || state == kMoment1 || is_second) && rule.moments < (is_second ? 2 : 1))
+    return false;
+  return tiers[state].has_value() && (rule.in_blocks || !is_scale);
+}
+
+DType OptimizerBuffers::dtype(const UpdateRule& rule, State state) const {
+  switch (state) {
+    case kMaster:
+      return master;
+    case kScale1:
+    case kScale2:
+      return scales;
+    case kMoment1:
+    case kMoment2:
+      return rule.in_blocks ? DType::kU8 : moments;
+    case kMainGradient:
+      return moments;
+  }
+  ZPLAN_ASSERT(false);
+}
+
 Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state) const {
-  return declared({kNames[state].name + std::string("."), dtype(state), shards, *tiers[state],
-                   Category::kOptimizer, Lives::kStep},
+  return declared({kNames[state].name + std::string("."), dtype(layout.rule[unit], state), shards,
+                   *tiers[state], Category::kOptimizer, Lives::kStep, every(state)},
                   layout, unit);
 }
 
 void OptimizerBuffers::declare(const Layout& layout, const Declare& declare) const {
   for (std::size_t i = 0; i < kStates; ++i)
-    for (UnitIndex u = 0; u < layout.units.size() && tiers[i]; ++u)
-      declare(home(layout, u, static_cast<State>(i)));
+    for (UnitIndex u = 0; u < layout.units.size(); ++u)
+      if (const auto state = static_cast<State>(i); has(layout.rule[u], state))
+        declare(home(layout, u, state));
 }
 
 OptimizerStates::OptimizerStates(Stage& stage) : s_(stage), buffers_(stage.plan) {
   for (std::size_t i = 0; i < homes_.size(); ++i) {
     const auto state = static_cast<State>(i);
     homes_[i].resize(s_.layout.units.size());
-    for (UnitIndex u = 0; u < homes_[i].size() && has(state); ++u)
-      if (s_.holds(u))
+    for (UnitIndex u = 0; u < homes_[i].size(); ++u)
+      if (s_.holds(u) && has(u, state))
         homes_[i][u] = s_.out.add(buffers_.home(s_.layout, u, state).times(s_.copies(u)));
   }
 }
@@ -60,19 +92,25 @@ std::int64_t OptimizerStates::elements(UnitIndex unit) const {
 }
 
 View OptimizerStates::view(UnitIndex unit, State state) const {
-  return view_of(homes_[state][unit], buffers_.dtype(state), {elements(unit)}, s_.unit_slot(unit));
+  return view_of(homes_[state][unit], buffers_.dtype(s_.layout.rule[unit], state),
+                 {elements(unit) / buffers_.every(state)}, s_.unit_slot(unit));
 }
 
 StateHome OptimizerStates::home(UnitIndex unit, State state) const {
-  return {homes_[state][unit], sharded() ? s_.layout.units[unit].shards : AxisSet{}};
+  return {homes_[state][unit], sharded() ? s_.layout.units[unit].shards : AxisSet{},
+          buffers_.every(state)};
 }
 
-Ring OptimizerStates::ring(State state) const {
+// Units that keep a state in the same type share a ring.
+Ring OptimizerStates::ring(UnitIndex unit, State state) const {
+  const DType dtype = buffers_.dtype(s_.layout.rule[unit], state);
   std::int64_t largest = 0;
-  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) largest = std::max(largest, elements(u));
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+    if (has(u, state) && buffers_.dtype(s_.layout.rule[u], state) == dtype)
+      largest = std::max(largest, elements(u) / buffers_.every(state));
   const Names& names = kNames[state];
-  return {.name = std::string("staged.") + names.name,
-          .slot_size = size_of(buffers_.dtype(state)) * largest,
+  return {.name = std::string("staged.") + names.name + (dtype == DType::kU8 ? ".codes" : ""),
+          .slot_size = size_of(dtype) * largest,
           .slots = kRingSlots,
           .read = names.read,
           .write = names.write,

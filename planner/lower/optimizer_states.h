@@ -1,5 +1,6 @@
-// The states that AdamW keeps of each unit: master copy and two moments, and where the recipe has
-// it the optimizer's copy of the gradients.
+// The states that the optimizer keeps of each unit: master copy, the moments that the unit's rule
+// of updating has and, where they are in blocks, their scales; where the recipe has it the
+// optimizer's copy of the gradients.
 #pragma once
 
 #include <array>
@@ -12,18 +13,22 @@
 
 namespace zplan {
 
-// What the bytes of the optimizer's states follow.
+// What the bytes of the optimizer's states follow, besides the rules of the layout.
 struct OptimizerBuffers {
-  enum State : std::uint8_t { kMaster, kMoment1, kMoment2, kMainGradient };
-  static constexpr std::size_t kStates = 4;
+  enum State : std::uint8_t { kMaster, kMoment1, kMoment2, kScale1, kScale2, kMainGradient };
+  static constexpr std::size_t kStates = 6;
 
   explicit OptimizerBuffers(const Plan& plan);
 
-  DType master, moments;
+  DType master, moments, scales;
+  std::int32_t block;                              // elements that share a scale
   std::int32_t shards;                             // ranks that share a home; 1: each rank has all
   std::array<std::optional<Tier>, kStates> tiers;  // nothing: the plan does not have the state
 
-  DType dtype(State state) const { return state == kMaster ? master : moments; }
+  bool has(const UpdateRule& rule, State state) const;
+  DType dtype(const UpdateRule& rule, State state) const;
+  // Elements of a unit that one element of the state is of.
+  std::int32_t every(State state) const { return state == kScale1 || state == kScale2 ? block : 1; }
   Declared home(const Layout& layout, UnitIndex unit, State state) const;
   void declare(const Layout& layout, const Declare& declare) const;
 
@@ -37,12 +42,13 @@ class OptimizerStates {
 
   explicit OptimizerStates(Stage& stage);
 
-  // Whether the plan has the state.
+  // Whether the plan has the state, and whether it has it of the unit.
   bool has(State state) const { return buffers_.tiers[state].has_value(); }
+  bool has(UnitIndex unit, State state) const { return buffers_.has(s_.layout.rule[unit], state); }
   View view(UnitIndex unit, State state) const;
   StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.
-  Ring ring(State state) const;
+  Ring ring(UnitIndex unit, State state) const;
   // Elements of a unit that this rank updates.
   std::int64_t elements(UnitIndex unit) const;
 

@@ -67,6 +67,11 @@ Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const 
 
 void ProgramBuilder::kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,
                             const Attributes& attributes) {
+  kernel(role, lane, id, std::span(operands.begin(), operands.size()), attributes);
+}
+
+void ProgramBuilder::kernel(Role role, Lane lane, KernelId id, std::span<const View> operands,
+                            const Attributes& attributes) {
   Node& node = append(role, lane, OpKind::kKernel, operands);
   node.kernel = id;
   if (attributes == Attributes{}) return;

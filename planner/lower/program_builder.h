@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <span>
 
 #include "planner/program/job/program.h"
 
@@ -33,6 +34,8 @@ class ProgramBuilder {
 
   void kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,
               const Attributes& attributes = {});
+  void kernel(Role role, Lane lane, KernelId id, std::span<const View> operands,
+              const Attributes& attributes);
   void copy(Role role, const View& from, const View& to);  // lane follows from the tiers
   void collective(Role role, Lane lane, CollectiveKind kind, const Group& group, const View& in,
                   const View& out);

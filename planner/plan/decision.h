@@ -51,6 +51,12 @@ template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<RankOrder>{"data_first",
                                                                      "pipeline_first"};
 template <>
+inline constexpr auto kWordsOf<OptimizerKind> = [] {
+  std::array<std::string_view, std::size(kOptimizers)> words;
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = kOptimizers[i].word;
+  return words;
+}();
+template <>
 inline constexpr std::array<std::string_view, 4> kWordsOf<DType>{"f64", "f32", "f16", "bf16"};
 
 template <typename T>

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "planner/core/units.h"
 #include "planner/plan/choices.h"
@@ -285,6 +287,47 @@ Reason wrong_placement(const Plan& p) {
   return std::nullopt;
 }
 
+// What the optimizer's states need of the layout, and which states there are.
+Reason wrong_optimizer(const Plan& p) {
+  const OptimizerRow& row = p.optimizer.row();
+  const UpdateRule& rule = row.matrices;
+  const std::int64_t block = p.optimizer.block;
+  if (!rule.in_blocks && block != OptimizerChoice{}.block)
+    return fmt::format("{} keeps no states in blocks: blocks of {} need adamw-8bit", row.word,
+                       block);
+  const Range range = decision("/optimizer/block").range;
+  if (Reason why = outside("parameters per block of states", block, range.min, range.max))
+    return why;
+  if ((block & (block - 1)) != 0)
+    return fmt::format("blocks of {} parameters are no power of two; the nearest: {}", block,
+                       std::bit_floor(static_cast<std::uint64_t>(block)));
+  if (p.offload.moment1 && rule.moments < 1)
+    return fmt::format("{} has no first moments that could be on cpu", row.word);
+  if (p.offload.moment2 && rule.moments < 2)
+    return fmt::format("{} has no second moments that could be on cpu", row.word);
+  if (!row.has_two_rules()) return std::nullopt;
+  if (p.gather.owned())
+    return fmt::format("{} updates parts of a layer in two ways: no one rank owns it", row.word);
+  if (p.gather.tiles() > 1)
+    return fmt::format("{} updates parts of a layer in two ways: it needs 1 tile, not {}", row.word,
+                       p.gather.tiles());
+  return std::nullopt;
+}
+
+// Whether the blocks of states lie within what the tensor parallel ranks have, and end with it.
+Reason wrong_blocks(const Plan& p, const ModelShape& model) {
+  if (!p.optimizer.row().matrices.in_blocks) return std::nullopt;
+  const std::int64_t block = p.optimizer.block, tp = p.parallel.tp;
+  const std::int64_t whole =
+      tp > 1 ? std::gcd(model.width_divisor / tp, model.matrix_divisor) : model.matrix_divisor;
+  if (whole % block == 0) return std::nullopt;
+  const std::int64_t fits = whole & -whole;
+  return fmt::format(
+      "blocks of {} parameters do not fill the matrices of layers at tp {}; {}", block, tp,
+      fits < decision("/optimizer/block").range.min ? "no block does"
+                                                    : fmt::format("blocks of {} do", fits));
+}
+
 // A type that kernels of the set take beside the compute type.
 Reason wrong_state(const KernelSet& kernels, const char* what, DType dtype) {
   const bool mixed = size_of(kernels.compute) < size_of(DType::kF32);
@@ -389,6 +432,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_units(plan, layers)) return why;
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
+  if (Reason why = wrong_optimizer(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;
   if (Reason why = wrong_count(plan)) return why;
   return wrong_precision(plan);
@@ -397,6 +441,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
 Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = illegal(plan, model.layers)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
+  if (Reason why = wrong_blocks(plan, model)) return why;
   if (model.positions > 0 && plan.batch.sequence > model.positions)
     return fmt::format("sequence {} is longer than the model's {} positions", plan.batch.sequence,
                        model.positions);

@@ -13,6 +13,8 @@ inline constexpr std::int64_t kMaxGlobalBatch = std::int64_t{1} << 20;    // seq
 inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 20;       // tokens
 inline constexpr std::int64_t kMaxTokensPerStep = std::int64_t{1} << 32;  // of all replicas
 
+inline constexpr std::int64_t kMaxOptimizerBlock = 4096;  // parameters
+
 inline constexpr std::int64_t kMaxChunks = 64;  // of the model per stage
 
 // Micro-steps x pieces of the model: the work of checking and simulating a step is in proportion.

@@ -46,7 +46,8 @@ bool Plan::casts_params() const { return precision.param != find_kernel_set(kern
 
 Bytes Plan::optimizer_bytes() const {
   const PrecisionRecipe& r = precision;
-  Bytes sum = size_of(r.moments) * 2;
+  const UpdateRule& rule = optimizer.row().matrices;
+  Bytes sum = (rule.in_blocks ? size_of(DType::kU8) : size_of(r.moments)) * rule.moments;
   if (keeps_master()) sum += size_of(r.master);
   if (r.main_grad) sum += size_of(r.moments);
   return sum;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "planner/plan/gather.h"
+#include "planner/plan/optimizer_kind.h"
 #include "planner/program/job/job.h"
 #include "planner/program/job/ops.h"
 
@@ -150,6 +151,7 @@ struct Plan {
   std::int32_t zero_stage = 0;  // 0..3 [Rajbhandari20 sec 5]
   StatePlacement placement;
   OffloadedStates offload;
+  OptimizerChoice optimizer;
   Gather gather;  // owned layers need ZeRO 3, tp 1 and no sharding groups
   // Each group of so many neighbouring replicas has a copy of every gathered unit, cut over that
   // group alone, from which backward gathers: secondary shards [Wang23 sec 3.2]. 0: none.
@@ -217,8 +219,8 @@ struct Plan {
   bool keeps_master() const;
   // Whether parameters are cast to the compute type on their way to the kernels.
   bool casts_params() const;
-  // Bytes of the optimizer states of one parameter, and of all states with the parameter and its
-  // gradient.
+  // Bytes of the optimizer states of one parameter of a layer's matrices, scales of blocks left
+  // out, and of all states with the parameter and its gradient.
   Bytes optimizer_bytes() const;
   Bytes state_bytes() const;
   // How many pieces the pipeline cuts the model into (planner/program/schedule/schedule.h), and how
@@ -261,13 +263,25 @@ struct ModelShape {
   std::int64_t positions = 0;  // learned ones: no sequence is longer; 0: none
   std::int64_t attention = 0;  // bounds the columns of its tensors (models/model_config.h)
   std::int64_t uncut = 0;      // elements of a layer's matrices that each tensor parallel rank has
+  // Greatest common divisors, of the matrices of layers that are cut: of their elements, and of the
+  // widths of what stands side by side in them.
+  std::int64_t matrix_divisor = 0;
+  std::int64_t width_divisor = 0;
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
-  return {model.layers,          model.hidden,   model.ffn,         model.vocab,
-          model.heads,           model.kv_heads, model.positions(), model.attention_bound(),
-          model.uncut_elements()};
+  return {model.layers,
+          model.hidden,
+          model.ffn,
+          model.vocab,
+          model.heads,
+          model.kv_heads,
+          model.positions(),
+          model.attention_bound(),
+          model.uncut_elements(),
+          model.matrix_divisor(),
+          model.width_divisor()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

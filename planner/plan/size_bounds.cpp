@@ -12,10 +12,10 @@
 namespace zplan {
 namespace {
 
-constexpr double kElementBytes = 8;      // f64, the largest
-constexpr double kVocabularyPad = 128;   // rows per tensor parallel rank at most [Shoeybi19 sec 3]
-constexpr double kShardPad = 256;        // elements per unit and rank at most [derived]
-constexpr double kUnitsPerLayer = 5;     // of a gather by operator and tile
+constexpr double kElementBytes = 8;     // f64, the largest
+constexpr double kVocabularyPad = 128;  // rows per tensor parallel rank at most [Shoeybi19 sec 3]
+constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
+constexpr double kUnitsPerLayer = 5;  // of a gather by operator and tile
 constexpr double kUnitsElsewhere = 5;    // token, position, head embeddings, final norm, and a copy
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
 constexpr double kRingsPerRank = 8;      // gathered, full gradients, shards on their way [derived]
@@ -23,14 +23,14 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
-  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut;
+  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut, pad;
 
   double layer_elements() const { return 4 * h * h + 3 * h * f + 11 * h + 2 * f; }
-  double largest_unit() const { return layer_elements() + V * h + s * h + replicas * kShardPad; }
+  double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + s * h + 2 * h +
-           (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * kShardPad +
+           (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
            tp * (L * (11 * h + uncut) + s * h + 2 * h);
   }
 };
@@ -51,7 +51,8 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .pieces = real(plan.pieces()),
           .tiles = real(plan.gather.tiles()),
           .shards = real(plan.shards()),
-          .uncut = real(model.uncut)};
+          .uncut = real(model.uncut),
+          .pad = std::max(kShardPad, 2 * real(plan.optimizer.block))};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20

@@ -82,7 +82,8 @@ Counts counts_of(const Plan& plan, std::int64_t model_layers, std::int32_t piece
 
 BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& kernels) {
   // As many positions are stored as a sequence has tokens.
-  const UnitKey key{plan.parallel.tp, plan.shards(), plan.batch.sequence, plan.gather};
+  const UnitKey key{plan.parallel.tp, plan.shards(),       plan.batch.sequence,
+                    plan.gather,      plan.optimizer.kind, plan.optimizer.block};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -95,7 +95,7 @@ class Held {
   MemoryQuantity update_quantity() const {
     const bool sharded =
         std::any_of(own_.homes.begin(), own_.homes.end(),
-                    [](const UnitHome& home) { return !home.moment1.shards.empty(); });
+                    [](const UnitHome& home) { return !home.updated().shards.empty(); });
     return sharded ? kUpdateShard : kUpdateWhole;
   }
 

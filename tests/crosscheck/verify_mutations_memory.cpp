@@ -18,8 +18,7 @@ bool used(const Program& p, BufferId id) {
 std::set<BufferId> homes(const RankClass& c) {
   std::set<BufferId> result;
   for (const UnitHome& h : c.homes)
-    for (const StateHome* s : {&h.param, &h.master, &h.moment1, &h.moment2})
-      result.insert(s->buffer);
+    for (const StateHome* s : h.states()) result.insert(s->buffer);
   return result;
 }
 

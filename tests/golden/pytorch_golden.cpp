@@ -46,9 +46,11 @@ ModelConfig model_of(const Json& m) {
   return model;
 }
 
-Job job_of(const Json& config, const std::string& kernel_set) {
+Job job_of(const Json& config, const std::string& kernel_set,
+           const OptimizerChoice& optimizer = {}) {
   const ModelConfig model = model_of(config.at("model"));
   Plan plan;
+  plan.optimizer = optimizer;
   plan.model = model.name;
   plan.kernel_set = kernel_set;
   plan.precision = default_recipe(plan.kernel_set);
@@ -151,6 +153,24 @@ void PyTorchGolden::expect_gradients() const {
     run(job_, kSteps, 1.0, &log, step);
     for (const auto& [name, gradient] : log.tensors(job_))
       expect_close(gradient, values("gradient_step_" + std::to_string(step), name), name);
+  }
+}
+
+void PyTorchGolden::expect_training_with(OptimizerKind kind) const {
+  const std::string word(name(kind));
+  const Json& expected = file_->json.at("optimizers").at(word);
+  const Job job = job_of(file_->json.at("config"), job_.kernel_set,
+                         {.kind = kind, .block = file_->json.at("block")});
+  exec::RunOptions options;
+  options.steps = kSteps;
+  options.train.learning_rate = expected.at("learning_rate");
+  const auto result = exec::run(job, exec::DataSource::from_file(kData + "text.txt"), options);
+  for (std::size_t i = 0; i < kSteps; ++i)
+    EXPECT_NEAR(result.steps[i].loss, expected.at("losses")[i].get<double>(), kTolerance);
+  for (const exec::TensorRef& ref : exec::all_tensors(job)) {
+    const std::string tensor = exec::tensor_name(job, ref);
+    expect_close(exec::read_tensor(job, result.memory, ref), values("final_" + word, tensor),
+                 tensor);
   }
 }
 

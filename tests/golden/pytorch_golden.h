@@ -1,7 +1,7 @@
 // The reference (one rank, nothing sharded) against PyTorch in float64: initial parameters, losses,
 // gradient norms, gradients and final parameters of a tiny model over five AdamW steps. The files
 // are made by tests/data/make_golden.py, which implements the models with autograd and the random
-// numbers anew.
+// numbers anew; make_golden_optimizers.py beside it has other optimizers.
 // Tolerance: both sides round differently at 1e-16 per operation; five steps of a two-layer model
 // stay within 1e-12.
 #pragma once
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/model_config.h"
+#include "planner/plan/optimizer_kind.h"
 #include "planner/program/job/job.h"
 
 namespace zplan::testing_support {
@@ -27,6 +28,8 @@ class PyTorchGolden {
   void expect_losses_with_a_tight_clip() const;
   void expect_gradients() const;  // of the first and the last step
   void expect_final_parameters() const;
+  // Losses and final parameters of a file of make_golden_optimizers.py.
+  void expect_training_with(OptimizerKind kind) const;
 
  private:
   struct File;

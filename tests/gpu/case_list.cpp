@@ -179,6 +179,8 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kAccumulate:
     case KernelId::kSumSquares:
     case KernelId::kAdamW:
+    case KernelId::kSgd:
+    case KernelId::kSgdMomentum:
     case KernelId::kCast:
       return flat("n", large);
     case KernelId::kClipCoefficient:
@@ -237,6 +239,8 @@ std::vector<Case> variants(const Case& c) {
       with({0, size("n") / 2, 1});
       break;
     case KernelId::kAdamW:
+    case KernelId::kSgd:
+    case KernelId::kSgdMomentum:
       with({0, size("n") / 2});
       with({size("n"), size("n") + size("n") / 3});
       break;

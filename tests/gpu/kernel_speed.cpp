@@ -58,7 +58,7 @@ void measure_kernels(const Target& target, const PartOptions& options, Report& r
   for (int k = 0; k < kKernelCount; ++k) {
     const auto kernel = static_cast<KernelId>(k);
     // One number is no load.
-    if (!declares(set, kernel) || !has_body(set.runs_on, kernel) ||
+    if (!declares(set, kernel) || is_planned_only(kernel, RunsOn::kCuda) ||
         kernel == KernelId::kClipCoefficient)
       continue;
     for (const Case& c : cases_of(kernel, true)) {

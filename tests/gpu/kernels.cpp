@@ -171,7 +171,7 @@ void check_kernels(const Target& target, const PartOptions& options, Report& rep
     const KernelSet& set = find_kernel_set(id);
     for (int k = 0; k < kKernelCount; ++k) {
       const auto kernel = static_cast<KernelId>(k);
-      if (!declares(set, kernel) || !has_body(set.runs_on, kernel) ||
+      if (!declares(set, kernel) || is_planned_only(kernel, RunsOn::kCuda) ||
           kernel_def(kernel).kind == WorkKind::kHost)
         continue;
       try_kernel(target, set, kernel, random, report);

@@ -69,8 +69,9 @@ FirstStep first_step(const Plan& plan, exec::RunOptions options, const std::stri
   const Observer gradients = in_host_memory(options.device, log.observer(step.trained->job, 0));
   options.observer = [&](const exec::NodeEvent& event) {
     const Node& node = event.program->nodes[event.node];
-    const bool is_seen = node.kind == OpKind::kKernel &&
-                         (node.kernel == KernelId::kStepScalars || node.kernel == KernelId::kAdamW);
+    const bool updates = node.role.action == Action::kAdam || node.role.action == Action::kSgd;
+    const bool is_seen =
+        node.kind == OpKind::kKernel && (node.kernel == KernelId::kStepScalars || updates);
     if (is_seen) gradients(event);
     if (other) other(event);
   };

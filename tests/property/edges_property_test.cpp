@@ -40,7 +40,7 @@ class RingJobMaker {
     c.program = builder_.finish();
     for (const Buffer& b : c.program.buffers) {
       const auto id = static_cast<BufferId>(c.placement.offset.size());
-      c.homes.push_back({0, {id}, {id}, {id}, {id}});
+      c.homes.push_back({0, {id}, {id}, {{id}, {id}}});
       c.placement.offset.push_back(c.placement.slab[0]);
       c.placement.slab[0] += b.size();
     }

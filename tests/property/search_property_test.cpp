@@ -389,6 +389,11 @@ void add_pins(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.head_chunks = 2; });
   try_it([](Plan& p) { p.offload.master = p.offload.moment1 = true; });
   try_it([](Plan& p) { p.dropout = true; });
+  try_it([](Plan& p) {
+    p.optimizer.kind = *rc::gen::element(OptimizerKind::kSgd, OptimizerKind::kSgdMomentum,
+                                         OptimizerKind::kAdamW8Bit);
+    if (p.optimizer.kind == OptimizerKind::kAdamW8Bit) p.optimizer.block = 8;
+  });
 }
 
 Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {

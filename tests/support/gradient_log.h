@@ -13,6 +13,7 @@
 #include "exec/memory/tensor_part.h"
 #include "exec/run.h"
 #include "exec/scalar.h"
+#include "planner/program/kernels/kernel_table.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::testing_support {
@@ -31,7 +32,8 @@ class GradientLog {
         if (event.step == step - lag)
           scales_[event.rank] = event.operands[0].as<double>()[kLossScale];
       }
-      if (event.step == step && node.kernel == KernelId::kAdamW) record(job, event, node);
+      const bool updates = node.role.action == Action::kAdam || node.role.action == Action::kSgd;
+      if (event.step == step && updates) record(job, event, node);
     };
   }
 
@@ -51,7 +53,7 @@ class GradientLog {
     const AttributeValues attributes = resolve(event.program->attributes_of(node), at);
     const Unit& unit = job.units[static_cast<std::size_t>(attributes[2])];
     const std::int64_t first = attributes[0];
-    const exec::Operand& gradient = event.operands[3];
+    const exec::Operand& gradient = event.operands[kernel_def(node.kernel).types.find('q')];
     const double scale = scales_.at(event.rank);
     const std::int64_t piece = exec::piece_number(job, unit, at, event.env.tile);
     for (const Tensor& tensor : unit.tensors) {

@@ -249,7 +249,7 @@ inline RankClass sample_class(std::int32_t stage) {
   c.layers = {{first, kSampleLayers}};
   c.program = b.finish();
   const AxisSet shards = testing_support::groups::kShard.axes;
-  c.homes.push_back({0, {param, shards}, {master, shards}, {m, shards}, {v, shards}});
+  c.homes.push_back({0, {param, shards}, {master, shards}, {{m, shards}, {v, shards}}});
   return c;
 }
 

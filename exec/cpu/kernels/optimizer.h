@@ -1,4 +1,4 @@
-// Global-norm clipping and AdamW on a flat range of parameters.
+// Global-norm clipping and updates of a flat range of parameters.
 // Arithmetic of adamw is in double when all states are, else in float (as torch's fused kernel
 // does); the bias corrections and the sums of squares are in double. States of 16 bits are rounded
 // stochastically, for an update is often less than half a unit in their last place [Gupta15].
@@ -54,10 +54,39 @@ struct AdamwShard {
   RoundingDraws draws{};
 };
 
+// The same with moments of a byte each (exec/kernels/dynamic_codes.h), in blocks of neighbours of
+// which each has a scale.
+struct AdamwBlockShard {
+  AdamwShard shard;    // m and v: u8
+  Elements m_scale;    // [ceil(n / block)], updated, in the type of the computation
+  Elements v_scale;    // [ceil(n / block)], updated
+  std::int64_t block;  // at most kMostBlock elements
+};
+inline constexpr std::int64_t kMostBlock = 4096;
+
+struct SgdShard {
+  Elements master;  // [n], updated
+  Elements m;       // [n], updated; null: no momentum
+  Elements grad;    // [n], only read
+  Elements param;   // [n], overwritten with the new master
+  std::int64_t n;
+  std::int64_t flat_offset, decay_elements;  // as of AdamwShard
+  RoundingDraws draws{};
+};
+
 // g = clip grad; p *= 1 - lr wd (decaying elements); m = b1 m + (1 - b1) g;
 // v = b2 v + (1 - b2) g^2; p -= lr / bias_correction1 m / (sqrt(v / bias_correction2) + eps).
 // [Loshchilov19], in the order of torch.optim.AdamW [PyTorch]. About 15 n flop; 7 n elements moved
 // (8 n with param). Either all of the types are f64 or none is.
 void adamw(const AdamwScalars& scalars, const AdamwShard& x);
+
+// Reads the moments of a block, updates as adamw does in the type of the scales, and writes the
+// moments as numbers of the nearest values times the greatest of their block, which becomes its
+// scale. [Dettmers22 sec 2] About 35 n flop.
+void adamw_8bit(const AdamwScalars& scalars, const AdamwBlockShard& x);
+
+// g = clip grad + wd p (decaying elements); with momentum m = beta1 m + g, g = m; p -= lr g. In the
+// order of torch.optim.SGD [PyTorch]. About 6 n flop.
+void sgd(const AdamwScalars& scalars, const SgdShard& x);
 
 }  // namespace zplan::exec::cpu

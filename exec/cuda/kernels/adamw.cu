@@ -2,27 +2,10 @@
 
 #include "exec/cuda/kernels/adamw.h"
 #include "exec/cuda/kernels/launch.cuh"
+#include "exec/cuda/kernels/state_types.h"
 
 namespace zplan::exec::cuda {
 namespace {
-
-// Calls body(T{}) with the type of states.
-template <typename Body>
-void with_state_type(DType type, const Body& body) {
-  switch (type) {
-    case DType::kF32:
-      return body(float{});
-    case DType::kBf16:
-      return body(__nv_bfloat16{});
-    case DType::kF16:
-      return body(__half{});
-    case DType::kF64:
-    case DType::kI32:
-    case DType::kU8:
-      break;
-  }
-  ZPLAN_ASSERT(false);
-}
 
 template <typename P, typename S, typename G>
 void update_states(cudaStream_t stream, const Adamw& x) {

@@ -58,9 +58,16 @@ std::string precision_words(const Plan& plan) {
     out += fmt::format(", cast to {} at the gather",
                        format_name(find_kernel_set(plan.kernel_set).compute));
   if (r.main_grad) out += " with " + moments + " copies";
-  if (!plan.keeps_master()) return out + ", " + moments + " moments, no master copy";
+  const UpdateRule& rule = plan.optimizer.row().matrices;
+  if (rule.moments == 0)
+    return out + (plan.keeps_master() ? ", " + master + " master copy" : ", no master copy");
+  const std::string kept = rule.in_blocks
+                               ? fmt::format("8-bit moments in blocks of {}", plan.optimizer.block)
+                               : moments + " moments";
+  if (!plan.keeps_master()) return out + ", " + kept + ", no master copy";
   out += ", " + master + " master copy";
-  return out + (master == moments ? " and moments" : ", " + moments + " moments");
+  const bool alike = master == moments && !rule.in_blocks;
+  return out + (alike ? " and moments" : ", " + kept);
 }
 
 // [Rajbhandari20 sec 5]
@@ -213,6 +220,7 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
+  if (plan.optimizer.kind != OptimizerKind::kAdamW) extras.emplace_back(plan.optimizer.row().title);
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");

@@ -41,7 +41,7 @@ struct FinishedRun {
 CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);
 // Of the first step, as the first moment keeps them: both runs must end with the first update. The
 // part of the QKV bias that belongs to the keys has no gradient but rounding: a row of its own, for
-// models that have one.
+// models that have one. Nothing where the optimizer keeps no first moment, or keeps it in 8 bits.
 std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRun& reference);
 // What the optimizer keeps of them, against the distance from where `seed` lets training start.
 // Biases of keys are left out: nothing depends on them.

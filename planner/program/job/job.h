@@ -66,14 +66,24 @@ struct Unit {
 // Where a class keeps the states of a unit: the flat unit, cut into equal pieces over the places
 // along the axes `shards`; whole where there are none.
 // Slot = RankClass::index_of(layer) / unit_layers * tiles + tile.
-// master == param when the recipe keeps no separate copy.
 struct StateHome {
   BufferId buffer = 0;
   AxisSet shards{};
+  std::int32_t every = 1;  // elements of the unit that one element of the state is of
 };
+// master == param when the recipe keeps no separate copy.
 struct UnitHome {
   std::uint32_t unit = 0;
-  StateHome param, master, moment1, moment2;
+  StateHome param, master;
+  std::vector<StateHome> moments;  // what else the update keeps, in the order of its operands
+
+  // What is as large as the unit and changes with every update.
+  const StateHome& updated() const { return moments.empty() ? master : moments.front(); }
+  std::vector<const StateHome*> states() const {
+    std::vector<const StateHome*> all{&param, &master};
+    for (const StateHome& moment : moments) all.push_back(&moment);
+    return all;
+  }
 };
 
 struct Placement {

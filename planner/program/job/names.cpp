@@ -52,8 +52,10 @@ constexpr auto kActions =
                                  "read_moment1",  "read_moment2",   "write_master",
                                  "write_moment1", "write_moment2",  "cast_gradient",
                                  "drop",          "move_bias",      "exchange",
-                                 "pack",          "unpack",         "join",
-                                 "cut",           "before_gather",  "after_gather",
+                                  "pack",          "unpack",         "join",
+                                  "cut",           "sgd",            "read_scale1",
+                                  "read_scale2",   "write_scale1",   "write_scale2",
+                                  "before_gather", "after_gather",
                                  "before_reduce", "after_reduce"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,

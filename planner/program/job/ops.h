@@ -148,6 +148,11 @@ enum class Action : std::uint8_t {
   kUnpack,        // the other way round
   kJoin,          // the stretches of each sequence, put one after the other
   kCut,           // and apart
+  kSgd,           // an update without second moments
+  kReadScale1,    // of moments in 8 bits
+  kReadScale2,
+  kWriteScale1,
+  kWriteScale2,
   kBeforeGather,  // marks of the compute lane, beside which such communication is not to run
   kAfterGather,
   kBeforeReduce,

@@ -127,11 +127,16 @@ const KernelSet& find_kernel_set(std::string_view id) {
                               did_you_mean(id, ids)));
 }
 
-bool is_planned_only(KernelId kernel) { return kernel_def(kernel).sets == Sets::kDropout; }
-
-bool has_body(RunsOn where, KernelId kernel) {
-  const bool on_cpu_alone = kernel_def(kernel).sets == Sets::kMergedAttention;
-  return !is_planned_only(kernel) && (where == RunsOn::kCpu || !on_cpu_alone);
+bool is_planned_only(KernelId kernel, RunsOn backend) {
+  switch (kernel_def(kernel).sets) {
+    case Sets::kDropout:
+      return true;
+    case Sets::kPlannedOnCuda:
+    case Sets::kMergedAttention:
+      return backend != RunsOn::kCpu;
+    default:
+      return false;
+  }
 }
 
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
@@ -141,6 +146,7 @@ bool multiplies_in_fp8(const KernelSet& set, KernelId kernel) {
 bool declares(const KernelSet& set, KernelId kernel) {
   switch (kernel_def(kernel).sets) {
     case Sets::kAll:
+    case Sets::kPlannedOnCuda:
       return true;
     case Sets::kFusedAttention:
     case Sets::kMergedAttention:

@@ -38,10 +38,8 @@ std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
 
-// Kernels that no backend has: programs with them are planned and simulated only.
-bool is_planned_only(KernelId kernel);
-// Whether a backend has a kernel that its sets declare.
-bool has_body(RunsOn where, KernelId kernel);
+// Kernels that the backend does not have: programs with them are planned and simulated only.
+bool is_planned_only(KernelId kernel, RunsOn backend);
 
 // Whether the set computes this kernel, a matrix product of a layer, in fp8.
 bool multiplies_in_fp8(const KernelSet& set, KernelId kernel);

@@ -134,6 +134,30 @@ ZPLAN_KERNEL(
         "or an inactive step leaves the states as they are. 16-bit masters round stochastically, "
         "drawn by `unit`. The shard begins with flat element `first`; those before `decay_end` "
         "decay.")
+ZPLAN_KERNEL(
+    Sgd, "sgd", .operands = "master:uo[n] grad:rq[n] scalars:rd[11] clip:rd[2] param:wp[n]?",
+    .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<4, 0>,
+    .traffic = Traffic::kOptimizer, .source = "[PyTorch]",
+    .what =
+        "Goes down the gradient, to which those that decay add their own values. All else as "
+        "adamw.")
+ZPLAN_KERNEL(SgdMomentum, "sgd_momentum",
+             .operands = "master:uo[n] m:uv[n] grad:rq[n] scalars:rd[11] clip:rd[2] param:wp[n]?",
+             .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<6, 0>,
+             .traffic = Traffic::kOptimizer, .source = "[PyTorch]",
+             .what = "Does what sgd does, along m = beta1 m + gradient.")
+// [derived] 15 as adamw; a code is found by 8 comparisons, a value by a product, and the greatest
+// of a block by one comparison, for each of two moments
+ZPLAN_KERNEL(
+    AdamW8Bit, "adamw_8bit",
+    .operands =
+        "master:uo[n] m:uk[n] v:uk[n] m_scale:ut[k] v_scale:ut[k] grad:rq[n] scalars:rd[11] "
+        "clip:rd[2] param:wp[n]?",
+    .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<35, 0>,
+    .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer, .source = "[Dettmers22 sec 2]",
+    .what =
+        "Does what adamw does with moments of a byte each: the number of a value that their block, "
+        "n / k neighbours, has a scale for.")
 ZPLAN_KERNEL(Report, "report", .operands = "loss:rd[1] clip:rd[2]", .kind = kHost,
              .demand = host_work, .source = "[derived]",
              .what = "Hands loss and norm of the step to the run.")

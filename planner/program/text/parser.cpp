@@ -17,6 +17,7 @@ namespace {
 constexpr double kMaxInitStd = 1e9;
 constexpr std::int64_t kMaxBatch = std::int64_t{1} << 30;
 constexpr std::size_t kMaxSegments = 16;
+constexpr std::int64_t kMostEvery = 1 << 16;
 
 class JobParser {
  public:
@@ -261,9 +262,14 @@ class JobParser {
 
   StateHome state_home(std::string_view label, const std::vector<Buffer>& buffers) {
     in_.expect(label);
+    return state_home(buffers);
+  }
+
+  StateHome state_home(const std::vector<Buffer>& buffers) {
     StateHome home;
     home.buffer = read_reference(in_, buffers, "buffer");
     if (in_.accept("over")) home.shards = read_axes(in_, job_.mesh);
+    if (in_.accept("every")) home.every = in_.integer("every", 1, kMostEvery);
     return home;
   }
 
@@ -272,8 +278,8 @@ class JobParser {
     home.unit = read_reference(in_, job_.units, "unit");
     home.param = state_home("param", c.program.buffers);
     home.master = state_home("master", c.program.buffers);
-    home.moment1 = state_home("moment1", c.program.buffers);
-    home.moment2 = state_home("moment2", c.program.buffers);
+    while (in_.accept(fmt::format("moment{}", home.moments.size() + 1)))
+      home.moments.push_back(state_home(c.program.buffers));
     c.homes.push_back(home);
     in_.end_statement();
   }

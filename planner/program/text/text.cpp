@@ -197,11 +197,12 @@ void put_home(std::string& out, const Job& job, const Program& program, const Un
   const auto state = [&](std::string_view label, const StateHome& s) {
     put(out, " {} {}", label, reference(program, s.buffer));
     if (!s.shards.empty()) put(out, " over {}", name(job.mesh, s.shards));
+    if (s.every != 1) put(out, " every {}", s.every);
   };
   state("param", home.param);
   state("master", home.master);
-  state("moment1", home.moment1);
-  state("moment2", home.moment2);
+  for (std::size_t i = 0; i < home.moments.size(); ++i)
+    state(fmt::format("moment{}", i + 1), home.moments[i]);
   out += '\n';
 }
 

@@ -190,7 +190,7 @@ class HazardWalk {
 std::vector<BufferId> initialised(const RankClass& rank_class) {
   std::vector<BufferId> result = carried_buffers(rank_class);
   for (const UnitHome& home : rank_class.homes)
-    for (const StateHome* state : {&home.param, &home.master, &home.moment1, &home.moment2})
+    for (const StateHome* state : home.states())
       if (rank_class.program.buffers[state->buffer].persistent) result.push_back(state->buffer);
   return result;
 }

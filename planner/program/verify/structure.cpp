@@ -215,8 +215,7 @@ class StructureCheck {
       for (const Tensor& tensor : unit.tensors)
         if (tensor.member >= p_.unit_layers)
           add("tensor '{}' is of layer {} of {}", tensor.name, tensor.member, p_.unit_layers);
-      for (const StateHome* state : {&home.param, &home.master, &home.moment1, &home.moment2})
-        check_home(unit, *state);
+      for (const StateHome* state : home.states()) check_home(unit, *state);
     }
   }
 
@@ -232,7 +231,11 @@ class StructureCheck {
     if (buffer.slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           buffer.slots, copies);
-    const std::int64_t elements = job_.piece_elements(unit, state.shards);
+    const std::int64_t flat = job_.piece_elements(unit, state.shards);
+    if (flat % state.every != 0)
+      add("unit '{}' is kept in '{}' by {} elements, which {} are no multiple of", unit.name,
+          buffer.name, state.every, flat);
+    const std::int64_t elements = flat / state.every;
     const Bytes needed = size_of(buffer.dtype) * elements;
     if (needed > buffer.slot_size)
       add("unit '{}' needs {} bytes in '{}', whose slots have {}", unit.name, needed.value,

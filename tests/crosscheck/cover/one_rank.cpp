@@ -31,6 +31,7 @@ Plan on_one_rank(const Plan& plan) {
   Plan one = reference_plan(plan.kernel_set, plan.model);
   one.precision = plan.precision;
   one.loss_scaling = plan.loss_scaling;
+  one.optimizer = plan.optimizer;
   one.zero_stage = plan.casts_params() ? 3 : 0;  // these are cast as they are gathered
   one.delayed_update = plan.delayed_update;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;

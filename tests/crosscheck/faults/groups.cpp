@@ -66,8 +66,12 @@ Changes other_shards(const Job& job) {
         j.units[u].shards = other.axes;
         for (RankClass& c : j.classes)
           for (UnitHome& home : c.homes)
-            for (StateHome* s : {&home.param, &home.master, &home.moment1, &home.moment2})
-              if (home.unit == u && s->shards == before) s->shards = other.axes;
+            if (home.unit == u) {
+              for (StateHome* s : {&home.param, &home.master})
+                if (s->shards == before) s->shards = other.axes;
+              for (StateHome& s : home.moments)
+                if (s.shards == before) s.shards = other.axes;
+            }
       });
   }
   return result;

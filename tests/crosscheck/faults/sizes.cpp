@@ -15,7 +15,7 @@ constexpr std::int64_t kAllReal = 1024;
 bool is_cut(const Job& job, std::uint32_t u) {
   for (const RankClass& c : job.classes)
     for (const UnitHome& home : c.homes)
-      for (const StateHome* s : {&home.param, &home.master, &home.moment1, &home.moment2})
+      for (const StateHome* s : home.states())
         if (home.unit == u && s->shards == job.units[u].shards) return true;
   return false;
 }

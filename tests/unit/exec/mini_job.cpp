@@ -42,7 +42,7 @@ class StageBuilder {
     RankClass c;
     c.stage = stage_;
     c.program = p_;
-    c.homes = {{0, {param_}, {master_, shards}, {m_, shards}, {v_, shards}}};
+    c.homes = {{0, {param_}, {master_, shards}, {{m_, shards}, {v_, shards}}}};
     return c;
   }
 

@@ -99,8 +99,8 @@ TEST(ParameterShards, TakeTheirGroupsPartOfParametersAndLeaveTheStates) {
   EXPECT_DOUBLE_EQ(elements[Category::kOptimizer], 3 * all / kStates);
   for (const UnitHome& home : c.homes) {
     EXPECT_EQ(home.param.shards, axes(job.mesh, {"dp.0"}));
-    for (const StateHome* state : {&home.master, &home.moment1, &home.moment2})
-      EXPECT_EQ(state->shards, axes(job.mesh, {"dp.0", "dp.1"}));
+    for (const StateHome& state : {home.master, home.moments[0], home.moments[1]})
+      EXPECT_EQ(state.shards, axes(job.mesh, {"dp.0", "dp.1"}));
   }
 }
 

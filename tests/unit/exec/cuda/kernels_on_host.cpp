@@ -13,5 +13,6 @@
 #include "exec/cuda/kernels/norm.cu"
 #include "exec/cuda/kernels/partials.cu"
 #include "exec/cuda/kernels/rope.cu"
+#include "exec/cuda/kernels/sgd.cu"
 #include "exec/cuda/kernels/share.cu"
 #include "exec/cuda/kernels/softmax.cu"

@@ -118,7 +118,7 @@ TEST(InitialiseStates, ReplicasAreEqual) {
   const std::vector<RankMemory> memory = initial_memory(job);
   EXPECT_FALSE(replica_mismatch(job, memory).has_value());
   const UnitHome& home = job.classes[1].homes[0];
-  memory[3].slot_address(home.moment1.buffer, 0)[8] = std::byte{1};
+  memory[3].slot_address(home.moments[0].buffer, 0)[8] = std::byte{1};
   EXPECT_EQ(replica_mismatch(job, memory),
             "moment1 of embedding, layer 0: rank 1 and rank 3 hold different values");
 }

@@ -92,8 +92,8 @@ TEST(RankMemory, OnNvmeHasOffsetsButNoAddresses) {
   const Job job = testing::mini_job({.dp = 2, .shard_optimizer = true, .on_nvme = true});
   const RankMemory memory(job, 1, {.directory = ::testing::TempDir()});
   const UnitHome& home = job.classes[0].homes[0];
-  EXPECT_EQ(memory.slot_address(home.moment1.buffer, 0), nullptr);
-  EXPECT_EQ(memory.slot_offset(home.moment1.buffer, 0).value % 4096, 0);
+  EXPECT_EQ(memory.slot_address(home.moments[0].buffer, 0), nullptr);
+  EXPECT_EQ(memory.slot_offset(home.moments[0].buffer, 0).value % 4096, 0);
   ASSERT_NE(memory.file(), nullptr);
   EXPECT_EQ(memory.file()->size(), job.classes[0].placement.slab[2]);
 }

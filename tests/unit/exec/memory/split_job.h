@@ -92,7 +92,7 @@ inline Job split_job(const SplitOptions& options) {
       return StateHome{id, options.shards > 1 ? unit.shards : AxisSet{}};
     };
     c.homes.push_back(
-        {u, home(options.param), home(options.state), home(options.state), home(options.state)});
+        {u, home(options.param), home(options.state), {home(options.state), home(options.state)}});
   }
   c.placement.slab[static_cast<std::size_t>(options.tier)] = offset;
   job.classes = {c};

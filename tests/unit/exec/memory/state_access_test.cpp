@@ -37,7 +37,7 @@ Job layered_job() {
                           .slots = 2,
                           .dtype = DType::kF64,
                           .persistent = true}};
-    c.homes = {{0, {0}, {0}, {0}, {0}}};
+    c.homes = {{0, {0}, {0}, {{0}, {0}}}};
     c.placement.offset = {Bytes{0}};
     c.placement.slab[0] = Bytes{512};
     job.classes.push_back(c);

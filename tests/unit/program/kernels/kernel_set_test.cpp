@@ -48,8 +48,10 @@ TEST(KernelSet, Of16BitHasAnUnfusedTwinOnEveryCudaDevice) {
 
 // No backend draws its masks yet.
 TEST(KernelSet, HasDropoutForPlanningWhereAttentionIsNotFused) {
-  EXPECT_TRUE(is_planned_only(KernelId::kDropoutForward));
-  EXPECT_FALSE(is_planned_only(KernelId::kSoftmaxForward));
+  EXPECT_TRUE(is_planned_only(KernelId::kDropoutForward, RunsOn::kCpu));
+  EXPECT_TRUE(is_planned_only(KernelId::kAdamW8Bit, RunsOn::kCuda));
+  EXPECT_FALSE(is_planned_only(KernelId::kAdamW8Bit, RunsOn::kCpu));
+  EXPECT_FALSE(is_planned_only(KernelId::kSoftmaxForward, RunsOn::kCuda));
   for (const KernelSet& set : kernel_sets()) {
     const bool unfused_cuda = set.id.starts_with("cuda.") && !set.fused_attention;
     EXPECT_EQ(set.dropout, unfused_cuda) << set.id;

@@ -276,7 +276,7 @@ TEST(Verify, CopiesTakeTheLaneBetweenTheirTiersAndFilesOnlyMeetTheHost) {
     s.out.copy(role(Part::kQkv), a, b);
     RankClass c = s.finish();
     c.program.nodes[0].lane = lane;
-    c.homes.push_back({0, {a.buffer}, {a.buffer}, {a.buffer}, {a.buffer}});
+    c.homes.push_back({0, {a.buffer}, {a.buffer}, {{a.buffer}, {a.buffer}}});
     Job job = job_of({c});
     job.units.push_back(
         {.name = "unit", .shard_elements = kFloats, .flat_elements = kFloats, .tensors = {}});
@@ -332,7 +332,7 @@ TEST(Verify, LayersComeInWholeUnits) {
   Stage s;
   s.out.buffer(s.buffer("state").buffer).persistent = true;
   RankClass c = s.finish();
-  c.homes.push_back({0, {0}, {0}, {0}, {0}});
+  c.homes.push_back({0, {0}, {0}, {{0}, {0}}});
   Job job = job_of({c});
   job.units.push_back({.name = "unit",
                        .shard_elements = kFloats,

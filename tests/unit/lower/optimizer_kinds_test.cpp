@@ -1,0 +1,148 @@
+// What each kind of optimizer keeps, where, and which kernels update with it.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "models/model_formulas.h"
+#include "planner/lower/lower.h"
+
+namespace zplan {
+namespace {
+
+Plan plan_of(OptimizerKind kind, const std::string& kernel_set = "cpu.bf16") {
+  Plan plan;
+  plan.model = "tiny-gpt";
+  plan.hardware = "workstation";
+  plan.kernel_set = kernel_set;
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {.global_batch = 4, .micro_batch = 4, .sequence = 32};
+  plan.optimizer.kind = kind;
+  return plan;
+}
+
+Job job_of(const Plan& plan) { return lower(plan, load_model(plan.model)); }
+
+// Bytes of optimizer states, without padding.
+std::int64_t optimizer_bytes(const Job& job, Tier tier = Tier::kGpu) {
+  std::int64_t sum = 0;
+  for (const Buffer& b : job.classes[0].program.buffers)
+    if (b.category == Category::kOptimizer && b.persistent && b.tier == tier)
+      sum += b.unpadded.value;
+  return sum;
+}
+
+// Elements of the matrices of layers, and of all else.
+std::pair<std::int64_t, std::int64_t> matrices_and_others(const ModelConfig& model) {
+  const std::int64_t h = model.hidden;
+  const std::int64_t matrices =
+      model.layers * (h * model.qkv_width() + h * h + h * model.up_width() + model.ffn * h);
+  return {matrices, parameter_count(model) - matrices};
+}
+
+std::set<KernelId> updates(const Job& job) {
+  std::set<KernelId> kernels;
+  for (const Node& node : job.classes[0].program.nodes)
+    if (node.role.action == Action::kAdam || node.role.action == Action::kSgd)
+      kernels.insert(node.kernel);
+  return kernels;
+}
+
+// A master copy and moments, all in fp32 but what is said to be a byte.
+TEST(OptimizerKinds, KeepTheBytesOfTheirRules) {
+  const ModelConfig model = load_model("tiny-gpt");
+  const std::int64_t n = parameter_count(model);
+  EXPECT_EQ(optimizer_bytes(job_of(plan_of(OptimizerKind::kAdamW))), 12 * n);
+  EXPECT_EQ(optimizer_bytes(job_of(plan_of(OptimizerKind::kSgdMomentum))), 8 * n);
+  EXPECT_EQ(optimizer_bytes(job_of(plan_of(OptimizerKind::kSgd))), 4 * n);
+  const auto [matrices, others] = matrices_and_others(model);
+  for (const std::int32_t block : {64, 256}) {
+    Plan plan = plan_of(OptimizerKind::kAdamW8Bit);
+    plan.optimizer.block = block;
+    EXPECT_EQ(optimizer_bytes(job_of(plan)),
+              (4 + 2) * matrices + 8 * matrices / block + 12 * others)
+        << block;
+  }
+}
+
+TEST(OptimizerKinds, APlanSaysTheBytesOfAMatrix) {
+  EXPECT_EQ(plan_of(OptimizerKind::kAdamW).optimizer_bytes().value, 12);
+  EXPECT_EQ(plan_of(OptimizerKind::kSgdMomentum).optimizer_bytes().value, 8);
+  EXPECT_EQ(plan_of(OptimizerKind::kSgd).optimizer_bytes().value, 4);
+  EXPECT_EQ(plan_of(OptimizerKind::kAdamW8Bit).optimizer_bytes().value, 6);
+}
+
+TEST(OptimizerKinds, UpdateEveryUnitByItsRule) {
+  using enum KernelId;
+  EXPECT_EQ(updates(job_of(plan_of(OptimizerKind::kAdamW))), std::set{kAdamW});
+  EXPECT_EQ(updates(job_of(plan_of(OptimizerKind::kSgdMomentum))), std::set{kSgdMomentum});
+  EXPECT_EQ(updates(job_of(plan_of(OptimizerKind::kSgd))), std::set{kSgd});
+  const Job job = job_of(plan_of(OptimizerKind::kAdamW8Bit));
+  EXPECT_EQ(updates(job), (std::set{kAdamW, kAdamW8Bit}));
+  for (const UnitHome& home : job.classes[0].homes) {
+    const Unit& unit = job.units[home.unit];
+    const bool is_apart = !unit.per_layer || unit.name.ends_with("shared");
+    EXPECT_EQ(home.moments.size(), is_apart ? 2U : 4U) << unit.name;
+    if (is_apart) continue;
+    for (const Tensor& tensor : unit.tensors) {
+      EXPECT_TRUE(tensor.decay) << tensor.name;
+      EXPECT_EQ(tensor.offset % 256, 0) << tensor.name;
+    }
+  }
+}
+
+TEST(OptimizerKinds, ShardsEndWhereBlocksEnd) {
+  for (const Gather gather : {Gather(Gather::kOperator), Gather(Gather::kLayer)}) {
+    Plan plan = plan_of(OptimizerKind::kAdamW8Bit);
+    plan.parallel.dp = 4;
+    plan.zero_stage = 3;
+    plan.gather = gather;
+    const Job job = job_of(plan);
+    for (const UnitHome& home : job.classes[0].homes)
+      if (home.moments.size() == 4) EXPECT_EQ(job.units[home.unit].shard_elements % 256, 0);
+  }
+}
+
+TEST(OptimizerKinds, OffloadTheirScalesWithTheirMoments) {
+  Plan plan = plan_of(OptimizerKind::kAdamW8Bit);
+  const std::int64_t all = optimizer_bytes(job_of(plan));
+  plan.offload = {.moment1 = true};
+  const auto [matrices, others] = matrices_and_others(load_model("tiny-gpt"));
+  const Job job = job_of(plan);
+  EXPECT_EQ(optimizer_bytes(job, Tier::kCpu), matrices + matrices / 64 + 4 * others);
+  EXPECT_EQ(optimizer_bytes(job, Tier::kCpu) + optimizer_bytes(job), all);
+}
+
+TEST(OptimizerKinds, AreRefusedInOneLine) {
+  const auto refusal = [](OptimizerKind kind, auto change) {
+    Plan plan = plan_of(kind, "cpu.f32");
+    change(plan);
+    return illegal(plan, shape_of(load_model(plan.model))).value_or("");
+  };
+  using enum OptimizerKind;
+  EXPECT_EQ(refusal(kSgd, [](Plan& p) { p.offload.moment1 = true; }),
+            "sgd has no first moments that could be on cpu");
+  EXPECT_EQ(refusal(kSgdMomentum, [](Plan& p) { p.offload.moment2 = true; }),
+            "sgd-momentum has no second moments that could be on cpu");
+  EXPECT_EQ(refusal(kAdamW, [](Plan& p) { p.optimizer.block = 64; }),
+            "adamw keeps no states in blocks: blocks of 64 need adamw-8bit");
+  EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.optimizer.block = 100; }),
+            "blocks of 100 parameters are no power of two; the nearest: 64");
+  EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.optimizer.block = 8192; }),
+            "parameters per block of states 8192 is outside 8..4096");
+  EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.parallel.tp = 2; }),
+            "blocks of 256 parameters do not fill the matrices of layers at tp 2; blocks of 32 do");
+  EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.gather = Gather::in_tiles(2); }),
+            "adamw-8bit updates parts of a layer in two ways: it needs 1 tile, not 2");
+  EXPECT_EQ(refusal(kAdamW8Bit,
+                    [](Plan& p) {
+                      p.parallel.dp = 2;
+                      p.zero_stage = 3;
+                      p.gather = Gather::kOwned;
+                    }),
+            "adamw-8bit updates parts of a layer in two ways: no one rank owns it");
+}
+
+}  // namespace
+}  // namespace zplan
