@@ -143,6 +143,7 @@ constexpr auto model_rows() {
       row(K::kGeluBackward, read_gelu_backward<T>, [](auto... x) { gelu_backward(x...); }),
       row(K::kSwigluForward, read_swiglu_forward<T>, [](auto... x) { swiglu_forward(x...); }),
       row(K::kSwigluBackward, read_swiglu_backward<T>, [](auto... x) { swiglu_backward(x...); }),
+      row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
       row(K::kResidualAdd, read_residual_add<T>, [](auto... x) { residual_add(x...); }),
       row(K::kBiasResidualAdd, read_bias_residual_add<T>,
           [](auto... x) { bias_residual_add(x...); }),

@@ -69,6 +69,7 @@ constexpr auto model_rows() {
           [](auto& lane, auto... x) { swiglu_forward<T>(lane.stream, x...); }),
       row(K::kSwigluBackward, read_swiglu_backward<T>,
           [](auto& lane, auto... x) { swiglu_backward<T>(lane.stream, x...); }),
+      row(K::kScale, read_scale<T>, [](auto& lane, auto... x) { scale<T>(lane.stream, x...); }),
       row(K::kResidualAdd, read_residual_add<T>,
           [](auto& lane, auto... x) { residual_add<T>(lane.stream, x...); }),
       row(K::kBiasResidualAdd, read_bias_residual_add<T>,

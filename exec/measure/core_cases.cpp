@@ -107,6 +107,8 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
       return {0, -1, 0, 0};
     case KernelId::kRope:
       return {8, 10000, 1};
+    case KernelId::kScale:
+      return {1, 2};
     default:
       return {};
   }

@@ -10,7 +10,7 @@ DelayedUpdate::DelayedUpdate(Stage& stage, const Parameters& parameters, const G
       held_(stage.layout.units.size()),
       next_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < held_.size(); ++u) {
-    if (!s_.holds(u)) continue;
+    if (!s_.holds(u) || !s_.layout.trained[u]) continue;
     const auto add = [&](const char* prefix, const View& like, Category category, bool persistent) {
       return s_.out.add({.name = prefix + s_.layout.units[u].name,
                          .slot_size = like.bytes(),

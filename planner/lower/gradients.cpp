@@ -25,6 +25,7 @@ Declared GradientBuffers::full(const Layout& layout, UnitIndex unit) const {
 
 void GradientBuffers::declare(const Layout& layout, const Declare& declare) const {
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
+    if (!layout.trained[u]) continue;
     declare(home(layout, u));
     if (!direct(layout, u)) declare(full(layout, u));
   }
@@ -36,7 +37,8 @@ Gradients::Gradients(Stage& stage)
       transfers_(stage),
       homes_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < homes_.size(); ++u)
-    if (s_.holds(u)) homes_[u] = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
+    if (s_.holds(u) && s_.layout.trained[u])
+      homes_[u] = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
 }
 
 View Gradients::home(UnitIndex unit, Access access) const {
@@ -121,7 +123,7 @@ std::int64_t Gradients::summed_elements(UnitIndex unit) const {
 
 bool Gradients::sums_over_tensor_ranks() const {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
-    if (s_.holds(u) && summed_elements(u) > 0) return true;
+    if (s_.holds(u) && s_.layout.trained[u] && summed_elements(u) > 0) return true;
   return false;
 }
 
@@ -259,7 +261,7 @@ void Gradients::combine(const Open& at, Part part, const View& shard, const View
 
 void Gradients::sum_tied() {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
-    if (s_.has_twin(u) && s_.holds(u)) sum_twins(u);
+    if (s_.has_twin(u) && s_.holds(u) && s_.layout.trained[u]) sum_twins(u);
 }
 
 void Gradients::sum_twins(UnitIndex unit) {

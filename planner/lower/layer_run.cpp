@@ -139,6 +139,7 @@ View LayerRun::handed_gradient(Param param) {
 }
 
 void LayerRun::take_gradient(Part part, Param param, bool is_bias) {
+  if (!trains(param)) return;
   const View given = handed_gradient(param), target = gradient(param);
   if (target.access == Access::kWrite) {
     s_.out.copy({phase(), part, is_bias ? Action::kMoveBias : Action::kMove}, given, target);
@@ -149,6 +150,7 @@ void LayerRun::take_gradient(Part part, Param param, bool is_bias) {
 }
 
 View LayerRun::gradient(Param param) {
+  if (!trains(param)) return unused_gradient(param, gradients_.written());
   if (backward_part() == Backward::kInput) return write(handed_gradient(param));
   const UnitIndex unit = unit_of(param);
   const bool shared = s_.layout.is_shared(unit);

@@ -64,8 +64,11 @@ class LayoutBuilder {
   bool tensor_parallel() const { return plan_.parallel.tp > 1; }
   const OptimizerRow& rules() const { return plan_.optimizer.row(); }
   // Whether a unit beside the others of a layer has what they do not have.
-  bool has_shared() const { return plan_.gather.tiles() > 1 || rules().has_two_rules(); }
+  bool has_shared() const {
+    return plan_.gather.tiles() > 1 || rules().has_two_rules() || plan_.train.has_lora();
+  }
   bool is_shared(const ParamSpec& spec) const {
+    if (plan_.train.has_lora()) return spec.is_factor;
     const bool is_cut = spec.split.kind != Split::Kind::kNone;
     return has_shared() && !(is_cut && (spec.decay || !rules().has_two_rules()));
   }
@@ -157,6 +160,7 @@ class LayoutBuilder {
       return order_in_unit(a) < order_in_unit(b);
     });
     const auto index = static_cast<UnitIndex>(layout_.units.size());
+    const bool is_trained = members.front().spec->is_trained;
     Unit unit;
     unit.name = name;
     unit.per_layer = kind.held == Held::kByLayer;
@@ -166,6 +170,7 @@ class LayoutBuilder {
     std::int64_t shared_from = -1, summed = 0;
     for (const Member& m : members) {
       const ParamSpec& spec = *m.spec;
+      ZPLAN_ASSERT(spec.is_trained == is_trained);
       if (by_layer && m.layer != std::exchange(layer, m.layer))
         layer_from = offset = round_up(offset, kShardAlignment);
       const std::int64_t own = ceil_div(spec.published.elements(), m.pieces);
@@ -194,6 +199,7 @@ class LayoutBuilder {
     layout_.part.push_back(kind.part);
     layout_.held.push_back(kind.held);
     layout_.rule.push_back(kind.rule);
+    layout_.trained.push_back(is_trained);
     layout_.summed_elements.push_back(summed);
     if (unit.per_layer) layout_.layer_units.push_back(index);
     layout_.units.push_back(std::move(unit));

@@ -11,7 +11,8 @@
 // has the piece of its tp index, a tile is a piece of that. What is outside the layers is cut over
 // the ranks only. With tiles the vectors that are not cut have a unit of their own. So has, without
 // tiles, all of a layer that is not updated as its cut matrices are
-// (planner/plan/optimizer_kind.h); their blocks of states end where shards end.
+// (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA, its
+// factors (planner/plan/trained.h).
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ struct Layout {
   std::vector<Part> part;        // of each unit, for roles
   std::vector<Held> held;        // of each unit
   std::vector<UpdateRule> rule;  // of each unit
+  std::vector<bool> trained;     // whether each unit is
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.
   std::vector<std::int64_t> summed_elements;
@@ -48,6 +50,7 @@ struct Layout {
   // The place of a parameter in this layer of an iteration, or in the first layer that has it.
   const ParamPlace& of(Param p, std::int32_t member = 0) const;
   UnitIndex unit_of(Param p, std::int32_t member = 0) const { return of(p, member).unit; }
+  bool trains(Param p) const { return trained[unit_of(p)]; }
   std::int32_t layers_together() const { return static_cast<std::int32_t>(places.size()); }
   // The unit beside the others of a layer: it is small and stays for the whole layer.
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }

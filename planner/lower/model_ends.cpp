@@ -204,17 +204,18 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
 View ModelEnds::head_gradient(const View& x) {
   const ValueSpec& dinput = values_.dinput;
   const View dx = s_.transient(dinput.name, dinput.shape, dinput.dtype);
-  const View dhead = head_pass_.gradient(head_.weight());
+  const bool trains = head_pass_.trains(head_.weight());
+  const View dhead = trains ? head_pass_.gradient(head_.weight()) : View{};
   if (values_.in_pieces) {
     head_by_pieces(x, dhead, dx);
   } else {
-    head_.weight_backward(head_pass_, x, logits_, dhead);
+    if (trains) head_.weight_backward(head_pass_, x, logits_, dhead);
     head_.input_backward(head_pass_, logits_, dx);
   }
   // A tied embedding of this stage gets its look-up's gradient on top before it is reduced: in this
   // pass, or in a later one.
   if (head_.is_tied() && s_.has_ends_apart()) head_pass_.set_last(false);
-  if (head_.is_tied() && s_.is_first() && !s_.has_ends_apart()) {
+  if (trains && head_.is_tied() && s_.is_first() && !s_.has_ends_apart()) {
     embedding_pass_.adopt(head_pass_.release(head_.weight()));
   } else {
     head_pass_.done(head_.weight());
@@ -233,7 +234,8 @@ void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx)
       head_.forward(head_pass_, own, logits_);
       loss(tokens_of(i));
       head_pass_.enter(Phase::kBackward);
-      head_.weight_backward(head_pass_, own, logits_, i == 0 ? dhead : update(dhead));
+      if (head_pass_.trains(head_.weight()))
+        head_.weight_backward(head_pass_, own, logits_, i == 0 ? dhead : update(dhead));
       head_.input_backward(head_pass_, logits_, rows(dx, i, pieces));
     });
   }
@@ -251,6 +253,7 @@ View ModelEnds::tokens_of(std::int32_t piece) const {
 }
 
 void ModelEnds::embed_backward(const View& dx, bool last_micro) {
+  if (!embedding_pass_.trains(embedding_.token())) return;
   embedding_pass_.set_last(last_micro);
   embedding_pass_.enter(Phase::kBackward);
   embedding_pass_.gradient(embedding_.token());  // opened before its gradient is made ready

@@ -45,7 +45,7 @@ std::vector<UnitHome> Optimizer::homes() const {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) {
     if (!s_.holds(u)) continue;
     const StateHome param = parameters_.home(u);
-    UnitHome home{u, param, param, {}};
+    UnitHome home{u, param, param, {}, !s_.layout.trained[u]};
     for (const State state : kUpdated) {
       if (!states_.has(u, state)) continue;
       if (state == kMaster) {

@@ -72,7 +72,7 @@ Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State stat
 void OptimizerBuffers::declare(const Layout& layout, const Declare& declare) const {
   for (std::size_t i = 0; i < kStates; ++i)
     for (UnitIndex u = 0; u < layout.units.size(); ++u)
-      if (const auto state = static_cast<State>(i); has(layout.rule[u], state))
+      if (const auto state = static_cast<State>(i); layout.trained[u] && has(layout.rule[u], state))
         declare(home(layout, u, state));
 }
 

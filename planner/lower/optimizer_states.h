@@ -44,7 +44,9 @@ class OptimizerStates {
 
   // Whether the plan has the state, and whether it has it of the unit.
   bool has(State state) const { return buffers_.tiers[state].has_value(); }
-  bool has(UnitIndex unit, State state) const { return buffers_.has(s_.layout.rule[unit], state); }
+  bool has(UnitIndex unit, State state) const {
+    return s_.layout.trained[unit] && buffers_.has(s_.layout.rule[unit], state);
+  }
   View view(UnitIndex unit, State state) const;
   StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.

@@ -46,17 +46,18 @@ void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
 
 void Stage::for_each_unit_outside_layers(const EmitUnit& emit) const {
   for (UnitIndex u = 0; u < layout.units.size(); ++u)
-    if (holds(u) && !layout.units[u].per_layer) emit(u, {});
+    if (holds(u) && layout.trained[u] && !layout.units[u].per_layer) emit(u, {});
 }
 
 void Stage::for_each_layer_unit(const EmitUnit& emit) {
   std::int32_t per_layer = 0;
-  for (UnitIndex u : layout.layer_units) per_layer += layout.units[u].tiles;
+  for (UnitIndex u : layout.layer_units) per_layer += layout.trained[u] ? layout.units[u].tiles : 0;
   for (const Chunk& chunk : chunks) {
     enter(chunk);
     out.repeat({units(), Var::kLayer, first_unit(), 1}, [&] {
       std::int32_t use = -per_layer * first_unit();
       for (UnitIndex u : layout.layer_units) {
+        if (!layout.trained[u]) continue;
         const std::int32_t tiles = layout.units[u].tiles;
         out.set_member(layout.units[u].tensors.front().member);
         each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });

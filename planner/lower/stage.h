@@ -100,7 +100,7 @@ struct Stage : Sizes {
   }
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
-  // All units of the stage in a fixed order; the ordinal counts uses within each loop.
+  // All trained units of the stage in a fixed order; the ordinal counts uses within each loop.
   using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
   void for_each_unit(const EmitUnit& emit) {
     for_each_unit_outside_layers(emit);

@@ -15,6 +15,7 @@ View UnitPass::parameter(Param param) {
 }
 
 View UnitPass::gradient(Param param) {
+  if (!trains(param)) return unused_gradient(param, gradients_.written());
   const UnitIndex unit = s_.layout.unit_of(param);
   // Nodes of two passes are told apart by their ends of the model.
   const std::optional<Part> part = s_.has_ends_apart() ? part_ : std::nullopt;
@@ -22,7 +23,9 @@ View UnitPass::gradient(Param param) {
   return gradients_.view(open_.at(unit), param);
 }
 
-void UnitPass::done(Param param) { gradients_.close(release(param), last_micro_); }
+void UnitPass::done(Param param) {
+  if (trains(param)) gradients_.close(release(param), last_micro_);
+}
 
 Gradients::Open UnitPass::release(Param param) {
   return open_.extract(s_.layout.unit_of(param)).mapped();

@@ -205,6 +205,7 @@ std::int64_t updated_parameters(const RankClass& rank_class) {
   const auto& buffers = rank_class.program.buffers;
   std::int64_t elements = 0;
   for (const UnitHome& home : rank_class.homes) {
+    if (home.is_frozen) continue;
     const Buffer& states = buffers[home.updated().buffer];
     if (states.tier == Tier::kGpu) elements += states.size().value / size_of(states.dtype).value;
   }

@@ -57,6 +57,10 @@ inline constexpr auto kWordsOf<OptimizerKind> = [] {
   return words;
 }();
 template <>
+inline constexpr auto kWordsOf<Trained> = kTrainedWords;
+template <>
+inline constexpr auto kWordsOf<LoraTargets> = kLoraTargetWords;
+template <>
 inline constexpr std::array<std::string_view, 4> kWordsOf<DType>{"f64", "f32", "f16", "bf16"};
 
 template <typename T>

@@ -328,6 +328,27 @@ Reason wrong_blocks(const Plan& p, const ModelShape& model) {
                                                     : fmt::format("blocks of {} do", fits));
 }
 
+// Of a shape that the model's matrices allow, and what its unit goes with.
+Reason wrong_training(const Plan& p) {
+  const TrainedChoice& train = p.train;
+  TrainedChoice plain;
+  plain.what = train.what;
+  if (!train.has_lora() && train != plain)
+    return fmt::format("a rank, alpha or targets of LoRA need train lora, not {}",
+                       name(train.what));
+  if (Reason why = outside("rank of LoRA", train.rank, 1, kMaxLoraRank)) return why;
+  if (Reason why = outside("alpha of LoRA", train.alpha, 1, kMaxLoraAlpha)) return why;
+  if (!train.has_lora()) return std::nullopt;
+  if (p.gather.owned()) return "the factors of LoRA are cut over all ranks: no one rank owns them";
+  if (p.gather.tiles() > 1)
+    return fmt::format("the factors of LoRA are not cut into tiles: they need 1, not {}",
+                       p.gather.tiles());
+  if (p.optimizer.row().has_two_rules())
+    return fmt::format("LoRA leaves the matrices frozen that {} has another rule for; adamw trains",
+                       p.optimizer.row().word);
+  return std::nullopt;
+}
+
 // A type that kernels of the set take beside the compute type.
 Reason wrong_state(const KernelSet& kernels, const char* what, DType dtype) {
   const bool mixed = size_of(kernels.compute) < size_of(DType::kF32);
@@ -433,6 +454,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   if (Reason why = wrong_optimizer(plan)) return why;
+  if (Reason why = wrong_training(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;
   if (Reason why = wrong_count(plan)) return why;
   return wrong_precision(plan);
@@ -442,6 +464,9 @@ Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = illegal(plan, model.layers)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
   if (Reason why = wrong_blocks(plan, model)) return why;
+  if (plan.train.has_lora() && plan.train.rank > model.hidden)
+    return fmt::format("factors of rank {} are larger than the model's matrices; rank {} fits",
+                       plan.train.rank, model.hidden);
   if (model.positions > 0 && plan.batch.sequence > model.positions)
     return fmt::format("sequence {} is longer than the model's {} positions", plan.batch.sequence,
                        model.positions);

@@ -15,6 +15,9 @@ inline constexpr std::int64_t kMaxTokensPerStep = std::int64_t{1} << 32;  // of 
 
 inline constexpr std::int64_t kMaxOptimizerBlock = 4096;  // parameters
 
+inline constexpr std::int64_t kMaxLoraRank = 1024;
+inline constexpr std::int64_t kMaxLoraAlpha = 1 << 16;
+
 inline constexpr std::int64_t kMaxChunks = 64;  // of the model per stage
 
 // Micro-steps x pieces of the model: the work of checking and simulating a step is in proportion.

@@ -11,6 +11,7 @@
 
 #include "planner/plan/gather.h"
 #include "planner/plan/optimizer_kind.h"
+#include "planner/plan/trained.h"
 #include "planner/program/job/job.h"
 #include "planner/program/job/ops.h"
 
@@ -152,6 +153,7 @@ struct Plan {
   StatePlacement placement;
   OffloadedStates offload;
   OptimizerChoice optimizer;
+  TrainedChoice train;
   Gather gather;  // owned layers need ZeRO 3, tp 1 and no sharding groups
   // Each group of so many neighbouring replicas has a copy of every gathered unit, cut over that
   // group alone, from which backward gathers: secondary shards [Wang23 sec 3.2]. 0: none.

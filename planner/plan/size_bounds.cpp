@@ -23,15 +23,18 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
-  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut, pad;
+  double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut, pad, rank;
 
-  double layer_elements() const { return 4 * h * h + 3 * h * f + 11 * h + 2 * f; }
+  // With the factors of up to eight products.
+  double layer_elements() const {
+    return 4 * h * h + 3 * h * f + 11 * h + 2 * f + rank * (24 * h + 4 * f);
+  }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + s * h + 2 * h +
            (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
-           tp * (L * (11 * h + uncut) + s * h + 2 * h);
+           tp * (L * (11 * h + uncut + rank * (24 * h + 4 * f)) + s * h + 2 * h);
   }
 };
 
@@ -52,7 +55,8 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .tiles = real(plan.gather.tiles()),
           .shards = real(plan.shards()),
           .uncut = real(model.uncut),
-          .pad = std::max(kShardPad, 2 * real(plan.optimizer.block))};
+          .pad = std::max(kShardPad, 2 * real(plan.optimizer.block)),
+          .rank = plan.train.has_lora() ? real(plan.train.rank) : 0};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
@@ -72,7 +76,8 @@ double state_elements(const Plan& plan, const Sizes& z) {
 // flight [Narayanan21 sec 2.2].
 double activation_elements(const Plan& plan, const Sizes& z) {
   const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 2 * z.a * z.s;
-  const double one_layer = z.T * (14 * z.h + 3 * z.f + scores);  // statistics are below one h
+  const double one_layer =
+      z.T * (14 * z.h + 3 * z.f + scores + 16 * z.rank);  // statistics are below one h
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
   const double ends = z.T * (z.V + 8 * z.h);  // logits, final norm, tokens

@@ -162,6 +162,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.batch.sequence,
                 code_of(plan.precision),
                 plan.dropout,
+                plan.train,
                 plan.kernel_set};
   {
     const std::lock_guard lock(mutex_);

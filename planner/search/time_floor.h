@@ -53,7 +53,7 @@ class TimeFloors {
   // All that kernel times depend on.
   using Key =
       std::tuple<std::vector<std::int64_t>, bool, std::int32_t, bool, std::int32_t, std::uint32_t,
-                 std::int32_t, std::int64_t, std::int64_t, int, bool, std::string>;
+                 std::int32_t, std::int64_t, std::int64_t, int, bool, TrainedChoice, std::string>;
   KernelTimes kernel_times(const Plan& plan);
 
   const ModelConfig& model_;

@@ -46,11 +46,12 @@ ModelConfig model_of(const Json& m) {
   return model;
 }
 
-Job job_of(const Json& config, const std::string& kernel_set,
-           const OptimizerChoice& optimizer = {}) {
+Job job_of(const Json& config, const std::string& kernel_set, const OptimizerChoice& optimizer = {},
+           const TrainedChoice& train = {}) {
   const ModelConfig model = model_of(config.at("model"));
   Plan plan;
   plan.optimizer = optimizer;
+  plan.train = train;
   plan.model = model.name;
   plan.kernel_set = kernel_set;
   plan.precision = default_recipe(plan.kernel_set);
@@ -172,6 +173,31 @@ void PyTorchGolden::expect_training_with(OptimizerKind kind) const {
     expect_close(exec::read_tensor(job, result.memory, ref), values("final_" + word, tensor),
                  tensor);
   }
+}
+
+void PyTorchGolden::expect_lora() const {
+  const Json& lora = file_->json.at("lora");
+  const Job job =
+      job_of(file_->json.at("config"), job_.kernel_set, {},
+             {.what = Trained::kLora, .rank = lora.at("rank"), .alpha = lora.at("alpha")});
+  exec::RunOptions options;
+  options.steps = kSteps;
+  options.train.learning_rate = lora.at("learning_rate");
+  const auto result = exec::run(job, exec::DataSource::from_file(kData + "text.txt"), options);
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    EXPECT_NEAR(result.steps[i].loss, file_->json.at("losses")[i].get<double>(), kTolerance);
+    EXPECT_NEAR(result.steps[i].gradient_norm, file_->json.at("gradient_norms")[i].get<double>(),
+                kTolerance);
+  }
+  std::size_t factors = 0;
+  for (const exec::TensorRef& ref : exec::all_tensors(job)) {
+    const std::string tensor = exec::tensor_name(job, ref);
+    if (tensor.find(".lora_") == std::string::npos) continue;
+    ++factors;
+    expect_close(exec::read_tensor(job, result.memory, ref), values("final_parameter", tensor),
+                 tensor);
+  }
+  EXPECT_EQ(factors, file_->json.at("tensors").size());
 }
 
 }  // namespace zplan::testing_support

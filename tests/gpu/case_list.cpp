@@ -175,6 +175,7 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
     case KernelId::kGeluBackward:
     case KernelId::kResidualAdd:
     case KernelId::kFillZero:
+    case KernelId::kScale:
       return flat("*", large);
     case KernelId::kAccumulate:
     case KernelId::kSumSquares:
@@ -228,6 +229,10 @@ std::vector<Case> variants(const Case& c) {
       with({10000, 0});
       with({10000, 3});
       with({0, 0});
+      break;
+    case KernelId::kScale:
+      with({1, 2});
+      with({48, 16});
       break;
     case KernelId::kHeadNormForward:
     case KernelId::kHeadNormBackward:

@@ -394,6 +394,7 @@ void add_pins(Plan& plan, const ModelConfig& model) {
                                          OptimizerKind::kAdamW8Bit);
     if (p.optimizer.kind == OptimizerKind::kAdamW8Bit) p.optimizer.block = 8;
   });
+  try_it([](Plan& p) { p.train.what = *rc::gen::element(Trained::kLayers, Trained::kLora); });
 }
 
 Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {

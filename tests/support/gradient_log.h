@@ -37,12 +37,12 @@ class GradientLog {
     };
   }
 
-  // Gradient of every tensor before clipping and without the loss scale, row-major.
+  // Gradient of every trained tensor before clipping and without the loss scale, row-major.
   std::map<std::string, std::vector<double>> tensors(const Job& job) const {
     std::map<std::string, std::vector<double>> result;
     for (const exec::TensorRef& ref : exec::all_tensors(job)) {
-      const std::string name = exec::tensor_name(job, ref);
-      result[name] = tensors_.at(name);
+      const auto known = tensors_.find(exec::tensor_name(job, ref));
+      if (known != tensors_.end()) result.insert(*known);
     }
     return result;
   }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,18 @@ inline Tensors tensors(const Job& job, const exec::RunResult& result,
   for (const exec::TensorRef& ref : exec::all_tensors(job))
     all[exec::tensor_name(job, ref)] = exec::read_tensor(job, result.memory, ref, state);
   return all;
+}
+
+// The names of those that nothing updates.
+inline std::set<std::string> frozen_tensors(const Job& job) {
+  std::set<std::uint32_t> units;
+  for (const RankClass& c : job.classes)
+    for (const UnitHome& home : c.homes)
+      if (home.is_frozen) units.insert(home.unit);
+  std::set<std::string> names;
+  for (const exec::TensorRef& ref : exec::all_tensors(job))
+    if (units.contains(ref.unit)) names.insert(exec::tensor_name(job, ref));
+  return names;
 }
 
 // The result refers to the job: both stay where they are.

@@ -92,6 +92,16 @@ void swiglu_backward(const SwigluShape& s, T* dx, const T* dy, const T* x) {
 }
 
 template <typename T>
+void scale(T* x, std::int64_t n, double factor) {
+  using C = Compute<T>;
+  const auto by = static_cast<C>(factor);
+  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) x[i] = static_cast<T>(static_cast<C>(x[i]) * by);
+  });
+}
+
+template <typename T>
 void residual_add(T* out, const T* x, const T* y, std::int64_t n) {
   using C = Compute<T>;
   for_elements(n, [=](std::int64_t begin, std::int64_t end) {
@@ -166,6 +176,7 @@ void column_sums(G* out, const T* in, std::int64_t rows, std::int64_t columns, b
   template void gelu_backward<T>(T*, const T*, const T*, std::int64_t);              \
   template void swiglu_forward<T>(const SwigluShape&, T*, const T*);                 \
   template void swiglu_backward<T>(const SwigluShape&, T*, const T*, const T*);      \
+  template void scale<T>(T*, std::int64_t, double);                                  \
   template void residual_add<T>(T*, const T*, const T*, std::int64_t);               \
   template void bias_residual_add<T>(T*, const T*, const T*, const T*, std::int64_t, \
                                      std::int64_t);                                  \

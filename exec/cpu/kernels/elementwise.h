@@ -28,6 +28,10 @@ template <typename T>
 void swiglu_backward(const SwigluShape& shape, T* dx, const T* dy, const T* x);
 
 // out = x + y: n flop, 3 n elements moved.
+// x = factor x: 2 n elements moved.
+template <typename T>
+void scale(T* x, std::int64_t n, double factor);
+
 template <typename T>
 void residual_add(T* out, const T* x, const T* y, std::int64_t n);
 

@@ -54,6 +54,14 @@ void swiglu_backward(cudaStream_t stream, const SwigluShape& s, T* dx, const T* 
 }
 
 template <typename T>
+void scale(cudaStream_t stream, T* x, std::int64_t n, double factor) {
+  with_width<kWidthOf<T>>(is_aligned({x}), [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, "scale", grid_of(n, w), scale_kernel<T, w>, x, n, static_cast<float>(factor));
+  });
+}
+
+template <typename T>
 void residual_add(cudaStream_t stream, T* out, const T* x, const T* y, std::int64_t n) {
   with_width<kWidthOf<T>>(is_aligned({out, x, y}), [&](auto width) {
     constexpr int w = decltype(width)::value;
@@ -96,6 +104,7 @@ void fill_zero(cudaStream_t stream, void* y, std::int64_t bytes) {
   template void gelu_backward<T>(cudaStream_t, T*, const T*, const T*, std::int64_t);              \
   template void swiglu_forward<T>(cudaStream_t, const SwigluShape&, T*, const T*);                 \
   template void swiglu_backward<T>(cudaStream_t, const SwigluShape&, T*, const T*, const T*);      \
+  template void scale<T>(cudaStream_t, T*, std::int64_t, double);                                  \
   template void residual_add<T>(cudaStream_t, T*, const T*, const T*, std::int64_t);               \
   template void bias_residual_add<T>(cudaStream_t, T*, const T*, const T*, const T*, std::int64_t, \
                                      std::int64_t);

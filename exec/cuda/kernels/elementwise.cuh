@@ -84,6 +84,18 @@ __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int6
   });
 }
 
+// x [n]
+template <typename T, int kWidth>
+__global__ void scale_kernel(T* x, std::int64_t n, float factor) {
+  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
+    constexpr int w = decltype(width)::value;
+    auto values = load<w>(x + i);
+#pragma unroll
+    for (int k = 0; k < w; ++k) values.at[k] *= factor;
+    store<w>(x + i, values);
+  });
+}
+
 // out, x, y [n]
 template <typename T, int kWidth>
 __global__ void residual_add_kernel(T* out, const T* x, const T* y, std::int64_t n) {

@@ -27,6 +27,10 @@ void swiglu_forward(cudaStream_t stream, const SwigluShape& shape, T* y,  // [T,
 template <typename T>
 void swiglu_backward(cudaStream_t stream, const SwigluShape& shape, T* dx, const T* dy, const T* x);
 
+// x = factor x: 2 n elements moved.
+template <typename T>
+void scale(cudaStream_t stream, T* x, std::int64_t n, double factor);
+
 // out = x + y: 3 n elements moved.
 template <typename T>
 void residual_add(cudaStream_t stream, T* out, const T* x, const T* y, std::int64_t n);

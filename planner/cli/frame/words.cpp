@@ -220,6 +220,12 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
+  if (plan.train.what == Trained::kLayers) extras.emplace_back("only layers are trained");
+  if (plan.train.has_lora())
+    extras.push_back(fmt::format("LoRA of rank {}, alpha {}{}", plan.train.rank, plan.train.alpha,
+                                 plan.train.targets == LoraTargets::kAll
+                                     ? ""
+                                     : fmt::format(", of {}", name(plan.train.targets))));
   if (plan.optimizer.kind != OptimizerKind::kAdamW) extras.emplace_back(plan.optimizer.row().title);
   if (plan.loss_scaling) extras.emplace_back("loss scaling");
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");

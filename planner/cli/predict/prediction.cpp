@@ -18,7 +18,16 @@ namespace {
 double model_flops(const PlannedJob& planned) {
   ModelConfig model = planned.model;
   model.sequence = planned.plan.batch.sequence;
-  return model_flops_per_step(model, planned.plan.batch.global_batch);
+  const Plan& plan = planned.plan;
+  // Frozen matrices have no gradient: a product less, of two flop per parameter and token
+  // [derived].
+  std::int64_t frozen = 0;
+  if (plan.train.what == Trained::kLayers) frozen = model.vocab * model.hidden;
+  if (plan.train.has_lora()) frozen = matmul_parameter_count(model);
+  const double saved = 2.0 * static_cast<double>(frozen) *
+                       static_cast<double>(plan.batch.global_batch) *
+                       static_cast<double>(model.sequence);
+  return model_flops_per_step(model, plan.batch.global_batch) - saved;
 }
 
 void require_devices(const Job& job, const Cluster& cluster) {

@@ -173,8 +173,8 @@ CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference) {
 bool has_first_gradients(const Job& job) {
   for (const RankClass& c : job.classes)
     for (const UnitHome& home : c.homes)
-      if (home.moments.empty() ||
-          c.program.buffers[home.moments.front().buffer].dtype == DType::kU8)
+      if (!home.is_frozen && (home.moments.empty() ||
+                              c.program.buffers[home.moments.front().buffer].dtype == DType::kU8))
         return false;
   return true;
 }

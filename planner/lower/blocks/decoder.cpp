@@ -66,7 +66,8 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
 
 Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
                  const KernelSet& kernels)
-    : maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence()},
+    : params_(plan.train),
+      maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence()},
              Naming(model),
              params_},
       vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},

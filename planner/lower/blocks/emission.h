@@ -20,13 +20,15 @@ class Emission {
 
   // Readable for the nodes that follow.
   virtual View parameter(Param param) = 0;
-  // To be written by the next node.
+  // To be written by the next node; of a frozen parameter it is of no use.
   virtual View gradient(Param param) = 0;
   // No other node writes the gradient of the parameter.
   virtual void done(Param param) = 0;
 
   Phase phase() const { return phase_; }
   Backward backward_part() const { return backward_; }
+  bool trains(Param param) const { return s_.layout.trains(param); }
+
   // In a backward.
   bool emits_inputs() const { return backward_ != Backward::kWeight; }
   bool emits_weights() const { return backward_ != Backward::kInput; }
@@ -60,6 +62,12 @@ class Emission {
   void enter(Phase phase, Backward backward = Backward::kWhole) {
     phase_ = phase;
     backward_ = backward;
+  }
+
+  // Where kernels that give several gradients write that of a frozen parameter.
+  View unused_gradient(Param param, DType dtype) {
+    return write(s_.transient("unused.gradient" + std::to_string(param.index()),
+                              s_.layout.of(param, s_.out.member()).shape, dtype));
   }
 
   Stage& s_;

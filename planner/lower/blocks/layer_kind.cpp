@@ -50,7 +50,7 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
   View x = norm_.of(to).y;
   if (to.emits_weights()) x = to.gathered(part, x, "norm.gathered");
   const View dx = to.scratch(norm_.gradient().name, norm_.gradient().shape);
-  if (body_->bias() && to.emits_weights())
+  if (body_->bias() && to.trains(body_->bias()) && to.emits_weights())
     to.kernel(body_->part(), Action::kBiasGradient, KernelId::kBiasGradient,
               {read(added), to.gradient(body_->bias()), to.workspace()});
   if (to.emits_inputs()) to.clear_for_tiles(part, dx);

@@ -4,20 +4,20 @@
 
 namespace zplan {
 
-Linear::Linear(Maker& maker, Part part, std::string_view tensor, const LinearShape& shape,
+Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const LinearShape& shape,
                std::optional<LayerOperator> op)
     : part_(part), cut_(shape.cut), op_(op) {
   const std::int64_t out = std::accumulate(shape.out.begin(), shape.out.end(), std::int64_t{0});
   const InitStd std = maker.naming.std();
-  if (by_rows()) {
-    weight_ = maker.matrix(tensor, {shape.in, out}, std.output, {cut_, {}});
-    if (shape.bias) bias_ = maker.vector(tensor, ".bias", out, Init::kZero);
-    return;
-  }
   const bool is_cut = cut_ != Split::Kind::kNone;
-  const Split split = is_cut ? Split{cut_, shape.out} : Split{};
-  weight_ = maker.matrix(tensor, {shape.in, out}, std.usual, split);
-  if (shape.bias)
+  const Split split = by_rows() ? Split{cut_, {}} : is_cut ? Split{cut_, shape.out} : Split{};
+  if (Lora::is_beside(maker.plan, part))
+    lora_.emplace(maker, part, tensor, LoraShape{shape.in, out, split}, op);
+  weight_ = maker.matrix(tensor, {shape.in, out}, by_rows() ? std.output : std.usual, split);
+  if (!shape.bias) return;
+  if (by_rows())
+    bias_ = maker.vector(tensor, ".bias", out, Init::kZero);
+  else
     bias_ = maker.params.add(
         {maker.naming.of(tensor, ".bias"), {out}, {out}, Init::kZero, 0, false, split, !is_cut});
 }
@@ -33,6 +33,7 @@ void Linear::forward(LayerPass& to, const View& x, const View& y) const {
     to.kernel(part_, KernelId::kMatmulForward,
               {read(x), to.parameter(weight_), write(y), to.workspace()});
   }
+  if (lora_) lora_->forward(to, x, y);
 }
 
 void Linear::forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const {
@@ -42,6 +43,7 @@ void Linear::forward_and_gelu(LayerPass& to, const View& x, const View& y, const
 }
 
 void Linear::weight_backward(LayerPass& to, const View& x, const View& dy) const {
+  if (!to.trains(weight_)) return;
   if (bias_ && !by_rows()) {
     to.kernel(part_, Action::kWeightGradient, KernelId::kLinearWeightGradient,
               {read(x), read(dy), to.gradient(weight_), to.gradient(bias_), to.workspace()});
@@ -61,6 +63,7 @@ void Linear::backward(LayerPass& to, const View& x, const View& dy, const View& 
     to.kernel(part_, KernelId::kLinearInputGradient,
               {read(dy), to.parameter(weight_), dx, to.workspace()});
   }
+  if (lora_) lora_->backward(to, x, dy, dx);
   to.done(weight_);
 }
 

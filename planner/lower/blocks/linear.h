@@ -4,14 +4,13 @@
 // in y, say queries, keys and values, is cut each for itself. By rows: each gives a partial sum of
 // y. These are added over tiles and ranks, the bias once, with what follows (residual.h). Not at
 // all: each rank has all of y, once for all tiles, and of its gradient what its own columns of the
-// products that follow give.
+// products that follow give. A plan may have factors of LoRA beside it (lora.h).
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "planner/lower/blocks/layer_pass.h"
-#include "planner/lower/blocks/maker.h"
+#include "planner/lower/blocks/lora.h"
 
 namespace zplan {
 
@@ -25,7 +24,7 @@ struct LinearShape {
 class Linear {
  public:
   // `op`: the operator whose replay computes it again, if there is one.
-  Linear(Maker& maker, Part part, std::string_view tensor, const LinearShape& shape,
+  Linear(LayerMaker& maker, Part part, std::string_view tensor, const LinearShape& shape,
          std::optional<LayerOperator> op);
 
   void forward(LayerPass& to, const View& x, const View& y) const;
@@ -39,6 +38,8 @@ class Linear {
   Part part() const { return part_; }
   Param weight() const { return weight_; }
   Param bias() const { return bias_; }
+  // Whether y and dx are no more than what one product gives.
+  bool stands_alone() const { return !lora_; }
   Use use() const { return {op_, weight_}; }
 
  private:
@@ -49,6 +50,7 @@ class Linear {
   Split::Kind cut_;
   std::optional<LayerOperator> op_;
   Param weight_, bias_;  // [in, out], [out]
+  std::optional<Lora> lora_;
 };
 
 }  // namespace zplan

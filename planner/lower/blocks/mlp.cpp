@@ -48,7 +48,8 @@ void Mlp::activation(LayerPass& to) const {
 void Mlp::forward(LayerPass& to, const View& x) const {
   const bool product = to.emits(LayerOperator::kFc1);
   const bool activates = to.emits(LayerOperator::kActivation);
-  if (product && activates && fuses_neighbours_ && !gated_ && fc1_.bias()) {
+  const bool fuses = fuses_neighbours_ && !gated_ && fc1_.bias() && fc1_.stands_alone();
+  if (product && activates && fuses) {
     fc1_.forward_and_gelu(to, x, to[fc1_out_], to[gelu_]);
   } else {
     if (product) fc1_.forward(to, x, to[fc1_out_]);
@@ -73,7 +74,7 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   View dfc1 = gated_ ? to.scratch(dgelu_.name, dgelu_.shape)
                      : to.handed(Part::kFc1, dgelu_.name.c_str(), dgelu_.shape, true);
-  if (fuses_neighbours_ && !gated_) {
+  if (fuses_neighbours_ && !gated_ && fc2_.linear.stands_alone()) {
     fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {
     fc2_.linear.backward(to, to[gelu_], dy, write(dfc1));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/lower/blocks/handle.h"
+#include "planner/plan/trained.h"
 #include "planner/program/job/job.h"
 
 namespace zplan {
@@ -22,6 +23,8 @@ struct ParamSpec {
   Split split{};  // into pieces: of a layer's over ranks and tiles, of another's over ranks
   // Of one that is not split: each tensor parallel rank and tile gives a part of its gradient.
   bool summed = false;
+  bool is_factor = false;  // of LoRA
+  bool is_trained = true;
 };
 
 // Names a parameter; false: the model has none here.
@@ -40,6 +43,8 @@ struct Operator {
 
 class ParamTable {
  public:
+  explicit ParamTable(TrainedChoice train = {}) : train_(train) {}
+
   // What is added next belongs to this operator; of a layer: of the kind that was begun last.
   void begin(std::string name, Part part, Held held = Held::kByLayer) {
     const std::size_t kind = held == Held::kByLayer ? kinds_.size() - 1 : 0;
@@ -48,6 +53,7 @@ class ParamTable {
   void begin_kind(std::string name) { kinds_.push_back(std::move(name)); }
   Param add(ParamSpec spec) {
     const Param param(specs_.size());
+    spec.is_trained = is_trained(spec);
     specs_.push_back(std::move(spec));
     operators_.back().params.push_back(param);
     return param;
@@ -59,6 +65,12 @@ class ParamTable {
   std::size_t size() const { return specs_.size(); }
 
  private:
+  bool is_trained(const ParamSpec& spec) const {
+    if (train_.what == Trained::kLora) return spec.is_factor;
+    return train_.what == Trained::kAll || operators_.back().held == Held::kByLayer;
+  }
+
+  TrainedChoice train_;
   std::vector<std::string> kinds_;
   std::vector<Operator> operators_;
   std::vector<ParamSpec> specs_;

@@ -76,6 +76,7 @@ struct UnitHome {
   std::uint32_t unit = 0;
   StateHome param, master;
   std::vector<StateHome> moments;  // what else the update keeps, in the order of its operands
+  bool is_frozen = false;          // nothing updates it
 
   // What is as large as the unit and changes with every update.
   const StateHome& updated() const { return moments.empty() ? master : moments.front(); }

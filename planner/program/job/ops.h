@@ -141,15 +141,20 @@ enum class Action : std::uint8_t {
   kWriteMoment1,
   kWriteMoment2,
   kCastGradient,
-  kDrop,          // dropout beside what the part computes
-  kMoveBias,      // beside the weights of the same part
-  kExchange,      // activations: each rank gives every other a part
-  kPack,          // what is sent in parts, each part by itself
-  kUnpack,        // the other way round
-  kJoin,          // the stretches of each sequence, put one after the other
-  kCut,           // and apart
-  kSgd,           // an update without second moments
-  kReadScale1,    // of moments in 8 bits
+  kDrop,      // dropout beside what the part computes
+  kMoveBias,  // beside the weights of the same part
+  kExchange,  // activations: each rank gives every other a part
+  kPack,      // what is sent in parts, each part by itself
+  kUnpack,    // the other way round
+  kJoin,      // the stretches of each sequence, put one after the other
+  kCut,       // and apart
+  kSgd,       // an update without second moments
+  kLoraDown,  // beside a product: what the first factor of LoRA gives
+  kLoraScale,
+  kLoraUp,  // and the second
+  kLoraDownWeight,
+  kLoraUpWeight,
+  kReadScale1,  // of moments in 8 bits
   kReadScale2,
   kWriteScale1,
   kWriteScale2,

@@ -192,6 +192,9 @@ ZPLAN_KERNEL(Rope, "rope", .operands = "qkv:uc[b,s,n,d]",
                  "Turns the first `heads` heads, queries and keys, by angles of base `theta`; "
                  "`direction` is 1, or -1 in backward. `first`: the position of the first of s "
                  "tokens.")
+ZPLAN_KERNEL(Scale, "scale", .operands = "x:uc[*]", .attributes = "numerator denominator",
+             .kind = kMem, .demand = streaming<1, 0>, .source = "[derived]",
+             .what = "x = x numerator / denominator.")
 ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]", .kind = kMem,
              .demand = streaming<2 + kExp / 2, 0>, .source = "[Shazeer20]",
              .what = "y = silu(gate) up; x holds gate and up side by side.")

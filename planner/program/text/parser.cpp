@@ -276,6 +276,7 @@ class JobParser {
   void home(RankClass& c) {
     UnitHome home;
     home.unit = read_reference(in_, job_.units, "unit");
+    home.is_frozen = in_.accept("frozen");
     home.param = state_home("param", c.program.buffers);
     home.master = state_home("master", c.program.buffers);
     while (in_.accept(fmt::format("moment{}", home.moments.size() + 1)))

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <iterator>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "planner/program/kernels/kernel_set.h"
@@ -32,6 +33,7 @@ Plan on_one_rank(const Plan& plan) {
   one.precision = plan.precision;
   one.loss_scaling = plan.loss_scaling;
   one.optimizer = plan.optimizer;
+  one.train = plan.train;
   one.zero_stage = plan.casts_params() ? 3 : 0;  // these are cast as they are gathered
   one.delayed_update = plan.delayed_update;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
@@ -69,9 +71,15 @@ std::vector<std::vector<double>> parts(const std::string& tensor, const std::vec
 // since AdamW normalises it.
 void expect_same_way(const Trained& got, const Reference& one, double of_way) {
   const Tensors mine = tensors(got.job, got.result);
+  const std::set<std::string> frozen = frozen_tensors(got.job);
+  EXPECT_EQ(frozen, frozen_tensors(one.trained->job));
   for (const auto& [tensor, values] : tensors(one.trained->job, one.trained->result)) {
     const auto ours = parts(tensor, mine.at(tensor)), theirs = parts(tensor, values),
                begin = parts(tensor, one.start.at(tensor));
+    if (frozen.contains(tensor)) {
+      EXPECT_EQ(mine.at(tensor), one.start.at(tensor)) << tensor;
+      continue;
+    }
     for (std::size_t i = 0; i < theirs.size(); ++i) {
       EXPECT_GT(distance(theirs[i], begin[i]), 0) << tensor;
       EXPECT_LE(distance(ours[i], theirs[i]), of_way * distance(theirs[i], begin[i])) << tensor;
@@ -155,7 +163,9 @@ void expect_agreement_within_rounding(const Plan& plan, const Logged& got) {
     return;
   }
   expect_same_losses(got, *one.trained, kF32Tolerance);
-  expect_same_way(got, one, kF32Way);
+  // A moment of 8 bits that rounding takes to another of its values moves its parameter by a
+  // hundredth of a step.
+  if (!plan.optimizer.row().matrices.in_blocks) expect_same_way(got, one, kF32Way);
   expect_same_gradients(got, *one.trained);
 }
 

@@ -169,6 +169,32 @@ TEST(CudaStates, AdamwUpdatesStatesOfAllTypes) {
   }
 }
 
+TEST(CudaStates, SgdUpdatesStatesOfAllTypes) {
+  for (const DType master : kStates) {
+    for (const bool momentum : {false, true}) {
+      for (const std::int64_t flat : {12, 13}) {
+        constexpr std::int64_t n = 101;
+        std::vector<double> scalars(kStepScalarCount, 0.0);
+        scalars[kLearningRate] = 0.01;
+        scalars[kBeta1] = 0.9;
+        scalars[kWeightDecay] = 0.1;
+        scalars[kStepNumber] = 3;
+        RowCase row(momentum ? KernelId::kSgdMomentum : KernelId::kSgd, {flat, 40, 5});
+        row.in({.micro = 0, .layer = 7, .tile = 2});
+        row.with(master, {n}, random_values(n, 1), Access::kUpdate);
+        if (momentum) row.with(DType::kF32, {n}, random_values(n, 2, 0.1), Access::kUpdate);
+        row.with(DType::kF32, {n}, random_values(n, 4));
+        row.with(DType::kF64, {kStepScalarCount}, scalars);
+        row.with(DType::kF64, {2}, {0.5, 1.0});
+        row.out(DType::kBf16, {n});
+        row.run<float>(kSame, DType::kF32);
+        expect_updated(row, 0, master);
+        if (momentum) expect_updated(row, 1, DType::kF32);
+      }
+    }
+  }
+}
+
 TEST(CudaStates, SkippedUpdatesOnlyWriteTheParameters) {
   for (const bool negative : {false, true}) {
     const RowCase row = AdamwCase{.master = DType::kBf16,

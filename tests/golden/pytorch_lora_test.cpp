@@ -1,0 +1,20 @@
+// LoRA [Hu21] on a tiny Llama: factors beside all products of its layers, against PyTorch
+// (tests/data/make_golden_lora.py).
+#include <gtest/gtest.h>
+
+#include "tests/golden/pytorch_golden.h"
+
+namespace zplan {
+namespace {
+
+class PyTorchLora : public testing::TestWithParam<const char*> {};
+
+TEST_P(PyTorchLora, LossesNormsAndFactorsAgreeOverFiveSteps) {
+  const testing_support::PyTorchGolden golden{"golden_lora_tiny", GetParam()};
+  golden.expect_lora();
+}
+
+INSTANTIATE_TEST_SUITE_P(KernelSets, PyTorchLora, testing::ValuesIn(testing_support::kF64Sets));
+
+}  // namespace
+}  // namespace zplan
