@@ -142,13 +142,9 @@ struct Cluster {
   int fast_link_domain = 0;            // devices that share the peer link; 0: those of a node
   std::vector<ValueSource> sources{};  // of what the cluster adds to the node
   int devices() const { return nodes * node.devices_per_node; }
-  int node_of(int rank) const { return rank / node.devices_per_node; }    // ranks fill nodes
-  int device_of(int rank) const { return rank % node.devices_per_node; }  // in order
   int domain() const { return fast_link_domain > 0 ? fast_link_domain : node.devices_per_node; }
-  int domain_of(int rank) const { return rank / domain(); }
   // Devices that meet without the network: those of a node, of a domain that is larger.
   int island() const { return std::max(domain(), node.devices_per_node); }
-  int island_of(int rank) const { return rank / island(); }
 };
 
 inline constexpr int kMaxNodes = 100'000;

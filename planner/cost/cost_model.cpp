@@ -138,7 +138,7 @@ RestingTime launch_time(const Node& node, int ranks, Seconds plain, const StackR
 
 CostModel::CostModel(const Job& job, const Cluster& cluster)
     : job_(job), cluster_(cluster), wiring_(job, cluster) {
-  if (job.world() <= cluster.node.devices_per_node) cores_ = cluster.node.cores.get();
+  if (job.world() <= wiring_.ranks_per_node()) cores_ = cluster.node.cores.get();
   kernels_ = built_in_kernels(job);
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
     costs_.emplace_back();

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "hwprofiles/hw_profile.h"
+#include "hwprofiles/seating.h"
 #include "hwprofiles/topology.h"
 
 namespace zplan {
@@ -26,8 +27,8 @@ class LeafLoads {
     double weight = 0;
   };
 
-  LeafLoads(const Cluster& cluster, const Topology& topology)
-      : cluster_(cluster), topology_(topology) {}
+  LeafLoads(const Cluster& cluster, const Seating& seating, const Topology& topology)
+      : cluster_(cluster), seating_(seating), topology_(topology) {}
 
   // `bytes` from these ranks to those. Nothing where the network has no leaves.
   void cross(std::span<const int> from, std::span<const int> to, double bytes = 1);
@@ -37,6 +38,7 @@ class LeafLoads {
   std::map<int, double> shares(std::span<const int> ranks) const;
 
   const Cluster& cluster_;
+  const Seating& seating_;
   const Topology& topology_;
   std::map<int, double> up_, down_;  // by leaf switch
 };

@@ -31,10 +31,13 @@ std::string kind_name(KindPair ends) {
 }  // namespace
 
 Wiring::Wiring(const Job& job, const Cluster& cluster)
-    : job_(job), cluster_(cluster), topology_(cluster.node.topology) {
-  if (job.world() > cluster.devices()) {
+    : job_(job),
+      cluster_(cluster),
+      seating_(cluster, job.mesh.gpus),
+      topology_(cluster.node.topology) {
+  if (job.world() > seating_.devices()) {
     throw_bad_input(fmt::format("{}: expected at least {} devices for the job, got {}",
-                                cluster.name, job.world(), cluster.devices()));
+                                cluster.name, job.world(), seating_.devices()));
   }
   find_routes();
   find_places();
@@ -58,7 +61,7 @@ void Wiring::find_routes() {
 
 void Wiring::find_places() {
   std::map<int, int> all;
-  for (int rank = 0; rank < job_.world(); ++rank) ++all[cluster_.node_of(rank)];
+  for (int rank = 0; rank < job_.world(); ++rank) ++all[seating_.node_of(rank)];
   for (int stage = 0; stage < job_.stages(); ++stage) {
     const Seats own = seats_of(ranks_of_stage(job_.mesh, stage));
     ClassPlace place;
@@ -66,7 +69,7 @@ void Wiring::find_places() {
       if (members > place.members) place = {node, 0, members, all[node]};
     }
     place.rank = *std::find_if(own.ranks.begin(), own.ranks.end(),
-                               [&](int rank) { return cluster_.node_of(rank) == place.node; });
+                               [&](int rank) { return seating_.node_of(rank) == place.node; });
     places_.push_back(place);
   }
 }
@@ -77,13 +80,13 @@ Wiring::Seats Wiring::seats_of(std::vector<int> ranks) const {
   Seats group{std::move(ranks), {}, {}};
   int island = -1;
   for (std::size_t i = 0; i < group.ranks.size(); ++i) {
-    const int rank = group.ranks[i], node = cluster_.node_of(rank);
+    const int rank = group.ranks[i], node = seating_.node_of(rank);
     if (group.members.empty() || group.members.back().first != node) {
       group.members.emplace_back(node, 0);
     }
     ++group.members.back().second;
-    if (cluster_.island_of(rank) != island) group.begins.push_back(i);
-    island = cluster_.island_of(rank);
+    if (seating_.island_of(rank) != island) group.begins.push_back(i);
+    island = seating_.island_of(rank);
   }
   return group;
 }
@@ -98,12 +101,12 @@ std::span<const int> Wiring::Seats::island(std::size_t i) const {
   return std::span(ranks).subspan(begins[i], end - begins[i]);
 }
 
-int Wiring::Seats::least_node(const Cluster& cluster) const {
+int Wiring::Seats::least_node(const Seating& seating) const {
   std::span<const int> least = island(0);
   for (std::size_t i = 1; i < islands(); ++i) {
     if (island(i).size() < least.size()) least = island(i);
   }
-  return cluster.node_of(least.front());
+  return seating.node_of(least.front());
 }
 
 std::vector<Wiring::Seats> Wiring::groups(const Group& group, int stage) const {
@@ -142,12 +145,12 @@ double Wiring::peer_share(std::span<const int> ranks) const {
   const PeerShape& shape = cluster_.node.topology.peer_shape;
   if (shape.kind == PeerKind::kSwitch) return 1;
   std::vector<int> gpus;
-  for (const int rank : ranks) gpus.push_back(cluster_.device_of(rank));
+  for (const int rank : ranks) gpus.push_back(seating_.device_of(rank));
   return ring_share(shape, gpus);
 }
 
 Way Wiring::way_between(int from, int to) const {
-  if (cluster_.island_of(from) != cluster_.island_of(to)) return Way::kNetwork;
+  if (seating_.island_of(from) != seating_.island_of(to)) return Way::kNetwork;
   const bool peers = step_share(from, to, peer_share(std::array{from, to})) > 0;
   return peers ? Way::kPeerLink : Way::kHostMemory;
 }
@@ -169,7 +172,7 @@ std::vector<int> Wiring::nodes_of_interest(const Group& group, int stage,
   for (const std::int32_t at : stages_of(job_.mesh, group, stage)) nodes.push_back(place(at).node);
   if (group.ends) return nodes;
   for (const Seats& one : all) {
-    if (one.is_in(nodes.front())) nodes.push_back(one.least_node(cluster_));
+    if (one.is_in(nodes.front())) nodes.push_back(one.least_node(seating_));
   }
   return nodes;
 }
@@ -193,12 +196,12 @@ void Wiring::add_host(Loads& loads, int node, double weight) const {
 
 // `share`: of the peer links' rate.
 void Wiring::add_step(Loads& loads, int from, int to, double share, double bytes) const {
-  const auto sender = static_cast<std::size_t>(cluster_.device_of(from));
-  const auto receiver = static_cast<std::size_t>(cluster_.device_of(to));
-  const int node = cluster_.node_of(from);
+  const auto sender = static_cast<std::size_t>(seating_.device_of(from));
+  const auto receiver = static_cast<std::size_t>(seating_.device_of(to));
+  const int node = seating_.node_of(from);
   if (share > 0) {
     add(loads, node, {&peer_out_[sender], 1}, bytes / share);
-    add(loads, cluster_.node_of(to), {&peer_in_[receiver], 1}, bytes / share);
+    add(loads, seating_.node_of(to), {&peer_in_[receiver], 1}, bytes / share);
     return;
   }
   add(loads, node, to_dram_[sender], bytes);
@@ -226,16 +229,16 @@ void Wiring::add_pairs(Loads& loads, std::span<const int> ranks, double bytes) c
 }
 
 void Wiring::add_exit(Loads& loads, int rank, double weight) const {
-  const int gpu = cluster_.device_of(rank);
+  const int gpu = seating_.device_of(rank);
   const Route& route = out_.empty() ? topology_.route_out(gpu)  // throws: no NIC
                                     : out_[static_cast<std::size_t>(gpu)];
-  add(loads, cluster_.node_of(rank), route, weight);
+  add(loads, seating_.node_of(rank), route, weight);
 }
 
 void Wiring::add_entry(Loads& loads, int rank, double weight) const {
-  const int gpu = cluster_.device_of(rank);
+  const int gpu = seating_.device_of(rank);
   const Route& route = in_.empty() ? topology_.route_in(gpu) : in_[static_cast<std::size_t>(gpu)];
-  add(loads, cluster_.node_of(rank), route, weight);
+  add(loads, seating_.node_of(rank), route, weight);
 }
 
 void Wiring::add_drives(Loads& loads, int node, int gpu, bool reads) {
@@ -270,7 +273,7 @@ std::vector<int> Wiring::siblings(int stage, AxisSet owners) const {
   const auto index = [&](int rank) { return job_.mesh.index_in(owners, job_.mesh.point(rank)); };
   std::vector<int> ranks = ranks_of_stage(job_.mesh, stage);
   std::erase_if(ranks, [&](int rank) {
-    return cluster_.node_of(rank) != at.node || index(rank) != index(at.rank);
+    return seating_.node_of(rank) != at.node || index(rank) != index(at.rank);
   });
   return ranks;
 }
@@ -279,7 +282,7 @@ std::vector<LinkShare> Wiring::copy(int stage, Tier from, Tier to, AxisSet owner
   const int node = place(stage).node;
   Loads loads = loads_at({node});
   for (const int rank : siblings(stage, owners)) {
-    add_copy(loads, node, cluster_.device_of(rank), from, to);
+    add_copy(loads, node, seating_.device_of(rank), from, to);
     add_host(loads, node, 1);
   }
   return busiest(loads);
@@ -317,7 +320,7 @@ std::vector<Wiring::Seats> Wiring::groups(const Group& group, int stage, bool al
 std::vector<LinkShare> Wiring::ring(const Group& group, int stage, bool alone) {
   const std::vector<Seats> all = groups(group, stage, alone);
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
-  LeafLoads leaves(cluster_, topology_);
+  LeafLoads leaves(cluster_, seating_, topology_);
   for (const Seats& one : all) {
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
@@ -336,7 +339,7 @@ std::vector<LinkShare> Wiring::ring(const Group& group, int stage, bool alone) {
 std::vector<LinkShare> Wiring::pairs(const Group& group, int stage, bool alone) {
   const std::vector<Seats> all = groups(group, stage, alone);
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
-  LeafLoads leaves(cluster_, topology_);
+  LeafLoads leaves(cluster_, seating_, topology_);
   for (const Seats& one : all) {
     const double part = 1.0 / static_cast<double>(one.ranks.size() - 1);
     for (std::size_t i = 0; i < one.islands(); ++i) {
@@ -360,7 +363,7 @@ std::vector<LinkShare> Wiring::pairs(const Group& group, int stage, bool alone) 
 
 void Wiring::add_transfer(Loads& loads, LeafLoads* leaves, int from, int to) const {
   const std::array pair{from, to};
-  if (cluster_.island_of(from) == cluster_.island_of(to))
+  if (seating_.island_of(from) == seating_.island_of(to))
     return add_step(loads, from, to, step_share(from, to, peer_share(pair)));
   add_exit(loads, from, 1);
   add_entry(loads, to, 1);
@@ -371,7 +374,7 @@ void Wiring::add_transfer(Loads& loads, LeafLoads* leaves, int from, int to) con
 std::vector<LinkShare> Wiring::shift(const Group& group, int stage, bool alone) {
   const std::vector<Seats> all = groups(group, stage, alone);
   Loads loads = loads_at(nodes_of_interest(group, stage, all));
-  LeafLoads leaves(cluster_, topology_);
+  LeafLoads leaves(cluster_, seating_, topology_);
   for (const Seats& one : all)
     for (std::size_t i = 0; i < one.ranks.size(); ++i)
       add_transfer(loads, alone ? nullptr : &leaves, one.ranks[i],
@@ -381,7 +384,7 @@ std::vector<LinkShare> Wiring::shift(const Group& group, int stage, bool alone) 
 
 std::vector<LinkShare> Wiring::between(int from_stage, int to_stage) {
   Loads loads = loads_at({place(from_stage).node, place(to_stage).node});
-  LeafLoads leaves(cluster_, topology_);
+  LeafLoads leaves(cluster_, seating_, topology_);
   const std::vector<int> senders = ranks_of_stage(job_.mesh, from_stage);
   const std::vector<int> receivers = ranks_of_stage(job_.mesh, to_stage);
   for (std::size_t i = 0; i < senders.size(); ++i)

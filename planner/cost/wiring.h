@@ -45,6 +45,7 @@
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
+#include "hwprofiles/seating.h"
 #include "hwprofiles/topology.h"
 #include "planner/cost/leaf_loads.h"
 #include "planner/program/job/job.h"
@@ -95,6 +96,7 @@ class Wiring {
   Reach reach(const Group& group, int stage);
   // The longest way between a rank of one stage and its neighbour in the other.
   Way way(int stage, int other) const;
+  int ranks_per_node() const { return seating_.per_node(); }
   bool has_peer_link() const { return !peer_out_.empty(); }
 
   // Where `owners` has axes, only the ranks with the representative's index along them take part.
@@ -130,7 +132,7 @@ class Wiring {
     bool is_in(int node) const;
     std::size_t islands() const { return begins.size(); }
     std::span<const int> island(std::size_t i) const;
-    int least_node(const Cluster& cluster) const;  // of the island with fewest members
+    int least_node(const Seating& seating) const;  // of the island with fewest members
   };
 
   void find_routes();
@@ -149,7 +151,7 @@ class Wiring {
   double peer_share(std::span<const int> ranks) const;
   // The share that one step of that ring gets.
   double step_share(int from, int to, double ring) const {
-    return cluster_.domain_of(from) == cluster_.domain_of(to) ? ring : 0;
+    return seating_.domain_of(from) == seating_.domain_of(to) ? ring : 0;
   }
   Way way_between(int from, int to) const;
 
@@ -172,6 +174,7 @@ class Wiring {
 
   const Job& job_;
   const Cluster& cluster_;
+  const Seating seating_;
   Topology topology_;
   std::vector<ClassPlace> places_;                               // by stage
   std::vector<Route> to_dram_, from_dram_, out_, in_;            // by GPU of a node

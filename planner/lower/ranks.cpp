@@ -48,7 +48,9 @@ Mesh mesh_of(const Plan& plan) {
   if (plan.order == RankOrder::kPipelineFirst) order.push_back(kPipelineAxis);
   for (const NamedSize& axis : data) order.push_back(axis.name);
   if (plan.order == RankOrder::kDataFirst) order.push_back(kPipelineAxis);
-  return make_mesh(axes, order);
+  Mesh mesh = make_mesh(axes, order);
+  mesh.gpus = plan.gpus;
+  return mesh;
 }
 
 AxisSet shard_axes(const Mesh& mesh) {

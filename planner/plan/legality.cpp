@@ -31,6 +31,8 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
   if (Reason why = outside("pp", shape.pp, 1, kMaxStages)) return why;
   if (Reason why = outside("cp", shape.cp, 1, kMaxDp)) return why;
   if (Reason why = outside("dp x cp", std::int64_t{shape.dp} * shape.cp, 1, kMaxDp)) return why;
+  if (const auto twice = named_twice(p.gpus))
+    return fmt::format("each GPU of a node is one rank's; {} is named twice", *twice);
   if (Reason why = outside("chunks per stage", shape.chunks, 0, kMaxChunks)) return why;
   if (p.stage_layers.empty() && p.pieces() > layers)
     return fmt::format("pp {}{} needs a layer per {}; the model has {} layers", shape.pp,

@@ -183,6 +183,7 @@ struct Plan {
   std::string schedule_file;                             // zplan.schedule/1 (schedule_file.h)
   std::vector<std::int32_t> stage_layers;                // of each piece; empty: evenly
   RankOrder order = RankOrder::kDataFirst;
+  std::vector<std::int32_t> gpus;  // of a node, which its ranks have in turn; empty: all in order
   LaunchMode launch = LaunchMode::kStream;
   double slack = 0.05;  // memory placement may use this much more than the live peak
   bool clip = true;

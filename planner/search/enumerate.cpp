@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "hwprofiles/seating.h"
 #include "planner/core/error.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -48,10 +49,15 @@ void require_sane(const Batch& batch) {
                                 batch.global_batch, batch.sequence, kMaxTokensPerStep));
 }
 
+// That ranks may have.
+std::int64_t devices_of(const Cluster& cluster, const Pins& pins) {
+  return Seating(cluster, pins.values().gpus).devices();
+}
+
 // Stages that the devices can be cut into, each with a layer.
-std::vector<std::int32_t> stage_counts(const ModelConfig& model, const Cluster& cluster) {
+std::vector<std::int32_t> stage_counts(const ModelConfig& model, std::int64_t devices) {
   std::vector<std::int32_t> result;
-  for (const std::int64_t pp : divisors(cluster.devices()))
+  for (const std::int64_t pp : divisors(devices))
     if (pp <= std::min(model.layers, kMaxStages)) result.push_back(static_cast<std::int32_t>(pp));
   return result;
 }
@@ -79,7 +85,7 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
   }
   Parallel others = pins.values().parallel;
   others.dp = 1;
-  const std::int64_t devices = cluster.devices();
+  const std::int64_t devices = devices_of(cluster, pins);
   const bool room = pins.has("/parallel/dp") && others.ranks() <= devices;
   throw_bad_input(
       fmt::format("{} needs more than the {} devices of {}; {}", fmt::join(pinned, " x "), devices,
@@ -91,7 +97,7 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
 // All (dp, tp, pp): with free dp those that use all devices, or as many as whole replicas do where
 // another count of ranks is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
-  const std::int64_t devices = cluster.devices();
+  const std::int64_t devices = devices_of(cluster, pins);
   const bool some_may_idle =
       std::any_of(std::begin(kChoices), std::end(kChoices),
                   [&](const Decision& row) { return row.counts_ranks && pins.has(row.pointer); });
@@ -99,7 +105,7 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
       pins.has("/parallel/stage_layers")
           ? std::vector{static_cast<std::int32_t>(pins.values().stage_layers.size()) /
                         std::max(1, pins.get<std::int32_t>("/parallel/chunks", 1))}
-          : stage_counts(model, cluster);
+          : stage_counts(model, devices);
   std::vector<Parallel> result;
   Parallel shape = pins.values().parallel;
   for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stages))

@@ -74,7 +74,8 @@ class PlanEvaluator {
   const std::vector<NodeFill>& fills(const Plan& plan) {
     const Parallel& shape = plan.parallel;
     const std::lock_guard lock(mutex_);
-    std::vector<NodeFill>& known = fills_[{plan.replicas(), shape.tp, shape.pp, plan.order}];
+    std::vector<NodeFill>& known =
+        fills_[{plan.replicas(), shape.tp, shape.pp, plan.order, plan.gpus.size()}];
     if (known.empty()) known = node_fills(mesh_of(plan), cluster_);
     return known;
   }
@@ -93,7 +94,8 @@ class PlanEvaluator {
   TimeFloors floors_;
   BytesBounds bytes_;
   std::mutex mutex_;
-  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder>, std::vector<NodeFill>>
+  std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder, std::size_t>,
+           std::vector<NodeFill>>
       fills_;
   std::map<std::tuple<Schedule, std::int32_t, std::int32_t, std::int64_t>, StagePieces> in_flight_;
 };

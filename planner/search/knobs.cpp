@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "hwprofiles/seating.h"
 #include "models/model_formulas.h"
 #include "planner/program/job/limits.h"
 
@@ -98,6 +99,15 @@ std::vector<Plan> recompute_splits(const Plan& plan, std::int32_t layers) {
   return result;
 }
 
+// Ranks that leave devices of their node idle take those that share least.
+std::vector<Plan> spread_ranks(const Plan& plan, const HwProfile& node) {
+  const std::int64_t ranks = plan.parallel.ranks();
+  if (ranks >= node.devices_per_node) return {};
+  Plan spread = plan;
+  spread.gpus = spread_devices(node.topology, static_cast<int>(ranks));
+  return {spread};
+}
+
 // Layers such that the output head counts as the layers it has the parameters of. [derived] work is
 // in proportion to the parameters of matrix products.
 std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
@@ -160,6 +170,9 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
         [near = cluster.island()](const Plan& plan) { return sharding_groups(plan, near); });
   if (!pins.has("/parallel/stage_layers"))
     knobs.emplace_back([model](const Plan& plan) { return weighed_stages(plan, model); });
+  if (!pins.has("/parallel/gpus"))
+    knobs.emplace_back(
+        [node = cluster.node](const Plan& plan) { return spread_ranks(plan, node); });
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
   if (pins.tunes_units) knobs.emplace_back(larger_units);
   for (Knob& knob : knobs)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "hwprofiles/seating.h"
+
 namespace zplan {
 namespace {
 
@@ -35,7 +37,7 @@ NodeFill fill_of(std::int64_t begin, std::int64_t end, const Turns& turns) {
 std::vector<NodeFill> node_fills(const Mesh& mesh, const Cluster& cluster) {
   const Axis& pipeline = mesh.axes[mesh.pipeline()];
   const Turns turns{pipeline.stride, pipeline.size};
-  const std::int64_t per_node = cluster.node.devices_per_node;
+  const std::int64_t per_node = Seating(cluster, mesh.gpus).per_node();
   const std::int64_t world = mesh.world();
   const std::int64_t last_node = (world - 1) / per_node;
   std::vector<std::int64_t> nodes{last_node};

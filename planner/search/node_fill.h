@@ -1,5 +1,5 @@
 // How many ranks of each pipeline stage share a node: what the memory of a host must hold.
-// Ranks fill nodes in order (Cluster::node_of).
+// Ranks fill nodes in order (hwprofiles/seating.h).
 #pragma once
 
 #include <cstdint>

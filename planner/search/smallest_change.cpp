@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "hwprofiles/seating.h"
 #include "planner/program/job/limits.h"
 #include "planner/search/search.h"
 
@@ -50,7 +51,7 @@ std::vector<Change> single_changes(const Plan& plan, const Cluster& cluster) {
   const auto widen = [&](const char* what, std::int32_t Parallel::*size) {
     Parallel shape = plan.parallel;
     shape.*size *= 2;
-    const bool room = shape.ranks() <= cluster.devices();
+    const bool room = shape.ranks() <= Seating(cluster, plan.gpus).devices();
     if (!room && shape.dp % 2 != 0) return;
     if (!room) shape.dp /= 2;
     const std::string words = fmt::format("{} {}", what, shape.*size);

@@ -57,7 +57,7 @@ class CommandLine(CliTest):
         for word in ("ful", "full:", "full:0", "full:-1", "full,,none", "full:2:3", "full:x"):
             self.bad(BAD_INPUT, *TINY, f"--recompute={word}", says="--recompute: expected none")
         for word in ("a", "2,", "2,,2", "-1,5", "99999999999"):
-            self.bad(BAD_INPUT, *TINY, f"--stages={word}", says="--stages: expected layers")
+            self.bad(BAD_INPUT, *TINY, f"--stages={word}", says="--stages: expected numbers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full:9", says="9 of 4 layers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full,none:2", says="only the last run")
         self.bad(BAD_INPUT, *TINY, "--stages", "3,3", says="the model has 4")

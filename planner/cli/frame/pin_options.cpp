@@ -56,17 +56,16 @@ std::vector<RecomputeRun> recompute_runs(const std::string& text) {
 }
 
 // "13,11,12,12"
-std::vector<std::int32_t> stage_layers(const std::string& text) {
-  std::vector<std::int32_t> layers;
+std::vector<std::int32_t> numbers(std::string_view option, const std::string& text) {
+  std::vector<std::int32_t> numbers;
   for (const std::string_view part : split(text, ',')) {
     const auto count = number(part, 0);
-    if (!count) {
-      throw_bad_input(fmt::format("--stages: expected layers per stage such as 13,11,12,12, got {}",
-                                  in_quotes(text)));
-    }
-    layers.push_back(*count);
+    if (!count)
+      throw_bad_input(
+          fmt::format("{}: expected numbers such as 13,11,12,12, got {}", option, in_quotes(text)));
+    numbers.push_back(*count);
   }
-  return layers;
+  return numbers;
 }
 
 std::string kernel_set(const std::string& id) {
@@ -160,7 +159,9 @@ struct OptionAdder {
     syntax.parsed(name(), "operator|layer|layers:N|tiles:N|owned", help(),
                   [&to = pins, &row = row](const std::string& text) { pin_gather(to, row, text); });
   }
-  void operator()(const std::vector<std::int32_t>&) const { parsed("LIST", stage_layers); }
+  void operator()(const std::vector<std::int32_t>&) const {
+    parsed("LIST", [option = name()](const std::string& text) { return numbers(option, text); });
+  }
   void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }
   void operator()(double) const { ZPLAN_ASSERT(false); }  // no option has one yet
   void operator()(bool) const { ZPLAN_ASSERT(false); }    // a flag: PinOptions
@@ -232,6 +233,8 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
   say(pins.has("/recompute") && idle, "--recompute selective",
       fmt::format("kernel set {} never stores the scores of attention", plan.kernel_set));
   const std::int64_t ranks = p.ranks();
+  say(pins.has("/parallel/order") && (p.pp == 1 || plan.replicas() == 1), "--rank-order",
+      p.pp == 1 ? "there is one pipeline stage" : "there is one replica");
   if (ranks < cluster.devices()) {
     lines.push_back(fmt::format("{} of {} GPUs stay idle: {} is {}",
                                 grouped(cluster.devices() - ranks), grouped(cluster.devices()),

@@ -122,6 +122,8 @@ std::string parallel_words(const Plan& plan) {
     parts.push_back(fmt::format("{} tensor parallel{}", p.tp,
                                 p.sequence_parallel ? " with sequence parallelism" : ""));
   }
+  if (!plan.gpus.empty())
+    parts.push_back(fmt::format("GPUs {} of each node", fmt::join(plan.gpus, " ")));
   if (p.pp == 1) {
     parts.emplace_back("no pipeline");
     return joined(parts);

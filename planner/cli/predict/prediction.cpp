@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "hwprofiles/seating.h"
 #include "models/model_formulas.h"
 #include "planner/core/error.h"
 #include "planner/lower/lower.h"
@@ -31,9 +32,10 @@ double model_flops(const PlannedJob& planned) {
 }
 
 void require_devices(const Job& job, const Cluster& cluster) {
-  if (job.world() <= cluster.devices()) return;
+  const int devices = Seating(cluster, job.mesh.gpus).devices();
+  if (job.world() <= devices) return;
   throw_bad_input(fmt::format("the plan needs {} devices ({}), cluster {} has {}", job.world(),
-                              sizes_text(job.mesh), cluster.name, cluster.devices()));
+                              sizes_text(job.mesh), cluster.name, devices));
 }
 
 }  // namespace

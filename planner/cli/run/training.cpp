@@ -38,7 +38,9 @@ Plan runnable_plan(const RunCommand& command) {
 std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank) {
   if (find_kernel_set(plan.kernel_set).runs_on == RunsOn::kCpu)
     return std::make_shared<exec::cpu::CpuDevice>();
-  return exec::load_cuda_device({.local_rank = local_rank});
+  const auto place = static_cast<std::size_t>(local_rank);
+  return exec::load_cuda_device(
+      {.local_rank = place < plan.gpus.size() ? plan.gpus[place] : local_rank});
 }
 
 Plan reference_plan(const Plan& plan) {

@@ -10,6 +10,7 @@ namespace zplan {
 inline constexpr std::int64_t kMaxDp = std::int64_t{1} << 20;
 inline constexpr std::int64_t kMaxTp = 1024;
 inline constexpr std::int64_t kMaxRanks = std::int64_t{1} << 30;  // dp x tp x pp [derived]
+inline constexpr std::int64_t kMaxDevices = 1024;                 // of a node
 inline constexpr std::int64_t kMaxTiles = 16;       // an operation id has 8 bits for the tile
 inline constexpr std::int64_t kMaxRing = 256;       // whose steps are counted as tiles
 inline constexpr std::int64_t kMaxHeadChunks = 16;  // counted as tiles

@@ -149,6 +149,14 @@ Mesh make_mesh(std::span<const NamedSize> axes, std::span<const std::string_view
   return mesh;
 }
 
+std::optional<std::int32_t> named_twice(std::span<const std::int32_t> gpus) {
+  std::vector<std::int32_t> sorted(gpus.begin(), gpus.end());
+  std::sort(sorted.begin(), sorted.end());
+  const auto at = std::adjacent_find(sorted.begin(), sorted.end());
+  if (at == sorted.end()) return std::nullopt;
+  return *at;
+}
+
 std::optional<std::string> mesh_fault(const Mesh& mesh) {
   if (mesh.axes.size() > kMaxAxes)
     return fmt::format("{} axes; a mesh has up to {}", mesh.axes.size(), kMaxAxes);

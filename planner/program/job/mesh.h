@@ -87,6 +87,8 @@ struct Peer {
 // One rank unless it is told otherwise.
 struct Mesh {
   std::vector<Axis> axes{{std::string(kPipelineAxis)}};
+  // Of a node the devices that its ranks have, in the order of the ranks; empty: all, in order.
+  std::vector<std::int32_t> gpus{};
 
   std::int32_t world() const { return size(all()); }
   MeshPoint point(std::int32_t rank) const;
@@ -140,6 +142,9 @@ Mesh make_mesh(std::span<const NamedSize> axes, std::span<const std::string_view
 
 // Why the strides do not number the ranks, each once, in one line; or nothing.
 std::optional<std::string> mesh_fault(const Mesh& mesh);
+
+// One of the devices of a node that the list names again; or nothing.
+std::optional<std::int32_t> named_twice(std::span<const std::int32_t> gpus);
 
 // "tp 2 x dp 4 x pp 1"
 std::string sizes_text(const Mesh& mesh);

@@ -30,6 +30,7 @@ class JobParser {
     model();
     job_line();
     mesh_line();
+    gpus_line();
     batch_line();
     while (in_.statement("unit")) unit();
     while (in_.statement("class")) rank_class();
@@ -88,6 +89,16 @@ class JobParser {
       axis.stride = static_cast<std::int32_t>(field("every", 1, kMaxRanks));
     }
     if (const auto fault = mesh_fault(job_.mesh)) in_.fail("strides that number the ranks", *fault);
+    in_.end_statement();
+  }
+
+  void gpus_line() {
+    if (!in_.statement("gpus")) return;
+    while (!in_.at_end())
+      job_.mesh.gpus.push_back(
+          static_cast<std::int32_t>(in_.integer("a GPU of a node", 0, kMaxDevices - 1)));
+    if (const auto twice = named_twice(job_.mesh.gpus))
+      in_.fail("each GPU of a node once", fmt::format("{} twice", *twice));
     in_.end_statement();
   }
 

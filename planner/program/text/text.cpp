@@ -234,6 +234,7 @@ std::string to_text(const Job& job) {
   out += "mesh";
   for (const Axis& axis : job.mesh.axes)
     put(out, " {} {} every {}", axis.name, axis.size, axis.stride);
+  if (!job.mesh.gpus.empty()) put(out, "\ngpus {}", fmt::join(job.mesh.gpus, " "));
   out += '\n';
   put(out, "batch global {} micro {} micro_steps {} sequence {}\n", job.global_batch,
       job.micro_batch, job.micro_steps, job.sequence);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "hwprofiles/seating.h"
 #include "planner/core/error.h"
 #include "tests/support/error_message.h"
 #include "tests/support/source_dir.h"
@@ -74,10 +75,10 @@ TEST(ClusterFile, NodesOfAJobLieInLeavesInOrderOrScattered) {
 }
 
 TEST(ClusterFile, StatesDomainsOfFastLinksThatAreBlocksOrWholeNodes) {
-  const Cluster rack = parse(domain(72));
+  const Seating rack(parse(domain(72)));
   EXPECT_EQ(rack.domain_of(71), rack.domain_of(0));
   EXPECT_EQ(rack.island_of(72), 1);
-  const Cluster pairs = parse(domain(2));
+  const Seating pairs(parse(domain(2)));
   EXPECT_EQ(pairs.domain_of(2), 1);
   EXPECT_EQ(pairs.island_of(7), 0);
   EXPECT_EQ(message_of([] { parse(domain(12)); }),

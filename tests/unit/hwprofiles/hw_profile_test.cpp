@@ -128,13 +128,6 @@ TEST(LoadCluster, ReadsNamesWithAndWithoutCount) {
   EXPECT_EQ(load_cluster("workstationx100000").nodes, 100'000);
 }
 
-TEST(LoadCluster, PutsRanksIntoNodesInOrder) {
-  const Cluster cluster = load_cluster("dgx2x2");
-  EXPECT_EQ(cluster.node_of(15), 0);
-  EXPECT_EQ(cluster.node_of(16), 1);
-  EXPECT_EQ(cluster.device_of(17), 1);
-}
-
 TEST(LoadCluster, RefusesCountsOutOfRange) {
   EXPECT_EQ(message_of([] { load_cluster("dgx2x0"); }),
             "cluster \"dgx2x0\": expected a node count from 1 to 100000, got 0");

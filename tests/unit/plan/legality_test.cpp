@@ -380,6 +380,7 @@ TEST(Legality, RecomputeAndStagesCoverTheLayers) {
               }),
               says("1, 2 have 3 layers"));
   EXPECT_THAT(refusal([](Plan& p) { p.stage_layers = {2, 2}; }), says("2 stages", "pp is 1"));
+  EXPECT_THAT(refusal([](Plan& p) { p.gpus = {0, 4, 0}; }), says("0 is named twice"));
 }
 
 TEST(Legality, StatesGoWhereTheirStageAllows) {

@@ -34,6 +34,7 @@ Plan unusual_plan() {
                     GradientCast::kAfterReduction};
   plan.batch = {.global_batch = 1 << 20, .micro_batch = 3, .sequence = 1 << 20};
   plan.order = RankOrder::kPipelineFirst;
+  plan.gpus = {12, 0, 4};
   plan.slack = 0.125;
   plan.clip = false;
   plan.loss_scaling = true;

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "hwprofiles/seating.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/search/bytes_bound.h"
@@ -42,9 +43,10 @@ using testing_support::mesh_of;
 
 // Every node, rank by rank.
 std::set<NodeFill> all_fills(const Mesh& mesh, const Cluster& cluster) {
+  const Seating seating(cluster, mesh.gpus);
   std::map<int, std::map<std::int32_t, std::int64_t>> nodes;
   for (int rank = 0; rank < mesh.world(); ++rank)
-    ++nodes[cluster.node_of(rank)][mesh.point(rank)[testing_support::kPp]];
+    ++nodes[seating.node_of(rank)][mesh.point(rank)[testing_support::kPp]];
   std::set<NodeFill> result;
   for (const auto& [node, stages] : nodes) {
     NodeFill fill;
@@ -52,6 +54,14 @@ std::set<NodeFill> all_fills(const Mesh& mesh, const Cluster& cluster) {
     result.insert(fill);
   }
   return result;
+}
+
+TEST(NodeFills, FollowTheDevicesThatRanksHave) {
+  const Cluster cluster = load_cluster("dgx2x32");
+  Mesh mesh = mesh_of({.dp = 9, .tp = 2, .pp = 3});
+  mesh.gpus = {0, 4, 8, 12, 15};
+  const std::vector<NodeFill> fills = node_fills(mesh, cluster);
+  EXPECT_EQ(std::set<NodeFill>(fills.begin(), fills.end()), all_fills(mesh, cluster));
 }
 
 TEST(NodeFills, AreThoseOfACountRankByRank) {

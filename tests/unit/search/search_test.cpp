@@ -336,6 +336,23 @@ TEST_F(SearchTest, TriesShardingGroupsOfAnIslandOnTheWinner) {
   EXPECT_EQ(run(m).best->plan.shards(), result.best->plan.parallel.dp);
 }
 
+TEST_F(SearchTest, TriesToSpreadRanksThatLeaveDevicesIdle) {
+  cluster_ = load_cluster("dgx2");
+  pins_ = pinned({{"/parallel/dp", "4"}, {"/parallel/tp", "1"}, {"/parallel/pp", "1"}});
+  const std::vector<std::int32_t> spread{0, 4, 8, 12};
+  Model m;
+  m.time = [=](const Plan& p) { return p.gpus == spread ? 9.0 : 10.0; };
+  EXPECT_EQ(run(m).best->plan.gpus, spread);
+  pins_.set("/parallel/gpus", std::vector<std::int32_t>{0, 1, 2, 3});
+  EXPECT_EQ(run(m).best->plan.gpus, (std::vector<std::int32_t>{0, 1, 2, 3}));
+}
+
+TEST_F(SearchTest, CountsTheDevicesThatRanksMayHave) {
+  cluster_ = load_cluster("dgx2x2");
+  pins_.set("/parallel/gpus", std::vector<std::int32_t>{0, 8});
+  EXPECT_EQ(run(Model{}).best->plan.parallel.ranks(), 4);
+}
+
 TEST_F(SearchTest, TriesUnitsOfSeveralLayersOnTheWinner) {
   pins_ = pinned({{"/zero_stage", "3"}, {"/gather/unit", "layer"}, {"/parallel/pp", "1"}});
   for (const std::int32_t layers : {2, 4}) {

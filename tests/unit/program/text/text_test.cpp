@@ -48,6 +48,14 @@ TEST(Text, ReadsBackTheLaunchMode) {
   EXPECT_EQ(parse_zprog(to_text(job), "graph.zprog").launch, LaunchMode::kGraph);
 }
 
+TEST(Text, ReadsBackTheDevicesOfTheRanks) {
+  Job job = sample_job();
+  job.mesh.gpus = {12, 0, 4};
+  const std::string text = to_text(job);
+  EXPECT_THAT(text, HasSubstr("\ngpus 12 0 4\n"));
+  EXPECT_EQ(to_text(parse_zprog(text, "gpus.zprog")), text);
+}
+
 TEST(Text, ReadsBackTheWholeJob) {
   const Job job = placed_sample_job();
   const Job read = parse_zprog(to_text(job), "sample.zprog");
