@@ -37,6 +37,8 @@ enum class Schedule : std::uint8_t {
   kGpipe,
   kInterleaved,
   kZeroBubbleV,
+  kZeroBubbleH1,
+  kDualPipeV,
   kFile,  // Plan::schedule_file
 };
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.

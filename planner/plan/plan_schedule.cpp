@@ -11,9 +11,11 @@
 #include "planner/plan/decision.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/schedule_file.h"
+#include "planner/program/schedule/dual_pipe_v.h"
 #include "planner/program/schedule/in_flight.h"
 #include "planner/program/schedule/interleaved.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
+#include "planner/program/schedule/zero_bubble_h1.h"
 #include "planner/program/schedule/zero_bubble_v.h"
 
 namespace zplan {
@@ -48,6 +50,13 @@ Reason uneven_rounds(const Plan& plan) {
       "schedule {} works off micro-steps in equal rounds: with pp {} not {}; the next number that "
       "is: {}",
       name(plan.schedule), plan.parallel.pp, micros, nearest);
+}
+
+Reason too_few_to_pair(const Plan& plan) {
+  const std::int32_t least = least_of_dual_pipe_v(plan.parallel.pp);
+  if (micro_batches_of(plan) >= least) return std::nullopt;
+  return fmt::format("schedule {} needs two micro-steps per stage: with pp {} at least {}, not {}",
+                     name(plan.schedule), plan.parallel.pp, least, micro_batches_of(plan));
 }
 
 // The file's, read once.
@@ -141,6 +150,27 @@ constexpr ScheduleRow kRows[] = {
            return zero_bubble_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
          },
      .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); }},
+    {.schedule = Schedule::kZeroBubbleH1,
+     .title = "ZB-H1",
+     .chunks = {1, 1},
+     .parts_of_backward = true,
+     .in_flight = 2,  // p, and as many that one part of backward leaves
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return zero_bubble_h1_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = one_piece_each},
+    {.schedule = Schedule::kDualPipeV,
+     .title = "DualPipeV",
+     .chunks = {2, 2},
+     .parts_of_backward = true,
+     .in_flight = 4,  // 2 p + 1 chunks of L / (2 p) layers, and what one part of backward leaves
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
+     .fault = too_few_to_pair},
     {.schedule = Schedule::kFile,
      .title = "from a file",
      .chunks = {1, kMaxChunks},

@@ -5,8 +5,8 @@
   pipeline_schedules.py --check FILE  compares it with the PyTorch that is installed; exit code 77
                                       where there is none (pip install torch)
 
-The lists of ScheduleInterleaved1F1B and ScheduleZBVZeroBubble are what their constructors compute
-on stages that are stubs. ScheduleGPipe and Schedule1F1B compute no list that they run: theirs is
+The lists of ScheduleInterleaved1F1B, ScheduleZBVZeroBubble and ScheduleDualPipeV are what their
+constructors compute on stages that are stubs; passes that the last one overlaps follow each other. ScheduleGPipe and Schedule1F1B compute no list that they run: theirs is
 the order in which they call a stub. No process group is made.
 """
 
@@ -25,6 +25,8 @@ CASES = (
     + [("ScheduleZBVZeroBubble", p, 2, m)
        for p, m in ((1, 1), (1, 4), (2, 1), (2, 3), (2, 8), (3, 4), (3, 7), (4, 4), (4, 12),
                     (8, 16))]
+    + [("ScheduleDualPipeV", p, 2, m)
+       for p, m in ((1, 2), (1, 5), (2, 4), (2, 7), (3, 6), (3, 9), (4, 8), (4, 20), (8, 17))]
 )  # fmt: skip
 
 
@@ -58,7 +60,8 @@ def of_one_stage(cls, rank, ranks, micros):
 def of_several_stages(cls, ranks, chunks, micros):
     stages = [Stage(c * ranks, ranks, ranks * chunks, []) for c in range(chunks)]
     orders = cls(stages, micros).pipeline_order
-    return [" ".join(str(action) for action in orders[rank] if action is not None)
+    return [" ".join(str(single) for action in orders[rank] if action is not None
+                     for single in action.sub_actions or [action])
             for rank in range(ranks)]  # fmt: skip
 
 

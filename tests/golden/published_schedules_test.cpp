@@ -2,10 +2,12 @@
 // what was published. Forward takes one unit and backward two, or each of its parts one. Exact.
 #include <gtest/gtest.h>
 
+#include "planner/program/schedule/dual_pipe_v.h"
 #include "planner/program/schedule/in_flight.h"
 #include "planner/program/schedule/interleaved.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
 #include "planner/program/schedule/timing.h"
+#include "planner/program/schedule/zero_bubble_h1.h"
 #include "planner/program/schedule/zero_bubble_v.h"
 
 namespace zplan {
@@ -47,6 +49,37 @@ TEST(PublishedSchedules, Interleaved) {
             << p << " " << v << " " << m;
         EXPECT_EQ(in_flight(s, 0), p * v + p - 1) << p << " " << v << " " << m;
         EXPECT_EQ(in_flight(s, p - 1), p * (v - 1) + 1) << p << " " << v << " " << m;
+      }
+    }
+  }
+}
+
+// 1F1B's bubble (p - 1)(F + I + W), a step of it p - 1 passes long; ZB-H1's (p - 1)(F + I - W), and
+// no more micro-batches kept than by 1F1B's first stage [Qi24 Tables 1 and 2].
+TEST(PublishedSchedules, ZeroBubbleH1) {
+  for (const std::int32_t p : {2, 3, 4, 8, 16}) {
+    for (const std::int32_t m : {p, 2 * p, 5 * p + 1}) {
+      const PipelineSchedule s = zero_bubble_h1(p, m);
+      EXPECT_EQ(time_of(s).makespan() - 3 * m, p - 1) << p << " " << m;
+      EXPECT_EQ(time_of(one_forward_one_backward(p, m)).makespan() - 3 * m, 3 * (p - 1));
+      for (std::int32_t stage = 0; stage < p; ++stage) EXPECT_LE(in_flight(s, stage), p);
+    }
+  }
+}
+
+// DualPipe of q ranks waits for (q / 2 - 1)(FB + I + W - 3 W) and keeps q + 1 micro-batches'
+// chunks; cut in half it has p = q / 2 ranks [DualPipe]. Here FB, a forward beside a whole
+// backward, takes as long as both; the rest is what the orders give [derived].
+TEST(PublishedSchedules, DualPipeV) {
+  for (const std::int32_t p : {2, 3, 4, 8, 16}) {
+    for (const std::int32_t m : {2 * p, 3 * p, 5 * p + 1}) {
+      const PipelineSchedule s = dual_pipe_v(p, m);
+      const ScheduleTime time = time_of(s);
+      for (std::int32_t rank = 0; rank < p; ++rank) {
+        const RankTime& at = time.ranks[static_cast<std::size_t>(rank)];
+        EXPECT_EQ(at.end - at.start - at.busy, p - 1 - rank) << "rank " << rank << ", m " << m;
+        EXPECT_LE(at.end - at.start - at.busy, (p - 1) * (3 + 2 - 3));
+        EXPECT_EQ(in_flight(s, rank), 2 * p + 1);
       }
     }
   }

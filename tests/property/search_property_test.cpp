@@ -379,7 +379,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
 void add_pins(Plan& plan, const ModelConfig& model) {
   const auto try_it = [&](const auto& change) { change_if_legal(plan, model, change); };
   try_it([](Plan& p) {
-    p.schedule = *rc::gen::element(Schedule::kInterleaved, Schedule::kZeroBubbleV);
+    p.schedule = *rc::gen::element(Schedule::kInterleaved, Schedule::kZeroBubbleV,
+                                   Schedule::kZeroBubbleH1, Schedule::kDualPipeV);
     p.parallel.chunks = 2;
   });
   try_it([](Plan& p) {

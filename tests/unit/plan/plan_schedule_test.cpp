@@ -97,6 +97,12 @@ TEST(PlanSchedule, SaysWhatItDoesNotGoWith) {
                   : "schedule zb-v keeps the inputs of layers whole and on gpu");
 }
 
+TEST(PlanSchedule, OfDualPipeVHasTwoMicroStepsPerStage) {
+  EXPECT_EQ(schedule_fault(plan_of(Schedule::kDualPipeV, 4, 8)), std::nullopt);
+  EXPECT_EQ(schedule_fault(plan_of(Schedule::kDualPipeV, 4, 7)),
+            "schedule dualpipe-v needs two micro-steps per stage: with pp 4 at least 8, not 7");
+}
+
 TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
   Plan plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
   plan.stage_layers = {0, 1, 1, 1, 1, 0};
@@ -107,9 +113,10 @@ TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
 
 // Size bounds are taken from it.
 TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
-  for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kGpipe,
-                                  Schedule::kInterleaved, Schedule::kZeroBubbleV}) {
-    for (const std::int64_t micros : {4, 8, 12, 40}) {
+  for (const Schedule schedule :
+       {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved,
+        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV}) {
+    for (const std::int64_t micros : {8, 12, 40}) {
       const Plan plan = plan_of(schedule, 4, micros);
       for (const std::vector<PieceInFlight>& stage : in_flight_of_stages(plan)) {
         double sum = 0;  // of micro-batches through all layers of the stage
