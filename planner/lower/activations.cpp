@@ -3,6 +3,8 @@
 namespace zplan {
 namespace {
 
+constexpr Tier kAway[] = {Tier::kCpu, Tier::kNvme};
+
 bool stays(const ValueSpec& spec, const Replay& replay) {
   if (spec.life >= Life::kForward || replay.has(spec.of)) return false;
   return spec.life == Life::kBackward || !replay.attention;
@@ -25,9 +27,18 @@ Declared declared(const ValueSpec& spec, const Replay& replay, std::int32_t tile
 
 }  // namespace
 
+std::optional<Tier> away_tier(const Values& values, const ValueSpec& spec, const Replay& replay) {
+  const Tier tier = replay.tier_of(spec.of);
+  if (tier == Tier::kGpu || !stays(spec, replay) || spec.dtype != values.dtype())
+    return std::nullopt;
+  return tier;
+}
+
 void declare(const Values& values, const Replay& replay, std::int32_t tiles,
              const Declare& declare) {
-  for (const ValueSpec& spec : values.specs()) declare(declared(spec, replay, tiles));
+  for (const ValueSpec& spec : values.specs())
+    if (!away_tier(values, spec, replay)) declare(declared(spec, replay, tiles));
+  for (const Tier tier : kAway) AwayBuffers(values, replay, tier).declare(replay, declare);
 }
 
 Activations::Activations(Stage& stage, const Values& values, const Chunk& chunk,
@@ -40,13 +51,19 @@ Activations::Activations(Stage& stage, const Values& values, const Chunk& chunk,
       prefix_(prefix),
       kept_(values.specs().size()) {
   by_life([&](Value value, const ValueSpec& spec) {
-    if (stays(spec, segment_.replay)) kept_[value.index()] = add(spec, chunk_.in_flight);
+    if (stays(spec, segment_.replay) && !away_tier(values, spec, segment_.replay))
+      kept_[value.index()] = add(spec, chunk_.in_flight);
   });
+  for (const Tier tier : kAway) {
+    AwayBuffers buffers(values, segment_.replay, tier);
+    if (!buffers.values.empty())
+      away_.emplace_back(stage, std::move(buffers), layers() * chunk_.in_flight, prefix_);
+  }
 }
 
 BufferId Activations::add(const ValueSpec& spec, std::int32_t in_flight) const {
-  const std::int32_t layers = segment_.units * layers_together();
-  return s_.out.add(declared(spec, segment_.replay, s_.tiles()).times(layers * in_flight, prefix_));
+  return s_.out.add(
+      declared(spec, segment_.replay, s_.tiles()).times(layers() * in_flight, prefix_));
 }
 
 void Activations::by_life(const std::function<void(Value, const ValueSpec&)>& visit) const {
@@ -78,6 +95,7 @@ View Activations::within_body(const std::string& prefix, const ValueSpec& spec) 
 ValueViews Activations::views(const std::string& prefix, bool forward) const {
   ValueViews views(values_.specs().size());
   by_life([&](Value value, const ValueSpec& spec) {
+    if (away_tier(values_, spec, segment_.replay)) return;
     if (stays(spec, segment_.replay)) {
       views[value.index()] = slot_of(kept_[value.index()], spec);
     } else if (spec.life != Life::kForward || forward || segment_.replay.has(spec.of)) {
@@ -85,6 +103,38 @@ ValueViews Activations::views(const std::string& prefix, bool forward) const {
     }
   });
   return views;
+}
+
+Ordinal Activations::up() const {
+  const std::int32_t first = segment_.first_unit * layers_together();
+  return {s_.out.member() / kinds_ - first, layers_together()};
+}
+
+Ordinal Activations::down() const {
+  const Ordinal from_first = up();
+  return {layers() - 1 - from_first.base, -from_first.per_layer};
+}
+
+SlotExpr Activations::home_slot() const {
+  SlotExpr slot = up().slot();
+  slot.per_micro = layers();
+  return slot;
+}
+
+ValueViews Activations::forward() {
+  ValueViews result = views("forward.", true);
+  for (KeptAway& away : away_) away.show_forward(values_, up(), result);
+  return result;
+}
+
+void Activations::save() {
+  for (KeptAway& away : away_) away.send(home_slot(), up());
+}
+
+ValueViews Activations::replay() {
+  ValueViews result = views("replay.", false);
+  for (KeptAway& away : away_) away.bring(values_, home_slot(), down(), result);
+  return result;
 }
 
 View Activations::replay_output() const {

@@ -5,18 +5,25 @@
 // keys [Korthikanti22 sec 5]. Full: only the layer inputs stay (checkpoints.h); backward replays
 // the whole layer into buffers of one layer [Chen16], [Narayanan21 sec 3.5]. By operator: what the
 // named ones give is replayed before the layer's backward, from what is kept or was replayed before
-// it. A fused attention keeps its log-sum-exp instead of the probabilities [Dao22].
+// it. What operators give can stay in another tier instead (kept_away.h). A fused attention keeps
+// its log-sum-exp instead of the probabilities [Dao22].
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "planner/lower/blocks/value.h"
 #include "planner/lower/declared.h"
+#include "planner/lower/kept_away.h"
 #include "planner/lower/stage.h"
 
 namespace zplan {
+
+// The other tier that one of the values stays in. Statistics of rows and masks, which are small,
+// have none.
+std::optional<Tier> away_tier(const Values& values, const ValueSpec& spec, const Replay& replay);
 
 // What the layers of a kind have of values that are replayed so, in some layers at least.
 void declare(const Values& values, const Replay& replay, std::int32_t tiles,
@@ -30,9 +37,12 @@ class Activations {
               std::size_t kinds, const std::string& prefix);
 
   // What forward writes; with recomputation it does not outlive the layer.
-  ValueViews forward() const { return views("forward.", true); }
-  // What backward reads: the same without recomputation, else what the replay writes.
-  ValueViews replay() const { return views("replay.", false); }
+  ValueViews forward();
+  // Sends what stays in another tier there, when the layer's forward has ended.
+  void save();
+  // What backward reads: the same without recomputation, else what the replay writes. Brings what
+  // stays in another tier.
+  ValueViews replay();
   // Where the replayed layer output goes; nobody reads it.
   View replay_output() const;
   // What the first part of a backward leaves for the second.
@@ -40,10 +50,15 @@ class Activations {
 
  private:
   std::int32_t layers_together() const { return s_.unit_layers() / kinds_; }
+  std::int32_t layers() const { return segment_.units * layers_together(); }  // of the kind
   std::int32_t tiles(const ValueSpec& spec) const { return spec.tiled ? s_.tiles() : 1; }
   // A buffer with a slot for each layer of the kind, tile and micro-batch in flight, and its view.
   BufferId add(const ValueSpec& spec, std::int32_t in_flight) const;
   View slot_of(BufferId buffer, const ValueSpec& spec) const;
+  // The how-many-th layer of the kind the surrounding loop comes to.
+  Ordinal up() const;
+  Ordinal down() const;
+  SlotExpr home_slot() const;
   View within_body(const std::string& prefix, const ValueSpec& spec) const;
   ValueViews views(const std::string& prefix, bool forward) const;
   // Calls with each value: first what all backwards read, then what only some do, then the rest.
@@ -55,7 +70,8 @@ class Activations {
   const Segment& segment_;
   std::int32_t kinds_;
   std::string prefix_;
-  std::vector<BufferId> kept_;  // by index of the value; a value that does not stay has none
+  std::vector<BufferId> kept_;  // by index of the value; one that does not stay here has none
+  std::vector<KeptAway> away_;
   std::map<std::string, BufferId> handed_;
 };
 

@@ -189,6 +189,7 @@ void LayerRun::forward() {
     checkpoints_.save();
     views_ = activations().forward();
     kind(member).forward(*this, checkpoints_.input(), checkpoints_.output());
+    activations().save();
   });
 }
 

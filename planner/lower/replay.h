@@ -1,5 +1,5 @@
-// What of a layer backward computes again: the whole of it, the scores and probabilities of
-// attention, or what some operators give.
+// What of a layer backward computes again, the whole of it, the scores and probabilities of
+// attention, or what some operators give; and what it brings back from another tier.
 #pragma once
 
 #include <optional>
@@ -12,28 +12,40 @@ struct Replay {
   bool layer = false;
   bool attention = false;
   OperatorSet operators{};
+  OperatorSet on_cpu{}, on_nvme{};
+  bool is_mixed = false;  // not of all layers
 
   // What belongs to no operator is replayed with the whole layer only.
   bool has(std::optional<LayerOperator> op) const { return layer || (op && operators.has(*op)); }
-  // What one or the other replays.
+  // Where the result of what is not replayed stays.
+  Tier tier_of(std::optional<LayerOperator> op) const {
+    if (op && on_cpu.has(*op)) return Tier::kCpu;
+    return op && on_nvme.has(*op) ? Tier::kNvme : Tier::kGpu;
+  }
+  // What one or the other replays or brings back.
   friend Replay operator|(const Replay& a, const Replay& b) {
-    return {a.layer || b.layer, a.attention || b.attention, a.operators | b.operators};
+    return {a.layer || b.layer,  a.attention || b.attention, a.operators | b.operators,
+            a.on_cpu | b.on_cpu, a.on_nvme | b.on_nvme,      a.is_mixed || b.is_mixed || a != b};
   }
   friend auto operator<=>(const Replay&, const Replay&) = default;
 };
 
-inline Replay replay_of(Recompute effective, OperatorSet operators) {
-  return {effective == Recompute::kFull, effective == Recompute::kSelective, operators};
+inline Replay replay_of(Recompute effective, const RecomputeRun& run) {
+  return {effective == Recompute::kFull, effective == Recompute::kSelective, run.operators,
+          run.on_cpu, run.on_nvme};
 }
 inline Replay replay_of(const Plan& plan, std::int64_t layer) {
-  return replay_of(plan.recompute_of(layer), plan.replayed_of(layer));
+  const RecomputeRun run = plan.run_of(layer);
+  return replay_of(plan.effective(run.mode), run);
 }
 // Of any layer.
 inline Replay replay_of(const Plan& plan) {
-  Replay all;
-  for (const RecomputeRun& run : plan.recompute)
-    all = all | replay_of(plan.effective(run.mode), run.operators);
-  return all;
+  std::optional<Replay> all;
+  for (const RecomputeRun& run : plan.recompute) {
+    const Replay one = replay_of(plan.effective(run.mode), run);
+    all = all ? *all | one : one;
+  }
+  return all.value_or(Replay{});
 }
 
 }  // namespace zplan

@@ -23,23 +23,49 @@ std::string ranks_words(const Plan& plan) {
   return words;
 }
 
-std::vector<std::string_view> words_of(const OperatorSet& operators) {
-  std::vector<std::string_view> words;
+namespace {
+
+// Where an operator's result is, after its word.
+struct OperatorPlace {
+  OperatorSet RecomputeRun::*set;
+  std::string_view word;
+};
+constexpr OperatorPlace kPlaces[] = {{&RecomputeRun::operators, ""},
+                                     {&RecomputeRun::on_cpu, "@cpu"},
+                                     {&RecomputeRun::on_nvme, "@nvme"}};
+
+}  // namespace
+
+std::vector<std::string> words_of(const RecomputeRun& run) {
+  std::vector<std::string> words;
   for (std::size_t i = 0; i < kWordsOf<LayerOperator>.size(); ++i)
-    if (operators.has(static_cast<LayerOperator>(i))) words.push_back(kWordsOf<LayerOperator>[i]);
+    for (const OperatorPlace& place : kPlaces)
+      if ((run.*place.set).has(static_cast<LayerOperator>(i)))
+        words.push_back(fmt::format("{}{}", kWordsOf<LayerOperator>[i], place.word));
   return words;
+}
+
+bool add_word(RecomputeRun& run, std::string_view word) {
+  const auto& known = kWordsOf<LayerOperator>;
+  const std::size_t end = std::min(word.find('@'), word.size());
+  const auto at = std::find(known.begin(), known.end(), word.substr(0, end));
+  const auto place =
+      std::find_if(std::begin(kPlaces), std::end(kPlaces),
+                   [&](const OperatorPlace& p) { return p.word == word.substr(end); });
+  if (at == known.end() || place == std::end(kPlaces)) return false;
+  const auto op = static_cast<LayerOperator>(at - known.begin());
+  if ((run.operators | run.on_cpu | run.on_nvme).has(op)) return false;
+  (run.*place->set).add(op);
+  return true;
 }
 
 std::optional<RecomputeRun> recompute_from_words(std::string_view text) {
   for (const Recompute mode : {Recompute::kNone, Recompute::kSelective, Recompute::kFull})
     if (text == name(mode)) return RecomputeRun{mode};
   RecomputeRun run{Recompute::kOperators};
-  const auto& known = kWordsOf<LayerOperator>;
   while (true) {
     const std::size_t end = text.find('+');
-    const auto word = std::find(known.begin(), known.end(), text.substr(0, end));
-    if (word == known.end()) return std::nullopt;
-    run.operators.add(static_cast<LayerOperator>(word - known.begin()));
+    if (!add_word(run, text.substr(0, end))) return std::nullopt;
     if (end == text.npos) return run;
     text.remove_prefix(end + 1);
   }

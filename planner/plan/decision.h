@@ -91,9 +91,11 @@ T from_setting(const Setting& setting) {
   }
 }
 
-// In the order of a layer.
-std::vector<std::string_view> words_of(const OperatorSet& operators);
-// "full", or operators as "norm+fc1"; of all layers. Nothing: no such words.
+// In the order of a layer: "norm", "fc1@cpu", "attention@nvme".
+std::vector<std::string> words_of(const RecomputeRun& run);
+// One such word more; false: it is none, or its operator is named already.
+bool add_word(RecomputeRun& run, std::string_view word);
+// "full", or operators as "norm+fc1@cpu"; of all layers. Nothing: no such words.
 std::optional<RecomputeRun> recompute_from_words(std::string_view text);
 
 // The member of a Plan that holds a decision.

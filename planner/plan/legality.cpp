@@ -72,12 +72,13 @@ Reason wrong_recompute(const Plan& p, std::int64_t layers) {
     const bool last = i + 1 == p.recompute.size();
     if (n == 0 && !last) return "only the last run of recompute may leave its layers out";
     if (n < 0) return fmt::format("{} layers of recompute", n);
-    const bool by_operator = p.recompute[i].mode == Recompute::kOperators;
-    if (by_operator == p.recompute[i].operators.empty())
-      return "recompute names operators in the mode operators, and there only";
-    if (by_operator && p.gather.tiles() > 1)
-      return fmt::format("operators are recomputed as a whole: they need 1 tile, not {}",
-                         p.gather.tiles());
+    const RecomputeRun& run = p.recompute[i];
+    if (!run.is_sound())
+      return "recompute names operators, each once, in the mode operators, and there only";
+    if (run.mode == Recompute::kOperators && p.gather.tiles() > 1)
+      return fmt::format(
+          "operators are recomputed or sent away as a whole: they need 1 tile, not {}",
+          p.gather.tiles());
     sum += n;
     if (last && n == 0 && sum < layers) return std::nullopt;
   }
@@ -283,9 +284,6 @@ Reason wrong_placement(const Plan& p) {
   if (at.grads != Tier::kGpu && p.zero_stage < 2)
     return fmt::format("gradients on {} need ZeRO stage 2 or 3, not {}", name(at.grads),
                        p.zero_stage);
-  if (at.activations != Tier::kGpu && !p.all_full())
-    return fmt::format("activations on {} are checkpoints: they need recompute full",
-                       name(at.activations));
   return std::nullopt;
 }
 

@@ -6,24 +6,18 @@
 
 namespace zplan {
 
-namespace {
+bool RecomputeRun::is_sound() const {
+  const bool names = !(operators | on_cpu | on_nvme).empty();
+  return names == (mode == Recompute::kOperators) && !operators.meets(on_cpu | on_nvme) &&
+         !on_cpu.meets(on_nvme);
+}
 
-RecomputeRun run_of(const std::vector<RecomputeRun>& runs, std::int64_t layer) {
-  for (const RecomputeRun& run : runs) {
+RecomputeRun Plan::run_of(std::int64_t layer) const {
+  for (const RecomputeRun& run : recompute) {
     if (run.layers == 0 || layer < run.layers) return run;
     layer -= run.layers;
   }
   return {};
-}
-
-}  // namespace
-
-Recompute Plan::recompute_of(std::int64_t layer) const {
-  return effective(run_of(recompute, layer).mode);
-}
-
-OperatorSet Plan::replayed_of(std::int64_t layer) const {
-  return run_of(recompute, layer).operators;
 }
 
 Recompute Plan::effective(Recompute mode) const {

@@ -64,8 +64,7 @@ struct Parallel {
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
-// Home tier of each state between uses. `activations`: the inputs of the layers (needs a stage
-// whose layers are all recomputed in full).
+// Home tier of each state between uses. `activations`: the inputs of the layers.
 struct StatePlacement {
   Tier params = Tier::kGpu;
   Tier grads = Tier::kGpu;
@@ -114,6 +113,7 @@ class OperatorSet {
   bool empty() const { return bits_ == 0; }
   std::uint32_t bits() const { return bits_; }
   friend OperatorSet operator|(OperatorSet a, OperatorSet b) { return a.bits_ |= b.bits_, a; }
+  bool meets(OperatorSet other) const { return (bits_ & other.bits_) != 0; }
   friend auto operator<=>(const OperatorSet&, const OperatorSet&) = default;
 
  private:
@@ -121,11 +121,17 @@ class OperatorSet {
   std::uint32_t bits_ = 0;
 };
 
-// Consecutive layers that are recomputed alike.
+// Consecutive layers that keep the same for their backward.
 struct RecomputeRun {
   Recompute mode = Recompute::kNone;
   std::int32_t layers = 0;  // 0, of the last run only: all that are left
-  OperatorSet operators{};  // of mode kOperators
+  // Of mode kOperators: those that are recomputed, and those whose results go to another tier and
+  // come back for backward [Huang20].
+  OperatorSet operators{};
+  OperatorSet on_cpu{};
+  OperatorSet on_nvme{};
+  // Whether each operator is named once at most, and one at least where the mode is kOperators.
+  bool is_sound() const;
   friend bool operator==(const RecomputeRun&, const RecomputeRun&) = default;
 };
 
@@ -211,10 +217,9 @@ struct Plan {
   }
   // Layers gathered, reduced and updated together.
   std::int32_t unit_layers() const { return gather.owned() ? shards() : gather.layers(); }
-  // How a layer of the model is recomputed, with effective() applied; and which operators are
-  // replayed where only some are.
-  Recompute recompute_of(std::int64_t layer) const;
-  OperatorSet replayed_of(std::int64_t layer) const;
+  // What a layer of the model keeps; and how it is recomputed, with effective() applied.
+  RecomputeRun run_of(std::int64_t layer) const;
+  Recompute recompute_of(std::int64_t layer) const { return effective(run_of(layer).mode); }
   // What a mode comes to: selective is none on a kernel set that never stores the scores.
   Recompute effective(Recompute mode) const;
   // Whether all layers are recomputed in full.

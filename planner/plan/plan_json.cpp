@@ -23,14 +23,13 @@ Place place_of(const Decision& decision) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-OperatorSet read_operators(const JsonNode& node) {
-  OperatorSet set;
-  const auto& words = kWordsOf<LayerOperator>;
+void read_operators(const JsonNode& node, RecomputeRun& run) {
   for (const JsonNode& item : node.items())
-    set.add(from_setting<LayerOperator>(
-        item.one_of(std::vector<std::string>(words.begin(), words.end()))));
-  if (set.empty()) node.fail_expected("an operator or more");
-  return set;
+    if (!add_word(run, item.string()))
+      item.fail_expected(
+          fmt::format("one of {}, where it is not recomputed with @cpu or @nvme, once",
+                      fmt::join(kWordsOf<LayerOperator>, ", ")));
+  if (!run.is_sound()) node.fail_expected("an operator or more");
 }
 
 std::vector<RecomputeRun> read_runs(const JsonNode& node, Range layers) {
@@ -42,8 +41,7 @@ std::vector<RecomputeRun> read_runs(const JsonNode& node, Range layers) {
         run.member("mode").one_of(std::vector<std::string>(words.begin(), words.end()));
     RecomputeRun& read = runs.emplace_back();
     read.mode = from_setting<Recompute>(mode);
-    if (read.mode == Recompute::kOperators)
-      read.operators = read_operators(run.member("operators"));
+    if (read.mode == Recompute::kOperators) read_operators(run.member("operators"), read);
     read.layers = static_cast<std::int32_t>(run.member("layers").integer(layers.min, layers.max));
     run.finish();
   }
@@ -106,7 +104,7 @@ Json json_of(const std::vector<RecomputeRun>& runs) {
   Json array = Json::array();
   for (const RecomputeRun& run : runs) {
     Json& item = array.emplace_back(Json{{"mode", name(run.mode)}});
-    for (const std::string_view word : words_of(run.operators)) item["operators"].push_back(word);
+    for (const std::string& word : words_of(run)) item["operators"].push_back(word);
     item["layers"] = run.layers;
   }
   return array;

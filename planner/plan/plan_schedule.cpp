@@ -98,6 +98,12 @@ Reason wrong_file(const Plan& plan) {
     return fmt::format("{} is of {} stages and {} micro-batches; the plan has pp {} and {}",
                        plan.schedule_file, file.chunks.ranks(), file.micro_batches,
                        plan.parallel.pp, plan.micro_steps());
+  for (const PassOrder& stage : file.ranks)
+    if (const auto pass = out_of_turn(stage))
+      return fmt::format(
+          "{}: {} is not in two parts and comes before weights of an earlier one: write it as I "
+          "and W",
+          plan.schedule_file, text(*pass));
   const std::int32_t chunks = plan.parallel.chunks;
   if (chunks != 0 && chunks != file.chunks.chunks())
     return fmt::format("{} has {} chunks per stage, not {}", plan.schedule_file,
@@ -236,7 +242,8 @@ Reason wrong_activations(const Plan& plan) {
         "none or selective",
         name(plan.schedule));
   const bool away = plan.partition_activations || plan.placement.activations != Tier::kGpu;
-  if (away && chunks_of(plan) > 1 && turns(pieces_of(plan)))
+  const bool twice = chunks_of(plan) > 1 && turns(pieces_of(plan));
+  if (away && (twice || has_parts_of_backward(plan)))
     return fmt::format("schedule {} keeps the inputs of layers whole and on gpu",
                        name(plan.schedule));
   return std::nullopt;

@@ -208,6 +208,7 @@ class Leaves {
           for (const Tier activations : tiers("/placement/activations")) {
             if (!pinned && std::max(params, grads) > optimizer) continue;
             plan.placement = {params, grads, optimizer, activations};
+            if (activations != Tier::kGpu && !plan.all_full() && !pins_.has("/recompute")) continue;
             if (!pins_.has("/zero_stage") && is_in_vain(plan)) continue;
             if (is_legal(plan)) result.push_back(plan.placement);
           }

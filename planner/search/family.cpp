@@ -17,6 +17,10 @@ Family family_of(const Plan& plan) {
     family.nvme = family.nvme || tier == Tier::kNvme;
   }
   family.cpu = family.cpu || plan.offload.any();
+  for (const RecomputeRun& run : plan.recompute) {
+    family.cpu = family.cpu || !run.on_cpu.empty();
+    family.nvme = family.nvme || !run.on_nvme.empty();
+  }
   return family;
 }
 

@@ -74,6 +74,30 @@ TEST(NvmeTraffic, OfOptimizerStatesIsSixteenBytesReadAndWritten) {
   EXPECT_EQ(layer_copies(plan, Tier::kCpu, Tier::kNvme, DType::kF32), 0);
 }
 
+// What Fuyou may swap, in widths of h: attention 1, queries, keys and values 3, FFN-mid 4
+// [Liao24 sec 4.3]; and what it does not name.
+TEST(ActivationTraffic, IsWhatTheOperatorsGiveDownAndUpOncePerMicroStep) {
+  using enum LayerOperator;
+  const ModelConfig model = round_model();
+  const std::pair<OperatorSet, int> widths[] = {{{kAttention}, 1},
+                                                {{kQkv}, 3},
+                                                {{kFc1}, 4},
+                                                {{kActivation}, 4},
+                                                {{kNorm}, 2},
+                                                {{kProjection}, 1},
+                                                {{kAttention, kQkv, kFc1}, 8}};
+  for (const auto& [operators, width] : widths) {
+    Plan plan = plan_of(1, Recompute::kOperators);
+    const auto expected = static_cast<double>(kMicroSteps * 128 * model.hidden * width);
+    plan.recompute = {{Recompute::kOperators, 0, {}, operators}};
+    EXPECT_EQ(layer_copies(plan, Tier::kGpu, Tier::kCpu, DType::kBf16), expected);
+    EXPECT_EQ(layer_copies(plan, Tier::kCpu, Tier::kGpu, DType::kBf16), expected);
+    plan.recompute = {{Recompute::kOperators, 0, {}, {}, operators}};
+    EXPECT_EQ(layer_copies(plan, Tier::kCpu, Tier::kNvme, DType::kBf16), expected);
+    EXPECT_EQ(layer_copies(plan, Tier::kNvme, Tier::kCpu, DType::kBf16), expected);
+  }
+}
+
 TEST(SlowTierTraffic, OfParametersAndGradientsIsThreeLoadsAndAStore) {
   const ModelConfig model = round_model();
   const auto share = static_cast<double>(layer_parameter_count(model)) / kDp * kMicroSteps;

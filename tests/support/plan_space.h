@@ -63,6 +63,12 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
     case 5:
       return {{Recompute::kOperators, 2, {kActivation}},
               {Recompute::kOperators, 0, {kQkv, kAttention, kProjection}}};
+    case 6:
+      return {{Recompute::kOperators, 0, {kNorm}, {kQkv, kFc1, kActivation}, {kAttention}}};
+    case 7:
+      return {{Recompute::kOperators, 1, {}, {}, {kAttention, kProjection}},
+              {Recompute::kFull, 1},
+              {Recompute::kOperators, 0, {}, {kNorm, kActivation}}};
     default:
       return {{Recompute::kNone, 0}};
   }
@@ -131,7 +137,7 @@ inline std::vector<Factor> own_factors() {
            p.stage_layers = {1, 3};
          }
        }},
-      {"/recompute", 6, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
+      {"/recompute", 8, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
       {"/batch/micro_batch", 3, [](Plan& p, int level) {
          p.batch.micro_batch = kGlobalBatch / (std::int64_t{p.parallel.dp} << level);
        }}};

@@ -45,8 +45,9 @@ std::vector<RecomputeRun> recompute_runs(const std::string& text) {
         colon == part.npos ? std::optional<std::int32_t>(0) : number(part.substr(colon + 1));
     if (!run || !layers) {
       throw_bad_input(fmt::format(
-          "--recompute: expected none, selective, full, operators such as norm+fc1 ({}) or runs of "
-          "layers such as full:12,none:20, got {}",
+          "--recompute: expected none, selective, full, operators such as norm+fc1@cpu ({}, each "
+          "once, @cpu or @nvme where it is kept there) or runs of layers such as full:12,none:20, "
+          "got {}",
           fmt::join(kWordsOf<LayerOperator>, ", "), in_quotes(text)));
     }
     run->layers = *layers;

@@ -30,6 +30,8 @@ std::string placement_words(const Plan& plan) {
   if (plan.all_full()) {
     states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
                         at.activations);
+  } else if (at.activations != Tier::kGpu) {
+    states.emplace_back("inputs of layers", at.activations);
   }
   std::vector<std::string> parts;
   for (const Tier tier : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
@@ -92,13 +94,17 @@ std::string unit_words(const Plan& plan) {
 
 std::string mode_words(const Plan& plan, const RecomputeRun& run) {
   const Recompute mode = plan.effective(run.mode);
-  if (mode == Recompute::kOperators)
-    return fmt::format("{}", fmt::join(words_of(run.operators), "+"));
+  if (mode == Recompute::kOperators) return fmt::format("{}", fmt::join(words_of(run), "+"));
   return mode == Recompute::kNone ? "no" : std::string(name(mode));
 }
 
 // "full recomputation", "full recomputation of 12 layers, then no of 20"
 std::string recompute_words(const Plan& plan) {
+  const bool keeps_away =
+      std::any_of(plan.recompute.begin(), plan.recompute.end(),
+                  [](const RecomputeRun& run) { return !(run.on_cpu | run.on_nvme).empty(); });
+  if (plan.recompute.size() == 1 && keeps_away)
+    return "recomputed or kept elsewhere: " + mode_words(plan, plan.recompute[0]);
   if (plan.recompute.size() == 1) return mode_words(plan, plan.recompute[0]) + " recomputation";
   std::vector<std::string> runs;
   for (const RecomputeRun& run : plan.recompute) {

@@ -227,14 +227,19 @@ std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& pl
   return predict_memory(planned, cluster_of(command.plan, planned.plan)).infeasible;
 }
 
-// A plan with states on NVMe needs a place for them.
-void check_storage(const RunCommand& command, const Plan& plan) {
-  const StatePlacement& at = plan.placement;
-  const bool uses_nvme =
-      std::max({at.params, at.grads, at.optimizer, at.activations}) == Tier::kNvme;
+bool has_nvme(const Job& job) {
+  const auto is_there = [](const Buffer& buffer) { return buffer.tier == Tier::kNvme; };
+  return std::any_of(job.classes.begin(), job.classes.end(), [&](const RankClass& c) {
+    return std::any_of(c.program.buffers.begin(), c.program.buffers.end(), is_there);
+  });
+}
+
+// What a plan keeps on NVMe needs a place.
+void check_storage(const RunCommand& command, const Job& job) {
+  const bool uses_nvme = has_nvme(job);
   if (uses_nvme && command.nvme_directory.empty()) {
     throw_bad_input(
-        fmt::format("{} keeps states on NVMe: give --nvme-dir DIR, a folder on the drive to use",
+        fmt::format("{} keeps something on NVMe: give --nvme-dir DIR, a folder on the drive to use",
                     command.plan));
   }
   if (!uses_nvme && !command.nvme_directory.empty()) {
@@ -248,8 +253,8 @@ ExitCode execute(const RunCommand& command) {
   check_timelines(command);
   check_process_options(command);
   const Plan plan = runnable_plan(command);
-  check_storage(command, plan);
   const PlannedJob planned = build_job(plan);
+  check_storage(command, planned.job);
   if (const auto why = misfit(command, planned)) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity trains anyway)",
                          command.plan, planned.plan.hardware, full_reason(*why)));

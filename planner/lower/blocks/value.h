@@ -49,6 +49,8 @@ class Values {
     return specs_.emplace_back(std::move(spec));
   }
   const std::vector<ValueSpec>& specs() const { return specs_; }
+  // The type that the layer computes in: that of the first norm.
+  DType dtype() const { return specs_.front().dtype; }
 
  private:
   std::vector<ValueSpec> specs_;

@@ -36,6 +36,9 @@ ZPLAN_PART(FinalNorm, "final_norm")
 ZPLAN_PART(Head, "head")
 ZPLAN_PART(Loss, "loss")
 ZPLAN_PART(Boundary, "boundary")  // layer inputs: between pipeline stages, to and from checkpoints
+// What operators of a layer gave, together, to and from where it is kept.
+ZPLAN_PART(KeptOnCpu, "kept_on_cpu")
+ZPLAN_PART(KeptOnNvme, "kept_on_nvme")
 ZPLAN_PART(GradientNorm, "gradient_norm")
 // Parameters that every tensor parallel rank and tile holds alike: norms, row biases.
 ZPLAN_PART(Shared, "shared")

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -76,10 +77,23 @@ void find_phases(PassOrder& order) {
 }
 
 void set_last_apart(PassOrder& order) {
-  std::set<std::pair<std::int32_t, PassKind>> seen;
-  for (auto pass = order.passes.rbegin(); pass != order.passes.rend(); ++pass)
-    if (pass->kind != PassKind::kForward)
-      pass->apart = seen.emplace(pass->chunk, pass->kind).second;
+  std::set<std::int32_t> inputs, weights;  // chunks whose last such pass has been seen
+  for (auto pass = order.passes.rbegin(); pass != order.passes.rend(); ++pass) {
+    const bool last_input = gives_input_gradient(pass->kind) && inputs.insert(pass->chunk).second;
+    const bool last_weights =
+        gives_weight_gradient(pass->kind) && weights.insert(pass->chunk).second;
+    pass->apart = last_input || last_weights;
+  }
+}
+
+std::optional<Pass> out_of_turn(const PassOrder& order) {
+  std::map<std::int32_t, int> weights_left;  // of a chunk
+  for (const Pass& pass : order.passes) {
+    if (pass.kind == PassKind::kBackward && weights_left[pass.chunk] > 0) return pass;
+    if (pass.kind == PassKind::kInputBackward) ++weights_left[pass.chunk];
+    if (pass.kind == PassKind::kWeightBackward) --weights_left[pass.chunk];
+  }
+  return std::nullopt;
 }
 
 }  // namespace zplan

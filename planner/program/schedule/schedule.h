@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -88,9 +89,11 @@ struct PassOrder {
 // backwards, and after the backward that follows the last forward.
 void find_phases(PassOrder& order);
 
-// Sets `apart` of the last pass of each chunk, which completes the gradients of its weights, and of
-// its last input backward.
+// Sets `apart` of the last pass of each chunk that gives gradients of its weights, and of the last
+// that gives one of its input. Where both are a whole backward, none may be out of turn.
 void set_last_apart(PassOrder& order);
+// The first whole backward that comes before weight gradients of an earlier pass through the chunk.
+std::optional<Pass> out_of_turn(const PassOrder& order);
 
 struct PipelineSchedule {
   ChunkMap chunks;

@@ -62,6 +62,8 @@ TEST(ChoiceText, WhatIsNoValueIsSaid) {
     EXPECT_THAT(complaint("/gather/unit", words), HasSubstr("operator, layer, layers:N"));
   EXPECT_THAT(complaint("/gather/prefetch", "3x"), HasSubstr("an integer from"));
   EXPECT_THAT(complaint("/dropout", "yes"), HasSubstr("true or false"));
+  for (const char* words : {"fc1@disk", "fc1@", "@cpu", "fc1+fc1@cpu", "norm@cpu+norm@nvme"})
+    EXPECT_THAT(complaint("/recompute", words), HasSubstr("or operators")) << words;
   EXPECT_THAT(complaint("/recompute", "some"), HasSubstr("none, selective, full or operators"));
   EXPECT_THAT(complaint("/parallel/stage_layers", "2,2"), HasSubstr("depends on the model"));
 }

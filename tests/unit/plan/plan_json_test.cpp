@@ -18,7 +18,14 @@ Plan unusual_plan() {
   plan.placement = {Tier::kCpu, Tier::kNvme, Tier::kCpu, Tier::kNvme};
   plan.gather = Gather::of_layers(16);
   plan.prefetch = 64;
-  plan.recompute = {{Recompute::kFull, 12}, {Recompute::kSelective, 1}, {Recompute::kNone, 0}};
+  plan.recompute = {{Recompute::kFull, 12},
+                    {Recompute::kSelective, 1},
+                    {Recompute::kOperators,
+                     3,
+                     {LayerOperator::kNorm},
+                     {LayerOperator::kQkv, LayerOperator::kFc1},
+                     {LayerOperator::kAttention}},
+                    {Recompute::kNone, 0}};
   plan.partition_activations = true;
   plan.delayed_update = true;
   plan.dropout = true;

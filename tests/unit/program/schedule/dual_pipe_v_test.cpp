@@ -29,6 +29,8 @@ TEST(DualPipeV, CanBeWorkedOffWithTwoMicroBatchesPerRankOrMore) {
     for (const std::int32_t more : {0, 1, 3, 20})
       EXPECT_EQ(fault_of(dual_pipe_v(p, least_of_dual_pipe_v(p) + more)), std::nullopt)
           << p << " " << more;
+  for (std::int32_t rank = 0; rank < 8; ++rank)
+    EXPECT_EQ(out_of_turn(dual_pipe_v_order(rank, 8, 20)), std::nullopt) << rank;
 }
 
 TEST(DualPipeV, FoldsToAFewPassesForAnyNumberOfMicroBatches) {

@@ -70,7 +70,15 @@ TEST(LastPasses, OfEachChunkAndPartOfBackwardAreApart) {
   std::string apart;
   for (const Pass& pass : order.passes)
     if (pass.apart) apart += text(pass) + " ";
-  EXPECT_EQ(apart, "I0.0 B1.1 B0.1 W0.2 ");
+  EXPECT_EQ(apart, "B1.1 B0.1 W0.2 ");
+}
+
+TEST(LastPasses, ComeAfterThoseOfWhatIsLeftOfEarlierOnes) {
+  EXPECT_EQ(out_of_turn(order_of("F0.0 F0.1 F0.2 B0.0 I0.1 W0.1 B0.2")), std::nullopt);
+  EXPECT_EQ(out_of_turn(order_of("F0.0 F1.0 F0.1 I0.0 B1.0 W0.0 B0.1")), std::nullopt);
+  const auto pass = out_of_turn(order_of("F0.0 F0.1 I0.0 B0.1 W0.0"));
+  ASSERT_TRUE(pass);
+  EXPECT_EQ(text(*pass), "B0.1");
 }
 
 }  // namespace
