@@ -201,6 +201,8 @@ class Leaves {
     };
     const bool pinned = pins_.has("/placement/optimizer") &&
                         (pins_.has("/placement/params") || pins_.has("/placement/grads"));
+    // Inputs of layers that are not checkpoints leave the GPU for pins only.
+    const bool goes_away_anyhow = pins_.has("/placement/activations") && pins_.has("/recompute");
     std::vector<StatePlacement> result;
     for (const Tier params : tiers("/placement/params"))
       for (const Tier grads : tiers("/placement/grads"))
@@ -208,7 +210,7 @@ class Leaves {
           for (const Tier activations : tiers("/placement/activations")) {
             if (!pinned && std::max(params, grads) > optimizer) continue;
             plan.placement = {params, grads, optimizer, activations};
-            if (activations != Tier::kGpu && !plan.all_full() && !pins_.has("/recompute")) continue;
+            if (activations != Tier::kGpu && !plan.all_full() && !goes_away_anyhow) continue;
             if (!pins_.has("/zero_stage") && is_in_vain(plan)) continue;
             if (is_legal(plan)) result.push_back(plan.placement);
           }

@@ -136,7 +136,7 @@ class Sizes(CliTest):
         self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
         self.bad(BAD_INPUT, *TINY, "--gather", "owned", "--zero", "2", says="ZeRO stage 3 only")
         self.bad(
-            BAD_INPUT, *TINY, "--activations", "cpu", "--recompute", "none",
+            BAD_INPUT, *TINY, "--partition-activations", "--recompute", "none",
             says="recompute",
         )
 

@@ -23,8 +23,7 @@ struct Moved {
   double exchanged = 0;  // [derived] of an all-to-all all but the own part
   double shifted = 0;    // all of it
   double sum() const {
-    return gathered + reduce_scattered + all_reduced + broadcast + reduced + exchanged +
-           shifted;
+    return gathered + reduce_scattered + all_reduced + broadcast + reduced + exchanged + shifted;
   }
 };
 

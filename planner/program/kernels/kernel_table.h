@@ -43,8 +43,8 @@ struct Demand {
 };
 
 // Which kernel sets have a kernel: those that fuse attention or do not, that merge what attention
-// to several blocks of keys gives, that fuse neighbours, that have dropout; kPlannedOnCuda: all, but
-// those for CUDA without a body of it.
+// to several blocks of keys gives, that fuse neighbours, that have dropout; kPlannedOnCuda: all,
+// but those for CUDA without a body of it.
 enum class Sets : std::uint8_t {
   kAll,
   kPlannedOnCuda,

@@ -89,9 +89,10 @@ TEST(Lora, MakesNoGradientsOfFrozenMatrices) {
   EXPECT_EQ(kernels(lora, kLinearInputGradient), 3 * 4);
   EXPECT_EQ(kernels(lora, kMatmulForward), 3 * 4);
   for (const Node& node : lora.classes[0].program.nodes)
-    if (node.kind == OpKind::kKernel && node.kernel == kMatmulWeightGradient)
+    if (node.kind == OpKind::kKernel && node.kernel == kMatmulWeightGradient) {
       EXPECT_TRUE(node.role.action == Action::kLoraDownWeight ||
                   node.role.action == Action::kLoraUpWeight);
+    }
 }
 
 TEST(Lora, HasFactorsBesideItsTargets) {
@@ -109,6 +110,7 @@ TEST(Lora, HasFactorsBesideItsTargets) {
 TEST(Lora, ReducesOneSmallUnitPerLayer) {
   Plan plan = plan_of(Trained::kLora);
   plan.parallel.dp = 4;
+  plan.batch.micro_batch = 1;
   plan.zero_stage = 2;
   const Job job = job_of(plan);
   int reductions = 0;
@@ -139,6 +141,7 @@ TEST(Lora, IsRefusedInOneLine) {
             "LoRA leaves the matrices frozen that adamw-8bit has another rule for; adamw trains");
   EXPECT_EQ(refusal([](Plan& p) {
               p.parallel.dp = 2;
+              p.batch.micro_batch = 2;
               p.zero_stage = 3;
               p.gather = Gather::kOwned;
             }),

@@ -96,11 +96,14 @@ TEST(OptimizerKinds, ShardsEndWhereBlocksEnd) {
   for (const Gather gather : {Gather(Gather::kOperator), Gather(Gather::kLayer)}) {
     Plan plan = plan_of(OptimizerKind::kAdamW8Bit);
     plan.parallel.dp = 4;
+    plan.batch.micro_batch = 1;
     plan.zero_stage = 3;
     plan.gather = gather;
     const Job job = job_of(plan);
     for (const UnitHome& home : job.classes[0].homes)
-      if (home.moments.size() == 4) EXPECT_EQ(job.units[home.unit].shard_elements % 256, 0);
+      if (home.moments.size() == 4) {
+        EXPECT_EQ(job.units[home.unit].shard_elements % 256, 0);
+      }
   }
 }
 
@@ -138,6 +141,7 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
   EXPECT_EQ(refusal(kAdamW8Bit,
                     [](Plan& p) {
                       p.parallel.dp = 2;
+                      p.batch.micro_batch = 2;
                       p.zero_stage = 3;
                       p.gather = Gather::kOwned;
                     }),

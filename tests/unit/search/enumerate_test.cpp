@@ -54,7 +54,8 @@ std::size_t count_choices(Plan p, const ModelConfig& model) {
     p.gather = pick(2) == 0 ? Gather::kLayer : Gather::kOperator;
     p.placement = {kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)], kTiers[pick(3)]};
     const bool gathers = p.zero_stage >= 2 || p.gather == Gather::kLayer;
-    if (gathers && is_sensible(p) && !illegal(p, shape_of(model))) ++count;
+    const bool stays = p.placement.activations == Tier::kGpu || p.all_full();
+    if (gathers && stays && is_sensible(p) && !illegal(p, shape_of(model))) ++count;
   }
   return count;
 }
@@ -298,6 +299,8 @@ TEST(Enumerate, SaysWhyPinsContradictEachOther) {
   Pins pins = pinned({{"/zero_stage", "1"}, {"/placement/params", "cpu"}});
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("ZeRO stage 3, not 1"));
   pins = pinned({{"/recompute", "none"}, {"/placement/activations", "cpu"}});
+  EXPECT_EQ(refusal("gpt2", "dgx2", pins), "accepted");
+  pins.set("/partition_activations", true);
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("recompute full"));
   pins = {};
   pins.set("/kernel_set", "cuda.sm70");
