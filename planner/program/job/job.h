@@ -150,9 +150,9 @@ struct Job {
 // variables, hence stable under plan changes that do not touch the operation.
 using OpId = std::uint64_t;
 constexpr OpId op_id(Role role, const Env& env) {
-  return (static_cast<OpId>(role.phase) << 56) | (static_cast<OpId>(role.part) << 48) |
-         (static_cast<OpId>(role.action) << 40) | (static_cast<OpId>(env.layer & 0xffff) << 24) |
-         (static_cast<OpId>(env.tile & 0xff) << 16) | static_cast<OpId>(env.micro & 0xffff);
+  return (static_cast<OpId>(role.phase) << 60) | (static_cast<OpId>(role.part) << 52) |
+         (static_cast<OpId>(role.action) << 44) | (static_cast<OpId>(env.layer & 0xffff) << 28) |
+         (static_cast<OpId>(env.tile & 0xff) << 20) | static_cast<OpId>(env.micro & 0xfffff);
 }
 // Of an instance of a node: the layer is that of the model.
 constexpr OpId op_id(const Program& program, const Node& node, Env env) {
@@ -160,8 +160,8 @@ constexpr OpId op_id(const Program& program, const Node& node, Env env) {
   return op_id(node.role, env);
 }
 constexpr Role role_of(OpId id) {
-  return {static_cast<Phase>(id >> 56), static_cast<Part>((id >> 48) & 0xff),
-          static_cast<Action>((id >> 40) & 0xff)};
+  return {static_cast<Phase>(id >> 60), static_cast<Part>((id >> 52) & 0xff),
+          static_cast<Action>((id >> 44) & 0xff)};
 }
 // The kind of operation that the lowering puts on this lane under this action.
 OpKind kind_of(Action action, Lane lane);

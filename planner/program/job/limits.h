@@ -16,9 +16,8 @@ inline constexpr std::int64_t kMaxRing = 256;       // whose steps are counted a
 inline constexpr std::int64_t kMaxHeadChunks = 16;  // counted as tiles
 inline constexpr std::int64_t kMaxPeerStep = 127;   // Peer::step is one byte
 inline constexpr std::int64_t kMaxStages = 255;     // [assumed] beyond any published run
-inline constexpr std::int64_t kMaxMicroSteps = std::int64_t{1}
-                                               << 16;  // an operation id has 16 bits for them
-inline constexpr std::int64_t kMaxLayers = 65535;      // an operation id has 16 bits for the layer
+inline constexpr std::int64_t kMaxMicroSteps = std::int64_t{1} << 16;
+inline constexpr std::int64_t kMaxLayers = 65535;  // an operation id has 16 bits for the layer
 inline constexpr std::int64_t kMaxPrefetch = 64;
 inline constexpr std::int64_t kMaxUnitLayers = 16;
 

@@ -244,9 +244,9 @@ OpKind kind_of(Action action, Lane lane) {
 
 std::string op_name(OpId id) {
   const Role role = role_of(id);
-  const std::uint64_t tile = (id >> 16) & 0xff;
+  const std::uint64_t tile = (id >> 20) & 0xff;
   const std::string last = tile == 0 ? "" : fmt::format(",t{}", tile);
-  return fmt::format("{}[m{},l{}{}]", name(role), id & 0xffff, (id >> 24) & 0xffff, last);
+  return fmt::format("{}[m{},l{}{}]", name(role), id & 0xfffff, (id >> 28) & 0xffff, last);
 }
 
 std::optional<OpId> parse_op_name(std::string_view text) {
@@ -255,7 +255,7 @@ std::optional<OpId> parse_op_name(std::string_view text) {
   const auto role = parse_role(text.substr(0, bracket));
   std::string_view rest = text.substr(bracket);
   Env env;
-  if (!role || !take_number(rest, "[m", 0xffff, env.micro) ||
+  if (!role || !take_number(rest, "[m", 0xfffff, env.micro) ||
       !take_number(rest, ",l", 0xffff, env.layer)) {
     return std::nullopt;
   }

@@ -20,7 +20,7 @@ struct Field {
   std::int64_t values;
 };
 constexpr std::array<Field, 3> kFields{{
-    {Var::kMicro, 1 << 16},
+    {Var::kMicro, 1 << 20},
     {Var::kLayer, 1 << 16},
     {Var::kTile, 1 << 8},
 }};

@@ -66,8 +66,8 @@ TEST(Role, ReadsBack) {
 
 TEST(OpName, ReadsBack) {
   const Role role{Phase::kEnd, Part::kGradientNorm, Action::kReport};
-  const OpId id = op_id(role, {.micro = 0xffff, .layer = 0xffff});
-  EXPECT_EQ(op_name(id), "end.gradient_norm.report[m65535,l65535]");
+  const OpId id = op_id(role, {.micro = 0xfffff, .layer = 0xffff});
+  EXPECT_EQ(op_name(id), "end.gradient_norm.report[m1048575,l65535]");
   const OpId tile = op_id(role, {.micro = 1, .layer = 2, .tile = 0xff});
   EXPECT_EQ(op_name(tile), "end.gradient_norm.report[m1,l2,t255]");
   EXPECT_EQ(parse_op_name(op_name(tile)), tile);
@@ -75,7 +75,7 @@ TEST(OpName, ReadsBack) {
   EXPECT_EQ(op_name(0), "begin.batch.compute[m0,l0]");
   for (const char* wrong :
        {"", "begin.batch.compute", "begin.batch.compute[m0]", "begin.batch.compute[m0,l0",
-        "begin.batch.compute[m0,l65536]", "begin.batch.compute[m65536,l0]",
+        "begin.batch.compute[m0,l65536]", "begin.batch.compute[m1048576,l0]",
         "begin.batch.compute[m0,l0,t256]", "begin.batch.compute[m-1,l0]",
         "begin.batch.compute[m0,l0]x", "begin.batch.compute[m0,l0,t]"}) {
     EXPECT_EQ(parse_op_name(wrong), std::nullopt) << wrong;

@@ -145,7 +145,7 @@ Job long_exchange(std::int32_t micros, std::int32_t odd) {
 }
 
 TEST(VerifyCommunication, LongExchangesAreComparedByPeriod) {
-  constexpr std::int32_t kMicros = 1 << 16;
+  constexpr std::int32_t kMicros = 1 << 20;
   EXPECT_THAT(verify(long_exchange(kMicros, 0)), IsEmpty());
   for (const std::int32_t odd : {1, 7})
     EXPECT_THAT(verify(long_exchange(kMicros, odd)),
