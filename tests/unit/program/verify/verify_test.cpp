@@ -304,8 +304,8 @@ TEST(Verify, TilesTellOperationsApart) {
     s.out.repeat({.count = count, .var = Var::kTile}, [&] { s.fill(Part::kQkv, a); });
     return verify(job_of(s));
   };
-  EXPECT_THAT(tiles(16), IsEmpty());
-  EXPECT_THAT(tiles(17), Contains(HasSubstr("loop values outside what an id can hold")));
+  EXPECT_THAT(tiles(256), IsEmpty());
+  EXPECT_THAT(tiles(257), Contains(HasSubstr("loop values outside what an id can hold")));
 }
 
 TEST(Verify, LayersComeInWholeUnits) {
