@@ -241,7 +241,7 @@ inline constexpr Decision kChoices[] = {
      .range = {0, kMaxLayers},
      .varied = Varied::kSpace,
      .option = {.name = "--recompute",
-                .help = "none, selective, full, operators (norm+fc1@cpu), or runs: full:12,none:20",
+                .help = "none, selective, full, operators (norm+fc1@cpu) or runs: full:12,none:20",
                 .place = 190}},
     {.pointer = "/head_chunks",
      .field = member<&Plan::head_chunks>(),

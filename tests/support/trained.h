@@ -27,21 +27,27 @@ inline Job placed_job(const Plan& plan) {
   return job;
 }
 
-inline bool updates_by_sgd(const Job& job) {
-  const auto is_sgd = [](const Node& node) {
-    return node.kind == OpKind::kKernel &&
-           (node.kernel == KernelId::kSgd || node.kernel == KernelId::kSgdMomentum);
-  };
+inline bool has_kernel(const Job& job, KernelId kernel) {
   return std::any_of(job.classes.begin(), job.classes.end(), [&](const RankClass& c) {
-    return std::any_of(c.program.nodes.begin(), c.program.nodes.end(), is_sgd);
+    return std::any_of(c.program.nodes.begin(), c.program.nodes.end(), [&](const Node& node) {
+      return node.kind == OpKind::kKernel && node.kernel == kernel;
+    });
   });
 }
 
-// Files of the NVMe tier go where tests may write. SGD goes down the gradient itself, of which a
-// thousandth can be less than the last bit of a gain of 1.
+// Steps of a size at which optimizers show what they do: SGD goes down the gradient itself, of
+// which a thousandth can be less than the last bit of a gain of 1; second moments of 8 bits can be
+// 0, and then epsilon alone divides what rounding leaves.
+inline void make_steps_plain(const Job& job, TrainConfig& train) {
+  if (has_kernel(job, KernelId::kSgd) || has_kernel(job, KernelId::kSgdMomentum))
+    train.learning_rate *= 100;
+  if (has_kernel(job, KernelId::kAdamW8Bit)) train.epsilon = 1e-5;
+}
+
+// Files of the NVMe tier go where tests may write.
 inline exec::RunResult run_text(const Job& job, exec::RunOptions options) {
   options.storage.directory = testing::TempDir();
-  if (updates_by_sgd(job)) options.train.learning_rate *= 100;
+  make_steps_plain(job, options.train);
   return exec::run(job, exec::DataSource::from_file(ZPLAN_SOURCE_DIR "/tests/data/text.txt"),
                    options);
 }

@@ -50,8 +50,8 @@ TEST(CoreCalibration, ADirectoryIsMeasuredAndLeftEmpty) {
   std::filesystem::remove(directory);
 }
 
-// Of sets with and without fused attention; those of the host and of attention that stores its
-// probabilities in products of one head take the rates.
+// Of sets with and without fused attention; those of the host, of attention that stores its
+// probabilities in products of one head, and of attention to blocks of other ranks take the rates.
 TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
   const std::set<KernelId> without{KernelId::kLoadBatch,
                                    KernelId::kStepScalars,
@@ -63,6 +63,8 @@ TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
                                    KernelId::kAttentionContext,
                                    KernelId::kAttentionContextGradient,
                                    KernelId::kAttentionScoresGradient,
+                                   KernelId::kBlockAttentionForward,
+                                   KernelId::kBlockAttentionBackward,
                                    KernelId::kDropoutForward,
                                    KernelId::kDropoutBackward,
                                    KernelId::kDropoutResidualAdd};
