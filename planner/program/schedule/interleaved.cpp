@@ -4,6 +4,8 @@
 
 #include "planner/core/error.h"
 
+#include "planner/program/schedule/of_ranks.h"
+
 namespace zplan {
 namespace {
 
@@ -44,10 +46,9 @@ PassOrder interleaved_order(std::int32_t rank, std::int32_t ranks, std::int32_t 
 }
 
 PipelineSchedule interleaved(std::int32_t ranks, std::int32_t chunks, std::int32_t micro_batches) {
-  PipelineSchedule schedule{looped_chunks(ranks, chunks), micro_batches, {}};
-  for (std::int32_t rank = 0; rank < ranks; ++rank)
-    schedule.ranks.push_back(interleaved_order(rank, ranks, chunks, micro_batches));
-  return schedule;
+  return schedule_of_ranks(looped_chunks(ranks, chunks), micro_batches, [=](std::int32_t rank) {
+    return interleaved_order(rank, ranks, chunks, micro_batches);
+  });
 }
 
 }  // namespace zplan

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/program/schedule/of_ranks.h"
+
 namespace zplan {
 namespace {
 
@@ -38,10 +40,9 @@ PassOrder gpipe_order(std::int32_t micro_batches) {
 }
 
 PipelineSchedule one_forward_one_backward(std::int32_t stages, std::int32_t micro_batches) {
-  PipelineSchedule schedule{looped_chunks(stages, 1), micro_batches, {}};
-  for (std::int32_t i = 0; i < stages; ++i)
-    schedule.ranks.push_back(one_forward_one_backward_order(i, stages, micro_batches));
-  return schedule;
+  return schedule_of_ranks(looped_chunks(stages, 1), micro_batches, [=](std::int32_t rank) {
+    return one_forward_one_backward_order(rank, stages, micro_batches);
+  });
 }
 
 PipelineSchedule gpipe(std::int32_t stages, std::int32_t micro_batches) {

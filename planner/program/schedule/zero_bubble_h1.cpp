@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/program/schedule/of_ranks.h"
 #include "planner/program/schedule/pass_counter.h"
 
 namespace zplan {
@@ -26,10 +27,9 @@ PassOrder zero_bubble_h1_order(std::int32_t stage, std::int32_t stages,
 }
 
 PipelineSchedule zero_bubble_h1(std::int32_t stages, std::int32_t micro_batches) {
-  PipelineSchedule schedule{looped_chunks(stages, 1), micro_batches, {}};
-  for (std::int32_t stage = 0; stage < stages; ++stage)
-    schedule.ranks.push_back(zero_bubble_h1_order(stage, stages, micro_batches));
-  return schedule;
+  return schedule_of_ranks(looped_chunks(stages, 1), micro_batches, [=](std::int32_t rank) {
+    return zero_bubble_h1_order(rank, stages, micro_batches);
+  });
 }
 
 }  // namespace zplan

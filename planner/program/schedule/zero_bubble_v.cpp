@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/program/schedule/of_ranks.h"
 #include "planner/program/schedule/pass_counter.h"
 
 namespace zplan {
@@ -51,10 +52,9 @@ PassOrder zero_bubble_v_order(std::int32_t rank, std::int32_t ranks, std::int32_
 }
 
 PipelineSchedule zero_bubble_v(std::int32_t ranks, std::int32_t micro_batches) {
-  PipelineSchedule schedule{v_shaped_chunks(ranks, 2), micro_batches, {}};
-  for (std::int32_t rank = 0; rank < ranks; ++rank)
-    schedule.ranks.push_back(zero_bubble_v_order(rank, ranks, micro_batches));
-  return schedule;
+  return schedule_of_ranks(v_shaped_chunks(ranks, 2), micro_batches, [=](std::int32_t rank) {
+    return zero_bubble_v_order(rank, ranks, micro_batches);
+  });
 }
 
 }  // namespace zplan
