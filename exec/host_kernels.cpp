@@ -74,6 +74,10 @@ void report(const KernelCall& call) {
   result.loss = call[0].as<double>()[0];
   result.gradient_norm = clip[kGradientNorm];
   result.skipped = clip[kClipFactor] < 0;
+  if (call.operands.size() < 3) return;
+  const double* experts = call[2].as<double>();
+  result.dropped = experts[0] / static_cast<double>(call.attributes[0]);
+  result.balance_loss = experts[1];
 }
 
 }  // namespace zplan::exec

@@ -50,6 +50,34 @@ constexpr LatentField kLatentFields[] = {
 constexpr Field kRopeTheta{"rope_theta", &ModelConfig::rope_theta, 1'000'000'000'000};
 constexpr std::int64_t kMaxParameters = 1'000'000'000'000'000;
 
+// Of a mixture of experts; what a file leaves out is 0 or off.
+struct ExpertField {
+  std::string_view name;
+  std::int64_t ExpertShape::*member;
+  std::int64_t max;
+};
+constexpr ExpertField kExpertCount{"experts", &ExpertShape::count, 1 << 12};
+constexpr ExpertField kPerToken{"experts_per_token", &ExpertShape::per_token, 1 << 8};
+constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 1 << 23};
+struct ExpertSwitch {
+  std::string_view name;
+  bool ExpertShape::*member;
+};
+constexpr ExpertSwitch kExpertSwitches[] = {
+    {"router_renormalises", &ExpertShape::renormalised},
+    {"router_bias", &ExpertShape::selection_bias},
+};
+struct ExpertFactor {
+  std::string_view name;
+  double ExpertShape::*member;
+};
+constexpr ExpertFactor kExpertFactors[] = {
+    {"router_scale", &ExpertShape::scale},
+    {"balance_loss", &ExpertShape::balance},
+};
+constexpr std::string_view kRouterScores = "router_scores";
+constexpr double kMaxExpertFactor = 1000;
+
 struct Contradiction {
   std::string_view field;  // where the text form says it
   std::string message;
@@ -100,9 +128,29 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
   return std::nullopt;
 }
 
+std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
+  if (!m.experts) return std::nullopt;
+  const ExpertShape& e = *m.experts;
+  if (e.per_token > e.count)
+    return Contradiction{kPerToken.name,
+                         fmt::format("expected at most {}, the experts that there are, got {}",
+                                     e.count, e.per_token)};
+  if (m.biases == Biases::kAll)
+    return Contradiction{"biases", "expected biases \"none\" or \"qkv\" with experts"};
+  // In doubles, which no sizes overflow.
+  const double elements = 3.0 * static_cast<double>(m.hidden) * static_cast<double>(m.layers) *
+                          (static_cast<double>(e.count) * static_cast<double>(e.ffn) +
+                           static_cast<double>(e.shared_ffn));
+  if (elements > static_cast<double>(kMaxParameters))
+    return Contradiction{kExpertCount.name,
+                         fmt::format("expected at most 1e15 parameters, got {:.1e}", elements)};
+  return std::nullopt;
+}
+
 // What is wrong with numbers that are each in range; nullopt: nothing.
 std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = head_contradiction(model)) return problem;
+  if (auto problem = expert_contradiction(model)) return problem;
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -155,6 +203,33 @@ void read_latent(JsonObject& object, ModelConfig& model) {
   }
   for (const LatentField& field : kLatentFields) refuse(field.name);
   refuse(kQueryRank.name);
+}
+
+// What is there with experts only.
+void read_experts(JsonObject& object, ModelConfig& model) {
+  const auto count = object.optional_member(kExpertCount.name);
+  const auto member = [&](std::string_view name) {
+    auto node = object.optional_member(name);
+    if (node && !count)
+      node->fail_expected(fmt::format("no {} without {}", name, kExpertCount.name));
+    return node;
+  };
+  ExpertShape shape;
+  for (const ExpertField& field : {kPerToken, kSharedFfn})
+    if (const auto node = member(field.name)) shape.*field.member = node->integer(1, field.max);
+  if (const auto node = member(kRouterScores))
+    shape.scores =
+        node->one_of({"softmax", "sigmoid"}) == "sigmoid" ? Scores::kSigmoid : Scores::kSoftmax;
+  for (const ExpertSwitch& field : kExpertSwitches)
+    if (const auto node = member(field.name)) shape.*field.member = node->boolean();
+  for (const ExpertFactor& field : kExpertFactors)
+    if (const auto node = member(field.name))
+      shape.*field.member = node->number(0, kMaxExpertFactor);
+  if (!count) return;
+  shape.count = count->integer(1, kExpertCount.max);
+  object.member(kPerToken.name);
+  shape.ffn = model.ffn;
+  model.experts = shape;
 }
 
 // The sizes that not every model has to say.
@@ -223,6 +298,8 @@ std::string_view name(Biases biases) {
   return kNames[static_cast<std::size_t>(biases)];
 }
 
+std::string_view name(Scores scores) { return scores == Scores::kSigmoid ? "sigmoid" : "softmax"; }
+
 void set_architecture(ModelConfig& model, Architecture architecture) {
   const bool llama = architecture == Architecture::kLlama;
   model.architecture = architecture;
@@ -231,6 +308,20 @@ void set_architecture(ModelConfig& model, Architecture architecture) {
   model.biases = llama ? Biases::kNone : Biases::kAll;
   model.gated_mlp = llama;
 }
+
+namespace {
+
+void add_expert_fields(const ExpertShape& shape, std::vector<ModelField>& all) {
+  for (const ExpertField& field : {kExpertCount, kPerToken})
+    all.push_back({field.name, shape.*field.member});
+  if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
+  all.push_back({kRouterScores, name(shape.scores)});
+  for (const ExpertSwitch& field : kExpertSwitches)
+    all.push_back({field.name, shape.*field.member});
+  for (const ExpertFactor& field : kExpertFactors) all.push_back({field.name, shape.*field.member});
+}
+
+}  // namespace
 
 std::vector<ModelField> fields_of(const ModelConfig& model) {
   std::vector<ModelField> all{{"layers", model.layers},
@@ -249,6 +340,7 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
                               {"biases", name(model.biases)},
                               {"qk_norm", model.qk_norm}};
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
+  if (model.experts) add_expert_fields(*model.experts, all);
   if (!model.latent) return all;
   if (model.latent->query_rank > 0) all.push_back({kQueryRank.name, model.latent->query_rank});
   for (const LatentField& field : kLatentFields)
@@ -307,6 +399,7 @@ ModelConfig parse_model(std::string text, std::string file_name) {
   }
   read_features(object, model);
   read_attention(object, model);
+  read_experts(object, model);
   model.tied_embeddings = object.member("tied_embeddings").boolean();
   model.source = object.member("source").non_empty_string();
   if (const auto sources = object.optional_member("sources")) read_sources(*sources, model);

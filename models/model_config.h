@@ -35,6 +35,24 @@ struct LatentShape {
   std::int64_t value_size = 0;  // of a head
 };
 
+// Scores of a router: softmax of the logits over all experts, or the sigmoid of each.
+enum class Scores : std::uint8_t { kSoftmax, kSigmoid };
+
+// A mixture of experts in place of the MLP: MLPs of one width without biases, of which each token
+// goes through the few that the router scores highest [Lepikhin20 sec 2.2], [Fedus21 sec 2.1]. The
+// result is the sum of theirs, weighted by their scores.
+struct ExpertShape {
+  std::int64_t count = 0;       // E
+  std::int64_t per_token = 0;   // k
+  std::int64_t ffn = 0;         // width of one
+  std::int64_t shared_ffn = 0;  // of a further MLP that all tokens go through; 0: none
+  Scores scores = Scores::kSoftmax;
+  bool renormalised = true;     // the weights of the chosen ones sum to 1
+  bool selection_bias = false;  // added to the scores that experts are chosen by, and to no weight
+  double scale = 1;             // of the weights
+  double balance = 0;           // coefficient of the auxiliary loss [Fedus21 Eq.4]; 0: none
+};
+
 struct ModelConfig {
   std::string name;
   Architecture architecture = Architecture::kGpt;
@@ -50,8 +68,9 @@ struct ModelConfig {
   std::int64_t own_head_size = 0;  // d where it is not h / a; 0: h / a
   std::optional<LatentShape> latent;  // every head has a key and a value of its own then
   std::int64_t ffn = 0;               // MLP width, usually 4 h
-  std::int64_t vocab = 0;             // V, unpadded
-  std::int64_t sequence = 0;          // s, tokens
+  std::optional<ExpertShape> experts;
+  std::int64_t vocab = 0;     // V, unpadded
+  std::int64_t sequence = 0;  // s, tokens
   bool tied_embeddings = true;
   std::int64_t rope_theta = 0;    // base of the rotary angles; 0 without them
   std::int64_t global_batch = 0;  // default: sequences per optimizer step over the whole job
@@ -84,6 +103,10 @@ struct ModelConfig {
   }
   // Columns of the first product of the MLP: f, or gate and up side by side.
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
+  std::int64_t expert_count() const { return experts ? experts->count : 0; }
+  std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
+  std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }
+  bool balances_experts() const { return experts && experts->balance > 0; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };
@@ -91,7 +114,7 @@ struct ModelConfig {
 // A size or feature as a file writes it.
 struct ModelField {
   std::string_view name;
-  std::variant<std::int64_t, bool, std::string_view> value;
+  std::variant<std::int64_t, double, bool, std::string_view> value;
 };
 // Those of a model, in the order in which it is shown.
 std::vector<ModelField> fields_of(const ModelConfig& model);
@@ -116,5 +139,6 @@ std::string_view name(Architecture architecture);
 std::string_view name(Position position);
 std::string_view name(Norm norm);
 std::string_view name(Biases biases);
+std::string_view name(Scores scores);
 
 }  // namespace zplan

@@ -27,6 +27,28 @@ std::int64_t latent_width(const LatentShape& latent) {
   return latent.query_rank + latent.key_value_rank;
 }
 
+// The first products and the second of an MLP of this width.
+std::int64_t mlp_parameter_count(const ModelConfig& model, std::int64_t width) {
+  return model.hidden * width * (model.gated_mlp ? 3 : 2);
+}
+
+// Of the MLP, or of router, so many of the experts and the shared one.
+std::int64_t feed_forward_parameter_count(const ModelConfig& model, std::int64_t experts) {
+  if (!model.experts) return mlp_parameter_count(model, model.ffn);
+  const ExpertShape& shape = *model.experts;
+  return model.hidden * shape.count +
+         mlp_parameter_count(model, experts * shape.ffn + shape.shared_ffn);
+}
+
+// Of what a layer has so many experts of.
+std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
+  const std::int64_t h = model.hidden;
+  const std::int64_t latents =
+      model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
+  return h * latents + qkv_parameter_count(model) + model.attention_width() * h +
+         feed_forward_parameter_count(model, experts);
+}
+
 }  // namespace
 
 std::int64_t qkv_parameter_count(const ModelConfig& model) {
@@ -38,11 +60,12 @@ std::int64_t qkv_parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
-  const std::int64_t h = model.hidden, f = model.ffn;
-  const std::int64_t latents =
-      model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
-  return h * latents + qkv_parameter_count(model) + model.attention_width() * h +
-         h * model.up_width() + f * h;
+  return matmul_parameter_count_with(model, model.expert_count());
+}
+
+std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
+  return model.layers * matmul_parameter_count_with(model, model.experts_per_token()) +
+         model.vocab * model.hidden;
 }
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
@@ -52,6 +75,7 @@ std::int64_t layer_parameter_count(const ModelConfig& model) {
                              (model.latent ? latent_width(*model.latent) : 0);
   std::int64_t biases = model.biases == Biases::kNone ? 0 : model.qkv_width();
   if (model.biases == Biases::kAll) biases += h + model.up_width() + h;
+  if (model.experts && model.experts->selection_bias) biases += model.expert_count();
   return layer_matmul_parameter_count(model) + biases + norms;
 }
 
@@ -61,6 +85,11 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t positions = model.positions() * h;
   return model.layers * layer_parameter_count(model) + embeddings + positions +
          norm_parameter_count(model);
+}
+
+std::int64_t active_parameter_count(const ModelConfig& model) {
+  return parameter_count(model) - matmul_parameter_count(model) +
+         active_matmul_parameter_count(model);
 }
 
 std::int64_t matmul_parameter_count(const ModelConfig& model) {
@@ -73,7 +102,7 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 
 Flops model_flops_per_token(const ModelConfig& model) {
   const std::int64_t weights =
-      kPassesOverForward * kFlopPerMultiplyAdd * matmul_parameter_count(model);
+      kPassesOverForward * kFlopPerMultiplyAdd * active_matmul_parameter_count(model);
   // Scores and weighted values: products of s a d and s a v multiply-adds, half of them masked, so
   // that each is a flop [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();

@@ -5,13 +5,16 @@
 //             with latents of q (or none) and c, heads of n + r and values of v [DeepSeek24
 //             sec 2.1]: h q + q a (n + r), or h a (n + r); h (c + r) + c a (n + v); proj a v h
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
+//             with E experts of f: router E h and of the products E times as much, with a shared
+//             one of f' besides; of these a token goes through k and the shared one
 //   norms     two LayerNorms 4h or RMSNorms 2h; gains of the norms of queries and keys 2d,
 //             of latents q + c
 // Outside: tokens V h, the last norm 2h or h, learned positions s h, and an output head V h when
 // the embeddings are not tied.
 //
 // Model FLOPs (for MFU) per token = 6 N + 6 L a d s, causal attention [derived]; a d is h mostly:
-//   N = parameters that multiply an activation in a matrix product: all matrices of the layers and
+//   N = parameters that multiply an activation in a matrix product: all matrices of the layers, of
+//   experts those of the k that a token goes through, and
 //   the head V h, which counts once, tied or not; biases, norms, positions and the token look-up do
 //   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
 //   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked), with values of v elements
@@ -31,7 +34,10 @@ std::int64_t layer_parameter_count(const ModelConfig& model);
 std::int64_t qkv_parameter_count(const ModelConfig& model);
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model);
 std::int64_t parameter_count(const ModelConfig& model);
-std::int64_t matmul_parameter_count(const ModelConfig& model);  // N above
+std::int64_t matmul_parameter_count(const ModelConfig& model);
+// Of these and of all, what a token goes through: of the experts those that are chosen for it.
+std::int64_t active_matmul_parameter_count(const ModelConfig& model);  // N above
+std::int64_t active_parameter_count(const ModelConfig& model);
 
 // Rows of the embedding as stored: a multiple of 128 x tp [Shoeybi19 sec 3].
 std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel);

@@ -114,10 +114,11 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
   }
 }
 
-// The factor of clipping is as good as no work.
+// The factor of clipping is as good as no work; what experts are given follows a router, which no
+// numbers that can be drawn do.
 bool is_timed(const KernelDef& def) {
   return def.kind == WorkKind::kMemory && !is_planned_only(def.id, RunsOn::kCpu) &&
-         def.id != KernelId::kClipCoefficient;
+         def.sets != Sets::kExperts && def.id != KernelId::kClipCoefficient;
 }
 
 // Passes over parameters, gradients or states of the optimizer find nothing in the cache.

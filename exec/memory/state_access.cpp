@@ -190,7 +190,7 @@ std::vector<double> read_tensor(const Job& job, std::span<const RankMemory> rank
   std::vector<double> values(static_cast<std::size_t>(tensor.shape.elements()));
   const StateHome* const at = state_home(*home, state);
   if (at == nullptr) return values;
-  AxisSet holders = at->shards;
+  AxisSet holders = at->shards | job.units[ref.unit].experts;
   if (tensor.split.kind != Split::Kind::kNone) holders = holders | job.mesh.named(kTensorAxis);
   const std::int32_t first = ranks_of_stage(job.mesh, stage).front();
   for (const std::int32_t rank : members_of(job.mesh, {holders}, first).ranks) {

@@ -7,7 +7,11 @@
 namespace zplan::exec {
 
 TensorPart::TensorPart(const Tensor& tensor, std::int64_t piece, std::int64_t pieces)
-    : tensor_(&tensor), piece_(piece), pieces_(pieces), rows_(1), columns_(1) {
+    : tensor_(&tensor),
+      piece_(piece % (pieces / tensor.blocks)),
+      pieces_(pieces / tensor.blocks),
+      rows_(1),
+      columns_(1) {
   const Shape& shape = tensor.shape;
   switch (tensor.split.kind) {
     case Split::Kind::kNone:
@@ -18,8 +22,9 @@ TensorPart::TensorPart(const Tensor& tensor, std::int64_t piece, std::int64_t pi
       columns_ = shape.elements() / shape[0];
       return;
     case Split::Kind::kColumns:
-      rows_ = shape.elements() / shape[shape.rank - 1];
-      columns_ = shape[shape.rank - 1] / pieces;
+      rows_ = shape.elements() / shape[shape.rank - 1] / tensor.blocks;
+      columns_ = shape[shape.rank - 1] / pieces_;
+      first_row_ = piece / pieces_ * rows_;
       return;
   }
 }
@@ -34,7 +39,7 @@ TensorPart::Run TensorPart::run_from(std::int64_t local) const {
       return global < end ? Run{global, std::min(left, end - global)} : Run{kPadding, left};
     }
     case Split::Kind::kColumns:
-      return run_in_row(local / columns_, local % columns_);
+      return run_in_row(first_row_ + local / columns_, local % columns_);
   }
   return {};
 }

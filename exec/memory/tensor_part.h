@@ -9,13 +9,17 @@
 
 namespace zplan::exec {
 
-// Number of the piece that the rank at this place holds in a tile.
+// Number of the piece that the rank at this place holds in a tile: pieces of one rank's experts
+// after those of another's.
 inline std::int64_t piece_number(const Job& job, const Unit& unit, const MeshPoint& at,
                                  std::int64_t tile) {
-  return job.mesh.index_in(job.mesh.named(kTensorAxis), at) * std::int64_t{unit.tiles} + tile;
+  const std::int64_t block = job.mesh.index_in(unit.experts, at);
+  const std::int64_t rank =
+      block * job.mesh.size(kTensorAxis) + job.mesh.index_in(job.mesh.named(kTensorAxis), at);
+  return rank * unit.tiles + tile;
 }
 inline std::int64_t piece_count(const Job& job, const Unit& unit) {
-  return std::int64_t{job.mesh.size(kTensorAxis)} * unit.tiles;
+  return std::int64_t{job.mesh.size(unit.experts)} * job.mesh.size(kTensorAxis) * unit.tiles;
 }
 
 class TensorPart {
@@ -49,7 +53,8 @@ class TensorPart {
   Run run_in_row(std::int64_t row, std::int64_t column) const;
 
   const Tensor* tensor_;
-  std::int64_t piece_, pieces_;
+  std::int64_t first_row_ = 0;   // of the rank's experts, where the tensor is cut by columns
+  std::int64_t piece_, pieces_;  // of these
   std::int64_t rows_, columns_;  // of the piece
 };
 

@@ -33,14 +33,15 @@ Declared workspace_of(const KernelSet& kernels) {
 Declared declared(const StateBuffer& state, const Layout& layout, UnitIndex unit) {
   const Unit& info = layout.units[unit];
   const Bytes element = size_of(state.dtype);
+  const std::int32_t shards = layout.shards_of(unit, state.shards);
   return {{.name = state.prefix + info.name,
-           .slot_size = element * (info.flat_elements / state.shards / state.every),
+           .slot_size = element * (info.flat_elements / shards / state.every),
            .slots = info.tiles,
            .tier = state.tier,
            .category = state.category,
            .dtype = state.dtype,
            .unpadded = element * ceil_div(info.elements, state.every) * info.tiles,
-           .shards = state.shards},
+           .shards = shards},
           per(layout.held[unit]),
           state.lives};
 }

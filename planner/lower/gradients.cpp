@@ -142,11 +142,12 @@ void Gradients::reduce_in_place(UnitIndex unit, Part part) {
   const View whole = home(unit, Access::kRead);
   const View own = piece(unit);
   if (s_.plan.zero_stage == 0) {
-    s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, s_.replica_group(),
-                      whole, own);
+    if (s_.mesh.size(s_.holders(unit)) > 1)
+      s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kAllReduce, s_.holders(unit),
+                        whole, own);
     return;
   }
-  if (s_.plan.shards() > 1)
+  if (s_.is_sharded(unit))
     s_.out.collective(role, Lane::kCommReduce, CollectiveKind::kReduceScatter, s_.shard_group(unit),
                       whole, own);
   sum_copies(unit, own, part);
@@ -195,7 +196,7 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
   View source = view_of(at.buffer, written(), {s_.layout.gathered_elements(at.unit)}, at.slot);
   if (!overlaps() && s_.replicas() > 1) wait(Action::kBeforeReduce, part, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
-  if (s_.plan.shards() > 1) {
+  if (s_.is_sharded(at.unit)) {
     const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype();
     const Ring reduced = ring("reduced.shard");
     View target = home(at.unit, Access::kWrite);

@@ -14,18 +14,21 @@ namespace {
 struct Member {
   Param param;
   const ParamSpec* spec;
-  std::int64_t pieces;     // that the ranks and tiles cut it into
+  std::int64_t pieces;     // that the ranks and tiles cut it into, after
+  std::int64_t blocks;     // those that ranks with other experts have
   std::int32_t layer = 0;  // of a unit of several
 
-  bool is_split() const { return pieces > 1; }
+  bool is_split() const { return pieces * blocks > 1; }
 };
 
 // What a unit says of its parameters besides its members.
 struct UnitKind {
+  std::string name;
   Part part;
-  Held held;
+  Held held = Held::kByLayer;
   UpdateRule rule{};
   std::int32_t tiles = 1;
+  bool experts = false;  // of which ranks have others
 };
 
 // Flattens the tensors of a unit: what decays first, of that and of the others what is not split
@@ -38,14 +41,21 @@ int order_in_unit(const Member& m) {
 Shape piece_shape(const Member& m) {
   Shape shape = m.spec->stored;
   const bool rows = m.spec->split.kind == Split::Kind::kRows;
-  shape.dims[static_cast<std::size_t>(rows ? 0 : shape.rank - 1)] /= m.pieces;
+  const auto last = static_cast<std::size_t>(shape.rank - 1);
+  shape.dims[rows ? 0 : m.spec->cut_dimension.value_or(last)] /= m.pieces;
+  shape.dims[0] /= m.blocks;
   return shape;
 }
 
 class LayoutBuilder {
  public:
   LayoutBuilder(Layout& layout, const ParamTable& params, const Plan& plan, const Mesh& mesh)
-      : layout_(layout), params_(params), plan_(plan), mesh_(mesh), shards_(shard_axes(mesh)) {}
+      : layout_(layout),
+        params_(params),
+        plan_(plan),
+        mesh_(mesh),
+        shards_(shard_axes(mesh)),
+        experts_(expert_axes(plan, mesh)) {}
 
   void build() {
     bool has_layers = false;
@@ -53,7 +63,8 @@ class LayoutBuilder {
       if (op.held != Held::kByLayer) {
         auto [own, whole] = members(op);
         own.insert(own.end(), whole.begin(), whole.end());
-        unit(op.name, {op.part, op.held, rules().others}, std::move(own));
+        unit({.name = op.name, .part = op.part, .held = op.held, .rule = rules().others},
+             std::move(own));
       } else if (!std::exchange(has_layers, true)) {
         plan_.gather.by_layer() ? units_of_layers() : units_of_operators();
       }
@@ -88,20 +99,21 @@ class LayoutBuilder {
   struct Members {
     std::vector<Member> cut, whole;
   };
-  Member member(Param p, std::int64_t tiles, std::int32_t layer) const {
+  Member member(Param p, std::int64_t tiles, std::int64_t blocks, std::int32_t layer) const {
     const ParamSpec& spec = params_.spec(p);
     const bool is_cut = spec.split.kind != Split::Kind::kNone;
-    return {p, &spec, is_cut ? plan_.parallel.tp * tiles : 1, layer};
+    return {p, &spec, is_cut ? plan_.parallel.tp * tiles : 1, blocks, layer};
   }
   Members members(const Operator& op, std::int32_t layer = 0) const {
     const bool by_layer = op.held == Held::kByLayer;
+    const std::int64_t blocks = op.experts ? mesh_.size(experts_) : 1;
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
       if (by_layer && is_shared(spec)) continue;
       const bool is_cut = spec.split.kind != Split::Kind::kNone;
       (is_cut ? result.cut : result.whole)
-          .push_back(member(p, by_layer ? plan_.gather.tiles() : 1, layer));
+          .push_back(member(p, by_layer ? plan_.gather.tiles() : 1, is_cut ? blocks : 1, layer));
     }
     return result;
   }
@@ -111,25 +123,33 @@ class LayoutBuilder {
     std::vector<Member> all;
     for (const Operator& op : operators)
       for (const Param p : op.params)
-        if (is_shared(params_.spec(p))) all.push_back(member(p, 1, layer));
+        if (is_shared(params_.spec(p))) all.push_back(member(p, 1, 1, layer));
     const bool of_several = plan_.unit_layers() > 1;
-    unit(params_.kinds()[kind_of(layer)] + (of_several ? std::to_string(layer) : "") + ".shared",
-         {Part::kShared, Held::kByLayer, rules().others}, std::move(all));
+    const std::string name =
+        params_.kinds()[kind_of(layer)] + (of_several ? std::to_string(layer) : "") + ".shared";
+    unit({.name = name, .part = Part::kShared, .rule = rules().others}, std::move(all));
   }
 
   void units_of_layers() {
-    std::vector<Member> all;
+    std::vector<Member> all, experts;
     for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
       const std::vector<Operator> operators = operators_of(layer);
       shared_unit(operators, layer);
       for (const Operator& op : operators) {
         const auto [cut, whole] = members(op, layer);
-        all.insert(all.end(), whole.begin(), whole.end());
-        all.insert(all.end(), cut.begin(), cut.end());
+        std::vector<Member>& own = has_own_ranks(op) ? experts : all;
+        own.insert(own.end(), whole.begin(), whole.end());
+        own.insert(own.end(), cut.begin(), cut.end());
       }
-      if ((layer + 1) % plan_.unit_layers() == 0)
-        unit(params_.kinds()[kind_of(layer)], {Part::kLayer, Held::kByLayer, rules().matrices},
-             std::exchange(all, {}));
+      if ((layer + 1) % plan_.unit_layers() != 0) continue;
+      const std::string& name = params_.kinds()[kind_of(layer)];
+      unit({.name = name, .part = Part::kLayer, .rule = rules().matrices}, std::exchange(all, {}));
+      if (!experts.empty())
+        unit({.name = name + ".experts",
+              .part = Part::kExpertUp,
+              .rule = rules().matrices,
+              .experts = true},
+             std::exchange(experts, {}));
     }
   }
 
@@ -141,11 +161,17 @@ class LayoutBuilder {
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
         own.insert(own.end(), whole.begin(), whole.end());
-        unit(prefix + op.name, {op.part, Held::kByLayer, rules().matrices, plan_.gather.tiles()},
+        unit({.name = prefix + op.name,
+              .part = op.part,
+              .rule = rules().matrices,
+              .tiles = plan_.gather.tiles(),
+              .experts = has_own_ranks(op)},
              std::move(own));
       }
     }
   }
+
+  bool has_own_ranks(const Operator& op) const { return op.experts && !experts_.empty(); }
 
   // Elements that shards are multiples of.
   std::int64_t alignment(const UpdateRule& rule) const {
@@ -153,7 +179,7 @@ class LayoutBuilder {
                           : kShardAlignment;
   }
 
-  void unit(const std::string& name, const UnitKind& kind, std::vector<Member> members) {
+  void unit(const UnitKind& kind, std::vector<Member> members) {
     const bool by_layer = plan_.gather.owned() && kind.held == Held::kByLayer;
     std::stable_sort(members.begin(), members.end(), [by_layer](const Member& a, const Member& b) {
       if (by_layer && a.layer != b.layer) return a.layer < b.layer;
@@ -162,9 +188,10 @@ class LayoutBuilder {
     const auto index = static_cast<UnitIndex>(layout_.units.size());
     const bool is_trained = members.front().spec->is_trained;
     Unit unit;
-    unit.name = name;
+    unit.name = kind.name;
     unit.per_layer = kind.held == Held::kByLayer;
     unit.tiles = kind.tiles;
+    if (kind.experts) unit.experts = experts_;
     std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
     std::int32_t layer = 0;
     std::int64_t shared_from = -1, summed = 0;
@@ -173,7 +200,7 @@ class LayoutBuilder {
       ZPLAN_ASSERT(spec.is_trained == is_trained);
       if (by_layer && m.layer != std::exchange(layer, m.layer))
         layer_from = offset = round_up(offset, kShardAlignment);
-      const std::int64_t own = ceil_div(spec.published.elements(), m.pieces);
+      const std::int64_t own = ceil_div(spec.published.elements(), m.pieces * m.blocks);
       if (!m.is_split() && tensor_parallel()) {
         if (shared_from < 0) shared_from = offset;
         unit.shared_elements += own;
@@ -186,16 +213,18 @@ class LayoutBuilder {
           index, offset - layer_from, shape};
       const Split split = m.is_split() ? spec.split : Split{};
       unit.tensors.push_back({spec.name, spec.published, spec.init, spec.std, spec.decay, offset,
-                              split, split.kind == Split::Kind::kRows ? shape[0] : 0, m.layer});
+                              split, split.kind == Split::Kind::kRows ? shape[0] : 0, m.layer,
+                              m.blocks});
       unit.elements += own;
       offset += std::max(shape.elements(), m.is_split() ? 0 : own);
       if (spec.decay && layer_from == 0) unit.decay_elements = offset;
     }
     unit.shared_from = shared_from < 0 ? offset : shared_from;
-    const std::int64_t shards = mesh_.size(shards_);
-    unit.shards = shards_;
+    unit.shards = shards_ - unit.experts;
+    const std::int64_t shards = mesh_.size(unit.shards);
     unit.shard_elements = round_up(ceil_div(offset, shards), alignment(kind.rule));
     unit.flat_elements = unit.shard_elements * shards;
+    layout_.expert_ranks.push_back(mesh_.size(unit.experts));
     layout_.part.push_back(kind.part);
     layout_.held.push_back(kind.held);
     layout_.rule.push_back(kind.rule);
@@ -209,7 +238,8 @@ class LayoutBuilder {
   const ParamTable& params_;
   const Plan& plan_;
   const Mesh& mesh_;
-  AxisSet shards_;  // that the states of every unit are cut over
+  AxisSet shards_;   // that the states of every unit are cut over, but for those of
+  AxisSet experts_;  // experts, along which ranks have others
 };
 
 }  // namespace

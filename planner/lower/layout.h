@@ -12,7 +12,8 @@
 // the ranks only. With tiles the vectors that are not cut have a unit of their own. So has, without
 // tiles, all of a layer that is not updated as its cut matrices are
 // (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA, its
-// factors (planner/plan/trained.h).
+// factors (planner/plan/trained.h). So have experts that replicas share among them: other replicas
+// have copies of a part, which they shard.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +39,7 @@ struct Layout {
   std::vector<Held> held;        // of each unit
   std::vector<UpdateRule> rule;  // of each unit
   std::vector<bool> trained;     // whether each unit is
+  std::vector<std::int32_t> expert_ranks;  // that have other experts of each unit; 1: all have it
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.
   std::vector<std::int64_t> summed_elements;
@@ -59,6 +61,10 @@ struct Layout {
   // What the output head multiplies with: a unit of its own or a tied embedding.
   bool is_head(UnitIndex unit) const {
     return part[unit] == Part::kHead || held[unit] == Held::kBothEnds;
+  }
+  // Of so many ranks that share the states of other units, those that share this one's.
+  std::int32_t shards_of(UnitIndex unit, std::int32_t shards) const {
+    return shards == 1 ? 1 : shards / expert_ranks[unit];
   }
   // Flat elements gathered and reduced at a time: the unit, or one layer where each has an owner.
   std::int64_t gathered_elements(UnitIndex unit) const;

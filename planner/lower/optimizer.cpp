@@ -246,7 +246,7 @@ void Optimizer::gather_apart() {
 }
 
 void Optimizer::gather(UnitIndex unit) {
-  if (!gathers()) return;
+  if (!gathers() || s_.mesh.size(parameters_.writers(unit)) == 1) return;
   s_.out.collective({Phase::kUpdate, s_.layout.part[unit], Action::kGather}, Lane::kCommGather,
                     CollectiveKind::kAllGather, parameters_.writers(unit), parameters_.piece(unit),
                     parameters_.at_home(unit));

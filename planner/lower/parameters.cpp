@@ -55,7 +55,7 @@ Parameters::Parameters(Stage& stage)
       secondary_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
-    if (sharded()) homes_[u].shards = near(u, buffers_.shards);
+    if (sharded()) homes_[u].shards = near(u, s_.layout.shards_of(u, buffers_.shards));
     homes_[u].buffer = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
   }
 }
@@ -126,7 +126,7 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
   if (!s_.layout.units[unit].per_layer) ordinal = {};
   const bool is_near = phase != Phase::kForward && secondary_[unit];
   View at = is_near ? secondary(unit) : at_hand(phase, unit, part, ordinal);
-  if (buffers_.must_gather()) {
+  if (buffers_.must_gather() && s_.is_sharded(unit)) {
     const View full = gathered(unit, part, ordinal.slot());
     if (!s_.plan.overlap.parameters)
       s_.out.wait({phase, part, Action::kBeforeGather}, Lane::kCompute,

@@ -87,7 +87,7 @@ class Parameters {
     return neighbours(s_.mesh, s_.layout.units[unit].shards, ranks);
   }
   std::int64_t home_elements(UnitIndex unit) const {
-    return s_.layout.units[unit].flat_elements / buffers_.shards;
+    return s_.layout.units[unit].flat_elements / s_.layout.shards_of(unit, buffers_.shards);
   }
   std::int64_t largest_shard() const;    // elements, over all units
   View secondary(UnitIndex unit) const;  // the rank's part of the copy

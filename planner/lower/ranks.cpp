@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/lower/context_axis.h"
+#include "planner/lower/expert_axis.h"
 
 namespace zplan {
 namespace {
@@ -22,6 +23,10 @@ std::vector<NamedSize> data_axes(const Plan& plan) {
   for (const std::int32_t ranks : {plan.secondary, plan.parameter_shards})
     if (ranks > 0) split(ranks);
   const std::int32_t all = plan.replicas();
+  if (plan.parallel.ep > 1)
+    return {{kExpertAxis, plan.parallel.ep},
+            {kParts[1], plan.parallel.dp / plan.parallel.ep},
+            {kParts[2], 1}};
   if (axes.empty() && plan.shards() == all) return {{kDataAxis, plan.parallel.dp}};
   split(plan.shards());
   split(all);
@@ -51,6 +56,10 @@ Mesh mesh_of(const Plan& plan) {
   Mesh mesh = make_mesh(axes, order);
   mesh.gpus = plan.gpus;
   return mesh;
+}
+
+AxisSet expert_axes(const Plan& plan, const Mesh& mesh) {
+  return plan.parallel.ep > 1 ? mesh.named(kExpertAxis) : AxisSet{};
 }
 
 AxisSet shard_axes(const Mesh& mesh) {

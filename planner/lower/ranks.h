@@ -2,7 +2,8 @@
 // as the rank order says. Where fewer replicas than all share a copy of what is sharded, the data
 // axis is split: those that do along its inner part [Zhao23 sec 3.2.2]. So it is for smaller groups
 // within these. Where they share the parameters, the part around them varies fastest in the index
-// of shards, so that what a rank updates is a part of its parameters.
+// of shards, so that what a rank updates is a part of its parameters. Where replicas have experts
+// of their own, those that share a layer's are the inner part: neighbours.
 #pragma once
 
 #include "planner/plan/plan.h"
@@ -13,6 +14,8 @@ namespace zplan {
 Mesh mesh_of(const Plan& plan);
 // The replicas that share one copy.
 AxisSet shard_axes(const Mesh& mesh);
+// Along which replicas have other experts.
+AxisSet expert_axes(const Plan& plan, const Mesh& mesh);
 // Of replicas along some axes, so many neighbours; all, or a group of the plan.
 AxisSet neighbours(const Mesh& mesh, AxisSet axes, std::int32_t ranks);
 

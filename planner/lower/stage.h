@@ -64,6 +64,9 @@ struct Stage : Sizes {
   std::size_t current = 0;  // the chunk that is being emitted
   std::int32_t micro_steps = 1;
   View workspace{};  // scratch of the compute lane
+  // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
+  // the scalars of the step.
+  View expert_sums{}, scalars{};
 
   // What is emitted is of this chunk from here on.
   void enter(const Chunk& chunk) { current = static_cast<std::size_t>(chunk.number); }
@@ -118,8 +121,13 @@ struct Stage : Sizes {
   // Ranks among which the states of a unit are sharded, and those that have the same shard.
   Group shard_group(UnitIndex unit) const { return {layout.units[unit].shards}; }
   Group copies_group(UnitIndex unit) const {
-    return {replica_group().axes - layout.units[unit].shards};
+    return {holders(unit).axes - layout.units[unit].shards};
   }
+  // Replicas that have the unit: of experts not all.
+  Group holders(UnitIndex unit) const {
+    return {replica_group().axes - layout.units[unit].experts};
+  }
+  bool is_sharded(UnitIndex unit) const { return mesh.size(shard_group(unit)) > 1; }
   // A number that grows by `step` from one place along an axis to the next.
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return {0, mesh.steps_over(mesh.named(axis), step)};

@@ -19,9 +19,11 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
       parameters_(stage),
       gradients_(stage),
       optimizer_(stage, parameters_, gradients_),
+      expert_sums_(stage, model.has_experts()),
       checkpoints_(make_checkpoints(stage)),
       ends_(stage, model, parameters_, gradients_, optimizer_.scalars()),
       boundaries_(stage, checkpoints_, order_) {
+  s_.scalars = optimizer_.scalars();
   for (const Chunk& chunk : s_.chunks) {
     LayerRuns& runs = layers_.emplace_back();
     for (std::size_t i = 0; i < chunk.segments.size(); ++i)
@@ -36,10 +38,12 @@ std::vector<UnitHome> StageProgram::emit() {
   optimizer_.begin_step();
   gradients_.begin_step();
   ends_.begin_step();
+  expert_sums_.begin_step();
   emit_passes(s_.out, order_, [&](const Pass& pass) { this->pass(pass); });
   gradients_.finish_backward();
   s_.body.next_body();
   optimizer_.emit();
+  expert_sums_.finish();
   if (s_.is_last()) report();
   return optimizer_.homes();
 }
@@ -110,8 +114,14 @@ void StageProgram::layers_backward(Backward what, const View& dx, bool last_micr
 
 void StageProgram::report() {
   const View loss = ends_.finish_loss();
-  s_.out.kernel({Phase::kEnd, Part::kLoss, Action::kReport}, Lane::kCpu, KernelId::kReport,
-                {read(loss), read(optimizer_.host_clip())});
+  const Role role{Phase::kEnd, Part::kLoss, Action::kReport};
+  const View clip = read(optimizer_.host_clip());
+  if (expert_sums_.has()) {
+    s_.out.kernel(role, Lane::kCpu, KernelId::kReport,
+                  {read(loss), clip, read(expert_sums_.on_host())}, {s_.tp()});
+  } else {
+    s_.out.kernel(role, Lane::kCpu, KernelId::kReport, {read(loss), clip});
+  }
 }
 
 }  // namespace zplan

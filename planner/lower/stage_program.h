@@ -6,6 +6,7 @@
 
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/boundary.h"
+#include "planner/lower/expert_sums.h"
 #include "planner/lower/layer_run.h"
 #include "planner/lower/model_ends.h"
 #include "planner/lower/optimizer.h"
@@ -35,6 +36,7 @@ class StageProgram {
   Parameters parameters_;
   Gradients gradients_;
   Optimizer optimizer_;
+  ExpertSums expert_sums_;
   std::vector<Checkpoints> checkpoints_;  // of each chunk
   ModelEnds ends_;
   Boundaries boundaries_;

@@ -222,6 +222,59 @@ std::string ring_for(const Plan& p, std::int64_t heads, std::int64_t pieces) {
   return "";
 }
 
+// Groups of replicas that share experts.
+Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
+  const std::int32_t ep = p.parallel.ep;
+  if (ep == 1) return std::nullopt;
+  const auto nearest = [&](std::int64_t n) {
+    std::int64_t best = 1;
+    for (std::int64_t d = 1; d <= std::min<std::int64_t>(n, kMaxDp); ++d)
+      if (n % d == 0 && std::abs(d - ep) < std::abs(best - ep)) best = d;
+    return best;
+  };
+  if (model.experts % ep != 0)
+    return fmt::format("{} experts do not split over ep {}; the nearest that does: {}",
+                       model.experts, ep, nearest(model.experts));
+  if (p.parallel.dp % ep != 0)
+    return fmt::format("ep {} does not divide dp {}; the nearest that does: {}", ep, p.parallel.dp,
+                       nearest(p.parallel.dp));
+  if (p.shards() != p.replicas() || p.parameter_shards > 0 || p.secondary > 0)
+    return "ranks with experts of their own share what is sharded over all replicas: ep needs no "
+           "groups of shards";
+  if (p.unit_layers() > 1)
+    return fmt::format(
+        "experts over ep {} are gathered by layer or by operator, not {} layers at "
+        "a time",
+        ep, p.unit_layers());
+  return std::nullopt;
+}
+
+// What a model with experts does not go together with, and what needs one.
+Reason wrong_experts(const Plan& p, const ModelShape& model) {
+  if (model.experts == 0) {
+    if (p.parallel.ep > 1)
+      return fmt::format("ep {} splits experts; the model has none", p.parallel.ep);
+    if (p.capacity_factor > 0) return "a capacity factor is of experts; the model has none";
+    if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
+    return std::nullopt;
+  }
+  if (p.train.has_lora() || p.optimizer.block > 0)
+    return "experts are trained whole, with states in one piece: no factors, no states in blocks";
+  if (p.gather.tiles() > 1)
+    return fmt::format("experts are gathered whole: they need 1 tile, not {}", p.gather.tiles());
+  if (p.parallel.cp > 1 && (p.capacity_factor > 0 || model.balances_experts))
+    return fmt::format(
+        "{} of whole sequences: cp 1, not {}",
+        p.capacity_factor > 0 ? "the capacity of experts is" : "the auxiliary loss of experts is",
+        p.parallel.cp);
+  if (p.capacity_factor > 0 && p.capacity_factor * 1e9 < 1)
+    return "a capacity factor below 1e-9 leaves experts nothing";
+  if (p.expert_imbalance > 0 && p.expert_imbalance < 1)
+    return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
+                       p.expert_imbalance);
+  return wrong_expert_ranks(p, model);
+}
+
 // What tensor parallel ranks and tiles, of heads context parallel ranks too, cut into equal pieces.
 Reason wrong_split(const Plan& p, const ModelShape& model) {
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
@@ -233,7 +286,8 @@ Reason wrong_split(const Plan& p, const ModelShape& model) {
   };
   if (Reason why = check("attention heads", model.heads, and_exchange(p))) return why;
   if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
-  return check("columns of the MLP", model.ffn, "");
+  if (Reason why = check("columns of the shared expert", model.shared_ffn, "")) return why;
+  return check(model.experts > 0 ? "columns of an expert" : "columns of the MLP", model.ffn, "");
 }
 
 Reason wrong_batch(const Plan& p) {
@@ -422,6 +476,14 @@ Reason beyond_counting(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+Reason wrong_factors(const Plan& p) {
+  for (const auto& [what, factor] : {std::pair{"capacity factor", p.capacity_factor},
+                                     std::pair{"expert imbalance", p.expert_imbalance}})
+    if (!(factor >= 0 && factor <= static_cast<double>(kMaxExpertFactor)))
+      return fmt::format("{} {} is outside 0..{}", what, factor, kMaxExpertFactor);
+  return std::nullopt;
+}
+
 // Of counts that no rule above has words of its own for.
 Reason wrong_count(const Plan& p) {
   static const std::vector<const Decision*> kCounts = [] {
@@ -456,12 +518,14 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_optimizer(plan)) return why;
   if (Reason why = wrong_training(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;
+  if (Reason why = wrong_factors(plan)) return why;
   if (Reason why = wrong_count(plan)) return why;
   return wrong_precision(plan);
 }
 
 Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = illegal(plan, model.layers)) return why;
+  if (Reason why = wrong_experts(plan, model)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
   if (Reason why = wrong_blocks(plan, model)) return why;
   if (plan.train.has_lora() && plan.train.rank > model.hidden)

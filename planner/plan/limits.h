@@ -9,8 +9,9 @@
 
 namespace zplan {
 
-inline constexpr std::int64_t kMaxGlobalBatch = std::int64_t{1} << 20;    // sequences per step
-inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 20;       // tokens
+inline constexpr std::int64_t kMaxExpertFactor = 1000;                  // of capacity, of imbalance
+inline constexpr std::int64_t kMaxGlobalBatch = std::int64_t{1} << 20;  // sequences per step
+inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 20;     // tokens
 inline constexpr std::int64_t kMaxTokensPerStep = std::int64_t{1} << 32;  // of all replicas
 
 inline constexpr std::int64_t kMaxOptimizerBlock = 4096;  // parameters

@@ -59,6 +59,9 @@ struct Parallel {
   // [Fang24].
   std::int32_t cp = 1;
   std::int32_t ring = 1;
+  // Neighbouring replicas that each have an equal part of the experts of a layer [Lepikhin20 sec
+  // 3.2]; the other replicas have copies of these.
+  std::int32_t ep = 1;
 
   std::int64_t ranks() const { return std::int64_t{dp} * tp * pp * cp; }
   friend bool operator==(const Parallel&, const Parallel&) = default;
@@ -196,6 +199,13 @@ struct Plan {
   double slack = 0.05;  // memory placement may use this much more than the live peak
   bool clip = true;
   bool loss_scaling = false;
+  // Of the tokens of a sequence an expert takes ceil(factor x tokens x k / E), in their order; the
+  // others' choice of it is dropped [Lepikhin20 sec 2.2]. 0: it takes all.
+  double capacity_factor = 0;
+  // The rank with the most work for its experts has so many times the mean of it. Room for the rows
+  // that one rank sends to another is made for so many times their mean, too, where nothing is
+  // dropped. 0: the work is even, and there is room for whatever the router chooses.
+  double expert_imbalance = 0;
   friend bool operator==(const Plan&, const Plan&) = default;
 
   std::int64_t micro_steps() const {
@@ -277,21 +287,26 @@ struct ModelShape {
   // widths of what stands side by side in them.
   std::int64_t matrix_divisor = 0;
   std::int64_t width_divisor = 0;
+  std::int64_t experts = 0, experts_per_token = 0;  // of a layer; 0: none
+  std::int64_t shared_ffn = 0;                      // columns of the expert that all tokens share
+  bool balances_experts = false;                    // by an auxiliary loss
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
 ModelShape shape_of(const Model& model) {
-  return {model.layers,
-          model.hidden,
-          model.ffn,
-          model.vocab,
-          model.heads,
-          model.kv_heads,
-          model.positions(),
-          model.attention_bound(),
-          model.uncut_elements(),
-          model.matrix_divisor(),
-          model.width_divisor()};
+  return {.layers = model.layers,
+          .hidden = model.hidden,
+          .ffn = model.ffn,
+          .vocab = model.vocab,
+          .heads = model.heads,
+          .kv_heads = model.kv_heads,
+          .positions = model.positions(),
+          .attention = model.attention_bound(),
+          .uncut = model.uncut_elements(),
+          .experts = model.expert_count(),
+          .experts_per_token = model.experts_per_token(),
+          .shared_ffn = model.shared_ffn(),
+          .balances_experts = model.balances_experts()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

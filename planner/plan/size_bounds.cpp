@@ -1,6 +1,8 @@
 // b micro-batch, s sequence, h hidden or the width of all heads, what is more, f ffn, a heads, V
 // padded vocabulary, L layers, T = b s tokens. What tensor parallel ranks split is
-// counted whole for each of them, states apart.
+// counted whole for each of them, states apart. With experts u is the width of one and the shared
+// one, w that of all of a layer, with its router, and r how often a token goes through them, at
+// most, padded.
 #include "planner/plan/size_bounds.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ namespace {
 constexpr double kElementBytes = 8;     // f64, the largest
 constexpr double kVocabularyPad = 128;  // rows per tensor parallel rank at most [Shoeybi19 sec 3]
 constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
-constexpr double kUnitsPerLayer = 5;  // of a gather by operator and tile
+constexpr double kUnitsPerLayer = 7;  // of a gather by operator and tile
 constexpr double kUnitsElsewhere = 5;    // token, position, head embeddings, final norm, and a copy
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
 constexpr double kRingsPerRank = 8;      // gathered, full gradients, shards on their way [derived]
@@ -24,10 +26,11 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 // Sizes as doubles: products of them cannot overflow.
 struct Sizes {
   double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut, pad, rank;
+  double u, w, r, experts;
 
   // With the factors of up to eight products.
   double layer_elements() const {
-    return 4 * h * h + 3 * h * f + 11 * h + 2 * f + rank * (24 * h + 4 * f);
+    return 4 * h * h + 3 * h * w + 11 * h + 2 * w + rank * (24 * h + 4 * w);
   }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
@@ -54,9 +57,14 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .pieces = real(plan.pieces()),
           .tiles = real(plan.gather.tiles()),
           .shards = real(plan.shards()),
-          .uncut = real(model.uncut),
+          .uncut = real(model.uncut) + real(model.experts) * real(model.hidden + 1),
           .pad = std::max(kShardPad, 2 * real(plan.optimizer.block)),
-          .rank = plan.train.has_lora() ? real(plan.train.rank) : 0};
+          .rank = plan.train.has_lora() ? real(plan.train.rank) : 0,
+          .u = real(model.ffn) + real(model.shared_ffn),
+          .w = real(model.ffn) * std::max(1.0, real(model.experts)) + real(model.shared_ffn) +
+               real(model.experts),
+          .r = real(model.experts_per_token) * real(plan.parallel.ep),
+          .experts = real(model.experts)};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
@@ -76,8 +84,9 @@ double state_elements(const Plan& plan, const Sizes& z) {
 // flight [Narayanan21 sec 2.2].
 double activation_elements(const Plan& plan, const Sizes& z) {
   const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 2 * z.a * z.s;
-  const double one_layer =
-      z.T * (14 * z.h + 3 * z.f + scores + 16 * z.rank);  // statistics are below one h
+  const double routed = z.r * (6 * z.h + 6 * z.f + 8) + 4 * z.experts;
+  // statistics are below one h
+  const double one_layer = z.T * (14 * z.h + 3 * z.u + scores + routed + 16 * z.rank);
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
   const double ends = z.T * (z.V + 8 * z.h);  // logits, final norm, tokens
@@ -88,9 +97,9 @@ double activation_elements(const Plan& plan, const Sizes& z) {
 
 double flops_bound(const Plan& plan, const ModelShape& model) {
   const Sizes z = sizes_of(plan, model);
-  const double product = 2 * z.T * z.h * (3 * z.h + 2 * z.f + z.V);
+  const double product = 2 * z.T * z.h * (3 * z.h + 2 * std::max(1.0, z.r) * z.f + z.u + z.V);
   const double attention = 6 * z.T * z.h * (z.s + 1);  // backward over the whole square
-  const double rows = 3 * z.h + 2 * z.f + z.V + z.a * z.s;
+  const double rows = 3 * z.h + 2 * z.f + z.V + z.a * z.s + z.r * (2 * z.h + 2 * z.f) + z.experts;
   const double elementwise = kFlopPerElement * (z.T * rows + z.largest_unit());
   return product + attention + elementwise;
 }

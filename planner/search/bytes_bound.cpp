@@ -82,8 +82,9 @@ Counts counts_of(const Plan& plan, std::int64_t model_layers, std::int32_t piece
 
 BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& kernels) {
   // As many positions are stored as a sequence has tokens.
-  const UnitKey key{plan.parallel.tp,    plan.shards(),        plan.batch.sequence, plan.gather,
-                    plan.optimizer.kind, plan.optimizer.block, plan.train};
+  const UnitKey key{plan.parallel.tp,     plan.parallel.ep, plan.shards(),
+                    plan.batch.sequence,  plan.gather,      plan.optimizer.kind,
+                    plan.optimizer.block, plan.train};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);
@@ -106,7 +107,10 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
                     plan.dropout,
                     plan.parallel.pp == 1,
                     plan.pieces() == plan.parallel.pp,
-                    plan.train};
+                    plan.train,
+                    plan.parallel.ep,
+                    plan.capacity_factor,
+                    plan.expert_imbalance};
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -102,12 +102,14 @@ std::vector<std::int64_t> cuts_of(const Plan& plan) {
   return cuts;
 }
 
-// The simplest plan with the same kernels, on one stage of one replica. What is recomputed in some
-// layers only is left out.
+// The simplest plan with the same kernels, on one stage of as many replicas as share experts. What
+// is recomputed in some layers only is left out.
 Plan representative(Plan plan) {
-  plan.batch.global_batch = plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps());
+  plan.batch.global_batch =
+      plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps()) * plan.parallel.ep;
   for (const Decision& row : kChoices)
     if (spreads_kernels(row)) row.field.set(plan, row.plain());
+  plan.parallel.dp = plan.parallel.ep;
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   if (plan.gather.tiles() == 1) plan.gather = Gather::kLayer;
@@ -163,7 +165,9 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 code_of(plan.precision),
                 plan.dropout,
                 plan.train,
-                plan.kernel_set};
+                plan.kernel_set,
+                plan.capacity_factor,
+                plan.expert_imbalance};
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;

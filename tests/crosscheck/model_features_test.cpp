@@ -53,6 +53,20 @@ constexpr Mixed kModels[] = {
     {"LatentAttentionWithoutLatentOfQueries",
      R"("biases": "none", "kv_lora_rank": 20, "qk_nope_head_size": 8, "qk_rope_head_size": 4,
         "v_head_size": 8)"},
+    {"Experts",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "router_scale": 2.5)"},
+    {"ExpertsWithASharedOneAndWeightsAsScored",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 6,
+        "experts_per_token": 3, "shared_expert_ffn": 16, "router_renormalises": false,
+        "balance_loss": 0.5)"},
+    {"ExpertsByTheirSigmoids",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "router_scores": "sigmoid", "balance_loss": 0.25)"},
+    {"OneExpertWithoutGate",
+     R"("biases": "none", "experts": 4, "experts_per_token": 1, "router_renormalises": false)"},
+    {"MlpAndExpertsInTurn", R"("biases": "none")",
+     R"("biases": "qkv", "experts": 4, "experts_per_token": 2, "balance_loss": 0.1)"},
     {"LatentAndGroupedInTurn",
      R"("architecture": "llama", "rope_theta": 10000, "kv_lora_rank": 16,
         "qk_nope_head_size": 12, "qk_rope_head_size": 8, "v_head_size": 16)",
@@ -115,7 +129,8 @@ TEST_P(ModelFeatures, GradientsAreTheSlopeOfTheLoss) {
     EXPECT_LT(own, 0) << tensor;
     change += own;
   }
-  EXPECT_NEAR(runs[2].steps[1].loss - runs[2].steps[0].loss, change, 1e-6 * std::abs(change));
+  const auto total = [](const exec::StepResult& step) { return step.loss + step.balance_loss; };
+  EXPECT_NEAR(total(runs[2].steps[1]) - total(runs[2].steps[0]), change, 1e-6 * std::abs(change));
 }
 
 using Change = std::function<void(Plan&)>;
@@ -183,6 +198,23 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.gather = Gather::in_tiles(2);
          p.placement = {Tier::kNvme, Tier::kCpu, Tier::kNvme, Tier::kGpu};
        }},
+      {"experts on ranks of their own",
+       [](Plan& p) {
+         p.zero_stage = 3;
+         p.parallel.dp = 4;
+         p.parallel.ep = 2;
+         p.gather = Gather::kLayer;
+         p.batch.micro_batch = 1;
+         p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
+       }},
+      {"experts dropped, tensor parallel",
+       [](Plan& p) {
+         p.capacity_factor = 1;
+         p.parallel.dp = 2;
+         p.parallel.ep = 2;
+         p.parallel.tp = 2;
+         p.parallel.sequence_parallel = true;
+       }},
       {"fused neighbours", [](Plan& p) {
          p.kernel_set = "cpu.f64.fused";
          p.zero_stage = 2;
@@ -198,22 +230,37 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
       GetParam().of_every_second == nullptr ? model : tiny(GetParam().of_every_second);
   exec::RunOptions options;
   options.steps = testing_support::steps_of(5);
+  const bool has_experts = model.experts || of_every_second.experts;
   const auto expected = train(one_rank("cpu.f64"), GetParam(), options);
   for (const auto& [what, change] : strategies()) {
     SCOPED_TRACE(what);
     Plan plan = one_rank("cpu.f64");
     plan.batch.micro_batch = 2;
     change(plan);
+    const bool is_of_experts = plan.parallel.ep > 1 || plan.capacity_factor > 0;
+    if (has_experts ? plan.gather.tiles() > 1 : is_of_experts) continue;
     const std::int64_t pieces = plan.parallel.tp * plan.gather.tiles();
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
     const int kinds = GetParam().of_every_second == nullptr ? 1 : 2;
     if (plan.layers_of_piece(model.layers, 0) % kinds != 0) continue;
-    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    ASSERT_EQ(illegal(plan, shape_of(model.experts ? model : of_every_second)), std::nullopt);
     const auto got = train(plan, GetParam(), options);
-    for (std::size_t i = 0; i < got->result.steps.size(); ++i)
-      EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
-    const auto worst = exec::largest_difference(got->job, got->result.memory, expected->job,
-                                                expected->result.memory);
+    std::unique_ptr<testing_support::Trained> dropping;
+    if (plan.capacity_factor > 0) {
+      Plan one = one_rank("cpu.f64");
+      one.capacity_factor = plan.capacity_factor;
+      dropping = train(one, GetParam(), options);
+    }
+    const auto& same = dropping ? dropping : expected;
+    for (std::size_t i = 0; i < got->result.steps.size(); ++i) {
+      const exec::StepResult &mine = got->result.steps[i], &theirs = same->result.steps[i];
+      EXPECT_NEAR(mine.loss, theirs.loss, kTolerance);
+      EXPECT_NEAR(mine.balance_loss, theirs.balance_loss, kTolerance);
+      EXPECT_EQ(mine.dropped, theirs.dropped);
+      EXPECT_EQ(mine.dropped > 0, plan.capacity_factor > 0);
+    }
+    const auto worst =
+        exec::largest_difference(got->job, got->result.memory, same->job, same->result.memory);
     if (worst) {
       EXPECT_NEAR(worst->first, worst->second, kTolerance) << worst->tensor;
     }

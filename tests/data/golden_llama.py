@@ -95,8 +95,14 @@ def swiglu(x):
     return gate * torch.sigmoid(gate) * up
 
 
-def decoder_logits(attend, params, inputs):
-    """Byte ids [b, s] -> logits [b, s, V]. attend(x, multiply, norm): the attention of a layer."""
+def mlp(x, params, block):
+    up = x @ params[block + "mlp.gate_up_proj.weight"]
+    return swiglu(up) @ params[block + "mlp.down_proj.weight"]
+
+
+def decoder_logits(attend, params, inputs, feed_forward=mlp):
+    """Byte ids [b, s] -> logits [b, s, V]. attend(x, multiply, norm): the attention of a layer;
+    feed_forward(x, params, "model.layers.0."): what follows it."""
     x = params["model.embed_tokens.weight"][inputs]
     for layer in range(MODEL["layers"]):
         block = f"model.layers.{layer}."
@@ -108,8 +114,7 @@ def decoder_logits(attend, params, inputs):
             return rms_norm(value, params[block + part + ".weight"])
 
         x = x + attend(norm(x, "input_layernorm"), multiply, norm)
-        up = multiply(norm(x, "post_attention_layernorm"), "mlp.gate_up_proj")
-        x = x + multiply(swiglu(up), "mlp.down_proj")
+        x = x + feed_forward(norm(x, "post_attention_layernorm"), params, block)
     return rms_norm(x, params["model.norm.weight"]) @ params["lm_head.weight"].T
 
 

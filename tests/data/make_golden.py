@@ -2,8 +2,7 @@
 """Writes the golden files of tiny models: golden_*_tiny.json and golden_*_tiny.bin.
 
 Decides what an executor must reproduce in double precision: losses, global gradient norms,
-gradients and parameters of five AdamW steps. The models are golden_gpt2.py, golden_llama.py,
-golden_mla.py and golden_qwen3.py, written with plain torch operations; torch.autograd gives the
+gradients and parameters of five AdamW steps. The models are the other golden_*.py, written with plain torch operations; torch.autograd gives the
 gradients and torch.optim.AdamW the updates. Initial values and data order are counter-based
 (golden_random.py), independently of the C++ code they check.
 
@@ -24,6 +23,7 @@ import pathlib
 
 import golden_gpt2
 import golden_llama
+import golden_mixtral
 import golden_mla
 import golden_qwen3
 import golden_random
@@ -33,7 +33,7 @@ import torch.nn.functional as functional
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
-MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla)
+MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral)
 
 TRAIN = {
     "seed": 0,
@@ -104,10 +104,10 @@ def make_optimizer(params):
     """AdamW [Loshchilov19] with decay on matrices (embeddings among them) and none on vectors."""
     groups = [
         {
-            "params": [p for p in params.values() if p.dim() == 2],
+            "params": [p for p in params.values() if p.dim() >= 2],
             "weight_decay": TRAIN["weight_decay"],
         },
-        {"params": [p for p in params.values() if p.dim() != 2], "weight_decay": 0.0},
+        {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
         groups,
@@ -271,7 +271,7 @@ def check_update(model, text):
                 second[name] = beta2 * second[name] + (1 - beta2) * g * g
                 m_hat = first[name] / (1 - beta1 ** (step + 1))
                 v_hat = second[name] / (1 - beta2 ** (step + 1))
-                p *= 1 - lr * (TRAIN["weight_decay"] if p.dim() == 2 else 0.0)
+                p *= 1 - lr * (TRAIN["weight_decay"] if p.dim() >= 2 else 0.0)
                 p -= lr * m_hat / (torch.sqrt(v_hat) + TRAIN["adam_eps"])
     worst = max(float(np.abs(params[name] - rule[name].detach().numpy()).max()) for name in rule)
     assert worst < 1e-10, worst

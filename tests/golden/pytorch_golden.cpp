@@ -41,6 +41,9 @@ ModelConfig model_of(const Json& m) {
     model.latent =
         LatentShape{m.value("q_lora_rank", std::int64_t{0}), m.at("kv_lora_rank"),
                     m.at("qk_nope_head_size"), m.at("qk_rope_head_size"), m.at("v_head_size")};
+  if (m.contains("experts"))
+    model.experts = ExpertShape{
+        .count = m.at("experts"), .per_token = m.at("experts_per_token"), .ffn = model.ffn};
   model.tied_embeddings = !llama;
   model.global_batch = 1;
   return model;

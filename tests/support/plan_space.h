@@ -74,7 +74,7 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
   }
 }
 
-inline constexpr const char* kModels[] = {"tiny-gpt", "tiny-llama", "tiny-mla"};
+inline constexpr const char* kModels[] = {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-moe"};
 
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, and 16-bit sets with
 // each of their recipes. In fp64 there are none of these: such plans train as the plain set does.
@@ -123,6 +123,8 @@ inline std::vector<Factor> own_factors() {
        [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.replicas() / 2); }},
       {"/parallel/secondary", 2, [](Plan& p, int level) { p.secondary = 2 * level; }},
       {"/parallel/parameter_shards", 2, [](Plan& p, int level) { p.parameter_shards = 2 * level; }},
+      {"/experts/capacity_factor", 2, [](Plan& p, int level) { p.capacity_factor = 0.75 * level; }},
+      {"/experts/imbalance", 2, [](Plan& p, int level) { p.expert_imbalance = 1.75 * level; }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {
          if (level == 0) return;

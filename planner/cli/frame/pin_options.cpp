@@ -129,6 +129,18 @@ void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
                 });
 }
 
+double factor(const Decision& row, const std::string& text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data(), end, value);
+  const bool is_inside =
+      value > static_cast<double>(row.range.min) && value <= static_cast<double>(row.range.max);
+  if (status != std::errc{} || stop != end || !is_inside)
+    throw_bad_input(fmt::format("{}: expected a number above {}, up to {}, got {}", row.option.name,
+                                row.range.min, row.range.max, in_quotes(text)));
+  return value;
+}
+
 // Into the row's pin, in the form of its type.
 struct OptionAdder {
   Syntax& syntax;
@@ -164,8 +176,10 @@ struct OptionAdder {
     parsed("LIST", [option = name()](const std::string& text) { return numbers(option, text); });
   }
   void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }
-  void operator()(double) const { ZPLAN_ASSERT(false); }  // no option has one yet
-  void operator()(bool) const { ZPLAN_ASSERT(false); }    // a flag: PinOptions
+  void operator()(double) const {
+    parsed("X", [&row = row](const std::string& text) { return factor(row, text); });
+  }
+  void operator()(bool) const { ZPLAN_ASSERT(false); }  // a flag: PinOptions
 };
 
 }  // namespace

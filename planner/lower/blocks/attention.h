@@ -26,7 +26,7 @@ class SelfAttention : public Body {
   SelfAttention(LayerMaker& maker, const AttentionShape& shape);
 
   std::vector<Use> uses() const override { return {qkv_.use(), projection_.linear.use()}; }
-  const LastProduct& last() const override { return projection_; }
+  BodyResult result() const override { return projection_; }
   void forward(LayerPass& to, const View& x) const override;
   void backward_before_tiles(LayerPass& to) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;

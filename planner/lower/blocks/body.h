@@ -18,6 +18,18 @@ struct LastProduct {
   Value partial;
 };
 
+// What a body leaves: a partial sum [T, h], the bias that is added to it with the residual, and the
+// part of the model that gives it.
+struct BodyResult {
+  BodyResult(const LastProduct& last)
+      : partial(last.partial), bias(last.linear.bias()), part(last.linear.part()) {}
+  BodyResult(Value partial, Part part) : partial(partial), part(part) {}
+
+  Value partial;
+  Param bias{};
+  Part part;
+};
+
 class Body {
  public:
   virtual ~Body() = default;
@@ -26,12 +38,10 @@ class Body {
   virtual std::vector<Use> uses() const = 0;
   // Whether its forward, or what of it is replayed, reads x.
   virtual bool reads_input(const LayerPass& to) const { return to.emits(uses().front().op); }
-  virtual const LastProduct& last() const = 0;
-  // The bias of its last product, which is added with the residual.
-  Param bias() const { return last().linear.bias(); }
-  // The partial sum that it leaves [T, h], and the part of the model that gives it.
-  Value partial() const { return last().partial; }
-  Part part() const { return last().linear.part(); }
+  virtual BodyResult result() const = 0;
+  Param bias() const { return result().bias; }
+  Value partial() const { return result().partial; }
+  Part part() const { return result().part; }
 
   // From x [T, h] to the partial sum.
   virtual void forward_before_tiles(LayerPass&, const View& /*x*/) const {}

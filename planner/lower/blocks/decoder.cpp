@@ -1,7 +1,10 @@
 #include "planner/lower/blocks/decoder.h"
 
+#include <algorithm>
+
 #include "models/model_formulas.h"
 #include "planner/lower/blocks/attention.h"
+#include "planner/lower/blocks/experts.h"
 #include "planner/lower/blocks/latent_attention.h"
 #include "planner/lower/blocks/mlp.h"
 
@@ -26,6 +29,12 @@ MlpShape mlp_of(const ModelConfig& model) {
   return {model.ffn, model.gated_mlp, model.biases == Biases::kAll};
 }
 
+// The MLP or, of all tokens by their choices, experts.
+std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
+  if (model.experts) return std::make_unique<Experts>(maker, *model.experts, model.gated_mlp);
+  return std::make_unique<Mlp>(maker, mlp_of(model));
+}
+
 // Attention, then the MLP. An operator begins with the norm before its product. The masks of
 // dropout lie side by side.
 LayerKind make_layer(const std::string& name, const ModelConfig& model, const Maker& maker) {
@@ -41,9 +50,9 @@ LayerKind make_layer(const std::string& name, const ModelConfig& model, const Ma
                                      .of = LayerOperator::kProjection});
   Residual sum1(m, Part::kAttentionResidual, LayerOperator::kProjection, "mask1");
   Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2");
-  m.params.begin("fc1", Part::kFc1);
+  m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
   BranchNorm norm2(m, model.norm, Part::kMlpNorm, "norm2", "2");
-  auto mlp = std::make_unique<Mlp>(m, mlp_of(model));
+  auto mlp = make_mlp(m, model);
   layer.branches.emplace_back(norm1, std::move(attention), sum1, middle);
   layer.branches.emplace_back(norm2, std::move(mlp), sum2, Value{});
   return layer;
@@ -75,6 +84,8 @@ Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, c
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
       layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
-      head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{}) {}
+      head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{}),
+      has_experts_(std::any_of(kinds.begin(), kinds.end(),
+                               [](const ModelConfig& kind) { return kind.experts.has_value(); })) {}
 
 }  // namespace zplan

@@ -29,6 +29,7 @@ class Decoder {
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
   const Head& head() const { return head_; }
+  bool has_experts() const { return has_experts_; }
 
  private:
   ParamTable params_;  // as the blocks below state them, in the order of a forward
@@ -38,6 +39,7 @@ class Decoder {
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   Head head_;
+  bool has_experts_;
 };
 
 }  // namespace zplan

@@ -50,7 +50,7 @@ class LatentAttention : public Body {
   LatentAttention(LayerMaker& maker, const ModelConfig& model);
 
   std::vector<Use> uses() const override { return {query_up_.use(), projection_.linear.use()}; }
-  const LastProduct& last() const override { return projection_; }
+  BodyResult result() const override { return projection_; }
   bool reads_input(const LayerPass& to) const override;
   void forward_before_tiles(LayerPass& to, const View& x) const override;
   void forward(LayerPass& to, const View& x) const override;

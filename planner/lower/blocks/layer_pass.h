@@ -51,8 +51,9 @@ class LayerPass : public Emission {
   View scratch_tokens(const char* name, std::int64_t width) {
     return scratch(name, {s_.tokens(), width});
   }
-  // Tiles add to what the ones before them left.
+  // Tiles add to what the ones before them left, or to what is there.
   View add_tiles(const View& sum) const {
+    if (sum.access == Access::kUpdate) return sum;
     return access(sum, s_.tiles() > 1 ? Access::kUpdate : Access::kWrite);
   }
   void clear_for_tiles(Part part, const View& sum) {

@@ -9,7 +9,7 @@ Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
   std::vector<std::int64_t> out(static_cast<std::size_t>(first_products(shape)), shape.width);
   return {maker,
           Part::kFc1,
-          "fc1",
+          shape.first,
           {.in = maker.h(), .out = std::move(out), .bias = shape.bias},
           LayerOperator::kFc1};
 }
@@ -32,7 +32,7 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
                               .of = LayerOperator::kActivation,
                               .tiled = true,
                               .in_backward = Read::kFirst})),
-      fc2_(maker, Part::kFc2, "fc2", "fc2", shape.width, shape.bias, std::nullopt),
+      fc2_(maker, Part::kFc2, shape.second, shape.second, shape.width, shape.bias, std::nullopt),
       dgelu_(maker.values.gradient(
           {.name = "d.fc", .shape = {maker.tokens(), width_}, .dtype = maker.compute()})) {
   if (gated_)

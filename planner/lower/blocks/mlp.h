@@ -10,6 +10,9 @@ struct MlpShape {
   std::int64_t width = 0;  // f, of the model
   bool gated = false;
   bool bias = false;
+  // Names of its tensors, which are those of its operators.
+  const char* first = "fc1";
+  const char* second = "fc2";
 };
 
 class Mlp : public Body {
@@ -17,7 +20,7 @@ class Mlp : public Body {
   Mlp(LayerMaker& maker, const MlpShape& shape);
 
   std::vector<Use> uses() const override { return {fc1_.use(), fc2_.linear.use()}; }
-  const LastProduct& last() const override { return fc2_; }
+  BodyResult result() const override { return fc2_; }
   void forward(LayerPass& to, const View& x) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct ParamSpec {
   bool summed = false;
   bool is_factor = false;  // of LoRA
   bool is_trained = true;
+  // Of one that is cut by columns: the dimension of `stored` that is cut, where it is not the last.
+  std::optional<std::size_t> cut_dimension{};
 };
 
 // Names a parameter; false: the model has none here.
@@ -38,6 +41,7 @@ struct Operator {
   Part part;         // of the roles of its unit
   Held held = Held::kByLayer;
   std::size_t kind = 0;  // of the layers that have it
+  bool experts = false;  // each rank of an expert group has an equal part of its rows
   std::vector<Param> params{};
 };
 
@@ -49,6 +53,10 @@ class ParamTable {
   void begin(std::string name, Part part, Held held = Held::kByLayer) {
     const std::size_t kind = held == Held::kByLayer ? kinds_.size() - 1 : 0;
     operators_.push_back({std::move(name), part, held, kind});
+  }
+  void begin_experts(std::string name, Part part) {
+    begin(std::move(name), part);
+    operators_.back().experts = true;
   }
   void begin_kind(std::string name) { kinds_.push_back(std::move(name)); }
   Param add(ParamSpec spec) {

@@ -39,6 +39,8 @@ struct Tensor {
   // are padding.
   std::int64_t piece_rows = 0;
   std::int32_t member = 0;  // which layer of its unit's instance
+  // So many ranks have an equal part of its rows each, of which pieces are cut: Unit::experts.
+  std::int64_t blocks = 1;
 };
 
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
@@ -57,6 +59,7 @@ struct Unit {
   std::int64_t decay_elements = 0;
   std::int64_t shared_elements = 0;  // the last of them, that every tensor parallel rank has
   std::int64_t shared_from = 0;      // flat element where those begin
+  AxisSet experts{};  // along which the ranks have other experts, rows of each of its tensors
   AxisSet shards{};
   std::int64_t shard_elements = 0;  // padded; shard_elements * size of shards >= elements
   std::int64_t flat_elements = 0;   // padded flat size, = shard_elements * size of shards

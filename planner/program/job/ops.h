@@ -146,6 +146,9 @@ enum class Action : std::uint8_t {
   kExchange,  // activations: each rank gives every other a part
   kPack,      // what is sent in parts, each part by itself
   kUnpack,    // the other way round
+  kChoose,    // of a router: experts of a token
+  kPlace,     // their rows
+  kBalance,   // what the auxiliary loss adds
   kJoin,      // the stretches of each sequence, put one after the other
   kCut,       // and apart
   kSgd,       // an update without second moments

@@ -31,6 +31,12 @@ ZPLAN_PART(MlpNorm, "mlp_norm")
 ZPLAN_PART(Fc1, "fc1")
 ZPLAN_PART(Gelu, "gelu")  // or SwiGLU: whatever stands between the products of the MLP
 ZPLAN_PART(Fc2, "fc2")
+ZPLAN_PART(Router, "router")           // of experts: scores, choices and weights
+ZPLAN_PART(Dispatch, "dispatch")       // rows of tokens on their way to experts
+ZPLAN_PART(ExpertUp, "expert_up")      // the first products of experts
+ZPLAN_PART(ExpertGate, "expert_gate")  // what stands between their products
+ZPLAN_PART(ExpertDown, "expert_down")
+ZPLAN_PART(Combine, "combine")  // rows on their way back, and their weighted sum
 ZPLAN_PART(MlpResidual, "mlp_residual")
 ZPLAN_PART(FinalNorm, "final_norm")
 ZPLAN_PART(Head, "head")

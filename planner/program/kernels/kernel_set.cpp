@@ -133,6 +133,7 @@ bool is_planned_only(KernelId kernel, RunsOn backend) {
       return true;
     case Sets::kPlannedOnCuda:
     case Sets::kMergedAttention:
+    case Sets::kExperts:
       return backend != RunsOn::kCpu;
     default:
       return false;
@@ -157,6 +158,8 @@ bool declares(const KernelSet& set, KernelId kernel) {
       return set.fused_neighbours;
     case Sets::kDropout:
       return set.dropout;
+    case Sets::kExperts:
+      return true;
   }
   return false;
 }

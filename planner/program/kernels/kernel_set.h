@@ -38,7 +38,8 @@ std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
 
-// Kernels that the backend does not have: programs with them are planned and simulated only.
+// Kernels that the backend of such devices does not have: programs with them are planned and
+// simulated only.
 bool is_planned_only(KernelId kernel, RunsOn backend);
 
 // Whether the set computes this kernel, a matrix product of a layer, in fp8.

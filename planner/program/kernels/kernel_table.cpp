@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <numeric>
+#include <utility>
 
 namespace zplan {
 namespace {
@@ -165,6 +166,27 @@ Demand embedding_backward(Operands o) {
   return {.kind = WorkKind::kMemory,
           .flops = Flops{2 * dx.elements()},
           .bytes = traffic(o.first(2)) + moved + traffic(o.subspan(3))};
+}
+
+// [derived] each expert has as many rows as all have on average. What holds rows, x and y, has room
+// for more than the expected ones, which alone are counted.
+template <std::size_t x, std::size_t y, std::size_t w>
+Demand grouped(Operands o) {
+  const std::int64_t rows = o.attributes[0];
+  const Shape& matrices = o[w].shape;
+  const std::int64_t n = o[y].shape[2], k = o[x].shape[2];
+  Demand demand =
+      product({.m = ceil_div(rows, matrices[0]), .n = n, .k = k, .batch = matrices[0]}, o);
+  demand.flops = Flops{2 * rows * n * k};
+  demand.bytes += size_of(o[x].dtype) * (rows * (n + k)) - o[x].bytes() - o[y].bytes();
+  return demand;
+}
+
+// dw[e,k,n], of each the product of k rows of x^T and n columns of dy over the expert's rows.
+Demand grouped_weight_gradient(Operands o) {
+  Demand demand = grouped<0, 1, 3>(o);
+  std::swap(demand.product.m, demand.product.k);
+  return demand;
 }
 
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }

@@ -158,9 +158,12 @@ ZPLAN_KERNEL(
     .what =
         "Does what adamw does with moments of a byte each: the number of a value that their block, "
         "n / k neighbours, has a scale for.")
-ZPLAN_KERNEL(Report, "report", .operands = "loss:rd[1] clip:rd[2]", .kind = kHost,
-             .demand = host_work, .source = "[derived]",
-             .what = "Hands loss and norm of the step to the run.")
+ZPLAN_KERNEL(
+    Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?", .attributes = "copies?",
+    .kind = kHost, .demand = host_work, .source = "[derived]",
+    .what =
+        "Hands loss and norm of the step to the run and, of experts, dropped choices, each of "
+        "which was counted `copies` times, and the auxiliary loss.")
 ZPLAN_KERNEL(MatmulForward, "matmul_forward", .operands = "x:rc[T,k] w:rc[k,n] y:ac[T,n] scratch:s",
              .kind = kGemm, .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
              .what =
@@ -347,5 +350,80 @@ ZPLAN_KERNEL(
     .what =
         "Adds the gradients of the queries to dqkv, whose keys and values stay, and writes those "
         "of kv; out and lse are those of all blocks.")
+
+ZPLAN_KERNEL(RouterForward, "router_forward",
+             .operands = "x:rc[T,h] w:rc[h,e] logits:wt[T,e] scratch:s", .kind = kGemm,
+             .demand = matmul<0, 1>, .sets = Sets::kExperts, .source = "[Fedus21 Eq.1]",
+             .what = "logits = x w, in the type of statistics.")
+ZPLAN_KERNEL(
+    ChooseExperts, "choose_experts",
+    .operands = "logits:rt[T,e] chosen:wi[T,k] weights:wt[T,k] bias:rc[e]?",
+    .attributes = "sigmoid? renormalised? scale", .kind = kMem, .demand = streaming<3 + kExp, 0>,
+    .sets = Sets::kExperts, .source = "[Fedus21 Eq.1]",
+    .what =
+        "Chooses the k experts with the highest scores, bias added to them, of equal ones the "
+        "first; scores are the softmax of the logits or, with `sigmoid`, the sigmoid of each. "
+        "Weights are the scores without bias, divided by their sum if `renormalised`, times "
+        "`scale` / 1e9.")
+ZPLAN_KERNEL(
+    PlaceRows, "place_rows", .operands = "chosen:ri[T,k] rows:wi[T,k] counts:wi[g,e] dropped:ad[1]",
+    .attributes = "sequences capacity? room?", .kind = kMem, .demand = streaming<4, 0>,
+    .sets = Sets::kExperts, .source = "[Lepikhin20 Algorithm 1]",
+    .what =
+        "Gives each choice a row: those of one rank of g together, of which each has e experts, "
+        "in the order of experts and then of tokens, the first of a rank at a multiple of `room`. "
+        "An expert takes up to `capacity` rows of each of the sequences (0: all) in the order of "
+        "tokens; those beyond have row -1 and are added to dropped. Fails where a rank's rows "
+        "exceed room.")
+ZPLAN_KERNEL(DispatchRows, "dispatch_rows",
+             .operands = "x:rc[T,h] rows:ri[T,k] counts:ri[g,e] sent:wc[g,r,h]", .kind = kMem,
+             .demand = streaming<0, 3>, .sets = Sets::kExperts, .source = "[Lepikhin20 sec 3.2]",
+             .what = "Copies each token to the rows of its choices; other rows are 0.")
+ZPLAN_KERNEL(
+    GroupedForward, "grouped_forward",
+    .operands = "x:rc[g,r,k] w:rc[e,k,n] counts:ri[g,e] y:wc[g,r,n] scratch:s",
+    .attributes = "rows", .kind = kGemm, .demand = grouped<0, 3, 1>, .sets = Sets::kExperts,
+    .layer_product = true, .source = "[derived]",
+    .what =
+        "y = x w with the matrix of the expert that a row is of: of each of g parts of x the first "
+        "counts[g, 0] rows are of the first expert and so on; rows behind are 0. `rows` are "
+        "expected.")
+ZPLAN_KERNEL(GroupedInputGradient, "grouped_input_gradient",
+             .operands = "dy:rc[g,r,n] w:rc[e,k,n] counts:ri[g,e] dx:wc[g,r,k] scratch:s",
+             .attributes = "rows", .kind = kGemm, .demand = grouped<0, 3, 1>,
+             .sets = Sets::kExperts, .layer_product = true, .source = "[derived]",
+             .what = "dx = dy w^T, row by row as grouped_forward.")
+ZPLAN_KERNEL(GroupedWeightGradient, "grouped_weight_gradient",
+             .operands = "x:rc[g,r,k] dy:rc[g,r,n] counts:ri[g,e] dw:ag[e,k,n] scratch:s",
+             .attributes = "rows", .kind = kGemm, .demand = grouped_weight_gradient,
+             .sets = Sets::kExperts, .layer_product = true, .source = "[derived]",
+             .what = "dw = x^T dy of the rows of each expert, or adds it.")
+ZPLAN_KERNEL(CombineRows, "combine_rows",
+             .operands = "x:rc[g,r,h] rows:ri[T,k] y:ac[T,h] weights:rt[T,k]?", .kind = kMem,
+             .demand = streaming<2, 0>, .sets = Sets::kExperts, .source = "[Lepikhin20 sec 3.2]",
+             .what =
+                 "y = the sum of the rows of a token's choices, times weights where there are "
+                 "some, or adds it.")
+ZPLAN_KERNEL(CombineRowsBackward, "combine_rows_backward",
+             .operands =
+                 "dy:rc[T,h] x:rc[g,r,h] rows:ri[T,k] weights:rt[T,k] counts:ri[g,e] dx:wc[g,r,h] "
+                 "dweights:wt[T,k]",
+             .kind = kMem, .demand = streaming<3, 1>, .sets = Sets::kExperts, .source = "[derived]",
+             .what = "Is the gradient of combine_rows; other rows are 0.")
+ZPLAN_KERNEL(ChooseExpertsBackward, "choose_experts_backward",
+             .operands = "logits:rt[T,e] chosen:ri[T,k] dweights:rt[T,k] dlogits:wc[T,e]",
+             .attributes = "sigmoid? renormalised? scale", .kind = kMem,
+             .demand = streaming<6 + kExp, 0>, .sets = Sets::kExperts, .source = "[derived]",
+             .what = "Is the gradient of choose_experts; the choice itself has none.")
+ZPLAN_KERNEL(
+    BalanceExperts, "balance_experts",
+    .operands = "logits:rt[T,e] chosen:ri[T,k] scalars:rd[11] dlogits:uc[T,e] loss:ud[1]",
+    .attributes = "sigmoid? sequences coefficient parts", .kind = kMem,
+    .demand = streaming<8 + kExp, 0>, .sets = Sets::kExperts, .source = "[Fedus21 Eq.4-6]",
+    .what =
+        "Adds the auxiliary loss of each sequence, `coefficient` / 1e9 E sum f P / `parts`, and "
+        "its "
+        "gradient times the loss scale: f is the part of a sequence's choices that are of an "
+        "expert, P the mean of its scores, of sigmoids divided by their sum.")
 
 #undef ZPLAN_KERNEL

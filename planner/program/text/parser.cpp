@@ -123,6 +123,7 @@ class JobParser {
       u.shared_elements = in_.integer("shared elements", 0, kMaxUnitElements);
       u.shared_from = field("from", 0, kMaxUnitElements);
     }
+    if (in_.accept("experts")) u.experts = read_axes(in_, job_.mesh);
     u.shard_elements = field("shard", 0, kMaxUnitElements);
     in_.expect("over");
     u.shards = read_axes(in_, job_.mesh);
@@ -146,7 +147,8 @@ class JobParser {
       t.member = static_cast<std::int32_t>(in_.integer("member", 0, kMaxUnitLayers - 1));
     const std::int64_t pieces = std::int64_t{job_.mesh.size(kTensorAxis)} * u.tiles;
     split(t, pieces);
-    const std::int64_t piece = piece_elements(t, pieces);
+    blocks(t, job_.mesh.size(u.experts));
+    const std::int64_t piece = piece_elements(t, pieces) / t.blocks;
     if (t.offset + piece > u.flat_elements) {
       in_.fail(fmt::format("a piece within the {} elements of the unit", u.flat_elements),
                fmt::format("one that ends at {}", t.offset + piece));
@@ -175,6 +177,17 @@ class JobParser {
       const std::int64_t sum = std::accumulate(widths.begin(), widths.end(), std::int64_t{0});
       if (sum != width) in_.fail(fmt::format("{} columns", width), fmt::to_string(sum));
     }
+  }
+
+  // Rows that ranks with other experts have of the pieces by columns.
+  void blocks(Tensor& t, std::int64_t ranks) {
+    t.blocks = ranks;
+    if (ranks == 1) return;
+    if (t.split.kind != Split::Kind::kColumns)
+      in_.fail("a tensor cut by columns, as those of experts are", "another");
+    const std::int64_t rows = t.shape.elements() / t.shape[t.shape.rank - 1];
+    if (rows % ranks != 0)
+      in_.fail(fmt::format("rows that {} ranks share equally", ranks), fmt::to_string(rows));
   }
 
   // Widths that all pieces share equally.

@@ -176,6 +176,7 @@ void put_unit(std::string& out, const Mesh& mesh, const Unit& u) {
   put(out, " elements {} decay {}", u.elements, u.decay_elements);
   if (u.shared_elements != 0 || u.shared_from != 0)
     put(out, " shared {} from {}", u.shared_elements, u.shared_from);
+  if (!u.experts.empty()) put(out, " experts {}", name(mesh, u.experts));
   put(out, " shard {} over {} flat {}\n", u.shard_elements, name(mesh, u.shards), u.flat_elements);
   for (const Tensor& t : u.tensors) put_tensor(out, t);
 }

@@ -35,6 +35,7 @@ Plan on_one_rank(const Plan& plan) {
   one.optimizer = plan.optimizer;
   one.train = plan.train;
   one.zero_stage = plan.casts_params() ? 3 : 0;  // these are cast as they are gathered
+  one.capacity_factor = plan.capacity_factor;    // of sequences, which no plan here cuts
   one.delayed_update = plan.delayed_update;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
   return one;

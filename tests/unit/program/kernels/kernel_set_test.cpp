@@ -52,6 +52,8 @@ TEST(KernelSet, HasDropoutForPlanningWhereAttentionIsNotFused) {
   EXPECT_TRUE(is_planned_only(KernelId::kAdamW8Bit, RunsOn::kCuda));
   EXPECT_FALSE(is_planned_only(KernelId::kAdamW8Bit, RunsOn::kCpu));
   EXPECT_FALSE(is_planned_only(KernelId::kSoftmaxForward, RunsOn::kCuda));
+  EXPECT_TRUE(is_planned_only(KernelId::kGroupedForward, RunsOn::kCuda));
+  EXPECT_FALSE(is_planned_only(KernelId::kGroupedForward, RunsOn::kCpu));
   for (const KernelSet& set : kernel_sets()) {
     const bool unfused_cuda = set.id.starts_with("cuda.") && !set.fused_attention;
     EXPECT_EQ(set.dropout, unfused_cuda) << set.id;

@@ -1,0 +1,294 @@
+#include "exec/cpu/kernels/experts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "exec/cpu/kernels/kernel_support.h"
+#include "planner/core/error.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+template <typename S>
+using Row = std::array<S, kMostExperts>;
+
+// Softmax of the logits, or the sigmoid of each.
+template <typename S>
+void score(const RouterShape& s, const S* logits, Row<S>& scores) {
+  S sum = 0;
+  const S most = *std::max_element(logits, logits + s.experts);
+  for (std::int64_t e = 0; e < s.experts; ++e) {
+    const S value = s.sigmoid ? S{1} / (S{1} + std::exp(-logits[e])) : std::exp(logits[e] - most);
+    scores[static_cast<std::size_t>(e)] = value;
+    sum += value;
+  }
+  if (s.sigmoid) return;
+  for (std::int64_t e = 0; e < s.experts; ++e) scores[static_cast<std::size_t>(e)] /= sum;
+}
+
+template <typename S>
+S sum_of_chosen(const RouterShape& s, const Row<S>& scores, const std::int32_t* chosen) {
+  S sum = 0;
+  for (std::int64_t j = 0; j < s.choices; ++j) sum += scores[static_cast<std::size_t>(chosen[j])];
+  return sum;
+}
+
+// The best of those that are not among the first `taken` chosen.
+template <typename T, typename S>
+std::int32_t best(const RouterShape& s, const Row<S>& scores, const T* bias,
+                  const std::int32_t* chosen, std::int64_t taken) {
+  std::int32_t found = -1;
+  S most = 0;
+  for (std::int32_t e = 0; e < s.experts; ++e) {
+    if (std::find(chosen, chosen + taken, e) != chosen + taken) continue;
+    const S value =
+        scores[static_cast<std::size_t>(e)] + (bias != nullptr ? static_cast<S>(bias[e]) : S{0});
+    // What is not a number is chosen last, and first of all if there is nothing else.
+    if (found >= 0 && !(value > most)) continue;
+    found = e;
+    most = value;
+  }
+  return found;
+}
+
+template <typename T>
+void choose_of_token(const RouterShape& s, const ExpertChoice<T, Compute<T>>& x, std::int64_t t) {
+  using S = Compute<T>;
+  Row<S> scores;
+  score(s, x.logits + t * s.experts, scores);
+  std::int32_t* chosen = x.chosen + t * s.choices;
+  for (std::int64_t j = 0; j < s.choices; ++j) chosen[j] = best(s, scores, x.bias, chosen, j);
+  const S sum = s.renormalised ? sum_of_chosen(s, scores, chosen) : S{1};
+  for (std::int64_t j = 0; j < s.choices; ++j)
+    x.weights[t * s.choices + j] =
+        scores[static_cast<std::size_t>(chosen[j])] / sum * static_cast<S>(s.scale);
+}
+
+// The gradient of scores becomes that of logits.
+template <typename S>
+void logits_gradient(const RouterShape& s, const Row<S>& scores, Row<S>& gradient) {
+  S dot = 0;
+  for (std::int64_t e = 0; e < s.experts && !s.sigmoid; ++e)
+    dot += gradient[static_cast<std::size_t>(e)] * scores[static_cast<std::size_t>(e)];
+  for (std::int64_t e = 0; e < s.experts; ++e) {
+    const S p = scores[static_cast<std::size_t>(e)];
+    S& g = gradient[static_cast<std::size_t>(e)];
+    g = s.sigmoid ? g * p * (S{1} - p) : p * (g - dot);
+  }
+}
+
+template <typename T>
+void choose_backward_of_token(const RouterShape& s, const ExpertChoiceBackward<T, Compute<T>>& x,
+                              std::int64_t t) {
+  using S = Compute<T>;
+  Row<S> scores, gradient;
+  score(s, x.logits + t * s.experts, scores);
+  const std::int32_t* chosen = x.chosen + t * s.choices;
+  const S* dweights = x.dweights + t * s.choices;
+  const S sum = s.renormalised ? sum_of_chosen(s, scores, chosen) : S{1};
+  S dot = 0;
+  for (std::int64_t j = 0; j < s.choices && s.renormalised; ++j)
+    dot += dweights[j] * scores[static_cast<std::size_t>(chosen[j])] / sum;
+  std::fill_n(gradient.begin(), s.experts, S{0});
+  for (std::int64_t j = 0; j < s.choices; ++j)
+    gradient[static_cast<std::size_t>(chosen[j])] =
+        (dweights[j] - dot) / sum * static_cast<S>(s.scale);
+  logits_gradient(s, scores, gradient);
+  for (std::int64_t e = 0; e < s.experts; ++e)
+    x.dlogits[t * s.experts + e] = static_cast<T>(gradient[static_cast<std::size_t>(e)]);
+}
+
+// What each expert's scores count for in the loss of a sequence: its part of the choices, times the
+// coefficient and the number of experts.
+template <typename S>
+void loads_of(const RouterShape& s, const std::int32_t* chosen, std::int64_t tokens,
+              double coefficient, Row<S>& loads) {
+  std::fill_n(loads.begin(), s.experts, S{0});
+  const std::int64_t all = tokens * s.choices;
+  for (std::int64_t i = 0; i < all; ++i) loads[static_cast<std::size_t>(chosen[i])] += S{1};
+  const double factor =
+      coefficient * static_cast<double>(s.experts) / static_cast<double>(all * tokens);
+  for (std::int64_t e = 0; e < s.experts; ++e)
+    loads[static_cast<std::size_t>(e)] *= static_cast<S>(factor);
+}
+
+// Adds the gradient of one token; returns its part of the loss.
+template <typename T>
+double balance_of_token(const RouterShape& s, const ExpertBalance<T, Compute<T>>& x,
+                        const Row<Compute<T>>& loads, std::int64_t t) {
+  using S = Compute<T>;
+  Row<S> scores, gradient;
+  score(s, x.logits + t * s.experts, scores);
+  S sum = 1, loss = 0;
+  if (s.sigmoid) {
+    sum = 0;
+    for (std::int64_t e = 0; e < s.experts; ++e) sum += scores[static_cast<std::size_t>(e)];
+  }
+  for (std::int64_t e = 0; e < s.experts; ++e) {
+    const auto i = static_cast<std::size_t>(e);
+    loss += loads[i] * scores[i] / sum;
+  }
+  // Of sigmoids divided by their sum; a softmax has no sum to differentiate.
+  const S shared = s.sigmoid ? loss : S{0};
+  for (std::int64_t e = 0; e < s.experts; ++e) {
+    const auto i = static_cast<std::size_t>(e);
+    gradient[i] = (loads[i] - shared) / sum * static_cast<S>(x.loss_scale);
+  }
+  logits_gradient(s, scores, gradient);
+  T* dlogits = x.dlogits + t * s.experts;
+  for (std::int64_t e = 0; e < s.experts; ++e)
+    dlogits[e] = static_cast<T>(static_cast<S>(dlogits[e]) + gradient[static_cast<std::size_t>(e)]);
+  return static_cast<double>(loss);
+}
+
+// Rows of the parts behind what their experts have.
+template <typename T>
+void clear_padding(const RowShape& s, T* parts, const std::int32_t* counts) {
+  for (std::int64_t g = 0; g < s.ranks; ++g) {
+    std::int64_t used = 0;
+    for (std::int64_t e = 0; e < s.experts; ++e) used += counts[g * s.experts + e];
+    std::fill_n(parts + (g * s.room + used) * s.width, (s.room - used) * s.width,
+                static_cast<T>(0.0F));
+  }
+}
+
+// Whether a sequence that has given an expert so many rows gives it no more.
+bool is_full(const RowPlacing& x, std::int32_t given) {
+  return x.capacity > 0 && given >= x.capacity;
+}
+
+void count_rows(const RowPlacing& x, std::array<std::int32_t, kMostExperts>& given) {
+  const std::int64_t all = x.ranks * x.experts, length = x.tokens / x.sequences * x.choices;
+  double dropped = x.adds ? *x.dropped : 0;
+  std::fill_n(x.counts, all, 0);
+  for (std::int64_t i = 0; i < x.tokens * x.choices; ++i) {
+    if (i % length == 0) std::fill_n(given.begin(), all, 0);
+    const auto e = static_cast<std::size_t>(x.chosen[i]);
+    x.rows[i] = is_full(x, given[e]) ? -1 : 0;
+    if (x.rows[i] < 0) {
+      dropped += 1;
+      continue;
+    }
+    ++given[e];
+    ++x.counts[e];
+  }
+  *x.dropped = dropped;
+}
+
+// The first row of each expert.
+void first_rows(const RowPlacing& x, std::array<std::int32_t, kMostExperts>& next) {
+  for (std::int64_t g = 0; g < x.ranks; ++g) {
+    std::int64_t row = 0;
+    for (std::int64_t e = g * x.experts; e < (g + 1) * x.experts; ++e) {
+      next[static_cast<std::size_t>(e)] = static_cast<std::int32_t>(g * x.room + row);
+      row += x.counts[e];
+    }
+    if (row <= x.room) continue;
+    const double mean = static_cast<double>(x.tokens * x.choices) / static_cast<double>(x.ranks);
+    throw_bad_input(
+        fmt::format("{} rows go to the experts of rank {} of their group, there is room for {}: "
+                    "--expert-imbalance {:.3f} would take them",
+                    row, g, x.room, std::ceil(static_cast<double>(row) / mean * 1000) / 1000));
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void choose_experts(const RouterShape& s, const ExpertChoice<T, Compute<T>>& x) {
+  for_rows(s.tokens, s.experts, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t) choose_of_token(s, x, t);
+  });
+}
+
+template <typename T>
+void choose_experts_backward(const RouterShape& s, const ExpertChoiceBackward<T, Compute<T>>& x) {
+  for_rows(s.tokens, s.experts, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t) choose_backward_of_token(s, x, t);
+  });
+}
+
+template <typename T>
+void balance_experts(const RouterShape& s, const ExpertBalance<T, Compute<T>>& x) {
+  const std::int64_t length = s.tokens / x.sequences;
+  Row<Compute<T>> loads;
+  for (std::int64_t i = 0; i < x.sequences; ++i) {
+    loads_of(s, x.chosen + i * length * s.choices, length, x.coefficient, loads);
+    double loss = 0;
+    for (std::int64_t t = i * length; t < (i + 1) * length; ++t)
+      loss += balance_of_token(s, x, loads, t);
+    *x.loss += loss;
+  }
+}
+
+void place_rows(const RowPlacing& x) {
+  std::array<std::int32_t, kMostExperts> next;
+  count_rows(x, next);
+  first_rows(x, next);
+  for (std::int64_t i = 0; i < x.tokens * x.choices; ++i)
+    if (x.rows[i] >= 0) x.rows[i] = next[static_cast<std::size_t>(x.chosen[i])]++;
+}
+
+template <typename T>
+void dispatch_rows(const RowShape& s, T* sent, const T* x, const std::int32_t* rows,
+                   const std::int32_t* counts) {
+  clear_padding(s, sent, counts);
+  for_rows(s.tokens, s.choices * s.width, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t i = from * s.choices; i < to * s.choices; ++i)
+      if (rows[i] >= 0) std::copy_n(x + i / s.choices * s.width, s.width, sent + rows[i] * s.width);
+  });
+}
+
+template <typename T>
+void combine_rows(const RowShape& s, T* y, const T* x, const std::int32_t* rows,
+                  const Compute<T>* weights, bool adds) {
+  using S = Compute<T>;
+  for_rows(s.tokens, s.choices * s.width, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t t = from; t < to; ++t)
+      for (std::int64_t c = 0; c < s.width; ++c) {
+        S sum = adds ? static_cast<S>(y[t * s.width + c]) : S{0};
+        for (std::int64_t i = t * s.choices; i < (t + 1) * s.choices; ++i) {
+          if (rows[i] < 0) continue;
+          const S value = static_cast<S>(x[rows[i] * s.width + c]);
+          sum += weights != nullptr ? weights[i] * value : value;
+        }
+        y[t * s.width + c] = static_cast<T>(sum);
+      }
+  });
+}
+
+template <typename T>
+void combine_rows_backward(const RowShape& s, const CombineBackward<T>& x) {
+  using S = Compute<T>;
+  clear_padding(s, x.dx, x.counts);
+  for_rows(s.tokens, s.choices * s.width, [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t i = from * s.choices; i < to * s.choices; ++i) {
+      S dot = 0;
+      const T* dy = x.dy + i / s.choices * s.width;
+      for (std::int64_t c = 0; c < s.width && x.rows[i] >= 0; ++c) {
+        const std::int64_t at = x.rows[i] * s.width + c;
+        dot += static_cast<S>(dy[c]) * static_cast<S>(x.x[at]);
+        x.dx[at] = static_cast<T>(x.weights[i] * static_cast<S>(dy[c]));
+      }
+      x.dweights[i] = dot;
+    }
+  });
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                                 \
+  template void choose_experts<T>(const RouterShape&, const ExpertChoice<T, Compute<T>>&);   \
+  template void choose_experts_backward<T>(const RouterShape&,                               \
+                                           const ExpertChoiceBackward<T, Compute<T>>&);      \
+  template void balance_experts<T>(const RouterShape&, const ExpertBalance<T, Compute<T>>&); \
+  template void dispatch_rows<T>(const RowShape&, T*, const T*, const std::int32_t*,         \
+                                 const std::int32_t*);                                       \
+  template void combine_rows<T>(const RowShape&, T*, const T*, const std::int32_t*,          \
+                                const Compute<T>*, bool);                                    \
+  template void combine_rows_backward<T>(const RowShape&, const CombineBackward<T>&);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cpu

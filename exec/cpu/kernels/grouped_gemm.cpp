@@ -1,0 +1,95 @@
+#include "exec/cpu/kernels/grouped_gemm.h"
+
+#include <algorithm>
+
+#include "exec/cpu/kernels/kernel_support.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+template <typename T, typename C>
+void multiply(const GemmShape& shape, const GemmOperands<T, C>& operands, Scratch scratch) {
+  if constexpr (kIsHalf<T>) {
+    mixed_gemm<T, C>(shape, operands, scratch);
+  } else {
+    blocked_gemm<T>(shape, operands, scratch);
+  }
+}
+
+// Calls body(expert, first row, rows) for the rows of each part and expert.
+template <typename Body>
+void for_groups(const GroupedShape& s, const std::int32_t* counts, const Body& body) {
+  for (std::int64_t g = 0; g < s.ranks; ++g) {
+    std::int64_t row = g * s.room;
+    for (std::int64_t e = 0; e < s.experts; ++e) {
+      const std::int64_t rows = counts[g * s.experts + e];
+      if (rows > 0) body(e, row, rows);
+      row += rows;
+    }
+  }
+}
+
+// Zeros behind the rows of each part.
+template <typename T>
+void clear_padding(const GroupedShape& s, T* rows, std::int64_t width, const std::int32_t* counts) {
+  for (std::int64_t g = 0; g < s.ranks; ++g) {
+    std::int64_t used = 0;
+    for (std::int64_t e = 0; e < s.experts; ++e) used += counts[g * s.experts + e];
+    std::fill_n(rows + (g * s.room + used) * width, (s.room - used) * width, static_cast<T>(0.0F));
+  }
+}
+
+}  // namespace
+
+template <typename T>
+void grouped_forward(const GroupedShape& s, T* y, const T* x, const T* w,
+                     const std::int32_t* counts, Scratch scratch) {
+  clear_padding(s, y, s.out, counts);
+  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
+    multiply<T, T>({.op = GemmOp::kNN, .m = rows, .n = s.out, .k = s.in},
+                   {x + row * s.in, w + expert * s.in * s.out, y + row * s.out}, scratch);
+  });
+}
+
+template <typename T>
+void grouped_input_gradient(const GroupedShape& s, T* dx, const T* dy, const T* w,
+                            const std::int32_t* counts, Scratch scratch) {
+  clear_padding(s, dx, s.in, counts);
+  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
+    multiply<T, T>({.op = GemmOp::kNT, .m = rows, .n = s.in, .k = s.out},
+                   {dy + row * s.out, w + expert * s.in * s.out, dx + row * s.in}, scratch);
+  });
+}
+
+template <typename T, typename G>
+void grouped_weight_gradient(const GroupedShape& s, G* dw, const T* x, const T* dy,
+                             const std::int32_t* counts, bool adds, Scratch scratch) {
+  if (!adds) std::fill_n(dw, s.experts * s.in * s.out, static_cast<G>(0.0F));
+  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
+    multiply<T, G>({.op = GemmOp::kTN, .m = s.in, .n = s.out, .k = rows, .accumulate = true},
+                   {x + row * s.in, dy + row * s.out, dw + expert * s.in * s.out}, scratch);
+  });
+}
+
+template <typename T>
+Bytes grouped_scratch_bytes(const GroupedShape& s) {
+  if constexpr (kIsHalf<T>) return mixed_gemm_scratch_bytes();
+  const std::int64_t most = std::max({s.in, s.out, s.room});
+  return blocked_gemm_scratch_bytes<Compute<T>>({.m = most, .n = most, .k = most});
+}
+
+#define ZPLAN_INSTANTIATE(T)                                                           \
+  template void grouped_forward<T>(const GroupedShape&, T*, const T*, const T*,        \
+                                   const std::int32_t*, Scratch);                      \
+  template void grouped_input_gradient<T>(const GroupedShape&, T*, const T*, const T*, \
+                                          const std::int32_t*, Scratch);               \
+  template Bytes grouped_scratch_bytes<T>(const GroupedShape&);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G)                                                            \
+  template void grouped_weight_gradient<T, G>(const GroupedShape&, G*, const T*, const T*, \
+                                              const std::int32_t*, bool, Scratch);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cpu

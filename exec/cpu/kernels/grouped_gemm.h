@@ -1,0 +1,28 @@
+// Products of rows with the matrix of the expert that they are of: x [g, r, k] holds g parts, in
+// each the rows of the experts one after the other, as counts [g, e] says; what is behind them is 0
+// in a result and not read. One product of this folder for each part and expert (gemm.h).
+#pragma once
+
+#include "exec/cpu/kernels/gemm.h"
+#include "exec/kernels/experts.h"
+
+namespace zplan::exec::cpu {
+
+// y [g, r, n] = x w, w [e, k, n].
+template <typename T>
+void grouped_forward(const GroupedShape& shape, T* y, const T* x, const T* w,
+                     const std::int32_t* counts, Scratch scratch);
+// dx [g, r, k] = dy w^T.
+template <typename T>
+void grouped_input_gradient(const GroupedShape& shape, T* dx, const T* dy, const T* w,
+                            const std::int32_t* counts, Scratch scratch);
+// dw [e, k, n] = x^T dy, or adds it; G as that of a gemm.
+template <typename T, typename G>
+void grouped_weight_gradient(const GroupedShape& shape, G* dw, const T* x, const T* dy,
+                             const std::int32_t* counts, bool adds, Scratch scratch);
+
+// For any of them, whatever the counts.
+template <typename T>
+Bytes grouped_scratch_bytes(const GroupedShape& shape);
+
+}  // namespace zplan::exec::cpu

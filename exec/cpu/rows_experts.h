@@ -1,0 +1,69 @@
+// Rows of the dispatch table: routing to experts and their products. Internal to exec/cpu.
+#pragma once
+
+#include <array>
+
+#include "exec/cpu/call_support.h"
+#include "exec/cpu/kernels/experts.h"
+#include "exec/cpu/kernels/grouped_gemm.h"
+#include "exec/cpu/rows_linear.h"
+#include "exec/kernels/read_experts.h"
+
+namespace zplan::exec::cpu {
+
+// x, w, counts, y.
+template <typename T>
+struct GroupedForwardRow {
+  static GroupedShape shape(const Call& c) { return grouped_shape(c[0], c[3], c[2]); }
+  static Bytes prepare(const Call& c, GemmCache&) { return grouped_scratch_bytes<T>(shape(c)); }
+  static void run(const Call& c, GemmCache&) {
+    grouped_forward(shape(c), c[3].as<T>(), c[0].as<T>(), c[1].as<T>(), c[2].as<std::int32_t>(),
+                    scratch(c.operands.back()));
+  }
+};
+
+// dy, w, counts, dx.
+template <typename T>
+struct GroupedInputRow {
+  static GroupedShape shape(const Call& c) { return grouped_shape(c[3], c[0], c[2]); }
+  static Bytes prepare(const Call& c, GemmCache&) { return grouped_scratch_bytes<T>(shape(c)); }
+  static void run(const Call& c, GemmCache&) {
+    grouped_input_gradient(shape(c), c[3].as<T>(), c[0].as<T>(), c[1].as<T>(),
+                           c[2].as<std::int32_t>(), scratch(c.operands.back()));
+  }
+};
+
+// x, dy, counts, dw.
+template <typename T>
+struct GroupedWeightRow {
+  static GroupedShape shape(const Call& c) { return grouped_shape(c[0], c[1], c[2]); }
+  static Bytes prepare(const Call& c, GemmCache&) { return grouped_scratch_bytes<T>(shape(c)); }
+  static void run(const Call& c, GemmCache&) {
+    with_gradient<T>(c[3], [&]<typename G>(G* dw) {
+      grouped_weight_gradient(shape(c), dw, c[0].as<T>(), c[1].as<T>(), c[2].as<std::int32_t>(),
+                              c[3].adds(), scratch(c.operands.back()));
+    });
+  }
+};
+
+template <typename T>
+constexpr auto expert_rows() {
+  using K = KernelId;
+  return std::to_array<DispatchEntry>({
+      prepared<DispatchEntry, ProductRow<T, GemmOp::kNN>>(K::kRouterForward),
+      row(K::kChooseExperts, read_choose_experts<T>, [](auto... x) { choose_experts<T>(x...); }),
+      row(K::kPlaceRows, read_place_rows, [](const RowPlacing& x) { place_rows(x); }),
+      row(K::kDispatchRows, read_dispatch_rows<T>, [](auto... x) { dispatch_rows<T>(x...); }),
+      prepared<DispatchEntry, GroupedForwardRow<T>>(K::kGroupedForward),
+      prepared<DispatchEntry, GroupedInputRow<T>>(K::kGroupedInputGradient),
+      prepared<DispatchEntry, GroupedWeightRow<T>>(K::kGroupedWeightGradient),
+      row(K::kCombineRows, read_combine_rows<T>, [](auto... x) { combine_rows<T>(x...); }),
+      row(K::kCombineRowsBackward, read_combine_rows_backward<T>,
+          [](auto... x) { combine_rows_backward<T>(x...); }),
+      row(K::kChooseExpertsBackward, read_choose_experts_backward<T>,
+          [](auto... x) { choose_experts_backward<T>(x...); }),
+      row(K::kBalanceExperts, read_balance_experts<T>, [](auto... x) { balance_experts<T>(x...); }),
+  });
+}
+
+}  // namespace zplan::exec::cpu

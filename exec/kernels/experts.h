@@ -1,0 +1,65 @@
+// What routes tokens to experts, and the products that experts are, on every device: operands as
+// planner/program/kernels/rows.h describes them. T is the compute type, S that of scores.
+#pragma once
+
+#include "exec/kernels/arguments.h"
+
+namespace zplan::exec {
+
+// Scores are kept in sums of one block of so many on the stack.
+inline constexpr std::int64_t kMostExperts = 4096;
+
+struct RouterShape {
+  std::int64_t tokens, experts, choices;
+  bool sigmoid = false, renormalised = false;
+  double scale = 1;
+};
+
+template <typename T, typename S>
+struct ExpertChoice {
+  std::int32_t* chosen;  // [T, k], overwritten
+  S* weights;            // [T, k], overwritten
+  const S* logits;       // [T, E]
+  const T* bias;         // [E], or null
+};
+
+template <typename T, typename S>
+struct ExpertChoiceBackward {
+  T* dlogits;  // [T, E], overwritten
+  const S* logits;
+  const std::int32_t* chosen;
+  const S* dweights;
+};
+
+template <typename T, typename S>
+struct ExpertBalance {
+  T* dlogits;    // added to
+  double* loss;  // added to
+  const S* logits;
+  const std::int32_t* chosen;
+  std::int64_t sequences;
+  double coefficient;  // of the loss
+  double loss_scale;   // of gradients, besides
+};
+
+struct RowPlacing {
+  std::int32_t* rows;    // [T, k], overwritten
+  std::int32_t* counts;  // [g, e], overwritten
+  double* dropped;
+  const std::int32_t* chosen;
+  std::int64_t tokens, choices, ranks, experts;  // e of a rank
+  std::int64_t sequences, capacity, room;
+  bool adds;  // to dropped
+};
+
+// Rows of `width` elements in g parts, each with room for `room` of them.
+struct RowShape {
+  std::int64_t tokens, choices, ranks, experts, room, width;
+};
+
+struct GroupedShape {
+  std::int64_t ranks, experts, room;  // g, e, r
+  std::int64_t in, out;               // k, n
+};
+
+}  // namespace zplan::exec

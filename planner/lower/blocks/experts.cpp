@@ -1,0 +1,206 @@
+#include "planner/lower/blocks/experts.h"
+
+#include "planner/lower/expert_axis.h"
+
+namespace zplan {
+namespace {
+
+// All parts one after the other.
+View flat(View rows) {
+  rows.shape = {rows.shape[0] * rows.shape[1], rows.shape[2]};
+  return rows;
+}
+
+std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, bool gated) {
+  if (width == 0) return std::nullopt;
+  maker.params.begin("shared_fc1", Part::kFc1);
+  return Mlp(maker,
+             {.width = width, .gated = gated, .first = "shared_fc1", .second = "shared_fc2"});
+}
+
+}  // namespace
+
+Param Experts::first_products(LayerMaker& maker, std::int64_t width, bool gated,
+                              const ExpertShape& shape) {
+  maker.params.begin_experts("experts_up", Part::kExpertUp);
+  const std::int64_t products = gated ? 2 : 1;
+  return maker.matrix("experts_up", {shape.count, maker.h(), products * width},
+                      maker.naming.std().usual,
+                      {Split::Kind::kColumns,
+                       std::vector<std::int64_t>(static_cast<std::size_t>(products), width)});
+}
+
+// An expert is a row of the tensor, so that the rows of its matrix are columns of that.
+Param Experts::second_products(LayerMaker& maker, const ExpertShape& shape) {
+  maker.params.begin_experts("experts_down", Part::kExpertDown);
+  const std::int64_t elements = shape.ffn * maker.h();
+  return maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
+                           .published = {shape.count, elements},
+                           .stored = {shape.count, shape.ffn, maker.h()},
+                           .init = Init::kNormal,
+                           .std = maker.naming.std().output,
+                           .decay = true,
+                           .split = {Split::Kind::kColumns, {elements}},
+                           .cut_dimension = 1});
+}
+
+Experts::Experts(LayerMaker& maker, const ExpertShape& shape, bool gated)
+    : rows_(maker, shape),
+      hidden_(maker.h()),
+      width_(shape.ffn / maker.pieces()),
+      gated_(gated),
+      router_(maker, shape),
+      shared_(make_shared(maker, shape.shared_ffn, gated)),
+      up_{Part::kExpertUp, first_products(maker, shape.ffn, gated, shape), LayerOperator::kFc1},
+      down_{Part::kExpertDown, second_products(maker, shape), std::nullopt} {
+  const auto add = [&](const char* name, std::int64_t width, std::optional<LayerOperator> of,
+                       Read in_backward = Read::kLate) {
+    return maker.values.add({.name = name,
+                             .shape = rows_.of(width),
+                             .dtype = maker.compute(),
+                             .of = of,
+                             .in_backward = in_backward});
+  };
+  if (rows_.are_exchanged())
+    received_counts_ = maker.values.add(
+        {.name = "counts.received", .shape = rows_.counts(), .dtype = DType::kI32});
+  received_ = add("experts.input", hidden_, std::nullopt);
+  fc1_ = add("experts.fc1", (gated ? 2 : 1) * width_, LayerOperator::kFc1);
+  gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
+  returned_ = add("experts.output", hidden_, std::nullopt, Read::kFirst);
+  partial_ = shared_ ? shared_->partial()
+                     : maker.values.add({.name = "experts.sum",
+                                         .shape = {maker.tokens(), hidden_},
+                                         .dtype = maker.compute(),
+                                         .life = Life::kForward});
+  const auto gradient = [&](const char* name, std::int64_t width) {
+    return maker.values.gradient(
+        {.name = name, .shape = rows_.of(width), .dtype = maker.compute()});
+  };
+  dgate_ = gradient("d.experts.gelu", width_);
+  if (gated) dfc1_ = gradient("d.experts.fc1", 2 * width_);
+}
+
+std::vector<Use> Experts::uses() const {
+  std::vector<Use> all{router_.use()};
+  if (shared_)
+    for (const Use& use : shared_->uses()) all.push_back(use);
+  for (const Grouped& product : {up_, down_}) all.push_back({product.op, product.weight});
+  return all;
+}
+
+bool Experts::reads_input(const LayerPass& to) const {
+  return to.emits_all() || (shared_ && shared_->reads_input(to));
+}
+
+// As the ranks that have the experts find them.
+View Experts::counts(const LayerPass& to) const {
+  return rows_.are_exchanged() ? to[received_counts_] : router_.counts(to);
+}
+
+void Experts::dispatch(LayerPass& to, const View& x) const {
+  const View received = to[received_];
+  const View sent = rows_.are_exchanged() ? to.scratch("experts.sent", received.shape) : received;
+  to.kernel(Part::kDispatch, KernelId::kDispatchRows,
+            {read(x), read(router_.rows(to)), read(router_.counts(to)), write(sent)});
+  if (!rows_.are_exchanged()) return;
+  to.exchange(Part::kRouter, kExpertAxis, router_.counts(to), to[received_counts_]);
+  to.exchange(Part::kDispatch, kExpertAxis, sent, received);
+}
+
+void Experts::combine(LayerPass& to) const {
+  const View returned = to[returned_];
+  const View out = rows_.are_exchanged() ? to.scratch("experts.given", returned.shape) : returned;
+  multiply(to, down_, to[gate_], out);
+  if (rows_.are_exchanged()) to.exchange(Part::kCombine, kExpertAxis, out, returned);
+  const View sum = to[partial_];
+  to.kernel(Part::kCombine, KernelId::kCombineRows,
+            {read(returned), read(router_.rows(to)), shared_ ? update(sum) : write(sum),
+             read(router_.weights(to))});
+}
+
+void Experts::multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const {
+  to.kernel(by.part, KernelId::kGroupedForward,
+            {read(x), to.parameter(by.weight), read(counts(to)), write(y), to.workspace()},
+            {rows_.expected});
+}
+
+void Experts::forward(LayerPass& to, const View& x) const {
+  if (to.emits_all()) {
+    router_.forward(to, x);
+    dispatch(to, x);
+  }
+  if (shared_) shared_->forward(to, x);
+  if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
+  if (to.emits(LayerOperator::kActivation))
+    to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
+              {read(flat(to[fc1_])), write(flat(to[gate_]))});
+  if (to.emits_all()) combine(to);
+}
+
+// The gradient of what the second products of this rank's experts give.
+View Experts::combine_backward(LayerPass& to, const View& dy, const View& dweights) const {
+  const View dout = to.handed(Part::kExpertDown, "d.experts.output", rows_.of(hidden_), false);
+  if (!to.emits_inputs()) return dout;
+  const bool exchanged = rows_.are_exchanged();
+  const View drows = exchanged ? to.scratch("d.experts.returned", dout.shape) : dout;
+  to.kernel(Part::kCombine, KernelId::kCombineRowsBackward,
+            {read(dy), read(to[returned_]), read(router_.rows(to)), read(router_.weights(to)),
+             read(router_.counts(to)), write(drows), write(dweights)});
+  if (exchanged) to.exchange(Part::kCombine, kExpertAxis, drows, dout);
+  return dout;
+}
+
+void Experts::multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
+                                const View& dx) const {
+  if (to.emits_weights())
+    to.kernel(by.part, Action::kWeightGradient, KernelId::kGroupedWeightGradient,
+              {read(x), read(dy), read(counts(to)), to.gradient(by.weight), to.workspace()},
+              {rows_.expected});
+  if (to.emits_inputs())
+    to.kernel(by.part, KernelId::kGroupedInputGradient,
+              {read(dy), to.parameter(by.weight), read(counts(to)), write(dx), to.workspace()},
+              {rows_.expected});
+  to.done(by.weight);
+}
+
+View Experts::activation_backward(LayerPass& to, const View& dgate) const {
+  if (!gated_) {
+    if (to.emits_inputs())
+      to.kernel(Part::kExpertGate, KernelId::kGeluBackward,
+                {read(flat(to[fc1_])), update(flat(dgate))});
+    return dgate;
+  }
+  const View dfc1 = to.handed(Part::kExpertUp, dfc1_.name.c_str(), dfc1_.shape, false);
+  if (to.emits_inputs())
+    to.kernel(Part::kExpertGate, KernelId::kSwigluBackward,
+              {read(flat(to[fc1_])), read(flat(dgate)), write(flat(dfc1))});
+  return dfc1;
+}
+
+void Experts::dispatch_backward(LayerPass& to, const View& dreceived, const View& dx) const {
+  if (!to.emits_inputs()) return;
+  View drows = dreceived;
+  if (rows_.are_exchanged()) {
+    drows = to.scratch("d.experts.sent", dreceived.shape);
+    to.exchange(Part::kDispatch, kExpertAxis, dreceived, drows);
+  }
+  to.kernel(Part::kDispatch, KernelId::kCombineRows,
+            {read(drows), read(router_.rows(to)), write(dx)});
+}
+
+void Experts::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
+  const View dweights = to.scratch("d.weights.router", router_.chosen(), router_.weights(to).dtype);
+  const View dout = combine_backward(to, dy, dweights);
+  const View dgate = gated_ ? to.scratch(dgate_.name, dgate_.shape)
+                            : to.handed(Part::kExpertUp, dgate_.name.c_str(), dgate_.shape, false);
+  multiply_backward(to, down_, to[gate_], dout, dgate);
+  const View dfc1 = activation_backward(to, dgate);
+  const View dreceived = to.scratch("d.experts.input", rows_.of(hidden_));
+  multiply_backward(to, up_, to[received_], dfc1, dreceived);
+  dispatch_backward(to, dreceived, dx);
+  if (shared_) shared_->backward(to, x, dy, update(dx));
+  router_.backward(to, x, dweights, dx);
+}
+
+}  // namespace zplan

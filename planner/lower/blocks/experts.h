@@ -1,0 +1,65 @@
+// A mixture of experts in place of the MLP [Lepikhin20 sec 2.2], [DeepSeek24 sec 2.2]: the router
+// gives each token's choices rows (router.h), which go to the ranks that have the experts, through
+// their products, and back, where the weighted rows of a token are summed. An expert that all
+// tokens share is an MLP beside them.
+//
+//   dispatch   rows [g, r, h] of all tokens, an all-to-all to g ranks
+//   experts    [g, r, u] = rows W1, activation [g, r, f], [g, r, h] = W2, each expert its rows
+//   combine    the all-to-all back, the sum
+//
+// Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
+// tokens each among its own. With one rank in the group nothing is exchanged.
+#pragma once
+
+#include <optional>
+
+#include "planner/lower/blocks/mlp.h"
+#include "planner/lower/blocks/router.h"
+
+namespace zplan {
+
+class Experts : public Body {
+ public:
+  Experts(LayerMaker& maker, const ExpertShape& shape, bool gated);
+
+  std::vector<Use> uses() const override;
+  BodyResult result() const override { return {partial_, Part::kCombine}; }
+  bool reads_input(const LayerPass& to) const override;
+  void forward(LayerPass& to, const View& x) const override;
+  void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
+
+ private:
+  // A product of the rows of each expert with its matrix [e, k, n].
+  struct Grouped {
+    Part part;
+    Param weight;
+    std::optional<LayerOperator> op;
+  };
+  static Param first_products(LayerMaker& maker, std::int64_t width, bool gated,
+                              const ExpertShape& shape);
+  static Param second_products(LayerMaker& maker, const ExpertShape& shape);
+
+  void dispatch(LayerPass& to, const View& x) const;
+  void combine(LayerPass& to) const;
+  View combine_backward(LayerPass& to, const View& dy, const View& dweights) const;
+  void dispatch_backward(LayerPass& to, const View& dreceived, const View& dx) const;
+  void multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const;
+  void multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
+                         const View& dx) const;
+  View activation_backward(LayerPass& to, const View& dgate) const;
+  View counts(const LayerPass& to) const;
+
+  ExpertRows rows_;
+  std::int64_t hidden_, width_;  // h, f of one rank
+  bool gated_;
+  Router router_;
+  std::optional<Mlp> shared_;
+  Grouped up_, down_;            // [E, h, u], [E, f, h]
+  Value received_counts_;        // of rows that have come, where they are exchanged
+  Value received_, fc1_, gate_;  // [g, r, h], [g, r, u] before and [g, r, f] after activation
+  Value returned_;               // [g, r, h]
+  Value partial_;                // [T, h]
+  ValueSpec dgate_, dfc1_;       // as those of an MLP
+};
+
+}  // namespace zplan

@@ -1,0 +1,95 @@
+#include "planner/lower/blocks/router.h"
+
+#include <cmath>
+
+namespace zplan {
+namespace {
+
+// Factors of the model reach kernels as multiples of this.
+constexpr double kUnit = 1e-9;
+
+std::int64_t in_units(double factor) { return std::llround(factor / kUnit); }
+
+Value kept(LayerMaker& maker, const char* name, const Shape& shape, DType dtype,
+           Read in_backward = Read::kLate) {
+  return maker.values.add(
+      {.name = name, .shape = shape, .dtype = dtype, .in_backward = in_backward});
+}
+
+}  // namespace
+
+Router::Router(LayerMaker& maker, const ExpertShape& shape)
+    : shape_(shape),
+      sizes_(maker, shape),
+      tokens_(maker.tokens()),
+      batch_(maker.b()),
+      parts_(maker.plan.batch.global_batch * maker.tp()),
+      weight_(maker.matrix("router", {maker.h(), shape.count}, maker.naming.std().usual, {})) {
+  const DType scores = maker.kernels.statistics;
+  if (shape.selection_bias) bias_ = maker.vector("router", ".bias", shape.count, Init::kZero, true);
+  logits_ = kept(maker, "logits.router", {tokens_, shape.count}, scores);
+  chosen_ = kept(maker, "chosen", chosen(), DType::kI32);
+  weights_ = kept(maker, "weights.router", chosen(), scores, Read::kFirst);
+  rows_ = kept(maker, "rows", chosen(), DType::kI32);
+  counts_ = kept(maker, "counts", sizes_.counts(), DType::kI32,
+                 sizes_.are_exchanged() ? Read::kFirst : Read::kLate);
+}
+
+Attributes Router::scores() const {
+  return {shape_.scores == Scores::kSigmoid ? 1 : 0, shape_.renormalised ? 1 : 0,
+          in_units(shape_.scale)};
+}
+
+void Router::forward(LayerPass& to, const View& x) const {
+  to.kernel(Part::kRouter, KernelId::kRouterForward,
+            {read(x), to.parameter(weight_), write(to[logits_]), to.workspace()});
+  if (bias_) {
+    to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
+              {read(to[logits_]), write(to[chosen_]), write(to[weights_]), to.parameter(bias_)},
+              scores());
+  } else {
+    to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
+              {read(to[logits_]), write(to[chosen_]), write(to[weights_])}, scores());
+  }
+  // What a replay drops has been counted.
+  View dropped = to.expert_sums();
+  dropped.shape = {1};
+  dropped = to.phase() == Phase::kForward
+                ? update(dropped)
+                : write(to.scratch("dropped", dropped.shape, dropped.dtype));
+  to.kernel(Part::kRouter, Action::kPlace, KernelId::kPlaceRows,
+            {read(to[chosen_]), write(to[rows_]), write(to[counts_]), dropped},
+            {batch_, sizes_.capacity, sizes_.room});
+}
+
+void Router::logits_backward(LayerPass& to, const View& dweights, const View& dlogits) const {
+  to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExpertsBackward,
+            {read(to[logits_]), read(to[chosen_]), read(dweights), write(dlogits)}, scores());
+  if (shape_.balance == 0) return;
+  View loss = to.expert_sums();
+  loss.shape = {1};
+  loss.offset = size_of(loss.dtype);
+  to.kernel(
+      Part::kRouter, Action::kBalance, KernelId::kBalanceExperts,
+      {read(to[logits_]), read(to[chosen_]), read(to.scalars()), update(dlogits), update(loss)},
+      {scores()[0], batch_, in_units(shape_.balance), parts_});
+}
+
+void Router::backward(LayerPass& to, const View& x, const View& dweights, const View& dx) const {
+  const View dlogits = to.handed(Part::kRouter, "d.logits", {tokens_, shape_.count}, false);
+  if (to.emits_inputs()) logits_backward(to, dweights, dlogits);
+  if (to.emits_weights()) {
+    to.kernel(Part::kRouter, Action::kWeightGradient, KernelId::kMatmulWeightGradient,
+              {read(x), read(dlogits), to.gradient(weight_), to.workspace()});
+    // It follows no gradient.
+    const View dbias = bias_ ? to.gradient(bias_) : View{};
+    if (bias_ && dbias.access == Access::kWrite)
+      to.kernel(Part::kRouter, Action::kZero, KernelId::kFillZero, {dbias});
+  }
+  if (to.emits_inputs())
+    to.kernel(Part::kRouter, KernelId::kLinearInputGradient,
+              {read(dlogits), to.parameter(weight_), update(dx), to.workspace()});
+  to.done(weight_);
+}
+
+}  // namespace zplan

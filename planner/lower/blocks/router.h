@@ -1,0 +1,39 @@
+// The router of a mixture of experts [Fedus21 sec 2.1]: scores of a token for all experts, of which
+// it chooses some, and the rows that the choices have on their way to them (expert_rows.h). Each
+// tensor parallel rank routes all tokens alike; of the gradients of the weights it has the part
+// that its pieces of the experts give.
+#pragma once
+
+#include "planner/lower/blocks/expert_rows.h"
+#include "planner/lower/blocks/layer_pass.h"
+#include "planner/lower/blocks/maker.h"
+
+namespace zplan {
+
+class Router {
+ public:
+  Router(LayerMaker& maker, const ExpertShape& shape);
+
+  Use use() const { return {std::nullopt, weight_}; }
+  // From x [T, h] to rows(), weights() and counts().
+  void forward(LayerPass& to, const View& x) const;
+  // From the gradient of the weights to dx, which it adds to.
+  void backward(LayerPass& to, const View& x, const View& dweights, const View& dx) const;
+
+  View rows(const LayerPass& to) const { return to[rows_]; }        // [T, k]
+  View weights(const LayerPass& to) const { return to[weights_]; }  // [T, k]
+  View counts(const LayerPass& to) const { return to[counts_]; }    // [g, E / g], as they are sent
+  Shape chosen() const { return {tokens_, shape_.per_token}; }
+
+ private:
+  void logits_backward(LayerPass& to, const View& dweights, const View& dlogits) const;
+  Attributes scores() const;
+
+  ExpertShape shape_;
+  ExpertRows sizes_;
+  std::int64_t tokens_, batch_, parts_;
+  Param weight_, bias_;                              // [h, E], [E]
+  Value logits_, chosen_, weights_, rows_, counts_;  // [T, E], [T, k] thrice, [g, E / g]
+};
+
+}  // namespace zplan
