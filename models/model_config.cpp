@@ -58,6 +58,8 @@ struct ExpertField {
 };
 constexpr ExpertField kExpertCount{"experts", &ExpertShape::count, 1 << 12};
 constexpr ExpertField kPerToken{"experts_per_token", &ExpertShape::per_token, 1 << 8};
+constexpr ExpertField kDenseLayers{"dense_layers", &ExpertShape::dense_layers, 10'000};
+constexpr ExpertField kExpertFfn{"expert_ffn", &ExpertShape::ffn, 1 << 23};
 constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 1 << 23};
 struct ExpertSwitch {
   std::string_view name;
@@ -135,6 +137,11 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{kPerToken.name,
                          fmt::format("expected at most {}, the experts that there are, got {}",
                                      e.count, e.per_token)};
+  if (e.dense_layers >= m.layers)
+    return Contradiction{kDenseLayers.name,
+                         fmt::format("expected less than the {} layers, of which the others have "
+                                     "experts, got {}",
+                                     m.layers, e.dense_layers)};
   if (m.biases == Biases::kAll)
     return Contradiction{"biases", "expected biases \"none\" or \"qkv\" with experts"};
   // In doubles, which no sizes overflow.
@@ -215,7 +222,7 @@ void read_experts(JsonObject& object, ModelConfig& model) {
     return node;
   };
   ExpertShape shape;
-  for (const ExpertField& field : {kPerToken, kSharedFfn})
+  for (const ExpertField& field : {kPerToken, kDenseLayers, kExpertFfn, kSharedFfn})
     if (const auto node = member(field.name)) shape.*field.member = node->integer(1, field.max);
   if (const auto node = member(kRouterScores))
     shape.scores =
@@ -228,7 +235,14 @@ void read_experts(JsonObject& object, ModelConfig& model) {
   if (!count) return;
   shape.count = count->integer(1, kExpertCount.max);
   object.member(kPerToken.name);
-  shape.ffn = model.ffn;
+  if (shape.dense_layers > 0) {
+    object.member(kExpertFfn.name);
+  } else if (const auto node = object.optional_member(kExpertFfn.name)) {
+    node->fail_expected(
+        fmt::format("no expert_ffn without {}: ffn is the width of experts", kDenseLayers.name));
+  } else {
+    shape.ffn = model.ffn;
+  }
   model.experts = shape;
 }
 
@@ -309,11 +323,19 @@ void set_architecture(ModelConfig& model, Architecture architecture) {
   model.gated_mlp = llama;
 }
 
+ModelConfig dense_layer_of(ModelConfig model) {
+  model.experts.reset();
+  return model;
+}
+
 namespace {
 
 void add_expert_fields(const ExpertShape& shape, std::vector<ModelField>& all) {
   for (const ExpertField& field : {kExpertCount, kPerToken})
     all.push_back({field.name, shape.*field.member});
+  if (shape.dense_layers > 0)
+    for (const ExpertField& field : {kDenseLayers, kExpertFfn})
+      all.push_back({field.name, shape.*field.member});
   if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
   all.push_back({kRouterScores, name(shape.scores)});
   for (const ExpertSwitch& field : kExpertSwitches)

@@ -42,10 +42,11 @@ enum class Scores : std::uint8_t { kSoftmax, kSigmoid };
 // goes through the few that the router scores highest [Lepikhin20 sec 2.2], [Fedus21 sec 2.1]. The
 // result is the sum of theirs, weighted by their scores.
 struct ExpertShape {
-  std::int64_t count = 0;       // E
-  std::int64_t per_token = 0;   // k
-  std::int64_t ffn = 0;         // width of one
-  std::int64_t shared_ffn = 0;  // of a further MLP that all tokens go through; 0: none
+  std::int64_t count = 0;         // E
+  std::int64_t per_token = 0;     // k
+  std::int64_t ffn = 0;           // width of one
+  std::int64_t dense_layers = 0;  // the first layers, which have an MLP instead
+  std::int64_t shared_ffn = 0;    // of a further MLP that all tokens go through; 0: none
   Scores scores = Scores::kSoftmax;
   bool renormalised = true;     // the weights of the chosen ones sum to 1
   bool selection_bias = false;  // added to the scores that experts are chosen by, and to no weight
@@ -67,7 +68,7 @@ struct ModelConfig {
   std::int64_t kv_heads = 0;       // g, which divides a
   std::int64_t own_head_size = 0;  // d where it is not h / a; 0: h / a
   std::optional<LatentShape> latent;  // every head has a key and a value of its own then
-  std::int64_t ffn = 0;               // MLP width, usually 4 h
+  std::int64_t ffn = 0;               // MLP width, usually 4 h; that of experts, with no other MLP
   std::optional<ExpertShape> experts;
   std::int64_t vocab = 0;     // V, unpadded
   std::int64_t sequence = 0;  // s, tokens
@@ -105,6 +106,8 @@ struct ModelConfig {
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
   std::int64_t expert_count() const { return experts ? experts->count : 0; }
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
+  std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
+  std::int64_t dense_layers() const { return experts ? experts->dense_layers : 0; }
   std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }
   bool balances_experts() const { return experts && experts->balance > 0; }
   // The source of one field ("vocab"): its own, else the general one.
@@ -118,6 +121,9 @@ struct ModelField {
 };
 // Those of a model, in the order in which it is shown.
 std::vector<ModelField> fields_of(const ModelConfig& model);
+
+// The model whose layers are all as the first of a model with experts, with an MLP.
+ModelConfig dense_layer_of(ModelConfig model);
 
 // Gives the model the features of a family; its sizes stay.
 void set_architecture(ModelConfig& model, Architecture architecture);

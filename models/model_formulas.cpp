@@ -40,13 +40,19 @@ std::int64_t feed_forward_parameter_count(const ModelConfig& model, std::int64_t
          mlp_parameter_count(model, experts * shape.ffn + shape.shared_ffn);
 }
 
-// Of what a layer has so many experts of.
-std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
+std::int64_t attention_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t latents =
       model.latent ? latent_width(*model.latent) + model.latent->rope_size : 0;
-  return h * latents + qkv_parameter_count(model) + model.attention_width() * h +
-         feed_forward_parameter_count(model, experts);
+  return h * latents + qkv_parameter_count(model) + model.attention_width() * h;
+}
+
+// Of what all layers have so many experts of.
+std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
+  const std::int64_t dense = model.dense_layers(), others = model.layers - dense;
+  return model.layers * attention_parameter_count(model) +
+         dense * mlp_parameter_count(model, model.ffn) +
+         others * feed_forward_parameter_count(model, experts) + model.vocab * model.hidden;
 }
 
 }  // namespace
@@ -60,12 +66,16 @@ std::int64_t qkv_parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
+  return attention_parameter_count(model) +
+         feed_forward_parameter_count(model, model.expert_count());
+}
+
+std::int64_t matmul_parameter_count(const ModelConfig& model) {
   return matmul_parameter_count_with(model, model.expert_count());
 }
 
 std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
-  return model.layers * matmul_parameter_count_with(model, model.experts_per_token()) +
-         model.vocab * model.hidden;
+  return matmul_parameter_count_with(model, model.experts_per_token());
 }
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
@@ -83,17 +93,15 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
   const std::int64_t positions = model.positions() * h;
-  return model.layers * layer_parameter_count(model) + embeddings + positions +
-         norm_parameter_count(model);
+  const std::int64_t dense = model.dense_layers();
+  std::int64_t layers = (model.layers - dense) * layer_parameter_count(model);
+  if (dense > 0) layers += dense * layer_parameter_count(dense_layer_of(model));
+  return layers + embeddings + positions + norm_parameter_count(model);
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {
   return parameter_count(model) - matmul_parameter_count(model) +
          active_matmul_parameter_count(model);
-}
-
-std::int64_t matmul_parameter_count(const ModelConfig& model) {
-  return model.layers * layer_matmul_parameter_count(model) + model.vocab * model.hidden;
 }
 
 std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel) {

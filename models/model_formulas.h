@@ -29,6 +29,7 @@
 
 namespace zplan {
 
+// Of a layer with experts where a model has some.
 std::int64_t layer_parameter_count(const ModelConfig& model);
 // Of the matrices that give queries, keys and values, as far as ranks cut them.
 std::int64_t qkv_parameter_count(const ModelConfig& model);

@@ -141,12 +141,15 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
   std::vector<StatePiece> pieces;
   const std::int64_t elements = job.piece_elements(unit, place.shards);
   const std::int64_t members = c.program.unit_layers;
-  const std::int64_t instances = unit.per_layer ? c.layer_count() / members : 1;
+  const std::vector<std::int64_t> layers = c.layers_with(unit);
+  const std::int64_t instances = unit.per_layer ? std::ssize(layers) / members : 1;
   for (std::int64_t slot = 0; slot < instances * unit.tiles; ++slot) {
     pieces.push_back({.buffer = place.buffer,
                       .slot = slot,
                       .dtype = c.program.buffers[place.buffer].dtype,
-                      .layer = unit.per_layer ? c.layer_at(slot / unit.tiles * members) : 0,
+                      .layer = unit.per_layer
+                                   ? layers[static_cast<std::size_t>(slot / unit.tiles * members)]
+                                   : 0,
                       .piece = piece_number(job, unit, memory.point(), slot % unit.tiles),
                       .pieces = piece_count(job, unit),
                       .first = job.mesh.index_in(place.shards, memory.point()) * elements,
@@ -171,7 +174,10 @@ std::vector<TensorRef> all_tensors(const Job& job) {
   for (std::uint32_t u = 0; u < job.units.size(); ++u) {
     const Unit& unit = job.units[u];
     const std::int64_t members = job.classes.front().program.unit_layers;
-    for (std::int64_t layer = 0; layer < (unit.per_layer ? layers : 1); layer += members) {
+    const bool has_own = unit.layers.count > 0;
+    const std::int64_t first = has_own ? unit.layers.first : 0;
+    const std::int64_t end = has_own ? unit.layers.end() : unit.per_layer ? layers : 1;
+    for (std::int64_t layer = first; layer < end; layer += members) {
       for (std::uint32_t t = 0; t < unit.tensors.size(); ++t)
         refs.push_back({u, t, layer + unit.tensors[t].member});
     }

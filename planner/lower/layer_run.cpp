@@ -4,7 +4,7 @@
 
 namespace zplan {
 
-LayerRun::LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Chunk& chunk,
+LayerRun::LayerRun(Stage& stage, std::span<const LayerKind> kinds, const Chunk& chunk,
                    std::size_t number, Parameters& parameters, Gradients& gradients,
                    Checkpoints& checkpoints)
     : LayerPass(stage),

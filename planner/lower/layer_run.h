@@ -2,6 +2,8 @@
 // computed, here the units that it takes are fetched, kept at hand and closed.
 #pragma once
 
+#include <span>
+
 #include "planner/lower/activations.h"
 #include "planner/lower/blocks/layer_kind.h"
 #include "planner/lower/checkpoints.h"
@@ -14,9 +16,8 @@ namespace zplan {
 class LayerRun : public LayerPass {
  public:
   // `number` tells the segments of a chunk apart.
-  LayerRun(Stage& stage, const std::vector<LayerKind>& kinds, const Chunk& chunk,
-           std::size_t number, Parameters& parameters, Gradients& gradients,
-           Checkpoints& checkpoints);
+  LayerRun(Stage& stage, std::span<const LayerKind> kinds, const Chunk& chunk, std::size_t number,
+           Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints);
 
   void forward();  // inside Segment::up
   // Inside Segment::down. dx [T, h] holds the gradient of the output before and that of the input
@@ -67,7 +68,7 @@ class LayerRun : public LayerPass {
   void replay(const View& input);
   void close_shared();
 
-  const std::vector<LayerKind>& kinds_;
+  std::span<const LayerKind> kinds_;  // which take turns
   const Segment& segment_;
   Parameters& parameters_;
   Gradients& gradients_;

@@ -26,6 +26,7 @@ struct UnitKind {
   std::string name;
   Part part;
   Held held = Held::kByLayer;
+  LayerRange layers{};  // that have it; none: all
   UpdateRule rule{};
   std::int32_t tiles = 1;
   bool experts = false;  // of which ranks have others
@@ -84,14 +85,25 @@ class LayoutBuilder {
     return has_shared() && !(is_cut && (spec.decay || !rules().has_two_rules()));
   }
 
-  // Of the kind that a layer of an iteration is of.
-  std::size_t kind_of(std::int32_t layer) const {
-    return static_cast<std::size_t>(layer) % params_.kinds().size();
+  // A layer of an iteration and its kind: kinds take turns, or the iterations of each are its own.
+  struct Turn {
+    std::int32_t layer;
+    std::size_t kind;
+  };
+  std::vector<Turn> turns() const {
+    std::vector<Turn> all;
+    const std::size_t kinds = params_.kinds().size();
+    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer)
+      if (params_.kinds_take_turns())
+        all.push_back({layer, static_cast<std::size_t>(layer) % kinds});
+    for (std::size_t kind = 0; kind < kinds && !params_.kinds_take_turns(); ++kind)
+      all.push_back({0, kind});
+    return all;
   }
-  std::vector<Operator> operators_of(std::int32_t layer) const {
+  std::vector<Operator> operators_of(std::size_t kind) const {
     std::vector<Operator> own;
     for (const Operator& op : params_.operators())
-      if (op.held == Held::kByLayer && op.kind == kind_of(layer)) own.push_back(op);
+      if (op.held == Held::kByLayer && op.kind == kind) own.push_back(op);
     return own;
   }
 
@@ -118,23 +130,26 @@ class LayoutBuilder {
     return result;
   }
 
-  void shared_unit(const std::vector<Operator>& operators, std::int32_t layer) {
+  void shared_unit(const std::vector<Operator>& operators, std::int32_t layer, std::size_t kind) {
     if (!has_shared()) return;
     std::vector<Member> all;
     for (const Operator& op : operators)
       for (const Param p : op.params)
         if (is_shared(params_.spec(p))) all.push_back(member(p, 1, 1, layer));
     const bool of_several = plan_.unit_layers() > 1;
-    const std::string name =
-        params_.kinds()[kind_of(layer)] + (of_several ? std::to_string(layer) : "") + ".shared";
-    unit({.name = name, .part = Part::kShared, .rule = rules().others}, std::move(all));
+    const auto& [name, layers] = params_.kinds()[kind];
+    unit({.name = name + (of_several ? std::to_string(layer) : "") + ".shared",
+          .part = Part::kShared,
+          .layers = layers,
+          .rule = rules().others},
+         std::move(all));
   }
 
   void units_of_layers() {
     std::vector<Member> all, experts;
-    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
-      const std::vector<Operator> operators = operators_of(layer);
-      shared_unit(operators, layer);
+    for (const auto& [layer, kind] : turns()) {
+      const std::vector<Operator> operators = operators_of(kind);
+      shared_unit(operators, layer, kind);
       for (const Operator& op : operators) {
         const auto [cut, whole] = members(op, layer);
         std::vector<Member>& own = has_own_ranks(op) ? experts : all;
@@ -142,11 +157,13 @@ class LayoutBuilder {
         own.insert(own.end(), cut.begin(), cut.end());
       }
       if ((layer + 1) % plan_.unit_layers() != 0) continue;
-      const std::string& name = params_.kinds()[kind_of(layer)];
-      unit({.name = name, .part = Part::kLayer, .rule = rules().matrices}, std::exchange(all, {}));
+      const auto& [name, layers] = params_.kinds()[kind];
+      unit({.name = name, .part = Part::kLayer, .layers = layers, .rule = rules().matrices},
+           std::exchange(all, {}));
       if (!experts.empty())
         unit({.name = name + ".experts",
               .part = Part::kExpertUp,
+              .layers = layers,
               .rule = rules().matrices,
               .experts = true},
              std::exchange(experts, {}));
@@ -154,15 +171,17 @@ class LayoutBuilder {
   }
 
   void units_of_operators() {
-    for (std::int32_t layer = 0; layer < layout_.layers_together(); ++layer) {
-      const std::string prefix = params_.kinds()[kind_of(layer)] + ".";
-      const std::vector<Operator> operators = operators_of(layer);
-      shared_unit(operators, layer);
+    for (const auto& [layer, kind] : turns()) {
+      const auto& [name, layers] = params_.kinds()[kind];
+      const std::string prefix = name + ".";
+      const std::vector<Operator> operators = operators_of(kind);
+      shared_unit(operators, layer, kind);
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
         own.insert(own.end(), whole.begin(), whole.end());
         unit({.name = prefix + op.name,
               .part = op.part,
+              .layers = layers,
               .rule = rules().matrices,
               .tiles = plan_.gather.tiles(),
               .experts = has_own_ranks(op)},
@@ -190,6 +209,7 @@ class LayoutBuilder {
     Unit unit;
     unit.name = kind.name;
     unit.per_layer = kind.held == Held::kByLayer;
+    unit.layers = kind.layers;
     unit.tiles = kind.tiles;
     if (kind.experts) unit.experts = experts_;
     std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
@@ -279,7 +299,8 @@ std::int64_t Layout::largest_shard() const {
 
 Layout make_layout(const ParamTable& params, const Plan& plan, const Mesh& mesh) {
   Layout layout;
-  const std::size_t together = std::lcm(params.kinds().size(), std::size_t(plan.unit_layers()));
+  const std::size_t turns = params.kinds_take_turns() ? params.kinds().size() : 1;
+  const std::size_t together = std::lcm(turns, std::size_t(plan.unit_layers()));
   layout.places.assign(together, Layout::Places(params.size()));
   layout.owned = plan.gather.owned();
   LayoutBuilder(layout, params, plan, mesh).build();

@@ -11,33 +11,40 @@
 namespace zplan {
 namespace {
 
-std::vector<Segment> cut_segments(const Stage& stage, const Chunk& chunk) {
+// Where each kind of layers has layers of its own: that which has this one.
+std::size_t kind_of(const Decoder& model, std::int64_t layer) {
+  std::size_t kind = 0;
+  while (kind + 1 < model.layers().size() && model.layers()[kind].layers.count > 0 &&
+         layer >= model.layers()[kind].layers.end())
+    ++kind;
+  return kind;
+}
+
+std::vector<Segment> cut_segments(const Decoder& model, const Stage& stage, const Chunk& chunk) {
   std::vector<Segment> segments;
   const std::int32_t together = stage.unit_layers();
   for (std::int32_t unit = chunk.first_layer / together;
        unit < (chunk.first_layer + chunk.layers) / together; ++unit) {
     const std::int64_t layer = unit * together;
     const Replay replay = replay_of(stage.plan, layer);
-    if (segments.empty() || segments.back().replay != replay) segments.push_back({unit, 0, replay});
+    const std::size_t kind = kind_of(model, layer);
+    if (segments.empty() || segments.back().replay != replay || segments.back().kind != kind)
+      segments.push_back({unit, 0, replay, kind});
     ++segments.back().units;
   }
   return segments;
 }
 
-std::vector<Chunk> make_chunks(const Stage& stage, const PassOrder& order) {
+std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const PassOrder& order) {
   std::vector<Chunk> chunks;
-  std::int32_t layers_before = 0;
   for (std::int32_t number = 0; number < stage.pieces.chunks(); ++number) {
-    Chunk chunk{.number = number,
-                .piece = stage.pieces.position(stage.index, number),
-                .layers_before = layers_before};
+    Chunk chunk{.number = number, .piece = stage.pieces.position(stage.index, number)};
     for (std::int32_t piece = 0; piece < chunk.piece; ++piece)
       chunk.first_layer += stage.plan.layers_of_piece(stage.model_layers, piece);
     chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece);
     chunk.in_flight = forward_to_backward(order.passes, number).span;
     chunk.between_parts = input_to_weight(order.passes, number).span;
-    chunk.segments = cut_segments(stage, chunk);
-    layers_before += chunk.layers;
+    chunk.segments = cut_segments(model, stage, chunk);
     chunks.push_back(std::move(chunk));
   }
   return chunks;
@@ -62,7 +69,7 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
   stage.index = index;
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   PassOrder order = order_of_stage(plan, index);
-  stage.chunks = make_chunks(stage, order);
+  stage.chunks = make_chunks(model, stage, order);
   RankClass result;
   result.stage = index;
   for (const Chunk& chunk : stage.chunks)

@@ -15,11 +15,13 @@
 
 namespace zplan {
 
-// Consecutive units of layers of a stage that are recomputed alike: one loop forward, one backward.
+// Consecutive units of layers of a stage that are alike and recomputed alike: one loop forward, one
+// backward.
 struct Segment {
   std::int32_t first_unit = 0;
   std::int32_t units = 0;
   Replay replay{};
+  std::size_t kind = 0;  // where each kind of layers has layers of its own
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
   Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }
@@ -32,7 +34,6 @@ struct Chunk {
   std::int32_t piece = 0;   // of the model: its position
   std::int32_t first_layer = 0;
   std::int32_t layers = 0;
-  std::int32_t layers_before = 0;  // of the stage's other chunks, whose states come before
   std::vector<Segment> segments{};
   // Slots for the micro-batches that have gone forward and whose gradient of the weights is still
   // to come [Narayanan21 sec 2.2], and for those between the two parts of backward; 0: it is one
@@ -98,9 +99,12 @@ struct Stage : Sizes {
   SlotExpr unit_slot(UnitIndex unit) const;
   // How often the stage has the unit, tiles apart.
   std::int32_t copies(UnitIndex unit) const {
-    const std::int32_t layers = chunks.back().layers_before + chunks.back().layers;
-    return layout.units[unit].per_layer ? layers / unit_layers() : 1;
+    return layout.units[unit].per_layer ? layers_before(chunks.size(), unit) / unit_layers() : 1;
   }
+  // Those of the chunk that have the unit.
+  LayerRange layers_with(UnitIndex unit, const Chunk& chunk) const;
+  // How many layers of the stage's first chunks have the unit.
+  std::int32_t layers_before(std::size_t chunk, UnitIndex unit) const;
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
   // All trained units of the stage in a fixed order; the ordinal counts uses within each loop.
@@ -111,6 +115,9 @@ struct Stage : Sizes {
   }
   void for_each_unit_outside_layers(const EmitUnit& emit) const;
   void for_each_layer_unit(const EmitUnit& emit);
+  // Those of such layers of the current chunk.
+  void each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& layers,
+                    const EmitUnit& emit);
 
   // Groups of ranks of one stage.
   Group tensor_group() const { return {mesh.named(kTensorAxis)}; }

@@ -5,6 +5,12 @@
 namespace zplan {
 namespace {
 
+// The kinds of layers that a segment goes through.
+std::span<const LayerKind> kinds_in(const Decoder& model, const Segment& segment) {
+  const std::span<const LayerKind> all = model.layers();
+  return all.front().layers.count == 0 ? all : all.subspan(segment.kind, 1);
+}
+
 std::vector<Checkpoints> make_checkpoints(Stage& stage) {
   std::vector<Checkpoints> checkpoints;
   for (const Chunk& chunk : stage.chunks) checkpoints.emplace_back(stage, chunk);
@@ -27,9 +33,9 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
   for (const Chunk& chunk : s_.chunks) {
     LayerRuns& runs = layers_.emplace_back();
     for (std::size_t i = 0; i < chunk.segments.size(); ++i)
-      runs.push_back(
-          std::make_unique<LayerRun>(stage, model.layers(), chunk, i, parameters_, gradients_,
-                                     checkpoints_[static_cast<std::size_t>(chunk.number)]));
+      runs.push_back(std::make_unique<LayerRun>(
+          stage, kinds_in(model, chunk.segments[i]), chunk, i, parameters_, gradients_,
+          checkpoints_[static_cast<std::size_t>(chunk.number)]));
   }
 }
 

@@ -258,7 +258,7 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
     if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
     return std::nullopt;
   }
-  if (p.train.has_lora() || p.optimizer.block > 0)
+  if (p.train.what != Trained::kAll || p.optimizer.row().has_two_rules())
     return "experts are trained whole, with states in one piece: no factors, no states in blocks";
   if (p.gather.tiles() > 1)
     return fmt::format("experts are gathered whole: they need 1 tile, not {}", p.gather.tiles());
@@ -269,6 +269,9 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
         p.parallel.cp);
   if (p.capacity_factor > 0 && p.capacity_factor * 1e9 < 1)
     return "a capacity factor below 1e-9 leaves experts nothing";
+  if (model.dense_layers > 0 && p.unit_layers() > 1)
+    return fmt::format("layers without experts and with some are not gathered {} at a time",
+                       p.unit_layers());
   if (p.expert_imbalance > 0 && p.expert_imbalance < 1)
     return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
                        p.expert_imbalance);
@@ -287,7 +290,9 @@ Reason wrong_split(const Plan& p, const ModelShape& model) {
   if (Reason why = check("attention heads", model.heads, and_exchange(p))) return why;
   if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
   if (Reason why = check("columns of the shared expert", model.shared_ffn, "")) return why;
-  return check(model.experts > 0 ? "columns of an expert" : "columns of the MLP", model.ffn, "");
+  if (Reason why = check("columns of an expert", model.expert_ffn, "")) return why;
+  const bool has_mlp = model.experts == 0 || model.dense_layers > 0;
+  return has_mlp ? check("columns of the MLP", model.ffn, "") : std::nullopt;
 }
 
 Reason wrong_batch(const Plan& p) {

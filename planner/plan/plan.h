@@ -288,8 +288,10 @@ struct ModelShape {
   std::int64_t matrix_divisor = 0;
   std::int64_t width_divisor = 0;
   std::int64_t experts = 0, experts_per_token = 0;  // of a layer; 0: none
-  std::int64_t shared_ffn = 0;                      // columns of the expert that all tokens share
-  bool balances_experts = false;                    // by an auxiliary loss
+  std::int64_t expert_ffn = 0;
+  std::int64_t dense_layers = 0;  // the first, which have no experts
+  std::int64_t shared_ffn = 0;    // columns of the expert that all tokens share
+  bool balances_experts = false;  // by an auxiliary loss
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
@@ -305,6 +307,8 @@ ModelShape shape_of(const Model& model) {
           .uncut = model.uncut_elements(),
           .experts = model.expert_count(),
           .experts_per_token = model.experts_per_token(),
+          .expert_ffn = model.expert_ffn(),
+          .dense_layers = model.dense_layers(),
           .shared_ffn = model.shared_ffn(),
           .balances_experts = model.balances_experts()};
 }

@@ -45,7 +45,7 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const Batch& batch = plan.batch;
   return {.h = real(std::max(model.hidden, model.attention)),
-          .f = real(model.ffn),
+          .f = real(std::max(model.ffn, model.expert_ffn)),
           .a = real(model.heads),
           .V = real(model.vocab) + kVocabularyPad * real(plan.parallel.tp),
           .L = real(model.layers),
@@ -60,9 +60,9 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .uncut = real(model.uncut) + real(model.experts) * real(model.hidden + 1),
           .pad = std::max(kShardPad, 2 * real(plan.optimizer.block)),
           .rank = plan.train.has_lora() ? real(plan.train.rank) : 0,
-          .u = real(model.ffn) + real(model.shared_ffn),
-          .w = real(model.ffn) * std::max(1.0, real(model.experts)) + real(model.shared_ffn) +
-               real(model.experts),
+          .u = real(std::max(model.ffn, model.expert_ffn)) + real(model.shared_ffn),
+          .w = std::max(real(model.ffn), real(model.expert_ffn) * real(model.experts)) +
+               real(model.shared_ffn) + real(model.experts),
           .r = real(model.experts_per_token) * real(plan.parallel.ep),
           .experts = real(model.experts)};
 }

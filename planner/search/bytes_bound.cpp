@@ -10,6 +10,7 @@
 #include "planner/lower/checkpoints.h"
 #include "planner/lower/model_ends.h"
 #include "planner/lower/ranks.h"
+#include "planner/search/counted_layers.h"
 
 namespace zplan {
 namespace {
@@ -29,6 +30,19 @@ const Footprint& known(std::map<Buffers, Footprint>& table, const Buffers& buffe
   return at->second;
 }
 
+// Without the units that the first layers of a model alone have: what is counted is of the others.
+Layout counted(Layout layout) {
+  const auto is_first = [](const Unit& unit) {
+    return unit.layers.count > 0 && unit.layers.first == 0;
+  };
+  for (std::size_t u = layout.units.size(); u-- > 0;) {
+    if (!is_first(layout.units[u])) continue;
+    Unit& unit = layout.units[u];
+    unit.elements = unit.flat_elements = unit.shard_elements = 0;
+  }
+  return layout;
+}
+
 // Layers at the end of a piece that are recomputed alike: backward begins with their loop.
 std::int32_t last_run(const Plan& plan, std::int64_t model_layers, std::int32_t piece) {
   const std::int32_t layers = plan.layers_of_piece(model_layers, piece);
@@ -41,19 +55,19 @@ std::int32_t last_run(const Plan& plan, std::int64_t model_layers, std::int32_t 
 }
 
 // What the stage with these pieces counts.
-Counts counts_of(const Plan& plan, std::int64_t model_layers, std::int32_t pieces, bool whole,
+Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces, bool whole,
                  std::int32_t unit_layers, std::span<const PieceInFlight> own) {
   Counts counts;
   counts.weights_apart = !whole;
   double layers = 0, alone = 0;
   std::int32_t last = -1;  // of the pieces with layers: backward begins there
   for (const PieceInFlight& at : own) {
-    const std::int32_t n = plan.layers_of_piece(model_layers, at.piece);
+    const std::int32_t n = counted_layers(plan, model, at.piece);
     const auto in_flight = static_cast<double>(at.micro_batches);
     layers += n;
     counts.weights_apart = counts.weights_apart && at.weights_come_between;
     counts[Per::kLayerInFlight] += n * in_flight;
-    counts[Per::kInputInFlight] += (n + 1) * in_flight;
+    counts[Per::kInputInFlight] += (plan.layers_of_piece(model.layers, at.piece) + 1) * in_flight;
     if (at.piece == 0) counts[Per::kFirstStage] = counts[Per::kBothEnds] = 1;
     if (at.piece == pieces - 1) {
       counts[Per::kLastStage] = counts[Per::kBothEnds] = 1;
@@ -64,13 +78,13 @@ Counts counts_of(const Plan& plan, std::int64_t model_layers, std::int32_t piece
     }
     if (n == 0 || at.piece < last) continue;
     last = at.piece;
-    const std::int32_t run = last_run(plan, model_layers, at.piece);
+    const std::int32_t run = std::min(n, last_run(plan, model.layers, at.piece));
     counts[Count::kLoopingUnit] = n > unit_layers ? 1 : 0;
     counts[Count::kFilledUnit] = whole && run > unit_layers ? 1 : 0;
     alone = run * in_flight == 1 ? 1 : 0;
   }
   counts[Count::kRestingLayer] = counts[Per::kLayerInFlight] - alone;
-  counts[Per::kStage] = 1;
+  counts[Per::kStage] = layers > 0 ? 1 : 0;
   counts[Per::kUnit] = layers / unit_layers;
   counts[Count::kLoopingUnit] *= counts[Per::kUnit];
   counts[Count::kFilledUnit] *= counts[Per::kUnit];
@@ -88,7 +102,8 @@ BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& k
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);
-  return states_.try_emplace(key, make_layout(model.params(), plan, mesh_of(plan))).first->second;
+  return states_.try_emplace(key, counted(make_layout(model.params(), plan, mesh_of(plan))))
+      .first->second;
 }
 
 const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels) {
@@ -119,8 +134,7 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
   add(gradient_of_output(model.sizes()));
   CheckpointBuffers(model.sizes()).declare(add);
   HeadValues(model).declare(add);
-  for (const LayerKind& kind : model.layers())
-    declare(kind.values, replay_of(plan), plan.gather.tiles(), add);
+  declare(model.layers().back().values, replay_of(plan), plan.gather.tiles(), add);
   return at->second;
 }
 
@@ -143,7 +157,7 @@ std::vector<TierBytes> BytesBounds::of(const Plan& plan, const StagePieces& stag
   std::vector<TierBytes> result;
   result.reserve(stages.size());
   for (const std::vector<PieceInFlight>& own : stages)
-    result.push_back(sum.of(counts_of(plan, model_.layers, pieces, whole, unit_layers, own)));
+    result.push_back(sum.of(counts_of(plan, model_, pieces, whole, unit_layers, own)));
   return result;
 }
 

@@ -8,6 +8,7 @@
 #include "planner/lower/lower.h"
 #include "planner/plan/choices.h"
 #include "planner/program/kernels/kernel_table.h"
+#include "planner/search/counted_layers.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -16,6 +17,16 @@ namespace {
 // [derived] the period is taken as steady within this tolerance, which may have either sign; sums
 // of doubles are exact to much less.
 constexpr double kSafety = 1.0 - 2 * sim::kSteadyTolerance;
+
+// Whether the node is of layers that come before the model's `first`, which are of another kind.
+bool is_before(const Program& program, const Node& node, std::int64_t first) {
+  for (BlockIndex b = node.block; b != 0; b = program.blocks[b].parent) {
+    const Block& block = program.blocks[b];
+    if (block.var == Var::kLayer)
+      return std::min(block.first, block.first + (block.count - 1) * block.step) < first;
+  }
+  return false;
+}
 
 bool is_common(const Node& node) {
   return node.kind == OpKind::kKernel && node.lane == Lane::kCompute &&
@@ -51,7 +62,9 @@ Seconds alone_time(const Program& program, const Node& node, const Demand& deman
   return std::min(rates, kernel_on_cores(node.kernel, demand, cluster, rates).work);
 }
 
-KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster) {
+// `dense`: so many layers at the begin are not measured.
+KernelTimes measure(const Job& job, std::int64_t layers, std::int64_t dense,
+                    const Cluster& cluster) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   const KernelSet& kernels = find_kernel_set(job.kernel_set);
@@ -59,14 +72,14 @@ KernelTimes measure(const Job& job, std::int64_t layers, const Cluster& cluster)
   KernelTimes times;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
-    if (!is_common(node)) continue;
+    if (!is_common(node) || is_before(program, node, dense)) continue;
     const Demand demand = demand_of(program, node);
     const Seconds once = to_seconds(
         to_sim_time(alone_time(program, node, demand, &kernels, unaligned_head, cluster)));
     PassTimes& own = part_of(times, node.role.part);
     const double per_micro = static_cast<double>(instances[i]) /
                              static_cast<double>(job.micro_steps) /
-                             static_cast<double>(&own == &times.layer ? layers : 1);
+                             static_cast<double>(&own == &times.layer ? layers - dense : 1);
     add(own, node.role.phase, once * per_micro);
   }
   return times;
@@ -139,7 +152,7 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
   for (const std::vector<PieceInFlight>& stage : stages) {
     Seconds once{};
     for (const PieceInFlight& at : stage) {
-      const auto layers = static_cast<double>(plan.layers_of_piece(model_.layers, at.piece));
+      const auto layers = static_cast<double>(counted_layers(plan, model_, at.piece));
       once += sum_of(times.layer) * layers;
       // Of several pieces the first may leave the gradient of the embedding differently from one
       // that adds to that of the head.
@@ -173,7 +186,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
   const Job job = lower_unordered(representative(plan), model_);
-  const KernelTimes times = measure(job, model_.layers, cluster_);
+  const KernelTimes times = measure(job, model_.layers, model_.dense_layers(), cluster_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
 }

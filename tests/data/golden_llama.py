@@ -100,11 +100,11 @@ def mlp(x, params, block):
     return swiglu(up) @ params[block + "mlp.down_proj.weight"]
 
 
-def decoder_logits(attend, params, inputs, feed_forward=mlp):
+def decoder_logits(attend, params, inputs, feed_forward=mlp, layers=MODEL["layers"]):
     """Byte ids [b, s] -> logits [b, s, V]. attend(x, multiply, norm): the attention of a layer;
     feed_forward(x, params, "model.layers.0."): what follows it."""
     x = params["model.embed_tokens.weight"][inputs]
-    for layer in range(MODEL["layers"]):
+    for layer in range(layers):
         block = f"model.layers.{layer}."
 
         def multiply(value, part, block=block):

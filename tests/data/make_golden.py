@@ -21,6 +21,7 @@ import json
 import math
 import pathlib
 
+import golden_deepseek
 import golden_gpt2
 import golden_llama
 import golden_mixtral
@@ -33,7 +34,7 @@ import torch.nn.functional as functional
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
-MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral)
+MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek)
 
 TRAIN = {
     "seed": 0,
@@ -75,7 +76,13 @@ def make_parameters(model):
 
 
 def loss_of(model, params, inputs, targets):
-    """Mean cross entropy in nats over all b * s tokens."""
+    """What is trained: the cross entropy and, of a model that has one, the auxiliary loss."""
+    auxiliary = getattr(model, "auxiliary_loss", lambda *_: 0.0)
+    return cross_entropy(model, params, inputs, targets) + auxiliary(params, inputs)
+
+
+def cross_entropy(model, params, inputs, targets):
+    """Mean in nats over all b * s tokens."""
     logits = model.logits_of(params, inputs)
     chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
     return (torch.logsumexp(logits, dim=-1) - chosen).mean()
@@ -129,8 +136,9 @@ def train(model, text, clip_norm):
     run = {"losses": [], "norms": [], "gradients": {}, "initial": snapshot(params)}
     for step in range(TRAIN["steps"]):
         optimizer.zero_grad()
-        loss = loss_of(model, params, *batch_of(model, text, step))
-        loss.backward()
+        batch = batch_of(model, text, step)
+        loss_of(model, params, *batch).backward()
+        loss = cross_entropy(model, params, *batch)
         gradients = {name: p.grad for name, p in params.items()}
         if step in GRADIENT_STEPS:
             run["gradients"][step] = snapshot(gradients)
@@ -230,7 +238,8 @@ def check_gradients(model, text):
     loss.backward()
     logits = model.logits_of(params, batch[0])
     torch.testing.assert_close(
-        loss, functional.cross_entropy(logits.flatten(0, 1), batch[1].flatten())
+        cross_entropy(model, params, *batch),
+        functional.cross_entropy(logits.flatten(0, 1), batch[1].flatten()),
     )
     with torch.no_grad():
         for name, p in params.items():

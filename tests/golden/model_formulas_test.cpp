@@ -44,6 +44,23 @@ TEST(ParameterCount, IsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("llama3-70b")), 70'553'706'496);
 }
 
+// Of experts all are in the weights; papers print what a token goes through, in billions.
+TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
+  EXPECT_EQ(parameter_count(load_model("mixtral-8x7b")), 46'702'792'704);
+  EXPECT_EQ(parameter_count(load_model("mixtral-8x22b")), 140'620'634'112);
+  EXPECT_EQ(parameter_count(load_model("qwen3-30b-a3b")), 30'532'122'624);
+  EXPECT_EQ(parameter_count(load_model("deepseek-v2")), 235'741'434'880);
+  EXPECT_EQ(parameter_count(load_model("deepseek-v3")), 671'026'419'200);
+  const auto active = [](const char* name) {
+    return static_cast<double>(active_parameter_count(load_model(name))) / 1e9;
+  };
+  EXPECT_NEAR(active("mixtral-8x7b"), 12.9, 0.05);  // "13B" in [Jiang24 Table 2]
+  EXPECT_NEAR(active("mixtral-8x22b"), 39.1, 0.1);  // "39B"
+  EXPECT_NEAR(active("qwen3-30b-a3b"), 3.3, 0.06);  // 3.3B in the model card
+  EXPECT_NEAR(active("deepseek-v2"), 21, 0.5);      // 21B in [DeepSeek24]
+  EXPECT_NEAR(active("deepseek-v3"), 37, 1);        // 37B in [DeepSeek25], one embedding only
+}
+
 TEST(ParameterCount, OfGpt3IsPrinted) {
   const ModelConfig model = load_model("gpt3-175b");
   EXPECT_EQ(parameter_count(model), 174'604'259'328);

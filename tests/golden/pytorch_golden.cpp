@@ -43,7 +43,14 @@ ModelConfig model_of(const Json& m) {
                     m.at("qk_nope_head_size"), m.at("qk_rope_head_size"), m.at("v_head_size")};
   if (m.contains("experts"))
     model.experts = ExpertShape{
-        .count = m.at("experts"), .per_token = m.at("experts_per_token"), .ffn = model.ffn};
+        .count = m.at("experts"),
+        .per_token = m.at("experts_per_token"),
+        .ffn = m.value("expert_ffn", model.ffn),
+        .dense_layers = m.value("dense_layers", std::int64_t{0}),
+        .shared_ffn = m.value("shared_expert_ffn", std::int64_t{0}),
+        .scores = m.value("router_scores", "") == "sigmoid" ? Scores::kSigmoid : Scores::kSoftmax,
+        .scale = m.value("router_scale", 1.0),
+        .balance = m.value("balance_loss", 0.0)};
   model.tied_embeddings = !llama;
   model.global_batch = 1;
   return model;

@@ -321,6 +321,14 @@ ModelConfig draw_llama() {
         *rc::gen::element<std::int64_t>(4, 24), 2 * *rc::gen::inRange<std::int64_t>(1, 9),
         *rc::gen::element<std::int64_t>(4, 32)};
   }
+  if (*rc::gen::inRange(0, 3) == 0) {
+    ExpertShape experts{.count = *rc::gen::element<std::int64_t>(2, 4, 6), .ffn = m.ffn};
+    experts.per_token = *rc::gen::inRange<std::int64_t>(1, experts.count + 1);
+    experts.dense_layers = *rc::gen::inRange<std::int64_t>(0, m.layers);
+    experts.shared_ffn = *rc::gen::element<std::int64_t>(0, 16);
+    experts.balance = *rc::gen::element(0.0, 0.01);
+    m.experts = experts;
+  }
   return m;
 }
 
@@ -367,6 +375,9 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.replicas() / 2); });
   try_it([](Plan& p) { p.parameter_shards = p.shards() / 2; });
   try_it([](Plan& p) { p.secondary = p.shards_of_parameters() / 2; });
+  try_it([](Plan& p) { p.parallel.ep = 2; });
+  try_it([](Plan& p) { p.capacity_factor = 1.5; });
+  try_it([](Plan& p) { p.expert_imbalance = 1.25; });
   try_it([](Plan& p) { p.delayed_update = true; });
   try_it([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}}; });
   try_it([&](Plan& p) {

@@ -74,7 +74,8 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
   }
 }
 
-inline constexpr const char* kModels[] = {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-moe"};
+inline constexpr const char* kModels[] = {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-moe",
+                                          "tiny-deepseek"};
 
 // The level of "/kernel_set" besides the plain set: one that fuses nothing, and 16-bit sets with
 // each of their recipes. In fp64 there are none of these: such plans train as the plain set does.

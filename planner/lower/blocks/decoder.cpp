@@ -37,9 +37,10 @@ std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
 
 // Attention, then the MLP. An operator begins with the norm before its product. The masks of
 // dropout lie side by side.
-LayerKind make_layer(const std::string& name, const ModelConfig& model, const Maker& maker) {
-  LayerKind layer{name, {}, {}};
-  maker.params.begin_kind(layer.name);
+LayerKind make_layer(const std::string& name, const LayerRange& layers, const ModelConfig& model,
+                     const Maker& maker) {
+  LayerKind layer{name, layers, {}, {}};
+  maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values};
   m.params.begin("qkv", Part::kQkv);
   BranchNorm norm1(m, model.norm, Part::kAttentionNorm, "norm1", "1");
@@ -58,14 +59,6 @@ LayerKind make_layer(const std::string& name, const ModelConfig& model, const Ma
   return layer;
 }
 
-std::vector<LayerKind> make_layers(std::span<const ModelConfig> kinds, const Maker& maker) {
-  std::vector<LayerKind> layers;
-  for (std::size_t i = 0; i < kinds.size(); ++i)
-    layers.push_back(
-        make_layer(kinds.size() == 1 ? "layer" : "layer" + std::to_string(i), kinds[i], maker));
-  return layers;
-}
-
 NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
   maker.params.begin("final_norm", Part::kFinalNorm, Held::kLastStage);
   return {maker, model.norm, Part::kFinalNorm, "final_norm", model.hidden};
@@ -73,7 +66,36 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
 
 }  // namespace
 
+std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, const Maker& maker) {
+  std::vector<LayerKind> layers;
+  for (std::size_t i = 0; i < kinds.size(); ++i)
+    layers.push_back(make_layer(kinds.size() == 1 ? "layer" : "layer" + std::to_string(i),
+                                kinds[i].layers, kinds[i].model, maker));
+  return layers;
+}
+
+std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
+  const auto dense = static_cast<std::int32_t>(model.dense_layers());
+  if (dense == 0) return {{model}};
+  const auto others = static_cast<std::int32_t>(model.layers) - dense;
+  return {{dense_layer_of(model), {0, dense}}, {model, {dense, others}}};
+}
+
+Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
+    : Decoder(model, kinds_of(model), plan, kernels) {}
+
 Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
+                 const KernelSet& kernels)
+    : Decoder(
+          model,
+          [&] {
+            std::vector<Kind> all;
+            for (const ModelConfig& kind : kinds) all.push_back({kind});
+            return all;
+          }(),
+          plan, kernels) {}
+
+Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const Plan& plan,
                  const KernelSet& kernels)
     : params_(plan.train),
       maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence()},
@@ -86,6 +108,6 @@ Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, c
       final_norm_(make_final_norm(model, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{}),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
-                               [](const ModelConfig& kind) { return kind.experts.has_value(); })) {}
+                               [](const Kind& kind) { return kind.model.experts.has_value(); })) {}
 
 }  // namespace zplan

@@ -14,8 +14,8 @@ namespace zplan {
 
 class Decoder {
  public:
-  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
-      : Decoder(model, {&model, 1}, plan, kernels) {}
+  // The first layers of a model with experts may have none.
+  Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels);
   // The layers are those of several models, which take turns.
   Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
           const KernelSet& kernels);
@@ -25,13 +25,23 @@ class Decoder {
   const Sizes& sizes() const { return maker_; }
   const ParamTable& params() const { return params_; }
   const Embedding& embedding() const { return embedding_; }
-  // The kinds of layers, which come in turn.
+  // The kinds of layers, which come in turn, or each has layers of its own.
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
   const Head& head() const { return head_; }
   bool has_experts() const { return has_experts_; }
 
  private:
+  // What consecutive layers are like; no layers: these come in turn.
+  struct Kind {
+    ModelConfig model;
+    LayerRange layers{};
+  };
+  Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const Plan& plan,
+          const KernelSet& kernels);
+  static std::vector<Kind> kinds_of(const ModelConfig& model);
+  static std::vector<LayerKind> make_layers(const std::vector<Kind>& kinds, const Maker& maker);
+
   ParamTable params_;  // as the blocks below state them, in the order of a forward
   Maker maker_;
   Vocabulary vocabulary_;

@@ -54,6 +54,7 @@ class Branch {
 
 struct LayerKind {
   std::string name;
+  LayerRange layers;  // of the model; none: kinds take turns
   Values values;
   std::vector<Branch> branches;
 

@@ -45,6 +45,12 @@ struct Operator {
   std::vector<Param> params{};
 };
 
+// Layers that are made of equal blocks.
+struct ParamKind {
+  std::string name;
+  LayerRange layers{};  // none: those that come in turn
+};
+
 class ParamTable {
  public:
   explicit ParamTable(TrainedChoice train = {}) : train_(train) {}
@@ -58,7 +64,10 @@ class ParamTable {
     begin(std::move(name), part);
     operators_.back().experts = true;
   }
-  void begin_kind(std::string name) { kinds_.push_back(std::move(name)); }
+  // `layers`: that are of the kind; none: kinds come in turn.
+  void begin_kind(std::string name, LayerRange layers = {}) {
+    kinds_.push_back({std::move(name), layers});
+  }
   Param add(ParamSpec spec) {
     const Param param(specs_.size());
     spec.is_trained = is_trained(spec);
@@ -67,7 +76,8 @@ class ParamTable {
     return param;
   }
 
-  const std::vector<std::string>& kinds() const { return kinds_; }       // of layers, by name
+  const std::vector<ParamKind>& kinds() const { return kinds_; }  // of layers
+  bool kinds_take_turns() const { return kinds_.front().layers.count == 0; }
   const std::vector<Operator>& operators() const { return operators_; }  // in forward order
   const ParamSpec& spec(Param param) const { return specs_[param.index()]; }
   std::size_t size() const { return specs_.size(); }
@@ -79,7 +89,7 @@ class ParamTable {
   }
 
   TrainedChoice train_;
-  std::vector<std::string> kinds_;
+  std::vector<ParamKind> kinds_;
   std::vector<Operator> operators_;
   std::vector<ParamSpec> specs_;
 };

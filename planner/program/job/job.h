@@ -43,6 +43,14 @@ struct Tensor {
   std::int64_t blocks = 1;
 };
 
+// Consecutive layers of the model.
+struct LayerRange {
+  std::int32_t first = 0;
+  std::int32_t count = 0;
+  std::int32_t end() const { return first + count; }
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
+};
+
 // Parameters that are gathered, reduced and updated together, flattened: matrices first (they
 // decay), then vectors, those that all tensor parallel ranks hold alike at the end. What a rank
 // holds of it is its tensor parallel piece. An operator worked off in tiles is `tiles` equal
@@ -52,6 +60,7 @@ struct Tensor {
 struct Unit {
   std::string name;           // "embedding", "layer", "layer.qkv" ..
   bool per_layer = false;     // one instance per Program::unit_layers layers
+  LayerRange layers{};        // of the model that have it, where not all have; else empty
   std::int32_t tiles = 1;     // instances per layer
   std::int64_t elements = 0;  // unpadded, of one rank's piece, per instance
   // The first so many elements of the flat unit decay; where each layer has an owner, the first of
@@ -68,7 +77,8 @@ struct Unit {
 
 // Where a class keeps the states of a unit: the flat unit, cut into equal pieces over the places
 // along the axes `shards`; whole where there are none.
-// Slot = RankClass::index_of(layer) / unit_layers * tiles + tile.
+// Slot = number of the layer among those of the class that have the unit, / unit_layers * tiles +
+// tile.
 struct StateHome {
   BufferId buffer = 0;
   AxisSet shards{};
@@ -96,13 +106,6 @@ struct Placement {
   std::vector<Bytes> offset;  // of each buffer within its tier's slab
 };
 
-// Consecutive layers of the model.
-struct LayerRange {
-  std::int32_t first = 0;
-  std::int32_t count = 0;
-  friend bool operator==(const LayerRange&, const LayerRange&) = default;
-};
-
 // All ranks of one pipeline stage: their programs are equal after substituting the coordinates
 // along all other axes (mesh.h).
 struct RankClass {
@@ -117,6 +120,8 @@ struct RankClass {
   // The place of a layer of the model among those of the class; none: it has no such layer.
   std::optional<std::int64_t> index_of(std::int64_t layer) const;
   std::int64_t layer_at(std::int64_t index) const;  // the other way round; index < layer_count()
+  // Those of the class that have a unit of the layers.
+  std::vector<std::int64_t> layers_with(const Unit& unit) const;
 };
 
 // How the host launches what devices run: op by op, or what needs no host in between as graphs.

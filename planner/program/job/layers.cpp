@@ -24,4 +24,14 @@ std::int64_t RankClass::layer_at(std::int64_t index) const {
   return range->first + index;
 }
 
+std::vector<std::int64_t> RankClass::layers_with(const Unit& unit) const {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 0; i < layer_count(); ++i) {
+    const std::int64_t layer = layer_at(i);
+    const bool has = unit.layers.first <= layer && layer < unit.layers.end();
+    if (has || unit.layers.count == 0) found.push_back(layer);
+  }
+  return found;
+}
+
 }  // namespace zplan

@@ -115,6 +115,10 @@ class JobParser {
     Unit u;
     u.name = in_.word("the name of a unit");
     u.per_layer = in_.accept("per_layer");
+    if (in_.accept("from_layer")) {
+      u.layers.first = static_cast<std::int32_t>(in_.integer("from_layer", 0, kMaxLayers));
+      u.layers.count = static_cast<std::int32_t>(field("layers", 1, kMaxLayers));
+    }
     if (in_.accept("tiles"))
       u.tiles = static_cast<std::int32_t>(in_.integer("tiles", 1, kMaxTiles));
     u.elements = field("elements", 0, kMaxUnitElements);

@@ -172,6 +172,7 @@ void put_tensor(std::string& out, const Tensor& t) {
 
 void put_unit(std::string& out, const Mesh& mesh, const Unit& u) {
   put(out, "unit {}{}", quoted_word(u.name), u.per_layer ? " per_layer" : "");
+  if (u.layers.count != 0) put(out, " from_layer {} layers {}", u.layers.first, u.layers.count);
   if (u.tiles != 1) put(out, " tiles {}", u.tiles);
   put(out, " elements {} decay {}", u.elements, u.decay_elements);
   if (u.shared_elements != 0 || u.shared_from != 0)

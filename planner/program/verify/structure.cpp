@@ -226,8 +226,8 @@ class StructureCheck {
     const Buffer& buffer = p_.buffers[state.buffer];
     if (!buffer.persistent)
       add("unit '{}' is kept in '{}', which is not persistent", unit.name, buffer.name);
-    const std::int32_t copies =
-        (unit.per_layer ? class_.layer_count() / p_.unit_layers : 1) * unit.tiles;
+    const auto layers = static_cast<std::int32_t>(class_.layers_with(unit).size());
+    const std::int32_t copies = (unit.per_layer ? layers / p_.unit_layers : 1) * unit.tiles;
     if (buffer.slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           buffer.slots, copies);

@@ -1,6 +1,7 @@
 // The model catalogue, its look-up and its file format.
 #include "models/model_config.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include <set>
 
 #include "models/model_formulas.h"
+#include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "tests/support/error_message.h"
 
@@ -47,15 +49,51 @@ std::string parse_error(const std::map<std::string, std::string>& changes) {
 TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   std::vector<std::string> names;
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
-  EXPECT_EQ(names,
-            (std::vector<std::string>{
-                "tiny-mla",          "tiny-llama",  "tiny-gpt",           "gpt2-124m",
-                "gpt2-355m",         "qwen3-0.6b",  "gpt2-774m",          "gpt2-1.5b",
-                "llama3-8b",         "qwen3-8b",    "zero-infinity-10b",  "megatron-22b",
-                "zero-infinity-50b", "llama3-70b",  "zero-infinity-100b", "gpt3-175b",
-                "megatron-175b",     "llama3-405b", "zero-infinity-0.5t", "megatron-530b",
-                "zero-infinity-1t",  "megatron-1t", "zero-infinity-5t",   "zero-infinity-10t",
-                "zero-infinity-20t"}));
+  EXPECT_EQ(
+      names,
+      (std::vector<std::string>{
+          "tiny-mla",           "tiny-llama",       "tiny-gpt",           "tiny-deepseek",
+          "tiny-moe",           "gpt2-124m",        "gpt2-355m",          "qwen3-0.6b",
+          "gpt2-774m",          "gpt2-1.5b",        "llama3-8b",          "qwen3-8b",
+          "zero-infinity-10b",  "megatron-22b",     "qwen3-30b-a3b",      "mixtral-8x7b",
+          "zero-infinity-50b",  "llama3-70b",       "zero-infinity-100b", "mixtral-8x22b",
+          "gpt3-175b",          "megatron-175b",    "deepseek-v2",        "llama3-405b",
+          "zero-infinity-0.5t", "megatron-530b",    "deepseek-v3",        "zero-infinity-1t",
+          "megatron-1t",        "zero-infinity-5t", "zero-infinity-10t",  "zero-infinity-20t"}));
+}
+
+// What the parser says of a small model with these members.
+std::string refusal_of_experts(const std::string& members) {
+  try {
+    parse_model(R"({"schema": "zplan.model/1", "name": "m", "layers": 4, "hidden": 64, "heads": 4,
+                    "ffn": 128, "vocab": 256, "sequence": 32, "tied_embeddings": false,
+                    "global_batch": 8, "biases": "none", "source": "a test", )" +
+                    members + "}",
+                "m.json");
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
+  using ::testing::HasSubstr;
+  EXPECT_EQ(refusal_of_experts(R"("experts": 4, "experts_per_token": 2)"), "");
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4)"), HasSubstr("experts_per_token"));
+  EXPECT_THAT(refusal_of_experts(R"("experts_per_token": 2)"),
+              HasSubstr("no experts_per_token without experts"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 5)"),
+              HasSubstr("expected at most 4, the experts that there are, got 5"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4097, "experts_per_token": 5)"), HasSubstr("4096"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "dense_layers": 4)"),
+              HasSubstr("expert_ffn"));
+  EXPECT_THAT(refusal_of_experts(
+                  R"("experts": 4, "experts_per_token": 1, "dense_layers": 4, "expert_ffn": 8)"),
+              HasSubstr("expected less than the 4 layers"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "expert_ffn": 8)"),
+              HasSubstr("no expert_ffn without dense_layers"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "balance_loss": -1)"),
+              HasSubstr("-1"));
 }
 
 TEST(ModelCatalogue, NamesAndAliasesAreUnique) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
 
 #include "models/model_config.h"
@@ -418,6 +419,59 @@ TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(plan.state_bytes().value, 10) << "an optimizer away from the parameters has a copy";
   plan.precision.moments = DType::kF32;
   EXPECT_EQ(recipe_name(recipe_index(plan)), "custom");
+}
+
+Plan with_experts() {
+  Plan plan = legal_plan();
+  plan.parallel.dp = 4;
+  return plan;
+}
+
+TEST(Legality, ExpertGroupsDivideReplicasAndExperts) {
+  const ModelShape moe = shape_of(load_model("tiny-moe"));  // 4 experts
+  const auto refusal = [&](auto change) {
+    Plan plan = with_experts();
+    change(plan);
+    return illegal(plan, moe);
+  };
+  EXPECT_EQ(refusal([](Plan& p) { p.parallel.ep = 4; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ep = 3; }),
+              says("4 experts do not split over ep 3", "the nearest that does: 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ep = 4, p.parallel.dp = 2; }),
+              says("ep 4 does not divide dp 2", "the nearest that does: 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ep = 0; }), says("ep", "0"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.ep = 2, p.parallel.shards = 2, p.zero_stage = 1; }),
+              says("needs no groups of shards"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.parallel.ep = 2, p.zero_stage = 3, p.gather = Gather::of_layers(2);
+              }),
+              says("experts over ep 2 are gathered by layer", "not 2 layers"));
+  EXPECT_THAT(refusal([](Plan& p) { p.zero_stage = 3, p.gather = Gather::in_tiles(2); }),
+              says("experts are gathered whole", "1 tile, not 2"));
+}
+
+TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
+  const ModelShape moe = shape_of(load_model("tiny-moe"));
+  const auto refusal = [&](const ModelShape& model, auto change) {
+    Plan plan = with_experts();
+    change(plan);
+    return illegal(plan, model);
+  };
+  const ModelShape dense = shape_of(load_model("tiny-llama"));
+  EXPECT_THAT(refusal(dense, [](Plan& p) { p.parallel.ep = 2; }), says("the model has none"));
+  EXPECT_THAT(refusal(dense, [](Plan& p) { p.capacity_factor = 1; }), says("the model has none"));
+  EXPECT_THAT(refusal(dense, [](Plan& p) { p.expert_imbalance = 2; }), says("the model has none"));
+  EXPECT_THAT(refusal(moe, [](Plan& p) { p.capacity_factor = -1; }), says("-1", "0..1000"));
+  EXPECT_THAT(refusal(moe, [](Plan& p) { p.capacity_factor = std::nan(""); }), says("0..1000"));
+  EXPECT_THAT(refusal(moe, [](Plan& p) { p.expert_imbalance = 0.5; }), says("0.5 is below 1"));
+  EXPECT_THAT(refusal(moe, [](Plan& p) { p.capacity_factor = 1, p.parallel.cp = 2; }),
+              says("of whole sequences", "cp 1, not 2"));
+  EXPECT_EQ(refusal(moe, [](Plan& p) { p.parallel.cp = 2; }), std::nullopt);
+  const ModelShape balanced = shape_of(load_model("tiny-deepseek"));
+  EXPECT_THAT(refusal(balanced, [](Plan& p) { p.parallel.cp = 2; }),
+              says("the auxiliary loss of experts"));
+  EXPECT_THAT(refusal(balanced, [](Plan& p) { p.zero_stage = 3, p.gather = Gather::of_layers(2); }),
+              says("not gathered 2 at a time"));
 }
 
 }  // namespace

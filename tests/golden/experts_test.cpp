@@ -1,0 +1,144 @@
+// Mixtures of experts, counted in lowered Jobs. T tokens of a micro-batch of a rank, h hidden, E
+// experts of which a token goes through k, P ranks of an expert group:
+//   volume   per layer two all-to-alls forward, to the experts and back, and two backward
+//            [Lepikhin20 sec 3.2]; each of k T F h elements at capacity factor F, of which a rank
+//            keeps 1 / P
+//   flop     of each token's k experts only
+//   memory   of the states of experts each rank has 1 / P, of which the other replicas share a copy
+//   time     within a node over its links, between nodes over the network
+// Counts are exact: sizes are chosen such that nothing is padded.
+#include <gtest/gtest.h>
+
+#include "hwprofiles/cluster.h"
+#include "planner/lower/expert_axis.h"
+#include "planner/place/place.h"
+#include "planner/program/kernels/kernel_table.h"
+#include "sim/simulate.h"
+#include "tests/golden/job_counts.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::instances;
+using testing_support::moved;
+using testing_support::per_layer;
+using testing_support::recompute_all;
+
+constexpr DType kType = DType::kBf16;
+constexpr int kMicroSteps = 3;
+constexpr std::int64_t kExperts = 8, kChoices = 2, kWidth = 256;
+
+ModelConfig round_experts() {
+  ModelConfig model = testing_support::round_model();
+  set_architecture(model, Architecture::kLlama);
+  model.rope_theta = 10000;
+  model.ffn = kWidth;
+  model.experts = ExpertShape{.count = kExperts, .per_token = kChoices, .ffn = kWidth};
+  return model;
+}
+
+Plan plan_of(int dp, int ep) {
+  Plan plan;
+  plan.kernel_set = "cuda.sm80.bf16";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.parallel.dp = dp;
+  plan.parallel.ep = ep;
+  plan.capacity_factor = 1.25;
+  plan.batch = {.global_batch = std::int64_t{kMicroSteps} * dp, .micro_batch = 1, .sequence = 128};
+  return plan;
+}
+
+// In units of k T h, of a layer and micro-step.
+double exchanged(const Plan& plan) {
+  const double elements = per_layer(plan, round_experts(), [](const Job& job) {
+    return moved(job, job.classes[0], {job.mesh.named(kExpertAxis)}, kType).exchanged;
+  });
+  const auto rows = static_cast<double>(kChoices * plan.batch.sequence);
+  return elements / (rows * 512 * kMicroSteps);
+}
+
+TEST(Experts, EachLayerHasTwoAllToAllsForwardAndTwoBackward) {
+  for (const int ep : {2, 4, 8}) {
+    Plan plan = plan_of(8, ep);
+    const double leaves = (ep - 1.0) / ep;
+    EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 1.25 * leaves) << ep;
+    plan.recompute = recompute_all(Recompute::kFull);
+    EXPECT_DOUBLE_EQ(exchanged(plan), 6 * 1.25 * leaves) << ep;
+    plan.recompute = {
+        {Recompute::kOperators, 0, {LayerOperator::kFc1, LayerOperator::kActivation}}};
+    EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 1.25 * leaves) << ep;
+  }
+}
+
+TEST(Experts, RoomForWhateverTheRouterChoosesIsWhatAllTokensCanSendToOneRank) {
+  Plan plan = plan_of(8, 4);
+  plan.capacity_factor = 0;
+  EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 4 * 0.75);  // 2 experts of a rank take all choices
+  plan.expert_imbalance = 1.5;
+  EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 1.5 * 0.75);
+}
+
+std::int64_t flops_of(const Job& job, Part part) {
+  std::int64_t sum = 0;
+  const Program& program = job.classes[0].program;
+  for (const Node& node : program.nodes)
+    if (node.kind == OpKind::kKernel && node.role.part == part)
+      sum += demand_of(program, node).flops.value * instances(program, node);
+  return sum;
+}
+
+TEST(Experts, ProductsAreOfTheExpertsThatTokensGoThrough) {
+  for (const int ep : {1, 4}) {
+    Plan plan = plan_of(4, ep);
+    plan.capacity_factor = 0;
+    const auto flops = [&](Part part) {
+      return per_layer(plan, round_experts(), [&](const Job& job) { return flops_of(job, part); });
+    };
+    const std::int64_t rows = kChoices * plan.batch.sequence * kMicroSteps;
+    EXPECT_EQ(flops(Part::kExpertUp), 3 * 2 * rows * 512 * 2 * kWidth) << ep;
+    EXPECT_EQ(flops(Part::kExpertDown), 3 * 2 * rows * 512 * kWidth) << ep;
+    plan.expert_imbalance = 2;  // the rank with most work
+    EXPECT_EQ(flops(Part::kExpertDown), 2 * 3 * 2 * rows * 512 * kWidth) << ep;
+  }
+}
+
+// 12 bytes of states besides parameters and gradients, over all replicas that have a copy.
+TEST(Experts, StatesAreCutOverTheGroupAndShardedOverTheOtherReplicas) {
+  constexpr std::int64_t kElements = kExperts * 3 * kWidth * 512;
+  for (const int ep : {1, 2, 4, 8}) {
+    Plan plan = plan_of(8, ep);
+    plan.zero_stage = 1;
+    const Job job = lower(plan, round_experts());
+    std::int64_t parameters = 0, states = 0;
+    for (const Buffer& buffer : job.classes[0].program.buffers) {
+      if (buffer.name.find(".experts_") == std::string::npos) continue;
+      if (buffer.category == Category::kParameters) parameters += buffer.size().value;
+      if (buffer.category == Category::kOptimizer) states += buffer.size().value;
+    }
+    EXPECT_EQ(parameters, 4 * 2 * kElements / ep) << ep;
+    EXPECT_EQ(states, 4 * 12 * kElements / 8) << ep;
+  }
+}
+
+TEST(Experts, AnExchangeWithinANodeIsFasterThanOneOverTheNetwork) {
+  const auto exchange = [](int nodes) {
+    Plan plan = plan_of(8, 8);
+    Job job = lower(plan, round_experts());
+    place(job);
+    Cluster cluster = load_cluster("dgx-a100");
+    cluster.nodes = nodes;
+    if (nodes > 1) cluster.node.devices_per_node = 8 / nodes;
+    sim::SimOptions options;
+    options.record_timeline = true;
+    const Timeline timeline = sim::simulate(job, cluster, options).timeline;
+    SimTime longest = 0;
+    for (const Span& span : timeline.ranks[0].spans)
+      if (role_of(span.op).action == Action::kExchange)
+        longest = std::max(longest, span.end - span.start);
+    return longest;
+  };
+  EXPECT_GT(exchange(2), 2 * exchange(1));
+}
+
+}  // namespace
+}  // namespace zplan

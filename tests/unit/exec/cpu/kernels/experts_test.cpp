@@ -1,0 +1,182 @@
+// Routing and grouped products against plain formulas: choices, weights, rows, drops, the auxiliary
+// loss, sums of rows; products with experts that have none, one and many rows.
+#include "exec/cpu/kernels/experts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "exec/cpu/kernels/grouped_gemm.h"
+#include "planner/core/error.h"
+#include "tests/unit/exec/cpu/kernels/kernel_test_support.h"
+
+namespace zplan::exec::cpu {
+namespace {
+
+using Indices = std::vector<std::int32_t>;
+
+struct Choice {
+  Indices chosen;
+  std::vector<double> weights;
+};
+
+Choice choose(const RouterShape& s, const std::vector<double>& logits,
+              const std::vector<double>& bias = {}) {
+  const auto n = static_cast<std::size_t>(s.tokens * s.choices);
+  Choice x{Indices(n), std::vector<double>(n)};
+  choose_experts<double>(
+      s, {x.chosen.data(), x.weights.data(), logits.data(), bias.empty() ? nullptr : bias.data()});
+  return x;
+}
+
+TEST(Router, ChoosesTheHighestAndOfEqualOnesTheFirst) {
+  const RouterShape s{.tokens = 2, .experts = 4, .choices = 2, .renormalised = true, .scale = 3};
+  const Choice x = choose(s, {0, 2, 1, 2, 5, 5, 5, 5});
+  EXPECT_EQ(x.chosen, (Indices{1, 3, 0, 1}));
+  for (const double weight : x.weights) EXPECT_DOUBLE_EQ(weight, 1.5);
+}
+
+TEST(Router, WeightsAreScoresWhereTheyAreNotRenormalised) {
+  const Choice x = choose({.tokens = 1, .experts = 3, .choices = 1}, {std::log(1), std::log(2), 0});
+  EXPECT_EQ(x.chosen, Indices{1});
+  EXPECT_DOUBLE_EQ(x.weights[0], 0.5);
+}
+
+TEST(Router, ABiasMovesTheChoiceAndNoWeight) {
+  const RouterShape s{.tokens = 1, .experts = 3, .choices = 1, .sigmoid = true};
+  const Choice x = choose(s, {0, 1, 2}, {0.9, 0, 0});
+  EXPECT_EQ(x.chosen, Indices{0});
+  EXPECT_DOUBLE_EQ(x.weights[0], 0.5);
+}
+
+TEST(Router, LogitsThatAreNoNumbersStillGiveDifferentExperts) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const Choice x = choose({.tokens = 1, .experts = 3, .choices = 3}, {nan, 1, nan});
+  EXPECT_THAT(x.chosen, ::testing::UnorderedElementsAre(0, 1, 2));
+}
+
+struct Placed {
+  Indices rows, counts;
+  double dropped = 0;
+};
+
+Placed place(const Indices& chosen, RowPlacing x) {
+  Placed result{Indices(chosen.size()), Indices(static_cast<std::size_t>(x.ranks * x.experts)), 0};
+  x.rows = result.rows.data();
+  x.counts = result.counts.data();
+  x.dropped = &result.dropped;
+  x.chosen = chosen.data();
+  place_rows(x);
+  return result;
+}
+
+// 4 tokens, 2 ranks with 2 experts each.
+RowPlacing four_tokens(std::int64_t capacity, std::int64_t room) {
+  return {.tokens = 4,
+          .choices = 1,
+          .ranks = 2,
+          .experts = 2,
+          .sequences = 2,
+          .capacity = capacity,
+          .room = room};
+}
+
+TEST(Rows, AreByRankThenExpertThenToken) {
+  const Placed x = place({3, 0, 3, 1}, four_tokens(0, 4));
+  EXPECT_EQ(x.counts, (Indices{1, 1, 0, 2}));
+  EXPECT_EQ(x.rows, (Indices{4, 0, 5, 1}));
+  EXPECT_EQ(x.dropped, 0);
+}
+
+TEST(Rows, BeyondTheCapacityOfASequenceAreDroppedInTheOrderOfTokens) {
+  const Placed x = place({2, 2, 2, 1}, four_tokens(1, 4));
+  EXPECT_EQ(x.counts, (Indices{0, 1, 2, 0}));
+  EXPECT_EQ(x.rows, (Indices{4, -1, 5, 0}));
+  EXPECT_EQ(x.dropped, 1);
+}
+
+TEST(Rows, ThatARankHasNoRoomForAreRefusedWithTheImbalanceThatTakesThem) {
+  try {
+    place({0, 1, 0, 3}, four_tokens(0, 2));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("3 rows go to the experts of rank 0 of their "
+                                                   "group, there is room for 2: "
+                                                   "--expert-imbalance 1.500 would take them"));
+  }
+}
+
+TEST(Rows, ComeBackAsTheirWeightedSum) {
+  const RowShape s{.tokens = 2, .choices = 2, .ranks = 2, .experts = 1, .room = 3, .width = 2};
+  const std::vector<double> x{1, 2, 3, 4}, weights{0.5, 2, 1, 7};
+  const Indices rows{0, 3, 4, -1}, counts{1, 2};
+  auto sent = buffer<double>(12);
+  dispatch_rows(s, sent.data(), x.data(), rows.data(), counts.data());
+  EXPECT_EQ(sent, (std::vector<double>{1, 2, 0, 0, 0, 0, 1, 2, 3, 4, 0, 0}));
+  std::vector<double> y{10, 10, 10, 10};
+  combine_rows<double>(s, y.data(), sent.data(), rows.data(), weights.data(), true);
+  EXPECT_EQ(y, (std::vector<double>{12.5, 15, 13, 14}));
+  combine_rows<double>(s, y.data(), sent.data(), rows.data(), nullptr, false);
+  EXPECT_EQ(y, (std::vector<double>{2, 4, 3, 4}));
+}
+
+// [Fedus21 Eq.4]: 1 at an even router, so that the loss is the coefficient.
+TEST(Balance, OfAnEvenRouterIsTheCoefficient) {
+  const RouterShape s{.tokens = 8, .experts = 4, .choices = 2};
+  const std::vector<double> logits(32, 0.3);
+  const Indices chosen{0, 1, 2, 3, 0, 1, 2, 3, 1, 2, 3, 0, 2, 3, 0, 1};
+  std::vector<double> dlogits(32);
+  double loss = 0;
+  balance_experts<double>(s, {dlogits.data(), &loss, logits.data(), chosen.data(), 2, 0.125, 1});
+  EXPECT_DOUBLE_EQ(loss, 2 * 0.125);  // of two sequences
+  for (const double gradient : dlogits) EXPECT_NEAR(gradient, 0, 1e-16);
+}
+
+template <typename T>
+class GroupedProducts : public testing::Test {};
+using Types = testing::Types<float, double, Bf16>;
+TYPED_TEST_SUITE(GroupedProducts, Types);
+
+TYPED_TEST(GroupedProducts, AreThoseOfEachExpert) {
+  using T = TypeParam;
+  const GroupedShape s{.ranks = 2, .experts = 3, .room = 5, .in = 4, .out = 6};
+  const Indices counts{2, 0, 1, 0, 4, 1};
+  const auto x = random_values<T>(2 * 5 * 4, 1), w = random_values<T>(3 * 4 * 6, 2),
+             dy = random_values<T>(2 * 5 * 6, 3);
+  auto y = buffer<T>(2 * 5 * 6), dx = buffer<T>(2 * 5 * 4), dw = buffer<T>(3 * 4 * 6);
+  Workspace space(grouped_scratch_bytes<T>(s));
+  grouped_forward(s, y.data(), x.data(), w.data(), counts.data(), space.span());
+  grouped_input_gradient(s, dx.data(), dy.data(), w.data(), counts.data(), space.span());
+  grouped_weight_gradient(s, dw.data(), x.data(), dy.data(), counts.data(), false, space.span());
+  const auto at = [](const std::vector<T>& v, std::int64_t i) {
+    return static_cast<double>(v[static_cast<std::size_t>(i)]);
+  };
+  std::vector<double> expected_dw(dw.size());
+  for (std::int64_t row = 0; row < 10; ++row) {
+    std::int64_t expert = 0, end = counts[static_cast<std::size_t>(row / 5 * 3)];
+    while (expert < 3 && row % 5 >= end)
+      if (++expert < 3) end += counts[static_cast<std::size_t>(row / 5 * 3 + expert)];
+    for (std::int64_t n = 0; n < 6; ++n) {
+      double sum = 0;
+      for (std::int64_t k = 0; k < 4 && expert < 3; ++k) {
+        sum += at(x, row * 4 + k) * at(w, (expert * 4 + k) * 6 + n);
+        expected_dw[static_cast<std::size_t>((expert * 4 + k) * 6 + n)] +=
+            at(x, row * 4 + k) * at(dy, row * 6 + n);
+      }
+      EXPECT_NEAR(at(y, row * 6 + n), sum, 8 * kEpsilon<T>) << row;
+    }
+    for (std::int64_t k = 0; k < 4; ++k) {
+      double sum = 0;
+      for (std::int64_t n = 0; n < 6 && expert < 3; ++n)
+        sum += at(dy, row * 6 + n) * at(w, (expert * 4 + k) * 6 + n);
+      EXPECT_NEAR(at(dx, row * 4 + k), sum, 8 * kEpsilon<T>) << row;
+    }
+  }
+  for (std::size_t i = 0; i < dw.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(dw[i]), expected_dw[i], 8 * kEpsilon<T>) << i;
+}
+
+}  // namespace
+}  // namespace zplan::exec::cpu
