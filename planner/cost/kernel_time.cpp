@@ -24,8 +24,9 @@ Seconds overhead_of(const DeviceProfile& device) {
   return device.sm_count > 0 ? device.gemm_overhead : Seconds{0};
 }
 
-RestingTime product_time(const Demand& demand, std::string_view format, const DeviceProfile& device,
-                         const StackRates& stack) {
+// Several products at once are those of attention, or of experts, which are of a layer's matrices.
+RestingTime product_time(KernelId kernel, const Demand& demand, std::string_view format,
+                         const DeviceProfile& device, const StackRates& stack) {
   const RestingTime stream = stream_time(demand.bytes, device);
   RestingTime work{{}, {{constant_of(HardwareTime::kProducts), 1}}};
   if (device.sm_count == 0) {
@@ -38,7 +39,8 @@ RestingTime product_time(const Demand& demand, std::string_view format, const De
   work.time = device.tables ? device.tables->product(size, format, device)
                             : tile_time(size, format, device);
   work.time = work.time * (static_cast<double>(p.times) * device.sustained);
-  double StackRates::*const rate = p.batch > 1 ? &StackRates::scores : &StackRates::gemm;
+  const bool of_scores = p.batch > 1 && !kernel_def(kernel).layer_product;
+  double StackRates::*const rate = of_scores ? &StackRates::scores : &StackRates::gemm;
   work = work.times(stack.*rate, constant_of(rate));
   if (format == "fp8") work = work.times(stack.gemm_fp8, constant_of(&StackRates::gemm_fp8));
   return slower(work, stream);
@@ -106,7 +108,7 @@ RestingTime kernel_time(KernelId kernel, const Demand& demand, std::string_view 
                         const DeviceProfile& device, const StackRates& stack) {
   switch (demand.kind) {
     case WorkKind::kGemm:
-      return product_time(demand, format, device, stack);
+      return product_time(kernel, demand, format, device, stack);
     case WorkKind::kAttention:
       return attention_time(demand, format, device, stack);
     case WorkKind::kMemory:

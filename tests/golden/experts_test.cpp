@@ -9,7 +9,7 @@
 // Counts are exact: sizes are chosen such that nothing is padded.
 #include <gtest/gtest.h>
 
-#include "hwprofiles/cluster.h"
+#include "hwprofiles/hw_profile.h"
 #include "planner/lower/expert_axis.h"
 #include "planner/place/place.h"
 #include "planner/program/kernels/kernel_table.h"
@@ -131,13 +131,13 @@ TEST(Experts, AnExchangeWithinANodeIsFasterThanOneOverTheNetwork) {
     sim::SimOptions options;
     options.record_timeline = true;
     const Timeline timeline = sim::simulate(job, cluster, options).timeline;
-    SimTime longest = 0;
+    SimTime longest{0};
     for (const Span& span : timeline.ranks[0].spans)
       if (role_of(span.op).action == Action::kExchange)
         longest = std::max(longest, span.end - span.start);
     return longest;
   };
-  EXPECT_GT(exchange(2), 2 * exchange(1));
+  EXPECT_GT(exchange(2), exchange(1) * 2);
 }
 
 }  // namespace

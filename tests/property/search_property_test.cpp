@@ -350,7 +350,8 @@ Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
                                1, std::min<std::int64_t>(model.layers, 3) + 1)));
   const Parallel& shape = pins.values().parallel;
   const int cp = *rc::gen::element(1, 2, 4);
-  const bool splits = model.heads % cp == 0 && model.kv_heads % cp == 0 && model.sequence % cp == 0;
+  const bool splits = !model.balances_experts() && model.heads % cp == 0 &&
+                      model.kv_heads % cp == 0 && model.sequence % cp == 0;
   if (splits && shape.ranks() * cp <= cluster.devices()) pins.set("/parallel/cp", cp);
   pins.set("/gather/prefetch", *rc::gen::inRange(0, 4));
   pins.set("/clip", *rc::gen::arbitrary<bool>());

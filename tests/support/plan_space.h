@@ -125,7 +125,7 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/secondary", 2, [](Plan& p, int level) { p.secondary = 2 * level; }},
       {"/parallel/parameter_shards", 2, [](Plan& p, int level) { p.parameter_shards = 2 * level; }},
       {"/experts/capacity_factor", 2, [](Plan& p, int level) { p.capacity_factor = 0.75 * level; }},
-      {"/experts/imbalance", 2, [](Plan& p, int level) { p.expert_imbalance = 1.75 * level; }},
+      {"/experts/imbalance", 2, [](Plan& p, int level) { p.expert_imbalance = 2.0 * level; }},
       {"/parallel/stage_layers", 2,
        [](Plan& p, int level) {
          if (level == 0) return;

@@ -204,7 +204,7 @@ void say_plan(Sheet& out, const FoundPlan& best) {
              {"fingerprint", best.planned.fingerprint}});
   out.print(over_text(best.memory));
   std::string_view label = "Plan";
-  for (const std::string& line : plan_lines(best.planned.plan))
+  for (const std::string& line : plan_lines(best.planned.plan, best.planned.model))
     out.entry(std::exchange(label, ""), "{}", {line});
   out.show({"fastest"});
   out.print("\n");

@@ -6,6 +6,7 @@
 
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/lower/blocks/expert_rows.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -118,6 +119,7 @@ std::string recompute_words(const Plan& plan) {
 std::string parallel_words(const Plan& plan) {
   const Parallel& p = plan.parallel;
   std::vector<std::string> parts = {fmt::format("{} data parallel", grouped(p.dp))};
+  if (p.ep > 1) parts.back() += fmt::format(" with experts over {} each", p.ep);
   if (p.cp > 1) {
     const std::string how = p.ring == 1      ? "Ulysses"
                             : p.ring == p.cp ? "a ring"
@@ -141,6 +143,28 @@ std::string parallel_words(const Plan& plan) {
       "{} pipeline stages ({}{}{})", p.pp, title(plan.schedule), chunks,
       uneven ? fmt::format("; layers {}", fmt::join(plan.stage_layers, ", ")) : std::string()));
   return joined(parts);
+}
+
+// "experts: no choice is dropped; room for 8,192 rows from a rank to each of 4, 4.00 times an even
+// load".
+std::string expert_words(const Plan& plan, const ModelConfig& model) {
+  const ExpertRows rows(
+      {plan, find_kernel_set(plan.kernel_set), model.hidden, model.layers, plan.rank_sequence()},
+      *model.experts);
+  const std::int64_t choices = plan.rank_tokens() * model.experts_per_token();
+  const std::string dropped =
+      rows.capacity > 0 ? fmt::format("each takes up to {} of a sequence, others are dropped",
+                                      count_of(rows.capacity, "token"))
+                        : "no choice is dropped";
+  const std::string busiest =
+      plan.expert_imbalance > 1
+          ? fmt::format("; the busiest rank has {} times the mean to do", plan.expert_imbalance)
+          : "";
+  return fmt::format("experts: {}; room for {}{}, {:.2f} times an even load{}", dropped,
+                     count_of(rows.room, "row"),
+                     rows.ranks > 1 ? fmt::format(" from a rank to each of {}", rows.ranks) : "",
+                     static_cast<double>(rows.room * rows.ranks) / static_cast<double>(choices),
+                     busiest);
 }
 
 bool is_plain(char c) {
@@ -239,6 +263,12 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");
   lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));
+  return lines;
+}
+
+std::vector<std::string> plan_lines(const Plan& plan, const ModelConfig& model) {
+  std::vector<std::string> lines = plan_lines(plan);
+  if (model.experts) lines.push_back(expert_words(plan, model));
   return lines;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
 #include "planner/plan/plan.h"
 #include "planner/search/search.h"
 
@@ -33,6 +34,8 @@ std::string gather_words(const Gather& gather);
 
 // The choices, a line each.
 std::vector<std::string> plan_lines(const Plan& plan);
+// With what the experts of a model take: rows, what of them is padding, what is dropped.
+std::vector<std::string> plan_lines(const Plan& plan, const ModelConfig& model);
 
 // "32 nodes of 16 V100-SXM3-32GB: 512 GPUs"
 std::string cluster_words(const Cluster& cluster);

@@ -193,7 +193,8 @@ void say_plan(Sheet& out, const PlannedJob& planned, const Cluster& cluster,
   out.print(over_text(prediction));
   out.print(
       fmt::format("{} on {} ({})\n", planned.model.name, cluster.name, cluster_words(cluster)));
-  for (const std::string& line : plan_lines(planned.plan)) out.print(paragraph(line, kIndent));
+  for (const std::string& line : plan_lines(planned.plan, planned.model))
+    out.print(paragraph(line, kIndent));
 }
 
 void say_memory(Sheet& out, const Sheet& memory) {

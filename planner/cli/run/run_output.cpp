@@ -17,8 +17,11 @@ Table steps_table(const PlannedJob& planned, const RunReport& report) {
   int n = 0;
   for (const exec::StepResult& step : report.steps) {
     const double rate = tokens / std::max(step.wall.value, 1e-9);
-    const std::string skipped =
+    std::string skipped =
         step.skipped ? fmt::format("update skipped, loss scale {:g}", step.loss_scale) : "";
+    if (step.dropped > 0)
+      skipped += fmt::format("{}{} choices of experts dropped", skipped.empty() ? "" : "; ",
+                             grouped(static_cast<std::int64_t>(step.dropped)));
     // Without clipping nothing computes the norm.
     table.row({{"step", only_words(right(std::to_string(++n)))},
                {"loss", number("{:.6f}", step.loss)},
@@ -26,6 +29,8 @@ Table steps_table(const PlannedJob& planned, const RunReport& report) {
                 planned.plan.clip ? number("{:.6f}", step.gradient_norm) : Value(nullptr, "-")},
                {"skipped", {step.skipped, skipped}},
                {"loss_scale", step.loss_scale},
+               {"dropped", step.dropped},
+               {"balance_loss", step.balance_loss},
                {"wall_s", step.wall},
                {"tokens", only_words(static_cast<std::int64_t>(rate))}});
   }
@@ -138,7 +143,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"memory", report.memory ? memory_sheet(*report.memory) : Value()},
              {"check", report.checked ? check_sheet(report) : Value()}});
   out.say("{model} on {ranks} of this machine, {kernel_set}");
-  for (const std::string& line : plan_lines(plan)) out.say("{}", {line}, 2);
+  for (const std::string& line : plan_lines(plan, planned.model)) out.say("{}", {line}, 2);
   out.show({"nvme"});
   out.print("\n");
   out.show({"steps"});

@@ -74,13 +74,13 @@ Placed place(const Indices& chosen, RowPlacing x) {
 
 // 4 tokens, 2 ranks with 2 experts each.
 RowPlacing four_tokens(std::int64_t capacity, std::int64_t room) {
-  return {.tokens = 4,
-          .choices = 1,
-          .ranks = 2,
-          .experts = 2,
-          .sequences = 2,
-          .capacity = capacity,
-          .room = room};
+  RowPlacing x{};
+  x.tokens = 4;
+  x.choices = 1;
+  x.ranks = x.experts = x.sequences = 2;
+  x.capacity = capacity;
+  x.room = room;
+  return x;
 }
 
 TEST(Rows, AreByRankThenExpertThenToken) {
