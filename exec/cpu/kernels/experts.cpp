@@ -246,16 +246,24 @@ template <typename T>
 void combine_rows(const RowShape& s, T* y, const T* x, const std::int32_t* rows,
                   const Compute<T>* weights, bool adds) {
   using S = Compute<T>;
+  constexpr std::int64_t kColumns = 256;  // of a sum, which stays in the first-level cache
   for_rows(s.tokens, s.choices * s.width, [&](std::int64_t from, std::int64_t to) {
+    std::array<S, kColumns> sum;
     for (std::int64_t t = from; t < to; ++t)
-      for (std::int64_t c = 0; c < s.width; ++c) {
-        S sum = adds ? static_cast<S>(y[t * s.width + c]) : S{0};
+      for (std::int64_t column = 0; column < s.width; column += kColumns) {
+        const std::int64_t n = std::min(kColumns, s.width - column);
+        T* target = y + t * s.width + column;
+        for (std::int64_t c = 0; c < n; ++c)
+          sum[static_cast<std::size_t>(c)] = adds ? static_cast<S>(target[c]) : S{0};
         for (std::int64_t i = t * s.choices; i < (t + 1) * s.choices; ++i) {
           if (rows[i] < 0) continue;
-          const S value = static_cast<S>(x[rows[i] * s.width + c]);
-          sum += weights != nullptr ? weights[i] * value : value;
+          const T* row = x + rows[i] * s.width + column;
+          const S weight = weights != nullptr ? weights[i] : S{1};
+          for (std::int64_t c = 0; c < n; ++c)
+            sum[static_cast<std::size_t>(c)] += weight * static_cast<S>(row[c]);
         }
-        y[t * s.width + c] = static_cast<T>(sum);
+        for (std::int64_t c = 0; c < n; ++c)
+          target[c] = static_cast<T>(sum[static_cast<std::size_t>(c)]);
       }
   });
 }
