@@ -305,6 +305,8 @@ ModelShape shape_of(const Model& model) {
           .positions = model.positions(),
           .attention = model.attention_bound(),
           .uncut = model.uncut_elements(),
+          .matrix_divisor = model.matrix_divisor(),
+          .width_divisor = model.width_divisor(),
           .experts = model.expert_count(),
           .experts_per_token = model.experts_per_token(),
           .expert_ffn = model.expert_ffn(),

@@ -35,13 +35,21 @@ inline bool has_kernel(const Job& job, KernelId kernel) {
   });
 }
 
+inline bool has_lora(const Job& job) {
+  const std::vector<exec::TensorRef> all = exec::all_tensors(job);
+  return std::any_of(all.begin(), all.end(), [&](const exec::TensorRef& ref) {
+    return exec::tensor_name(job, ref).find(".lora_") != std::string::npos;
+  });
+}
+
 // Steps of a size at which optimizers show what they do: SGD goes down the gradient itself, of
 // which a thousandth can be less than the last bit of a gain of 1; second moments of 8 bits can be
-// 0, and then epsilon alone divides what rounding leaves.
+// 0, and then epsilon alone divides what rounding leaves; factors of LoRA begin at 0, and first
+// gradients of their partners are as small as rounding.
 inline void make_steps_plain(const Job& job, TrainConfig& train) {
   if (has_kernel(job, KernelId::kSgd) || has_kernel(job, KernelId::kSgdMomentum))
     train.learning_rate *= 100;
-  if (has_kernel(job, KernelId::kAdamW8Bit)) train.epsilon = 1e-5;
+  if (has_kernel(job, KernelId::kAdamW8Bit) || has_lora(job)) train.epsilon = 1e-5;
 }
 
 // Files of the NVMe tier go where tests may write.

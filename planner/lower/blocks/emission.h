@@ -59,9 +59,6 @@ class Emission {
   Stretches stretches() const { return Stretches(s_); }
   View expert_sums() const { return s_.expert_sums; }
   View scalars() const { return s_.scalars; }
-  View scratch(const std::string& name, const Shape& shape, DType dtype) {
-    return s_.transient(name, shape, dtype);
-  }
 
  protected:
   void enter(Phase phase, Backward backward = Backward::kWhole) {

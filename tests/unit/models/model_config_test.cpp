@@ -227,8 +227,11 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
-      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"tied_embeddings\", "
-      "\"source\", \"sources\", got unknown key \"rope\"");
+      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"experts\", "
+      "\"experts_per_token\", \"dense_layers\", \"expert_ffn\", \"shared_expert_ffn\", "
+      "\"router_scores\", \"router_renormalises\", \"router_bias\", \"router_scale\", "
+      "\"balance_loss\", \"tied_embeddings\", \"source\", \"sources\", got unknown key "
+      "\"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
             "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");
 }
