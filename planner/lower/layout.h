@@ -36,10 +36,10 @@ struct ParamPlace {
 
 struct Layout {
   std::vector<Unit> units;
-  std::vector<Part> part;        // of each unit, for roles
-  std::vector<Held> held;        // of each unit
-  std::vector<UpdateRule> rule;  // of each unit
-  std::vector<bool> trained;     // whether each unit is
+  std::vector<Part> part;                  // of each unit, for roles
+  std::vector<Held> held;                  // of each unit
+  std::vector<UpdateRule> rule;            // of each unit
+  std::vector<bool> trained;               // whether each unit is
   std::vector<std::int32_t> expert_ranks;  // that have other experts of each unit; 1: all have it
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.

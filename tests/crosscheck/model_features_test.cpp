@@ -10,6 +10,7 @@
 #include "models/model_config.h"
 #include "planner/lower/blocks/decoder.h"
 #include "planner/program/instances/edges.h"
+#include "planner/program/verify/verify.h"
 #include "tests/support/gradient_log.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/trained.h"
@@ -265,6 +266,18 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
       EXPECT_NEAR(worst->first, worst->second, kTolerance) << worst->tensor;
     }
   }
+}
+
+// The 260 parameters of a router do not fill its shards: what lies behind them is cleared too.
+TEST(RouterBias, IsClearedApartFromTheTailOfItsUnit) {
+  const Mixed model{"",
+                    R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+                          "experts_per_token": 2, "router_bias": true)"};
+  Plan plan = one_rank("cpu.f64");
+  plan.batch.micro_batch = 2;
+  plan.zero_stage = 3;
+  plan.parallel.dp = 2;
+  EXPECT_EQ(verify(lower_mixed(plan, model)), std::vector<std::string>{});
 }
 
 INSTANTIATE_TEST_SUITE_P(Mixed, ModelFeatures, testing::ValuesIn(kModels),

@@ -14,8 +14,11 @@ View flat(View rows) {
 std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, bool gated) {
   if (width == 0) return std::nullopt;
   maker.params.begin("shared_fc1", Part::kFc1);
-  return Mlp(maker,
-             {.width = width, .gated = gated, .first = "shared_fc1", .second = "shared_fc2"});
+  return Mlp(maker, {.width = width,
+                     .gated = gated,
+                     .first = "shared_fc1",
+                     .second = "shared_fc2",
+                     .is_second = true});
 }
 
 }  // namespace

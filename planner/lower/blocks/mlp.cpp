@@ -14,6 +14,14 @@ Linear make_fc1(LayerMaker& maker, const MlpShape& shape) {
           LayerOperator::kFc1};
 }
 
+ValueSpec gradient(const LayerMaker& maker, const MlpShape& shape, const char* name,
+                   std::int64_t width) {
+  return {.name = name,
+          .shape = {maker.tokens(), width},
+          .dtype = maker.compute(),
+          .in_backward = shape.is_second ? Read::kNever : Read::kLate};
+}
+
 }  // namespace
 
 Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
@@ -33,11 +41,8 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
                               .tiled = true,
                               .in_backward = Read::kFirst})),
       fc2_(maker, Part::kFc2, shape.second, shape.second, shape.width, shape.bias, std::nullopt),
-      dgelu_(maker.values.gradient(
-          {.name = "d.fc", .shape = {maker.tokens(), width_}, .dtype = maker.compute()})) {
-  if (gated_)
-    dfc1_ = maker.values.gradient(
-        {.name = "d.up", .shape = {maker.tokens(), 2 * width_}, .dtype = maker.compute()});
+      dgelu_(maker.values.gradient(gradient(maker, shape, "d.fc", width_))) {
+  if (gated_) dfc1_ = maker.values.gradient(gradient(maker, shape, "d.up", 2 * width_));
 }
 
 void Mlp::activation(LayerPass& to) const {

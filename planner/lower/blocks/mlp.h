@@ -13,6 +13,8 @@ struct MlpShape {
   // Names of its tensors, which are those of its operators.
   const char* first = "fc1";
   const char* second = "fc2";
+  // Whether backward comes to another activation function of the layer, and then to this one.
+  bool is_second = false;
 };
 
 class Mlp : public Body {

@@ -84,7 +84,7 @@ void Router::backward(LayerPass& to, const View& x, const View& dweights, const 
     // It follows no gradient.
     const View dbias = bias_ ? to.gradient(bias_) : View{};
     if (bias_ && dbias.access == Access::kWrite)
-      to.kernel(Part::kRouter, Action::kZero, KernelId::kFillZero, {dbias});
+      to.kernel(Part::kRouter, Action::kBiasGradient, KernelId::kFillZero, {dbias});
   }
   if (to.emits_inputs())
     to.kernel(Part::kRouter, KernelId::kLinearInputGradient,

@@ -20,7 +20,7 @@ namespace zplan {
 enum class Life : std::uint8_t { kBackward, kSelective, kForward, kGradient };
 
 // What of a backward reads a value: all of it, at most what comes before the activation function,
-// or nothing but a replay.
+// or nothing but a replay; of gradients, where backward comes to another activation function.
 enum class Read : std::uint8_t { kLate, kFirst, kNever };
 
 struct ValueSpec {

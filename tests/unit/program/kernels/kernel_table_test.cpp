@@ -256,7 +256,8 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
   for (const KernelId id : all_kernels())
     if (kernel_def(id).needs_attributes) found.push_back(name(id));
   EXPECT_THAT(found,
-              ElementsAre("load_batch", "cross_entropy", "adamw", "sgd", "sgd_momentum", "adamw_8bit", "rope", "scale", "attention_scores",
+              ElementsAre("load_batch", "cross_entropy", "adamw", "sgd", "sgd_momentum",
+                          "adamw_8bit", "rope", "scale", "attention_scores",
                           "cross_entropy_statistics", "cross_entropy_parallel", "choose_experts",
                           "place_rows", "grouped_forward", "grouped_input_gradient",
                           "grouped_weight_gradient", "choose_experts_backward", "balance_experts"));
