@@ -61,6 +61,9 @@ constexpr ExpertField kPerToken{"experts_per_token", &ExpertShape::per_token, 1 
 constexpr ExpertField kDenseLayers{"dense_layers", &ExpertShape::dense_layers, 10'000};
 constexpr ExpertField kExpertFfn{"expert_ffn", &ExpertShape::ffn, 1 << 23};
 constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 1 << 23};
+constexpr ExpertField kGroups{"router_groups", &ExpertShape::groups, 1 << 12};
+constexpr ExpertField kGroupsPerToken{"router_groups_per_token", &ExpertShape::groups_per_token,
+                                      1 << 12};
 struct ExpertSwitch {
   std::string_view name;
   bool ExpertShape::*member;
@@ -137,6 +140,18 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{kPerToken.name,
                          fmt::format("expected at most {}, the experts that there are, got {}",
                                      e.count, e.per_token)};
+  if (e.count % e.groups != 0)
+    return Contradiction{
+        kGroups.name,
+        fmt::format("expected equal groups of the {} experts, got {}", e.count, e.groups)};
+  if (e.groups_per_token > e.groups)
+    return Contradiction{kGroupsPerToken.name,
+                         fmt::format("expected at most {}, the groups that there are, got {}",
+                                     e.groups, e.groups_per_token)};
+  if (const std::int64_t there = e.count / e.groups * e.groups_per_token; e.per_token > there)
+    return Contradiction{kPerToken.name,
+                         fmt::format("expected at most the {} experts of {} groups, got {}", there,
+                                     e.groups_per_token, e.per_token)};
   if (e.dense_layers >= m.layers)
     return Contradiction{kDenseLayers.name,
                          fmt::format("expected less than the {} layers, of which the others have "
@@ -222,7 +237,8 @@ void read_experts(JsonObject& object, ModelConfig& model) {
     return node;
   };
   ExpertShape shape;
-  for (const ExpertField& field : {kPerToken, kDenseLayers, kExpertFfn, kSharedFfn})
+  for (const ExpertField& field :
+       {kPerToken, kDenseLayers, kExpertFfn, kSharedFfn, kGroups, kGroupsPerToken})
     if (const auto node = member(field.name)) shape.*field.member = node->integer(1, field.max);
   if (const auto node = member(kRouterScores))
     shape.scores =
@@ -235,6 +251,7 @@ void read_experts(JsonObject& object, ModelConfig& model) {
   if (!count) return;
   shape.count = count->integer(1, kExpertCount.max);
   object.member(kPerToken.name);
+  if (shape.groups > 1) object.member(kGroupsPerToken.name);
   if (shape.dense_layers > 0) {
     object.member(kExpertFfn.name);
   } else if (const auto node = object.optional_member(kExpertFfn.name)) {
@@ -337,6 +354,9 @@ void add_expert_fields(const ExpertShape& shape, std::vector<ModelField>& all) {
     for (const ExpertField& field : {kDenseLayers, kExpertFfn})
       all.push_back({field.name, shape.*field.member});
   if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
+  if (shape.groups > 1)
+    for (const ExpertField& field : {kGroups, kGroupsPerToken})
+      all.push_back({field.name, shape.*field.member});
   all.push_back({kRouterScores, name(shape.scores)});
   for (const ExpertSwitch& field : kExpertSwitches)
     all.push_back({field.name, shape.*field.member});

@@ -48,7 +48,12 @@ struct ExpertShape {
   std::int64_t dense_layers = 0;  // the first layers, which have an MLP instead
   std::int64_t shared_ffn = 0;    // of a further MLP that all tokens go through; 0: none
   Scores scores = Scores::kSoftmax;
-  bool renormalised = true;     // the weights of the chosen ones sum to 1
+  bool renormalised = true;  // the weights of the chosen ones sum to 1
+  // Experts in `groups` equal groups, of which a token goes to those of up to `groups_per_token`:
+  // the groups whose best expert, with a bias whose two best together, have the highest scores
+  // [DeepSeek24 sec 2.2.2], [DeepSeek25 sec 2.1.2].
+  std::int64_t groups = 1;
+  std::int64_t groups_per_token = 1;
   bool selection_bias = false;  // added to the scores that experts are chosen by, and to no weight
   double scale = 1;             // of the weights
   double balance = 0;           // coefficient of the auxiliary loss [Fedus21 Eq.4]; 0: none

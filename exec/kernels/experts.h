@@ -13,6 +13,7 @@ struct RouterShape {
   std::int64_t tokens, experts, choices;
   bool sigmoid = false, renormalised = false;
   double scale = 1;
+  std::int64_t groups = 1, kept_groups = 1;  // of experts, and of a token
 };
 
 template <typename T, typename S>

@@ -24,11 +24,13 @@ inline RouterShape router_shape(const KernelCall& c, const Operand& logits, cons
 template <typename T>
 inline constexpr auto read_choose_experts = [](const KernelCall& c, const auto& body) {
   using S = Compute<T>;
-  body(router_shape(c, c[0], c[1]),
-       ExpertChoice<T, S>{.chosen = c[1].as<std::int32_t>(),
-                          .weights = c[2].as<S>(),
-                          .logits = c[0].as<S>(),
-                          .bias = c.operands.size() > 3 ? c[3].as<T>() : nullptr});
+  RouterShape shape = router_shape(c, c[0], c[1]);
+  shape.groups = c.attributes[3];
+  shape.kept_groups = c.attributes[4];
+  body(shape, ExpertChoice<T, S>{.chosen = c[1].as<std::int32_t>(),
+                                 .weights = c[2].as<S>(),
+                                 .logits = c[0].as<S>(),
+                                 .bias = c.operands.size() > 3 ? c[3].as<T>() : nullptr});
 };
 
 template <typename T>

@@ -1,6 +1,6 @@
 """A tiny DeepSeek: latent attention (golden_mla.py), an MLP in the first layer and experts in the
 others [DeepSeek24 sec 2.2], one of which all tokens share, scored by their sigmoids
-[DeepSeek25 Eq.13-16], with the loss that balances them within each sequence [DeepSeek25 Eq.17-20].
+[DeepSeek25 Eq.13-16], chosen from the groups with the best ones [DeepSeek24 sec 2.2.2], with the loss that balances them within each sequence [DeepSeek25 Eq.17-20].
 
 Names and layout are those of golden_mla.py and golden_mixtral.py; shared_experts are an MLP.
 """
@@ -19,12 +19,15 @@ MODEL = {
     "dense_layers": 1,
     "experts": 6,
     "experts_per_token": 2,
+    "router_groups": 3,
+    "router_groups_per_token": 2,
     "expert_ffn": 12,
     "shared_expert_ffn": 20,
     "router_scores": "sigmoid",
     "router_scale": 2.5,
     "balance_loss": 0.05,
 }
+GROUPS, KEPT_GROUPS = MODEL["router_groups"], MODEL["router_groups_per_token"]
 EXPERTS, CHOICES, WIDTH = MODEL["experts"], MODEL["experts_per_token"], MODEL["expert_ffn"]
 
 
@@ -54,7 +57,11 @@ def tensor_shapes():
 def choice_of(logits):
     """Scores of all experts and 1 where one is chosen, [b, s, E] each."""
     scores = torch.sigmoid(logits)
-    return scores, torch.zeros_like(scores).scatter(-1, scores.topk(CHOICES, -1).indices, 1.0)
+    groups = scores.unflatten(-1, (GROUPS, -1))
+    kept = groups.amax(-1).topk(KEPT_GROUPS, -1).indices
+    is_kept = torch.zeros(groups.shape[:-1], dtype=bool).scatter(-1, kept, True)
+    within = groups.masked_fill(~is_kept.unsqueeze(-1), -torch.inf).flatten(-2)
+    return scores, torch.zeros_like(scores).scatter(-1, within.topk(CHOICES, -1).indices, 1.0)
 
 
 def balance(logits):

@@ -49,6 +49,8 @@ ModelConfig model_of(const Json& m) {
         .dense_layers = m.value("dense_layers", std::int64_t{0}),
         .shared_ffn = m.value("shared_expert_ffn", std::int64_t{0}),
         .scores = m.value("router_scores", "") == "sigmoid" ? Scores::kSigmoid : Scores::kSoftmax,
+        .groups = m.value("router_groups", std::int64_t{1}),
+        .groups_per_token = m.value("router_groups_per_token", std::int64_t{1}),
         .scale = m.value("router_scale", 1.0),
         .balance = m.value("balance_loss", 0.0)};
   model.tied_embeddings = !llama;

@@ -324,6 +324,8 @@ ModelConfig draw_llama() {
   if (*rc::gen::inRange(0, 3) == 0) {
     ExpertShape experts{.count = *rc::gen::element<std::int64_t>(2, 4, 6), .ffn = m.ffn};
     experts.per_token = *rc::gen::inRange<std::int64_t>(1, experts.count + 1);
+    experts.groups = *rc::gen::element<std::int64_t>(1, 2);
+    experts.groups_per_token = experts.per_token * 2 > experts.count ? experts.groups : 1;
     experts.dense_layers = *rc::gen::inRange<std::int64_t>(0, m.layers);
     experts.shared_ffn = *rc::gen::element<std::int64_t>(0, 16);
     experts.balance = *rc::gen::element(0.0, 0.01);

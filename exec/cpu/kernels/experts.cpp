@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <limits>
+#include <numeric>
 
 #include "exec/cpu/kernels/kernel_support.h"
 #include "planner/core/error.h"
@@ -36,22 +39,48 @@ S sum_of_chosen(const RouterShape& s, const Row<S>& scores, const std::int32_t* 
   return sum;
 }
 
-// The best of those that are not among the first `taken` chosen.
-template <typename T, typename S>
-std::int32_t best(const RouterShape& s, const Row<S>& scores, const T* bias,
-                  const std::int32_t* chosen, std::int64_t taken) {
+// The best of `count` values that is not among the first `taken` chosen.
+template <typename S>
+std::int32_t best(const Row<S>& values, std::int64_t count, const std::int32_t* chosen,
+                  std::int64_t taken) {
   std::int32_t found = -1;
   S most = 0;
-  for (std::int32_t e = 0; e < s.experts; ++e) {
-    if (std::find(chosen, chosen + taken, e) != chosen + taken) continue;
-    const S value =
-        scores[static_cast<std::size_t>(e)] + (bias != nullptr ? static_cast<S>(bias[e]) : S{0});
+  for (std::int32_t i = 0; i < count; ++i) {
+    if (std::find(chosen, chosen + taken, i) != chosen + taken) continue;
+    const S value = values[static_cast<std::size_t>(i)];
     // What is not a number is chosen last, and first of all if there is nothing else.
     if (found >= 0 && !(value > most)) continue;
-    found = e;
+    found = i;
     most = value;
   }
   return found;
+}
+
+// The sum of the best `count` of `size` values.
+template <typename S>
+S sum_of_best(const S* values, std::int64_t size, std::int64_t count) {
+  std::array<S, 2> highest{};
+  const auto end =
+      std::partial_sort_copy(values, values + size, highest.begin(),
+                             highest.begin() + std::min(count, size), std::greater<>());
+  return std::accumulate(highest.begin(), end, S{0});
+}
+
+// Experts of groups that are not a token's come after all others.
+template <typename S>
+void leave_groups_out(const RouterShape& s, bool is_biased, Row<S>& values) {
+  const std::int64_t size = s.experts / s.groups;
+  Row<S> of_groups;
+  std::array<std::int32_t, kMostExperts> kept;
+  for (std::int64_t g = 0; g < s.groups; ++g)
+    of_groups[static_cast<std::size_t>(g)] =
+        sum_of_best(values.data() + g * size, size, is_biased ? 2 : 1);
+  for (std::int64_t j = 0; j < s.kept_groups; ++j)
+    kept[static_cast<std::size_t>(j)] = best(of_groups, s.groups, kept.data(), j);
+  const auto kept_end = kept.begin() + s.kept_groups;
+  for (std::int64_t g = 0; g < s.groups; ++g)
+    if (std::find(kept.begin(), kept_end, g) == kept_end)
+      std::fill_n(values.begin() + g * size, size, -std::numeric_limits<S>::infinity());
 }
 
 template <typename T>
@@ -60,7 +89,12 @@ void choose_of_token(const RouterShape& s, const ExpertChoice<T, Compute<T>>& x,
   Row<S> scores;
   score(s, x.logits + t * s.experts, scores);
   std::int32_t* chosen = x.chosen + t * s.choices;
-  for (std::int64_t j = 0; j < s.choices; ++j) chosen[j] = best(s, scores, x.bias, chosen, j);
+  Row<S> values;
+  for (std::int64_t e = 0; e < s.experts; ++e)
+    values[static_cast<std::size_t>(e)] = scores[static_cast<std::size_t>(e)] +
+                                          (x.bias != nullptr ? static_cast<S>(x.bias[e]) : S{0});
+  if (s.kept_groups < s.groups) leave_groups_out(s, x.bias != nullptr, values);
+  for (std::int64_t j = 0; j < s.choices; ++j) chosen[j] = best(values, s.experts, chosen, j);
   const S sum = s.renormalised ? sum_of_chosen(s, scores, chosen) : S{1};
   for (std::int64_t j = 0; j < s.choices; ++j)
     x.weights[t * s.choices + j] =

@@ -40,16 +40,23 @@ Attributes Router::scores() const {
           in_units(shape_.scale)};
 }
 
+Attributes Router::choice() const {
+  Attributes all = scores();
+  all[3] = shape_.groups;
+  all[4] = shape_.groups_per_token;
+  return all;
+}
+
 void Router::forward(LayerPass& to, const View& x) const {
   to.kernel(Part::kRouter, KernelId::kRouterForward,
             {read(x), to.parameter(weight_), write(to[logits_]), to.workspace()});
   if (bias_) {
     to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
               {read(to[logits_]), write(to[chosen_]), write(to[weights_]), to.parameter(bias_)},
-              scores());
+              choice());
   } else {
     to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
-              {read(to[logits_]), write(to[chosen_]), write(to[weights_])}, scores());
+              {read(to[logits_]), write(to[chosen_]), write(to[weights_])}, choice());
   }
   // What a replay drops has been counted.
   View dropped = to.expert_sums();

@@ -28,6 +28,7 @@ class Router {
  private:
   void logits_backward(LayerPass& to, const View& dweights, const View& dlogits) const;
   Attributes scores() const;
+  Attributes choice() const;
 
   ExpertShape shape_;
   ExpertRows sizes_;

@@ -358,11 +358,13 @@ ZPLAN_KERNEL(RouterForward, "router_forward",
 ZPLAN_KERNEL(
     ChooseExperts, "choose_experts",
     .operands = "logits:rt[T,e] chosen:wi[T,k] weights:wt[T,k] bias:rc[e]?",
-    .attributes = "sigmoid? renormalised? scale", .kind = kMem, .demand = streaming<3 + kExp, 0>,
-    .sets = Sets::kExperts, .source = "[Fedus21 Eq.1]",
+    .attributes = "sigmoid? renormalised? scale groups kept_groups", .kind = kMem,
+    .demand = streaming<3 + kExp, 0>, .sets = Sets::kExperts, .source = "[Fedus21 Eq.1]",
     .what =
         "Chooses the k experts with the highest scores, bias added to them, of equal ones the "
-        "first; scores are the softmax of the logits or, with `sigmoid`, the sigmoid of each. "
+        "first, of those in the `kept_groups` of `groups` equal groups whose best one, with a bias "
+        "whose two best together, have the highest; scores are the softmax of the logits or, with "
+        "`sigmoid`, the sigmoid of each. "
         "Weights are the scores without bias, divided by their sum if `renormalised`, times "
         "`scale` / 1e9.")
 ZPLAN_KERNEL(

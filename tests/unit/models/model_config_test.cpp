@@ -82,6 +82,17 @@ TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
   EXPECT_THAT(refusal_of_experts(R"("experts": 4)"), HasSubstr("experts_per_token"));
   EXPECT_THAT(refusal_of_experts(R"("experts_per_token": 2)"),
               HasSubstr("no experts_per_token without experts"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "router_groups": 2)"),
+              HasSubstr("router_groups_per_token"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "router_groups": 3,
+                                    "router_groups_per_token": 1)"),
+              HasSubstr("expected equal groups of the 4 experts, got 3"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "router_groups": 2,
+                                    "router_groups_per_token": 3)"),
+              HasSubstr("expected at most 2, the groups that there are, got 3"));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 3, "router_groups": 2,
+                                    "router_groups_per_token": 1)"),
+              HasSubstr("expected at most the 2 experts of 1 groups, got 3"));
   EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 5)"),
               HasSubstr("expected at most 4, the experts that there are, got 5"));
   EXPECT_THAT(refusal_of_experts(R"("experts": 4097, "experts_per_token": 5)"), HasSubstr("4096"));
@@ -229,7 +240,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_ffn\", \"shared_expert_ffn\", "
-      "\"router_scores\", \"router_renormalises\", \"router_bias\", \"router_scale\", "
+      "\"router_groups\", \"router_groups_per_token\", \"router_scores\", \"router_renormalises\", "
+      "\"router_bias\", \"router_scale\", "
       "\"balance_loss\", \"tied_embeddings\", \"source\", \"sources\", got unknown key "
       "\"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),

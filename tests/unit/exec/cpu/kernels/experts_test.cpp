@@ -51,6 +51,17 @@ TEST(Router, ABiasMovesTheChoiceAndNoWeight) {
   EXPECT_DOUBLE_EQ(x.weights[0], 0.5);
 }
 
+// Scores of 4 experts in two groups: the second has the best expert, the first the best pair.
+TEST(Router, ChoosesFromTheGroupsWithTheBestExpertOrTheBestPairByBias) {
+  RouterShape s{.tokens = 1, .experts = 4, .choices = 2, .sigmoid = true};
+  s.groups = 2;
+  s.kept_groups = 1;
+  EXPECT_EQ(choose(s, {1, 1, 2, -2}).chosen, (Indices{2, 3}));
+  EXPECT_EQ(choose(s, {1, 1, 2, -2}, {0, 0, 0, 0}).chosen, (Indices{0, 1}));
+  s.kept_groups = 2;
+  EXPECT_EQ(choose(s, {1, 1, 2, -2}).chosen, (Indices{2, 0}));
+}
+
 TEST(Router, LogitsThatAreNoNumbersStillGiveDifferentExperts) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Choice x = choose({.tokens = 1, .experts = 3, .choices = 3}, {nan, 1, nan});
