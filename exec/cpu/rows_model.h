@@ -12,6 +12,7 @@
 #include "exec/cpu/kernels/embedding.h"
 #include "exec/cpu/kernels/head_norm.h"
 #include "exec/cpu/kernels/norm.h"
+#include "exec/cpu/kernels/round_fp8.h"
 #include "exec/kernels/read_head_norm.h"
 #include "exec/kernels/read_model.h"
 
@@ -143,6 +144,11 @@ constexpr auto model_rows() {
       row(K::kGeluBackward, read_gelu_backward<T>, [](auto... x) { gelu_backward(x...); }),
       row(K::kSwigluForward, read_swiglu_forward<T>, [](auto... x) { swiglu_forward(x...); }),
       row(K::kSwigluBackward, read_swiglu_backward<T>, [](auto... x) { swiglu_backward(x...); }),
+      row(K::kRoundFp8, read_round_fp8<T>,
+          [](T* y, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t block_rows,
+             std::int64_t block_columns) {
+            round_fp8(y, x, {rows, columns, block_rows, block_columns});
+          }),
       row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
       row(K::kResidualAdd, read_residual_add<T>, [](auto... x) { residual_add(x...); }),
       row(K::kBiasResidualAdd, read_bias_residual_add<T>,

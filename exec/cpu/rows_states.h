@@ -5,12 +5,15 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "exec/cpu/call_support.h"
 #include "exec/cpu/kernels/elementwise.h"
+#include "exec/cpu/kernels/muon.h"
 #include "exec/cpu/kernels/optimizer.h"
 #include "exec/host_kernels.h"
 #include "exec/kernels/read_states.h"
+#include "planner/core/error.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::exec::cpu {
@@ -66,20 +69,39 @@ inline void adamw_of_step(const Adamw& x) {
 }
 
 inline void adamw_8bit_of_step(const AdamwBlocks& x) {
-  ZPLAN_ASSERT(x.block <= kMostBlock);
+  if (x.block > kMostBlock)
+    throw_bad_input("blocks of " + std::to_string(x.block) + " moments; up to " +
+                    std::to_string(kMostBlock) + " are possible");
   adamw_8bit(scalars_of_step(x.adamw.scalars, x.adamw.clip[kClipFactor]),
              {shard_of(x.adamw), x.m_scale, x.v_scale, x.block});
 }
 
+inline SgdShard shard_of(const Sgd& x) {
+  return {.master = x.master,
+          .m = x.m,
+          .grad = x.grad,
+          .param = x.param,
+          .n = x.n,
+          .flat_offset = x.flat_offset,
+          .decay_elements = x.decay_elements,
+          .draws = draws_of_step(x)};
+}
+
 inline void sgd_of_step(const Sgd& x) {
-  sgd(scalars_of_step(x.scalars, x.clip[kClipFactor]), {.master = x.master,
-                                                        .m = x.m,
-                                                        .grad = x.grad,
-                                                        .param = x.param,
-                                                        .n = x.n,
-                                                        .flat_offset = x.flat_offset,
-                                                        .decay_elements = x.decay_elements,
-                                                        .draws = draws_of_step(x)});
+  sgd(scalars_of_step(x.scalars, x.clip[kClipFactor]), shard_of(x));
+}
+
+inline void muon_momentum_of_step(const MuonMomentum& x) {
+  muon_momentum(scalars_of_step(x.scalars, x.clip[kClipFactor]), {.m = x.m,
+                                                                  .grad = x.grad,
+                                                                  .update = x.update,
+                                                                  .n = x.n,
+                                                                  .flat_offset = x.flat_offset,
+                                                                  .draws = draws_of_step(x)});
+}
+
+inline void muon_of_step(const Sgd& x) {
+  muon(scalars_of_step(x.scalars, x.clip[kClipFactor]), shard_of(x));
 }
 
 template <void (*host_kernel)(const Call&)>
@@ -108,6 +130,10 @@ constexpr auto state_rows() {
           [](auto... x) { clip_coefficient_of_step(x...); }),
       row(K::kAdamW, read_adamw, [](const Adamw& x) { adamw_of_step(x); }),
       row(K::kAdamW8Bit, read_adamw_8bit, [](const AdamwBlocks& x) { adamw_8bit_of_step(x); }),
+      row(K::kMuonMomentum, read_muon_momentum,
+          [](const MuonMomentum& x) { muon_momentum_of_step(x); }),
+      row(K::kOrthogonalise, read_orthogonalise<C>, [](const auto& x) { orthogonalise(x); }),
+      row(K::kMuon, read_muon, [](const Sgd& x) { muon_of_step(x); }),
       row(K::kSgd, read_sgd<1>, [](const Sgd& x) { sgd_of_step(x); }),
       row(K::kSgdMomentum, read_sgd<2>, [](const Sgd& x) { sgd_of_step(x); }),
   });

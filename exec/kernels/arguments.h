@@ -164,6 +164,24 @@ struct AdamwBlocks {
   std::int64_t block;
 };
 
+struct MuonMomentum {
+  Elements m;       // [n], updated
+  Elements grad;    // [n], only read
+  Elements update;  // [n], overwritten, in the type of the computation
+  const double* scalars;
+  const double* clip;
+  std::int64_t n, flat_offset;
+  PhiloxKey key;
+  std::uint32_t place;
+};
+
+// [r, c] x, updated, and next; [min(r, c), min(r, c)] gram and polynomial. All but x are scratch.
+template <typename C>
+struct Orthogonalise {
+  C *x, *next, *gram, *polynomial;
+  std::int64_t rows, columns;
+};
+
 struct Sgd {
   Elements master;  // [n], updated
   Elements m;       // [n], updated; null: no momentum

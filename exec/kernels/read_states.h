@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "exec/host_kernels.h"
 #include "exec/kernels/operands.h"
@@ -93,5 +94,31 @@ inline constexpr auto read_sgd = [](const KernelCall& c, const auto& body) {
            .key = seed_key(c.services->train().seed),
            .place = rounding_place(c)});
 };
+
+inline constexpr auto read_muon_momentum = [](const KernelCall& c, const auto& body) {
+  body(MuonMomentum{.m = elements_of(c[0]),
+                    .grad = elements_of(c[1]),
+                    .update = elements_of(c[4]),
+                    .scalars = c[2].as<double>(),
+                    .clip = c[3].as<double>(),
+                    .n = c[0].elements(),
+                    .flat_offset = flat_offset(c),
+                    .key = seed_key(c.services->train().seed),
+                    .place = rounding_place(c)});
+};
+
+// C: the type of the computation.
+template <typename C>
+inline constexpr auto read_orthogonalise = [](const KernelCall& c, const auto& body) {
+  const std::int64_t side = std::min(c[0].shape()[0], c[0].shape()[1]);
+  if (c[2].shape()[0] < side)
+    throw_bad_input("orthogonalise: a matrix whose shorter side is " + std::to_string(side) +
+                    " in scratch of " + std::to_string(c[2].shape()[0]));
+  body(Orthogonalise<C>{c[0].as<C>(), c[1].as<C>(), c[2].as<C>(), c[3].as<C>(), c[0].shape()[0],
+                        c[0].shape()[1]});
+};
+
+// What it goes down is the gradient of Sgd.
+inline constexpr auto read_muon = read_sgd<1>;
 
 }  // namespace zplan::exec

@@ -83,6 +83,8 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:
       return columns(n);
+    case KernelId::kRoundFp8:
+      return {{"r", n / kRow}, {"c", kRow}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
     default:
@@ -102,7 +104,11 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kAdamW8Bit:
     case KernelId::kSgd:
     case KernelId::kSgdMomentum:
+    case KernelId::kMuon:
+    case KernelId::kMuonMomentum:
       return {0, n, 0};
+    case KernelId::kRoundFp8:
+      return {1, kFp8Block};
     case KernelId::kSumSquares:  // all count
       return {0, -1, 0, 0};
     case KernelId::kRope:

@@ -1,5 +1,9 @@
 #include "planner/lower/optimizer.h"
 
+#include <algorithm>
+#include <string>
+#include <utility>
+
 #include "planner/program/step_scalars.h"
 
 namespace zplan {
@@ -73,7 +77,7 @@ void Optimizer::begin_step() {
   if (!delayed_) return;
   s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
     const States states = bring_states(u, ordinal);
-    update_with(u, states, delayed_->gradient(u), delayed_->target(u));
+    update_with(u, states, delayed_->gradient(u), delayed_->target(u), ordinal);
     send_states(u, states, ordinal);
   });
 }
@@ -195,7 +199,7 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   const View target = states_.has(OptimizerStates::kMaster)
                           ? transfers_.outbox(home, near(), staged, ordinal)
                           : transfers_.bring(Phase::kUpdate, part, home, near(), staged, ordinal);
-  update_with(unit, states, gradient, target);
+  update_with(unit, states, gradient, target, ordinal);
   transfers_.send(Phase::kUpdate, part, target, home, staged, ordinal);
   send_states(unit, states, ordinal);
 }
@@ -206,24 +210,81 @@ Attribute Optimizer::first_of_shard(UnitIndex unit) const {
   return {0, s_.mesh.steps_over(info.shards, info.shard_elements)};
 }
 
-// Without a master copy the target is the master.
+// Without a master copy the target is the master. What is made orthogonal takes the place of
+// moments and gradient.
 void Optimizer::update_with(UnitIndex unit, const States& states, const View& gradient,
-                            const View& target) {
-  const Unit& info = s_.layout.units[unit];
+                            const View& target, Ordinal ordinal) {
   const UpdateRule& rule = s_.layout.rule[unit];
-  Attribute first, decays = info.decay_elements;
-  if (s_.plan.zero_stage > 0) first = first_of_shard(unit);
-  if (s_.layout.is_owned(unit)) decays.steps = first.steps;
   std::vector<View> operands;
   const bool has_master = states_.has(unit, OptimizerStates::kMaster);
   if (!has_master) operands.push_back(update(target));
-  for (const auto& [state, view] : states) operands.push_back(update(view));
-  for (const View& input :
-       {gradient, on_host() ? host_scalars_ : scalars_, on_host() ? host_clip_ : clip_})
-    operands.push_back(read(input));
+  for (const auto& [state, view] : states)
+    if (state == OptimizerStates::kMaster || !rule.orthogonal) operands.push_back(update(view));
+  const View input =
+      rule.orthogonal ? orthogonal(unit, states.back().second, gradient, ordinal) : gradient;
+  for (const View& in : {input, scalars_near(), clip_near()}) operands.push_back(read(in));
   if (has_master) operands.push_back(write(target));
   s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], rule.action}, lane(), rule.kernel, operands,
-                {first, decays, unit});
+                place_of(unit));
+}
+
+// Where the rank's piece of a unit begins, the elements that decay, the unit.
+Attributes Optimizer::place_of(UnitIndex unit) const {
+  Attribute first, decays = s_.layout.units[unit].decay_elements;
+  if (s_.plan.zero_stage > 0) first = first_of_shard(unit);
+  if (s_.layout.is_owned(unit)) decays.steps = first.steps;
+  return {first, decays, unit};
+}
+
+// The rank's piece of what is made of the moment, which all that share the unit gather first.
+View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradient,
+                           Ordinal ordinal) {
+  const Unit& info = s_.layout.units[unit];
+  const Part part = s_.layout.part[unit];
+  const DType dtype = s_.kernels.statistics;
+  std::int64_t largest = 0;
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+    if (s_.layout.rule[u].orthogonal) largest = std::max(largest, s_.layout.units[u].flat_elements);
+  const BufferId id = s_.body.get({.name = "update.whole",
+                                   .slot_size = size_of(dtype) * largest,
+                                   .slots = kRingSlots,
+                                   .category = Category::kGathered,
+                                   .dtype = dtype});
+  const View whole = view_of(id, dtype, {info.flat_elements}, ordinal.slot());
+  View own = whole;
+  if (s_.plan.zero_stage > 0) {
+    own.shape = {info.shard_elements};
+    own = s_.own_part(own, info.shards);
+  }
+  s_.out.kernel(
+      {Phase::kUpdate, part, Action::kMomentum}, lane(), KernelId::kMuonMomentum,
+      {update(moment), read(gradient), read(scalars_near()), read(clip_near()), write(own)},
+      place_of(unit));
+  if (s_.plan.zero_stage > 0 && s_.plan.shards() > 1)
+    s_.out.collective({Phase::kUpdate, part, Action::kGatherUpdate}, Lane::kCommGather,
+                      CollectiveKind::kAllGather, s_.shard_group(unit), own, whole);
+  orthogonalise(unit, whole);
+  return own;
+}
+
+// One matrix after the other, told apart by the number of a tile.
+void Optimizer::orthogonalise(UnitIndex unit, const View& whole) {
+  const std::vector<Tensor>& tensors = s_.layout.units[unit].tensors;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    View x = whole;
+    x.shape = tensors[i].shape;
+    x.offset += size_of(x.dtype) * tensors[i].offset;
+    const std::int64_t side = std::min(x.shape[0], x.shape[1]);
+    const auto scratch = [&](const char* name, const Shape& shape) {
+      return write(s_.transient(std::string("orthogonal.") + name, shape, x.dtype));
+    };
+    s_.out.repeat({.count = 1, .var = Var::kTile, .first = static_cast<std::int32_t>(i)}, [&] {
+      s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], Action::kOrthogonalise}, lane(),
+                    KernelId::kOrthogonalise,
+                    {update(x), scratch("next", x.shape), scratch("gram", {side, side}),
+                     scratch("polynomial", {side, side})});
+    });
+  }
 }
 
 // ZeRO 1 and 2, and ZeRO 3 whose parameters fewer ranks share: the updated pieces of a home.

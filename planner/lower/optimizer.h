@@ -56,7 +56,13 @@ class Optimizer {
   States bring_states(UnitIndex unit, Ordinal ordinal);
   void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
   Attribute first_of_shard(UnitIndex unit) const;
-  void update_with(UnitIndex unit, const States& states, const View& gradient, const View& target);
+  Attributes place_of(UnitIndex unit) const;
+  View scalars_near() const { return on_host() ? host_scalars_ : scalars_; }
+  View clip_near() const { return on_host() ? host_clip_ : clip_; }
+  View orthogonal(UnitIndex unit, const View& moment, const View& gradient, Ordinal ordinal);
+  void orthogonalise(UnitIndex unit, const View& whole);
+  void update_with(UnitIndex unit, const States& states, const View& gradient, const View& target,
+                   Ordinal ordinal);
   bool gathers() const;
   void gather(UnitIndex unit);
   void gather_apart();

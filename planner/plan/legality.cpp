@@ -364,6 +364,15 @@ Reason wrong_optimizer(const Plan& p) {
     return fmt::format("{} has no first moments that could be on cpu", row.word);
   if (p.offload.moment2 && rule.moments < 2)
     return fmt::format("{} has no second moments that could be on cpu", row.word);
+  if (rule.orthogonal && p.parallel.tp > 1)
+    return fmt::format("{} makes whole matrices orthogonal: it needs tp 1, not {}", row.word,
+                       p.parallel.tp);
+  if (rule.orthogonal && p.placement.optimizer != Tier::kGpu)
+    return fmt::format("{} gathers what it updates with on the gpu: the optimizer cannot be on {}",
+                       row.word, name(p.placement.optimizer));
+  if (rule.orthogonal && p.unit_layers() > 1)
+    return fmt::format("{} updates one layer after the other, not units of {} layers", row.word,
+                       p.unit_layers());
   if (!row.has_two_rules()) return std::nullopt;
   if (p.gather.owned())
     return fmt::format("{} updates parts of a layer in two ways: no one rank owns it", row.word);
@@ -371,6 +380,20 @@ Reason wrong_optimizer(const Plan& p) {
     return fmt::format("{} updates parts of a layer in two ways: it needs 1 tile, not {}", row.word,
                        p.gather.tiles());
   return std::nullopt;
+}
+
+// Whether the blocks that products round their operands in lie within what ranks and tiles have.
+Reason wrong_rounding(const Plan& p, const ModelShape& model) {
+  if (find_kernel_set(p.kernel_set).layer_products != LayerProducts::kRoundedToFp8)
+    return std::nullopt;
+  if (p.train.has_lora())
+    return fmt::format("kernel set {} rounds no factors of LoRA; {} does not round", p.kernel_set,
+                       p.kernel_set.substr(0, p.kernel_set.rfind('.')));
+  const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
+  if (pieces == 1 || model.width_divisor / pieces % kFp8Block == 0) return std::nullopt;
+  return fmt::format(
+      "{} pieces of matrices cut the blocks of {} columns that {} rounds; tp 1 does not", pieces,
+      kFp8Block, p.kernel_set);
 }
 
 // Whether the blocks of states lie within what the tensor parallel ranks have, and end with it.
@@ -533,6 +556,7 @@ Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = wrong_experts(plan, model)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
   if (Reason why = wrong_blocks(plan, model)) return why;
+  if (Reason why = wrong_rounding(plan, model)) return why;
   if (plan.train.has_lora() && plan.train.rank > model.hidden)
     return fmt::format("factors of rank {} are larger than the model's matrices; rank {} fits",
                        plan.train.rank, model.hidden);

@@ -5,6 +5,11 @@
 //   sgd-momentum  one [PyTorch]: m = beta1 m + g, p -= learning rate x m
 //   sgd           none
 //   adamw-8bit    two of a byte each [Dettmers22]: in blocks of neighbours, with a scale for each
+//   muon          one [Jordan24]: m = beta1 m + (1 - beta1) g, and what is between it and g, made
+//                 orthogonal by five Newton-Schulz steps, is the update, 0.2 sqrt(greater side)
+//                 times the learning rate [Liu25]. A matrix is made orthogonal as it is stored:
+//                 queries, keys and values side by side are one. Ranks gather what each has of the
+//                 whole matrix and do that alike.
 //
 // Two rules: one for the matrices of layers that tensor parallelism cuts, one for everything else
 // (vectors, embeddings, head, the latents of attention). Where they differ the former are units of
@@ -24,14 +29,15 @@
 
 namespace zplan {
 
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgdMomentum, kSgd, kAdamW8Bit };
+enum class OptimizerKind : std::uint8_t { kAdamW, kSgdMomentum, kSgd, kAdamW8Bit, kMuon };
 
 // How parameters are updated.
 struct UpdateRule {
   KernelId kernel = KernelId::kAdamW;
   Action action = Action::kAdam;
   int moments = 2;
-  bool in_blocks = false;  // a byte per parameter and moment, and a scale per block
+  bool in_blocks = false;   // a byte per parameter and moment, and a scale per block
+  bool orthogonal = false;  // of whole matrices: `kernel` takes what is made of the moment
 
   friend bool operator==(const UpdateRule&, const UpdateRule&) = default;
 };
@@ -55,6 +61,7 @@ inline constexpr OptimizerRow kOptimizers[] = {
      {KernelId::kSgdMomentum, Action::kSgd, 1}},
     {"sgd", "SGD", {KernelId::kSgd, Action::kSgd, 0}, {KernelId::kSgd, Action::kSgd, 0}},
     {"adamw-8bit", "8-bit AdamW", {KernelId::kAdamW8Bit, Action::kAdam, 2, true}, kAdamWRule},
+    {"muon", "Muon", {KernelId::kMuon, Action::kAdam, 1, false, true}, kAdamWRule},
 };
 
 constexpr const OptimizerRow& row_of(OptimizerKind kind) {

@@ -101,7 +101,10 @@ double flops_bound(const Plan& plan, const ModelShape& model) {
   const double attention = 6 * z.T * z.h * (z.s + 1);  // backward over the whole square
   const double rows = 3 * z.h + 2 * z.f + z.V + z.a * z.s + z.r * (2 * z.h + 2 * z.f) + z.experts;
   const double elementwise = kFlopPerElement * (z.T * rows + z.largest_unit());
-  return product + attention + elementwise;
+  // Muon: of sides of at most h and of 3 h + 2 f [derived] newton_schulz of kernel_table.cpp.
+  const bool has_muon = plan.optimizer.row().matrices.orthogonal;
+  const double orthogonal = has_muon ? 10 * z.h * z.h * (7 * z.h + 4 * z.f) : 0;
+  return product + attention + elementwise + orthogonal;
 }
 
 double total_bytes_bound(const Plan& plan, const ModelShape& model) {

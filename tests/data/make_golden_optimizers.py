@@ -8,6 +8,9 @@ not have is written out with plain torch operations here, in double precision:
                blocks of BLOCK neighbours of the flattened matrix each value is the nearest of 256
                times the greatest magnitude of its block. Everything else is torch.optim.AdamW.
 
+Muon is torch.optim.Muon for the matrices of layers, with its products in double precision in place
+of bf16 and with the step sizes of "match_rms_adamw"; everything else is torch.optim.AdamW.
+
 Needs torch and numpy; the build and the tests need neither.
 
   make_golden_optimizers.py           write the files next to this script
@@ -24,7 +27,7 @@ import torch
 
 NAME = "golden_optimizers_tiny"
 BLOCK = 256
-RATES = {"sgd": 0.5, "sgd-momentum": 0.2, "adamw-8bit": 1e-3}
+RATES = {"sgd": 0.5, "sgd-momentum": 0.2, "adamw-8bit": 1e-3, "muon": 1e-3}
 
 
 def codes(has_sign):
@@ -89,6 +92,15 @@ def make_optimizers(kind, params):
     matrices = [p for name, p in params.items() if ".layers." in name and p.dim() == 2]
     known = {id(p) for p in matrices}
     others = {name: p for name, p in params.items() if id(p) not in known}
+    if kind == "muon":
+        muon = torch.optim.Muon(
+            matrices,
+            lr=RATES[kind],
+            weight_decay=decay,
+            momentum=base.TRAIN["beta1"],
+            adjust_lr_fn="match_rms_adamw",
+        )
+        return [muon, base.make_optimizer(others)]
     eight_bit = EightBitAdamW(matrices, RATES[kind], betas, base.TRAIN["adam_eps"], decay)
     return [eight_bit, base.make_optimizer(others)]
 
@@ -114,6 +126,7 @@ def train(kind, text):
 
 def write(text):
     blob, records, optimizers = bytearray(), [], {}
+    torch.bfloat16 = torch.float64  # what Muon casts to
     for kind, rate in RATES.items():
         losses, final = train(kind, text)
         print(f"{kind}: losses {losses}")

@@ -69,7 +69,7 @@ FirstStep first_step(const Plan& plan, exec::RunOptions options, const std::stri
   const Observer gradients = in_host_memory(options.device, log.observer(step.trained->job, 0));
   options.observer = [&](const exec::NodeEvent& event) {
     const Node& node = event.program->nodes[event.node];
-    const bool updates = node.role.action == Action::kAdam || node.role.action == Action::kSgd;
+    const bool updates = kernel_def(node.kernel).types.find('q') != std::string::npos;
     const bool is_seen =
         node.kind == OpKind::kKernel && (node.kernel == KernelId::kStepScalars || updates);
     if (is_seen) gradients(event);

@@ -32,7 +32,8 @@ class GradientLog {
         if (event.step == step - lag)
           scales_[event.rank] = event.operands[0].as<double>()[kLossScale];
       }
-      const bool updates = node.role.action == Action::kAdam || node.role.action == Action::kSgd;
+      const bool updates = node.kernel != KernelId::kSumSquares &&
+                           kernel_def(node.kernel).types.find('q') != std::string::npos;
       if (event.step == step && updates) record(job, event, node);
     };
   }

@@ -77,13 +77,15 @@ inline std::vector<RecomputeRun> recompute_of(int level) {
 inline constexpr const char* kModels[] = {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-moe",
                                           "tiny-deepseek"};
 
-// The level of "/kernel_set" besides the plain set: one that fuses nothing, and 16-bit sets with
-// each of their recipes. In fp64 there are none of these: such plans train as the plain set does.
+// The level of "/kernel_set" besides the plain set: one that fuses nothing, one that rounds the
+// operands of products to fp8, and 16-bit sets with each of their recipes. In fp64 there are none
+// of the latter: such plans train as the plain set does.
 struct SetLevel {
   std::string_view type, recipe;
 };
 inline constexpr SetLevel kSetLevels[] = {{"", ""},
                                           {"unfused", ""},
+                                          {"fp8", ""},
                                           {"bf16", "standard"},
                                           {"bf16", "fp32-gradients"},
                                           {"bf16", "lean"},
@@ -92,11 +94,27 @@ inline constexpr SetLevel kSetLevels[] = {{"", ""},
                                           {"bf16", "main-gradients"},
                                           {"fp16", "standard"}};
 
+// The level of "/optimizer/kind": each, and small blocks, which tensor parallel ranks can cut.
+inline constexpr OptimizerChoice kOptimizerLevels[] = {
+    {},
+    {.kind = OptimizerKind::kSgdMomentum},
+    {.kind = OptimizerKind::kSgd},
+    {.kind = OptimizerKind::kAdamW8Bit},
+    {.kind = OptimizerKind::kAdamW8Bit, .block = 8},
+    {.kind = OptimizerKind::kMuon}};
+
+// The level of "/train/what".
+inline constexpr TrainedChoice kTrainedLevels[] = {
+    {},
+    {.what = Trained::kLayers},
+    {.what = Trained::kLora},
+    {.what = Trained::kLora, .rank = 3, .alpha = 5, .targets = LoraTargets::kQkv}};
+
 inline void set_kernels(Plan& plan, int level) {
   const SetLevel& set = kSetLevels[level];
   const bool is_f64 = plan.kernel_set == "cpu.f64";
-  if (set.type == "unfused") {
-    plan.kernel_set += ".unfused";
+  if (set.type == "unfused" || set.type == "fp8") {
+    plan.kernel_set += "." + std::string(set.type);
   } else if (!set.type.empty() && !is_f64) {
     plan.kernel_set = "cpu." + std::string(set.type);
   }
@@ -112,6 +130,10 @@ inline std::vector<Factor> own_factors() {
       {"/model", static_cast<int>(std::size(kModels)),
        [](Plan& p, int level) { p.model = kModels[level]; }},
       {"/kernel_set", static_cast<int>(std::size(kSetLevels)), set_kernels},
+      {"/optimizer/kind", static_cast<int>(std::size(kOptimizerLevels)),
+       [](Plan& p, int level) { p.optimizer = kOptimizerLevels[level]; }},
+      {"/train/what", static_cast<int>(std::size(kTrainedLevels)),
+       [](Plan& p, int level) { p.train = kTrainedLevels[level]; }},
       {"/parallel/pp", 3, [](Plan& p, int level) { p.parallel.pp = level + 1; }},
       {"/parallel/dp", 3, [](Plan& p, int level) { p.parallel.dp = 1 << level; }},
       {"/parallel/tp", 3, [](Plan& p, int level) { p.parallel.tp = 1 << level; }},
@@ -148,8 +170,9 @@ inline std::vector<Factor> own_factors() {
 
 // Not what changes the numbers that are trained, and what has tests of its own.
 inline bool is_covered(const Decision& row) {
-  constexpr std::string_view kNot[] = {"/hardware", "/parallel/order", "/dropout",     "/launch",
-                                       "/slack",    "/clip",           "/loss_scaling"};
+  constexpr std::string_view kNot[] = {
+      "/hardware",     "/parallel/order",  "/dropout",    "/launch",      "/slack",        "/clip",
+      "/loss_scaling", "/optimizer/block", "/train/rank", "/train/alpha", "/train/targets"};
   return std::find(std::begin(kNot), std::end(kNot), row.pointer) == std::end(kNot) &&
          !row.pointer.starts_with("/precision/") && !row.pointer.starts_with("/batch/");
 }

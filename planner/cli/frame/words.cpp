@@ -252,6 +252,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
+  if (find_kernel_set(plan.kernel_set).layer_products == LayerProducts::kRoundedToFp8)
+    extras.emplace_back("operands of the layers' products rounded to fp8");
   if (plan.train.what == Trained::kLayers) extras.emplace_back("only layers are trained");
   if (plan.train.has_lora())
     extras.push_back(fmt::format("LoRA of rank {}, alpha {}{}", plan.train.rank, plan.train.alpha,

@@ -27,6 +27,7 @@ class Emission {
 
   Phase phase() const { return phase_; }
   Backward backward_part() const { return backward_; }
+  bool rounds_products() const { return s_.kernels.layer_products == LayerProducts::kRoundedToFp8; }
   bool trains(Param param) const { return s_.layout.trains(param); }
 
   // In a backward.

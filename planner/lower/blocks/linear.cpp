@@ -1,6 +1,7 @@
 #include "planner/lower/blocks/linear.h"
 
 #include <numeric>
+#include <string>
 
 namespace zplan {
 
@@ -22,18 +23,31 @@ Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const Line
         {maker.naming.of(tensor, ".bias"), {out}, {out}, Init::kZero, 0, false, split, !is_cut});
 }
 
-void Linear::forward(LayerPass& to, const View& x, const View& y) const {
+View Linear::rounded(LayerPass& to, Action action, const View& x) const {
+  if (!to.rounds_products()) return x;
+  const bool of_weight = action == Action::kRoundWeight;
+  const View y = to.scratch("rounded." + std::string(name(action)), x.shape);
+  to.kernel(part_, action, KernelId::kRoundFp8, {read(x), write(y)},
+            {of_weight ? kFp8Block : 1, kFp8Block});
+  return read(y);
+}
+
+View Linear::weight(LayerPass& to) const {
+  return rounded(to, Action::kRoundWeight, to.parameter(weight_));
+}
+
+void Linear::forward(LayerPass& to, const View& input, const View& y) const {
+  const View x = rounded(to, Action::kRoundInput, input);
   if (by_rows()) {
     to.kernel(part_, KernelId::kMatmulForward,
-              {read(x), to.parameter(weight_), to.add_tiles(y), to.workspace()});
+              {read(x), weight(to), to.add_tiles(y), to.workspace()});
   } else if (bias_) {
     to.kernel(part_, KernelId::kLinearForward,
-              {read(x), to.parameter(weight_), to.parameter(bias_), write(y), to.workspace()});
+              {read(x), weight(to), to.parameter(bias_), write(y), to.workspace()});
   } else {
-    to.kernel(part_, KernelId::kMatmulForward,
-              {read(x), to.parameter(weight_), write(y), to.workspace()});
+    to.kernel(part_, KernelId::kMatmulForward, {read(x), weight(to), write(y), to.workspace()});
   }
-  if (lora_) lora_->forward(to, x, y);
+  if (lora_) lora_->forward(to, input, y);
 }
 
 void Linear::forward_and_gelu(LayerPass& to, const View& x, const View& y, const View& gelu) const {
@@ -42,8 +56,9 @@ void Linear::forward_and_gelu(LayerPass& to, const View& x, const View& y, const
       {read(x), to.parameter(weight_), to.parameter(bias_), write(y), write(gelu), to.workspace()});
 }
 
-void Linear::weight_backward(LayerPass& to, const View& x, const View& dy) const {
+void Linear::weight_backward(LayerPass& to, const View& input, const View& dy) const {
   if (!to.trains(weight_)) return;
+  const View x = rounded(to, Action::kRoundInput, input);
   if (bias_ && !by_rows()) {
     to.kernel(part_, Action::kWeightGradient, KernelId::kLinearWeightGradient,
               {read(x), read(dy), to.gradient(weight_), to.gradient(bias_), to.workspace()});
@@ -53,17 +68,23 @@ void Linear::weight_backward(LayerPass& to, const View& x, const View& dy) const
   }
 }
 
-void Linear::backward(LayerPass& to, const View& x, const View& dy, const View& dx,
+void Linear::backward(LayerPass& to, const View& x, const View& gradient, const View& dx,
                       const View* before_gelu) const {
+  View dy;
+  const auto round = [&] { dy = rounded(to, Action::kRoundGradient, gradient); };
+  if (to.emits_inputs()) {
+    round();
+  } else {
+    to.again(round);
+  }
   if (to.emits_weights()) weight_backward(to, x, dy);
   if (to.emits_inputs() && before_gelu != nullptr) {
     to.kernel(part_, KernelId::kGeluInputGradient,
               {read(dy), to.parameter(weight_), read(*before_gelu), write(dx), to.workspace()});
   } else if (to.emits_inputs()) {
-    to.kernel(part_, KernelId::kLinearInputGradient,
-              {read(dy), to.parameter(weight_), dx, to.workspace()});
+    to.kernel(part_, KernelId::kLinearInputGradient, {read(dy), weight(to), dx, to.workspace()});
   }
-  if (lora_) lora_->backward(to, x, dy, dx);
+  if (lora_) lora_->backward(to, x, gradient, dx);
   to.done(weight_);
 }
 

@@ -45,6 +45,9 @@ class Linear {
  private:
   bool by_rows() const { return cut_ == Split::Kind::kRows; }
   void weight_backward(LayerPass& to, const View& x, const View& dy) const;
+  View weight(LayerPass& to) const;
+  // The operand as products take it (planner/program/kernels/kernel_set.h).
+  View rounded(LayerPass& to, Action action, const View& x) const;
 
   Part part_;
   Split::Kind cut_;

@@ -152,6 +152,12 @@ enum class Action : std::uint8_t {
   kJoin,      // the stretches of each sequence, put one after the other
   kCut,       // and apart
   kSgd,       // an update without second moments
+  kMomentum,  // what an update is made of
+  kGatherUpdate,
+  kOrthogonalise,
+  kRoundInput,  // operands of products, to fp8
+  kRoundWeight,
+  kRoundGradient,
   kLoraDown,  // beside a product: what the first factor of LoRA gives
   kLoraScale,
   kLoraUp,  // and the second

@@ -85,6 +85,11 @@ void Table::add_cpu() {
   add("cpu.fp16", cpu_set(kF16, true, false));
   add("cpu.f64.unfused", cpu_set(kF64, false, false));
   add("cpu.f32.unfused", cpu_set(kF32, false, false));
+  for (const DType type : {kF64, kF32}) {
+    KernelSet set = cpu_set(type, true, false);
+    set.layer_products = LayerProducts::kRoundedToFp8;
+    add(type == kF64 ? "cpu.f64.fp8" : "cpu.f32.fp8", set);
+  }
   add("cpu.f64.fused", cpu_set(kF64, true, true));
   add("cpu.f32.fused", cpu_set(kF32, true, true));
 }
@@ -160,6 +165,8 @@ bool declares(const KernelSet& set, KernelId kernel) {
       return set.dropout;
     case Sets::kExperts:
       return true;
+    case Sets::kRoundsToFp8:
+      return set.layer_products == LayerProducts::kRoundedToFp8;
   }
   return false;
 }

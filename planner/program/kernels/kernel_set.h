@@ -15,10 +15,17 @@ namespace zplan {
 // Which backend of the executor has a set's kernels.
 enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
 
-// The format that the matrix products of the layers compute in: that of their operands, or fp8 of
-// operands cast on the way [Micikevicius22]. The output head and attention keep that of the
-// operands.
-enum class LayerProducts : std::uint8_t { kAsStored, kFp8 };
+// The format that the matrix products of the layers compute in: that of their operands; fp8 of
+// operands cast on the way [Micikevicius22]; or that of the operands, each rounded to fp8 by a
+// kernel of its own: the numbers of fp8 without its speed. The output head and attention keep that
+// of the operands.
+//
+// Rounded operands are e4m3 in blocks [DeepSeek24b sec 3.3.2]: 1 x 128 of activations and of their
+// gradients, 128 x 128 of weights, counted from the first element of the global matrix; the last
+// ones may be smaller. All three products take them so, and gradients of biases are sums of rounded
+// ones.
+enum class LayerProducts : std::uint8_t { kAsStored, kFp8, kRoundedToFp8 };
+inline constexpr std::int64_t kFp8Block = 128;
 
 struct KernelSet {
   std::string_view id;    // "cuda.sm70.fp16"

@@ -189,6 +189,17 @@ Demand grouped_weight_gradient(Operands o) {
   return demand;
 }
 
+// Three products in each of five steps [Jordan24]: of the shorter side q and the longer one two of
+// q q p multiply-adds, and one of q q q.
+Demand newton_schulz(Operands o) {
+  constexpr std::int64_t kSteps = 5;
+  const Shape& x = o[0].shape;
+  const std::int64_t q = std::min(x[0], x[1]), p = std::max(x[0], x[1]);
+  Demand demand = product({.m = q, .n = p, .k = q, .times = 3 * kSteps}, o);
+  demand.flops = Flops{kSteps * 2 * q * q * (2 * p + q)};
+  return demand;
+}
+
 Demand host_work(Operands o) { return {.kind = WorkKind::kHost, .bytes = traffic(o)}; }
 
 constexpr auto kMem = WorkKind::kMemory;

@@ -43,8 +43,8 @@ struct Demand {
 };
 
 // Which kernel sets have a kernel: those that fuse attention or do not, that merge what attention
-// to several blocks of keys gives, that fuse neighbours, that have dropout; kPlannedOnCuda and
-// kExperts: all, but those for CUDA without a body of it.
+// to several blocks of keys gives, that fuse neighbours, that have dropout, that round the operands
+// of products to fp8; kPlannedOnCuda and kExperts: all, but those for CUDA without a body of it.
 enum class Sets : std::uint8_t {
   kAll,
   kPlannedOnCuda,
@@ -53,7 +53,8 @@ enum class Sets : std::uint8_t {
   kMergedAttention,
   kFusedNeighbours,
   kDropout,
-  kExperts
+  kExperts,
+  kRoundsToFp8
 };
 
 // Which kernels of WorkKind::kMemory move alike over their compulsory traffic: a stack has a rate

@@ -158,6 +158,33 @@ ZPLAN_KERNEL(
     .what =
         "Does what adamw does with moments of a byte each: the number of a value that their block, "
         "n / k neighbours, has a scale for.")
+ZPLAN_KERNEL(MuonMomentum, "muon_momentum",
+             .operands = "m:uv[n] grad:rq[n] scalars:rd[11] clip:rd[2] update:wt[n]",
+             .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<6, 0>,
+             .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer, .source = "[Jordan24]",
+             .what =
+                 "m = beta1 m + (1 - beta1) gradient, update = beta1 m + (1 - beta1) gradient; 0, "
+                 "and m as it "
+                 "is, where adamw would leave the states.")
+ZPLAN_KERNEL(
+    Orthogonalise, "orthogonalise",
+    .operands = "x:ut[r,c] next:wt[r,c] gram:wt[q,q] polynomial:wt[q,q]", .kind = kGemm,
+    .demand = newton_schulz, .sets = Sets::kPlannedOnCuda, .source = "[Jordan24]",
+    .what =
+        "Five steps x = a x + (b g + c g g) x of the normalised x, g = x x^T of q rows, or of "
+        "columns where they are fewer; then times 0.2 sqrt(max(r, c)). The others are scratch.")
+ZPLAN_KERNEL(Muon, "muon",
+             .operands = "master:uo[n] update:rt[n] scalars:rd[11] clip:rd[2] param:wp[n]?",
+             .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<4, 0>,
+             .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer, .source = "[Jordan24]",
+             .what = "Decays as adamw does and goes down the update. All else as adamw.")
+ZPLAN_KERNEL(
+    RoundFp8, "round_fp8", .operands = "x:rc[r,c] y:wc[r,c]", .attributes = "rows columns",
+    .kind = kMem, .demand = streaming<12, 0>, .sets = Sets::kRoundsToFp8,
+    .source = "[DeepSeek24b sec 3.3.2]",
+    .what =
+        "y = x in e4m3 [Micikevicius22] times a scale for each block of `rows` x `columns`, the "
+        "last ones smaller: the one that makes its greatest 448.")
 ZPLAN_KERNEL(
     Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?", .attributes = "copies?",
     .kind = kHost, .demand = host_work, .source = "[derived]",

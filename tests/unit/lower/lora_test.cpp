@@ -17,7 +17,7 @@ Plan plan_of(Trained what, const std::string& model = "tiny-llama",
   plan.hardware = "workstation";
   plan.kernel_set = kernel_set;
   plan.precision = default_recipe(plan.kernel_set);
-  plan.batch = {.global_batch = 4, .micro_batch = 4, .sequence = 32};
+  plan.batch = {.global_batch = 4, .micro_batch = 1, .sequence = 32};
   plan.train.what = what;
   return plan;
 }

@@ -17,7 +17,7 @@ Plan plan_of(OptimizerKind kind, const std::string& kernel_set = "cpu.bf16") {
   plan.hardware = "workstation";
   plan.kernel_set = kernel_set;
   plan.precision = default_recipe(plan.kernel_set);
-  plan.batch = {.global_batch = 4, .micro_batch = 4, .sequence = 32};
+  plan.batch = {.global_batch = 4, .micro_batch = 1, .sequence = 32};
   plan.optimizer.kind = kind;
   return plan;
 }
@@ -57,6 +57,7 @@ TEST(OptimizerKinds, KeepTheBytesOfTheirRules) {
   EXPECT_EQ(optimizer_bytes(job_of(plan_of(OptimizerKind::kSgdMomentum))), 8 * n);
   EXPECT_EQ(optimizer_bytes(job_of(plan_of(OptimizerKind::kSgd))), 4 * n);
   const auto [matrices, others] = matrices_and_others(model);
+  EXPECT_EQ(optimizer_bytes(job_of(plan_of(OptimizerKind::kMuon))), 8 * matrices + 12 * others);
   for (const std::int32_t block : {64, 256}) {
     Plan plan = plan_of(OptimizerKind::kAdamW8Bit);
     plan.optimizer.block = block;
@@ -71,6 +72,7 @@ TEST(OptimizerKinds, APlanSaysTheBytesOfAMatrix) {
   EXPECT_EQ(plan_of(OptimizerKind::kSgdMomentum).optimizer_bytes().value, 8);
   EXPECT_EQ(plan_of(OptimizerKind::kSgd).optimizer_bytes().value, 4);
   EXPECT_EQ(plan_of(OptimizerKind::kAdamW8Bit).optimizer_bytes().value, 6);
+  EXPECT_EQ(plan_of(OptimizerKind::kMuon).optimizer_bytes().value, 8);
 }
 
 TEST(OptimizerKinds, UpdateEveryUnitByItsRule) {
@@ -89,6 +91,22 @@ TEST(OptimizerKinds, UpdateEveryUnitByItsRule) {
       EXPECT_TRUE(tensor.decay) << tensor.name;
       EXPECT_EQ(tensor.offset % 256, 0) << tensor.name;
     }
+  }
+}
+
+// Each of the four matrices of a layer, once in an iteration.
+TEST(OptimizerKinds, MuonGathersAUnitAndMakesItsMatricesOrthogonal) {
+  for (const Gather gather : {Gather(Gather::kOperator), Gather(Gather::kLayer)}) {
+    Plan plan = plan_of(OptimizerKind::kMuon);
+    plan.parallel.dp = 4;
+    plan.zero_stage = 1;
+    plan.gather = gather;
+    const Job job = job_of(plan);
+    std::map<Action, int> actions;
+    for (const Node& node : job.classes[0].program.nodes) ++actions[node.role.action];
+    EXPECT_EQ(actions[Action::kOrthogonalise], 4);
+    EXPECT_EQ(actions[Action::kMomentum], gather.by_layer() ? 1 : 4);
+    EXPECT_EQ(actions[Action::kGatherUpdate], gather.by_layer() ? 1 : 4);
   }
 }
 
@@ -136,6 +154,12 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
             "parameters per block of states 8192 is outside 8..4096");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.parallel.tp = 2; }),
             "blocks of 256 parameters do not fill the matrices of layers at tp 2; blocks of 32 do");
+  EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.parallel.tp = 2; }),
+            "muon makes whole matrices orthogonal: it needs tp 1, not 2");
+  EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.placement.optimizer = Tier::kCpu; }),
+            "muon gathers what it updates with on the gpu: the optimizer cannot be on cpu");
+  EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.gather = Gather::of_layers(2); }),
+            "muon updates one layer after the other, not units of 2 layers");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.gather = Gather::in_tiles(2); }),
             "adamw-8bit updates parts of a layer in two ways: it needs 1 tile, not 2");
   EXPECT_EQ(refusal(kAdamW8Bit,

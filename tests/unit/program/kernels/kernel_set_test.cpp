@@ -63,12 +63,24 @@ TEST(KernelSet, HasDropoutForPlanningWhereAttentionIsNotFused) {
 
 TEST(KernelSet, MultipliesInFp8IffItsNameSaysSo) {
   for (const KernelSet& set : kernel_sets()) {
+    if (set.runs_on == RunsOn::kCpu) continue;
     const bool fp8 = set.id.find(".fp8") != set.id.npos;
     EXPECT_EQ(multiplies_in_fp8(set, KernelId::kLinearForward), fp8) << set.id;
     EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kHeadForward)) << set.id;
     EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kAttentionForward)) << set.id;
     EXPECT_TRUE(!fp8 || set.compute == DType::kBf16) << set.id;
     EXPECT_TRUE(!fp8 || set.runs_on == RunsOn::kNowhere) << set.id;
+  }
+}
+
+// On CPUs a kernel of its own rounds the operands.
+TEST(KernelSet, OnCpusRoundsToFp8IffItsNameSaysSo) {
+  for (const KernelSet& set : kernel_sets()) {
+    if (set.runs_on != RunsOn::kCpu) continue;
+    const bool fp8 = set.id.find("fp8") != std::string_view::npos;
+    EXPECT_EQ(set.layer_products == LayerProducts::kRoundedToFp8, fp8) << set.id;
+    EXPECT_EQ(declares(set, KernelId::kRoundFp8), fp8) << set.id;
+    EXPECT_FALSE(multiplies_in_fp8(set, KernelId::kLinearForward)) << set.id;
   }
 }
 

@@ -1,0 +1,46 @@
+#include "exec/cpu/kernels/round_fp8.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "exec/cpu/kernels/kernel_support.h"
+
+namespace zplan::exec::cpu {
+
+// Three bits behind the leading one; below 2^-6 steps of 2^-9.
+double round_to_e4m3(double value) {
+  constexpr int kMantissaBits = 3, kLeastExponent = -6;
+  if (value == 0) return value;
+  const int exponent = std::max(std::ilogb(value), kLeastExponent);
+  const double step = std::ldexp(1.0, exponent - kMantissaBits);
+  return std::nearbyint(value / step) * step;
+}
+
+template <typename T>
+void round_fp8(T* y, const T* x, const Fp8Blocks& b) {
+  const std::int64_t across = ceil_div(b.columns, b.block_columns);
+  const std::int64_t blocks = ceil_div(b.rows, b.block_rows) * across;
+  for_blocks(blocks, 1, b.rows * b.columns, [&](std::int64_t block, std::int64_t) {
+    const std::int64_t row = block / across * b.block_rows,
+                       first = block % across * b.block_columns;
+    const std::int64_t row_end = std::min(row + b.block_rows, b.rows),
+                       end = std::min(first + b.block_columns, b.columns);
+    double greatest = 0;
+    for (std::int64_t i = row; i < row_end; ++i)
+      for (std::int64_t j = first; j < end; ++j)
+        greatest = std::max(greatest, std::abs(static_cast<double>(x[i * b.columns + j])));
+    const double scale = greatest > 0 ? greatest / kLargestE4m3 : 1;
+    for (std::int64_t i = row; i < row_end; ++i)
+      for (std::int64_t j = first; j < end; ++j) {
+        const double value = static_cast<double>(x[i * b.columns + j]);
+        y[i * b.columns + j] =
+            static_cast<T>(static_cast<Compute<T>>(round_to_e4m3(value / scale) * scale));
+      }
+  });
+}
+
+#define ZPLAN_INSTANTIATE(T) template void round_fp8<T>(T*, const T*, const Fp8Blocks&);
+ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+
+}  // namespace zplan::exec::cpu

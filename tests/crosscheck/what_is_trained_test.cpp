@@ -1,0 +1,135 @@
+// Optimizers, LoRA and rounded products on a model that is wide enough for their blocks: plans of
+// several ranks train as one rank does with the same of these, in fp64 to 1e-10, and otherwise than
+// plain training.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "planner/program/verify/verify.h"
+#include "tests/support/plan_space.h"
+#include "tests/support/trained.h"
+
+namespace zplan {
+namespace {
+
+constexpr double kTolerance = 1e-10;
+using Change = std::function<void(Plan&)>;
+
+struct Kind {
+  const char* name;
+  Change change;
+  bool cuts_tensors = true;  // with tensor parallelism
+  bool leaves_gpu = true;    // goes with an optimizer on the CPU
+};
+
+void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
+
+// Heads of 128 elements.
+ModelConfig wide_model() {
+  ModelConfig model = load_model("tiny-llama");
+  model.name = "wide";
+  model.layers = 2;
+  model.hidden = 256;
+  model.heads = model.kv_heads = 2;
+  model.ffn = 512;
+  return model;
+}
+
+std::unique_ptr<testing_support::Trained> train(const Plan& plan) {
+  auto trained = std::make_unique<testing_support::Trained>();
+  trained->job = lower(plan, wide_model());
+  place(trained->job, {.slack = plan.slack});
+  exec::RunOptions options;
+  options.steps = testing_support::steps_of(3);
+  trained->result = testing_support::run_text(trained->job, options);
+  return trained;
+}
+
+Plan plan_of(const Change& change) {
+  Plan plan = testing_support::base_plan("cpu.f64");
+  change(plan);
+  return plan;
+}
+
+class WhatIsTrained : public testing::TestWithParam<Kind> {};
+
+TEST_P(WhatIsTrained, PlansOfSeveralRanksAgreeWithOne) {
+  const Kind& kind = GetParam();
+  const auto one = train(plan_of(kind.change));
+  std::vector<Change> plans = {
+      [](Plan& p) { p.parallel.dp = 2, p.zero_stage = 1; },
+      [](Plan& p) { p.parallel.dp = 4, p.zero_stage = 3, p.batch.micro_batch = 2; },
+      [](Plan& p) { p.parallel.dp = 2, p.zero_stage = 2, p.gather = Gather::kLayer; },
+      [](Plan& p) {
+        p.parallel.pp = 2, p.recompute = {{Recompute::kFull, 0}};
+      },
+      [](Plan& p) {
+        p.parallel.pp = 2, p.parallel.chunks = 0, p.batch.micro_batch = 1;
+        p.parallel.dp = 2, p.zero_stage = 1, p.offload.master = true;
+      },
+      [](Plan& p) { p.parallel.cp = 2, p.zero_stage = 3; },
+  };
+  if (kind.cuts_tensors) {
+    plans.emplace_back([](Plan& p) { p.parallel.tp = 2; });
+    plans.emplace_back([](Plan& p) {
+      p.parallel.tp = p.parallel.dp = 2, p.zero_stage = 3, p.parallel.sequence_parallel = true;
+    });
+  }
+  if (kind.leaves_gpu)
+    plans.emplace_back([](Plan& p) {
+      p.parallel.dp = 2, p.zero_stage = 2, p.placement.optimizer = p.placement.grads = Tier::kNvme;
+    });
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    const Plan plan = plan_of([&](Plan& p) { kind.change(p), plans[i](p); });
+    ASSERT_EQ(illegal(plan, shape_of(wide_model())), std::nullopt) << i;
+    const auto got = train(plan);
+    EXPECT_EQ(verify(got->job), std::vector<std::string>{}) << i;
+    for (std::size_t step = 0; step < got->result.steps.size(); ++step)
+      EXPECT_NEAR(got->result.steps[step].loss, one->result.steps[step].loss, kTolerance) << i;
+    const auto worst =
+        exec::largest_difference(got->job, got->result.memory, one->job, one->result.memory);
+    if (worst) {
+      EXPECT_NEAR(worst->first, worst->second, kTolerance) << i << " " << worst->tensor;
+    }
+    EXPECT_EQ(exec::replica_mismatch(got->job, got->result.memory), std::nullopt) << i;
+  }
+}
+
+TEST_P(WhatIsTrained, IsNotPlainTraining) {
+  const auto plain = train(plan_of([](Plan&) {})), got = train(plan_of(GetParam().change));
+  const double expected = plain->result.steps.back().loss;
+  EXPECT_GT(std::abs(got->result.steps.back().loss - expected), 1e-7);
+  EXPECT_NEAR(got->result.steps.back().loss, expected, 0.2 * expected);
+}
+
+const Kind kKinds[] = {
+    {"sgd", [](Plan& p) { p.optimizer.kind = OptimizerKind::kSgd; }},
+    {"momentum", [](Plan& p) { p.optimizer.kind = OptimizerKind::kSgdMomentum; }},
+    {"eight_bit",
+     [](Plan& p) {
+       p.optimizer = {OptimizerKind::kAdamW8Bit, 128};
+     }},
+    {"muon", [](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; }, false, false},
+    {"layers", [](Plan& p) { p.train.what = Trained::kLayers; }},
+    {"lora", [](Plan& p) { p.train = {.what = Trained::kLora, .rank = 4}; }},
+    {"lora_of_attention",
+     [](Plan& p) {
+       p.train = {.what = Trained::kLora, .targets = LoraTargets::kAttention};
+       p.optimizer.kind = OptimizerKind::kSgdMomentum;
+     }},
+    {"fp8", [](Plan& p) { p.kernel_set = "cpu.f64.fp8"; }},
+    {"fp8_and_eight_bit",
+     [](Plan& p) {
+       p.kernel_set = "cpu.f64.fp8";
+       p.optimizer = {OptimizerKind::kAdamW8Bit, 64};
+     }},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, WhatIsTrained, testing::ValuesIn(kKinds),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
+}  // namespace zplan
