@@ -106,9 +106,9 @@ inline constexpr OptimizerChoice kOptimizerLevels[] = {
 // The level of "/train/what".
 inline constexpr TrainedChoice kTrainedLevels[] = {
     {},
-    {.what = Trained::kLayers},
-    {.what = Trained::kLora},
-    {.what = Trained::kLora, .rank = 3, .alpha = 5, .targets = LoraTargets::kQkv}};
+    {.what = zplan::Trained::kLayers},
+    {.what = zplan::Trained::kLora},
+    {.what = zplan::Trained::kLora, .rank = 3, .alpha = 5, .targets = LoraTargets::kQkv}};
 
 inline void set_kernels(Plan& plan, int level) {
   const SetLevel& set = kSetLevels[level];

@@ -197,7 +197,7 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
 
 // What was found, for people and as JSON; the rest of the facts is known by now.
 void say_plan(Sheet& out, const FoundPlan& best) {
-  const Sheet time = time_sheet(best.time, kLabelWidth);
+  const Sheet time = time_sheet(best.planned.plan, best.time, kLabelWidth);
   out.facts({{"plan", as_json(to_json(best.planned.plan))},
              {"memory", memory_sheet(best.memory, kLabelWidth)},
              {"time", time},

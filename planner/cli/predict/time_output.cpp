@@ -73,9 +73,18 @@ Sheet split_sheet(const sim::SimResult& sim) {
   return out;
 }
 
+// How the flop of the model are counted (prediction.cpp).
+Form model_words(const Plan& plan) {
+  if (plan.train.has_lora())
+    return "TFLOP/s per GPU, {mfu} MFU: 4 N + 6 L h s flop per token, of frozen matrices";
+  if (plan.train.what == Trained::kLayers)
+    return "TFLOP/s per GPU, {mfu} MFU: 6 N + 6 L h s flop per token, 4 of the frozen head's";
+  return "TFLOP/s per GPU, {mfu} MFU: 6 N + 6 L h s flop per token";
+}
+
 }  // namespace
 
-Sheet time_sheet(const TimePrediction& time, std::size_t indent) {
+Sheet time_sheet(const Plan& plan, const TimePrediction& time, std::size_t indent) {
   const Throughput& t = time.throughput;
   const Certainty& certainty = time.certainty;
   Sheet out{
@@ -103,7 +112,7 @@ Sheet time_sheet(const TimePrediction& time, std::size_t indent) {
       time.sim.steady ? Form("{interval}; steady; cold first step {first_step_s}")
                       : Form("{interval}; not yet steady; cold first step {first_step_s}"));
   row("tokens/s", "tokens_per_s", "global batch x sequence / step");
-  row("model", "model_tflops_per_gpu", "TFLOP/s per GPU, {mfu} MFU: 6 N + 6 L h s flop per token");
+  row("model", "model_tflops_per_gpu", model_words(plan));
   row("hardware", "hardware_tflops_per_gpu",
       "TFLOP/s per GPU, {hfu} of the peak {peak_tflops_per_gpu}: with recomputation");
   out.print(table.text(indent));

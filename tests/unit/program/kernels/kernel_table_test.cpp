@@ -255,12 +255,28 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
   std::vector<std::string_view> found;
   for (const KernelId id : all_kernels())
     if (kernel_def(id).needs_attributes) found.push_back(name(id));
-  EXPECT_THAT(found,
-              ElementsAre("load_batch", "cross_entropy", "adamw", "sgd", "sgd_momentum",
-                          "adamw_8bit", "rope", "scale", "attention_scores",
-                          "cross_entropy_statistics", "cross_entropy_parallel", "choose_experts",
-                          "place_rows", "grouped_forward", "grouped_input_gradient",
-                          "grouped_weight_gradient", "choose_experts_backward", "balance_experts"));
+  const std::vector<std::string_view> expected{"load_batch",
+                                               "cross_entropy",
+                                               "adamw",
+                                               "sgd",
+                                               "sgd_momentum",
+                                               "adamw_8bit",
+                                               "muon_momentum",
+                                               "muon",
+                                               "round_fp8",
+                                               "rope",
+                                               "scale",
+                                               "attention_scores",
+                                               "cross_entropy_statistics",
+                                               "cross_entropy_parallel",
+                                               "choose_experts",
+                                               "place_rows",
+                                               "grouped_forward",
+                                               "grouped_input_gradient",
+                                               "grouped_weight_gradient",
+                                               "choose_experts_backward",
+                                               "balance_experts"};
+  EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first"));
   EXPECT_THAT(kernel_def(KernelId::kSumSquares).attribute_names,
