@@ -258,8 +258,11 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
     if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
     return std::nullopt;
   }
-  if (p.train.what != Trained::kAll || p.optimizer.row().has_two_rules())
-    return "experts are trained whole, with states in one piece: no factors, no states in blocks";
+  if (p.train.what != Trained::kAll)
+    return fmt::format("experts are trained with all else: train all, not {}", name(p.train.what));
+  if (p.optimizer.row().has_two_rules())
+    return fmt::format("{} has two rules for a layer, experts take one: adamw and sgd have one",
+                       p.optimizer.row().word);
   if (p.gather.tiles() > 1)
     return fmt::format("experts are gathered whole: they need 1 tile, not {}", p.gather.tiles());
   if (p.parallel.cp > 1 && (p.capacity_factor > 0 || model.balances_experts))
@@ -382,18 +385,33 @@ Reason wrong_optimizer(const Plan& p) {
   return std::nullopt;
 }
 
-// Whether the blocks that products round their operands in lie within what ranks and tiles have.
+// Whether products can round their operands, in whole blocks of the global matrices.
 Reason wrong_rounding(const Plan& p, const ModelShape& model) {
   if (find_kernel_set(p.kernel_set).layer_products != LayerProducts::kRoundedToFp8)
     return std::nullopt;
+  const std::string_view plain = std::string_view(p.kernel_set).substr(0, p.kernel_set.rfind('.'));
   if (p.train.has_lora())
     return fmt::format("kernel set {} rounds no factors of LoRA; {} does not round", p.kernel_set,
-                       p.kernel_set.substr(0, p.kernel_set.rfind('.')));
+                       plain);
+  if (model.experts > 0)
+    return fmt::format("kernel set {} rounds no products of experts; {} does not round",
+                       p.kernel_set, plain);
+  if (p.parallel.tp > 1 && model.uncut > 0)
+    return fmt::format(
+        "kernel set {} rounds gradients of latents, of which tp ranks have parts: it needs tp 1, "
+        "not {}",
+        p.kernel_set, p.parallel.tp);
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
-  if (pieces == 1 || model.width_divisor / pieces % kFp8Block == 0) return std::nullopt;
-  return fmt::format(
-      "{} pieces of matrices cut the blocks of {} columns that {} rounds; tp 1 does not", pieces,
-      kFp8Block, p.kernel_set);
+  const auto fit = [&](std::int64_t n) {
+    return n == 1 || (model.width_divisor % n == 0 && model.width_divisor / n % kFp8Block == 0);
+  };
+  if (fit(pieces)) return std::nullopt;
+  std::int64_t works = pieces;
+  while (!fit(works)) --works;
+  return fmt::format("tp {}{} cuts the blocks of {} columns that {} rounds; {} not", p.parallel.tp,
+                     p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "",
+                     kFp8Block, p.kernel_set,
+                     works == 1 ? "tp 1 does" : fmt::format("{} pieces of a matrix do", works));
 }
 
 // Whether the blocks of states lie within what the tensor parallel ranks have, and end with it.

@@ -1,6 +1,6 @@
-// Optimizers, LoRA and rounded products on a model that is wide enough for their blocks: plans of
-// several ranks train as one rank does with the same of these, in fp64 to 1e-10, and otherwise than
-// plain training.
+// Optimizers, LoRA and rounded products, these on a model that is wide enough for their blocks:
+// plans of several ranks train as one rank does with the same of these, in fp64 to 1e-10, and
+// otherwise than plain training.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,24 +23,25 @@ struct Kind {
   Change change;
   bool cuts_tensors = true;  // with tensor parallelism
   bool leaves_gpu = true;    // goes with an optimizer on the CPU
+  bool is_wide = false;      // heads have 128 elements
 };
 
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-// Heads of 128 elements.
-ModelConfig wide_model() {
+ModelConfig model_of(const Kind& kind) {
   ModelConfig model = load_model("tiny-llama");
-  model.name = "wide";
   model.layers = 2;
+  if (!kind.is_wide) return model;
+  model.name = "wide";
   model.hidden = 256;
   model.heads = model.kv_heads = 2;
   model.ffn = 512;
   return model;
 }
 
-std::unique_ptr<testing_support::Trained> train(const Plan& plan) {
+std::unique_ptr<testing_support::Trained> train(const Kind& kind, const Plan& plan) {
   auto trained = std::make_unique<testing_support::Trained>();
-  trained->job = lower(plan, wide_model());
+  trained->job = lower(plan, model_of(kind));
   place(trained->job, {.slack = plan.slack});
   exec::RunOptions options;
   options.steps = 2;
@@ -58,7 +59,7 @@ class WhatIsTrained : public testing::TestWithParam<Kind> {};
 
 TEST_P(WhatIsTrained, PlansOfSeveralRanksAgreeWithOne) {
   const Kind& kind = GetParam();
-  const auto one = train(plan_of(kind.change));
+  const auto one = train(kind, plan_of(kind.change));
   std::vector<Change> plans = {
       [](Plan& p) { p.parallel.dp = 4, p.zero_stage = 3, p.batch.micro_batch = 2; },
       [](Plan& p) {
@@ -76,8 +77,8 @@ TEST_P(WhatIsTrained, PlansOfSeveralRanksAgreeWithOne) {
     });
   for (std::size_t i = 0; i < plans.size(); ++i) {
     const Plan plan = plan_of([&](Plan& p) { kind.change(p), plans[i](p); });
-    ASSERT_EQ(illegal(plan, shape_of(wide_model())), std::nullopt) << i;
-    const auto got = train(plan);
+    ASSERT_EQ(illegal(plan, shape_of(model_of(kind))), std::nullopt) << i;
+    const auto got = train(kind, plan);
     EXPECT_EQ(verify(got->job), std::vector<std::string>{}) << i;
     for (std::size_t step = 0; step < got->result.steps.size(); ++step)
       EXPECT_NEAR(got->result.steps[step].loss, one->result.steps[step].loss, kTolerance) << i;
@@ -91,7 +92,8 @@ TEST_P(WhatIsTrained, PlansOfSeveralRanksAgreeWithOne) {
 }
 
 TEST_P(WhatIsTrained, IsNotPlainTraining) {
-  const auto plain = train(plan_of([](Plan&) {})), got = train(plan_of(GetParam().change));
+  const Kind& kind = GetParam();
+  const auto plain = train(kind, plan_of([](Plan&) {})), got = train(kind, plan_of(kind.change));
   const double expected = plain->result.steps.back().loss;
   EXPECT_GT(std::abs(got->result.steps.back().loss - expected), 1e-7);
   EXPECT_NEAR(got->result.steps.back().loss, expected, 0.2 * expected);
@@ -103,7 +105,8 @@ const Kind kKinds[] = {
     {"eight_bit",
      [](Plan& p) {
        p.optimizer = {OptimizerKind::kAdamW8Bit, 128};
-     }},
+     },
+     true, true, true},
     {"muon", [](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; }, false, false},
     {"layers", [](Plan& p) { p.train.what = Trained::kLayers; }},
     {"lora", [](Plan& p) { p.train = {.what = Trained::kLora, .rank = 4}; }},
@@ -112,12 +115,13 @@ const Kind kKinds[] = {
        p.train = {.what = Trained::kLora, .targets = LoraTargets::kAttention};
        p.optimizer.kind = OptimizerKind::kSgdMomentum;
      }},
-    {"fp8", [](Plan& p) { p.kernel_set = "cpu.f64.fp8"; }},
+    {"fp8", [](Plan& p) { p.kernel_set = "cpu.f64.fp8"; }, true, true, true},
     {"fp8_and_eight_bit",
      [](Plan& p) {
        p.kernel_set = "cpu.f64.fp8";
        p.optimizer = {OptimizerKind::kAdamW8Bit, 64};
-     }},
+     },
+     true, true, true},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, WhatIsTrained, testing::ValuesIn(kKinds),

@@ -60,13 +60,14 @@ void for_mixed_blocks(std::int64_t count, const Body& body) {
   });
 }
 
-// out [m, n] = factor start + a b; element (i, j) of a is a[i row_a + j column_a], as of b.
 template <typename C>
 struct Strided {
   const C* data;
   std::int64_t row, column;
   const C& operator()(std::int64_t i, std::int64_t j) const { return data[i * row + j * column]; }
 };
+
+// out [m, n] = factor start + a b, of a [m, k] and b [k, n].
 template <typename C>
 void multiply(C* out, C factor, const C* start, Strided<C> a, Strided<C> b, std::int64_t m,
               std::int64_t n, std::int64_t k) {
@@ -84,10 +85,13 @@ template <typename C>
 void newton_schulz_step(const Orthogonalise<C>& x) {
   const std::int64_t r = x.rows, c = x.columns, q = std::min(r, c);
   const bool tall = r > c;
-  const Strided<C> by_rows{x.x, c, 1}, by_columns{x.x, 1, c}, gram{x.gram, q, 1},
-      polynomial{x.polynomial, q, 1};
+  const Strided<C> by_rows{x.x, c, 1}, by_columns{x.x, 1, c}, transposed{x.next, r, 1},
+      gram{x.gram, q, 1}, polynomial{x.polynomial, q, 1};
+  // The right factor of each product is read by rows.
+  for (std::int64_t i = 0; i < r && !tall; ++i)
+    for (std::int64_t j = 0; j < c; ++j) x.next[j * r + i] = x.x[i * c + j];
   multiply(x.gram, C{0}, static_cast<const C*>(nullptr), tall ? by_columns : by_rows,
-           tall ? by_rows : by_columns, q, q, std::max(r, c));
+           tall ? by_rows : transposed, q, q, std::max(r, c));
   multiply(x.polynomial, static_cast<C>(kB / kC), x.gram, gram, gram, q, q, q);
   for (std::int64_t i = 0; i < q * q; ++i) x.polynomial[i] *= static_cast<C>(kC);
   multiply(x.next, static_cast<C>(kA), x.x, tall ? by_rows : polynomial,

@@ -160,6 +160,8 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
             "muon gathers what it updates with on the gpu: the optimizer cannot be on cpu");
   EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.gather = Gather::of_layers(2); }),
             "muon updates one layer after the other, not units of 2 layers");
+  EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.model = "tiny-moe"; }),
+            "muon has two rules for a layer, experts take one: adamw and sgd have one");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.gather = Gather::in_tiles(2); }),
             "adamw-8bit updates parts of a layer in two ways: it needs 1 tile, not 2");
   EXPECT_EQ(refusal(kAdamW8Bit,
