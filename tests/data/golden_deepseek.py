@@ -20,7 +20,7 @@ MODEL = {
     "experts": 6,
     "experts_per_token": 2,
     "router_groups": 3,
-    "router_groups_per_token": 2,
+    "router_groups_per_token": 1,
     "expert_ffn": 12,
     "shared_expert_ffn": 20,
     "router_scores": "sigmoid",

@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "exec/cpu/kernels/kernel_support.h"
 #include "planner/core/error.h"
@@ -56,14 +54,15 @@ std::int32_t best(const Row<S>& values, std::int64_t count, const std::int32_t* 
   return found;
 }
 
-// The sum of the best `count` of `size` values.
+// The best of `size` values or, if there are as many, the sum of the best two.
 template <typename S>
-S sum_of_best(const S* values, std::int64_t size, std::int64_t count) {
-  std::array<S, 2> highest{};
-  const auto end =
-      std::partial_sort_copy(values, values + size, highest.begin(),
-                             highest.begin() + std::min(count, size), std::greater<>());
-  return std::accumulate(highest.begin(), end, S{0});
+S score_of_group(const S* values, std::int64_t size, bool of_two) {
+  S first = -std::numeric_limits<S>::infinity(), second = first;
+  for (std::int64_t i = 0; i < size; ++i) {
+    second = std::max(second, std::min(first, values[i]));
+    first = std::max(first, values[i]);
+  }
+  return of_two && size > 1 ? first + second : first;
 }
 
 // Experts of groups that are not a token's come after all others.
@@ -74,7 +73,7 @@ void leave_groups_out(const RouterShape& s, bool is_biased, Row<S>& values) {
   std::array<std::int32_t, kMostExperts> kept;
   for (std::int64_t g = 0; g < s.groups; ++g)
     of_groups[static_cast<std::size_t>(g)] =
-        sum_of_best(values.data() + g * size, size, is_biased ? 2 : 1);
+        score_of_group(values.data() + g * size, size, is_biased);
   for (std::int64_t j = 0; j < s.kept_groups; ++j)
     kept[static_cast<std::size_t>(j)] = best(of_groups, s.groups, kept.data(), j);
   const auto kept_end = kept.begin() + s.kept_groups;
