@@ -264,6 +264,9 @@ View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradi
     s_.out.collective({Phase::kUpdate, part, Action::kGatherUpdate}, Lane::kCommGather,
                       CollectiveKind::kAllGather, s_.shard_group(unit), own, whole);
   orthogonalise(unit, whole);
+  // Ranks have parts of different matrices; their bytes are those of one class.
+  if (s_.plan.zero_stage > 0)
+    s_.out.wait({Phase::kUpdate, part, Action::kWholeIsKept}, lane(), read(whole));
   return own;
 }
 

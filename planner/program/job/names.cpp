@@ -39,7 +39,7 @@ constexpr std::string_view kParts[] = {
 #define ZPLAN_PART(Id, word) word,
 #include "planner/program/job/parts.h"
 };
-constexpr auto kActions = table<Action::kAfterReduce>({"compute",
+constexpr auto kActions = table<Action::kWholeIsKept>({"compute",
                                                        "input_gradient",
                                                        "weight_gradient",
                                                        "bias_gradient",
@@ -101,7 +101,8 @@ constexpr auto kActions = table<Action::kAfterReduce>({"compute",
                                                        "before_gather",
                                                        "after_gather",
                                                        "before_reduce",
-                                                       "after_reduce"});
+                                                       "after_reduce",
+                                                       "whole_is_kept"});
 constexpr std::string_view kKernels[] = {
 #define ZPLAN_KERNEL(Id, name, ...) name,
 #include "planner/program/kernels/rows.h"

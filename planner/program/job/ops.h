@@ -171,6 +171,7 @@ enum class Action : std::uint8_t {
   kAfterGather,
   kBeforeReduce,
   kAfterReduce,
+  kWholeIsKept,  // a mark to which all of a buffer is kept, whatever part of it a rank still uses
 };
 struct Role {
   Phase phase;
