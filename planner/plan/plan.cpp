@@ -74,6 +74,10 @@ std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_
   if (!r.separate_master) return std::nullopt;
   if (recipe == "fp32-gradients") {
     r.grad = DType::kF32;
+  } else if (recipe == "fp32-reduction" || recipe == "half-reduction") {
+    r.grad = DType::kF32;
+    r.grad_cast =
+        recipe == "fp32-reduction" ? GradientCast::kBeforeReduction : GradientCast::kAfterReduction;
   } else if (recipe == "main-gradients") {
     r.main_grad = true;
   } else if (recipe == "lean" && r.param == DType::kBf16) {

@@ -257,14 +257,17 @@ PrecisionRecipe default_recipe(std::string_view kernel_set);
 // The recipes by name:
 //   standard        default_recipe
 //   fp32-gradients  18 bytes per parameter: gradients of 16-bit kernels added up in fp32
+//   fp32-reduction  18: gradients of the compute type, cast to fp32, reduced and added up in it
+//   half-reduction  18: the same, reduced in the compute type and added up in fp32
 //   main-gradients  20: an fp32 copy of 16-bit gradients among the optimizer states
 //   lean            8, 6 besides gradients: everything in bf16, rounded stochastically [Gupta15]
 //   fsdp            16: fp32 parameters, cast at the gather; gradients of the compute type, cast to
 //                   fp32 and reduced in it [Zhao23 sec 4.4], as LLM Foundry's DEFAULT [Foundry]
 //   fsdp-pure       16: the same, reduced in the compute type and added up in fp32: its PURE
 // Nothing: unknown, or not for the type that the set's kernels compute in.
-inline constexpr std::string_view kRecipeNames[] = {"standard", "fp32-gradients", "main-gradients",
-                                                    "lean",     "fsdp",           "fsdp-pure"};
+inline constexpr std::string_view kRecipeNames[] = {
+    "standard", "fp32-gradients", "main-gradients", "lean",
+    "fsdp",     "fsdp-pure",      "fp32-reduction", "half-reduction"};
 std::optional<PrecisionRecipe> find_recipe(std::string_view recipe, std::string_view kernel_set);
 // Of kRecipeNames those that the kernel set has, in that order.
 std::vector<std::string_view> recipes_of(std::string_view kernel_set);

@@ -226,7 +226,8 @@ class Plans(CliTest):
         self.assertIs(answer["plan"]["precision"]["separate_master"], False)
         self.assertEqual(
             {line["precision"] for line in answer["rejected"]},
-            {"standard", "fp32-gradients", "main-gradients", "lean", "fsdp", "fsdp-pure"},
+            {"standard", "fp32-gradients", "main-gradients", "lean", "fsdp", "fsdp-pure",
+             "fp32-reduction", "half-reduction"},
         )
         text = self.good(*questions, "--precision", "standard,lean")
         self.assertIn("lean precision (bf16 parameters", text)

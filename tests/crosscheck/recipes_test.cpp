@@ -35,7 +35,8 @@ Plan plan_with(const Case& c) {
   Plan plan = testing_support::base_plan(c.kernel_set);
   plan.precision = *find_recipe(c.recipe, c.kernel_set);
   plan.loss_scaling = find_kernel_set(c.kernel_set).loss_scaling;
-  plan.zero_stage = plan.casts_params() ? 3 : 0;
+  const bool casts = plan.precision.grad_cast != GradientCast::kNone;
+  plan.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
   plan.batch.micro_batch = 2;
   return plan;
 }
@@ -99,7 +100,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cpu.fp16", "standard", 16}, Case{"cpu.fp16", "fp32-gradients", 18},
                     Case{"cpu.fp16", "main-gradients", 20}, Case{"cpu.bf16", "fsdp", 16},
                     Case{"cpu.bf16", "fsdp-pure", 16}, Case{"cpu.fp16", "fsdp", 16},
-                    Case{"cpu.fp16", "fsdp-pure", 16}),
+                    Case{"cpu.fp16", "fsdp-pure", 16}, Case{"cpu.bf16", "fp32-reduction", 18},
+                    Case{"cpu.bf16", "half-reduction", 18}),
     [](const auto& c) {
       std::string name = std::string(c.param.kernel_set).substr(4) + "_" + c.param.recipe;
       std::replace(name.begin(), name.end(), '-', '_');
@@ -141,6 +143,27 @@ TEST(Fsdp, GathersTheComputeTypeAndReducesWhatTheRecipeSays) {
     EXPECT_NEAR(static_cast<double>(resident.value), static_cast<double>(states.value) / 2,
                 0.01 * static_cast<double>(states.value));
   }
+}
+
+// Backward writes 16 bits, fp32 is added up at home; between the two the recipe says what travels.
+TEST(Reductions, AreInTheTypeThatTheRecipeSays) {
+  for (const char* recipe : {"fp32-reduction", "half-reduction"})
+    for (const std::int32_t zero : {2, 3}) {
+      Plan plan = plan_with({"cpu.bf16", recipe, 18});
+      plan.parallel.dp = 2;
+      plan.zero_stage = zero;
+      const Job job = testing_support::placed_job(plan);
+      const Program& program = job.classes[0].program;
+      int reductions = 0;
+      for (const Node& node : program.nodes) {
+        if (node.kind != OpKind::kCollective || node.collective != CollectiveKind::kReduceScatter)
+          continue;
+        EXPECT_EQ(program.operands(node)[0].dtype,
+                  recipe == std::string("fp32-reduction") ? DType::kF32 : DType::kBf16);
+        ++reductions;
+      }
+      EXPECT_GT(reductions, 0);
+    }
 }
 
 // Where states live, what is recomputed and how far ahead units are gathered.

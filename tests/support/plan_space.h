@@ -92,6 +92,8 @@ inline constexpr SetLevel kSetLevels[] = {{"", ""},
                                           {"bf16", "fsdp"},
                                           {"bf16", "fsdp-pure"},
                                           {"bf16", "main-gradients"},
+                                          {"bf16", "fp32-reduction"},
+                                          {"bf16", "half-reduction"},
                                           {"fp16", "standard"}};
 
 // The level of "/optimizer/kind": each, and small blocks, which tensor parallel ranks can cut.

@@ -34,7 +34,9 @@ Plan on_one_rank(const Plan& plan) {
   one.loss_scaling = plan.loss_scaling;
   one.optimizer = plan.optimizer;
   one.train = plan.train;
-  one.zero_stage = plan.casts_params() ? 3 : 0;  // these are cast as they are gathered
+  // Parameters are cast as they are gathered, gradients as they are reduced.
+  const bool casts = plan.precision.grad_cast != GradientCast::kNone;
+  one.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
   one.capacity_factor = plan.capacity_factor;    // of sequences, which no plan here cuts
   one.delayed_update = plan.delayed_update;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;

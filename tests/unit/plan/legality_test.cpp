@@ -404,11 +404,12 @@ TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(find_recipe("lean", "cpu.fp16"), std::nullopt);
   EXPECT_EQ(find_recipe("no such", "cpu.bf16"), std::nullopt);
   Plan plan = legal_plan("cuda.sm80.bf16");
-  const std::int64_t bytes[] = {16, 18, 20, 8, 16, 16};
+  const std::int64_t bytes[] = {16, 18, 20, 8, 16, 16, 18, 18};
   for (std::size_t i = 0; i < std::size(kRecipeNames); ++i) {
     const std::string_view recipe = kRecipeNames[i];
     plan.precision = *find_recipe(recipe, plan.kernel_set);
-    plan.zero_stage = plan.casts_params() ? 3 : 0;
+    const bool casts = plan.precision.grad_cast != GradientCast::kNone;
+    plan.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
     EXPECT_EQ(illegal(plan, kLayers), std::nullopt) << recipe;
     EXPECT_EQ(plan.state_bytes().value, bytes[i]) << recipe;
     EXPECT_EQ(recipe_index(plan), i);

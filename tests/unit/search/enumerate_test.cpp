@@ -179,7 +179,10 @@ TEST(Enumerate, RecipesAreADimensionWhereAskedFor) {
     EXPECT_EQ(any.at(recipe), each) << recipe;
   EXPECT_LT(any.at("fsdp"), each) << "needs ZeRO 3";
   EXPECT_EQ(any.at("fsdp"), any.at("fsdp-pure"));
-  EXPECT_EQ(names("cpu.fp16", {"any"}).size(), 5U) << "lean needs bf16";
+  EXPECT_LT(any.at("fp32-reduction"), each) << "needs ZeRO 2";
+  EXPECT_GT(any.at("fp32-reduction"), any.at("fsdp"));
+  EXPECT_EQ(any.at("fp32-reduction"), any.at("half-reduction"));
+  EXPECT_EQ(names("cpu.fp16", {"any"}).size(), 7U) << "lean needs bf16";
   EXPECT_EQ(names("cpu.f32", {"any"}), (Counts{{"standard", each}}));
   Pins pins;
   pins.set("/kernel_set", "cpu.fp16");
