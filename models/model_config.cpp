@@ -130,6 +130,14 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
                                               "pair up, got {}",
                                               m.head_size())};
   }
+  const FeatureSurroundings surroundings{.rotary = m.position == Position::kRope,
+                                         .learned = m.position == Position::kLearned,
+                                         .alibi = m.position == Position::kAlibi,
+                                         .latent = m.latent.has_value(),
+                                         .all_biases = m.biases == Biases::kAll,
+                                         .head_size = m.head_size()};
+  if (auto problem = features_contradiction(m.layer, surroundings))
+    return Contradiction{problem->field, problem->message};
   return std::nullopt;
 }
 
@@ -159,6 +167,14 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
                                      m.layers, e.dense_layers)};
   if (m.biases == Biases::kAll)
     return Contradiction{"biases", "expected biases \"none\" or \"qkv\" with experts"};
+  if (m.layer.post_norms)
+    return Contradiction{"post_norms",
+                         "expected no post_norms with experts: all ranks would have the norm "
+                         "behind experts that are on ranks of their own"};
+  const Activation own = m.gated_mlp ? Activation::kSilu : Activation::kGeluTanh;
+  if (m.layer.activation != Activation::kUsual && m.layer.activation != own)
+    return Contradiction{"activation", fmt::format("expected \"{}\" with experts, got \"{}\"",
+                                                   name(own), name(m.layer.activation))};
   // In doubles, which no sizes overflow.
   const double elements = 3.0 * static_cast<double>(m.hidden) * static_cast<double>(m.layers) *
                           (static_cast<double>(e.count) * static_cast<double>(e.ffn) +
@@ -197,12 +213,14 @@ void read_features(JsonObject& object, ModelConfig& model) {
   Architecture architecture = Architecture::kGpt;
   read_choice(object, "architecture", {Architecture::kGpt, Architecture::kLlama}, architecture);
   set_architecture(model, architecture);
-  read_choice(object, "position", {Position::kNone, Position::kLearned, Position::kRope},
+  read_choice(object, "position",
+              {Position::kNone, Position::kLearned, Position::kRope, Position::kAlibi},
               model.position);
   read_choice(object, "norm", {Norm::kLayerNorm, Norm::kRmsNorm}, model.norm);
   read_choice(object, "biases", {Biases::kNone, Biases::kQkv, Biases::kAll}, model.biases);
   if (const auto gated = object.optional_member("gated_mlp")) model.gated_mlp = gated->boolean();
   if (const auto norms = object.optional_member("qk_norm")) model.qk_norm = norms->boolean();
+  model.layer = read_layer_features(object);
 }
 
 // What is there with a key-value rank only.
@@ -318,7 +336,7 @@ std::string_view name(Architecture architecture) {
 }
 
 std::string_view name(Position position) {
-  constexpr std::string_view kNames[] = {"none", "learned", "rope"};
+  constexpr std::string_view kNames[] = {"none", "learned", "rope", "alibi"};
   return kNames[static_cast<std::size_t>(position)];
 }
 
@@ -383,6 +401,7 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
                               {"qk_norm", model.qk_norm}};
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
   if (model.experts) add_expert_fields(*model.experts, all);
+  for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
   if (!model.latent) return all;
   if (model.latent->query_rank > 0) all.push_back({kQueryRank.name, model.latent->query_rank});
   for (const LatentField& field : kLatentFields)

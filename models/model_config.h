@@ -3,7 +3,8 @@
 //   gpt    learned positions, pre-LayerNorm with biases, GELU (tanh) MLP, biases on every linear
 //          layer except the output head [Radford19]
 //   llama  rotary positions, pre-RMSNorm, SwiGLU MLP, no biases [Touvron23]
-// A file that names single features overrides those of its architecture.
+// A file that names single features overrides those of its architecture; those of later families
+// stand in layer_features.h.
 // File format "zplan.model/1"; the catalogue models/*.json is compiled into the library.
 // Every shape number has a source: the file's general one or its own. Decides nothing about
 // parallelism, precision or padding (see model_formulas.h for counts).
@@ -17,10 +18,13 @@
 #include <variant>
 #include <vector>
 
+#include "models/layer_features.h"
+
 namespace zplan {
 
 enum class Architecture : std::uint8_t { kGpt, kLlama };
-enum class Position : std::uint8_t { kNone, kLearned, kRope };
+// ALiBi lowers scores by distance [Press22].
+enum class Position : std::uint8_t { kNone, kLearned, kRope, kAlibi };
 enum class Norm : std::uint8_t { kLayerNorm, kRmsNorm };  // a LayerNorm has a bias of its own
 // Of the linear layers: of none, of the product of queries, keys and values, of all.
 enum class Biases : std::uint8_t { kNone, kQkv, kAll };
@@ -66,6 +70,7 @@ struct ModelConfig {
   Norm norm = Norm::kLayerNorm;
   Biases biases = Biases::kAll;
   bool gated_mlp = false;          // SwiGLU of two first products, else GELU of one
+  LayerFeatures layer{};           // what layers of later families do otherwise
   bool qk_norm = false;            // an RMSNorm of each head of queries and keys, before positions
   std::int64_t layers = 0;         // L
   std::int64_t hidden = 0;         // h
@@ -101,7 +106,7 @@ struct ModelConfig {
   std::int64_t width_divisor() const;
   // Columns of what all heads give: a d, or a times the size of values.
   std::int64_t attention_width() const { return heads * value_size(); }
-  // Learned positions; 0 where there are none.
+  // Learned positions; 0 where there are none. Beside them the table may have unused rows.
   std::int64_t positions() const { return position == Position::kLearned ? sequence : 0; }
   // Columns of queries, keys and values together: (a + 2 g) d where all have one size.
   std::int64_t qkv_width() const {
@@ -114,6 +119,7 @@ struct ModelConfig {
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
   std::int64_t dense_layers() const { return experts ? experts->dense_layers : 0; }
   std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }
+  bool has_plain_scores() const { return position != Position::kAlibi && layer.has_plain_scores(); }
   bool balances_experts() const { return experts && experts->balance > 0; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
@@ -122,7 +128,7 @@ struct ModelConfig {
 // A size or feature as a file writes it.
 struct ModelField {
   std::string_view name;
-  std::variant<std::int64_t, double, bool, std::string_view> value;
+  FeatureValue value;
 };
 // Those of a model, in the order in which it is shown.
 std::vector<ModelField> fields_of(const ModelConfig& model);

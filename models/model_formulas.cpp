@@ -1,5 +1,7 @@
 #include "models/model_formulas.h"
 
+#include <algorithm>
+
 namespace zplan {
 namespace {
 
@@ -20,6 +22,17 @@ Shape shape_of(const ModelConfig& model) {
 // LayerNorm has a gain and a bias [Ba16], RMSNorm a gain [Zhang19].
 std::int64_t norm_parameter_count(const ModelConfig& model) {
   return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
+}
+
+// Of a token on average, over all layers, times two: s, the half being masked, or with a window
+// w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded down [derived].
+std::int64_t twice_seen_keys(const ModelConfig& model) {
+  const LayerFeatures& layer = model.layer;
+  const std::int64_t s = model.sequence, w = std::min(layer.window, s);
+  if (layer.window == 0) return model.layers * s;
+  std::int64_t windowed = 0;
+  for (std::int64_t i = 0; i < model.layers; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
+  return (model.layers - windowed) * s + windowed * (2 * w - w * w / s);
 }
 
 // Elements of the latents of a token.
@@ -80,23 +93,29 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
-  const std::int64_t norms = 2 * norm_parameter_count(model) +
+  const LayerFeatures& layer = model.layer;
+  const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
+  const std::int64_t of_branches = (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0);
+  const std::int64_t norms = of_branches * norm_parameter_count(model) +
                              (model.qk_norm ? 2 * model.head_size() : 0) +
                              (model.latent ? latent_width(*model.latent) : 0);
   std::int64_t biases = model.biases == Biases::kNone ? 0 : model.qkv_width();
   if (model.biases == Biases::kAll) biases += h + model.up_width() + h;
   if (model.experts && model.experts->selection_bias) biases += model.expert_count();
-  return layer_matmul_parameter_count(model) + biases + norms;
+  const std::int64_t sinks = layer.attention_sinks ? model.heads : 0;
+  return layer_matmul_parameter_count(model) + biases + norms + sinks;
 }
 
 std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
-  const std::int64_t positions = model.positions() * h;
+  const std::int64_t rows = model.positions() + model.layer.unused_positions;
+  const std::int64_t positions = rows * h;
+  const std::int64_t norms = (model.layer.embedding_norm ? 2 : 1) * norm_parameter_count(model);
   const std::int64_t dense = model.dense_layers();
   std::int64_t layers = (model.layers - dense) * layer_parameter_count(model);
   if (dense > 0) layers += dense * layer_parameter_count(dense_layer_of(model));
-  return layers + embeddings + positions + norm_parameter_count(model);
+  return layers + embeddings + positions + norms;
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {
@@ -111,10 +130,10 @@ std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel
 Flops model_flops_per_token(const ModelConfig& model) {
   const std::int64_t weights =
       kPassesOverForward * kFlopPerMultiplyAdd * active_matmul_parameter_count(model);
-  // Scores and weighted values: products of s a d and s a v multiply-adds, half of them masked, so
-  // that each is a flop [derived].
+  // Scores and weighted values: products of a d and a v multiply-adds for each key that is seen
+  // [derived].
   const std::int64_t columns = model.heads * model.head_size() + model.attention_width();
-  const std::int64_t attention = kPassesOverForward * model.layers * columns * model.sequence;
+  const std::int64_t attention = kPassesOverForward * columns * twice_seen_keys(model);
   return {weights + attention};
 }
 

@@ -7,9 +7,11 @@
 //   biases    of qkv (a + 2g) d, proj h, first of the MLP f (gated 2f), second h, as the model has
 //             with E experts of f: router E h and of the products E times as much, with a shared
 //             one of f' besides; of these a token goes through k and the shared one
-//   norms     two LayerNorms 4h or RMSNorms 2h; gains of the norms of queries and keys 2d,
-//             of latents q + c
-// Outside: tokens V h, the last norm 2h or h, learned positions s h, and an output head V h when
+//   norms     two LayerNorms 4h or RMSNorms 2h, one where it serves both branches of a parallel
+//             residual, two more of what branches give; a score of each head a; gains of the norms
+//             of queries and keys 2d, of latents q + c
+// Outside: tokens V h, the last norm 2h or h, one of the embeddings, learned positions s h and
+// unused rows, and an output head V h when
 // the embeddings are not tied.
 //
 // Model FLOPs (for MFU) per token = 6 N + 6 L a d s, causal attention [derived]; a d is h mostly:
@@ -18,7 +20,8 @@
 //   the head V h, which counts once, tied or not; biases, norms, positions and the token look-up do
 //   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
 //   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked), with values of v elements
-//   3 L a (d + v) s; recomputation is never in it, nor is the rotation of queries and keys.
+//   3 L a (d + v) s; with a window of w tokens 2 w - w^2 / s in the place of s; recomputation is
+//   never in it, nor is the rotation of queries and keys.
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
 #pragma once
 

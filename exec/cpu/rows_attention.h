@@ -11,16 +11,35 @@
 #include "exec/cpu/kernels/columns.h"
 #include "exec/cpu/kernels/latent_heads.h"
 #include "exec/cpu/kernels/rope.h"
+#include "exec/cpu/kernels/sinks.h"
 #include "exec/kernels/dispatch_table.h"
 #include "exec/kernels/read_latent_heads.h"
 #include "exec/kernels/read_model.h"
 
 namespace zplan::exec::cpu {
 
+// Of the fused kernels.
+inline AttentionRule attention_rule(const Call& c) {
+  const AttributeValues& x = c.attributes;
+  return {.window = x[0],
+          .cap = static_cast<double>(x[1]),
+          .divisor = x[2],
+          .slopes = x[3],
+          .first_head = x[4] + c.env.tile * x[6],
+          .both_ways = x[5] != 0};
+}
+
+inline AttentionShape with_rule(AttentionShape shape, const AttentionRule& rule) {
+  shape.rule = rule;
+  return shape;
+}
+
 // Room for one thread is enough; more threads use what else there is.
 template <typename T>
 struct AttentionForwardRow {
-  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[0], c[1]); }
+  static AttentionShape shape(const Call& c) {
+    return with_rule(attention_shape<AttentionShape>(c[0], c[1]), attention_rule(c));
+  }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_forward_scratch_bytes<T>(shape(c), 1);
   }
@@ -33,7 +52,9 @@ struct AttentionForwardRow {
 
 template <typename T>
 struct AttentionBackwardRow {
-  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[1], c[0]); }
+  static AttentionShape shape(const Call& c) {
+    return with_rule(attention_shape<AttentionShape>(c[1], c[0]), attention_rule(c));
+  }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_backward_scratch_bytes<T>(shape(c), 1);
   }
@@ -88,7 +109,8 @@ struct BlockAttentionBackwardRow {
 template <typename T>
 struct AttentionScoresRow {
   static AttentionShape shape(const Call& c) {
-    return attention_shape<AttentionShape>(c[0], c[1].shape()[1], c.attributes[0]);
+    return with_rule(attention_shape<AttentionShape>(c[0], c[1].shape()[1], c.attributes[0]),
+                     {.divisor = c.attributes[1]});
   }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     return prepare_gemm<T>(gemm, attention_scores_gemm(shape(c)));
@@ -123,7 +145,9 @@ struct AttentionContextGradientRow {
 
 template <typename T>
 struct AttentionScoresGradientRow {
-  static AttentionShape shape(const Call& c) { return attention_shape<AttentionShape>(c[3], c[2]); }
+  static AttentionShape shape(const Call& c) {
+    return with_rule(attention_shape<AttentionShape>(c[3], c[2]), {.divisor = c.attributes[0]});
+  }
   static Bytes prepare(const Call& c, GemmCache& gemm) {
     Bytes most = prepare_gemm<T>(gemm, attention_query_gradient_gemm(shape(c)));
     for (const bool adds : {false, true}) {
@@ -158,6 +182,32 @@ inline constexpr auto read_add_columns = [](const KernelCall& c, const auto& bod
 };
 
 template <typename T>
+struct SoftmaxForwardRow {
+  static void run(const Call& c, GemmCache&) {
+    const AttributeValues& x = c.attributes;
+    softmax_forward<T>(square_rows(c[0]), c[0].as<T>(),
+                       {.heads = c[0].shape()[1],
+                        .rule = {.window = x[0],
+                                 .slopes = x[1],
+                                 .first_head = x[2] + c.env.tile * x[4],
+                                 .both_ways = x[3] != 0},
+                        .sinks = c.operands.size() > 1 ? c[1].as<T>() : nullptr});
+  }
+};
+
+template <typename T>
+struct SoftmaxBackwardRow {
+  static void run(const Call& c, GemmCache&) {
+    const SquareRows squares = square_rows(c[0]);
+    if (c.operands.size() > 2)
+      with_gradient<T>(c[2], [&](auto* dsinks) {
+        sinks_gradient(squares, c[0].shape()[1], dsinks, c[1].as<T>(), c[0].as<T>(), c[2].adds());
+      });
+    softmax_backward<T>(squares, c[1].as<T>(), c[0].as<T>(), {.both_ways = c.attributes[0] != 0});
+  }
+};
+
+template <typename T>
 constexpr auto attention_rows() {
   using K = KernelId;
   return std::to_array<DispatchEntry>({
@@ -169,8 +219,11 @@ constexpr auto attention_rows() {
       prepared<DispatchEntry, AttentionContextRow<T>>(K::kAttentionContext),
       prepared<DispatchEntry, AttentionContextGradientRow<T>>(K::kAttentionContextGradient),
       prepared<DispatchEntry, AttentionScoresGradientRow<T>>(K::kAttentionScoresGradient),
-      row(K::kSoftmaxForward, read_softmax_forward<T>, [](auto... x) { softmax_forward(x...); }),
-      row(K::kSoftmaxBackward, read_softmax_backward<T>, [](auto... x) { softmax_backward(x...); }),
+      DispatchEntry{K::kSoftmaxForward, nullptr, SoftmaxForwardRow<T>::run},
+      DispatchEntry{K::kSoftmaxBackward, nullptr, SoftmaxBackwardRow<T>::run},
+      row(K::kSinksForward, read_sinks_forward<T>, [](const auto&... x) { sinks_forward(x...); }),
+      row(K::kSinksBackward, read_sinks_backward<T>,
+          [](const auto&... x) { sinks_backward(x...); }),
       row(K::kLatentHeadsForward, read_latent_heads_forward<T>,
           [](const auto&... x) { latent_heads_forward(x...); }),
       row(K::kLatentHeadsBackward, read_latent_heads_backward<T>,

@@ -40,8 +40,9 @@ void for_logit_rows(const CrossEntropyShape& s, const std::int32_t* tokens, cons
   for (std::int64_t i = 0; i < s.batch; ++i) {
     for (std::int64_t row = 0; row < s.sequence; row += kLossRows) {
       const std::int64_t rows = std::min(kLossRows, s.sequence - row);
-      body(LogitRows{
-          {rows, s.valid, s.columns, s.first}, i * s.sequence + row, token_rows.targets(i) + row});
+      body(LogitRows{{rows, s.valid, s.columns, s.first, s.cap},
+                     i * s.sequence + row,
+                     token_rows.targets(i) + row});
     }
   }
 }
@@ -150,6 +151,9 @@ constexpr auto model_rows() {
             round_fp8(y, x, {rows, columns, block_rows, block_columns});
           }),
       row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
+      row(K::kSoftCapForward, read_soft_cap_forward<T>, [](auto... x) { soft_cap_forward(x...); }),
+      row(K::kSoftCapBackward, read_soft_cap_backward<T>,
+          [](auto... x) { soft_cap_backward(x...); }),
       row(K::kResidualAdd, read_residual_add<T>, [](auto... x) { residual_add(x...); }),
       row(K::kBiasResidualAdd, read_bias_residual_add<T>,
           [](auto... x) { bias_residual_add(x...); }),

@@ -1,15 +1,39 @@
 #include "exec/cuda/cuda_backend.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "exec/cuda/check.h"
 #include "exec/kernel_checks.h"
 #include "planner/core/error.h"
+#include "planner/program/kernels/kernel_table.h"
 
 namespace zplan::exec::cuda {
 namespace {
 
 std::size_t at(Lane lane) { return static_cast<std::size_t>(lane); }
+
+// Attributes that the CUDA kernels do not know: they refuse what differs from 0.
+void check_attributes(const KernelCall& call) {
+  constexpr std::string_view kUnknown[] = {"window", "cap", "divisor", "slopes", "both_ways"};
+  const KernelDef& def = kernel_def(call.node->kernel);
+  if (def.id == KernelId::kSoftCapForward || def.id == KernelId::kSoftCapBackward) return;
+  for (std::size_t i = 0; i < def.attribute_names.size(); ++i) {
+    const std::string_view attribute = def.attribute_names[i];
+    const bool unknown =
+        std::find(std::begin(kUnknown), std::end(kUnknown), attribute) != std::end(kUnknown);
+    if (unknown && call.attributes[i] != 0)
+      throw_bad_input(fmt::format(
+          "{}: no CUDA kernel has {} {}; a cpu kernel set has, or plan and simulate alone",
+          name(call.node->role), attribute, call.attributes[i]));
+  }
+  if (call.operands.size() > 1 && def.id == KernelId::kSoftmaxForward)
+    throw_bad_input(name(call.node->role) + ": no CUDA kernel has sinks beside stored scores; a " +
+                    "fused kernel set has");
+}
 
 bool is_of_host(const Node& node) { return !is_launched(node.lane); }
 
@@ -43,6 +67,7 @@ void CudaBackend::prepare(const Program& program, const KernelCall& call, DType 
                     std::string(name(call.node->kernel)));
   }
   check_types(call, compute);
+  check_attributes(call);
   if (entry.prepare == nullptr) return;
   check_scratch(call, entry.prepare(call, {program, gemm_, attention_}));
 }

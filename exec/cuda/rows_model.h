@@ -13,6 +13,7 @@
 #include "exec/cuda/kernels/latent_heads.h"
 #include "exec/cuda/kernels/norm.h"
 #include "exec/cuda/kernels/rope.h"
+#include "exec/cuda/kernels/sinks.h"
 #include "exec/cuda/kernels/softmax.h"
 #include "exec/kernels/read_head_norm.h"
 #include "exec/kernels/read_latent_heads.h"
@@ -70,6 +71,14 @@ constexpr auto model_rows() {
       row(K::kSwigluBackward, read_swiglu_backward<T>,
           [](auto& lane, auto... x) { swiglu_backward<T>(lane.stream, x...); }),
       row(K::kScale, read_scale<T>, [](auto& lane, auto... x) { scale<T>(lane.stream, x...); }),
+      row(K::kSoftCapForward, read_soft_cap_forward<T>,
+          [](auto& lane, auto... x) { soft_cap_forward<T>(lane.stream, x...); }),
+      row(K::kSoftCapBackward, read_soft_cap_backward<T>,
+          [](auto& lane, auto... x) { soft_cap_backward<T>(lane.stream, x...); }),
+      row(K::kSinksForward, read_sinks_forward<T>,
+          [](auto& lane, const auto&... x) { sinks_forward(lane.stream, x...); }),
+      row(K::kSinksBackward, read_sinks_backward<T>,
+          [](auto& lane, const auto&... x) { sinks_backward(lane.stream, x...); }),
       row(K::kResidualAdd, read_residual_add<T>,
           [](auto& lane, auto... x) { residual_add<T>(lane.stream, x...); }),
       row(K::kBiasResidualAdd, read_bias_residual_add<T>,

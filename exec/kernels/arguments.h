@@ -7,6 +7,7 @@
 #include "exec/kernels/compute_type.h"
 #include "planner/core/philox.h"
 #include "planner/program/job/ops.h"
+#include "planner/program/kernels/attribute_values.h"
 
 namespace zplan::exec {
 
@@ -34,6 +35,7 @@ struct EmbeddingShape {
   std::int64_t rows;              // of the piece
   std::int64_t first = 0;         // token of its row 0
   std::int64_t token_stride = 0;  // from sequence to sequence; on the CPU 0: dense
+  double scale = 1;               // of the rows of the table
 };
 
 template <typename T>
@@ -69,6 +71,7 @@ struct NormForward {
   const T* x;
   const T* gain;  // [h]
   const T* bias;  // [h]
+  double epsilon = epsilon_of(0);
 };
 
 template <typename T, typename G = T>
@@ -98,12 +101,17 @@ struct ResidualSum {
 
 struct SwigluShape {
   std::int64_t tokens, width;
+  ActivationFunction function = ActivationFunction::kSilu;  // of the gate
 };
 
 struct RopeShape {
   std::int64_t batch, sequence, heads, head_dim;  // of the array; head_dim even
   std::int64_t turned;                            // the first heads, which turn
   std::int64_t first = 0;                         // position of the first token
+  std::int64_t size = head_dim;                   // the first elements of each, even, which do
+  std::int64_t stretch = 1;                       // by which positions are divided
+
+  std::int64_t pairs() const { return size / 2; }
 };
 
 // Columns cut into pieces, each of which has its equal part of all segments.
@@ -118,6 +126,26 @@ struct SquareRows {
   std::int64_t squares, sequence;  // b a of them, s x s each
 };
 
+// Heads of attention and what each has beside its scores, [a].
+template <typename T>
+struct SinksForward {
+  T* out;           // [b, s, a, v], updated
+  Compute<T>* lse;  // [b, a, s], updated
+  const T* sinks;   // [a]
+};
+template <typename T, typename G = T>
+struct SinksBackward {
+  G* dsinks;              // [a]
+  const T* dout;          // [b, s, a, v]
+  const T* out;           // [b, s, a, v]
+  const Compute<T>* lse;  // [b, a, s]
+  const T* sinks;         // [a]
+  bool accumulate;        // false overwrites, true adds
+};
+struct SinksShape {
+  std::int64_t batch, sequence, heads, value_dim;
+};
+
 // ---- loss ---------------------------------------------------------------------------------------
 
 struct CrossEntropyShape {
@@ -125,6 +153,7 @@ struct CrossEntropyShape {
   std::int64_t valid;            // columns of the piece that belong to the vocabulary, may be none
   std::int64_t columns;          // with padding: elements from row to row
   std::int64_t first;            // vocabulary index of column 0
+  double cap = 0;                // of the logits; 0: none
 };
 
 // Both in float64: the loss of the step is added up, the gradients carry the loss scale.

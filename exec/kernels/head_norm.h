@@ -20,6 +20,7 @@ struct HeadNormForward {
   T* kept;           // [b, s, m, d] what they were, overwritten
   Compute<T>* rstd;  // [b, s, m], overwritten
   const T* gain;     // [d]
+  double epsilon = epsilon_of(0);
 };
 
 template <typename T, typename G = T>

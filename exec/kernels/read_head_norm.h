@@ -20,7 +20,8 @@ inline constexpr auto read_head_norm_forward = [](const KernelCall& c, const aut
   body(head_norm_shape(c, c[2]), HeadNormForward<T>{.x = c[0].as<T>(),
                                                     .kept = c[2].as<T>(),
                                                     .rstd = c[3].as<Compute<T>>(),
-                                                    .gain = c[1].as<T>()});
+                                                    .gain = c[1].as<T>(),
+                                                    .epsilon = epsilon_of(c.attributes[1])});
 };
 
 template <typename T>

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "exec/kernels/operands.h"
@@ -21,7 +22,8 @@ inline EmbeddingShape embedding_shape(const KernelCall& c, const Operand& wte) {
           .hidden = wte.shape()[1],
           .rows = wte.shape()[0],
           .first = c.attributes[0],
-          .token_stride = tokens.sequence + 1};
+          .token_stride = tokens.sequence + 1,
+          .scale = c.attributes[1] == 0 ? 1.0 : std::sqrt(static_cast<double>(c.attributes[1]))};
 }
 
 // Of the pieces of a vocabulary only the first adds positions: the pieces are summed.
@@ -62,7 +64,8 @@ inline constexpr auto read_layer_norm_forward = [](const KernelCall& c, const au
                                               .rstd = c[5].as<Compute<T>>(),
                                               .x = c[0].as<T>(),
                                               .gain = c[1].as<T>(),
-                                              .bias = c[2].as<T>()});
+                                              .bias = c[2].as<T>(),
+                                              .epsilon = epsilon_of(c.attributes[0])});
 };
 
 template <typename T>
@@ -72,7 +75,8 @@ inline constexpr auto read_rms_norm_forward = [](const KernelCall& c, const auto
                                               .rstd = c[3].as<Compute<T>>(),
                                               .x = c[0].as<T>(),
                                               .gain = c[1].as<T>(),
-                                              .bias = nullptr});
+                                              .bias = nullptr,
+                                              .epsilon = epsilon_of(c.attributes[0])});
 };
 
 template <typename T>
@@ -85,7 +89,8 @@ inline constexpr auto read_residual_layer_norm_forward = [](const KernelCall& c,
                       .rstd = c[8].as<Compute<T>>(),
                       .x = c[5].as<T>(),
                       .gain = c[3].as<T>(),
-                      .bias = c[4].as<T>()});
+                      .bias = c[4].as<T>(),
+                      .epsilon = epsilon_of(c.attributes[0])});
 };
 
 template <typename T>
@@ -97,7 +102,8 @@ inline constexpr auto read_residual_rms_norm_forward = [](const KernelCall& c, c
                       .rstd = c[5].as<Compute<T>>(),
                       .x = c[3].as<T>(),
                       .gain = c[2].as<T>(),
-                      .bias = nullptr});
+                      .bias = nullptr,
+                      .epsilon = epsilon_of(c.attributes[0])});
 };
 
 template <typename T>
@@ -138,9 +144,14 @@ inline constexpr auto read_rms_norm_backward = [](const KernelCall& c, const aut
 
 // ---- elementwise --------------------------------------------------------------------------------
 
+// The function of a call; `own`: the one that the kernel is named after.
+inline ActivationFunction function_of(const KernelCall& c, ActivationFunction own) {
+  return c.attributes[0] == 0 ? own : static_cast<ActivationFunction>(c.attributes[0]);
+}
+
 template <typename T>
 inline constexpr auto read_gelu_forward = [](const KernelCall& c, const auto& body) {
-  body(c[1].as<T>(), c[0].as<T>(), c[0].elements());
+  body(c[1].as<T>(), c[0].as<T>(), c[0].elements(), function_of(c, ActivationFunction::kGeluTanh));
 };
 
 template <typename T>
@@ -157,17 +168,33 @@ inline constexpr auto read_scale = [](const KernelCall& c, const auto& body) {
 
 template <typename T>
 inline constexpr auto read_gelu_backward = [](const KernelCall& c, const auto& body) {
-  body(c[1].as<T>(), c[1].as<T>(), c[0].as<T>(), c[0].elements());
+  body(c[1].as<T>(), c[1].as<T>(), c[0].as<T>(), c[0].elements(),
+       function_of(c, ActivationFunction::kGeluTanh));
 };
+
+// With y or its gradient.
+inline SwigluShape swiglu_shape(const KernelCall& c, const Shape& y) {
+  return {y[0], y[1], function_of(c, ActivationFunction::kSilu)};
+}
 
 template <typename T>
 inline constexpr auto read_swiglu_forward = [](const KernelCall& c, const auto& body) {
-  body(SwigluShape{c[1].shape()[0], c[1].shape()[1]}, c[1].as<T>(), c[0].as<T>());
+  body(swiglu_shape(c, c[1].shape()), c[1].as<T>(), c[0].as<T>());
 };
 
 template <typename T>
 inline constexpr auto read_swiglu_backward = [](const KernelCall& c, const auto& body) {
-  body(SwigluShape{c[1].shape()[0], c[1].shape()[1]}, c[2].as<T>(), c[1].as<T>(), c[0].as<T>());
+  body(swiglu_shape(c, c[1].shape()), c[2].as<T>(), c[1].as<T>(), c[0].as<T>());
+};
+
+template <typename T>
+inline constexpr auto read_soft_cap_forward = [](const KernelCall& c, const auto& body) {
+  body(c[1].as<T>(), c[0].as<T>(), c[0].elements(), static_cast<double>(c.attributes[0]));
+};
+
+template <typename T>
+inline constexpr auto read_soft_cap_backward = [](const KernelCall& c, const auto& body) {
+  body(c[1].as<T>(), c[0].as<T>(), c[0].elements(), static_cast<double>(c.attributes[0]));
 };
 
 template <typename T>
@@ -212,8 +239,10 @@ inline constexpr auto read_join_columns = [](const KernelCall& c, const auto& bo
 template <typename T>
 inline constexpr auto read_rope = [](const KernelCall& c, const auto& body) {
   const Shape& s = c[0].shape();
-  body(RopeShape{s[0], s[1], s[2], s[3], c.attributes[0], c.attributes[3]}, c[0].as<T>(),
-       static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
+  const std::int64_t size = c.attributes[4] == 0 ? s[3] : c.attributes[4];
+  body(RopeShape{s[0], s[1], s[2], s[3], c.attributes[0], c.attributes[3], size,
+                 std::max<std::int64_t>(1, c.attributes[5])},
+       c[0].as<T>(), static_cast<double>(c.attributes[1]), static_cast<int>(c.attributes[2]));
 };
 
 // Of scores [b, a, s, s].
@@ -230,6 +259,29 @@ inline constexpr auto read_softmax_backward = [](const KernelCall& c, const auto
   body(square_rows(c[0]), c[1].as<T>(), c[0].as<T>());
 };
 
+inline SinksShape sinks_shape(const Operand& out) {
+  const Shape& s = out.shape();
+  return {s[0], s[1], s[2], s[3]};
+}
+
+template <typename T>
+inline constexpr auto read_sinks_forward = [](const KernelCall& c, const auto& body) {
+  body(sinks_shape(c[0]),
+       SinksForward<T>{.out = c[0].as<T>(), .lse = c[1].as<Compute<T>>(), .sinks = c[2].as<T>()});
+};
+
+template <typename T>
+inline constexpr auto read_sinks_backward = [](const KernelCall& c, const auto& body) {
+  with_gradient<T>(c[4], [&]<typename G>(G* dsinks) {
+    body(sinks_shape(c[1]), SinksBackward<T, G>{.dsinks = dsinks,
+                                                .dout = c[0].as<T>(),
+                                                .out = c[1].as<T>(),
+                                                .lse = c[2].as<Compute<T>>(),
+                                                .sinks = c[3].as<T>(),
+                                                .accumulate = c[4].adds()});
+  });
+};
+
 // ---- loss ---------------------------------------------------------------------------------------
 
 // Columns [first, ..) of a vocabulary.
@@ -240,7 +292,8 @@ inline CrossEntropyShape cross_entropy_shape(const KernelCall& c) {
           .sequence = tokens.sequence,
           .valid = std::clamp<std::int64_t>(c.attributes[0] - first, 0, columns),
           .columns = columns,
-          .first = first};
+          .first = first,
+          .cap = static_cast<double>(c.attributes[3])};
 }
 
 inline LossSum loss_sum(const KernelCall& c, std::size_t loss) {

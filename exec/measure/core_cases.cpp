@@ -59,6 +59,9 @@ Sizes columns(std::int64_t n) { return {{"c", 4}, {"T", n / kRow}, {"m", kRow / 
 Sizes latent_heads(std::int64_t n) {  // queries and keys of 32 + 16 elements, values of 32
   return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"d", 48}, {"e", 64}, {"r", 16}, {"w", kRow / 4}};
 }
+Sizes results_of_heads(std::int64_t n) {
+  return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"v", kRow / 4}};
+}
 Sizes squares(std::int64_t n) {
   return {{"b", 1}, {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))}, {"s", kSquare}};
 }
@@ -80,6 +83,9 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
     case KernelId::kSoftmaxForward:
     case KernelId::kSoftmaxBackward:
       return squares(n);
+    case KernelId::kSinksForward:
+    case KernelId::kSinksBackward:
+      return results_of_heads(n);
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:
       return columns(n);
@@ -115,16 +121,20 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
       return {8, 10000, 1};
     case KernelId::kScale:
       return {1, 2};
+    case KernelId::kSoftCapForward:
+    case KernelId::kSoftCapBackward:
+      return {50};
     default:
       return {};
   }
 }
 
 // The factor of clipping is as good as no work; what experts are given follows a router, which no
-// numbers that can be drawn do.
+// numbers that can be drawn do; dropout draws for a run.
 bool is_timed(const KernelDef& def) {
   return def.kind == WorkKind::kMemory && !is_planned_only(def.id, RunsOn::kCpu) &&
-         def.sets != Sets::kExperts && def.id != KernelId::kClipCoefficient;
+         def.sets != Sets::kExperts && def.sets != Sets::kDropout &&
+         def.id != KernelId::kClipCoefficient;
 }
 
 // Passes over parameters, gradients or states of the optimizer find nothing in the cache.

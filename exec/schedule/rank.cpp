@@ -62,6 +62,8 @@ void execute_local(RunState& state, const Rank& rank, const Instance& at,
   call.operands = operands.all();
   call.attributes = resolve(rank.program().attributes_of(node), rank.memory->point());
   call.env = at.env;
+  // That of its unit, where an iteration goes through several.
+  call.env.layer += node.member / rank.program().unit_layers;
   call.step = at.step();
   call.rank = rank.number;
   call.services = &state.services;

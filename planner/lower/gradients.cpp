@@ -98,7 +98,7 @@ void Gradients::clear_padding(const Open& at) {
 }
 
 View Gradients::view(const Open& at, Param param) const {
-  const ParamPlace& place = s_.layout.of(param, s_.out.member());
+  const ParamPlace& place = s_.layout.of(param, s_.unit_member());
   View v = view_of(at.buffer, written(), place.shape, at.slot);
   v.offset = size_of(written()) * place.offset;
   v.access = at.access;

@@ -75,21 +75,33 @@ std::int32_t LayerRun::fetches_of_backward(Backward what) const {
   return fetches(all);
 }
 
-void LayerRun::start(std::int32_t fetches, bool upwards) {
-  resident_.reset();
-  shared_resident_.reset();
+void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
+  loop_ = loop;
   open_.reset();
-  fetches_ = {.per_iteration = fetches};
-  opened_ = {.per_iteration = fetches_of_forward()};
-  shared_fetches_ = shared_opened_ = {.per_iteration = s_.unit_layers()};
+  fetches_ = {.per_unit = fetches};
+  opened_ = {.per_unit = fetches_of_forward()};
+  shared_fetches_ = shared_opened_ = {.per_unit = s_.unit_layers()};
   upwards_ = upwards;
 }
 
-// Counted from the first iteration of the loop over the segment's layers.
+// What was fetched of one unit is not at hand in the next.
+void LayerRun::each_layer(const std::function<void()>& emit) {
+  const auto forget = [this] {
+    resident_.reset();
+    shared_resident_.reset();
+  };
+  s_.each_layer(loop_, upwards_, forget, emit);
+}
+
+std::int64_t LayerRun::layer() const {
+  return std::int64_t{loop_.first} * s_.unit_layers() + s_.out.member();
+}
+
+// Counted from the first use in the segment's layers.
 Ordinal LayerRun::take(RingUses& ring) const {
-  const std::int32_t use = ring.next++, n = ring.per_iteration;
+  const std::int32_t use = ring.next++, n = ring.per_unit;
   if (upwards_) return {use - n * segment_.first_unit, n, ring.per_tile};
-  return {use + n * segment_.last_unit(), -n, ring.per_tile};
+  return {use + n * (segment_.last_unit() - (loop_.together - 1)), -n, ring.per_tile};
 }
 
 // What was fetched last is of another tile.
@@ -101,8 +113,8 @@ void LayerRun::each_tile(const std::vector<Use>& uses, const std::function<void(
   const std::int32_t all = per_tile * s_.tiles();
   const std::int32_t fetched = fetches_.next, opened = opened_.next;
   s_.each_tile(s_.tiles(), emit);
-  fetches_ = {fetches_.per_iteration, fetched + all, 0};
-  opened_ = {opened_.per_iteration, opened + (opened_.next > opened ? all : 0), 0};
+  fetches_ = {fetches_.per_unit, fetched + all, 0};
+  opened_ = {opened_.per_unit, opened + (opened_.next > opened ? all : 0), 0};
 }
 
 bool LayerRun::emits(std::optional<LayerOperator> op) const {
@@ -134,8 +146,9 @@ View LayerRun::handed(Part part, const char* name, const Shape& shape, bool tile
 // What the first part of a backward gives of a gradient of weights.
 View LayerRun::handed_gradient(Param param) {
   return activations().handed({.name = "d.param" + std::to_string(param.index()),
-                               .shape = s_.layout.of(param, s_.out.member()).shape,
-                               .dtype = gradients_.written()});
+                               .shape = s_.layout.of(param, s_.unit_member()).shape,
+                               .dtype = gradients_.written(),
+                               .tiled = s_.layout.units[unit_of(param)].tiles > 1});
 }
 
 void LayerRun::take_gradient(Part part, Param param, bool is_bias) {
@@ -161,7 +174,7 @@ View LayerRun::gradient(Param param) {
 
 // Of the first layer that has the unit, of each layer where each has an owner.
 bool LayerRun::is_first_of_unit(Param param) const {
-  const std::int32_t at = s_.out.member();
+  const std::int32_t at = s_.unit_member();
   const MemberUse own{at, {std::nullopt, param}};
   for (std::int32_t member = 0; member <= at; ++member)
     for (const MemberUse& use : uses(member))
@@ -182,15 +195,17 @@ void LayerRun::close_shared() {
 }
 
 void LayerRun::forward() {
-  start(fetches_of_forward(), true);
-  enter(Phase::kForward);
-  s_.each_layer(upwards_, [&] {
-    const std::int32_t member = s_.out.member();
-    checkpoints_.save();
-    views_ = activations().forward();
-    kind(member).forward(*this, checkpoints_.input(), checkpoints_.output());
-    activations().save();
-  });
+  for (const UnitLoop& loop : s_.unit_loops(segment_.first_unit, segment_.units))
+    s_.out.repeat(loop.up(), [&] {
+      start(loop, fetches_of_forward(), true);
+      enter(Phase::kForward);
+      each_layer([&] {
+        checkpoints_.save();
+        views_ = activations().forward();
+        kind(s_.out.member()).forward(*this, checkpoints_.input(), checkpoints_.output());
+        activations().save();
+      });
+    });
 }
 
 void LayerRun::replay(const View& input) {
@@ -205,15 +220,19 @@ void LayerRun::replay(const View& input) {
 }
 
 void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
-  start(fetches_of_backward(what), false);
   last_micro_ = last_micro;
-  s_.each_layer(upwards_, [&] {
-    const View input = checkpoints_.load();
-    replay(input);
-    enter(Phase::kBackward, what);
-    kind(s_.out.member()).backward(*this, input, dx);
-    close_shared();
-  });
+  const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units);
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
+    s_.out.repeat(loop->down(), [&] {
+      start(*loop, fetches_of_backward(what), false);
+      each_layer([&] {
+        const View input = checkpoints_.load();
+        replay(input);
+        enter(Phase::kBackward, what);
+        kind(s_.out.member()).backward(*this, input, dx);
+        close_shared();
+      });
+    });
 }
 
 }  // namespace zplan

@@ -19,8 +19,8 @@ class LayerRun : public LayerPass {
   LayerRun(Stage& stage, std::span<const LayerKind> kinds, const Chunk& chunk, std::size_t number,
            Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints);
 
-  void forward();  // inside Segment::up
-  // Inside Segment::down. dx [T, h] holds the gradient of the output before and that of the input
+  void forward();
+  // dx [T, h] holds the gradient of the output before and that of the input
   // after; a backward of the weights alone does not use it.
   void backward(Backward what, const View& dx, bool last_micro);
 
@@ -29,6 +29,7 @@ class LayerRun : public LayerPass {
   void done(Param param) override;
   bool emits(std::optional<LayerOperator> op) const override;
   bool replays_selectively() const override { return segment_.replay.attention; }
+  std::int64_t layer() const override;
   bool are_together(Param a, Param b) const override;
   View handed(Part part, const char* name, const Shape& shape, bool tiled) override;
   void take_gradient(Part part, Param param, bool is_bias) override;
@@ -37,7 +38,7 @@ class LayerRun : public LayerPass {
  private:
   // Counts the uses of a ring within an iteration; `next` is the one that comes next.
   struct RingUses {
-    std::int32_t per_iteration = 1;
+    std::int32_t per_unit = 1;
     std::int32_t next = 0;
     std::int32_t per_tile = 0;  // inside a loop over the tiles
   };
@@ -55,9 +56,10 @@ class LayerRun : public LayerPass {
   // Those of the kind of the layer that is being emitted.
   Activations& activations() { return activations_[index_of(s_.out.member())]; }
   View handed_gradient(Param param);
-  void start(std::int32_t fetches, bool upwards);
+  void start(const UnitLoop& loop, std::int32_t fetches, bool upwards);
+  void each_layer(const std::function<void()>& emit);
   Ordinal take(RingUses& ring) const;
-  UnitIndex unit_of(Param param) const { return s_.layout.unit_of(param, s_.out.member()); }
+  UnitIndex unit_of(Param param) const { return s_.layout.unit_of(param, s_.unit_member()); }
   bool come_together(const MemberUse& a, const MemberUse& b) const;
   std::int32_t fetches(const Sequence& sequence) const;
   Sequence uses(std::int32_t member) const;
@@ -74,6 +76,7 @@ class LayerRun : public LayerPass {
   Gradients& gradients_;
   Checkpoints& checkpoints_;
   std::vector<Activations> activations_;  // of each kind
+  UnitLoop loop_{};
   // State of the loop body being emitted. The unit beside the others stays for the whole layer.
   std::optional<Parameters::Resident> resident_, shared_resident_;
   std::optional<Gradients::Open> open_, shared_open_;

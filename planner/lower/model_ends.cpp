@@ -49,6 +49,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
                      Gradients& gradients, const View& scalars)
     : s_(stage),
       embedding_(model.embedding()),
+      embedding_norm_(model.embedding_norm()),
       norm_(model.final_norm()),
       head_(model.head()),
       values_(model),
@@ -119,11 +120,27 @@ void ModelEnds::load_batch() {
 void ModelEnds::drop_embedding(const View& sum, const View& x) {
   embedding_mask_ = kept({.name = "embedding.mask", .shape = x.shape, .dtype = DType::kU8});
   s_.out.kernel({Phase::kForward, Part::kEmbedding, Action::kDrop}, kLane,
-                KernelId::kDropoutForward, {read(sum), write(embedding_mask_), write(x)});
+                KernelId::kDropoutForward, {read(sum), write(embedding_mask_), write(x)},
+                s_.drawn_tokens());
+}
+
+void ModelEnds::normalise_embedding(const View& sum, const View& x) {
+  const Shape rows{x.shape[0]};
+  embedded_ = {
+      .y = x,
+      .mean = {},
+      .rstd = kept({.name = "embedding.rstd", .shape = rows, .dtype = s_.kernels.statistics})};
+  if (embedding_norm_->has_mean())
+    embedded_.mean =
+        kept({.name = "embedding.mean", .shape = rows, .dtype = s_.kernels.statistics});
+  embedding_norm_->forward(embedding_pass_, sum, embedded_);
 }
 
 void ModelEnds::embed(const View& x) {
-  const View target = s_.plan.dropout ? s_.transient("embedding.sum", x.shape, x.dtype) : x;
+  const View last = s_.plan.dropout ? s_.transient("embedding.sum", x.shape, x.dtype) : x;
+  if (embedding_norm_)
+    embedding_sum_ = kept({.name = "embedding.unnormed", .shape = x.shape, .dtype = x.dtype});
+  const View target = embedding_norm_ ? embedding_sum_ : last;
   View sum = target;
   if (s_.sequence_parallel())
     sum = s_.transient("embedding.partial", {s_.tokens(), s_.h()}, s_.compute());
@@ -132,7 +149,8 @@ void ModelEnds::embed(const View& x) {
   embedding_pass_.begin(Phase::kForward);
   embedding_.forward(embedding_pass_, tokens_, out);
   ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, target);
-  if (s_.plan.dropout) drop_embedding(target, x);
+  if (embedding_norm_) normalise_embedding(target, last);
+  if (s_.plan.dropout) drop_embedding(last, x);
 }
 
 // The ring of inputs that go away is written over before a later backward comes.
@@ -164,8 +182,8 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
 
 void ModelEnds::loss(const View& tokens) {
   const Attribute first = s_.by_place(kTensorAxis, s_.tp() > 1 ? head_.width() : 0);
-  const Attributes attributes{head_.vocabulary(),
-                              s_.plan.batch.global_batch * s_.plan.batch.sequence, first};
+  const Attributes attributes{
+      head_.vocabulary(), s_.plan.batch.global_batch * s_.plan.batch.sequence, first, head_.cap()};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
@@ -177,7 +195,7 @@ void ModelEnds::loss(const View& tokens) {
       s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
                 KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens), write(own)},
-                {head_.vocabulary(), 0, first});
+                {head_.vocabulary(), 0, first, head_.cap()});
   s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
                     CollectiveKind::kAllGather, s_.tensor_group(), own, all);
   s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
@@ -262,6 +280,11 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
     own = s_.transient("d.added", dx.shape, dx.dtype);
     s_.out.kernel({Phase::kBackward, Part::kEmbedding, Action::kDrop}, kLane,
                   KernelId::kDropoutBackward, {read(dx), read(embedding_mask_), write(own)});
+  }
+  if (embedding_norm_) {
+    const View dsum = s_.transient("d.embedding", dx.shape, dx.dtype);
+    embedding_norm_->backward(embedding_pass_, own, embedding_sum_, embedded_, write(dsum));
+    own = dsum;
   }
   View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, own, "d.gathered");
   in.shape = {s_.stretches(), s_.stretch(), s_.h()};

@@ -59,6 +59,7 @@ class ModelEnds {
   // Whether no other pass comes between the forward and the backward of a micro-batch.
   bool backward_follows() const { return s_.chunks.size() == 1 && s_.chunk().in_flight == 1; }
   View layers_output(const Checkpoints& checkpoints);
+  void normalise_embedding(const View& sum, const View& x);
   void drop_embedding(const View& sum, const View& x);
   void loss(const View& tokens);
   View head_gradient(const View& x);  // of its input, of the rank's tokens
@@ -67,6 +68,7 @@ class ModelEnds {
 
   Stage& s_;
   const Embedding& embedding_;
+  const std::optional<NormBlock>& embedding_norm_;
   const NormBlock& norm_;
   const Head& head_;
   const HeadValues values_;
@@ -76,6 +78,8 @@ class ModelEnds {
   View host_tokens_, tokens_;  // [b, s+1] i32, of each stretch
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
   View embedding_mask_;    // [T, h] of their dropout
+  View embedding_sum_;     // [T, h] before their norm
+  Normed embedded_;        // by it
   View x_;                 // [T, h] output of the layers
   Normed normed_;          // by the final norm
   View logits_;            // [T, Vp]

@@ -146,7 +146,7 @@ bool Parameters::holds(const Resident& at, UnitIndex unit) const {
 }
 
 View Parameters::view(const Resident& at, Param param) const {
-  const ParamPlace& place = s_.layout.of(param, s_.out.member());
+  const ParamPlace& place = s_.layout.of(param, s_.unit_member());
   ZPLAN_ASSERT(place.unit == at.unit);
   const DType dtype = s_.compute();
   View v = view_of(at.buffer, dtype, place.shape, at.slot);

@@ -12,7 +12,8 @@ struct Sizes {
   const KernelSet& kernels;
   std::int64_t hidden;
   std::int64_t model_layers;
-  std::int64_t sequence;  // tokens of each sequence that are worked on together
+  std::int64_t sequence;         // tokens of each sequence that are worked on together
+  std::int64_t turn_layers = 1;  // after so many layers those that differ come again
 
   std::int32_t replicas() const { return plan.replicas(); }
   std::int32_t tp() const { return plan.parallel.tp; }

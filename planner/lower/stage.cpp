@@ -1,6 +1,10 @@
 #include "planner/lower/stage.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "planner/core/error.h"
+#include "planner/lower/context_axis.h"
 
 namespace zplan {
 
@@ -16,6 +20,15 @@ bool Stage::holds(UnitIndex unit) const {
       return is_first() || is_last();
   }
   return false;
+}
+
+Attributes Stage::drawn_tokens() const {
+  ZPLAN_ASSERT(plan.stretches() == 1);  // rings have fused attention, which drops nothing
+  Attributes drawn = drawn_sequences();
+  drawn[3] = s();
+  if (sequence_parallel()) drawn[4] = by_place(kTensorAxis, local_tokens());
+  drawn[5] = by_place(kContextAxis, s());
+  return drawn;
 }
 
 View Stage::transient(const std::string& name, Shape shape, DType dtype) {
@@ -44,14 +57,28 @@ std::int32_t Stage::layers_before(std::size_t chunk, UnitIndex unit) const {
 SlotExpr Stage::unit_slot(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
   if (!u.per_layer) return {};
+  const std::int32_t ahead = out.member() / unit_layers();  // of the iteration's first unit
   const std::int32_t first =
-      (layers_before(current, unit) - layers_with(unit, chunk()).first) / unit_layers();
+      (layers_before(current, unit) - layers_with(unit, chunk()).first) / unit_layers() + ahead;
   return {first * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
 }
 
-void Stage::each_layer(bool upwards, const std::function<void()>& emit) {
-  for (std::int32_t i = 0; i < unit_layers(); ++i) {
-    out.set_member(upwards ? i : unit_layers() - 1 - i);
+std::vector<UnitLoop> Stage::unit_loops(std::int32_t first, std::int32_t units) const {
+  const auto turn = static_cast<std::int32_t>(turn_layers);
+  const std::int32_t together = std::lcm(turn, unit_layers()) / unit_layers();
+  const std::int32_t whole = units / together, rest = units % together;
+  std::vector<UnitLoop> loops;
+  if (whole > 0) loops.push_back({first, whole, together});
+  if (rest > 0) loops.push_back({first + whole * together, 1, rest});
+  return loops;
+}
+
+void Stage::each_layer(const UnitLoop& loop, bool upwards, const std::function<void()>& begin_unit,
+                       const std::function<void()>& emit) {
+  const std::int32_t layers = loop.together * unit_layers();
+  for (std::int32_t i = 0; i < layers; ++i) {
+    out.set_member(upwards ? i : layers - 1 - i);
+    if (i % unit_layers() == 0) begin_unit();
     emit();
   }
   out.set_member(0);
@@ -87,19 +114,21 @@ void Stage::for_each_layer_unit(const EmitUnit& emit) {
 
 void Stage::each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& layers,
                          const EmitUnit& emit) {
-  std::int32_t per_layer = 0;
-  for (const UnitIndex u : run) per_layer += layout.units[u].tiles;
+  std::int32_t per_unit = 0;
+  for (const UnitIndex u : run) per_unit += layout.units[u].tiles;
   const std::int32_t first = layers.first / unit_layers();
-  out.repeat({layers.count / unit_layers(), Var::kLayer, first, 1}, [&] {
-    std::int32_t use = -per_layer * first;
-    for (const UnitIndex u : run) {
-      const std::int32_t tiles = layout.units[u].tiles;
-      out.set_member(layout.units[u].tensors.front().member);
-      each_tile(tiles, [&] { emit(u, {use, per_layer, tiles > 1 ? 1 : 0}); });
-      use += tiles;
-    }
-    out.set_member(0);
-  });
+  for (const UnitLoop& loop : unit_loops(first, layers.count / unit_layers()))
+    out.repeat(loop.up(), [&] {
+      std::int32_t use = -per_unit * first;
+      for (std::int32_t ahead = 0; ahead < loop.together; ++ahead)
+        for (const UnitIndex u : run) {
+          const std::int32_t tiles = layout.units[u].tiles;
+          out.set_member(ahead * unit_layers() + layout.units[u].tensors.front().member);
+          each_tile(tiles, [&] { emit(u, {use, per_unit, tiles > 1 ? 1 : 0}); });
+          use += tiles;
+        }
+      out.set_member(0);
+    });
 }
 
 }  // namespace zplan

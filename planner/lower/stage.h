@@ -24,8 +24,16 @@ struct Segment {
   std::size_t kind = 0;  // where each kind of layers has layers of its own
 
   std::int32_t last_unit() const { return first_unit + units - 1; }
-  Repeat up() const { return {units, Var::kLayer, first_unit, 1}; }
-  Repeat down() const { return {units, Var::kLayer, last_unit(), -1}; }
+};
+
+// A loop over units of layers, several in each iteration where layers come in turns.
+struct UnitLoop {
+  std::int32_t first = 0;  // unit
+  std::int32_t count = 0;  // of iterations
+  std::int32_t together = 1;
+
+  Repeat up() const { return {count, Var::kLayer, first, together}; }
+  Repeat down() const { return {count, Var::kLayer, first + (count - 1) * together, -together}; }
 };
 
 // Consecutive layers that the stage works off in one pass (planner/program/schedule/schedule.h).
@@ -88,8 +96,14 @@ struct Stage : Sizes {
   std::int32_t unit_layers() const { return layout.layers_together(); }
   std::int32_t first_unit() const { return chunk().first_layer / unit_layers(); }
   std::int32_t units() const { return chunk().layers / unit_layers(); }
-  // Emits the body once per layer of such an iteration.
-  void each_layer(bool upwards, const std::function<void()>& emit);
+  // Loops over some of the chunk's units, in whose iterations layers that take turns have the same
+  // places: whole turns, then the rest.
+  std::vector<UnitLoop> unit_loops(std::int32_t first, std::int32_t units) const;
+  // Emits the body once per layer of an iteration; `begin_unit` before the first of a unit.
+  void each_layer(const UnitLoop& loop, bool upwards, const std::function<void()>& begin_unit,
+                  const std::function<void()>& emit);
+  // Which of the layers of its unit is emitted.
+  std::int32_t unit_member() const { return out.member() % unit_layers(); }
   // Slot of a layer's own data inside a layer loop, one per layer from `first` on.
   SlotExpr layer_slot(std::int32_t first, std::int32_t per_micro) const {
     return {out.member() - first, per_micro, unit_layers()};
@@ -139,6 +153,11 @@ struct Stage : Sizes {
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return {0, mesh.steps_over(mesh.named(axis), step)};
   }
+  // Of kernels that draw for each element of the rank's tokens [T, h], and how they begin.
+  Attributes drawn_sequences() const {
+    return {std::int64_t{plan.parallel.dp} * b(), by_place(kDataAxis, b()), unit_layers()};
+  }
+  Attributes drawn_tokens() const;
   // `whole` views the first part of a whole; each rank gets the part that belongs to its place
   // along these axes.
   View own_part(View whole, AxisSet axes) const {

@@ -78,8 +78,7 @@ void StageProgram::forward() {
     boundaries_.take_input();
   }
   const LayerRuns& layers = layers_[s_.current];
-  for (std::size_t i = 0; i < layers.size(); ++i)
-    s_.out.repeat(chunk.segments[i].up(), [&] { layers[i]->forward(); });
+  for (const auto& run : layers) run->forward();
   if (s_.is_last(chunk)) {
     ends_.head_forward(checkpoints());
   } else {
@@ -113,9 +112,8 @@ void StageProgram::weight_backward(bool last_micro) {
 
 void StageProgram::layers_backward(Backward what, const View& dx, bool last_micro) {
   const LayerRuns& layers = layers_[s_.current];
-  for (std::size_t i = layers.size(); i-- > 0;)
-    s_.out.repeat(s_.chunk().segments[i].down(),
-                  [&] { layers[i]->backward(what, dx, last_micro); });
+  for (auto run = layers.rbegin(); run != layers.rend(); ++run)
+    (*run)->backward(what, dx, last_micro);
 }
 
 void StageProgram::report() {

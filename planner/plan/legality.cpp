@@ -503,10 +503,35 @@ Reason wrong_precision(const Plan& p) {
 
 Reason wrong_kernels(const Plan& p) {
   if (p.dropout && !find_kernel_set(p.kernel_set).dropout)
-    return fmt::format("kernel set {} has no dropout; those without fused attention on CUDA have",
+    return fmt::format("kernel set {} has no dropout; those without fused attention have",
                        p.kernel_set);
   if (p.launch == LaunchMode::kGraph && find_kernel_set(p.kernel_set).runs_on == RunsOn::kCpu)
     return fmt::format("kernel set {} knows no graphs; launch mode stream", p.kernel_set);
+  return std::nullopt;
+}
+
+// What layers do that a model of GPT-2's or Llama's family has not.
+Reason wrong_layers(const Plan& p, const ModelShape& model) {
+  if (p.gather.owned() && p.unit_layers() % model.turn_layers != 0)
+    return fmt::format(
+        "{} layers with an owner each come at a time, which cuts turns of {} layers; the nearest "
+        "dp{} that does not: {}",
+        p.unit_layers(), model.turn_layers, and_context(p),
+        nearest_multiple(p.unit_layers(), model.turn_layers));
+  const bool replays_scores =
+      !find_kernel_set(p.kernel_set).fused_attention &&
+      std::any_of(p.recompute.begin(), p.recompute.end(),
+                  [](const RecomputeRun& run) { return run.mode == Recompute::kSelective; });
+  if (model.sinks && replays_scores)
+    return fmt::format(
+        "sinks stand beside scores that recompute selective drops with kernel set {}: take "
+        "recompute none or full, or the operator attention",
+        p.kernel_set);
+  if (p.parallel.ring > 1 && !model.plain_scores)
+    return fmt::format(
+        "a ring merges blocks of plain scores: the model's windows, caps, sinks, slopes or divisor "
+        "of scores need ring 1, not {}",
+        p.parallel.ring);
   return std::nullopt;
 }
 
@@ -573,6 +598,7 @@ Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = illegal(plan, model.layers)) return why;
   if (Reason why = wrong_experts(plan, model)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
+  if (Reason why = wrong_layers(plan, model)) return why;
   if (Reason why = wrong_blocks(plan, model)) return why;
   if (Reason why = wrong_rounding(plan, model)) return why;
   if (plan.train.has_lora() && plan.train.rank > model.hidden)

@@ -295,6 +295,9 @@ struct ModelShape {
   std::int64_t dense_layers = 0;  // the first, which have no experts
   std::int64_t shared_ffn = 0;    // columns of the expert that all tokens share
   bool balances_experts = false;  // by an auxiliary loss
+  std::int64_t turn_layers = 1;   // after which layers that take turns begin again
+  bool sinks = false;             // heads have a score beside those of the keys
+  bool plain_scores = true;       // of all keys up to the query's, scaled as usual
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
@@ -315,7 +318,10 @@ ModelShape shape_of(const Model& model) {
           .expert_ffn = model.expert_ffn(),
           .dense_layers = model.dense_layers(),
           .shared_ffn = model.shared_ffn(),
-          .balances_experts = model.balances_experts()};
+          .balances_experts = model.balances_experts(),
+          .turn_layers = model.layer.turn_layers(),
+          .sinks = model.layer.attention_sinks,
+          .plain_scores = model.has_plain_scores()};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

@@ -18,7 +18,7 @@ constexpr double kElementBytes = 8;     // f64, the largest
 constexpr double kVocabularyPad = 128;  // rows per tensor parallel rank at most [Shoeybi19 sec 3]
 constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
 constexpr double kUnitsPerLayer = 7;  // of a gather by operator and tile
-constexpr double kUnitsElsewhere = 5;    // token, position, head embeddings, final norm, and a copy
+constexpr double kUnitsElsewhere = 6;    // token, position, head embeddings, two norms, and a copy
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
 constexpr double kRingsPerRank = 8;      // gathered, full gradients, shards on their way [derived]
 constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, alignment
@@ -30,14 +30,14 @@ struct Sizes {
 
   // With the factors of up to eight products.
   double layer_elements() const {
-    return 4 * h * h + 3 * h * w + 11 * h + 2 * w + rank * (24 * h + 4 * w);
+    return 4 * h * h + 3 * h * w + 16 * h + 2 * w + rank * (24 * h + 4 * w);
   }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
-    return L * layer_elements() + 2 * V * h + s * h + 2 * h +
+    return L * layer_elements() + 2 * V * h + 2 * s * h + 4 * h +
            (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
-           tp * (L * (11 * h + uncut + rank * (24 * h + 4 * f)) + s * h + 2 * h);
+           tp * (L * (16 * h + uncut + rank * (24 * h + 4 * f)) + 2 * s * h + 4 * h);
   }
 };
 
@@ -83,10 +83,10 @@ double state_elements(const Plan& plan, const Sizes& z) {
 // Of one rank, in elements. A stage has its layers and 2 slots of each chunk per micro-batch in
 // flight [Narayanan21 sec 2.2].
 double activation_elements(const Plan& plan, const Sizes& z) {
-  const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 2 * z.a * z.s;
+  const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 3 * z.a * z.s;
   const double routed = z.r * (6 * z.h + 6 * z.f + 8) + 4 * z.experts;
   // statistics are below one h
-  const double one_layer = z.T * (14 * z.h + 3 * z.u + scores + routed + 16 * z.rank);
+  const double one_layer = z.T * (18 * z.h + 3 * z.u + scores + routed + 16 * z.rank);
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
   const double ends = z.T * (z.V + 8 * z.h);  // logits, final norm, tokens

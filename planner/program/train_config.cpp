@@ -17,6 +17,7 @@ constexpr double kMaxBeta = 1 - 1e-9;
 constexpr double kMinEpsilon = 1e-30;
 constexpr double kMaxEpsilon = 1;
 constexpr double kMaxDecay = 10;
+constexpr double kMaxDropout = 0.99;
 constexpr double kMinNorm = 1e-9;
 constexpr double kMaxNorm = 1e9;
 constexpr double kMaxScale = 1e30;
@@ -57,6 +58,7 @@ TrainConfig parse_train_config(std::string text, std::string file_name) {
   read(object, "epsilon", kMinEpsilon, kMaxEpsilon, config.epsilon);
   read(object, "weight_decay", 0, kMaxDecay, config.weight_decay);
   read(object, "clip_norm", kMinNorm, kMaxNorm, config.clip_norm);
+  read(object, "dropout", 0, kMaxDropout, config.dropout);
   if (const auto node = object.optional_member("seed")) {
     config.seed =
         static_cast<std::uint64_t>(node->integer(0, std::numeric_limits<std::int64_t>::max()));

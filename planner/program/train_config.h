@@ -25,6 +25,7 @@ struct TrainConfig {
   // row it is doubled. [assumed] the defaults of common mixed-precision trainers
   double initial_loss_scale = 65536;
   std::int64_t loss_scale_interval = 2000;
+  double dropout = 0.1;  // rate, used when the Plan has dropout [Radford19]
   std::uint64_t seed = 0;
 
   double learning_rate_at(std::int64_t update) const;

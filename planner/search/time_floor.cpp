@@ -36,6 +36,7 @@ bool is_common(const Node& node) {
 PassTimes& part_of(KernelTimes& times, Part part) {
   switch (part) {
     case Part::kEmbedding:
+    case Part::kEmbeddingNorm:
     case Part::kPosition:
       return times.embedding;
     case Part::kFinalNorm:
@@ -131,6 +132,13 @@ Plan representative(Plan plan) {
   return plan;
 }
 
+// Of layers that take turns a piece of the model may have none but those with a window, whose
+// attention does least.
+ModelConfig least_of(const Plan& plan, ModelConfig model) {
+  if (plan.pieces() > 1) model.layer.full_layers = 0;
+  return model;
+}
+
 int code_of(const PrecisionRecipe& r) {
   int code = 0;
   for (const DType dtype : {r.param, r.grad, r.master, r.moments})
@@ -177,6 +185,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.batch.sequence,
                 code_of(plan.precision),
                 plan.dropout,
+                plan.pieces() > 1,
                 plan.train,
                 plan.kernel_set,
                 plan.capacity_factor,
@@ -185,7 +194,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  const Job job = lower_unordered(representative(plan), model_);
+  const Job job = lower_unordered(representative(plan), least_of(plan, model_));
   const KernelTimes times = measure(job, model_.layers, model_.dense_layers(), cluster_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;

@@ -52,7 +52,7 @@ class TimeFloors {
  private:
   // All that kernel times depend on.
   using Key = std::tuple<std::vector<std::int64_t>, bool, std::int32_t, bool, std::int32_t,
-                         std::uint32_t, std::int32_t, std::int64_t, std::int64_t, int, bool,
+                         std::uint32_t, std::int32_t, std::int64_t, std::int64_t, int, bool, bool,
                          TrainedChoice, std::string, double, double>;
   KernelTimes kernel_times(const Plan& plan);
 

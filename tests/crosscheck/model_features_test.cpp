@@ -68,6 +68,33 @@ constexpr Mixed kModels[] = {
      R"("biases": "none", "experts": 4, "experts_per_token": 1, "router_renormalises": false)"},
     {"MlpAndExpertsInTurn", R"("biases": "none")",
      R"("biases": "qkv", "experts": 4, "experts_per_token": 2, "balance_loss": 0.1)"},
+    {"PartOfAHeadTurnsBesideTheMlp",
+     R"("position": "rope", "rope_theta": 10000, "rotary_size": 8, "activation": "gelu",
+        "parallel_residual": "two_norms", "norm_epsilon": 1e-4)"},
+    {"OneNormForBothBranches",
+     R"("position": "rope", "rope_theta": 10000, "parallel_residual": "one_norm")"},
+    {"UnusedPositionsAndRelu", R"("unused_positions": 2, "activation": "relu")"},
+    {"SlopesOfHeadsAndANormOfEmbeddings",
+     R"("position": "alibi", "embedding_norm": true, "head_size": 8)"},
+    {"WindowsInTurnCapsAndPostNorms",
+     R"("architecture": "llama", "rope_theta": 10000, "local_rope_theta": 100, "rope_stretch": 4,
+        "kv_heads": 2, "head_size": 24, "qk_norm": true, "activation": "gelu_tanh",
+        "post_norms": true, "scaled_embedding": true, "norm_epsilon": 1e-6, "attention_cap": 1,
+        "logit_cap": 2, "attention_divisor": 3, "window": 5, "full_layers": 1)"},
+    {"TwoOfThreeHaveAWindow",
+     R"("window": 7, "window_layers": 2, "full_layers": 1, "norm": "rmsnorm", "biases": "qkv",
+        "post_norms": true)"},
+    {"SinksAndWindows",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "biases": "all",
+        "attention_sinks": true, "window": 6, "full_layers": 1)"},
+    {"SinksAlone", R"("attention_sinks": true, "kv_heads": 2, "attention_cap": 2)"},
+    {"ExpertsBehindADenseLayerWithSinksAndWindowsInTurn",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "dense_layers": 1, "expert_ffn": 24, "attention_sinks": true,
+        "window": 6, "full_layers": 1)"},
+    {"ExpertsBesideAttention",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "shared_expert_ffn": 16, "parallel_residual": "one_norm")"},
     {"LatentAndGroupedInTurn",
      R"("architecture": "llama", "rope_theta": 10000, "kv_lora_rank": 16,
         "qk_nope_head_size": 12, "qk_rope_head_size": 8, "v_head_size": 16)",
@@ -186,11 +213,54 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.parallel.sequence_parallel = true;
          p.batch.micro_batch = 1;
        }},
+      {"zero bubbles, in tiles",
+       [](Plan& p) {
+         p.schedule = Schedule::kZeroBubbleV;
+         p.zero_stage = 3;
+         p.parallel.pp = 2;
+         p.parallel.dp = 2;
+         p.gather = Gather::in_tiles(2);
+         p.batch.micro_batch = 1;
+       }},
       {"pipeline",
        [](Plan& p) {
          p.parallel.pp = 2;
          p.parallel.dp = 2;
          p.zero_stage = 1;
+       }},
+      {"uneven stages",
+       [](Plan& p) {
+         p.parallel.pp = 2;
+         p.parallel.dp = 2;
+         p.zero_stage = 3;
+         p.stage_layers = {1, 3};
+       }},
+      {"parts of sequences",
+       [](Plan& p) {
+         p.parallel.cp = 2;
+         p.zero_stage = 3;
+       }},
+      {"parts of sequences, unfused attention, micro-batches added up",
+       [](Plan& p) {
+         p.kernel_set = "cpu.f64.unfused";
+         p.parallel.cp = 2;
+         p.zero_stage = 1;
+         p.recompute = {{Recompute::kFull, 3}, {Recompute::kNone, 0}};
+       }},
+      {"a ring of parts of sequences",
+       [](Plan& p) {
+         p.parallel.cp = 2;
+         p.parallel.ring = 2;
+         p.zero_stage = 1;
+       }},
+      {"the attention replayed, two layers to a stage's chunk",
+       [](Plan& p) {
+         p.schedule = Schedule::kInterleaved;
+         p.parallel.pp = 2;
+         p.parallel.chunks = 2;
+         p.batch.micro_batch = 2;
+         p.recompute = {
+             {Recompute::kOperators, 0, {LayerOperator::kAttention, LayerOperator::kProjection}}};
        }},
       {"tiles from storage",
        [](Plan& p) {
@@ -224,6 +294,16 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
   return all;
 }
 
+// Experts are gathered whole, one layer at a time behind dense ones, and their auxiliary loss is of
+// whole sequences; rings take plain scores.
+bool goes_with(const Plan& plan, const ModelConfig& model) {
+  const bool is_of_experts = plan.parallel.ep > 1 || plan.capacity_factor > 0;
+  if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
+  if (!model.experts) return !is_of_experts;
+  return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
+         (plan.unit_layers() == 1 || model.dense_layers() == 0);
+}
+
 TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
   constexpr double kTolerance = 1e-10;
   const ModelConfig model = tiny(GetParam().features);
@@ -231,19 +311,22 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
       GetParam().of_every_second == nullptr ? model : tiny(GetParam().of_every_second);
   exec::RunOptions options;
   options.steps = testing_support::steps_of(5);
-  const bool has_experts = model.experts || of_every_second.experts;
   const auto expected = train(one_rank("cpu.f64"), GetParam(), options);
   for (const auto& [what, change] : strategies()) {
     SCOPED_TRACE(what);
     Plan plan = one_rank("cpu.f64");
     plan.batch.micro_batch = 2;
     change(plan);
-    const bool is_of_experts = plan.parallel.ep > 1 || plan.capacity_factor > 0;
-    if (has_experts ? plan.gather.tiles() > 1 : is_of_experts) continue;
-    const std::int64_t pieces = plan.parallel.tp * plan.gather.tiles();
+    if (!goes_with(plan, model.experts ? model : of_every_second)) continue;
+    const std::int64_t pieces = plan.parallel.tp * plan.exchange_ranks() * plan.gather.tiles();
+    const bool replays_scores = plan.recompute.front().mode == Recompute::kSelective;
+    if (replays_scores && model.layer.attention_sinks) plan.recompute = {{Recompute::kFull, 0}};
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
     const int kinds = GetParam().of_every_second == nullptr ? 1 : 2;
-    if (plan.layers_of_piece(model.layers, 0) % kinds != 0) continue;
+    bool cuts_turns = false;
+    for (std::int32_t piece = 0; piece < plan.pieces(); ++piece)
+      cuts_turns = cuts_turns || plan.layers_of_piece(model.layers, piece) % kinds != 0;
+    if (cuts_turns) continue;
     ASSERT_EQ(illegal(plan, shape_of(model.experts ? model : of_every_second)), std::nullopt);
     const auto got = train(plan, GetParam(), options);
     std::unique_ptr<testing_support::Trained> dropping;
@@ -279,6 +362,55 @@ TEST(RouterBias, IsClearedApartFromTheTailOfItsUnit) {
   plan.parallel.dp = 2;
   EXPECT_EQ(verify(lower_mixed(plan, model)), std::vector<std::string>{});
 }
+
+// Masks follow from what is dropped, not from where it lies.
+class Dropout : public testing::TestWithParam<Mixed> {};
+
+TEST_P(Dropout, DropsTheSameHoweverAStepIsCut) {
+  constexpr double kTolerance = 1e-10;
+  const ModelConfig model = tiny(GetParam().features);
+  exec::RunOptions options;
+  options.steps = testing_support::steps_of(3);
+  const auto dropping = [](Plan& p) {
+    p.kernel_set = "cpu.f64.unfused";
+    p.dropout = true;
+  };
+  Plan alone = one_rank("cpu.f64.unfused");
+  const auto without = train(alone, GetParam(), options);
+  dropping(alone);
+  const auto expected = train(alone, GetParam(), options);
+  EXPECT_GT(std::abs(expected->result.steps[0].loss - without->result.steps[0].loss), 1e-6);
+  for (const auto& [what, change] : strategies()) {
+    SCOPED_TRACE(what);
+    Plan plan = one_rank("cpu.f64.unfused");
+    plan.batch.micro_batch = 2;
+    change(plan);
+    if (plan.parallel.ring > 1 || !goes_with(plan, model)) continue;
+    dropping(plan);
+    const std::int64_t pieces = plan.parallel.tp * plan.parallel.cp * plan.gather.tiles();
+    if (model.kv_heads % pieces != 0) continue;
+    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    const auto got = train(plan, GetParam(), options);
+    for (std::size_t i = 0; i < got->result.steps.size(); ++i)
+      EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
+    const auto worst = exec::largest_difference(got->job, got->result.memory, expected->job,
+                                                expected->result.memory);
+    if (worst) {
+      EXPECT_NEAR(worst->first, worst->second, kTolerance) << worst->tensor;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mixed, Dropout,
+    testing::Values(Mixed{"Plain", R"("kv_heads": 4)"},
+                    Mixed{"ParallelResidual", R"("parallel_residual": "two_norms", )"
+                                              R"("embedding_norm": true)"},
+                    Mixed{"PostNormsAndWindows",
+                          R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 4,
+                             "post_norms": true, "window": 5, "full_layers": 1,
+                             "attention_cap": 2)"}),
+    [](const auto& model) { return std::string(model.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Mixed, ModelFeatures, testing::ValuesIn(kModels),
                          [](const auto& model) { return std::string(model.param.name); });

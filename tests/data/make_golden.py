@@ -21,6 +21,7 @@ import json
 import math
 import pathlib
 
+import golden_families
 import golden_deepseek
 import golden_gpt2
 import golden_llama
@@ -34,7 +35,8 @@ import torch.nn.functional as functional
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
-MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek)
+MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
+          *golden_families.MODELS)
 
 TRAIN = {
     "seed": 0,
@@ -57,7 +59,7 @@ GRADIENT_STEPS = (0, 4)  # steps whose gradients are stored
 
 
 def initial_values(model, name, shape):
-    if name.endswith(".bias"):
+    if name.endswith((".bias", ".sinks")):
         return np.zeros(shape)
     if len(shape) == 1:  # gain of a norm
         return np.ones(shape)

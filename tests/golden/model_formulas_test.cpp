@@ -26,7 +26,10 @@ ModelConfig shape(std::int64_t layers, std::int64_t hidden, std::int64_t heads, 
 
 std::vector<ModelConfig> gpt_catalogue() {
   std::vector<ModelConfig> models = model_catalogue();
-  std::erase_if(models, [](const ModelConfig& model) { return model.gated_mlp; });
+  std::erase_if(models, [](const ModelConfig& model) {
+    return model.gated_mlp || model.position != Position::kLearned ||
+           model.layer != LayerFeatures{};
+  });
   return models;
 }
 
@@ -59,6 +62,51 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_NEAR(active("qwen3-30b-a3b"), 3.3, 0.06);  // 3.3B in the model card
   EXPECT_NEAR(active("deepseek-v2"), 21, 0.5);      // 21B in [DeepSeek24]
   EXPECT_NEAR(active("deepseek-v3"), 37, 1);        // 37B in [DeepSeek25], one embedding only
+}
+
+// The numbers that the pages of the published weights state; of Gemma 3 without its vision part, as
+// the presets of keras-hub count it; of OPT-30B with the two rows of positions that no token has.
+TEST(ParameterCount, OfLaterFamiliesIsThatOfThePublishedWeights) {
+  EXPECT_EQ(parameter_count(load_model("gemma2-9b")), 9'241'705'984);
+  EXPECT_EQ(parameter_count(load_model("gemma2-27b")), 27'227'128'320);
+  EXPECT_EQ(parameter_count(load_model("gemma3-1b")), 999'885'952);
+  EXPECT_EQ(parameter_count(load_model("gemma3-4b")), 3'880'099'328);
+  EXPECT_EQ(parameter_count(load_model("gemma3-12b")), 11'765'788'416);
+  EXPECT_EQ(parameter_count(load_model("gemma3-27b")), 27'009'002'240);
+  EXPECT_EQ(parameter_count(load_model("gpt-neox-20b")), 20'554'567'680);
+  EXPECT_EQ(parameter_count(load_model("pythia-1.4b")), 1'414'647'808);
+  EXPECT_EQ(parameter_count(load_model("pythia-6.9b")), 6'857'302'016);
+  EXPECT_EQ(parameter_count(load_model("pythia-12b")), 11'846'072'320);
+  EXPECT_EQ(parameter_count(load_model("bloom-176b")), 176'247'271'424);
+  EXPECT_EQ(parameter_count(load_model("opt-1.3b")), 1'315'758'080);
+  EXPECT_EQ(parameter_count(load_model("opt-30b")), 29'974'540'288);
+  EXPECT_EQ(parameter_count(load_model("mistral-7b")), 7'241'732'096);
+  EXPECT_EQ(parameter_count(load_model("phi3-mini")), 3'821'079'552);
+  EXPECT_EQ(parameter_count(load_model("phi4")), 14'659'507'200);
+  EXPECT_EQ(parameter_count(load_model("qwen2.5-0.5b")), 494'032'768);
+  EXPECT_EQ(parameter_count(load_model("qwen2.5-7b")), 7'615'616'512);
+  EXPECT_EQ(parameter_count(load_model("qwen2.5-72b")), 72'706'203'648);
+}
+
+// Of every two layers one sees 4,096 of 8,192 tokens at most: 2 w - w^2 / s = 6,144 of 8,192.
+TEST(ModelFlops, OfWindowsCountTheKeysThatAreSeen) {
+  ModelConfig model = load_model("gemma2-9b");
+  const std::int64_t columns = 2 * 16 * 256;
+  EXPECT_EQ(model_flops_per_token(model).value,
+            6 * matmul_parameter_count(model) + 3 * columns * 21 * (8192 + 6144));
+  model.layer.window = 8192;  // the whole sequence
+  EXPECT_EQ(model_flops_per_token(model).value,
+            6 * matmul_parameter_count(model) + 3 * columns * 42 * 8192);
+}
+
+// 62 layers end within a turn of five with a window and one without.
+TEST(ModelFlops, OfTurnsThatTheLayersDoNotFillCountEveryLayer) {
+  const ModelConfig model = load_model("gemma3-27b");
+  std::int64_t windows = 0;
+  for (std::int64_t i = 0; i < model.layers; ++i) windows += model.layer.window_of(i) > 0 ? 1 : 0;
+  EXPECT_EQ(windows, 52);
+  EXPECT_EQ(model.layer.window_of(5), 0);
+  EXPECT_EQ(model.layer.window_of(61), 1024);
 }
 
 TEST(ParameterCount, OfGpt3IsPrinted) {

@@ -160,6 +160,8 @@ std::vector<Sizes> sizes_of(KernelId kernel, bool large) {
       return products("h", "Vp", large);
     case KernelId::kAttentionForward:
     case KernelId::kAttentionBackward:
+    case KernelId::kSinksForward:
+    case KernelId::kSinksBackward:
       return attentions(large);
     case KernelId::kLatentHeadsForward:
     case KernelId::kLatentHeadsBackward:
@@ -206,6 +208,7 @@ std::vector<Case> variants(const Case& c) {
       with({0});
       with({0}, 3);            // no positions
       with({size("Vp") / 2});  // tokens outside the piece
+      with({0, size("h")});    // scaled
       break;
     case KernelId::kCrossEntropy:
       with({size("V"), 2 * size("b") * size("s")}, 3);  // no loss scale
@@ -218,6 +221,18 @@ std::vector<Case> variants(const Case& c) {
       break;
     case KernelId::kRope:
       for (std::int64_t direction : {1, -1}) with({size("m"), 10000, direction});
+      with({size("m"), 10000, 1, 5, size("d") / 2, 4});  // half of each head, positions from 5 on
+      break;
+    case KernelId::kGeluForward:
+    case KernelId::kGeluBackward:
+    case KernelId::kSwigluForward:
+    case KernelId::kSwigluBackward:
+      for (std::int64_t function = 0; function <= 4; ++function) with({function});
+      break;
+    case KernelId::kLayerNormForward:
+    case KernelId::kRmsNormForward:
+      with({0});
+      with({1'000'000});  // epsilon, in units of 1e-12
       break;
     case KernelId::kSplitColumns:
     case KernelId::kJoinColumns:  // one segment; three

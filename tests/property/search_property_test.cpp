@@ -278,8 +278,31 @@ RC_GTEST_PROP(SearchProperty, TheGapIsHonest, ()) {
 
 // ---- closed forms ------------------------------------------------------------------------------
 
+// What layers of later families do otherwise, each with all of the others.
+LayerFeatures draw_features() {
+  LayerFeatures x;
+  const auto maybe = [] { return *rc::gen::inRange(0, 3) == 0; };
+  if (maybe()) x.activation = Activation::kRelu;
+  if (maybe()) x.norm_epsilon = 1'000'000;
+  if (maybe()) x.attention_cap = 2;
+  if (maybe()) x.logit_cap = 3;
+  x.embedding_norm = maybe();
+  x.scaled_embedding = maybe();
+  x.attention_sinks = maybe();
+  if (maybe()) {
+    x.window = *rc::gen::element<std::int64_t>(1, 3, 100);
+    x.window_layers = *rc::gen::inRange<std::int64_t>(1, 4);
+    x.full_layers = *rc::gen::inRange<std::int64_t>(0, 3);
+  }
+  return x;
+}
+
 ModelConfig draw_model() {
   ModelConfig m = load_model("tiny");
+  m.layer = draw_features();
+  m.layer.parallel_residual = *rc::gen::element(
+      ParallelResidual::kNone, ParallelResidual::kTwoNorms, ParallelResidual::kOneNorm);
+  if (*rc::gen::inRange(0, 4) == 0) m.position = Position::kAlibi;
   m.layers = *rc::gen::inRange<std::int64_t>(1, 6);
   m.heads = m.kv_heads = *rc::gen::element<std::int64_t>(1, 2, 4);
   m.hidden = m.heads * *rc::gen::element<std::int64_t>(8, 24, 128);
@@ -313,7 +336,12 @@ ModelConfig draw_llama() {
   m.tied_embeddings = *rc::gen::arbitrary<bool>();
   m.global_batch = 48;
   m.qk_norm = *rc::gen::arbitrary<bool>();
+  m.layer = draw_features();
+  m.layer.post_norms = *rc::gen::arbitrary<bool>();
   if (*rc::gen::inRange(0, 3) == 0) {
+    m.layer.window = m.layer.full_layers = m.layer.attention_cap = 0;
+    m.layer.window_layers = 1;
+    m.layer.attention_sinks = false;
     m.qk_norm = false;
     m.kv_heads = m.heads;
     m.latent = LatentShape{
@@ -330,6 +358,8 @@ ModelConfig draw_llama() {
     experts.shared_ffn = *rc::gen::element<std::int64_t>(0, 16);
     experts.balance = *rc::gen::element(0.0, 0.01);
     m.experts = experts;
+    m.layer.activation = Activation::kUsual;
+    m.layer.post_norms = false;
   }
   return m;
 }

@@ -27,6 +27,7 @@ class BlockPass : public LayerPass {
   void done(Param param) override { closed.push_back(params_.spec(param).name); }
   bool emits(std::optional<LayerOperator>) const override { return true; }
   bool replays_selectively() const override { return false; }
+  std::int64_t layer() const override { return 0; }
   bool are_together(Param, Param) const override { return true; }
   View handed(Part part, const char* name, const Shape& shape, bool) override {
     if (backward_part() == Backward::kWhole) return scratch(name, shape);

@@ -59,7 +59,9 @@ class GradientLog {
     const std::int64_t piece = exec::piece_number(job, unit, at, event.env.tile);
     for (const Tensor& tensor : unit.tensors) {
       const exec::TensorPart part(tensor, piece, exec::piece_count(job, unit));
-      const std::int64_t layer = event.env.layer * event.program->unit_layers + tensor.member;
+      const std::int64_t together = event.program->unit_layers;
+      const std::int64_t layer =
+          (event.env.layer + node.member / together) * together + tensor.member;
       auto& values = tensors_[exec::name_in_layer(tensor, unit.per_layer ? layer : 0)];
       values.resize(static_cast<std::size_t>(tensor.shape.elements()));
       part.for_runs(std::max(first - tensor.offset, std::int64_t{0}),

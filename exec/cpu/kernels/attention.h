@@ -1,9 +1,10 @@
-// Causal self-attention without a stored s x s matrix, with as many key-value heads as query heads
+// Self-attention without a stored s x s matrix, with as many key-value heads as query heads
 // or fewer. [Dao22]
 // qkv[b, s, c] holds the heads of q, k and v side by side, c = (a + g) d + g v: those of q and k
-// have d elements, those of v v. Query head i uses key-value head i / (a / g). Key i is visible to
-// query j iff i <= j.
-// out = softmax(q k^T / sqrt(d)) v by online softmax over key blocks [Milakov18]; backward
+// have d elements, those of v v. Query head i uses key-value head i / (a / g). Which keys a query
+// sees, and what its scores are, says exec/kernels/attention_rule.h: without more key i is visible
+// to query j iff i <= j and scores are q k^T / sqrt(d).
+// out = softmax(scores) v by online softmax over key blocks [Milakov18]; backward
 // recomputes the probabilities from lse = log sum exp of the scaled scores. Arithmetic and sums in
 // Compute<T>, results are rounded once. One thread owns one (batch, head), in backward one (batch,
 // key-value head); its blocks run in a fixed order. The number of threads used is the least of
@@ -16,13 +17,15 @@
 
 #include "exec/cpu/kernels/half.h"
 #include "exec/cpu/kernels/scratch.h"
+#include "exec/kernels/attention_rule.h"
 
 namespace zplan::exec::cpu {
 
 struct AttentionShape {
   std::int64_t batch, sequence, heads, kv_heads;
-  std::int64_t head_dim;                                   // d
-  std::int64_t value_dim = head_dim;                       // v
+  std::int64_t head_dim;              // d
+  std::int64_t value_dim = head_dim;  // v
+  AttentionRule rule{};
   std::int64_t group() const { return heads / kv_heads; }  // query heads per key-value head
   std::int64_t columns() const { return (heads + kv_heads) * head_dim + kv_heads * value_dim; }
 };

@@ -54,6 +54,7 @@ struct HeadViews {
   Rows<Compute<T>> dq_sum;
   const Compute<T>* lse;  // [s]
   Compute<T>* delta;      // [s]
+  Scores<Compute<T>> scores;
 };
 
 template <typename T, typename Call>
@@ -67,7 +68,8 @@ HeadViews<T> views_of(const AttentionShape& s, const Call& x, std::int64_t batch
                      head_of_qkv(s, x.dqkv, batch, head).q,
                      {w.dq + member * s.sequence * s.head_dim, s.head_dim},
                      x.lse + (batch * s.heads + head) * s.sequence,
-                     w.delta + member * s.sequence};
+                     w.delta + member * s.sequence,
+                     Scores<Compute<T>>(s, head)};
   if constexpr (!kIsHalf<T>) views.dq_sum = views.dq;
   return views;
 }
@@ -87,16 +89,32 @@ void row_products(const HeadViews<T>& x, const Sight& sight, std::int64_t v) {
 
 // Scores become probabilities, dout v^T becomes the gradient of the raw scores; hidden keys get 0.
 template <typename C>
-void gradient_row(C* probabilities, C* scores, std::int64_t visible, std::int64_t keys, C scale,
-                  C lse, C delta) {
+void gradient_row(C* probabilities, C* scores, const VisibleKeys& visible, C scale, C lse,
+                  C delta) {
 #pragma omp simd
-  for (std::int64_t j = 0; j < visible; ++j) {
+  for (std::int64_t j = visible.begin; j < visible.end; ++j) {
     const C p = fast_exp(scale * probabilities[j] - lse);
     probabilities[j] = p;
     scores[j] = p * (scores[j] - delta) * scale;
   }
-  std::fill(probabilities + visible, probabilities + keys, static_cast<C>(0));
-  std::fill(scores + visible, scores + keys, static_cast<C>(0));
+}
+
+// The same of scores that are bent; the first key is so far before the query.
+template <typename C>
+void bent_gradient_row(C* probabilities, C* scores, const VisibleKeys& visible, const Scores<C>& of,
+                       std::int64_t distance, C lse, C delta) {
+  for (std::int64_t j = visible.begin; j < visible.end; ++j) {
+    const C product = probabilities[j];
+    const C p = fast_exp(of.of(product, std::abs(distance - j)) - lse);
+    probabilities[j] = p;
+    scores[j] = p * (scores[j] - delta) * of.derivative(product);
+  }
+}
+
+template <typename C>
+void hide(C* row, const VisibleKeys& visible, std::int64_t keys) {
+  std::fill(row, row + visible.begin, static_cast<C>(0));
+  std::fill(row + visible.end, row + keys, static_cast<C>(0));
 }
 
 // The part of all three gradients that queries [query, +rows) of a head and keys [key, +keys) make:
@@ -107,15 +125,22 @@ void backward_tile(const AttentionShape& s, const Sight& sight, const HeadViews<
                    std::int64_t key, std::int64_t keys, bool adds, bool is_first_of_keys) {
   using C = Compute<T>;
   const std::int64_t d = s.head_dim, v = s.value_dim;
-  const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
   load_block(x.q.from(query), rows, d, w.queries);
   load_block(x.dout.from(query), rows, v, w.dout);
   score_tile(w.queries, rows, w.keys_turned, keys, d, w.probabilities);
   score_tile(w.dout, rows, w.values_turned, keys, v, w.scores);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = query + i, at = i * kAttentionBlock;
-    gradient_row(w.probabilities + at, w.scores + at, sight.visible(row, key, keys), keys, scale,
-                 x.lse[row], x.delta[row]);
+    const VisibleKeys visible = sight.visible(row, key, keys);
+    C *probabilities = w.probabilities + at, *slopes = w.scores + at;
+    if (s.rule.bends()) {
+      bent_gradient_row(probabilities, slopes, visible, x.scores, row - key, x.lse[row],
+                        x.delta[row]);
+    } else {
+      gradient_row(probabilities, slopes, visible, x.scores.scale, x.lse[row], x.delta[row]);
+    }
+    hide(probabilities, visible, keys);
+    hide(slopes, visible, keys);
   }
   const Rows<C> dq = x.dq_sum.from(query);
   tile_gemm<C>({keys, v, rows, w.probabilities, 1, kAttentionBlock, w.dout, v, w.dvalues, v,
@@ -134,16 +159,16 @@ void backward_tiles(const AttentionShape& s, const Sight& sight, const HeadRows<
   for (std::int64_t i = 0; i < group; ++i) row_products(member_views(i), sight, v);
   for (std::int64_t key = 0; key < sight.keys; key += kAttentionBlock) {
     const std::int64_t keys = std::min(kAttentionBlock, sight.keys - key);
-    const std::int64_t first = sight.first_query(key);
+    const std::int64_t first = sight.first_query(key), end = sight.end_of_queries(key, keys);
     load_block(shared.k.from(key), keys, d, w.keys);
     load_block(shared.v.from(key), keys, v, w.values);
     transpose_block(w.keys, keys, d, w.keys_turned);
     transpose_block(w.values, keys, v, w.values_turned);
     for (std::int64_t i = 0; i < group; ++i) {
-      for (std::int64_t query = first; query < sight.queries_end; query += kAttentionBlock)
+      for (std::int64_t query = first; query < end; query += kAttentionBlock)
         backward_tile(s, sight, member_views(i), w, query,
                       std::min(kAttentionBlock, sight.queries_end - query), key, keys,
-                      adds || key > 0, i == 0 && query == first);
+                      adds || !sight.is_first_block(query, key), i == 0 && query == first);
     }
     store_block(gradient.k.from(key), keys, d, w.dkeys);
     store_block(gradient.v.from(key), keys, v, w.dvalues);

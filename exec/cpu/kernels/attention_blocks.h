@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "exec/cpu/kernels/attention.h"
 #include "exec/cpu/kernels/kernel_support.h"
@@ -60,20 +61,41 @@ HeadRows<T> head_of_block(const AttentionShape& s, Rows<T> q, T* kv, std::int64_
           {first + s.kv_heads * s.head_dim + kv_head * s.value_dim, columns}};
 }
 
-// The queries that see keys: all keys [0, keys), or those of them that are not behind the query.
+// Keys of a block that a query sees: a range within it.
+struct VisibleKeys {
+  std::int64_t begin, end;
+
+  bool empty() const { return begin == end; }
+};
+
+// The queries that see keys: all keys [0, keys), or those of them that the rule says.
 struct Sight {
   std::int64_t query = 0, queries_end = 0;
   std::int64_t keys = 0;
-  bool causal = false;
+  const AttentionRule* rule = nullptr;
 
-  // The first query that sees a block of keys.
-  std::int64_t first_query(std::int64_t key) const { return causal ? std::max(query, key) : query; }
-  std::int64_t visible(std::int64_t row, std::int64_t first_key, std::int64_t n) const {
-    return causal ? std::min(n, row - first_key + 1) : n;
+  // Blocks of queries that see some of the keys [key, +n) begin in this range.
+  std::int64_t first_query(std::int64_t key) const {
+    return rule == nullptr || rule->both_ways ? query : std::max(query, key);
+  }
+  std::int64_t end_of_queries(std::int64_t key, std::int64_t n) const {
+    return rule == nullptr ? queries_end
+                           : std::min(queries_end, rule->last_query(key + n - 1, keys) + 1);
+  }
+  VisibleKeys visible(std::int64_t row, std::int64_t first_key, std::int64_t n) const {
+    if (rule == nullptr) return {0, n};
+    const auto begin = std::clamp<std::int64_t>(rule->begin(row) - first_key, 0, n);
+    return {begin, std::clamp<std::int64_t>(rule->end(row, keys) - first_key, begin, n)};
+  }
+  // Whether no earlier block of keys is worked off with the block of queries from `from` on.
+  bool is_first_block(std::int64_t from, std::int64_t key) const {
+    return key <= (rule == nullptr ? 0 : rule->begin(from));
   }
 };
 
-inline Sight whole_sequence(const AttentionShape& s) { return {0, s.sequence, s.sequence, true}; }
+inline Sight whole_sequence(const AttentionShape& s) {
+  return {0, s.sequence, s.sequence, &s.rule};
+}
 // Of a block of another rank (block_attention.h).
 inline Sight sight_of_block(const AttentionShape& s, bool earlier) {
   if (earlier) return {0, s.sequence, s.sequence / 2};
@@ -113,6 +135,32 @@ void score_tile(const C* in, std::int64_t rows, const C* transposed, std::int64_
   tile_gemm<C>(
       {rows, keys, d, in, d, 1, transposed, kAttentionBlock, tile, kAttentionBlock, false});
 }
+
+// Scores of one query from products of q and k of the block from `first_key` on.
+template <typename C>
+struct Scores {
+  const AttentionRule& rule;
+  C scale, slope;
+
+  Scores(const AttentionShape& s, std::int64_t head)
+      : rule(s.rule),
+        scale(static_cast<C>(s.rule.scale(s.head_dim))),
+        slope(static_cast<C>(s.rule.slope(head))) {}
+
+  C of(C product, std::int64_t distance) const {
+    return capped(product) - slope * static_cast<C>(distance);
+  }
+  C capped(C product) const {
+    const C score = scale * product, cap = static_cast<C>(rule.cap);
+    return cap == 0 ? score : cap * std::tanh(score / cap);
+  }
+  // d score / d product
+  C derivative(C product) const {
+    if (rule.cap == 0) return scale;
+    const C bent = capped(product) / static_cast<C>(rule.cap);
+    return scale * (1 - bent * bent);
+  }
+};
 
 // Calls body(i, its piece of scratch) for every i of [0, heads), each worth `work` multiply-adds.
 template <typename Body>

@@ -47,18 +47,21 @@ ForwardScratch<Compute<T>> cut(const AttentionShape& s, Scratch scratch) {
 // Scores of one query become exp(scale score - most), hidden ones 0. Returns the factor that brings
 // earlier sums to the new maximum. [Milakov18]
 template <typename C>
-C softmax_row(C* row, std::int64_t visible, std::int64_t keys, C scale, C& most, C& total) {
-  C block_most = row[0];
+C softmax_row(C* row, const VisibleKeys& visible, std::int64_t keys, C scale, C& most, C& total) {
+  std::fill(row, row + visible.begin, static_cast<C>(0));
+  std::fill(row + visible.end, row + keys, static_cast<C>(0));
+  if (visible.empty()) return static_cast<C>(1);
+  C block_most = row[visible.begin];
 #pragma omp simd reduction(max : block_most)
-  for (std::int64_t j = 0; j < visible; ++j) block_most = row[j] > block_most ? row[j] : block_most;
+  for (std::int64_t j = visible.begin; j < visible.end; ++j)
+    block_most = row[j] > block_most ? row[j] : block_most;
   const C new_most = std::max(most, scale * block_most);
   C sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t j = 0; j < visible; ++j) {
+  for (std::int64_t j = visible.begin; j < visible.end; ++j) {
     row[j] = fast_exp(scale * row[j] - new_most);
     sum += row[j];
   }
-  std::fill(row + visible, row + keys, static_cast<C>(0));
   const C shrink = fast_exp(most - new_most);
   total = total * shrink + sum;
   most = new_most;
@@ -69,15 +72,19 @@ C softmax_row(C* row, std::int64_t visible, std::int64_t keys, C scale, C& most,
 // out has.
 template <typename C>
 void forward_tile(const AttentionShape& s, const Sight& sight, const ForwardScratch<C>& w,
-                  Rows<C> out, std::int64_t query, std::int64_t rows, std::int64_t key,
-                  std::int64_t keys, bool adds) {
+                  const Scores<C>& scores, Rows<C> out, std::int64_t query, std::int64_t rows,
+                  std::int64_t key, std::int64_t keys, bool adds) {
   const std::int64_t d = s.head_dim, v = s.value_dim;
-  const C scale = static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
   score_tile(w.queries, rows, w.turned, keys, d, w.tile);
   for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = query + i;
-    const C shrink = softmax_row(w.tile + i * kAttentionBlock, sight.visible(row, key, keys), keys,
-                                 scale, w.most[row], w.total[row]);
+    const VisibleKeys visible = sight.visible(row, key, keys);
+    C* tile = w.tile + i * kAttentionBlock;
+    const bool bends = s.rule.bends();
+    for (std::int64_t j = visible.begin; bends && j < visible.end; ++j)
+      tile[j] = scores.of(tile[j], std::abs(row - key - j));
+    const C shrink = softmax_row(tile, visible, keys, bends ? static_cast<C>(1) : scores.scale,
+                                 w.most[row], w.total[row]);
     C* o = out.from(row).data;
     for (std::int64_t p = 0; adds && p < v; ++p) o[p] *= shrink;
   }
@@ -85,21 +92,24 @@ void forward_tile(const AttentionShape& s, const Sight& sight, const ForwardScra
                 out.stride, adds});
 }
 
-// All of them; `merges` with what out, most and total have already.
+// All of them, of one query head; `merges` with what out, most and total have already.
 template <typename T>
-void forward_tiles(const AttentionShape& s, const Sight& sight, const HeadRows<const T>& head,
-                   Rows<Compute<T>> out, bool merges, const ForwardScratch<Compute<T>>& w) {
+void forward_tiles(const AttentionShape& s, const Sight& sight, std::int64_t index,
+                   const HeadRows<const T>& head, Rows<Compute<T>> out, bool merges,
+                   const ForwardScratch<Compute<T>>& w) {
   const std::int64_t d = s.head_dim, v = s.value_dim;
+  const Scores<Compute<T>> scores(s, index);
   for (std::int64_t key = 0; key < sight.keys; key += kAttentionBlock) {
     const std::int64_t keys = std::min(kAttentionBlock, sight.keys - key);
     load_block(head.k.from(key), keys, d, w.keys);
     load_block(head.v.from(key), keys, v, w.values);
     transpose_block(w.keys, keys, d, w.turned);
-    for (std::int64_t query = sight.first_query(key); query < sight.queries_end;
-         query += kAttentionBlock) {
+    const std::int64_t end = sight.end_of_queries(key, keys);
+    for (std::int64_t query = sight.first_query(key); query < end; query += kAttentionBlock) {
       const std::int64_t rows = std::min(kAttentionBlock, sight.queries_end - query);
       load_block(head.q.from(query), rows, d, w.queries);
-      forward_tile(s, sight, w, out, query, rows, key, keys, merges || key > 0);
+      forward_tile(s, sight, w, scores, out, query, rows, key, keys,
+                   merges || !sight.is_first_block(query, key));
     }
   }
 }
@@ -123,7 +133,7 @@ void forward_head(const AttentionShape& s, const AttentionForward<T>& x, std::in
   if constexpr (!kIsHalf<T>) out = result;
   std::fill_n(w.most, n, -std::numeric_limits<C>::infinity());
   std::fill_n(w.total, n, static_cast<C>(0));
-  forward_tiles<T>(s, whole_sequence(s), head, out, false, w);
+  forward_tiles<T>(s, whole_sequence(s), index % s.heads, head, out, false, w);
   for (std::int64_t row = 0; row < n; ++row)
     x.lse[index * n + row] =
         finish_row(result.from(row).data, out.from(row).data, v, w.most[row], w.total[row]);
@@ -143,7 +153,7 @@ void merge_head(const AttentionShape& s, const BlockAttentionForward<T>& x, std:
     w.total[row] = static_cast<C>(1);
   }
   const Rows<const T> q = head_of_qkv(s, x.qkv, batch, head).q;
-  forward_tiles<T>(s, sight, head_of_block(s, q, x.kv, batch, head), out, true, w);
+  forward_tiles<T>(s, sight, head, head_of_block(s, q, x.kv, batch, head), out, true, w);
   for (std::int64_t row = sight.query; row < sight.queries_end; ++row) {
     C* o = out.from(row).data;
     lse[row] = finish_row(o, o, s.value_dim, w.most[row], w.total[row]);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "exec/cpu/kernels/attention_blocks.h"
 #include "exec/cpu/kernels/softmax_statistics.h"
@@ -39,16 +40,11 @@ void for_squares(const AttentionShape& s, const Body& body) {
     body(i / s.heads, i % s.heads, i * s.sequence * s.sequence);
 }
 
-template <typename C>
-C inverse_root(std::int64_t d) {
-  return static_cast<C>(1.0 / std::sqrt(static_cast<double>(d)));
-}
-
-// Queries and keys of all tokens times 1 / sqrt(d).
+// Queries and keys of all tokens times the scale of scores.
 template <typename T>
 void scale_queries_and_keys(const AttentionShape& s, T* dqkv) {
   using C = Compute<T>;
-  const C scale = inverse_root<C>(s.head_dim);
+  const C scale = static_cast<C>(s.rule.scale(s.head_dim));
   const std::int64_t width = (s.heads + s.kv_heads) * s.head_dim;
   for_rows(s.batch * s.sequence, width, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
@@ -59,15 +55,32 @@ void scale_queries_and_keys(const AttentionShape& s, T* dqkv) {
   });
 }
 
+// What is added to the scores of a query: minus a slope times its distance to the key.
 template <typename T>
-void softmax_row(T* row, std::int64_t visible, std::int64_t n) {
+void lower_by_distance(T* row, std::int64_t query, std::int64_t begin, std::int64_t end,
+                       double slope) {
   using C = Compute<T>;
-  const SoftmaxStatistics<C> all = softmax_statistics(row, visible);
-  const C most = all.most, inverse = static_cast<C>(1) / all.sum;
+  for (std::int64_t j = begin; j < end; ++j)
+    row[j] = static_cast<T>(static_cast<C>(row[j]) -
+                            static_cast<C>(slope) * static_cast<C>(std::abs(query - j)));
+}
+
+// Elements [begin, end) of n; `sink`: one score more, of no value.
+template <typename T>
+void softmax_row(T* row, std::int64_t begin, std::int64_t end, std::int64_t n, const T* sink) {
+  using C = Compute<T>;
+  const SoftmaxStatistics<C> all = softmax_statistics(row + begin, end - begin);
+  C most = all.most, sum = all.sum;
+  if (sink != nullptr) {
+    most = std::max(most, static_cast<C>(*sink));
+    sum = sum * fast_exp(all.most - most) + fast_exp(static_cast<C>(*sink) - most);
+  }
+  const C inverse = static_cast<C>(1) / sum;
 #pragma omp simd
-  for (std::int64_t j = 0; j < visible; ++j)
+  for (std::int64_t j = begin; j < end; ++j)
     row[j] = static_cast<T>(fast_exp(static_cast<C>(row[j]) - most) * inverse);
-  std::fill(row + visible, row + n, static_cast<T>(0));
+  std::fill(row, row + begin, static_cast<T>(0));
+  std::fill(row + end, row + n, static_cast<T>(0));
 }
 
 template <typename T>
@@ -83,11 +96,11 @@ void softmax_gradient_row(T* slope, const T* probs, std::int64_t visible, std::i
   std::fill(slope + visible, slope + n, static_cast<T>(0));
 }
 
-// Calls body(row of [b, a, s, s], how many of its elements are visible).
+// Calls body(row of [b, a, s, s], its query).
 template <typename Body>
 void for_square_rows(const SquareRows& s, const Body& body) {
   for_rows(s.squares * s.sequence, s.sequence, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t row = begin; row < end; ++row) body(row, row % s.sequence + 1);
+    for (std::int64_t row = begin; row < end; ++row) body(row, row % s.sequence);
   });
 }
 
@@ -116,7 +129,7 @@ template <typename T>
 void attention_scores(GemmCache& cache, const AttentionShape& s, T* scores, const T* qkv,
                       Scratch scratch) {
   using C = Compute<T>;
-  const C scale = inverse_root<C>(s.head_dim);
+  const C scale = static_cast<C>(s.rule.scale(s.head_dim));
   for_squares(s, [&](std::int64_t batch, std::int64_t head, std::int64_t at) {
     const auto x = head_of_qkv(s, qkv, batch, head);
     T* square = scores + at;
@@ -129,9 +142,13 @@ void attention_scores(GemmCache& cache, const AttentionShape& s, T* scores, cons
 }
 
 template <typename T>
-void softmax_forward(const SquareRows& s, T* scores) {
-  for_square_rows(s, [&](std::int64_t row, std::int64_t visible) {
-    softmax_row(scores + row * s.sequence, visible, s.sequence);
+void softmax_forward(const SquareRows& s, T* scores, const SoftmaxRule<T>& x) {
+  for_square_rows(s, [&](std::int64_t row, std::int64_t query) {
+    const std::int64_t head = row / s.sequence % x.heads;
+    const std::int64_t begin = x.rule.begin(query), end = x.rule.end(query, s.sequence);
+    T* own = scores + row * s.sequence;
+    if (x.rule.slopes != 0) lower_by_distance(own, query, begin, end, x.rule.slope(head));
+    softmax_row(own, begin, end, s.sequence, x.sinks == nullptr ? nullptr : x.sinks + head);
   });
 }
 
@@ -156,9 +173,30 @@ void attention_context_gradient(GemmCache& cache, const AttentionShape& s, T* dp
 }
 
 template <typename T>
-void softmax_backward(const SquareRows& s, T* dprobs, const T* probs) {
-  for_square_rows(s, [&](std::int64_t row, std::int64_t visible) {
-    softmax_gradient_row(dprobs + row * s.sequence, probs + row * s.sequence, visible, s.sequence);
+void softmax_backward(const SquareRows& s, T* dprobs, const T* probs, const AttentionRule& rule) {
+  for_square_rows(s, [&](std::int64_t row, std::int64_t query) {
+    softmax_gradient_row(dprobs + row * s.sequence, probs + row * s.sequence,
+                         rule.end(query, s.sequence), s.sequence);
+  });
+}
+
+template <typename T, typename G>
+void sinks_gradient(const SquareRows& s, std::int64_t heads, G* dsinks, const T* dprobs,
+                    const T* probs, bool accumulate) {
+  using C = Compute<T>;
+  const std::int64_t n = s.sequence;
+  for_blocks(heads, 1, s.squares * n * n, [&](std::int64_t head, std::int64_t) {
+    C sum = 0;
+    for (std::int64_t square = head; square < s.squares; square += heads)
+      for (std::int64_t at = square * n * n; at < (square + 1) * n * n; at += n) {
+        C seen = 0, product = 0;
+        for (std::int64_t j = 0; j < n; ++j) {
+          seen += static_cast<C>(probs[at + j]);
+          product += static_cast<C>(probs[at + j]) * static_cast<C>(dprobs[at + j]);
+        }
+        sum += (1 - seen) * product;
+      }
+    dsinks[head] = static_cast<G>(accumulate ? static_cast<C>(dsinks[head]) - sum : -sum);
   });
 }
 
@@ -181,15 +219,19 @@ void attention_scores_gradient(GemmCache& cache, const AttentionShape& s,
 
 #define ZPLAN_INSTANTIATE(T)                                                                    \
   template void attention_scores<T>(GemmCache&, const AttentionShape&, T*, const T*, Scratch);  \
-  template void softmax_forward<T>(const SquareRows&, T*);                                      \
+  template void softmax_forward<T>(const SquareRows&, T*, const SoftmaxRule<T>&);               \
   template void attention_context<T>(GemmCache&, const AttentionShape&, T*, const T*, const T*, \
                                      Scratch);                                                  \
   template void attention_context_gradient<T>(GemmCache&, const AttentionShape&, T*, const T*,  \
                                               const T*, Scratch);                               \
-  template void softmax_backward<T>(const SquareRows&, T*, const T*);                           \
+  template void softmax_backward<T>(const SquareRows&, T*, const T*, const AttentionRule&);     \
   template void attention_scores_gradient<T>(GemmCache&, const AttentionShape&,                 \
                                              const AttentionScoresGradient<T>&, Scratch);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
+#undef ZPLAN_INSTANTIATE
+#define ZPLAN_INSTANTIATE(T, G) \
+  template void sinks_gradient<T, G>(const SquareRows&, std::int64_t, G*, const T*, const T*, bool);
+ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 
 }  // namespace zplan::exec::cpu

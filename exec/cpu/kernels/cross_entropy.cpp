@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "exec/cpu/kernels/softmax_statistics.h"
 
@@ -13,12 +14,32 @@ struct Statistics {
   C most, sum, target;
 };
 
+// A logit, capped or not.
+template <typename C>
+C capped(C x, C cap) {
+  return cap == 0 ? x : cap * std::tanh(x / cap);
+}
+
+template <typename C, typename T>
+SoftmaxStatistics<C> capped_statistics(const T* row, std::int64_t valid, C cap) {
+  C most = -std::numeric_limits<C>::infinity(), sum = 0;
+  for (std::int64_t j = 0; j < valid; ++j)
+    most = std::max(most, capped(static_cast<C>(row[j]), cap));
+  for (std::int64_t j = 0; j < valid; ++j)
+    sum += fast_exp(capped(static_cast<C>(row[j]), cap) - most);
+  return {most, sum};
+}
+
 template <typename T>
-Statistics<Compute<T>> statistics_of_row(const T* row, std::int64_t valid, std::int64_t target) {
+Statistics<Compute<T>> statistics_of_row(const T* row, const LogitShape& shape,
+                                         std::int64_t target) {
   using C = Compute<T>;
-  const auto [most, sum] = softmax_statistics(row, valid);
+  const std::int64_t valid = shape.valid;
+  const C cap = static_cast<C>(shape.cap);
+  const auto [most, sum] =
+      cap == 0 ? softmax_statistics(row, valid) : capped_statistics(row, valid, cap);
   const bool has_target = target >= 0 && target < valid;
-  return {most, sum, has_target ? static_cast<C>(row[target]) : static_cast<C>(0)};
+  return {most, sum, has_target ? capped(static_cast<C>(row[target]), cap) : static_cast<C>(0)};
 }
 
 // In the order of the pieces.
@@ -53,6 +74,21 @@ double gradient_of_row(T* row, std::int64_t valid, std::int64_t target,
          (static_cast<double>(s.most) - static_cast<double>(s.target));
 }
 
+// The same of capped logits.
+template <typename T>
+double capped_gradient_of_row(T* row, const LogitShape& shape, std::int64_t target,
+                              const Statistics<Compute<T>>& s, Compute<T> scale) {
+  using C = Compute<T>;
+  const C cap = static_cast<C>(shape.cap), factor = scale / s.sum;
+  for (std::int64_t j = 0; j < shape.valid; ++j) {
+    const C bent = std::tanh(static_cast<C>(row[j]) / cap);
+    const C gradient = fast_exp(cap * bent - s.most) * factor - (j == target ? scale : 0);
+    row[j] = static_cast<T>(gradient * (1 - bent * bent));
+  }
+  return std::log(static_cast<double>(s.sum)) +
+         (static_cast<double>(s.most) - static_cast<double>(s.target));
+}
+
 // Row t of the logits becomes its gradient, padding included; returns the loss of token t.
 // statistics_of(row, target) are those over all pieces.
 template <typename T, typename StatisticsOf>
@@ -63,6 +99,9 @@ double finish_token(const LogitShape& shape, T* logits, std::int32_t target, dou
   std::fill(row + (is_ignored ? 0 : shape.valid), row + shape.columns, static_cast<T>(0));
   if (is_ignored) return 0.0;
   const std::int64_t column = target - shape.first;
+  if (shape.cap != 0)
+    return capped_gradient_of_row(row, shape, column, statistics_of(row, column),
+                                  static_cast<Compute<T>>(scale));
   return gradient_of_row(row, shape.valid, column, statistics_of(row, column),
                          static_cast<Compute<T>>(scale));
 }
@@ -87,7 +126,7 @@ void cross_entropy_statistics(const LogitShape& shape, const CrossEntropyStatist
   for_rows(shape.tokens, shape.columns, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t t = begin; t < end; ++t) {
       const auto s =
-          statistics_of_row(x.logits + t * shape.columns, shape.valid, x.targets[t] - shape.first);
+          statistics_of_row(x.logits + t * shape.columns, shape, x.targets[t] - shape.first);
       Compute<T>* out = x.statistics + t * kRowStatisticCount;
       out[kRowMost] = s.most;
       out[kRowSum] = s.sum;
@@ -109,10 +148,9 @@ void cross_entropy_gradient(const LogitShape& shape, const CrossEntropyGradient<
 template <typename T>
 void cross_entropy(const LogitShape& shape, const CrossEntropy<T>& x, Scratch scratch) {
   add_losses(shape, x.loss_sum, scratch, [&](std::int64_t t) {
-    return finish_token(shape, x.logits, x.targets[t], x.scale, t,
-                        [&](const T* row, std::int64_t target) {
-                          return statistics_of_row(row, shape.valid, target);
-                        });
+    return finish_token(
+        shape, x.logits, x.targets[t], x.scale, t,
+        [&](const T* row, std::int64_t target) { return statistics_of_row(row, shape, target); });
   });
 }
 

@@ -26,6 +26,7 @@ struct LogitShape {
   std::int64_t valid;      // columns of the piece that belong to the vocabulary, may be none
   std::int64_t columns;    // with padding: elements from row to row
   std::int64_t first = 0;  // vocabulary index of column 0
+  double cap = 0;          // logits are cap tanh(x / cap) [Gemma24]; 0: x
 };
 
 template <typename T>

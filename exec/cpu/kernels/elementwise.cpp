@@ -1,6 +1,7 @@
 #include "exec/cpu/kernels/elementwise.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "exec/cpu/kernels/kernel_support.h"
 
@@ -24,69 +25,142 @@ template <typename C>
   return sigmoid(kTwoSqrtTwoOverPi<C> * (x + kCubic<C> * x * x * x));
 }
 
-// d/dx [x g] = g + x g (1 - g) d(2 u)/dx
+// Activation functions and their slopes.
 template <typename C>
-[[gnu::always_inline]] inline C gelu_slope(C x) {
-  const C g = gate(x);
-  const C two_u_slope = kTwoSqrtTwoOverPi<C> * (1 + 3 * kCubic<C> * x * x);
-  return g + x * g * (1 - g) * two_u_slope;
+struct GeluTanh {
+  [[gnu::always_inline]] static C value(C x) { return x * gate(x); }
+  // d/dx [x g] = g + x g (1 - g) d(2 u)/dx
+  [[gnu::always_inline]] static C slope(C x) {
+    const C g = gate(x);
+    const C two_u_slope = kTwoSqrtTwoOverPi<C> * (1 + 3 * kCubic<C> * x * x);
+    return g + x * g * (1 - g) * two_u_slope;
+  }
+};
+
+// With the normal distribution, Phi(x) = (1 + erf(x / sqrt 2)) / 2, and its density.
+template <typename C>
+struct Gelu {
+  static C share(C x) {
+    return static_cast<C>(0.5) * (1 + std::erf(x * static_cast<C>(0.70710678118654752440)));
+  }
+  static C value(C x) { return x * share(x); }
+  static C slope(C x) {
+    constexpr C kInverseRootOfTwoPi = static_cast<C>(0.39894228040143267794);
+    return share(x) + x * kInverseRootOfTwoPi * fast_exp(static_cast<C>(-0.5) * x * x);
+  }
+};
+
+template <typename C>
+struct Silu {
+  [[gnu::always_inline]] static C value(C x) { return x * sigmoid(x); }
+  [[gnu::always_inline]] static C slope(C x) {
+    const C g = sigmoid(x);
+    return g * (1 + x * (1 - g));
+  }
+};
+
+template <typename C>
+struct Relu {
+  [[gnu::always_inline]] static C value(C x) { return x > 0 ? x : static_cast<C>(0); }
+  [[gnu::always_inline]] static C slope(C x) { return static_cast<C>(x > 0 ? 1 : 0); }
+};
+
+// Calls body(the function's struct).
+template <typename C, typename Body>
+void with_function(ActivationFunction function, const Body& body) {
+  switch (function) {
+    case ActivationFunction::kOwn:
+    case ActivationFunction::kGeluTanh:
+      return body(GeluTanh<C>{});
+    case ActivationFunction::kGelu:
+      return body(Gelu<C>{});
+    case ActivationFunction::kSilu:
+      return body(Silu<C>{});
+    case ActivationFunction::kRelu:
+      return body(Relu<C>{});
+  }
 }
 
 }  // namespace
 
 template <typename T>
-void gelu_forward(T* y, const T* x, std::int64_t n) {
+void gelu_forward(T* y, const T* x, std::int64_t n, ActivationFunction function) {
   using C = Compute<T>;
-  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+  with_function<C>(function, [=]<typename F>(F) {
+    for_elements(n, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) {
-      const C value = static_cast<C>(x[i]);
-      y[i] = static_cast<T>(value * gate(value));
-    }
+      for (std::int64_t i = begin; i < end; ++i)
+        y[i] = static_cast<T>(F::value(static_cast<C>(x[i])));
+    });
   });
 }
 
 template <typename T>
-void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t n) {
+void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t n, ActivationFunction function) {
   using C = Compute<T>;
-  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+  with_function<C>(function, [=]<typename F>(F) {
+    for_elements(n, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) {
-      dx[i] = static_cast<T>(static_cast<C>(dy[i]) * gelu_slope(static_cast<C>(x[i])));
-    }
+      for (std::int64_t i = begin; i < end; ++i)
+        dx[i] = static_cast<T>(static_cast<C>(dy[i]) * F::slope(static_cast<C>(x[i])));
+    });
   });
 }
 
 template <typename T>
 void swiglu_forward(const SwigluShape& s, T* y, const T* x) {
   using C = Compute<T>;
-  for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const T* gates = x + t * 2 * s.width;
-      const T* ups = gates + s.width;
-      T* out = y + t * s.width;
+  with_function<C>(s.function, [=]<typename F>(F) {
+    for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        const T* gates = x + t * 2 * s.width;
+        const T* ups = gates + s.width;
+        T* out = y + t * s.width;
 #pragma omp simd
-      for (std::int64_t j = 0; j < s.width; ++j) {
-        const C z = static_cast<C>(gates[j]);
-        out[j] = static_cast<T>(z * sigmoid(z) * static_cast<C>(ups[j]));
+        for (std::int64_t j = 0; j < s.width; ++j)
+          out[j] = static_cast<T>(F::value(static_cast<C>(gates[j])) * static_cast<C>(ups[j]));
       }
-    }
+    });
   });
 }
 
 template <typename T>
 void swiglu_backward(const SwigluShape& s, T* dx, const T* dy, const T* x) {
   using C = Compute<T>;
-  for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const std::int64_t row = t * 2 * s.width;
+  with_function<C>(s.function, [=]<typename F>(F) {
+    for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t t = begin; t < end; ++t) {
+        const std::int64_t row = t * 2 * s.width;
 #pragma omp simd
-      for (std::int64_t j = 0; j < s.width; ++j) {
-        const C z = static_cast<C>(x[row + j]), up = static_cast<C>(x[row + s.width + j]);
-        const C slope = static_cast<C>(dy[t * s.width + j]), g = sigmoid(z);
-        dx[row + j] = static_cast<T>(slope * up * g * (1 + z * (1 - g)));
-        dx[row + s.width + j] = static_cast<T>(slope * z * g);
+        for (std::int64_t j = 0; j < s.width; ++j) {
+          const C z = static_cast<C>(x[row + j]), up = static_cast<C>(x[row + s.width + j]);
+          const C slope = static_cast<C>(dy[t * s.width + j]);
+          dx[row + j] = static_cast<T>(slope * up * F::slope(z));
+          dx[row + s.width + j] = static_cast<T>(slope * F::value(z));
+        }
       }
+    });
+  });
+}
+
+template <typename T>
+void soft_cap_forward(T* y, const T* x, std::int64_t n, double cap) {
+  using C = Compute<T>;
+  const C c = static_cast<C>(cap);
+  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i)
+      y[i] = static_cast<T>(c * std::tanh(static_cast<C>(x[i]) / c));
+  });
+}
+
+template <typename T>
+void soft_cap_backward(T* dx, const T* x, std::int64_t n, double cap) {
+  using C = Compute<T>;
+  const C c = static_cast<C>(cap);
+  for_elements(n, [=](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const C bent = std::tanh(static_cast<C>(x[i]) / c);
+      dx[i] = static_cast<T>(static_cast<C>(dx[i]) * (1 - bent * bent));
     }
   });
 }
@@ -171,15 +245,17 @@ void column_sums(G* out, const T* in, std::int64_t rows, std::int64_t columns, b
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                         \
-  template void gelu_forward<T>(T*, const T*, std::int64_t);                         \
-  template void gelu_backward<T>(T*, const T*, const T*, std::int64_t);              \
-  template void swiglu_forward<T>(const SwigluShape&, T*, const T*);                 \
-  template void swiglu_backward<T>(const SwigluShape&, T*, const T*, const T*);      \
-  template void scale<T>(T*, std::int64_t, double);                                  \
-  template void residual_add<T>(T*, const T*, const T*, std::int64_t);               \
-  template void bias_residual_add<T>(T*, const T*, const T*, const T*, std::int64_t, \
-                                     std::int64_t);                                  \
+#define ZPLAN_INSTANTIATE(T)                                                                \
+  template void gelu_forward<T>(T*, const T*, std::int64_t, ActivationFunction);            \
+  template void gelu_backward<T>(T*, const T*, const T*, std::int64_t, ActivationFunction); \
+  template void soft_cap_forward<T>(T*, const T*, std::int64_t, double);                    \
+  template void soft_cap_backward<T>(T*, const T*, std::int64_t, double);                   \
+  template void swiglu_forward<T>(const SwigluShape&, T*, const T*);                        \
+  template void swiglu_backward<T>(const SwigluShape&, T*, const T*, const T*);             \
+  template void scale<T>(T*, std::int64_t, double);                                         \
+  template void residual_add<T>(T*, const T*, const T*, std::int64_t);                      \
+  template void bias_residual_add<T>(T*, const T*, const T*, const T*, std::int64_t,        \
+                                     std::int64_t);                                         \
   template void fill_zero<T>(T*, std::int64_t);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE

@@ -24,6 +24,14 @@ void look_up(const EmbeddingShape& s, const EmbeddingForward<T>& x, std::int64_t
   const T* from = holds(s, token) ? x.wte + (token - s.first) * s.hidden : nullptr;
   const T* position = x.wpe != nullptr ? x.wpe + t % s.sequence * s.hidden : nullptr;
   T* out = x.x + t * s.hidden;
+  if (s.scale != 1) {
+    const C scale = static_cast<C>(s.scale);
+    for (std::int64_t j = 0; j < s.hidden; ++j) {
+      const C own = from != nullptr ? scale * static_cast<C>(from[j]) : 0;
+      out[j] = static_cast<T>(position != nullptr ? own + static_cast<C>(position[j]) : own);
+    }
+    return;
+  }
   if (from != nullptr && position != nullptr) {
     for (std::int64_t j = 0; j < s.hidden; ++j)
       out[j] = static_cast<T>(static_cast<C>(from[j]) + static_cast<C>(position[j]));
@@ -47,8 +55,9 @@ void add_tokens(const EmbeddingShape& s, const EmbeddingBackward<T, G>& x, std::
     if (!holds(s, token)) continue;
     const T* dx = x.dx + t * s.hidden;
     G* row = x.dwte + (token - s.first) * s.hidden;
+    const C scale = static_cast<C>(s.scale);
     for (std::int64_t j = begin; j < end; ++j)
-      row[j] = static_cast<G>(static_cast<C>(row[j]) + static_cast<C>(dx[j]));
+      row[j] = static_cast<G>(static_cast<C>(row[j]) + scale * static_cast<C>(dx[j]));
   }
 }
 

@@ -10,14 +10,13 @@
 
 namespace zplan::exec::cpu {
 
-// x = wte[token] + wpe[position]: b s h flop, 3 b s h elements moved.
+// x = scale wte[token] + wpe[position]: b s h flop, 3 b s h elements moved.
 template <typename T>
 void embedding_forward(const EmbeddingShape& shape, const EmbeddingForward<T>& x);
 
-// dwte[v] (+)= sum of dx where token = v, in token order; dwpe[i] (+)= sum over b of dx[b, i]. Each
-// addition to dwte rounds to G.
-// 2 b s h flop; dx read twice. Adding reads and writes the touched rows, at most b s of dwte;
-// overwriting writes all of both.
+// dwte[v] (+)= sum of scale dx where token = v, in token order; dwpe[i] (+)= sum over b of dx[b,
+// i]. Each addition to dwte rounds to G. 2 b s h flop; dx read twice. Adding reads and writes the
+// touched rows, at most b s of dwte; overwriting writes all of both.
 template <typename T, typename G = T>
 void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward<T, G>& x);
 

@@ -25,7 +25,7 @@ void forward_row(const HeadNormShape& s, const HeadNormForward<T>& x, std::int64
 #pragma omp simd reduction(+ : squares)
   for (std::int64_t j = 0; j < d; ++j) squares += static_cast<C>(in[j]) * static_cast<C>(in[j]);
   const C rstd =
-      static_cast<C>(1) / std::sqrt(squares / static_cast<C>(d) + static_cast<C>(kNormEps));
+      static_cast<C>(1) / std::sqrt(squares / static_cast<C>(d) + static_cast<C>(x.epsilon));
 #pragma omp simd
   for (std::int64_t j = 0; j < d; ++j)
     out[j] = static_cast<T>(static_cast<C>(in[j]) * rstd * static_cast<C>(x.gain[j]));

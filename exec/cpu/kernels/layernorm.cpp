@@ -22,7 +22,7 @@ void forward_row(const NormForward<T>& x, std::int64_t t, std::int64_t h) {
     squares += centred * centred;
   }
   const C variance = squares / static_cast<C>(h);
-  const C rstd = static_cast<C>(1) / std::sqrt(variance + static_cast<C>(kNormEps));
+  const C rstd = static_cast<C>(1) / std::sqrt(variance + static_cast<C>(x.epsilon));
 #pragma omp simd
   for (std::int64_t j = 0; j < h; ++j) {
     const C normal = (static_cast<C>(in[j]) - mean) * rstd;

@@ -2,7 +2,6 @@
 //   LayerNorm  y = (x - mean) rstd gain + bias, rstd = 1 / sqrt(variance + eps), variance over h
 //              (biased). [Ba16]
 //   RMSNorm    y = x rstd gain, rstd = 1 / sqrt(mean(x^2) + eps). [Zhang19]
-// eps is that of GPT-2 [Radford19] and of Llama 2 and 3 [Touvron23].
 // G is the type of the gradients of gain and bias.
 // Left out: fusion with the residual.
 #pragma once
@@ -13,8 +12,6 @@
 #include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cpu {
-
-inline constexpr double kNormEps = 1e-5;
 
 // 8 T h flop; x read three times from cache, once from memory, y written once.
 template <typename T>

@@ -15,7 +15,7 @@ void forward_row(const NormForward<T>& x, std::int64_t t, std::int64_t h) {
 #pragma omp simd reduction(+ : squares)
   for (std::int64_t j = 0; j < h; ++j) squares += static_cast<C>(in[j]) * static_cast<C>(in[j]);
   const C rstd =
-      static_cast<C>(1) / std::sqrt(squares / static_cast<C>(h) + static_cast<C>(kNormEps));
+      static_cast<C>(1) / std::sqrt(squares / static_cast<C>(h) + static_cast<C>(x.epsilon));
 #pragma omp simd
   for (std::int64_t j = 0; j < h; ++j) {
     out[j] = static_cast<T>(static_cast<C>(in[j]) * rstd * static_cast<C>(x.gain[j]));

@@ -12,12 +12,12 @@ namespace {
 template <typename T>
 void turn_position(const RopeShape& s, T* x, std::int64_t position, std::int64_t begin,
                    std::int64_t n, const Rates& rates, int direction) {
-  const Angles<Compute<T>> angles(rates, s.first + position, n, direction);
+  const Angles<Compute<T>> angles(rates, s.first + position, n, direction, s.stretch);
   for (std::int64_t b = 0; b < s.batch; ++b) {
     T* row = x + (b * s.sequence + position) * s.heads * s.head_dim;
     for (std::int64_t head = 0; head < s.turned; ++head) {
       T* first = row + head * s.head_dim + begin;
-      T* second = first + s.head_dim / 2;
+      T* second = first + s.pairs();
       turn(first, second, first, second, n, angles);
     }
   }
@@ -27,11 +27,11 @@ void turn_position(const RopeShape& s, T* x, std::int64_t position, std::int64_t
 
 template <typename T>
 void rope(const RopeShape& s, T* x, double theta, int direction) {
-  const std::int64_t pairs = s.head_dim / 2;
-  for_rows(s.sequence, s.batch * s.turned * s.head_dim, [&](std::int64_t from, std::int64_t to) {
+  const std::int64_t pairs = s.pairs();
+  for_rows(s.sequence, s.batch * s.turned * s.size, [&](std::int64_t from, std::int64_t to) {
     for (std::int64_t begin = 0; begin < pairs; begin += kPairs) {
       const std::int64_t n = std::min(kPairs, pairs - begin);
-      const Rates rates(theta, s.head_dim, begin, n);
+      const Rates rates(theta, s.size, begin, n);
       for (std::int64_t position = from; position < to; ++position)
         turn_position(s, x, position, begin, n, rates, direction);
     }

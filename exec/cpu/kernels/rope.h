@@ -1,6 +1,6 @@
-// Rotary positions: element i of the first half of a head and element i of the second half turn by
-// the angle position theta^(-2 i / d). [Su21], paired as in the checkpoints of Llama [Touvron23].
-// Angles in double. Left out: scaled or interpolated angles, rotation of a part of a head.
+// Rotary positions: of the first r elements of a head, element i of the first half and element i of
+// the second half turn by the angle position / stretch theta^(-2 i / r). [Su21], paired as in the
+// checkpoints of Llama [Touvron23]. Angles in double. Left out: angles scaled by frequency.
 #pragma once
 
 #include <cstdint>

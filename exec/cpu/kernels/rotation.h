@@ -26,9 +26,11 @@ template <typename C>
 struct Angles {
   C cosine[kPairs], sine[kPairs];
 
-  Angles(const Rates& rates, std::int64_t position, std::int64_t n, int direction) {
+  Angles(const Rates& rates, std::int64_t position, std::int64_t n, int direction,
+         std::int64_t stretch = 1) {
     for (std::int64_t i = 0; i < n; ++i) {
-      const double angle = static_cast<double>(position) * rates.of[i];
+      const double angle =
+          static_cast<double>(position) / static_cast<double>(stretch) * rates.of[i];
       cosine[i] = static_cast<C>(std::cos(angle));
       sine[i] = static_cast<C>(direction * std::sin(angle));
     }

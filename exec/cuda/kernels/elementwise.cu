@@ -18,18 +18,21 @@ void convert(cudaStream_t stream, const char* name, To* y, const From* x, std::i
 }  // namespace
 
 template <typename T>
-void gelu_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n) {
+void gelu_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n,
+                  ActivationFunction function) {
   with_width<kWidthOf<T>>(is_aligned({y, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "gelu_forward", grid_of(n, w), gelu_forward_kernel<T, w>, y, x, n);
+    launch(stream, "gelu_forward", grid_of(n, w), gelu_forward_kernel<T, w>, y, x, n, function);
   });
 }
 
 template <typename T>
-void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int64_t n) {
+void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int64_t n,
+                   ActivationFunction function) {
   with_width<kWidthOf<T>>(is_aligned({dx, dy, x}), [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "gelu_backward", grid_of(n, w), gelu_backward_kernel<T, w>, dx, dy, x, n);
+    launch(stream, "gelu_backward", grid_of(n, w), gelu_backward_kernel<T, w>, dx, dy, x, n,
+           function);
   });
 }
 
@@ -39,7 +42,7 @@ void swiglu_forward(cudaStream_t stream, const SwigluShape& s, T* y, const T* x)
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch(stream, "swiglu_forward", grid_of_rows(s.tokens, s.width, w),
-           swiglu_forward_kernel<T, w>, y, x, s.tokens, s.width);
+           swiglu_forward_kernel<T, w>, y, x, s.tokens, s.width, s.function);
   });
 }
 
@@ -49,7 +52,25 @@ void swiglu_backward(cudaStream_t stream, const SwigluShape& s, T* dx, const T* 
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch(stream, "swiglu_backward", grid_of_rows(s.tokens, s.width, w),
-           swiglu_backward_kernel<T, w>, dx, dy, x, s.tokens, s.width);
+           swiglu_backward_kernel<T, w>, dx, dy, x, s.tokens, s.width, s.function);
+  });
+}
+
+template <typename T>
+void soft_cap_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n, double cap) {
+  with_width<kWidthOf<T>>(is_aligned({y, x}), [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, "soft_cap_forward", grid_of(n, w), soft_cap_forward_kernel<T, w>, y, x, n,
+           static_cast<float>(cap));
+  });
+}
+
+template <typename T>
+void soft_cap_backward(cudaStream_t stream, T* dx, const T* x, std::int64_t n, double cap) {
+  with_width<kWidthOf<T>>(is_aligned({dx, x}), [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, "soft_cap_backward", grid_of(n, w), soft_cap_backward_kernel<T, w>, dx, x, n,
+           static_cast<float>(cap));
   });
 }
 
@@ -100,8 +121,11 @@ void fill_zero(cudaStream_t stream, void* y, std::int64_t bytes) {
 }
 
 #define ZPLAN_INSTANTIATE(T)                                                                       \
-  template void gelu_forward<T>(cudaStream_t, T*, const T*, std::int64_t);                         \
-  template void gelu_backward<T>(cudaStream_t, T*, const T*, const T*, std::int64_t);              \
+  template void gelu_forward<T>(cudaStream_t, T*, const T*, std::int64_t, ActivationFunction);     \
+  template void gelu_backward<T>(cudaStream_t, T*, const T*, const T*, std::int64_t,               \
+                                 ActivationFunction);                                              \
+  template void soft_cap_forward<T>(cudaStream_t, T*, const T*, std::int64_t, double);             \
+  template void soft_cap_backward<T>(cudaStream_t, T*, const T*, std::int64_t, double);            \
   template void swiglu_forward<T>(cudaStream_t, const SwigluShape&, T*, const T*);                 \
   template void swiglu_backward<T>(cudaStream_t, const SwigluShape&, T*, const T*, const T*);      \
   template void scale<T>(cudaStream_t, T*, std::int64_t, double);                                  \

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "exec/cuda/kernels/device_support.cuh"
+#include "exec/cuda/kernels/elementwise.h"
 
 namespace zplan::exec::cuda {
 
@@ -23,41 +24,75 @@ __device__ inline float gelu_slope(float x) {
   return g + x * g * (1.0f - g) * two_u_slope;
 }
 
+// Exact GELU with the normal distribution, (1 + erf(x / sqrt 2)) / 2, and its density.
+__device__ inline float normal_share(float x) {
+  return 0.5f * (1.0f + erff(x * 0.70710678118654752440f));
+}
+
+__device__ inline float activation(ActivationFunction function, float x) {
+  switch (function) {
+    case ActivationFunction::kGelu:
+      return x * normal_share(x);
+    case ActivationFunction::kSilu:
+      return x * sigmoid(x);
+    case ActivationFunction::kRelu:
+      return x > 0.0f ? x : 0.0f;
+    default:
+      return x * gelu_gate(x);
+  }
+}
+
+__device__ inline float activation_slope(ActivationFunction function, float x) {
+  const float g = sigmoid(x);
+  switch (function) {
+    case ActivationFunction::kGelu:
+      return normal_share(x) + x * 0.39894228040143267794f * expf(-0.5f * x * x);
+    case ActivationFunction::kSilu:
+      return g * (1.0f + x * (1.0f - g));
+    case ActivationFunction::kRelu:
+      return x > 0.0f ? 1.0f : 0.0f;
+    default:
+      return gelu_slope(x);
+  }
+}
+
 // x, y [n]
 template <typename T, int kWidth>
-__global__ void gelu_forward_kernel(T* y, const T* x, std::int64_t n) {
+__global__ void gelu_forward_kernel(T* y, const T* x, std::int64_t n, ActivationFunction function) {
   for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
     constexpr int w = decltype(width)::value;
     auto v = load<w>(x + i);
 #pragma unroll
-    for (int k = 0; k < w; ++k) v.at[k] *= gelu_gate(v.at[k]);
+    for (int k = 0; k < w; ++k) v.at[k] = activation(function, v.at[k]);
     store<w>(y + i, v);
   });
 }
 
 // dx, dy, x [n]
 template <typename T, int kWidth>
-__global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t n) {
+__global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t n,
+                                     ActivationFunction function) {
   for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
     constexpr int w = decltype(width)::value;
     const auto v = load<w>(x + i);
     auto slope = load<w>(dy + i);
 #pragma unroll
-    for (int k = 0; k < w; ++k) slope.at[k] *= gelu_slope(v.at[k]);
+    for (int k = 0; k < w; ++k) slope.at[k] *= activation_slope(function, v.at[k]);
     store<w>(dx + i, slope);
   });
 }
 
 // y [rows, f], x [rows, 2 f]; kWidth divides f.
 template <typename T, int kWidth>
-__global__ void swiglu_forward_kernel(T* y, const T* x, std::int64_t rows, std::int64_t f) {
+__global__ void swiglu_forward_kernel(T* y, const T* x, std::int64_t rows, std::int64_t f,
+                                      ActivationFunction function) {
   for_rows(rows, [=](std::int64_t row) {
     for_columns<kWidth>(f, [=](std::int64_t j) {
       const T* gates = x + row * 2 * f + j;
       auto z = load<kWidth>(gates);
       const auto up = load<kWidth>(gates + f);
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) z.at[k] = z.at[k] * sigmoid(z.at[k]) * up.at[k];
+      for (int k = 0; k < kWidth; ++k) z.at[k] = activation(function, z.at[k]) * up.at[k];
       store<kWidth>(y + row * f + j, z);
     });
   });
@@ -66,7 +101,7 @@ __global__ void swiglu_forward_kernel(T* y, const T* x, std::int64_t rows, std::
 // dx, x [rows, 2 f], dy [rows, f]; kWidth divides f.
 template <typename T, int kWidth>
 __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows,
-                                       std::int64_t f) {
+                                       std::int64_t f, ActivationFunction function) {
   for_rows(rows, [=](std::int64_t row) {
     for_columns<kWidth>(f, [=](std::int64_t j) {
       const std::int64_t gate = row * 2 * f + j;
@@ -74,8 +109,8 @@ __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int6
       const auto slope = load<kWidth>(dy + row * f + j);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
-        const float g = sigmoid(z.at[k]), of_up = slope.at[k] * z.at[k] * g;
-        z.at[k] = slope.at[k] * up.at[k] * g * (1.0f + z.at[k] * (1.0f - g));
+        const float of_up = slope.at[k] * activation(function, z.at[k]);
+        z.at[k] = slope.at[k] * up.at[k] * activation_slope(function, z.at[k]);
         up.at[k] = of_up;
       }
       store<kWidth>(dx + gate, z);
@@ -93,6 +128,34 @@ __global__ void scale_kernel(T* x, std::int64_t n, float factor) {
 #pragma unroll
     for (int k = 0; k < w; ++k) values.at[k] *= factor;
     store<w>(x + i, values);
+  });
+}
+
+// x, y [n]
+template <typename T, int kWidth>
+__global__ void soft_cap_forward_kernel(T* y, const T* x, std::int64_t n, float cap) {
+  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
+    constexpr int w = decltype(width)::value;
+    auto v = load<w>(x + i);
+#pragma unroll
+    for (int k = 0; k < w; ++k) v.at[k] = cap * tanhf(v.at[k] / cap);
+    store<w>(y + i, v);
+  });
+}
+
+// dx, x [n]
+template <typename T, int kWidth>
+__global__ void soft_cap_backward_kernel(T* dx, const T* x, std::int64_t n, float cap) {
+  for_packs<kWidth>(n, [=](auto width, std::int64_t i) {
+    constexpr int w = decltype(width)::value;
+    const auto v = load<w>(x + i);
+    auto slope = load<w>(dx + i);
+#pragma unroll
+    for (int k = 0; k < w; ++k) {
+      const float bent = tanhf(v.at[k] / cap);
+      slope.at[k] *= 1.0f - bent * bent;
+    }
+    store<w>(dx + i, slope);
   });
 }
 

@@ -13,11 +13,13 @@ namespace zplan::exec::cuda {
 
 // y = gelu(x), tanh form. [Hendrycks16] 2 n elements moved.
 template <typename T>
-void gelu_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n);
+void gelu_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n,
+                  ActivationFunction function = ActivationFunction::kGeluTanh);
 
 // dx = dy gelu'(x), overwritten; 3 n elements moved.
 template <typename T>
-void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int64_t n);
+void gelu_backward(cudaStream_t stream, T* dx, const T* dy, const T* x, std::int64_t n,
+                   ActivationFunction function = ActivationFunction::kGeluTanh);
 
 // y = silu(gate) up with x = gate | up. [Shazeer20] 3 T f elements moved.
 template <typename T>
@@ -30,6 +32,14 @@ void swiglu_backward(cudaStream_t stream, const SwigluShape& shape, T* dx, const
 // x = factor x: 2 n elements moved.
 template <typename T>
 void scale(cudaStream_t stream, T* x, std::int64_t n, double factor);
+
+// y = cap tanh(x / cap): 2 n elements moved. [Gemma24]
+template <typename T>
+void soft_cap_forward(cudaStream_t stream, T* y, const T* x, std::int64_t n, double cap);
+
+// dx, the gradient of y, becomes that of x: 3 n elements moved.
+template <typename T>
+void soft_cap_backward(cudaStream_t stream, T* dx, const T* x, std::int64_t n, double cap);
 
 // out = x + y: 3 n elements moved.
 template <typename T>

@@ -20,6 +20,8 @@ __global__ void embedding_forward_kernel(EmbeddingForward<T> x, EmbeddingShape s
     for_columns<kWidth>(s.hidden, [&](std::int64_t j) {
       Values<float, kWidth> sum{};
       if (from != nullptr) sum = load<kWidth>(from + j);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) sum.at[k] *= static_cast<float>(s.scale);
       if (position != nullptr) {
         const auto shift = load<kWidth>(position + j);
 #pragma unroll
@@ -57,7 +59,8 @@ __device__ inline void add_places(const EmbeddingShape& s, G* row, const T* dx, 
         const std::int64_t t = place / s.token_stride * s.sequence + place % s.token_stride;
         const auto slope = load<kWidth>(dx + t * s.hidden + j);
 #pragma unroll
-        for (int k = 0; k < kWidth; ++k) sum.at[k] = widen(narrow<G>(sum.at[k] + slope.at[k]));
+        for (int k = 0; k < kWidth; ++k)
+          sum.at[k] = widen(narrow<G>(sum.at[k] + static_cast<float>(s.scale) * slope.at[k]));
       }
     }
     store<kWidth>(row + j, sum);

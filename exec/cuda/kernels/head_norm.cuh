@@ -42,7 +42,8 @@ __global__ void head_norm_forward_kernel(HeadNormForward<T> x, HeadNormShape s) 
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) squares += v.at[k] * v.at[k];
     });
-    const float rstd = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(d) + kNormEps);
+    const float rstd =
+        1.0f / sqrtf(warp_sum(squares) / static_cast<float>(d) + static_cast<float>(x.epsilon));
     for_lane_columns<kWidth>(d, [&](std::int64_t j) {
       auto v = load<kWidth>(out + j);
       const auto gain = load<kWidth>(x.gain + j);

@@ -7,9 +7,6 @@
 
 namespace zplan::exec::cuda {
 
-// Of GPT-2 [Radford19] and of Llama 2 and 3 [Touvron23].
-inline constexpr float kNormEps = 1e-5f;
-
 // Two sums of one pass.
 struct TwoSums {
   float first, second;
@@ -45,7 +42,7 @@ __device__ inline void normalise_row(const NormForward<T>& x, std::int64_t h, st
   const float count = static_cast<float>(h);
   const float mean = kCentred ? sum / count : 0.0f;
   const float squares = kCentred ? sum_of_row<2, kWidth>(in, h, mean) : sum;
-  const float rstd = 1.0f / sqrtf(squares / count + kNormEps);
+  const float rstd = 1.0f / sqrtf(squares / count + static_cast<float>(x.epsilon));
   for_columns<kWidth>(h, [&](std::int64_t j) {
     auto v = load<kWidth>(in + j);
     const auto gain = load<kWidth>(x.gain + j);

@@ -7,10 +7,11 @@ namespace zplan::exec::cuda {
 
 template <typename T>
 void rope(cudaStream_t stream, const RopeShape& s, T* x, double theta, int direction) {
-  const bool wide = is_aligned({x}) && s.head_dim / 2 % kWidthOf<T> == 0;
+  const bool wide =
+      is_aligned({x}) && s.pairs() % kWidthOf<T> == 0 && s.head_dim % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    launch(stream, "rope", grid_of_rows(s.sequence, s.batch * s.turned * (s.head_dim / 2), w),
+    launch(stream, "rope", grid_of_rows(s.sequence, s.batch * s.turned * s.pairs(), w),
            rope_kernel<T, w>, x, s, theta, direction);
   });
 }

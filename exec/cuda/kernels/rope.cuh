@@ -14,10 +14,12 @@ struct Turn {
 
 // Pairs [begin, begin + n) of a head at one position; the block makes them once for all heads.
 __device__ inline void make_turns(Turn* turns, std::int64_t position, std::int64_t begin, int n,
-                                  std::int64_t head_dim, double theta, int direction) {
+                                  std::int64_t head_dim, double theta, int direction,
+                                  std::int64_t stretch = 1) {
   for (int i = static_cast<int>(threadIdx.x); i < n; i += static_cast<int>(blockDim.x)) {
     const double power = -2.0 * static_cast<double>(begin + i) / static_cast<double>(head_dim);
-    const double angle = static_cast<double>(position) * pow(theta, power);
+    const double angle =
+        static_cast<double>(position) / static_cast<double>(stretch) * pow(theta, power);
     turns[i] = {static_cast<float>(cos(angle)), static_cast<float>(direction * sin(angle))};
   }
 }
@@ -36,15 +38,15 @@ __device__ inline void turn(T* first, T* second, const Turn* turns) {
   store<kWidth>(second, b);
 }
 
-// x [b, s, heads, d]; kWidth divides d / 2 and kPairs
+// x [b, s, heads, d]; kWidth divides the pairs of a head, d and kPairs
 template <typename T, int kWidth>
 __global__ void rope_kernel(T* x, RopeShape s, double theta, int direction) {
   __shared__ Turn turns[kPairs];
-  const std::int64_t pairs = s.head_dim / 2;
+  const std::int64_t pairs = s.size / 2;
   for_rows(s.sequence, [&](std::int64_t position) {
     for (std::int64_t begin = 0; begin < pairs; begin += kPairs) {
       const int n = static_cast<int>(pairs - begin < kPairs ? pairs - begin : kPairs);
-      make_turns(turns, s.first + position, begin, n, s.head_dim, theta, direction);
+      make_turns(turns, s.first + position, begin, n, s.size, theta, direction, s.stretch);
       __syncthreads();
       const std::int64_t packs = n / kWidth;
       for (std::int64_t i = threadIdx.x; i < s.batch * s.turned * packs; i += blockDim.x) {

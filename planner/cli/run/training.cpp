@@ -18,7 +18,8 @@ Plan runnable_plan(const RunCommand& command) {
     throw_bad_input(fmt::format("{}: kernel set {} {}", command.plan, plan.kernel_set, what));
   };
   if (set.runs_on == RunsOn::kNowhere) refuse("is for planning; no backend has its kernels");
-  if (plan.dropout) refuse("has dropout for planning only; no backend draws its masks");
+  if (plan.dropout && set.runs_on == RunsOn::kCuda)
+    refuse("has dropout for planning only; cpu.f64.unfused, say, draws its masks");
   if (set.runs_on == RunsOn::kCpu && command.backend == BackendChoice::kCuda)
     refuse("does not run on a GPU; pin --kernel-set cuda.sm90.bf16, say");
   const bool on_cuda = set.runs_on == RunsOn::kCuda;

@@ -20,21 +20,21 @@ Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
 }
 
 // Of queries and of keys, which stand side by side.
-std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, bool has) {
-  if (!has) return {};
+std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, const AttentionShape& shape) {
+  if (!shape.qk_norm) return {};
   constexpr auto kOp = LayerOperator::kQkv;
-  return {{inside, Part::kQueryNorm, "query_norm", 0, n.queries, n.size, kOp},
-          {inside, Part::kKeyNorm, "key_norm", n.queries, n.keys, n.size, kOp}};
+  return {{inside, Part::kQueryNorm, "query_norm", 0, n.queries, n.size, shape.norm_epsilon, kOp},
+          {inside, Part::kKeyNorm, "key_norm", n.queries, n.keys, n.size, shape.norm_epsilon, kOp}};
 }
 
 }  // namespace
 
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
-    : rope_(shape.rope),
+    : ropes_(shape.ropes.begin(), shape.ropes.end()),
       qkv_(make_qkv(maker, shape)),
-      core_(maker, piece(shape.heads, maker.pieces())),
+      core_(maker, piece(shape.heads, maker.pieces()), shape.scores),
       by_head_{maker.b(), core_.inside(maker).s(), core_.heads().all(), core_.heads().size},
-      norms_(make_norms(core_.inside(maker), core_.heads(), shape.qk_norm)),
+      norms_(make_norms(core_.inside(maker), core_.heads(), shape)),
       projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),
                   shape.projection_bias, LayerOperator::kProjection) {}
 
@@ -43,13 +43,24 @@ View SelfAttention::by_head(View qkv) const {
   return qkv;
 }
 
+const Rope* SelfAttention::rope(const LayerPass& to) const {
+  if (ropes_.empty()) return nullptr;
+  return &ropes_[static_cast<std::size_t>(to.layer()) % ropes_.size()];
+}
+
+std::vector<Use> SelfAttention::all_uses() const {
+  std::vector<Use> all = uses();
+  if (core_.sinks()) all.insert(all.begin() + 1, {LayerOperator::kAttention, core_.sinks()});
+  return all;
+}
+
 void SelfAttention::forward(LayerPass& to, const View& x) const {
   if (to.emits(LayerOperator::kQkv)) {
     const View made = core_.made(to);
     qkv_.forward(to, x, made);
     const View entered = core_.enter(to, made), qkv = by_head(entered);
     for (const HeadNorm& norm : norms_) norm.forward(to, qkv);
-    if (rope_) rope_->forward(to, qkv, core_.heads().rotated());
+    if (const Rope* turns = rope(to)) turns->forward(to, qkv, core_.heads().rotated());
     core_.settle(to, entered);
   }
   core_.forward(to);
@@ -67,7 +78,7 @@ void SelfAttention::backward(LayerPass& to, const View& x, const View& dy, const
   core_.replay(to);
   projection_.linear.backward(to, core_.out(to), dy, write(dattention));
   core_.backward(to, dattention, dqkv, [&](const View& inside) {
-    if (rope_) rope_->backward(to, by_head(inside), core_.heads().rotated());
+    if (const Rope* turns = rope(to)) turns->backward(to, by_head(inside), core_.heads().rotated());
     for (const HeadNorm& norm : norms_) norm.backward(to, by_head(inside));
   });
   qkv_.backward(to, x, dqkv, to.add_tiles(dx));

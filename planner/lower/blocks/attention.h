@@ -16,7 +16,9 @@ namespace zplan {
 struct AttentionShape {
   Heads heads;  // of the model
   bool qk_norm = false;
-  std::optional<Rope> rope{};
+  std::int64_t norm_epsilon = kUsualNormEpsilon;
+  std::vector<RopeShape> ropes{};  // of the layers in turn; none: positions do not turn heads
+  AttentionScores scores{};
   bool qkv_bias = false;
   bool projection_bias = false;
 };
@@ -26,6 +28,7 @@ class SelfAttention : public Body {
   SelfAttention(LayerMaker& maker, const AttentionShape& shape);
 
   std::vector<Use> uses() const override { return {qkv_.use(), projection_.linear.use()}; }
+  std::vector<Use> all_uses() const override;
   BodyResult result() const override { return projection_; }
   void forward(LayerPass& to, const View& x) const override;
   void backward_before_tiles(LayerPass& to) const override;
@@ -34,8 +37,9 @@ class SelfAttention : public Body {
 
  private:
   View by_head(View qkv) const;  // inside, [b, s, n, d]
+  const Rope* rope(const LayerPass& to) const;
 
-  std::optional<Rope> rope_;
+  std::vector<Rope> ropes_;
   Linear qkv_;  // [h, c], c = (a + 2 g) d
   ExchangedCore core_;
   Shape by_head_;

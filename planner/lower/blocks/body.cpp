@@ -23,6 +23,7 @@ LastProduct::LastProduct(LayerMaker& maker, Part part, const std::string& op_nam
                                 .shape = {maker.tokens(), maker.h()},
                                 .dtype = maker.compute(),
                                 .of = op,
-                                .life = Life::kForward})) {}
+                                .life = maker.keeps_sums ? Life::kBackward : Life::kForward,
+                                .in_backward = op ? Read::kLate : Read::kFirst})) {}
 
 }  // namespace zplan

@@ -36,6 +36,8 @@ class Body {
 
   // Its parameters that units are brought for, in forward order: one of each operator.
   virtual std::vector<Use> uses() const = 0;
+  // The same with what else an operator reads apart, in the order in which that comes.
+  virtual std::vector<Use> all_uses() const { return uses(); }
   // Whether its forward, or what of it is replayed, reads x.
   virtual bool reads_input(const LayerPass& to) const { return to.emits(uses().front().op); }
   virtual BodyResult result() const = 0;

@@ -11,10 +11,42 @@
 namespace zplan {
 namespace {
 
+// Calls body(window, 0 for none) with each of the layers that take turns.
+template <typename Body>
+void for_each_turn(const ModelConfig& model, const Body& body) {
+  for (std::int64_t i = 0; i < model.layer.turn_layers(); ++i) body(model.layer.window_of(i));
+}
+
+std::vector<RopeShape> ropes_of(const ModelConfig& model) {
+  std::vector<RopeShape> ropes;
+  if (model.position != Position::kRope) return ropes;
+  const LayerFeatures& layer = model.layer;
+  for_each_turn(model, [&](std::int64_t window) {
+    if (window > 0 && layer.local_rope_theta > 0) {
+      ropes.push_back({layer.local_rope_theta, layer.rotary_size});
+    } else {
+      ropes.push_back({model.rope_theta, layer.rotary_size, layer.rope_stretch});
+    }
+  });
+  return ropes;
+}
+
+AttentionScores scores_of(const ModelConfig& model) {
+  AttentionScores scores{.windows = {},
+                         .cap = model.layer.attention_cap,
+                         .divisor = model.layer.attention_divisor,
+                         .sinks = model.layer.attention_sinks};
+  if (model.position == Position::kAlibi) scores.slopes = model.heads;
+  for_each_turn(model, [&](std::int64_t window) { scores.windows.push_back(window); });
+  return scores;
+}
+
 AttentionShape attention_of(const ModelConfig& model) {
   AttentionShape shape{.heads = {model.heads, model.kv_heads, model.head_size()}};
   shape.qk_norm = model.qk_norm;
-  if (model.position == Position::kRope) shape.rope.emplace(model.rope_theta);
+  shape.norm_epsilon = model.layer.norm_epsilon;
+  shape.ropes = ropes_of(model);
+  shape.scores = scores_of(model);
   shape.qkv_bias = model.biases != Biases::kNone;
   shape.projection_bias = model.biases == Biases::kAll;
   return shape;
@@ -25,8 +57,21 @@ std::unique_ptr<Body> make_attention(LayerMaker& maker, const ModelConfig& model
   return std::make_unique<SelfAttention>(maker, attention_of(model));
 }
 
+ActivationFunction function_of(const ModelConfig& model) {
+  const Activation own = model.gated_mlp ? Activation::kSilu : Activation::kGeluTanh;
+  const Activation activation = model.layer.activation;
+  return activation == own ? ActivationFunction::kOwn : static_cast<ActivationFunction>(activation);
+}
+static_assert(static_cast<int>(Activation::kRelu) == static_cast<int>(ActivationFunction::kRelu));
+
 MlpShape mlp_of(const ModelConfig& model) {
-  return {model.ffn, model.gated_mlp, model.biases == Biases::kAll};
+  return {model.ffn, model.gated_mlp, model.biases == Biases::kAll, function_of(model)};
+}
+
+std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& model, Part part,
+                                       const std::string& number, std::optional<LayerOperator> op) {
+  if (!model.layer.post_norms) return std::nullopt;
+  return PostNorm(maker, norm_of(model), part, number, op);
 }
 
 // The MLP or, of all tokens by their choices, experts.
@@ -39,29 +84,50 @@ std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
 // dropout lie side by side.
 LayerKind make_layer(const std::string& name, const LayerRange& layers, const ModelConfig& model,
                      const Maker& maker) {
-  LayerKind layer{name, layers, {}, {}};
+  const NormKind norm = norm_of(model);
+  const ParallelResidual parallel = model.layer.parallel_residual;
+  const bool keeps_sums = model.layer.post_norms && !maker.sequence_parallel();
+  constexpr auto kAttentionGives = LayerOperator::kProjection;
+  LayerKind layer{name, layers, {}, {}, parallel != ParallelResidual::kNone};
   maker.params.begin_kind(layer.name, layers);
-  LayerMaker m{maker, layer.values};
+  LayerMaker m{maker, layer.values, keeps_sums};
   m.params.begin("qkv", Part::kQkv);
-  BranchNorm norm1(m, model.norm, Part::kAttentionNorm, "norm1", "1");
+  BranchNorm norm1(m, norm, Part::kAttentionNorm, "norm1", "1");
   auto attention = make_attention(m, model);
+  auto post1 = make_post_norm(m, model, Part::kAttentionPostNorm, "1", kAttentionGives);
   const Value middle = m.values.add({.name = "middle",
                                      .shape = {m.local_tokens(), m.h()},
                                      .dtype = m.compute(),
-                                     .of = LayerOperator::kProjection});
-  Residual sum1(m, Part::kAttentionResidual, LayerOperator::kProjection, "mask1");
+                                     .of = kAttentionGives,
+                                     .life = layer.parallel ? Life::kForward : Life::kBackward});
+  Residual sum1(m, Part::kAttentionResidual, kAttentionGives, "mask1");
   Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2");
   m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
-  BranchNorm norm2(m, model.norm, Part::kMlpNorm, "norm2", "2");
+  BranchNorm norm2 = parallel == ParallelResidual::kOneNorm
+                         ? norm1.shared_by(Part::kMlpNorm)
+                         : BranchNorm(m, norm, Part::kMlpNorm, "norm2", "2");
   auto mlp = make_mlp(m, model);
-  layer.branches.emplace_back(norm1, std::move(attention), sum1, middle);
-  layer.branches.emplace_back(norm2, std::move(mlp), sum2, Value{});
+  auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", std::nullopt);
+  layer.branches.emplace_back(norm1, std::move(attention), std::move(post1), sum1, middle);
+  layer.branches.emplace_back(norm2, std::move(mlp), std::move(post2), sum2, Value{});
   return layer;
 }
 
 NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
   maker.params.begin("final_norm", Part::kFinalNorm, Held::kLastStage);
-  return {maker, model.norm, Part::kFinalNorm, "final_norm", model.hidden};
+  return {maker, norm_of(model), Part::kFinalNorm, "final_norm", model.hidden};
+}
+
+EmbeddingSize embedding_of(const ModelConfig& model) {
+  return {.positions = model.positions(),
+          .unused = model.layer.unused_positions,
+          .squared_scale = model.layer.scaled_embedding ? model.hidden : 0};
+}
+
+std::optional<NormBlock> make_embedding_norm(const ModelConfig& model, Maker& maker) {
+  if (!model.layer.embedding_norm) return std::nullopt;
+  maker.params.begin("embedding_norm", Part::kEmbeddingNorm, Held::kFirstStage);
+  return NormBlock(maker, norm_of(model), Part::kEmbeddingNorm, "embedding_norm", model.hidden);
 }
 
 }  // namespace
@@ -98,15 +164,18 @@ Decoder::Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, c
 Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const Plan& plan,
                  const KernelSet& kernels)
     : params_(plan.train),
-      maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence()},
+      maker_{{plan, kernels, model.hidden, model.layers, plan.rank_sequence(),
+              model.layer.turn_layers()},
              Naming(model),
              params_},
       vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},
-      embedding_(maker_, vocabulary_, model.positions(),
+      embedding_(maker_, vocabulary_, embedding_of(model),
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
+      embedding_norm_(make_embedding_norm(model, maker_)),
       layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
-      head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{}),
+      head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
+            model.layer.logit_cap),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
                                [](const Kind& kind) { return kind.model.experts.has_value(); })) {}
 

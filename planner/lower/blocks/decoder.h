@@ -25,6 +25,7 @@ class Decoder {
   const Sizes& sizes() const { return maker_; }
   const ParamTable& params() const { return params_; }
   const Embedding& embedding() const { return embedding_; }
+  const std::optional<NormBlock>& embedding_norm() const { return embedding_norm_; }
   // The kinds of layers, which come in turn, or each has layers of its own.
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
@@ -46,6 +47,7 @@ class Decoder {
   Maker maker_;
   Vocabulary vocabulary_;
   Embedding embedding_;
+  std::optional<NormBlock> embedding_norm_;
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   Head head_;

@@ -14,7 +14,7 @@ View rows_of(const View& x, View all, const Attribute& begin) {
   return all;
 }
 
-// Rows of other ranks' tokens are zero here.
+// Rows of other ranks' tokens, and of none, are zero here.
 View cleared_for(Emission& to, const View& x, const View& all) {
   if (x.shape[1] == all.shape[0] || all.access == Access::kUpdate) return all;
   to.kernel(Part::kPosition, Action::kWeightGradient, KernelId::kFillZero, {all});
@@ -33,33 +33,46 @@ Param Vocabulary::table(Maker& maker, std::string_view tensor) const {
                            {Split::Kind::kRows, {}}});
 }
 
-Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t positions, Held held)
-    : piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0) {
+Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, const EmbeddingSize& shape,
+                     Held held)
+    : squared_scale_(shape.squared_scale),
+      unused_(shape.unused),
+      piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0) {
   maker.params.begin("embedding", Part::kEmbedding, held);
   token_ = vocabulary.table(maker, "token");
-  if (positions == 0) return;
+  if (shape.positions == 0) return;
   maker.params.begin("position", Part::kPosition, Held::kFirstStage);
   position_ = maker.params.add({maker.naming.of("position", ".weight"),
-                                {positions, maker.h()},
-                                {maker.plan.batch.sequence, maker.h()},
+                                {shape.positions + unused_, maker.h()},
+                                {maker.plan.batch.sequence + unused_, maker.h()},
                                 Init::kNormal,
                                 maker.naming.std().usual,
                                 true,
                                 {}});
 }
 
+Attributes Embedding::attributes(const Emission& to) const {
+  return {to.by_place(kTensorAxis, piece_), squared_scale_};
+}
+
+// Of a stretch, behind those that no token has.
+Attribute Embedding::first_row(const Stretches& stretches, std::int32_t i) const {
+  Attribute first = stretches.begin(i);
+  first.base += unused_;
+  return first;
+}
+
 void Embedding::forward(Emission& to, const View& tokens, const View& out) const {
   const View table = to.parameter(token_);
   const View positions = position_ ? to.parameter(position_) : View{};
-  const Attributes attributes{to.by_place(kTensorAxis, piece_)};
   const Stretches stretches = to.stretches();
   stretches.each([&](std::int32_t i) {
     const View in = read(stretches.part(tokens, i)), x = write(stretches.part(out, i));
     if (position_) {
       to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
-                {in, table, x, rows_of(x, positions, stretches.begin(i))}, attributes);
+                {in, table, x, rows_of(x, positions, first_row(stretches, i))}, attributes(to));
     } else {
-      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x}, attributes);
+      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x}, attributes(to));
     }
   });
 }
@@ -68,17 +81,16 @@ void Embedding::backward(Emission& to, const View& tokens, const View& dout) con
   const View table = to.gradient(token_);
   View positions;
   if (position_) positions = cleared_for(to, dout, to.gradient(position_));
-  const Attributes attributes{to.by_place(kTensorAxis, piece_)};
   const Stretches stretches = to.stretches();
   stretches.each([&](std::int32_t i) {
     const View in = read(stretches.part(tokens, i)), dx = read(stretches.part(dout, i));
     const View dtable = i == 0 ? table : update(table);
     if (position_) {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-                {in, dx, dtable, rows_of(dx, positions, stretches.begin(i))}, attributes);
+                {in, dx, dtable, rows_of(dx, positions, first_row(stretches, i))}, attributes(to));
     } else {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-                {in, dx, dtable}, attributes);
+                {in, dx, dtable}, attributes(to));
     }
   });
   to.done(token_);

@@ -17,10 +17,15 @@ struct Vocabulary {
   Param table(Maker& maker, std::string_view tensor) const;
 };
 
+struct EmbeddingSize {
+  std::int64_t positions = 0;      // learned ones; 0: none
+  std::int64_t unused = 0;         // rows before them that no token has
+  std::int64_t squared_scale = 0;  // tokens are taken the root of it times; 0: once
+};
+
 class Embedding {
  public:
-  // `positions`: learned ones; 0: none.
-  Embedding(Maker& maker, const Vocabulary& vocabulary, std::int64_t positions, Held held);
+  Embedding(Maker& maker, const Vocabulary& vocabulary, const EmbeddingSize& shape, Held held);
 
   // Of the rank's tokens, stretch by stretch; out [b, s, h] of each.
   void forward(Emission& to, const View& tokens, const View& out) const;
@@ -29,6 +34,10 @@ class Embedding {
   Param token() const { return token_; }
 
  private:
+  Attributes attributes(const Emission& to) const;
+  Attribute first_row(const Stretches& stretches, std::int32_t i) const;
+
+  std::int64_t squared_scale_, unused_;
   std::int64_t piece_ = 0;  // rows of a rank of several; 0: it has all
   Param token_, position_;  // [V, h], [s, h]: the model's first positions, of a whole sequence
 };

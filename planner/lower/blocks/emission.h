@@ -56,6 +56,9 @@ class Emission {
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return s_.by_place(axis, step);
   }
+  // As in stage.h.
+  Attributes drawn_sequences() const { return s_.drawn_sequences(); }
+  Attributes drawn_tokens() const { return s_.drawn_tokens(); }
   View workspace() const { return s_.workspace; }
   Stretches stretches() const { return Stretches(s_); }
   View expert_sums() const { return s_.expert_sums; }
@@ -70,7 +73,7 @@ class Emission {
   // Where kernels that give several gradients write that of a frozen parameter.
   View unused_gradient(Param param, DType dtype) {
     return write(s_.transient("unused.gradient" + std::to_string(param.index()),
-                              s_.layout.of(param, s_.out.member()).shape, dtype));
+                              s_.layout.of(param, s_.unit_member()).shape, dtype));
   }
 
   Stage& s_;

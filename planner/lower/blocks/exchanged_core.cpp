@@ -3,7 +3,9 @@
 namespace zplan {
 namespace {
 
-AttentionCore make_core(LayerMaker inside, const Heads& heads) { return {inside, heads}; }
+AttentionCore make_core(LayerMaker inside, const Heads& heads, const AttentionScores& scores) {
+  return {inside, heads, scores};
+}
 
 Value tokens(LayerMaker& maker, const char* name, std::int64_t width, LayerOperator op) {
   return maker.values.add({.name = name,
@@ -15,13 +17,13 @@ Value tokens(LayerMaker& maker, const char* name, std::int64_t width, LayerOpera
 
 }  // namespace
 
-ExchangedCore::ExchangedCore(LayerMaker& maker, const Heads& heads)
+ExchangedCore::ExchangedCore(LayerMaker& maker, const Heads& heads, const AttentionScores& scores)
     : ranks_(maker),
       inside_(ranks_.inside(heads)),
       qkv_columns_{heads.width(), heads.queries * heads.size, heads.keys * heads.size},
       out_columns_{heads.out_width()},
       qkv_(tokens(maker, "qkv", qkv_columns_.all, LayerOperator::kQkv)),
-      core_(make_core(ranks_.inside(maker), inside_)),
+      core_(make_core(ranks_.inside(maker), inside_, scores)),
       out_(ranks_.is_alone() && ranks_.in_order()
                ? core_.out()
                : tokens(maker, "attention.tokens", out_columns_.all, LayerOperator::kAttention)) {}
@@ -44,7 +46,7 @@ void ExchangedCore::forward(LayerPass& to) const {
 
 void ExchangedCore::backward(LayerPass& to, const View& dout, const View& dmade,
                              const std::function<void(const View& dqkv)>& back) const {
-  if (!to.emits_inputs()) return;
+  if (!to.emits_inputs()) return core_.take_gradients(to);
   const View dattention = ranks_.inside(to, "d.attention.heads", dout);
   const View dqkv = ranks_.inside(to, "d.qkv.heads", dmade);
   ranks_.to_heads(to, Part::kAttention, dout, dattention, out_columns_);

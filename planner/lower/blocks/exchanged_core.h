@@ -13,7 +13,7 @@ namespace zplan {
 class ExchangedCore {
  public:
   // Of one tile of one rank, outside.
-  ExchangedCore(LayerMaker& maker, const Heads& heads);
+  ExchangedCore(LayerMaker& maker, const Heads& heads, const AttentionScores& scores);
 
   const Heads& heads() const { return inside_; }  // inside
   LayerMaker inside(const LayerMaker& maker) const { return ranks_.inside(maker); }
@@ -28,6 +28,7 @@ class ExchangedCore {
   void settle(LayerPass& to, const View& entered) const {
     ranks_.put_in_order(to, Part::kQkv, entered, to[qkv_]);
   }
+  Param sinks() const { return core_.sinks(); }
   void forward(LayerPass& to) const;
   View out(const LayerPass& to) const { return to[out_]; }  // outside, [T, a v]
 

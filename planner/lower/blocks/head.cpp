@@ -2,10 +2,11 @@
 
 namespace zplan {
 
-Head::Head(Maker& maker, const Vocabulary& vocabulary, Param tied)
+Head::Head(Maker& maker, const Vocabulary& vocabulary, Param tied, std::int64_t cap)
     : tied_(static_cast<bool>(tied)),
       tokens_(vocabulary.tokens),
       width_(vocabulary.padded / maker.tp()),
+      cap_(cap),
       weight_(tied) {
   if (tied) return;
   maker.params.begin("head", Part::kHead, Held::kLastStage);

@@ -12,7 +12,8 @@ namespace zplan {
 class Head {
  public:
   // `tied`: the table of the token embedding, if the head is that.
-  Head(Maker& maker, const Vocabulary& vocabulary, Param tied);
+  // `cap`: c of logits c tanh(x / c); 0: none.
+  Head(Maker& maker, const Vocabulary& vocabulary, Param tied, std::int64_t cap);
 
   void forward(Emission& to, const View& x, const View& logits) const;
   void weight_backward(Emission& to, const View& x, const View& dlogits, const View& dweight) const;
@@ -22,10 +23,11 @@ class Head {
   Param weight() const { return weight_; }
   std::int64_t width() const { return width_; }        // of a rank's logits
   std::int64_t vocabulary() const { return tokens_; }  // without padding
+  std::int64_t cap() const { return cap_; }
 
  private:
   bool tied_;
-  std::int64_t tokens_, width_;
+  std::int64_t tokens_, width_, cap_;
   Param weight_;  // [V, h]
 };
 

@@ -7,6 +7,7 @@
 
 #include "planner/lower/blocks/layer_pass.h"
 #include "planner/lower/blocks/maker.h"
+#include "planner/program/kernels/attribute_values.h"
 
 namespace zplan {
 
@@ -14,9 +15,10 @@ class HeadNorm {
  public:
   // Of so many heads of `size` elements of a tile, from a first one on; `op` gives them.
   HeadNorm(LayerMaker& maker, Part part, const char* tensor, std::int64_t first, std::int64_t heads,
-           std::int64_t size, LayerOperator op)
+           std::int64_t size, std::int64_t epsilon, LayerOperator op)
       : part_(part),
         first_(first),
+        epsilon_(epsilon_attribute(epsilon)),
         gain_(maker.vector(tensor, ".weight", size, Init::kOne, true)),
         kept_(maker.values.add({.name = std::string(tensor) + ".input",
                                 .shape = {maker.b(), maker.s(), heads, size},
@@ -31,7 +33,8 @@ class HeadNorm {
 
   void forward(LayerPass& to, const View& x) const {
     to.kernel(part_, KernelId::kHeadNormForward,
-              {update(x), to.parameter(gain_), write(to[kept_]), write(to[rstd_])}, {first_});
+              {update(x), to.parameter(gain_), write(to[kept_]), write(to[rstd_])},
+              {first_, epsilon_});
   }
   void backward_before_tiles(LayerPass& to) const {
     if (to.emits_inputs()) to.clear_for_tiles(part_, gain_);
@@ -51,7 +54,7 @@ class HeadNorm {
 
  private:
   Part part_;
-  std::int64_t first_;
+  std::int64_t first_, epsilon_;
   Param gain_;         // [d]
   Value kept_, rstd_;  // [b, s, m, d], [b, s, m]
 };

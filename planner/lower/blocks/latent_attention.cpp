@@ -32,18 +32,20 @@ Value tokens(LayerMaker& maker, const std::string& name, std::int64_t width,
                            .in_backward = in_backward});
 }
 
-std::optional<Latent> make_query(LayerMaker& maker, std::int64_t rank) {
+std::optional<Latent> make_query(LayerMaker& maker, const ModelConfig& model) {
+  const std::int64_t rank = model.latent->query_rank;
   if (rank == 0) return std::nullopt;
-  return Latent(maker, Part::kQueryDown, Part::kQueryNorm, "query", rank);
+  return Latent(maker, Part::kQueryDown, Part::kQueryNorm, "query", rank, model.layer.norm_epsilon);
 }
 
 }  // namespace
 
-Latent::Latent(LayerMaker& maker, Part down, Part norm, const std::string& name, std::int64_t rank)
+Latent::Latent(LayerMaker& maker, Part down, Part norm, const std::string& name, std::int64_t rank,
+               std::int64_t epsilon)
     : rank_(rank),
       gradient_name_("d." + name + "_latent.normed"),
       down_(whole(maker, down, name + "_down", rank)),
-      norm_(maker, Norm::kRmsNorm, norm, name + "_latent_norm", rank, true),
+      norm_(maker, {Norm::kRmsNorm, epsilon}, norm, name + "_latent_norm", rank, true),
       latent_(tokens(maker, name + "_latent", rank, std::nullopt)),
       normed_(tokens(maker, name + "_latent.normed", rank, LayerOperator::kNorm)),
       rstd_(maker.values.add({.name = name + "_latent.rstd",
@@ -70,8 +72,9 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
       theta_(model.position == Position::kRope ? model.rope_theta : 0),
       keys_values_(model.latent->nope_size + model.latent->value_size),
       heads_(piece(model, maker.pieces())),
-      query_(make_query(maker, model.latent->query_rank)),
-      key_value_(maker, Part::kKeyDown, Part::kKeyNorm, "key", model.latent->key_value_rank),
+      query_(make_query(maker, model)),
+      key_value_(maker, Part::kKeyDown, Part::kKeyNorm, "key", model.latent->key_value_rank,
+                 model.layer.norm_epsilon),
       key_rope_(whole(maker, Part::kKeyRope, "key_rope", rope_)),
       key_rope_out_(tokens(maker, "key_rope", rope_, std::nullopt, Read::kNever)),
       query_up_(by_heads(maker, Part::kQueryUp, query_ ? "query_up" : "query",
@@ -79,7 +82,7 @@ LatentAttention::LatentAttention(LayerMaker& maker, const ModelConfig& model)
                          model.head_size())),
       key_up_(by_heads(maker, Part::kKeyUp, "key_up", model.latent->key_value_rank, model.heads,
                        keys_values_)),
-      core_(maker, heads_),
+      core_(maker, heads_, {}),
       projection_(maker, Part::kProjection, "proj", "projection", model.attention_width(), false,
                   LayerOperator::kProjection) {}
 

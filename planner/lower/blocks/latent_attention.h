@@ -23,7 +23,8 @@ namespace zplan {
 // A latent before and after its norm.
 class Latent {
  public:
-  Latent(LayerMaker& maker, Part down, Part norm, const std::string& name, std::int64_t rank);
+  Latent(LayerMaker& maker, Part down, Part norm, const std::string& name, std::int64_t rank,
+         std::int64_t epsilon);
 
   void down(LayerPass& to, const View& x) const;
   void normalise(LayerPass& to) const;

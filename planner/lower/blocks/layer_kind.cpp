@@ -2,9 +2,9 @@
 
 namespace zplan {
 
-BranchNorm::BranchNorm(LayerMaker& maker, Norm kind, Part part, const std::string& tensor,
-                       const std::string& number)
-    : block_(maker, kind, part, tensor, maker.h()) {
+BranchNorm::BranchNorm(LayerMaker& maker, const NormKind& kind, Part part,
+                       const std::string& tensor, const std::string& number)
+    : part_(part), block_(maker, kind, part, tensor, maker.h()) {
   const std::int64_t tokens = maker.local_tokens();
   const auto add = [&](const char* name, const Shape& shape, DType dtype) {
     return maker.values.add(
@@ -21,25 +21,76 @@ BranchNorm::BranchNorm(LayerMaker& maker, Norm kind, Part part, const std::strin
                              .in_backward = maker.tiles() > 1 ? Read::kLate : Read::kNever});
 }
 
-Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, Residual residual, Value out)
-    : norm_(std::move(norm)), body_(std::move(body)), residual_(std::move(residual)), out_(out) {}
+BranchNorm BranchNorm::shared_by(Part part) const {
+  BranchNorm other = *this;
+  other.part_ = part;
+  return other;
+}
+
+PostNorm::PostNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& number,
+                   std::optional<LayerOperator> op)
+    : op_(op), block_(maker, kind, part, "post_norm" + number, maker.h()) {
+  const std::int64_t tokens = maker.local_tokens();
+  // What the last body of a layer leaves is read before backward comes to its activation function.
+  const auto add = [&](const char* name, const Shape& shape, DType dtype, Life life) {
+    return maker.values.add({.name = name + number,
+                             .shape = shape,
+                             .dtype = dtype,
+                             .of = op,
+                             .life = life,
+                             .in_backward = op ? Read::kLate : Read::kFirst});
+  };
+  const Shape all{tokens, maker.h()};
+  if (!maker.keeps_sums) sum_ = add("added", all, maker.compute(), Life::kBackward);
+  y_ = add("added.norm", all, maker.compute(), Life::kForward);
+  if (block_.has_mean())
+    mean_ = add("added.mean", {tokens}, maker.kernels.statistics, Life::kBackward);
+  rstd_ = add("added.rstd", {tokens}, maker.kernels.statistics, Life::kBackward);
+}
+
+View PostNorm::input(const LayerPass& to, const View& partial) const {
+  return sum_ ? to[sum_] : partial;
+}
+
+View PostNorm::forward(LayerPass& to, Part part, const View& partial) const {
+  const View sum = input(to, partial);
+  to.sum_into(part, partial, sum);
+  block_.forward(to, sum, result(to));
+  return to[y_];
+}
+
+View PostNorm::backward(LayerPass& to, const View& added, const View& partial) const {
+  const View dsum = to.handed(block_.part(), "d.sum", added.shape, false);
+  if (!to.emits_inputs()) block_.take_gradients(to);
+  block_.backward(to, added, input(to, partial), result(to), write(dsum));
+  return dsum;
+}
+
+Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNorm> post,
+               Residual residual, Value out)
+    : norm_(std::move(norm)),
+      body_(std::move(body)),
+      post_(std::move(post)),
+      residual_(std::move(residual)),
+      out_(out) {}
 
 View Branch::forward(LayerPass& to) const {
   const std::vector<Use> uses = body_->uses();
   View x = norm_.of(to).y;
-  if (body_->reads_input(to)) x = to.gathered(norm_.block().part(), x, "norm.gathered");
+  if (body_->reads_input(to)) x = to.gathered(norm_.part(), x, "norm.gathered");
   const bool gives = to.emits(uses.back().op);
   const View partial = to[body_->partial()];
   body_->forward_before_tiles(to, x);
   if (gives) to.clear_for_tiles(body_->part(), partial);
   to.each_tile(uses, [&] { body_->forward(to, x); });
   if (!gives) return {};
+  if (post_) return post_->forward(to, body_->part(), partial);
   return to.summed(body_->part(), partial, std::string(name(body_->part())) + ".sum");
 }
 
 // From the gradient of what the branch adds, of one rank's tokens, to that of its normalised input.
 View Branch::body_backward(LayerPass& to, const View& added) const {
-  const Part part = norm_.block().part();
+  const Part part = norm_.part();
   View dy;
   const auto gather = [&] { dy = to.gathered(residual_.part(), added, "d.gathered"); };
   if (to.emits_inputs()) {
@@ -60,11 +111,21 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
   return to.emits_inputs() ? to.summed(part, dx, "d.norm.sum") : View{};
 }
 
-void Branch::backward(LayerPass& to, const View& input, const View& dx) const {
-  const View added = residual_.backward(to, dx);
-  const View dnorm = body_backward(to, added);
+View Branch::backward_to_norm(LayerPass& to, const View& dout) const {
+  View added = residual_.backward(to, dout, !post_);
+  if (post_) added = post_->backward(to, added, to.maybe(body_->partial()));
+  return body_backward(to, added);
+}
+
+void Branch::norm_backward(LayerPass& to, const View& dnorm, const View& input,
+                           const View& dx) const {
   if (!to.emits_inputs()) norm_.block().take_gradients(to);
-  norm_.block().backward(to, dnorm, input, norm_.of(to), update(dx));
+  norm_.block().backward(to, dnorm, input, norm_.of(to), dx);
+}
+
+void Branch::backward(LayerPass& to, const View& input, const View& dx) const {
+  const View dnorm = backward_to_norm(to, dx);
+  norm_backward(to, dnorm, input, update(dx));
 }
 
 void LayerKind::forward(LayerPass& to, const View& input, const View& output) const {
@@ -78,21 +139,58 @@ void LayerKind::forward(LayerPass& to, const View& input, const View& output) co
     if (i + 1 == branches.size()) return branch.residual().forward(to, x, y, bias, output);
     const BranchNorm& next = branches[i + 1].norm();
     const View out = to[branch.out()];
-    branch.residual().forward_and_norm(to, x, y, bias, out, next.block(), next.of(to));
+    if (!parallel) {
+      branch.residual().forward_and_norm(to, x, y, bias, out, next.block(), next.of(to));
+    } else {
+      branch.residual().forward(to, x, y, bias, out);
+      if (!next.is_shared() && to.emits(LayerOperator::kNorm))
+        next.block().forward(to, input, next.of(to));
+    }
     x = out;
   }
 }
 
 void LayerKind::backward(LayerPass& to, const View& input, const View& dx) const {
+  if (parallel) return parallel_backward(to, input, dx);
   for (std::size_t i = branches.size(); i-- > 0;)
     branches[i].backward(to, i == 0 ? input : to[branches[i - 1].out()], dx);
+}
+
+// Both branches read the gradient of the output, dx, before the first adds to it. What the second
+// gives waits in a buffer of its own: the gradient of the input or of the one norm's result.
+void LayerKind::parallel_backward(LayerPass& to, const View& input, const View& dx) const {
+  const Branch &first = branches.front(), &second = branches.back();
+  const bool one_norm = second.norm().is_shared();
+  const auto add = [&](const View& sum, const View& more) {
+    if (to.emits_inputs())
+      to.kernel(second.residual().part(), KernelId::kResidualAdd,
+                {read(sum), read(more), write(sum)});
+  };
+  View waits = second.backward_to_norm(to, dx);
+  if (one_norm) {
+    if (to.emits_inputs()) {
+      const View given = waits;
+      waits = to.scratch("d.second", given.shape);
+      to.move(second.norm().part(), given, waits);
+    }
+  } else {
+    const View dnorm = waits;
+    if (to.emits_inputs()) waits = to.scratch("d.second", dx.shape);
+    second.norm_backward(to, dnorm, input, write(waits));
+  }
+  const View dnorm = first.backward_to_norm(to, dx);
+  if (one_norm) add(dnorm, waits);
+  first.norm_backward(to, dnorm, input, update(dx));
+  if (!one_norm) add(dx, waits);
 }
 
 std::vector<Use> LayerKind::uses() const {
   std::vector<Use> all;
   for (const Branch& branch : branches) {
-    all.push_back({LayerOperator::kNorm, branch.norm().block().gain()});
-    for (const Use& use : branch.body().uses()) all.push_back(use);
+    if (!branch.norm().is_shared())
+      all.push_back({LayerOperator::kNorm, branch.norm().block().gain()});
+    for (const Use& use : branch.body().all_uses()) all.push_back(use);
+    if (branch.post()) all.push_back(branch.post()->use());
   }
   return all;
 }

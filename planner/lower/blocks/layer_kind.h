@@ -1,6 +1,7 @@
 // A kind of layer: branches one after the other, each a norm, a body and the sum of what the body
-// gives and the branch's input. The tensor parallel ranks come together around the bodies
-// (tensor_parallel.h).
+// gives, normalised again or not, and the branch's input; or parallel ones, whose bodies all begin
+// with the layer's input, normalised for each or once. The tensor parallel ranks come together
+// around the bodies (tensor_parallel.h).
 #pragma once
 
 #include <memory>
@@ -15,30 +16,63 @@ namespace zplan {
 // A norm of the layer's stream and the values that it gives, "norm1", "mean1", "rstd1".
 class BranchNorm {
  public:
-  BranchNorm(LayerMaker& maker, Norm kind, Part part, const std::string& tensor,
+  BranchNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& tensor,
              const std::string& number);
+  // The same norm for another branch, under the name of another part.
+  BranchNorm shared_by(Part part) const;
 
+  Part part() const { return part_; }
+  bool is_shared() const { return part_ != block_.part(); }
   const NormBlock& block() const { return block_; }
   const ValueSpec& gradient() const { return gradient_; }
   Normed of(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
 
  private:
+  Part part_;
   NormBlock block_;
   Value y_, mean_, rstd_;
   ValueSpec gradient_;  // of y, of all tokens
 };
 
+// A norm of what a body gives, which backward reads.
+class PostNorm {
+ public:
+  // `op`: the operator that gives it. `number`: of the branch.
+  PostNorm(LayerMaker& maker, const NormKind& kind, Part part, const std::string& number,
+           std::optional<LayerOperator> op);
+
+  // From the partial sum of a part to the normalised sum, of the rank's tokens.
+  View forward(LayerPass& to, Part part, const View& partial) const;
+  // The gradient of the sum from that of what is added.
+  View backward(LayerPass& to, const View& added, const View& partial) const;
+  Use use() const { return {op_, block_.gain()}; }
+
+ private:
+  View input(const LayerPass& to, const View& partial) const;
+  Normed result(const LayerPass& to) const { return {to[y_], to.maybe(mean_), to[rstd_]}; }
+
+  std::optional<LayerOperator> op_;
+  NormBlock block_;
+  Value sum_, y_, mean_, rstd_;  // the sum only where it does not lie in the partial sum
+};
+
 class Branch {
  public:
   // `out`: the input of the branch that follows; none: the layer's output.
-  Branch(BranchNorm norm, std::unique_ptr<Body> body, Residual residual, Value out);
+  Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNorm> post,
+         Residual residual, Value out);
 
   // From the normalised input to the sum over tiles and ranks, without bias.
   View forward(LayerPass& to) const;
   // dx holds the gradient of the output, then of the input.
   void backward(LayerPass& to, const View& input, const View& dx) const;
+  // From the gradient of the output to that of the normalised input.
+  View backward_to_norm(LayerPass& to, const View& dout) const;
+  // From that to the gradient of the norm's input, which it writes or, as its access says, adds to.
+  void norm_backward(LayerPass& to, const View& dnorm, const View& input, const View& dx) const;
 
   const BranchNorm& norm() const { return norm_; }
+  const std::optional<PostNorm>& post() const { return post_; }
   const Residual& residual() const { return residual_; }
   const Body& body() const { return *body_; }
   Value out() const { return out_; }
@@ -48,6 +82,7 @@ class Branch {
 
   BranchNorm norm_;
   std::unique_ptr<Body> body_;
+  std::optional<PostNorm> post_;
   Residual residual_;
   Value out_;
 };
@@ -57,11 +92,15 @@ struct LayerKind {
   LayerRange layers;  // of the model; none: kinds take turns
   Values values;
   std::vector<Branch> branches;
+  bool parallel = false;
 
   // [T, h] each, T of one rank with sequence parallelism.
   void forward(LayerPass& to, const View& input, const View& output) const;
   void backward(LayerPass& to, const View& input, const View& dx) const;
   std::vector<Use> uses() const;  // in forward order
+
+ private:
+  void parallel_backward(LayerPass& to, const View& input, const View& dx) const;
 };
 
 }  // namespace zplan

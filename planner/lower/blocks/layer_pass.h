@@ -28,6 +28,8 @@ class LayerPass : public Emission {
   // Whether it computes the whole layer.
   bool emits_all() const { return emits(std::nullopt); }
   virtual bool replays_selectively() const = 0;
+  // The layer that is emitted; in a loop the first that it stands for: all have the same turn.
+  virtual std::int64_t layer() const = 0;
   // Whether two parameters can be read by one kernel: a ring keeps one unit.
   virtual bool are_together(Param a, Param b) const = 0;
   // A tensor that the gradients of weights are taken from. It is scratch; where backward comes in
@@ -81,6 +83,10 @@ class LayerPass : public Emission {
   }
   View summed(Part part, const View& partial, const std::string& name) {
     return ranks_.summed(phase(), part, partial, name.c_str());
+  }
+  // The same into a view of the rank's tokens.
+  void sum_into(Part part, const View& partial, const View& target) {
+    ranks_.sum_into(phase(), part, partial, target);
   }
   // Each rank along the axis gives every other one an equal part of `from`, in the order of their
   // places, and has what it gets in `to`, in that order.

@@ -33,6 +33,8 @@ struct Maker : Sizes {
 
 struct LayerMaker : Maker {
   Values& values;
+  // Whether backward reads what the branches give, as it lies where their last product left it.
+  bool keeps_sums = false;
 };
 
 }  // namespace zplan

@@ -27,7 +27,9 @@ ValueSpec gradient(const LayerMaker& maker, const MlpShape& shape, const char* n
 Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
     : width_(shape.width / maker.pieces()),
       gated_(shape.gated),
-      fuses_neighbours_(maker.kernels.fused_neighbours),
+      fuses_neighbours_(maker.kernels.fused_neighbours && !shape.gated &&
+                        shape.function == ActivationFunction::kOwn),
+      function_(static_cast<std::int64_t>(shape.function)),
       fc1_(make_fc1(maker, shape)),
       fc1_out_(maker.values.add({.name = "fc1",
                                  .shape = {maker.tokens(), first_products(shape) * width_},
@@ -47,13 +49,13 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
 
 void Mlp::activation(LayerPass& to) const {
   to.kernel(Part::kGelu, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
-            {read(to[fc1_out_]), write(to[gelu_])});
+            {read(to[fc1_out_]), write(to[gelu_])}, {function_});
 }
 
 void Mlp::forward(LayerPass& to, const View& x) const {
   const bool product = to.emits(LayerOperator::kFc1);
   const bool activates = to.emits(LayerOperator::kActivation);
-  const bool fuses = fuses_neighbours_ && !gated_ && fc1_.bias() && fc1_.stands_alone();
+  const bool fuses = fuses_neighbours_ && fc1_.bias() && fc1_.stands_alone();
   if (product && activates && fuses) {
     fc1_.forward_and_gelu(to, x, to[fc1_out_], to[gelu_]);
   } else {
@@ -67,19 +69,20 @@ void Mlp::forward(LayerPass& to, const View& x) const {
 View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
   const View fc1 = read(to[fc1_out_]);
   if (!gated_) {
-    if (to.emits_inputs()) to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)});
+    if (to.emits_inputs())
+      to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)}, {function_});
     return dgelu;
   }
   const View dfc1 = to.handed(Part::kFc1, dfc1_.name.c_str(), dfc1_.shape, true);
   if (to.emits_inputs())
-    to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)});
+    to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)}, {function_});
   return dfc1;
 }
 
 void Mlp::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   View dfc1 = gated_ ? to.scratch(dgelu_.name, dgelu_.shape)
                      : to.handed(Part::kFc1, dgelu_.name.c_str(), dgelu_.shape, true);
-  if (fuses_neighbours_ && !gated_ && fc2_.linear.stands_alone()) {
+  if (fuses_neighbours_ && fc2_.linear.stands_alone()) {
     fc2_.linear.backward(to, to[gelu_], dy, dfc1, &to[fc1_out_]);
   } else {
     fc2_.linear.backward(to, to[gelu_], dy, write(dfc1));

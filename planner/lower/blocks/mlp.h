@@ -1,8 +1,10 @@
-// The MLP of a layer: two products with GELU [Hendrycks16] between them or, gated, SwiGLU of two
-// first products [Shazeer20]. A kernel set may have a GELU in the products beside it.
+// The MLP of a layer: two products with GELU [Hendrycks16] or another function between them or,
+// gated, SwiGLU of two first products or a like of it [Shazeer20]. A kernel set may have the tanh
+// form of GELU in the products beside it.
 #pragma once
 
 #include "planner/lower/blocks/body.h"
+#include "planner/program/kernels/attribute_values.h"
 
 namespace zplan {
 
@@ -10,6 +12,7 @@ struct MlpShape {
   std::int64_t width = 0;  // f, of the model
   bool gated = false;
   bool bias = false;
+  ActivationFunction function = ActivationFunction::kOwn;
   // Names of its tensors, which are those of its operators.
   const char* first = "fc1";
   const char* second = "fc2";
@@ -32,6 +35,7 @@ class Mlp : public Body {
 
   std::int64_t width_;  // f of one tile of one rank
   bool gated_, fuses_neighbours_;
+  std::int64_t function_;   // as an attribute
   Linear fc1_;              // [h, u], u = f or, of gate and up side by side, 2 f
   Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it
   LastProduct fc2_;         // [f, h]

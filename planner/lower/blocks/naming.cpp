@@ -16,10 +16,14 @@ struct Row {
 constexpr Row kRows[] = {
     {"token", {"transformer.wte", "model.embed_tokens"}},
     {"position", {"transformer.wpe", "model.embed_positions"}},
+    {"embedding_norm", {"transformer.ln_emb", "model.embed_norm"}},
     {"norm1", {"transformer.h.{}.ln_1", "model.layers.{}.input_layernorm"}},
     {"qkv", {"transformer.h.{}.attn.c_attn", "model.layers.{}.self_attn.qkv_proj"}},
     {"query_norm", {"transformer.h.{}.attn.q_norm", "model.layers.{}.self_attn.q_norm"}},
     {"key_norm", {"transformer.h.{}.attn.k_norm", "model.layers.{}.self_attn.k_norm"}},
+    {"sinks", {"transformer.h.{}.attn.sinks", "model.layers.{}.self_attn.sinks"}},
+    {"post_norm1", {"transformer.h.{}.ln_1_post", "model.layers.{}.attention_output_layernorm"}},
+    {"post_norm2", {"transformer.h.{}.ln_2_post", "model.layers.{}.mlp_output_layernorm"}},
     // Of latent attention; Hugging Face has key_down and key_rope side by side.
     {"query_down", {"transformer.h.{}.attn.q_a", "model.layers.{}.self_attn.q_a_proj"}},
     {"query_latent_norm",

@@ -2,21 +2,25 @@
 
 namespace zplan {
 
-NormBlock::NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor,
+NormBlock::NormBlock(Maker& maker, const NormKind& kind, Part part, std::string_view tensor,
                      std::int64_t width, bool summed)
-    : part_(part), gain_(maker.vector(tensor, ".weight", width, Init::kOne, summed)) {
-  if (kind == Norm::kLayerNorm) bias_ = maker.vector(tensor, ".bias", width, Init::kZero, summed);
+    : part_(part),
+      epsilon_(epsilon_attribute(kind.epsilon)),
+      gain_(maker.vector(tensor, ".weight", width, Init::kOne, summed)) {
+  if (kind.norm == Norm::kLayerNorm)
+    bias_ = maker.vector(tensor, ".bias", width, Init::kZero, summed);
 }
 
 void NormBlock::forward(Emission& to, const View& x, const Normed& result) const {
   const auto& [y, mean, rstd] = result;
   if (!has_bias()) {
     to.kernel(part_, KernelId::kRmsNormForward,
-              {read(x), to.parameter(gain_), write(y), write(rstd)});
+              {read(x), to.parameter(gain_), write(y), write(rstd)}, {epsilon_});
   } else {
     to.kernel(
         part_, KernelId::kLayerNormForward,
-        {read(x), to.parameter(gain_), to.parameter(bias_), write(y), write(mean), write(rstd)});
+        {read(x), to.parameter(gain_), to.parameter(bias_), write(y), write(mean), write(rstd)},
+        {epsilon_});
   }
 }
 
@@ -25,11 +29,13 @@ void NormBlock::forward_of_sum(Emission& to, const View& x, const View& y, Param
   if (!has_bias()) {
     to.kernel(
         part_, KernelId::kResidualRmsNormForward,
-        {read(x), read(y), to.parameter(gain_), write(sum), write(result.y), write(result.rstd)});
+        {read(x), read(y), to.parameter(gain_), write(sum), write(result.y), write(result.rstd)},
+        {epsilon_});
   } else {
     to.kernel(part_, KernelId::kResidualLayerNormForward,
               {read(x), read(y), to.parameter(bias), to.parameter(gain_), to.parameter(bias_),
-               write(sum), write(result.y), write(result.mean), write(result.rstd)});
+               write(sum), write(result.y), write(result.mean), write(result.rstd)},
+              {epsilon_});
   }
 }
 

@@ -4,8 +4,15 @@
 
 #include "planner/lower/blocks/layer_pass.h"
 #include "planner/lower/blocks/maker.h"
+#include "planner/program/kernels/attribute_values.h"
 
 namespace zplan {
+
+struct NormKind {
+  Norm norm = Norm::kLayerNorm;
+  std::int64_t epsilon = kUsualNormEpsilon;  // in units of 1e-12
+};
+inline NormKind norm_of(const ModelConfig& model) { return {model.norm, model.layer.norm_epsilon}; }
 
 // What a norm gives: [T, h], [T], [T].
 struct Normed {
@@ -15,8 +22,8 @@ struct Normed {
 class NormBlock {
  public:
   // `summed` as in ParamSpec.
-  NormBlock(Maker& maker, Norm kind, Part part, std::string_view tensor, std::int64_t width,
-            bool summed = false);
+  NormBlock(Maker& maker, const NormKind& kind, Part part, std::string_view tensor,
+            std::int64_t width, bool summed = false);
 
   void forward(Emission& to, const View& x, const Normed& result) const;
   // In the second part of a backward: what the first has given of the weights' gradients.
@@ -38,7 +45,8 @@ class NormBlock {
   bool has_bias() const { return static_cast<bool>(bias_); }
 
   Part part_;
-  Param gain_, bias_;  // [h]
+  std::int64_t epsilon_;  // as an attribute
+  Param gain_, bias_;     // [h]
 };
 
 }  // namespace zplan

@@ -14,10 +14,11 @@ void Residual::forward(LayerPass& to, const View& x, const View& y, Param bias,
   if (!to.emits(op_)) return;
   if (mask_ && bias) {
     to.kernel(part_, KernelId::kDropoutResidualAdd,
-              {read(x), read(y), write(out), write(to[mask_]), to.parameter(bias)});
+              {read(x), read(y), write(out), write(to[mask_]), to.parameter(bias)},
+              to.drawn_tokens());
   } else if (mask_) {
     to.kernel(part_, KernelId::kDropoutResidualAdd,
-              {read(x), read(y), write(out), write(to[mask_])});
+              {read(x), read(y), write(out), write(to[mask_])}, to.drawn_tokens());
   } else if (bias) {
     to.kernel(part_, KernelId::kBiasResidualAdd,
               {read(x), read(y), to.parameter(bias), write(out)});
@@ -41,9 +42,9 @@ void Residual::forward_and_norm(LayerPass& to, const View& x, const View& y, Par
   if (to.emits(LayerOperator::kNorm)) norm.forward(to, out, result);
 }
 
-View Residual::backward(LayerPass& to, const View& dout) const {
+View Residual::backward(LayerPass& to, const View& dout, bool stays) const {
   // The layer's gradient, which is dout, changes before the second part of a backward.
-  if (!mask_ && to.backward_part() == Backward::kWhole) return dout;
+  if (!mask_ && (!stays || to.backward_part() == Backward::kWhole)) return dout;
   const View dy = to.handed(part_, "d.added", dout.shape, false);
   if (!to.emits_inputs()) return dy;
   if (mask_) {

@@ -21,8 +21,8 @@ class Residual {
   void forward_and_norm(LayerPass& to, const View& x, const View& y, Param bias, const View& out,
                         const NormBlock& norm, const Normed& result) const;
   bool fuses(const LayerPass& to, Param bias, const NormBlock& norm) const;
-  // The gradient of y from that of out.
-  View backward(LayerPass& to, const View& dout) const;
+  // The gradient of y from that of out. `stays`: the second part of a backward reads it.
+  View backward(LayerPass& to, const View& dout, bool stays = true) const;
   Part part() const { return part_; }
 
  private:

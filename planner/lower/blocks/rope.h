@@ -1,13 +1,20 @@
-// Rotation of queries and keys by their positions [Su21], in place.
+// Rotation of queries and keys by their positions [Su21], in place: of the whole head or its first
+// elements, as if positions were closer by some factor.
 #pragma once
 
 #include "planner/lower/blocks/emission.h"
 
 namespace zplan {
 
+struct RopeShape {
+  std::int64_t theta = 0;
+  std::int64_t size = 0;     // elements that turn; 0: all
+  std::int64_t stretch = 1;  // by which positions are divided
+};
+
 class Rope {
  public:
-  explicit Rope(std::int64_t theta) : theta_(theta) {}
+  explicit Rope(const RopeShape& shape) : shape_(shape) {}
 
   // The first so many heads of x [b, s, n, d], whose stretches lie apart (stretches.h).
   void forward(Emission& to, const View& x, std::int64_t heads) const { rotate(to, x, heads, 1); }
@@ -22,13 +29,15 @@ class Rope {
     View by_stretch = x;
     by_stretch.shape.dims[0] *= stretches.count();
     by_stretch.shape.dims[1] /= stretches.count();
+    const std::int64_t stretch = shape_.stretch == 1 ? 0 : shape_.stretch;
     stretches.each([&](std::int32_t i) {
-      to.kernel(Part::kRope, KernelId::kRope, {update(stretches.part(by_stretch, i))},
-                {heads, theta_, direction, stretches.begin_together(i)});
+      to.kernel(
+          Part::kRope, KernelId::kRope, {update(stretches.part(by_stretch, i))},
+          {heads, shape_.theta, direction, stretches.begin_together(i), shape_.size, stretch});
     });
   }
 
-  std::int64_t theta_;
+  RopeShape shape_;
 };
 
 }  // namespace zplan

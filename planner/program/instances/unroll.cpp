@@ -63,7 +63,7 @@ class Unroller {
       block.parent = parent;
       block.depth = loop.depth;
       block.var = loop.var;
-      block.step = 0;
+      block.step = loop.step;  // which says how many units an iteration goes through
       if (const std::int64_t* value = value_of(inner, loop.var))
         block.first = static_cast<std::int32_t>(*value);
       const auto index = static_cast<BlockIndex>(result_.blocks.size());

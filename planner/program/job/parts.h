@@ -9,6 +9,7 @@ ZPLAN_PART(Batch, "batch")
 ZPLAN_PART(Scalars, "scalars")
 ZPLAN_PART(Embedding, "embedding")
 ZPLAN_PART(Position, "position")
+ZPLAN_PART(EmbeddingNorm, "embedding_norm")
 ZPLAN_PART(Layer, "layer")  // the whole layer: its gather unit, its checkpoint
 ZPLAN_PART(AttentionNorm, "attention_norm")
 ZPLAN_PART(Qkv, "qkv")
@@ -23,9 +24,12 @@ ZPLAN_PART(Rope, "rope")
 ZPLAN_PART(Attention, "attention")  // the fused kernel, or the product of scores and values
 ZPLAN_PART(Keys, "keys")  // keys and values on their way around a ring, and their gradients
 ZPLAN_PART(KeyGradients, "key_gradients")
+ZPLAN_PART(Sinks, "sinks")
 ZPLAN_PART(Scores, "scores")
+ZPLAN_PART(ScoreCap, "score_cap")
 ZPLAN_PART(Softmax, "softmax")
 ZPLAN_PART(Projection, "projection")
+ZPLAN_PART(AttentionPostNorm, "attention_post_norm")
 ZPLAN_PART(AttentionResidual, "attention_residual")
 ZPLAN_PART(MlpNorm, "mlp_norm")
 ZPLAN_PART(Fc1, "fc1")
@@ -37,6 +41,7 @@ ZPLAN_PART(ExpertUp, "expert_up")      // the first products of experts
 ZPLAN_PART(ExpertGate, "expert_gate")  // what stands between their products
 ZPLAN_PART(ExpertDown, "expert_down")
 ZPLAN_PART(Combine, "combine")  // rows on their way back, and their weighted sum
+ZPLAN_PART(MlpPostNorm, "mlp_post_norm")
 ZPLAN_PART(MlpResidual, "mlp_residual")
 ZPLAN_PART(FinalNorm, "final_norm")
 ZPLAN_PART(Head, "head")

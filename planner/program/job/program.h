@@ -184,7 +184,7 @@ struct Attribute {
   constexpr Attribute(std::int64_t value, const AxisSteps& by) : base(value), steps(by) {}
   friend constexpr auto operator<=>(const Attribute&, const Attribute&) = default;
 };
-inline constexpr std::size_t kMaxAttributes = 5;
+inline constexpr std::size_t kMaxAttributes = 8;
 using Attributes = std::array<Attribute, kMaxAttributes>;
 // As a rank's kernels find them.
 using AttributeValues = std::array<std::int64_t, kMaxAttributes>;

@@ -35,6 +35,7 @@ KernelSet cpu_set(DType compute, bool fused_attention, bool fused_neighbours) {
   KernelSet set = basic_set(RunsOn::kCpu, compute, kCpuWorkspace);
   set.fused_attention = fused_attention;
   set.fused_neighbours = fused_neighbours;
+  set.dropout = !fused_attention;
   return set;
 }
 
@@ -135,7 +136,6 @@ const KernelSet& find_kernel_set(std::string_view id) {
 bool is_planned_only(KernelId kernel, RunsOn backend) {
   switch (kernel_def(kernel).sets) {
     case Sets::kDropout:
-      return true;
     case Sets::kPlannedOnCuda:
     case Sets::kMergedAttention:
     case Sets::kExperts:

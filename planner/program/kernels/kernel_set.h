@@ -38,15 +38,15 @@ struct KernelSet {
   Bytes workspace;        // scratch per compute lane; kernels must stay within it
   int capability = 0;     // least compute capability of a CUDA device, 10 x major + minor
   LayerProducts layer_products = LayerProducts::kAsStored;
-  bool dropout = false;  // its kernels can be planned for
+  bool dropout = false;  // has its kernels
 };
 
 std::span<const KernelSet> kernel_sets();
 // Throws Error naming the nearest id when unknown.
 const KernelSet& find_kernel_set(std::string_view id);
 
-// Kernels that the backend of such devices does not have: programs with them are planned and
-// simulated only.
+// Kernels that this backend has not, though sets of its devices declare them: programs with them
+// are planned and simulated only.
 bool is_planned_only(KernelId kernel, RunsOn backend);
 
 // Whether the set computes this kernel, a matrix product of a layer, in fp8.

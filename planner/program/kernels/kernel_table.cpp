@@ -85,6 +85,14 @@ std::int64_t key_size(const Shape& qkv, std::int64_t heads, std::int64_t value_s
   return (qkv[3] - value_size) / (heads / qkv[2] + 1);
 }
 
+// Of s queries and keys those that see each other: all, the earlier ones, or the last w of them.
+// [derived]
+std::int64_t seen_pairs(std::int64_t s, std::int64_t window, bool both_ways) {
+  if (both_ways) return s * s;
+  const std::int64_t w = window == 0 ? s : std::min(window, s);
+  return w * (w + 1) / 2 + (s - w) * w;
+}
+
 // [Dao22 sec 3] a product of b a (s^2/2) d, causal, for each size d of a head that it takes: those
 // of keys and of values; backward computes the scores again, and has two products of either.
 template <int qkv, int out, bool backward>
@@ -92,9 +100,9 @@ Demand attention(Operands o) {
   const Shape& x = o[out].shape;  // [b, s, a, v]
   const std::int64_t d = key_size(o[qkv].shape, x[2], x[3]), v = x[3];
   const std::int64_t sizes = backward ? 3 * d + 2 * v : d + v;
-  const std::int64_t causal_pairs = x[1] * (x[1] + 1) / 2;
+  const std::int64_t pairs = seen_pairs(x[1], o.attributes[0], o.attributes[5] != 0);
   return {.kind = WorkKind::kAttention,
-          .flops = Flops{2 * x[0] * x[2] * sizes * causal_pairs},
+          .flops = Flops{2 * x[0] * x[2] * sizes * pairs},
           .bytes = traffic(o),
           .attention = {x[0], x[2], x[1], (d + v) / 2, backward}};
 }

@@ -29,31 +29,42 @@ ZPLAN_KERNEL(StepScalars, "step_scalars",
              .what =
                  "Fills the scalars (step_scalars.h); with `lag` 1 updates lag a step behind. With "
                  "clip and loss_scale it adapts the loss scale to the last step's norm.")
-ZPLAN_KERNEL(EmbeddingForward, "embedding_forward",
-             .operands = "tokens:ri[b,s+1] wte:rc[Vp,h] x:wc[b,s,h] wpe:rc[s,h]?",
-             .attributes = "first?", .kind = kMem, .demand = embedding_forward,
-             .source = "[Radford19]",
-             .what =
-                 "Looks up a piece of the vocabulary that begins with token `first`: tokens "
-                 "outside look up 0, and only the first piece adds positions.")
+ZPLAN_KERNEL(
+    EmbeddingForward, "embedding_forward",
+    .operands = "tokens:ri[b,s+1] wte:rc[Vp,h] x:wc[b,s,h] wpe:rc[s,h]?",
+    .attributes = "first? squared_scale?", .kind = kMem, .demand = embedding_forward,
+    .source = "[Radford19]",
+    .what =
+        "Looks up a piece of the vocabulary that begins with token `first`: tokens "
+        "outside look up 0, and only the first piece adds positions. With squared_scale n the "
+        "table's rows are taken sqrt(n) times.")
 ZPLAN_KERNEL(LayerNormForward, "layer_norm_forward",
              .operands = "x:rc[T,h] gain:rc[h] bias:rc[h] y:wc[T,h] mean:wt[T] rstd:wt[T]",
-             .kind = kMem, .demand = streaming<8, 0>, .source = "[Ba16]",
+             .attributes = "epsilon?", .kind = kMem, .demand = streaming<8, 0>, .source = "[Ba16]",
              .what = "y = (x - mean) rstd gain + bias, by row.")
 ZPLAN_KERNEL(LinearForward, "linear_forward",
              .operands = "x:rc[T,k] w:rc[k,n] bias:rc[n] y:wc[T,n] scratch:s", .kind = kGemm,
              .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
              .what = "y = x w + bias.")
-ZPLAN_KERNEL(AttentionForward, "attention_forward",
-             .operands = "qkv:rc[b,s,g,w] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s", .kind = kAtt,
-             .demand = attention<0, 1, false>, .sets = Sets::kFusedAttention,
-             .source = "[Dao22 sec 3]",
-             .what =
-                 "Is causal. qkv holds a query heads, g key heads of the same size and g value "
-                 "heads of v elements side by side, g w elements; query head i uses key-value head "
-                 "i / (a / g).")
-ZPLAN_KERNEL(GeluForward, "gelu_forward", .operands = "x:rc[*] y:wc[*]=x", .kind = kMem,
-             .demand = streaming<9 + kExp, 0>, .source = "[Hendrycks16]", .what = "y = gelu(x).")
+ZPLAN_KERNEL(
+    AttentionForward, "attention_forward",
+    .operands = "qkv:rc[b,s,g,w] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s",
+    .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
+    .kind = kAtt, .demand = attention<0, 1, false>, .sets = Sets::kFusedAttention,
+    .source = "[Dao22 sec 3]",
+    .what =
+        "A query sees the keys up to its own, with `window` the last so many, `both_ways` 1 "
+        "all. Scores are divided by sqrt(divisor), that of the head size if 0, capped by "
+        "cap tanh(score / cap), and lowered by the distance times a slope of each head "
+        "[Press22] where `slopes` says how many heads the model has; that of the first one "
+        "is `first_head`, `heads_per_tile` further for each tile. qkv holds a query heads, g key "
+        "heads of the same size and g value "
+        "heads of v elements side by side, g w elements; query head i uses key-value head "
+        "i / (a / g).")
+ZPLAN_KERNEL(GeluForward, "gelu_forward", .operands = "x:rc[*] y:wc[*]=x",
+             .attributes = "function?", .kind = kMem, .demand = streaming<9 + kExp, 0>,
+             .source = "[Hendrycks16]",
+             .what = "y = gelu(x), or another function of attribute_values.h.")
 ZPLAN_KERNEL(ResidualAdd, "residual_add", .operands = "x:rc[*] y:rc[*] out:wc[*]=x=y", .kind = kMem,
              .demand = streaming<1, 0>, .source = "[derived]", .what = "out = x + y.")
 ZPLAN_KERNEL(HeadForward, "head_forward",
@@ -61,12 +72,13 @@ ZPLAN_KERNEL(HeadForward, "head_forward",
              .demand = matmul<0, 1>, .source = "[derived]", .what = "logits = x wte^T.")
 ZPLAN_KERNEL(CrossEntropy, "cross_entropy",
              .operands = "logits:uc[b*s,Vp] tokens:ri[b,s+1] loss:ud[1] scalars:rd[11]?",
-             .attributes = "V global_tokens first", .kind = kMem, .demand = streaming<4 + kExp, 0>,
-             .traffic = Traffic::kLoss, .source = "[Milakov18]",
+             .attributes = "V global_tokens first cap?", .kind = kMem,
+             .demand = streaming<4 + kExp, 0>, .traffic = Traffic::kLoss, .source = "[Milakov18]",
              .what =
                  "Turns logits into the gradient of the loss times the loss scale and adds to the "
                  "loss. V tokens of the vocabulary are real; the loss is a mean over "
-                 "global_tokens; the piece begins with token `first`.")
+                 "global_tokens; the piece begins with token `first`. With `cap` logits are cap "
+                 "tanh(x / cap).")
 ZPLAN_KERNEL(HeadInputGradient, "head_input_gradient",
              .operands = "dlogits:rc[T,Vp] wte:rc[Vp,h] dx:wc[T,h] scratch:s", .kind = kGemm,
              .demand = input_gradient<0, 1>, .source = "[derived]", .what = "dx = dlogits wte.")
@@ -92,16 +104,18 @@ ZPLAN_KERNEL(
     AttentionBackward, "attention_backward",
     .operands =
         "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] out:rc[b,s,a,v] lse:rt[b,a,s] dqkv:wc[b,s,g,w] scratch:s",
+    .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
     .kind = kAtt, .demand = attention<1, 0, true>, .sets = Sets::kFusedAttention,
     .source = "[Dao22 sec 3]",
     .what = "Is the gradient of attention_forward, which it computes again from lse.")
-ZPLAN_KERNEL(GeluBackward, "gelu_backward", .operands = "x:rc[*] dy:uc[*]", .kind = kMem,
-             .demand = streaming<18 + kExp, 0>, .source = "[Hendrycks16]",
-             .what = "dy becomes dy gelu'(x).")
+ZPLAN_KERNEL(GeluBackward, "gelu_backward", .operands = "x:rc[*] dy:uc[*]",
+             .attributes = "function?", .kind = kMem, .demand = streaming<18 + kExp, 0>,
+             .source = "[Hendrycks16]", .what = "dy becomes dy gelu'(x).")
 ZPLAN_KERNEL(
     EmbeddingBackward, "embedding_backward",
-    .operands = "tokens:ri[b,s+1] dx:rc[b,s,h] dwte:ag[Vp,h] dwpe:ag[s,h]?", .attributes = "first?",
-    .kind = kMem, .demand = embedding_backward, .source = "[Radford19]",
+    .operands = "tokens:ri[b,s+1] dx:rc[b,s,h] dwte:ag[Vp,h] dwpe:ag[s,h]?",
+    .attributes = "first? squared_scale?", .kind = kMem, .demand = embedding_backward,
+    .source = "[Radford19]",
     .what =
         "Gives the gradients of a piece of the vocabulary, as embedding_forward looks it up, "
         "and of the positions.")
@@ -207,39 +221,47 @@ ZPLAN_KERNEL(BiasResidualAdd, "bias_residual_add",
              .operands = "x:rc[T,h] y:rc[T,h] bias:rc[h] out:wc[T,h]=x=y", .kind = kMem,
              .demand = streaming<2, 0>, .source = "[derived]", .what = "out = x + y + bias.")
 ZPLAN_KERNEL(RmsNormForward, "rms_norm_forward",
-             .operands = "x:rc[T,h] gain:rc[h] y:wc[T,h] rstd:wt[T]", .kind = kMem,
-             .demand = streaming<4, 0>, .source = "[Zhang19]", .what = "y = x rstd gain, by row.")
+             .operands = "x:rc[T,h] gain:rc[h] y:wc[T,h] rstd:wt[T]", .attributes = "epsilon?",
+             .kind = kMem, .demand = streaming<4, 0>, .source = "[Zhang19]",
+             .what = "y = x rstd gain, by row.")
 ZPLAN_KERNEL(
     RmsNormBackward, "rms_norm_backward",
     .operands = "dy:rc[T,h] x:rc[T,h] rstd:rt[T] gain:rc[h] dx:ac[T,h] dgain:ag[h] scratch:s",
     .kind = kMem, .demand = streaming<10, 0>, .source = "[Zhang19]",
     .what = "Is the gradient of rms_norm_forward.")
 // [derived] sine and cosine of an angle count as one exp; a rotation is 6 per pair
-ZPLAN_KERNEL(Rope, "rope", .operands = "qkv:uc[b,s,n,d]",
-             .attributes = "heads theta direction first?", .kind = kMem,
-             .demand = streaming<3 + kExp, 0>, .source = "[Su21]",
-             .what =
-                 "Turns the first `heads` heads, queries and keys, by angles of base `theta`; "
-                 "`direction` is 1, or -1 in backward. `first`: the position of the first of s "
-                 "tokens.")
+ZPLAN_KERNEL(
+    Rope, "rope", .operands = "qkv:uc[b,s,n,d]",
+    .attributes = "heads theta direction first? size? stretch?", .kind = kMem,
+    .demand = streaming<3 + kExp, 0>, .source = "[Su21]",
+    .what =
+        "Turns the first `heads` heads, queries and keys, by angles of base `theta`; "
+        "`direction` is 1, or -1 in backward. `first`: the position of the first of s tokens. Of a "
+        "head the first `size` elements turn, all if 0, as if positions were `stretch` times "
+        "closer.")
 ZPLAN_KERNEL(Scale, "scale", .operands = "x:uc[*]", .attributes = "numerator denominator",
              .kind = kMem, .demand = streaming<1, 0>, .source = "[derived]",
              .what = "x = x numerator / denominator.")
-ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]", .kind = kMem,
-             .demand = streaming<2 + kExp / 2, 0>, .source = "[Shazeer20]",
-             .what = "y = silu(gate) up; x holds gate and up side by side.")
+ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]",
+             .attributes = "function?", .kind = kMem, .demand = streaming<2 + kExp / 2, 0>,
+             .source = "[Shazeer20]",
+             .what = "y = silu(gate) up, or another function; x holds gate and up side by side.")
 ZPLAN_KERNEL(SwigluBackward, "swiglu_backward", .operands = "x:rc[T,2*f] dy:rc[T,f] dx:wc[T,2*f]",
-             .kind = kMem, .demand = streaming<5 + kExp / 2, 0>, .source = "[Shazeer20]",
-             .what = "Is the gradient of swiglu_forward.")
+             .attributes = "function?", .kind = kMem, .demand = streaming<5 + kExp / 2, 0>,
+             .source = "[Shazeer20]", .what = "Is the gradient of swiglu_forward.")
 ZPLAN_KERNEL(AttentionScores, "attention_scores",
-             .operands = "qkv:rc[b,s,g,w] scores:wc[b,a,s,s] scratch:s", .attributes = "value_size",
-             .kind = kGemm, .demand = attention_scores, .sets = Sets::kUnfusedAttention,
-             .source = "[Vaswani17 Eq.1]",
-             .what = "scores = q k^T / sqrt(d), unmasked, of heads of d elements.")
-ZPLAN_KERNEL(SoftmaxForward, "softmax_forward", .operands = "scores:uc[b,a,s,s]", .kind = kMem,
-             .demand = streaming<4 + kExp, 0>, .sets = Sets::kUnfusedAttention,
-             .traffic = Traffic::kSoftmax, .source = "[Vaswani17 Eq.1]",
-             .what = "Masks and normalises scores in place.")
+             .operands = "qkv:rc[b,s,g,w] scores:wc[b,a,s,s] scratch:s",
+             .attributes = "value_size divisor?", .kind = kGemm, .demand = attention_scores,
+             .sets = Sets::kUnfusedAttention, .source = "[Vaswani17 Eq.1]",
+             .what = "scores = q k^T / sqrt(divisor or d), unmasked, of heads of d elements.")
+ZPLAN_KERNEL(
+    SoftmaxForward, "softmax_forward", .operands = "scores:uc[b,a,s,s] sinks:rc[a]?",
+    .attributes = "window? slopes? first_head? both_ways? heads_per_tile?", .kind = kMem,
+    .demand = streaming<4 + kExp, 0>, .sets = Sets::kUnfusedAttention, .traffic = Traffic::kSoftmax,
+    .source = "[Vaswani17 Eq.1]",
+    .what =
+        "Masks and normalises scores in place, as attention_forward says. With sinks every "
+        "row has one more score, of no value, which is its head's [Xiao24].")
 ZPLAN_KERNEL(AttentionContext, "attention_context",
              .operands = "probs:rc[b,a,s,s] qkv:rc[b,s,g,w] out:wc[b,s,a,v] scratch:s",
              .kind = kGemm, .demand = attention_context<0, 2>, .sets = Sets::kUnfusedAttention,
@@ -249,21 +271,22 @@ ZPLAN_KERNEL(AttentionContextGradient, "attention_context_gradient",
              .kind = kGemm, .demand = attention_context<2, 0>, .sets = Sets::kUnfusedAttention,
              .source = "[derived]", .what = "dprobs = dout v^T.")
 ZPLAN_KERNEL(SoftmaxBackward, "softmax_backward",
-             .operands = "probs:rc[b,a,s,s] dprobs:uc[b,a,s,s]", .kind = kMem,
-             .demand = streaming<4, 0>, .sets = Sets::kUnfusedAttention,
-             .traffic = Traffic::kSoftmax, .source = "[derived]",
+             .operands = "probs:rc[b,a,s,s] dprobs:uc[b,a,s,s] dsinks:ag[a]?",
+             .attributes = "both_ways?", .kind = kMem, .demand = streaming<4, 0>,
+             .sets = Sets::kUnfusedAttention, .traffic = Traffic::kSoftmax, .source = "[derived]",
              .what = "Turns the gradient of the probabilities into that of the scores.")
 ZPLAN_KERNEL(AttentionScoresGradient, "attention_scores_gradient",
              .operands =
                  "dscores:rc[b,a,s,s] probs:rc[b,a,s,s] dout:rc[b,s,a,v] qkv:rc[b,s,g,w] "
                  "dqkv:wc[b,s,g,w] scratch:s",
-             .kind = kGemm, .demand = attention_scores_gradient, .sets = Sets::kUnfusedAttention,
-             .source = "[derived]",
+             .attributes = "divisor?", .kind = kGemm, .demand = attention_scores_gradient,
+             .sets = Sets::kUnfusedAttention, .source = "[derived]",
              .what = "Gives the gradients of q and k from that of the scores, and of v from dout.")
 ZPLAN_KERNEL(CrossEntropyStatistics, "cross_entropy_statistics",
              .operands = "logits:rc[b*s,Vp] tokens:ri[b,s+1] statistics:wt[b*s,3]",
-             .attributes = "V global_tokens first", .kind = kMem, .demand = streaming<2 + kExp, 0>,
-             .traffic = Traffic::kLoss, .source = "[Shoeybi19 sec 3]",
+             .attributes = "V global_tokens first cap?", .kind = kMem,
+             .demand = streaming<2 + kExp, 0>, .traffic = Traffic::kLoss,
+             .source = "[Shoeybi19 sec 3]",
              .what =
                  "Writes maximum, sum of exp(x - maximum), and the logit of the target or 0, of a "
                  "piece of the vocabulary.")
@@ -271,7 +294,7 @@ ZPLAN_KERNEL(
     CrossEntropyParallel, "cross_entropy_parallel",
     .operands =
         "logits:uc[b*s,Vp] tokens:ri[b,s+1] statistics:rt[k,b*s,3] loss:ud[1] scalars:rd[11]?",
-    .attributes = "V global_tokens first", .kind = kMem, .demand = streaming<4 + kExp, 0>,
+    .attributes = "V global_tokens first cap?", .kind = kMem, .demand = streaming<4 + kExp, 0>,
     .traffic = Traffic::kLoss, .source = "[Shoeybi19 sec 3]",
     .what = "Does what cross_entropy does, from the statistics of all k pieces.")
 ZPLAN_KERNEL(Cast, "cast", .operands = "x:ra[n] y:wb[n]", .kind = kMem, .demand = streaming<1, 0>,
@@ -291,26 +314,35 @@ ZPLAN_KERNEL(ResidualLayerNormForward, "residual_layer_norm_forward",
              .operands =
                  "x:rc[T,h] y:rc[T,h] bias:rc[h] gain:rc[h] shift:rc[h] sum:wc[T,h] out:wc[T,h] "
                  "mean:wt[T] rstd:wt[T]",
-             .kind = kMem, .demand = streaming<10, 0>, .sets = Sets::kFusedNeighbours,
-             .source = "[Ba16]",
+             .attributes = "epsilon?", .kind = kMem, .demand = streaming<10, 0>,
+             .sets = Sets::kFusedNeighbours, .source = "[Ba16]",
              .what = "sum = x + y + bias, out = norm of sum, as layer_norm_forward.")
 ZPLAN_KERNEL(ResidualRmsNormForward, "residual_rms_norm_forward",
              .operands = "x:rc[T,h] y:rc[T,h] gain:rc[h] sum:wc[T,h] out:wc[T,h] rstd:wt[T]",
-             .kind = kMem, .demand = streaming<5, 0>, .sets = Sets::kFusedNeighbours,
-             .source = "[Zhang19]", .what = "sum = x + y, out = norm of sum, as rms_norm_forward.")
+             .attributes = "epsilon?", .kind = kMem, .demand = streaming<5, 0>,
+             .sets = Sets::kFusedNeighbours, .source = "[Zhang19]",
+             .what = "sum = x + y, out = norm of sum, as rms_norm_forward.")
 ZPLAN_KERNEL(
-    DropoutForward, "dropout_forward", .operands = "x:rc[*] mask:wk[*] y:wc[*]", .kind = kMem,
-    .demand = streaming<2 + kDraw, 0>, .sets = Sets::kDropout, .source = "[Srivastava14]",
+    DropoutForward, "dropout_forward", .operands = "x:rc[*] mask:wk[*] y:wc[*]",
+    .attributes = "sequences first layers tokens? row? begin? first_head? heads_per_tile?",
+    .kind = kMem, .demand = streaming<2 + kDraw, 0>, .sets = Sets::kDropout,
+    .source = "[Srivastava14]",
     .what =
-        "y = x mask / (1 - rate). Draws mask, a byte of 0 or 1 per element, from the step, the "
-        "role without its phase, the instance and the element, so that a replay draws the same.")
+        "y = x mask / (1 - rate). Draws mask, a byte of 0 or 1 per element, from step, part, "
+        "layer, "
+        "sequence of the step, position and column, or head, query and key: not from how the step "
+        "is cut. A micro-batch has `sequences` of all replicas, `first` is the rank's first; loops "
+        "count `layers` at a time. Rows of tokens begin with row `row` of sequences of `tokens`, "
+        "which begin with position `begin`; scores with head `first_head`, `heads_per_tile` more "
+        "for each tile.")
 ZPLAN_KERNEL(DropoutBackward, "dropout_backward", .operands = "dy:rc[*] mask:rk[*] dx:wc[*]",
              .kind = kMem, .demand = streaming<2, 0>, .sets = Sets::kDropout,
              .source = "[Srivastava14]", .what = "dx = dy mask / (1 - rate).")
 ZPLAN_KERNEL(DropoutResidualAdd, "dropout_residual_add",
-             .operands = "x:rc[T,h] y:rc[T,h] out:wc[T,h] mask:wk[T,h] bias:rc[h]?", .kind = kMem,
+             .operands = "x:rc[T,h] y:rc[T,h] out:wc[T,h] mask:wk[T,h] bias:rc[h]?",
+             .attributes = "sequences first layers tokens row? begin?", .kind = kMem,
              .demand = streaming<4 + kDraw, 0>, .sets = Sets::kDropout, .source = "[Srivastava14]",
-             .what = "out = x + dropout of (y + bias); bias may be absent.")
+             .what = "out = x + dropout of (y + bias), as dropout_forward; bias may be absent.")
 ZPLAN_KERNEL(SplitColumns, "split_columns", .operands = "x:rc[T,c*m] y:wc[c,T,m]",
              .attributes = "first? second?", .kind = kMem, .demand = streaming<0, 0>,
              .source = "[derived]",
@@ -323,7 +355,8 @@ ZPLAN_KERNEL(JoinColumns, "join_columns", .operands = "x:rc[c,T,m] y:wc[T,c*m]",
              .source = "[derived]", .what = "Undoes split_columns.")
 ZPLAN_KERNEL(HeadNormForward, "head_norm_forward",
              .operands = "x:uc[b,s,n,d] gain:rc[d] kept:wc[b,s,m,d] rstd:wt[b,s,m]",
-             .attributes = "first?", .kind = kMem, .demand = in_heads<4, 2>, .source = "[Zhang19]",
+             .attributes = "first? epsilon?", .kind = kMem, .demand = in_heads<4, 2>,
+             .source = "[Zhang19]",
              .what =
                  "Keeps m heads, from head `first` on, and makes them x rstd gain in place, each "
                  "over its d elements.")
@@ -454,5 +487,30 @@ ZPLAN_KERNEL(
         "its "
         "gradient times the loss scale: f is the part of a sequence's choices that are of an "
         "expert, P the mean of its scores, of sigmoids divided by their sum.")
+
+// [derived] a tanh is an exp and 4
+ZPLAN_KERNEL(SoftCapForward, "soft_cap_forward", .operands = "x:rc[*] y:wc[*]=x",
+             .attributes = "cap", .kind = kMem, .demand = streaming<6 + kExp, 0>,
+             .sets = Sets::kUnfusedAttention, .source = "[Gemma24]",
+             .what = "y = cap tanh(x / cap).")
+ZPLAN_KERNEL(SoftCapBackward, "soft_cap_backward", .operands = "x:rc[*] dy:uc[*]",
+             .attributes = "cap", .kind = kMem, .demand = streaming<9 + kExp, 0>,
+             .sets = Sets::kUnfusedAttention, .source = "[Gemma24]",
+             .what = "dy becomes the gradient of x, dy (1 - tanh(x / cap)^2).")
+// [derived] the kernel without sinks stays as it is: its result and log-sum-exp are brought to the
+// greater sum, of which its backward computes the probabilities again
+ZPLAN_KERNEL(SinksForward, "sinks_forward", .operands = "out:uc[b,s,a,v] lse:ut[b,a,s] sinks:rc[a]",
+             .kind = kMem, .demand = streaming<1, 0>, .sets = Sets::kFusedAttention,
+             .source = "[Xiao24]",
+             .what =
+                 "Gives every row of scores one more, of no value, which is its head's: lse gains "
+                 "it and out shrinks by as much.")
+ZPLAN_KERNEL(SinksBackward, "sinks_backward",
+             .operands =
+                 "dout:rc[b,s,a,v] out:rc[b,s,a,v] lse:rt[b,a,s] sinks:rc[a] dsinks:ag[a] "
+                 "scratch:s",
+             .kind = kMem, .demand = streaming<2, 0>, .sets = Sets::kFusedAttention,
+             .source = "[Xiao24]",
+             .what = "dsinks = - sums of exp(sink - lse) dout out, or adds them.")
 
 #undef ZPLAN_KERNEL

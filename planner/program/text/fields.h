@@ -15,6 +15,9 @@ namespace zplan {
 inline constexpr std::int64_t kMaxInt32 = std::numeric_limits<std::int32_t>::max();
 inline constexpr std::int64_t kMinInt32 = std::numeric_limits<std::int32_t>::min();
 
+// Of a kernel that has any, shown even where they are zero.
+inline constexpr std::size_t kLeastAttributesShown = 4;
+
 template <typename Enum>
 Enum read_enum(TextScanner& in, const std::string& what) {
   const std::string expected = what + " (" + all_names<Enum>() + ")";

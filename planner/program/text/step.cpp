@@ -327,7 +327,9 @@ void StepParser::check_operands(const Node& n) {
 
 void StepParser::attributes(Node& n) {
   Attributes values{};
-  for (Attribute& attribute : values) {
+  for (std::size_t i = 0; i < kMaxAttributes; ++i) {
+    if (i >= kLeastAttributesShown && !in_.next_is_digit()) break;
+    Attribute& attribute = values[i];
     attribute.base = in_.integer("an attribute", -kMaxUnitElements, kMaxUnitElements);
     AxisSet seen;
     while (in_.accept('+')) {

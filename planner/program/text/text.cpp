@@ -7,6 +7,7 @@
 
 #include "planner/core/error.h"
 #include "planner/program/job/names.h"
+#include "planner/program/text/fields.h"
 #include "planner/program/text/scanner.h"
 
 namespace zplan {
@@ -98,12 +99,15 @@ std::string operation(const Mesh& mesh, const Node& n) {
   return {};
 }
 
+// Those after the first few only as far as they are not zero.
 void put_attributes(std::string& out, const Mesh& mesh, const Attributes& attributes) {
   if (attributes == Attributes{}) return;
   out += " attr";
-  for (const Attribute& attribute : attributes) {
-    put(out, " {}", attribute.base);
-    put_steps(out, mesh, attribute.steps);
+  std::size_t shown = kMaxAttributes;
+  while (shown > kLeastAttributesShown && attributes[shown - 1] == Attribute{}) --shown;
+  for (std::size_t i = 0; i < shown; ++i) {
+    put(out, " {}", attributes[i].base);
+    put_steps(out, mesh, attributes[i].steps);
   }
 }
 

@@ -55,11 +55,12 @@ Values values_of(const Program& p, BlockIndex block, Var var, std::int64_t limit
   return result;
 }
 
+// A value of the first that one of the second is `ahead` more than.
 const std::int64_t* first_common(const std::vector<std::int64_t>& a,
-                                 const std::vector<std::int64_t>& b) {
+                                 const std::vector<std::int64_t>& b, std::int64_t ahead) {
   for (auto i = a.begin(), j = b.begin(); i != a.end() && j != b.end();) {
-    if (*i == *j) return &*i;
-    *i < *j ? ++i : ++j;
+    if (*i + ahead == *j) return &*i;
+    *i + ahead < *j ? ++i : ++j;
   }
   return nullptr;
 }
@@ -75,13 +76,16 @@ std::int64_t limit_of(const Program& p, const Field& field) {
   return field.var == Var::kLayer ? field.values / p.unit_layers : field.values;
 }
 
-// The first id that two nodes of one role share. Members of one iteration differ in the layer.
+// The first id that two nodes of one role share. Members of one iteration differ in the layer; of
+// several units they may be of one layer where the units are.
 std::optional<OpId> common_id(const Program& p, const Node& x, const Node& y, const BlockValues& a,
                               const BlockValues& b) {
-  if (x.member != y.member) return std::nullopt;
+  const std::int64_t layers = x.member - y.member;
+  if (layers % p.unit_layers != 0) return std::nullopt;
   Env env;
   for (std::size_t f = 0; f < kFields.size(); ++f) {
-    const std::int64_t* value = first_common(a[f].sorted, b[f].sorted);
+    const std::int64_t ahead = kFields[f].var == Var::kLayer ? layers / p.unit_layers : 0;
+    const std::int64_t* value = first_common(a[f].sorted, b[f].sorted, ahead);
     if (value == nullptr) return std::nullopt;
     *value_of(env, kFields[f].var) = *value;
   }

@@ -49,13 +49,16 @@ class StructureCheck {
 
   void check_member(NodeIndex n) {
     const Node& node = p_.nodes[n];
-    if (node.member >= p_.unit_layers && is_in_layer_loop(node.block))
-      add("{} is of layer {} of {}", node_name(p_, n), node.member, p_.unit_layers);
+    const std::int64_t layers = layers_of_iteration(node.block);
+    if (layers > 0 && node.member >= layers)
+      add("{} is of layer {} of {}", node_name(p_, n), node.member, layers);
   }
 
-  bool is_in_layer_loop(BlockIndex block) const {
+  // Of the layer loop around a block; 0: there is none.
+  std::int64_t layers_of_iteration(BlockIndex block) const {
     while (block != 0 && p_.blocks[block].var != Var::kLayer) block = p_.blocks[block].parent;
-    return block != 0;
+    const std::int64_t units = std::max(1, std::abs(p_.blocks[block].step));
+    return block == 0 ? 0 : units * p_.unit_layers;
   }
 
   void check_blocks() {

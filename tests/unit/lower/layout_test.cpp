@@ -45,7 +45,8 @@ class LayoutOf : public testing::TestWithParam<Gather> {};
 
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
   for (const char* name : {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b",
-                           "qwen3-0.6b", "tiny-mla"}) {
+                           "qwen3-0.6b", "tiny-mla", "tiny-gemma", "tiny-neox", "tiny-bloom",
+                           "tiny-oss", "gemma2-9b", "gpt-neox-20b", "bloom-176b", "opt-30b"}) {
     const ModelConfig model = load_model(name);
     const Units layout(model, plan_of(GetParam(), 4, model.sequence));
     std::int64_t sum = 0;
@@ -83,7 +84,7 @@ TEST_P(LayoutOf, ShardsAreEqualAlignedAndCoverTheUnit) {
 INSTANTIATE_TEST_SUITE_P(Units, LayoutOf, testing::Values(Gather::kLayer, Gather::kOperator));
 
 TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
-  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
+  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-gemma", "tiny-oss"}) {
     const ModelConfig model = load_model(name);
     Plan plan = plan_of(Gather::kLayer, 2, model.sequence);
     plan.parallel.tp = 2;
@@ -112,7 +113,7 @@ TEST(Layout, AUnitOfSeveralLayersHoldsEachOnceMatricesFirst) {
 }
 
 TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
-  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
+  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-gemma", "tiny-oss"}) {
     const ModelConfig model = load_model(name);
     Plan plan = plan_of(Gather::kLayer, 4, model.sequence);
     const Units cut(model, plan);
@@ -144,7 +145,7 @@ TEST(Layout, AUnitWithOwnersHasALayerInEachShard) {
 
 // Of one rank and tile; what is not split counts on each rank once.
 TEST(Layout, RanksAndTilesShareTheSplitParameters) {
-  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla"}) {
+  for (const char* name : {"tiny-gpt", "tiny-llama", "tiny-mla", "tiny-gemma", "tiny-oss"}) {
     const ModelConfig model = load_model(name);
     for (const auto& [tp, tiles] : {std::pair{2, 1}, {1, 2}}) {
       Plan plan = plan_of(Gather::kOperator, 2, model.sequence);

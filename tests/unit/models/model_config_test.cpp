@@ -49,17 +49,62 @@ std::string parse_error(const std::map<std::string, std::string>& changes) {
 TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   std::vector<std::string> names;
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
-  EXPECT_EQ(
-      names,
-      (std::vector<std::string>{
-          "tiny-mla",           "tiny-llama",       "tiny-gpt",           "tiny-deepseek",
-          "tiny-moe",           "gpt2-124m",        "gpt2-355m",          "qwen3-0.6b",
-          "gpt2-774m",          "gpt2-1.5b",        "llama3-8b",          "qwen3-8b",
-          "zero-infinity-10b",  "megatron-22b",     "qwen3-30b-a3b",      "mixtral-8x7b",
-          "zero-infinity-50b",  "llama3-70b",       "zero-infinity-100b", "mixtral-8x22b",
-          "gpt3-175b",          "megatron-175b",    "deepseek-v2",        "llama3-405b",
-          "zero-infinity-0.5t", "megatron-530b",    "deepseek-v3",        "zero-infinity-1t",
-          "megatron-1t",        "zero-infinity-5t", "zero-infinity-10t",  "zero-infinity-20t"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"tiny-bloom",
+                                             "tiny-neox",
+                                             "tiny-mla",
+                                             "tiny-llama",
+                                             "tiny-oss",
+                                             "tiny-gemma",
+                                             "tiny-gpt",
+                                             "tiny-deepseek",
+                                             "tiny-moe",
+                                             "gpt2-124m",
+                                             "gpt2-355m",
+                                             "qwen2.5-0.5b",
+                                             "qwen3-0.6b",
+                                             "gpt2-774m",
+                                             "gemma3-1b",
+                                             "opt-1.3b",
+                                             "pythia-1.4b",
+                                             "gpt2-1.5b",
+                                             "phi3-mini",
+                                             "gemma3-4b",
+                                             "pythia-6.9b",
+                                             "mistral-7b",
+                                             "qwen2.5-7b",
+                                             "llama3-8b",
+                                             "qwen3-8b",
+                                             "gemma2-9b",
+                                             "zero-infinity-10b",
+                                             "gemma3-12b",
+                                             "pythia-12b",
+                                             "phi4",
+                                             "gpt-neox-20b",
+                                             "megatron-22b",
+                                             "gemma3-27b",
+                                             "gemma2-27b",
+                                             "opt-30b",
+                                             "qwen3-30b-a3b",
+                                             "mixtral-8x7b",
+                                             "zero-infinity-50b",
+                                             "llama3-70b",
+                                             "qwen2.5-72b",
+                                             "zero-infinity-100b",
+                                             "mixtral-8x22b",
+                                             "gpt3-175b",
+                                             "opt-175b",
+                                             "megatron-175b",
+                                             "bloom-176b",
+                                             "deepseek-v2",
+                                             "llama3-405b",
+                                             "zero-infinity-0.5t",
+                                             "megatron-530b",
+                                             "deepseek-v3",
+                                             "zero-infinity-1t",
+                                             "megatron-1t",
+                                             "zero-infinity-5t",
+                                             "zero-infinity-10t",
+                                             "zero-infinity-20t"}));
 }
 
 // What the parser says of a small model with these members.
@@ -105,6 +150,12 @@ TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
               HasSubstr("no expert_ffn without dense_layers"));
   EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "balance_loss": -1)"),
               HasSubstr("-1"));
+  EXPECT_EQ(
+      refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "activation": "gelu_tanh")"), "");
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "activation": "relu")"),
+              HasSubstr("expected \"gelu_tanh\" with experts, got \"relu\""));
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "post_norms": true)"),
+              HasSubstr("expected no post_norms with experts"));
 }
 
 TEST(ModelCatalogue, NamesAndAliasesAreUnique) {
@@ -127,6 +178,70 @@ TEST(ModelCatalogue, EveryNumberHasASource) {
   }
   EXPECT_TRUE(load_model("1T").source_of("vocab").starts_with("assumed"));
   EXPECT_EQ(load_model("1T").source_of("layers"), load_model("1T").source);
+}
+
+TEST(ParseModel, ReadsFeaturesOfLayers) {
+  const ModelConfig model = parse_model(document({{"position", "\"rope\""},
+                                                  {"rope_theta", "10000"},
+                                                  {"local_rope_theta", "100"},
+                                                  {"rotary_size", "2"},
+                                                  {"rope_stretch", "8"},
+                                                  {"activation", "\"relu\""},
+                                                  {"parallel_residual", "\"one_norm\""},
+                                                  {"embedding_norm", "true"},
+                                                  {"norm_epsilon", "1e-6"},
+                                                  {"window", "3"},
+                                                  {"window_layers", "5"},
+                                                  {"full_layers", "1"},
+                                                  {"attention_cap", "50"},
+                                                  {"logit_cap", "30"}}),
+                                        "m.json");
+  EXPECT_EQ(model.layer.activation, Activation::kRelu);
+  EXPECT_EQ(model.layer.parallel_residual, ParallelResidual::kOneNorm);
+  EXPECT_EQ(model.layer.norm_epsilon, 1'000'000);
+  EXPECT_EQ(model.layer.turn_layers(), 6);
+  EXPECT_EQ(model.layer.window_of(4), 3);
+  EXPECT_EQ(model.layer.window_of(5), 0);
+  EXPECT_EQ(shown_features(model.layer).size(), 12U);
+  EXPECT_EQ(parse_model(document({}), "m.json").layer, LayerFeatures{});
+  EXPECT_TRUE(shown_features(LayerFeatures{}).empty());
+}
+
+TEST(ParseModel, RefusesFeaturesThatDoNotGoTogetherInOneLine) {
+  using Changes = std::map<std::string, std::string>;
+  for (const auto& [changes, words] : std::vector<std::pair<Changes, std::string>>{
+           {{{"full_layers", "1"}}, "/full_layers: expected layers in turns with a window only"},
+           {{{"window_layers", "2"}}, "/window_layers: expected layers in turns"},
+           {{{"window", "4"}, {"window_layers", "16"}, {"full_layers", "1"}},
+            "/full_layers: expected turns of up to 16 layers, got 17"},
+           {{{"window", "0"}}, "/window: expected an integer from 1"},
+           {{{"rotary_size", "2"}}, "/rotary_size: expected no rotary_size without rotary"},
+           {{{"position", "\"rope\""}, {"rope_theta", "10000"}, {"rotary_size", "6"}},
+            "/rotary_size: expected an even size of up to 4, the head's, got 6"},
+           {{{"rope_stretch", "2"}}, "/rope_stretch: expected no rope_stretch without rotary"},
+           {{{"position", "\"rope\""}, {"rope_theta", "10000"}, {"local_rope_theta", "100"}},
+            "/local_rope_theta: expected a local_rope_theta with rotary positions and a window"},
+           {{{"position", "\"alibi\""}, {"unused_positions", "2"}},
+            "/unused_positions: expected no unused_positions without learned positions"},
+           {{{"post_norms", "true"}}, "/post_norms: expected biases \"none\" or \"qkv\""},
+           {{{"post_norms", "true"},
+             {"biases", "\"none\""},
+             {"parallel_residual", "\"two_norms\""}},
+            "/post_norms: expected no post_norms with a parallel residual"},
+           {{{"activation", "\"gelu_tan\""}}, "/activation: expected"},
+           {{{"norm_epsilon", "0"}}, "/norm_epsilon: expected"},
+           {{{"norm_epsilon", "\"1e-6\""}}, "/norm_epsilon: expected a number"},
+           {{{"biases", "\"none\""},
+             {"kv_lora_rank", "4"},
+             {"qk_nope_head_size", "4"},
+             {"qk_rope_head_size", "2"},
+             {"v_head_size", "4"},
+             {"attention_sinks", "true"}},
+            "/attention_sinks: expected no attention_sinks with kv_lora_rank"}}) {
+    const std::string message = parse_error(changes);
+    EXPECT_NE(message.find(words), message.npos) << message;
+    EXPECT_EQ(message.find('\n'), message.npos) << message;
+  }
 }
 
 TEST(LoadModel, FindsNamesAndAliasesInAnyCase) {
@@ -237,6 +352,10 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
+      "\"activation\", \"parallel_residual\", \"post_norms\", \"embedding_norm\", "
+      "\"scaled_embedding\", \"attention_sinks\", \"attention_divisor\", \"attention_cap\", "
+      "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
+      "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"norm_epsilon\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_ffn\", \"shared_expert_ffn\", "
@@ -301,9 +420,10 @@ TEST(ParseModel, SingleFeaturesOverrideThoseOfTheArchitecture) {
 TEST(ParseModel, DefectsOfAnArchitectureAreNamedWithTheirPlace) {
   EXPECT_EQ(parse_error({{"architecture", "\"bert\""}}),
             "m.json:2:17: /architecture: expected one of \"gpt\", \"llama\", got string \"bert\"");
-  EXPECT_EQ(parse_error({{"position", "\"alibi\""}}),
-            "m.json:8:13: /position: expected one of \"none\", \"learned\", \"rope\", got string "
-            "\"alibi\"");
+  EXPECT_EQ(parse_error({{"position", "\"sines\""}}),
+            "m.json:8:13: /position: expected one of \"none\", \"learned\", \"rope\", \"alibi\", "
+            "got string "
+            "\"sines\"");
   EXPECT_EQ(parse_error({{"head_size", "65536"}, {"heads", "32"}}),
             "m.json:5:10: /heads: expected heads times head_size up to 1048576, got 2097152");
   EXPECT_EQ(parse_error({{"rope_theta", "10000"}}),

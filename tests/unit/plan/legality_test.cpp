@@ -112,6 +112,32 @@ TEST(Legality, StatesHaveTypesTheKernelsKnow) {
   EXPECT_THAT(illegal(plan, kLayers), says("parameters in f16 do not match"));
 }
 
+TEST(Legality, SinksDoNotStandBesideScoresThatAreDropped) {
+  const ModelShape with_sinks = shape_of(load_model("tiny-oss"));
+  Plan plan = legal_plan("cpu.f32");
+  plan.batch = {.global_batch = 8, .micro_batch = 2, .sequence = 32};
+  plan.recompute = {{Recompute::kSelective, 0}};
+  EXPECT_EQ(illegal(plan, with_sinks), std::nullopt) << "nothing is dropped";
+  plan.kernel_set = "cpu.f32.unfused";
+  EXPECT_THAT(illegal(plan, with_sinks), says("sinks stand beside scores", "take recompute none"));
+  EXPECT_EQ(illegal(plan, shape_of(load_model("tiny-gemma"))), std::nullopt);
+  plan.recompute = {{Recompute::kFull, 0}};
+  EXPECT_EQ(illegal(plan, with_sinks), std::nullopt);
+}
+
+TEST(Legality, RingsMergeBlocksOfPlainScores) {
+  Plan plan = legal_plan("cpu.f32");
+  plan.batch = {.global_batch = 8, .micro_batch = 2, .sequence = 32};
+  plan.parallel.cp = plan.parallel.ring = 2;
+  for (const char* model : {"tiny-oss", "tiny-gemma", "tiny-bloom"})
+    EXPECT_THAT(illegal(plan, shape_of(load_model(model))),
+                says("a ring merges blocks of plain scores", "need ring 1, not 2"))
+        << model;
+  EXPECT_EQ(illegal(plan, shape_of(load_model("tiny-neox"))), std::nullopt);
+  plan.parallel.ring = 1;
+  EXPECT_EQ(illegal(plan, shape_of(load_model("tiny-oss"))), std::nullopt);
+}
+
 TEST(Legality, DropoutNeedsItsKernels) {
   Plan plan = legal_plan("cuda.sm80.bf16");
   plan.dropout = true;

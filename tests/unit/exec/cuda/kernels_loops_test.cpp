@@ -30,7 +30,8 @@ TEST(CudaLoops, ElementsBeyondTheGrid) {
   const std::vector<float> x = random_floats(n, 1);
   const auto run = [&](Grid grid) {
     std::vector<float> y(n, 77);
-    launch(nullptr, "gelu_forward", grid, gelu_forward_kernel<float, 4>, y.data(), x.data(), n);
+    launch(nullptr, "gelu_forward", grid, gelu_forward_kernel<float, 4>, y.data(), x.data(), n,
+           ActivationFunction::kGeluTanh);
     return y;
   };
   EXPECT_EQ(run({2, 32}), run({8, 32}));

@@ -56,6 +56,61 @@ TYPED_TEST(CudaModelKernels, SwigluIsRoundedOnce) {
   }
 }
 
+TYPED_TEST(CudaModelKernels, OtherFunctionsThanTheUsualOnes) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t function : {1, 2, 3, 4}) {
+    const std::int64_t rows = 3, width = 20, n = rows * width;
+    RowCase gelu(KernelId::kGeluForward, {function});
+    gelu.with(t, {n}, random_values(n, 1, 6)).out(t, {n});
+    gelu.template run<TypeParam>().expect_rounded(1, 16);
+    RowCase back(KernelId::kGeluBackward, {function});
+    back.with(t, {n}, random_values(n, 2, 6)).sum(t, {n}, true, 3);
+    back.template run<TypeParam>().expect_rounded(1, 64);
+    RowCase gated(KernelId::kSwigluForward, {function});
+    gated.with(t, {rows, 2 * width}, random_values(2 * n, 1, 4)).out(t, {rows, width});
+    gated.template run<TypeParam>().expect_rounded(1, 32);
+    RowCase gradient(KernelId::kSwigluBackward, {function});
+    gradient.with(t, {rows, 2 * width}, random_values(2 * n, 2, 4));
+    gradient.with(t, {rows, width}, random_values(n, 3)).out(t, {rows, 2 * width});
+    gradient.template run<TypeParam>().expect_rounded(2, 64);
+  }
+}
+
+TYPED_TEST(CudaModelKernels, CapsBendThereAndBack) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    const std::int64_t n = rows * width;
+    RowCase forward(KernelId::kSoftCapForward, {3});
+    forward.shifted(shift).with(t, {n}, random_values(n, 1, 9)).out(t, {n});
+    forward.template run<TypeParam>().expect_rounded(1, 8, 3);
+    RowCase backward(KernelId::kSoftCapBackward, {3});
+    backward.shifted(shift).with(t, {n}, random_values(n, 2, 9)).sum(t, {n}, true, 3);
+    backward.template run<TypeParam>().expect_rounded(1, 16, 2);
+  }
+}
+
+// 72 elements are more than a warp takes at a time.
+TYPED_TEST(CudaModelKernels, SinksTakeTheirShareThereAndBack) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t v : {1, 17, 72}) {
+    const Shape out{2, 5, 3, v}, lse{2, 3, 5};
+    RowCase forward(KernelId::kSinksForward);
+    forward.sum(t, out, true, 1).sum(DType::kF32, lse, true, 2).with(t, {3}, random_values(3, 3));
+    forward.template run<TypeParam>();
+    forward.expect_rounded(0, 16, 2);
+    forward.expect_rounded(1, 16, 2);
+    for (const bool adds : {false, true}) {
+      RowCase backward(KernelId::kSinksBackward);
+      backward.with(t, out, random_values(out.elements(), 4));
+      backward.with(t, out, random_values(out.elements(), 5));
+      backward.with(DType::kF32, lse, random_values(lse.elements(), 6));
+      backward.with(t, {3}, random_values(3, 7)).sum(adds ? DType::kF32 : t, {3}, adds, 8);
+      backward.scratch(1).template run<TypeParam>();
+      backward.expect_rounded(4, 64, 64);
+    }
+  }
+}
+
 TYPED_TEST(CudaModelKernels, ResidualsAreRoundedOnce) {
   constexpr DType t = kTypeOf<TypeParam>;
   for (const auto& [rows, width, shift] : kLayouts) {
@@ -285,6 +340,16 @@ TYPED_TEST(CudaModelKernels, RopeTurnsTheFirstHeadsThereAndBack) {
       row.shifted(d == 32 && direction < 0 ? 1 : 0).sum(t, shape, true, 1);
       row.run<TypeParam>().expect_rounded(0, 4, 4);
     }
+  }
+}
+
+// From position 7 on, four times closer.
+TYPED_TEST(CudaModelKernels, RopeTurnsThePartOfAHeadThatItIsTold) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const std::int64_t d : {4, 6, 32, 1056}) {
+    const Shape shape{2, 5, 3, d};
+    RowCase row(KernelId::kRope, {2, 10000, 1, 7, d / 4 * 2, 4});
+    row.sum(t, shape, true, 1).template run<TypeParam>().expect_rounded(0, 4, 4);
   }
 }
 

@@ -15,4 +15,5 @@
 #include "exec/cuda/kernels/rope.cu"
 #include "exec/cuda/kernels/sgd.cu"
 #include "exec/cuda/kernels/share.cu"
+#include "exec/cuda/kernels/sinks.cu"
 #include "exec/cuda/kernels/softmax.cu"

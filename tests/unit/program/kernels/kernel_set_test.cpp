@@ -46,17 +46,17 @@ TEST(KernelSet, Of16BitHasAnUnfusedTwinOnEveryCudaDevice) {
   }
 }
 
-// No backend draws its masks yet.
-TEST(KernelSet, HasDropoutForPlanningWhereAttentionIsNotFused) {
-  EXPECT_TRUE(is_planned_only(KernelId::kDropoutForward, RunsOn::kCpu));
+// The CPU draws its masks, CUDA is planned for.
+TEST(KernelSet, HasDropoutWhereAttentionIsNotFused) {
+  EXPECT_TRUE(is_planned_only(KernelId::kDropoutForward, RunsOn::kCuda));
+  EXPECT_FALSE(is_planned_only(KernelId::kDropoutForward, RunsOn::kCpu));
   EXPECT_TRUE(is_planned_only(KernelId::kAdamW8Bit, RunsOn::kCuda));
   EXPECT_FALSE(is_planned_only(KernelId::kAdamW8Bit, RunsOn::kCpu));
   EXPECT_FALSE(is_planned_only(KernelId::kSoftmaxForward, RunsOn::kCuda));
   EXPECT_TRUE(is_planned_only(KernelId::kGroupedForward, RunsOn::kCuda));
   EXPECT_FALSE(is_planned_only(KernelId::kGroupedForward, RunsOn::kCpu));
   for (const KernelSet& set : kernel_sets()) {
-    const bool unfused_cuda = set.id.starts_with("cuda.") && !set.fused_attention;
-    EXPECT_EQ(set.dropout, unfused_cuda) << set.id;
+    EXPECT_EQ(set.dropout, !set.fused_attention) << set.id;
     EXPECT_EQ(declares(set, KernelId::kDropoutForward), set.dropout) << set.id;
   }
 }

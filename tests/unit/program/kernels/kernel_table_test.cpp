@@ -220,7 +220,8 @@ TEST(KernelTable, FewKernelsWorkInPlace) {
     }
   }
   EXPECT_THAT(found, ElementsAre("gelu_forward y=x", "residual_add out=x", "residual_add out=y",
-                                 "bias_residual_add out=x", "bias_residual_add out=y"));
+                                 "bias_residual_add out=x", "bias_residual_add out=y",
+                                 "soft_cap_forward y=x"));
 }
 
 // Two sequences of 8, 4 heads of queries and 2 of keys of 6 elements, values of 4.
@@ -269,16 +270,20 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "attention_scores",
                                                "cross_entropy_statistics",
                                                "cross_entropy_parallel",
+                                               "dropout_forward",
+                                               "dropout_residual_add",
                                                "choose_experts",
                                                "place_rows",
                                                "grouped_forward",
                                                "grouped_input_gradient",
                                                "grouped_weight_gradient",
                                                "choose_experts_backward",
-                                               "balance_experts"};
+                                               "balance_experts",
+                                               "soft_cap_forward",
+                                               "soft_cap_backward"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
-              ElementsAre("heads", "theta", "direction", "first"));
+              ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));
   EXPECT_THAT(kernel_def(KernelId::kSumSquares).attribute_names,
               ElementsAre("first", "shared_from", "tensor_member", "copy"));
 }

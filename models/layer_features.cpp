@@ -1,0 +1,137 @@
+#include "models/layer_features.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace zplan {
+namespace {
+
+using F = LayerFeatures;
+
+struct Count {
+  std::string_view name;
+  std::int64_t F::*member;
+  std::int64_t max;
+};
+constexpr Count kCounts[] = {
+    {"attention_divisor", &F::attention_divisor, 1 << 24},
+    {"attention_cap", &F::attention_cap, 1 << 24},
+    {"logit_cap", &F::logit_cap, 1 << 24},
+    {"window", &F::window, 1 << 24},
+    {"window_layers", &F::window_layers, 16},
+    {"full_layers", &F::full_layers, 16},
+    {"rotary_size", &F::rotary_size, 1 << 16},
+    {"rope_stretch", &F::rope_stretch, 1 << 16},
+    {"local_rope_theta", &F::local_rope_theta, 1'000'000'000'000},
+    {"unused_positions", &F::unused_positions, 1 << 10},
+};
+struct Switch {
+  std::string_view name;
+  bool F::*member;
+};
+constexpr Switch kSwitches[] = {
+    {"post_norms", &F::post_norms},
+    {"embedding_norm", &F::embedding_norm},
+    {"scaled_embedding", &F::scaled_embedding},
+    {"attention_sinks", &F::attention_sinks},
+};
+constexpr std::string_view kEpsilon = "norm_epsilon";
+constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
+constexpr std::int64_t kMostTurn = 16;  // layers that a loop goes through at a time
+
+constexpr std::string_view kActivations[] = {"usual", "gelu_tanh", "gelu", "silu", "relu"};
+constexpr std::string_view kResiduals[] = {"none", "two_norms", "one_norm"};
+
+template <typename Enum, std::size_t kWords>
+void read_word(JsonObject& object, std::string_view member, const std::string_view (&words)[kWords],
+               Enum& value) {
+  const auto node = object.optional_member(member);
+  if (!node) return;
+  const std::vector<std::string> allowed(std::begin(words), std::end(words));
+  const std::string word = node->one_of(allowed);
+  for (std::size_t i = 0; i < kWords; ++i)
+    if (words[i] == word) value = static_cast<Enum>(i);
+}
+
+}  // namespace
+
+std::string_view name(Activation activation) {
+  return kActivations[static_cast<std::size_t>(activation)];
+}
+
+std::string_view name(ParallelResidual residual) {
+  return kResiduals[static_cast<std::size_t>(residual)];
+}
+
+LayerFeatures read_layer_features(JsonObject& object) {
+  LayerFeatures features;
+  read_word(object, "activation", kActivations, features.activation);
+  read_word(object, "parallel_residual", kResiduals, features.parallel_residual);
+  for (const Switch& field : kSwitches)
+    if (const auto node = object.optional_member(field.name))
+      features.*field.member = node->boolean();
+  for (const Count& field : kCounts)
+    if (const auto node = object.optional_member(field.name))
+      features.*field.member = node->integer(1, field.max);
+  if (const auto node = object.optional_member(kEpsilon))
+    features.norm_epsilon = std::llround(node->number(kLeastEpsilon, kMostEpsilon) * kEpsilonUnit);
+  return features;
+}
+
+std::vector<std::pair<std::string_view, FeatureValue>> shown_features(const LayerFeatures& x) {
+  const LayerFeatures plain;
+  std::vector<std::pair<std::string_view, FeatureValue>> all;
+  if (x.activation != plain.activation) all.emplace_back("activation", name(x.activation));
+  if (x.parallel_residual != plain.parallel_residual)
+    all.emplace_back("parallel_residual", name(x.parallel_residual));
+  for (const Switch& field : kSwitches)
+    if (x.*field.member) all.emplace_back(field.name, true);
+  for (const Count& field : kCounts)
+    if (x.*field.member != plain.*field.member) all.emplace_back(field.name, x.*field.member);
+  if (x.norm_epsilon != plain.norm_epsilon)
+    all.emplace_back(kEpsilon, static_cast<double>(x.norm_epsilon) / kEpsilonUnit);
+  return all;
+}
+
+std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& x,
+                                                           const FeatureSurroundings& model) {
+  using Found = FeatureContradiction;
+  const LayerFeatures plain;
+  if (x.window == 0 && (x.full_layers > 0 || x.window_layers != plain.window_layers))
+    return Found{x.full_layers > 0 ? "full_layers" : "window_layers",
+                 "expected layers in turns with a window only"};
+  if (x.turn_layers() > kMostTurn)
+    return Found{"full_layers", fmt::format("expected turns of up to {} layers, got {}", kMostTurn,
+                                            x.turn_layers())};
+  if (!model.rotary && x.rotary_size > 0)
+    return Found{"rotary_size", "expected no rotary_size without rotary positions"};
+  if (!model.rotary && x.rope_stretch != plain.rope_stretch)
+    return Found{"rope_stretch", "expected no rope_stretch without rotary positions"};
+  if (x.local_rope_theta > 0 && (!model.rotary || x.window == 0))
+    return Found{"local_rope_theta",
+                 "expected a local_rope_theta with rotary positions and a window only"};
+  if (x.rotary_size % 2 != 0 || x.rotary_size > model.head_size)
+    return Found{"rotary_size", fmt::format("expected an even size of up to {}, the head's, got {}",
+                                            model.head_size, x.rotary_size)};
+  if (x.unused_positions > 0 && !model.learned)
+    return Found{"unused_positions", "expected no unused_positions without learned positions"};
+  if (x.post_norms && model.all_biases)
+    return Found{"post_norms",
+                 "expected biases \"none\" or \"qkv\" with post_norms, which stand "
+                 "between a branch's last product and its bias"};
+  if (x.post_norms && x.parallel_residual != ParallelResidual::kNone)
+    return Found{"post_norms", "expected no post_norms with a parallel residual"};
+  if (!model.latent) return std::nullopt;
+  if (model.alibi) return Found{"position", "expected no position \"alibi\" with kv_lora_rank"};
+  for (const auto& [field, unusual] : {std::pair<std::string_view, bool>{"window", x.window > 0},
+                                       {"attention_sinks", x.attention_sinks},
+                                       {"attention_cap", x.attention_cap > 0},
+                                       {"attention_divisor", x.attention_divisor > 0},
+                                       {"rotary_size", x.rotary_size > 0},
+                                       {"rope_stretch", x.rope_stretch != plain.rope_stretch}})
+    if (unusual) return Found{field, fmt::format("expected no {} with kv_lora_rank", field)};
+  return std::nullopt;
+}
+
+}  // namespace zplan

@@ -1,0 +1,87 @@
+// What layers of families after GPT-2 and Llama do otherwise, feature by feature: which keys a
+// query sees, what becomes of scores and logits, how rotary positions turn, where norms stand. Each
+// goes with the others unless features_contradiction says why not.
+//
+// A norm whose gain is published as 1 + w, as Gemma's, is one with that gain: gains do not decay,
+// so that both train alike; only the number stored differs, by one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "planner/core/json_reader.h"
+
+namespace zplan {
+
+// Of the MLP; usual: the tanh form of GELU [Hendrycks16] or, gated, SiLU [Shazeer20].
+enum class Activation : std::uint8_t { kUsual, kGeluTanh, kGelu, kSilu, kRelu };
+// Whether both branches of a layer read its input: x + attention(norm x) + mlp(norm x), with a norm
+// for each [Black22] or one for both [Wang21].
+enum class ParallelResidual : std::uint8_t { kNone, kTwoNorms, kOneNorm };
+
+inline constexpr std::int64_t kUsualNormEpsilon = 10'000'000;  // 1e-5, in units of 1e-12
+
+struct LayerFeatures {
+  Activation activation = Activation::kUsual;
+  ParallelResidual parallel_residual = ParallelResidual::kNone;
+  bool post_norms = false;        // a norm of what each branch gives, too, before it is added
+  bool embedding_norm = false;    // a norm of the embeddings, before the first layer
+  bool scaled_embedding = false;  // token embeddings are taken sqrt(h) times
+  bool attention_sinks = false;   // a score of each head that no key has [Xiao24]
+  std::int64_t norm_epsilon = kUsualNormEpsilon;
+  std::int64_t attention_divisor = 0;  // scores are divided by its root; 0: by that of d
+  std::int64_t attention_cap = 0;      // c of scores c tanh(x / c) [Gemma24]; 0: none
+  std::int64_t logit_cap = 0;          // the same of logits
+  // Layers come in turns of `window_layers` in which a query sees the last `window` tokens, its own
+  // among them, and `full_layers` in which it sees all before it. 0: all see all.
+  std::int64_t window = 0;
+  std::int64_t window_layers = 1;
+  std::int64_t full_layers = 0;
+  std::int64_t rotary_size = 0;       // elements of a head that turn, its first; 0: all
+  std::int64_t rope_stretch = 1;      // by which positions are divided
+  std::int64_t local_rope_theta = 0;  // with a window, where positions are not divided; 0: as else
+  std::int64_t unused_positions = 0;  // rows of the learned positions before the first token's
+
+  // Whether attention is that of all keys up to the query's own, scaled by the head's size.
+  bool has_plain_scores() const {
+    return window == 0 && attention_cap == 0 && attention_divisor == 0 && !attention_sinks;
+  }
+  bool has_turns() const { return window > 0 && full_layers > 0; }
+  // After so many layers they begin again.
+  std::int64_t turn_layers() const { return has_turns() ? window_layers + full_layers : 1; }
+  // What layer i has; 0: all.
+  std::int64_t window_of(std::int64_t layer) const {
+    return window > 0 && layer % turn_layers() < window_layers ? window : 0;
+  }
+  friend bool operator==(const LayerFeatures&, const LayerFeatures&) = default;
+};
+
+LayerFeatures read_layer_features(JsonObject& object);
+
+// Those that are not as in GPT-2 or Llama, as a file writes them.
+using FeatureValue = std::variant<std::int64_t, bool, std::string_view, double>;
+std::vector<std::pair<std::string_view, FeatureValue>> shown_features(
+    const LayerFeatures& features);
+
+// Of a model beside these features.
+struct FeatureSurroundings {
+  bool rotary = false, learned = false, alibi = false, latent = false, all_biases = false;
+  std::int64_t head_size = 0;
+};
+// The field that cannot be so, and why.
+struct FeatureContradiction {
+  std::string_view field;
+  std::string message;
+};
+std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& features,
+                                                           const FeatureSurroundings& model);
+
+std::string_view name(Activation activation);
+std::string_view name(ParallelResidual residual);
+
+}  // namespace zplan

@@ -1,0 +1,35 @@
+// Tiny decoders of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, and
+// a Llama with the attention of GPT-OSS, as tests/data/golden_families.py defines them.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/golden/pytorch_golden.h"
+
+namespace zplan {
+namespace {
+
+class PyTorchFamily : public testing::TestWithParam<std::tuple<const char*, const char*>> {
+ protected:
+  const testing_support::PyTorchGolden golden_{std::get<0>(GetParam()), std::get<1>(GetParam())};
+};
+
+TEST_P(PyTorchFamily, InitialParametersAreEqual) { golden_.expect_initial_parameters(); }
+
+TEST_P(PyTorchFamily, LossesAndGradientNormsAgreeOverFiveSteps) {
+  golden_.expect_losses_and_norms();
+}
+
+TEST_P(PyTorchFamily, LossesAgreeWithATightClip) { golden_.expect_losses_with_a_tight_clip(); }
+
+TEST_P(PyTorchFamily, GradientsAgreeAtTheFirstAndTheLastStep) { golden_.expect_gradients(); }
+
+TEST_P(PyTorchFamily, FinalParametersAgree) { golden_.expect_final_parameters(); }
+
+INSTANTIATE_TEST_SUITE_P(Files, PyTorchFamily,
+                         testing::Combine(testing::Values("golden_gemma_tiny", "golden_neox_tiny",
+                                                          "golden_bloom_tiny", "golden_sinks_tiny"),
+                                          testing::ValuesIn(testing_support::kF64Sets)));
+
+}  // namespace
+}  // namespace zplan
