@@ -13,6 +13,7 @@
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/job/limits.h"
 #include "planner/search/bytes_bound.h"
+#include "planner/search/homes/homes.h"
 #include "planner/search/memory_use.h"
 #include "planner/search/search.h"
 #include "planner/search/stack_memory_use.h"
@@ -63,6 +64,10 @@ class PlanEvaluator {
     return result;
   }
 
+  std::vector<Plan> homes(const Plan& plan, const Pins& pins) const {
+    return promising_homes(plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); });
+  }
+
   Seconds simulate(const Plan& plan) const {
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
@@ -106,7 +111,8 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
   const auto self = std::make_shared<PlanEvaluator>(model, cluster);
   return {.estimate = [self](const Plan& plan) { return self->estimate(plan); },
           .fit = [self](const Plan& plan) { return self->fit(plan); },
-          .simulate = [self](const Plan& plan) { return self->simulate(plan); }};
+          .simulate = [self](const Plan& plan) { return self->simulate(plan); },
+          .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }
 
 }  // namespace zplan

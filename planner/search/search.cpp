@@ -22,6 +22,10 @@ constexpr std::size_t kSimplerFitWave = 8;
 constexpr std::size_t kSimplerSimulationWave = 2;
 // Of the simulations allowed one in so many is kept for simpler plans.
 constexpr std::int64_t kSimplerShare = 6;
+// Plans besides the two found whose kept tensors get other homes, and how much slower than the
+// fastest they may be. [Korthikanti22 sec 5] full recomputation takes a third more at the most.
+constexpr std::size_t kCloseLosers = 2;
+constexpr double kMostOfHomes = 4.0 / 3;
 
 class Search {
  public:
@@ -242,6 +246,7 @@ class Search {
     const Leaf& recommended = ranking_.recommended();
     tune(fastest);
     if (&recommended != &fastest) tune(recommended);
+    for (const Leaf* leaf : close_losers(fastest, recommended)) turn(other_homes(*leaf), leaf);
     seek_simpler();  // than what they have led to
   }
 
@@ -250,8 +255,37 @@ class Search {
   void tune(const Leaf& leaf) {
     const Leaf* best = &leaf;
     if (!options_.exhaustive) best = turn(farther_homes(leaf), best);
+    best = turn(other_homes(*best), best);
     for (const Knob& knob : free_knobs(model_, cluster_, pins_))
       best = turn(knob(best->candidate.plan), best);
+  }
+
+  // Where all is kept on the GPU nothing can be gained.
+  static bool keeps_all(const Plan& plan) {
+    const RecomputeRun& first = plan.recompute.front();
+    return plan.recompute.size() == 1 && plan.effective(first.mode) == Recompute::kNone &&
+           plan.placement.activations == Tier::kGpu;
+  }
+
+  std::vector<Plan> other_homes(const Leaf& leaf) const {
+    const Plan& plan = leaf.candidate.plan;
+    if (!exact_.homes || pins_.has("/recompute") || keeps_all(plan)) return {};
+    return exact_.homes(plan, pins_);
+  }
+
+  // Of the other plans simulated that better homes could make the fastest.
+  std::vector<const Leaf*> close_losers(const Leaf& fastest, const Leaf& recommended) const {
+    std::vector<const Leaf*> losers;
+    if (!exact_.homes) return losers;
+    const Seconds limit = ranking_.fastest().value() * kMostOfHomes;
+    for (const Leaf& leaf : leaves_)
+      if (leaf.candidate.step && leaf.value() < limit && &leaf != &fastest &&
+          &leaf != &recommended && !keeps_all(leaf.candidate.plan))
+        losers.push_back(&leaf);
+    std::stable_sort(losers.begin(), losers.end(),
+                     [](const Leaf* a, const Leaf* b) { return a->value() < b->value(); });
+    losers.resize(std::min(losers.size(), kCloseLosers));
+    return losers;
   }
 
   std::vector<Plan> farther_homes(const Leaf& leaf) const {

@@ -28,6 +28,10 @@
 //   slack, prefetch depth, tiles   a leaf that does not fit is placed without slack, then lowered
 //                                  without prefetch, then in 2, 4 .. tiles: only what is too large
 //                                  even so does not fit. Other depths are tried on the two plans
+//   homes of what is kept for      each tensor of each layer kept, recomputed, on the CPU or on
+//   NVMe backward                       (homes/homes.h): tried on the two plans and on the fastest
+//   of
+//                                  the others that recompute, two at most
 //   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
 //   units of several layers        tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
@@ -137,6 +141,9 @@ struct Evaluator {
   // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
+  // Plans that differ in the homes of what is kept for backward alone, and may be faster
+  // (homes/homes.h). Empty: none are known.
+  std::function<std::vector<Plan>(const Plan&, const Pins&)> homes{};
 };
 Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster);
 // Changes one field of a plan that does not fit; the first change that fits in words, or empty.

@@ -44,6 +44,7 @@ struct SimulateCommand {
   std::optional<int> steps;  // empty: until the step time is steady
   double headroom = kUsualHeadroom;
   bool ignore_capacity = false;
+  bool homes = false;  // compare those of what is kept for backward
   bool json = false;
 };
 

@@ -30,6 +30,7 @@ Simulation simulate(const SimulateCommand& command) {
                     .time = {},
                     .anchors = std::move(use.anchors)};
   result.memory = predict_memory(result.planned, cluster);
+  if (command.homes) result.homes = compare_homes(plan, result.planned.model, result.cluster);
   if (!result.memory.infeasible || command.ignore_capacity) {
     result.time = predict_time(result.planned, cluster, use.evidence, sim_options(command));
   } else {

@@ -8,6 +8,7 @@
 
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/search/homes/families.h"
 #include "planner/validate/anchoring.h"
 
 namespace zplan {
@@ -16,8 +17,9 @@ struct Simulation {
   PlannedJob planned;
   Cluster cluster;
   MemoryPrediction memory;
-  std::optional<TimePrediction> time;  // nothing when the plan does not fit and must
-  std::vector<Anchor> anchors;         // what --anchor changed
+  std::optional<TimePrediction> time;      // nothing when the plan does not fit and must
+  std::vector<Anchor> anchors;             // what --anchor changed
+  std::optional<HomesComparison> homes{};  // when asked for
 };
 
 // Without a time only JSON has an answer.

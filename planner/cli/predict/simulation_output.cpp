@@ -7,6 +7,7 @@
 
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/homes_output.h"
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/core/quantity.h"
 
@@ -113,6 +114,12 @@ Sheet simulation_sheet(const Simulation& simulation) {
   out.fact("links", each(sim.links, link_sheet));
   if (!sim.links.empty()) out.print("\nLinks\n" + links_text(sim.links));
   say_memory(out, memory);
+  if (simulation.homes) {
+    out.print("\nHomes of what is kept for backward, in the same memory\n");
+    const Sheet homes = homes_sheet(*simulation.homes, kIndent);
+    out.fact("homes", homes);
+    out.print(homes.text());
+  }
   out.heading("Fingerprint {fingerprint}");
   out.fact("anchors", anchors);
   return out;
