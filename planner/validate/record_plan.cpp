@@ -11,6 +11,7 @@
 #include "planner/plan/choice_text.h"
 #include "planner/plan/choices.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/validate/run_homes.h"
 #include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
 #include "planner/validate/run_words.h"
@@ -132,7 +133,9 @@ std::int32_t least_stage(const RunOffload& offload) {
 Reason inexpressible_plan(const RunRecord& run) {
   if (run.parallel.schedule == "interleaved" && run.parallel.interleave.value_or(1) < 2)
     return "interleaved pipeline of chunks that are not stated";
-  if (run.offload.activations != "gpu" && run.recompute != "full")
+  // What else goes away than inputs of layers is known where the software chose.
+  const bool inputs_only = run.recompute == "full" || says(run, "--offload-residual");
+  if (run.offload.activations != "gpu" && !inputs_only && !chooses_homes(run))
     return "activations swapped one by one";
   return std::nullopt;
 }
@@ -149,6 +152,7 @@ void choose_pieces(const RunRecord& run, Plan& plan) {
 }
 
 void choose_recompute(const RunRecord& run, Plan& plan) {
+  if (chooses_homes(run)) plan.recompute = {{Recompute::kFull}};  // until homes are chosen
   if (!run.recompute) return;
   plan.recompute = {*recompute_from_words(*run.recompute)};
   if (const OperatorSet named = recomputed_operators(run);
@@ -267,7 +271,11 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   for (const Simplification& each : kSimplifications)
     if (each.applies(run, out)) out.flags.emplace_back(each.flag);
   validate(out.model);
-  return illegal(out.plan, shape_of(out.model));
+  if (Reason why = illegal(out.plan, shape_of(out.model))) return why;
+  if (!chooses_homes(run)) return std::nullopt;
+  out.plan = with_chosen_homes(out.plan, out.model, out.cluster);
+  out.flags.emplace_back("homes of activations as the planner chooses them");
+  return std::nullopt;
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ constexpr double kWorth = kTieTolerance;
 // How often a choice that does not fit is made again with less room.
 constexpr int kTries = 6;
 
-// Farthest first.
-enum class Home : std::uint8_t { kNvme, kCpu, kRecomputed, kGpu };
-constexpr std::size_t kHomeCount = 4;
+// Farthest first. Partly: the probabilities of attention are recomputed.
+enum class Home : std::uint8_t { kNvme, kCpu, kRecomputed, kPartly, kGpu };
+constexpr std::size_t kHomeCount = 5;
 // How many layers of a stage have each.
 using Counts = std::array<std::int32_t, kHomeCount>;
 
@@ -35,7 +35,8 @@ class Numbering {
  public:
   explicit Numbering(const HomesQuestion& q) {
     for (const LayerTensor& t : q.tensors)
-      for (const HomeLoads* loads : {&t.recomputed, &t.on_cpu, &t.on_nvme}) all_.push_back(loads);
+      for (const HomeLoads* loads : {&t.recomputed, &t.partly, &t.on_cpu, &t.on_nvme})
+        all_.push_back(loads);
     for (const HomeLoads* loads : {&q.inputs.on_cpu, &q.inputs.on_nvme, &q.present})
       all_.push_back(loads);
     for (const HomesStage& stage : q.stages) all_.push_back(&stage.base);
@@ -111,13 +112,22 @@ class StageChooser {
         for (std::int32_t i = 0; i < counts[h]; ++i, ++layer)
           add(layers[layer], q_.tensors[t].op, static_cast<Home>(h));
     }
+    // Beside other operators attention is recomputed as a whole.
+    for (RecomputeRun& layer : layers)
+      if (layer.mode == Recompute::kSelective && !layer.is_sound())
+        layer = {Recompute::kOperators, 0, layer.operators | OperatorSet{LayerOperator::kAttention},
+                 layer.on_cpu, layer.on_nvme};
     return layers;
   }
 
  private:
   static void add(RecomputeRun& run, LayerOperator op, Home home) {
     if (home == Home::kGpu) return;
-    run.mode = Recompute::kOperators;
+    if (home == Home::kPartly) {
+      run.mode = Recompute::kSelective;
+      return;
+    }
+    if (run.mode == Recompute::kNone) run.mode = Recompute::kOperators;
     OperatorSet& set = home == Home::kNvme  ? run.on_nvme
                        : home == Home::kCpu ? run.on_cpu
                                             : run.operators;
@@ -142,6 +152,8 @@ class StageChooser {
         return allowed_.kept;
       case Home::kRecomputed:
         return allowed_.recomputed;
+      case Home::kPartly:
+        return allowed_.recomputed && !tensor.partly.empty();
       case Home::kCpu:
         return allowed_.on_cpu && !tensor.on_cpu.empty() && q_.room_cpu > 0;
       case Home::kNvme:
@@ -173,7 +185,10 @@ class StageChooser {
     const double away = many(counts, Home::kCpu) + many(counts, Home::kNvme);
     HomeOption option;
     double gpu = s_.in_flight * (many(counts, Home::kGpu) * tensor.kept + away * tensor.rest);
-    if (counts[static_cast<std::size_t>(Home::kRecomputed)] > 0) gpu += tensor.replayed;
+    const double partly = many(counts, Home::kPartly);
+    gpu += s_.in_flight * partly * tensor.partly_kept;
+    if (partly > 0) gpu += tensor.partly_replayed;
+    if (many(counts, Home::kRecomputed) > 0) gpu += tensor.replayed;
     if (away > 0) gpu += tensor.passing;
     option.bytes = {gpu, s_.in_flight * many(counts, Home::kCpu) * tensor.away,
                     s_.in_flight * many(counts, Home::kNvme) * tensor.away};
@@ -182,6 +197,7 @@ class StageChooser {
       numbering_.add(option.seconds, loads, many(counts, home) * q_.micro_steps);
     };
     add(Home::kRecomputed, tensor.recomputed);
+    add(Home::kPartly, tensor.partly);
     add(Home::kCpu, tensor.on_cpu);
     add(Home::kNvme, tensor.on_nvme);
     chain_.tensors.back().push_back(std::move(option));
@@ -260,7 +276,10 @@ std::optional<ChosenHomes> choose_fitting_homes(const HomesQuestion& q, const Ho
       continue;
     }
     const Fit found = fit(chosen->plan);
-    if (!found.infeasible) return chosen;
+    if (!found.infeasible) {
+      chosen->plan.slack = found.slack;
+      return chosen;
+    }
     if (found.infeasible->tier != Tier::kGpu) return std::nullopt;
     over = found.infeasible->needed - found.infeasible->available;
     less = less + over;

@@ -174,7 +174,17 @@ class Asker {
       tensor.on_cpu = more(on_cpu, Tier::kGpu);
       if (has_drives()) tensor.on_nvme = more(on_nvme, Tier::kGpu);
     }
+    if (op == LayerOperator::kAttention) ask_probabilities(all, tensor);
     q_.tensors.push_back(std::move(tensor));
+  }
+
+  void ask_probabilities(const Held& all, LayerTensor& tensor) const {
+    const RecomputeRun selective{Recompute::kSelective};
+    if (layer_.effective(selective.mode) != selective.mode) return;
+    const Held without = held(selective);
+    tensor.partly_kept = tensor.kept - (all.gpu - without.gpu);
+    tensor.partly_replayed = without.once - all.once;
+    tensor.partly = more(selective, Tier::kGpu);
   }
 
   bool has_drives() const { return cluster_.node.nvme.drives > 0; }

@@ -34,8 +34,10 @@ struct LayerTensor {
   double away = 0;      // there
   double replayed = 0;  // on the GPU, once, where a layer replays it
   double passing = 0;   // the same where a layer sends it away
+  // Of attention that stores probabilities: the same where they alone are recomputed.
+  double partly_kept = 0, partly_replayed = 0;
   // Of a layer and micro-batch, beyond where it is kept; empty: it cannot be there.
-  HomeLoads recomputed{}, on_cpu{}, on_nvme{};
+  HomeLoads recomputed{}, partly{}, on_cpu{}, on_nvme{};
 };
 
 // The inputs of layers, whose home is one for all.

@@ -1,0 +1,24 @@
+#include "planner/validate/run_homes.h"
+
+#include <utility>
+
+#include "planner/search/homes/homes.h"
+#include "planner/validate/run_words.h"
+
+namespace zplan {
+
+bool chooses_homes(const RunRecord& run) { return !run.recompute && says(run, "automatic"); }
+
+Plan with_chosen_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
+  const Tier away = plan.placement.activations;
+  const HomesAllowed allowed{
+      .on_cpu = away == Tier::kCpu, .on_nvme = away == Tier::kNvme, .inputs = {away}};
+  const Evaluator evaluator = make_evaluator(model, cluster);
+  auto chosen = choose_fitting_homes(ask_homes(plan, model, cluster), allowed, shape_of(model),
+                                     evaluator.fit);
+  if (!chosen) return plan;
+  const bool faster = evaluator.simulate(chosen->plan) < evaluator.simulate(plan);
+  return faster ? std::move(chosen->plan) : plan;
+}
+
+}  // namespace zplan
