@@ -147,8 +147,8 @@ constexpr auto model_rows() {
       row(K::kSwigluBackward, read_swiglu_backward<T>, [](auto... x) { swiglu_backward(x...); }),
       row(K::kRoundFp8, read_round_fp8<T>,
           [](T* y, const T* x, std::int64_t rows, std::int64_t columns, std::int64_t block_rows,
-             std::int64_t block_columns) {
-            round_fp8(y, x, {rows, columns, block_rows, block_columns});
+             std::int64_t block_columns, bool e5m2) {
+            round_fp8(y, x, {rows, columns, block_rows, block_columns, e5m2 ? kE5m2 : kE4m3});
           }),
       row(K::kScale, read_scale<T>, [](auto... x) { scale(x...); }),
       row(K::kSoftCapForward, read_soft_cap_forward<T>, [](auto... x) { soft_cap_forward(x...); }),

@@ -157,7 +157,8 @@ inline constexpr auto read_gelu_forward = [](const KernelCall& c, const auto& bo
 template <typename T>
 inline constexpr auto read_round_fp8 = [](const KernelCall& c, const auto& body) {
   body(c[1].as<T>(), c[0].as<T>(), c[0].shape()[0], c[0].shape()[1],
-       std::max<std::int64_t>(1, c.attributes[0]), std::max<std::int64_t>(1, c.attributes[1]));
+       std::max<std::int64_t>(1, c.attributes[0]), std::max<std::int64_t>(1, c.attributes[1]),
+       c.attributes[2] != 0);
 };
 
 template <typename T>

@@ -114,7 +114,7 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kMuonMomentum:
       return {0, n, 0};
     case KernelId::kRoundFp8:
-      return {1, kFp8Block};
+      return {1, kFp8Block, 0};
     case KernelId::kSumSquares:  // all count
       return {0, -1, 0, 0};
     case KernelId::kRope:

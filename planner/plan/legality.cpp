@@ -387,9 +387,10 @@ Reason wrong_optimizer(const Plan& p) {
 
 // Whether products can round their operands, in whole blocks of the global matrices.
 Reason wrong_rounding(const Plan& p, const ModelShape& model) {
-  if (find_kernel_set(p.kernel_set).layer_products != LayerProducts::kRoundedToFp8)
-    return std::nullopt;
-  const std::string_view plain = std::string_view(p.kernel_set).substr(0, p.kernel_set.rfind('.'));
+  const KernelSet& kernels = find_kernel_set(p.kernel_set);
+  if (kernels.layer_products != LayerProducts::kRoundedToFp8) return std::nullopt;
+  const std::string_view plain =
+      std::string_view(p.kernel_set).substr(0, p.kernel_set.find(".fp8"));
   if (p.train.has_lora())
     return fmt::format("kernel set {} rounds no factors of LoRA; {} does not round", p.kernel_set,
                        plain);
@@ -402,6 +403,12 @@ Reason wrong_rounding(const Plan& p, const ModelShape& model) {
         "not {}",
         p.kernel_set, p.parallel.tp);
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
+  if (kernels.rounds_whole && (pieces > 1 || p.parallel.cp > 1))
+    return fmt::format(
+        "kernel set {} has one scale for a whole matrix: it needs tp 1, cp 1 and 1 tile, not tp "
+        "{}, cp {} and {}; {}.fp8 rounds in blocks",
+        p.kernel_set, p.parallel.tp, p.parallel.cp, p.gather.tiles(), plain);
+  if (kernels.rounds_whole) return std::nullopt;
   const auto fit = [&](std::int64_t n) {
     return n == 1 || (model.width_divisor % n == 0 && model.width_divisor / n % kFp8Block == 0);
   };

@@ -188,6 +188,21 @@ void PyTorchGolden::expect_training_with(OptimizerKind kind) const {
   }
 }
 
+void PyTorchGolden::expect_run(const std::string& name) const {
+  const Json& expected = file_->json.at("runs").at(name);
+  const auto result = run(job_, kSteps);
+  for (std::size_t i = 0; i < kSteps; ++i) {
+    EXPECT_NEAR(result.steps[i].loss, expected.at("losses")[i].get<double>(), kTolerance);
+    EXPECT_NEAR(result.steps[i].gradient_norm, expected.at("gradient_norms")[i].get<double>(),
+                kTolerance);
+  }
+  for (const exec::TensorRef& ref : exec::all_tensors(job_)) {
+    const std::string tensor = exec::tensor_name(job_, ref);
+    expect_close(exec::read_tensor(job_, result.memory, ref), values("final_" + name, tensor),
+                 tensor);
+  }
+}
+
 void PyTorchGolden::expect_lora() const {
   const Json& lora = file_->json.at("lora");
   const Job job =

@@ -1,10 +1,9 @@
 // The reference (one rank, nothing sharded) against PyTorch in float64: initial parameters, losses,
 // gradient norms, gradients and final parameters of a tiny model over five AdamW steps. The files
 // are made by tests/data/make_golden.py, which implements the models with autograd and the random
-// numbers anew; make_golden_optimizers.py and make_golden_lora.py
-// beside it have other optimizers and LoRA.
-// Tolerance: both sides round differently at 1e-16 per operation; five steps of a two-layer model
-// stay within 1e-12.
+// numbers anew; make_golden_optimizers.py, make_golden_lora.py and make_golden_fp8.py beside it
+// have other optimizers, LoRA and rounded products. Tolerance: both sides round differently at
+// 1e-16 per operation; five steps of a two-layer model stay within 1e-12.
 #pragma once
 
 #include <memory>
@@ -31,6 +30,8 @@ class PyTorchGolden {
   void expect_final_parameters() const;
   // Losses and final parameters of a file of make_golden_optimizers.py.
   void expect_training_with(OptimizerKind kind) const;
+  // Losses, norms and final parameters of a run in the file of make_golden_fp8.py.
+  void expect_run(const std::string& name) const;
   // Losses, norms and factors of the file of make_golden_lora.py.
   void expect_lora() const;
 

@@ -78,15 +78,16 @@ inline constexpr const char* kModels[] = {"tiny-gpt",  "tiny-llama",    "tiny-ml
                                           "tiny-moe",  "tiny-deepseek", "tiny-gemma",
                                           "tiny-neox", "tiny-bloom",    "tiny-oss"};
 
-// The level of "/kernel_set" besides the plain set: one that fuses nothing, one that rounds the
-// operands of products to fp8, and 16-bit sets with each of their recipes. In fp64 there are none
-// of the latter: such plans train as the plain set does.
+// The level of "/kernel_set" besides the plain set: one that fuses nothing, two that round
+// the operands of products to fp8, and 16-bit sets with each of their recipes. In fp64 there are
+// none of the latter: such plans train as the plain set does.
 struct SetLevel {
   std::string_view type, recipe;
 };
 inline constexpr SetLevel kSetLevels[] = {{"", ""},
                                           {"unfused", ""},
                                           {"fp8", ""},
+                                          {"fp8.whole", ""},
                                           {"bf16", "standard"},
                                           {"bf16", "fp32-gradients"},
                                           {"bf16", "lean"},
@@ -116,7 +117,7 @@ inline constexpr TrainedChoice kTrainedLevels[] = {
 inline void set_kernels(Plan& plan, int level) {
   const SetLevel& set = kSetLevels[level];
   const bool is_f64 = plan.kernel_set == "cpu.f64";
-  if (set.type == "unfused" || set.type == "fp8") {
+  if (set.type == "unfused" || set.type.starts_with("fp8")) {
     plan.kernel_set += "." + std::string(set.type);
   } else if (!set.type.empty() && !is_f64) {
     plan.kernel_set = "cpu." + std::string(set.type);

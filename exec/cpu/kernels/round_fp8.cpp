@@ -7,12 +7,10 @@
 
 namespace zplan::exec::cpu {
 
-// Three bits behind the leading one; below 2^-6 steps of 2^-9.
-double round_to_e4m3(double value) {
-  constexpr int kMantissaBits = 3, kLeastExponent = -6;
+double round_to(const Fp8Format& format, double value) {
   if (value == 0) return value;
-  const int exponent = std::max(std::ilogb(value), kLeastExponent);
-  const double step = std::ldexp(1.0, exponent - kMantissaBits);
+  const int exponent = std::max(std::ilogb(value), format.least_exponent);
+  const double step = std::ldexp(1.0, exponent - format.mantissa_bits);
   return std::nearbyint(value / step) * step;
 }
 
@@ -29,12 +27,12 @@ void round_fp8(T* y, const T* x, const Fp8Blocks& b) {
     for (std::int64_t i = row; i < row_end; ++i)
       for (std::int64_t j = first; j < end; ++j)
         greatest = std::max(greatest, std::abs(static_cast<double>(x[i * b.columns + j])));
-    const double scale = greatest > 0 ? greatest / kLargestE4m3 : 1;
+    const double scale = greatest > 0 ? greatest / b.format.largest : 1;
     for (std::int64_t i = row; i < row_end; ++i)
       for (std::int64_t j = first; j < end; ++j) {
         const double value = static_cast<double>(x[i * b.columns + j]);
         y[i * b.columns + j] =
-            static_cast<T>(static_cast<Compute<T>>(round_to_e4m3(value / scale) * scale));
+            static_cast<T>(static_cast<Compute<T>>(round_to(b.format, value / scale) * scale));
       }
   });
 }

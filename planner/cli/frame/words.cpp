@@ -57,9 +57,10 @@ std::string precision_words(const Plan& plan) {
   const std::string master = format_name(r.master), moments = format_name(r.moments);
   std::string out = param == grad ? param + " parameters and gradients"
                                   : param + " parameters, " + grad + " gradients";
-  if (plan.casts_params())
-    out += fmt::format(", cast to {} at the gather",
-                       format_name(find_kernel_set(plan.kernel_set).compute));
+  const std::string compute = format_name(find_kernel_set(plan.kernel_set).compute);
+  if (plan.casts_params()) out += fmt::format(", cast to {} at the gather", compute);
+  if (r.grad_cast != GradientCast::kNone)
+    out += ", reduced in " + (r.grad_cast == GradientCast::kBeforeReduction ? grad : compute);
   if (r.main_grad) out += " with " + moments + " copies";
   const UpdateRule& rule = plan.optimizer.row().matrices;
   if (rule.moments == 0)
@@ -252,8 +253,10 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
-  if (find_kernel_set(plan.kernel_set).layer_products == LayerProducts::kRoundedToFp8)
-    extras.emplace_back("operands of the layers' products rounded to fp8");
+  const KernelSet& kernels = find_kernel_set(plan.kernel_set);
+  if (kernels.layer_products == LayerProducts::kRoundedToFp8)
+    extras.push_back(fmt::format("operands of the layers' products rounded to fp8, {}",
+                                 kernels.rounds_whole ? "a scale for each" : "in blocks"));
   if (plan.train.what == Trained::kLayers) extras.emplace_back("only layers are trained");
   if (plan.train.has_lora())
     extras.push_back(fmt::format("LoRA of rank {}, alpha {}{}", plan.train.rank, plan.train.alpha,

@@ -28,6 +28,7 @@ class Emission {
   Phase phase() const { return phase_; }
   Backward backward_part() const { return backward_; }
   bool rounds_products() const { return s_.kernels.layer_products == LayerProducts::kRoundedToFp8; }
+  bool rounds_whole() const { return s_.kernels.rounds_whole; }
   bool trains(Param param) const { return s_.layout.trains(param); }
 
   // In a backward.

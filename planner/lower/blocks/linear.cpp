@@ -25,10 +25,11 @@ Linear::Linear(LayerMaker& maker, Part part, std::string_view tensor, const Line
 
 View Linear::rounded(LayerPass& to, Action action, const View& x) const {
   if (!to.rounds_products()) return x;
-  const bool of_weight = action == Action::kRoundWeight;
   const View y = to.scratch("rounded." + std::string(name(action)), x.shape);
-  to.kernel(part_, action, KernelId::kRoundFp8, {read(x), write(y)},
-            {of_weight ? kFp8Block : 1, kFp8Block});
+  Attributes blocks{action == Action::kRoundWeight ? kFp8Block : 1, kFp8Block};
+  if (to.rounds_whole())
+    blocks = {x.shape[0], x.shape[1], action == Action::kRoundGradient ? 1 : 0};
+  to.kernel(part_, action, KernelId::kRoundFp8, {read(x), write(y)}, blocks);
   return read(y);
 }
 

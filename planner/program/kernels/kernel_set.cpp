@@ -90,6 +90,8 @@ void Table::add_cpu() {
     KernelSet set = cpu_set(type, true, false);
     set.layer_products = LayerProducts::kRoundedToFp8;
     add(type == kF64 ? "cpu.f64.fp8" : "cpu.f32.fp8", set);
+    set.rounds_whole = true;
+    add(type == kF64 ? "cpu.f64.fp8.whole" : "cpu.f32.fp8.whole", set);
   }
   add("cpu.f64.fused", cpu_set(kF64, true, true));
   add("cpu.f32.fused", cpu_set(kF32, true, true));

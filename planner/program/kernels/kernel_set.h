@@ -22,8 +22,9 @@ enum class RunsOn : std::uint8_t { kCpu, kCuda, kNowhere };
 //
 // Rounded operands are e4m3 in blocks [DeepSeek24b sec 3.3.2]: 1 x 128 of activations and of their
 // gradients, 128 x 128 of weights, counted from the first element of the global matrix; the last
-// ones may be smaller. All three products take them so, and gradients of biases are sums of rounded
-// ones.
+// ones may be smaller. Or they are whole: one scale for each matrix, for activations and gradients
+// that of the micro-batch at hand on one replica, and gradients are e5m2 [TransformerEngine]. All
+// three products take them so, and gradients of biases are sums of rounded ones.
 enum class LayerProducts : std::uint8_t { kAsStored, kFp8, kRoundedToFp8 };
 inline constexpr std::int64_t kFp8Block = 128;
 
@@ -38,7 +39,8 @@ struct KernelSet {
   Bytes workspace;        // scratch per compute lane; kernels must stay within it
   int capability = 0;     // least compute capability of a CUDA device, 10 x major + minor
   LayerProducts layer_products = LayerProducts::kAsStored;
-  bool dropout = false;  // has its kernels
+  bool rounds_whole = false;  // operands that are rounded to fp8, not in blocks
+  bool dropout = false;       // has its kernels
 };
 
 std::span<const KernelSet> kernel_sets();

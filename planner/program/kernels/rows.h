@@ -193,12 +193,13 @@ ZPLAN_KERNEL(Muon, "muon",
              .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer, .source = "[Jordan24]",
              .what = "Decays as adamw does and goes down the update. All else as adamw.")
 ZPLAN_KERNEL(
-    RoundFp8, "round_fp8", .operands = "x:rc[r,c] y:wc[r,c]", .attributes = "rows columns",
+    RoundFp8, "round_fp8", .operands = "x:rc[r,c] y:wc[r,c]", .attributes = "rows columns e5m2?",
     .kind = kMem, .demand = streaming<12, 0>, .sets = Sets::kRoundsToFp8,
     .source = "[DeepSeek24b sec 3.3.2]",
     .what =
-        "y = x in e4m3 [Micikevicius22] times a scale for each block of `rows` x `columns`, the "
-        "last ones smaller: the one that makes its greatest 448.")
+        "y = x in e4m3 [Micikevicius22], or with `e5m2` 1 in that, times a scale for each block of "
+        "`rows` x `columns`, the last ones smaller: the one that makes its greatest that of the "
+        "format.")
 ZPLAN_KERNEL(
     Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?", .attributes = "copies?",
     .kind = kHost, .demand = host_work, .source = "[derived]",

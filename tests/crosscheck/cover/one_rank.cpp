@@ -37,8 +37,10 @@ Plan on_one_rank(const Plan& plan) {
   // Parameters are cast as they are gathered, gradients as they are reduced.
   const bool casts = plan.precision.grad_cast != GradientCast::kNone;
   one.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
-  one.capacity_factor = plan.capacity_factor;    // of sequences, which no plan here cuts
+  one.capacity_factor = plan.capacity_factor;  // of sequences, which no plan here cuts
   one.delayed_update = plan.delayed_update;
+  // The scale of an operand is that of its micro-batch.
+  if (find_kernel_set(plan.kernel_set).rounds_whole) one.batch.micro_batch = plan.batch.micro_batch;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
   return one;
 }

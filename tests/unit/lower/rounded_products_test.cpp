@@ -33,7 +33,21 @@ TEST(RoundedProducts, RoundEachOperandOfEachProduct) {
   EXPECT_EQ(actions[Action::kRoundGradient], 4);
 }
 
-std::string refusal(const Plan& plan, ModelConfig model) {
+// All of an operand is one block, and gradients alone are e5m2.
+TEST(RoundedProducts, RoundWholeOperandsWithOneScale) {
+  const Job job = lower(plan_of("cpu.f32.fp8.whole"), load_model("tiny-gpt"));
+  const Program& program = job.classes[0].program;
+  for (const Node& node : program.nodes) {
+    if (node.kind != OpKind::kKernel || node.kernel != KernelId::kRoundFp8) continue;
+    const Shape& shape = program.operands(node)[0].shape;
+    const Attributes& attributes = program.attributes_of(node);
+    EXPECT_EQ(attributes[0], Attribute(shape[0]));
+    EXPECT_EQ(attributes[1], Attribute(shape[1]));
+    EXPECT_EQ(attributes[2], Attribute(node.role.action == Action::kRoundGradient ? 1 : 0));
+  }
+}
+
+std::string refusal(const Plan& plan, const ModelConfig& model) {
   return illegal(plan, shape_of(model)).value_or("");
 }
 
@@ -57,6 +71,10 @@ TEST(RoundedProducts, AreRefusedInOneLine) {
             "needs tp 1, not 2");
   EXPECT_EQ(refusal(plan_of("cpu.f32.fp8", "tiny-moe"), load_model("tiny-moe")),
             "kernel set cpu.f32.fp8 rounds no products of experts; cpu.f32 does not round");
+  EXPECT_EQ(
+      refusal(on_two(plan_of("cpu.f32.fp8.whole")), load_model("tiny-gpt")),
+      "kernel set cpu.f32.fp8.whole has one scale for a whole matrix: it needs tp 1, cp 1 and "
+      "1 tile, not tp 2, cp 1 and 1; cpu.f32.fp8 rounds in blocks");
   Plan lora = plan_of("cpu.f64.fp8");
   lora.train.what = Trained::kLora;
   EXPECT_EQ(refusal(lora, load_model("tiny-gpt")),

@@ -1,4 +1,4 @@
-// Rounding to e4m3, against all of its values, and in blocks.
+// Rounding to e4m3 and e5m2, against all of their values, and in blocks.
 #include "exec/cpu/kernels/round_fp8.h"
 
 #include <gtest/gtest.h>
@@ -12,32 +12,44 @@
 namespace zplan::exec::cpu {
 namespace {
 
-// [Micikevicius22 Table 1] Exponent bias 7, no infinity; 1111.111 is NaN.
-std::vector<double> magnitudes() {
+struct Fp8Case {
+  Fp8Format format;
+  int bias, finite;  // exponent bias, bit patterns below the first that is no number
+};
+
+// [Micikevicius22 Table 1] e4m3 has no infinity, and 1111.111 alone is no number.
+constexpr Fp8Case kCases[] = {{kE4m3, 7, 0x7f}, {kE5m2, 15, 0x7c}};
+
+std::vector<double> magnitudes(const Fp8Case& c) {
   std::vector<double> values;
-  for (int bits = 0; bits < 0x7f; ++bits) {
-    const int exponent = bits >> 3, mantissa = bits & 7;
-    values.push_back(exponent == 0 ? std::ldexp(mantissa, -9)
-                                   : std::ldexp(8 + mantissa, exponent - 7 - 3));
+  const int bits = c.format.mantissa_bits, one = 1 << bits;
+  for (int code = 0; code < c.finite; ++code) {
+    const int exponent = code >> bits, mantissa = code % one;
+    values.push_back(exponent == 0 ? std::ldexp(mantissa, 1 - c.bias - bits)
+                                   : std::ldexp(one + mantissa, exponent - c.bias - bits));
   }
   return values;
 }
 
-TEST(RoundToE4m3, KeepsItsValues) {
-  EXPECT_EQ(magnitudes().back(), kLargestE4m3);
-  for (const double value : magnitudes()) {
-    EXPECT_EQ(round_to_e4m3(value), value);
-    EXPECT_EQ(round_to_e4m3(-value), -value);
+TEST(RoundToFp8, KeepsTheValuesOfTheFormat) {
+  for (const Fp8Case& c : kCases) {
+    EXPECT_EQ(magnitudes(c).back(), c.format.largest);
+    for (const double value : magnitudes(c)) {
+      EXPECT_EQ(round_to(c.format, value), value);
+      EXPECT_EQ(round_to(c.format, -value), -value);
+    }
   }
 }
 
-TEST(RoundToE4m3, TakesTheNearestAndOfTiesTheEvenOne) {
-  const auto values = magnitudes();
-  for (std::size_t i = 0; i + 1 < values.size(); ++i) {
-    const double middle = (values[i] + values[i + 1]) / 2;
-    EXPECT_EQ(round_to_e4m3(std::nextafter(middle, 0)), values[i]);
-    EXPECT_EQ(round_to_e4m3(std::nextafter(middle, 500)), values[i + 1]);
-    EXPECT_EQ(round_to_e4m3(middle), values[i % 2 == 0 ? i : i + 1]);
+TEST(RoundToFp8, TakesTheNearestAndOfTiesTheEvenOne) {
+  for (const Fp8Case& c : kCases) {
+    const auto values = magnitudes(c);
+    for (std::size_t i = 0; i + 1 < values.size(); ++i) {
+      const double middle = (values[i] + values[i + 1]) / 2;
+      EXPECT_EQ(round_to(c.format, std::nextafter(middle, 0)), values[i]);
+      EXPECT_EQ(round_to(c.format, std::nextafter(middle, 1e5)), values[i + 1]);
+      EXPECT_EQ(round_to(c.format, middle), values[i % 2 == 0 ? i : i + 1]);
+    }
   }
 }
 
@@ -58,8 +70,8 @@ TEST(RoundFp8, EveryBlockHasAScaleOfItsOwn) {
         };
         each([&](std::size_t i) { greatest = std::max(greatest, std::abs(x[i])); });
         each([&](std::size_t i) {
-          const double scale = greatest / kLargestE4m3;
-          ASSERT_EQ(y[i], round_to_e4m3(x[i] / scale) * scale) << i;
+          const double scale = greatest / kE4m3.largest;
+          ASSERT_EQ(y[i], round_to(kE4m3, x[i] / scale) * scale) << i;
           ASSERT_NEAR(y[i], x[i], std::max(std::abs(x[i]) / 16, scale * 0x1p-10));
         });
       }
