@@ -104,6 +104,8 @@ struct ModelConfig {
   // what stands side by side in them.
   std::int64_t matrix_divisor() const;
   std::int64_t width_divisor() const;
+  // Whether tensor parallel ranks cut vectors of a layer, too.
+  bool cuts_vectors() const { return biases != Biases::kNone || layer.attention_sinks; }
   // Columns of what all heads give: a d, or a times the size of values.
   std::int64_t attention_width() const { return heads * value_size(); }
   // Learned positions; 0 where there are none. Beside them the table may have unused rows.

@@ -265,6 +265,12 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
                        p.optimizer.row().word);
   if (p.gather.tiles() > 1)
     return fmt::format("experts are gathered whole: they need 1 tile, not {}", p.gather.tiles());
+  // A unit keeps what decays first and what these ranks share last.
+  if (p.parallel.tp > 1 && model.cuts_vectors && p.gather != Gather::kOperator)
+    return fmt::format(
+        "routers are whole on each of tp {} ranks, biases and sinks of their layer are cut: they "
+        "are gathered by operator, not by layer",
+        p.parallel.tp);
   if (p.parallel.cp > 1 && (p.capacity_factor > 0 || model.balances_experts))
     return fmt::format(
         "{} of whole sequences: cp 1, not {}",

@@ -296,6 +296,7 @@ struct ModelShape {
   std::int64_t shared_ffn = 0;    // columns of the expert that all tokens share
   bool balances_experts = false;  // by an auxiliary loss
   std::int64_t turn_layers = 1;   // after which layers that take turns begin again
+  bool cuts_vectors = false;      // over tensor parallel ranks: biases or sinks
   bool sinks = false;             // heads have a score beside those of the keys
   bool plain_scores = true;       // of all keys up to the query's, scaled as usual
 };
@@ -320,6 +321,7 @@ ModelShape shape_of(const Model& model) {
           .shared_ffn = model.shared_ffn(),
           .balances_experts = model.balances_experts(),
           .turn_layers = model.layer.turn_layers(),
+          .cuts_vectors = model.cuts_vectors(),
           .sinks = model.layer.attention_sinks,
           .plain_scores = model.has_plain_scores()};
 }

@@ -269,7 +269,9 @@ class Search {
 
   std::vector<Plan> other_homes(const Leaf& leaf) const {
     const Plan& plan = leaf.candidate.plan;
-    if (!exact_.homes || pins_.has("/recompute") || keeps_all(plan)) return {};
+    // Checkpoints that are to be cut are those of layers recomputed whole.
+    const bool must_cut = pins_.has("/partition_activations") && plan.partition_activations;
+    if (!exact_.homes || pins_.has("/recompute") || must_cut || keeps_all(plan)) return {};
     return exact_.homes(plan, pins_);
   }
 

@@ -169,9 +169,8 @@ Command parse_simulate(const Arguments& arguments) {
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
                  "Steps to simulate [until the step time is steady]");
-  syntax.flag(
-      "--homes", command.homes,
-      "Also compare what is kept, recomputed, on CPU or NVMe with what named methods choose");
+  syntax.flag("--homes", command.homes,
+              "Also compare the homes of kept tensors with the choices of named methods");
   syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");

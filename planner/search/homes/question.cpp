@@ -181,6 +181,7 @@ class Asker {
   void ask_probabilities(const Held& all, LayerTensor& tensor) const {
     const RecomputeRun selective{Recompute::kSelective};
     if (layer_.effective(selective.mode) != selective.mode) return;
+    if (illegal(with_homes(layer_, selective, Tier::kGpu), shape_of(model_))) return;
     const Held without = held(selective);
     tensor.partly_kept = tensor.kept - (all.gpu - without.gpu);
     tensor.partly_replayed = without.once - all.once;

@@ -477,6 +477,18 @@ TEST(Legality, ExpertGroupsDivideReplicasAndExperts) {
               says("experts are gathered whole", "1 tile, not 2"));
 }
 
+TEST(Legality, RoutersBesideVectorsThatAreCutAreInUnitsOfTheirOwn) {
+  ModelShape moe = shape_of(load_model("tiny-moe"));
+  Plan plan = with_experts();
+  plan.parallel.tp = 2;
+  plan.gather = Gather::kLayer;
+  EXPECT_EQ(illegal(plan, moe), std::nullopt);
+  moe.cuts_vectors = true;
+  EXPECT_THAT(illegal(plan, moe), says("tp 2", "gathered by operator, not by layer"));
+  plan.gather = Gather::kOperator;
+  EXPECT_EQ(illegal(plan, moe), std::nullopt);
+}
+
 TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
   const ModelShape moe = shape_of(load_model("tiny-moe"));
   const auto refusal = [&](const ModelShape& model, auto change) {

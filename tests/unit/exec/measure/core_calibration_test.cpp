@@ -65,6 +65,7 @@ TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
                                    KernelId::kAttentionScoresGradient,
                                    KernelId::kBlockAttentionForward,
                                    KernelId::kBlockAttentionBackward,
+                                   KernelId::kOrthogonalise,
                                    KernelId::kDropoutForward,
                                    KernelId::kDropoutBackward,
                                    KernelId::kDropoutResidualAdd};
