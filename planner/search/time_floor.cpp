@@ -126,7 +126,7 @@ Plan representative(Plan plan) {
   plan.parallel.dp = plan.parallel.ep;
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
-  if (plan.gather.tiles() == 1) plan.gather = Gather::kLayer;
+  if (plan.gather.tiles() == 1) plan.gather = Gather::kOperator;
   plan.partition_activations = plan.delayed_update = false;
   if (!is_uniform(plan)) plan.recompute = {{}};
   return plan;
