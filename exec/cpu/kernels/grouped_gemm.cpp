@@ -39,26 +39,29 @@ void clear_padding(const GroupedShape& s, T* rows, std::int64_t width, const std
   }
 }
 
+// y = x w, or x w^T, of the rows of each expert with its matrix: n columns of sums over k.
+template <typename T>
+void multiply_groups(const GroupedShape& s, GemmOp op, std::int64_t n, std::int64_t k, T* y,
+                     const T* x, const T* w, const std::int32_t* counts, Scratch scratch) {
+  clear_padding(s, y, n, counts);
+  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
+    multiply<T, T>({.op = op, .m = rows, .n = n, .k = k},
+                   {x + row * k, w + expert * n * k, y + row * n}, scratch);
+  });
+}
+
 }  // namespace
 
 template <typename T>
 void grouped_forward(const GroupedShape& s, T* y, const T* x, const T* w,
                      const std::int32_t* counts, Scratch scratch) {
-  clear_padding(s, y, s.out, counts);
-  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
-    multiply<T, T>({.op = GemmOp::kNN, .m = rows, .n = s.out, .k = s.in},
-                   {x + row * s.in, w + expert * s.in * s.out, y + row * s.out}, scratch);
-  });
+  multiply_groups(s, GemmOp::kNN, s.out, s.in, y, x, w, counts, scratch);
 }
 
 template <typename T>
 void grouped_input_gradient(const GroupedShape& s, T* dx, const T* dy, const T* w,
                             const std::int32_t* counts, Scratch scratch) {
-  clear_padding(s, dx, s.in, counts);
-  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
-    multiply<T, T>({.op = GemmOp::kNT, .m = rows, .n = s.in, .k = s.out},
-                   {dy + row * s.out, w + expert * s.in * s.out, dx + row * s.in}, scratch);
-  });
+  multiply_groups(s, GemmOp::kNT, s.in, s.out, dx, dy, w, counts, scratch);
 }
 
 template <typename T, typename G>
