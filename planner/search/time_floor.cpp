@@ -117,8 +117,9 @@ std::vector<std::int64_t> cuts_of(const Plan& plan) {
 }
 
 // The simplest plan with the same kernels, on one stage of as many replicas as share experts. What
-// is recomputed in some layers only is left out.
-Plan representative(Plan plan) {
+// is recomputed in some layers only is left out. Units by layer have the fewest kernels; a model
+// that refuses them has only plans by operator.
+Plan representative(Plan plan, const ModelShape& model) {
   plan.batch.global_batch =
       plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps()) * plan.parallel.ep;
   for (const Decision& row : kChoices)
@@ -126,9 +127,11 @@ Plan representative(Plan plan) {
   plan.parallel.dp = plan.parallel.ep;
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
-  if (plan.gather.tiles() == 1) plan.gather = Gather::kOperator;
   plan.partition_activations = plan.delayed_update = false;
   if (!is_uniform(plan)) plan.recompute = {{}};
+  if (plan.gather.tiles() > 1) return plan;
+  plan.gather = Gather::kLayer;
+  if (illegal(plan, model)) plan.gather = Gather::kOperator;
   return plan;
 }
 
@@ -194,7 +197,7 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  const Job job = lower_unordered(representative(plan), least_of(plan, model_));
+  const Job job = lower_unordered(representative(plan, shape_of(model_)), least_of(plan, model_));
   const KernelTimes times = measure(job, model_.layers, model_.dense_layers(), cluster_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
