@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "exec/masked_tokens.h"
+#include "planner/program/kernels/masked_tokens.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::exec {
@@ -34,10 +36,17 @@ void load_batch(const KernelCall& call) {
   const std::int64_t batch = tokens.shape()[0], row = tokens.shape()[1];
   const std::int64_t first =
       call.step * global_batch + call.env.micro * of_all + call.attributes[2];
+  const std::int64_t begin = call.attributes[3];
+  const auto loaded = static_cast<Loaded>(call.attributes[4]);
   for (std::int64_t i = 0; i < batch; ++i) {
-    call.services->data().load(
-        call.services->train().seed, first + i, call.services->sequence(), call.attributes[3],
-        {tokens.as<std::int32_t>() + i * row, static_cast<std::size_t>(row)});
+    const MaskedSample sample{.seed = call.services->train().seed,
+                              .sample = first + i,
+                              .sequence = call.services->sequence(),
+                              .vocabulary = call.attributes[5]};
+    const std::span own{tokens.as<std::int32_t>() + i * row, static_cast<std::size_t>(row)};
+    call.services->data().load(sample.seed, sample.sample, sample.sequence, begin, own);
+    if (loaded == Loaded::kMaskedInputs) mask_inputs(sample, begin, own);
+    if (loaded == Loaded::kMaskedTargets) keep_masked_targets(sample, begin, own);
   }
 }
 

@@ -35,6 +35,7 @@ constexpr Switch kSwitches[] = {
     {"embedding_norm", &F::embedding_norm},
     {"scaled_embedding", &F::scaled_embedding},
     {"attention_sinks", &F::attention_sinks},
+    {"bidirectional", &F::bidirectional},
 };
 constexpr std::string_view kEpsilon = "norm_epsilon";
 constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
@@ -122,10 +123,15 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
                  "between a branch's last product and its bias"};
   if (x.post_norms && x.parallel_residual != ParallelResidual::kNone)
     return Found{"post_norms", "expected no post_norms with a parallel residual"};
+  if (x.bidirectional && (x.window > 0 || model.alibi))
+    return Found{"bidirectional",
+                 fmt::format("expected no bidirectional with {}, which looks back only",
+                             x.window > 0 ? "a window" : "position \"alibi\"")};
   if (!model.latent) return std::nullopt;
   if (model.alibi) return Found{"position", "expected no position \"alibi\" with kv_lora_rank"};
   for (const auto& [field, unusual] : {std::pair<std::string_view, bool>{"window", x.window > 0},
                                        {"attention_sinks", x.attention_sinks},
+                                       {"bidirectional", x.bidirectional},
                                        {"attention_cap", x.attention_cap > 0},
                                        {"attention_divisor", x.attention_divisor > 0},
                                        {"rotary_size", x.rotary_size > 0},

@@ -32,7 +32,9 @@ struct LayerFeatures {
   bool post_norms = false;        // a norm of what each branch gives, too, before it is added
   bool embedding_norm = false;    // a norm of the embeddings, before the first layer
   bool scaled_embedding = false;  // token embeddings are taken sqrt(h) times
-  bool attention_sinks = false;   // a score of each head that no key has [Xiao24]
+  // A query sees all keys, and the loss is that of masked tokens [Devlin19].
+  bool bidirectional = false;
+  bool attention_sinks = false;  // a score of each head that no key has [Xiao24]
   std::int64_t norm_epsilon = kUsualNormEpsilon;
   std::int64_t attention_divisor = 0;  // scores are divided by its root; 0: by that of d
   std::int64_t attention_cap = 0;      // c of scores c tanh(x / c) [Gemma24]; 0: none
@@ -49,7 +51,8 @@ struct LayerFeatures {
 
   // Whether attention is that of all keys up to the query's own, scaled by the head's size.
   bool has_plain_scores() const {
-    return window == 0 && attention_cap == 0 && attention_divisor == 0 && !attention_sinks;
+    return window == 0 && attention_cap == 0 && attention_divisor == 0 && !attention_sinks &&
+           !bidirectional;
   }
   bool has_turns() const { return window > 0 && full_layers > 0; }
   // After so many layers they begin again.

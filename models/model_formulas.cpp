@@ -24,11 +24,12 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
   return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
 }
 
-// Of a token on average, over all layers, times two: s, the half being masked, or with a window
-// w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded down [derived].
+// Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways, or
+// with a window // w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded down [derived].
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const std::int64_t s = model.sequence, w = std::min(layer.window, s);
+  if (layer.bidirectional) return 2 * model.layers * s;
   if (layer.window == 0) return model.layers * s;
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < model.layers; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;

@@ -20,8 +20,8 @@
 //   the head V h, which counts once, tied or not; biases, norms, positions and the token look-up do
 //   no matrix product and are left out. 6 = 2 flop x (forward 1 + backward 2).
 //   6 L a d s = 3 x (2 products of 2 s a d flop, half of them masked), with values of v elements
-//   3 L a (d + v) s; with a window of w tokens 2 w - w^2 / s in the place of s; recomputation is
-//   never in it, nor is the rotation of queries and keys.
+//   3 L a (d + v) s; with a window of w tokens 2 w - w^2 / s in the place of s, both ways 2 s;
+//   recomputation is never in it, nor is the rotation of queries and keys.
 // B = sequences per step. Step totals exceed int64 (1T: 1.6e19), so they are doubles, in flop.
 #pragma once
 

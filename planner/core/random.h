@@ -2,6 +2,7 @@
 // or threads: an element of a tensor has one initial value, a sample number one random word.
 //   initial value of element i of tensor NAME: counter (low i, high i, fnv1a32(NAME), 0)
 //   n-th draw of the data order:               counter (low n, high n, fnv1a32("data"), 1)
+//   what becomes of token p of sample n, masked: counter (low n, high n, p, 2)
 //   key (low seed, high seed)
 #pragma once
 
@@ -38,6 +39,10 @@ class TensorDraws {
 constexpr std::uint64_t data_draw(std::uint64_t seed, std::uint64_t n) {
   const PhiloxCounter words = philox4x32({low32(n), high32(n), fnv1a32("data"), 1}, seed_key(seed));
   return words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
+}
+
+constexpr PhiloxCounter mask_draws(std::uint64_t seed, std::uint64_t sample, std::uint32_t token) {
+  return philox4x32({low32(sample), high32(sample), token, 2}, seed_key(seed));
 }
 
 }  // namespace zplan

@@ -57,10 +57,10 @@ RestingTime attention_time(const Demand& demand, std::string_view format,
   if (rate == 0) {
     time.time = demand.flops / (device.peak(format) * device.attention_efficiency);
   } else {
-    const double causal_pairs =
-        static_cast<double>(work.sequence) * static_cast<double>(work.sequence + 1) / 2;
+    const auto s = static_cast<double>(work.sequence);
+    const double pairs = work.both_ways ? s * s : s * (s + 1) / 2;
     const double flop = 4.0 * static_cast<double>(work.batch * work.heads * work.head_size) *
-                        causal_pairs;  // of the forward pass
+                        pairs;  // of the forward pass
     time.time = Seconds{flop / (device.peak(format).value * rate)};
     if (work.backward) time.time = time.time * kBackwardOverForward;
   }

@@ -57,14 +57,13 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       norm_pass_(stage, parameters, gradients),
       head_pass_(stage, parameters, gradients, Part::kHead),
       ranks_(stage),
-      scalars_(scalars) {
-  const Shape batch{s_.stretches(), s_.stretch() + 1};
+      scalars_(scalars),
+      masked_(model.sees_both_ways()) {
   for (const Chunk& chunk : s_.chunks) {
-    if (!loads(chunk)) continue;
-    host_tokens_ = input("tokens.host", Tier::kCpu, batch, DType::kI32, kHostTokenSlots);
-    tokens_ = input("tokens", Tier::kGpu, batch, DType::kI32, chunk.in_flight + 1);
-    host_tokens_.slot = tokens_.slot = {0, 1, 0};
+    if (loads_tokens(chunk)) tokens_ = loading("tokens", chunk);
+    if (loads_targets(chunk)) targets_ = loading("targets", chunk);
   }
+  if (!masked_) targets_ = tokens_;
   if (!s_.is_last()) return;
   loss_ = input("loss", Tier::kGpu, {1}, DType::kF64);
   host_loss_ = input("loss.host", Tier::kCpu, {1}, DType::kF64);
@@ -79,6 +78,15 @@ View ModelEnds::input(const char* name, Tier tier, Shape shape, DType dtype, std
                                   .dtype = dtype,
                                   .persistent = true});
   return view_of(id, dtype, shape);
+}
+
+ModelEnds::Loading ModelEnds::loading(const char* name, const Chunk& chunk) {
+  const Shape batch{s_.stretches(), s_.stretch() + 1};
+  const std::string host = std::string(name) + ".host";
+  Loading all{.host = input(host.c_str(), Tier::kCpu, batch, DType::kI32, kHostTokenSlots),
+              .device = input(name, Tier::kGpu, batch, DType::kI32, chunk.in_flight + 1)};
+  all.host.slot = all.device.slot = {0, 1, 0};
+  return all;
 }
 
 // From the forward to the backward of a micro-batch: within one body, or with a slot for each that
@@ -101,20 +109,32 @@ void ModelEnds::begin_step() {
 }
 
 // Of the first piece of the model, or of the last where another stage has that.
-bool ModelEnds::loads(const Chunk& chunk) const {
-  return s_.is_first(chunk) || (s_.is_last(chunk) && !s_.is_first());
+bool ModelEnds::loads_tokens(const Chunk& chunk) const {
+  return s_.is_first(chunk) || (!masked_ && s_.is_last(chunk) && !s_.is_first());
 }
 
+bool ModelEnds::loads_targets(const Chunk& chunk) const { return masked_ && s_.is_last(chunk); }
+
 void ModelEnds::load_batch() {
-  if (!loads(s_.chunk())) return;
+  if (loads_tokens(s_.chunk()))
+    load(tokens_, Part::kBatch, Action::kCompute, masked_ ? Loaded::kMaskedInputs : Loaded::kText);
+  if (loads_targets(s_.chunk()))
+    load(targets_, Part::kLoss, Action::kChoose, Loaded::kMaskedTargets);
+}
+
+void ModelEnds::load(const Loading& loading, Part part, Action action, Loaded loaded) {
   const Stretches stretches(s_);
   stretches.each([&](std::int32_t i) {
-    s_.out.kernel(forward(Part::kBatch), Lane::kInput, KernelId::kLoadBatch,
-                  {write(stretches.part(host_tokens_, i))},
-                  {s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
-                   s_.by_place(kDataAxis, s_.b()), stretches.begin(i)});
+    Attributes attributes{s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
+                          s_.by_place(kDataAxis, s_.b()), stretches.begin(i)};
+    if (masked_) {
+      attributes[4] = static_cast<std::int64_t>(loaded);
+      attributes[5] = head_.vocabulary();
+    }
+    s_.out.kernel({Phase::kForward, part, action}, Lane::kInput, KernelId::kLoadBatch,
+                  {write(stretches.part(loading.host, i))}, attributes);
   });
-  s_.out.copy({Phase::kForward, Part::kBatch, Action::kUpload}, host_tokens_, tokens_);
+  s_.out.copy({Phase::kForward, part, Action::kUpload}, loading.host, loading.device);
 }
 
 void ModelEnds::drop_embedding(const View& sum, const View& x) {
@@ -147,7 +167,7 @@ void ModelEnds::embed(const View& x) {
   View out = sum;
   out.shape = {s_.stretches(), s_.stretch(), s_.h()};
   embedding_pass_.begin(Phase::kForward);
-  embedding_.forward(embedding_pass_, tokens_, out);
+  embedding_.forward(embedding_pass_, tokens_.device, out);
   ranks_.sum_into(Phase::kForward, Part::kEmbedding, sum, target);
   if (embedding_norm_) normalise_embedding(target, last);
   if (s_.plan.dropout) drop_embedding(last, x);
@@ -177,16 +197,18 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   const View all =
       ranks_.gathered(Phase::kForward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
   head_.forward(head_pass_, all, logits_);
-  loss(tokens_);
+  loss(targets_.device);
 }
 
-void ModelEnds::loss(const View& tokens) {
+void ModelEnds::loss(const View& targets) {
   const Attribute first = s_.by_place(kTensorAxis, s_.tp() > 1 ? head_.width() : 0);
-  const Attributes attributes{
-      head_.vocabulary(), s_.plan.batch.global_batch * s_.plan.batch.sequence, first, head_.cap()};
+  const std::int64_t sequence = s_.plan.batch.sequence;
+  const std::int64_t asked = masked_ ? masked_tokens(sequence) : sequence;
+  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * asked, first,
+                              head_.cap()};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
-                  {update(logits_), read(tokens), update(loss_), read(scalars_)}, attributes);
+                  {update(logits_), read(targets), update(loss_), read(scalars_)}, attributes);
     return;
   }
   const DType dtype = s_.kernels.statistics;
@@ -194,12 +216,12 @@ void ModelEnds::loss(const View& tokens) {
   const View all =
       s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
   s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
-                KernelId::kCrossEntropyStatistics, {read(logits_), read(tokens), write(own)},
+                KernelId::kCrossEntropyStatistics, {read(logits_), read(targets), write(own)},
                 {head_.vocabulary(), 0, first, head_.cap()});
   s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
                     CollectiveKind::kAllGather, s_.tensor_group(), own, all);
   s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
-                {update(logits_), read(tokens), read(all), update(loss_), read(scalars_)},
+                {update(logits_), read(targets), read(all), update(loss_), read(scalars_)},
                 attributes);
 }
 
@@ -250,7 +272,7 @@ void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx)
       const View own = rows(x, i, pieces);
       head_pass_.enter(Phase::kForward);
       head_.forward(head_pass_, own, logits_);
-      loss(tokens_of(i));
+      loss(targets_of(i));
       head_pass_.enter(Phase::kBackward);
       if (head_pass_.trains(head_.weight()))
         head_.weight_backward(head_pass_, own, logits_, i == 0 ? dhead : update(dhead));
@@ -260,11 +282,11 @@ void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx)
 }
 
 // Some stretches, or a part of one: the last token is the target of the one before.
-View ModelEnds::tokens_of(std::int32_t piece) const {
+View ModelEnds::targets_of(std::int32_t piece) const {
   const std::int32_t pieces = s_.plan.head_chunks;
-  if (s_.stretches() % pieces == 0) return rows(tokens_, piece, pieces);
+  if (s_.stretches() % pieces == 0) return rows(targets_.device, piece, pieces);
   const std::int64_t parts = pieces / s_.stretches(), length = s_.stretch() / parts;
-  View v = tokens_;
+  View v = targets_.device;
   v.shape = {1, length + 1};
   v.offset = size_of(v.dtype) * (piece / parts * (s_.stretch() + 1) + piece % parts * length);
   return v;
@@ -288,7 +310,7 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
   }
   View in = ranks_.gathered(Phase::kBackward, Part::kEmbedding, own, "d.gathered");
   in.shape = {s_.stretches(), s_.stretch(), s_.h()};
-  embedding_.backward(embedding_pass_, tokens_, in);
+  embedding_.backward(embedding_pass_, tokens_.device, in);
 }
 
 View ModelEnds::finish_loss() {

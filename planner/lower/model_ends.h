@@ -18,6 +18,7 @@
 #include "planner/lower/stage.h"
 #include "planner/lower/tensor_parallel.h"
 #include "planner/lower/unit_pass.h"
+#include "planner/program/kernels/masked_tokens.h"
 
 namespace zplan {
 
@@ -55,16 +56,23 @@ class ModelEnds {
  private:
   View input(const char* name, Tier tier, Shape shape, DType dtype, std::int32_t slots = 1);
   View kept(const ValueSpec& value);
-  bool loads(const Chunk& chunk) const;
+  // What a rank loads on the host and copies to the device.
+  struct Loading {
+    View host, device;  // [b, s+1] i32, of each stretch
+  };
+  Loading loading(const char* name, const Chunk& chunk);
+  void load(const Loading& loading, Part part, Action action, Loaded loaded);
+  bool loads_tokens(const Chunk& chunk) const;
+  bool loads_targets(const Chunk& chunk) const;
   // Whether no other pass comes between the forward and the backward of a micro-batch.
   bool backward_follows() const { return s_.chunks.size() == 1 && s_.chunk().in_flight == 1; }
   View layers_output(const Checkpoints& checkpoints);
   void normalise_embedding(const View& sum, const View& x);
   void drop_embedding(const View& sum, const View& x);
-  void loss(const View& tokens);
+  void loss(const View& targets);
   View head_gradient(const View& x);  // of its input, of the rank's tokens
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
-  View tokens_of(std::int32_t piece) const;
+  View targets_of(std::int32_t piece) const;
 
   Stage& s_;
   const Embedding& embedding_;
@@ -75,7 +83,8 @@ class ModelEnds {
   UnitPass embedding_pass_, norm_pass_, head_pass_;
   TensorParallel ranks_;
   View scalars_;
-  View host_tokens_, tokens_;  // [b, s+1] i32, of each stretch
+  bool masked_;               // the loss is that of masked tokens, else of the next ones
+  Loading tokens_, targets_;  // targets are the next token each, often the same
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
   View embedding_mask_;    // [T, h] of their dropout
   View embedding_sum_;     // [T, h] before their norm

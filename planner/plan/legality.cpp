@@ -542,8 +542,8 @@ Reason wrong_layers(const Plan& p, const ModelShape& model) {
         p.kernel_set);
   if (p.parallel.ring > 1 && !model.plain_scores)
     return fmt::format(
-        "a ring merges blocks of plain scores: the model's windows, caps, sinks, slopes or divisor "
-        "of scores need ring 1, not {}",
+        "a ring merges blocks of plain scores: the model's windows, caps, sinks, slopes, divisor "
+        "of scores or keys after the query need ring 1, not {}",
         p.parallel.ring);
   return std::nullopt;
 }

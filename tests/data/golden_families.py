@@ -4,6 +4,7 @@
            caps of scores and logits, a divisor of scores of its own, scaled embeddings
   NeoX     GPT-NeoX [Black22]: both branches read the layer's input, a quarter of a head turns
   Bloom    BLOOM [Scao22]: scores lowered by distance [Press22], a norm of the embeddings
+  Bert     a query sees all keys, the loss is that of masked tokens [Devlin19]; norms as in GPT-2
   Sinks    the attention of GPT-OSS: a score of each head that no key has [Xiao24], windows in turn
 
 Names and layouts are those of golden_gpt2.py and golden_llama.py. Each has the file of its model,
@@ -314,6 +315,43 @@ class Bloom(Family):
         return norm(x, "transformer.ln_f") @ params["transformer.wte.weight"].T
 
 
+class Bert(Family):
+    MASKED = True
+
+    def __init__(self):
+        super().__init__(
+            "golden_bert_tiny",
+            {"architecture": "gpt", "ffn": 128, "bidirectional": True, "tied_embeddings": True},
+        )
+
+    def tensor_shapes(self):
+        shapes = self.gpt_shapes(ends=("transformer.ln_f",))
+        shapes["transformer.wpe.weight"] = (self.FILE["sequence"], self.FILE["hidden"])
+        return shapes
+
+    def logits_of(self, params, inputs):
+        file, table = self.FILE, params["transformer.wte.weight"]
+        x = table[inputs] + params["transformer.wpe.weight"]
+        size = file["hidden"] // file["heads"]
+        all_keys = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+
+        def linear(value, part):
+            return value @ params[part + ".weight"] + params[part + ".bias"]
+
+        def norm(value, part):
+            return layer_norm(value, params[part + ".weight"], params[part + ".bias"])
+
+        for layer in range(file["layers"]):
+            block = f"transformer.h.{layer}."
+            qkv = linear(norm(x, block + "ln_1"), block + "attn.c_attn")
+            q, k, v = heads_of(qkv, file["heads"], file["heads"], size)
+            y = attend(q, k, v, mask=all_keys, divisor=size)
+            x = x + linear(y, block + "attn.c_proj")
+            up = gelu_tanh(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"))
+            x = x + linear(up, block + "mlp.c_proj")
+        return norm(x, "transformer.ln_f") @ table.T
+
+
 class Sinks(Family):
     NORMS = ("input_layernorm", "post_attention_layernorm")
 
@@ -355,4 +393,4 @@ class Sinks(Family):
         return rms_norm(x, params["model.norm.weight"], 1e-5) @ params["lm_head.weight"].T
 
 
-MODELS = (Gemma(), NeoX(), Bloom(), Sinks())
+MODELS = (Gemma(), NeoX(), Bloom(), Bert(), Sinks())

@@ -6,7 +6,7 @@ is named by a text (tensor or "data") and a role; README.md has the layout of th
 
 import numpy as np
 
-INIT_ROLE, DATA_ROLE = 0, 1  # last counter word, keeps the two streams apart
+INIT_ROLE, DATA_ROLE, MASK_ROLE = 0, 1, 2  # last counter word, keeps the streams apart
 
 
 def philox4x32(counter, key):
@@ -52,6 +52,29 @@ def normal(count, name, seed):
     x0, x1 = draw(np.arange(count), name, INIT_ROLE, seed)[:2]
     u1, u2 = ((x.astype(np.float64) + 0.5) / 2.0**32 for x in (x0, x1))
     return np.sqrt(-2.0 * np.log(u1)) * np.cos(2.0 * np.pi * u2)
+
+
+def masked(text, samples, vocabulary, seed):
+    """Inputs and targets of rows [n, s] of samples, as BERT is trained [Devlin19 A.1].
+
+    Of each row the 15 % of tokens with the least first two words are the targets, -1 stands beside
+    them; in the inputs eight of ten are the last token of the vocabulary, one of ten is any token.
+    """
+    inputs, targets = text.astype(np.int64), np.full(text.shape, -1, dtype=np.int64)
+    places = np.arange(text.shape[1], dtype=np.uint64)
+    for row, sample in enumerate(int(s) for s in samples):
+        low, high = (np.full_like(places, word) for word in (sample & 0xFFFFFFFF, sample >> 32))
+        counter = (low, high, places, np.full_like(places, MASK_ROLE))
+        x = philox4x32(counter, (seed & 0xFFFFFFFF, seed >> 32))
+        order = np.argsort(x[0] | (x[1] << np.uint64(32)), kind="stable")
+        for place in order[: max(1, text.shape[1] * 15 // 100)]:
+            targets[row, place] = text[row, place]
+            kind = int(x[2][place]) % 10
+            if kind < 8:
+                inputs[row, place] = vocabulary - 1
+            elif kind == 9:
+                inputs[row, place] = int(x[3][place]) % vocabulary
+    return inputs, targets
 
 
 def check_generator():

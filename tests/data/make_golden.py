@@ -84,10 +84,10 @@ def loss_of(model, params, inputs, targets):
 
 
 def cross_entropy(model, params, inputs, targets):
-    """Mean in nats over all b * s tokens."""
-    logits = model.logits_of(params, inputs)
-    chosen = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return (torch.logsumexp(logits, dim=-1) - chosen).mean()
+    """Mean in nats over all tokens with a target, one that is not -1."""
+    logits, asked = model.logits_of(params, inputs), targets >= 0
+    chosen = logits.gather(-1, targets.clamp(min=0).unsqueeze(-1)).squeeze(-1)
+    return (torch.logsumexp(logits, dim=-1) - chosen)[asked].mean()
 
 
 # Data and training --------------------------------------------------------------------------------
@@ -104,6 +104,10 @@ def sample_starts(step, text_size, sequence):
 def batch_of(model, text, step):
     sequence = model.MODEL["seq"]
     rows = sample_starts(step, len(text), sequence)[:, None] + np.arange(sequence)
+    if getattr(model, "MASKED", False):
+        samples = np.arange(step * TRAIN["global_batch"], (step + 1) * TRAIN["global_batch"])
+        masked = golden_random.masked(text[rows], samples, model.FILE["vocab"], TRAIN["seed"])
+        return tuple(torch.from_numpy(part) for part in masked)
     return torch.from_numpy(text[rows].astype(np.int64)), torch.from_numpy(
         text[rows + 1].astype(np.int64)
     )
@@ -241,7 +245,7 @@ def check_gradients(model, text):
     logits = model.logits_of(params, batch[0])
     torch.testing.assert_close(
         cross_entropy(model, params, *batch),
-        functional.cross_entropy(logits.flatten(0, 1), batch[1].flatten()),
+        functional.cross_entropy(logits.flatten(0, 1), batch[1].flatten(), ignore_index=-1),
     )
     with torch.no_grad():
         for name, p in params.items():

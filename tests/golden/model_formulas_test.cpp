@@ -99,6 +99,14 @@ TEST(ModelFlops, OfWindowsCountTheKeysThatAreSeen) {
             6 * matmul_parameter_count(model) + 3 * columns * 42 * 8192);
 }
 
+// 2 products of 2 s a d flop for each token, three times, none of them masked.
+TEST(ModelFlops, BothWaysTwiceAsManyKeysAreSeen) {
+  ModelConfig model = load_model("gpt2-124m");
+  model.layer.bidirectional = true;
+  EXPECT_EQ(model_flops_per_token(model).value,
+            6 * matmul_parameter_count(model) + 12 * 12 * 768 * 1024);
+}
+
 // 62 layers end within a turn of five with a window and one without.
 TEST(ModelFlops, OfTurnsThatTheLayersDoNotFillCountEveryLayer) {
   const ModelConfig model = load_model("gemma3-27b");

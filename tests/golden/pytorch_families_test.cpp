@@ -1,5 +1,6 @@
-// Tiny decoders of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, and
-// a Llama with the attention of GPT-OSS, as tests/data/golden_families.py defines them.
+// Tiny models of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, one
+// that sees both ways, as BERT, and a Llama with the attention of GPT-OSS, as
+// tests/data/golden_families.py defines them.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -28,7 +29,8 @@ TEST_P(PyTorchFamily, FinalParametersAgree) { golden_.expect_final_parameters();
 
 INSTANTIATE_TEST_SUITE_P(Files, PyTorchFamily,
                          testing::Combine(testing::Values("golden_gemma_tiny", "golden_neox_tiny",
-                                                          "golden_bloom_tiny", "golden_sinks_tiny"),
+                                                          "golden_bloom_tiny", "golden_bert_tiny",
+                                                          "golden_sinks_tiny"),
                                           testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace

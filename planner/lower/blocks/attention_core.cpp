@@ -74,6 +74,7 @@ Attribute AttentionCore::first_head(const LayerPass& to) const {
 
 Attributes AttentionCore::attributes(const LayerPass& to) const {
   Attributes all{window(to), scores_.cap, scores_.divisor, scores_.slopes};
+  all[5] = scores_.both_ways ? 1 : 0;
   if (scores_.slopes == 0) return all;
   all[4] = first_head(to);
   all[6] = tiles_ > 1 ? heads_per_tile() : 0;
@@ -175,11 +176,12 @@ void AttentionCore::backward_unfused(LayerPass& to, const View& qkv, const View&
   if (dropout_)
     to.kernel(Part::kSoftmax, Action::kDrop, KernelId::kDropoutBackward,
               {read(ddropped), read(to[mask_]), write(dprobs)});
+  const Attributes seen{scores_.both_ways ? 1 : 0};
   if (sinks_) {
     to.kernel(Part::kSoftmax, KernelId::kSoftmaxBackward,
-              {read(to[probs_]), update(dprobs), sinks_gradient(to)});
+              {read(to[probs_]), update(dprobs), sinks_gradient(to)}, seen);
   } else {
-    to.kernel(Part::kSoftmax, KernelId::kSoftmaxBackward, {read(to[probs_]), update(dprobs)});
+    to.kernel(Part::kSoftmax, KernelId::kSoftmaxBackward, {read(to[probs_]), update(dprobs)}, seen);
   }
   if (uncapped_)
     to.kernel(Part::kScoreCap, KernelId::kSoftCapBackward, {read(to[uncapped_]), update(dprobs)},

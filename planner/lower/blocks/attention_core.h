@@ -33,6 +33,7 @@ struct AttentionScores {
   std::int64_t divisor = 0;
   std::int64_t slopes = 0;  // heads of the model, where scores are lowered by distance
   bool sinks = false;
+  bool both_ways = false;
 };
 
 class AttentionCore {

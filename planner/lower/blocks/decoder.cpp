@@ -35,7 +35,8 @@ AttentionScores scores_of(const ModelConfig& model) {
   AttentionScores scores{.windows = {},
                          .cap = model.layer.attention_cap,
                          .divisor = model.layer.attention_divisor,
-                         .sinks = model.layer.attention_sinks};
+                         .sinks = model.layer.attention_sinks,
+                         .both_ways = model.layer.bidirectional};
   if (model.position == Position::kAlibi) scores.slopes = model.heads;
   for_each_turn(model, [&](std::int64_t window) { scores.windows.push_back(window); });
   return scores;
@@ -177,6 +178,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
             model.layer.logit_cap),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
-                               [](const Kind& kind) { return kind.model.experts.has_value(); })) {}
+                               [](const Kind& kind) { return kind.model.experts.has_value(); })),
+      sees_both_ways_(model.layer.bidirectional) {}
 
 }  // namespace zplan

@@ -31,6 +31,7 @@ class Decoder {
   const NormBlock& final_norm() const { return final_norm_; }
   const Head& head() const { return head_; }
   bool has_experts() const { return has_experts_; }
+  bool sees_both_ways() const { return sees_both_ways_; }
 
  private:
   // What consecutive layers are like; no layers: these come in turn.
@@ -51,7 +52,7 @@ class Decoder {
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   Head head_;
-  bool has_experts_;
+  bool has_experts_, sees_both_ways_;
 };
 
 }  // namespace zplan

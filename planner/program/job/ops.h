@@ -146,7 +146,7 @@ enum class Action : std::uint8_t {
   kExchange,  // activations: each rank gives every other a part
   kPack,      // what is sent in parts, each part by itself
   kUnpack,    // the other way round
-  kChoose,    // of a router: experts of a token
+  kChoose,    // of a router: experts of a token; of a loss: what it is of
   kPlace,     // their rows
   kBalance,   // what the auxiliary loss adds
   kJoin,      // the stretches of each sequence, put one after the other

@@ -104,7 +104,7 @@ Demand attention(Operands o) {
   return {.kind = WorkKind::kAttention,
           .flops = Flops{2 * x[0] * x[2] * sizes * pairs},
           .bytes = traffic(o),
-          .attention = {x[0], x[2], x[1], (d + v) / 2, backward}};
+          .attention = {x[0], x[2], x[1], (d + v) / 2, backward, o.attributes[5] != 0}};
 }
 
 // [derived] of a block of keys that another rank brings: half of the s x s pairs of a query and a

@@ -32,6 +32,7 @@ struct Product {
 struct AttentionWork {
   std::int64_t batch = 0, heads = 0, sequence = 0, head_size = 0;
   bool backward = false;
+  bool both_ways = false;  // else a query sees the keys up to its own
 };
 
 struct Demand {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "planner/program/kernels/masked_tokens.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan::exec {
@@ -73,6 +74,42 @@ TEST_F(HostKernels, APartOfASequenceIsLoadedFromWhereItBegins) {
     for (std::int32_t i = 0; i < 3; ++i)
       EXPECT_EQ(tokens[static_cast<std::size_t>(3 * sample + i)],
                 data_.sample_start(train_.seed, sample, kSequence) + 3 + i);
+}
+
+TEST_F(HostKernels, AMaskedSampleIsTheSameInPartsAndAsksForAFixedNumberOfTokens) {
+  constexpr std::int64_t kRow = kSequence + 1, kVocabulary = 256;
+  const auto loaded = [&](Loaded what, std::int64_t begin, std::int64_t length) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(length));
+    const std::array operands{operand(0, tokens, {1, length})};
+    KernelCall c = call(operands, 3);
+    c.attributes = {1, 1, 0, begin, static_cast<std::int64_t>(what), kVocabulary};
+    load_batch(c);
+    return tokens;
+  };
+  const auto text = loaded(Loaded::kText, 0, kRow);
+  const auto inputs = loaded(Loaded::kMaskedInputs, 0, kRow);
+  const auto targets = loaded(Loaded::kMaskedTargets, 0, kRow);
+  EXPECT_EQ(targets.front(), -1);
+  std::int64_t asked = 0;
+  for (std::size_t i = 0; i < kSequence; ++i) {
+    asked += targets[i + 1] >= 0 ? 1 : 0;
+    if (targets[i + 1] < 0) {
+      EXPECT_EQ(inputs[i], text[i]) << i;
+    } else {
+      EXPECT_EQ(targets[i + 1], text[i]) << i;
+    }
+  }
+  EXPECT_EQ(asked, masked_tokens(kSequence));
+  constexpr std::int64_t kHalf = kSequence / 2;
+  for (const std::int64_t begin : {std::int64_t{0}, kHalf}) {
+    const auto own = loaded(Loaded::kMaskedInputs, begin, kHalf + 1);
+    const auto own_targets = loaded(Loaded::kMaskedTargets, begin, kHalf + 1);
+    for (std::int64_t i = 0; i < kHalf; ++i) {
+      EXPECT_EQ(own[static_cast<std::size_t>(i)], inputs[static_cast<std::size_t>(begin + i)]);
+      EXPECT_EQ(own_targets[static_cast<std::size_t>(i + 1)],
+                targets[static_cast<std::size_t>(begin + i + 1)]);
+    }
+  }
 }
 
 TEST_F(HostKernels, ScalarsOfTheFirstStepHaveTEqualToOne) {

@@ -50,6 +50,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   std::vector<std::string> names;
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
   EXPECT_EQ(names, (std::vector<std::string>{"tiny-bloom",
+                                             "tiny-bert",
                                              "tiny-neox",
                                              "tiny-mla",
                                              "tiny-llama",
@@ -228,6 +229,10 @@ TEST(ParseModel, RefusesFeaturesThatDoNotGoTogetherInOneLine) {
              {"biases", "\"none\""},
              {"parallel_residual", "\"two_norms\""}},
             "/post_norms: expected no post_norms with a parallel residual"},
+           {{{"bidirectional", "true"}, {"window", "4"}},
+            "/bidirectional: expected no bidirectional with a window, which looks back only"},
+           {{{"bidirectional", "true"}, {"position", "\"alibi\""}},
+            "/bidirectional: expected no bidirectional with position \"alibi\""},
            {{{"activation", "\"gelu_tan\""}}, "/activation: expected"},
            {{{"norm_epsilon", "0"}}, "/norm_epsilon: expected"},
            {{{"norm_epsilon", "\"1e-6\""}}, "/norm_epsilon: expected a number"},
@@ -353,7 +358,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
       "\"activation\", \"parallel_residual\", \"post_norms\", \"embedding_norm\", "
-      "\"scaled_embedding\", \"attention_sinks\", \"attention_divisor\", \"attention_cap\", "
+      "\"scaled_embedding\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
+      "\"attention_cap\", "
       "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"norm_epsilon\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "

@@ -129,7 +129,7 @@ TEST(Legality, RingsMergeBlocksOfPlainScores) {
   Plan plan = legal_plan("cpu.f32");
   plan.batch = {.global_batch = 8, .micro_batch = 2, .sequence = 32};
   plan.parallel.cp = plan.parallel.ring = 2;
-  for (const char* model : {"tiny-oss", "tiny-gemma", "tiny-bloom"})
+  for (const char* model : {"tiny-oss", "tiny-gemma", "tiny-bloom", "tiny-bert"})
     EXPECT_THAT(illegal(plan, shape_of(load_model(model))),
                 says("a ring merges blocks of plain scores", "need ring 1, not 2"))
         << model;
