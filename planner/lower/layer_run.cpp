@@ -238,6 +238,7 @@ void LayerRun::replay_and_backward(Backward what, const View& dx) {
   };
   for (std::int32_t member = first; member < end; ++member) {
     s_.out.set_member(member);
+    s_.replays_ahead = member + 1 < end;
     View output;
     if (segment_.replay.layer)
       output = checkpoints_.has_output() ? activations().replay_output()

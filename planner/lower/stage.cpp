@@ -37,7 +37,7 @@ std::string Stage::own_name(std::string name) const {
 }
 
 View Stage::transient(const std::string& name, Shape shape, DType dtype) {
-  const BufferId id = body.get({.name = own_name(name),
+  const BufferId id = body.get({.name = own_name(replays_ahead ? "replayed." + name : name),
                                 .slot_size = size_of(dtype) * shape.elements(),
                                 .category = Category::kActivations,
                                 .dtype = dtype});

@@ -73,6 +73,8 @@ struct Stage : Sizes {
   std::size_t current = 0;  // the chunk that is being emitted
   std::int32_t micro_steps = 1;
   View workspace{};  // scratch of the compute lane
+  // A layer is replayed whose backward comes after those of others.
+  bool replays_ahead = false;
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
   // the scalars of the step.
   View expert_sums{}, scalars{};
