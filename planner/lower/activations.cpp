@@ -25,6 +25,19 @@ Declared declared(const ValueSpec& spec, const Replay& replay, std::int32_t tile
   return declared(spec, slots, per, lives_of(spec, replay, slots));
 }
 
+// What the other layers have that are replayed with one: all of it is there while backward is in
+// the last of them.
+std::optional<Declared> declared_of_others(const ValueSpec& spec, const Replay& replay,
+                                           std::int32_t tiles) {
+  const bool is_read = spec.life < Life::kForward && spec.in_backward != Read::kNever;
+  if (replay.layers == 1 || !is_read) return std::nullopt;
+  Declared others = declared(spec, replay, tiles);
+  others.buffer.name = "others." + spec.name;
+  others.buffer.slots *= replay.layers - 1;
+  others.lives = Lives::kInputs;
+  return others;
+}
+
 }  // namespace
 
 std::optional<Tier> away_tier(const Values& values, const ValueSpec& spec, const Replay& replay) {
@@ -37,7 +50,10 @@ std::optional<Tier> away_tier(const Values& values, const ValueSpec& spec, const
 void declare(const Values& values, const Replay& replay, std::int32_t tiles,
              const Declare& declare) {
   for (const ValueSpec& spec : values.specs())
-    if (!away_tier(values, spec, replay)) declare(declared(spec, replay, tiles));
+    if (!away_tier(values, spec, replay)) {
+      declare(declared(spec, replay, tiles));
+      if (const auto others = declared_of_others(spec, replay, tiles)) declare(*others);
+    }
   for (const Tier tier : kAway) AwayBuffers(values, replay, tier).declare(replay, declare);
 }
 
@@ -88,7 +104,7 @@ View Activations::handed(const ValueSpec& spec) {
 
 View Activations::within_body(const std::string& prefix, const ValueSpec& spec) const {
   const Declared value = declared(spec, segment_.replay, s_.tiles());
-  return view_of(s_.body.get(value.times(1, prefix)), spec.dtype, spec.shape,
+  return view_of(s_.body.get(value.times(1, s_.own_name(prefix))), spec.dtype, spec.shape,
                  {0, 0, 0, value.buffer.slots > 1 ? 1 : 0});
 }
 

@@ -3,7 +3,8 @@
 // Recompute none: every value of every layer and micro-batch in flight stays on the GPU.
 // Selective: all but the probabilities of attention, which backward computes again from queries and
 // keys [Korthikanti22 sec 5]. Full: only the layer inputs stay (checkpoints.h); backward replays
-// the whole layer into buffers of one layer [Chen16], [Narayanan21 sec 3.5]. By operator: what the
+// the whole layer, or the layers that have one checkpoint together, into buffers of so many layers
+// [Chen16], [Narayanan21 sec 3.5]. By operator: what the
 // named ones give is replayed before the layer's backward, from what is kept or was replayed before
 // it. What operators give can stay in another tier instead (kept_away.h). A fused attention keeps
 // its log-sum-exp instead of the probabilities [Dao22].
@@ -40,8 +41,8 @@ class Activations {
   ValueViews forward();
   // Sends what stays in another tier there, when the layer's forward has ended.
   void save();
-  // What backward reads: the same without recomputation, else what the replay writes. Brings what
-  // stays in another tier.
+  // What backward reads: the same without recomputation, else what the replay writes, if asked
+  // again where layers are replayed together. Brings what stays in another tier.
   ValueViews replay();
   // Where the replayed layer output goes; nobody reads it.
   View replay_output() const;

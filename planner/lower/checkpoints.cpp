@@ -1,5 +1,9 @@
 #include "planner/lower/checkpoints.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 namespace zplan {
 namespace {
 
@@ -13,6 +17,7 @@ CheckpointBuffers::CheckpointBuffers(const Sizes& sizes)
       tokens(sizes.tokens()),
       local_tokens(sizes.local_tokens()),
       hidden(sizes.h()),
+      together(sizes.plan.checkpoint_layers),
       parts(sizes.plan.partition_activations ? sizes.tp() : 1),
       tier(sizes.plan.placement.activations),
       category(sizes.plan.all_full() ? Category::kCheckpoints : Category::kActivations) {}
@@ -39,6 +44,11 @@ Declared CheckpointBuffers::checkpoint(std::string name, const Shape& shape, Liv
   return result;
 }
 
+Declared CheckpointBuffers::replayed(std::int32_t layers) const {
+  return declared({.name = "replay.input", .shape = {local_tokens, hidden}, .dtype = dtype}, layers,
+                  Per::kStage, Lives::kInputs);
+}
+
 Declared CheckpointBuffers::home() const {
   Declared result = checkpoint("checkpoint", kept(), Lives::kIntoBackward);
   result.buffer.tier = tier;
@@ -55,6 +65,7 @@ Declared CheckpointBuffers::gathered() const {
 
 void CheckpointBuffers::declare(const Declare& declare) const {
   declare(inputs(go_away()));
+  if (together > 1) declare(replayed(together - 1));
   if (!go_away()) return;
   declare(home());
   if (tier != Tier::kGpu) declare(loaded());
@@ -64,40 +75,57 @@ void CheckpointBuffers::declare(const Declare& declare) const {
 Checkpoints::Checkpoints(Stage& stage, const Chunk& chunk)
     : s_(stage), chunk_(chunk), buffers_(stage), transfers_(stage) {
   const bool away = chunk.layers > 0 && buffers_.go_away();
-  const std::int32_t inputs = (chunk.layers + 1) * chunk.in_flight;
+  const std::int32_t inputs = (count() + 1) * chunk.in_flight;
   boundary_ = s_.out.add(buffers_.inputs(away).times(away ? 1 : inputs, chunk.prefix()));
-  if (away)
-    away_ = s_.out.add(buffers_.home().times(chunk.layers * chunk.in_flight, chunk.prefix()));
+  if (away) away_ = s_.out.add(buffers_.home().times(count() * chunk.in_flight, chunk.prefix()));
 }
 
 View Checkpoints::boundary(std::int32_t shift) const {
-  SlotExpr slot = s_.layer_slot(chunk_.first_layer, away_ ? 0 : chunk_.layers + 1);
+  SlotExpr slot = saved().slot();
   slot.base += shift;
+  slot.per_micro = away_ ? 0 : count() + 1;
   return view_of(boundary_, s_.compute(), {s_.local_tokens(), s_.h()}, slot);
 }
 
+View Checkpoints::between(const char* pass, std::int32_t member) const {
+  Buffer buffer = buffers_.replayed(1).buffer;
+  buffer.name = fmt::format("member{}.{}input", member, pass);
+  return view_of(s_.body.get(std::move(buffer)), s_.compute(), {s_.local_tokens(), s_.h()});
+}
+
+View Checkpoints::input() const {
+  return has_input() ? boundary(0) : between("forward.", s_.replay_member());
+}
+
+View Checkpoints::output() const {
+  return has_output() ? boundary(1) : between("forward.", s_.replay_member() + 1);
+}
+
 View Checkpoints::input_of(std::int32_t layer) const {
-  View v = boundary(layer);
+  View v = boundary(layer / buffers_.together);
   v.slot.per_layer = 0;
   return v;
 }
 
 View Checkpoints::home() const {
-  return view_of(*away_, s_.compute(), buffers_.kept(),
-                 s_.layer_slot(chunk_.first_layer, chunk_.layers));
+  SlotExpr slot = saved().slot();
+  slot.per_micro = count();
+  return view_of(*away_, s_.compute(), buffers_.kept(), slot);
 }
 
 Ordinal Checkpoints::saved() const {
-  return {s_.out.member() - chunk_.first_layer, s_.unit_layers()};
+  const std::int32_t together = buffers_.together;
+  return {(s_.out.member() - s_.replay_member() - chunk_.first_layer) / together,
+          s_.unit_layers() / together};
 }
 
 Ordinal Checkpoints::loaded() const {
-  const std::int32_t last = chunk_.first_layer + chunk_.layers - 1;
-  return {last - s_.out.member(), -s_.unit_layers()};
+  const Ordinal from_first = saved();
+  return {count() - 1 - from_first.base, -from_first.per_layer};
 }
 
 void Checkpoints::save() {
-  if (!away_) return;
+  if (!away_ || !has_input()) return;
   View part = input();
   if (s_.plan.partition_activations) {
     part.shape = buffers_.kept();

@@ -19,7 +19,8 @@ enum class Per : std::uint8_t {
   kLastStage,      // if it has the last,
   kBothEnds,       // or if it has one of both
   kStage,          // once
-  kLayerInFlight,  // each layer and micro-batch between its forward and its backward
+  kLayerInFlight,  // each layer, or those with one checkpoint, and micro-batch between its forward
+                   // and its backward
   kInputInFlight,  // the same, with the output of each chunk's last layer
   kHeadInFlight,   // each such micro-batch of the chunk with the last piece
 };

@@ -66,13 +66,24 @@ std::int32_t LayerRun::fetches_of_backward(Backward what) const {
   if (what == Backward::kWeight) return 0;
   if (s_.tiles() > 1) return (segment_.replay.layer ? 2 : 1) * fetches_by_tile();
   Sequence all;
-  for (std::int32_t member = s_.unit_layers(); member-- > 0;) {
-    const Sequence own = uses(member);
-    for (const MemberUse& use : own)
-      if (segment_.replay.has(use.use.op)) all.push_back(use);
-    all.insert(all.end(), own.rbegin(), own.rend());
+  const std::int32_t together = segment_.replay.layers;
+  for (std::int32_t end = s_.unit_layers(); end > 0; end -= together) {
+    for (std::int32_t member = end - together; member < end; ++member)
+      for (const MemberUse& use : uses(member))
+        if (segment_.replay.has(use.use.op)) all.push_back(use);
+    for (std::int32_t member = end; member-- > end - together;) {
+      const Sequence own = uses(member);
+      all.insert(all.end(), own.rbegin(), own.rend());
+    }
   }
   return fetches(all);
+}
+
+// Of the unit that stays for a whole layer: of layers that are replayed together it is fetched
+// again for the backward of all but the last.
+std::int32_t LayerRun::shared_fetches() const {
+  const std::int32_t layers = s_.unit_layers();
+  return upwards_ ? layers : 2 * layers - layers / segment_.replay.layers;
 }
 
 void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
@@ -80,17 +91,18 @@ void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
   open_.reset();
   fetches_ = {.per_unit = fetches};
   opened_ = {.per_unit = fetches_of_forward()};
-  shared_fetches_ = shared_opened_ = {.per_unit = s_.unit_layers()};
   upwards_ = upwards;
+  shared_fetches_ = {.per_unit = shared_fetches()};
+  shared_opened_ = {.per_unit = s_.unit_layers()};
 }
 
 // What was fetched of one unit is not at hand in the next.
-void LayerRun::each_layer(const std::function<void()>& emit) {
+void LayerRun::each_layer(std::int32_t together, const std::function<void()>& emit) {
   const auto forget = [this] {
     resident_.reset();
     shared_resident_.reset();
   };
-  s_.each_layer(loop_, upwards_, forget, emit);
+  s_.each_layer(loop_, upwards_, together, forget, emit);
 }
 
 std::int64_t LayerRun::layer() const {
@@ -199,7 +211,7 @@ void LayerRun::forward() {
     s_.out.repeat(loop.up(), [&] {
       start(loop, fetches_of_forward(), true);
       enter(Phase::kForward);
-      each_layer([&] {
+      each_layer(1, [&] {
         checkpoints_.save();
         views_ = activations().forward();
         kind(s_.out.member()).forward(*this, checkpoints_.input(), checkpoints_.output());
@@ -208,14 +220,37 @@ void LayerRun::forward() {
     });
 }
 
-void LayerRun::replay(const View& input) {
+void LayerRun::replay(const View& input, const View& output) {
   const std::int32_t member = s_.out.member();
   views_ = activations().replay();
   enter(Phase::kRecompute);
-  if (segment_.replay.layer) {
-    kind(member).forward(*this, input, activations().replay_output());
-  } else if (!segment_.replay.operators.empty()) {
-    kind(member).forward(*this, input, {});
+  if (segment_.replay.layer || !segment_.replay.operators.empty())
+    kind(member).forward(*this, input, output);
+}
+
+// Of the layers that have one checkpoint, from the first on, which is the one that is emitted. What
+// of a layer alone is replayed has no output.
+void LayerRun::replay_and_backward(Backward what, const View& dx) {
+  const std::int32_t first = s_.out.member(), end = first + segment_.replay.layers;
+  const View checkpoint = checkpoints_.load();
+  const auto input = [&] {
+    return checkpoints_.has_input() ? checkpoint : checkpoints_.replayed_input();
+  };
+  for (std::int32_t member = first; member < end; ++member) {
+    s_.out.set_member(member);
+    s_.replays_ahead = member + 1 < end;
+    View output;
+    if (segment_.replay.layer)
+      output = checkpoints_.has_output() ? activations().replay_output()
+                                         : checkpoints_.replayed_output();
+    replay(input(), output);
+  }
+  for (std::int32_t member = end; member-- > first;) {
+    s_.out.set_member(member);
+    if (member + 1 < end) views_ = activations().replay();
+    enter(Phase::kBackward, what);
+    kind(member).backward(*this, input(), dx);
+    close_shared();
   }
 }
 
@@ -225,13 +260,7 @@ void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
     s_.out.repeat(loop->down(), [&] {
       start(*loop, fetches_of_backward(what), false);
-      each_layer([&] {
-        const View input = checkpoints_.load();
-        replay(input);
-        enter(Phase::kBackward, what);
-        kind(s_.out.member()).backward(*this, input, dx);
-        close_shared();
-      });
+      each_layer(segment_.replay.layers, [&] { replay_and_backward(what, dx); });
     });
 }
 

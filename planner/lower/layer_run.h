@@ -57,7 +57,7 @@ class LayerRun : public LayerPass {
   Activations& activations() { return activations_[index_of(s_.out.member())]; }
   View handed_gradient(Param param);
   void start(const UnitLoop& loop, std::int32_t fetches, bool upwards);
-  void each_layer(const std::function<void()>& emit);
+  void each_layer(std::int32_t together, const std::function<void()>& emit);
   Ordinal take(RingUses& ring) const;
   UnitIndex unit_of(Param param) const { return s_.layout.unit_of(param, s_.unit_member()); }
   bool come_together(const MemberUse& a, const MemberUse& b) const;
@@ -67,7 +67,9 @@ class LayerRun : public LayerPass {
   std::int32_t fetches_of_forward() const;
   std::int32_t fetches_of_backward(Backward what) const;
   bool is_first_of_unit(Param param) const;
-  void replay(const View& input);
+  std::int32_t shared_fetches() const;
+  void replay(const View& input, const View& output);
+  void replay_and_backward(Backward what, const View& dx);
   void close_shared();
 
   std::span<const LayerKind> kinds_;  // which take turns

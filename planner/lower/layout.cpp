@@ -85,6 +85,12 @@ class LayoutBuilder {
     return has_shared() && !(is_cut && (spec.decay || !rules().has_two_rules()));
   }
 
+  // What the names of a kind's units begin with. Those of layers with one checkpoint are told
+  // apart.
+  std::string prefix(const std::string& kind, std::int32_t layer) const {
+    return plan_.checkpoint_layers > 1 ? kind + "." + std::to_string(layer) : kind;
+  }
+
   // A layer of an iteration and its kind: kinds take turns, or the iterations of each are its own.
   struct Turn {
     std::int32_t layer;
@@ -136,9 +142,9 @@ class LayoutBuilder {
     for (const Operator& op : operators)
       for (const Param p : op.params)
         if (is_shared(params_.spec(p))) all.push_back(member(p, 1, 1, layer));
-    const bool of_several = plan_.unit_layers() > 1;
     const auto& [name, layers] = params_.kinds()[kind];
-    unit({.name = name + (of_several ? std::to_string(layer) : "") + ".shared",
+    const bool of_several = plan_.unit_layers() > 1 && plan_.checkpoint_layers == 1;
+    unit({.name = prefix(name, layer) + (of_several ? std::to_string(layer) : "") + ".shared",
           .part = Part::kShared,
           .layers = layers,
           .rule = rules().others},
@@ -157,7 +163,8 @@ class LayoutBuilder {
         own.insert(own.end(), cut.begin(), cut.end());
       }
       if ((layer + 1) % plan_.unit_layers() != 0) continue;
-      const auto& [name, layers] = params_.kinds()[kind];
+      const auto& [kind_name, layers] = params_.kinds()[kind];
+      const std::string name = prefix(kind_name, layer);
       unit({.name = name, .part = Part::kLayer, .layers = layers, .rule = rules().matrices},
            std::exchange(all, {}));
       if (!experts.empty())
@@ -173,13 +180,12 @@ class LayoutBuilder {
   void units_of_operators() {
     for (const auto& [layer, kind] : turns()) {
       const auto& [name, layers] = params_.kinds()[kind];
-      const std::string prefix = name + ".";
       const std::vector<Operator> operators = operators_of(kind);
       shared_unit(operators, layer, kind);
       for (const Operator& op : operators) {
         auto [own, whole] = members(op, layer);
         own.insert(own.end(), whole.begin(), whole.end());
-        unit({.name = prefix + op.name,
+        unit({.name = prefix(name, layer) + "." + op.name,
               .part = op.part,
               .layers = layers,
               .rule = rules().matrices,
@@ -300,7 +306,8 @@ std::int64_t Layout::largest_shard() const {
 Layout make_layout(const ParamTable& params, const Plan& plan, const Mesh& mesh) {
   Layout layout;
   const std::size_t turns = params.kinds_take_turns() ? params.kinds().size() : 1;
-  const std::size_t together = std::lcm(turns, std::size_t(plan.unit_layers()));
+  const std::size_t together =
+      std::lcm(turns, std::lcm(plan.unit_layers(), plan.checkpoint_layers));
   layout.places.assign(together, Layout::Places(params.size()));
   layout.owned = plan.gather.owned();
   LayoutBuilder(layout, params, plan, mesh).build();

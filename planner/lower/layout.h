@@ -5,7 +5,8 @@
 // flattened one after the other, each to one shard.
 //
 // Layers come in kinds, in turn. So many are worked off together, in one iteration of a layer loop,
-// that each unit is there once, whatever kinds and however many layers it has. Or kinds come one
+// that each unit is there once, whatever kinds and however many layers it has; with a checkpoint of
+// several layers the units of all of them, under names of their own. Or kinds come one
 // after the other, each of consecutive layers, which alone have its units.
 //
 // Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike, as a parameter says it is split: a rank

@@ -13,7 +13,8 @@ struct Replay {
   bool attention = false;
   OperatorSet operators{};
   OperatorSet on_cpu{}, on_nvme{};
-  bool is_mixed = false;  // not of all layers
+  bool is_mixed = false;    // not of all layers
+  std::int32_t layers = 1;  // that are replayed together, from one checkpoint
 
   // What belongs to no operator is replayed with the whole layer only.
   bool has(std::optional<LayerOperator> op) const { return layer || (op && operators.has(*op)); }
@@ -24,8 +25,13 @@ struct Replay {
   }
   // What one or the other replays or brings back.
   friend Replay operator|(const Replay& a, const Replay& b) {
-    return {a.layer || b.layer,  a.attention || b.attention, a.operators | b.operators,
-            a.on_cpu | b.on_cpu, a.on_nvme | b.on_nvme,      a.is_mixed || b.is_mixed || a != b};
+    return {a.layer || b.layer,
+            a.attention || b.attention,
+            a.operators | b.operators,
+            a.on_cpu | b.on_cpu,
+            a.on_nvme | b.on_nvme,
+            a.is_mixed || b.is_mixed || a != b,
+            a.layers};
   }
   friend auto operator<=>(const Replay&, const Replay&) = default;
 };
@@ -34,15 +40,19 @@ inline Replay replay_of(Recompute effective, const RecomputeRun& run) {
   return {effective == Recompute::kFull, effective == Recompute::kSelective, run.operators,
           run.on_cpu, run.on_nvme};
 }
+inline Replay replay_of(const Plan& plan, const RecomputeRun& run) {
+  Replay replay = replay_of(plan.effective(run.mode), run);
+  replay.layers = plan.checkpoint_layers;
+  return replay;
+}
 inline Replay replay_of(const Plan& plan, std::int64_t layer) {
-  const RecomputeRun run = plan.run_of(layer);
-  return replay_of(plan.effective(run.mode), run);
+  return replay_of(plan, plan.run_of(layer));
 }
 // Of any layer.
 inline Replay replay_of(const Plan& plan) {
   std::optional<Replay> all;
   for (const RecomputeRun& run : plan.recompute) {
-    const Replay one = replay_of(plan.effective(run.mode), run);
+    const Replay one = replay_of(plan, run);
     all = all ? *all | one : one;
   }
   return all.value_or(Replay{});

@@ -31,8 +31,13 @@ Attributes Stage::drawn_tokens() const {
   return drawn;
 }
 
+std::string Stage::own_name(std::string name) const {
+  const std::int32_t member = replay_member();
+  return member == 0 ? name : "member" + std::to_string(member) + "." + name;
+}
+
 View Stage::transient(const std::string& name, Shape shape, DType dtype) {
-  const BufferId id = body.get({.name = name,
+  const BufferId id = body.get({.name = own_name(replays_ahead ? "replayed." + name : name),
                                 .slot_size = size_of(dtype) * shape.elements(),
                                 .category = Category::kActivations,
                                 .dtype = dtype});
@@ -73,11 +78,11 @@ std::vector<UnitLoop> Stage::unit_loops(std::int32_t first, std::int32_t units) 
   return loops;
 }
 
-void Stage::each_layer(const UnitLoop& loop, bool upwards, const std::function<void()>& begin_unit,
-                       const std::function<void()>& emit) {
+void Stage::each_layer(const UnitLoop& loop, bool upwards, std::int32_t together,
+                       const std::function<void()>& begin_unit, const std::function<void()>& emit) {
   const std::int32_t layers = loop.together * unit_layers();
-  for (std::int32_t i = 0; i < layers; ++i) {
-    out.set_member(upwards ? i : layers - 1 - i);
+  for (std::int32_t i = 0; i < layers; i += together) {
+    out.set_member(upwards ? i : layers - together - i);
     if (i % unit_layers() == 0) begin_unit();
     emit();
   }

@@ -73,6 +73,8 @@ struct Stage : Sizes {
   std::size_t current = 0;  // the chunk that is being emitted
   std::int32_t micro_steps = 1;
   View workspace{};  // scratch of the compute lane
+  // A layer is replayed whose backward comes after those of others.
+  bool replays_ahead = false;
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
   // the scalars of the step.
   View expert_sums{}, scalars{};
@@ -99,15 +101,16 @@ struct Stage : Sizes {
   // Loops over some of the chunk's units, in whose iterations layers that take turns have the same
   // places: whole turns, then the rest.
   std::vector<UnitLoop> unit_loops(std::int32_t first, std::int32_t units) const;
-  // Emits the body once per layer of an iteration; `begin_unit` before the first of a unit.
-  void each_layer(const UnitLoop& loop, bool upwards, const std::function<void()>& begin_unit,
-                  const std::function<void()>& emit);
+  // Emits the body once per layer of an iteration, or per `together` of them, at the first of
+  // these; `begin_unit` before the first of a unit.
+  void each_layer(const UnitLoop& loop, bool upwards, std::int32_t together,
+                  const std::function<void()>& begin_unit, const std::function<void()>& emit);
   // Which of the layers of its unit is emitted.
   std::int32_t unit_member() const { return out.member() % unit_layers(); }
-  // Slot of a layer's own data inside a layer loop, one per layer from `first` on.
-  SlotExpr layer_slot(std::int32_t first, std::int32_t per_micro) const {
-    return {out.member() - first, per_micro, unit_layers()};
-  }
+  // Of the layers with one checkpoint: which is emitted.
+  std::int32_t replay_member() const { return out.member() % plan.checkpoint_layers; }
+  // Within a body each of them has buffers of its own under this name.
+  std::string own_name(std::string name) const;
 
   // Slot of a unit's state inside a loop over the chunk's layers, and that over its tiles.
   SlotExpr unit_slot(UnitIndex unit) const;
@@ -173,7 +176,7 @@ struct Stage : Sizes {
   }
   // Whether the stage has both ends of the model, and comes to them in different passes.
   bool has_ends_apart() const { return is_first() && is_last() && pieces.size() > 1; }
-  // An activation that lives within the body.
+  // An activation that lives within the body, of the layer that is emitted.
   View transient(const std::string& name, Shape shape, DType dtype);
 };
 

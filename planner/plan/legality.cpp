@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <numeric>
 
 #include "planner/core/units.h"
@@ -214,6 +215,35 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
   return std::nullopt;
 }
 
+// Whether layers with one checkpoint cut stages, units or what is recomputed.
+Reason wrong_checkpoints(const Plan& p, std::int64_t layers) {
+  const std::int32_t together = p.checkpoint_layers, unit = p.unit_layers();
+  if (Reason why = outside("layers per checkpoint", together, 1, kMaxUnitLayers)) return why;
+  if (together == 1) return std::nullopt;
+  if (!p.all_full())
+    return fmt::format("checkpoints of {} layers need recompute full of all layers", together);
+  const auto cut_stage = [&](std::int32_t n) -> std::optional<std::int32_t> {
+    for (std::int32_t piece = 0; piece < p.pieces(); ++piece)
+      if (p.layers_of_piece(layers, piece) % n != 0) return piece;
+    return std::nullopt;
+  };
+  // An iteration of layer loops has whole units with owners.
+  const auto cuts_units = [&](std::int32_t n) {
+    return unit % n != 0 && (p.gather.owned() || n % unit != 0);
+  };
+  std::int32_t nearest = 1;
+  for (std::int32_t n = 2; n <= kMaxUnitLayers; ++n)
+    if (!cut_stage(n) && !cuts_units(n) && std::abs(n - together) < std::abs(nearest - together))
+      nearest = n;
+  if (const auto stage = cut_stage(together))
+    return fmt::format(
+        "checkpoints of {} layers do not divide the {} layers of stage {}; the nearest that do: {}",
+        together, p.layers_of_piece(layers, *stage), *stage, nearest);
+  if (!cuts_units(together)) return std::nullopt;
+  return fmt::format("checkpoints of {} layers cut units of {}{}; the nearest that do not: {}",
+                     together, unit, p.gather.owned() ? " with an owner each" : "", nearest);
+}
+
 // How large rings would have to be at least for so many heads to split, in words; or nothing.
 std::string ring_for(const Plan& p, std::int64_t heads, std::int64_t pieces) {
   for (std::int64_t ring = 2; ring <= std::min<std::int64_t>(p.parallel.cp, kMaxRing); ++ring)
@@ -281,6 +311,11 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (model.dense_layers > 0 && p.unit_layers() > 1)
     return fmt::format("layers without experts and with some are not gathered {} at a time",
                        p.unit_layers());
+  if (model.dense_layers > 0 && p.checkpoint_layers > 1)
+    return fmt::format(
+        "layers without experts and with some are replayed one at a time: layers per checkpoint 1, "
+        "not {}",
+        p.checkpoint_layers);
   if (p.expert_imbalance > 0 && p.expert_imbalance < 1)
     return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
                        p.expert_imbalance);
@@ -597,6 +632,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_owners(plan)) return why;
   if (Reason why = wrong_groups(plan)) return why;
   if (Reason why = wrong_units(plan, layers)) return why;
+  if (Reason why = wrong_checkpoints(plan, layers)) return why;
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
   if (Reason why = wrong_optimizer(plan)) return why;

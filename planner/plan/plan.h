@@ -179,6 +179,10 @@ struct Plan {
   std::int32_t prefetch = 1;
   Overlap overlap;
   std::vector<RecomputeRun> recompute{{}};  // of the layers in order
+  // Of so many layers one after the other only the input of the first is a checkpoint: backward
+  // replays all of them from it before it goes through them [Chen16], [Narayanan21 sec 3.5]. More
+  // than 1 where all layers are recomputed in full.
+  std::int32_t checkpoint_layers = 1;
   // Checkpoints are cut over the tensor parallel ranks: Pa [Rajbhandari20 sec 6.1].
   bool partition_activations = false;
   // The update runs on the host beside the next step, which trains on parameters one step older

@@ -89,8 +89,10 @@ double activation_elements(const Plan& plan, const Sizes& z) {
   const double one_layer = z.T * (18 * z.h + 3 * z.u + scores + routed + 16 * z.rank);
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
-  const double ends = z.T * (z.V + 8 * z.h);  // logits, final norm, tokens
-  return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + 4 * one_layer + ends;
+  const double ends = z.T * (z.V + 8 * z.h);            // logits, final norm, tokens
+  const double at_work = 3.0 + plan.checkpoint_layers;  // layers of one backward
+  return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + at_work * one_layer +
+         ends;
 }
 
 }  // namespace

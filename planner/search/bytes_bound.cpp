@@ -59,6 +59,7 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
                  std::int32_t unit_layers, std::span<const PieceInFlight> own) {
   Counts counts;
   counts.weights_apart = !whole;
+  const std::int32_t together = plan.checkpoint_layers;
   double layers = 0, alone = 0;
   std::int32_t last = -1;  // of the pieces with layers: backward begins there
   for (const PieceInFlight& at : own) {
@@ -66,8 +67,9 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
     const auto in_flight = static_cast<double>(at.micro_batches);
     layers += n;
     counts.weights_apart = counts.weights_apart && at.weights_come_between;
-    counts[Per::kLayerInFlight] += n * in_flight;
-    counts[Per::kInputInFlight] += (plan.layers_of_piece(model.layers, at.piece) + 1) * in_flight;
+    counts[Per::kLayerInFlight] += n / together * in_flight;
+    counts[Per::kInputInFlight] +=
+        (plan.layers_of_piece(model.layers, at.piece) / together + 1) * in_flight;
     if (at.piece == 0) counts[Per::kFirstStage] = counts[Per::kBothEnds] = 1;
     if (at.piece == pieces - 1) {
       counts[Per::kLastStage] = counts[Per::kBothEnds] = 1;
@@ -81,7 +83,7 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
     const std::int32_t run = std::min(n, last_run(plan, model.layers, at.piece));
     counts[Count::kLoopingUnit] = n > unit_layers ? 1 : 0;
     counts[Count::kFilledUnit] = whole && run > unit_layers ? 1 : 0;
-    alone = run * in_flight == 1 ? 1 : 0;
+    alone = run / together * in_flight == 1 ? 1 : 0;
   }
   counts[Count::kRestingLayer] = counts[Per::kLayerInFlight] - alone;
   counts[Per::kStage] = layers > 0 ? 1 : 0;
@@ -98,7 +100,7 @@ BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& k
   // As many positions are stored as a sequence has tokens.
   const UnitKey key{plan.parallel.tp,     plan.parallel.ep, plan.shards(),
                     plan.batch.sequence,  plan.gather,      plan.optimizer.kind,
-                    plan.optimizer.block, plan.train};
+                    plan.optimizer.block, plan.train,       plan.checkpoint_layers};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -28,7 +28,8 @@ int knobs(const Plan& plan) {
   int turned = static_cast<int>(plan.recompute.size()) - 1;
   for (const bool is_turned :
        {plan.effective(plan.recompute.front().mode) != Recompute::kNone, plan.unit_layers() > 1,
-        plan.gather.tiles() > 1, plan.prefetch != Plan{}.prefetch, !plan.stage_layers.empty()})
+        plan.gather.tiles() > 1, plan.prefetch != Plan{}.prefetch, !plan.stage_layers.empty(),
+        plan.checkpoint_layers > 1})
     turned += is_turned ? 1 : 0;
   return turned;
 }

@@ -60,6 +60,9 @@ class CommandLine(CliTest):
             self.bad(BAD_INPUT, *TINY, f"--stages={word}", says="--stages: expected numbers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full:9", says="9 of 4 layers")
         self.bad(BAD_INPUT, *TINY, "--recompute", "full,none:2", says="only the last run")
+        together = [*TINY, "--pp", "1", "--checkpoint-layers"]
+        self.bad(BAD_INPUT, *together, "3", "--recompute", "full", says="the nearest that do: 2")
+        self.bad(BAD_INPUT, *together, "2", "--recompute", "none", says="need recompute full of all layers")
         self.bad(BAD_INPUT, *TINY, "--stages", "3,3", says="the model has 4")
         self.bad(BAD_INPUT, *TINY, "--stages", "0,4", says="a stage of 0 layers")
 

@@ -85,6 +85,16 @@ std::vector<Variant> variants(const Grid& g) {
   });
   add("optimizer on cpu", [](Variant& v) { v.plan.placement.optimizer = Tier::kCpu; });
   add("recompute full", [](Variant& v) { v.plan.recompute = {{Recompute::kFull, 0}}; });
+  for (const std::int32_t layers : {2, 4}) {
+    if (g.pp > 1 && layers > 2) continue;
+    for (const Tier tier : {Tier::kGpu, Tier::kCpu})
+      add("checkpoints of " + std::to_string(layers) + " layers on " + std::string(name(tier)),
+          [=](Variant& v) {
+            v.plan.recompute = {{Recompute::kFull, 0}};
+            v.plan.checkpoint_layers = layers;
+            v.plan.placement.activations = tier;
+          });
+  }
   add("checkpoints on cpu", [](Variant& v) {
     v.plan.recompute = {{Recompute::kFull, 0}};
     v.plan.placement.activations = Tier::kCpu;

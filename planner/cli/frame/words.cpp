@@ -107,7 +107,11 @@ std::string recompute_words(const Plan& plan) {
                   [](const RecomputeRun& run) { return !(run.on_cpu | run.on_nvme).empty(); });
   if (plan.recompute.size() == 1 && keeps_away)
     return "recomputed or kept elsewhere: " + mode_words(plan, plan.recompute[0]);
-  if (plan.recompute.size() == 1) return mode_words(plan, plan.recompute[0]) + " recomputation";
+  if (plan.recompute.size() == 1)
+    return mode_words(plan, plan.recompute[0]) + " recomputation" +
+           (plan.checkpoint_layers > 1
+                ? fmt::format(" of {} layers at a time", plan.checkpoint_layers)
+                : "");
   std::vector<std::string> runs;
   for (const RecomputeRun& run : plan.recompute) {
     const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";

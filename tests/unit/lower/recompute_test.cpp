@@ -119,12 +119,16 @@ TEST(Recompute, ItsGathersGoThroughTheRingInTurn) {
   using enum Recompute;
   for (const RecomputeRun& run :
        {RecomputeRun{kNone}, {kFull}, {kOperators, 0, {kNorm, LayerOperator::kFc1}}}) {
-    for (const std::int32_t layers : {0, 1, 2}) {  // of a unit; 0: an operator
+    for (const std::int32_t layers : {0, 1, 2, 10, 11, 12, 20, 22, 40}) {
+      // Of a unit, 0: an operator; and ten times those with one checkpoint.
+      const std::int32_t together = std::max(1, layers / 10);
+      if (together > 1 && run.mode != kFull) continue;
       Plan plan = plan_of({});
+      plan.checkpoint_layers = together;
       plan.zero_stage = 3;
       plan.parallel.dp = 2;
       plan.recompute = {run};
-      plan.gather = layers == 0 ? Gather::kOperator : Gather::of_layers(layers);
+      plan.gather = layers % 10 == 0 ? Gather::kOperator : Gather::of_layers(layers % 10);
       const Program program = program_of(plan);
       std::vector<std::int64_t> slots;
       for (const Block& block : program.blocks)
@@ -142,6 +146,41 @@ TEST(Recompute, ItsGathersGoThroughTheRingInTurn) {
       for (std::size_t i = 1; i < slots.size(); ++i)
         EXPECT_EQ(slots[i], slots[i - 1] + 1) << layers << " " << static_cast<int>(run.mode);
     }
+  }
+}
+
+// Of layers that are replayed together: the same work, fewer checkpoints, and the others' values
+// beside those of the layer that backward is in.
+TEST(Recompute, LayersWithOneCheckpointAreReplayedTogether) {
+  Plan plan = plan_of({});
+  plan.recompute = {{Recompute::kFull}};
+  const auto counts = [&](std::int32_t together) {
+    plan.checkpoint_layers = together;
+    const Program program = program_of(plan);
+    std::map<std::string, std::int64_t> of;
+    for (const Buffer& b : program.buffers) {
+      if (b.name == "layer_input") of["checkpoints"] = b.slots;
+      if (b.name.ends_with("replay.input")) ++of["inputs between"];
+      if (b.name.ends_with("replay.fc1")) of["replayed fc1"] += b.slots;
+    }
+    for (const Node& node : program.nodes) {
+      if (node.kind != OpKind::kKernel) continue;
+      std::int64_t times = 1;
+      for (BlockIndex b = node.block; b != 0; b = program.blocks[b].parent)
+        times *= program.blocks[b].count;
+      of["replays"] += node.role.phase == Phase::kRecompute ? times : 0;
+      of["kernels"] += times;
+    }
+    return of;
+  };
+  auto expected = counts(1);
+  EXPECT_EQ(expected["checkpoints"], 5);  // with the last layer's output
+  EXPECT_EQ(expected["replayed fc1"], 1);
+  for (const std::int32_t together : {2, 4}) {
+    expected["checkpoints"] = 4 / together + 1;
+    expected["inputs between"] = together - 1;
+    expected["replayed fc1"] = together;
+    EXPECT_EQ(counts(together), expected) << together;
   }
 }
 

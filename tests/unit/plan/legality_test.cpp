@@ -243,6 +243,50 @@ TEST(Legality, UnitsOfSeveralLayersCutNothing) {
               says("recompute of 3 layers cuts units of 2"));
 }
 
+TEST(Legality, LayersWithOneCheckpointCutNothing) {
+  const auto refusal = [](std::int32_t together, auto change) {
+    Plan plan = legal_plan();
+    plan.recompute = {{Recompute::kFull}};
+    plan.checkpoint_layers = together;
+    change(plan);
+    return illegal(plan, 12);
+  };
+  for (const std::int32_t together : {1, 2, 3, 4, 6, 12})
+    EXPECT_EQ(refusal(together, [](Plan&) {}), std::nullopt) << together;
+  EXPECT_THAT(refusal(17, [](Plan&) {}), says("17 is outside 1..16"));
+  EXPECT_THAT(refusal(0, [](Plan&) {}), says("0 is outside 1..16"));
+  EXPECT_THAT(refusal(5, [](Plan&) {}),
+              says("5 layers do not divide the 12 layers of stage 0", "the nearest that do: 4"));
+  EXPECT_THAT(refusal(6,
+                      [](Plan& p) {
+                        p.parallel.pp = 3;
+                        p.stage_layers = {6, 2, 4};
+                      }),
+              says("the 2 layers of stage 1; the nearest that do: 2"));
+  EXPECT_THAT(refusal(2,
+                      [](Plan& p) {
+                        p.recompute = {{Recompute::kFull, 6}, {}};
+                      }),
+              says("checkpoints of 2 layers need recompute full of all layers"));
+  EXPECT_EQ(refusal(2, [](Plan& p) { p.gather = Gather::of_layers(4); }), std::nullopt);
+  EXPECT_EQ(refusal(6, [](Plan& p) { p.gather = Gather::of_layers(2); }), std::nullopt);
+  EXPECT_THAT(refusal(6, [](Plan& p) { p.gather = Gather::of_layers(4); }),
+              says("cut units of 4; the nearest that do not: 4"));
+  EXPECT_THAT(refusal(4,
+                      [](Plan& p) {
+                        p.zero_stage = 3;
+                        p.parallel.dp = 2;
+                        p.gather = Gather::kOwned;
+                      }),
+              says("cut units of 2 with an owner each; the nearest that do not: 2"));
+  EXPECT_THAT(refusal(2,
+                      [](Plan& p) {
+                        p.parallel.pp = 2;
+                        p.schedule = Schedule::kZeroBubbleH1;
+                      }),
+              says("recompute none or selective"));
+}
+
 TEST(Legality, EachRankOwnsALayerOfAUnit) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();
