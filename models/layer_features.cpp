@@ -25,6 +25,7 @@ constexpr Count kCounts[] = {
     {"rope_stretch", &F::rope_stretch, 1 << 16},
     {"local_rope_theta", &F::local_rope_theta, 1'000'000'000'000},
     {"unused_positions", &F::unused_positions, 1 << 10},
+    {"up_offset", &F::up_offset, 1 << 10},
 };
 struct Switch {
   std::string_view name;
@@ -39,9 +40,12 @@ constexpr Switch kSwitches[] = {
 };
 constexpr std::string_view kEpsilon = "norm_epsilon";
 constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
+constexpr std::string_view kLimit = "activation_limit";
+constexpr double kLimitUnit = 1e9, kLeastLimit = 1e-9, kMostLimit = 1e6;
 constexpr std::int64_t kMostTurn = 16;  // layers that a loop goes through at a time
 
-constexpr std::string_view kActivations[] = {"usual", "gelu_tanh", "gelu", "silu", "relu"};
+constexpr std::string_view kActivations[] = {"usual", "gelu_tanh", "gelu",
+                                             "silu",  "relu",      "quick_gelu"};
 constexpr std::string_view kResiduals[] = {"none", "two_norms", "one_norm"};
 
 template <typename Enum, std::size_t kWords>
@@ -77,6 +81,8 @@ LayerFeatures read_layer_features(JsonObject& object) {
       features.*field.member = node->integer(1, field.max);
   if (const auto node = object.optional_member(kEpsilon))
     features.norm_epsilon = std::llround(node->number(kLeastEpsilon, kMostEpsilon) * kEpsilonUnit);
+  if (const auto node = object.optional_member(kLimit))
+    features.activation_limit = std::llround(node->number(kLeastLimit, kMostLimit) * kLimitUnit);
   return features;
 }
 
@@ -92,6 +98,8 @@ std::vector<std::pair<std::string_view, FeatureValue>> shown_features(const Laye
     if (x.*field.member != plain.*field.member) all.emplace_back(field.name, x.*field.member);
   if (x.norm_epsilon != plain.norm_epsilon)
     all.emplace_back(kEpsilon, static_cast<double>(x.norm_epsilon) / kEpsilonUnit);
+  if (x.activation_limit != plain.activation_limit)
+    all.emplace_back(kLimit, static_cast<double>(x.activation_limit) / kLimitUnit);
   return all;
 }
 
@@ -117,6 +125,10 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
                                             model.head_size, x.rotary_size)};
   if (x.unused_positions > 0 && !model.learned)
     return Found{"unused_positions", "expected no unused_positions without learned positions"};
+  if (!model.gated && x.activation_limit > 0)
+    return Found{kLimit, "expected no activation_limit without gated_mlp"};
+  if (!model.gated && x.up_offset > 0)
+    return Found{"up_offset", "expected no up_offset without gated_mlp"};
   if (x.post_norms && model.all_biases)
     return Found{"post_norms",
                  "expected biases \"none\" or \"qkv\" with post_norms, which stand "

@@ -18,8 +18,9 @@
 
 namespace zplan {
 
-// Of the MLP; usual: the tanh form of GELU [Hendrycks16] or, gated, SiLU [Shazeer20].
-enum class Activation : std::uint8_t { kUsual, kGeluTanh, kGelu, kSilu, kRelu };
+// Of the MLP; usual: the tanh form of GELU [Hendrycks16] or, gated, SiLU [Shazeer20]. The quick
+// form of GELU is x sigmoid(1.702 x) [Hendrycks16 sec 2].
+enum class Activation : std::uint8_t { kUsual, kGeluTanh, kGelu, kSilu, kRelu, kQuickGelu };
 // Whether both branches of a layer read its input: x + attention(norm x) + mlp(norm x), with a norm
 // for each [Black22] or one for both [Wang21].
 enum class ParallelResidual : std::uint8_t { kNone, kTwoNorms, kOneNorm };
@@ -28,6 +29,10 @@ inline constexpr std::int64_t kUsualNormEpsilon = 10'000'000;  // 1e-5, in units
 
 struct LayerFeatures {
   Activation activation = Activation::kUsual;
+  // Of a gated MLP [Agarwal25 sec 2.2]: the gate is at most the limit, what it multiplies lies
+  // between minus the limit and it, and the offset is added to that. Units of 1e-9; 0: no limit.
+  std::int64_t activation_limit = 0;
+  std::int64_t up_offset = 0;
   ParallelResidual parallel_residual = ParallelResidual::kNone;
   bool post_norms = false;        // a norm of what each branch gives, too, before it is added
   bool embedding_norm = false;    // a norm of the embeddings, before the first layer
@@ -74,6 +79,7 @@ std::vector<std::pair<std::string_view, FeatureValue>> shown_features(
 // Of a model beside these features.
 struct FeatureSurroundings {
   bool rotary = false, learned = false, alibi = false, latent = false, all_biases = false;
+  bool gated = false;
   std::int64_t head_size = 0;
 };
 // The field that cannot be so, and why.

@@ -135,6 +135,7 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
                                          .alibi = m.position == Position::kAlibi,
                                          .latent = m.latent.has_value(),
                                          .all_biases = m.biases == Biases::kAll,
+                                         .gated = m.gated_mlp,
                                          .head_size = m.head_size()};
   if (auto problem = features_contradiction(m.layer, surroundings))
     return Contradiction{problem->field, problem->message};
@@ -165,16 +166,18 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
                          fmt::format("expected less than the {} layers, of which the others have "
                                      "experts, got {}",
                                      m.layers, e.dense_layers)};
-  if (m.biases == Biases::kAll)
-    return Contradiction{"biases", "expected biases \"none\" or \"qkv\" with experts"};
+  if (m.has_expert_biases() && e.shared_ffn > 0)
+    return Contradiction{kSharedFfn.name,
+                         "expected no shared_expert_ffn with biases \"all\": its last product has "
+                         "none beside those of experts"};
+  if (m.has_expert_biases() && e.selection_bias)
+    return Contradiction{"router_bias",
+                         "expected no router_bias, which only choices follow, with biases "
+                         "\"all\", of which the router's logits have one"};
   if (m.layer.post_norms)
     return Contradiction{"post_norms",
                          "expected no post_norms with experts: all ranks would have the norm "
                          "behind experts that are on ranks of their own"};
-  const Activation own = m.gated_mlp ? Activation::kSilu : Activation::kGeluTanh;
-  if (m.layer.activation != Activation::kUsual && m.layer.activation != own)
-    return Contradiction{"activation", fmt::format("expected \"{}\" with experts, got \"{}\"",
-                                                   name(own), name(m.layer.activation))};
   // In doubles, which no sizes overflow.
   const double elements = 3.0 * static_cast<double>(m.hidden) * static_cast<double>(m.layers) *
                           (static_cast<double>(e.count) * static_cast<double>(e.ffn) +

@@ -42,9 +42,10 @@ struct LatentShape {
 // Scores of a router: softmax of the logits over all experts, or the sigmoid of each.
 enum class Scores : std::uint8_t { kSoftmax, kSigmoid };
 
-// A mixture of experts in place of the MLP: MLPs of one width without biases, of which each token
-// goes through the few that the router scores highest [Lepikhin20 sec 2.2], [Fedus21 sec 2.1]. The
-// result is the sum of theirs, weighted by their scores.
+// A mixture of experts in place of the MLP: MLPs of one width, of which each token goes through the
+// few that the router scores highest [Lepikhin20 sec 2.2], [Fedus21 sec 2.1]. The result is the sum
+// of theirs, weighted by their scores. Where all linear layers have biases, so have the products of
+// each expert and the logits of the router [Agarwal25 sec 2.2].
 struct ExpertShape {
   std::int64_t count = 0;         // E
   std::int64_t per_token = 0;     // k
@@ -116,6 +117,11 @@ struct ModelConfig {
   }
   // Columns of the first product of the MLP: f, or gate and up side by side.
   std::int64_t up_width() const { return gated_mlp ? 2 * ffn : ffn; }
+  // Whether each expert has biases, and how many it has then.
+  bool has_expert_biases() const { return experts && biases == Biases::kAll; }
+  std::int64_t expert_bias_width() const {
+    return has_expert_biases() ? (gated_mlp ? 2 : 1) * experts->ffn + hidden : 0;
+  }
   std::int64_t expert_count() const { return experts ? experts->count : 0; }
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }

@@ -61,6 +61,15 @@ std::int64_t attention_parameter_count(const ModelConfig& model) {
   return h * latents + qkv_parameter_count(model) + model.attention_width() * h;
 }
 
+// Of a layer with so many experts, or with an MLP.
+std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
+  if (model.biases == Biases::kNone) return 0;
+  if (model.biases == Biases::kQkv) return model.qkv_width();
+  const std::int64_t attention = model.qkv_width() + model.hidden;
+  if (!model.experts) return attention + model.up_width() + model.hidden;
+  return attention + model.expert_count() + experts * model.expert_bias_width();
+}
+
 // Of what all layers have so many experts of.
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
   const std::int64_t dense = model.dense_layers(), others = model.layers - dense;
@@ -93,15 +102,13 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t layer_parameter_count(const ModelConfig& model) {
-  const std::int64_t h = model.hidden;
   const LayerFeatures& layer = model.layer;
   const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
   const std::int64_t of_branches = (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0);
   const std::int64_t norms = of_branches * norm_parameter_count(model) +
                              (model.qk_norm ? 2 * model.head_size() : 0) +
                              (model.latent ? latent_width(*model.latent) : 0);
-  std::int64_t biases = model.biases == Biases::kNone ? 0 : model.qkv_width();
-  if (model.biases == Biases::kAll) biases += h + model.up_width() + h;
+  std::int64_t biases = bias_count(model, model.expert_count());
   if (model.experts && model.experts->selection_bias) biases += model.expert_count();
   const std::int64_t sinks = layer.attention_sinks ? model.heads : 0;
   return layer_matmul_parameter_count(model) + biases + norms + sinks;
@@ -120,8 +127,11 @@ std::int64_t parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {
+  const std::int64_t left_out = model.expert_count() - model.experts_per_token();
+  const std::int64_t biases =
+      (model.layers - model.dense_layers()) * left_out * model.expert_bias_width();
   return parameter_count(model) - matmul_parameter_count(model) +
-         active_matmul_parameter_count(model);
+         active_matmul_parameter_count(model) - biases;
 }
 
 std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 
 #include "exec/kernels/compute_type.h"
 #include "planner/core/philox.h"
@@ -102,6 +103,8 @@ struct ResidualSum {
 struct SwigluShape {
   std::int64_t tokens, width;
   ActivationFunction function = ActivationFunction::kSilu;  // of the gate
+  double limit = std::numeric_limits<double>::infinity();
+  double offset = 0;  // of up, beside its limits
 };
 
 struct RopeShape {

@@ -63,4 +63,9 @@ struct GroupedShape {
   std::int64_t in, out;               // k, n
 };
 
+// Of the columns of a result, those that biases are added to.
+struct ExpertBiases {
+  std::int64_t columns, first;
+};
+
 }  // namespace zplan::exec

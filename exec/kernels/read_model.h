@@ -175,7 +175,10 @@ inline constexpr auto read_gelu_backward = [](const KernelCall& c, const auto& b
 
 // With y or its gradient.
 inline SwigluShape swiglu_shape(const KernelCall& c, const Shape& y) {
-  return {y[0], y[1], function_of(c, ActivationFunction::kSilu)};
+  SwigluShape shape{y[0], y[1], function_of(c, ActivationFunction::kSilu)};
+  if (c.attributes[1] > 0) shape.limit = limit_of(c.attributes[1]);
+  shape.offset = static_cast<double>(c.attributes[2]);
+  return shape;
 }
 
 template <typename T>

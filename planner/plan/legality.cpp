@@ -335,6 +335,7 @@ Reason wrong_split(const Plan& p, const ModelShape& model) {
   if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
   if (Reason why = check("columns of the shared expert", model.shared_ffn, "")) return why;
   if (Reason why = check("columns of an expert", model.expert_ffn, "")) return why;
+  if (Reason why = check("columns of an expert's bias", model.expert_bias, "")) return why;
   const bool has_mlp = model.experts == 0 || model.dense_layers > 0;
   return has_mlp ? check("columns of the MLP", model.ffn, "") : std::nullopt;
 }

@@ -24,6 +24,7 @@ import pathlib
 import golden_families
 import golden_deepseek
 import golden_gpt2
+import golden_gpt_oss
 import golden_llama
 import golden_mixtral
 import golden_mla
@@ -36,7 +37,7 @@ import torch.nn.functional as functional
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
-          *golden_families.MODELS)
+          *golden_families.MODELS, golden_gpt_oss.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -113,14 +114,19 @@ def batch_of(model, text, step):
     )
 
 
+def decays(name, parameter):
+    """Matrices do, embeddings among them; vectors and the biases of experts do not."""
+    return parameter.dim() >= 2 and not name.endswith(".bias")
+
+
 def make_optimizer(params):
-    """AdamW [Loshchilov19] with decay on matrices (embeddings among them) and none on vectors."""
+    """AdamW [Loshchilov19]."""
     groups = [
         {
-            "params": [p for p in params.values() if p.dim() >= 2],
+            "params": [p for name, p in params.items() if decays(name, p)],
             "weight_decay": TRAIN["weight_decay"],
         },
-        {"params": [p for p in params.values() if p.dim() < 2], "weight_decay": 0.0},
+        {"params": [p for name, p in params.items() if not decays(name, p)], "weight_decay": 0.0},
     ]
     return torch.optim.AdamW(
         groups,
@@ -286,7 +292,7 @@ def check_update(model, text):
                 second[name] = beta2 * second[name] + (1 - beta2) * g * g
                 m_hat = first[name] / (1 - beta1 ** (step + 1))
                 v_hat = second[name] / (1 - beta2 ** (step + 1))
-                p *= 1 - lr * (TRAIN["weight_decay"] if p.dim() >= 2 else 0.0)
+                p *= 1 - lr * (TRAIN["weight_decay"] if decays(name, p) else 0.0)
                 p -= lr * m_hat / (torch.sqrt(v_hat) + TRAIN["adam_eps"])
     worst = max(float(np.abs(params[name] - rule[name].detach().numpy()).max()) for name in rule)
     assert worst < 1e-10, worst

@@ -54,6 +54,8 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("qwen3-30b-a3b")), 30'532'122'624);
   EXPECT_EQ(parameter_count(load_model("deepseek-v2")), 235'741'434'880);
   EXPECT_EQ(parameter_count(load_model("deepseek-v3")), 671'026'419'200);
+  EXPECT_EQ(parameter_count(load_model("gpt-oss-20b")), 20'914'757'184);
+  EXPECT_EQ(parameter_count(load_model("gpt-oss-120b")), 116'829'156'672);
   const auto active = [](const char* name) {
     return static_cast<double>(active_parameter_count(load_model(name))) / 1e9;
   };
@@ -62,6 +64,30 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_NEAR(active("qwen3-30b-a3b"), 3.3, 0.06);  // 3.3B in the model card
   EXPECT_NEAR(active("deepseek-v2"), 21, 0.5);      // 21B in [DeepSeek24]
   EXPECT_NEAR(active("deepseek-v3"), 37, 1);        // 37B in [DeepSeek25], one embedding only
+}
+
+// [Agarwal25 Table 1] prints billions: 20.91 and 116.83 in all, 3.61 and 5.13 that a token goes
+// through without the embedding, 19.12 and 114.71 in experts and routers with the norm before them,
+// 0.64 and 0.96 in attention, and 1.16 in both embeddings.
+TEST(ParameterCount, OfGptOssIsThatOfItsParts) {
+  struct Printed {
+    const char* name;
+    double all, active, experts;
+  };
+  for (const auto& [name, all, active, experts] : {Printed{"gpt-oss-20b", 20.91, 3.61, 19.12},
+                                                   Printed{"gpt-oss-120b", 116.83, 5.13, 114.71}}) {
+    const ModelConfig model = load_model(name);
+    const std::int64_t ends = 2 * model.vocab * model.hidden + model.hidden;
+    const std::int64_t attention =
+        model.layers * (model.hidden + (2880 + 1) * 5120 + (4096 + 1) * 2880 + 64);
+    const auto in_billions = [](std::int64_t n) { return static_cast<double>(n) / 1e9; };
+    EXPECT_NEAR(billions(model), all, 0.005);
+    EXPECT_NEAR(in_billions(active_parameter_count(model) - model.vocab * model.hidden), active,
+                0.005);
+    EXPECT_NEAR(in_billions(parameter_count(model) - ends - attention), experts, 0.005);
+    EXPECT_NEAR(in_billions(attention), model.layers == 24 ? 0.64 : 0.96, 0.005);
+    EXPECT_NEAR(in_billions(ends), 1.16, 0.005);
+  }
 }
 
 // The numbers that the pages of the published weights state; of Gemma 3 without its vision part, as

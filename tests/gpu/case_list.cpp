@@ -227,7 +227,9 @@ std::vector<Case> variants(const Case& c) {
     case KernelId::kGeluBackward:
     case KernelId::kSwigluForward:
     case KernelId::kSwigluBackward:
-      for (std::int64_t function = 0; function <= 4; ++function) with({function});
+      for (std::int64_t function = 0; function <= 5; ++function) with({function});
+      if (c.kernel == KernelId::kSwigluForward || c.kernel == KernelId::kSwigluBackward)
+        with({5, 500'000'000, 1});  // values of at most 0.5, and 1 more
       break;
     case KernelId::kLayerNormForward:
     case KernelId::kRmsNormForward:

@@ -249,6 +249,22 @@ RC_GTEST_PROP(KernelGradients, SwigluMatchesFiniteDifferences, ()) {
   RC_ASSERT(in_place == dx);
 }
 
+// Away from the limits, where the slope jumps.
+RC_GTEST_PROP(KernelGradients, ALimitedGateMatchesFiniteDifferences, ()) {
+  SwigluShape s{size_below(6), size_below(30), ActivationFunction::kQuickGelu, 0.5, 1};
+  Random random = any_random();
+  Values x = random.values(s.tokens * 2 * s.width), dy = random.values(s.tokens * s.width);
+  for (double& value : x)
+    if (std::abs(std::abs(value) - s.limit) < 1e-3) value += 0.01;
+  Values y(dy.size()), dx = gradient_buffer(x.size(), false);
+  const auto loss = [&] {
+    swiglu_forward(s, y.data(), x.data());
+    return dot(y, dy);
+  };
+  swiglu_backward(s, dx.data(), dy.data(), x.data());
+  check_gradient(x, dx, false, loss);
+}
+
 RC_GTEST_PROP(KernelGradients, RopeMatchesFiniteDifferences, ()) {
   const std::int64_t turned = size_below(4);
   const RopeShape s{size_below(3), size_below(6), turned + size_below(3) - 1, 2 * size_below(6),

@@ -65,6 +65,27 @@ struct Relu {
   [[gnu::always_inline]] static C slope(C x) { return static_cast<C>(x > 0 ? 1 : 0); }
 };
 
+// x sigmoid(1.702 x) [Hendrycks16 sec 2]
+template <typename C>
+struct QuickGelu {
+  static constexpr C kSteepness = static_cast<C>(1.702);
+  [[gnu::always_inline]] static C value(C x) { return x * sigmoid(kSteepness * x); }
+  [[gnu::always_inline]] static C slope(C x) {
+    const C g = sigmoid(kSteepness * x);
+    return g * (1 + kSteepness * x * (1 - g));
+  }
+};
+
+// At most the limit; what is no number stays so.
+template <typename C>
+[[gnu::always_inline]] inline C at_most(C x, C limit) {
+  return x > limit ? limit : x;
+}
+template <typename C>
+[[gnu::always_inline]] inline C at_least(C x, C limit) {
+  return x < limit ? limit : x;
+}
+
 // Calls body(the function's struct).
 template <typename C, typename Body>
 void with_function(ActivationFunction function, const Body& body) {
@@ -78,6 +99,8 @@ void with_function(ActivationFunction function, const Body& body) {
       return body(Silu<C>{});
     case ActivationFunction::kRelu:
       return body(Relu<C>{});
+    case ActivationFunction::kQuickGelu:
+      return body(QuickGelu<C>{});
   }
 }
 
@@ -110,6 +133,7 @@ void gelu_backward(T* dx, const T* dy, const T* x, std::int64_t n, ActivationFun
 template <typename T>
 void swiglu_forward(const SwigluShape& s, T* y, const T* x) {
   using C = Compute<T>;
+  const C limit = static_cast<C>(s.limit), offset = static_cast<C>(s.offset);
   with_function<C>(s.function, [=]<typename F>(F) {
     for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
@@ -117,8 +141,11 @@ void swiglu_forward(const SwigluShape& s, T* y, const T* x) {
         const T* ups = gates + s.width;
         T* out = y + t * s.width;
 #pragma omp simd
-        for (std::int64_t j = 0; j < s.width; ++j)
-          out[j] = static_cast<T>(F::value(static_cast<C>(gates[j])) * static_cast<C>(ups[j]));
+        for (std::int64_t j = 0; j < s.width; ++j) {
+          const C gate = at_most(static_cast<C>(gates[j]), limit);
+          const C up = at_least(at_most(static_cast<C>(ups[j]), limit), -limit) + offset;
+          out[j] = static_cast<T>(F::value(gate) * up);
+        }
       }
     });
   });
@@ -127,6 +154,7 @@ void swiglu_forward(const SwigluShape& s, T* y, const T* x) {
 template <typename T>
 void swiglu_backward(const SwigluShape& s, T* dx, const T* dy, const T* x) {
   using C = Compute<T>;
+  const C limit = static_cast<C>(s.limit), offset = static_cast<C>(s.offset);
   with_function<C>(s.function, [=]<typename F>(F) {
     for_rows(s.tokens, 2 * s.width, [=](std::int64_t begin, std::int64_t end) {
       for (std::int64_t t = begin; t < end; ++t) {
@@ -135,8 +163,11 @@ void swiglu_backward(const SwigluShape& s, T* dx, const T* dy, const T* x) {
         for (std::int64_t j = 0; j < s.width; ++j) {
           const C z = static_cast<C>(x[row + j]), up = static_cast<C>(x[row + s.width + j]);
           const C slope = static_cast<C>(dy[t * s.width + j]);
-          dx[row + j] = static_cast<T>(slope * up * F::slope(z));
-          dx[row + s.width + j] = static_cast<T>(slope * F::value(z));
+          const C gate = at_most(z, limit);
+          const C factor = at_least(at_most(up, limit), -limit) + offset;
+          const C of_gate = slope * factor * F::slope(gate), of_up = slope * F::value(gate);
+          dx[row + j] = static_cast<T>(z > limit ? C{0} : of_gate);
+          dx[row + s.width + j] = static_cast<T>(up > limit || up < -limit ? C{0} : of_up);
         }
       }
     });

@@ -1,6 +1,7 @@
 #include "exec/cpu/kernels/grouped_gemm.h"
 
 #include <algorithm>
+#include <array>
 
 #include "exec/cpu/kernels/kernel_support.h"
 
@@ -75,23 +76,63 @@ void grouped_weight_gradient(const GroupedShape& s, G* dw, const T* x, const T* 
 }
 
 template <typename T>
+void add_expert_biases(const GroupedShape& s, const ExpertBiases& at, T* y, const T* bias,
+                       const std::int32_t* counts) {
+  using C = Compute<T>;
+  for_groups(s, counts, [&](std::int64_t expert, std::int64_t row, std::int64_t rows) {
+    const T* own = bias + expert * at.columns;
+    for_rows(rows, at.columns, [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t i = from; i < to; ++i) {
+        T* columns = y + (row + i) * s.out + at.first;
+        for (std::int64_t j = 0; j < at.columns; ++j)
+          columns[j] = static_cast<T>(static_cast<C>(columns[j]) + static_cast<C>(own[j]));
+      }
+    });
+  });
+}
+
+template <typename T, typename G>
+void expert_bias_gradient(const GroupedShape& s, const ExpertBiases& at, G* dbias, const T* dy,
+                          const std::int32_t* counts, bool adds) {
+  using C = Compute<T>;
+  for_columns(s.ranks * s.room, at.columns, [&](std::int64_t begin, std::int64_t end) {
+    const auto width = static_cast<std::size_t>(end - begin);
+    for (std::int64_t expert = 0; expert < s.experts; ++expert) {
+      std::array<C, kColumnBlock> sums{};
+      for_groups(s, counts, [&](std::int64_t of, std::int64_t row, std::int64_t rows) {
+        for (std::int64_t i = row; i < row + rows && of == expert; ++i)
+          for (std::size_t j = 0; j < width; ++j)
+            sums[j] += static_cast<C>(dy[i * s.out + at.first + begin + std::int64_t(j)]);
+      });
+      G* own = dbias + expert * at.columns + begin;
+      for (std::size_t j = 0; j < width; ++j)
+        own[j] = static_cast<G>(adds ? static_cast<C>(own[j]) + sums[j] : sums[j]);
+    }
+  });
+}
+
+template <typename T>
 Bytes grouped_scratch_bytes(const GroupedShape& s) {
   if constexpr (kIsHalf<T>) return mixed_gemm_scratch_bytes();
   const std::int64_t most = std::max({s.in, s.out, s.room});
   return blocked_gemm_scratch_bytes<Compute<T>>({.m = most, .n = most, .k = most});
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                           \
-  template void grouped_forward<T>(const GroupedShape&, T*, const T*, const T*,        \
-                                   const std::int32_t*, Scratch);                      \
-  template void grouped_input_gradient<T>(const GroupedShape&, T*, const T*, const T*, \
-                                          const std::int32_t*, Scratch);               \
+#define ZPLAN_INSTANTIATE(T)                                                                 \
+  template void grouped_forward<T>(const GroupedShape&, T*, const T*, const T*,              \
+                                   const std::int32_t*, Scratch);                            \
+  template void grouped_input_gradient<T>(const GroupedShape&, T*, const T*, const T*,       \
+                                          const std::int32_t*, Scratch);                     \
+  template void add_expert_biases<T>(const GroupedShape&, const ExpertBiases&, T*, const T*, \
+                                     const std::int32_t*);                                   \
   template Bytes grouped_scratch_bytes<T>(const GroupedShape&);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
-#define ZPLAN_INSTANTIATE(T, G)                                                            \
-  template void grouped_weight_gradient<T, G>(const GroupedShape&, G*, const T*, const T*, \
-                                              const std::int32_t*, bool, Scratch);
+#define ZPLAN_INSTANTIATE(T, G)                                                                    \
+  template void grouped_weight_gradient<T, G>(const GroupedShape&, G*, const T*, const T*,         \
+                                              const std::int32_t*, bool, Scratch);                 \
+  template void expert_bias_gradient<T, G>(const GroupedShape&, const ExpertBiases&, G*, const T*, \
+                                           const std::int32_t*, bool);
 ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

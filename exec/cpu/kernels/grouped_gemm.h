@@ -21,7 +21,17 @@ template <typename T, typename G>
 void grouped_weight_gradient(const GroupedShape& shape, G* dw, const T* x, const T* dy,
                              const std::int32_t* counts, bool adds, Scratch scratch);
 
-// For any of them, whatever the counts.
+// To `columns` columns of the rows of each expert, from `first` on, its bias [e, columns] is added.
+template <typename T>
+void add_expert_biases(const GroupedShape& shape, const ExpertBiases& at, T* y, const T* bias,
+                       const std::int32_t* counts);
+// dbias [e, columns] = the sums of these columns of dy over the rows of each expert, part after
+// part, or adds them.
+template <typename T, typename G>
+void expert_bias_gradient(const GroupedShape& shape, const ExpertBiases& at, G* dbias, const T* dy,
+                          const std::int32_t* counts, bool adds);
+
+// For any product, whatever the counts.
 template <typename T>
 Bytes grouped_scratch_bytes(const GroupedShape& shape);
 

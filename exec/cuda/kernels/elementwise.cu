@@ -15,6 +15,10 @@ void convert(cudaStream_t stream, const char* name, To* y, const From* x, std::i
   });
 }
 
+Gating gating_of(const SwigluShape& s) {
+  return {s.function, static_cast<float>(s.limit), static_cast<float>(s.offset)};
+}
+
 }  // namespace
 
 template <typename T>
@@ -42,7 +46,7 @@ void swiglu_forward(cudaStream_t stream, const SwigluShape& s, T* y, const T* x)
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch(stream, "swiglu_forward", grid_of_rows(s.tokens, s.width, w),
-           swiglu_forward_kernel<T, w>, y, x, s.tokens, s.width, s.function);
+           swiglu_forward_kernel<T, w>, y, x, s.tokens, s.width, gating_of(s));
   });
 }
 
@@ -52,7 +56,7 @@ void swiglu_backward(cudaStream_t stream, const SwigluShape& s, T* dx, const T* 
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
     launch(stream, "swiglu_backward", grid_of_rows(s.tokens, s.width, w),
-           swiglu_backward_kernel<T, w>, dx, dy, x, s.tokens, s.width, s.function);
+           swiglu_backward_kernel<T, w>, dx, dy, x, s.tokens, s.width, gating_of(s));
   });
 }
 

@@ -9,6 +9,7 @@ namespace zplan::exec::cuda {
 // [Hendrycks16] with the constants of GPT-2's code [Radford19].
 inline constexpr float kTwoSqrtTwoOverPi = static_cast<float>(2 * 0.79788456080286535588);
 inline constexpr float kCubic = 0.044715f;
+inline constexpr float kQuickSteepness = 1.702f;  // [Hendrycks16 sec 2]
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
@@ -37,6 +38,8 @@ __device__ inline float activation(ActivationFunction function, float x) {
       return x * sigmoid(x);
     case ActivationFunction::kRelu:
       return x > 0.0f ? x : 0.0f;
+    case ActivationFunction::kQuickGelu:
+      return x * sigmoid(kQuickSteepness * x);
     default:
       return x * gelu_gate(x);
   }
@@ -51,6 +54,10 @@ __device__ inline float activation_slope(ActivationFunction function, float x) {
       return g * (1.0f + x * (1.0f - g));
     case ActivationFunction::kRelu:
       return x > 0.0f ? 1.0f : 0.0f;
+    case ActivationFunction::kQuickGelu: {
+      const float quick = sigmoid(kQuickSteepness * x);
+      return quick * (1.0f + kQuickSteepness * x * (1.0f - quick));
+    }
     default:
       return gelu_slope(x);
   }
@@ -82,17 +89,30 @@ __global__ void gelu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_
   });
 }
 
+// What the gate does with the other half; infinity and 0 leave it as it is.
+struct Gating {
+  ActivationFunction function;
+  float limit, offset;
+
+  // Comparisons that keep what is no number.
+  __device__ float gate(float x) const { return x > limit ? limit : x; }
+  __device__ float factor(float up) const {
+    return (up > limit ? limit : up < -limit ? -limit : up) + offset;
+  }
+};
+
 // y [rows, f], x [rows, 2 f]; kWidth divides f.
 template <typename T, int kWidth>
 __global__ void swiglu_forward_kernel(T* y, const T* x, std::int64_t rows, std::int64_t f,
-                                      ActivationFunction function) {
+                                      Gating gating) {
   for_rows(rows, [=](std::int64_t row) {
     for_columns<kWidth>(f, [=](std::int64_t j) {
       const T* gates = x + row * 2 * f + j;
       auto z = load<kWidth>(gates);
       const auto up = load<kWidth>(gates + f);
 #pragma unroll
-      for (int k = 0; k < kWidth; ++k) z.at[k] = activation(function, z.at[k]) * up.at[k];
+      for (int k = 0; k < kWidth; ++k)
+        z.at[k] = activation(gating.function, gating.gate(z.at[k])) * gating.factor(up.at[k]);
       store<kWidth>(y + row * f + j, z);
     });
   });
@@ -101,7 +121,7 @@ __global__ void swiglu_forward_kernel(T* y, const T* x, std::int64_t rows, std::
 // dx, x [rows, 2 f], dy [rows, f]; kWidth divides f.
 template <typename T, int kWidth>
 __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int64_t rows,
-                                       std::int64_t f, ActivationFunction function) {
+                                       std::int64_t f, Gating gating) {
   for_rows(rows, [=](std::int64_t row) {
     for_columns<kWidth>(f, [=](std::int64_t j) {
       const std::int64_t gate = row * 2 * f + j;
@@ -109,9 +129,12 @@ __global__ void swiglu_backward_kernel(T* dx, const T* dy, const T* x, std::int6
       const auto slope = load<kWidth>(dy + row * f + j);
 #pragma unroll
       for (int k = 0; k < kWidth; ++k) {
-        const float of_up = slope.at[k] * activation(function, z.at[k]);
-        z.at[k] = slope.at[k] * up.at[k] * activation_slope(function, z.at[k]);
-        up.at[k] = of_up;
+        const float gate = gating.gate(z.at[k]), factor = gating.factor(up.at[k]);
+        const float of_gate = slope.at[k] * factor * activation_slope(gating.function, gate);
+        const float of_up = slope.at[k] * activation(gating.function, gate);
+        const bool is_within = !(up.at[k] > gating.limit || up.at[k] < -gating.limit);
+        z.at[k] = z.at[k] > gating.limit ? 0.0f : of_gate;
+        up.at[k] = is_within ? of_up : 0.0f;
       }
       store<kWidth>(dx + gate, z);
       store<kWidth>(dx + gate + f, up);

@@ -63,10 +63,14 @@ ActivationFunction function_of(const ModelConfig& model) {
   const Activation activation = model.layer.activation;
   return activation == own ? ActivationFunction::kOwn : static_cast<ActivationFunction>(activation);
 }
-static_assert(static_cast<int>(Activation::kRelu) == static_cast<int>(ActivationFunction::kRelu));
+static_assert(static_cast<int>(Activation::kQuickGelu) ==
+              static_cast<int>(ActivationFunction::kQuickGelu));
 
 MlpShape mlp_of(const ModelConfig& model) {
-  return {model.ffn, model.gated_mlp, model.biases == Biases::kAll, function_of(model)};
+  return {model.ffn,
+          model.gated_mlp,
+          model.biases == Biases::kAll,
+          {function_of(model), model.layer.activation_limit, model.layer.up_offset}};
 }
 
 std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& model, Part part,
@@ -77,7 +81,7 @@ std::optional<PostNorm> make_post_norm(LayerMaker& maker, const ModelConfig& mod
 
 // The MLP or, of all tokens by their choices, experts.
 std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
-  if (model.experts) return std::make_unique<Experts>(maker, *model.experts, model.gated_mlp);
+  if (model.experts) return std::make_unique<Experts>(maker, *model.experts, mlp_of(model));
   return std::make_unique<Mlp>(maker, mlp_of(model));
 }
 

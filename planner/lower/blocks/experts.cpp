@@ -11,51 +11,70 @@ View flat(View rows) {
   return rows;
 }
 
-std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, bool gated) {
+std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, const MlpShape& mlp) {
   if (width == 0) return std::nullopt;
   maker.params.begin("shared_fc1", Part::kFc1);
   return Mlp(maker, {.width = width,
-                     .gated = gated,
+                     .gated = mlp.gated,
+                     .activation = mlp.activation,
                      .first = "shared_fc1",
                      .second = "shared_fc2",
                      .is_second = true});
 }
 
+// A row for each expert.
+Param make_bias(LayerMaker& maker, const char* tensor, const Shape& shape, Split split) {
+  return maker.params.add({.name = maker.naming.of(tensor, ".bias"),
+                           .published = shape,
+                           .stored = shape,
+                           .split = std::move(split)});
+}
+
 }  // namespace
 
-Param Experts::first_products(LayerMaker& maker, std::int64_t width, bool gated,
-                              const ExpertShape& shape) {
+Experts::Grouped Experts::first_products(LayerMaker& maker, const ExpertShape& shape,
+                                         const MlpShape& mlp) {
   maker.params.begin_experts("experts_up", Part::kExpertUp);
-  const std::int64_t products = gated ? 2 : 1;
-  return maker.matrix("experts_up", {shape.count, maker.h(), products * width},
-                      maker.naming.std().usual,
-                      {Split::Kind::kColumns,
-                       std::vector<std::int64_t>(static_cast<std::size_t>(products), width)});
+  const std::vector<std::int64_t> widths(std::size_t{mlp.gated ? 2U : 1U}, shape.ffn);
+  const std::int64_t columns = shape.ffn * static_cast<std::int64_t>(widths.size());
+  const Split split{Split::Kind::kColumns, widths};
+  Grouped up{.part = Part::kExpertUp, .op = LayerOperator::kFc1};
+  up.weight = maker.matrix("experts_up", {shape.count, maker.h(), columns},
+                           maker.naming.std().usual, split);
+  if (mlp.bias) up.bias = make_bias(maker, "experts_up", {shape.count, columns}, split);
+  return up;
 }
 
 // An expert is a row of the tensor, so that the rows of its matrix are columns of that.
-Param Experts::second_products(LayerMaker& maker, const ExpertShape& shape) {
+Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& shape,
+                                          const MlpShape& mlp) {
   maker.params.begin_experts("experts_down", Part::kExpertDown);
   const std::int64_t elements = shape.ffn * maker.h();
-  return maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
-                           .published = {shape.count, elements},
-                           .stored = {shape.count, shape.ffn, maker.h()},
-                           .init = Init::kNormal,
-                           .std = maker.naming.std().output,
-                           .decay = true,
-                           .split = {Split::Kind::kColumns, {elements}},
-                           .cut_dimension = 1});
+  Grouped down{.part = Part::kExpertDown, .columns_apart = maker.h() / maker.pieces()};
+  down.weight = maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
+                                  .published = {shape.count, elements},
+                                  .stored = {shape.count, shape.ffn, maker.h()},
+                                  .init = Init::kNormal,
+                                  .std = maker.naming.std().output,
+                                  .decay = true,
+                                  .split = {Split::Kind::kColumns, {elements}},
+                                  .cut_dimension = 1});
+  if (mlp.bias)
+    down.bias = make_bias(maker, "experts_down", {shape.count, maker.h()},
+                          {Split::Kind::kColumns, {maker.h()}});
+  return down;
 }
 
-Experts::Experts(LayerMaker& maker, const ExpertShape& shape, bool gated)
+Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp)
     : rows_(maker, shape),
       hidden_(maker.h()),
       width_(shape.ffn / maker.pieces()),
-      gated_(gated),
-      router_(maker, shape),
-      shared_(make_shared(maker, shape.shared_ffn, gated)),
-      up_{Part::kExpertUp, first_products(maker, shape.ffn, gated, shape), LayerOperator::kFc1},
-      down_{Part::kExpertDown, second_products(maker, shape), std::nullopt} {
+      gated_(mlp.gated),
+      activation_(mlp.activation.attributes()),
+      router_(maker, shape, mlp.bias),
+      shared_(make_shared(maker, shape.shared_ffn, mlp)),
+      up_(first_products(maker, shape, mlp)),
+      down_(second_products(maker, shape, mlp)) {
   const auto add = [&](const char* name, std::int64_t width, std::optional<LayerOperator> of,
                        Read in_backward = Read::kLate) {
     return maker.values.add({.name = name,
@@ -68,7 +87,7 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, bool gated)
     received_counts_ = maker.values.add(
         {.name = "counts.received", .shape = rows_.counts(), .dtype = DType::kI32});
   received_ = add("experts.input", hidden_, std::nullopt);
-  fc1_ = add("experts.fc1", (gated ? 2 : 1) * width_, LayerOperator::kFc1);
+  fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1);
   gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
   returned_ = add("experts.output", hidden_, std::nullopt, Read::kFirst);
   partial_ = shared_ ? shared_->partial()
@@ -81,7 +100,7 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, bool gated)
         {.name = name, .shape = rows_.of(width), .dtype = maker.compute()});
   };
   dgate_ = gradient("d.experts.gelu", width_);
-  if (gated) dfc1_ = gradient("d.experts.fc1", 2 * width_);
+  if (gated_) dfc1_ = gradient("d.experts.fc1", 2 * width_);
 }
 
 std::vector<Use> Experts::uses() const {
@@ -122,10 +141,23 @@ void Experts::combine(LayerPass& to) const {
              read(router_.weights(to))});
 }
 
+Attributes Experts::attributes(const LayerPass& to, const Grouped& by) const {
+  Attributes all{rows_.expected};
+  if (by.bias && by.columns_apart > 0) all[1] = to.by_place(kTensorAxis, by.columns_apart);
+  return all;
+}
+
 void Experts::multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const {
-  to.kernel(by.part, KernelId::kGroupedForward,
-            {read(x), to.parameter(by.weight), read(counts(to)), write(y), to.workspace()},
-            {rows_.expected});
+  if (by.bias) {
+    to.kernel(by.part, KernelId::kGroupedLinearForward,
+              {read(x), to.parameter(by.weight), read(counts(to)), to.parameter(by.bias), write(y),
+               to.workspace()},
+              attributes(to, by));
+  } else {
+    to.kernel(by.part, KernelId::kGroupedForward,
+              {read(x), to.parameter(by.weight), read(counts(to)), write(y), to.workspace()},
+              attributes(to, by));
+  }
 }
 
 void Experts::forward(LayerPass& to, const View& x) const {
@@ -137,7 +169,7 @@ void Experts::forward(LayerPass& to, const View& x) const {
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
   if (to.emits(LayerOperator::kActivation))
     to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
-              {read(flat(to[fc1_])), write(flat(to[gate_]))});
+              {read(flat(to[fc1_])), write(flat(to[gate_]))}, activation_);
   if (to.emits_all()) combine(to);
 }
 
@@ -154,12 +186,23 @@ View Experts::combine_backward(LayerPass& to, const View& dy, const View& dweigh
   return dout;
 }
 
-void Experts::multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
-                                const View& dx) const {
-  if (to.emits_weights())
+void Experts::weight_backward(LayerPass& to, const Grouped& by, const View& x,
+                              const View& dy) const {
+  if (by.bias) {
+    to.kernel(by.part, Action::kWeightGradient, KernelId::kGroupedLinearWeightGradient,
+              {read(x), read(dy), read(counts(to)), to.gradient(by.weight), to.gradient(by.bias),
+               to.workspace()},
+              attributes(to, by));
+  } else {
     to.kernel(by.part, Action::kWeightGradient, KernelId::kGroupedWeightGradient,
               {read(x), read(dy), read(counts(to)), to.gradient(by.weight), to.workspace()},
-              {rows_.expected});
+              attributes(to, by));
+  }
+}
+
+void Experts::multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
+                                const View& dx) const {
+  if (to.emits_weights()) weight_backward(to, by, x, dy);
   if (to.emits_inputs())
     to.kernel(by.part, KernelId::kGroupedInputGradient,
               {read(dy), to.parameter(by.weight), read(counts(to)), write(dx), to.workspace()},
@@ -171,13 +214,13 @@ View Experts::activation_backward(LayerPass& to, const View& dgate) const {
   if (!gated_) {
     if (to.emits_inputs())
       to.kernel(Part::kExpertGate, KernelId::kGeluBackward,
-                {read(flat(to[fc1_])), update(flat(dgate))});
+                {read(flat(to[fc1_])), update(flat(dgate))}, activation_);
     return dgate;
   }
   const View dfc1 = to.handed(Part::kExpertUp, dfc1_.name.c_str(), dfc1_.shape, false);
   if (to.emits_inputs())
     to.kernel(Part::kExpertGate, KernelId::kSwigluBackward,
-              {read(flat(to[fc1_])), read(flat(dgate)), write(flat(dfc1))});
+              {read(flat(to[fc1_])), read(flat(dgate)), write(flat(dfc1))}, activation_);
   return dfc1;
 }
 

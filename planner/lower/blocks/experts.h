@@ -8,7 +8,8 @@
 //   combine    the all-to-all back, the sum
 //
 // Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
-// tokens each among its own. With one rank in the group nothing is exchanged.
+// tokens each among its own. With one rank in the group nothing is exchanged. The second products
+// of these ranks are parts of a sum: each has the bias of its columns of them.
 #pragma once
 
 #include <optional>
@@ -20,7 +21,8 @@ namespace zplan {
 
 class Experts : public Body {
  public:
-  Experts(LayerMaker& maker, const ExpertShape& shape, bool gated);
+  // `mlp`: what each is like but for its width.
+  Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
 
   std::vector<Use> uses() const override;
   BodyResult result() const override { return {partial_, Part::kCombine}; }
@@ -29,32 +31,36 @@ class Experts : public Body {
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
 
  private:
-  // A product of the rows of each expert with its matrix [e, k, n].
+  // A product of the rows of each expert with its matrix [e, k, n], and its bias [e, m], of the
+  // columns from the rank's first on.
   struct Grouped {
     Part part;
-    Param weight;
-    std::optional<LayerOperator> op;
+    Param weight{}, bias{};
+    std::int64_t columns_apart = 0;  // of the first ones of neighbouring ranks
+    std::optional<LayerOperator> op{};
   };
-  static Param first_products(LayerMaker& maker, std::int64_t width, bool gated,
-                              const ExpertShape& shape);
-  static Param second_products(LayerMaker& maker, const ExpertShape& shape);
+  static Grouped first_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
+  static Grouped second_products(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp);
 
   void dispatch(LayerPass& to, const View& x) const;
   void combine(LayerPass& to) const;
   View combine_backward(LayerPass& to, const View& dy, const View& dweights) const;
   void dispatch_backward(LayerPass& to, const View& dreceived, const View& dx) const;
   void multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const;
+  void weight_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy) const;
   void multiply_backward(LayerPass& to, const Grouped& by, const View& x, const View& dy,
                          const View& dx) const;
   View activation_backward(LayerPass& to, const View& dgate) const;
   View counts(const LayerPass& to) const;
+  Attributes attributes(const LayerPass& to, const Grouped& by) const;
 
   ExpertRows rows_;
   std::int64_t hidden_, width_;  // h, f of one rank
   bool gated_;
+  Attributes activation_;
   Router router_;
   std::optional<Mlp> shared_;
-  Grouped up_, down_;            // [E, h, u], [E, f, h]
+  Grouped up_, down_;            // [E, h, u], [E, f, h]; biases [E, u], [E, h]
   Value received_counts_;        // of rows that have come, where they are exchanged
   Value received_, fc1_, gate_;  // [g, r, h], [g, r, u] before and [g, r, f] after activation
   Value returned_;               // [g, r, h]

@@ -28,8 +28,8 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
     : width_(shape.width / maker.pieces()),
       gated_(shape.gated),
       fuses_neighbours_(maker.kernels.fused_neighbours && !shape.gated &&
-                        shape.function == ActivationFunction::kOwn),
-      function_(static_cast<std::int64_t>(shape.function)),
+                        shape.activation.function == ActivationFunction::kOwn),
+      activation_(shape.activation.attributes()),
       fc1_(make_fc1(maker, shape)),
       fc1_out_(maker.values.add({.name = "fc1",
                                  .shape = {maker.tokens(), first_products(shape) * width_},
@@ -47,9 +47,9 @@ Mlp::Mlp(LayerMaker& maker, const MlpShape& shape)
   if (gated_) dfc1_ = maker.values.gradient(gradient(maker, shape, "d.up", 2 * width_));
 }
 
-void Mlp::activation(LayerPass& to) const {
+void Mlp::activate(LayerPass& to) const {
   to.kernel(Part::kGelu, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
-            {read(to[fc1_out_]), write(to[gelu_])}, {function_});
+            {read(to[fc1_out_]), write(to[gelu_])}, activation_);
 }
 
 void Mlp::forward(LayerPass& to, const View& x) const {
@@ -60,7 +60,7 @@ void Mlp::forward(LayerPass& to, const View& x) const {
     fc1_.forward_and_gelu(to, x, to[fc1_out_], to[gelu_]);
   } else {
     if (product) fc1_.forward(to, x, to[fc1_out_]);
-    if (activates) activation(to);
+    if (activates) activate(to);
   }
   if (to.emits_all()) fc2_.linear.forward(to, to[gelu_], to[partial()]);
 }
@@ -70,12 +70,12 @@ View Mlp::activation_backward(LayerPass& to, const View& dgelu) const {
   const View fc1 = read(to[fc1_out_]);
   if (!gated_) {
     if (to.emits_inputs())
-      to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)}, {function_});
+      to.kernel(Part::kGelu, KernelId::kGeluBackward, {fc1, update(dgelu)}, activation_);
     return dgelu;
   }
   const View dfc1 = to.handed(Part::kFc1, dfc1_.name.c_str(), dfc1_.shape, true);
   if (to.emits_inputs())
-    to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)}, {function_});
+    to.kernel(Part::kGelu, KernelId::kSwigluBackward, {fc1, read(dgelu), write(dfc1)}, activation_);
   return dfc1;
 }
 

@@ -8,11 +8,19 @@
 
 namespace zplan {
 
+// What stands between the two products; limit and offset, of a gated MLP, as kernels take them.
+struct ActivationShape {
+  ActivationFunction function = ActivationFunction::kOwn;
+  std::int64_t limit = 0, offset = 0;
+
+  Attributes attributes() const { return {static_cast<std::int64_t>(function), limit, offset}; }
+};
+
 struct MlpShape {
   std::int64_t width = 0;  // f, of the model
   bool gated = false;
   bool bias = false;
-  ActivationFunction function = ActivationFunction::kOwn;
+  ActivationShape activation{};
   // Names of its tensors, which are those of its operators.
   const char* first = "fc1";
   const char* second = "fc2";
@@ -30,12 +38,12 @@ class Mlp : public Body {
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
 
  private:
-  void activation(LayerPass& to) const;
+  void activate(LayerPass& to) const;
   View activation_backward(LayerPass& to, const View& dgelu) const;
 
   std::int64_t width_;  // f of one tile of one rank
   bool gated_, fuses_neighbours_;
-  std::int64_t function_;   // as an attribute
+  Attributes activation_;   // of its kernels
   Linear fc1_;              // [h, u], u = f or, of gate and up side by side, 2 f
   Value fc1_out_, gelu_;    // [T, u] before GELU or SwiGLU, [T, f] after it
   LastProduct fc2_;         // [f, h]

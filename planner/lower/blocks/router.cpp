@@ -18,7 +18,7 @@ Value kept(LayerMaker& maker, const char* name, const Shape& shape, DType dtype,
 
 }  // namespace
 
-Router::Router(LayerMaker& maker, const ExpertShape& shape)
+Router::Router(LayerMaker& maker, const ExpertShape& shape, bool bias)
     : shape_(shape),
       sizes_(maker, shape),
       tokens_(maker.tokens()),
@@ -26,7 +26,11 @@ Router::Router(LayerMaker& maker, const ExpertShape& shape)
       parts_(maker.plan.batch.global_batch * maker.tp()),
       weight_(maker.matrix("router", {maker.h(), shape.count}, maker.naming.std().usual, {})) {
   const DType scores = maker.kernels.statistics;
-  if (shape.selection_bias) bias_ = maker.vector("router", ".bias", shape.count, Init::kZero, true);
+  const auto vector = [&] {
+    return maker.vector("router", ".bias", shape.count, Init::kZero, true);
+  };
+  if (bias) bias_ = vector();
+  if (shape.selection_bias) choice_bias_ = vector();
   logits_ = kept(maker, "logits.router", {tokens_, shape.count}, scores);
   chosen_ = kept(maker, "chosen", chosen(), DType::kI32);
   weights_ = kept(maker, "weights.router", chosen(), scores, Read::kFirst);
@@ -48,12 +52,19 @@ Attributes Router::choice() const {
 }
 
 void Router::forward(LayerPass& to, const View& x) const {
-  to.kernel(Part::kRouter, KernelId::kRouterForward,
-            {read(x), to.parameter(weight_), write(to[logits_]), to.workspace()});
   if (bias_) {
-    to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
-              {read(to[logits_]), write(to[chosen_]), write(to[weights_]), to.parameter(bias_)},
-              choice());
+    to.kernel(
+        Part::kRouter, KernelId::kRouterLinearForward,
+        {read(x), to.parameter(weight_), to.parameter(bias_), write(to[logits_]), to.workspace()});
+  } else {
+    to.kernel(Part::kRouter, KernelId::kRouterForward,
+              {read(x), to.parameter(weight_), write(to[logits_]), to.workspace()});
+  }
+  if (choice_bias_) {
+    to.kernel(
+        Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
+        {read(to[logits_]), write(to[chosen_]), write(to[weights_]), to.parameter(choice_bias_)},
+        choice());
   } else {
     to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
               {read(to[logits_]), write(to[chosen_]), write(to[weights_])}, choice());
@@ -82,17 +93,24 @@ void Router::logits_backward(LayerPass& to, const View& dweights, const View& dl
       {scores()[0], batch_, in_units(shape_.balance), parts_});
 }
 
+void Router::weight_backward(LayerPass& to, const View& x, const View& dlogits) const {
+  if (bias_) {
+    to.kernel(Part::kRouter, Action::kWeightGradient, KernelId::kLinearWeightGradient,
+              {read(x), read(dlogits), to.gradient(weight_), to.gradient(bias_), to.workspace()});
+  } else {
+    to.kernel(Part::kRouter, Action::kWeightGradient, KernelId::kMatmulWeightGradient,
+              {read(x), read(dlogits), to.gradient(weight_), to.workspace()});
+  }
+  // What choices follow follows no gradient.
+  const View dchoice = choice_bias_ ? to.gradient(choice_bias_) : View{};
+  if (choice_bias_ && dchoice.access == Access::kWrite)
+    to.kernel(Part::kRouter, Action::kBiasGradient, KernelId::kFillZero, {dchoice});
+}
+
 void Router::backward(LayerPass& to, const View& x, const View& dweights, const View& dx) const {
   const View dlogits = to.handed(Part::kRouter, "d.logits", {tokens_, shape_.count}, false);
   if (to.emits_inputs()) logits_backward(to, dweights, dlogits);
-  if (to.emits_weights()) {
-    to.kernel(Part::kRouter, Action::kWeightGradient, KernelId::kMatmulWeightGradient,
-              {read(x), read(dlogits), to.gradient(weight_), to.workspace()});
-    // It follows no gradient.
-    const View dbias = bias_ ? to.gradient(bias_) : View{};
-    if (bias_ && dbias.access == Access::kWrite)
-      to.kernel(Part::kRouter, Action::kBiasGradient, KernelId::kFillZero, {dbias});
-  }
+  if (to.emits_weights()) weight_backward(to, x, dlogits);
   if (to.emits_inputs())
     to.kernel(Part::kRouter, KernelId::kLinearInputGradient,
               {read(dlogits), to.parameter(weight_), update(dx), to.workspace()});

@@ -12,7 +12,8 @@ namespace zplan {
 
 class Router {
  public:
-  Router(LayerMaker& maker, const ExpertShape& shape);
+  // `bias`: of the logits.
+  Router(LayerMaker& maker, const ExpertShape& shape, bool bias);
 
   Use use() const { return {std::nullopt, weight_}; }
   // From x [T, h] to rows(), weights() and counts().
@@ -26,6 +27,7 @@ class Router {
   Shape chosen() const { return {tokens_, shape_.per_token}; }
 
  private:
+  void weight_backward(LayerPass& to, const View& x, const View& dlogits) const;
   void logits_backward(LayerPass& to, const View& dweights, const View& dlogits) const;
   Attributes scores() const;
   Attributes choice() const;
@@ -33,7 +35,8 @@ class Router {
   ExpertShape shape_;
   ExpertRows sizes_;
   std::int64_t tokens_, batch_, parts_;
-  Param weight_, bias_;                              // [h, E], [E]
+  Param weight_, bias_;                              // [h, E], [E] of the logits
+  Param choice_bias_;                                // [E], that only choices follow
   Value logits_, chosen_, weights_, rows_, counts_;  // [T, E], [T, k] thrice, [g, E / g]
 };
 

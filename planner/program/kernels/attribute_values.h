@@ -7,7 +7,10 @@
 namespace zplan {
 
 // 0: the one that the kernel is named after, the tanh form of GELU or, gated, SiLU.
-enum class ActivationFunction : std::uint8_t { kOwn, kGeluTanh, kGelu, kSilu, kRelu };
+enum class ActivationFunction : std::uint8_t { kOwn, kGeluTanh, kGelu, kSilu, kRelu, kQuickGelu };
+
+// A limit of an activation is written in units of 1e-9.
+constexpr double limit_of(std::int64_t attribute) { return static_cast<double>(attribute) / 1e9; }
 
 // An epsilon is written in units of 1e-12. The usual one, 1e-5, is that of GPT-2 [Radford19] and
 // of Llama 2 and 3 [Touvron23].

@@ -245,12 +245,16 @@ ZPLAN_KERNEL(Scale, "scale", .operands = "x:uc[*]", .attributes = "numerator den
              .kind = kMem, .demand = streaming<1, 0>, .source = "[derived]",
              .what = "x = x numerator / denominator.")
 ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]",
-             .attributes = "function?", .kind = kMem, .demand = streaming<2 + kExp / 2, 0>,
-             .source = "[Shazeer20]",
-             .what = "y = silu(gate) up, or another function; x holds gate and up side by side.")
+             .attributes = "function? limit? offset?", .kind = kMem,
+             .demand = streaming<2 + kExp / 2, 0>, .source = "[Shazeer20]",
+             .what =
+                 "y = silu(gate) up, or another function; x holds gate and up side by side. With "
+                 "`limit`, in units of 1e-9, gate is taken as at most that and up as between minus "
+                 "that and it; `offset` is added to up [Agarwal25].")
 ZPLAN_KERNEL(SwigluBackward, "swiglu_backward", .operands = "x:rc[T,2*f] dy:rc[T,f] dx:wc[T,2*f]",
-             .attributes = "function?", .kind = kMem, .demand = streaming<5 + kExp / 2, 0>,
-             .source = "[Shazeer20]", .what = "Is the gradient of swiglu_forward.")
+             .attributes = "function? limit? offset?", .kind = kMem,
+             .demand = streaming<5 + kExp / 2, 0>, .source = "[Shazeer20]",
+             .what = "Is the gradient of swiglu_forward.")
 ZPLAN_KERNEL(AttentionScores, "attention_scores",
              .operands = "qkv:rc[b,s,g,w] scores:wc[b,a,s,s] scratch:s",
              .attributes = "value_size divisor?", .kind = kGemm, .demand = attention_scores,
@@ -514,5 +518,27 @@ ZPLAN_KERNEL(SinksBackward, "sinks_backward",
              .kind = kMem, .demand = streaming<2, 0>, .sets = Sets::kFusedAttention,
              .source = "[Xiao24]",
              .what = "dsinks = - sums of exp(sink - lse) dout out, or adds them.")
+
+// [derived] biases count no flop, as those of linear_forward
+ZPLAN_KERNEL(RouterLinearForward, "router_linear_forward",
+             .operands = "x:rc[T,h] w:rc[h,e] bias:rc[e] logits:wt[T,e] scratch:s", .kind = kGemm,
+             .demand = matmul<0, 1>, .sets = Sets::kExperts, .source = "[derived]",
+             .what = "logits = x w + bias, in the type of statistics.")
+ZPLAN_KERNEL(
+    GroupedLinearForward, "grouped_linear_forward",
+    .operands = "x:rc[g,r,k] w:rc[e,k,n] counts:ri[g,e] bias:rc[e,m] y:wc[g,r,n] scratch:s",
+    .attributes = "rows first?", .kind = kGemm, .demand = grouped<0, 4, 1>, .sets = Sets::kExperts,
+    .layer_product = true, .source = "[derived]",
+    .what =
+        "y = x w as grouped_forward, and to m columns of y from `first` on the bias of the expert "
+        "that a row is of: of what tensor parallel ranks add up each has its columns of it.")
+ZPLAN_KERNEL(
+    GroupedLinearWeightGradient, "grouped_linear_weight_gradient",
+    .operands = "x:rc[g,r,k] dy:rc[g,r,n] counts:ri[g,e] dw:ag[e,k,n] dbias:ag[e,m] scratch:s",
+    .attributes = "rows first?", .kind = kGemm, .demand = grouped_weight_gradient,
+    .sets = Sets::kExperts, .layer_product = true, .source = "[derived]",
+    .what =
+        "dw = x^T dy as grouped_weight_gradient, and dbias = the sums of m columns of dy from "
+        "`first` on over the rows of each expert, or adds them.")
 
 #undef ZPLAN_KERNEL

@@ -55,6 +55,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-mla",
                                              "tiny-llama",
                                              "tiny-oss",
+                                             "tiny-gpt-oss",
                                              "tiny-gemma",
                                              "tiny-gpt",
                                              "tiny-deepseek",
@@ -81,6 +82,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "pythia-12b",
                                              "phi4",
                                              "gpt-neox-20b",
+                                             "gpt-oss-20b",
                                              "megatron-22b",
                                              "gemma3-27b",
                                              "gemma2-27b",
@@ -91,6 +93,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "llama3-70b",
                                              "qwen2.5-72b",
                                              "zero-infinity-100b",
+                                             "gpt-oss-120b",
                                              "mixtral-8x22b",
                                              "gpt3-175b",
                                              "opt-175b",
@@ -106,6 +109,39 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "zero-infinity-5t",
                                              "zero-infinity-10t",
                                              "zero-infinity-20t"}));
+}
+
+TEST(ModelConfig, ExpertsHaveBiasesWhereAllLinearLayersHaveThem) {
+  const ModelConfig model = load_model("gpt-oss-20b");
+  EXPECT_EQ(model.expert_bias_width(), 3 * 2880);
+  ModelConfig other = model;
+  other.biases = Biases::kQkv;
+  EXPECT_EQ(other.expert_bias_width(), 0);
+  EXPECT_EQ(parameter_count(model) - parameter_count(other), 24 * (2880 + 32 + 32 * 3 * 2880));
+  EXPECT_EQ(active_parameter_count(model) - active_parameter_count(other),
+            24 * (2880 + 32 + 4 * 3 * 2880));
+  other.experts->shared_ffn = 8;
+  EXPECT_NO_THROW(validate(other));
+  other.biases = Biases::kAll;
+  EXPECT_THAT(message_of([&] { validate(other); }),
+              ::testing::HasSubstr("expected no shared_expert_ffn with biases \"all\""));
+  other.experts->shared_ffn = 0;
+  other.experts->selection_bias = true;
+  EXPECT_THAT(message_of([&] { validate(other); }),
+              ::testing::HasSubstr("expected no router_bias"));
+}
+
+TEST(ModelConfig, LimitAndOffsetAreOfAGatedMlp) {
+  const ModelConfig model = load_model("gpt-oss-120b");
+  EXPECT_EQ(model.layer.activation, Activation::kQuickGelu);
+  EXPECT_EQ(model.layer.activation_limit, 7'000'000'000);
+  EXPECT_EQ(model.layer.up_offset, 1);
+  EXPECT_THAT(parse_error({{"activation_limit", "0.5"}}),
+              ::testing::HasSubstr("/activation_limit: expected no activation_limit without"));
+  EXPECT_THAT(parse_error({{"up_offset", "1"}}),
+              ::testing::HasSubstr("/up_offset: expected no up_offset without gated_mlp"));
+  EXPECT_THAT(parse_error({{"gated_mlp", "true"}, {"activation_limit", "0"}}),
+              ::testing::HasSubstr("/activation_limit"));
 }
 
 // What the parser says of a small model with these members.
@@ -153,8 +189,8 @@ TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
               HasSubstr("-1"));
   EXPECT_EQ(
       refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "activation": "gelu_tanh")"), "");
-  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "activation": "relu")"),
-              HasSubstr("expected \"gelu_tanh\" with experts, got \"relu\""));
+  EXPECT_EQ(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "activation": "relu")"),
+            "");
   EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "post_norms": true)"),
               HasSubstr("expected no post_norms with experts"));
 }
@@ -361,7 +397,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"scaled_embedding\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
       "\"attention_cap\", "
       "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
-      "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"norm_epsilon\", "
+      "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "
+      "\"norm_epsilon\", \"activation_limit\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_ffn\", \"shared_expert_ffn\", "

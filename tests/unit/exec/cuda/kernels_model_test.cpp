@@ -58,7 +58,7 @@ TYPED_TEST(CudaModelKernels, SwigluIsRoundedOnce) {
 
 TYPED_TEST(CudaModelKernels, OtherFunctionsThanTheUsualOnes) {
   constexpr DType t = kTypeOf<TypeParam>;
-  for (const std::int64_t function : {1, 2, 3, 4}) {
+  for (const std::int64_t function : {1, 2, 3, 4, 5}) {
     const std::int64_t rows = 3, width = 20, n = rows * width;
     RowCase gelu(KernelId::kGeluForward, {function});
     gelu.with(t, {n}, random_values(n, 1, 6)).out(t, {n});
@@ -73,6 +73,20 @@ TYPED_TEST(CudaModelKernels, OtherFunctionsThanTheUsualOnes) {
     gradient.with(t, {rows, 2 * width}, random_values(2 * n, 2, 4));
     gradient.with(t, {rows, width}, random_values(n, 3)).out(t, {rows, 2 * width});
     gradient.template run<TypeParam>().expect_rounded(2, 64);
+  }
+}
+
+// Gates of up to 0.5, factors of -0.5 to 0.5 and 2 more.
+TYPED_TEST(CudaModelKernels, GatesHaveLimitsAndAnOffset) {
+  constexpr DType t = kTypeOf<TypeParam>;
+  for (const auto& [rows, width, shift] : kLayouts) {
+    RowCase forward(KernelId::kSwigluForward, {5, 500'000'000, 2});
+    forward.shifted(shift).with(t, {rows, 2 * width}, random_values(2 * rows * width, 1, 4));
+    forward.out(t, {rows, width}).template run<TypeParam>().expect_rounded(1, 32);
+    RowCase backward(KernelId::kSwigluBackward, {5, 500'000'000, 2});
+    backward.shifted(shift).with(t, {rows, 2 * width}, random_values(2 * rows * width, 2, 4));
+    backward.with(t, {rows, width}, random_values(rows * width, 3)).out(t, {rows, 2 * width});
+    backward.template run<TypeParam>().expect_rounded(2, 64);
   }
 }
 

@@ -280,7 +280,9 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "choose_experts_backward",
                                                "balance_experts",
                                                "soft_cap_forward",
-                                               "soft_cap_backward"};
+                                               "soft_cap_backward",
+                                               "grouped_linear_forward",
+                                               "grouped_linear_weight_gradient"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));

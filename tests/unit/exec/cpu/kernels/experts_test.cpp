@@ -189,5 +189,28 @@ TYPED_TEST(GroupedProducts, AreThoseOfEachExpert) {
     EXPECT_NEAR(static_cast<double>(dw[i]), expected_dw[i], 8 * kEpsilon<T>) << i;
 }
 
+// Of the first part 2 rows are of the first expert and 1 of the third, of the second 1 of each but
+// the first; columns 1 and 2 of 4 have biases, and rows behind stay 0.
+TYPED_TEST(GroupedProducts, HaveTheBiasesOfTheirExperts) {
+  using T = TypeParam;
+  const GroupedShape s{.ranks = 2, .experts = 3, .room = 4, .in = 1, .out = 4};
+  const ExpertBiases at{.columns = 2, .first = 1};
+  const Indices counts{2, 0, 1, 0, 1, 1}, expert{0, 0, 2, -1, 1, 2, -1, -1};
+  const std::vector<T> bias{T(1), T(2), T(3), T(4), T(5), T(6)};
+  std::vector<T> y(2 * 4 * 4, T(0)), dbias(6, T(7));
+  add_expert_biases(s, at, y.data(), bias.data(), counts.data());
+  for (std::size_t row = 0; row < 8; ++row)
+    for (std::size_t c = 0; c < 4; ++c) {
+      const bool has_bias = expert[row] >= 0 && (c == 1 || c == 2);
+      const float expected = has_bias ? static_cast<float>(2 * expert[row]) + float(c) : 0.0F;
+      EXPECT_EQ(static_cast<float>(y[row * 4 + c]), expected) << row << " " << c;
+    }
+  expert_bias_gradient(s, at, dbias.data(), y.data(), counts.data(), false);
+  const std::vector<T> sums{T(2), T(4), T(3), T(4), T(10), T(12)};
+  EXPECT_EQ(dbias, sums);
+  expert_bias_gradient(s, at, dbias.data(), y.data(), counts.data(), true);
+  EXPECT_EQ(static_cast<float>(dbias[5]), 24);
+}
+
 }  // namespace
 }  // namespace zplan::exec::cpu

@@ -149,6 +149,20 @@ TYPED_TEST(KernelTest, RmsnormMatchesItsDefinition) {
   expect_near(rstd, expected_rstd, 8);
 }
 
+TYPED_TEST(KernelTest, AGateHasALimitAndItsFactorAnOffset) {
+  using T = TypeParam;
+  const SwigluShape s{1, 4, ActivationFunction::kQuickGelu, 7, 1};
+  const T nan = std::numeric_limits<T>::quiet_NaN();
+  const std::vector<T> x{9, -9, 1, nan, 2, 8, -8, 1};
+  auto y = buffer<T>(4);
+  swiglu_forward<T>(s, y.data(), x.data());
+  const auto quick = [](double z) { return z / (1 + std::exp(-1.702 * z)); };
+  EXPECT_NEAR(y[0], quick(7) * 3, 32 * kEpsilon<T>);
+  EXPECT_NEAR(y[1], quick(-9) * 8, 32 * kEpsilon<T>);
+  EXPECT_NEAR(y[2], quick(1) * -6, 32 * kEpsilon<T>);
+  EXPECT_TRUE(std::isnan(y[3]));
+}
+
 TYPED_TEST(KernelTest, SwigluMatchesItsDefinition) {
   using T = TypeParam;
   const SwigluShape s{7, 33};
