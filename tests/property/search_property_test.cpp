@@ -412,6 +412,10 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.capacity_factor = 1.5; });
   try_it([](Plan& p) { p.expert_imbalance = 1.25; });
   try_it([](Plan& p) { p.delayed_update = true; });
+  try_it([](Plan& p) {
+    p.overlap.optimizer = true;
+    p.clip = false;
+  });
   try_it([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}}; });
   try_it([&](Plan& p) {
     p.stage_layers.assign(static_cast<std::size_t>(p.parallel.pp), 1);
