@@ -11,10 +11,12 @@ GradientBuffers::GradientBuffers(const Plan& plan, const KernelSet& kernels, boo
       partitioned(plan.zero_stage >= 2),
       one_replica(plan.replicas() == 1),
       adds_micro_batches(plan.micro_steps() > 1),
-      ends_apart(apart) {}
+      ends_apart(apart),
+      updated_in_turn(plan.overlap.optimizer) {}
 
 Declared GradientBuffers::home(const Layout& layout, UnitIndex unit) const {
-  const Lives lives = accumulate(layout, unit) ? Lives::kStep : Lives::kToUpdate;
+  const Lives filled = updated_in_turn ? Lives::kBriefly : Lives::kToUpdate;
+  const Lives lives = accumulate(layout, unit) ? Lives::kStep : filled;
   return declared({"grad.", dtype, shards, tier, Category::kGradients, lives}, layout, unit);
 }
 

@@ -41,6 +41,7 @@ struct GradientBuffers {
   bool one_replica;
   bool adds_micro_batches;
   bool ends_apart;
+  bool updated_in_turn;  // each layer beside the backward of those before it
 
   bool off_gpu() const { return tier != Tier::kGpu; }
   // Whether gradients are added up: over the micro-batches, or over two passes of one of them that

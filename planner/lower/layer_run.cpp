@@ -6,13 +6,14 @@ namespace zplan {
 
 LayerRun::LayerRun(Stage& stage, std::span<const LayerKind> kinds, const Chunk& chunk,
                    std::size_t number, Parameters& parameters, Gradients& gradients,
-                   Checkpoints& checkpoints)
+                   Checkpoints& checkpoints, Optimizer& optimizer)
     : LayerPass(stage),
       kinds_(kinds),
       segment_(chunk.segments[number]),
       parameters_(parameters),
       gradients_(gradients),
-      checkpoints_(checkpoints) {
+      checkpoints_(checkpoints),
+      optimizer_(optimizer) {
   const std::string run =
       chunk.prefix() + (number == 0 ? "" : "run" + std::to_string(number) + ".");
   for (const LayerKind& kind : kinds)
@@ -256,12 +257,34 @@ void LayerRun::replay_and_backward(Backward what, const View& dx) {
 
 void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
   last_micro_ = last_micro;
+  const bool updates = last_micro && what != Backward::kInput && optimizer_.is_beside_backward();
   const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units);
-  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop)
-    s_.out.repeat(loop->down(), [&] {
-      start(*loop, fetches_of_backward(what), false);
-      each_layer(segment_.replay.layers, [&] { replay_and_backward(what, dx); });
-    });
+  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+    if (updates) {
+      backward_and_update(*loop, what, dx);
+    } else {
+      s_.out.repeat(loop->down(), [&] { backward_of(*loop, what, dx); });
+    }
+  }
+}
+
+// The layers of an iteration.
+void LayerRun::backward_of(const UnitLoop& loop, Backward what, const View& dx) {
+  start(loop, fetches_of_backward(what), false);
+  each_layer(segment_.replay.layers, [&] { replay_and_backward(what, dx); });
+}
+
+// The update of what the first iteration goes through comes in the second one, and so on.
+void LayerRun::backward_and_update(const UnitLoop& loop, Backward what, const View& dx) {
+  const UnitLoop first{loop.first + (loop.count - 1) * loop.together, 1, loop.together};
+  const UnitLoop others{loop.first, loop.count - 1, loop.together};
+  const UnitLoop last{loop.first, 1, loop.together};
+  s_.out.repeat(first.down(), [&] { backward_of(first, what, dx); });
+  s_.out.repeat(others.down(), [&] {
+    backward_of(others, what, dx);
+    optimizer_.update_layers(loop, 1);
+  });
+  s_.out.repeat(last.down(), [&] { optimizer_.update_layers(loop, 0); });
 }
 
 }  // namespace zplan

@@ -8,6 +8,7 @@
 #include "planner/lower/blocks/layer_kind.h"
 #include "planner/lower/checkpoints.h"
 #include "planner/lower/gradients.h"
+#include "planner/lower/optimizer.h"
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
 
@@ -17,7 +18,8 @@ class LayerRun : public LayerPass {
  public:
   // `number` tells the segments of a chunk apart.
   LayerRun(Stage& stage, std::span<const LayerKind> kinds, const Chunk& chunk, std::size_t number,
-           Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints);
+           Parameters& parameters, Gradients& gradients, Checkpoints& checkpoints,
+           Optimizer& optimizer);
 
   void forward();
   // dx [T, h] holds the gradient of the output before and that of the input
@@ -70,6 +72,8 @@ class LayerRun : public LayerPass {
   std::int32_t shared_fetches() const;
   void replay(const View& input, const View& output);
   void replay_and_backward(Backward what, const View& dx);
+  void backward_of(const UnitLoop& loop, Backward what, const View& dx);
+  void backward_and_update(const UnitLoop& loop, Backward what, const View& dx);
   void close_shared();
 
   std::span<const LayerKind> kinds_;  // which take turns
@@ -77,6 +81,7 @@ class LayerRun : public LayerPass {
   Parameters& parameters_;
   Gradients& gradients_;
   Checkpoints& checkpoints_;
+  Optimizer& optimizer_;
   std::vector<Activations> activations_;  // of each kind
   UnitLoop loop_{};
   // State of the loop body being emitted. The unit beside the others stays for the whole layer.

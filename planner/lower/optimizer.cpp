@@ -74,6 +74,7 @@ void Optimizer::begin_step() {
     s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars, {write(host_scalars_)}, attributes);
   }
   s_.out.copy({Phase::kBegin, Part::kScalars, Action::kUpload}, host_scalars_, scalars_);
+  if (is_beside_backward()) norm(Phase::kBegin);
   if (!delayed_) return;
   s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
     const States states = bring_states(u, ordinal);
@@ -84,20 +85,52 @@ void Optimizer::begin_step() {
 
 void Optimizer::emit() {
   gradients_.sum_tied();
-  norm();
-  if (delayed_) {
-    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
-      delayed_->hold(u);
-      delayed_->publish(u, ordinal);
-      if (s_.plan.overlap.parameters) gather(u);
-    });
-  } else {
-    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
-      update_unit(u, ordinal);
-      if (s_.plan.overlap.parameters) gather(u);
-    });
-  }
+  if (!is_beside_backward()) norm(Phase::kUpdate);
+  const auto finish = [&](UnitIndex u, Ordinal ordinal) { finish_unit(u, ordinal); };
+  s_.for_each_unit_outside_layers(finish);
+  if (!is_beside_backward()) s_.for_each_layer_unit(finish);
   if (!s_.plan.overlap.parameters && gathers()) gather_apart();
+}
+
+// In the order of backward.
+std::vector<UnitIndex> Optimizer::units_of(const UnitLoop& loop) const {
+  const std::int32_t layer = loop.first * s_.unit_layers();
+  std::vector<UnitIndex> result;
+  for (const UnitIndex u : s_.layout.layer_units) {
+    const LayerRange& own = s_.layout.units[u].layers;
+    const bool has = own.count == 0 || (own.first <= layer && layer < own.end());
+    if (has && s_.layout.trained[u]) result.push_back(u);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+void Optimizer::update_layers(const UnitLoop& loop, std::int32_t iterations_ago) {
+  const std::vector<UnitIndex> units = units_of(loop);
+  std::int32_t per_unit = 0;
+  for (const UnitIndex u : units) per_unit += s_.layout.units[u].tiles;
+  const std::int32_t last = loop.first + loop.count * loop.together - 1;
+  const std::int32_t from = iterations_ago * loop.together;
+  for (std::int32_t ahead = from + loop.together - 1; ahead >= from; --ahead) {
+    std::int32_t use = per_unit * (last - ahead);
+    for (const UnitIndex u : units) {
+      const Unit& unit = s_.layout.units[u];
+      s_.out.set_member(ahead * s_.unit_layers() + unit.tensors.front().member);
+      s_.each_tile(unit.tiles, [&] { finish_unit(u, {use, -per_unit, unit.tiles > 1 ? 1 : 0}); });
+      use += unit.tiles;
+    }
+  }
+  s_.out.set_member(0);
+}
+
+void Optimizer::finish_unit(UnitIndex unit, Ordinal ordinal) {
+  if (delayed_) {
+    delayed_->hold(unit);
+    delayed_->publish(unit, ordinal);
+  } else {
+    update_unit(unit, ordinal);
+  }
+  if (s_.plan.overlap.parameters) gather(unit);
 }
 
 Ring Optimizer::ring(const char* name, DType dtype) const {
@@ -108,15 +141,15 @@ Ring Optimizer::ring(const char* name, DType dtype) const {
 }
 
 // What the norm is taken of lies on the GPU or is brought to the host.
-void Optimizer::norm() {
-  const auto role = [](Action action) { return Role{Phase::kUpdate, Part::kGradientNorm, action}; };
+void Optimizer::norm(Phase phase) {
+  const auto role = [&](Action action) { return Role{phase, Part::kGradientNorm, action}; };
   const bool host =
       needs_norm() &&
       (states_.has(OptimizerStates::kMainGradient) ? on_host() : gradients_.tier() != Tier::kGpu);
   const View sum = host ? host_sum_ : sum_;
   const Lane lane = host ? Lane::kCpu : Lane::kCompute;
   s_.out.kernel(role(Action::kZero), lane, KernelId::kFillZero, {write(sum)});
-  if (needs_norm() || states_.has(OptimizerStates::kMainGradient))
+  if (needs_norm() || (states_.has(OptimizerStates::kMainGradient) && !is_beside_backward()))
     s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
       const View gradient = states_.has(OptimizerStates::kMainGradient)
                                 ? take_main_gradient(u, ordinal)
@@ -192,6 +225,8 @@ void Optimizer::send_states(UnitIndex unit, const States& states, Ordinal ordina
 
 void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   const Part part = s_.layout.part[unit];
+  if (is_beside_backward() && states_.has(OptimizerStates::kMainGradient))
+    take_main_gradient(unit, ordinal);
   const View gradient = gradient_near(unit, ordinal);
   const States states = bring_states(unit, ordinal);
   const View home = parameters_.piece(unit);

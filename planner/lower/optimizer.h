@@ -12,6 +12,11 @@
 //   updated [Ren21 sec 4]. States on NVMe stream through the host: one piece is read and one
 //   written while a third is updated [Rajbhandari21 sec 5.1.1]. A delayed update runs at the begin
 //   of the step instead (delayed_update.h).
+//
+// With Plan::overlap.optimizer there is no norm, and layers are updated in the last micro-batch's
+// loop of backward over them: each after the next one's backward has been issued, so that what this
+// fetches is ahead of the results of the update on their lanes [Liao24]. What is outside the layers
+// comes at the end as ever.
 #pragma once
 
 #include <optional>
@@ -31,6 +36,10 @@ class Optimizer {
 
   void begin_step();  // step scalars to where they are read; a delayed update
   void emit();
+  // Whether layers are updated within backward; and then, in an iteration of such a loop, those
+  // that it came to so many iterations ago.
+  bool is_beside_backward() const { return s_.plan.overlap.optimizer; }
+  void update_layers(const UnitLoop& loop, std::int32_t iterations_ago);
   View scalars() const { return scalars_; }      // on the GPU
   View host_clip() const { return host_clip_; }  // [2] f64, on the last stage
   std::vector<UnitHome> homes() const;
@@ -47,10 +56,12 @@ class Optimizer {
   View scalar(const char* name, Tier tier, std::int64_t n);
   Ring ring(const char* name, DType dtype) const;
 
-  void norm();
+  void norm(Phase phase);
   View gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal);
   View take_main_gradient(UnitIndex unit, Ordinal ordinal);
   void square(UnitIndex unit, View part, const View& sum, Lane lane);
+  std::vector<UnitIndex> units_of(const UnitLoop& loop) const;
+  void finish_unit(UnitIndex unit, Ordinal ordinal);
   void update_unit(UnitIndex unit, Ordinal ordinal);
   View gradient_near(UnitIndex unit, Ordinal ordinal);
   States bring_states(UnitIndex unit, Ordinal ordinal);

@@ -35,12 +35,12 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
     for (std::size_t i = 0; i < chunk.segments.size(); ++i)
       runs.push_back(std::make_unique<LayerRun>(
           stage, kinds_in(model, chunk.segments[i]), chunk, i, parameters_, gradients_,
-          checkpoints_[static_cast<std::size_t>(chunk.number)]));
+          checkpoints_[static_cast<std::size_t>(chunk.number)], optimizer_));
   }
 }
 
 std::vector<UnitHome> StageProgram::emit() {
-  if (gradients_.last_differs()) set_last_apart(order_);
+  if (gradients_.last_differs() || optimizer_.is_beside_backward()) set_last_apart(order_);
   optimizer_.begin_step();
   gradients_.begin_step();
   ends_.begin_step();

@@ -391,6 +391,31 @@ Reason wrong_placement(const Plan& p) {
   return std::nullopt;
 }
 
+// What an update takes that comes before the gradients of all layers are there.
+Reason wrong_update_beside_backward(const Plan& p) {
+  if (!p.overlap.optimizer) return std::nullopt;
+  if (p.placement.optimizer == Tier::kGpu)
+    return "layers are updated beside backward on the host: this needs the optimizer on cpu or "
+           "nvme";
+  if (p.delayed_update)
+    return "a delayed update runs beside the next step, so that nothing is left to update beside "
+           "backward: one of the two";
+  if (p.loss_scaling)
+    return fmt::format(
+        "loss scaling looks for overflows in all gradients before the first update: kernel set {} "
+        "updates no layer beside backward, those in bf16 and f32 do",
+        p.kernel_set);
+  if (p.clip)
+    return "clipping takes the norm of all gradients before the first update: layers are updated "
+           "beside backward without clipping only";
+  if (!p.overlap.gradients && p.replicas() > 1 && p.zero_stage < 2)
+    return fmt::format(
+        "with ZeRO {} gradients that overlap nothing are reduced after the last backward: layers "
+        "are updated beside it with their overlap, or with ZeRO 2 or 3",
+        p.zero_stage);
+  return std::nullopt;
+}
+
 // What the optimizer's states need of the layout, and which states there are.
 Reason wrong_optimizer(const Plan& p) {
   const OptimizerRow& row = p.optimizer.row();
@@ -636,6 +661,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_checkpoints(plan, layers)) return why;
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
+  if (Reason why = wrong_update_beside_backward(plan)) return why;
   if (Reason why = wrong_optimizer(plan)) return why;
   if (Reason why = wrong_training(plan)) return why;
   if (Reason why = wrong_kernels(plan)) return why;

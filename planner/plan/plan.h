@@ -145,7 +145,7 @@ struct Batch {
   friend bool operator==(const Batch&, const Batch&) = default;
 };
 
-// What communication over replicas may run beside compute [Li20], [Zhao23 sec 3.3].
+// What may run beside compute: communication over replicas [Li20], [Zhao23 sec 3.3], and updates.
 struct Overlap {
   // False: gradients that ZeRO 0 or 1 keep whole are reduced after the last backward of the stage,
   // before the update; with ZeRO 2 or 3 compute waits for the reduction of every unit.
@@ -153,6 +153,9 @@ struct Overlap {
   // False: a gather of parameters starts when compute has come to its unit and compute waits; the
   // updated parameters of ZeRO 1 and 2 are gathered between the update and the next step.
   bool parameters = true;
+  // True: as soon as the last micro-batch has given the gradients of a layer the host updates it,
+  // beside the backward of the layers before it [Liao24]. False: after the backward of all.
+  bool optimizer = false;
   friend bool operator==(const Overlap&, const Overlap&) = default;
 };
 

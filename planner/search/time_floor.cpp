@@ -127,7 +127,7 @@ Plan representative(Plan plan, const ModelShape& model) {
   plan.parallel.dp = plan.parallel.ep;
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
-  plan.partition_activations = plan.delayed_update = false;
+  plan.partition_activations = plan.delayed_update = plan.overlap.optimizer = false;
   plan.checkpoint_layers = 1;
   if (!is_uniform(plan)) plan.recompute = {{}};
   if (plan.gather.tiles() > 1) return plan;

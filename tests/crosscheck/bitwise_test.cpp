@@ -172,6 +172,36 @@ std::vector<Variant> variants(const Grid& g) {
   return list;
 }
 
+// Without clipping: every home of the states of layers that are updated beside backward, against
+// the update after it.
+std::vector<Variant> updated_beside_backward(const Plan& base) {
+  std::vector<Variant> list;
+  const auto add = [&](const std::string& name, auto change) {
+    Variant v{name, base};
+    v.plan.placement.optimizer = Tier::kCpu;
+    v.plan.overlap.optimizer = true;
+    change(v.plan);
+    list.push_back(std::move(v));
+  };
+  add("optimizer on cpu", [](Plan&) {});
+  add("optimizer on nvme", [](Plan& p) { p.placement.optimizer = Tier::kNvme; });
+  add("units of a layer", [](Plan& p) { p.gather = Gather::kLayer; });
+  add("inputs of layers on cpu", [](Plan& p) {
+    p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
+    p.placement.activations = Tier::kCpu;
+  });
+  if (base.zero_stage >= 2) {
+    add("gradients on cpu", [](Plan& p) { p.placement.grads = Tier::kCpu; });
+    for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+      add("everything on " + std::string(name(tier)), [=](Plan& p) {
+        p.zero_stage = 3;
+        p.recompute = {{Recompute::kFull, 0}};
+        p.placement = {tier, tier, tier, tier};
+      });
+  }
+  return list;
+}
+
 class Bitwise : public testing::TestWithParam<Grid> {};
 
 TEST_P(Bitwise, VariantsGiveTheSameBits) {
@@ -183,6 +213,22 @@ TEST_P(Bitwise, VariantsGiveTheSameBits) {
     ASSERT_EQ(illegal(v.plan, shape_of(load_model(v.plan.model))), std::nullopt) << v.name;
     const auto got = train(v);
     EXPECT_EQ(known.insert(fingerprint(got->job)).second, !v.same_job) << v.name;
+    testing_support::expect_same_bits(*got, *expected, v.name);
+  }
+}
+
+TEST_P(Bitwise, UpdatesBesideBackwardGiveTheBitsOfThoseAfterIt) {
+  Plan plan = base(GetParam());
+  if (plan.loss_scaling) GTEST_SKIP() << "loss scaling comes before the first update";
+  plan.clip = false;
+  const auto expected = train({"base", plan});
+  std::set<std::string> known{fingerprint(expected->job)};
+  static testing_support::Thinned all_variants;
+  for (const Variant& v : updated_beside_backward(plan)) {
+    if (all_variants.skips()) continue;
+    ASSERT_EQ(illegal(v.plan, shape_of(load_model(v.plan.model))), std::nullopt) << v.name;
+    const auto got = train(v);
+    EXPECT_TRUE(known.insert(fingerprint(got->job)).second) << v.name;
     testing_support::expect_same_bits(*got, *expected, v.name);
   }
 }

@@ -416,6 +416,10 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
     p.recompute = {{Recompute::kFull}};
     p.checkpoint_layers = *rc::gen::element(2, 3, 4);
   });
+  try_it([](Plan& p) {
+    p.overlap.optimizer = true;
+    p.clip = false;
+  });
   try_it([](Plan& p) { p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}}; });
   try_it([&](Plan& p) {
     p.stage_layers.assign(static_cast<std::size_t>(p.parallel.pp), 1);

@@ -166,6 +166,14 @@ inline std::vector<Factor> own_factors() {
            p.stage_layers = {1, 3};
          }
        }},
+      // Which takes no clipping, and the optimizer on the host.
+      {"/overlap/optimizer", 2,
+       [](Plan& p, int level) {
+         if (level == 0) return;
+         p.overlap.optimizer = true;
+         p.clip = false;
+         if (p.placement.optimizer == Tier::kGpu) p.placement.optimizer = Tier::kCpu;
+       }},
       {"/recompute", 8, [](Plan& p, int level) { p.recompute = recompute_of(level); }},
       {"/batch/micro_batch", 3, [](Plan& p, int level) {
          p.batch.micro_batch = kGlobalBatch / (std::int64_t{p.parallel.dp} << level);

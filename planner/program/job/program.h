@@ -164,8 +164,8 @@ struct Node {
   // `member` alone, while every rank counts it as done.
   Group group{};
   Peer peer{};
-  // Which of the unit_layers of its iteration the node belongs to; outside layer loops, the layer
-  // that it is named by.
+  // Which of the layers of its iteration the node belongs to, or of the iteration that came before
+  // in a loop downwards; outside layer loops, the layer that it is named by.
   std::uint16_t member = 0;
   BlockIndex block = 0;          // innermost block that holds the node
   std::uint32_t attributes = 0;  // index into Program::attributes

@@ -50,16 +50,22 @@ class StructureCheck {
   void check_member(NodeIndex n) {
     const Node& node = p_.nodes[n];
     const std::int64_t layers = layers_of_iteration(node.block);
-    if (layers > 0 && node.member >= layers)
+    if (layers > 0 && node.member >= layers * (goes_down(node.block) ? 2 : 1))
       add("{} is of layer {} of {}", node_name(p_, n), node.member, layers);
   }
 
-  // Of the layer loop around a block; 0: there is none.
-  std::int64_t layers_of_iteration(BlockIndex block) const {
+  // The layer loop around a block; the root: there is none.
+  BlockIndex layer_loop(BlockIndex block) const {
     while (block != 0 && p_.blocks[block].var != Var::kLayer) block = p_.blocks[block].parent;
-    const std::int64_t units = std::max(1, std::abs(p_.blocks[block].step));
-    return block == 0 ? 0 : units * p_.unit_layers;
+    return block;
   }
+  std::int64_t layers_of_iteration(BlockIndex block) const {
+    const BlockIndex loop = layer_loop(block);
+    const std::int64_t units = std::max(1, std::abs(p_.blocks[loop].step));
+    return loop == 0 ? 0 : units * p_.unit_layers;
+  }
+  // Whether the layers of an iteration come before those of the one before it.
+  bool goes_down(BlockIndex block) const { return p_.blocks[layer_loop(block)].step < 0; }
 
   void check_blocks() {
     if (p_.blocks.empty()) return add("the program has no root block");

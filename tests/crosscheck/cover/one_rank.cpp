@@ -34,6 +34,7 @@ Plan on_one_rank(const Plan& plan) {
   one.loss_scaling = plan.loss_scaling;
   one.optimizer = plan.optimizer;
   one.train = plan.train;
+  one.clip = plan.clip;
   // Parameters are cast as they are gathered, gradients as they are reduced.
   const bool casts = plan.precision.grad_cast != GradientCast::kNone;
   one.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;

@@ -433,6 +433,42 @@ TEST(Legality, ShardingNeedsRanksToShareIt) {
   EXPECT_THAT(refusal([](Plan& p) { p.delayed_update = true; }), says("optimizer on cpu or nvme"));
 }
 
+TEST(Legality, LayersAreUpdatedBesideBackwardWhereNothingAsksForAllGradientsFirst) {
+  const auto refusal = [](auto change) {
+    Plan plan = legal_plan();
+    plan.overlap.optimizer = true;
+    plan.placement.optimizer = Tier::kCpu;
+    plan.clip = plan.loss_scaling = false;
+    change(plan);
+    return illegal(plan, kLayers);
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.placement.optimizer = Tier::kNvme; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.placement.optimizer = Tier::kGpu; }),
+              says("beside backward on the host: this needs the optimizer on cpu or nvme"));
+  EXPECT_THAT(refusal([](Plan& p) { p.clip = true; }), says("without clipping only"));
+  EXPECT_THAT(refusal([](Plan& p) { p.delayed_update = true; }), says("one of the two"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.kernel_set = "cpu.fp16";
+                p.precision = default_recipe(p.kernel_set);
+                p.loss_scaling = true;
+              }),
+              says("kernel set cpu.fp16 updates no layer beside backward, those in bf16 and f32"));
+  for (int stage = 0; stage <= 3; ++stage) {
+    const auto apart = refusal([=](Plan& p) {
+      p.zero_stage = stage;
+      p.parallel.dp = 2;
+      p.batch.global_batch = 2 * p.batch.micro_batch;
+      p.overlap.gradients = false;
+    });
+    if (stage < 2) {
+      EXPECT_THAT(apart, says("reduced after the last backward"));
+    } else {
+      EXPECT_EQ(apart, std::nullopt);
+    }
+  }
+}
+
 TEST(Legality, RecomputeAndStagesCoverTheLayers) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();
