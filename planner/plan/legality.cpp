@@ -237,8 +237,9 @@ Reason wrong_checkpoints(const Plan& p, std::int64_t layers) {
       nearest = n;
   if (const auto stage = cut_stage(together))
     return fmt::format(
-        "checkpoints of {} layers do not divide the {} layers of stage {}; the nearest that do: {}",
-        together, p.layers_of_piece(layers, *stage), *stage, nearest);
+        "checkpoints of {} layers do not divide the {} of {} {}; the nearest that do: {}", together,
+        p.layers_of_piece(layers, *stage), p.pieces() > p.parallel.pp ? "piece" : "stage", *stage,
+        nearest);
   if (!cuts_units(together)) return std::nullopt;
   return fmt::format("checkpoints of {} layers cut units of {}{}; the nearest that do not: {}",
                      together, unit, p.gather.owned() ? " with an owner each" : "", nearest);

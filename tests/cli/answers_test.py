@@ -204,6 +204,10 @@ class Plans(CliTest):
         self.assertEqual(runs, [("full", 1), ("none", 0)])
         self.assertIs(plan["delayed_update"], True)
         self.assertEqual(plan["placement"]["params"], "nvme")
+        together = ["--pp", "1", "--recompute", "full", "--checkpoint-layers", "2"]
+        self.assertEqual(self.good_json("plan", *TINY, *together)["plan"]["checkpoint_layers"], 2)
+        result = self.zplan("plan", *TINY, *together)
+        self.assertIn("full recomputation of 2 layers at a time", " ".join(result.stdout.split()))
         plan = self.good_json(
             "plan", "--model", "gpt2", "--cluster", "dgx2", "--dp", "16", "--shards", "4",
             "--zero", "2", "--precision", "fp32-gradients",

@@ -56,9 +56,10 @@ void expect_turns(const Plan& plan, const ModelConfig& model) {
   Job job = lower(plan, model);
   place(job);
   EXPECT_TRUE(verify(job).empty());
-  for (const Phase phase : {Phase::kForward, Phase::kBackward}) {
+  for (const Phase phase : {Phase::kForward, Phase::kRecompute, Phase::kBackward}) {
+    if (phase == Phase::kRecompute && !plan.all_full()) continue;
     const KernelId attention =
-        phase == Phase::kForward ? KernelId::kAttentionForward : KernelId::kAttentionBackward;
+        phase == Phase::kBackward ? KernelId::kAttentionBackward : KernelId::kAttentionForward;
     const auto windows = by_layer(job, phase, attention, 0);
     const auto thetas = by_layer(job, phase, KernelId::kRope, 1);
     ASSERT_EQ(std::ssize(windows), model.layers);
@@ -122,6 +123,20 @@ TEST(Turns, GoOnWithinUnitsOfSeveralLayers) {
   plan.placement.params = Tier::kNvme;
   plan.placement.optimizer = Tier::kNvme;
   expect_turns(plan, model_of(5, 1, 1));
+}
+
+TEST(Turns, GoOnWithinLayersOfOneCheckpoint) {
+  Plan plan = plan_of(32);
+  plan.recompute = {{Recompute::kFull}};
+  for (const std::int32_t together : {1, 2, 4}) {
+    plan.checkpoint_layers = together;
+    expect_turns(plan, model_of(8, 2, 1));
+    expect_turns(plan, model_of(16, 5, 1));
+  }
+  plan.zero_stage = 3;
+  plan.parallel.dp = 2;
+  plan.gather = Gather::of_layers(2);
+  expect_turns(plan, model_of(8, 2, 1));
 }
 
 // Those of a model whose layers are alike stay one loop.

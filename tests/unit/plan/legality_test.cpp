@@ -256,13 +256,19 @@ TEST(Legality, LayersWithOneCheckpointCutNothing) {
   EXPECT_THAT(refusal(17, [](Plan&) {}), says("17 is outside 1..16"));
   EXPECT_THAT(refusal(0, [](Plan&) {}), says("0 is outside 1..16"));
   EXPECT_THAT(refusal(5, [](Plan&) {}),
-              says("5 layers do not divide the 12 layers of stage 0", "the nearest that do: 4"));
+              says("5 layers do not divide the 12 of stage 0", "the nearest that do: 4"));
   EXPECT_THAT(refusal(6,
                       [](Plan& p) {
                         p.parallel.pp = 3;
                         p.stage_layers = {6, 2, 4};
                       }),
-              says("the 2 layers of stage 1; the nearest that do: 2"));
+              says("the 2 of stage 1; the nearest that do: 2"));
+  EXPECT_THAT(refusal(3,
+                      [](Plan& p) {
+                        p.parallel.pp = 3;
+                        p.schedule = Schedule::kInterleaved;
+                      }),
+              says("the 2 of piece 0; the nearest that do: 2"));
   EXPECT_THAT(refusal(2,
                       [](Plan& p) {
                         p.recompute = {{Recompute::kFull, 6}, {}};
