@@ -575,6 +575,17 @@ TEST(Legality, RoutersBesideVectorsThatAreCutAreInUnitsOfTheirOwn) {
   EXPECT_EQ(illegal(plan, moe), std::nullopt);
 }
 
+TEST(Legality, TensorParallelRanksHaveEqualPartsOfTheBiasesOfExperts) {
+  ModelShape oss = shape_of(load_model("tiny-gpt-oss"));
+  EXPECT_EQ(oss.expert_bias, 64);
+  Plan plan = with_experts();
+  plan.parallel.tp = 2;
+  plan.gather = Gather::kOperator;
+  EXPECT_EQ(illegal(plan, oss), std::nullopt);
+  oss.expert_bias = 63;
+  EXPECT_THAT(illegal(plan, oss), says("63 columns of an expert's bias do not split over tp 2"));
+}
+
 TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
   const ModelShape moe = shape_of(load_model("tiny-moe"));
   const auto refusal = [&](const ModelShape& model, auto change) {

@@ -83,6 +83,26 @@ TEST(Decoder, ParametersSayHowTheyAreCut) {
   EXPECT_EQ(split("input_layernorm.weight"), Split{});
 }
 
+// Each tensor parallel rank has its columns of an expert's biases; what the router has is whole.
+TEST(Decoder, BiasesOfExpertsAreCutAsTheirColumns) {
+  const Params params(load_model("tiny-gpt-oss"));  // h 64, 4 experts of 24
+  const auto spec = [&](const char* name) {
+    return params.by_name.at("model.layers.{}.mlp." + std::string(name));
+  };
+  using Kind = Split::Kind;
+  EXPECT_EQ(spec("experts.gate_up_proj.bias").published, (Shape{4, 48}));
+  EXPECT_EQ(spec("experts.gate_up_proj.bias").split, (Split{Kind::kColumns, {24, 24}}));
+  EXPECT_EQ(spec("experts.down_proj.bias").published, (Shape{4, 64}));
+  EXPECT_EQ(spec("experts.down_proj.bias").split, (Split{Kind::kColumns, {64}}));
+  EXPECT_EQ(spec("gate.bias").published, (Shape{4}));
+  EXPECT_EQ(spec("gate.bias").split, Split{});
+  EXPECT_TRUE(spec("gate.bias").summed);
+  for (const char* name : {"experts.gate_up_proj.bias", "experts.down_proj.bias", "gate.bias"}) {
+    EXPECT_EQ(spec(name).init, Init::kZero) << name;
+    EXPECT_FALSE(spec(name).decay) << name;
+  }
+}
+
 // What is by head is cut, each head whole; latents and their norms are of all ranks together.
 TEST(Decoder, LatentAttentionIsCutByHeads) {
   const Params params(load_model("tiny-mla"));
