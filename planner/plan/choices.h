@@ -248,6 +248,8 @@ inline constexpr Decision kChoices[] = {
      .field = member<&Plan::overlap, &Overlap::optimizer>(),
      .option = {.name = "--optimizer-overlap",
                 .help = "Layers are updated on the host beside the backward of those before them",
+                .back = "--no-optimizer-overlap",
+                .back_help = "Layers are updated after backward",
                 .place = 299},
      .optional = true,
      .said = "layers updated beside backward"},

@@ -310,10 +310,10 @@ TEST(Verify, TilesTellOperationsApart) {
 
 TEST(Verify, LayersComeInWholeUnits) {
   const auto units = [](std::int32_t together, std::int32_t layers, std::int32_t members,
-                        Var loop = Var::kLayer) {
+                        Repeat loop = {.count = 2, .var = Var::kLayer}) {
     Stage s;
     const View a = s.buffer("a");
-    s.out.repeat({.count = 2, .var = loop}, [&] {
+    s.out.repeat(loop, [&] {
       for (std::int32_t member = 0; member < members; ++member) {
         s.out.set_member(member);
         s.fill(Part::kQkv, a);
@@ -328,7 +328,11 @@ TEST(Verify, LayersComeInWholeUnits) {
   EXPECT_THAT(units(0, 4, 1), Contains(HasSubstr("layer loops go through 0 layers at a time")));
   EXPECT_THAT(units(2, 3, 2), Contains(HasSubstr("3 layers from 0 on do not come 2 at a time")));
   EXPECT_THAT(units(2, 4, 3), Contains(HasSubstr("is of layer 2 of 2")));
-  EXPECT_THAT(units(2, 4, 3, Var::kMicro), IsEmpty()) << "named by a layer, not one of a unit";
+  EXPECT_THAT(units(2, 4, 3, {.count = 2, .var = Var::kMicro}), IsEmpty())
+      << "named by a layer, not one of a unit";
+  const Repeat down{.count = 1, .var = Var::kLayer, .first = 0, .step = -1};
+  EXPECT_THAT(units(2, 4, 4, down), IsEmpty()) << "some are of the iteration before";
+  EXPECT_THAT(units(2, 4, 5, down), Contains(HasSubstr("is of layer 4 of 2")));
   Stage s;
   s.out.buffer(s.buffer("state").buffer).persistent = true;
   RankClass c = s.finish();
