@@ -4,13 +4,13 @@
 #include <utility>
 #include <vector>
 
+#include "exec/kernels/arguments.h"
 #include "planner/core/random.h"
 #include "planner/program/kernels/masked_tokens.h"
 
 namespace zplan::exec {
 namespace {
 
-constexpr std::int32_t kNoTarget = -1;
 // Of ten masked tokens so many are the mask, and so many stay [Devlin19 A.1].
 constexpr std::uint32_t kOfTen = 10, kMasks = 8, kStays = 1;
 
@@ -22,10 +22,8 @@ PhiloxCounter draws(const MaskedSample& s, std::int64_t place) {
 // Those with the least first two words, of equal ones the first.
 std::vector<std::int64_t> masked_places(const MaskedSample& s) {
   std::vector<std::pair<std::uint64_t, std::int64_t>> places;
-  for (std::int64_t place = 0; place < s.sequence; ++place) {
-    const PhiloxCounter words = draws(s, place);
-    places.emplace_back(words[0] | (static_cast<std::uint64_t>(words[1]) << 32), place);
-  }
+  for (std::int64_t place = 0; place < s.sequence; ++place)
+    places.emplace_back(first_64(draws(s, place)), place);
   const std::int64_t count = masked_tokens(s.sequence);
   std::nth_element(places.begin(), places.begin() + (count - 1), places.end());
   std::vector<std::int64_t> masked;
@@ -56,7 +54,7 @@ void mask_inputs(const MaskedSample& sample, std::int64_t begin, std::span<std::
 void keep_masked_targets(const MaskedSample& sample, std::int64_t begin,
                          std::span<std::int32_t> tokens) {
   const std::vector<std::int32_t> text(tokens.begin(), tokens.end());
-  std::fill(tokens.begin(), tokens.end(), kNoTarget);
+  std::fill(tokens.begin(), tokens.end(), kIgnoredTarget);
   for (const std::int64_t place : masked_places(sample)) {
     const std::int64_t at = place - begin;
     if (at < 0 || at + 1 >= std::ssize(tokens)) continue;

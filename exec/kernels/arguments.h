@@ -151,6 +151,8 @@ struct SinksShape {
 
 // ---- loss ---------------------------------------------------------------------------------------
 
+inline constexpr std::int32_t kIgnoredTarget = -1;  // of a token without a loss
+
 struct CrossEntropyShape {
   std::int64_t batch, sequence;  // tokens, b s of them
   std::int64_t valid;            // columns of the piece that belong to the vocabulary, may be none

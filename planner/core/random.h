@@ -36,9 +36,13 @@ class TensorDraws {
   std::uint32_t name_hash_;
 };
 
-constexpr std::uint64_t data_draw(std::uint64_t seed, std::uint64_t n) {
-  const PhiloxCounter words = philox4x32({low32(n), high32(n), fnv1a32("data"), 1}, seed_key(seed));
+// Of two words the first is the lower.
+constexpr std::uint64_t first_64(const PhiloxCounter& words) {
   return words[0] | (static_cast<std::uint64_t>(words[1]) << 32);
+}
+
+constexpr std::uint64_t data_draw(std::uint64_t seed, std::uint64_t n) {
+  return first_64(philox4x32({low32(n), high32(n), fnv1a32("data"), 1}, seed_key(seed)));
 }
 
 constexpr PhiloxCounter mask_draws(std::uint64_t seed, std::uint64_t sample, std::uint32_t token) {

@@ -29,6 +29,15 @@ def layer_norm(x, gain, bias, eps=1e-5):
     return centred / torch.sqrt(variance + eps) * gain + bias
 
 
+def linear(params, value, part):
+    return value @ params[part + ".weight"] + params[part + ".bias"]
+
+
+def norm(params, value, part):
+    """A LayerNorm with the gain and bias of this name."""
+    return layer_norm(value, params[part + ".weight"], params[part + ".bias"])
+
+
 def gelu_tanh(x):
     return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
@@ -248,22 +257,16 @@ class NeoX(Family):
         x = params["transformer.wte.weight"][inputs]
         size = file["hidden"] // file["heads"]
 
-        def linear(value, part):
-            return value @ params[part + ".weight"] + params[part + ".bias"]
-
-        def norm(value, part):
-            return layer_norm(value, params[part + ".weight"], params[part + ".bias"])
-
         for layer in range(file["layers"]):
             block = f"transformer.h.{layer}."
-            qkv = linear(norm(x, block + "ln_1"), block + "attn.c_attn")
+            qkv = linear(params, norm(params, x, block + "ln_1"), block + "attn.c_attn")
             q, k, v = heads_of(qkv, file["heads"], file["heads"], size)
             q, k = rope(q, 10000, 2), rope(k, 10000, 2)
             y = attend(q, k, v, mask=seen(x.shape[1]), divisor=size)
-            y = linear(y, block + "attn.c_proj")
-            up = gelu(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"))
-            x = x + y + linear(up, block + "mlp.c_proj")
-        return norm(x, "transformer.ln_f") @ params["lm_head.weight"].T
+            y = linear(params, y, block + "attn.c_proj")
+            up = gelu(linear(params, norm(params, x, block + "ln_2"), block + "mlp.c_fc"))
+            x = x + y + linear(params, up, block + "mlp.c_proj")
+        return norm(params, x, "transformer.ln_f") @ params["lm_head.weight"].T
 
 
 class Bloom(Family):
@@ -294,25 +297,19 @@ class Bloom(Family):
         file = self.FILE
         size = file["hidden"] // file["heads"]
 
-        def linear(value, part):
-            return value @ params[part + ".weight"] + params[part + ".bias"]
-
-        def norm(value, part):
-            return layer_norm(value, params[part + ".weight"], params[part + ".bias"])
-
-        x = norm(params["transformer.wte.weight"][inputs], "transformer.ln_emb")
+        x = norm(params, params["transformer.wte.weight"][inputs], "transformer.ln_emb")
         s = x.shape[1]
         # A key's score grows with its position: the same probabilities, as rows only shift.
         lowered = self.slopes()[:, None, None] * torch.arange(s, dtype=torch.float64)
         for layer in range(file["layers"]):
             block = f"transformer.h.{layer}."
-            qkv = linear(norm(x, block + "ln_1"), block + "attn.c_attn")
+            qkv = linear(params, norm(params, x, block + "ln_1"), block + "attn.c_attn")
             q, k, v = heads_of(qkv, file["heads"], file["heads"], size)
             y = attend(q, k, v, mask=seen(s), divisor=size, lowered=lowered)
-            x = x + linear(y, block + "attn.c_proj")
-            up = gelu_tanh(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"))
-            x = x + linear(up, block + "mlp.c_proj")
-        return norm(x, "transformer.ln_f") @ params["transformer.wte.weight"].T
+            x = x + linear(params, y, block + "attn.c_proj")
+            up = gelu_tanh(linear(params, norm(params, x, block + "ln_2"), block + "mlp.c_fc"))
+            x = x + linear(params, up, block + "mlp.c_proj")
+        return norm(params, x, "transformer.ln_f") @ params["transformer.wte.weight"].T
 
 
 class Bert(Family):
@@ -335,21 +332,15 @@ class Bert(Family):
         size = file["hidden"] // file["heads"]
         all_keys = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
 
-        def linear(value, part):
-            return value @ params[part + ".weight"] + params[part + ".bias"]
-
-        def norm(value, part):
-            return layer_norm(value, params[part + ".weight"], params[part + ".bias"])
-
         for layer in range(file["layers"]):
             block = f"transformer.h.{layer}."
-            qkv = linear(norm(x, block + "ln_1"), block + "attn.c_attn")
+            qkv = linear(params, norm(params, x, block + "ln_1"), block + "attn.c_attn")
             q, k, v = heads_of(qkv, file["heads"], file["heads"], size)
             y = attend(q, k, v, mask=all_keys, divisor=size)
-            x = x + linear(y, block + "attn.c_proj")
-            up = gelu_tanh(linear(norm(x, block + "ln_2"), block + "mlp.c_fc"))
-            x = x + linear(up, block + "mlp.c_proj")
-        return norm(x, "transformer.ln_f") @ table.T
+            x = x + linear(params, y, block + "attn.c_proj")
+            up = gelu_tanh(linear(params, norm(params, x, block + "ln_2"), block + "mlp.c_fc"))
+            x = x + linear(params, up, block + "mlp.c_proj")
+        return norm(params, x, "transformer.ln_f") @ table.T
 
 
 class Sinks(Family):

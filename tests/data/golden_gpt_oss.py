@@ -11,7 +11,7 @@ import importlib.util
 
 import golden_families
 import torch
-from golden_families import attend, heads_of, rms_norm, rope, seen
+from golden_families import attend, heads_of, linear, rms_norm, rope, seen
 
 STEEPNESS = 1.702
 
@@ -95,19 +95,16 @@ class GptOss(golden_families.Family):
         x = params["model.embed_tokens.weight"][inputs]
         size, theta = file["head_size"], file["rope_theta"]
 
-        def linear(value, part):
-            return value @ params[part + ".weight"] + params[part + ".bias"]
-
         for layer in range(file["layers"]):
             block = f"model.layers.{layer}."
             y = rms_norm(x, params[block + "input_layernorm.weight"], 1e-5)
-            qkv = linear(y, block + "self_attn.qkv_proj")
+            qkv = linear(params, y, block + "self_attn.qkv_proj")
             q, k, v = heads_of(qkv, file["heads"], file["kv_heads"], size)
             q, k = rope(q, theta), rope(k, theta)
             mask = seen(x.shape[1], file["window"] if layer % 2 == 0 else 0)
             sinks = params[block + "self_attn.sinks"]
             y = attend(q, k, v, mask=mask, divisor=size, sinks=sinks)
-            x = x + linear(y, block + "self_attn.o_proj")
+            x = x + linear(params, y, block + "self_attn.o_proj")
             y = rms_norm(x, params[block + "post_attention_layernorm.weight"], 1e-5)
             x = x + self.mlp(y, params, block)
         return rms_norm(x, params["model.norm.weight"], 1e-5) @ params["lm_head.weight"].T

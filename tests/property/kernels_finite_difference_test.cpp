@@ -232,11 +232,8 @@ RC_GTEST_PROP(KernelGradients, HeadNormMatchesFiniteDifferences, ()) {
   check_gradient(gain, dgain, add, loss);
 }
 
-RC_GTEST_PROP(KernelGradients, SwigluMatchesFiniteDifferences, ()) {
-  const SwigluShape s{size_below(6), size_below(30)};
-  Random random = any_random();
-  Values x = random.values(s.tokens * 2 * s.width), dy = random.values(s.tokens * s.width);
-  for (double& value : x) value *= 6.0;
+// The gradient of x, which finite differences confirm.
+Values checked_swiglu_gradient(const SwigluShape& s, Values& x, const Values& dy) {
   Values y(dy.size()), dx = gradient_buffer(x.size(), false);
   const auto loss = [&] {
     swiglu_forward(s, y.data(), x.data());
@@ -244,6 +241,15 @@ RC_GTEST_PROP(KernelGradients, SwigluMatchesFiniteDifferences, ()) {
   };
   swiglu_backward(s, dx.data(), dy.data(), x.data());
   check_gradient(x, dx, false, loss);
+  return dx;
+}
+
+RC_GTEST_PROP(KernelGradients, SwigluMatchesFiniteDifferences, ()) {
+  const SwigluShape s{size_below(6), size_below(30)};
+  Random random = any_random();
+  Values x = random.values(s.tokens * 2 * s.width), dy = random.values(s.tokens * s.width);
+  for (double& value : x) value *= 6.0;
+  const Values dx = checked_swiglu_gradient(s, x, dy);
   Values in_place = x;
   swiglu_backward(s, in_place.data(), dy.data(), in_place.data());
   RC_ASSERT(in_place == dx);
@@ -256,13 +262,7 @@ RC_GTEST_PROP(KernelGradients, ALimitedGateMatchesFiniteDifferences, ()) {
   Values x = random.values(s.tokens * 2 * s.width), dy = random.values(s.tokens * s.width);
   for (double& value : x)
     if (std::abs(std::abs(value) - s.limit) < 1e-3) value += 0.01;
-  Values y(dy.size()), dx = gradient_buffer(x.size(), false);
-  const auto loss = [&] {
-    swiglu_forward(s, y.data(), x.data());
-    return dot(y, dy);
-  };
-  swiglu_backward(s, dx.data(), dy.data(), x.data());
-  check_gradient(x, dx, false, loss);
+  checked_swiglu_gradient(s, x, dy);
 }
 
 RC_GTEST_PROP(KernelGradients, RopeMatchesFiniteDifferences, ()) {

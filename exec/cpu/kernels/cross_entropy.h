@@ -13,10 +13,9 @@
 
 #include "exec/cpu/kernels/half.h"
 #include "exec/cpu/kernels/scratch.h"
+#include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cpu {
-
-inline constexpr std::int32_t kIgnoredTarget = -1;
 
 // Layout of the statistics of a row, in Compute<T>.
 enum RowStatistic : int { kRowMost, kRowSum, kRowTarget, kRowStatisticCount };

@@ -10,7 +10,6 @@
 namespace zplan::exec::cuda {
 
 inline constexpr int kStatistics = 3;  // of a row: maximum, sum, target's logit
-inline constexpr std::int32_t kIgnoredTarget = -1;
 
 // Maximum and sum of exp(x - maximum) of the elements seen so far; the maximum starts at the least
 // finite number, so that differences from it are numbers. [Milakov18]
