@@ -128,6 +128,16 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
   return result;
 }
 
+// Sizes of groups of replicas that share experts.
+std::vector<std::int32_t> expert_groups(const ModelConfig& model, std::int32_t dp,
+                                        const Pins& pins) {
+  std::vector<std::int32_t> sizes{1};
+  for (const std::int64_t ep : divisors(dp))
+    if (ep > 1 && cuts_experts(model, pins) && model.experts->count % ep == 0)
+      sizes.push_back(static_cast<std::int32_t>(ep));
+  return choices<std::int32_t>(pins, "/parallel/ep", sizes);
+}
+
 [[noreturn]] void batch_fits_nowhere(const std::vector<Parallel>& shapes,
                                      std::int64_t global_batch) {
   std::vector<std::string> sizes;
@@ -274,6 +284,11 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
 
 }  // namespace
 
+bool cuts_experts(const ModelConfig& model, const Pins& pins) {
+  const Plan& values = pins.values();
+  return model.experts && (values.expert_imbalance > 0 || values.capacity_factor > 0);
+}
+
 std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   for (const Decision& row : kChoices)
     if (row.counts_ranks) require_positive(row.word(), pins, row.pointer);
@@ -292,14 +307,16 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     if (global_batch % shape.dp != 0) continue;
     divides = true;
     plan.parallel = shape;
-    for (const auto micro :
-         choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
-      plan.batch.micro_batch = micro;
-      for (const PrecisionRecipe& recipe : all_recipes) {
-        plan.precision = recipe;
-        leaves.add(plan);
+    for (const std::int32_t ep : expert_groups(model, shape.dp, pins))
+      for (const auto micro :
+           choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
+        plan.parallel.ep = ep;
+        plan.batch.micro_batch = micro;
+        for (const PrecisionRecipe& recipe : all_recipes) {
+          plan.precision = recipe;
+          leaves.add(plan);
+        }
       }
-    }
   }
   if (!divides) batch_fits_nowhere(all, global_batch);
   return leaves.take();

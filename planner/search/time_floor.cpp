@@ -2,12 +2,8 @@
 
 #include <algorithm>
 
-#include "planner/cost/core_time.h"
-#include "planner/cost/kernel_time.h"
-#include "planner/cost/step_totals.h"
 #include "planner/lower/lower.h"
 #include "planner/plan/choices.h"
-#include "planner/program/kernels/kernel_table.h"
 #include "planner/search/counted_layers.h"
 #include "sim/simulate.h"
 
@@ -17,74 +13,6 @@ namespace {
 // [derived] the period is taken as steady within this tolerance, which may have either sign; sums
 // of doubles are exact to much less.
 constexpr double kSafety = 1.0 - 2 * sim::kSteadyTolerance;
-
-// Whether the node is of layers that come before the model's `first`, which are of another kind.
-bool is_before(const Program& program, const Node& node, std::int64_t first) {
-  for (BlockIndex b = node.block; b != 0; b = program.blocks[b].parent) {
-    const Block& block = program.blocks[b];
-    if (block.var == Var::kLayer)
-      return std::min(block.first, block.first + (block.count - 1) * block.step) < first;
-  }
-  return false;
-}
-
-bool is_common(const Node& node) {
-  return node.kind == OpKind::kKernel && node.lane == Lane::kCompute &&
-         node.kernel != KernelId::kFillZero && node.kernel != KernelId::kAccumulate;
-}
-
-PassTimes& part_of(KernelTimes& times, Part part) {
-  switch (part) {
-    case Part::kEmbedding:
-    case Part::kEmbeddingNorm:
-    case Part::kPosition:
-      return times.embedding;
-    case Part::kFinalNorm:
-    case Part::kHead:
-    case Part::kLoss:
-      return times.head;
-    default:
-      return times.layer;
-  }
-}
-
-void add(PassTimes& sum, Phase phase, Seconds time) {
-  if (phase == Phase::kForward) sum.forward += time;
-  if (phase == Phase::kRecompute) sum.recompute += time;
-  if (phase == Phase::kBackward) sum.backward += time;
-}
-
-// By the rates of a device or, of measured cores, by the table of its times.
-Seconds alone_time(const Program& program, const Node& node, const Demand& demand,
-                   const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
-  const Seconds rates = device_time(program, node, demand, kernels, unaligned_head, cluster).time;
-  if (cluster.node.cores == nullptr) return rates;
-  // More ranks than a node has devices follow the rates (cost_model.h).
-  return std::min(rates, kernel_on_cores(node.kernel, demand, cluster, rates).work);
-}
-
-// `dense`: so many layers at the begin are not measured.
-KernelTimes measure(const Job& job, std::int64_t layers, std::int64_t dense,
-                    const Cluster& cluster) {
-  const Program& program = job.classes.front().program;
-  const std::vector<std::int64_t> instances = instances_per_step(program);
-  const KernelSet& kernels = find_kernel_set(job.kernel_set);
-  const bool unaligned_head = has_unaligned_head(program);
-  KernelTimes times;
-  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-    const Node& node = program.nodes[i];
-    if (!is_common(node) || is_before(program, node, dense)) continue;
-    const Demand demand = demand_of(program, node);
-    const Seconds once = to_seconds(
-        to_sim_time(alone_time(program, node, demand, &kernels, unaligned_head, cluster)));
-    PassTimes& own = part_of(times, node.role.part);
-    const double per_micro = static_cast<double>(instances[i]) /
-                             static_cast<double>(job.micro_steps) /
-                             static_cast<double>(&own == &times.layer ? layers - dense : 1);
-    add(own, node.role.phase, once * per_micro);
-  }
-  return times;
-}
 
 bool is_uniform(const Plan& plan) { return plan.recompute.size() == 1; }
 
@@ -151,12 +79,25 @@ int code_of(const PrecisionRecipe& r) {
   return code * 4 + (r.separate_master ? 2 : 0) + (r.main_grad ? 1 : 0);
 }
 
-Seconds sum_of(const PassTimes& t) { return t.forward + t.recompute + t.backward; }
+// Whether all groups of ranks that work on a layer together meet as fast as those of one stage by
+// itself: links from any device to any other are alike, and the ranks of a replica, or of those
+// that share experts, follow each other.
+bool meets_alike(const Plan& plan, const Cluster& cluster) {
+  const TopologySpec& links = cluster.node.topology;
+  if (cluster.node.cores != nullptr || cluster.network.has_leaves() || !links.gpu_peer ||
+      links.peer_shape.kind != PeerKind::kSwitch)
+    return false;
+  const Parallel& p = plan.parallel;
+  return p.pp == 1 || (p.ep == 1 && p.cp == 1) || plan.order == RankOrder::kDataFirst;
+}
 
 }  // namespace
 
 Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
-  const KernelTimes times = kernel_times(plan);
+  KernelTimes times = kernel_times(plan);
+  // Where layers are recomputed differently, or several together, one need not wait for another.
+  if (!is_uniform(plan) || plan.checkpoint_layers > 1)
+    times.between.recompute = times.between.backward = {};
   const auto micro_steps = static_cast<double>(plan.micro_steps());
   const std::int32_t pieces = plan.pieces();
   const bool in_order = ends_in_order(plan);
@@ -165,12 +106,15 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
     Seconds once{};
     for (const PieceInFlight& at : stage) {
       const auto layers = static_cast<double>(counted_layers(plan, model_, at.piece));
-      once += sum_of(times.layer) * layers;
+      const double follow = std::max(0.0, layers - 1);
+      once += times.layer.sum() * layers + times.between.sum() * follow;
       // Of several pieces the first may leave the gradient of the embedding differently from one
       // that adds to that of the head.
-      if (pieces == 1) once += sum_of(times.embedding);
-      if (at.piece == pieces - 1) once += sum_of(times.head);
-      if (in_order) passed += (times.layer.forward + times.layer.backward) * layers;
+      if (pieces == 1) once += times.embedding.sum();
+      if (at.piece == pieces - 1) once += times.head.sum();
+      if (!in_order) continue;
+      passed += (times.layer.forward + times.layer.backward) * layers;
+      passed += (times.between.forward + times.between.backward) * follow;
     }
     floor = std::max(floor, before + once * micro_steps);
     before = passed;
@@ -180,6 +124,7 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
 
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
+  const bool waits = meets_alike(plan, cluster_);
   const Key key{cuts_of(plan),
                 plan.zero_stage<2, plan.gather.tiles(), plan.micro_steps()> 1,
                 static_cast<std::int32_t>(run.mode),
@@ -193,13 +138,14 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
                 plan.train,
                 plan.kernel_set,
                 plan.capacity_factor,
-                plan.expert_imbalance};
+                plan.expert_imbalance,
+                waits};
   {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  const Job job = lower_unordered(representative(plan, shape_of(model_)), least_of(plan, model_));
-  const KernelTimes times = measure(job, model_.layers, model_.dense_layers(), cluster_);
+  const Job job = lower(representative(plan, shape_of(model_)), least_of(plan, model_));
+  const KernelTimes times = pass_times(job, model_.layers, model_.dense_layers(), waits, cluster_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
 }

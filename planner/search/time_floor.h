@@ -6,7 +6,11 @@
 //
 //   period >= sum over stages j < i of (f_j + b_j) + m (f_i + r_i + b_i)
 //
-// f, r, b: compute time of one micro-batch in forward, recomputation and backward, m micro-steps.
+// f, r, b: time of one micro-batch in forward, recomputation and backward, m micro-steps: of the
+// kernels, and of what these wait for collectives of the ranks that work on a layer together
+// (pass_times.h). Waits count where the devices of a node meet alike, over a switch of peer links,
+// nodes over a network without leaves, and the ranks that meet follow each other: the groups of a
+// Job of one stage then meet as fast as any others.
 // [derived] stage i begins when the first micro-batch has passed all stages before it, and the last
 // one has to go back through them: the first stage computes in order, so the next step's first
 // forward comes after this step's last backward there, whatever the schedule and whether the update
@@ -17,8 +21,8 @@
 //
 // The stages of a pipeline run the kernels that one stage with all layers runs, so f, r, b come
 // from a Job of one stage: the mean of its layers, its embedding, its head. Where layers are
-// recomputed differently no recomputation is counted. Left out: the update, communication,
-// transfers, launches, zeroing, adding up gradients elsewhere.
+// recomputed differently no recomputation is counted. Left out: the update, collectives of data
+// parallelism, transfers, launches, zeroing, adding up gradients elsewhere.
 #pragma once
 
 #include <map>
@@ -30,16 +34,9 @@
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/plan/plan_schedule.h"
+#include "planner/search/pass_times.h"
 
 namespace zplan {
-
-// Compute times of one micro-batch.
-struct PassTimes {
-  Seconds forward{}, recompute{}, backward{};
-};
-struct KernelTimes {
-  PassTimes layer, embedding, head;  // layer: of one, on average over all layers of the model
-};
 
 class TimeFloors {
  public:
@@ -53,7 +50,7 @@ class TimeFloors {
   // All that kernel times depend on.
   using Key = std::tuple<std::vector<std::int64_t>, bool, std::int32_t, bool, std::int32_t,
                          std::uint32_t, std::int32_t, std::int64_t, std::int64_t, int, bool, bool,
-                         TrainedChoice, std::string, double, double>;
+                         TrainedChoice, std::string, double, double, bool>;
   KernelTimes kernel_times(const Plan& plan);
 
   const ModelConfig& model_;

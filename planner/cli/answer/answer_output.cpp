@@ -98,6 +98,11 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
                               : Form(", {simulated} simulated"));
   out.entry("Search", "{space} in the space{}, {visited} lowered{}{}",
             {aside, simulated, exhaustive ? "; exhaustive" : ""});
+  const bool whole = !answer.pins.has("/parallel/ep") && !cuts_experts(answer.model, answer.pins);
+  if (answer.model.experts && whole)
+    out.entry("",
+              "every rank has all experts of its layers: --expert-imbalance F, how much the "
+              "busiest rank may have to do, lets the search cut them over ranks");
   return out;
 }
 

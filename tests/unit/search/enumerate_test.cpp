@@ -298,6 +298,21 @@ TEST(Enumerate, RefusesSizesThatCannotBe) {
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("tokens per step"));
 }
 
+TEST(Enumerate, CutsExpertsOnlyWhereBuffersOfTheirRowsAreBounded) {
+  const auto groups = [](const Pins& pins) {
+    std::set<int> sizes;
+    for (const Plan& plan : leaves("tiny-moe", "workstation", pins)) {
+      EXPECT_EQ(plan.parallel.dp % plan.parallel.ep, 0);
+      sizes.insert(plan.parallel.ep);
+    }
+    return sizes;
+  };
+  EXPECT_EQ(groups({}), (std::set{1}));
+  EXPECT_EQ(groups(pinned({{"/experts/imbalance", "1.5"}})), (std::set{1, 2, 4}));
+  EXPECT_EQ(groups(pinned({{"/experts/capacity_factor", "1"}})), (std::set{1, 2, 4}));
+  EXPECT_EQ(groups(pinned({{"/parallel/ep", "2"}})), (std::set{2}));
+}
+
 TEST(Enumerate, SaysWhyPinsContradictEachOther) {
   Pins pins = pinned({{"/zero_stage", "1"}, {"/placement/params", "cpu"}});
   EXPECT_THAT(refusal("gpt2", "dgx2", pins), HasSubstr("ZeRO stage 3, not 1"));

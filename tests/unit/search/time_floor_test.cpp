@@ -52,5 +52,36 @@ TEST(TimeFloor, StaysBelowThePeriodOfAPipeline) {
       }
 }
 
+// Of a pipeline of tensor parallel ranks whose sums take as long as their products.
+Times times_together(std::int32_t stages, Recompute mode) {
+  ModelConfig model = load_model("tiny");
+  model.layers = 8;
+  model.hidden = model.heads * 256;
+  model.ffn = 4 * model.hidden;
+  model.sequence = 64;
+  Cluster cluster = kernels_alone(load_cluster("dgx2"));
+  cluster.node.topology.gpu_peer = LinkClass{{1e10}, 1.0};
+  Plan plan;
+  plan.parallel = {.tp = 4, .pp = stages};
+  plan.kernel_set = cluster.node.device.kernel_set;
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.recompute = {{mode}};
+  plan.batch = {8, 1, model.sequence};
+  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
+  plan.clip = false;
+  Job job = lower(plan, model);
+  place(job, {.slack = plan.slack});
+  return {time_floor(plan, model, cluster).value, sim::simulate(job, cluster).period.value};
+}
+
+TEST(TimeFloor, CountsWhatKernelsWaitForTheRanksBesideThem) {
+  for (const std::int32_t stages : {1, 2, 4})
+    for (const Recompute mode : {Recompute::kNone, Recompute::kFull}) {
+      const Times times = times_together(stages, mode);
+      EXPECT_LE(times.floor, times.period) << stages;
+      EXPECT_GE(times.floor, 0.8 * times.period) << stages;
+    }
+}
+
 }  // namespace
 }  // namespace zplan

@@ -1,0 +1,183 @@
+#include "planner/search/pass_times.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "planner/cost/chain.h"
+#include "planner/cost/core_time.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/kernel_time.h"
+#include "planner/cost/step_totals.h"
+#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/kernels/kernel_table.h"
+
+namespace zplan {
+namespace {
+
+using NodeTimes = std::vector<std::optional<Seconds>>;
+
+// Whether the block is, or is in, a loop over layers that come before the model's `first`, which
+// are of another kind.
+bool is_before(const Program& program, BlockIndex block, std::int64_t first) {
+  for (BlockIndex b = block; b != 0; b = program.blocks[b].parent) {
+    const Block& loop = program.blocks[b];
+    if (loop.var == Var::kLayer)
+      return std::min(loop.first, loop.first + (loop.count - 1) * loop.step) < first;
+  }
+  return false;
+}
+
+bool is_common(const Node& node) {
+  return node.kind == OpKind::kKernel && node.lane == Lane::kCompute &&
+         node.kernel != KernelId::kFillZero && node.kernel != KernelId::kAccumulate;
+}
+
+PassTimes& part_of(KernelTimes& times, Part part) {
+  switch (part) {
+    case Part::kEmbedding:
+    case Part::kEmbeddingNorm:
+    case Part::kPosition:
+      return times.embedding;
+    case Part::kFinalNorm:
+    case Part::kHead:
+    case Part::kLoss:
+      return times.head;
+    default:
+      return times.layer;
+  }
+}
+
+void add(PassTimes& sum, Phase phase, Seconds time) {
+  if (phase == Phase::kForward) sum.forward += time;
+  if (phase == Phase::kRecompute) sum.recompute += time;
+  if (phase == Phase::kBackward) sum.backward += time;
+}
+
+// By the rates of a device or, of measured cores, by the table of its times.
+Seconds alone_time(const Program& program, const Node& node, const Demand& demand,
+                   const KernelSet* kernels, bool unaligned_head, const Cluster& cluster) {
+  const Seconds rates = device_time(program, node, demand, kernels, unaligned_head, cluster).time;
+  if (cluster.node.cores == nullptr) return rates;
+  // More ranks than a node has devices follow the rates (cost_model.h).
+  return std::min(rates, kernel_on_cores(node.kernel, demand, cluster, rates).work);
+}
+
+// Of the kernels that all plans with the same operands run.
+NodeTimes kernel_times(const Job& job, const Cluster& cluster) {
+  const Program& program = job.classes.front().program;
+  const KernelSet& kernels = find_kernel_set(job.kernel_set);
+  const bool unaligned_head = has_unaligned_head(program);
+  NodeTimes times;
+  for (const Node& node : program.nodes) {
+    std::optional<Seconds>& own = times.emplace_back();
+    if (!is_common(node)) continue;
+    const Demand demand = demand_of(program, node);
+    own = to_seconds(
+        to_sim_time(alone_time(program, node, demand, &kernels, unaligned_head, cluster)));
+  }
+  return times;
+}
+
+// Waits of the layers of one phase, or of two: the other kernels of the loop do not count.
+class Waits {
+ public:
+  Waits(const Program& program, NodeTimes times) : program_(program), times_(std::move(times)) {}
+
+  void keep_only(Phase phase) {
+    for (std::size_t i = 0; i < times_.size(); ++i)
+      if (program_.nodes[i].role.phase != phase) times_[i].reset();
+  }
+  Seconds within(BlockIndex block) const {
+    const Chain chain(program_, times_);
+    return chain.body(block) - chain.kernels(block);
+  }
+  Seconds between(BlockIndex block) const { return Chain(program_, times_).between(block); }
+
+ private:
+  const Program& program_;
+  NodeTimes times_;
+};
+
+bool is_layer_loop(const Program& program, BlockIndex block) {
+  if (program.blocks[block].var != Var::kLayer) return false;
+  for (BlockIndex b = program.blocks[block].parent; b != 0; b = program.blocks[b].parent)
+    if (program.blocks[b].var == Var::kLayer) return false;
+  return true;
+}
+
+bool has_phase(const Program& program, BlockIndex block, Phase phase) {
+  return std::ranges::any_of(program.nodes, [&](const Node& node) {
+    return node.block == block && node.role.phase == phase && is_common(node);
+  });
+}
+
+// Whether an iteration of the loop is one layer.
+bool is_of_one_layer(const Program& program, BlockIndex block) {
+  return program.unit_layers == 1 &&
+         std::ranges::none_of(program.blocks[block].items, [&](const Block::Item& item) {
+           return item.is_block && program.blocks[item.index].var == Var::kLayer;
+         });
+}
+
+// Adds what the layers of one loop wait, each of `share` of the layers of the model.
+void add_waits(const Program& program, const NodeTimes& all, BlockIndex block, double share,
+               KernelTimes& times) {
+  const Waits both(program, all);
+  const Seconds within = both.within(block) * share;
+  const Seconds between = is_of_one_layer(program, block) ? both.between(block) * share : Seconds{};
+  if (!has_phase(program, block, Phase::kBackward)) {
+    times.layer.forward += within;
+    times.between.forward += between;
+    return;
+  }
+  Waits backward = both;
+  backward.keep_only(Phase::kBackward);
+  const Seconds of_backward = backward.within(block) * share;
+  times.layer.backward += of_backward;
+  if (!has_phase(program, block, Phase::kRecompute)) {
+    times.between.backward += between;
+    return;
+  }
+  times.layer.recompute += std::max(Seconds{}, within - of_backward);
+  times.between.recompute += between;
+}
+
+void add_collectives(const Job& job, const Cluster& cluster, NodeTimes& times) {
+  const Program& program = job.classes.front().program;
+  const CostModel costs(job, cluster);
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (program.nodes[i].lane == Lane::kCommTensor) times[i] = to_seconds(costs.costs(0)[i].alone);
+}
+
+}  // namespace
+
+KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t dense, bool waits,
+                       const Cluster& cluster) {
+  const Program& program = job.classes.front().program;
+  const std::vector<std::int64_t> instances = instances_per_step(program);
+  NodeTimes alone = kernel_times(job, cluster);
+  KernelTimes times;
+  const auto measured = static_cast<double>(layers - dense);
+  const auto per_micro = [&](std::int64_t runs, double of) {
+    return static_cast<double>(runs) / static_cast<double>(job.micro_steps) / of;
+  };
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    const Node& node = program.nodes[i];
+    if (!alone[i] || is_before(program, node.block, dense)) continue;
+    PassTimes& own = part_of(times, node.role.part);
+    add(own, node.role.phase,
+        *alone[i] * per_micro(instances[i], &own == &times.layer ? measured : 1));
+  }
+  if (!waits) return times;
+  add_collectives(job, cluster, alone);
+  std::vector<std::int64_t> runs(program.blocks.size(), 1);
+  for (BlockIndex b = 1; b < program.blocks.size(); ++b) {
+    runs[b] = runs[program.blocks[b].parent] * program.blocks[b].count;
+    if (is_layer_loop(program, b) && !is_before(program, b, dense))
+      add_waits(program, alone, b, per_micro(runs[b], measured), times);
+  }
+  return times;
+}
+
+}  // namespace zplan
