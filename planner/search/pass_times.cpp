@@ -1,6 +1,7 @@
 #include "planner/search/pass_times.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -112,20 +113,16 @@ bool has_phase(const Program& program, BlockIndex block, Phase phase) {
   });
 }
 
-// Whether an iteration of the loop is one layer.
-bool is_of_one_layer(const Program& program, BlockIndex block) {
-  return program.unit_layers == 1 &&
-         std::ranges::none_of(program.blocks[block].items, [&](const Block::Item& item) {
-           return item.is_block && program.blocks[item.index].var == Var::kLayer;
-         });
-}
+// Whether an iteration of the loop is one layer, not several that take turns.
+bool is_of_one_layer(const Block& loop) { return std::abs(loop.step) == 1; }
 
 // Adds what the layers of one loop wait, each of `share` of the layers of the model.
 void add_waits(const Program& program, const NodeTimes& all, BlockIndex block, double share,
                KernelTimes& times) {
   const Waits both(program, all);
   const Seconds within = both.within(block) * share;
-  const Seconds between = is_of_one_layer(program, block) ? both.between(block) * share : Seconds{};
+  const Seconds between =
+      is_of_one_layer(program.blocks[block]) ? both.between(block) * share : Seconds{};
   if (!has_phase(program, block, Phase::kBackward)) {
     times.layer.forward += within;
     times.between.forward += between;
@@ -133,21 +130,28 @@ void add_waits(const Program& program, const NodeTimes& all, BlockIndex block, d
   }
   Waits backward = both;
   backward.keep_only(Phase::kBackward);
-  const Seconds of_backward = backward.within(block) * share;
+  // Recomputation in the middle of backward may fill what the rest of it waits.
+  const Seconds of_backward = std::min(within, backward.within(block) * share);
   times.layer.backward += of_backward;
   if (!has_phase(program, block, Phase::kRecompute)) {
     times.between.backward += between;
     return;
   }
-  times.layer.recompute += std::max(Seconds{}, within - of_backward);
+  times.layer.recompute += within - of_backward;
   times.between.recompute += between;
+}
+
+// Whether products of the layer give or take what meets: sums of gradients over ranks that share a
+// parameter come where units end, which is another decision.
+bool is_between_products(const Node& node) {
+  return node.lane == Lane::kCommTensor && node.role.action != Action::kSumShared;
 }
 
 void add_collectives(const Job& job, const Cluster& cluster, NodeTimes& times) {
   const Program& program = job.classes.front().program;
   const CostModel costs(job, cluster);
   for (std::size_t i = 0; i < times.size(); ++i)
-    if (program.nodes[i].lane == Lane::kCommTensor) times[i] = to_seconds(costs.costs(0)[i].alone);
+    if (is_between_products(program.nodes[i])) times[i] = to_seconds(costs.costs(0)[i].alone);
 }
 
 }  // namespace
