@@ -1,5 +1,6 @@
 // Search's questions answered by the rest of the program: lower, place, cost, sim.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,10 @@
 namespace zplan {
 namespace {
 
+// [assumed] to lower and place a plan takes a millisecond or two, an operation of a simulation some
+// tenths of a microsecond.
+constexpr std::int64_t kOperationsOfFit = 5000;
+
 class PlanEvaluator {
  public:
   PlanEvaluator(const ModelConfig& model, const Cluster& cluster)
@@ -38,7 +43,8 @@ class PlanEvaluator {
   }
 
   // Where the plan's slack does not fit, the tightest placement decides.
-  Fit fit(const Plan& plan) const {
+  Fit fit(const Plan& plan) {
+    operations_ += kOperationsOfFit;
     Job job = lower_unordered(plan, model_);
     const JobLifetimes lives = lifetimes(job);
     Fit result{.infeasible = check_fit(job, lives, cluster_),  // by live peaks, below any slab
@@ -64,15 +70,19 @@ class PlanEvaluator {
     return result;
   }
 
-  std::vector<Plan> homes(const Plan& plan, const Pins& pins) const {
+  std::vector<Plan> homes(const Plan& plan, const Pins& pins) {
     return promising_homes(plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); });
   }
 
-  Seconds simulate(const Plan& plan) const {
+  Seconds simulate(const Plan& plan) {
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
-    return sim::simulate(job, cluster_).period;
+    const sim::SimResult result = sim::simulate(job, cluster_);
+    operations_ += kOperationsOfFit + result.ops - result.skipped_ops;
+    return result.period;
   }
+
+  std::int64_t operations() const { return operations_; }
 
  private:
   // Remembered: the same for all plans of a shape.
@@ -98,6 +108,7 @@ class PlanEvaluator {
   const Cluster cluster_;
   TimeFloors floors_;
   BytesBounds bytes_;
+  std::atomic<std::int64_t> operations_ = 0;
   std::mutex mutex_;
   std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t, RankOrder, std::size_t>,
            std::vector<NodeFill>>
@@ -112,6 +123,7 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
   return {.estimate = [self](const Plan& plan) { return self->estimate(plan); },
           .fit = [self](const Plan& plan) { return self->fit(plan); },
           .simulate = [self](const Plan& plan) { return self->simulate(plan); },
+          .operations = [self] { return self->operations(); },
           .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }
 

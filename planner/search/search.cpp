@@ -27,6 +27,21 @@ constexpr std::int64_t kSimplerShare = 6;
 constexpr std::size_t kCloseLosers = 2;
 constexpr double kMostOfHomes = 4.0 / 3;
 
+// What is spent on simulations.
+struct Effort {
+  std::int64_t simulations = 0, operations = 0;
+  bool reaches(const Effort& most) const {
+    return simulations >= most.simulations && operations >= most.operations;
+  }
+  Effort operator+(const Effort& more) const {
+    return {simulations + more.simulations, operations + more.operations};
+  }
+  Effort operator-(const Effort& less) const {
+    return {simulations - less.simulations, operations - less.operations};
+  }
+  Effort operator/(std::int64_t parts) const { return {simulations / parts, operations / parts}; }
+};
+
 class Search {
  public:
   Search(const ModelConfig& model, const Cluster& cluster, const Pins& pins,
@@ -77,9 +92,9 @@ class Search {
   // First all that could be the fastest, then all that could be recommended in its place.
   void climb() {
     enter(siblings_.closest());
-    const std::int64_t most = std::max<std::int64_t>(1, options_.max_simulated);
-    climb(most - most / kSimplerShare, [this] { return fastest_wave(); });
-    most_simulated_ = stats_.simulated + most / kSimplerShare;
+    const Effort all{std::max<std::int64_t>(1, options_.max_simulated), options_.min_operations};
+    climb(all - all / kSimplerShare, [this] { return fastest_wave(); });
+    most_ = spent() + all / kSimplerShare;
     proven_ = fastest_wave().empty();
     seek_simpler();
   }
@@ -88,15 +103,17 @@ class Search {
     if (ranking_.empty()) return;
     // A misfit brings its siblings in: where the fastest was proven, it has to be against them,
     // too.
-    climb(most_simulated_, [this] {
+    climb(most_, [this] {
       const Wave wave = proven_ ? fastest_wave() : Wave{};
       return wave.empty() ? simpler_wave() : wave;
     });
   }
 
+  Effort spent() const { return {stats_.simulated, exact_.operations ? exact_.operations() : 0}; }
+
   template <typename NextWave>
-  void climb(std::int64_t most, NextWave next_wave) {
-    while (stats_.simulated < most) {
+  void climb(const Effort& most, NextWave next_wave) {
+    while (!spent().reaches(most)) {
       const Wave wave = next_wave();
       if (wave.empty()) break;
       for (const std::size_t i : wave) queue_.erase({leaves_[i].candidate.bound.value, i});
@@ -375,7 +392,7 @@ class Search {
   Ranking ranking_;
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;
-  std::int64_t most_simulated_ = 0;  // when simpler plans are looked for
+  Effort most_{};  // when simpler plans are looked for
   SearchStats stats_;
 };
 

@@ -146,6 +146,9 @@ struct Evaluator {
   // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
+  // How much has been simulated so far, in operations; a plan lowered and placed counts as some.
+  // Empty: nothing is counted.
+  std::function<std::int64_t()> operations{};
   // Plans that differ in the homes of what is kept for backward alone, and may be faster
   // (homes/homes.h). Empty: none are known.
   std::function<std::vector<Plan>(const Plan&, const Pins&)> homes{};
@@ -191,8 +194,11 @@ struct SearchResult {
 struct SearchOptions {
   int threads = 1;
   bool exhaustive = false;  // simulate every plan that fits, whatever the bounds say
-  // Stop after so many simulations (rounded up to a wave); the gap says what may be lost.
+  // Stop after so many simulations (rounded up to a wave), but not before so many operations have
+  // been simulated; the gap says what may be lost. Operations depend on neither machine nor
+  // threads.
   std::int64_t max_simulated = std::numeric_limits<std::int64_t>::max();
+  std::int64_t min_operations = 0;
   std::function<void(const SearchStats&)> progress{};  // after each wave, from the calling thread
 };
 

@@ -16,6 +16,10 @@
 namespace zplan {
 namespace {
 
+// Plans that are simulated whatever they cost.
+constexpr std::int64_t kUsualSimulations = 28;
+constexpr std::int64_t kMillion = 1'000'000;
+
 std::string progress_line(const SearchStats& stats) {
   return fmt::format("searching: {} plans, {} lowered, {} simulated", grouped(stats.space),
                      grouped(stats.visited), grouped(stats.simulated));
@@ -69,7 +73,8 @@ Answer find_answer(const PlanCommand& typed) {
   const SearchOptions options{
       .threads = command.threads,
       .exhaustive = command.exhaustive,
-      .max_simulated = command.simulations,
+      .max_simulated = command.simulations.value_or(kUsualSimulations),
+      .min_operations = command.simulations ? 0 : command.budget * kMillion,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); }};
   Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
   evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);

@@ -22,6 +22,7 @@ constexpr std::int64_t kMaxThreads = 1024;
 constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
 constexpr std::int64_t kMaxRunSteps = 1'000'000;
 constexpr std::int64_t kMaxSimulations = 1'000'000'000;
+constexpr std::int64_t kMaxBudget = 1'000'000'000;  // millions
 constexpr std::int64_t kMaxSimulatedSteps = 1000;
 constexpr double kMostHeadroom = 0.9;
 
@@ -99,7 +100,9 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
-                 "Stop after so many (or up to 4 more); the gap says what may be lost [24]");
+                 "Stop after so many (or up to 4 more), whatever the budget");
+  syntax.integer("--budget", command.budget, 0, kMaxBudget,
+                 "Millions of operations to simulate before it stops with a gap [10]");
   syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
 }
 

@@ -26,8 +26,9 @@ struct PlanCommand {
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
-  std::int64_t simulations = 24;     // at most
-  double headroom = kUsualHeadroom;  // share of a device's memory to leave free
+  std::optional<std::int64_t> simulations;  // at most; none: as many as the budget allows
+  std::int64_t budget = 10;                 // millions of operations simulated
+  double headroom = kUsualHeadroom;         // share of a device's memory to leave free
   bool exhaustive = false;
   bool ignore_capacity = false;
   bool timing = false;
