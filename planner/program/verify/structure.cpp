@@ -242,6 +242,8 @@ class StructureCheck {
     if (slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
           slots, copies);
+    if (state.rest == state.buffer)
+      add("unit '{}' is kept in '{}' and goes on in the same", unit.name, buffer.name);
     if (state.rest && p_.buffers[*state.rest].dtype != buffer.dtype)
       add("unit '{}' is kept in '{}' and '{}', which have different types", unit.name, buffer.name,
           p_.buffers[*state.rest].name);

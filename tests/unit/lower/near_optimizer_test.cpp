@@ -1,4 +1,5 @@
 // Optimizer states of a part of the layers one tier nearer than those of the others.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -135,6 +136,36 @@ TEST(NearOptimizer, IsSoundInEveryKindOfUnitAndSchedule) {
         place(job, {.slack = plan.slack});
         EXPECT_TRUE(verify(job).empty()) << verify(job).front();
       }
+}
+
+TEST(NearOptimizer, IsReadBackFromTextWithBothHomes) {
+  const Job job = job_of(plan_of(Tier::kNvme, 0.5));
+  EXPECT_EQ(to_text(parse_zprog(to_text(job), "job.zprog")), to_text(job));
+}
+
+auto says(const char* words) { return testing::Contains(testing::HasSubstr(words)); }
+
+TEST(NearOptimizer, IsNotSoundWhereItsHomesDoNotHoldEachLayerOnce) {
+  const auto findings = [](auto change) {
+    Job job = job_of(plan_of(Tier::kNvme, 0.5));
+    RankClass& c = job.classes[0];
+    const auto layer = std::find_if(c.homes.begin(), c.homes.end(), [&](const UnitHome& home) {
+      return job.units[home.unit].per_layer;
+    });
+    change(c.program, layer->master);
+    return verify(job);
+  };
+  EXPECT_THAT(findings([](Program&, StateHome& home) { home.rest.reset(); }),
+              says("2 slots for 4 copies"));
+  EXPECT_THAT(findings([](Program&, StateHome& home) { home.rest = home.buffer; }),
+              says("goes on in the same"));
+  EXPECT_THAT(findings([](Program& p, StateHome& home) {
+                home.rest = static_cast<BufferId>(p.buffers.size());
+              }),
+              says("is kept in buffer"));
+  EXPECT_THAT(
+      findings([](Program& p, StateHome& home) { p.buffers[*home.rest].dtype = DType::kBf16; }),
+      says("different types"));
 }
 
 }  // namespace
