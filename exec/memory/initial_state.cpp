@@ -157,7 +157,7 @@ void clear(const RankMemory& memory, BufferId id) {
 std::vector<bool> home_buffers(const RankClass& rank_class) {
   std::vector<bool> is_home(rank_class.program.buffers.size(), false);
   for (const UnitHome& home : rank_class.homes) {
-    for (const StateHome* state : home.states()) is_home[state->buffer] = true;
+    for (const BufferId id : home.buffers()) is_home[id] = true;
   }
   return is_home;
 }

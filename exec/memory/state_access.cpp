@@ -143,9 +143,11 @@ std::vector<StatePiece> state_pieces(const Job& job, const RankMemory& memory, c
   const std::int64_t members = c.program.unit_layers;
   const std::vector<std::int64_t> layers = c.layers_with(unit);
   const std::int64_t instances = unit.per_layer ? std::ssize(layers) / members : 1;
+  const std::int64_t first_of_rest = c.program.buffers[place.buffer].slots;
   for (std::int64_t slot = 0; slot < instances * unit.tiles; ++slot) {
-    pieces.push_back({.buffer = place.buffer,
-                      .slot = slot,
+    const bool in_rest = place.rest && slot >= first_of_rest;
+    pieces.push_back({.buffer = in_rest ? *place.rest : place.buffer,
+                      .slot = in_rest ? slot - first_of_rest : slot,
                       .dtype = c.program.buffers[place.buffer].dtype,
                       .layer = unit.per_layer
                                    ? layers[static_cast<std::size_t>(slot / unit.tiles * members)]

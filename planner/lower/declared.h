@@ -23,6 +23,8 @@ enum class Per : std::uint8_t {
                    // and its backward
   kInputInFlight,  // the same, with the output of each chunk's last layer
   kHeadInFlight,   // each such micro-batch of the chunk with the last piece
+  kNearUnit,       // each iteration whose optimizer states are nearer (Plan::optimizer_near),
+  kFarUnit,        // each of the others
 };
 constexpr Per per(Held held) { return static_cast<Per>(held); }
 static_assert(per(Held::kByLayer) == Per::kUnit && per(Held::kFirstStage) == Per::kFirstStage &&

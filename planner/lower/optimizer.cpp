@@ -28,7 +28,7 @@ Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
   if (gradients_.tier() != Tier::kGpu || states_.has(OptimizerStates::kMainGradient))
     host_sum_ = scalar("norm.sum.host", Tier::kCpu, 1);
   clip_ = scalar("clip", Tier::kGpu, kClipScalarCount);
-  if (on_host() || s_.is_last() || s_.plan.loss_scaling)
+  if (uses_host() || s_.is_last() || s_.plan.loss_scaling)
     host_clip_ = scalar("clip.host", Tier::kCpu, kClipScalarCount);
   if (s_.plan.loss_scaling) loss_scale_ = scalar("loss_scale", Tier::kCpu, kLossScaleStateCount);
 }
@@ -76,19 +76,21 @@ void Optimizer::begin_step() {
   s_.out.copy({Phase::kBegin, Part::kScalars, Action::kUpload}, host_scalars_, scalars_);
   if (is_beside_backward()) norm(Phase::kBegin);
   if (!delayed_) return;
-  s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
-    const States states = bring_states(u, ordinal);
-    update_with(u, states, delayed_->gradient(u), delayed_->target(u), ordinal);
-    send_states(u, states, ordinal);
-  });
+  s_.for_each_unit(
+      [&](UnitIndex u, Ordinal ordinal) {
+        const States states = bring_states(u, ordinal);
+        update_with(u, states, delayed_->gradient(u), delayed_->target(u), ordinal);
+        send_states(u, states, ordinal);
+      },
+      Stage::Loops::kByHome);
 }
 
 void Optimizer::emit() {
   gradients_.sum_tied();
   if (!is_beside_backward()) norm(Phase::kUpdate);
   const auto finish = [&](UnitIndex u, Ordinal ordinal) { finish_unit(u, ordinal); };
-  s_.for_each_unit_outside_layers(finish);
-  if (!is_beside_backward()) s_.for_each_layer_unit(finish);
+  s_.for_each_unit_outside_layers(finish, Stage::Loops::kByHome);
+  if (!is_beside_backward()) s_.for_each_layer_unit(finish, Stage::Loops::kByHome);
   if (!s_.plan.overlap.parameters && gathers()) gather_apart();
 }
 
@@ -137,7 +139,9 @@ Ring Optimizer::ring(const char* name, DType dtype) const {
   std::int64_t largest = 0;
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
     largest = std::max(largest, states_.elements(u));
-  return {name, size_of(dtype) * largest, kRingSlots};
+  // On their way to the GPU and to the host pieces go through rings of their own.
+  const bool apart = uses_host() && !on_host();
+  return {apart ? std::string("near.") + name : name, size_of(dtype) * largest, kRingSlots};
 }
 
 // What the norm is taken of lies on the GPU or is brought to the host.
@@ -149,20 +153,21 @@ void Optimizer::norm(Phase phase) {
   const View sum = host ? host_sum_ : sum_;
   const Lane lane = host ? Lane::kCpu : Lane::kCompute;
   s_.out.kernel(role(Action::kZero), lane, KernelId::kFillZero, {write(sum)});
-  if (needs_norm() || (states_.has(OptimizerStates::kMainGradient) && !is_beside_backward()))
-    s_.for_each_unit([&](UnitIndex u, Ordinal ordinal) {
-      const View gradient = states_.has(OptimizerStates::kMainGradient)
-                                ? take_main_gradient(u, ordinal)
-                                : gradient_for_norm(u, host, ordinal);
-      if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum, lane);
-    });
+  const bool takes = states_.has(OptimizerStates::kMainGradient);
+  const auto add = [&](UnitIndex u, Ordinal ordinal) {
+    const View gradient =
+        takes ? take_main_gradient(u, ordinal) : gradient_for_norm(u, host, ordinal);
+    if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum, lane);
+  };
+  if (needs_norm() || (takes && !is_beside_backward()))
+    s_.for_each_unit(add, takes ? Stage::Loops::kByHome : Stage::Loops::kWhole);
   if (host) s_.out.copy(role(Action::kUpload), host_sum_, sum_);
   if (needs_norm() && s_.mesh.world() > 1)
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
                       {s_.mesh.all()}, sum_, sum_);
   s_.out.kernel(role(Action::kClip), Lane::kCompute, KernelId::kClipCoefficient,
                 {read(sum_), read(scalars_), write(clip_)}, {s_.compute() == DType::kF64 ? 0 : 1});
-  if (on_host() || s_.is_last() || s_.plan.loss_scaling)
+  if (uses_host() || s_.is_last() || s_.plan.loss_scaling)
     s_.out.copy(role(Action::kDownload), clip_, host_clip_);
 }
 

@@ -12,6 +12,12 @@
 //   updated [Ren21 sec 4]. States on NVMe stream through the host: one piece is read and one
 //   written while a third is updated [Rajbhandari21 sec 5.1.1]. A delayed update runs at the begin
 //   of the step instead (delayed_update.h).
+//   States in two homes (StatePlacement::optimizer_near): each layer is updated where its states
+//   live. The near ones are the first layers of the stage, and come first: forward needs these
+//   first, so that the next step begins while the host or the drives still work on the others, of
+//   which backward gives the gradients first. What comes before the first layer of the model goes
+//   with the near ones, what comes only after the last with the others. [TwinFlow] has the CPU
+//   update the first layers instead.
 //
 // With Plan::overlap.optimizer there is no norm, and layers are updated in the last micro-batch's
 // loop of backward over them: each after the next one's backward has been issued, so that what this
@@ -49,7 +55,9 @@ class Optimizer {
   // Near: what the update changes of a unit, in the order of its kernel's operands.
   using States = std::vector<std::pair<State, View>>;
 
-  bool on_host() const { return s_.plan.placement.optimizer != Tier::kGpu; }
+  // Whether the units that are emitted are updated on the host, and whether any are.
+  bool on_host() const { return states_.tier() != Tier::kGpu; }
+  bool uses_host() const { return s_.plan.placement.optimizer != Tier::kGpu; }
   Tier near() const { return on_host() ? Tier::kCpu : Tier::kGpu; }
   Lane lane() const { return on_host() ? Lane::kCpu : Lane::kCompute; }
   bool needs_norm() const { return s_.plan.clip || s_.plan.loss_scaling; }

@@ -31,7 +31,8 @@ OptimizerBuffers::OptimizerBuffers(const Plan& plan)
       moments(plan.precision.moments),
       scales(find_kernel_set(plan.kernel_set).statistics),
       block(plan.optimizer.block),
-      shards(plan.zero_stage >= 1 ? plan.shards() : 1) {
+      shards(plan.zero_stage >= 1 ? plan.shards() : 1),
+      near(plan.near_optimizer()) {
   const auto home = [&](bool away) { return away ? Tier::kCpu : plan.placement.optimizer; };
   if (plan.keeps_master()) tiers[kMaster] = home(plan.offload.master);
   tiers[kMoment1] = tiers[kScale1] = home(plan.offload.moment1);
@@ -63,17 +64,29 @@ DType OptimizerBuffers::dtype(const UpdateRule& rule, State state) const {
   ZPLAN_ASSERT(false);
 }
 
-Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state) const {
-  return declared({kNames[state].name + std::string("."), dtype(layout.rule[unit], state), shards,
-                   *tiers[state], Category::kOptimizer, Lives::kStep, every(state)},
-                  layout, unit);
+Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state,
+                                HomeOf which) const {
+  const bool is_near = which == HomeOf::kNear;
+  Declared home =
+      declared({std::string(is_near ? "near." : "") + kNames[state].name + ".",
+                dtype(layout.rule[unit], state), shards, is_near ? *near : *tiers[state],
+                Category::kOptimizer, Lives::kStep, every(state)},
+               layout, unit);
+  if (near && home.per == Per::kUnit) home.per = is_near ? Per::kNearUnit : Per::kFarUnit;
+  return home;
+}
+
+std::vector<HomeOf> OptimizerBuffers::homes(Held held) const {
+  if (!near) return {HomeOf::kAll};
+  if (held == Held::kByLayer) return {HomeOf::kNear, HomeOf::kFar};
+  return {home_outside_layers(held)};
 }
 
 void OptimizerBuffers::declare(const Layout& layout, const Declare& declare) const {
   for (std::size_t i = 0; i < kStates; ++i)
     for (UnitIndex u = 0; u < layout.units.size(); ++u)
       if (const auto state = static_cast<State>(i); layout.trained[u] && has(layout.rule[u], state))
-        declare(home(layout, u, state));
+        for (const HomeOf which : homes(layout.held[u])) declare(home(layout, u, state, which));
 }
 
 OptimizerStates::OptimizerStates(Stage& stage) : s_(stage), buffers_(stage.plan) {
@@ -82,8 +95,21 @@ OptimizerStates::OptimizerStates(Stage& stage) : s_(stage), buffers_(stage.plan)
     homes_[i].resize(s_.layout.units.size());
     for (UnitIndex u = 0; u < homes_[i].size(); ++u)
       if (s_.holds(u) && has(u, state))
-        homes_[i][u] = s_.out.add(buffers_.home(s_.layout, u, state).times(s_.copies(u)));
+        for (const HomeOf which : buffers_.homes(s_.layout.held[u])) add(u, state, which);
   }
+}
+
+void OptimizerStates::add(UnitIndex unit, State state, HomeOf which) {
+  const Declared home = buffers_.home(s_.layout, unit, state, which);
+  std::int32_t copies = s_.copies(unit);
+  if (home.per == Per::kNearUnit) copies = s_.near_copies(unit);
+  if (home.per == Per::kFarUnit) copies -= s_.near_copies(unit);
+  Homes& own = homes_[state][unit];
+  if (copies > 0) (which == HomeOf::kFar ? own.far : own.first) = s_.out.add(home.times(copies));
+}
+
+Tier OptimizerStates::tier() const {
+  return s_.home_of_states == HomeOf::kNear ? *buffers_.near : s_.plan.placement.optimizer;
 }
 
 std::int64_t OptimizerStates::elements(UnitIndex unit) const {
@@ -92,13 +118,18 @@ std::int64_t OptimizerStates::elements(UnitIndex unit) const {
 }
 
 View OptimizerStates::view(UnitIndex unit, State state) const {
-  return view_of(homes_[state][unit], buffers_.dtype(s_.layout.rule[unit], state),
-                 {elements(unit) / buffers_.every(state)}, s_.unit_slot(unit));
+  const bool is_far = s_.home_of_states == HomeOf::kFar;
+  const Homes& own = homes_[state][unit];
+  SlotExpr slot = s_.unit_slot(unit);
+  if (is_far && own.first) slot.base -= s_.near_copies(unit) * s_.layout.units[unit].tiles;
+  return view_of(is_far ? *own.far : *own.first, buffers_.dtype(s_.layout.rule[unit], state),
+                 {elements(unit) / buffers_.every(state)}, slot);
 }
 
 StateHome OptimizerStates::home(UnitIndex unit, State state) const {
-  return {homes_[state][unit], sharded() ? s_.layout.units[unit].shards : AxisSet{},
-          buffers_.every(state)};
+  const Homes& own = homes_[state][unit];
+  return {own.first ? *own.first : *own.far, sharded() ? s_.layout.units[unit].shards : AxisSet{},
+          buffers_.every(state), own.first ? own.far : std::nullopt};
 }
 
 // Units that keep a state in the same type share a ring.

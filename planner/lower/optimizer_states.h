@@ -24,12 +24,16 @@ struct OptimizerBuffers {
   std::int32_t block;                              // elements that share a scale
   std::int32_t shards;                             // ranks that share a home; 1: each rank has all
   std::array<std::optional<Tier>, kStates> tiers;  // nothing: the plan does not have the state
+  std::optional<Tier> near;                        // of the layers that have another
 
   bool has(const UpdateRule& rule, State state) const;
   DType dtype(const UpdateRule& rule, State state) const;
   // Elements of a unit that one element of the state is of.
   std::int32_t every(State state) const { return state == kScale1 || state == kScale2 ? block : 1; }
-  Declared home(const Layout& layout, UnitIndex unit, State state) const;
+  // Of a unit of layers with two homes one of both.
+  Declared home(const Layout& layout, UnitIndex unit, State state, HomeOf which) const;
+  // Where the unit has states.
+  std::vector<HomeOf> homes(Held held) const;
   void declare(const Layout& layout, const Declare& declare) const;
 
   friend auto operator<=>(const OptimizerBuffers&, const OptimizerBuffers&) = default;
@@ -47,7 +51,9 @@ class OptimizerStates {
   bool has(UnitIndex unit, State state) const {
     return s_.layout.trained[unit] && buffers_.has(s_.layout.rule[unit], state);
   }
+  // Of the homes those of Stage::home_of_states.
   View view(UnitIndex unit, State state) const;
+  Tier tier() const;  // of what is not offloaded by itself
   StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.
   Ring ring(UnitIndex unit, State state) const;
@@ -56,10 +62,15 @@ class OptimizerStates {
 
  private:
   bool sharded() const { return s_.plan.zero_stage >= 1; }
+  void add(UnitIndex unit, State state, HomeOf which);
 
   Stage& s_;
   const OptimizerBuffers buffers_;
-  std::array<std::vector<BufferId>, OptimizerBuffers::kStates> homes_;
+  // By state and unit: that of all or of the nearer ones, and that of the others.
+  struct Homes {
+    std::optional<BufferId> first, far;
+  };
+  std::array<std::vector<Homes>, OptimizerBuffers::kStates> homes_;
 };
 
 }  // namespace zplan

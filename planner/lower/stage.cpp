@@ -58,6 +58,15 @@ std::int32_t Stage::layers_before(std::size_t chunk, UnitIndex unit) const {
   return sum;
 }
 
+LayerRange Stage::layers_of(HomeOf home, UnitIndex unit, const Chunk& chunk) const {
+  const LayerRange all = layers_with(unit, chunk);
+  if (home == HomeOf::kAll) return all;
+  const std::int32_t before = layers_before(static_cast<std::size_t>(chunk.number), unit);
+  const std::int32_t near = std::clamp(near_copies(unit) * unit_layers() - before, 0, all.count);
+  if (home == HomeOf::kNear) return {all.first, near};
+  return {all.first + near, all.count - near};
+}
+
 // The states of the stage's other chunks come before.
 SlotExpr Stage::unit_slot(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
@@ -94,13 +103,18 @@ void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
   out.repeat({.count = count, .var = Var::kTile}, emit);
 }
 
-void Stage::for_each_unit_outside_layers(const EmitUnit& emit) const {
-  for (UnitIndex u = 0; u < layout.units.size(); ++u)
-    if (holds(u) && layout.trained[u] && !layout.units[u].per_layer) emit(u, {});
+void Stage::for_each_unit_outside_layers(const EmitUnit& emit, Loops loops) {
+  for (UnitIndex u = 0; u < layout.units.size(); ++u) {
+    if (!holds(u) || !layout.trained[u] || layout.units[u].per_layer) continue;
+    if (loops == Loops::kByHome && plan.near_optimizer())
+      home_of_states = home_outside_layers(layout.held[u]);
+    emit(u, {});
+  }
+  home_of_states = HomeOf::kAll;
 }
 
 // Units of the same layers are in one loop.
-void Stage::for_each_layer_unit(const EmitUnit& emit) {
+void Stage::for_each_layer_unit(const EmitUnit& emit, Loops loops) {
   std::vector<std::vector<UnitIndex>> runs;
   for (const UnitIndex u : layout.layer_units) {
     if (!layout.trained[u]) continue;
@@ -108,13 +122,18 @@ void Stage::for_each_layer_unit(const EmitUnit& emit) {
       runs.emplace_back();
     runs.back().push_back(u);
   }
+  std::vector<HomeOf> homes{HomeOf::kAll};
+  if (loops == Loops::kByHome && plan.near_optimizer()) homes = {HomeOf::kNear, HomeOf::kFar};
   for (const Chunk& chunk : chunks) {
     enter(chunk);
-    for (const std::vector<UnitIndex>& run : runs) {
-      const LayerRange layers = layers_with(run.front(), chunk);
-      if (layers.count > 0) each_unit_of(run, layers, emit);
-    }
+    for (const std::vector<UnitIndex>& run : runs)
+      for (const HomeOf home : homes) {
+        home_of_states = home;
+        const LayerRange layers = layers_of(home, run.front(), chunk);
+        if (layers.count > 0) each_unit_of(run, layers, emit);
+      }
   }
+  home_of_states = HomeOf::kAll;
 }
 
 void Stage::each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& layers,

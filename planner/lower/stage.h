@@ -61,6 +61,15 @@ struct Ordinal {
   SlotExpr slot() const { return {base, 0, per_layer, per_tile}; }
 };
 
+// Units by the home of their optimizer states: one for all, or the nearer of two (Plan::placement)
+// and the other.
+enum class HomeOf : std::uint8_t { kAll, kNear, kFar };
+// What is outside the layers goes with those beside it: what comes before the first layer is near,
+// and what is there both before and after.
+constexpr HomeOf home_outside_layers(Held held) {
+  return held == Held::kLastStage ? HomeOf::kFar : HomeOf::kNear;
+}
+
 struct Stage : Sizes {
   const Mesh& mesh;
   const Layout& layout;
@@ -73,6 +82,8 @@ struct Stage : Sizes {
   std::size_t current = 0;  // the chunk that is being emitted
   std::int32_t micro_steps = 1;
   View workspace{};  // scratch of the compute lane
+  // Of the units that are emitted; in loops that go by it.
+  HomeOf home_of_states = HomeOf::kAll;
   // A layer is replayed whose backward comes after those of others.
   bool replays_ahead = false;
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
@@ -118,20 +129,27 @@ struct Stage : Sizes {
   std::int32_t copies(UnitIndex unit) const {
     return layout.units[unit].per_layer ? layers_before(chunks.size(), unit) / unit_layers() : 1;
   }
+  // Of those the ones that have the nearer optimizer states: the first.
+  std::int32_t near_copies(UnitIndex unit) const { return plan.near_units(copies(unit)); }
   // Those of the chunk that have the unit.
   LayerRange layers_with(UnitIndex unit, const Chunk& chunk) const;
+  // Of these the ones whose optimizer states are there.
+  LayerRange layers_of(HomeOf home, UnitIndex unit, const Chunk& chunk) const;
   // How many layers of the stage's first chunks have the unit.
   std::int32_t layers_before(std::size_t chunk, UnitIndex unit) const;
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
   // All trained units of the stage in a fixed order; the ordinal counts uses within each loop.
+  // Where the loops go by the homes of optimizer states each is of layers that have one: the order
+  // of the units is the same.
   using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
-  void for_each_unit(const EmitUnit& emit) {
-    for_each_unit_outside_layers(emit);
-    for_each_layer_unit(emit);
+  enum class Loops : std::uint8_t { kWhole, kByHome };
+  void for_each_unit(const EmitUnit& emit, Loops loops = Loops::kWhole) {
+    for_each_unit_outside_layers(emit, loops);
+    for_each_layer_unit(emit, loops);
   }
-  void for_each_unit_outside_layers(const EmitUnit& emit) const;
-  void for_each_layer_unit(const EmitUnit& emit);
+  void for_each_unit_outside_layers(const EmitUnit& emit, Loops loops = Loops::kWhole);
+  void for_each_layer_unit(const EmitUnit& emit, Loops loops = Loops::kWhole);
   // Those of such layers of the current chunk.
   void each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& layers,
                     const EmitUnit& emit);

@@ -206,8 +206,9 @@ std::int64_t updated_parameters(const RankClass& rank_class) {
   std::int64_t elements = 0;
   for (const UnitHome& home : rank_class.homes) {
     if (home.is_frozen) continue;
-    const Buffer& states = buffers[home.updated().buffer];
-    if (states.tier == Tier::kGpu) elements += states.size().value / size_of(states.dtype).value;
+    for (const BufferId id : home.updated().buffers())
+      if (const Buffer& states = buffers[id]; states.tier == Tier::kGpu)
+        elements += states.size().value / size_of(states.dtype).value;
   }
   return elements;
 }

@@ -392,6 +392,36 @@ Reason wrong_placement(const Plan& p) {
   return std::nullopt;
 }
 
+// What it takes that some layers are updated nearer than others.
+Reason wrong_near_optimizer(const Plan& p) {
+  const double near = p.placement.optimizer_near;
+  if (!(near >= 0 && near <= 1))
+    return fmt::format("the share of nearer optimizer states {} is outside 0..1", near);
+  if (near == 0) return std::nullopt;
+  if (p.placement.optimizer == Tier::kGpu)
+    return fmt::format(
+        "nothing is nearer than gpu: a share {} of nearer optimizer states needs the others on cpu "
+        "or nvme",
+        near);
+  if (p.overlap.optimizer)
+    return fmt::format(
+        "layers are updated beside backward from one home of their states: the nearer share is 0 "
+        "with that, not {}",
+        near);
+  if (p.placement.optimizer != Tier::kCpu) return std::nullopt;
+  if (p.delayed_update)
+    return fmt::format(
+        "a delayed update runs on the host: the share updated on the gpu is 0 with that, not {}; "
+        "with the optimizer on nvme a share can be on cpu",
+        near);
+  if (p.precision.main_grad)
+    return fmt::format(
+        "the optimizer's copies of gradients have one home: the share updated on the gpu is 0 with "
+        "them, not {}; recipe fp32-gradients has none",
+        near);
+  return std::nullopt;
+}
+
 // What an update takes that comes before the gradients of all layers are there.
 Reason wrong_update_beside_backward(const Plan& p) {
   if (!p.overlap.optimizer) return std::nullopt;
@@ -662,6 +692,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
   if (Reason why = wrong_checkpoints(plan, layers)) return why;
   if (Reason why = wrong_head(plan)) return why;
   if (Reason why = wrong_placement(plan)) return why;
+  if (Reason why = wrong_near_optimizer(plan)) return why;
   if (Reason why = wrong_update_beside_backward(plan)) return why;
   if (Reason why = wrong_optimizer(plan)) return why;
   if (Reason why = wrong_training(plan)) return why;

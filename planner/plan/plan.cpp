@@ -33,7 +33,18 @@ bool Plan::all_full() const {
 
 bool Plan::keeps_master() const {
   return precision.separate_master || placement.optimizer != placement.params || delayed_update ||
-         offload.master;
+         offload.master || near_optimizer();
+}
+
+std::optional<Tier> Plan::near_optimizer() const {
+  if (placement.optimizer == Tier::kGpu || placement.optimizer_near == 0) return std::nullopt;
+  return placement.optimizer == Tier::kCpu ? Tier::kGpu : Tier::kCpu;
+}
+
+std::int32_t Plan::near_units(std::int32_t units) const {
+  constexpr double kRounding = 1e-9;  // 0.29 of 100 is 29
+  if (!near_optimizer()) return 0;
+  return static_cast<std::int32_t>(placement.optimizer_near * units + kRounding);
 }
 
 bool Plan::casts_params() const { return precision.param != find_kernel_set(kernel_set).compute; }

@@ -73,6 +73,10 @@ struct StatePlacement {
   Tier grads = Tier::kGpu;
   Tier optimizer = Tier::kGpu;
   Tier activations = Tier::kGpu;
+  // Of the layers of each stage so large a share, the first ones, has its optimizer states one tier
+  // nearer than `optimizer` says: on the GPU, which updates these layers, where that is the CPU
+  // [TwinFlow], on the CPU where that is NVMe.
+  double optimizer_near = 0;
   friend bool operator==(const StatePlacement&, const StatePlacement&) = default;
 };
 
@@ -244,6 +248,10 @@ struct Plan {
   // Whether the optimizer has a copy of the parameters: the recipe says so, or the optimizer lives
   // or runs apart from them.
   bool keeps_master() const;
+  // The home of the nearer optimizer states; nothing: all have one home. And how many of so many
+  // units of a stage's layers have it: never a part of one, and no more than the share says.
+  std::optional<Tier> near_optimizer() const;
+  std::int32_t near_units(std::int32_t units) const;
   // Whether parameters are cast to the compute type on their way to the kernels.
   bool casts_params() const;
   // Bytes of the optimizer states of one parameter of a layer's matrices, scales of blocks left

@@ -219,7 +219,8 @@ class Leaves {
         for (const Tier optimizer : tiers("/placement/optimizer"))
           for (const Tier activations : tiers("/placement/activations")) {
             if (!pinned && std::max(params, grads) > optimizer) continue;
-            plan.placement = {params, grads, optimizer, activations};
+            plan.placement = {params, grads, optimizer, activations,
+                              pins_.values().placement.optimizer_near};
             if (activations != Tier::kGpu && !plan.all_full() && !goes_away_anyhow) continue;
             if (!pins_.has("/zero_stage") && is_in_vain(plan)) continue;
             if (is_legal(plan)) result.push_back(plan.placement);

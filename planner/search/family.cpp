@@ -16,7 +16,7 @@ Family family_of(const Plan& plan) {
     family.cpu = family.cpu || tier == Tier::kCpu;
     family.nvme = family.nvme || tier == Tier::kNvme;
   }
-  family.cpu = family.cpu || plan.offload.any();
+  family.cpu = family.cpu || plan.offload.any() || plan.near_optimizer() == Tier::kCpu;
   for (const RecomputeRun& run : plan.recompute) {
     family.cpu = family.cpu || !run.on_cpu.empty();
     family.nvme = family.nvme || !run.on_nvme.empty();

@@ -16,6 +16,9 @@ constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
 constexpr std::int32_t kUnitLayers[] = {2, 4};
 // Parts of the layers that are recomputed, tried on the winner, in eighths.
 constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
+// Shares of the layers that more of the optimizer states are brought nearer by, one after the
+// other.
+constexpr double kNearer[] = {0.5, 0.25, 0.125, 0.0625, 0.03125};
 
 Plan without_prefetch(Plan plan) {
   plan.prefetch = 0;
@@ -99,6 +102,16 @@ std::vector<Plan> recompute_splits(const Plan& plan, std::int32_t layers) {
   return result;
 }
 
+// More optimizer states one tier nearer. Turned with shares that halve: what fits and is faster
+// stays, so that they come to the largest share that fits.
+std::vector<Plan> nearer_optimizer(const Plan& plan, double share, std::int32_t layers) {
+  const std::int32_t per_stage = layers / plan.parallel.pp;
+  if (plan.placement.optimizer == Tier::kGpu || share * per_stage < 1) return {};
+  Plan nearer = plan;
+  nearer.placement.optimizer_near += share;
+  return {nearer};
+}
+
 // Ranks that leave devices of their node idle take those that share least.
 std::vector<Plan> spread_ranks(const Plan& plan, const HwProfile& node) {
   const std::int64_t ranks = plan.parallel.ranks();
@@ -130,6 +143,16 @@ std::vector<Plan> weighed_stages(const Plan& plan, const ModelConfig& model) {
     if (weighed.stage_layers[index] != plan.layers_of_piece(model.layers, stage)) return {weighed};
   }
   return {};
+}
+
+std::vector<Knob> legal_only(std::vector<Knob> knobs, const ModelConfig& model) {
+  for (Knob& knob : knobs)
+    knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
+      std::vector<Plan> plans = turn(plan);
+      std::erase_if(plans, [&](const Plan& p) { return illegal(p, shape).has_value(); });
+      return plans;
+    };
+  return knobs;
 }
 
 }  // namespace
@@ -175,13 +198,17 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
         [node = cluster.node](const Plan& plan) { return spread_ranks(plan, node); });
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
   if (pins.tunes_units) knobs.emplace_back(larger_units);
-  for (Knob& knob : knobs)
-    knob = [turn = std::move(knob), shape = shape_of(model)](const Plan& plan) {
-      std::vector<Plan> plans = turn(plan);
-      std::erase_if(plans, [&](const Plan& p) { return illegal(p, shape).has_value(); });
-      return plans;
-    };
-  return knobs;
+  return legal_only(std::move(knobs), model);
+}
+
+std::vector<Knob> nearer_knobs(const ModelConfig& model, const Pins& pins) {
+  std::vector<Knob> knobs;
+  if (pins.has("/placement/optimizer_near")) return knobs;
+  for (const double share : kNearer)
+    knobs.emplace_back([share, layers = static_cast<std::int32_t>(model.layers)](const Plan& plan) {
+      return nearer_optimizer(plan, share, layers);
+    });
+  return legal_only(std::move(knobs), model);
 }
 
 }  // namespace zplan

@@ -272,9 +272,23 @@ class Search {
   void tune(const Leaf& leaf) {
     const Leaf* best = &leaf;
     if (!options_.exhaustive) best = turn(farther_homes(leaf), best);
-    best = turn(other_homes(*best), best);
+    best = settle_homes(best);
     for (const Knob& knob : free_knobs(model_, cluster_, pins_))
       best = turn(knob(best->candidate.plan), best);
+  }
+
+  // What is kept for backward and optimizer states want the same room: either may take it first.
+  const Leaf* settle_homes(const Leaf* leaf) {
+    const Leaf* const kept_first = turn_nearer(turn(other_homes(*leaf), leaf));
+    const Leaf* const states_first = turn_nearer(leaf);
+    if (states_first == leaf) return kept_first;
+    const Leaf* const both = turn(other_homes(*states_first), states_first);
+    return both->value() < kept_first->value() ? both : kept_first;
+  }
+  const Leaf* turn_nearer(const Leaf* best) {
+    for (const Knob& knob : nearer_knobs(model_, pins_))
+      best = turn(knob(best->candidate.plan), best);
+    return best;
   }
 
   // Where all is kept on the GPU nothing can be gained.

@@ -33,9 +33,10 @@ bool same_group(const Plan& a, const Plan& b) {
 bool same_on_gpu(const Plan& a, const Plan& b) {
   const StatePlacement &x = a.placement, &y = b.placement;
   const auto alike = [](Tier s, Tier t) { return (s == Tier::kGpu) == (t == Tier::kGpu); };
+  const bool some_near = a.near_optimizer() == Tier::kGpu || b.near_optimizer() == Tier::kGpu;
   return a.partition_activations == b.partition_activations && alike(x.params, y.params) &&
          alike(x.grads, y.grads) && alike(x.optimizer, y.optimizer) &&
-         alike(x.activations, y.activations);
+         (!some_near || x.optimizer == y.optimizer) && alike(x.activations, y.activations);
 }
 
 }  // namespace

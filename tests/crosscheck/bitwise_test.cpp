@@ -101,6 +101,11 @@ std::vector<Variant> variants(const Grid& g) {
   });
   add("no slack", [](Variant& v) { v.plan.slack = 0; });
   add("optimizer on nvme", [](Variant& v) { v.plan.placement.optimizer = Tier::kNvme; });
+  for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+    add("half of an optimizer on " + std::string(name(tier)) + " a tier nearer", [=](Variant& v) {
+      v.plan.placement.optimizer = tier;
+      v.plan.placement.optimizer_near = 0.5;
+    });
   add("checkpoints on nvme", [](Variant& v) {
     v.plan.recompute = {{Recompute::kFull, 0}};
     v.plan.placement.activations = Tier::kNvme;
@@ -148,11 +153,13 @@ std::vector<Variant> variants(const Grid& g) {
     add("gradients on cpu",
         [](Variant& v) { v.plan.placement.grads = v.plan.placement.optimizer = Tier::kCpu; });
     for (const Tier tier : {Tier::kCpu, Tier::kNvme})
-      add("everything on " + std::string(name(tier)), [=](Variant& v) {
-        v.plan.zero_stage = 3;
-        v.plan.recompute = {{Recompute::kFull, 0}};
-        v.plan.placement = {tier, tier, tier, tier};
-      });
+      for (const double near : {0.0, 0.5})
+        add("everything on " + std::string(name(tier)) + (near > 0 ? ", or almost" : ""),
+            [=](Variant& v) {
+              v.plan.zero_stage = 3;
+              v.plan.recompute = {{Recompute::kFull, 0}};
+              v.plan.placement = {tier, tier, tier, tier, near};
+            });
   }
   if (g.zero_stage == 3 && g.dp % 4 == 0) {
     add("secondary shards", [](Variant& v) { v.plan.secondary = 2; });

@@ -18,7 +18,7 @@ bool used(const Program& p, BufferId id) {
 std::set<BufferId> homes(const RankClass& c) {
   std::set<BufferId> result;
   for (const UnitHome& h : c.homes)
-    for (const StateHome* s : h.states()) result.insert(s->buffer);
+    for (const BufferId id : h.buffers()) result.insert(id);
   return result;
 }
 

@@ -199,6 +199,7 @@ struct Setting {
     pins.set("/placement/params", Tier::kGpu);
     pins.set("/placement/grads", Tier::kGpu);
     pins.set("/placement/activations", Tier::kGpu);
+    pins.set("/placement/optimizer_near", 0.0);
     if (*rc::gen::arbitrary<bool>()) return;
     pins.set("/kernel_set", "cpu.bf16");
     pins.recipes = {*rc::gen::element<std::string>(std::string(kAnyRecipe), "lean")};
@@ -433,6 +434,7 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.capacity_factor = 1.5; });
   try_it([](Plan& p) { p.expert_imbalance = 1.25; });
   try_it([](Plan& p) { p.delayed_update = true; });
+  try_it([](Plan& p) { p.placement.optimizer_near = *rc::gen::element(0.3, 0.5, 1.0); });
   try_it([](Plan& p) {
     p.recompute = {{Recompute::kFull}};
     p.checkpoint_layers = *rc::gen::element(2, 3, 4);

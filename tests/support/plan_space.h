@@ -166,6 +166,8 @@ inline std::vector<Factor> own_factors() {
            p.stage_layers = {1, 3};
          }
        }},
+      {"/placement/optimizer_near", 2,
+       [](Plan& p, int level) { p.placement.optimizer_near = 0.5 * level; }},
       // Which takes no clipping, and the optimizer on the host.
       {"/overlap/optimizer", 2,
        [](Plan& p, int level) {

@@ -129,15 +129,19 @@ void add_schedule(Syntax& syntax, Pins& pins, const Decision& row) {
                 });
 }
 
+// A plain value, the least, can be pinned where the search would choose another.
 double factor(const Decision& row, const std::string& text) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, status] = std::from_chars(text.data(), end, value);
-  const bool is_inside =
-      value > static_cast<double>(row.range.min) && value <= static_cast<double>(row.range.max);
+  const auto least = static_cast<double>(row.range.min);
+  const bool from_least = row.varied != Varied::kNever;
+  const bool is_inside = (value > least || (from_least && value == least)) &&
+                         value <= static_cast<double>(row.range.max);
   if (status != std::errc{} || stop != end || !is_inside)
-    throw_bad_input(fmt::format("{}: expected a number above {}, up to {}, got {}", row.option.name,
-                                row.range.min, row.range.max, in_quotes(text)));
+    throw_bad_input(fmt::format("{}: expected a number {} {}, up to {}, got {}", row.option.name,
+                                from_least ? "from" : "above", row.range.min, row.range.max,
+                                in_quotes(text)));
   return value;
 }
 

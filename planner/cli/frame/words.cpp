@@ -23,11 +23,17 @@ std::string upper_tier(Tier tier) {
   return tier == Tier::kCpu ? "CPU" : "NVMe";
 }
 
-// "parameters and gradients on GPU, optimizer states on CPU"
+// "parameters and gradients on GPU, optimizer states on CPU"; with two homes of the latter those
+// "of 25 % of the layers" and "other optimizer states".
 std::string placement_words(const Plan& plan) {
   const StatePlacement& at = plan.placement;
-  std::vector<std::pair<std::string, Tier>> states = {
-      {"parameters", at.params}, {"gradients", at.grads}, {"optimizer states", at.optimizer}};
+  std::vector<std::pair<std::string, Tier>> states = {{"parameters", at.params},
+                                                      {"gradients", at.grads}};
+  if (const std::optional<Tier> near = plan.near_optimizer())
+    states.emplace_back(
+        fmt::format("optimizer states of {:.4g} % of the layers", 100 * at.optimizer_near), *near);
+  states.emplace_back(plan.near_optimizer() ? "other optimizer states" : "optimizer states",
+                      at.optimizer);
   if (plan.all_full()) {
     states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
                         at.activations);

@@ -10,7 +10,7 @@ constexpr std::size_t kLossScaleOperand = 2;  // of step_scalars
 std::vector<bool> homes(const RankClass& rank_class) {
   std::vector<bool> result(rank_class.program.buffers.size(), false);
   for (const UnitHome& home : rank_class.homes)
-    for (const StateHome* state : home.states()) result[state->buffer] = true;
+    for (const BufferId id : home.buffers()) result[id] = true;
   return result;
 }
 

@@ -78,11 +78,16 @@ struct Unit {
 // Where a class keeps the states of a unit: the flat unit, cut into equal pieces over the places
 // along the axes `shards`; whole where there are none.
 // Slot = number of the layer among those of the class that have the unit, / unit_layers * tiles +
-// tile.
+// tile. Of a home in two buffers the first has the first slots, the other goes on from there.
 struct StateHome {
   BufferId buffer = 0;
   AxisSet shards{};
   std::int32_t every = 1;  // elements of the unit that one element of the state is of
+  std::optional<BufferId> rest{};
+
+  std::vector<BufferId> buffers() const {
+    return rest ? std::vector{buffer, *rest} : std::vector{buffer};
+  }
 };
 // master == param when the recipe keeps no separate copy.
 struct UnitHome {
@@ -96,6 +101,12 @@ struct UnitHome {
   std::vector<const StateHome*> states() const {
     std::vector<const StateHome*> all{&param, &master};
     for (const StateHome& moment : moments) all.push_back(&moment);
+    return all;
+  }
+  std::vector<BufferId> buffers() const {
+    std::vector<BufferId> all;
+    for (const StateHome* state : states())
+      for (const BufferId id : state->buffers()) all.push_back(id);
     return all;
   }
 };

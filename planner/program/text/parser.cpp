@@ -296,6 +296,7 @@ class JobParser {
   StateHome state_home(const std::vector<Buffer>& buffers) {
     StateHome home;
     home.buffer = read_reference(in_, buffers, "buffer");
+    if (in_.accept("then")) home.rest = read_reference(in_, buffers, "buffer");
     if (in_.accept("over")) home.shards = read_axes(in_, job_.mesh);
     if (in_.accept("every")) home.every = in_.integer("every", 1, kMostEvery);
     return home;

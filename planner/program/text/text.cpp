@@ -203,6 +203,7 @@ void put_home(std::string& out, const Job& job, const Program& program, const Un
   if (home.is_frozen) out += " frozen";
   const auto state = [&](std::string_view label, const StateHome& s) {
     put(out, " {} {}", label, reference(program, s.buffer));
+    if (s.rest) put(out, " then {}", reference(program, *s.rest));
     if (!s.shards.empty()) put(out, " over {}", name(job.mesh, s.shards));
     if (s.every != 1) put(out, " every {}", s.every);
   };

@@ -14,6 +14,7 @@
 //     slab gpu 4096 live_peak 3840                       (one per tier, when placed)
 //     buffer @0 param gpu parameters f32 slot 512 slots 2 persistent unpadded 640 shards 2 at 0
 //     home layer@0 param param@0 over dp master param@0 over dp moment1 m@1 .. moment2 v@2 ..
+//       (of a home in two buffers: moment1 m@1 then far.m@3 over dp)
 //     step {
 //       repeat 2 micro from 0 step 1 {    (or layer, tile; micro relative from ..; no variable)
 //         %0 forward.layer.gather comm_gather all_gather dp r param@0[l]:f32[128], ..

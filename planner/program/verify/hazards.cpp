@@ -190,8 +190,8 @@ class HazardWalk {
 std::vector<BufferId> initialised(const RankClass& rank_class) {
   std::vector<BufferId> result = carried_buffers(rank_class);
   for (const UnitHome& home : rank_class.homes)
-    for (const StateHome* state : home.states())
-      if (rank_class.program.buffers[state->buffer].persistent) result.push_back(state->buffer);
+    for (const BufferId id : home.buffers())
+      if (rank_class.program.buffers[id].persistent) result.push_back(id);
   return result;
 }
 

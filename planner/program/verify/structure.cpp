@@ -229,17 +229,29 @@ class StructureCheck {
   }
 
   void check_home(const Unit& unit, const StateHome& state) {
-    if (state.buffer >= p_.buffers.size())
-      return add("unit '{}' is kept in buffer {} of {}", unit.name, state.buffer,
-                 p_.buffers.size());
+    std::int64_t slots = 0;
+    for (const BufferId id : state.buffers()) {
+      if (id >= p_.buffers.size())
+        return add("unit '{}' is kept in buffer {} of {}", unit.name, id, p_.buffers.size());
+      slots += p_.buffers[id].slots;
+      check_home(unit, state, p_.buffers[id]);
+    }
     const Buffer& buffer = p_.buffers[state.buffer];
-    if (!buffer.persistent)
-      add("unit '{}' is kept in '{}', which is not persistent", unit.name, buffer.name);
     const auto layers = static_cast<std::int32_t>(class_.layers_with(unit).size());
     const std::int32_t copies = (unit.per_layer ? layers / p_.unit_layers : 1) * unit.tiles;
-    if (buffer.slots != copies)
+    if (slots != copies)
       add("unit '{}' is kept in '{}', which has {} slots for {} copies", unit.name, buffer.name,
-          buffer.slots, copies);
+          slots, copies);
+    if (state.rest == state.buffer)
+      add("unit '{}' is kept in '{}' and goes on in the same", unit.name, buffer.name);
+    if (state.rest && p_.buffers[*state.rest].dtype != buffer.dtype)
+      add("unit '{}' is kept in '{}' and '{}', which have different types", unit.name, buffer.name,
+          p_.buffers[*state.rest].name);
+  }
+
+  void check_home(const Unit& unit, const StateHome& state, const Buffer& buffer) {
+    if (!buffer.persistent)
+      add("unit '{}' is kept in '{}', which is not persistent", unit.name, buffer.name);
     const std::int64_t flat = job_.piece_elements(unit, state.shards);
     if (flat % state.every != 0)
       add("unit '{}' is kept in '{}' by {} elements, which {} are no multiple of", unit.name,

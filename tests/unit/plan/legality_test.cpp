@@ -439,6 +439,39 @@ TEST(Legality, ShardingNeedsRanksToShareIt) {
   EXPECT_THAT(refusal([](Plan& p) { p.delayed_update = true; }), says("optimizer on cpu or nvme"));
 }
 
+TEST(Legality, ANearerHomeOfSomeOptimizerStatesNeedsAFartherOneOfTheOthers) {
+  const auto refusal = [](Tier optimizer, double near, auto change) {
+    Plan plan = legal_plan();
+    plan.placement.optimizer = optimizer;
+    plan.placement.optimizer_near = near;
+    change(plan);
+    return illegal(plan, kLayers);
+  };
+  const auto as_it_is = [](Plan&) {};
+  for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+    for (const double near : {0.0, 0.3, 1.0})
+      EXPECT_EQ(refusal(tier, near, as_it_is), std::nullopt) << near;
+  EXPECT_THAT(refusal(Tier::kGpu, 0.5, as_it_is),
+              says("nothing is nearer than gpu", "cpu or nvme"));
+  for (const double near : {-0.1, 1.1, std::nan("")})
+    EXPECT_THAT(refusal(Tier::kCpu, near, as_it_is), says("outside 0..1"));
+  const auto delayed = [](Plan& p) { p.delayed_update = true; };
+  EXPECT_EQ(refusal(Tier::kNvme, 0.5, delayed), std::nullopt);
+  EXPECT_THAT(refusal(Tier::kCpu, 0.5, delayed), says("with the optimizer on nvme", "not 0.5"));
+  const auto beside = [](Plan& p) {
+    p.overlap.optimizer = true;
+    p.clip = p.loss_scaling = false;
+  };
+  EXPECT_THAT(refusal(Tier::kNvme, 0.5, beside), says("share is 0", "not 0.5"));
+  const auto copies = [](Plan& p) {
+    p.kernel_set = "cpu.bf16";
+    p.precision = *find_recipe("main-gradients", p.kernel_set);
+    p.loss_scaling = false;
+  };
+  EXPECT_EQ(refusal(Tier::kNvme, 0.5, copies), std::nullopt);
+  EXPECT_THAT(refusal(Tier::kCpu, 0.5, copies), says("not 0.5", "fp32-gradients"));
+}
+
 TEST(Legality, LayersAreUpdatedBesideBackwardWhereNothingAsksForAllGradientsFirst) {
   const auto refusal = [](auto change) {
     Plan plan = legal_plan();
