@@ -41,7 +41,8 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
 }
 
 std::vector<UnitHome> StageProgram::emit() {
-  if (gradients_.last_differs() || optimizer_.is_beside_backward()) set_last_apart(order_);
+  const bool differs = gradients_.last_differs() || optimizer_.is_beside_backward();
+  if (differs && !s_.across_steps) set_last_apart(order_);
   optimizer_.begin_step();
   if (!s_.across_steps) gradients_.begin_step();
   ends_.begin_step();
