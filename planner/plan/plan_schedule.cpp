@@ -60,7 +60,22 @@ Reason too_few_to_pair(const Plan& plan) {
                      name(plan.schedule), plan.parallel.pp, least, micro_batches_of(plan));
 }
 
-// A flush is what the schedule leaves out: nothing may wait for the gradients of all stages.
+// A flush is what the schedule leaves out: no update may wait for the gradients of all stages.
+Reason waits_for_all_stages(const Plan& plan) {
+  const std::string_view word = name(plan.schedule);
+  if (plan.loss_scaling)
+    return fmt::format(
+        "loss scaling looks for overflows in the gradients of all stages before the first update: "
+        "schedule {} needs a kernel set in bf16 or f32, not {}",
+        word, plan.kernel_set);
+  if (plan.clip)
+    return fmt::format(
+        "clipping takes the norm of all stages before the first update: schedule {} goes without "
+        "clipping only",
+        word);
+  return std::nullopt;
+}
+
 Reason not_without_flush(const Plan& plan) {
   const std::string_view word = name(plan.schedule);
   const std::int32_t pp = plan.parallel.pp;
@@ -73,25 +88,20 @@ Reason not_without_flush(const Plan& plan) {
                        word, plan.zero_stage);
   if (plan.delayed_update || plan.overlap.optimizer)
     return fmt::format(
-        "schedule {} updates each stage after its last backward of a step: it needs "
-        "no delayed update and none beside backward",
+        "schedule {} updates each stage after its last backward of a step: it goes with no delayed "
+        "update and none beside backward",
         word);
-  if (plan.loss_scaling)
+  if (plan.optimizer.row().matrices.orthogonal)
     return fmt::format(
-        "loss scaling looks for overflows in the gradients of all stages before the "
-        "first update: schedule {} needs a kernel set in bf16 or f32, not {}",
-        word, plan.kernel_set);
-  if (plan.clip)
-    return fmt::format(
-        "clipping takes the norm of all stages before the first update: schedule {} "
-        "goes without clipping only",
-        word);
+        "schedule {} updates a step late, as a delayed update does, which {} has not: adamw, "
+        "adamw-8bit and sgd do",
+        word, plan.optimizer.row().word);
   if (plan.dropout)
     return fmt::format(
-        "schedule {} has backwards in the step after their forwards, which would "
-        "draw other masks: it goes without dropout only",
+        "schedule {} has backwards in the step after their forwards, which would draw other masks: "
+        "it goes without dropout only",
         word);
-  return std::nullopt;
+  return waits_for_all_stages(plan);
 }
 
 // The file's, read once.

@@ -120,6 +120,8 @@ TEST(PlanSchedule, WithoutFlushTakesNothingThatWaitsForAllStages) {
   EXPECT_THAT(fault([](Plan& p) { p.delayed_update = true; }), HasSubstr("no delayed update"));
   EXPECT_THAT(fault([](Plan& p) { p.overlap.optimizer = true; }), HasSubstr("beside backward"));
   EXPECT_THAT(fault([](Plan& p) { p.loss_scaling = true; }), HasSubstr("in bf16 or f32"));
+  EXPECT_THAT(fault([](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; }),
+              HasSubstr("which muon has not"));
   EXPECT_THAT(fault([](Plan& p) { p.clip = true; }), HasSubstr("without clipping only"));
   EXPECT_THAT(fault([](Plan& p) { p.dropout = true; }), HasSubstr("without dropout only"));
   EXPECT_THAT(fault([](Plan& p) { p.parallel.chunks = 2; }), HasSubstr("has one chunk per stage"));
