@@ -79,6 +79,7 @@ Reason waits_for_all_stages(const Plan& plan) {
 Reason not_without_flush(const Plan& plan) {
   const std::string_view word = name(plan.schedule);
   const std::int32_t pp = plan.parallel.pp;
+  if (Reason why = waits_for_all_stages(plan)) return why;
   if (pp == 1) return fmt::format("schedule {} needs pp > 1: one stage has no bubble", word);
   if (micro_batches_of(plan) < pp)
     return fmt::format("schedule {} needs a micro-step per stage: with pp {} at least {}, not {}",
@@ -101,7 +102,7 @@ Reason not_without_flush(const Plan& plan) {
         "schedule {} has backwards in the step after their forwards, which would draw other masks: "
         "it goes without dropout only",
         word);
-  return waits_for_all_stages(plan);
+  return std::nullopt;
 }
 
 // The file's, read once.
