@@ -33,7 +33,7 @@ Boundaries::Boundaries(Stage& stage, const std::vector<Checkpoints>& checkpoints
       const InFlight on_turn =
           gradient_on_turn(order.passes, chunk.number, static_cast<std::int32_t>(*to));
       own = add(chunk, "d.turn", on_turn.span);
-    } else if (s_.chunks.size() > 1 && !own_chunk(1)) {
+    } else if ((s_.chunks.size() > 1 || s_.across_steps) && !own_chunk(1)) {
       own = add(chunk, "d.x", kArriving);
     }
   }
@@ -105,7 +105,17 @@ View Boundaries::gradient() {
 }
 
 void Boundaries::take_gradient(const View& dx) {
-  if (own_chunk(1)) return;
+  if (!own_chunk(1) && !s_.across_steps) receive_gradient(dx);
+}
+
+void Boundaries::take_next_gradient(bool last) {
+  if (!s_.across_steps || s_.is_last(s_.chunk())) return;
+  View next = of_chunk(s_.current);
+  next.slot = last ? SlotExpr{} : SlotExpr{1, 1, 0};
+  receive_gradient(next);
+}
+
+void Boundaries::receive_gradient(const View& dx) {
   const Neighbour from = neighbour(1);
   named([&] {
     s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive},

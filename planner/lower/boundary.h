@@ -33,6 +33,10 @@ class Boundaries {
   // Take the gradient of the output, which the last piece does not, and give that of the input,
   // which the first piece does not.
   void take_gradient(const View& dx);
+  // The same for the micro-batch whose backward comes next, where that may be within the next step:
+  // each stage so has as many receives in a step as the next stage has sends. `last`: the next one
+  // is the first of another step.
+  void take_next_gradient(bool last);
   void give_gradient(const View& dx);
 
  private:
@@ -47,6 +51,7 @@ class Boundaries {
   // add() makes the buffer of a chunk's gradients, of_chunk() gives a view of it.
   BufferId add(const Chunk& chunk, std::string name, std::int32_t slots);
   View of_chunk(std::size_t chunk) const;
+  void receive_gradient(const View& dx);
   // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
   // a layer are made before that, since the same number picks its slot.
   void named(const std::function<void()>& emit);

@@ -5,7 +5,9 @@
 #include "planner/lower/ranks.h"
 #include "planner/lower/stage_program.h"
 #include "planner/plan/plan_schedule.h"
+#include "planner/program/instances/carried.h"
 #include "planner/program/instances/edges.h"
+#include "planner/program/schedule/double_buffered.h"
 #include "planner/program/schedule/in_flight.h"
 
 namespace zplan {
@@ -35,6 +37,13 @@ std::vector<Segment> cut_segments(const Decoder& model, const Stage& stage, cons
   return segments;
 }
 
+// One more than are in flight, so that the next one is loaded while they are.
+std::int32_t loaded_in_flight(const Stage& stage, const Chunk& chunk) {
+  if (!stage.across_steps) return chunk.in_flight + 1;
+  return slots_across_steps(pairs_before_update(stage.index, stage.plan.parallel.pp) + 2,
+                            stage.micro_steps);
+}
+
 std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const PassOrder& order) {
   std::vector<Chunk> chunks;
   for (std::int32_t number = 0; number < stage.pieces.chunks(); ++number) {
@@ -42,7 +51,8 @@ std::vector<Chunk> make_chunks(const Decoder& model, const Stage& stage, const P
     for (std::int32_t piece = 0; piece < chunk.piece; ++piece)
       chunk.first_layer += stage.plan.layers_of_piece(stage.model_layers, piece);
     chunk.layers = stage.plan.layers_of_piece(stage.model_layers, chunk.piece);
-    chunk.in_flight = forward_to_backward(order.passes, number).span;
+    chunk.in_flight = kept_in_flight(stage.plan, stage.index, order, number).span;
+    chunk.loaded = loaded_in_flight(stage, chunk);
     chunk.between_parts = input_to_weight(order.passes, number).span;
     chunk.segments = cut_segments(model, stage, chunk);
     chunks.push_back(std::move(chunk));
@@ -59,6 +69,15 @@ View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
   return v;
 }
 
+// What a step leaves for the backwards that come within the next one is there always.
+void keep_across_steps(Program& program) {
+  std::vector<bool> among;
+  for (const Buffer& buffer : program.buffers) among.push_back(!buffer.persistent);
+  const std::vector<bool> kept = read_before_written(program, among);
+  for (BufferId id = 0; id < kept.size(); ++id)
+    if (kept[id]) program.buffers[id].persistent = true;
+}
+
 RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layout,
                       const ChunkMap& pieces, std::int32_t index) {
   const Plan& plan = model.sizes().plan;
@@ -67,6 +86,7 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
   Stage stage{model.sizes(), mesh, layout, out, body, pieces};
   stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
+  stage.across_steps = reaches_across_steps(plan);
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   PassOrder order = order_of_stage(plan, index);
   stage.chunks = make_chunks(model, stage, order);
@@ -76,6 +96,7 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
     result.layers.push_back({chunk.first_layer, chunk.layers});
   result.homes = StageProgram(stage, model, std::move(order)).emit();
   result.program = out.finish_unordered();
+  if (stage.across_steps) keep_across_steps(result.program);
   return result;
 }
 

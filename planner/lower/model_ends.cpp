@@ -84,7 +84,7 @@ ModelEnds::Loading ModelEnds::loading(const char* name, const Chunk& chunk) {
   const Shape batch{s_.stretches(), s_.stretch() + 1};
   const std::string host = std::string(name) + ".host";
   Loading all{.host = input(host.c_str(), Tier::kCpu, batch, DType::kI32, kHostTokenSlots),
-              .device = input(name, Tier::kGpu, batch, DType::kI32, chunk.in_flight + 1)};
+              .device = input(name, Tier::kGpu, batch, DType::kI32, chunk.loaded)};
   all.host.slot = all.device.slot = {0, 1, 0};
   return all;
 }

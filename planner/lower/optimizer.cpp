@@ -66,7 +66,7 @@ std::vector<UnitHome> Optimizer::homes() const {
 // The loss scale follows the finiteness of the last step's norm.
 void Optimizer::begin_step() {
   const Role role{Phase::kBegin, Part::kScalars, Action::kCompute};
-  const Attributes attributes{delayed_ ? 1 : 0};
+  const Attributes attributes{s_.plan.updates_late() ? 1 : 0};
   if (s_.plan.loss_scaling) {
     s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars,
                   {write(host_scalars_), read(host_clip_), update(loss_scale_)}, attributes);

@@ -1,6 +1,7 @@
 #include "planner/lower/parameters.h"
 
 #include "planner/core/error.h"
+#include "planner/plan/plan_schedule.h"
 
 namespace zplan {
 
@@ -10,10 +11,15 @@ ParameterBuffers::ParameterBuffers(const Plan& plan, const KernelSet& kernels)
       tier(plan.placement.params),
       shards(plan.zero_stage == 3 ? plan.shards_of_parameters() : 1),
       secondary(plan.secondary),
-      slots(plan.prefetch + 1) {}
+      slots(plan.prefetch + 1),
+      two_versions(reaches_across_steps(plan)) {}
 
 Declared ParameterBuffers::home(const Layout& layout, UnitIndex unit) const {
   return declared({"param.", stored, shards, tier}, layout, unit);
+}
+
+Declared ParameterBuffers::older(const Layout& layout, UnitIndex unit) const {
+  return declared({"older.param.", stored, shards, tier}, layout, unit);
 }
 
 Declared ParameterBuffers::copy(const Layout& layout, UnitIndex unit) const {
@@ -38,6 +44,7 @@ void ParameterBuffers::declare(const Layout& layout, const Declare& declare) con
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     const Part part = layout.is_head(u) ? Part::kHead : layout.part[u];
     declare(home(layout, u));
+    if (two_versions && layout.trained[u]) declare(older(layout, u));
     if (secondary > 0) declare(copy(layout, u));
     if (must_gather() || casts()) {
       declare(gathered(layout, u, part));
@@ -52,11 +59,14 @@ Parameters::Parameters(Stage& stage)
       buffers_(stage.plan, stage.kernels),
       transfers_(stage),
       homes_(stage.layout.units.size()),
-      secondary_(stage.layout.units.size()) {
+      secondary_(stage.layout.units.size()),
+      older_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < homes_.size(); ++u) {
     if (!s_.holds(u)) continue;
     if (sharded()) homes_[u].shards = near(u, s_.layout.shards_of(u, buffers_.shards));
     homes_[u].buffer = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
+    if (buffers_.two_versions && s_.layout.trained[u])
+      older_[u] = s_.out.add(buffers_.older(s_.layout, u).times(s_.copies(u)));
   }
 }
 
@@ -71,6 +81,19 @@ View Parameters::at_home(UnitIndex unit) const {
 View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
   const BufferId id = s_.body.get(buffers_.gathered(s_.layout, unit, part).buffer);
   return view_of(id, buffers_.read, {s_.layout.gathered_elements(unit)}, slot);
+}
+
+View Parameters::older(UnitIndex unit) const {
+  View v = at_home(unit);
+  v.buffer = *older_[unit];
+  return v;
+}
+
+void Parameters::keep_older() {
+  if (!buffers_.two_versions) return;
+  s_.for_each_unit([&](UnitIndex u, Ordinal) {
+    s_.out.copy({Phase::kUpdate, s_.layout.part[u], Action::kHold}, at_home(u), older(u));
+  });
 }
 
 // Of shards on their way to a gather, or of whole units.
@@ -98,7 +121,7 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
 }
 
 View Parameters::at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
-  View at = at_home(unit);
+  View at = reads_older(phase, unit) ? older(unit) : at_home(unit);
   if (s_.layout.is_owned(unit)) s_.out.set_owners(s_.shard_group(unit));
   if (buffers_.must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);

@@ -16,6 +16,11 @@
 //
 // With Plan::parameter_shards fewer ranks share the parameters than what else is sharded: a rank
 // updates a part of its shard, and gathers the others from those that have the same shard.
+//
+// Where the last backwards of a step come within the next one there are two versions
+// [Narayanan20 sec 3.1]: the newest at home, which the update changes, and the one before it, of
+// which a copy is taken ahead of the update. Backward always reads the older one; so does forward
+// after the update of its step, while what it reads ahead of that is to be the older one soon.
 #pragma once
 
 #include <optional>
@@ -37,12 +42,14 @@ struct ParameterBuffers {
   std::int32_t shards;     // ranks that share a home; 1: each rank has all
   std::int32_t secondary;  // those that share a copy, or 0
   std::int32_t slots;      // of rings of units
+  bool two_versions;
 
   bool must_gather() const { return shards > 1; }
   bool must_upload() const { return tier != Tier::kGpu; }
   bool casts() const { return stored != read; }
 
   Declared home(const Layout& layout, UnitIndex unit) const;
+  Declared older(const Layout& layout, UnitIndex unit) const;
   Declared copy(const Layout& layout, UnitIndex unit) const;
   Declared gathered(const Layout& layout, UnitIndex unit, Part part) const;
   // Where nothing is gathered: units that come from another tier.
@@ -72,6 +79,9 @@ class Parameters {
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
 
+  // Copies all that the update is going to change to where the older version is.
+  void keep_older();
+
   // Where the parameters, or the rank's shard of them, are kept.
   const StateHome& home(UnitIndex unit) const { return homes_[unit]; }
   View at_home(UnitIndex unit) const;  // one view per slot
@@ -91,6 +101,10 @@ class Parameters {
   }
   std::int64_t largest_shard() const;    // elements, over all units
   View secondary(UnitIndex unit) const;  // the rank's part of the copy
+  View older(UnitIndex unit) const;
+  bool reads_older(Phase phase, UnitIndex unit) const {
+    return older_[unit] && (phase != Phase::kForward || s_.after_update);
+  }
   void keep(UnitIndex unit, Part part, const View& full);
   View gathered(UnitIndex unit, Part part, SlotExpr slot);
   View cast(Phase phase, UnitIndex unit, Part part, const View& from, Ordinal ordinal);
@@ -101,6 +115,7 @@ class Parameters {
   Transfers transfers_;
   std::vector<StateHome> homes_;
   std::vector<std::optional<BufferId>> secondary_;  // of units that forward has gathered
+  std::vector<std::optional<BufferId>> older_;      // of trained units, where there are versions
 };
 
 }  // namespace zplan

@@ -48,6 +48,7 @@ struct Chunk {
   // pass.
   std::int32_t in_flight = 1;
   std::int32_t between_parts = 0;
+  std::int32_t loaded = 2;  // those whose tokens are there
 
   // What the names of its buffers begin with.
   std::string prefix() const { return number == 0 ? "" : "chunk" + std::to_string(number) + "."; }
@@ -81,6 +82,10 @@ struct Stage : Sizes {
   std::vector<Chunk> chunks{};
   std::size_t current = 0;  // the chunk that is being emitted
   std::int32_t micro_steps = 1;
+  // The last backwards of a step come within the next one, before this stage's update; and whether
+  // what is emitted comes after that update (planner/program/schedule/double_buffered.h).
+  bool across_steps = false;
+  bool after_update = false;
   View workspace{};  // scratch of the compute lane
   // Of the units that are emitted; in loops that go by it.
   HomeOf home_of_states = HomeOf::kAll;

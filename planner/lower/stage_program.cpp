@@ -1,6 +1,7 @@
 #include "planner/lower/stage_program.h"
 
 #include "planner/lower/pipeline.h"
+#include "planner/program/schedule/double_buffered.h"
 
 namespace zplan {
 namespace {
@@ -40,18 +41,44 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
 }
 
 std::vector<UnitHome> StageProgram::emit() {
-  if (gradients_.last_differs() || optimizer_.is_beside_backward()) set_last_apart(order_);
+  const bool differs = gradients_.last_differs() || optimizer_.is_beside_backward();
+  if (differs && !s_.across_steps) set_last_apart(order_);
   optimizer_.begin_step();
-  gradients_.begin_step();
+  if (!s_.across_steps) gradients_.begin_step();
   ends_.begin_step();
   expert_sums_.begin_step();
-  emit_passes(s_.out, order_, [&](const Pass& pass) { this->pass(pass); });
-  gradients_.finish_backward();
-  s_.body.next_body();
-  optimizer_.emit();
+  if (s_.across_steps) {
+    passes_around_update();
+  } else {
+    passes(order_);
+    update();
+  }
   expert_sums_.finish();
   if (s_.is_last()) report();
   return optimizer_.homes();
+}
+
+void StageProgram::passes(const PassOrder& order) {
+  emit_passes(s_.out, order, [&](const Pass& pass) { this->pass(pass); });
+}
+
+void StageProgram::update() {
+  gradients_.finish_backward();
+  s_.body.next_body();
+  parameters_.keep_older();
+  optimizer_.emit();
+}
+
+// The backwards that are left of the step before, its update, the backwards of this step.
+void StageProgram::passes_around_update() {
+  const auto begin = order_.passes.begin(), end = order_.passes.end();
+  const auto at =
+      begin + static_cast<std::ptrdiff_t>(passes_before_update(s_.index, s_.plan.parallel.pp));
+  passes({.passes{begin, at}, .cuts{}});
+  update();
+  gradients_.begin_step();
+  s_.after_update = true;
+  passes({.passes{at, end}, .cuts{}});
 }
 
 void StageProgram::pass(const Pass& pass) {
@@ -101,6 +128,7 @@ void StageProgram::backward(Backward what, bool last_micro) {
   } else {
     boundaries_.give_gradient(dx);
   }
+  boundaries_.take_next_gradient(last_micro);
 }
 
 void StageProgram::weight_backward(bool last_micro) {

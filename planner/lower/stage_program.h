@@ -24,6 +24,9 @@ class StageProgram {
   using LayerRuns = std::vector<std::unique_ptr<LayerRun>>;  // one per segment
 
   const Checkpoints& checkpoints() const { return checkpoints_[s_.current]; }
+  void passes(const PassOrder& order);
+  void passes_around_update();
+  void update();
   void pass(const Pass& pass);
   void forward();
   void backward(Backward what, bool last_micro);

@@ -9,7 +9,7 @@ void UnitPass::begin(Phase phase) {
 
 View UnitPass::parameter(Param param) {
   const UnitIndex unit = s_.layout.unit_of(param);
-  if (!resident_.contains(unit))
+  if (parameters_.are_resident() || !resident_.contains(unit))
     resident_[unit] = parameters_.fetch(phase(), unit, part_.value_or(s_.layout.part[unit]), {});
   return read(parameters_.view(resident_.at(unit), param));
 }

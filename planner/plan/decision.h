@@ -38,8 +38,8 @@ template <>
 inline constexpr std::array<std::string_view, 6> kWordsOf<LayerOperator>{
     "norm", "qkv", "attention", "projection", "fc1", "activation"};
 template <>
-inline constexpr std::array<std::string_view, 7> kWordsOf<Schedule>{
-    "1f1b", "gpipe", "interleaved", "zb-v", "zb-h1", "dualpipe-v", "file"};
+inline constexpr std::array<std::string_view, 8> kWordsOf<Schedule>{
+    "1f1b", "gpipe", "interleaved", "zb-v", "zb-h1", "dualpipe-v", "pipedream-2bw", "file"};
 template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<LaunchMode>{"stream", "graph"};
 template <>

@@ -289,6 +289,10 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
     if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
     return std::nullopt;
   }
+  if (reaches_across_steps(p))
+    return fmt::format(
+        "schedule {} takes models without experts; 1f1b and interleaved take this one",
+        name(p.schedule));
   if (p.train.what != Trained::kAll)
     return fmt::format("experts are trained with all else: train all, not {}", name(p.train.what));
   if (p.optimizer.row().has_two_rules())

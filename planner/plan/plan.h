@@ -39,6 +39,7 @@ enum class Schedule : std::uint8_t {
   kZeroBubbleV,
   kZeroBubbleH1,
   kDualPipeV,
+  kDoubleBuffered,
   kFile,  // Plan::schedule_file
 };
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
@@ -222,6 +223,9 @@ struct Plan {
   std::int64_t micro_steps() const {
     return batch.global_batch / (batch.micro_batch * parallel.dp);
   }
+  // Whether the gradients of a step change the parameters a step later: step i + 1 trains on those
+  // that were updated from the gradients of step i - 1.
+  bool updates_late() const { return delayed_update || schedule == Schedule::kDoubleBuffered; }
   // Ranks that have the same part of the model: what ZeRO cuts over them.
   std::int32_t replicas() const { return parallel.dp * parallel.cp; }
   // Tokens of each sequence that a rank works on, and those of all sequences of a micro-batch.

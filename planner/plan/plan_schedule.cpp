@@ -11,8 +11,8 @@
 #include "planner/plan/decision.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/schedule_file.h"
+#include "planner/program/schedule/double_buffered.h"
 #include "planner/program/schedule/dual_pipe_v.h"
-#include "planner/program/schedule/in_flight.h"
 #include "planner/program/schedule/interleaved.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
 #include "planner/program/schedule/zero_bubble_h1.h"
@@ -28,6 +28,7 @@ struct ScheduleRow {
   std::string_view title;
   Range chunks;                    // of a stage
   bool parts_of_backward = false;  // some passes are of inputs or of weights only
+  bool across_steps = false;       // the last passes of a step come within the next one
   // At most so many micro-batches per stage are in flight [derived]; 0: all.
   double in_flight = 0;
   PassOrder (*order)(const Plan& plan, std::int32_t stage);
@@ -57,6 +58,51 @@ Reason too_few_to_pair(const Plan& plan) {
   if (micro_batches_of(plan) >= least) return std::nullopt;
   return fmt::format("schedule {} needs two micro-steps per stage: with pp {} at least {}, not {}",
                      name(plan.schedule), plan.parallel.pp, least, micro_batches_of(plan));
+}
+
+// A flush is what the schedule leaves out: no update may wait for the gradients of all stages.
+Reason waits_for_all_stages(const Plan& plan) {
+  const std::string_view word = name(plan.schedule);
+  if (plan.loss_scaling)
+    return fmt::format(
+        "loss scaling looks for overflows in the gradients of all stages before the first update: "
+        "schedule {} needs a kernel set in bf16 or f32, not {}",
+        word, plan.kernel_set);
+  if (plan.clip)
+    return fmt::format(
+        "clipping takes the norm of all stages before the first update: schedule {} goes without "
+        "clipping only",
+        word);
+  return std::nullopt;
+}
+
+Reason not_without_flush(const Plan& plan) {
+  const std::string_view word = name(plan.schedule);
+  const std::int32_t pp = plan.parallel.pp;
+  if (Reason why = waits_for_all_stages(plan)) return why;
+  if (pp == 1) return fmt::format("schedule {} needs pp > 1: one stage has no bubble", word);
+  if (micro_batches_of(plan) < pp)
+    return fmt::format("schedule {} needs a micro-step per stage: with pp {} at least {}, not {}",
+                       word, pp, pp, micro_batches_of(plan));
+  if (plan.zero_stage > 1)
+    return fmt::format("schedule {} keeps two versions of whole parameters: ZeRO 0 or 1, not {}",
+                       word, plan.zero_stage);
+  if (plan.delayed_update || plan.overlap.optimizer)
+    return fmt::format(
+        "schedule {} updates each stage after its last backward of a step: it goes with no delayed "
+        "update and none beside backward",
+        word);
+  if (plan.optimizer.row().matrices.orthogonal)
+    return fmt::format(
+        "schedule {} updates a step late, as a delayed update does, which {} has not: adamw, "
+        "adamw-8bit and sgd do",
+        word, plan.optimizer.row().word);
+  if (plan.dropout)
+    return fmt::format(
+        "schedule {} has backwards in the step after their forwards, which would draw other masks: "
+        "it goes without dropout only",
+        word);
+  return std::nullopt;
 }
 
 // The file's, read once.
@@ -177,6 +223,17 @@ constexpr ScheduleRow kRows[] = {
          },
      .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
      .fault = too_few_to_pair},
+    {.schedule = Schedule::kDoubleBuffered,
+     .title = "PipeDream-2BW",
+     .chunks = {1, 1},
+     .across_steps = true,
+     .in_flight = 3,  // at most p at once, in rings of as many slots as the step divides into
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return double_buffered_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = one_piece_each,
+     .fault = not_without_flush},
     {.schedule = Schedule::kFile,
      .title = "from a file",
      .chunks = {1, kMaxChunks},
@@ -279,8 +336,16 @@ PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
   return row_of(plan).order(plan, stage);
 }
 
+bool reaches_across_steps(const Plan& plan) { return row_of(plan).across_steps; }
+
+InFlight kept_in_flight(const Plan& plan, std::int32_t stage, const PassOrder& order,
+                        std::int32_t chunk) {
+  if (!reaches_across_steps(plan)) return forward_to_backward(order.passes, chunk);
+  return double_buffered_in_flight(stage, plan.parallel.pp, micro_batches_of(plan));
+}
+
 bool ends_in_order(const Plan& plan) {
-  return chunks_of(plan) == 1 && !has_parts_of_backward(plan);
+  return chunks_of(plan) == 1 && !has_parts_of_backward(plan) && !reaches_across_steps(plan);
 }
 
 namespace {
@@ -303,7 +368,7 @@ StagePieces in_flight_of_stages(const Plan& plan) {
     const PassOrder order = order_of_stage(plan, stage);
     std::vector<PieceInFlight>& own = stages.emplace_back();
     for (std::int32_t chunk = 0; chunk < pieces.chunks(); ++chunk)
-      own.push_back({pieces.position(stage, chunk), forward_to_backward(order.passes, chunk).span,
+      own.push_back({pieces.position(stage, chunk), kept_in_flight(plan, stage, order, chunk).span,
                      weights_come_between(order.passes, chunk)});
   }
   return stages;

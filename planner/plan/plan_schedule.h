@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/plan/plan.h"
+#include "planner/program/schedule/in_flight.h"
 #include "planner/program/schedule/schedule.h"
 
 namespace zplan {
@@ -24,6 +25,13 @@ PassOrder order_of_stage(const Plan& plan, std::int32_t stage);
 
 // Whether the gradients of inputs and of weights come in passes of their own.
 bool has_parts_of_backward(const Plan& plan);
+
+// Whether the last passes of a step are worked off within the next one (double_buffered.h).
+bool reaches_across_steps(const Plan& plan);
+
+// What a chunk of the stage has between forward and backward.
+InFlight kept_in_flight(const Plan& plan, std::int32_t stage, const PassOrder& order,
+                        std::int32_t chunk);
 
 // Whether a stage has one piece and works off its backward in one pass: its last backward of a step
 // comes before that of the stage before it.

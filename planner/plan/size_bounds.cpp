@@ -77,7 +77,8 @@ double state_elements(const Plan& plan, const Sizes& z) {
       plan.zero_stage == 3 ? z.replicas / plan.shards_of_parameters() : z.replicas;
   const double secondary = plan.secondary > 0 ? z.replicas / plan.secondary : 0;
   const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
-  return z.model_elements() * (params + secondary + held + 4 * copies(1));
+  const double versions = reaches_across_steps(plan) ? 2 : 1;  // of parameters [Narayanan20]
+  return z.model_elements() * (versions * params + secondary + held + 4 * copies(1));
 }
 
 // Of one rank, in elements. A stage has its layers and 2 slots of each chunk per micro-batch in

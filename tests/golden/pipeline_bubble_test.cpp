@@ -48,7 +48,7 @@ ModelConfig deep_model() {
   return model;
 }
 
-Job job_of(const Case& c) {
+Job job_of(const Case& c, const ModelConfig& model = deep_model()) {
   Plan plan;
   plan.kernel_set = "cuda.sm80.bf16";
   plan.precision = default_recipe(plan.kernel_set);
@@ -57,7 +57,7 @@ Job job_of(const Case& c) {
   plan.parallel.chunks = c.chunks;
   plan.clip = false;  // the norm of all gradients would make the stages wait for each other
   plan.batch = {.global_batch = 4 * c.micro_batches, .micro_batch = 4, .sequence = 2048};
-  Job job = lower(plan, deep_model());
+  Job job = lower(plan, model);
   place(job);
   return job;
 }
@@ -257,6 +257,60 @@ INSTANTIATE_TEST_SUITE_P(
       std::erase(text, '-');
       return text;
     });
+
+// PipeDream-2BW: no flush, hence no bubble, where 1F1B has one of (p - 1) / m; two versions of the
+// parameters on every stage, and as many micro-batches in flight as 1F1B [Narayanan20 sec 3.1].
+class WithoutFlush : public testing::TestWithParam<Case> {};
+
+// A tied embedding has gradients on the first stage and the last, which would wait for each other.
+Job untied(const Case& c) {
+  ModelConfig model = deep_model();
+  model.tied_embeddings = false;
+  return job_of(c, model);
+}
+
+Case with_flush(Case c) {
+  c.schedule = Schedule::kOneForwardOneBackward;
+  return c;
+}
+
+TEST_P(WithoutFlush, IsNotIdle) {
+  const auto idle = [](const Case& c) {
+    const sim::SimResult result = sim::simulate(untied(c), ideal_cluster());
+    double longest = 0;
+    for (const sim::LaneReport& lane : result.lanes)
+      if (lane.lane == Lane::kCompute) longest = std::max(longest, lane.busy.value);
+    EXPECT_TRUE(result.steady);
+    return result.period.value / longest - 1;
+  };
+  EXPECT_LT(idle(GetParam()), 0.01);
+  const double bubble = static_cast<double>(GetParam().stages - 1) / GetParam().micro_batches;
+  EXPECT_GT(idle(with_flush(GetParam())), 0.9 * bubble);
+}
+
+Bytes bytes_of(const RankClass& c, Category category) {
+  Bytes sum{0};
+  for (const Buffer& buffer : c.program.buffers)
+    if (buffer.category == category && buffer.tier == Tier::kGpu) sum = sum + buffer.size();
+  return sum;
+}
+
+TEST_P(WithoutFlush, KeepsTwoVersionsOfTheParameters) {
+  const Job job = untied(GetParam()), flushed = untied(with_flush(GetParam()));
+  for (std::size_t stage = 0; stage < job.classes.size(); ++stage) {
+    SCOPED_TRACE(stage);
+    const RankClass &own = job.classes[stage], &other = flushed.classes[stage];
+    EXPECT_EQ(bytes_of(own, Category::kParameters), bytes_of(other, Category::kParameters) * 2);
+    EXPECT_EQ(bytes_of(own, Category::kOptimizer), bytes_of(other, Category::kOptimizer));
+    EXPECT_EQ(bytes_of(own, Category::kGradients), bytes_of(other, Category::kGradients));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, WithoutFlush,
+                         testing::Values(Case{Schedule::kDoubleBuffered, 2, 4},
+                                         Case{Schedule::kDoubleBuffered, 4, 4},
+                                         Case{Schedule::kDoubleBuffered, 4, 16},
+                                         Case{Schedule::kDoubleBuffered, 8, 16}));
 
 }  // namespace
 }  // namespace zplan

@@ -145,7 +145,10 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/ring", 3, [](Plan& p, int level) { p.parallel.ring = 1 << level; }},
       // Not from a file, which is of one number of stages and of micro-batches.
       {"/parallel/schedule", static_cast<int>(Schedule::kFile),
-       [](Plan& p, int level) { p.schedule = static_cast<Schedule>(level); }},
+       [](Plan& p, int level) {
+         p.schedule = static_cast<Schedule>(level);
+         if (p.schedule == Schedule::kDoubleBuffered) p.clip = false;  // it takes none
+       }},
       {"/parallel/shards", 2,
        [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.replicas() / 2); }},
       {"/parallel/secondary", 2, [](Plan& p, int level) { p.secondary = 2 * level; }},

@@ -261,6 +261,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   for (const Decision& row : kChoices)
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
+  if (reaches_across_steps(plan))
+    extras.emplace_back("each step trains on parameters without the gradients of the last one");
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);

@@ -99,7 +99,7 @@ void add_prediction(const RunCommand& command, const PlannedJob& planned, RunRep
 exec::RunResult run_first_update(const PlannedJob& planned, const exec::DataSource& data,
                                  exec::RunOptions options) {
   const int most = options.steps;
-  options.steps = planned.plan.delayed_update ? 2 : 1;
+  options.steps = planned.plan.updates_late() ? 2 : 1;
   exec::RunResult result = exec::run(planned.job, data, options);
   while (!result.interrupted && result.steps.back().skipped && options.steps < most) {
     ++options.steps;

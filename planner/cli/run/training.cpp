@@ -49,7 +49,8 @@ Plan reference_plan(const Plan& plan) {
   for (const Decision& row : kChoices)
     if (!row.kept) row.field.set(reference, row.plain());
   if (plan.gather.by_layer()) reference.gather = Gather::kLayer;
-  if (plan.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
+  reference.delayed_update = plan.updates_late();
+  if (reference.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
   return reference;
 }
 

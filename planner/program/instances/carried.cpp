@@ -1,6 +1,6 @@
 #include "planner/program/instances/carried.h"
 
-#include <optional>
+#include "planner/program/job/tree.h"
 
 namespace zplan {
 namespace {
@@ -14,26 +14,104 @@ std::vector<bool> homes(const RankClass& rank_class) {
   return result;
 }
 
+// Goes through one step in program order, as long as there are buffers to decide.
+class FirstAccesses {
+ public:
+  FirstAccesses(const Program& program, const std::vector<bool>& among)
+      : p_(program),
+        open_(among),
+        read_(among.size(), false),
+        unwritten_(among.size(), 0),
+        written_(among.size()),
+        has_uses_(program.blocks.size(), false) {
+    for (BufferId id = 0; id < among.size(); ++id) {
+      if (!among[id]) continue;
+      ++left_;
+      unwritten_[id] = p_.buffers[id].slots;
+      written_[id].resize(static_cast<std::size_t>(p_.buffers[id].slots), false);
+    }
+    for (const Node& node : p_.nodes)
+      for (const View& v : p_.operands(node))
+        if (among[v.buffer]) mark_blocks(node.block);
+  }
+
+  std::vector<bool> run() {
+    block(0, {});
+    return std::move(read_);
+  }
+
+ private:
+  void mark_blocks(BlockIndex at) {
+    for (; !has_uses_[at]; at = p_.blocks[at].parent) {
+      has_uses_[at] = true;
+      if (at == 0) return;
+    }
+  }
+
+  void block(BlockIndex index, const Env& outer) {
+    const Block& own = p_.blocks[index];
+    for (std::int64_t i = 0; i < own.count && left_ > 0; ++i) {
+      const Env env = bind(own, outer, i);
+      for (const Block::Item& item : own.items) {
+        if (!item.is_block) {
+          node(p_.nodes[item.index], env);
+        } else if (has_uses_[item.index]) {
+          block(item.index, env);
+        }
+      }
+    }
+  }
+
+  void node(const Node& node, const Env& env) {
+    for (const View& v : p_.operands(node))
+      if (open_[v.buffer] && reads(v.access) && !slot(v, env)) decide(v.buffer, true);
+    for (const View& v : p_.operands(node)) {
+      if (!open_[v.buffer] || !writes(v.access)) continue;
+      auto written = slot(v, env);
+      if (written) continue;
+      written = true;
+      if (--unwritten_[v.buffer] == 0) decide(v.buffer, false);
+    }
+  }
+
+  std::vector<bool>::reference slot(const View& v, const Env& env) {
+    return written_[v.buffer][static_cast<std::size_t>(v.slot.at(env, p_.buffers[v.buffer].slots))];
+  }
+
+  void decide(BufferId buffer, bool is_read) {
+    read_[buffer] = is_read;
+    open_[buffer] = false;
+    --left_;
+  }
+
+  const Program& p_;
+  std::vector<bool> open_, read_;
+  std::vector<std::int32_t> unwritten_;
+  std::vector<std::vector<bool>> written_;
+  std::vector<bool> has_uses_;
+  std::size_t left_ = 0;
+};
+
 }  // namespace
+
+std::vector<bool> read_before_written(const Program& program, const std::vector<bool>& among) {
+  return FirstAccesses(program, among).run();
+}
 
 std::vector<BufferId> carried_buffers(const RankClass& rank_class) {
   const Program& p = rank_class.program;
-  std::vector<std::optional<Access>> first(p.buffers.size());
-  std::vector<bool> carried(p.buffers.size(), false);
+  std::vector<bool> among = homes(rank_class);
+  for (BufferId id = 0; id < among.size(); ++id) among[id] = !among[id] && p.buffers[id].persistent;
+  std::vector<bool> carried = read_before_written(p, among);
   for (const Node& node : p.nodes) {
     const auto operands = p.operands(node);
-    for (const View& v : operands)
-      if (!first[v.buffer]) first[v.buffer] = v.access;
     const bool is_scalars = node.kind == OpKind::kKernel && node.kernel == KernelId::kStepScalars;
     if (is_scalars && operands.size() > kLossScaleOperand)
       carried[operands[kLossScaleOperand].buffer] = true;
   }
-  const std::vector<bool> is_home = homes(rank_class);
   std::vector<BufferId> result;
-  for (BufferId id = 0; id < p.buffers.size(); ++id) {
-    const bool is_read_first = first[id] == Access::kRead && !is_home[id];
-    if (p.buffers[id].persistent && (carried[id] || is_read_first)) result.push_back(id);
-  }
+  for (BufferId id = 0; id < carried.size(); ++id)
+    if (carried[id]) result.push_back(id);
   return result;
 }
 

@@ -39,7 +39,7 @@ Plan on_one_rank(const Plan& plan) {
   const bool casts = plan.precision.grad_cast != GradientCast::kNone;
   one.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
   one.capacity_factor = plan.capacity_factor;  // of sequences, which no plan here cuts
-  one.delayed_update = plan.delayed_update;
+  one.delayed_update = plan.updates_late();
   // The scale of an operand is that of its micro-batch.
   if (find_kernel_set(plan.kernel_set).rounds_whole) one.batch.micro_batch = plan.batch.micro_batch;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
@@ -138,7 +138,7 @@ std::unique_ptr<Logged> train_logged(const Plan& plan) {
   exec::RunOptions options;
   options.steps = kCoverSteps;
   options.record_timeline = true;
-  options.observer = trained->gradients.observer(trained->job, plan.delayed_update ? 1 : 0);
+  options.observer = trained->gradients.observer(trained->job, plan.updates_late() ? 1 : 0);
   trained->result = run_text(trained->job, options);
   return trained;
 }

@@ -103,6 +103,30 @@ TEST(PlanSchedule, OfDualPipeVHasTwoMicroStepsPerStage) {
             "schedule dualpipe-v needs two micro-steps per stage: with pp 4 at least 8, not 7");
 }
 
+TEST(PlanSchedule, WithoutFlushTakesNothingThatWaitsForAllStages) {
+  const auto fault = [](const std::function<void(Plan&)>& change) {
+    Plan plan = plan_of(Schedule::kDoubleBuffered, 4, 8);
+    plan.clip = false;
+    change(plan);
+    return schedule_fault(plan).value_or("");
+  };
+  using testing::HasSubstr;
+  EXPECT_EQ(fault([](Plan&) {}), "");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.pp = 1; }),
+            "schedule pipedream-2bw needs pp > 1: one stage has no bubble");
+  EXPECT_EQ(fault([](Plan& p) { p.batch.micro_batch = 8; }),
+            "schedule pipedream-2bw needs a micro-step per stage: with pp 4 at least 4, not 3");
+  EXPECT_THAT(fault([](Plan& p) { p.zero_stage = 2; }), HasSubstr("ZeRO 0 or 1, not 2"));
+  EXPECT_THAT(fault([](Plan& p) { p.delayed_update = true; }), HasSubstr("no delayed update"));
+  EXPECT_THAT(fault([](Plan& p) { p.overlap.optimizer = true; }), HasSubstr("beside backward"));
+  EXPECT_THAT(fault([](Plan& p) { p.loss_scaling = true; }), HasSubstr("in bf16 or f32"));
+  EXPECT_THAT(fault([](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; }),
+              HasSubstr("which muon has not"));
+  EXPECT_THAT(fault([](Plan& p) { p.clip = true; }), HasSubstr("without clipping only"));
+  EXPECT_THAT(fault([](Plan& p) { p.dropout = true; }), HasSubstr("without dropout only"));
+  EXPECT_THAT(fault([](Plan& p) { p.parallel.chunks = 2; }), HasSubstr("has one chunk per stage"));
+}
+
 TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
   Plan plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
   plan.stage_layers = {0, 1, 1, 1, 1, 0};
@@ -115,9 +139,11 @@ TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
 TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
   for (const Schedule schedule :
        {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved,
-        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV}) {
-    for (const std::int64_t micros : {8, 12, 40}) {
+        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV,
+        Schedule::kDoubleBuffered}) {
+    for (const std::int64_t micros : {8, 9, 10, 11, 12, 40, 41}) {
       const Plan plan = plan_of(schedule, 4, micros);
+      if (schedule_fault(plan)) continue;
       for (const std::vector<PieceInFlight>& stage : in_flight_of_stages(plan)) {
         double sum = 0;  // of micro-batches through all layers of the stage
         for (const PieceInFlight& piece : stage)

@@ -82,6 +82,24 @@ TEST(SizeBounds, HoldForADelayedUpdate) {
   }
 }
 
+TEST(SizeBounds, HoldForTwoVersionsOfTheParameters) {
+  ModelConfig model = load_model("llama3-8b");
+  model.layers = 400;
+  model.kv_heads = model.heads;
+  model.vocab = 1000;
+  Plan plan;
+  plan.kernel_set = "cpu.f64";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.precision.separate_master = true;
+  plan.recompute = {{Recompute::kFull, 0}};
+  plan.parallel.pp = 4;
+  plan.schedule = Schedule::kDoubleBuffered;
+  plan.clip = false;
+  plan.batch = {.global_batch = 7, .micro_batch = 1, .sequence = 8};
+  ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  expect_bounded(plan, model);
+}
+
 // Every rank of a context has what it would have of whole sequences, at most.
 TEST(SizeBounds, HoldForContextParallelRanks) {
   ModelConfig model = load_model("llama3-8b");
