@@ -33,8 +33,8 @@
 //   of
 //                                  the others that recompute, two at most
 //   optimizer states of some layers a tier nearer
-//                                  the largest share that fits, in steps that halve, before or after
-//                                  the homes of what is kept for backward
+//                                  the largest share that fits, in steps that halve, before or
+//                                  after the homes of what is kept for backward
 //   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
 //   units of several layers        tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they

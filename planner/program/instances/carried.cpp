@@ -36,7 +36,7 @@ class FirstAccesses {
   }
 
   std::vector<bool> run() {
-    block(0, {});
+    if (!p_.nodes.empty()) block(0, {});
     return std::move(read_);
   }
 
