@@ -5,17 +5,9 @@
 #include <map>
 
 namespace zplan {
-namespace {
-
-std::optional<Seconds> later(std::optional<Seconds> a, std::optional<Seconds> b) {
-  if (!a || !b) return a ? a : b;
-  return std::max(*a, *b);
-}
-
-}  // namespace
 
 // Where the two lanes are, counted from the first kernel of the walk. What has no end has begun
-// before it or does not count.
+// before it or does not count, and comes before all that has one.
 struct Chain::Walk {
   Seconds compute{};
   std::optional<Seconds> collectives{};
@@ -35,7 +27,8 @@ std::optional<Seconds> Chain::ready(const Walk& walk, const Node& node) const {
         edge.level != program_.blocks[node.block].depth)
       continue;
     const auto& ends = walk.ends[walk.iteration - delta];
-    if (const auto at = ends.find(edge.node); at != ends.end()) latest = later(latest, at->second);
+    if (const auto at = ends.find(edge.node); at != ends.end())
+      latest = std::max<std::optional<Seconds>>(latest, at->second);
   }
   return latest;
 }
@@ -50,7 +43,7 @@ void Chain::pass(Walk& walk, Items items) const {
     const Node& node = program_.nodes[item.index];
     const bool computes = node.lane == Lane::kCompute;
     const std::optional<Seconds> before = computes ? walk.compute : walk.collectives;
-    const std::optional<Seconds> begin = later(before, ready(walk, node));
+    const std::optional<Seconds> begin = std::max(before, ready(walk, node));
     if (!begin) continue;
     const Seconds end = *begin + *times_[item.index];
     walk.ends[walk.iteration][item.index] = end;
@@ -94,7 +87,7 @@ Seconds Chain::between(BlockIndex block) const {
   around.iteration = 1;
   pass(around, items.first(cut));
   const std::optional<Seconds> again = ready(around, program_.nodes[items[cut].index]);
-  const Seconds period = *later(around.compute, again);
+  const Seconds period = std::max(around.compute, again.value_or(around.compute));
   pass(begin, items.first(cut));
   const Seconds whole = body(block);
   return std::max(Seconds{}, period - whole - (whole - (begin.compute + rest)));

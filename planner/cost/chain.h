@@ -21,7 +21,7 @@ namespace zplan {
 class Chain {
  public:
   // `times`: of each node alone; none: the node does not count. Only nodes of the compute lane and
-  // collectives of the lane `waits_for` may have one. Both must outlive the chain.
+  // of one lane of collectives may have one. Both must outlive the chain.
   Chain(const Program& program, std::span<const std::optional<Seconds>> times)
       : program_(program), times_(times) {}
 

@@ -29,12 +29,17 @@ void add_links(const CostModel& model, const OpCost& cost, std::int64_t times,
 
 }  // namespace
 
-std::vector<std::int64_t> instances_per_step(const Program& program) {
+std::vector<std::int64_t> runs_per_step(const Program& program) {
   std::vector<std::int64_t> runs(program.blocks.size(), 1);
   // A block comes after its parent.
   for (std::size_t b = 1; b < program.blocks.size(); ++b) {
     runs[b] = runs[program.blocks[b].parent] * program.blocks[b].count;
   }
+  return runs;
+}
+
+std::vector<std::int64_t> instances_per_step(const Program& program) {
+  const std::vector<std::int64_t> runs = runs_per_step(program);
   std::vector<std::int64_t> instances;
   instances.reserve(program.nodes.size());
   for (const Node& node : program.nodes) instances.push_back(runs[node.block]);

@@ -11,7 +11,8 @@
 
 namespace zplan {
 
-// Instances of each node in one step.
+// How often each block is run through in one step, and instances of each node.
+std::vector<std::int64_t> runs_per_step(const Program& program);
 std::vector<std::int64_t> instances_per_step(const Program& program);
 
 struct ClassTotals {

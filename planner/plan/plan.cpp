@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -30,6 +31,8 @@ bool Plan::all_full() const {
          std::all_of(recompute.begin(), recompute.end(),
                      [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
 }
+
+bool Plan::updates_late() const { return delayed_update || reaches_across_steps(*this); }
 
 bool Plan::keeps_master() const {
   return precision.separate_master || placement.optimizer != placement.params || delayed_update ||

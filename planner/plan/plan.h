@@ -225,7 +225,7 @@ struct Plan {
   }
   // Whether the gradients of a step change the parameters a step later: step i + 1 trains on those
   // that were updated from the gradients of step i - 1.
-  bool updates_late() const { return delayed_update || schedule == Schedule::kDoubleBuffered; }
+  bool updates_late() const;
   // Ranks that have the same part of the model: what ZeRO cuts over them.
   std::int32_t replicas() const { return parallel.dp * parallel.cp; }
   // Tokens of each sequence that a rank works on, and those of all sequences of a micro-batch.

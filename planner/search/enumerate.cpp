@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 #include "hwprofiles/seating.h"
@@ -132,9 +133,9 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
 std::vector<std::int32_t> expert_groups(const ModelConfig& model, std::int32_t dp,
                                         const Pins& pins) {
   std::vector<std::int32_t> sizes{1};
-  for (const std::int64_t ep : divisors(dp))
-    if (ep > 1 && cuts_experts(model, pins) && model.experts->count % ep == 0)
-      sizes.push_back(static_cast<std::int32_t>(ep));
+  if (cuts_experts(model, pins))
+    for (const std::int64_t ep : divisors(std::gcd(std::int64_t{dp}, model.experts->count)))
+      if (ep > 1) sizes.push_back(static_cast<std::int32_t>(ep));
   return choices<std::int32_t>(pins, "/parallel/ep", sizes);
 }
 

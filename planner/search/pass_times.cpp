@@ -80,25 +80,17 @@ NodeTimes kernel_times(const Job& job, const Cluster& cluster) {
   return times;
 }
 
-// Waits of the layers of one phase, or of two: the other kernels of the loop do not count.
-class Waits {
- public:
-  Waits(const Program& program, NodeTimes times) : program_(program), times_(std::move(times)) {}
+// What the kernels of a loop's body wait.
+Seconds within(const Program& program, const NodeTimes& times, BlockIndex block) {
+  const Chain chain(program, times);
+  return chain.body(block) - chain.kernels(block);
+}
 
-  void keep_only(Phase phase) {
-    for (std::size_t i = 0; i < times_.size(); ++i)
-      if (program_.nodes[i].role.phase != phase) times_[i].reset();
-  }
-  Seconds within(BlockIndex block) const {
-    const Chain chain(program_, times_);
-    return chain.body(block) - chain.kernels(block);
-  }
-  Seconds between(BlockIndex block) const { return Chain(program_, times_).between(block); }
-
- private:
-  const Program& program_;
-  NodeTimes times_;
-};
+NodeTimes of_phase(const Program& program, NodeTimes times, Phase phase) {
+  for (std::size_t i = 0; i < times.size(); ++i)
+    if (program.nodes[i].role.phase != phase) times[i].reset();
+  return times;
+}
 
 bool is_layer_loop(const Program& program, BlockIndex block) {
   if (program.blocks[block].var != Var::kLayer) return false;
@@ -119,25 +111,24 @@ bool is_of_one_layer(const Block& loop) { return std::abs(loop.step) == 1; }
 // Adds what the layers of one loop wait, each of `share` of the layers of the model.
 void add_waits(const Program& program, const NodeTimes& all, BlockIndex block, double share,
                KernelTimes& times) {
-  const Waits both(program, all);
-  const Seconds within = both.within(block) * share;
-  const Seconds between =
-      is_of_one_layer(program.blocks[block]) ? both.between(block) * share : Seconds{};
+  const Seconds waits = within(program, all, block) * share;
+  const Seconds between = is_of_one_layer(program.blocks[block])
+                              ? Chain(program, all).between(block) * share
+                              : Seconds{};
   if (!has_phase(program, block, Phase::kBackward)) {
-    times.layer.forward += within;
+    times.layer.forward += waits;
     times.between.forward += between;
     return;
   }
-  Waits backward = both;
-  backward.keep_only(Phase::kBackward);
   // Recomputation in the middle of backward may fill what the rest of it waits.
-  const Seconds of_backward = std::min(within, backward.within(block) * share);
+  const NodeTimes backward = of_phase(program, all, Phase::kBackward);
+  const Seconds of_backward = std::min(waits, within(program, backward, block) * share);
   times.layer.backward += of_backward;
   if (!has_phase(program, block, Phase::kRecompute)) {
     times.between.backward += between;
     return;
   }
-  times.layer.recompute += within - of_backward;
+  times.layer.recompute += waits - of_backward;
   times.between.recompute += between;
 }
 
@@ -175,12 +166,10 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t dense, 
   }
   if (!waits) return times;
   add_collectives(job, cluster, alone);
-  std::vector<std::int64_t> runs(program.blocks.size(), 1);
-  for (BlockIndex b = 1; b < program.blocks.size(); ++b) {
-    runs[b] = runs[program.blocks[b].parent] * program.blocks[b].count;
+  const std::vector<std::int64_t> runs = runs_per_step(program);
+  for (BlockIndex b = 1; b < program.blocks.size(); ++b)
     if (is_layer_loop(program, b) && !is_before(program, b, dense))
       add_waits(program, alone, b, per_micro(runs[b], measured), times);
-  }
   return times;
 }
 

@@ -28,13 +28,11 @@
 //   slack, prefetch depth, tiles   a leaf that does not fit is placed without slack, then lowered
 //                                  without prefetch, then in 2, 4 .. tiles: only what is too large
 //                                  even so does not fit. Other depths are tried on the two plans
-//   homes of what is kept for      each tensor of each layer kept, recomputed, on the CPU or on
-//   NVMe backward                       (homes/homes.h): tried on the two plans and on the fastest
-//   of
-//                                  the others that recompute, two at most
-//   optimizer states of some layers a tier nearer
-//                                  the largest share that fits, in steps that halve, before or
-//                                  after the homes of what is kept for backward
+//   homes of what is kept for      each tensor of each layer kept, recomputed, on the CPU or NVMe
+//   backward                       (homes/homes.h): tried on the two plans and on the fastest two
+//                                  of the others that recompute
+//   nearer optimizer states of     the largest share that fits, in steps that halve, before or
+//   some layers                    after the homes of what is kept for backward
 //   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
 //   units of several layers        tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they

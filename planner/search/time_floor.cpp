@@ -144,7 +144,9 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
     const std::lock_guard lock(mutex_);
     if (const auto at = known_.find(key); at != known_.end()) return at->second;
   }
-  const Job job = lower(representative(plan, shape_of(model_)), least_of(plan, model_));
+  const Plan simple = representative(plan, shape_of(model_));
+  const ModelConfig model = least_of(plan, model_);
+  const Job job = waits ? lower(simple, model) : lower_unordered(simple, model);
   const KernelTimes times = pass_times(job, model_.layers, model_.dense_layers(), waits, cluster_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;

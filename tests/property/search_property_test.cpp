@@ -369,6 +369,17 @@ std::string draw_cluster() {
   return *rc::gen::element<std::string>("dgx2x2", "dgx2x3", "dgx-a100x4");
 }
 
+std::int32_t draw_stages(const ModelConfig& model) {
+  return static_cast<std::int32_t>(
+      *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(model.layers, 3) + 1));
+}
+
+// Whether so many context parallel ranks can cut sequences and heads.
+bool splits_sequences(const ModelConfig& model, int cp) {
+  return !model.balances_experts() && model.heads % cp == 0 && model.kv_heads % cp == 0 &&
+         model.sequence % cp == 0;
+}
+
 Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   Pins pins;
   pins.set("/parallel/dp", *rc::gen::element(1, 2, 4, 6));
@@ -379,13 +390,11 @@ Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   if (*rc::gen::inRange(0, 3) == 0 && !kernels.ends_with(".unfused"))
     pins.set("/kernel_set", kernels + ".unfused");
   pins.recipes = {std::string(kAnyRecipe)};
-  pins.set("/parallel/pp", static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(
-                               1, std::min<std::int64_t>(model.layers, 3) + 1)));
+  pins.set("/parallel/pp", draw_stages(model));
   const Parallel& shape = pins.values().parallel;
   const int cp = *rc::gen::element(1, 2, 4);
-  const bool splits = !model.balances_experts() && model.heads % cp == 0 &&
-                      model.kv_heads % cp == 0 && model.sequence % cp == 0;
-  if (splits && shape.ranks() * cp <= cluster.devices()) pins.set("/parallel/cp", cp);
+  if (splits_sequences(model, cp) && shape.ranks() * cp <= cluster.devices())
+    pins.set("/parallel/cp", cp);
   pins.set("/gather/prefetch", *rc::gen::inRange(0, 4));
   pins.set("/clip", *rc::gen::arbitrary<bool>());
   return *rc::gen::elementOf(enumerate(model, cluster, pins));
@@ -403,11 +412,8 @@ Plan draw_waiting_plan(const ModelConfig& model, const Cluster& cluster) {
   pins.set("/kernel_set", cluster.node.device.kernel_set);
   if (model.experts) pins.set("/experts/imbalance", *rc::gen::element(0.0, 1.0, 1.5));
   const int cp = *rc::gen::element(1, 2);
-  const bool splits = !model.balances_experts() && model.heads % cp == 0 &&
-                      model.kv_heads % cp == 0 && model.sequence % cp == 0;
-  if (splits) pins.set("/parallel/cp", cp);
-  pins.set("/parallel/pp", static_cast<std::int32_t>(*rc::gen::inRange<std::int64_t>(
-                               1, std::min<std::int64_t>(model.layers, 3) + 1)));
+  if (splits_sequences(model, cp)) pins.set("/parallel/cp", cp);
+  pins.set("/parallel/pp", draw_stages(model));
   pins.set("/clip", false);
   return *rc::gen::elementOf(enumerate(model, cluster, pins));
 }

@@ -33,7 +33,17 @@ struct Built {
   }
 };
 
-constexpr BlockIndex kLoop = 1;
+// Seconds of the loop at depth 1, and of the whole step.
+struct Seen {
+  double kernels, body, between, step;
+};
+Seen seen(Built& built) {
+  constexpr BlockIndex kLoop = 1;
+  const Program program = built.program.finish();
+  const Chain chain(program, built.times);
+  return {chain.kernels(kLoop).value, chain.body(kLoop).value, chain.between(kLoop).value,
+          chain.body(0).value};
+}
 
 TEST(Chain, AKernelWaitsForWhatTheKernelsBetweenDoNotFill) {
   Built built;
@@ -43,12 +53,11 @@ TEST(Chain, AKernelWaitsForWhatTheKernelsBetweenDoNotFill) {
     built.op(Lane::kCompute, 5);
     built.op(Lane::kCompute, 1, {here(sum)});
   });
-  const Program program = built.program.finish();
-  const Chain chain(program, built.times);
-  EXPECT_EQ(chain.kernels(kLoop).value, 16);
-  EXPECT_EQ(chain.body(kLoop).value, 19);
-  EXPECT_EQ(chain.between(kLoop).value, 0);
-  EXPECT_EQ(chain.body(0).value, 4 * 19);
+  const Seen loop = seen(built);
+  EXPECT_EQ(loop.kernels, 16);
+  EXPECT_EQ(loop.body, 19);
+  EXPECT_EQ(loop.between, 0);
+  EXPECT_EQ(loop.step, 4 * 19);
 }
 
 TEST(Chain, CollectivesOfOneLaneFollowEachOther) {
@@ -59,8 +68,7 @@ TEST(Chain, CollectivesOfOneLaneFollowEachOther) {
     const NodeIndex second = built.op(kTogether, 8);
     built.op(Lane::kCompute, 1, {here(second)});
   });
-  const Program program = built.program.finish();
-  EXPECT_EQ(Chain(program, built.times).body(kLoop).value, 18);
+  EXPECT_EQ(seen(built).body, 18);
 }
 
 TEST(Chain, WhatNoKernelOfTheIterationGaveMayHaveBegunBefore) {
@@ -69,8 +77,7 @@ TEST(Chain, WhatNoKernelOfTheIterationGaveMayHaveBegunBefore) {
     const NodeIndex gather = built.op(kTogether, 8);
     built.op(Lane::kCompute, 1, {here(gather)});
   });
-  const Program program = built.program.finish();
-  EXPECT_EQ(Chain(program, built.times).body(kLoop).value, 1);
+  EXPECT_EQ(seen(built).body, 1);
 }
 
 TEST(Chain, NodesWithoutATimeDoNotCount) {
@@ -80,8 +87,7 @@ TEST(Chain, NodesWithoutATimeDoNotCount) {
     const NodeIndex sum = built.op(kTogether, std::nullopt, {here(first)});
     built.op(Lane::kCompute, 1, {here(sum)});
   });
-  const Program program = built.program.finish();
-  EXPECT_EQ(Chain(program, built.times).body(kLoop).value, 11);
+  EXPECT_EQ(seen(built).body, 11);
 }
 
 TEST(Chain, AnIterationWaitsForTheOneBeforeIt) {
@@ -91,10 +97,9 @@ TEST(Chain, AnIterationWaitsForTheOneBeforeIt) {
     built.op(kTogether, 7, {here(first)});
   });
   built.program.add_edge(0, before(1));
-  const Program program = built.program.finish();
-  const Chain chain(program, built.times);
-  EXPECT_EQ(chain.body(kLoop).value, 10);
-  EXPECT_EQ(chain.between(kLoop).value, 7);
+  const Seen loop = seen(built);
+  EXPECT_EQ(loop.body, 10);
+  EXPECT_EQ(loop.between, 7);
 }
 
 // A kernel that recomputes fills a part of the wait of the kernel that follows it.
@@ -106,10 +111,9 @@ TEST(Chain, KernelsBeforeTheOneThatWaitsFillItsWait) {
     built.op(kTogether, 7, {here(last)});
   });
   built.program.add_edge(1, before(2));
-  const Program program = built.program.finish();
-  const Chain chain(program, built.times);
-  EXPECT_EQ(chain.body(kLoop).value, 5);
-  EXPECT_EQ(chain.between(kLoop).value, 4);
+  const Seen loop = seen(built);
+  EXPECT_EQ(loop.body, 5);
+  EXPECT_EQ(loop.between, 4);
 }
 
 TEST(Chain, ABlockWithinCountsAsItsIterations) {
@@ -121,10 +125,9 @@ TEST(Chain, ABlockWithinCountsAsItsIterations) {
         3, [&] { built.op(Lane::kCompute, 5); }, Var::kLayer);
     built.op(Lane::kCompute, 1, {here(sum)});
   });
-  const Program program = built.program.finish();
-  const Chain chain(program, built.times);
-  EXPECT_EQ(chain.kernels(kLoop).value, 17);
-  EXPECT_EQ(chain.body(kLoop).value, 22);
+  const Seen loop = seen(built);
+  EXPECT_EQ(loop.kernels, 17);
+  EXPECT_EQ(loop.body, 22);
 }
 
 // Of nodes that are on one of the two lanes, alone.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <set>
 
 #include "planner/core/error.h"
@@ -403,6 +404,24 @@ TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
   EXPECT_DOUBLE_EQ(result.stats.gap, 0.6);
   EXPECT_LE(result.stats.simulated, 8);
   EXPECT_EQ(line(result, {.zero_stage = 0}).reason, "not tried: at best 8.00 s against 10.0 s");
+}
+
+// Each simulation is of 100 operations here.
+TEST_F(SearchTest, GoesOnUntilItHasSimulatedSoManyOperations) {
+  const auto simulated = [&](std::int64_t operations) {
+    Evaluator evaluator = Model{}.evaluator();
+    const auto count = std::make_shared<std::atomic<std::int64_t>>(0);
+    evaluator.simulate = [count, simulate = evaluator.simulate](const Plan& p) {
+      *count += 100;
+      return simulate(p);
+    };
+    evaluator.operations = [count] { return count->load(); };
+    const SearchOptions options{.max_simulated = 1, .min_operations = operations};
+    return search(model_, cluster_, pins_, evaluator, options).stats.simulated;
+  };
+  EXPECT_LE(simulated(0), 8);
+  EXPECT_GE(simulated(6'000), 50);
+  EXPECT_LE(simulated(6'000), 70);
 }
 
 // Of one plan the exact bound is as low as its estimate; it is simulated, the others are not. Most

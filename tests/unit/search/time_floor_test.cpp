@@ -15,6 +15,22 @@ struct Times {
   double floor, period;
 };
 
+Times times_of(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
+  EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+  Job job = lower(plan, model);
+  place(job, {.slack = plan.slack});
+  return {time_floor(plan, model, cluster).value, sim::simulate(job, cluster).period.value};
+}
+
+Plan plan_for(const Cluster& cluster) {
+  Plan plan;
+  plan.kernel_set = cluster.node.device.kernel_set;
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
+  plan.clip = false;  // which makes stages wait for each other, delayed or not
+  return plan;
+}
+
 // Of a pipeline on a cluster where kernels alone take time, so that nothing hides a floor that is
 // too great.
 Times times_of(std::int32_t stages, std::int64_t micro_steps, bool delayed,
@@ -28,20 +44,13 @@ Times times_of(std::int32_t stages, std::int64_t micro_steps, bool delayed,
   model.sequence = 64;
   Cluster cluster = kernels_alone(load_cluster(flushes ? "dgx2" : "dgx-a100"));  // fp16, bf16
   cluster.node.topology.nvme_read = cluster.node.topology.nvme_write = {{1e16}, 1.0};
-  Plan plan;
+  Plan plan = plan_for(cluster);
   plan.parallel.pp = stages;
-  plan.kernel_set = cluster.node.device.kernel_set;
-  plan.precision = default_recipe(plan.kernel_set);
   plan.placement.optimizer = Tier::kCpu;
   plan.batch = {micro_steps, 1, model.sequence};
-  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   plan.delayed_update = delayed;
   plan.schedule = schedule;
-  plan.clip = false;  // which makes stages wait for each other, delayed or not
-  EXPECT_EQ(illegal(plan, shape_of(model)), std::nullopt);
-  Job job = lower(plan, model);
-  place(job, {.slack = plan.slack});
-  return {time_floor(plan, model, cluster).value, sim::simulate(job, cluster).period.value};
+  return times_of(plan, model, cluster);
 }
 
 TEST(TimeFloor, StaysBelowThePeriodOfAPipeline) {
@@ -76,17 +85,11 @@ Times times_together(const Parallel& shape, Recompute mode, double rate) {
   Cluster cluster = kernels_alone(load_cluster("dgx2"));
   cluster.node.topology.gpu_peer = LinkClass{{rate}, 1.0};
   cluster.node.device.collectives = nullptr;  // the link alone says how long they take
-  Plan plan;
+  Plan plan = plan_for(cluster);
   plan.parallel = shape;
-  plan.kernel_set = cluster.node.device.kernel_set;
-  plan.precision = default_recipe(plan.kernel_set);
   plan.recompute = {{mode}};
   plan.batch = {8, 1, model.sequence};
-  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
-  plan.clip = false;
-  Job job = lower(plan, model);
-  place(job, {.slack = plan.slack});
-  return {time_floor(plan, model, cluster).value, sim::simulate(job, cluster).period.value};
+  return times_of(plan, model, cluster);
 }
 
 TEST(TimeFloor, CountsWhatKernelsWaitForTheRanksBesideThem) {
