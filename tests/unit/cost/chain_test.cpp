@@ -116,6 +116,23 @@ TEST(Chain, KernelsBeforeTheOneThatWaitsFillItsWait) {
   EXPECT_EQ(loop.between, 4);
 }
 
+// A wait that begins before that kernel and ends behind it is in no period: what a body counts of
+// it is taken off.
+TEST(Chain, WaitsAcrossTheKernelThatWaitsCountOnce) {
+  Built built;
+  built.program.repeat(4, [&] {
+    const NodeIndex first = built.op(Lane::kCompute, 1);
+    const NodeIndex sum = built.op(kTogether, 8, {here(first)});
+    built.op(Lane::kCompute, 1);
+    const NodeIndex last = built.op(Lane::kCompute, 1, {here(sum)});
+    built.op(kTogether, 20, {here(last)});
+  });
+  built.program.add_edge(2, before(4));
+  const Seen loop = seen(built);
+  EXPECT_EQ(loop.body, 10);
+  EXPECT_EQ(loop.between, 22 - 10 - (10 - 3));
+}
+
 TEST(Chain, ABlockWithinCountsAsItsIterations) {
   Built built;
   built.program.repeat(2, [&] {
