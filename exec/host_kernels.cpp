@@ -71,7 +71,7 @@ void step_scalars(const KernelCall& call) {
   scalars[kMaxGradientNorm] = train.clip_norm;
   scalars[kLossScale] = has_loss_scale ? state[kScale] : 1.0;
   scalars[kInactive] = call.step < lag ? 1.0 : 0.0;
-  scalars[kStepNumber] = static_cast<double>(call.step);
+  scalars[kUpdateNumber] = t - 1;
   if (call.services->reports(call))
     call.services->report_of(call.step).loss_scale = scalars[kLossScale];
 }

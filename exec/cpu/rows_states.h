@@ -8,10 +8,12 @@
 #include <string>
 
 #include "exec/cpu/call_support.h"
+#include "exec/cpu/kernels/adafactor.h"
 #include "exec/cpu/kernels/elementwise.h"
 #include "exec/cpu/kernels/muon.h"
 #include "exec/cpu/kernels/optimizer.h"
 #include "exec/host_kernels.h"
+#include "exec/kernels/read_adafactor.h"
 #include "exec/kernels/read_states.h"
 #include "planner/core/error.h"
 #include "planner/program/step_scalars.h"
@@ -49,7 +51,7 @@ inline AdamwScalars scalars_of_step(const double* scalars, double factor) {
 // Of Adamw or Sgd.
 template <typename Update>
 RoundingDraws draws_of_step(const Update& x) {
-  return {x.key, static_cast<std::uint32_t>(x.scalars[kStepNumber]), x.place};
+  return {x.key, static_cast<std::uint32_t>(x.scalars[kUpdateNumber]), x.place};
 }
 
 inline AdamwShard shard_of(const Adamw& x) {
@@ -104,6 +106,32 @@ inline void muon_of_step(const Sgd& x) {
   muon(scalars_of_step(x.scalars, x.clip[kClipFactor]), shard_of(x));
 }
 
+inline bool is_skipped(const double* scalars, const double* clip) {
+  return clip[kClipFactor] < 0 || scalars[kInactive] != 0;
+}
+
+inline void adafactor_gradient_of_step(const Elements& grad, const double* scalars,
+                                       const double* clip, const Elements& update, std::int64_t n) {
+  const double factor = is_skipped(scalars, clip) ? 0 : clip[kClipFactor];
+  adafactor_gradient(grad, factor, update, n);
+}
+
+inline void adafactor_factors_of_step(const FactoredMoments& x) {
+  if (is_skipped(x.scalars, x.clip)) {
+    *x.squares = 0;
+    return;
+  }
+  const RoundingDraws draws{x.key, static_cast<std::uint32_t>(x.scalars[kUpdateNumber]), x.place};
+  adafactor_factors(x, x.scalars[kUpdateNumber] + 1, draws);
+}
+
+inline void adafactor_scale_of_step(const FactoredPart& part, const Elements& update,
+                                    const double* size, const double* squares,
+                                    const double* scalars) {
+  adafactor_scale(part, update,
+                  {*size, *squares, scalars[kLearningRate], scalars[kUpdateNumber] + 1});
+}
+
 template <void (*host_kernel)(const Call&)>
 constexpr DispatchEntry host_row(KernelId kernel) {
   return {kernel, nullptr, [](const Call& c, GemmCache&) { host_kernel(c); }};
@@ -134,6 +162,13 @@ constexpr auto state_rows() {
           [](const MuonMomentum& x) { muon_momentum_of_step(x); }),
       row(K::kOrthogonalise, read_orthogonalise<C>, [](const auto& x) { orthogonalise(x); }),
       row(K::kMuon, read_muon, [](const Sgd& x) { muon_of_step(x); }),
+      row(K::kAdafactorGradient, read_adafactor_gradient,
+          [](const auto&... x) { adafactor_gradient_of_step(x...); }),
+      row(K::kAdafactorSums, read_adafactor_sums, [](const auto&... x) { adafactor_sums(x...); }),
+      row(K::kAdafactorFactors, read_adafactor_factors,
+          [](const FactoredMoments& x) { adafactor_factors_of_step(x); }),
+      row(K::kAdafactorScale, read_adafactor_scale,
+          [](const auto&... x) { adafactor_scale_of_step(x...); }),
       row(K::kSgd, read_sgd<1>, [](const Sgd& x) { sgd_of_step(x); }),
       row(K::kSgdMomentum, read_sgd<2>, [](const Sgd& x) { sgd_of_step(x); }),
   });

@@ -93,6 +93,10 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return {{"r", n / kRow}, {"c", kRow}};
     case KernelId::kAdamW8Bit:
       return {{"n", n}, {"k", ceil_div(n, kStateBlock)}};
+    case KernelId::kAdafactorSums:
+    case KernelId::kAdafactorFactors:
+    case KernelId::kAdafactorScale:
+      return {{"n", n}, {"m", n / kRow + kRow}};
     default:
       return def.rows[0].dims.size() == 1 ? flat(n) : rows(n);
   }
@@ -112,7 +116,12 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kSgdMomentum:
     case KernelId::kMuon:
     case KernelId::kMuonMomentum:
+    case KernelId::kAdafactorGradient:
       return {0, n, 0};
+    case KernelId::kAdafactorSums:  // one matrix
+    case KernelId::kAdafactorFactors:
+    case KernelId::kAdafactorScale:
+      return {0, 0, 0, 1, n / kRow, kRow, n};
     case KernelId::kRoundFp8:
       return {1, kFp8Block, 0};
     case KernelId::kSumSquares:  // all count

@@ -104,7 +104,7 @@ std::vector<double> step_scalars() {
   scalars[kBiasCorrection2] = 1 - 0.95 * 0.95;
   scalars[kMaxGradientNorm] = 1;
   scalars[kLossScale] = 4;
-  scalars[kStepNumber] = 1;
+  scalars[kUpdateNumber] = 1;
   return scalars;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "planner/lower/adafactor.h"
 #include "planner/program/step_scalars.h"
 
 namespace zplan {
@@ -51,7 +52,7 @@ std::vector<UnitHome> Optimizer::homes() const {
     const StateHome param = parameters_.home(u);
     UnitHome home{u, param, param, {}, !s_.layout.trained[u]};
     for (const State state : kUpdated) {
-      if (!states_.has(u, state)) continue;
+      if (!states_.has(u, state) || states_.is_factored(u, state)) continue;
       if (state == kMaster) {
         home.master = states_.home(u, state);
       } else {
@@ -250,8 +251,8 @@ Attribute Optimizer::first_of_shard(UnitIndex unit) const {
   return {0, s_.mesh.steps_over(info.shards, info.shard_elements)};
 }
 
-// Without a master copy the target is the master. What is made orthogonal takes the place of
-// moments and gradient.
+// Without a master copy the target is the master. What is made orthogonal, or of factored moments,
+// takes the place of moments and gradient.
 void Optimizer::update_with(UnitIndex unit, const States& states, const View& gradient,
                             const View& target, Ordinal ordinal) {
   const UpdateRule& rule = s_.layout.rule[unit];
@@ -259,9 +260,18 @@ void Optimizer::update_with(UnitIndex unit, const States& states, const View& gr
   const bool has_master = states_.has(unit, OptimizerStates::kMaster);
   if (!has_master) operands.push_back(update(target));
   for (const auto& [state, view] : states)
-    if (state == OptimizerStates::kMaster || !rule.orthogonal) operands.push_back(update(view));
-  const View input =
-      rule.orthogonal ? orthogonal(unit, states.back().second, gradient, ordinal) : gradient;
+    if (state == OptimizerStates::kMaster || !rule.makes_update()) operands.push_back(update(view));
+  View input = gradient;
+  if (rule.orthogonal) input = orthogonal(unit, states.back().second, gradient, ordinal);
+  if (rule.factored)
+    input = Adafactor(s_, unit, lane(), near())
+                .update_of({.moments = states.back().second,
+                            .master = operands.front(),
+                            .gradient = gradient,
+                            .scalars = scalars_near(),
+                            .clip = clip_near(),
+                            .place = place_of(unit),
+                            .ordinal = ordinal});
   for (const View& in : {input, scalars_near(), clip_near()}) operands.push_back(read(in));
   if (has_master) operands.push_back(write(target));
   s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], rule.action}, lane(), rule.kernel, operands,

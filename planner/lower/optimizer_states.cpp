@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/core/error.h"
+#include "planner/lower/factored_moments.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -43,6 +44,7 @@ OptimizerBuffers::OptimizerBuffers(const Plan& plan)
 bool OptimizerBuffers::has(const UpdateRule& rule, State state) const {
   const bool is_scale = state == kScale1 || state == kScale2;
   const bool is_second = state == kMoment2 || state == kScale2;
+  if (is_factored(rule, state)) return tiers[state].has_value();
   if ((is_scale || state == kMoment1 || is_second) && rule.moments < (is_second ? 2 : 1))
     return false;
   return tiers[state].has_value() && (rule.in_blocks || !is_scale);
@@ -67,11 +69,13 @@ DType OptimizerBuffers::dtype(const UpdateRule& rule, State state) const {
 Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state,
                                 HomeOf which) const {
   const bool is_near = which == HomeOf::kNear;
-  Declared home =
-      declared({std::string(is_near ? "near." : "") + kNames[state].name + ".",
-                dtype(layout.rule[unit], state), shards, is_near ? *near : *tiers[state],
-                Category::kOptimizer, Lives::kStep, every(state)},
-               layout, unit);
+  const std::string prefix = std::string(is_near ? "near." : "") + kNames[state].name + ".";
+  const Tier tier = is_near ? *near : *tiers[state];
+  Declared home = is_factored(layout.rule[unit], state)
+                      ? factored_home(layout, unit, prefix, tier)
+                      : declared({prefix, dtype(layout.rule[unit], state), shards, tier,
+                                  Category::kOptimizer, Lives::kStep, every(state)},
+                                 layout, unit);
   if (near && home.per == Per::kUnit) home.per = is_near ? Per::kNearUnit : Per::kFarUnit;
   return home;
 }
@@ -80,6 +84,20 @@ std::vector<HomeOf> OptimizerBuffers::homes(Held held) const {
   if (!near) return {HomeOf::kAll};
   if (held == Held::kByLayer) return {HomeOf::kNear, HomeOf::kFar};
   return {home_outside_layers(held)};
+}
+
+// Whole on every rank.
+Declared OptimizerBuffers::factored_home(const Layout& layout, UnitIndex unit,
+                                         const std::string& prefix, Tier tier) const {
+  const Bytes size = size_of(moments) * factored_moments(layout.units[unit]);
+  return {{.name = prefix + layout.units[unit].name,
+           .slot_size = size,
+           .tier = tier,
+           .category = Category::kOptimizer,
+           .dtype = moments,
+           .unpadded = size},
+          per(layout.held[unit]),
+          Lives::kStep};
 }
 
 void OptimizerBuffers::declare(const Layout& layout, const Declare& declare) const {
@@ -117,13 +135,18 @@ std::int64_t OptimizerStates::elements(UnitIndex unit) const {
   return sharded() ? info.shard_elements : info.flat_elements;
 }
 
+std::int64_t OptimizerStates::kept(UnitIndex unit, State state) const {
+  return is_factored(unit, state) ? factored_moments(s_.layout.units[unit])
+                                  : elements(unit) / buffers_.every(state);
+}
+
 View OptimizerStates::view(UnitIndex unit, State state) const {
   const bool is_far = s_.home_of_states == HomeOf::kFar;
   const Homes& own = homes_[state][unit];
   SlotExpr slot = s_.unit_slot(unit);
   if (is_far && own.first) slot.base -= s_.near_copies(unit) * s_.layout.units[unit].tiles;
   return view_of(is_far ? *own.far : *own.first, buffers_.dtype(s_.layout.rule[unit], state),
-                 {elements(unit) / buffers_.every(state)}, slot);
+                 {kept(unit, state)}, slot);
 }
 
 StateHome OptimizerStates::home(UnitIndex unit, State state) const {
@@ -138,7 +161,7 @@ Ring OptimizerStates::ring(UnitIndex unit, State state) const {
   std::int64_t largest = 0;
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
     if (has(u, state) && buffers_.dtype(s_.layout.rule[u], state) == dtype)
-      largest = std::max(largest, elements(u) / buffers_.every(state));
+      largest = std::max(largest, kept(u, state));
   const Names& names = kNames[state];
   return {.name = std::string("staged.") + names.name + (dtype == DType::kU8 ? ".codes" : ""),
           .slot_size = size_of(dtype) * largest,

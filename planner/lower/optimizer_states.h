@@ -1,10 +1,11 @@
 // The states that the optimizer keeps of each unit: master copy, the moments that the unit's rule
-// of updating has and, where they are in blocks, their scales; where the recipe has it the
-// optimizer's copy of the gradients.
+// of updating has and, where they are in blocks, their scales, or what it factors in their place;
+// where the recipe has it the optimizer's copy of the gradients.
 #pragma once
 
 #include <array>
 #include <optional>
+#include <string>
 
 #include "planner/lower/declared.h"
 #include "planner/lower/parameters.h"
@@ -27,6 +28,10 @@ struct OptimizerBuffers {
   std::optional<Tier> near;                        // of the layers that have another
 
   bool has(const UpdateRule& rule, State state) const;
+  // Whether the state is factored_moments.h's, kept whole by each rank.
+  static bool is_factored(const UpdateRule& rule, State state) {
+    return rule.factored && state == kMoment2;
+  }
   DType dtype(const UpdateRule& rule, State state) const;
   // Elements of a unit that one element of the state is of.
   std::int32_t every(State state) const { return state == kScale1 || state == kScale2 ? block : 1; }
@@ -37,6 +42,10 @@ struct OptimizerBuffers {
   void declare(const Layout& layout, const Declare& declare) const;
 
   friend auto operator<=>(const OptimizerBuffers&, const OptimizerBuffers&) = default;
+
+ private:
+  Declared factored_home(const Layout& layout, UnitIndex unit, const std::string& prefix,
+                         Tier tier) const;
 };
 
 class OptimizerStates {
@@ -51,9 +60,13 @@ class OptimizerStates {
   bool has(UnitIndex unit, State state) const {
     return s_.layout.trained[unit] && buffers_.has(s_.layout.rule[unit], state);
   }
+  bool is_factored(UnitIndex unit, State state) const {
+    return OptimizerBuffers::is_factored(s_.layout.rule[unit], state);
+  }
   // Of the homes those of Stage::home_of_states.
   View view(UnitIndex unit, State state) const;
   Tier tier() const;  // of what is not offloaded by itself
+  // Of one that is not factored.
   StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.
   Ring ring(UnitIndex unit, State state) const;
@@ -61,6 +74,8 @@ class OptimizerStates {
   std::int64_t elements(UnitIndex unit) const;
 
  private:
+  // Elements of the state that are updated with those of the unit.
+  std::int64_t kept(UnitIndex unit, State state) const;
   bool sharded() const { return s_.plan.zero_stage >= 1; }
   void add(UnitIndex unit, State state, HomeOf which);
 

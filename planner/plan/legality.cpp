@@ -451,6 +451,26 @@ Reason wrong_update_beside_backward(const Plan& p) {
   return std::nullopt;
 }
 
+// What sums over rows and columns of whole matrices need.
+Reason wrong_row_sums(const Plan& p) {
+  const std::string_view word = p.optimizer.row().word;
+  if (p.parallel.tp > 1)
+    return fmt::format("{} adds up rows and columns of whole matrices: it needs tp 1, not {}", word,
+                       p.parallel.tp);
+  if (p.gather.tiles() > 1)
+    return fmt::format("{} adds up rows and columns of whole matrices: it needs 1 tile, not {}",
+                       word, p.gather.tiles());
+  if (p.parallel.ep > 1)
+    return fmt::format("{} takes means over all experts: it needs ep 1, not {}", word,
+                       p.parallel.ep);
+  if (p.placement.optimizer != Tier::kGpu && p.zero_stage > 0 && p.shards() > 1)
+    return fmt::format(
+        "{} adds up over ranks on the gpu: with ZeRO {} over {} ranks the optimizer cannot be on "
+        "{}, with ZeRO 0 it can",
+        word, p.zero_stage, p.shards(), name(p.placement.optimizer));
+  return std::nullopt;
+}
+
 // What the optimizer's states need of the layout, and which states there are.
 Reason wrong_optimizer(const Plan& p) {
   const OptimizerRow& row = p.optimizer.row();
@@ -467,7 +487,7 @@ Reason wrong_optimizer(const Plan& p) {
                        std::bit_floor(static_cast<std::uint64_t>(block)));
   if (p.offload.moment1 && rule.moments < 1)
     return fmt::format("{} has no first moments that could be on cpu", row.word);
-  if (p.offload.moment2 && rule.moments < 2)
+  if (p.offload.moment2 && rule.moments < 2 && !rule.factored)
     return fmt::format("{} has no second moments that could be on cpu", row.word);
   if (rule.orthogonal && p.parallel.tp > 1)
     return fmt::format("{} makes whole matrices orthogonal: it needs tp 1, not {}", row.word,
@@ -478,6 +498,7 @@ Reason wrong_optimizer(const Plan& p) {
   if (rule.orthogonal && p.unit_layers() > 1)
     return fmt::format("{} updates one layer after the other, not units of {} layers", row.word,
                        p.unit_layers());
+  if (rule.factored) return wrong_row_sums(p);
   if (!row.has_two_rules()) return std::nullopt;
   if (p.gather.owned())
     return fmt::format("{} updates parts of a layer in two ways: no one rank owns it", row.word);

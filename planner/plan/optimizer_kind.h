@@ -10,6 +10,11 @@
 //                 times the learning rate [Liu25]. A matrix is made orthogonal as it is stored:
 //                 queries, keys and values side by side are one. Ranks gather what each has of the
 //                 whole matrix and do that alike.
+//   adafactor     no moments but, of each matrix as it is stored, means of the squares of its rows
+//                 and of its columns, of a vector of each element, which make the second moment
+//                 [Shazeer18], as torch.optim.Adafactor [PyTorch]: a step is the lesser of learning
+//                 rate and 1 / sqrt(t), times the root mean square of the tensor or, if greater,
+//                 0.001. Ranks add up what each has of the sums.
 //
 // Two rules: one for the matrices of layers that tensor parallelism cuts, one for everything else
 // (vectors, embeddings, head, the latents of attention). Where they differ the former are units of
@@ -29,7 +34,14 @@
 
 namespace zplan {
 
-enum class OptimizerKind : std::uint8_t { kAdamW, kSgdMomentum, kSgd, kAdamW8Bit, kMuon };
+enum class OptimizerKind : std::uint8_t {
+  kAdamW,
+  kSgdMomentum,
+  kSgd,
+  kAdamW8Bit,
+  kMuon,
+  kAdafactor
+};
 
 // How parameters are updated.
 struct UpdateRule {
@@ -38,6 +50,10 @@ struct UpdateRule {
   int moments = 2;
   bool in_blocks = false;   // a byte per parameter and moment, and a scale per block
   bool orthogonal = false;  // of whole matrices: `kernel` takes what is made of the moment
+  bool factored = false;    // no moments, but means of squares by row and column: the same
+
+  // Whether `kernel` takes what is made of moments and gradient in place of these.
+  bool makes_update() const { return orthogonal || factored; }
 
   friend bool operator==(const UpdateRule&, const UpdateRule&) = default;
 };
@@ -53,6 +69,8 @@ struct OptimizerRow {
 };
 
 inline constexpr UpdateRule kAdamWRule{};
+inline constexpr UpdateRule kAdafactorRule{
+    .kernel = KernelId::kMuon, .moments = 0, .factored = true};
 inline constexpr OptimizerRow kOptimizers[] = {
     {"adamw", "AdamW", kAdamWRule, kAdamWRule},
     {"sgd-momentum",
@@ -62,6 +80,7 @@ inline constexpr OptimizerRow kOptimizers[] = {
     {"sgd", "SGD", {KernelId::kSgd, Action::kSgd, 0}, {KernelId::kSgd, Action::kSgd, 0}},
     {"adamw-8bit", "8-bit AdamW", {KernelId::kAdamW8Bit, Action::kAdam, 2, true}, kAdamWRule},
     {"muon", "Muon", {KernelId::kMuon, Action::kAdam, 1, false, true}, kAdamWRule},
+    {"adafactor", "Adafactor", kAdafactorRule, kAdafactorRule},
 };
 
 constexpr const OptimizerRow& row_of(OptimizerKind kind) {

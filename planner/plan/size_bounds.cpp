@@ -69,6 +69,7 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
 // sec 5], whole on each replica or sharded over them, and secondary copies [Wang23 sec 3.2].
+// Factored moments are whole on each and fewer than parameters.
 double state_elements(const Plan& plan, const Sizes& z) {
   const auto copies = [&](int sharded_from) {
     return plan.zero_stage >= sharded_from ? z.replicas / z.shards : z.replicas;
@@ -78,7 +79,8 @@ double state_elements(const Plan& plan, const Sizes& z) {
   const double secondary = plan.secondary > 0 ? z.replicas / plan.secondary : 0;
   const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
   const double versions = reaches_across_steps(plan) ? 2 : 1;  // of parameters [Narayanan20]
-  return z.model_elements() * (versions * params + secondary + held + 4 * copies(1));
+  const double factored = plan.optimizer.row().matrices.factored ? z.replicas : 0;
+  return z.model_elements() * (versions * params + secondary + held + 4 * copies(1) + factored);
 }
 
 // Of one rank, in elements. A stage has its layers and 2 slots of each chunk per micro-batch in

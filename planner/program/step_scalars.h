@@ -15,7 +15,7 @@ enum StepScalar : int {
   kMaxGradientNorm,  // <= 0: no clipping
   kLossScale,        // multiplies the gradient of the loss; 1 without loss scaling
   kInactive,         // 1: this step updates nothing (the first of delayed updates)
-  kStepNumber,       // from 0; rounding draws depend on it
+  kUpdateNumber,     // from 0, as bias corrections count; rounding draws depend on it
   kStepScalarCount,
 };
 

@@ -108,6 +108,13 @@ const Kind kKinds[] = {
      },
      true, true, true},
     {"muon", [](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; }, false, false},
+    {"adafactor", [](Plan& p) { p.optimizer.kind = OptimizerKind::kAdafactor; }, false, false},
+    {"adafactor_of_factors",
+     [](Plan& p) {
+       p.optimizer.kind = OptimizerKind::kAdafactor;
+       p.train = {.what = Trained::kLora, .rank = 4};
+     },
+     false, false},
     {"layers", [](Plan& p) { p.train.what = Trained::kLayers; }},
     {"lora", [](Plan& p) { p.train = {.what = Trained::kLora, .rank = 4}; }},
     {"lora_of_attention",

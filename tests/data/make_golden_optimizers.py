@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes golden_optimizers_tiny.json and .bin: a tiny Llama after five steps of other optimizers.
 
-Model, data and initial values are those of make_golden.py. SGD is torch.optim.SGD. What PyTorch does
-not have is written out with plain torch operations here, in double precision:
+Model, data and initial values are those of make_golden.py. SGD is torch.optim.SGD, Adafactor is
+torch.optim.Adafactor of all parameters. What PyTorch does not have is written out with plain torch
+operations here, in double precision:
 
   adamw-8bit   AdamW whose moments, of the matrices of layers, are kept as bytes [Dettmers22]: in
                blocks of BLOCK neighbours of the flattened matrix each value is the nearest of 256
@@ -27,7 +28,7 @@ import torch
 
 NAME = "golden_optimizers_tiny"
 BLOCK = 256
-RATES = {"sgd": 0.5, "sgd-momentum": 0.2, "adamw-8bit": 1e-3, "muon": 1e-3}
+RATES = {"sgd": 0.5, "sgd-momentum": 0.2, "adamw-8bit": 1e-3, "muon": 1e-3, "adafactor": 1e-2}
 
 
 def codes(has_sign):
@@ -81,11 +82,13 @@ class EightBitAdamW(torch.optim.Optimizer):
 
 def make_optimizers(kind, params):
     decay = base.TRAIN["weight_decay"]
+    groups = [
+        {"params": [p for p in params.values() if p.dim() == 2], "weight_decay": decay},
+        {"params": [p for p in params.values() if p.dim() != 2], "weight_decay": 0.0},
+    ]
+    if kind == "adafactor":
+        return [torch.optim.Adafactor(groups, lr=RATES[kind], foreach=False)]
     if kind.startswith("sgd"):
-        groups = [
-            {"params": [p for p in params.values() if p.dim() == 2], "weight_decay": decay},
-            {"params": [p for p in params.values() if p.dim() != 2], "weight_decay": 0.0},
-        ]
         momentum = base.TRAIN["beta1"] if kind == "sgd-momentum" else 0.0
         return [torch.optim.SGD(groups, lr=RATES[kind], momentum=momentum, foreach=False)]
     betas = (base.TRAIN["beta1"], base.TRAIN["beta2"])

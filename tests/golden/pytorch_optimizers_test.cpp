@@ -1,6 +1,6 @@
-// Other optimizers than AdamW on a tiny Llama against PyTorch: torch.optim.SGD, torch.optim.Muon in
-// double precision, and 8-bit AdamW [Dettmers22] written with plain operations
-// (tests/data/make_golden_optimizers.py).
+// Other optimizers than AdamW on a tiny Llama against PyTorch: torch.optim.SGD and
+// Adafactor, torch.optim.Muon in double precision, and 8-bit AdamW [Dettmers22] written with plain
+// operations (tests/data/make_golden_optimizers.py).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ TEST_P(PyTorchOptimizer, LossesAndFinalParametersAgree) {
 
 INSTANTIATE_TEST_SUITE_P(Kinds, PyTorchOptimizer,
                          testing::Values(OptimizerKind::kSgd, OptimizerKind::kSgdMomentum,
-                                         OptimizerKind::kAdamW8Bit, OptimizerKind::kMuon),
+                                         OptimizerKind::kAdamW8Bit, OptimizerKind::kMuon,
+                                         OptimizerKind::kAdafactor),
                          [](const auto& info) {
                            std::string word(name(info.param));
                            std::replace(word.begin(), word.end(), '-', '_');

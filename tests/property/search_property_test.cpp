@@ -477,7 +477,8 @@ void add_pins(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.dropout = true; });
   try_it([](Plan& p) {
     p.optimizer.kind = *rc::gen::element(OptimizerKind::kSgd, OptimizerKind::kSgdMomentum,
-                                         OptimizerKind::kAdamW8Bit, OptimizerKind::kMuon);
+                                         OptimizerKind::kAdamW8Bit, OptimizerKind::kMuon,
+                                         OptimizerKind::kAdafactor);
     if (p.optimizer.kind == OptimizerKind::kAdamW8Bit) p.optimizer.block = 8;
   });
   try_it([](Plan& p) { p.train.what = *rc::gen::element(Trained::kLayers, Trained::kLora); });

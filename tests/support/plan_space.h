@@ -105,7 +105,8 @@ inline constexpr OptimizerChoice kOptimizerLevels[] = {
     {.kind = OptimizerKind::kSgd},
     {.kind = OptimizerKind::kAdamW8Bit},
     {.kind = OptimizerKind::kAdamW8Bit, .block = 8},
-    {.kind = OptimizerKind::kMuon}};
+    {.kind = OptimizerKind::kMuon},
+    {.kind = OptimizerKind::kAdafactor}};
 
 // The level of "/train/what".
 inline constexpr TrainedChoice kTrainedLevels[] = {

@@ -25,7 +25,7 @@ __device__ inline UpdateFactors update_factors(const double* s, const double* cl
           static_cast<float>(s[kLearningRate] / s[kBiasCorrection1]),
           static_cast<float>(sqrt(s[kBiasCorrection2])),
           static_cast<float>(s[kEpsilon]),
-          static_cast<std::uint32_t>(s[kStepNumber]),
+          static_cast<std::uint32_t>(s[kUpdateNumber]),
           clip[kClipFactor] < 0 || s[kInactive] != 0};
 }
 

@@ -51,7 +51,7 @@ __global__ void sgd_kernel(SgdStates<P, S, G> x) {
   const auto decay = static_cast<float>(x.scalars[kWeightDecay]);
   const auto momentum = static_cast<float>(x.scalars[kBeta1]);
   const auto clip = static_cast<float>(x.clip[kClipFactor]);
-  const auto step = static_cast<std::uint32_t>(x.scalars[kStepNumber]);
+  const auto step = static_cast<std::uint32_t>(x.scalars[kUpdateNumber]);
   const bool skip = x.clip[kClipFactor] < 0 || x.scalars[kInactive] != 0;
   for_packs<kWidth>(x.n, [&](auto width, std::int64_t i) {
     descend<decltype(width)::value>(x, rate, decay, clip, momentum, step, skip, i);

@@ -69,14 +69,14 @@ std::string precision_words(const Plan& plan) {
     out += ", reduced in " + (r.grad_cast == GradientCast::kBeforeReduction ? grad : compute);
   if (r.main_grad) out += " with " + moments + " copies";
   const UpdateRule& rule = plan.optimizer.row().matrices;
-  if (rule.moments == 0)
+  if (rule.moments == 0 && !rule.factored)
     return out + (plan.keeps_master() ? ", " + master + " master copy" : ", no master copy");
-  const std::string kept = rule.in_blocks
-                               ? fmt::format("8-bit moments in blocks of {}", plan.optimizer.block)
-                               : moments + " moments";
+  const std::string kept =
+      rule.in_blocks ? fmt::format("8-bit moments in blocks of {}", plan.optimizer.block)
+                     : moments + (rule.factored ? " moments of rows and columns" : " moments");
   if (!plan.keeps_master()) return out + ", " + kept + ", no master copy";
   out += ", " + master + " master copy";
-  const bool alike = master == moments && !rule.in_blocks;
+  const bool alike = master == moments && !rule.in_blocks && !rule.factored;
   return out + (alike ? " and moments" : ", " + kept);
 }
 

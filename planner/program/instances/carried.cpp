@@ -5,8 +5,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kLossScaleOperand = 2;  // of step_scalars
-
 std::vector<bool> homes(const RankClass& rank_class) {
   std::vector<bool> result(rank_class.program.buffers.size(), false);
   for (const UnitHome& home : rank_class.homes)
@@ -102,13 +100,7 @@ std::vector<BufferId> carried_buffers(const RankClass& rank_class) {
   const Program& p = rank_class.program;
   std::vector<bool> among = homes(rank_class);
   for (BufferId id = 0; id < among.size(); ++id) among[id] = !among[id] && p.buffers[id].persistent;
-  std::vector<bool> carried = read_before_written(p, among);
-  for (const Node& node : p.nodes) {
-    const auto operands = p.operands(node);
-    const bool is_scalars = node.kind == OpKind::kKernel && node.kernel == KernelId::kStepScalars;
-    if (is_scalars && operands.size() > kLossScaleOperand)
-      carried[operands[kLossScaleOperand].buffer] = true;
-  }
+  const std::vector<bool> carried = read_before_written(p, among);
   std::vector<BufferId> result;
   for (BufferId id = 0; id < carried.size(); ++id)
     if (carried[id]) result.push_back(id);

@@ -155,6 +155,11 @@ enum class Action : std::uint8_t {
   kMomentum,  // what an update is made of
   kGatherUpdate,
   kOrthogonalise,
+  kFactorSums,     // of an update: squares of rows and columns, added up
+  kReduceFactors,  // over the ranks
+  kFactors,        // that they make
+  kReduceUpdate,   // its squares, over the ranks
+  kScaleUpdate,
   kRoundInput,  // operands of products, to fp8
   kRoundWeight,
   kRoundGradient,

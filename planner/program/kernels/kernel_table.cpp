@@ -42,6 +42,18 @@ Demand in_heads(Operands o) {
           .bytes = size_of(o[0].dtype) * (2 * n) + traffic(o.subspan(1))};
 }
 
+// Touches of its first operands, pieces of a unit, only so many elements as attribute 6 expects.
+template <int flop_per_element, std::size_t pieces>
+Demand part_of_pieces(Operands o) {
+  const std::int64_t n = o.attributes[6];
+  Demand demand{.kind = WorkKind::kMemory,
+                .flops = Flops{n * flop_per_element},
+                .bytes = traffic(o.subspan(pieces))};
+  for (const View& v : o.first(pieces))
+    demand.bytes += size_of(v.dtype) * (v.access == Access::kUpdate ? 2 * n : n);
+  return demand;
+}
+
 // Touches some columns of one operand only: as many elements as `whole` has, so many times.
 template <int flop_per_element, int whole, int times>
 Demand some_columns(Operands o) {

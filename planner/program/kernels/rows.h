@@ -193,6 +193,42 @@ ZPLAN_KERNEL(Muon, "muon",
              .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<4, 0>,
              .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer, .source = "[Jordan24]",
              .what = "Decays as adamw does and goes down the update. All else as adamw.")
+// [derived] of a rank's piece of a unit the part that is of one tensor, of `matrices` x `rows` x
+// `columns` elements, of a vector of `rows` and 0 columns. The piece begins with flat element
+// `first`, the tensor with `begin`; `counted` elements are expected of the part. m numbers are a
+// row's each and then a column's each, all rows of all matrices first.
+ZPLAN_KERNEL(AdafactorGradient, "adafactor_gradient",
+             .operands = "grad:rq[n] scalars:rd[11] clip:rd[2] update:wt[n]",
+             .attributes = "first decay_end unit", .kind = kMem, .demand = streaming<1, 0>,
+             .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer, .source = "[PyTorch]",
+             .what = "update = the clipped gradient, or 0 where adamw would leave the states.")
+ZPLAN_KERNEL(AdafactorSums, "adafactor_sums",
+             .operands = "update:rt[n] master:ro[n] sums:wd[m] size:wd[1]",
+             .attributes = "first begin unit matrices rows columns counted", .kind = kMem,
+             .demand = part_of_pieces<6, 2>, .sets = Sets::kPlannedOnCuda,
+             .traffic = Traffic::kOptimizer, .source = "[Shazeer18 Algorithm 4]",
+             .what =
+                 "sums = squares of the update by row and by column, size = squares of the master, "
+                 "over the part.")
+ZPLAN_KERNEL(
+    AdafactorFactors, "adafactor_factors",
+    .operands = "update:ut[n] moments:uv[m] sums:rd[m] scalars:rd[11] clip:rd[2] squares:wd[1]",
+    .attributes = "first begin unit matrices rows columns counted", .kind = kMem,
+    .demand = part_of_pieces<8, 1>, .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kOptimizer,
+    .source = "[Shazeer18 Algorithm 4]",
+    .what =
+        "Moves the moments towards the means that the sums make, by t^-0.8, unless the step is to "
+        "leave them, and divides the part by the root of what row and column make of its second "
+        "moment; squares = those of the result.")
+ZPLAN_KERNEL(AdafactorScale, "adafactor_scale",
+             .operands = "update:ut[n] size:rd[1] squares:rd[1] scalars:rd[11]",
+             .attributes = "first begin unit matrices rows columns counted", .kind = kMem,
+             .demand = part_of_pieces<1, 1>, .sets = Sets::kPlannedOnCuda,
+             .traffic = Traffic::kOptimizer, .source = "[Shazeer18 Algorithm 4]",
+             .what =
+                 "Multiplies the part so that learning rate times it is the step: it is divided by "
+                 "its root mean square where that is above 1, times that of the parameters, at "
+                 "least 0.001, times what 1 / sqrt(t) is of the learning rate, at most 1.")
 ZPLAN_KERNEL(
     RoundFp8, "round_fp8", .operands = "x:rc[r,c] y:wc[r,c]", .attributes = "rows columns e5m2?",
     .kind = kMem, .demand = streaming<12, 0>, .sets = Sets::kRoundsToFp8,

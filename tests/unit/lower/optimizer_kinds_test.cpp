@@ -67,7 +67,47 @@ TEST(OptimizerKinds, KeepTheBytesOfTheirRules) {
   }
 }
 
+// Of a matrix one for each row and column, of a vector all, of every rank; tests/golden knows the
+// sums of a published model.
+TEST(OptimizerKinds, AdafactorKeepsMomentsOfRowsAndColumns) {
+  const ModelConfig model = load_model("tiny-gpt");
+  const std::int64_t n = parameter_count(model), h = model.hidden, f = model.ffn;
+  const std::int64_t matrices = (h + model.qkv_width()) + (h + h) + 2 * (h + f);
+  const std::int64_t vectors = 4 * h + model.qkv_width() + h + f + h;
+  const std::int64_t ends = (model.vocab + h) + (32 + h) + 2 * h;
+  const std::int64_t moments = model.layers * (matrices + vectors) + ends;
+  for (const int stage : {0, 1, 3}) {
+    Plan plan = plan_of(OptimizerKind::kAdafactor);
+    plan.parallel.dp = 4;
+    plan.zero_stage = stage;
+    const Job job = job_of(plan);
+    EXPECT_EQ(optimizer_bytes(job), 4 * n + 4 * moments) << stage;
+    std::int64_t whole = 0;
+    for (const Buffer& b : job.classes[0].program.buffers)
+      if (b.name.starts_with("moment2.")) whole += b.unpadded.value / b.shards;
+    EXPECT_EQ(whole, 4 * moments);
+  }
+}
+
+// Two all-reduces of each unit where ranks share it; all its tensors together.
+TEST(OptimizerKinds, AdafactorAddsUpOverTheRanksThatShareAUnit) {
+  for (const int stage : {0, 1}) {
+    Plan plan = plan_of(OptimizerKind::kAdafactor);
+    plan.parallel.dp = 4;
+    plan.zero_stage = stage;
+    plan.gather = Gather::kLayer;
+    const Job job = job_of(plan);
+    std::map<std::pair<Part, Action>, int> actions;
+    for (const Node& node : job.classes[0].program.nodes)
+      ++actions[{node.role.part, node.role.action}];
+    EXPECT_EQ((actions[{Part::kLayer, Action::kFactors}]), 12);
+    EXPECT_EQ((actions[{Part::kLayer, Action::kReduceFactors}]), stage > 0 ? 1 : 0);
+    EXPECT_EQ((actions[{Part::kLayer, Action::kReduceUpdate}]), stage > 0 ? 1 : 0);
+  }
+}
+
 TEST(OptimizerKinds, APlanSaysTheBytesOfAMatrix) {
+  EXPECT_EQ(plan_of(OptimizerKind::kAdafactor).optimizer_bytes().value, 4);
   EXPECT_EQ(plan_of(OptimizerKind::kAdamW).optimizer_bytes().value, 12);
   EXPECT_EQ(plan_of(OptimizerKind::kSgdMomentum).optimizer_bytes().value, 8);
   EXPECT_EQ(plan_of(OptimizerKind::kSgd).optimizer_bytes().value, 4);
@@ -162,6 +202,26 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
             "muon updates one layer after the other, not units of 2 layers");
   EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.model = "tiny-moe"; }),
             "muon has two rules for a layer, experts take one: adamw and sgd have one");
+  EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.parallel.tp = 2; }),
+            "adafactor adds up rows and columns of whole matrices: it needs tp 1, not 2");
+  EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.gather = Gather::in_tiles(2); }),
+            "adafactor adds up rows and columns of whole matrices: it needs 1 tile, not 2");
+  EXPECT_EQ(refusal(kAdafactor,
+                    [](Plan& p) {
+                      p.model = "tiny-moe";
+                      p.parallel.dp = p.parallel.ep = 2;
+                    }),
+            "adafactor takes means over all experts: it needs ep 1, not 2");
+  EXPECT_EQ(refusal(kAdafactor,
+                    [](Plan& p) {
+                      p.parallel.dp = 4;
+                      p.zero_stage = 1;
+                      p.placement.optimizer = Tier::kCpu;
+                    }),
+            "adafactor adds up over ranks on the gpu: with ZeRO 1 over 4 ranks the optimizer "
+            "cannot be on cpu, with ZeRO 0 it can");
+  EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.offload.moment1 = true; }),
+            "adafactor has no first moments that could be on cpu");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.gather = Gather::in_tiles(2); }),
             "adamw-8bit updates parts of a layer in two ways: it needs 1 tile, not 2");
   EXPECT_EQ(refusal(kAdamW8Bit,

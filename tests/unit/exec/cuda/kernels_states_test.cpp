@@ -109,7 +109,7 @@ struct AdamwCase {
     scalars[kBiasCorrection1] = 0.19;
     scalars[kBiasCorrection2] = 0.0199;
     scalars[kInactive] = inactive;
-    scalars[kStepNumber] = 3;
+    scalars[kUpdateNumber] = 3;
     std::vector<double> second_moments = random_values(n, 3, 0.05);
     for (double& value : second_moments) value = std::abs(value) + 0.01;
     // the first 40 elements of the unit decay; unit 5
@@ -178,7 +178,7 @@ TEST(CudaStates, SgdUpdatesStatesOfAllTypes) {
         scalars[kLearningRate] = 0.01;
         scalars[kBeta1] = 0.9;
         scalars[kWeightDecay] = 0.1;
-        scalars[kStepNumber] = 3;
+        scalars[kUpdateNumber] = 3;
         RowCase row(momentum ? KernelId::kSgdMomentum : KernelId::kSgd, {flat, 40, 5});
         row.in({.micro = 0, .layer = 7, .tile = 2});
         row.with(master, {n}, random_values(n, 1), Access::kUpdate);
