@@ -67,8 +67,7 @@ TEST(OptimizerKinds, KeepTheBytesOfTheirRules) {
   }
 }
 
-// Of a matrix one for each row and column, of a vector all, of every rank; tests/golden knows the
-// sums of a published model.
+// One for each row and column of a matrix and for each element of a vector, on every rank.
 TEST(OptimizerKinds, AdafactorKeepsMomentsOfRowsAndColumns) {
   const ModelConfig model = load_model("tiny-gpt");
   const std::int64_t n = parameter_count(model), h = model.hidden, f = model.ffn;
