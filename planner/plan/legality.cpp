@@ -412,6 +412,9 @@ Reason wrong_near_optimizer(const Plan& p) {
         "layers are updated beside backward from one home of their states: the nearer share is 0 "
         "with that, not {}",
         near);
+  if (p.optimizer.row().matrices.factored)
+    return fmt::format("the sums of {} have one home: the nearer share is 0 with it, not {}",
+                       p.optimizer.row().word, near);
   if (p.placement.optimizer != Tier::kCpu) return std::nullopt;
   if (p.delayed_update)
     return fmt::format(
