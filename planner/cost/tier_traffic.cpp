@@ -10,7 +10,7 @@
 namespace zplan {
 namespace {
 
-constexpr std::string_view kStateNames[] = {"parameters and gradients", "optimizer states",
+constexpr std::string_view kStateNames[] = {"parameters, gradients", "optimizer states",
                                             "activations"};
 constexpr std::string_view kHopNames[] = {"between GPUs", "GPU - CPU", "CPU - NVMe", "CPU memory"};
 
@@ -138,7 +138,7 @@ ByStateAndHop traffic_of_stage(const CostModel& model, int stage, Seconds comput
       sum.stage = stage;
       sum.flops = flops;
       sum.compute = compute;
-      sum.ranks_in_node = model.place(stage).ranks;
+      sum.ranks_in_node = model.place(stage).members;
       if (const auto at = longest.find(&sum); at != longest.end() && at->second.second != nullptr)
         sum.link = *at->second.second;
     }

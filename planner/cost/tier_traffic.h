@@ -25,7 +25,7 @@ inline constexpr int kMovedStateCount = 3;
 enum class Hop : std::uint8_t { kGpus, kGpuCpu, kCpuNvme, kCpuMemory };
 inline constexpr int kHopCount = 4;
 
-std::string_view name(MovedState state);  // "parameters and gradients"
+std::string_view name(MovedState state);  // "parameters, gradients"
 std::string_view name(Hop hop);           // "GPU - CPU"
 
 struct TierTraffic {
@@ -36,7 +36,7 @@ struct TierTraffic {
   double flops = 0;                // of one rank's products and attention per step
   Seconds compute{};               // of its compute lane, alone
   Seconds busy{};                  // of these transfers one after the other, alone, starts left out
-  int ranks_in_node = 1;           // that move their part at the same time
+  int ranks_in_node = 1;           // of the stage, that move their part at the same time
   CostLink link{};                 // that limits most of it; no name: none does
 
   double bytes() const { return nearer + farther; }
