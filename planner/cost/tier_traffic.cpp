@@ -59,11 +59,19 @@ bool comes_nearer(const Program& program, const Node& node) {
   return tier_of(program, views[1]) < tier_of(program, views[0]);
 }
 
+// A kernel or copy with a group is done by one of its ranks: each has so large a share on average.
+double share_of_rank(const Job& job, const Node& node) {
+  const bool by_one = node.kind == OpKind::kKernel || node.kind == OpKind::kCopy;
+  return by_one ? 1.0 / job.mesh.size(node.group) : 1;
+}
+
 double sent(const Job& job, const Program& program, const Node& node) {
   const std::span<const View> views = program.operands(node);
   if (node.kind == OpKind::kCopy) return static_cast<double>(views[0].bytes().value);
+  const int ranks = job.mesh.size(node.group);
+  if (ranks == 1) return 0;
   const Bytes full = std::max(views[0].bytes(), views[1].bytes());
-  return static_cast<double>(sent_bytes(node.collective, full, job.mesh.size(node.group)).value);
+  return static_cast<double>(sent_bytes(node.collective, full, ranks).value);
 }
 
 // Kernels on the host and copies within it read and write: their bytes count half each way.
@@ -95,13 +103,15 @@ const CostLink* slowest_link(const CostModel& model, const OpCost& cost) {
   return slowest;
 }
 
-double flops_of(const Program& program, const std::vector<std::int64_t>& instances) {
+double flops_of(const Job& job, const Program& program,
+                const std::vector<std::int64_t>& instances) {
   double flops = 0;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     if (program.nodes[i].kind != OpKind::kKernel) continue;
     const Demand demand = demand_of(program, program.nodes[i]);
     if (demand.kind != WorkKind::kGemm && demand.kind != WorkKind::kAttention) continue;
-    flops += static_cast<double>(demand.flops.value) * static_cast<double>(instances[i]);
+    flops += static_cast<double>(demand.flops.value) * static_cast<double>(instances[i]) *
+             share_of_rank(job, program.nodes[i]);
   }
   return flops;
 }
@@ -122,14 +132,14 @@ ByStateAndHop traffic_of_stage(const CostModel& model, int stage, Seconds comput
     TierTraffic& sum = sums[static_cast<std::size_t>(*state)][static_cast<std::size_t>(*hop)];
     const OpCost& cost = model.costs(stage)[i];
     const auto times = static_cast<double>(instances[i]);
-    add_bytes(job, program, node, times, sum);
+    add_bytes(job, program, node, times * share_of_rank(job, node), sum);
     const SimTime moving = cost.bytes.value > 0 ? cost.alone - cost.fixed : cost.alone;
     const double seconds = to_seconds(moving).value * times;
     sum.busy += Seconds{seconds};
     auto& [most, link] = longest[&sum];
     if (seconds > most) most = seconds, link = slowest_link(model, cost);
   }
-  const double flops = flops_of(program, instances);
+  const double flops = flops_of(job, program, instances);
   for (std::size_t s = 0; s < sums.size(); ++s) {
     for (std::size_t h = 0; h < sums[s].size(); ++h) {
       TierTraffic& sum = sums[s][h];
@@ -238,7 +248,8 @@ double parameter_loads(const Job& job, int stage) {
                            ? is_gather_or_sum(node) && node.lane == Lane::kCommGather
                            : hop_of(program, node) == Hop::kGpuCpu && comes_nearer(program, node);
     if (!loads) return 0.0;
-    return static_cast<double>((at_home ? views[1] : views[0]).shape.elements());
+    const View& loaded = at_home ? views[1] : views[0];
+    return static_cast<double>(loaded.shape.elements()) * share_of_rank(job, node);
   });
   return per_micro_step(elements, at_home ? parameters.whole : parameters.own, job);
 }
@@ -248,7 +259,8 @@ double gradient_stores(const Job& job, int stage) {
   const double elements = sum_of_layers(program, [&](const Node& node) {
     if (!is_pass(node) || state_of(node) != MovedState::kParameters) return 0.0;
     if (hop_of(program, node) != Hop::kGpuCpu || comes_nearer(program, node)) return 0.0;
-    return static_cast<double>(program.operands(node)[0].shape.elements());
+    return static_cast<double>(program.operands(node)[0].shape.elements()) *
+           share_of_rank(job, node);
   });
   return per_micro_step(elements, layer_parameters(job, stage).own, job);
 }

@@ -7,8 +7,10 @@
 //   CPU memory     what kernels on the host read and write there
 // The state follows the role of the operation: kept layer inputs and results are activations, what
 // belongs to the update and the gradient norm is the optimizer's, gradients and updated parameters
-// on their way then included; the rest are parameters and gradients. Batches, losses and scalars
-// are left out, as is what moves between tensor, context or pipeline parallel ranks and experts.
+// on their way then included; the rest are parameters and gradients. What owners of layers do
+// counts as the ranks' mean, and takes as long as one after the other takes. Batches, losses and
+// scalars are left out, as is what moves between tensor, context or pipeline parallel ranks and
+// experts.
 #pragma once
 
 #include <cstdint>

@@ -120,6 +120,8 @@ class Bandwidth(CliTest):
         self.bad(BAD_INPUT, "memory", plan, "--tp", "2", says=["--tp", "has decided it"])
         self.bad(BAD_INPUT, "memory", plan, "--precision", "lean", says="--precision")
         self.bad(BAD_INPUT, "bandwidth", plan, "--paper", says="--paper")
+        self.bad(BAD_INPUT, "bandwidth", "--paper", "--cluster", "dgx2", says="got --cluster")
+        self.bad(BAD_INPUT, "bandwidth", "--paper", "--tp", "2", says="got --tp")
         self.bad(BAD_INPUT, "bandwidth", "nowhere.json", says="nowhere.json")
         self.bad(BAD_INPUT, "bandwidth", "--model", "1Z", "--cluster", "dgx2", says='"1Z"')
 

@@ -167,6 +167,12 @@ Plan plan_of(Recompute recompute, Tier states, Gather gather) {
   return plan;
 }
 
+const TierTraffic* find(const std::vector<TierTraffic>& all, MovedState state, Hop hop) {
+  for (const TierTraffic& one : all)
+    if (one.state == state && one.hop == hop) return &one;
+  return nullptr;
+}
+
 // The paper counts three loads of the parameters and one store of gradients [Rajbhandari21 sec
 // 4.1]. Backward goes on with what the replay has loaded.
 TEST(OwnSchedule, LoadsParametersTwiceWhereThePaperCountsThree) {
@@ -182,17 +188,24 @@ TEST(OwnSchedule, LoadsParametersTwiceWhereThePaperCountsThree) {
   }
 }
 
+// Each rank owns a quarter of the layers, and one link works at a time [Rajbhandari21 sec 6.1].
+TEST(OwnSchedule, OfOwnersLoadsAsMuchOverAQuarterOfTheRate) {
+  const Cluster cluster = load_cluster("dgx-a100");
+  const auto loaded = [&](Gather gather) {
+    const Job job = lower(plan_of(Recompute::kFull, Tier::kCpu, gather), round_model());
+    EXPECT_DOUBLE_EQ(parameter_loads(job, 0), 2);
+    return *find(tier_traffic(CostModel(job, cluster)), MovedState::kParameters, Hop::kGpuCpu);
+  };
+  const TierTraffic cut = loaded(Gather::kLayer), owned = loaded(Gather::kOwned);
+  EXPECT_NEAR(owned.nearer, cut.nearer, 0.05 * cut.nearer);
+  EXPECT_LT(owned.rate().value, 0.6 * cut.rate().value);
+}
+
 TEST(OwnSchedule, GathersParametersOnGpusAsOftenAndLoadsNoneThatAreWhole) {
   Plan plan = plan_of(Recompute::kFull, Tier::kGpu, Gather::kLayer);
   EXPECT_DOUBLE_EQ(parameter_loads(lower(plan, round_model()), 0), 2);
   plan.zero_stage = 1;
   EXPECT_DOUBLE_EQ(parameter_loads(lower(plan, round_model()), 0), 0);
-}
-
-const TierTraffic* find(const std::vector<TierTraffic>& all, MovedState state, Hop hop) {
-  for (const TierTraffic& one : all)
-    if (one.state == state && one.hop == hop) return &one;
-  return nullptr;
 }
 
 // 32 bytes per parameter for the optimizer: 16 read and 16 written, of states with gradients in

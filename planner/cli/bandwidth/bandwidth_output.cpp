@@ -52,9 +52,10 @@ std::string loads_words(const Bandwidth& found) {
   if (found.stores > 0) words += fmt::format(" and stores {:.2f} times", found.stores);
   constexpr double kThree = 2.995;
   if (found.loads >= kThree) return words;
-  return words + (recomputes(found.chosen.planned.plan)
-                      ? ": backward goes on with what recomputation loaded"
-                      : ": nothing is recomputed");
+  const Plan& plan = found.chosen.planned.plan;
+  if (plan.secondary > 0) return words + ": backward gathers from secondary shards";
+  return words + (recomputes(plan) ? ": backward goes on with what recomputation loaded"
+                                   : ": nothing is recomputed");
 }
 
 // The states that no row of the traffic is of.

@@ -203,7 +203,7 @@ void require_one_source(const PlanSource& source, std::string_view subcommand) {
   if (source.plan.empty()) return require_both(question, fmt::format("zplan {}", subcommand));
   const std::string option = asks ? "--model" : pinned_option(question.pins);
   if (!option.empty())
-    throw_bad_input(fmt::format("{}: expected no plan file beside it, which has decided it, got {}",
+    throw_bad_input(fmt::format("{}: expected no plan file, which has decided it already, got {}",
                                 option, in_quotes(source.plan)));
 }
 
@@ -245,6 +245,18 @@ Command parse_memory(const Arguments& arguments) {
   return command;
 }
 
+// The paper's figures are of no plan, model or cluster.
+void require_no_plan(const PlanSource& source) {
+  const PlanCommand& question = source.question;
+  const std::string option = !question.model.empty()     ? "--model"
+                             : !question.cluster.empty() ? "--cluster"
+                             : !question.stack.empty()   ? "--stack"
+                                                         : pinned_option(question.pins);
+  if (source.plan.empty() && option.empty()) return;
+  throw_bad_input(fmt::format("--paper: expected nothing else but --json, got {}",
+                              option.empty() ? in_quotes(source.plan) : option));
+}
+
 Command parse_bandwidth(const Arguments& arguments) {
   BandwidthCommand command;
   PinOptions pins;
@@ -264,10 +276,10 @@ Command parse_bandwidth(const Arguments& arguments) {
   pins.add_others(syntax, command.source.question.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   pins.finish(command.source.question.pins);
-  if (!command.paper) {
+  if (command.paper) {
+    require_no_plan(command.source);
+  } else {
     require_one_source(command.source, "bandwidth");
-  } else if (!command.source.plan.empty() || !command.source.question.model.empty()) {
-    throw_bad_input("--paper: expected neither a plan file nor --model beside it, got one");
   }
   return command;
 }

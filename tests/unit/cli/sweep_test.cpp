@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "planner/place/place.h"
 #include "tests/golden/job_counts.h"
 
@@ -77,6 +79,23 @@ TEST_P(Sweeps, HaveAPointForEachFactorAndTheClusterAsItIs) {
     EXPECT_EQ(sweep.points[kSweepAsIs].step, as_is.period);
     EXPECT_EQ(sweep.points[kSweepAsIs].exposed, exposed_of(as_is.split, sweep.hop));
     EXPECT_GE(sweep.points.front().step, sweep.points.back().step * 0.999) << name(sweep.hop);
+  }
+}
+
+// The paper's efficiency knows no overlap, and full overlap leaves the longest: a simulated step
+// lies between, whatever the rate of the link.
+TEST_P(Sweeps, LieBetweenFullOverlapAndNone) {
+  for (const double factor : kSweepFactors) {
+    const Cluster changed = with_rate(cluster_, LinkGroup::kPcie, factor);
+    const std::vector<TierTraffic> traffic = traffic_on(job_, changed);
+    Seconds none = traffic.front().compute, full = none;
+    for (const TierTraffic& one : traffic) {
+      none += one.busy;
+      if (one.hop == Hop::kGpuCpu) full = std::max(full, one.busy * (one.farther > 0 ? 0.5 : 1));
+    }
+    const Seconds step = sim::simulate(job_, changed).period;
+    EXPECT_GE(step, full) << factor;
+    EXPECT_LE(step.value, 1.1 * none.value) << factor;
   }
 }
 
