@@ -32,6 +32,7 @@ constexpr Field kFields[] = {
     {"global_batch", &ModelConfig::global_batch, 1 << 20},
 };
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
+constexpr Field kEncoderLayers{"encoder_layers", &ModelConfig::encoder_layers, 10'000};
 constexpr Field kHeadSize{"head_size", &ModelConfig::own_head_size, 1 << 16};
 constexpr std::int64_t kMaxAttentionWidth = 1 << 20;
 // Of latent attention; those with the key-value rank a file has all or none of.
@@ -188,10 +189,44 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
   return std::nullopt;
 }
 
+// Of an encoder and what attends to it.
+std::optional<Contradiction> encoder_contradiction(const ModelConfig& m) {
+  if (m.encoder_layers == 0) return std::nullopt;
+  if (m.encoder_layers >= m.layers)
+    return Contradiction{kEncoderLayers.name,
+                         fmt::format("expected less than the {} layers, of which the others are "
+                                     "the decoder's, got {}",
+                                     m.layers, m.encoder_layers)};
+  if (m.kv_heads != m.heads)
+    return Contradiction{"heads", fmt::format("expected as many kv_heads as heads with "
+                                              "encoder_layers, got {} kv_heads and {} heads",
+                                              m.kv_heads, m.heads)};
+  if (m.position == Position::kAlibi)
+    return Contradiction{"position",
+                         "expected no position \"alibi\" with encoder_layers, which see both ways"};
+  const LayerFeatures& layer = m.layer;
+  const std::pair<std::string_view, bool> others[] = {
+      {"kv_lora_rank", m.latent.has_value()},
+      {kExpertCount.name, m.experts.has_value()},
+      {"qk_norm", m.qk_norm},
+      {"parallel_residual", layer.parallel_residual != ParallelResidual::kNone},
+      {"post_norms", layer.post_norms},
+      {"embedding_norm", layer.embedding_norm},
+      {"bidirectional", layer.bidirectional},
+      {"attention_sinks", layer.attention_sinks},
+      {"attention_cap", layer.attention_cap > 0},
+      {"window", layer.window > 0}};
+  for (const auto& [field, is_there] : others)
+    if (is_there)
+      return Contradiction{field, fmt::format("expected no {} with encoder_layers", field)};
+  return std::nullopt;
+}
+
 // What is wrong with numbers that are each in range; nullopt: nothing.
 std::optional<Contradiction> contradiction(const ModelConfig& model) {
   if (auto problem = head_contradiction(model)) return problem;
   if (auto problem = expert_contradiction(model)) return problem;
+  if (auto problem = encoder_contradiction(model)) return problem;
   if (parameter_count(model) > kMaxParameters) {
     return Contradiction{
         "layers", fmt::format("expected at most 1e15 parameters, got {}", parameter_count(model))};
@@ -297,6 +332,7 @@ void read_attention(JsonObject& object, ModelConfig& model) {
     read(kKvHeads, *node);
   }
   if (const auto node = object.optional_member(kHeadSize.name)) read(kHeadSize, *node);
+  if (const auto node = object.optional_member(kEncoderLayers.name)) read(kEncoderLayers, *node);
   if (model.position == Position::kRope) {
     read(kRopeTheta, object.member(kRopeTheta.name));
   } else if (const auto node = object.optional_member(kRopeTheta.name)) {
@@ -361,8 +397,10 @@ void set_architecture(ModelConfig& model, Architecture architecture) {
   model.gated_mlp = llama;
 }
 
-ModelConfig dense_layer_of(ModelConfig model) {
+ModelConfig first_layer_of(ModelConfig model) {
   model.experts.reset();
+  if (model.encoder_layers > 0) model.layer.bidirectional = true;
+  model.encoder_layers = 0;
   return model;
 }
 
@@ -402,6 +440,7 @@ std::vector<ModelField> fields_of(const ModelConfig& model) {
                               {"gated_mlp", model.gated_mlp},
                               {"biases", name(model.biases)},
                               {"qk_norm", model.qk_norm}};
+  if (model.encoder_layers > 0) all.push_back({kEncoderLayers.name, model.encoder_layers});
   if (model.position == Position::kRope) all.push_back({"rope_theta", model.rope_theta});
   if (model.experts) add_expert_fields(*model.experts, all);
   for (const auto& [field, value] : shown_features(model.layer)) all.push_back({field, value});
@@ -485,6 +524,7 @@ void validate(const ModelConfig& model) {
   for (const Field& field : kFields) check(field);
   check(kKvHeads);
   if (model.own_head_size != 0) check(kHeadSize);
+  if (model.encoder_layers != 0) check(kEncoderLayers);
   if (model.position == Position::kRope) check(kRopeTheta);
   if (const auto problem = contradiction(model)) {
     throw_bad_input(fmt::format("model \"{}\": {}", model.name, problem->message));

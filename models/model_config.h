@@ -70,14 +70,18 @@ struct ModelConfig {
   Position position = Position::kLearned;
   Norm norm = Norm::kLayerNorm;
   Biases biases = Biases::kAll;
-  bool gated_mlp = false;          // SwiGLU of two first products, else GELU of one
-  LayerFeatures layer{};           // what layers of later families do otherwise
-  bool qk_norm = false;            // an RMSNorm of each head of queries and keys, before positions
-  std::int64_t layers = 0;         // L
-  std::int64_t hidden = 0;         // h
-  std::int64_t heads = 0;          // a
-  std::int64_t kv_heads = 0;       // g, which divides a
-  std::int64_t own_head_size = 0;  // d where it is not h / a; 0: h / a
+  bool gated_mlp = false;   // SwiGLU of two first products, else GELU of one
+  LayerFeatures layer{};    // what layers of later families do otherwise
+  bool qk_norm = false;     // an RMSNorm of each head of queries and keys, before positions
+  std::int64_t layers = 0;  // L, an encoder's among them
+  // The first layers, if any, are an encoder: they see both ways, and the others, a decoder's, have
+  // cross-attention to what the last of them gives, normalised [Vaswani17 sec 3.1]. Both look their
+  // tokens up in one table, learned positions in one each. The encoder reads as many tokens.
+  std::int64_t encoder_layers = 0;
+  std::int64_t hidden = 0;            // h
+  std::int64_t heads = 0;             // a
+  std::int64_t kv_heads = 0;          // g, which divides a
+  std::int64_t own_head_size = 0;     // d where it is not h / a; 0: h / a
   std::optional<LatentShape> latent;  // every head has a key and a value of its own then
   std::int64_t ffn = 0;               // MLP width, usually 4 h; that of experts, with no other MLP
   std::optional<ExpertShape> experts;
@@ -126,8 +130,12 @@ struct ModelConfig {
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
   std::int64_t dense_layers() const { return experts ? experts->dense_layers : 0; }
+  // The first layers, where they are of another kind than the others.
+  std::int64_t first_layers() const { return encoder_layers > 0 ? encoder_layers : dense_layers(); }
   std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }
-  bool has_plain_scores() const { return position != Position::kAlibi && layer.has_plain_scores(); }
+  bool has_plain_scores() const {
+    return encoder_layers == 0 && position != Position::kAlibi && layer.has_plain_scores();
+  }
   bool balances_experts() const { return experts && experts->balance > 0; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
@@ -141,8 +149,9 @@ struct ModelField {
 // Those of a model, in the order in which it is shown.
 std::vector<ModelField> fields_of(const ModelConfig& model);
 
-// The model whose layers are all as the first of a model with experts, with an MLP.
-ModelConfig dense_layer_of(ModelConfig model);
+// The model whose layers are all as the first of a model with layers of two kinds: with an MLP in
+// place of experts, or an encoder's.
+ModelConfig first_layer_of(ModelConfig model);
 
 // Gives the model the features of a family; its sizes stay.
 void set_architecture(ModelConfig& model, Architecture architecture);

@@ -24,12 +24,17 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
   return (model.norm == Norm::kRmsNorm ? 1 : 2) * model.hidden;
 }
 
-// Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways, or
+// Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways or to
+// an encoder, or
 // with a window w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded down [derived].
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const std::int64_t s = model.sequence, w = std::min(layer.window, s);
   if (layer.bidirectional) return 2 * model.layers * s;
+  if (model.encoder_layers > 0) {
+    const std::int64_t decoder = model.layers - model.encoder_layers;
+    return 2 * model.encoder_layers * s + decoder * (s + 2 * s);
+  }
   if (layer.window == 0) return model.layers * s;
   std::int64_t windowed = 0;
   for (std::int64_t i = 0; i < model.layers; ++i) windowed += layer.window_of(i) > 0 ? 1 : 0;
@@ -61,6 +66,15 @@ std::int64_t attention_parameter_count(const ModelConfig& model) {
   return h * latents + qkv_parameter_count(model) + model.attention_width() * h;
 }
 
+// Of a layer that attends to an encoder, with as many heads: matrices, and biases.
+std::int64_t cross_parameter_count(const ModelConfig& model) {
+  return model.encoder_layers > 0 ? 4 * model.hidden * model.attention_width() : 0;
+}
+std::int64_t cross_bias_count(const ModelConfig& model) {
+  if (model.encoder_layers == 0 || model.biases == Biases::kNone) return 0;
+  return model.qkv_width() + (model.biases == Biases::kAll ? model.hidden : 0);
+}
+
 // Of a layer with so many experts, or with an MLP.
 std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
   if (model.biases == Biases::kNone) return 0;
@@ -74,6 +88,7 @@ std::int64_t bias_count(const ModelConfig& model, std::int64_t experts) {
 std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t experts) {
   const std::int64_t dense = model.dense_layers(), others = model.layers - dense;
   return model.layers * attention_parameter_count(model) +
+         (model.layers - model.encoder_layers) * cross_parameter_count(model) +
          dense * mlp_parameter_count(model, model.ffn) +
          others * feed_forward_parameter_count(model, experts) + model.vocab * model.hidden;
 }
@@ -89,7 +104,7 @@ std::int64_t qkv_parameter_count(const ModelConfig& model) {
 }
 
 std::int64_t layer_matmul_parameter_count(const ModelConfig& model) {
-  return attention_parameter_count(model) +
+  return attention_parameter_count(model) + cross_parameter_count(model) +
          feed_forward_parameter_count(model, model.expert_count());
 }
 
@@ -104,11 +119,12 @@ std::int64_t active_matmul_parameter_count(const ModelConfig& model) {
 std::int64_t layer_parameter_count(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const bool one_norm = layer.parallel_residual == ParallelResidual::kOneNorm;
-  const std::int64_t of_branches = (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0);
+  const std::int64_t of_branches =
+      (one_norm ? 1 : 2) + (layer.post_norms ? 2 : 0) + (model.encoder_layers > 0 ? 1 : 0);
   const std::int64_t norms = of_branches * norm_parameter_count(model) +
                              (model.qk_norm ? 2 * model.head_size() : 0) +
                              (model.latent ? latent_width(*model.latent) : 0);
-  std::int64_t biases = bias_count(model, model.expert_count());
+  std::int64_t biases = bias_count(model, model.expert_count()) + cross_bias_count(model);
   if (model.experts && model.experts->selection_bias) biases += model.expert_count();
   const std::int64_t sinks = layer.attention_sinks ? model.heads : 0;
   return layer_matmul_parameter_count(model) + biases + norms + sinks;
@@ -118,11 +134,13 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
   const std::int64_t rows = model.positions() + model.layer.unused_positions;
-  const std::int64_t positions = rows * h;
-  const std::int64_t norms = (model.layer.embedding_norm ? 2 : 1) * norm_parameter_count(model);
-  const std::int64_t dense = model.dense_layers();
-  std::int64_t layers = (model.layers - dense) * layer_parameter_count(model);
-  if (dense > 0) layers += dense * layer_parameter_count(dense_layer_of(model));
+  const std::int64_t stacks = model.encoder_layers > 0 ? 2 : 1;
+  const std::int64_t positions = stacks * rows * h;
+  const std::int64_t norms =
+      (stacks + (model.layer.embedding_norm ? 1 : 0)) * norm_parameter_count(model);
+  const std::int64_t first = model.first_layers();
+  std::int64_t layers = (model.layers - first) * layer_parameter_count(model);
+  if (first > 0) layers += first * layer_parameter_count(first_layer_of(model));
   return layers + embeddings + positions + norms;
 }
 

@@ -11,6 +11,7 @@ ExitCode execute(const ShowText& command);
 ExitCode execute(const PlanCommand& command);
 ExitCode execute(const SimulateCommand& command);
 ExitCode execute(const MemoryCommand& command);
+ExitCode execute(const BandwidthCommand& command);
 ExitCode execute(const LowerCommand& command);
 ExitCode execute(const RunCommand& command);
 ExitCode execute(const CompareCommand& command);

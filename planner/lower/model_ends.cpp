@@ -58,10 +58,12 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       head_pass_(stage, parameters, gradients, Part::kHead),
       ranks_(stage),
       scalars_(scalars),
+      has_encoder_(model.encoder().has_value()),
       masked_(model.sees_both_ways()) {
   for (const Chunk& chunk : s_.chunks) {
     if (loads_tokens(chunk)) tokens_ = loading("tokens", chunk);
     if (loads_targets(chunk)) targets_ = loading("targets", chunk);
+    if (has_encoder_) encoder_tokens_ = loading("encoder.tokens", chunk);
   }
   if (!masked_) targets_ = tokens_;
   if (!s_.is_last()) return;
@@ -120,6 +122,8 @@ void ModelEnds::load_batch() {
     load(tokens_, Part::kBatch, Action::kCompute, masked_ ? Loaded::kMaskedInputs : Loaded::kText);
   if (loads_targets(s_.chunk()))
     load(targets_, Part::kLoss, Action::kChoose, Loaded::kMaskedTargets);
+  if (has_encoder_)
+    load(encoder_tokens_, Part::kEncoderTokens, Action::kCompute, Loaded::kMaskedInputs);
 }
 
 void ModelEnds::load(const Loading& loading, Part part, Action action, Loaded loaded) {
@@ -127,7 +131,7 @@ void ModelEnds::load(const Loading& loading, Part part, Action action, Loaded lo
   stretches.each([&](std::int32_t i) {
     Attributes attributes{s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
                           s_.by_place(kDataAxis, s_.b()), stretches.begin(i)};
-    if (masked_) {
+    if (loaded != Loaded::kText) {
       attributes[4] = static_cast<std::int64_t>(loaded);
       attributes[5] = head_.vocabulary();
     }

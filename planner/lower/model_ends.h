@@ -50,6 +50,10 @@ class ModelEnds {
   void head_forward(const Checkpoints& checkpoints);
   void head_backward(const View& dx, bool last_micro);
   void embed_backward(const View& dx, bool last_micro);
+  // What an encoder reads: the tokens of the micro-batch, masked [Lewis20 sec 2.2].
+  const View& encoder_tokens() const { return encoder_tokens_.device; }
+  // The gradients of the token embedding, to which the encoder's look-up adds.
+  Gradients::Open release_tokens() { return embedding_pass_.release(embedding_.token()); }
   // Sums the loss over the replicas and brings it to the host, last stage.
   View finish_loss();
 
@@ -83,7 +87,9 @@ class ModelEnds {
   UnitPass embedding_pass_, norm_pass_, head_pass_;
   TensorParallel ranks_;
   View scalars_;
-  bool masked_;               // the loss is that of masked tokens, else of the next ones
+  bool has_encoder_;
+  bool masked_;  // the loss is that of masked tokens, else of the next ones
+  Loading encoder_tokens_;
   Loading tokens_, targets_;  // targets are the next token each, often the same
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
   View embedding_mask_;    // [T, h] of their dropout

@@ -94,6 +94,9 @@ struct Stage : Sizes {
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
   // the scalars of the step.
   View expert_sums{}, scalars{};
+  // Of the micro-batch that is emitted, of all its tokens: what an encoder gives, and its gradient,
+  // of which each tensor parallel rank has a part.
+  View encoded{}, encoded_gradient{};
 
   // What is emitted is of this chunk from here on.
   void enter(const Chunk& chunk) { current = static_cast<std::size_t>(chunk.number); }

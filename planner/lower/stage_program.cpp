@@ -12,6 +12,12 @@ std::span<const LayerKind> kinds_in(const Decoder& model, const Segment& segment
   return all.front().layers.count == 0 ? all : all.subspan(segment.kind, 1);
 }
 
+std::optional<EncoderEnds> make_encoder(Stage& stage, const Decoder& model, Parameters& parameters,
+                                        Gradients& gradients) {
+  if (!model.encoder()) return std::nullopt;
+  return std::optional<EncoderEnds>(std::in_place, stage, model, parameters, gradients);
+}
+
 std::vector<Checkpoints> make_checkpoints(Stage& stage) {
   std::vector<Checkpoints> checkpoints;
   for (const Chunk& chunk : stage.chunks) checkpoints.emplace_back(stage, chunk);
@@ -29,6 +35,7 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
       expert_sums_(stage, model.has_experts()),
       checkpoints_(make_checkpoints(stage)),
       ends_(stage, model, parameters_, gradients_, optimizer_.scalars()),
+      encoder_(make_encoder(stage, model, parameters_, gradients_)),
       boundaries_(stage, checkpoints_, order_) {
   s_.scalars = optimizer_.scalars();
   for (const Chunk& chunk : s_.chunks) {
@@ -99,13 +106,22 @@ void StageProgram::pass(const Pass& pass) {
 void StageProgram::forward() {
   const Chunk& chunk = s_.chunk();
   ends_.load_batch();
-  if (s_.is_first(chunk)) {
+  if (encoder_) {
+    encoder_->embed(ends_.encoder_tokens(), checkpoints().first_input());
+  } else if (s_.is_first(chunk)) {
     ends_.embed(checkpoints().first_input());
   } else {
     boundaries_.take_input();
   }
   const LayerRuns& layers = layers_[s_.current];
-  for (const auto& run : layers) run->forward();
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    if (begins_decoder(i)) {
+      const View between = checkpoints().input_of(encoder_->layers());
+      encoder_->finish(between);
+      ends_.embed(between);
+    }
+    layers[i]->forward();
+  }
   if (s_.is_last(chunk)) {
     ends_.head_forward(checkpoints());
   } else {
@@ -122,8 +138,11 @@ void StageProgram::backward(Backward what, bool last_micro) {
   } else {
     boundaries_.take_gradient(dx);
   }
+  if (encoder_) encoder_->begin_backward(last_micro);
   layers_backward(what, dx, last_micro);
-  if (s_.is_first(s_.chunk())) {
+  if (encoder_) {
+    encoder_->embed_backward(ends_.encoder_tokens(), dx, ends_.release_tokens());
+  } else if (s_.is_first(s_.chunk())) {
     ends_.embed_backward(dx, last_micro);
   } else {
     boundaries_.give_gradient(dx);
@@ -140,8 +159,17 @@ void StageProgram::weight_backward(bool last_micro) {
 
 void StageProgram::layers_backward(Backward what, const View& dx, bool last_micro) {
   const LayerRuns& layers = layers_[s_.current];
-  for (auto run = layers.rbegin(); run != layers.rend(); ++run)
-    (*run)->backward(what, dx, last_micro);
+  for (std::size_t i = layers.size(); i-- > 0;) {
+    layers[i]->backward(what, dx, last_micro);
+    if (!begins_decoder(i)) continue;
+    ends_.embed_backward(dx, last_micro);
+    encoder_->backward(dx);
+  }
+}
+
+bool StageProgram::begins_decoder(std::size_t segment) const {
+  const std::vector<Segment>& segments = s_.chunk().segments;
+  return encoder_ && segment > 0 && segments[segment].kind != segments[segment - 1].kind;
 }
 
 void StageProgram::report() {

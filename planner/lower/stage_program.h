@@ -6,6 +6,7 @@
 
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/boundary.h"
+#include "planner/lower/encoder_ends.h"
 #include "planner/lower/expert_sums.h"
 #include "planner/lower/layer_run.h"
 #include "planner/lower/model_ends.h"
@@ -32,6 +33,8 @@ class StageProgram {
   void backward(Backward what, bool last_micro);
   void weight_backward(bool last_micro);
   void layers_backward(Backward what, const View& dx, bool last_micro);
+  // Whether the encoder's layers end before this segment.
+  bool begins_decoder(std::size_t segment) const;
   void report();
 
   Stage& s_;
@@ -42,6 +45,7 @@ class StageProgram {
   ExpertSums expert_sums_;
   std::vector<Checkpoints> checkpoints_;  // of each chunk
   ModelEnds ends_;
+  std::optional<EncoderEnds> encoder_;
   Boundaries boundaries_;
   std::vector<LayerRuns> layers_;  // of each chunk
 };

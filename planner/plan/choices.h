@@ -254,6 +254,7 @@ inline constexpr Decision kChoices[] = {
      .said = "parameters gathered beside nothing"},
     {.pointer = "/overlap/optimizer",
      .field = member<&Plan::overlap, &Overlap::optimizer>(),
+     .varied = Varied::kTuned,
      .option = {.name = "--optimizer-overlap",
                 .help = "Layers are updated on the host beside the backward of those before them",
                 .back = "--no-optimizer-overlap",

@@ -668,6 +668,25 @@ Reason wrong_layers(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+// What an encoder's output, which the layers of a decoder read, does not go together with yet.
+Reason wrong_encoder(const Plan& p, const ModelShape& model) {
+  if (model.encoder_layers == 0) return std::nullopt;
+  const auto needs = [](const char* what, const char* works, auto is) {
+    return fmt::format("a decoder that reads an encoder's output needs {} {}, not {}", what, works,
+                       is);
+  };
+  if (p.parallel.pp > 1) return needs("pp", "1", p.parallel.pp);
+  if (p.parallel.cp > 1) return needs("cp", "1", p.parallel.cp);
+  if (p.schedule != Schedule::kOneForwardOneBackward)
+    return needs("schedule", "1f1b", name(p.schedule));
+  if (p.gather.tiles() > 1) return needs("tiles", "1", p.gather.tiles());
+  if (p.unit_layers() > 1) return needs("layers per gather unit", "1", p.unit_layers());
+  if (p.checkpoint_layers > 1) return needs("layers per checkpoint", "1", p.checkpoint_layers);
+  if (p.train.what != Trained::kAll) return needs("train", "all", name(p.train.what));
+  if (p.dropout) return needs("dropout", "off", "on");
+  return std::nullopt;
+}
+
 Reason beyond_counting(const Plan& p, const ModelShape& model) {
   if (const double flops = flops_bound(p, model); flops > kMaxFlopsPerOp)
     return fmt::format(
@@ -735,6 +754,7 @@ Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = wrong_experts(plan, model)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
   if (Reason why = wrong_layers(plan, model)) return why;
+  if (Reason why = wrong_encoder(plan, model)) return why;
   if (Reason why = wrong_blocks(plan, model)) return why;
   if (Reason why = wrong_rounding(plan, model)) return why;
   if (plan.train.has_lora() && plan.train.rank > model.hidden)

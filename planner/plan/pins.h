@@ -1,10 +1,12 @@
 // Decisions pinned by the user; the rest is free.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "planner/core/units.h"
 #include "planner/plan/choices.h"
 
 namespace zplan {
@@ -35,6 +37,8 @@ class Pins {
 
   // Whether units of more layers and in more tiles are tried, too: not where a number is pinned.
   bool tunes_units = true;
+  // Units as large as a bucket of gradients may be, in place of a pinned unit (search/bucket.h).
+  std::optional<Bytes> bucket;
   // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
   std::vector<std::string> recipes;
 

@@ -27,17 +27,18 @@ constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, align
 struct Sizes {
   double h, f, a, V, L, s, T, replicas, tp, pp, pieces, tiles, shards, uncut, pad, rank;
   double u, w, r, experts;
+  double stacks;  // 2 with an encoder, whose decoder has two attentions per layer
 
   // With the factors of up to eight products.
   double layer_elements() const {
-    return 4 * h * h + 3 * h * w + 16 * h + 2 * w + rank * (24 * h + 4 * w);
+    return stacks * 4 * h * h + 3 * h * w + stacks * 16 * h + 2 * w + rank * (24 * h + 4 * w);
   }
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
-    return L * layer_elements() + 2 * V * h + 2 * s * h + 4 * h +
-           (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
-           tp * (L * (16 * h + uncut + rank * (24 * h + 4 * f)) + 2 * s * h + 4 * h);
+    return L * layer_elements() + 2 * V * h + stacks * (2 * s * h + 4 * h) +
+           stacks * (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
+           stacks * tp * (L * (16 * h + uncut + rank * (24 * h + 4 * f)) + 2 * s * h + 4 * h);
   }
 };
 
@@ -64,7 +65,8 @@ Sizes sizes_of(const Plan& plan, const ModelShape& model) {
           .w = std::max(real(model.ffn), real(model.expert_ffn) * real(model.experts)) +
                real(model.shared_ffn) + real(model.experts),
           .r = real(model.experts_per_token) * real(plan.parallel.ep),
-          .experts = real(model.experts)};
+          .experts = real(model.experts),
+          .stacks = model.encoder_layers > 0 ? 2.0 : 1.0};
 }
 
 // Of all ranks, in elements: parameters, gradients, master copy and two moments [Rajbhandari20
@@ -89,11 +91,11 @@ double activation_elements(const Plan& plan, const Sizes& z) {
   const double scores = find_kernel_set(plan.kernel_set).fused_attention ? 0 : 3 * z.a * z.s;
   const double routed = z.r * (6 * z.h + 6 * z.f + 8) + 4 * z.experts;
   // statistics are below one h
-  const double one_layer = z.T * (18 * z.h + 3 * z.u + scores + routed + 16 * z.rank);
+  const double one_layer = z.T * (z.stacks * (18 * z.h + scores) + 3 * z.u + routed + 16 * z.rank);
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
-  const double ends = z.T * (z.V + 8 * z.h);            // logits, final norm, tokens
-  const double at_work = 3.0 + plan.checkpoint_layers;  // layers of one backward
+  const double ends = z.T * (z.V + z.stacks * 8 * z.h);  // logits, final norm, tokens
+  const double at_work = 3.0 + plan.checkpoint_layers;   // layers of one backward
   return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + at_work * one_layer +
          ends;
 }

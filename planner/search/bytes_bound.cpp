@@ -8,6 +8,7 @@
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/boundary.h"
 #include "planner/lower/checkpoints.h"
+#include "planner/lower/encoder_ends.h"
 #include "planner/lower/model_ends.h"
 #include "planner/lower/ranks.h"
 #include "planner/search/counted_layers.h"
@@ -138,6 +139,7 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
   add(gradient_of_output(model.sizes()));
   CheckpointBuffers(model.sizes()).declare(add);
   HeadValues(model).declare(add);
+  if (model.encoder()) EncoderValues(model).declare(add);
   declare(model.layers().back().values, replay_of(plan), plan.gather.tiles(), add);
   return at->second;
 }

@@ -11,7 +11,7 @@ namespace zplan {
 
 inline std::int32_t counted_layers(const Plan& plan, const ModelConfig& model, std::int32_t piece) {
   const std::int32_t own = plan.layers_of_piece(model.layers, piece);
-  auto left_out = static_cast<std::int32_t>(model.dense_layers());
+  auto left_out = static_cast<std::int32_t>(model.first_layers());
   if (left_out == 0) return own;
   for (std::int32_t before = 0; before < piece; ++before)
     left_out -= plan.layers_of_piece(model.layers, before);

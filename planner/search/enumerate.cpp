@@ -11,6 +11,7 @@
 #include "planner/core/error.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/search/bucket.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -157,7 +158,8 @@ std::vector<std::int32_t> expert_groups(const ModelConfig& model, std::int32_t d
 // The combinations below one shape, micro-batch and recipe. Remembers why the first illegal one is.
 class Leaves {
  public:
-  Leaves(const ModelConfig& model, const Pins& pins) : model_(shape_of(model)), pins_(pins) {}
+  Leaves(const ModelConfig& model, const Pins& pins)
+      : model_(model), shape_(shape_of(model)), pins_(pins) {}
 
   void add(Plan plan) {
     const bool pinned = pins_.has("/recompute");
@@ -184,6 +186,7 @@ class Leaves {
     const bool has_rings = plan.zero_stage >= 2;
     std::vector<Gather> units{Gather::kLayer};
     if (has_rings) units.push_back(Gather::kOperator);
+    if (pins_.bucket) units = {unit_of_bucket(*pins_.bucket, plan, model_)};
     for (const Gather gather : choices<Gather>(pins_, "/gather/unit", units))
       for (const bool cut : choices<bool>(pins_, "/partition_activations", {false, true})) {
         if (cut && !can_cut && !pins_.has("/partition_activations")) continue;
@@ -238,12 +241,13 @@ class Leaves {
   }
 
   bool is_legal(const Plan& plan) {
-    const auto why = illegal(plan, model_);
+    const auto why = illegal(plan, shape_);
     if (why && why_illegal_.empty()) why_illegal_ = *why;
     return !why;
   }
 
-  const ModelShape model_;
+  const ModelConfig& model_;
+  const ModelShape shape_;
   const Pins& pins_;
   std::map<std::tuple<std::int32_t, bool, bool, bool>, std::vector<StatePlacement>> homes_;
   std::vector<Plan> leaves_;

@@ -112,6 +112,14 @@ std::vector<Plan> nearer_optimizer(const Plan& plan, double share, std::int32_t 
   return {nearer};
 }
 
+// The host updates a layer as soon as backward has its gradients.
+std::vector<Plan> update_beside_backward(const Plan& plan) {
+  if (plan.placement.optimizer == Tier::kGpu || plan.overlap.optimizer) return {};
+  Plan beside = plan;
+  beside.overlap.optimizer = true;
+  return {beside};
+}
+
 // Ranks that leave devices of their node idle take those that share least.
 std::vector<Plan> spread_ranks(const Plan& plan, const HwProfile& node) {
   const std::int64_t ranks = plan.parallel.ranks();
@@ -196,6 +204,7 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
   if (!pins.has("/parallel/gpus"))
     knobs.emplace_back(
         [node = cluster.node](const Plan& plan) { return spread_ranks(plan, node); });
+  if (!pins.has("/overlap/optimizer")) knobs.emplace_back(update_beside_backward);
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
   if (pins.tunes_units) knobs.emplace_back(larger_units);
   return legal_only(std::move(knobs), model);

@@ -39,6 +39,7 @@ PassTimes& part_of(KernelTimes& times, Part part) {
     case Part::kEmbedding:
     case Part::kEmbeddingNorm:
     case Part::kPosition:
+    case Part::kEncoderPosition:
       return times.embedding;
     case Part::kFinalNorm:
     case Part::kHead:
@@ -147,19 +148,19 @@ void add_collectives(const Job& job, const Cluster& cluster, NodeTimes& times) {
 
 }  // namespace
 
-KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t dense, bool waits,
+KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
                        const Cluster& cluster) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   NodeTimes alone = kernel_times(job, cluster);
   KernelTimes times;
-  const auto measured = static_cast<double>(layers - dense);
+  const auto measured = static_cast<double>(layers - first);
   const auto per_micro = [&](std::int64_t runs, double of) {
     return static_cast<double>(runs) / static_cast<double>(job.micro_steps) / of;
   };
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
-    if (!alone[i] || is_before(program, node.block, dense)) continue;
+    if (!alone[i] || is_before(program, node.block, first)) continue;
     PassTimes& own = part_of(times, node.role.part);
     add(own, node.role.phase,
         *alone[i] * per_micro(instances[i], &own == &times.layer ? measured : 1));
@@ -168,7 +169,7 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t dense, 
   add_collectives(job, cluster, alone);
   const std::vector<std::int64_t> runs = runs_per_step(program);
   for (BlockIndex b = 1; b < program.blocks.size(); ++b)
-    if (is_layer_loop(program, b) && !is_before(program, b, dense))
+    if (is_layer_loop(program, b) && !is_before(program, b, first))
       add_waits(program, alone, b, per_micro(runs[b], measured), times);
   return times;
 }

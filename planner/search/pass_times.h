@@ -21,9 +21,9 @@ struct KernelTimes {
   PassTimes between;
 };
 
-// `dense`: so many of the layers, at the begin, are not measured. `waits`: whether collectives
+// `first`: so many of the layers, at the begin, are not measured. `waits`: whether collectives
 // count; the Job then has edges.
-KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t dense, bool waits,
+KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
                        const Cluster& cluster);
 
 }  // namespace zplan

@@ -138,6 +138,9 @@ class Sizes(CliTest):
         self.bad(BAD_INPUT, *TINY, "--precision", "standard,lean", says="precision lean is for")
         self.bad(BAD_INPUT, *TINY, "--tp", "3", says="heads")
         self.bad(BAD_INPUT, *TINY, "--gather", "owned", "--zero", "2", says="ZeRO stage 3 only")
+        for size in ("500", "0 B", "many MB", "-1MB"):
+            self.bad(BAD_INPUT, *TINY, f"--bucket={size}", says="--bucket: expected a size with a unit")
+        self.bad(BAD_INPUT, *TINY, "--bucket", "1MB", "--gather", "layer", says="give one")
         self.bad(
             BAD_INPUT, *TINY, "--partition-activations", "--recompute", "none",
             says="recompute",

@@ -77,6 +77,12 @@ constexpr Mixed kModels[] = {
     {"SlopesOfHeadsAndANormOfEmbeddings",
      R"("position": "alibi", "embedding_norm": true, "head_size": 8)"},
     {"BothWaysWithMaskedTokens", R"("bidirectional": true, "attention_cap": 5)"},
+    {"AnEncoderOfTwoLayers", R"("encoder_layers": 2, "scaled_embedding": true)"},
+    {"AnEncoderWithoutPositions",
+     R"("encoder_layers": 1, "position": "none", "biases": "qkv", "head_size": 8)"},
+    {"AnEncoderOfLlamasLayers",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 4, "encoder_layers": 3,
+        "attention_divisor": 3, "logit_cap": 2)"},
     {"WindowsInTurnCapsAndPostNorms",
      R"("architecture": "llama", "rope_theta": 10000, "local_rope_theta": 100, "rope_stretch": 4,
         "kv_heads": 2, "head_size": 24, "qk_norm": true, "activation": "gelu_tanh",
@@ -114,7 +120,10 @@ constexpr Mixed kModels[] = {
 Job lower_mixed(const Plan& plan, const Mixed& mixed) {
   std::vector<ModelConfig> kinds{tiny(mixed.features)};
   if (mixed.of_every_second != nullptr) kinds.push_back(tiny(mixed.of_every_second));
-  Job job = lower_unordered(plan, Decoder(kinds[0], kinds, plan, find_kernel_set(plan.kernel_set)));
+  const KernelSet& set = find_kernel_set(plan.kernel_set);
+  Job job = kinds[0].encoder_layers > 0
+                ? lower_unordered(plan, Decoder(kinds[0], plan, set))
+                : lower_unordered(plan, Decoder(kinds[0], kinds, plan, set));
   for (RankClass& rank_class : job.classes) derive_data_edges(rank_class.program);
   return job;
 }
@@ -140,7 +149,8 @@ class ModelFeatures : public testing::TestWithParam<Mixed> {};
 // of the gradients at both ends, up to third order in the step d [derived]. Where a value crosses
 // a limit the slope jumps and the order is the second: limits are such that none is crossed.
 TEST_P(ModelFeatures, GradientsAreTheSlopeOfTheLoss) {
-  if (tiny(GetParam().features).layer.bidirectional)
+  const ModelConfig model = tiny(GetParam().features);
+  if (model.layer.bidirectional || model.encoder_layers > 0)
     GTEST_SKIP() << "every step masks other tokens of the sample";
   const Plan plan = one_rank("cpu.f64");
   Job job = lower_mixed(plan, GetParam());
@@ -311,6 +321,7 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
 bool goes_with(const Plan& plan, const ModelConfig& model) {
   const bool is_of_experts = plan.parallel.ep > 1 || plan.capacity_factor > 0;
   if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
+  if (model.encoder_layers > 0) return !illegal(plan, shape_of(model));
   if (!model.experts) return !is_of_experts;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
          (plan.unit_layers() == 1 || model.dense_layers() == 0);

@@ -21,6 +21,7 @@ import json
 import math
 import pathlib
 
+import golden_blender
 import golden_families
 import golden_deepseek
 import golden_gpt2
@@ -37,7 +38,7 @@ import torch.nn.functional as functional
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
-          *golden_families.MODELS, golden_gpt_oss.MODEL)
+          *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -105,8 +106,12 @@ def sample_starts(step, text_size, sequence):
 def batch_of(model, text, step):
     sequence = model.MODEL["seq"]
     rows = sample_starts(step, len(text), sequence)[:, None] + np.arange(sequence)
+    samples = np.arange(step * TRAIN["global_batch"], (step + 1) * TRAIN["global_batch"])
+    if getattr(model, "ENCODES", False):
+        masked, _ = golden_random.masked(text[rows], samples, model.FILE["vocab"], TRAIN["seed"])
+        inputs = np.stack((masked, text[rows].astype(np.int64)))
+        return torch.from_numpy(inputs), torch.from_numpy(text[rows + 1].astype(np.int64))
     if getattr(model, "MASKED", False):
-        samples = np.arange(step * TRAIN["global_batch"], (step + 1) * TRAIN["global_batch"])
         masked = golden_random.masked(text[rows], samples, model.FILE["vocab"], TRAIN["seed"])
         return tuple(torch.from_numpy(part) for part in masked)
     return torch.from_numpy(text[rows].astype(np.int64)), torch.from_numpy(

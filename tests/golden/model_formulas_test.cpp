@@ -28,7 +28,7 @@ std::vector<ModelConfig> gpt_catalogue() {
   std::vector<ModelConfig> models = model_catalogue();
   std::erase_if(models, [](const ModelConfig& model) {
     return model.gated_mlp || model.position != Position::kLearned ||
-           model.layer != LayerFeatures{};
+           model.layer != LayerFeatures{} || model.encoder_layers > 0;
   });
   return models;
 }
@@ -141,6 +141,30 @@ TEST(ModelFlops, OfTurnsThatTheLayersDoNotFillCountEveryLayer) {
   EXPECT_EQ(windows, 52);
   EXPECT_EQ(model.layer.window_of(5), 0);
   EXPECT_EQ(model.layer.window_of(61), 1024);
+}
+
+// [Roller20 Table 2] prints 2.7 and 9.4 billion. By parts: one table of 8,008 tokens, two of 128
+// positions, in each layer four matrices of h^2 and two of 4 h^2 with their biases and two norms,
+// in a decoder's layer four more matrices and a norm, and a norm behind either stack.
+TEST(ParameterCount, OfBlenderBotCountsTheEncoderAndCrossAttention) {
+  EXPECT_EQ(parameter_count(load_model("blenderbot-3b")), 2'696'268'800);
+  EXPECT_EQ(parameter_count(load_model("blenderbot-9b")), 9'431'810'048);
+  for (const char* name : {"blenderbot-3b", "blenderbot-9b"}) {
+    const ModelConfig model = load_model(name);
+    const std::int64_t h = model.hidden, attention = 4 * h * h + 4 * h, norm = 2 * h;
+    const std::int64_t encoder = attention + 8 * h * h + 5 * h + 2 * norm;
+    const std::int64_t decoder = model.layers - model.encoder_layers;
+    EXPECT_EQ(parameter_count(model), (8008 + 2 * 128) * h + model.layers * encoder +
+                                          decoder * (attention + norm) + 2 * norm);
+  }
+}
+
+// Of each of s tokens an encoder's layer sees s keys, a decoder's on average s / 2 and s.
+TEST(ModelFlops, OfAnEncoderAndItsDecoderCountTheKeysOfBoth) {
+  const ModelConfig model = load_model("blenderbot-3b");
+  const std::int64_t h = 2560, s = 128, matrices = 26 * 12 * h * h + 24 * 4 * h * h + 8008 * h;
+  EXPECT_EQ(matmul_parameter_count(model), matrices);
+  EXPECT_EQ(model_flops_per_token(model).value, 6 * matrices + 6 * h * (2 * 2 * s + 24 * 3 * s));
 }
 
 TEST(ParameterCount, OfGpt3IsPrinted) {

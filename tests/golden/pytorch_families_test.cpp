@@ -1,6 +1,7 @@
 // Tiny models of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, one
-// that sees both ways, as BERT, a Llama with the attention of GPT-OSS, and GPT-OSS, as
-// tests/data/golden_families.py and golden_gpt_oss.py define them.
+// that sees both ways, as BERT, a Llama with the attention of GPT-OSS, GPT-OSS, and an
+// encoder with its decoder, as BlenderBot, as tests/data/golden_families.py, golden_gpt_oss.py and
+// golden_blender.py define them.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -27,12 +28,12 @@ TEST_P(PyTorchFamily, GradientsAgreeAtTheFirstAndTheLastStep) { golden_.expect_g
 
 TEST_P(PyTorchFamily, FinalParametersAgree) { golden_.expect_final_parameters(); }
 
-INSTANTIATE_TEST_SUITE_P(Files, PyTorchFamily,
-                         testing::Combine(testing::Values("golden_gemma_tiny", "golden_neox_tiny",
-                                                          "golden_bloom_tiny", "golden_bert_tiny",
-                                                          "golden_sinks_tiny",
-                                                          "golden_gpt_oss_tiny"),
-                                          testing::ValuesIn(testing_support::kF64Sets)));
+INSTANTIATE_TEST_SUITE_P(
+    Files, PyTorchFamily,
+    testing::Combine(testing::Values("golden_gemma_tiny", "golden_neox_tiny", "golden_bloom_tiny",
+                                     "golden_bert_tiny", "golden_sinks_tiny", "golden_gpt_oss_tiny",
+                                     "golden_blender_tiny"),
+                     testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace
 }  // namespace zplan

@@ -298,6 +298,13 @@ LayerFeatures draw_features() {
   return x;
 }
 
+// Layers that attend to those before them, and nothing that does not go with that.
+void make_encoder(ModelConfig& m) {
+  if (m.position == Position::kAlibi) m.position = Position::kLearned;
+  m.encoder_layers = *rc::gen::inRange<std::int64_t>(1, m.layers);
+  m.layer = {.activation = m.layer.activation, .scaled_embedding = m.layer.scaled_embedding};
+}
+
 ModelConfig draw_model() {
   ModelConfig m = load_model("tiny");
   m.layer = draw_features();
@@ -312,6 +319,7 @@ ModelConfig draw_model() {
   m.sequence = *rc::gen::element<std::int64_t>(1, 16, 300);
   m.tied_embeddings = *rc::gen::arbitrary<bool>();
   m.global_batch = 48;
+  if (m.layers > 1 && *rc::gen::inRange(0, 3) == 0) make_encoder(m);
   return m;
 }
 
@@ -370,21 +378,23 @@ std::string draw_cluster() {
 }
 
 std::int32_t draw_stages(const ModelConfig& model) {
+  if (model.encoder_layers > 0) return 1;
   return static_cast<std::int32_t>(
       *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(model.layers, 3) + 1));
 }
 
 // Whether so many context parallel ranks can cut sequences and heads.
 bool splits_sequences(const ModelConfig& model, int cp) {
-  return !model.balances_experts() && model.heads % cp == 0 && model.kv_heads % cp == 0 &&
-         model.sequence % cp == 0;
+  return model.encoder_layers == 0 && !model.balances_experts() && model.heads % cp == 0 &&
+         model.kv_heads % cp == 0 && model.sequence % cp == 0;
 }
 
 Plan draw_plan(const ModelConfig& model, const Cluster& cluster) {
   Pins pins;
   pins.set("/parallel/dp", *rc::gen::element(1, 2, 4, 6));
   if (*rc::gen::inRange(0, 3) == 0) pins.set("/parallel/tp", 1);
-  if (*rc::gen::inRange(0, 3) == 0) pins.set("/parallel/schedule", Schedule::kGpipe);
+  if (model.encoder_layers == 0 && *rc::gen::inRange(0, 3) == 0)
+    pins.set("/parallel/schedule", Schedule::kGpipe);
   pins.set("/kernel_set", cluster.node.device.kernel_set);
   const std::string& kernels = pins.values().kernel_set;
   if (*rc::gen::inRange(0, 3) == 0 && !kernels.ends_with(".unfused"))

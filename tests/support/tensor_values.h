@@ -21,6 +21,10 @@ inline double distance(const std::vector<double>& a, const std::vector<double>& 
 }
 
 inline bool is_qkv_bias(const std::string& tensor) { return tensor.ends_with("c_attn.bias"); }
+// Of cross-attention that of the keys stands alone.
+inline bool is_key_bias(const std::string& tensor) {
+  return tensor.ends_with("crossattention.k.bias");
+}
 
 // Query, key and value part of a QKV bias.
 inline std::vector<std::vector<double>> thirds(const std::vector<double>& v) {

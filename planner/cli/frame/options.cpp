@@ -34,6 +34,7 @@ constexpr const char* kTopFooter =
     "  plan       Find a plan for a model on a cluster; the name may be left out\n"
     "  simulate   Predict the step of a plan in detail; write its trace\n"
     "  memory     Show what a plan holds in memory, beside DeepSpeed's estimates\n"
+    "  bandwidth  Show what each state needs of the links between tiers, and what it costs\n"
     "  lower      Print the training step of a plan as a list of operations (.zprog)\n"
     "  run        Train with a plan on this machine\n"
     "  compare    Compare the timelines of a simulation and a run\n"
@@ -180,21 +181,107 @@ Command parse_simulate(const Arguments& arguments) {
   return read_with_plan(syntax, arguments, command, "simulate");
 }
 
+// The first option that pins a decision; empty: none does.
+std::string pinned_option(const Pins& pins) {
+  if (!pins.recipes.empty()) return "--precision";
+  for (const Decision& row : kChoices)
+    if (pins.has(row.pointer)) return std::string(row.option.name);
+  return "";
+}
+
+// What of a question a plan in a file has decided already.
+void require_one_source(const PlanSource& source, std::string_view subcommand) {
+  const PlanCommand& question = source.question;
+  const bool asks = !question.model.empty();
+  if (source.plan.empty() && !asks) {
+    const bool one = !question.cluster.empty();
+    throw_bad_input(fmt::format(
+        "expected a plan file or --model and --cluster{}, as in: zplan {} plan.json, or zplan {} "
+        "--model 1T --cluster dgx2x32",
+        one ? ", got --cluster alone" : "", subcommand, subcommand));
+  }
+  if (source.plan.empty()) return require_both(question, fmt::format("zplan {}", subcommand));
+  const std::string option = asks ? "--model" : pinned_option(question.pins);
+  if (!option.empty())
+    throw_bad_input(fmt::format("{}: expected no plan file, which has decided it already, got {}",
+                                option, in_quotes(source.plan)));
+}
+
+// A plan file, or the question that a plan answers.
+void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
+  PlanCommand& question = source.question;
+  question.threads = all_threads();
+  syntax.positional("PLAN.json", source.plan, "The plan (zplan plan .. -o PLAN.json)");
+  syntax.text("-m,--model", question.model, "M",
+              "Instead: the model to find a plan for, as zplan plan does");
+  syntax.text("-c,--cluster", question.cluster, "C",
+              "Where to; with a plan file, another cluster than it names");
+  syntax.text("--stack", question.stack, "S",
+              "Whose software: megatron_core .. or a .json file [own]");
+  pins.add("/batch/global_batch", syntax, question.pins);
+  pins.add("/batch/sequence", syntax, question.pins);
+  add_effort(syntax, question);
+  syntax.flag("--ignore-capacity", question.ignore_capacity,
+              "Also of a plan that does not fit, or the one that is least over");
+}
+
 Command parse_memory(const Arguments& arguments) {
   MemoryCommand command;
+  PinOptions pins;
   Syntax syntax("Show what a plan holds in memory, by tier, stage and category",
-                "zplan memory PLAN.json [options]",
+                "zplan memory PLAN.json [options], or zplan memory --model M --cluster C [options]",
                 "\nExamples:\n"
                 "  ./zplan memory plan.json\n"
-                "  ./zplan memory plan.json --deepspeed\n");
-  add_plan(syntax, command);
-  syntax.text("--stack", command.stack, "S",
-              "Whose software holds it: megatron_core .. or a .json file [own]");
-  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+                "  ./zplan memory plan.json --deepspeed\n"
+                "  ./zplan memory --model llama3-70b --cluster dgx-h100x16\n");
+  add_source(syntax, pins, command.source);
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
-  return read_with_plan(syntax, arguments, command, "memory");
+  pins.add_others(syntax, command.source.question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(command.source.question.pins);
+  require_one_source(command.source, "memory");
+  return command;
+}
+
+// The paper's figures are of no plan, model or cluster.
+void require_no_plan(const PlanSource& source) {
+  const PlanCommand& question = source.question;
+  const std::string option = !question.model.empty()     ? "--model"
+                             : !question.cluster.empty() ? "--cluster"
+                             : !question.stack.empty()   ? "--stack"
+                                                         : pinned_option(question.pins);
+  if (source.plan.empty() && option.empty()) return;
+  throw_bad_input(fmt::format("--paper: expected nothing else but --json, got {}",
+                              option.empty() ? in_quotes(source.plan) : option));
+}
+
+Command parse_bandwidth(const Arguments& arguments) {
+  BandwidthCommand command;
+  PinOptions pins;
+  Syntax syntax(
+      "Show what each state moves between tiers, the bandwidth that hides it, and what others "
+      "would "
+      "cost",
+      "zplan bandwidth PLAN.json [options], or zplan bandwidth --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan bandwidth plan.json\n"
+      "  ./zplan bandwidth --model 1T --cluster dgx2x32 --optimizer nvme --params nvme\n"
+      "  ./zplan bandwidth --paper\n");
+  add_source(syntax, pins, command.source);
+  syntax.flag("--paper", command.paper,
+              "Instead ZeRO-Infinity's own curves (Fig. 3) and devices (Table 3)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.bandwidth/1)");
+  pins.add_others(syntax, command.source.question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(command.source.question.pins);
+  if (command.paper) {
+    require_no_plan(command.source);
+  } else {
+    require_one_source(command.source, "bandwidth");
+  }
+  return command;
 }
 
 Command parse_lower(const Arguments& arguments) {
@@ -410,6 +497,7 @@ constexpr Subcommand kSubcommands[] = {
     {"plan", [](const Arguments& arguments) { return parse_plan(arguments, false); }},
     {"simulate", parse_simulate},
     {"memory", parse_memory},
+    {"bandwidth", parse_bandwidth},
     {"lower", parse_lower},
     {"run", parse_run},
     {"compare", parse_compare},

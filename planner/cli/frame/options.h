@@ -49,12 +49,23 @@ struct SimulateCommand {
   bool json = false;
 };
 
-struct MemoryCommand {
+// A plan from a file or, where there is none, the one that `zplan plan` finds.
+struct PlanSource {
   std::string plan;
-  std::string cluster;  // empty: the one the plan names
-  std::string stack;    // empty: our own
-  double headroom = kUsualHeadroom;
+  // Beside a file its cluster (empty: the one that the plan names), stack, headroom, whether
+  // capacity is ignored and threads count, and nothing is pinned.
+  PlanCommand question;
+};
+
+struct MemoryCommand {
+  PlanSource source;
   bool deepspeed = false;
+  bool json = false;
+};
+
+struct BandwidthCommand {
+  PlanSource source;
+  bool paper = false;  // ZeRO-Infinity's own figures, of no plan
   bool json = false;
 };
 
@@ -138,9 +149,10 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, LowerCommand,
-                             RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
-                             ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
+using Command =
+    std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
+                 LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
+                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

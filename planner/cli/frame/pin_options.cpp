@@ -9,6 +9,7 @@
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
+#include "planner/core/quantity.h"
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/plan/schedule_file.h"
@@ -107,6 +108,20 @@ void add_recipes(Syntax& syntax, Pins& pins) {
   syntax.parsed("--precision", fmt::format("{}|{}", fmt::join(kRecipeNames, "|"), kAnyRecipe),
                 "Element types of the states; of a list (a,b) the best [standard]",
                 [&pins](const std::string& text) { pins.recipes = recipes(text); });
+}
+
+constexpr int kPlaceOfBucket = 210;  // behind --gather
+
+void add_bucket(Syntax& syntax, Pins& pins) {
+  syntax.parsed("--bucket", "SIZE",
+                "Gathered together: as many layers as have gradients of this size, or an operator",
+                [&pins](const std::string& text) {
+                  pins.bucket = parse_bytes(text);
+                  if (!pins.bucket || pins.bucket->value == 0)
+                    throw_bad_input(fmt::format("--bucket: expected {}, got {}", kBytesExpected,
+                                                in_quotes(text)));
+                  pins.tunes_units = false;
+                });
 }
 
 constexpr std::string_view kSchedule = "/parallel/schedule";
@@ -211,15 +226,21 @@ void PinOptions::add_others(Syntax& syntax, Pins& pins) {
   std::stable_sort(rows.begin(), rows.end(), [](const Decision* a, const Decision* b) {
     return a->option.place < b->option.place;
   });
-  const auto after = std::find_if(rows.begin(), rows.end(), [](const Decision* row) {
-    return row->option.place > kPlaceOfPrecision;
-  });
-  for (auto row = rows.begin(); row != after; ++row) add((*row)->pointer, syntax, pins);
+  auto row = rows.begin();
+  const auto add_up_to = [&](int place) {
+    for (; row != rows.end() && (*row)->option.place <= place; ++row)
+      add((*row)->pointer, syntax, pins);
+  };
+  add_up_to(kPlaceOfBucket);
+  add_bucket(syntax, pins);
+  add_up_to(kPlaceOfPrecision);
   add_recipes(syntax, pins);
-  for (auto row = after; row != rows.end(); ++row) add((*row)->pointer, syntax, pins);
+  add_up_to(rows.back()->option.place);
 }
 
 void PinOptions::finish(Pins& pins) const {
+  if (pins.bucket && pins.has("/gather/unit"))
+    throw_bad_input("--bucket and --gather both say what is gathered together: give one");
   for (const Flag& flag : flags_) {
     if (!flag.is_given) continue;
     if (pins.has(flag.row.pointer))

@@ -1,20 +1,20 @@
+#include <optional>
+#include <utility>
+
+#include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/commands.h"
-#include "planner/cli/frame/plan_file.h"
 #include "planner/cli/predict/memory_answer.h"
-#include "planner/cli/predict/stack_use.h"
 
 namespace zplan {
 
 ExitCode execute(const MemoryCommand& command) {
-  const Plan plan = read_plan(command.plan);
-  Cluster cluster =
-      command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
-  cluster.headroom = command.headroom;
-  simulate_with_stack(find_stack_use(command.stack, ""), plan, cluster);
-  MemoryAnswer answer{
-      .planned = build_job(plan), .cluster = cluster, .memory = {}, .deepspeed = {}};
-  answer.memory = predict_memory(answer.planned, cluster);
-  if (command.deepspeed) answer.deepspeed = compare_with_deepspeed(answer.planned, cluster);
+  std::optional<ChosenPlan> chosen = choose_plan(command.source);
+  if (!chosen) return ExitCode::kInfeasible;
+  MemoryAnswer answer{.planned = std::move(chosen->planned),
+                      .cluster = std::move(chosen->cluster),
+                      .memory = std::move(chosen->memory),
+                      .deepspeed = {}};
+  if (command.deepspeed) answer.deepspeed = compare_with_deepspeed(answer.planned, answer.cluster);
   write_answer(memory_answer_sheet(answer), command.json);
   return answer.memory.infeasible ? ExitCode::kInfeasible : ExitCode::kOk;
 }

@@ -6,6 +6,7 @@
 
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/infinity_output.h"
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/core/quantity.h"
 
@@ -135,10 +136,13 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
 Sheet memory_answer_sheet(const MemoryAnswer& answer) {
   const Sheet memory = memory_sheet(answer.memory, kIndent, kCategoryCount);
   Sheet out("zplan.memory/1");
+  if (!answer.memory.infeasible) out.print(fullest_line(answer.memory));
   say_plan(out, answer.planned, answer.cluster, answer.memory, memory);
   say_memory(out, memory);
   out.heading("As a caching allocator would hold it (one GPU; changes no offset)");
   out.print(memory["allocator"].words);
+  out.fact("infinity", infinity_sheet(answer.planned, answer.cluster, answer.memory.use, kIndent));
+  out.show({"infinity"});
   out.fact("deepspeed", answer.deepspeed ? Value(deepspeed_sheet(answer)) : nullptr);
   out.show({"deepspeed"});
   out.heading("Fingerprint {fingerprint}");

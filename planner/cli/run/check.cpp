@@ -46,6 +46,7 @@ Tolerance tolerance_of(DType compute) {
 // Losses are held to it for so many steps; beyond them rounding differences add up. [derived]
 constexpr double kStepsOfTolerance = 10;
 constexpr std::string_view kQkvBias = "attn.c_attn.bias";
+constexpr std::string_view kCrossKeyBias = "crossattention.k.bias";
 
 Tolerance tolerance(const FinishedRun& run) {
   return tolerance_of(find_kernel_set(run.job->kernel_set).compute);
@@ -109,14 +110,23 @@ std::string layer_of(const std::string& tensor) {
   return tensor.substr(0, tensor.find('.', kLayers.size()) + 1);
 }
 
-// The QKV bias is [3, a, d]: queries, keys, values. A key's bias adds the same to all scores of a
-// query, which softmax ignores: its gradient is rounding, and it wanders wherever that takes it.
-template <typename T>
-std::vector<double> without_keys(const T& values) {
-  const std::size_t third = values.size() / 3;
-  std::vector<double> rest(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(third));
-  rest.insert(rest.end(), values.begin() + static_cast<std::ptrdiff_t>(2 * third), values.end());
-  return rest;
+// Elements of a tensor that are biases of keys. Such a bias adds the same to all scores of a query,
+// which softmax ignores: its gradient is rounding, and it wanders wherever that takes it.
+struct KeyBiases {
+  std::size_t begin = 0, count = 0;
+};
+
+// The QKV bias is [3, a, d]: queries, keys, values; cross-attention has one of keys alone.
+KeyBiases keys_of(const TensorPair& pair) {
+  if (pair.name.ends_with(kCrossKeyBias)) return {0, pair.run.size()};
+  if (!pair.name.ends_with(kQkvBias)) return {};
+  return {pair.run.size() / 3, pair.run.size() / 3};
+}
+
+std::vector<double> without(const KeyBiases& keys, std::vector<double> values) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(keys.begin);
+  values.erase(begin, begin + static_cast<std::ptrdiff_t>(keys.count));
+  return values;
 }
 
 // The least way, relative to the values at the start: masters in 16 bit move by units of their last
@@ -199,19 +209,19 @@ std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRu
   bool has_keys = false;
   for (const TensorPair& pair : pairs) {
     std::span<const double> a = pair.run, b = pair.reference;
-    if (!pair.name.ends_with(kQkvBias)) {
+    const KeyBiases own = keys_of(pair);
+    if (own.count == 0) {
       row.only_zeros = row.only_zeros && norm(a) == 0 && norm(b) == 0;
       keep(row, ratio(distance(a, b), norm(b)), pair.name);
       continue;
     }
     has_keys = true;
-    const std::size_t third = a.size() / 3;
-    a = a.subspan(third, third);
-    b = b.subspan(third, third);
+    a = a.subspan(own.begin, own.count);
+    b = b.subspan(own.begin, own.count);
     keep(keys, ratio(distance(a, b), layer_norms[layer_of(pair.name)]), pair.name);
     keep(
         row,
-        ratio(distance(without_keys(pair.run), without_keys(pair.reference)), norm(pair.reference)),
+        ratio(distance(without(own, pair.run), without(own, pair.reference)), norm(pair.reference)),
         pair.name);
   }
   if (!has_keys) return {row};
@@ -226,9 +236,9 @@ CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference
                .where = {}};
   for (TensorPair& pair : read_pairs(run, reference, exec::State::kMaster)) {
     std::vector<double> start = initial_values(*reference.job, pair.reference_ref, seed);
-    if (pair.name.ends_with(kQkvBias)) {
+    if (const KeyBiases keys = keys_of(pair); keys.count > 0) {
       row.unit = "of the way, without key biases";
-      for (auto* values : {&start, &pair.run, &pair.reference}) *values = without_keys(*values);
+      for (auto* values : {&start, &pair.run, &pair.reference}) *values = without(keys, *values);
     }
     const double least =
         least_way_of(master_dtype(*reference.job, pair.reference_ref.unit)) * norm(start);

@@ -4,6 +4,7 @@
 
 #include "models/model_formulas.h"
 #include "planner/lower/blocks/attention.h"
+#include "planner/lower/blocks/cross_attention.h"
 #include "planner/lower/blocks/experts.h"
 #include "planner/lower/blocks/latent_attention.h"
 #include "planner/lower/blocks/mlp.h"
@@ -85,8 +86,23 @@ std::unique_ptr<Body> make_mlp(LayerMaker& maker, const ModelConfig& model) {
   return std::make_unique<Mlp>(maker, mlp_of(model));
 }
 
-// Attention, then the MLP. An operator begins with the norm before its product. The masks of
-// dropout lie side by side.
+// To what the encoder gives; its values have names of their own.
+Branch make_cross_attention(LayerMaker& m, const ModelConfig& model) {
+  m.values.begin("cross.");
+  m.params.begin("cross", Part::kCross);
+  BranchNorm norm(m, norm_of(model), Part::kCrossNorm, "cross_norm", "");
+  auto attention = std::make_unique<CrossAttention>(m, attention_of(model));
+  const Value out = m.values.add({.name = "out",
+                                  .shape = {m.local_tokens(), m.h()},
+                                  .dtype = m.compute(),
+                                  .of = LayerOperator::kProjection});
+  Residual sum(m, Part::kCrossResidual, LayerOperator::kProjection, "mask");
+  m.values.begin("");
+  return {norm, std::move(attention), std::nullopt, sum, out};
+}
+
+// Attention, to an encoder's output where there is one, then the MLP. An operator begins with the
+// norm before its product. The masks of dropout lie side by side.
 LayerKind make_layer(const std::string& name, const LayerRange& layers, const ModelConfig& model,
                      const Maker& maker) {
   const NormKind norm = norm_of(model);
@@ -107,6 +123,8 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
                                      .life = layer.parallel ? Life::kForward : Life::kBackward});
   Residual sum1(m, Part::kAttentionResidual, kAttentionGives, "mask1");
   Residual sum2(m, Part::kMlpResidual, std::nullopt, "mask2");
+  std::optional<Branch> cross;
+  if (model.encoder_layers > 0) cross = make_cross_attention(m, model);
   m.params.begin(model.experts ? "router" : "fc1", model.experts ? Part::kRouter : Part::kFc1);
   BranchNorm norm2 = parallel == ParallelResidual::kOneNorm
                          ? norm1.shared_by(Part::kMlpNorm)
@@ -114,6 +132,7 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   auto mlp = make_mlp(m, model);
   auto post2 = make_post_norm(m, model, Part::kMlpPostNorm, "2", std::nullopt);
   layer.branches.emplace_back(norm1, std::move(attention), std::move(post1), sum1, middle);
+  if (cross) layer.branches.push_back(std::move(*cross));
   layer.branches.emplace_back(norm2, std::move(mlp), std::move(post2), sum2, Value{});
   return layer;
 }
@@ -126,7 +145,17 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
 EmbeddingSize embedding_of(const ModelConfig& model) {
   return {.positions = model.positions(),
           .unused = model.layer.unused_positions,
-          .squared_scale = model.layer.scaled_embedding ? model.hidden : 0};
+          .squared_scale = model.layer.scaled_embedding ? model.hidden : 0,
+          .shares_table = model.encoder_layers > 0};
+}
+
+std::optional<Encoder> make_encoder(const ModelConfig& model, Maker& maker,
+                                    const Embedding& embedding) {
+  if (model.encoder_layers == 0) return std::nullopt;
+  Embedding own(maker, embedding, embedding_of(model));
+  maker.params.begin("encoder_norm", Part::kEncoderNorm, Held::kFirstStage);
+  NormBlock norm(maker, norm_of(model), Part::kEncoderNorm, "encoder_norm", model.hidden);
+  return Encoder{static_cast<std::int32_t>(model.encoder_layers), own, norm};
 }
 
 std::optional<NormBlock> make_embedding_norm(const ModelConfig& model, Maker& maker) {
@@ -146,10 +175,10 @@ std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, cons
 }
 
 std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
-  const auto dense = static_cast<std::int32_t>(model.dense_layers());
-  if (dense == 0) return {{model}};
-  const auto others = static_cast<std::int32_t>(model.layers) - dense;
-  return {{dense_layer_of(model), {0, dense}}, {model, {dense, others}}};
+  const auto first = static_cast<std::int32_t>(model.first_layers());
+  if (first == 0) return {{model}};
+  const auto others = static_cast<std::int32_t>(model.layers) - first;
+  return {{first_layer_of(model), {0, first}}, {model, {first, others}}};
 }
 
 Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)
@@ -177,6 +206,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       embedding_(maker_, vocabulary_, embedding_of(model),
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
       embedding_norm_(make_embedding_norm(model, maker_)),
+      encoder_(make_encoder(model, maker_, embedding_)),
       layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},

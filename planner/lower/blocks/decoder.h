@@ -1,6 +1,7 @@
-// A decoder as blocks: what stands before the layers, the kinds of layers, what stands after them
-// [Radford19 sec 2.3], [Touvron23]. Which blocks a model has is decided here alone, by its
-// features; its family gives names and initialisation only (naming.h).
+// A decoder as blocks, with an encoder before it or without: what stands before the layers, the
+// kinds of layers, what stands after them [Radford19 sec 2.3], [Touvron23]. Which blocks a model
+// has is decided here alone, by its features; its family gives names and initialisation only
+// (naming.h).
 #pragma once
 
 #include <span>
@@ -12,9 +13,17 @@
 
 namespace zplan {
 
+// What stands before and after the first layers of a model whose other layers attend to what these
+// give [Vaswani17 sec 3.1].
+struct Encoder {
+  std::int32_t layers = 0;
+  Embedding embedding;
+  NormBlock norm;
+};
+
 class Decoder {
  public:
-  // The first layers of a model with experts may have none.
+  // The first layers may be of a kind of their own: those of an encoder, or without experts.
   Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels);
   // The layers are those of several models, which take turns.
   Decoder(const ModelConfig& model, std::span<const ModelConfig> kinds, const Plan& plan,
@@ -26,6 +35,7 @@ class Decoder {
   const ParamTable& params() const { return params_; }
   const Embedding& embedding() const { return embedding_; }
   const std::optional<NormBlock>& embedding_norm() const { return embedding_norm_; }
+  const std::optional<Encoder>& encoder() const { return encoder_; }
   // The kinds of layers, which come in turn, or each has layers of its own.
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
@@ -49,6 +59,7 @@ class Decoder {
   Vocabulary vocabulary_;
   Embedding embedding_;
   std::optional<NormBlock> embedding_norm_;
+  std::optional<Encoder> encoder_;
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   Head head_;

@@ -37,12 +37,26 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, const Embedding
                      Held held)
     : squared_scale_(shape.squared_scale),
       unused_(shape.unused),
-      piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0) {
+      piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0),
+      is_last_(!shape.shares_table) {
   maker.params.begin("embedding", Part::kEmbedding, held);
   token_ = vocabulary.table(maker, "token");
+  add_positions(maker, shape, Part::kPosition, "position");
+}
+
+Embedding::Embedding(Maker& maker, const Embedding& decoder, const EmbeddingSize& shape)
+    : squared_scale_(shape.squared_scale),
+      unused_(shape.unused),
+      piece_(decoder.piece_),
+      token_(decoder.token_) {
+  add_positions(maker, shape, Part::kEncoderPosition, "encoder_position");
+}
+
+void Embedding::add_positions(Maker& maker, const EmbeddingSize& shape, Part part,
+                              const std::string& tensor) {
   if (shape.positions == 0) return;
-  maker.params.begin("position", Part::kPosition, Held::kFirstStage);
-  position_ = maker.params.add({maker.naming.of("position", ".weight"),
+  maker.params.begin(tensor, part, Held::kFirstStage);
+  position_ = maker.params.add({maker.naming.of(tensor, ".weight"),
                                 {shape.positions + unused_, maker.h()},
                                 {maker.plan.batch.sequence + unused_, maker.h()},
                                 Init::kNormal,
@@ -93,7 +107,7 @@ void Embedding::backward(Emission& to, const View& tokens, const View& dout) con
                 {in, dx, dtable}, attributes(to));
     }
   });
-  to.done(token_);
+  if (is_last_) to.done(token_);
   if (position_) to.done(position_);
 }
 

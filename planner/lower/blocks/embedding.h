@@ -21,11 +21,14 @@ struct EmbeddingSize {
   std::int64_t positions = 0;      // learned ones; 0: none
   std::int64_t unused = 0;         // rows before them that no token has
   std::int64_t squared_scale = 0;  // tokens are taken the root of it times; 0: once
+  bool shares_table = false;       // with another look-up, whose backward comes later
 };
 
 class Embedding {
  public:
   Embedding(Maker& maker, const Vocabulary& vocabulary, const EmbeddingSize& shape, Held held);
+  // Of what an encoder reads: in the table of a decoder's, with positions of its own.
+  Embedding(Maker& maker, const Embedding& decoder, const EmbeddingSize& shape);
 
   // Of the rank's tokens, stretch by stretch; out [b, s, h] of each.
   void forward(Emission& to, const View& tokens, const View& out) const;
@@ -34,11 +37,14 @@ class Embedding {
   Param token() const { return token_; }
 
  private:
+  void add_positions(Maker& maker, const EmbeddingSize& shape, Part part,
+                     const std::string& tensor);
   Attributes attributes(const Emission& to) const;
   Attribute first_row(const Stretches& stretches, std::int32_t i) const;
 
   std::int64_t squared_scale_, unused_;
   std::int64_t piece_ = 0;  // rows of a rank of several; 0: it has all
+  bool is_last_ = true;     // to add to the gradient of the table
   Param token_, position_;  // [V, h], [s, h]: the model's first positions, of a whole sequence
 };
 

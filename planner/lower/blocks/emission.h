@@ -64,6 +64,8 @@ class Emission {
   Stretches stretches() const { return Stretches(s_); }
   View expert_sums() const { return s_.expert_sums; }
   View scalars() const { return s_.scalars; }
+  View encoded() const { return read(s_.encoded); }
+  View encoded_gradient() const { return update(s_.encoded_gradient); }
 
  protected:
   void enter(Phase phase, Backward backward = Backward::kWhole) {

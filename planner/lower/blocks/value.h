@@ -40,9 +40,12 @@ using Value = Handle<ValueSpec>;
 class Values {
  public:
   Value add(ValueSpec spec) {
+    spec.name = prefix_ + spec.name;
     specs_.push_back(std::move(spec));
     return Value(specs_.size() - 1);
   }
+  // What the names of values that are added next begin with.
+  void begin(std::string prefix) { prefix_ = std::move(prefix); }
   // States a gradient. It has no view: backward makes it.
   ValueSpec gradient(ValueSpec spec) {
     spec.life = Life::kGradient;
@@ -54,6 +57,7 @@ class Values {
 
  private:
   std::vector<ValueSpec> specs_;
+  std::string prefix_;
 };
 
 // A view of each, by its index; empty of what is not there.

@@ -10,6 +10,10 @@ ZPLAN_PART(Scalars, "scalars")
 ZPLAN_PART(Embedding, "embedding")
 ZPLAN_PART(Position, "position")
 ZPLAN_PART(EmbeddingNorm, "embedding_norm")
+ZPLAN_PART(EncoderTokens, "encoder_tokens")  // what an encoder before the decoder reads
+ZPLAN_PART(EncoderPosition, "encoder_position")
+ZPLAN_PART(EncoderNorm, "encoder_norm")
+ZPLAN_PART(Encoded, "encoded")  // what the layers of the decoder read
 ZPLAN_PART(Layer, "layer")  // the whole layer: its gather unit, its checkpoint
 ZPLAN_PART(AttentionNorm, "attention_norm")
 ZPLAN_PART(Qkv, "qkv")
@@ -31,6 +35,13 @@ ZPLAN_PART(Softmax, "softmax")
 ZPLAN_PART(Projection, "projection")
 ZPLAN_PART(AttentionPostNorm, "attention_post_norm")
 ZPLAN_PART(AttentionResidual, "attention_residual")
+ZPLAN_PART(CrossNorm, "cross_norm")  // of cross-attention: its core has the parts of attention
+ZPLAN_PART(Cross, "cross")           // queries, keys and values on their way side by side
+ZPLAN_PART(CrossQuery, "cross_query")
+ZPLAN_PART(CrossKey, "cross_key")
+ZPLAN_PART(CrossValue, "cross_value")
+ZPLAN_PART(CrossProjection, "cross_projection")
+ZPLAN_PART(CrossResidual, "cross_residual")
 ZPLAN_PART(MlpNorm, "mlp_norm")
 ZPLAN_PART(Fc1, "fc1")
 ZPLAN_PART(Gelu, "gelu")  // or SwiGLU: whatever stands between the products of the MLP

@@ -67,6 +67,7 @@ const Reference& reference(const Plan& plan) {
 // Parts of tensors whose content matters; of the QKV bias not that of the keys: softmax ignores a
 // constant added to all scores of a query.
 std::vector<std::vector<double>> parts(const std::string& tensor, const std::vector<double>& v) {
+  if (testing_support::is_key_bias(tensor)) return {};
   if (!is_qkv_bias(tensor)) return {v};
   const auto third = thirds(v);
   return {third[0], third[2]};
@@ -101,19 +102,30 @@ void expect_same_losses(const Trained& got, const Trained& one, double tolerance
   }
 }
 
+double norm_of_layer(const std::string& layer, const Tensors& tensors) {
+  double square = 0;
+  for (const auto& [tensor, values] : tensors)
+    if (tensor.starts_with(layer)) square += norm(values) * norm(values);
+  return std::sqrt(square);
+}
+
 // The K part of the QKV bias has an exactly zero gradient. What is there is rounding, so it is held
 // against its layer's gradient.
 void expect_same_qkv_bias(const std::string& tensor, const Tensors& got, const Tensors& expected) {
-  const std::string layer = tensor.substr(0, tensor.find("attn."));
-  double layer_square = 0;
-  for (const auto& [other, values] : expected)
-    if (other.starts_with(layer)) layer_square += norm(values) * norm(values);
+  const double layer_norm = norm_of_layer(tensor.substr(0, tensor.find("attn.")), expected);
   const auto mine = thirds(got.at(tensor)), theirs = thirds(expected.at(tensor));
   for (const std::size_t part : {0U, 2U})
     EXPECT_LE(distance(mine[part], theirs[part]), kF32Tolerance * norm(theirs[part]))
         << tensor << " part " << part;
-  EXPECT_LE(distance(mine[1], theirs[1]), kF32KeyBiasTolerance * std::sqrt(layer_square))
-      << tensor << " K part";
+  EXPECT_LE(distance(mine[1], theirs[1]), kF32KeyBiasTolerance * layer_norm) << tensor << " K part";
+}
+
+// The same of a bias of keys alone.
+void expect_same_key_bias(const std::string& tensor, const Tensors& got, const Tensors& expected) {
+  const double layer_norm =
+      norm_of_layer(tensor.substr(0, tensor.find("crossattention.")), expected);
+  EXPECT_LE(distance(got.at(tensor), expected.at(tensor)), kF32KeyBiasTolerance * layer_norm)
+      << tensor;
 }
 
 void expect_same_gradients(const Logged& trained, const Logged& one) {
@@ -124,6 +136,8 @@ void expect_same_gradients(const Logged& trained, const Logged& one) {
     ASSERT_EQ(got.at(tensor).size(), gradient.size()) << tensor;
     if (is_qkv_bias(tensor)) {
       expect_same_qkv_bias(tensor, got, expected);
+    } else if (testing_support::is_key_bias(tensor)) {
+      expect_same_key_bias(tensor, got, expected);
     } else {
       EXPECT_LE(distance(got.at(tensor), gradient), kF32Tolerance * norm(gradient)) << tensor;
     }

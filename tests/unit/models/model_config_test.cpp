@@ -49,24 +49,69 @@ std::string parse_error(const std::map<std::string, std::string>& changes) {
 TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   std::vector<std::string> names;
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
-  EXPECT_EQ(
-      names,
-      (std::vector<std::string>{
-          "tiny-bloom",         "tiny-bert",        "tiny-neox",         "tiny-mla",
-          "tiny-llama",         "tiny-oss",         "tiny-gpt-oss",      "tiny-gemma",
-          "tiny-gpt",           "tiny-deepseek",    "tiny-moe",          "gpt2-124m",
-          "gpt2-355m",          "qwen2.5-0.5b",     "qwen3-0.6b",        "gpt2-774m",
-          "gemma3-1b",          "opt-1.3b",         "pythia-1.4b",       "gpt2-1.5b",
-          "phi3-mini",          "gemma3-4b",        "pythia-6.9b",       "mistral-7b",
-          "qwen2.5-7b",         "llama3-8b",        "qwen3-8b",          "gemma2-9b",
-          "zero-infinity-10b",  "gemma3-12b",       "pythia-12b",        "phi4",
-          "gpt-neox-20b",       "gpt-oss-20b",      "megatron-22b",      "gemma3-27b",
-          "gemma2-27b",         "opt-30b",          "qwen3-30b-a3b",     "mixtral-8x7b",
-          "zero-infinity-50b",  "llama3-70b",       "qwen2.5-72b",       "zero-infinity-100b",
-          "gpt-oss-120b",       "mixtral-8x22b",    "gpt3-175b",         "opt-175b",
-          "megatron-175b",      "bloom-176b",       "deepseek-v2",       "llama3-405b",
-          "zero-infinity-0.5t", "megatron-530b",    "deepseek-v3",       "zero-infinity-1t",
-          "megatron-1t",        "zero-infinity-5t", "zero-infinity-10t", "zero-infinity-20t"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"tiny-bloom",
+                                             "tiny-bert",
+                                             "tiny-neox",
+                                             "tiny-mla",
+                                             "tiny-llama",
+                                             "tiny-oss",
+                                             "tiny-gpt-oss",
+                                             "tiny-blender",
+                                             "tiny-gemma",
+                                             "tiny-gpt",
+                                             "tiny-deepseek",
+                                             "tiny-moe",
+                                             "gpt2-124m",
+                                             "gpt2-355m",
+                                             "qwen2.5-0.5b",
+                                             "qwen3-0.6b",
+                                             "gpt2-774m",
+                                             "gemma3-1b",
+                                             "opt-1.3b",
+                                             "pythia-1.4b",
+                                             "gpt2-1.5b",
+                                             "blenderbot-3b",
+                                             "phi3-mini",
+                                             "gemma3-4b",
+                                             "pythia-6.9b",
+                                             "mistral-7b",
+                                             "qwen2.5-7b",
+                                             "llama3-8b",
+                                             "qwen3-8b",
+                                             "gemma2-9b",
+                                             "blenderbot-9b",
+                                             "zero-infinity-10b",
+                                             "gemma3-12b",
+                                             "pythia-12b",
+                                             "phi4",
+                                             "gpt-neox-20b",
+                                             "gpt-oss-20b",
+                                             "megatron-22b",
+                                             "gemma3-27b",
+                                             "gemma2-27b",
+                                             "opt-30b",
+                                             "qwen3-30b-a3b",
+                                             "mixtral-8x7b",
+                                             "zero-infinity-50b",
+                                             "llama3-70b",
+                                             "qwen2.5-72b",
+                                             "zero-infinity-100b",
+                                             "gpt-oss-120b",
+                                             "mixtral-8x22b",
+                                             "gpt3-175b",
+                                             "opt-175b",
+                                             "megatron-175b",
+                                             "bloom-176b",
+                                             "deepseek-v2",
+                                             "llama3-405b",
+                                             "zero-infinity-0.5t",
+                                             "megatron-530b",
+                                             "deepseek-v3",
+                                             "zero-infinity-1t",
+                                             "megatron-1t",
+                                             "zero-infinity-5t",
+                                             "zero-infinity-10t",
+                                             "zero-infinity-20t"}));
 }
 
 TEST(ModelConfig, ExpertsHaveBiasesWhereAllLinearLayersHaveThem) {
@@ -87,6 +132,25 @@ TEST(ModelConfig, ExpertsHaveBiasesWhereAllLinearLayersHaveThem) {
   other.experts->selection_bias = true;
   EXPECT_THAT(message_of([&] { validate(other); }),
               ::testing::HasSubstr("expected no router_bias"));
+}
+
+TEST(ModelConfig, AnEncoderIsTheFirstLayersOfAModel) {
+  using ::testing::HasSubstr;
+  ModelConfig model = load_model("blenderbot-3b");
+  EXPECT_EQ(model.layers, 26);
+  EXPECT_EQ(model.encoder_layers, 2);
+  const ModelConfig first = first_layer_of(model);
+  EXPECT_TRUE(first.layer.bidirectional);
+  EXPECT_EQ(first.encoder_layers, 0);
+  EXPECT_THAT(parse_error({{"encoder_layers", "0"}}), HasSubstr("/encoder_layers"));
+  EXPECT_THAT(parse_error({{"encoder_layers", "10000"}}),
+              HasSubstr("/encoder_layers: expected less than the"));
+  EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"bidirectional", "true"}}),
+              HasSubstr("/bidirectional: expected no bidirectional with encoder_layers"));
+  EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"qk_norm", "true"}}),
+              HasSubstr("/qk_norm: expected no qk_norm with encoder_layers"));
+  model.layer.window = 5;
+  EXPECT_THAT(message_of([&] { validate(model); }), HasSubstr("expected no window with"));
 }
 
 TEST(ModelConfig, LimitAndOffsetAreOfAGatedMlp) {
@@ -358,7 +422,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "
       "\"norm_epsilon\", \"activation_limit\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
-      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"rope_theta\", \"experts\", "
+      "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"rope_theta\", "
+      "\"experts\", "
       "\"experts_per_token\", \"dense_layers\", \"expert_ffn\", \"shared_expert_ffn\", "
       "\"router_groups\", \"router_groups_per_token\", \"router_scores\", \"router_renormalises\", "
       "\"router_bias\", \"router_scale\", "

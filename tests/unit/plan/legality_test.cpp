@@ -643,5 +643,36 @@ TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
               says("not gathered 2 at a time"));
 }
 
+TEST(Legality, AnEncodersOutputStaysOnItsStage) {
+  const ModelShape model = shape_of(load_model("tiny-blender"));
+  const auto refusal = [&](auto change) {
+    Plan plan = legal_plan();
+    change(plan);
+    return illegal(plan, model);
+  };
+  EXPECT_EQ(refusal([](Plan& p) {
+              p.parallel.dp = p.parallel.tp = 2, p.parallel.sequence_parallel = true;
+              p.zero_stage = 3;
+            }),
+            std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.pp = 2; }), says("output needs pp 1, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.cp = 2; }), says("needs cp 1, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.schedule = Schedule::kGpipe; }),
+              says("needs schedule 1f1b, not gpipe"));
+  EXPECT_THAT(refusal([](Plan& p) { p.zero_stage = 3, p.gather = Gather::in_tiles(2); }),
+              says("needs tiles 1, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.zero_stage = 3, p.gather = Gather::of_layers(2); }),
+              says("needs layers per gather unit 1, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.recompute = {{Recompute::kFull, 0}};
+                p.checkpoint_layers = 2;
+              }),
+              says("needs layers per checkpoint 1, not 2"));
+  EXPECT_THAT(refusal([](Plan& p) { p.train.what = Trained::kLora; }),
+              says("needs train all, not lora"));
+  EXPECT_THAT(refusal([](Plan& p) { p.kernel_set = "cpu.f32.unfused", p.dropout = true; }),
+              says("needs dropout off, not on"));
+}
+
 }  // namespace
 }  // namespace zplan

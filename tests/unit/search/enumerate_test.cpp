@@ -5,7 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "models/model_formulas.h"
 #include "planner/core/error.h"
+#include "planner/search/bucket.h"
 #include "planner/search/search.h"
 #include "tests/support/pinned.h"
 
@@ -101,6 +103,44 @@ TEST(Enumerate, SelectiveRecomputationIsForStoredScoresOnly) {
   EXPECT_EQ(modes("cpu.f32"), (std::set{Recompute::kNone, Recompute::kFull}));
   EXPECT_EQ(modes("cpu.f32.unfused"),
             (std::set{Recompute::kNone, Recompute::kSelective, Recompute::kFull}));
+}
+
+// Of a layer's 12 h^2 + 13 h parameters (tiny: h 64), half of them on a rank of two.
+TEST(Enumerate, BucketsBecomeTheLargestUnitWithin) {
+  const ModelConfig tiny = load_model("tiny");
+  const std::int64_t layer = layer_parameter_count(tiny);
+  Plan plan;
+  plan.model = "tiny";
+  plan.kernel_set = "cpu.f32";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {.global_batch = 8, .micro_batch = 1, .sequence = tiny.sequence};
+  const auto unit = [&](std::int64_t bytes) { return unit_of_bucket(Bytes{bytes}, plan, tiny); };
+  ASSERT_EQ(tiny.layers, 4);
+  EXPECT_EQ(unit(4 * layer - 1), Gather::kOperator);
+  EXPECT_EQ(unit(4 * layer), Gather::kLayer);
+  EXPECT_EQ(unit(2 * 4 * layer), Gather::of_layers(2));
+  EXPECT_EQ(unit(3 * 4 * layer), Gather::of_layers(2)) << "4 layers are no multiple of 3";
+  EXPECT_EQ(unit(1000 * 4 * layer), Gather::of_layers(4));
+  plan.parallel.pp = 2;
+  EXPECT_EQ(unit(1000 * 4 * layer), Gather::of_layers(2)) << "a stage has no more";
+  plan.parallel.tp = 2;
+  EXPECT_EQ(unit(2 * layer), Gather::kLayer);
+  plan.kernel_set = "cpu.bf16";
+  plan.precision = *find_recipe("fsdp-pure", plan.kernel_set);
+  EXPECT_EQ(unit(layer), Gather::kLayer) << "they are reduced in 16 bits";
+  plan.precision = *find_recipe("fsdp", plan.kernel_set);
+  EXPECT_EQ(unit(layer), Gather::kOperator) << "they are reduced in fp32";
+}
+
+TEST(Enumerate, APinnedBucketIsTheUnitOfEveryPlan) {
+  Pins pins;
+  pins.bucket = Bytes{1};
+  for (const Plan& plan : leaves("tiny", "workstation", pins))
+    EXPECT_EQ(plan.gather, Gather::kOperator);
+  pins.bucket = Bytes{1'000'000'000};
+  std::set<int> layers;
+  for (const Plan& plan : leaves("tiny", "workstation", pins)) layers.insert(plan.unit_layers());
+  EXPECT_TRUE(layers.contains(4));
 }
 
 TEST(Enumerate, OwnersTakeUnitsOfALayerPerRank) {

@@ -1,0 +1,43 @@
+#include "planner/cli/answer/chosen_plan.h"
+
+#include <string>
+#include <utility>
+
+#include "planner/cli/answer/answer.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/stack_use.h"
+
+namespace zplan {
+namespace {
+
+ChosenPlan plan_of_file(const PlanSource& source) {
+  const PlanCommand& question = source.question;
+  const Plan plan = read_plan(source.plan);
+  Cluster cluster =
+      question.cluster.empty() ? cluster_of(source.plan, plan) : load_cluster(question.cluster);
+  cluster.headroom = question.headroom;
+  simulate_with_stack(find_stack_use(question.stack, ""), plan, cluster);
+  ChosenPlan chosen{.planned = build_job(plan), .cluster = std::move(cluster), .memory = {}};
+  chosen.memory = predict_memory(chosen.planned, chosen.cluster);
+  return chosen;
+}
+
+}  // namespace
+
+std::optional<ChosenPlan> choose_plan(const PlanSource& source) {
+  if (!source.plan.empty()) return plan_of_file(source);
+  const PlanCommand& question = source.question;
+  Answer answer = find_answer(question);
+  if (!fits(answer)) complain(misfit_line(answer));
+  if (!answer.best) return std::nullopt;
+  FoundPlan& best = *answer.best;
+  for (const std::string& line : idle_pins(question.pins, best.planned.plan, answer.cluster))
+    complain(line);
+  return ChosenPlan{.planned = std::move(best.planned),
+                    .cluster = std::move(answer.cluster),
+                    .memory = std::move(best.memory)};
+}
+
+}  // namespace zplan

@@ -1,0 +1,21 @@
+// The plan that a subcommand looks at: from a file, or the answer to a question.
+#pragma once
+
+#include <optional>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/cli/frame/options.h"
+#include "planner/cli/predict/prediction.h"
+
+namespace zplan {
+
+struct ChosenPlan {
+  PlannedJob planned;
+  Cluster cluster;  // costs what it costs with the stack that was asked for
+  MemoryPrediction memory;
+};
+
+// Nothing where no plan fits the question, and it has said so. A plan from a file need not fit.
+std::optional<ChosenPlan> choose_plan(const PlanSource& source);
+
+}  // namespace zplan
