@@ -117,21 +117,26 @@ class LayoutBuilder {
   struct Members {
     std::vector<Member> cut, whole;
   };
-  Member member(Param p, std::int64_t tiles, std::int64_t blocks, std::int32_t layer) const {
+  // `ranks`: that cut it.
+  Member member(Param p, std::int64_t ranks, std::int64_t tiles, std::int64_t blocks,
+                std::int32_t layer) const {
     const ParamSpec& spec = params_.spec(p);
     const bool is_cut = spec.split.kind != Split::Kind::kNone;
-    return {p, &spec, is_cut ? plan_.parallel.tp * tiles : 1, blocks, layer};
+    return {p, &spec, is_cut ? ranks * tiles : 1, blocks, layer};
   }
   Members members(const Operator& op, std::int32_t layer = 0) const {
     const bool by_layer = op.held == Held::kByLayer;
-    const std::int64_t blocks = op.experts ? mesh_.size(experts_) : 1;
+    const AxisSet others = op.experts ? experts_ : AxisSet{};
+    const std::int64_t blocks = mesh_.size(others);
+    const std::int64_t ranks = mesh_.size(mesh_.named(kTensorAxis) - others);
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
       if (by_layer && is_shared(spec)) continue;
       const bool is_cut = spec.split.kind != Split::Kind::kNone;
       (is_cut ? result.cut : result.whole)
-          .push_back(member(p, by_layer ? plan_.gather.tiles() : 1, is_cut ? blocks : 1, layer));
+          .push_back(
+              member(p, ranks, by_layer ? plan_.gather.tiles() : 1, is_cut ? blocks : 1, layer));
     }
     return result;
   }
@@ -141,7 +146,7 @@ class LayoutBuilder {
     std::vector<Member> all;
     for (const Operator& op : operators)
       for (const Param p : op.params)
-        if (is_shared(params_.spec(p))) all.push_back(member(p, 1, 1, layer));
+        if (is_shared(params_.spec(p))) all.push_back(member(p, plan_.parallel.tp, 1, 1, layer));
     const auto& [name, layers] = params_.kinds()[kind];
     const bool of_several = plan_.unit_layers() > 1 && plan_.checkpoint_layers == 1;
     unit({.name = prefix(name, layer) + (of_several ? std::to_string(layer) : "") + ".shared",
@@ -250,7 +255,7 @@ class LayoutBuilder {
     const std::int64_t shards = mesh_.size(unit.shards);
     unit.shard_elements = round_up(ceil_div(offset, shards), alignment(kind.rule));
     unit.flat_elements = unit.shard_elements * shards;
-    layout_.expert_ranks.push_back(mesh_.size(unit.experts));
+    layout_.expert_ranks.push_back(mesh_.size(shards_) / mesh_.size(unit.shards));
     layout_.part.push_back(kind.part);
     layout_.held.push_back(kind.held);
     layout_.rule.push_back(kind.rule);

@@ -41,7 +41,7 @@ struct Layout {
   std::vector<Held> held;                  // of each unit
   std::vector<UpdateRule> rule;            // of each unit
   std::vector<bool> trained;               // whether each unit is
-  std::vector<std::int32_t> expert_ranks;  // that have other experts of each unit; 1: all have it
+  std::vector<std::int32_t> expert_ranks;  // replicas with other experts of each unit; 1: none
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.
   std::vector<std::int64_t> summed_elements;

@@ -24,8 +24,8 @@ std::vector<NamedSize> data_axes(const Plan& plan) {
     if (ranks > 0) split(ranks);
   const std::int32_t all = plan.replicas();
   if (plan.parallel.ep > 1)
-    return {{kExpertAxis, plan.parallel.ep},
-            {kParts[1], plan.parallel.dp / plan.parallel.ep},
+    return {{kExpertAxis, plan.parallel.expert_replicas()},
+            {kParts[1], plan.parallel.dp / plan.parallel.expert_replicas()},
             {kParts[2], 1}};
   if (axes.empty() && plan.shards() == all) return {{kDataAxis, plan.parallel.dp}};
   split(plan.shards());
@@ -59,7 +59,9 @@ Mesh mesh_of(const Plan& plan) {
 }
 
 AxisSet expert_axes(const Plan& plan, const Mesh& mesh) {
-  return plan.parallel.ep > 1 ? mesh.named(kExpertAxis) : AxisSet{};
+  if (plan.parallel.ep == 1) return {};
+  const AxisSet replicas = mesh.named(kExpertAxis);
+  return plan.parallel.folds_experts() ? replicas | mesh.named(kTensorAxis) : replicas;
 }
 
 AxisSet shard_axes(const Mesh& mesh) {

@@ -31,6 +31,11 @@ struct Sizes {
   std::int64_t stretch() const { return s() / plan.stretches(); }
   // Of norms and residuals: with sequence parallelism each rank has a part [Korthikanti22 sec 4.2].
   std::int64_t local_tokens() const { return sequence_parallel() ? tokens() / tp() : tokens(); }
+  // That a rank routes to experts, and the pieces that each of these is cut into.
+  std::int64_t routed_tokens() const {
+    return plan.parallel.folds_experts() ? local_tokens() : tokens();
+  }
+  std::int64_t expert_pieces() const { return plan.parallel.folds_experts() ? tiles() : pieces(); }
   std::int64_t h() const { return hidden; }
 };
 

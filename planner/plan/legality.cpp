@@ -253,8 +253,35 @@ std::string ring_for(const Plan& p, std::int64_t heads, std::int64_t pieces) {
   return "";
 }
 
-// Groups of replicas that share experts.
+// What experts that no tensor parallel rank cuts do not go together with.
+Reason wrong_whole_experts(const Plan& p, const ModelShape& model) {
+  const Parallel& shape = p.parallel;
+  if (shape.expert_tp > 1 && shape.expert_tp != shape.tp)
+    return fmt::format("expert tensor parallelism {} is neither 1 nor tp {}", shape.expert_tp,
+                       shape.tp);
+  if (!shape.folds_experts()) return std::nullopt;
+  const std::string whole = "with expert tensor parallelism 1";
+  if (!shape.sequence_parallel)
+    return whole + " each rank routes tokens of its own: it needs sequence parallelism";
+  if (shape.ep % shape.tp != 0)
+    return fmt::format(
+        "{} groups have all tensor parallel ranks: ep {} is no multiple of tp {}; "
+        "the nearest that is: {}",
+        whole, shape.ep, shape.tp, nearest_multiple(shape.ep, shape.tp));
+  if (p.capacity_factor > 0)
+    return "the capacity of experts is of whole sequences: capacity factor 0 " + whole;
+  if (model.balances_experts)
+    return "the auxiliary loss of experts is of whole sequences: expert tensor parallelism is tp, "
+           "not 1";
+  if (model.shared_ffn > 0)
+    return "a shared expert adds to sums over tensor parallel ranks: expert tensor parallelism is "
+           "tp, not 1";
+  return std::nullopt;
+}
+
+// Groups of ranks that share experts.
 Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
+  if (Reason why = wrong_whole_experts(p, model)) return why;
   const std::int32_t ep = p.parallel.ep;
   if (ep == 1) return std::nullopt;
   const auto nearest = [&](std::int64_t n) {
@@ -266,7 +293,11 @@ Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
   if (model.experts % ep != 0)
     return fmt::format("{} experts do not split over ep {}; the nearest that does: {}",
                        model.experts, ep, nearest(model.experts));
-  if (p.parallel.dp % ep != 0)
+  const std::int32_t across = p.parallel.dp * p.parallel.tp;
+  if (p.parallel.folds_experts() && across % ep != 0)
+    return fmt::format("ep {} does not divide tp {} x dp {}; the nearest that does: {}", ep,
+                       p.parallel.tp, p.parallel.dp, nearest(across));
+  if (!p.parallel.folds_experts() && p.parallel.dp % ep != 0)
     return fmt::format("ep {} does not divide dp {}; the nearest that does: {}", ep, p.parallel.dp,
                        nearest(p.parallel.dp));
   if (p.shards() != p.replicas() || p.parameter_shards > 0 || p.secondary > 0)
@@ -285,6 +316,8 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (model.experts == 0) {
     if (p.parallel.ep > 1)
       return fmt::format("ep {} splits experts; the model has none", p.parallel.ep);
+    if (p.parallel.expert_tp > 0)
+      return "expert tensor parallelism is of experts; the model has none";
     if (p.capacity_factor > 0) return "a capacity factor is of experts; the model has none";
     if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
     return std::nullopt;
@@ -339,8 +372,10 @@ Reason wrong_split(const Plan& p, const ModelShape& model) {
   if (Reason why = check("attention heads", model.heads, and_exchange(p))) return why;
   if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
   if (Reason why = check("columns of the shared expert", model.shared_ffn, "")) return why;
-  if (Reason why = check("columns of an expert", model.expert_ffn, "")) return why;
-  if (Reason why = check("columns of an expert's bias", model.expert_bias, "")) return why;
+  if (!p.parallel.folds_experts()) {
+    if (Reason why = check("columns of an expert", model.expert_ffn, "")) return why;
+    if (Reason why = check("columns of an expert's bias", model.expert_bias, "")) return why;
+  }
   const bool has_mlp = model.experts == 0 || model.dense_layers > 0;
   return has_mlp ? check("columns of the MLP", model.ffn, "") : std::nullopt;
 }

@@ -63,6 +63,14 @@ struct Parallel {
   // Neighbouring replicas that each have an equal part of the experts of a layer [Lepikhin20 sec
   // 3.2]; the other replicas have copies of these.
   std::int32_t ep = 1;
+  // Tensor parallel ranks that cut each expert: 0 or tp: all; 1: none, and ep counts ranks of all
+  // replicas, tensor parallel ones first [Folding25].
+  std::int32_t expert_tp = 0;
+
+  // Whether tensor parallel ranks have whole experts, each for tokens of its own.
+  bool folds_experts() const { return expert_tp == 1 && tp > 1; }
+  // Of those that share experts: ranks with the same tensor index.
+  std::int32_t expert_replicas() const { return folds_experts() ? ep / tp : ep; }
 
   std::int64_t ranks() const { return std::int64_t{dp} * tp * pp * cp; }
   friend bool operator==(const Parallel&, const Parallel&) = default;

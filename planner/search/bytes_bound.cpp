@@ -101,9 +101,16 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
 
 BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& kernels) {
   // As many positions are stored as a sequence has tokens.
-  const UnitKey key{plan.parallel.tp,     plan.parallel.ep, plan.shards(),
-                    plan.batch.sequence,  plan.gather,      plan.optimizer.kind,
-                    plan.optimizer.block, plan.train,       plan.checkpoint_layers};
+  const UnitKey key{plan.parallel.tp,
+                    plan.parallel.ep,
+                    plan.shards(),
+                    plan.batch.sequence,
+                    plan.gather,
+                    plan.optimizer.kind,
+                    plan.optimizer.block,
+                    plan.train,
+                    plan.checkpoint_layers,
+                    plan.parallel.folds_experts()};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);
@@ -130,7 +137,8 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
                     plan.train,
                     plan.parallel.ep,
                     plan.capacity_factor,
-                    plan.expert_imbalance};
+                    plan.expert_imbalance,
+                    plan.parallel.folds_experts()};
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -33,10 +33,10 @@ class BytesBounds {
  private:
   // All that the layout of the units follows, and what the bytes of a micro-batch do.
   using UnitKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int64_t, Gather,
-                             OptimizerKind, std::int32_t, TrainedChoice, std::int32_t>;
+                             OptimizerKind, std::int32_t, TrainedChoice, std::int32_t, bool>;
   using WorkKey = std::tuple<std::int32_t, std::int32_t, std::int32_t, std::int32_t, std::int32_t,
                              std::int64_t, std::int64_t, Replay, Tier, const KernelSet*, bool, bool,
-                             bool, bool, bool, TrainedChoice, std::int32_t, double, double>;
+                             bool, bool, bool, TrainedChoice, std::int32_t, double, double, bool>;
   struct States {
     Layout layout;
     std::map<ParameterBuffers, Footprint> parameters{};

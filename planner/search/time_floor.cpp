@@ -48,11 +48,11 @@ std::vector<std::int64_t> cuts_of(const Plan& plan) {
 // is recomputed in some layers only is left out. Units by layer have the fewest kernels; a model
 // that refuses them has only plans by operator.
 Plan representative(Plan plan, const ModelShape& model) {
-  plan.batch.global_batch =
-      plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps()) * plan.parallel.ep;
+  plan.batch.global_batch = plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps()) *
+                            plan.parallel.expert_replicas();
   for (const Decision& row : kChoices)
     if (spreads_kernels(row)) row.field.set(plan, row.plain());
-  plan.parallel.dp = plan.parallel.ep;
+  plan.parallel.dp = plan.parallel.expert_replicas();
   plan.zero_stage = least_zero_stage(plan);
   plan.placement = {};
   plan.partition_activations = plan.delayed_update = plan.overlap.optimizer = false;

@@ -308,6 +308,29 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.parallel.tp = 2;
          p.parallel.sequence_parallel = true;
        }},
+      {"whole experts on tensor parallel ranks",
+       [](Plan& p) {
+         p.parallel.expert_tp = 1;
+         p.parallel.ep = 2;
+         p.parallel.tp = 2;
+         p.parallel.dp = 2;
+         p.parallel.sequence_parallel = true;
+         p.zero_stage = 1;
+         p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
+       }},
+      {"whole experts on tensor parallel ranks of several replicas, sharded, in a pipeline",
+       [](Plan& p) {
+         p.parallel.expert_tp = 1;
+         p.parallel.ep = 4;
+         p.parallel.tp = 2;
+         p.parallel.dp = 4;
+         p.parallel.pp = 2;
+         p.parallel.sequence_parallel = true;
+         p.batch.micro_batch = 1;
+         p.zero_stage = 3;
+         p.recompute = {
+             {Recompute::kOperators, 0, {LayerOperator::kFc1, LayerOperator::kActivation}}};
+       }},
       {"fused neighbours", [](Plan& p) {
          p.kernel_set = "cpu.f64.fused";
          p.zero_stage = 2;
@@ -323,6 +346,8 @@ bool goes_with(const Plan& plan, const ModelConfig& model) {
   if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
   if (model.encoder_layers > 0) return !illegal(plan, shape_of(model));
   if (!model.experts) return !is_of_experts;
+  if (plan.parallel.folds_experts() && (model.balances_experts() || model.shared_ffn() > 0))
+    return false;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
          (plan.unit_layers() == 1 || model.dense_layers() == 0);
 }

@@ -11,6 +11,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/lower/expert_axis.h"
+#include "planner/lower/ranks.h"
 #include "planner/place/place.h"
 #include "planner/program/kernels/kernel_table.h"
 #include "sim/simulate.h"
@@ -76,6 +77,34 @@ TEST(Experts, RoomForWhateverTheRouterChoosesIsWhatAllTokensCanSendToOneRank) {
   EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 4 * 0.75);  // 2 experts of a rank take all choices
   plan.expert_imbalance = 1.5;
   EXPECT_DOUBLE_EQ(exchanged(plan), 4 * 1.5 * 0.75);
+}
+
+// Each of t tensor parallel ranks exchanges rows of its own tokens: k s h / t, and has E / P
+// experts whole [Folding25].
+TEST(Experts, TensorParallelRanksWithWholeExpertsExchangeRowsOfTheirOwnTokens) {
+  for (const int ep : {2, 4, 8}) {
+    Plan plan = plan_of(4, ep);
+    plan.parallel.tp = 2;
+    plan.parallel.expert_tp = 1;
+    plan.parallel.sequence_parallel = true;
+    plan.capacity_factor = 0;
+    plan.expert_imbalance = 1;
+    const ModelConfig model = round_experts();
+    const double elements = per_layer(plan, model, [&](const Job& job) {
+      const Group all{expert_axes(plan, job.mesh)};
+      EXPECT_EQ(job.mesh.size(all), ep);
+      return moved(job, job.classes[0], all, kType).exchanged;
+    });
+    const auto rows = static_cast<double>(kChoices * plan.batch.sequence) / 2;
+    EXPECT_DOUBLE_EQ(elements / (rows * 512 * kMicroSteps), 4 * (ep - 1.0) / ep) << ep;
+    std::int64_t parameters = 0;
+    const Job job = lower(plan, model);
+    for (const Buffer& buffer : job.classes[0].program.buffers)
+      if (buffer.category == Category::kParameters &&
+          buffer.name.find(".experts_") != std::string::npos)
+        parameters += buffer.size().value;
+    EXPECT_EQ(parameters, model.layers * 2 * kExperts / ep * 3 * kWidth * 512) << ep;
+  }
 }
 
 std::int64_t flops_of(const Job& job, Part part) {

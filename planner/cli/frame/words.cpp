@@ -130,7 +130,8 @@ std::string recompute_words(const Plan& plan) {
 std::string parallel_words(const Plan& plan) {
   const Parallel& p = plan.parallel;
   std::vector<std::string> parts = {fmt::format("{} data parallel", grouped(p.dp))};
-  if (p.ep > 1) parts.back() += fmt::format(" with experts over {} each", p.ep);
+  if (p.ep > 1 && !p.folds_experts())
+    parts.back() += fmt::format(" with experts over {} each", p.ep);
   if (p.cp > 1) {
     const std::string how = p.ring == 1      ? "Ulysses"
                             : p.ring == p.cp ? "a ring"
@@ -140,6 +141,8 @@ std::string parallel_words(const Plan& plan) {
   if (p.tp > 1) {
     parts.push_back(fmt::format("{} tensor parallel{}", p.tp,
                                 p.sequence_parallel ? " with sequence parallelism" : ""));
+    if (p.folds_experts())
+      parts.back() += fmt::format(", whole experts over {} of all these", p.ep);
   }
   if (!plan.gpus.empty())
     parts.push_back(fmt::format("GPUs {} of each node", fmt::join(plan.gpus, " ")));
@@ -162,7 +165,7 @@ std::string expert_words(const Plan& plan, const ModelConfig& model) {
   const ExpertRows rows(
       {plan, find_kernel_set(plan.kernel_set), model.hidden, model.layers, plan.rank_sequence()},
       *model.experts);
-  const std::int64_t choices = plan.rank_tokens() * model.experts_per_token();
+  const std::int64_t choices = rows.tokens * model.experts_per_token();
   const std::string dropped =
       rows.capacity > 0 ? fmt::format("each takes up to {} of a sequence, others are dropped",
                                       count_of(rows.capacity, "token"))

@@ -41,6 +41,8 @@ class Body {
   // Whether its forward, or what of it is replayed, reads x.
   virtual bool reads_input(const LayerPass& to) const { return to.emits(uses().front().op); }
   virtual BodyResult result() const = 0;
+  // Whether tensor parallel ranks each work on their own tokens and give the whole of these.
+  virtual bool has_own_tokens() const { return false; }
   Param bias() const { return result().bias; }
   Value partial() const { return result().partial; }
   Part part() const { return result().part; }

@@ -11,8 +11,8 @@ std::int64_t ceiling(double rows) { return static_cast<std::int64_t>(std::ceil(r
 }  // namespace
 
 ExpertRows::ExpertRows(const Sizes& sizes, const ExpertShape& shape)
-    : ranks(sizes.plan.parallel.ep), experts(shape.count / ranks) {
-  const std::int64_t tokens = sizes.tokens(), k = shape.per_token;
+    : tokens(sizes.routed_tokens()), ranks(sizes.plan.parallel.ep), experts(shape.count / ranks) {
+  const std::int64_t k = shape.per_token;
   const double factor = sizes.plan.capacity_factor;
   const double imbalance = sizes.plan.expert_imbalance;
   const auto even = static_cast<double>(sizes.s() * k) / static_cast<double>(shape.count);

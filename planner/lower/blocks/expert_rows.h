@@ -18,6 +18,7 @@ namespace zplan {
 struct ExpertRows {
   ExpertRows(const Sizes& sizes, const ExpertShape& shape);
 
+  std::int64_t tokens;    // that a rank routes
   std::int64_t ranks;     // of an expert group
   std::int64_t experts;   // of a rank
   std::int64_t capacity;  // of an expert and a sequence; 0: nothing is dropped

@@ -1,7 +1,5 @@
 #include "planner/lower/blocks/experts.h"
 
-#include "planner/lower/expert_axis.h"
-
 namespace zplan {
 namespace {
 
@@ -21,6 +19,8 @@ std::optional<Mlp> make_shared(LayerMaker& maker, std::int64_t width, const MlpS
                      .second = "shared_fc2",
                      .is_second = true});
 }
+
+bool own_tokens(const LayerMaker& maker) { return maker.plan.parallel.folds_experts(); }
 
 // A row for each expert.
 Param make_bias(LayerMaker& maker, const char* tensor, const Shape& shape, Split split) {
@@ -50,7 +50,8 @@ Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& 
                                           const MlpShape& mlp) {
   maker.params.begin_experts("experts_down", Part::kExpertDown);
   const std::int64_t elements = shape.ffn * maker.h();
-  Grouped down{.part = Part::kExpertDown, .columns_apart = maker.h() / maker.pieces()};
+  Grouped down{.part = Part::kExpertDown,
+               .columns_apart = own_tokens(maker) ? 0 : maker.h() / maker.pieces()};
   down.weight = maker.params.add({.name = maker.naming.of("experts_down", ".weight"),
                                   .published = {shape.count, elements},
                                   .stored = {shape.count, shape.ffn, maker.h()},
@@ -68,7 +69,8 @@ Experts::Grouped Experts::second_products(LayerMaker& maker, const ExpertShape& 
 Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& mlp)
     : rows_(maker, shape),
       hidden_(maker.h()),
-      width_(shape.ffn / maker.pieces()),
+      own_tokens_(own_tokens(maker)),
+      width_(shape.ffn / maker.expert_pieces()),
       gated_(mlp.gated),
       activation_(mlp.activation.attributes()),
       router_(maker, shape, mlp.bias),
@@ -92,7 +94,7 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
   returned_ = add("experts.output", hidden_, std::nullopt, Read::kFirst);
   partial_ = shared_ ? shared_->partial()
                      : maker.values.add({.name = "experts.sum",
-                                         .shape = {maker.tokens(), hidden_},
+                                         .shape = {rows_.tokens, hidden_},
                                          .dtype = maker.compute(),
                                          .life = Life::kForward});
   const auto gradient = [&](const char* name, std::int64_t width) {
@@ -126,15 +128,15 @@ void Experts::dispatch(LayerPass& to, const View& x) const {
   to.kernel(Part::kDispatch, KernelId::kDispatchRows,
             {read(x), read(router_.rows(to)), read(router_.counts(to)), write(sent)});
   if (!rows_.are_exchanged()) return;
-  to.exchange(Part::kRouter, kExpertAxis, router_.counts(to), to[received_counts_]);
-  to.exchange(Part::kDispatch, kExpertAxis, sent, received);
+  to.exchange_rows(Part::kRouter, router_.counts(to), to[received_counts_]);
+  to.exchange_rows(Part::kDispatch, sent, received);
 }
 
 void Experts::combine(LayerPass& to) const {
   const View returned = to[returned_];
   const View out = rows_.are_exchanged() ? to.scratch("experts.given", returned.shape) : returned;
   multiply(to, down_, to[gate_], out);
-  if (rows_.are_exchanged()) to.exchange(Part::kCombine, kExpertAxis, out, returned);
+  if (rows_.are_exchanged()) to.exchange_rows(Part::kCombine, out, returned);
   const View sum = to[partial_];
   to.kernel(Part::kCombine, KernelId::kCombineRows,
             {read(returned), read(router_.rows(to)), shared_ ? update(sum) : write(sum),
@@ -182,7 +184,7 @@ View Experts::combine_backward(LayerPass& to, const View& dy, const View& dweigh
   to.kernel(Part::kCombine, KernelId::kCombineRowsBackward,
             {read(dy), read(to[returned_]), read(router_.rows(to)), read(router_.weights(to)),
              read(router_.counts(to)), write(drows), write(dweights)});
-  if (exchanged) to.exchange(Part::kCombine, kExpertAxis, drows, dout);
+  if (exchanged) to.exchange_rows(Part::kCombine, drows, dout);
   return dout;
 }
 
@@ -229,7 +231,7 @@ void Experts::dispatch_backward(LayerPass& to, const View& dreceived, const View
   View drows = dreceived;
   if (rows_.are_exchanged()) {
     drows = to.scratch("d.experts.sent", dreceived.shape);
-    to.exchange(Part::kDispatch, kExpertAxis, dreceived, drows);
+    to.exchange_rows(Part::kDispatch, dreceived, drows);
   }
   to.kernel(Part::kDispatch, KernelId::kCombineRows,
             {read(drows), read(router_.rows(to)), write(dx)});

@@ -8,8 +8,10 @@
 //   combine    the all-to-all back, the sum
 //
 // Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
-// tokens each among its own. With one rank in the group nothing is exchanged. The second products
-// of these ranks are parts of a sum: each has the bias of its columns of them.
+// tokens each among its own. Or they have whole experts, as have other replicas, and exchange rows
+// of their own tokens with all of these [Folding25]: what they combine is no part of a sum. With one
+// rank in the group nothing is exchanged. The second products of these ranks are parts of a sum:
+// each has the bias of its columns of them.
 #pragma once
 
 #include <optional>
@@ -26,6 +28,7 @@ class Experts : public Body {
 
   std::vector<Use> uses() const override;
   BodyResult result() const override { return {partial_, Part::kCombine}; }
+  bool has_own_tokens() const override { return own_tokens_; }
   bool reads_input(const LayerPass& to) const override;
   void forward(LayerPass& to, const View& x) const override;
   void backward(LayerPass& to, const View& x, const View& dy, const View& dx) const override;
@@ -55,7 +58,9 @@ class Experts : public Body {
   Attributes attributes(const LayerPass& to, const Grouped& by) const;
 
   ExpertRows rows_;
-  std::int64_t hidden_, width_;  // h, f of one rank
+  std::int64_t hidden_;  // h
+  bool own_tokens_;
+  std::int64_t width_;  // f of one rank
   bool gated_;
   Attributes activation_;
   Router router_;

@@ -42,7 +42,7 @@ class PostNorm {
            std::optional<LayerOperator> op);
 
   // From the partial sum of a part to the normalised sum, of the rank's tokens.
-  View forward(LayerPass& to, Part part, const View& partial) const;
+  View forward(LayerPass& to, Part part, const View& partial, bool is_whole) const;
   // The gradient of the sum from that of what is added.
   View backward(LayerPass& to, const View& added, const View& partial) const;
   Use use() const { return {op_, block_.gain()}; }

@@ -8,6 +8,7 @@
 
 #include "planner/lower/blocks/emission.h"
 #include "planner/lower/blocks/value.h"
+#include "planner/lower/ranks.h"
 #include "planner/lower/tensor_parallel.h"
 
 namespace zplan {
@@ -93,6 +94,11 @@ class LayerPass : public Emission {
   void exchange(Part part, std::string_view axis, const View& from, const View& to) {
     s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
                       CollectiveKind::kAllToAll, {s_.mesh.named(axis)}, from, to);
+  }
+  // The same of ranks that have other experts.
+  void exchange_rows(Part part, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
+                      CollectiveKind::kAllToAll, {expert_axes(s_.plan, s_.mesh)}, from, to);
   }
   // Each rank along the axis gives the next one what it has in `from`, the last one the first.
   void shift(Part part, std::string_view axis, const View& from, const View& to) {

@@ -21,8 +21,8 @@ Value kept(LayerMaker& maker, const char* name, const Shape& shape, DType dtype,
 Router::Router(LayerMaker& maker, const ExpertShape& shape, bool bias)
     : shape_(shape),
       sizes_(maker, shape),
-      tokens_(maker.tokens()),
-      batch_(maker.b()),
+      tokens_(sizes_.tokens),
+      batch_(maker.plan.parallel.folds_experts() ? 1 : maker.b()),
       parts_(maker.plan.batch.global_batch * maker.tp()),
       weight_(maker.matrix("router", {maker.h(), shape.count}, maker.naming.std().usual, {})) {
   const DType scores = maker.kernels.statistics;

@@ -1,7 +1,8 @@
 // The router of a mixture of experts [Fedus21 sec 2.1]: scores of a token for all experts, of which
 // it chooses some, and the rows that the choices have on their way to them (expert_rows.h). Each
-// tensor parallel rank routes all tokens alike; of the gradients of the weights it has the part
-// that its pieces of the experts give.
+// tensor parallel rank routes all tokens alike, and of the gradients of the weights it has the part
+// that its pieces of the experts give; or, where it has whole experts, its own tokens, which then
+// give that part.
 #pragma once
 
 #include "planner/lower/blocks/expert_rows.h"
@@ -34,7 +35,8 @@ class Router {
 
   ExpertShape shape_;
   ExpertRows sizes_;
-  std::int64_t tokens_, batch_, parts_;
+  std::int64_t tokens_, batch_;  // a rank's own tokens are of one batch: nothing is dropped
+  std::int64_t parts_;
   Param weight_, bias_;                              // [h, E], [E] of the logits
   Param choice_bias_;                                // [E], that only choices follow
   Value logits_, chosen_, weights_, rows_, counts_;  // [T, E], [T, k] thrice, [g, E / g]

@@ -149,7 +149,8 @@ class JobParser {
     t.offset = field("offset", 0, u.flat_elements);
     if (in_.accept("member"))
       t.member = static_cast<std::int32_t>(in_.integer("member", 0, kMaxUnitLayers - 1));
-    const std::int64_t pieces = std::int64_t{job_.mesh.size(kTensorAxis)} * u.tiles;
+    const std::int64_t pieces =
+        std::int64_t{job_.mesh.size(job_.mesh.named(kTensorAxis) - u.experts)} * u.tiles;
     split(t, pieces);
     blocks(t, job_.mesh.size(u.experts));
     const std::int64_t piece = piece_elements(t, pieces) / t.blocks;

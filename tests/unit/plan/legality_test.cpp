@@ -596,6 +596,36 @@ TEST(Legality, ExpertGroupsDivideReplicasAndExperts) {
               says("experts are gathered whole", "1 tile, not 2"));
 }
 
+TEST(Legality, WholeExpertsAreOfAllTensorParallelRanksAndTokensOfTheirOwn) {
+  const auto refusal = [](const char* name, auto change) {
+    Plan plan = with_experts();
+    plan.parallel.tp = 2;
+    plan.parallel.ep = 4;
+    plan.parallel.expert_tp = 1;
+    plan.parallel.sequence_parallel = true;
+    change(plan);
+    return illegal(plan, shape_of(load_model(name)));
+  };
+  const auto moe = [&](auto change) { return refusal("tiny-moe", change); };
+  EXPECT_EQ(moe([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(moe([](Plan& p) { p.parallel.dp = 2; }), std::nullopt);
+  EXPECT_EQ(moe([](Plan& p) { p.parallel.expert_tp = 2; }), std::nullopt) << "as tp says";
+  EXPECT_EQ(moe([](Plan& p) { p.parallel.dp = p.parallel.ep = 2; }), std::nullopt);
+  EXPECT_THAT(moe([](Plan& p) { p.parallel.dp = 1; }),
+              says("ep 4 does not divide tp 2 x dp 1; the nearest that does: 2"));
+  EXPECT_THAT(moe([](Plan& p) { p.parallel.ep = 1; }),
+              says("ep 1 is no multiple of tp 2", "the nearest that is: 2"));
+  EXPECT_THAT(moe([](Plan& p) { p.parallel.expert_tp = 4; }), says("4 is neither 1 nor tp 2"));
+  EXPECT_THAT(moe([](Plan& p) { p.parallel.expert_tp = -1; }), says("expert_tp", "-1"));
+  EXPECT_THAT(moe([](Plan& p) { p.parallel.sequence_parallel = false; }),
+              says("it needs sequence parallelism"));
+  EXPECT_THAT(moe([](Plan& p) { p.capacity_factor = 1; }), says("capacity factor 0"));
+  EXPECT_THAT(refusal("tiny-deepseek", [](Plan&) {}),
+              says("of whole sequences", "expert tensor parallelism is tp, not 1"));
+  EXPECT_THAT(refusal("tiny-llama", [](Plan& p) { p.parallel.ep = 1; }),
+              says("is of experts; the model has none"));
+}
+
 TEST(Legality, RoutersBesideVectorsThatAreCutAreInUnitsOfTheirOwn) {
   ModelShape moe = shape_of(load_model("tiny-moe"));
   Plan plan = with_experts();
