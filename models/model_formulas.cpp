@@ -25,8 +25,8 @@ std::int64_t norm_parameter_count(const ModelConfig& model) {
 }
 
 // Of a token on average, over all layers, times two: s, the half being masked, 2 s both ways or to
-// an encoder, or
-// with a window w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded down [derived].
+// an encoder, or with a window w the 2 w - w^2 / s of s w - w^2 / 2 keys of a sequence, rounded
+// down [derived].
 std::int64_t twice_seen_keys(const ModelConfig& model) {
   const LayerFeatures& layer = model.layer;
   const std::int64_t s = model.sequence, w = std::min(layer.window, s);

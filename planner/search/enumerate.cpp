@@ -130,12 +130,13 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
   return result;
 }
 
-// Sizes of groups of replicas that share experts.
-std::vector<std::int32_t> expert_groups(const ModelConfig& model, std::int32_t dp,
+// Sizes of groups of replicas that share experts, or of all their ranks where each has whole ones.
+std::vector<std::int32_t> expert_groups(const ModelConfig& model, const Parallel& shape,
                                         const Pins& pins) {
+  const std::int64_t ranks = std::int64_t{shape.dp} * (shape.folds_experts() ? shape.tp : 1);
   std::vector<std::int32_t> sizes{1};
   if (cuts_experts(model, pins))
-    for (const std::int64_t ep : divisors(std::gcd(std::int64_t{dp}, model.experts->count)))
+    for (const std::int64_t ep : divisors(std::gcd(ranks, model.experts->count)))
       if (ep > 1) sizes.push_back(static_cast<std::int32_t>(ep));
   return choices<std::int32_t>(pins, "/parallel/ep", sizes);
 }
@@ -313,7 +314,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
     if (global_batch % shape.dp != 0) continue;
     divides = true;
     plan.parallel = shape;
-    for (const std::int32_t ep : expert_groups(model, shape.dp, pins))
+    for (const std::int32_t ep : expert_groups(model, shape, pins))
       for (const auto micro :
            choices<std::int64_t>(pins, "/batch/micro_batch", divisors(global_batch / shape.dp))) {
         plan.parallel.ep = ep;

@@ -46,8 +46,8 @@ inline bool has_lora(const Job& job) {
 // which a thousandth can be less than the last bit of a gain of 1; second moments of 8 bits can be
 // 0, and then epsilon alone divides what rounding leaves; factors of LoRA begin at 0, and first
 // gradients of their partners are as small as rounding. Adafactor has no such epsilon: biases of
-// keys, whose gradient is 0 but for rounding, move by parts of its step, which is made so small that
-// they stay within what is allowed between two plans.
+// keys, whose gradient is 0 but for rounding, move by parts of its step, which is made so small
+// that they stay within what is allowed between two plans.
 inline void make_steps_plain(const Job& job, TrainConfig& train) {
   if (has_kernel(job, KernelId::kSgd) || has_kernel(job, KernelId::kSgdMomentum))
     train.learning_rate *= 100;

@@ -9,9 +9,9 @@
 //
 // Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
 // tokens each among its own. Or they have whole experts, as have other replicas, and exchange rows
-// of their own tokens with all of these [Folding25]: what they combine is no part of a sum. With one
-// rank in the group nothing is exchanged. The second products of these ranks are parts of a sum:
-// each has the bias of its columns of them.
+// of their own tokens with all of these [Folding25]: what they combine is no part of a sum. With
+// one rank in the group nothing is exchanged. The second products of these ranks are parts of a
+// sum: each has the bias of its columns of them.
 #pragma once
 
 #include <optional>

@@ -16,9 +16,10 @@ namespace zplan {
 enum class Init : std::uint8_t { kZero, kOne, kNormal };
 
 // How the ranks of a tensor parallel group and the tiles of an operator cut a tensor: piece
-// k = place along kTensorAxis * tiles + tile of tp * tiles. `kRows`: equal blocks of rows (first
-// dimension). `kColumns`: the columns (last dimension) are segments side by side, say query, key
-// and value; a piece has its equal part of each, side by side again.
+// k = place along kTensorAxis * tiles + tile of tp * tiles; of units whose ranks along kTensorAxis
+// have experts of their own, k = tile of tiles. `kRows`: equal blocks of rows (first dimension).
+// `kColumns`: the columns (last dimension) are segments side by side, say query, key and value; a
+// piece has its equal part of each, side by side again.
 struct Split {
   enum class Kind : std::uint8_t { kNone, kRows, kColumns };
   Kind kind = Kind::kNone;

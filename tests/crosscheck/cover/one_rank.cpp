@@ -168,7 +168,8 @@ void expect_agreement_in_fp64(const Plan& plan) {
   const auto worst = exec::largest_difference(got.job, got.result.memory, one.trained->job,
                                               one.trained->result.memory);
   if (worst) {
-    EXPECT_NEAR(worst->first, worst->second, kF64Tolerance) << worst->tensor << " element " << worst->element;
+    EXPECT_NEAR(worst->first, worst->second, kF64Tolerance)
+        << worst->tensor << " element " << worst->element;
   }
   expect_same_way(got, one, kF64Way);
   EXPECT_EQ(exec::replica_mismatch(got.job, got.result.memory), std::nullopt);
