@@ -51,7 +51,7 @@ inline constexpr Decision kChoices[] = {
      .field = member<&Plan::parallel, &Parallel::expert_tp>(),
      .range = {0, kMaxTp},
      .option = {.name = "--expert-tp",
-                .help = "Tensor parallel ranks that cut an expert: tp, or 1; then --ep has tp x dp",
+                .help = "Tensor parallel ranks that cut an expert: tp, or 1 (--ep of tp x dp)",
                 .place = 118,
                 .least = 1},
      .optional = true,

@@ -114,7 +114,7 @@ constexpr int kPlaceOfBucket = 210;  // behind --gather
 
 void add_bucket(Syntax& syntax, Pins& pins) {
   syntax.parsed("--bucket", "SIZE",
-                "Gathered together: as many layers as have gradients of this size, or an operator",
+                "Gathered together, by size of the gradients: layers, or an operator",
                 [&pins](const std::string& text) {
                   pins.bucket = parse_bytes(text);
                   if (!pins.bucket || pins.bucket->value == 0)
