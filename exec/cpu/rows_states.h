@@ -36,6 +36,11 @@ inline void clip_coefficient_of_step(double* clip, const double* sum, const doub
   clip[kGradientNorm] = result.norm;
 }
 
+// Whether a step leaves the states alone, by the factor of its gradients.
+inline bool is_skipped(const double* scalars, double factor) {
+  return factor < 0 || scalars[kInactive] != 0;
+}
+
 inline AdamwScalars scalars_of_step(const double* scalars, double factor) {
   return {.learning_rate = scalars[kLearningRate],
           .beta1 = scalars[kBeta1],
@@ -45,10 +50,10 @@ inline AdamwScalars scalars_of_step(const double* scalars, double factor) {
           .bias_correction1 = scalars[kBiasCorrection1],
           .bias_correction2 = scalars[kBiasCorrection2],
           .clip_coefficient = factor,
-          .skip = factor < 0 || scalars[kInactive] != 0};
+          .skip = is_skipped(scalars, factor)};
 }
 
-// Of Adamw or Sgd.
+// Of Adamw, Sgd or FactoredMoments.
 template <typename Update>
 RoundingDraws draws_of_step(const Update& x) {
   return {x.key, static_cast<std::uint32_t>(x.scalars[kUpdateNumber]), x.place};
@@ -106,23 +111,18 @@ inline void muon_of_step(const Sgd& x) {
   muon(scalars_of_step(x.scalars, x.clip[kClipFactor]), shard_of(x));
 }
 
-inline bool is_skipped(const double* scalars, const double* clip) {
-  return clip[kClipFactor] < 0 || scalars[kInactive] != 0;
-}
-
 inline void adafactor_gradient_of_step(const Elements& grad, const double* scalars,
                                        const double* clip, const Elements& update, std::int64_t n) {
-  const double factor = is_skipped(scalars, clip) ? 0 : clip[kClipFactor];
+  const double factor = is_skipped(scalars, clip[kClipFactor]) ? 0 : clip[kClipFactor];
   adafactor_gradient(grad, factor, update, n);
 }
 
 inline void adafactor_factors_of_step(const FactoredMoments& x) {
-  if (is_skipped(x.scalars, x.clip)) {
+  if (is_skipped(x.scalars, x.clip[kClipFactor])) {
     *x.squares = 0;
     return;
   }
-  const RoundingDraws draws{x.key, static_cast<std::uint32_t>(x.scalars[kUpdateNumber]), x.place};
-  adafactor_factors(x, x.scalars[kUpdateNumber] + 1, draws);
+  adafactor_factors(x, x.scalars[kUpdateNumber] + 1, draws_of_step(x));
 }
 
 inline void adafactor_scale_of_step(const FactoredPart& part, const Elements& update,

@@ -5,26 +5,22 @@
 
 #include <cstdint>
 
-#include "planner/program/job/job.h"
+#include "planner/program/job/piece_axes.h"
 
 namespace zplan::exec {
-
-// The axes that cut the tensors of a unit into pieces.
-inline AxisSet piece_axes(const Job& job, const Unit& unit) {
-  return job.mesh.named(kTensorAxis) - unit.experts;
-}
 
 // Number of the piece that the rank at this place holds in a tile: pieces of one rank's experts
 // after those of another's.
 inline std::int64_t piece_number(const Job& job, const Unit& unit, const MeshPoint& at,
                                  std::int64_t tile) {
   const std::int64_t block = job.mesh.index_in(unit.experts, at);
-  const std::int64_t rank =
-      block * job.mesh.size(piece_axes(job, unit)) + job.mesh.index_in(piece_axes(job, unit), at);
+  const AxisSet axes = piece_axes(job.mesh, unit.experts);
+  const std::int64_t rank = block * job.mesh.size(axes) + job.mesh.index_in(axes, at);
   return rank * unit.tiles + tile;
 }
 inline std::int64_t piece_count(const Job& job, const Unit& unit) {
-  return std::int64_t{job.mesh.size(unit.experts | piece_axes(job, unit))} * unit.tiles;
+  return std::int64_t{job.mesh.size(unit.experts | piece_axes(job.mesh, unit.experts))} *
+         unit.tiles;
 }
 
 class TensorPart {

@@ -38,12 +38,11 @@ CoreTime kernel_on_cores(KernelId kernel, const Demand& demand, const Cluster& c
   const TableWork work = table_work(demand);
   const int threads = cluster.threads_per_rank;
   const auto once = cluster.node.cores->kernel(name(kernel), threads, work.sizes);
-  const bool product = demand.kind == WorkKind::kGemm || demand.kind == WorkKind::kAttention;
   const HardwareTime rests = demand.kind == WorkKind::kGemm        ? HardwareTime::kProducts
                              : demand.kind == WorkKind::kAttention ? HardwareTime::kAttention
                                                                    : HardwareTime::kMemory;
   return {once ? *once * work.times : fallback, demand.kind == WorkKind::kHost ? 1 : threads,
-          product, rests};
+          multiplies(demand.kind), rests};
 }
 
 CoreTime copy_on_cores(Bytes bytes, const CoreProfile& cores) {

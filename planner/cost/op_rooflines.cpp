@@ -34,13 +34,12 @@ std::vector<OpRoofline> op_rooflines(const CostModel& model, int stage) {
     OpRoofline& sum = sums[{node.role.part, demand.kind}];
     const OpCost& cost = model.costs(stage)[i];
     const auto times = static_cast<double>(instances[i]);
-    const bool multiplies = demand.kind == WorkKind::kGemm || demand.kind == WorkKind::kAttention;
     sum.part = node.role.part;
     sum.kind = demand.kind;
     sum.runs += times;
     sum.flops += static_cast<double>(demand.flops.value) * times;
     sum.bytes += static_cast<double>(demand.bytes.value) * times;
-    if (multiplies)
+    if (multiplies(demand.kind))
       sum.at_peak += (demand.flops / device.peak(format_of(program, node, kernels))) * times;
     sum.at_memory += (demand.bytes / device.memory_bandwidth) * times;
     sum.at_launch += to_seconds(cost.launch) * times;

@@ -76,7 +76,7 @@ double hardware_flops_per_step(const Job& job) {
     for (std::size_t i = 0; i < program.nodes.size(); ++i) {
       if (program.nodes[i].kind != OpKind::kKernel) continue;
       const Demand demand = demand_of(program, program.nodes[i]);
-      if (demand.kind != WorkKind::kGemm && demand.kind != WorkKind::kAttention) continue;
+      if (!multiplies(demand.kind)) continue;
       sum += static_cast<double>(demand.flops.value) * static_cast<double>(instances[i]);
     }
   }

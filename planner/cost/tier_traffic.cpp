@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/cost/step_totals.h"
+#include "planner/program/job/model_end.h"
 
 namespace zplan {
 namespace {
@@ -36,6 +37,7 @@ std::optional<Hop> hop_of(const Program& program, const Node& node) {
 std::optional<MovedState> state_of(const Node& node) {
   switch (node.role.part) {
     case Part::kBatch:
+    case Part::kEncoderTokens:
     case Part::kScalars:
     case Part::kLoss:
     case Part::kGradientNorm:
@@ -109,7 +111,7 @@ double flops_of(const Job& job, const Program& program,
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     if (program.nodes[i].kind != OpKind::kKernel) continue;
     const Demand demand = demand_of(program, program.nodes[i]);
-    if (demand.kind != WorkKind::kGemm && demand.kind != WorkKind::kAttention) continue;
+    if (!multiplies(demand.kind)) continue;
     flops += static_cast<double>(demand.flops.value) * static_cast<double>(instances[i]) *
              share_of_rank(job, program.nodes[i]);
   }
@@ -123,7 +125,7 @@ ByStateAndHop traffic_of_stage(const CostModel& model, int stage, Seconds comput
   const Program& program = job.classes[static_cast<std::size_t>(stage)].program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   ByStateAndHop sums;
-  std::map<TierTraffic*, std::pair<double, const CostLink*>> longest;
+  std::map<TierTraffic*, std::pair<double, const CostLink*>> limits;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
     const std::optional<Hop> hop = hop_of(program, node);
@@ -136,7 +138,7 @@ ByStateAndHop traffic_of_stage(const CostModel& model, int stage, Seconds comput
     const SimTime moving = cost.bytes.value > 0 ? cost.alone - cost.fixed : cost.alone;
     const double seconds = to_seconds(moving).value * times;
     sum.busy += Seconds{seconds};
-    auto& [most, link] = longest[&sum];
+    auto& [most, link] = limits[&sum];
     if (seconds > most) most = seconds, link = slowest_link(model, cost);
   }
   const double flops = flops_of(job, program, instances);
@@ -149,7 +151,7 @@ ByStateAndHop traffic_of_stage(const CostModel& model, int stage, Seconds comput
       sum.flops = flops;
       sum.compute = compute;
       sum.ranks_in_node = model.place(stage).members;
-      if (const auto at = longest.find(&sum); at != longest.end() && at->second.second != nullptr)
+      if (const auto at = limits.find(&sum); at != limits.end() && at->second.second != nullptr)
         sum.link = *at->second.second;
     }
   }
@@ -163,16 +165,8 @@ double sum_of_layers(const Program& program, const Counts& counts) {
   double sum = 0;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
-    switch (node.role.part) {
-      case Part::kEmbedding:
-      case Part::kPosition:
-      case Part::kEmbeddingNorm:
-      case Part::kFinalNorm:
-      case Part::kHead:
-        continue;
-      default:
-        sum += counts(node) * static_cast<double>(instances[i]);
-    }
+    if (model_end_of(node.role.part) == ModelEnd::kNone)
+      sum += counts(node) * static_cast<double>(instances[i]);
   }
   return sum;
 }
@@ -235,6 +229,13 @@ std::vector<TierTraffic> tier_traffic(const CostModel& model) {
     for (const TierTraffic& one : hops)
       if (one.bytes() > 0) traffic.push_back(one);
   return traffic;
+}
+
+const TierTraffic* longest(const std::vector<TierTraffic>& traffic, Hop hop) {
+  const TierTraffic* found = nullptr;
+  for (const TierTraffic& one : traffic)
+    if (one.hop == hop && (found == nullptr || one.busy > found->busy)) found = &one;
+  return found;
 }
 
 double parameter_loads(const Job& job, int stage) {

@@ -49,6 +49,8 @@ struct TierTraffic {
 
 // Of each state and hop with bytes the stage where they are the most per flop.
 std::vector<TierTraffic> tier_traffic(const CostModel& model);
+// Of a hop the one whose transfers take longest; null: there is none.
+const TierTraffic* longest(const std::vector<TierTraffic>& traffic, Hop hop);
 
 // How often a micro-step loads the parameters of the layers of a stage: from their home to the GPU
 // or, where that is the GPU, from other ranks. 0: they are where they are used.

@@ -7,6 +7,7 @@
 
 #include "planner/core/error.h"
 #include "planner/lower/ranks.h"
+#include "planner/program/job/piece_axes.h"
 
 namespace zplan {
 namespace {
@@ -128,7 +129,7 @@ class LayoutBuilder {
     const bool by_layer = op.held == Held::kByLayer;
     const AxisSet others = op.experts ? experts_ : AxisSet{};
     const std::int64_t blocks = mesh_.size(others);
-    const std::int64_t ranks = mesh_.size(mesh_.named(kTensorAxis) - others);
+    const std::int64_t ranks = mesh_.size(piece_axes(mesh_, others));
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);

@@ -10,6 +10,7 @@
 #include "planner/cost/cost_model.h"
 #include "planner/cost/kernel_time.h"
 #include "planner/cost/step_totals.h"
+#include "planner/program/job/model_end.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/program/kernels/kernel_table.h"
 
@@ -35,19 +36,15 @@ bool is_common(const Node& node) {
 }
 
 PassTimes& part_of(KernelTimes& times, Part part) {
-  switch (part) {
-    case Part::kEmbedding:
-    case Part::kEmbeddingNorm:
-    case Part::kPosition:
-    case Part::kEncoderPosition:
+  switch (model_end_of(part)) {
+    case ModelEnd::kEmbedding:
       return times.embedding;
-    case Part::kFinalNorm:
-    case Part::kHead:
-    case Part::kLoss:
+    case ModelEnd::kHead:
       return times.head;
-    default:
-      return times.layer;
+    case ModelEnd::kNone:
+      break;
   }
+  return times.layer;
 }
 
 void add(PassTimes& sum, Phase phase, Seconds time) {

@@ -119,6 +119,7 @@ class Bandwidth(CliTest):
         self.bad(BAD_INPUT, "bandwidth", plan, "--model", "1T", says=["--model", "plan.json"])
         self.bad(BAD_INPUT, "memory", plan, "--tp", "2", says=["--tp", "has decided it"])
         self.bad(BAD_INPUT, "memory", plan, "--precision", "lean", says="--precision")
+        self.bad(BAD_INPUT, "memory", plan, "--bucket", "1GB", says=["--bucket", "has decided it"])
         self.bad(BAD_INPUT, "bandwidth", plan, "--paper", says="--paper")
         self.bad(BAD_INPUT, "bandwidth", "--paper", "--cluster", "dgx2", says="got --cluster")
         self.bad(BAD_INPUT, "bandwidth", "--paper", "--tp", "2", says="got --tp")

@@ -188,6 +188,16 @@ TEST(OwnSchedule, LoadsParametersTwiceWhereThePaperCountsThree) {
   }
 }
 
+// What is outside the layers, an encoder's positions and norm too, is loaded once more or less.
+TEST(OwnSchedule, LoadsOfAnEncoderAndADecoderAreThoseOfTheirLayers) {
+  ModelConfig model = round_model();
+  model.encoder_layers = 1;
+  for (const Tier tier : {Tier::kGpu, Tier::kCpu}) {
+    const Job job = lower(plan_of(Recompute::kFull, tier, Gather::kLayer), model);
+    EXPECT_DOUBLE_EQ(parameter_loads(job, 0), 2) << name(tier);
+  }
+}
+
 // Each rank owns a quarter of the layers, and one link works at a time [Rajbhandari21 sec 6.1].
 TEST(OwnSchedule, OfOwnersLoadsAsMuchOverAQuarterOfTheRate) {
   const Cluster cluster = load_cluster("dgx-a100");

@@ -76,22 +76,17 @@ void move_moments(const FactoredMoments& x, std::int64_t from, std::int64_t n, s
   }
 }
 
-template <typename M>
-double mean_of(const M* values, std::int64_t n) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(static_cast<float>(values[i]));
-  return sum / static_cast<double>(n);
-}
-double mean_of(const double* values, std::int64_t n) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += values[i];
-  return sum / static_cast<double>(n);
-}
-
 template <typename C, typename M>
 C widened(M value) {
   if constexpr (std::is_same_v<M, double>) return static_cast<C>(value);
   return static_cast<C>(static_cast<float>(value));
+}
+
+template <typename M>
+double mean_of(const M* values, std::int64_t n) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += widened<double>(values[i]);
+  return sum / static_cast<double>(n);
 }
 
 // Of one matrix, whose elements in the piece are [from, to); x: the first of them.

@@ -15,11 +15,11 @@ namespace {
 ChosenPlan plan_of_file(const PlanSource& source) {
   const PlanCommand& question = source.question;
   const Plan plan = read_plan(source.plan);
-  Cluster cluster =
-      question.cluster.empty() ? cluster_of(source.plan, plan) : load_cluster(question.cluster);
+  Cluster cluster = cluster_of(source.plan, plan, question.cluster);
   cluster.headroom = question.headroom;
   simulate_with_stack(find_stack_use(question.stack, ""), plan, cluster);
-  ChosenPlan chosen{.planned = build_job(plan), .cluster = std::move(cluster), .memory = {}};
+  ChosenPlan chosen{
+      .planned = build_job(plan), .cluster = std::move(cluster), .memory = {}, .sim = {}};
   chosen.memory = predict_memory(chosen.planned, chosen.cluster);
   return chosen;
 }
@@ -37,7 +37,8 @@ std::optional<ChosenPlan> choose_plan(const PlanSource& source) {
     complain(line);
   return ChosenPlan{.planned = std::move(best.planned),
                     .cluster = std::move(answer.cluster),
-                    .memory = std::move(best.memory)};
+                    .memory = std::move(best.memory),
+                    .sim = std::move(best.time.sim)};
 }
 
 }  // namespace zplan

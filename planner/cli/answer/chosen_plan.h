@@ -13,6 +13,7 @@ struct ChosenPlan {
   PlannedJob planned;
   Cluster cluster;  // costs what it costs with the stack that was asked for
   MemoryPrediction memory;
+  std::optional<sim::SimResult> sim;  // of the answer to a question
 };
 
 // Nothing where no plan fits the question, and it has said so. A plan from a file need not fit.

@@ -16,8 +16,7 @@ FlopsPerSecond compute_rate(const std::vector<OpRoofline>& lines) {
   double flops = 0;
   Seconds time{0};
   for (const OpRoofline& line : lines) {
-    const bool multiplies = line.kind == WorkKind::kGemm || line.kind == WorkKind::kAttention;
-    if (multiplies) flops += line.flops;
+    if (multiplies(line.kind)) flops += line.flops;
     time += line.time;
   }
   return {time.value > 0 ? flops / time.value : 0};
@@ -36,7 +35,7 @@ Bandwidth find_bandwidth(ChosenPlan chosen, int threads) {
   const auto hidden = static_cast<double>(planned.model.hidden);
   found.printed = over_a_step(printed_intensities(hidden, found.batch), plan.micro_steps());
   found.layers = over_a_step(layer_intensities(planned.model, found.batch), plan.micro_steps());
-  found.sim = sim::simulate(planned.job, cluster);
+  found.sim = chosen.sim ? *std::move(chosen.sim) : sim::simulate(planned.job, cluster);
   const CostModel model(planned.job, cluster);
   const int stage = found.sim.split.stage;
   found.traffic = tier_traffic(model);

@@ -21,10 +21,6 @@ Value intensity_value(double flop_per_byte) {
   return right({flop_per_byte, words});
 }
 
-Value size_value(double bytes) {
-  return right({bytes, format_bytes(Bytes{static_cast<std::int64_t>(bytes)})});
-}
-
 Table intensity_table(const Bandwidth& found) {
   Table table({"state", "form", "printed: as printed", "layers: own layers"});
   const auto row = [&](MovedState state, const char* form, double printed, double layers) {
@@ -107,9 +103,9 @@ Sheet traffic_facts(const TierTraffic& one) {
   return {{"state", name(one.state)},
           {"hop", name(one.hop)},
           {"stage", one.stage},
-          {"nearer_bytes", size_value(one.nearer)},
-          {"farther_bytes", size_value(one.farther)},
-          {"bytes", size_value(one.bytes())},
+          {"nearer_bytes", right_bytes(one.nearer)},
+          {"farther_bytes", right_bytes(one.farther)},
+          {"bytes", right_bytes(one.bytes())},
           {"flops", one.flops},
           {"compute_flop_per_s", one.compute_rate()},
           {"intensity", intensity_value(one.intensity())},
@@ -151,11 +147,18 @@ void say_traffic(Sheet& out, const Bandwidth& found) {
                         node.text(kIndent)));
 }
 
+// And one for each factor of the sweep.
+std::vector<Column> with_factors(std::vector<Column> columns) {
+  for (const double factor : kSweepFactors) {
+    const std::string title = fmt::format("x{:g}", factor);
+    columns.emplace_back(title, title);
+  }
+  return columns;
+}
+
 // The efficiency curve of each state at shares of the bandwidth that is there.
 void say_curves(Sheet& out, const Bandwidth& found) {
-  std::vector<Column> columns{"state", {"hop", "between"}};
-  for (const double factor : kSweepFactors)
-    columns.emplace_back(fmt::format("x{:g}", factor), fmt::format("x{:g}", factor));
+  const std::vector<Column> columns = with_factors({"state", {"hop", "between"}});
   Table table(columns);
   for (const TierTraffic& one : found.traffic) {
     Sheet row{{"state", name(one.state)}, {"hop", name(one.hop)}};
@@ -170,10 +173,7 @@ void say_curves(Sheet& out, const Bandwidth& found) {
 }
 
 void say_sweeps(Sheet& out, const Bandwidth& found) {
-  std::vector<Column> columns{{"hop", "between"}, {"group", "links"}, {"what", ""}};
-  for (const double factor : kSweepFactors)
-    columns.emplace_back(fmt::format("x{:g}", factor), fmt::format("x{:g}", factor));
-  Table table(columns);
+  Table table(with_factors({{"hop", "between"}, {"group", "links"}, {"what", ""}}));
   const auto sheet_of = [](const SweepPoint& point, double factor) {
     return Sheet{{"factor", factor}, {"step_s", point.step}, {"exposed_s", point.exposed}};
   };
@@ -208,7 +208,7 @@ Sheet roofline_facts(const OpRoofline& line, double period) {
                                                    : "other"},
       {"runs", static_cast<std::int64_t>(line.runs)},
       {"flops", line.flops},
-      {"bytes", size_value(line.bytes)},
+      {"bytes", right_bytes(line.bytes)},
       {"intensity", intensity_value(line.intensity())},
       {"at_peak_s", {line.at_peak, line.at_peak.value > 0 ? format_seconds(line.at_peak) : "-"}},
       {"at_memory_s", line.at_memory},

@@ -119,13 +119,10 @@ std::vector<Sweep> sweep_links(const Job& job, const Cluster& cluster,
                                int threads) {
   std::vector<Sweep> sweeps;
   for (int h = 0; h < kHopCount; ++h) {
-    const TierTraffic* longest = nullptr;
-    for (const TierTraffic& one : traffic)
-      if (one.hop == static_cast<Hop>(h) && (longest == nullptr || one.busy > longest->busy))
-        longest = &one;
-    if (longest == nullptr) continue;
-    if (const auto group = group_of(longest->link.kind))
-      sweeps.push_back({longest->hop, *group, longest->link.kind, {}});
+    const TierTraffic* const most = longest(traffic, static_cast<Hop>(h));
+    if (most == nullptr) continue;
+    if (const auto group = group_of(most->link.kind))
+      sweeps.push_back({most->hop, *group, most->link.kind, {}});
   }
   constexpr std::size_t kPoints = kSweepFactors.size();
   WorkerPool pool(threads);

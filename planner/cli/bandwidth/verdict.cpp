@@ -38,11 +38,9 @@ Shares shares_of(const Bandwidth& found) {
 
 // "3.00 GB/s a GPU; 90 % takes 15.5 GB/s", of the state that takes the hop longest.
 std::string rates_words(const Bandwidth& found, Hop hop) {
-  const TierTraffic* longest = nullptr;
-  for (const TierTraffic& one : found.traffic)
-    if (one.hop == hop && (longest == nullptr || one.busy > longest->busy)) longest = &one;
-  const BytesPerSecond needed = bandwidth_for(0.9, longest->intensity(), longest->compute_rate());
-  return fmt::format("{} a GPU; 90 % takes {}", format_rate(longest->rate()), format_rate(needed));
+  const TierTraffic& most = *longest(found.traffic, hop);
+  const BytesPerSecond needed = bandwidth_for(0.9, most.intensity(), most.compute_rate());
+  return fmt::format("{} a GPU; 90 % takes {}", format_rate(most.rate()), format_rate(needed));
 }
 
 }  // namespace

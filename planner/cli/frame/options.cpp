@@ -184,6 +184,7 @@ Command parse_simulate(const Arguments& arguments) {
 // The first option that pins a decision; empty: none does.
 std::string pinned_option(const Pins& pins) {
   if (!pins.recipes.empty()) return "--precision";
+  if (pins.bucket) return "--bucket";
   for (const Decision& row : kChoices)
     if (pins.has(row.pointer)) return std::string(row.option.name);
   return "";
@@ -225,6 +226,15 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
               "Also of a plan that does not fit, or the one that is least over");
 }
 
+// After the options of the subcommand those of pins; the help, where it was asked for.
+std::optional<ShowText> read_with_source(Syntax& syntax, const Arguments& arguments,
+                                         PinOptions& pins, PlanSource& source) {
+  pins.add_others(syntax, source.question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(source.question.pins);
+  return std::nullopt;
+}
+
 Command parse_memory(const Arguments& arguments) {
   MemoryCommand command;
   PinOptions pins;
@@ -238,9 +248,8 @@ Command parse_memory(const Arguments& arguments) {
   syntax.flag("--deepspeed", command.deepspeed,
               "Also what DeepSpeed's documented estimators say, and why it differs");
   syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
-  pins.add_others(syntax, command.source.question.pins);
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  pins.finish(command.source.question.pins);
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
   require_one_source(command.source, "memory");
   return command;
 }
@@ -273,9 +282,8 @@ Command parse_bandwidth(const Arguments& arguments) {
   syntax.flag("--paper", command.paper,
               "Instead ZeRO-Infinity's own curves (Fig. 3) and devices (Table 3)");
   syntax.flag("--json", command.json, "Print JSON (zplan.bandwidth/1)");
-  pins.add_others(syntax, command.source.question.pins);
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  pins.finish(command.source.question.pins);
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
   if (command.paper) {
     require_no_plan(command.source);
   } else {

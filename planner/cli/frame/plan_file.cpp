@@ -27,7 +27,8 @@ Plan read_plan(const std::string& path) {
   return plan;
 }
 
-Cluster cluster_of(const std::string& path, const Plan& plan) {
+Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name) {
+  if (!name.empty()) return load_cluster(name);
   return naming(path, [&] { return load_cluster(plan.hardware); });
 }
 

@@ -11,7 +11,7 @@ namespace zplan {
 
 // A plan that has a Job.
 Plan read_plan(const std::string& path);
-// The cluster that the plan of this file names.
-Cluster cluster_of(const std::string& path, const Plan& plan);
+// The cluster of that name or, where it is empty, the one that the plan of this file names.
+Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name = "");
 
 }  // namespace zplan

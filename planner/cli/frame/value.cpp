@@ -55,4 +55,8 @@ Value right(Value value) {
   return value;
 }
 
+Value right_bytes(double bytes) {
+  return right({bytes, format_bytes(Bytes{static_cast<std::int64_t>(bytes)})});
+}
+
 }  // namespace zplan

@@ -58,5 +58,7 @@ Value only_words(Value value);
 inline Value left_out() { return only_words(nullptr); }
 // At the right of its column.
 Value right(Value value);
+// Bytes, which need not be whole, as "31.75 GiB".
+Value right_bytes(double bytes);
 
 }  // namespace zplan

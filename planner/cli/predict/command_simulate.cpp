@@ -19,8 +19,7 @@ sim::SimOptions sim_options(const SimulateCommand& command) {
 
 Simulation simulate(const SimulateCommand& command) {
   const Plan plan = read_plan(command.plan);
-  Cluster cluster =
-      command.cluster.empty() ? cluster_of(command.plan, plan) : load_cluster(command.cluster);
+  Cluster cluster = cluster_of(command.plan, plan, command.cluster);
   cluster.headroom = command.headroom;
   StackUse use = find_stack_use(command.stack, command.anchor);
   simulate_with_stack(use, plan, cluster);

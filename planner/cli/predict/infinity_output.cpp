@@ -16,10 +16,6 @@ namespace {
 
 using Categories = std::vector<Category>;
 
-Value size_of_double(double bytes) {
-  return right({bytes, format_bytes(Bytes{static_cast<std::int64_t>(bytes)})});
-}
-
 Bytes bytes_of(const TierUse& use, const Categories& categories) {
   Bytes sum{0};
   for (const Category category : categories)
@@ -112,8 +108,8 @@ Sheet infinity_sheet(const PlannedJob& planned, const Cluster& cluster, const Me
   for (const Measure& one : measures(planned, cluster))
     table.row({{"quantity", one.words},
                {"of", one.of},
-               {"printed_bytes", size_of_double(one.printed)},
-               {"layers_bytes", size_of_double(one.layers)},
+               {"printed_bytes", right_bytes(one.printed)},
+               {"layers_bytes", right_bytes(one.layers)},
                {"gpu_bytes", placed(use, Tier::kGpu, one.placed)},
                {"cpu_bytes", placed(use, Tier::kCpu, one.placed)},
                {"nvme_bytes", placed(use, Tier::kNvme, one.placed)}});

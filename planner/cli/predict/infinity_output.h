@@ -10,10 +10,10 @@
 
 namespace zplan {
 
-// "GPU memory per GPU is the fullest: 73.5 GiB of 75.0 GiB ..", one line; of a plan that fits.
+// "Fits; GPU memory per GPU limits: 73.5 GiB of 75.0 GiB there ..", one line; of a plan that fits.
 std::string fullest_line(const MemoryPrediction& memory);
 
-// {"quantities": [{"quantity", "printed_bytes", "layers_bytes", "placed": {..}}, ..]}
+// {"quantities": [{"quantity", "printed_bytes", "layers_bytes", "gpu_bytes", ..}, ..], ..}
 Sheet infinity_sheet(const PlannedJob& planned, const Cluster& cluster, const MemoryUse& use,
                      std::size_t indent);
 

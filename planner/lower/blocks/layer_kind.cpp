@@ -75,11 +75,18 @@ Branch::Branch(BranchNorm norm, std::unique_ptr<Body> body, std::optional<PostNo
       residual_(std::move(residual)),
       out_(out) {}
 
+View Branch::gathered(LayerPass& to, Part part, const View& x, const char* name) const {
+  return body_->has_own_tokens() ? x : to.gathered(part, x, name);
+}
+
+View Branch::summed(LayerPass& to, Part part, const View& partial, const std::string& name) const {
+  return body_->has_own_tokens() ? partial : to.summed(part, partial, name);
+}
+
 View Branch::forward(LayerPass& to) const {
   const std::vector<Use> uses = body_->uses();
   View x = norm_.of(to).y;
-  if (body_->reads_input(to) && !body_->has_own_tokens())
-    x = to.gathered(norm_.part(), x, "norm.gathered");
+  if (body_->reads_input(to)) x = gathered(to, norm_.part(), x, "norm.gathered");
   const bool gives = to.emits(uses.back().op);
   const View partial = to[body_->partial()];
   body_->forward_before_tiles(to, x);
@@ -87,21 +94,22 @@ View Branch::forward(LayerPass& to) const {
   to.each_tile(uses, [&] { body_->forward(to, x); });
   if (!gives) return {};
   if (post_) return post_->forward(to, body_->part(), partial, body_->has_own_tokens());
-  if (body_->has_own_tokens()) return partial;
-  return to.summed(body_->part(), partial, std::string(name(body_->part())) + ".sum");
+  return summed(to, body_->part(), partial, std::string(name(body_->part())) + ".sum");
 }
 
 // From the gradient of what the branch adds, of one rank's tokens, to that of its normalised input.
 View Branch::body_backward(LayerPass& to, const View& added) const {
   const Part part = norm_.part();
-  const bool own_tokens = body_->has_own_tokens();
-  View dy = added;
-  const auto gather = [&] { dy = to.gathered(residual_.part(), added, "d.gathered"); };
-  if (to.emits_inputs() && !own_tokens) gather();
-  if (!to.emits_inputs() && !own_tokens) to.again(gather);
+  View dy;
+  const auto gather = [&] { dy = gathered(to, residual_.part(), added, "d.gathered"); };
+  if (to.emits_inputs()) {
+    gather();
+  } else {
+    to.again(gather);
+  }
   View x = norm_.of(to).y;
-  if (to.emits_weights() && !own_tokens) x = to.gathered(part, x, "norm.gathered");
-  const Shape& shape = own_tokens ? added.shape : norm_.gradient().shape;
+  if (to.emits_weights()) x = gathered(to, part, x, "norm.gathered");
+  const Shape& shape = body_->has_own_tokens() ? added.shape : norm_.gradient().shape;
   const View dx = to.scratch(norm_.gradient().name, shape);
   if (body_->bias() && to.trains(body_->bias()) && to.emits_weights())
     to.kernel(body_->part(), Action::kBiasGradient, KernelId::kBiasGradient,
@@ -110,8 +118,7 @@ View Branch::body_backward(LayerPass& to, const View& added) const {
   body_->backward_before_tiles(to);
   to.each_tile(body_->uses(), [&] { body_->backward(to, x, dy, dx); });
   body_->backward_after_tiles(to, x, dx);
-  if (!to.emits_inputs()) return {};
-  return own_tokens ? dx : to.summed(part, dx, "d.norm.sum");
+  return to.emits_inputs() ? summed(to, part, dx, "d.norm.sum") : View{};
 }
 
 View Branch::backward_to_norm(LayerPass& to, const View& dout) const {

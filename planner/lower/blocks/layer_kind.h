@@ -79,6 +79,10 @@ class Branch {
 
  private:
   View body_backward(LayerPass& to, const View& added) const;
+  // What the body reads of x, and what its partial sums come to: over tensor parallel ranks, unless
+  // each works on its own tokens.
+  View gathered(LayerPass& to, Part part, const View& x, const char* name) const;
+  View summed(LayerPass& to, Part part, const View& partial, const std::string& name) const;
 
   BranchNorm norm_;
   std::unique_ptr<Body> body_;

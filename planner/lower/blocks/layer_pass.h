@@ -92,13 +92,11 @@ class LayerPass : public Emission {
   // Each rank along the axis gives every other one an equal part of `from`, in the order of their
   // places, and has what it gets in `to`, in that order.
   void exchange(Part part, std::string_view axis, const View& from, const View& to) {
-    s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
-                      CollectiveKind::kAllToAll, {s_.mesh.named(axis)}, from, to);
+    exchange(part, s_.mesh.named(axis), from, to);
   }
   // The same of ranks that have other experts.
   void exchange_rows(Part part, const View& from, const View& to) {
-    s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
-                      CollectiveKind::kAllToAll, {expert_axes(s_.plan, s_.mesh)}, from, to);
+    exchange(part, expert_axes(s_.plan, s_.mesh), from, to);
   }
   // Each rank along the axis gives the next one what it has in `from`, the last one the first.
   void shift(Part part, std::string_view axis, const View& from, const View& to) {
@@ -114,6 +112,10 @@ class LayerPass : public Emission {
   ValueViews views_;
 
  private:
+  void exchange(Part part, AxisSet axes, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kExchange}, Lane::kCommTensor,
+                      CollectiveKind::kAllToAll, {axes}, from, to);
+  }
   TensorParallel ranks_;
 };
 

@@ -19,6 +19,10 @@ namespace zplan {
 
 // What kind of work a kernel is: picks the efficiency of the device that applies.
 enum class WorkKind : std::uint8_t { kGemm, kAttention, kMemory, kHost };
+// Whether its flop are those of products, which the peak of a device is of.
+constexpr bool multiplies(WorkKind kind) {
+  return kind == WorkKind::kGemm || kind == WorkKind::kAttention;
+}
 
 // A matrix product [m, k] x [k, n], `batch` of them at once, so often one after the other.
 struct Product {

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/program/job/piece_axes.h"
 #include "planner/program/text/fields.h"
 #include "planner/program/text/text.h"
 
@@ -150,7 +151,7 @@ class JobParser {
     if (in_.accept("member"))
       t.member = static_cast<std::int32_t>(in_.integer("member", 0, kMaxUnitLayers - 1));
     const std::int64_t pieces =
-        std::int64_t{job_.mesh.size(job_.mesh.named(kTensorAxis) - u.experts)} * u.tiles;
+        std::int64_t{job_.mesh.size(piece_axes(job_.mesh, u.experts))} * u.tiles;
     split(t, pieces);
     blocks(t, job_.mesh.size(u.experts));
     const std::int64_t piece = piece_elements(t, pieces) / t.blocks;

@@ -1,0 +1,31 @@
+// Which parts of a model lie outside its layers.
+#pragma once
+
+#include <cstdint>
+
+#include "planner/program/job/ops.h"
+
+namespace zplan {
+
+enum class ModelEnd : std::uint8_t { kNone, kEmbedding, kHead };
+
+// What is looked up, and the norm of what an encoder gives, or what follows the last layer; kNone:
+// a part of layers, or of no model.
+constexpr ModelEnd model_end_of(Part part) {
+  switch (part) {
+    case Part::kEmbedding:
+    case Part::kEmbeddingNorm:
+    case Part::kPosition:
+    case Part::kEncoderPosition:
+    case Part::kEncoderNorm:
+      return ModelEnd::kEmbedding;
+    case Part::kFinalNorm:
+    case Part::kHead:
+    case Part::kLoss:
+      return ModelEnd::kHead;
+    default:
+      return ModelEnd::kNone;
+  }
+}
+
+}  // namespace zplan
