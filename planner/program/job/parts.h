@@ -14,7 +14,7 @@ ZPLAN_PART(EncoderTokens, "encoder_tokens")  // what an encoder before the decod
 ZPLAN_PART(EncoderPosition, "encoder_position")
 ZPLAN_PART(EncoderNorm, "encoder_norm")
 ZPLAN_PART(Encoded, "encoded")  // what the layers of the decoder read
-ZPLAN_PART(Layer, "layer")  // the whole layer: its gather unit, its checkpoint
+ZPLAN_PART(Layer, "layer")      // the whole layer: its gather unit, its checkpoint
 ZPLAN_PART(AttentionNorm, "attention_norm")
 ZPLAN_PART(Qkv, "qkv")
 ZPLAN_PART(QueryDown, "query_down")  // of latent attention: a product for queries alone
