@@ -26,6 +26,8 @@ constexpr Count kCounts[] = {
     {"local_rope_theta", &F::local_rope_theta, 1'000'000'000'000},
     {"unused_positions", &F::unused_positions, 1 << 10},
     {"up_offset", &F::up_offset, 1 << 10},
+    {"relative_buckets", &F::relative_buckets, 128},
+    {"relative_distance", &F::relative_distance, 1 << 20},
 };
 struct Switch {
   std::string_view name;
@@ -35,6 +37,7 @@ constexpr Switch kSwitches[] = {
     {"post_norms", &F::post_norms},
     {"embedding_norm", &F::embedding_norm},
     {"scaled_embedding", &F::scaled_embedding},
+    {"scaled_logits", &F::scaled_logits},
     {"attention_sinks", &F::attention_sinks},
     {"bidirectional", &F::bidirectional},
 };
@@ -103,6 +106,29 @@ std::vector<std::pair<std::string_view, FeatureValue>> shown_features(const Laye
   return all;
 }
 
+// Of biases by distance.
+std::optional<FeatureContradiction> relative_contradiction(const LayerFeatures& x,
+                                                           const FeatureSurroundings& model) {
+  using Found = FeatureContradiction;
+  constexpr std::string_view kBuckets = "relative_buckets", kDistance = "relative_distance";
+  constexpr std::int64_t kParts = 4;  // before the query and behind it, near and far
+  if (x.relative_buckets == 0) {
+    if (x.relative_distance == kUsualRelativeDistance) return std::nullopt;
+    return Found{kDistance, "expected no relative_distance without relative_buckets"};
+  }
+  if (!model.encoder)
+    return Found{kBuckets, "expected relative_buckets with encoder_layers only"};
+  if (model.learned)
+    return Found{kBuckets, "expected no relative_buckets with position \"learned\""};
+  if (x.relative_buckets % kParts != 0)
+    return Found{kBuckets, fmt::format("expected a multiple of {} buckets, got {}", kParts,
+                                       x.relative_buckets)};
+  if (x.relative_distance <= x.relative_buckets / 2)
+    return Found{kDistance, fmt::format("expected more than {}, half of the buckets, got {}",
+                                        x.relative_buckets / 2, x.relative_distance)};
+  return std::nullopt;
+}
+
 std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& x,
                                                            const FeatureSurroundings& model) {
   using Found = FeatureContradiction;
@@ -139,6 +165,7 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
     return Found{"bidirectional",
                  fmt::format("expected no bidirectional with {}, which looks back only",
                              x.window > 0 ? "a window" : "position \"alibi\"")};
+  if (auto problem = relative_contradiction(x, model)) return problem;
   if (!model.latent) return std::nullopt;
   if (model.alibi) return Found{"position", "expected no position \"alibi\" with kv_lora_rank"};
   for (const auto& [field, unusual] : {std::pair<std::string_view, bool>{"window", x.window > 0},

@@ -25,6 +25,7 @@ enum class Activation : std::uint8_t { kUsual, kGeluTanh, kGelu, kSilu, kRelu, k
 // for each [Black22] or one for both [Wang21].
 enum class ParallelResidual : std::uint8_t { kNone, kTwoNorms, kOneNorm };
 
+inline constexpr std::int64_t kUsualRelativeDistance = 128;  // tokens [Raffel20 sec 2.1]
 inline constexpr std::int64_t kUsualNormEpsilon = 10'000'000;  // 1e-5, in units of 1e-12
 
 struct LayerFeatures {
@@ -37,6 +38,7 @@ struct LayerFeatures {
   bool post_norms = false;        // a norm of what each branch gives, too, before it is added
   bool embedding_norm = false;    // a norm of the embeddings, before the first layer
   bool scaled_embedding = false;  // token embeddings are taken sqrt(h) times
+  bool scaled_logits = false;     // what the head reads is divided by sqrt(h) [Raffel20]
   // A query sees all keys, and the loss is that of masked tokens [Devlin19].
   bool bidirectional = false;
   bool attention_sinks = false;  // a score of each head that no key has [Xiao24]
@@ -53,11 +55,15 @@ struct LayerFeatures {
   std::int64_t rope_stretch = 1;      // by which positions are divided
   std::int64_t local_rope_theta = 0;  // with a window, where positions are not divided; 0: as else
   std::int64_t unused_positions = 0;  // rows of the learned positions before the first token's
+  // Biases of scores: each head of a stack has a number for so many buckets of the distance of key
+  // and query, from `relative_distance` on the last one [Raffel20 sec 2.1]. 0: none.
+  std::int64_t relative_buckets = 0;
+  std::int64_t relative_distance = kUsualRelativeDistance;
 
   // Whether attention is that of all keys up to the query's own, scaled by the head's size.
   bool has_plain_scores() const {
     return window == 0 && attention_cap == 0 && attention_divisor == 0 && !attention_sinks &&
-           !bidirectional;
+           !bidirectional && relative_buckets == 0;
   }
   bool has_turns() const { return window > 0 && full_layers > 0; }
   // After so many layers they begin again.
@@ -79,7 +85,7 @@ std::vector<std::pair<std::string_view, FeatureValue>> shown_features(
 // Of a model beside these features.
 struct FeatureSurroundings {
   bool rotary = false, learned = false, alibi = false, latent = false, all_biases = false;
-  bool gated = false;
+  bool gated = false, encoder = false;
   std::int64_t head_size = 0;
 };
 // The field that cannot be so, and why.

@@ -137,6 +137,7 @@ std::optional<Contradiction> head_contradiction(const ModelConfig& m) {
                                          .latent = m.latent.has_value(),
                                          .all_biases = m.biases == Biases::kAll,
                                          .gated = m.gated_mlp,
+                                         .encoder = m.encoder_layers > 0,
                                          .head_size = m.head_size()};
   if (auto problem = features_contradiction(m.layer, surroundings))
     return Contradiction{problem->field, problem->message};

@@ -163,8 +163,8 @@ inline constexpr auto read_round_fp8 = [](const KernelCall& c, const auto& body)
 
 template <typename T>
 inline constexpr auto read_scale = [](const KernelCall& c, const auto& body) {
-  body(c[0].as<T>(), c[0].elements(),
-       static_cast<double>(c.attributes[0]) / static_cast<double>(c.attributes[1]));
+  const double factor = static_cast<double>(c.attributes[0]) / static_cast<double>(c.attributes[1]);
+  body(c[0].as<T>(), c[0].elements(), c.attributes[2] != 0 ? std::sqrt(factor) : factor);
 };
 
 template <typename T>

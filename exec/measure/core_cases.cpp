@@ -63,8 +63,12 @@ Sizes results_of_heads(std::int64_t n) {
   return {{"b", 1}, {"s", n / kRow}, {"a", 4}, {"v", kRow / 4}};
 }
 Sizes squares(std::int64_t n) {
-  return {{"b", 1}, {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))}, {"s", kSquare}};
+  return {{"b", 1},
+          {"a", std::max<std::int64_t>(1, n / (kSquare * kSquare))},
+          {"s", kSquare},
+          {"r", 2 * kSquare - 1}};
 }
+Sizes biases(std::int64_t n) { return {{"n", 32}, {"a", 8}, {"r", n / 8 - 1}}; }
 
 // Vectors are as long as the operand, matrices have rows of kRow; others are told here.
 Sizes sizes_of(const KernelDef& def, std::int64_t n) {
@@ -82,7 +86,12 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return logits(n);
     case KernelId::kSoftmaxForward:
     case KernelId::kSoftmaxBackward:
+    case KernelId::kRelativeScores:
+    case KernelId::kRelativeScoresGradient:
       return squares(n);
+    case KernelId::kRelativePositions:
+    case KernelId::kRelativePositionsGradient:
+      return biases(n);
     case KernelId::kSinksForward:
     case KernelId::kSinksBackward:
       return results_of_heads(n);
@@ -133,6 +142,9 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kSoftCapForward:
     case KernelId::kSoftCapBackward:
       return {50};
+    case KernelId::kRelativePositions:
+    case KernelId::kRelativePositionsGradient:
+      return {128};
     default:
       return {};
   }

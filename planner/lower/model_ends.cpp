@@ -59,7 +59,8 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       ranks_(stage),
       scalars_(scalars),
       has_encoder_(model.encoder().has_value()),
-      masked_(model.sees_both_ways()) {
+      masked_(model.sees_both_ways()),
+      scales_logits_(model.scales_logits()) {
   for (const Chunk& chunk : s_.chunks) {
     if (loads_tokens(chunk)) tokens_ = loading("tokens", chunk);
     if (loads_targets(chunk)) targets_ = loading("targets", chunk);
@@ -197,11 +198,21 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   norm_pass_.begin(Phase::kForward);
   head_pass_.begin(Phase::kForward);
   norm_.forward(norm_pass_, x_, normed_);
+  if (scales_logits_) scale(Phase::kForward, normed_.y);
   if (!whole) return;
   const View all =
       ranks_.gathered(Phase::kForward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
   head_.forward(head_pass_, all, logits_);
   loss(targets_.device);
+}
+
+// From the nodes of the norm, as a second step.
+void ModelEnds::scale(Phase phase, const View& x) {
+  const Action action = phase == Phase::kForward ? Action::kCompute : Action::kInputGradient;
+  s_.out.repeat({.count = 1, .var = Var::kTile, .first = 1}, [&] {
+    s_.out.kernel({phase, Part::kFinalNorm, action}, kLane, KernelId::kScale, {update(x)},
+                  {1, s_.h(), 1});
+  });
 }
 
 void ModelEnds::loss(const View& targets) {
@@ -242,6 +253,7 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
   const View all =
       ranks_.gathered(Phase::kBackward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
   const View dnorm = head_gradient(all);
+  if (scales_logits_) scale(Phase::kBackward, dnorm);
   norm_.backward(norm_pass_, dnorm, x_, normed_, write(dx));
 }
 

@@ -74,6 +74,7 @@ class ModelEnds {
   void normalise_embedding(const View& sum, const View& x);
   void drop_embedding(const View& sum, const View& x);
   void loss(const View& targets);
+  void scale(Phase phase, const View& x);  // of the head's input, or of its gradient
   View head_gradient(const View& x);  // of its input, of the rank's tokens
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
   View targets_of(std::int32_t piece) const;
@@ -89,6 +90,7 @@ class ModelEnds {
   View scalars_;
   bool has_encoder_;
   bool masked_;  // the loss is that of masked tokens, else of the next ones
+  bool scales_logits_;
   Loading encoder_tokens_;
   Loading tokens_, targets_;  // targets are the next token each, often the same
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.

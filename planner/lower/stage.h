@@ -71,6 +71,12 @@ constexpr HomeOf home_outside_layers(Held held) {
   return held == Held::kLastStage ? HomeOf::kFar : HomeOf::kNear;
 }
 
+// What a stack of layers adds to scores by distance, [a, 2 s - 1] of the rank's heads, and the sum
+// of its layers' gradients of it.
+struct PositionBias {
+  View bias, gradient;
+};
+
 struct Stage : Sizes {
   const Mesh& mesh;
   const Layout& layout;
@@ -97,6 +103,9 @@ struct Stage : Sizes {
   // Of the micro-batch that is emitted, of all its tokens: what an encoder gives, and its gradient,
   // of which each tensor parallel rank has a part.
   View encoded{}, encoded_gradient{};
+  // Of the same, of stacks whose forward has begun and whose backward has not ended; the layers
+  // that are emitted are of the last.
+  std::vector<PositionBias> position_biases{};
 
   // What is emitted is of this chunk from here on.
   void enter(const Chunk& chunk) { current = static_cast<std::size_t>(chunk.number); }

@@ -31,6 +31,7 @@ import golden_mixtral
 import golden_mla
 import golden_qwen3
 import golden_random
+import golden_t5
 import numpy as np
 import torch
 import torch.nn.functional as functional
@@ -38,7 +39,8 @@ import torch.nn.functional as functional
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
-          *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL)
+          *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
+          golden_t5.MODEL)
 
 TRAIN = {
     "seed": 0,

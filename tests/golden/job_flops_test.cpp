@@ -113,18 +113,22 @@ TEST(ModelFlopsOfJobs, AreSixPerMatrixParameterAndToken) {
 
 // Products of both stacks, each on as many tokens; scores of the encoder and to it are not masked.
 TEST(ModelFlopsOfJobs, OfAnEncoderAndItsDecoderAreThoseOfTheModel) {
-  const ModelConfig model = load_model("blenderbot-3b");
-  for (const int tp : {1, 2}) {
-    Plan plan = plan_for(model, Recompute::kNone, 1, "cuda.sm80.bf16.unfused");
-    plan.parallel.tp = tp;
-    const double tokens = 16.0 * static_cast<double>(model.sequence);
-    const Job job = lower(plan, model);
-    const std::int64_t matrices = matmul_parameter_count(model) - model.vocab * model.hidden +
-                                  padded_vocab(model, tp) * model.hidden;
-    // Separate kernels have products of the whole square, masked or not.
-    const std::int64_t squares = 12 * (2 + 24 * 2) * model.hidden * model.sequence;
-    EXPECT_DOUBLE_EQ(flop(job, WorkKind::kGemm),
-                     tokens * static_cast<double>(6 * matrices + squares));
+  for (const char* name : {"blenderbot-3b", "t5-3b"}) {
+    const ModelConfig model = load_model(name);
+    for (const int tp : {1, 2}) {
+      Plan plan = plan_for(model, Recompute::kNone, 1, "cuda.sm80.bf16.unfused");
+      plan.parallel.tp = tp;
+      const double tokens = 16.0 * static_cast<double>(model.sequence);
+      const Job job = lower(plan, model);
+      const std::int64_t matrices = matmul_parameter_count(model) - model.vocab * model.hidden +
+                                    padded_vocab(model, tp) * model.hidden;
+      // Separate kernels have products of the whole square, masked or not.
+      const std::int64_t attentions = 2 * model.layers - model.encoder_layers;
+      const std::int64_t squares = 12 * attentions * model.attention_width() * model.sequence;
+      EXPECT_DOUBLE_EQ(flop(job, WorkKind::kGemm),
+                       tokens * static_cast<double>(6 * matrices + squares))
+          << name;
+    }
   }
 }
 

@@ -159,6 +159,33 @@ TEST(ParameterCount, OfBlenderBotCountsTheEncoderAndCrossAttention) {
   }
 }
 
+// By parts: tables of 32,128 tokens, in each layer four matrices of h a d, two of h f, or three where
+// the MLP is gated, and two norms, in a decoder's layer four matrices and a norm more, and behind
+// either stack a norm, beside it 32 numbers of each head. The published weights have as many.
+TEST(ParameterCount, OfT5IsThatOfThePublishedWeights) {
+  EXPECT_EQ(parameter_count(load_model("t5-small")), 60'506'624);
+  EXPECT_EQ(parameter_count(load_model("t5-base")), 222'903'552);
+  EXPECT_EQ(parameter_count(load_model("t5-large")), 737'668'096);
+  EXPECT_EQ(parameter_count(load_model("t5-3b")), 2'851'598'336);
+  EXPECT_EQ(parameter_count(load_model("t5-11b")), 11'307'321'344);
+  EXPECT_EQ(parameter_count(load_model("flan-t5-small")), 76'961'152);
+  EXPECT_EQ(parameter_count(load_model("flan-t5-base")), 247'577'856);
+  EXPECT_EQ(parameter_count(load_model("flan-t5-large")), 783'150'080);
+  EXPECT_EQ(parameter_count(load_model("flan-t5-xl")), 2'849'757'184);
+  EXPECT_EQ(parameter_count(load_model("flan-t5-xxl")), 11'135'332'352);
+  for (const ModelConfig& model : model_catalogue()) {
+    if (model.layer.relative_buckets != 32) continue;
+    const std::int64_t h = model.hidden, attention = 4 * h * model.heads * model.head_size();
+    const std::int64_t products = model.gated_mlp ? 3 : 2, tables = model.tied_embeddings ? 1 : 2;
+    const std::int64_t encoder = attention + products * h * model.ffn + 2 * h;
+    EXPECT_EQ(parameter_count(model),
+              tables * 32'128 * h + model.layers * encoder +
+                  (model.layers - model.encoder_layers) * (attention + h) +
+                  2 * (h + 32 * model.heads))
+        << model.name;
+  }
+}
+
 // Of each of s tokens an encoder's layer sees s keys, a decoder's on average s / 2 and s.
 TEST(ModelFlops, OfAnEncoderAndItsDecoderCountTheKeysOfBoth) {
   const ModelConfig model = load_model("blenderbot-3b");

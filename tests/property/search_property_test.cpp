@@ -289,6 +289,7 @@ LayerFeatures draw_features() {
   if (maybe()) x.logit_cap = 3;
   x.embedding_norm = maybe();
   x.scaled_embedding = maybe();
+  x.scaled_logits = maybe();
   x.attention_sinks = maybe();
   if (maybe()) {
     x.window = *rc::gen::element<std::int64_t>(1, 3, 100);
@@ -302,7 +303,11 @@ LayerFeatures draw_features() {
 void make_encoder(ModelConfig& m) {
   if (m.position == Position::kAlibi) m.position = Position::kLearned;
   m.encoder_layers = *rc::gen::inRange<std::int64_t>(1, m.layers);
-  m.layer = {.activation = m.layer.activation, .scaled_embedding = m.layer.scaled_embedding};
+  m.layer = {.activation = m.layer.activation,
+             .scaled_embedding = m.layer.scaled_embedding,
+             .scaled_logits = m.layer.scaled_logits};
+  if (m.position == Position::kLearned || *rc::gen::arbitrary<bool>()) return;
+  m.layer.relative_buckets = 4 * *rc::gen::inRange<std::int64_t>(1, 33);
 }
 
 ModelConfig draw_model() {

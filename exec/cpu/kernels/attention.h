@@ -35,6 +35,8 @@ struct AttentionForward {
   T* out;           // [b, s, a, v], overwritten
   Compute<T>* lse;  // [b, a, s], overwritten, kept for backward
   const T* qkv;     // [b, s, c]
+  // [a, 2 s - 1] by key - query, added to scores (relative_positions.h); null: none
+  const Compute<T>* bias = nullptr;
 };
 
 template <typename T>
@@ -44,6 +46,8 @@ struct AttentionBackward {
   const T* out;           // [b, s, a, v]
   const Compute<T>* lse;  // [b, a, s]
   const T* qkv;           // [b, s, c]
+  const Compute<T>* bias = nullptr;
+  Compute<T>* dbias = nullptr;  // [a, 2 s - 1], added to, one sequence after the other
 };
 
 template <typename T>

@@ -55,12 +55,15 @@ struct HeadViews {
   const Compute<T>* lse;  // [s]
   Compute<T>* delta;      // [s]
   Scores<Compute<T>> scores;
+  Compute<T>* dbias;  // of key - query, or null
 };
 
+// `bias` and `dbias` as in AttentionBackward.
 template <typename T, typename Call>
 HeadViews<T> views_of(const AttentionShape& s, const Call& x, std::int64_t batch,
                       std::int64_t kv_head, std::int64_t member,
-                      const BackwardScratch<Compute<T>>& w) {
+                      const BackwardScratch<Compute<T>>& w, const Compute<T>* bias = nullptr,
+                      Compute<T>* dbias = nullptr) {
   const std::int64_t head = kv_head * s.group() + member;
   HeadViews<T> views{head_of_qkv(s, x.qkv, batch, head).q,
                      out_rows(s, x.out, batch, head),
@@ -69,7 +72,8 @@ HeadViews<T> views_of(const AttentionShape& s, const Call& x, std::int64_t batch
                      {w.dq + member * s.sequence * s.head_dim, s.head_dim},
                      x.lse + (batch * s.heads + head) * s.sequence,
                      w.delta + member * s.sequence,
-                     Scores<Compute<T>>(s, head)};
+                     Scores<Compute<T>>(s, head, bias),
+                     Scores<Compute<T>>::of_head(s, head, dbias)};
   if constexpr (!kIsHalf<T>) views.dq_sum = views.dq;
   return views;
 }
@@ -99,15 +103,17 @@ void gradient_row(C* probabilities, C* scores, const VisibleKeys& visible, C sca
   }
 }
 
-// The same of scores that are bent; the first key is so far before the query.
+// The same of scores that are bent; the first key is so far behind the query.
 template <typename C>
 void bent_gradient_row(C* probabilities, C* scores, const VisibleKeys& visible, const Scores<C>& of,
-                       std::int64_t distance, C lse, C delta) {
+                       std::int64_t behind, C lse, C delta, C* dbias) {
   for (std::int64_t j = visible.begin; j < visible.end; ++j) {
     const C product = probabilities[j];
-    const C p = fast_exp(of.of(product, std::abs(distance - j)) - lse);
+    const C p = fast_exp(of.of(product, behind + j) - lse);
+    const C slope = p * (scores[j] - delta);
     probabilities[j] = p;
-    scores[j] = p * (scores[j] - delta) * of.derivative(product);
+    scores[j] = slope * of.derivative(product);
+    if (dbias != nullptr) dbias[behind + j] += slope;
   }
 }
 
@@ -133,9 +139,9 @@ void backward_tile(const AttentionShape& s, const Sight& sight, const HeadViews<
     const std::int64_t row = query + i, at = i * kAttentionBlock;
     const VisibleKeys visible = sight.visible(row, key, keys);
     C *probabilities = w.probabilities + at, *slopes = w.scores + at;
-    if (s.rule.bends()) {
-      bent_gradient_row(probabilities, slopes, visible, x.scores, row - key, x.lse[row],
-                        x.delta[row]);
+    if (x.scores.bend()) {
+      bent_gradient_row(probabilities, slopes, visible, x.scores, key - row, x.lse[row],
+                        x.delta[row], x.dbias);
     } else {
       gradient_row(probabilities, slopes, visible, x.scores.scale, x.lse[row], x.delta[row]);
     }
@@ -183,7 +189,9 @@ void backward_group(const AttentionShape& s, const AttentionBackward<T>& x, std:
   const std::int64_t batch = index / s.kv_heads, kv_head = index % s.kv_heads;
   const auto shared = head_of_qkv(s, x.qkv, batch, kv_head * group);
   const auto gradient = head_of_qkv(s, x.dqkv, batch, kv_head * group);
-  const auto member_views = [&](std::int64_t i) { return views_of<T>(s, x, batch, kv_head, i, w); };
+  const auto member_views = [&](std::int64_t i) {
+    return views_of<T>(s, x, batch, kv_head, i, w, x.bias, x.dbias);
+  };
   backward_tiles<T>(s, whole_sequence(s), shared, gradient, member_views, false, w);
   for (std::int64_t i = 0; i < group && kIsHalf<T>; ++i)
     store_block(member_views(i).dq, n, d, w.dq + i * n * d);
@@ -225,10 +233,12 @@ Bytes attention_backward_scratch_bytes(const AttentionShape& shape, int threads)
 template <typename T>
 void attention_backward(const AttentionShape& shape, const AttentionBackward<T>& x,
                         Scratch scratch) {
-  for_heads(shape.batch * shape.kv_heads, shape.group() * head_work(shape), scratch,
-            bytes_per_thread<T>(shape), [&](std::int64_t index, Scratch piece) {
-              backward_group(shape, x, index, cut<T>(shape, piece));
-            });
+  const std::int64_t together = x.dbias == nullptr ? shape.batch : 1;
+  for (std::int64_t first = 0; first < shape.batch; first += together)
+    for_heads(together * shape.kv_heads, shape.group() * head_work(shape), scratch,
+              bytes_per_thread<T>(shape), [&](std::int64_t index, Scratch piece) {
+                backward_group(shape, x, first * shape.kv_heads + index, cut<T>(shape, piece));
+              });
 }
 
 template <typename T>

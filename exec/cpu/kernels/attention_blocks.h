@@ -141,14 +141,25 @@ template <typename C>
 struct Scores {
   const AttentionRule& rule;
   C scale, slope;
+  const C* bias;  // of key - query; null: none
 
-  Scores(const AttentionShape& s, std::int64_t head)
+  // `all`: the bias of all heads, or null.
+  Scores(const AttentionShape& s, std::int64_t head, const C* all)
       : rule(s.rule),
         scale(static_cast<C>(s.rule.scale(s.head_dim))),
-        slope(static_cast<C>(s.rule.slope(head))) {}
+        slope(static_cast<C>(s.rule.slope(head))),
+        bias(of_head(s, head, all)) {}
 
-  C of(C product, std::int64_t distance) const {
-    return capped(product) - slope * static_cast<C>(distance);
+  // The part of a head, from which places are key - query.
+  template <typename Bias>
+  static Bias* of_head(const AttentionShape& s, std::int64_t head, Bias* all) {
+    return all == nullptr ? nullptr : all + head * (2 * s.sequence - 1) + s.sequence - 1;
+  }
+
+  bool bend() const { return rule.bends() || bias != nullptr; }
+  C of(C product, std::int64_t behind) const {
+    const C score = capped(product) - slope * static_cast<C>(std::abs(behind));
+    return bias == nullptr ? score : score + bias[behind];
   }
   C capped(C product) const {
     const C score = scale * product, cap = static_cast<C>(rule.cap);

@@ -80,9 +80,9 @@ void forward_tile(const AttentionShape& s, const Sight& sight, const ForwardScra
     const std::int64_t row = query + i;
     const VisibleKeys visible = sight.visible(row, key, keys);
     C* tile = w.tile + i * kAttentionBlock;
-    const bool bends = s.rule.bends();
+    const bool bends = scores.bend();
     for (std::int64_t j = visible.begin; bends && j < visible.end; ++j)
-      tile[j] = scores.of(tile[j], std::abs(row - key - j));
+      tile[j] = scores.of(tile[j], key + j - row);
     const C shrink = softmax_row(tile, visible, keys, bends ? static_cast<C>(1) : scores.scale,
                                  w.most[row], w.total[row]);
     C* o = out.from(row).data;
@@ -94,11 +94,10 @@ void forward_tile(const AttentionShape& s, const Sight& sight, const ForwardScra
 
 // All of them, of one query head; `merges` with what out, most and total have already.
 template <typename T>
-void forward_tiles(const AttentionShape& s, const Sight& sight, std::int64_t index,
+void forward_tiles(const AttentionShape& s, const Sight& sight, const Scores<Compute<T>>& scores,
                    const HeadRows<const T>& head, Rows<Compute<T>> out, bool merges,
                    const ForwardScratch<Compute<T>>& w) {
   const std::int64_t d = s.head_dim, v = s.value_dim;
-  const Scores<Compute<T>> scores(s, index);
   for (std::int64_t key = 0; key < sight.keys; key += kAttentionBlock) {
     const std::int64_t keys = std::min(kAttentionBlock, sight.keys - key);
     load_block(head.k.from(key), keys, d, w.keys);
@@ -133,7 +132,8 @@ void forward_head(const AttentionShape& s, const AttentionForward<T>& x, std::in
   if constexpr (!kIsHalf<T>) out = result;
   std::fill_n(w.most, n, -std::numeric_limits<C>::infinity());
   std::fill_n(w.total, n, static_cast<C>(0));
-  forward_tiles<T>(s, whole_sequence(s), index % s.heads, head, out, false, w);
+  const Scores<C> scores(s, index % s.heads, x.bias);
+  forward_tiles<T>(s, whole_sequence(s), scores, head, out, false, w);
   for (std::int64_t row = 0; row < n; ++row)
     x.lse[index * n + row] =
         finish_row(result.from(row).data, out.from(row).data, v, w.most[row], w.total[row]);
@@ -153,7 +153,8 @@ void merge_head(const AttentionShape& s, const BlockAttentionForward<T>& x, std:
     w.total[row] = static_cast<C>(1);
   }
   const Rows<const T> q = head_of_qkv(s, x.qkv, batch, head).q;
-  forward_tiles<T>(s, sight, head, head_of_block(s, q, x.kv, batch, head), out, true, w);
+  const Scores<C> scores(s, head, nullptr);
+  forward_tiles<T>(s, sight, scores, head_of_block(s, q, x.kv, batch, head), out, true, w);
   for (std::int64_t row = sight.query; row < sight.queries_end; ++row) {
     C* o = out.from(row).data;
     lse[row] = finish_row(o, o, s.value_dim, w.most[row], w.total[row]);

@@ -115,6 +115,9 @@ void AttentionCore::probabilities(LayerPass& to, const View& qkv) const {
   if (uncapped_)
     to.kernel(Part::kScoreCap, KernelId::kSoftCapForward, {read(to[uncapped_]), write(to[probs_])},
               {scores_.cap});
+  if (scores_.biased)
+    to.kernel(Part::kScores, Action::kAccumulate, KernelId::kRelativeScores,
+              {update(to[probs_]), to.position_bias()});
   const Attributes seen = softmax_attributes(to);
   if (sinks_) {
     to.kernel(Part::kSoftmax, KernelId::kSoftmaxForward,
@@ -131,6 +134,11 @@ void AttentionCore::forward(LayerPass& to, const View& qkv) const {
   if (!to.emits(LayerOperator::kAttention)) return;
   const View out = write(by_head(to[out_]));
   if (ring_) return ring_->forward(to, by_group(qkv), out, to[lse_]);
+  if (fused_ && scores_.biased)
+    return to.kernel(
+        Part::kAttention, KernelId::kBiasedAttentionForward,
+        {read(by_group(qkv)), to.position_bias(), out, write(to[lse_]), to.workspace()},
+        attributes(to));
   if (fused_) {
     to.kernel(Part::kAttention, KernelId::kAttentionForward,
               {read(by_group(qkv)), out, write(to[lse_]), to.workspace()}, attributes(to));
@@ -155,6 +163,12 @@ void AttentionCore::backward(LayerPass& to, const View& qkv, const View& dattent
   if (ring_)
     return ring_->backward(to, dout, by_group(qkv), by_head(to[out_]), to[lse_], by_group(dqkv));
   if (!fused_) return backward_unfused(to, qkv, dout, dqkv);
+  if (scores_.biased)
+    return to.kernel(
+        Part::kAttention, KernelId::kBiasedAttentionBackward,
+        {dout, read(by_group(qkv)), to.position_bias(), read(by_head(to[out_])), read(to[lse_]),
+         write(by_group(dqkv)), to.position_bias_gradient(), to.workspace()},
+        attributes(to));
   if (sinks_) {
     const View sinks = own_sinks(to, to.parameter(sinks_));
     to.kernel(
@@ -183,6 +197,9 @@ void AttentionCore::backward_unfused(LayerPass& to, const View& qkv, const View&
   } else {
     to.kernel(Part::kSoftmax, KernelId::kSoftmaxBackward, {read(to[probs_]), update(dprobs)}, seen);
   }
+  if (scores_.biased)
+    to.kernel(Part::kScores, Action::kBiasGradient, KernelId::kRelativeScoresGradient,
+              {read(dprobs), to.position_bias_gradient()});
   if (uncapped_)
     to.kernel(Part::kScoreCap, KernelId::kSoftCapBackward, {read(to[uncapped_]), update(dprobs)},
               {scores_.cap});

@@ -32,6 +32,7 @@ struct AttentionScores {
   std::int64_t cap = 0;
   std::int64_t divisor = 0;
   std::int64_t slopes = 0;  // heads of the model, where scores are lowered by distance
+  bool biased = false;      // by the stack's numbers for distances (embedding.h)
   bool sinks = false;
   bool both_ways = false;
 };

@@ -39,6 +39,7 @@ AttentionScores scores_of(const ModelConfig& model) {
                          .sinks = model.layer.attention_sinks,
                          .both_ways = model.layer.bidirectional};
   if (model.position == Position::kAlibi) scores.slopes = model.heads;
+  scores.biased = model.layer.relative_buckets > 0;
   for_each_turn(model, [&](std::int64_t window) { scores.windows.push_back(window); });
   return scores;
 }
@@ -146,13 +147,16 @@ EmbeddingSize embedding_of(const ModelConfig& model) {
   return {.positions = model.positions(),
           .unused = model.layer.unused_positions,
           .squared_scale = model.layer.scaled_embedding ? model.hidden : 0,
-          .shares_table = model.encoder_layers > 0};
+          .shares_table = model.encoder_layers > 0,
+          .relative = {model.layer.relative_buckets, model.layer.relative_distance, model.heads}};
 }
 
 std::optional<Encoder> make_encoder(const ModelConfig& model, Maker& maker,
                                     const Embedding& embedding) {
   if (model.encoder_layers == 0) return std::nullopt;
-  Embedding own(maker, embedding, embedding_of(model));
+  EmbeddingSize size = embedding_of(model);
+  size.relative.both_ways = true;
+  Embedding own(maker, embedding, size);
   maker.params.begin("encoder_norm", Part::kEncoderNorm, Held::kFirstStage);
   NormBlock norm(maker, norm_of(model), Part::kEncoderNorm, "encoder_norm", model.hidden);
   return Encoder{static_cast<std::int32_t>(model.encoder_layers), own, norm};
@@ -213,6 +217,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
             model.layer.logit_cap),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),
                                [](const Kind& kind) { return kind.model.experts.has_value(); })),
-      sees_both_ways_(model.layer.bidirectional) {}
+      sees_both_ways_(model.layer.bidirectional),
+      scales_logits_(model.layer.scaled_logits) {}
 
 }  // namespace zplan

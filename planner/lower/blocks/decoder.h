@@ -42,6 +42,8 @@ class Decoder {
   const Head& head() const { return head_; }
   bool has_experts() const { return has_experts_; }
   bool sees_both_ways() const { return sees_both_ways_; }
+  // Whether what the head reads is divided by the root of the hidden size.
+  bool scales_logits() const { return scales_logits_; }
 
  private:
   // What consecutive layers are like; no layers: these come in turn.
@@ -63,7 +65,7 @@ class Decoder {
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
   Head head_;
-  bool has_experts_, sees_both_ways_;
+  bool has_experts_, sees_both_ways_, scales_logits_;
 };
 
 }  // namespace zplan

@@ -38,7 +38,8 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, const Embedding
     : squared_scale_(shape.squared_scale),
       unused_(shape.unused),
       piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0),
-      is_last_(!shape.shares_table) {
+      is_last_(!shape.shares_table),
+      relative_(shape.relative) {
   maker.params.begin("embedding", Part::kEmbedding, held);
   token_ = vocabulary.table(maker, "token");
   add_positions(maker, shape, Part::kPosition, "position");
@@ -48,12 +49,14 @@ Embedding::Embedding(Maker& maker, const Embedding& decoder, const EmbeddingSize
     : squared_scale_(shape.squared_scale),
       unused_(shape.unused),
       piece_(decoder.piece_),
-      token_(decoder.token_) {
+      token_(decoder.token_),
+      relative_(shape.relative) {
   add_positions(maker, shape, Part::kEncoderPosition, "encoder_position");
 }
 
 void Embedding::add_positions(Maker& maker, const EmbeddingSize& shape, Part part,
                               const std::string& tensor) {
+  if (relative_.buckets > 0) add_relative(maker, part, tensor);
   if (shape.positions == 0) return;
   maker.params.begin(tensor, part, Held::kFirstStage);
   position_ = maker.params.add({maker.naming.of(tensor, ".weight"),
@@ -63,6 +66,41 @@ void Embedding::add_positions(Maker& maker, const EmbeddingSize& shape, Part par
                                 maker.naming.std().usual,
                                 true,
                                 {}});
+}
+
+void Embedding::add_relative(Maker& maker, Part part, const std::string& tensor) {
+  part_ = part;
+  bias_ = {relative_.heads / maker.tp(), 2 * maker.s() - 1};
+  statistics_ = maker.kernels.statistics;
+  maker.params.begin(tensor, part, Held::kFirstStage);
+  const Shape shape{relative_.buckets, relative_.heads};
+  buckets_ = maker.params.add({maker.naming.of(tensor, ".relative.weight"),
+                               shape,
+                               shape,
+                               Init::kNormal,
+                               maker.naming.std().usual,
+                               true,
+                               {Split::Kind::kColumns, {relative_.heads}}});
+}
+
+// For the layers that follow.
+void Embedding::begin_bias(Emission& to) const {
+  const std::string name(zplan::name(part_));
+  const View bias = to.scratch(name + ".bias", bias_, statistics_);
+  const View gradient = to.scratch("d." + name + ".bias", bias_, statistics_);
+  to.kernel(part_, KernelId::kRelativePositions, {to.parameter(buckets_), write(bias)},
+            relative_attributes());
+  to.kernel(part_, Action::kZero, KernelId::kFillZero, {write(gradient)});
+  to.position_biases().push_back({bias, gradient});
+}
+
+// After their backward.
+void Embedding::end_bias(Emission& to) const {
+  to.kernel(part_, Action::kWeightGradient, KernelId::kRelativePositionsGradient,
+            {read(to.position_biases().back().gradient), to.gradient(buckets_)},
+            relative_attributes());
+  to.position_biases().pop_back();
+  to.done(buckets_);
 }
 
 Attributes Embedding::attributes(const Emission& to) const {
@@ -89,6 +127,7 @@ void Embedding::forward(Emission& to, const View& tokens, const View& out) const
       to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x}, attributes(to));
     }
   });
+  if (buckets_) begin_bias(to);
 }
 
 void Embedding::backward(Emission& to, const View& tokens, const View& dout) const {
@@ -109,6 +148,7 @@ void Embedding::backward(Emission& to, const View& tokens, const View& dout) con
   });
   if (is_last_) to.done(token_);
   if (position_) to.done(position_);
+  if (buckets_) end_bias(to);
 }
 
 }  // namespace zplan

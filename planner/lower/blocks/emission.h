@@ -66,6 +66,9 @@ class Emission {
   View scalars() const { return s_.scalars; }
   View encoded() const { return read(s_.encoded); }
   View encoded_gradient() const { return update(s_.encoded_gradient); }
+  std::vector<PositionBias>& position_biases() { return s_.position_biases; }
+  View position_bias() const { return read(s_.position_biases.back().bias); }
+  View position_bias_gradient() const { return update(s_.position_biases.back().gradient); }
 
  protected:
   void enter(Phase phase, Backward backward = Backward::kWhole) {

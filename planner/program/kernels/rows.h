@@ -277,9 +277,9 @@ ZPLAN_KERNEL(
         "`direction` is 1, or -1 in backward. `first`: the position of the first of s tokens. Of a "
         "head the first `size` elements turn, all if 0, as if positions were `stretch` times "
         "closer.")
-ZPLAN_KERNEL(Scale, "scale", .operands = "x:uc[*]", .attributes = "numerator denominator",
+ZPLAN_KERNEL(Scale, "scale", .operands = "x:uc[*]", .attributes = "numerator denominator root?",
              .kind = kMem, .demand = streaming<1, 0>, .source = "[derived]",
-             .what = "x = x numerator / denominator.")
+             .what = "x = x numerator / denominator, or with `root` 1 the root of that.")
 ZPLAN_KERNEL(SwigluForward, "swiglu_forward", .operands = "x:rc[T,2*f] y:wc[T,f]",
              .attributes = "function? limit? offset?", .kind = kMem,
              .demand = streaming<2 + kExp / 2, 0>, .source = "[Shazeer20]",
@@ -576,5 +576,45 @@ ZPLAN_KERNEL(
     .what =
         "dw = x^T dy as grouped_weight_gradient, and dbias = the sums of m columns of dy from "
         "`first` on over the rows of each expert, or adds them.")
+
+// [derived] the bias of a stack is made once for a micro-batch, of each distance, and its gradient
+// taken back to the table once: layers only add to scores, and to the gradient
+ZPLAN_KERNEL(RelativePositions, "relative_positions", .operands = "table:rc[n,a] bias:wt[a,r]",
+             .attributes = "distance both_ways?", .kind = kMem, .demand = streaming<1, 1>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Raffel20 sec 2.1]",
+             .what =
+                 "bias = what the table has for the bucket of each distance, of keys before the "
+                 "query and behind it, r = 2 s - 1 of them. From `distance` on all are in the last "
+                 "bucket; `both_ways` 1 half of the buckets are of keys behind the query.")
+ZPLAN_KERNEL(RelativePositionsGradient, "relative_positions_gradient",
+             .operands = "dbias:rt[a,r] dtable:ag[n,a]", .attributes = "distance both_ways?",
+             .kind = kMem, .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda,
+             .source = "[Raffel20 sec 2.1]",
+             .what = "dtable = sums of dbias over the distances of each bucket, or adds them.")
+ZPLAN_KERNEL(RelativeScores, "relative_scores", .operands = "scores:uc[b,a,s,s] bias:rt[a,r]",
+             .kind = kMem, .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda,
+             .traffic = Traffic::kSoftmax, .source = "[Raffel20 sec 2.1]",
+             .what = "Adds to each score what the bias has for the distance of key and query.")
+ZPLAN_KERNEL(RelativeScoresGradient, "relative_scores_gradient",
+             .operands = "dscores:rc[b,a,s,s] dbias:ut[a,r]", .kind = kMem,
+             .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda, .traffic = Traffic::kSoftmax,
+             .source = "[derived]",
+             .what = "Adds to dbias the gradients of all scores at the same distance.")
+ZPLAN_KERNEL(
+    BiasedAttentionForward, "biased_attention_forward",
+    .operands = "qkv:rc[b,s,g,w] bias:rt[a,r] out:wc[b,s,a,v] lse:wt[b,a,s] scratch:s",
+    .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
+    .kind = kAtt, .demand = attention<0, 2, false>, .sets = Sets::kPlannedOnCuda,
+    .source = "[Raffel20 sec 2.1]",
+    .what = "Is attention_forward with the bias added to scores, as relative_scores adds it.")
+ZPLAN_KERNEL(
+    BiasedAttentionBackward, "biased_attention_backward",
+    .operands =
+        "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] bias:rt[a,r] out:rc[b,s,a,v] lse:rt[b,a,s] "
+        "dqkv:wc[b,s,g,w] dbias:ut[a,r] scratch:s",
+    .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
+    .kind = kAtt, .demand = attention<1, 0, true>, .sets = Sets::kPlannedOnCuda,
+    .source = "[derived]",
+    .what = "Is the gradient of biased_attention_forward; dbias gains that of the bias.")
 
 #undef ZPLAN_KERNEL

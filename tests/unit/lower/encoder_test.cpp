@@ -15,10 +15,11 @@ namespace zplan {
 namespace {
 
 // Two layers of an encoder, two of a decoder, one micro-step.
-Job lowered(std::int32_t tp, int zero_stage) {
-  const ModelConfig model = load_model("tiny-blender");
+Job lowered(std::int32_t tp, int zero_stage, const char* name = "tiny-blender",
+            const char* kernel_set = "cpu.f64") {
+  const ModelConfig model = load_model(name);
   Plan plan;
-  plan.kernel_set = "cpu.f64";
+  plan.kernel_set = kernel_set;
   plan.precision = default_recipe(plan.kernel_set);
   plan.zero_stage = zero_stage;
   plan.parallel = {.dp = 2, .tp = tp};
@@ -65,6 +66,24 @@ TEST(Encoder, TheTableOfTokensHasOneGradient) {
     EXPECT_EQ(count(job, {Phase::kBackward, Part::kEmbedding, Action::kWeightGradient}), 2);
     EXPECT_EQ(count(job, {Phase::kBackward, Part::kEmbedding, Action::kReduce}), 1);
   }
+}
+
+// Each stack looks its own up once for a micro-batch, and takes one gradient back to its table.
+TEST(Encoder, BiasesByDistanceAreMadeOncePerStackAndAddedInEachLayer) {
+  for (const char* kernel_set : {"cpu.f64", "cpu.f64.unfused"}) {
+    const Job job = lowered(2, 3, "tiny-t5", kernel_set);
+    for (const Part part : {Part::kPosition, Part::kEncoderPosition}) {
+      EXPECT_EQ(count(job, {Phase::kForward, part, Action::kCompute}), 1);
+      EXPECT_EQ(count(job, {Phase::kForward, part, Action::kGather}), 1);
+      EXPECT_EQ(count(job, {Phase::kBackward, part, Action::kWeightGradient}), 1);
+      EXPECT_EQ(count(job, {Phase::kBackward, part, Action::kReduce}), 1);
+      EXPECT_EQ(count(job, {Phase::kBackward, part, Action::kSumShared}), 0)
+          << "each rank has the columns of its heads";
+    }
+  }
+  const Job job = lowered(1, 0, "tiny-t5", "cpu.f64.unfused");
+  EXPECT_EQ(count(job, {Phase::kForward, Part::kScores, Action::kAccumulate}), 4);
+  EXPECT_EQ(count(job, {Phase::kBackward, Part::kScores, Action::kBiasGradient}), 4);
 }
 
 }  // namespace

@@ -147,6 +147,22 @@ TEST(ModelConfig, AnEncoderIsTheFirstLayersOfAModel) {
               HasSubstr("/encoder_layers: expected less than the"));
   EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"bidirectional", "true"}}),
               HasSubstr("/bidirectional: expected no bidirectional with encoder_layers"));
+  std::map<std::string, std::string> relative{
+      {"encoder_layers", "1"}, {"position", "\"none\""}, {"relative_buckets", "8"}};
+  EXPECT_EQ(parse_model(document(relative), "m.json").layer.relative_distance, 128);
+  relative["relative_buckets"] = "6";
+  EXPECT_THAT(parse_error(relative),
+              HasSubstr("/relative_buckets: expected a multiple of 4 buckets, got 6"));
+  relative.insert({"relative_distance", "4"});
+  relative["relative_buckets"] = "8";
+  EXPECT_THAT(parse_error(relative),
+              HasSubstr("/relative_distance: expected more than 4, half of the buckets, got 4"));
+  EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"relative_buckets", "8"}}),
+              HasSubstr("/relative_buckets: expected no relative_buckets with position \"learned"));
+  EXPECT_THAT(parse_error({{"position", "\"none\""}, {"relative_buckets", "8"}}),
+              HasSubstr("/relative_buckets: expected relative_buckets with encoder_layers only"));
+  EXPECT_THAT(parse_error({{"relative_distance", "64"}}),
+              HasSubstr("expected no relative_distance without relative_buckets"));
   EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"qk_norm", "true"}}),
               HasSubstr("/qk_norm: expected no qk_norm with encoder_layers"));
   model.layer.window = 5;
@@ -416,10 +432,11 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
       "\"activation\", \"parallel_residual\", \"post_norms\", \"embedding_norm\", "
-      "\"scaled_embedding\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
+      "\"scaled_embedding\", \"scaled_logits\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
       "\"attention_cap\", "
       "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "
+      "\"relative_buckets\", \"relative_distance\", "
       "\"norm_epsilon\", \"activation_limit\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"rope_theta\", "
