@@ -26,6 +26,7 @@ constexpr Count kCounts[] = {
     {"local_rope_theta", &F::local_rope_theta, 1'000'000'000'000},
     {"unused_positions", &F::unused_positions, 1 << 10},
     {"up_offset", &F::up_offset, 1 << 10},
+    {"segments", &F::segments, 16},
     {"relative_buckets", &F::relative_buckets, 128},
     {"relative_distance", &F::relative_distance, 1 << 20},
 };
@@ -35,9 +36,11 @@ struct Switch {
 };
 constexpr Switch kSwitches[] = {
     {"post_norms", &F::post_norms},
+    {"residual_of_norm", &F::residual_of_norm},
     {"embedding_norm", &F::embedding_norm},
     {"scaled_embedding", &F::scaled_embedding},
     {"scaled_logits", &F::scaled_logits},
+    {"head_transform", &F::head_transform},
     {"attention_sinks", &F::attention_sinks},
     {"bidirectional", &F::bidirectional},
 };
@@ -151,6 +154,10 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
                                             model.head_size, x.rotary_size)};
   if (x.unused_positions > 0 && !model.learned)
     return Found{"unused_positions", "expected no unused_positions without learned positions"};
+  if (x.segments > 0 && !model.learned)
+    return Found{"segments", "expected no segments without learned positions"};
+  if (x.segments > 0 && model.encoder)
+    return Found{"segments", "expected no segments with encoder_layers"};
   if (!model.gated && x.activation_limit > 0)
     return Found{kLimit, "expected no activation_limit without gated_mlp"};
   if (!model.gated && x.up_offset > 0)
@@ -161,6 +168,8 @@ std::optional<FeatureContradiction> features_contradiction(const LayerFeatures& 
                  "between a branch's last product and its bias"};
   if (x.post_norms && x.parallel_residual != ParallelResidual::kNone)
     return Found{"post_norms", "expected no post_norms with a parallel residual"};
+  if (x.residual_of_norm && x.parallel_residual != ParallelResidual::kNone)
+    return Found{"residual_of_norm", "expected no residual_of_norm with a parallel residual"};
   if (x.bidirectional && (x.window > 0 || model.alibi))
     return Found{"bidirectional",
                  fmt::format("expected no bidirectional with {}, which looks back only",

@@ -36,9 +36,16 @@ struct LayerFeatures {
   std::int64_t up_offset = 0;
   ParallelResidual parallel_residual = ParallelResidual::kNone;
   bool post_norms = false;        // a norm of what each branch gives, too, before it is added
+  // A branch's result is added to its normalised input, not to what the norm reads: each norm is
+  // the one behind the branch before, as in [Vaswani17] and [Devlin19]; the first is that of the
+  // embeddings, that behind the last layer the one of its last branch.
+  bool residual_of_norm = false;
   bool embedding_norm = false;    // a norm of the embeddings, before the first layer
   bool scaled_embedding = false;  // token embeddings are taken sqrt(h) times
   bool scaled_logits = false;     // what the head reads is divided by sqrt(h) [Raffel20]
+  // Between the norm behind the layers and the output matrix stand a product of h x h with a bias,
+  // the activation of the MLP and a norm, and logits have a bias [Devlin19 sec 3.1].
+  bool head_transform = false;
   // A query sees all keys, and the loss is that of masked tokens [Devlin19].
   bool bidirectional = false;
   bool attention_sinks = false;  // a score of each head that no key has [Xiao24]
@@ -55,6 +62,9 @@ struct LayerFeatures {
   std::int64_t rope_stretch = 1;      // by which positions are divided
   std::int64_t local_rope_theta = 0;  // with a window, where positions are not divided; 0: as else
   std::int64_t unused_positions = 0;  // rows of the learned positions before the first token's
+  // Of equal parts of each sequence: the tokens of each have a learned vector of it [Devlin19
+  // sec 3.2]. 0: there are none.
+  std::int64_t segments = 0;
   // Biases of scores: each head of a stack has a number for so many buckets of the distance of key
   // and query, from `relative_distance` on the last one [Raffel20 sec 2.1]. 0: none.
   std::int64_t relative_buckets = 0;

@@ -90,7 +90,8 @@ std::int64_t matmul_parameter_count_with(const ModelConfig& model, std::int64_t 
   return model.layers * attention_parameter_count(model) +
          (model.layers - model.encoder_layers) * cross_parameter_count(model) +
          dense * mlp_parameter_count(model, model.ffn) +
-         others * feed_forward_parameter_count(model, experts) + model.vocab * model.hidden;
+         others * feed_forward_parameter_count(model, experts) +
+         (model.vocab + (model.layer.head_transform ? model.hidden : 0)) * model.hidden;
 }
 
 }  // namespace
@@ -133,7 +134,8 @@ std::int64_t layer_parameter_count(const ModelConfig& model) {
 std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
-  const std::int64_t rows = model.positions() + model.layer.unused_positions;
+  const std::int64_t rows =
+      model.positions() + model.layer.unused_positions + model.layer.segments;
   const std::int64_t stacks = model.encoder_layers > 0 ? 2 : 1;
   const std::int64_t positions =
       stacks * (rows * h + model.layer.relative_buckets * model.heads);
@@ -142,7 +144,9 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t first = model.first_layers();
   std::int64_t layers = (model.layers - first) * layer_parameter_count(model);
   if (first > 0) layers += first * layer_parameter_count(first_layer_of(model));
-  return layers + embeddings + positions + norms;
+  const std::int64_t head =
+      model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
+  return layers + embeddings + positions + norms + head;
 }
 
 std::int64_t active_parameter_count(const ModelConfig& model) {

@@ -43,7 +43,12 @@ constexpr std::size_t kAllOperands = 100;
 Sizes flat(std::int64_t n) { return {{"*", n}, {"n", n}}; }
 Sizes rows(std::int64_t n) { return {{"T", n / kRow}, {"h", kRow}, {"n", kRow}, {"f", kRow}}; }
 Sizes tokens(std::int64_t n) {
-  return {{"b", 1}, {"s", n / kRow}, {"h", kRow}, {"Vp", kVocabulary}, {"V", kVocabulary}};
+  return {{"b", 1},
+          {"s", n / kRow},
+          {"h", kRow},
+          {"Vp", kVocabulary},
+          {"V", kVocabulary},
+          {"n", 2}};
 }
 Sizes logits(std::int64_t n) {
   return {{"b", 1},
@@ -79,6 +84,8 @@ Sizes sizes_of(const KernelDef& def, std::int64_t n) {
       return latent_heads(n);
     case KernelId::kEmbeddingForward:
     case KernelId::kEmbeddingBackward:
+    case KernelId::kSegmentForward:
+    case KernelId::kSegmentBackward:
       return tokens(n);
     case KernelId::kCrossEntropy:
     case KernelId::kCrossEntropyStatistics:
@@ -145,6 +152,9 @@ AttributeValues attributes_of(KernelId kernel, std::int64_t n) {
     case KernelId::kRelativePositions:
     case KernelId::kRelativePositionsGradient:
       return {128};
+    case KernelId::kSegmentForward:
+    case KernelId::kSegmentBackward:
+      return {ceil_div(n, 2 * kRow)};
     default:
       return {};
   }

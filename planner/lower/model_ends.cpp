@@ -51,6 +51,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
       embedding_(model.embedding()),
       embedding_norm_(model.embedding_norm()),
       norm_(model.final_norm()),
+      transform_(model.head_transform()),
       head_(model.head()),
       values_(model),
       embedding_pass_(stage, parameters, gradients),
@@ -199,11 +200,40 @@ void ModelEnds::head_forward(const Checkpoints& checkpoints) {
   head_pass_.begin(Phase::kForward);
   norm_.forward(norm_pass_, x_, normed_);
   if (scales_logits_) scale(Phase::kForward, normed_.y);
+  head_input_ = normed_.y;
+  if (transform_) transform();
   if (!whole) return;
   const View all =
-      ranks_.gathered(Phase::kForward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
-  head_.forward(head_pass_, all, logits_);
+      ranks_.gathered(Phase::kForward, Part::kFinalNorm, head_input_, "final.norm.gathered");
+  logits_of(all);
   loss(targets_.device);
+}
+
+void ModelEnds::transform() {
+  const Shape rows{s_.local_tokens()}, all{s_.local_tokens(), s_.h()};
+  const DType statistics = s_.kernels.statistics;
+  transformed_ = {
+      .dense = kept({.name = "head.dense", .shape = all, .dtype = s_.compute()}),
+      .activated = kept({.name = "head.activated", .shape = all, .dtype = s_.compute()}),
+      .normed = {.y = kept({.name = "head.norm", .shape = all, .dtype = s_.compute()}),
+                 .mean = {},
+                 .rstd = kept({.name = "head.rstd", .shape = rows, .dtype = statistics})}};
+  if (transform_->has_mean())
+    transformed_.normed.mean = kept({.name = "head.mean", .shape = rows, .dtype = statistics});
+  transform_->forward(norm_pass_, normed_.y, transformed_);
+  head_input_ = transformed_.normed.y;
+}
+
+// From the gradient of what it gives to that of the final norm's result.
+View ModelEnds::transform_backward(const View& dy) {
+  const View dx = s_.transient("d.head_transform", dy.shape, dy.dtype);
+  transform_->backward(norm_pass_, normed_.y, transformed_, dy, dx);
+  return dx;
+}
+
+void ModelEnds::logits_of(const View& x) {
+  head_.forward(head_pass_, x, logits_);
+  if (transform_) transform_->add_bias(norm_pass_, logits_);
 }
 
 // From the nodes of the norm, as a second step.
@@ -251,8 +281,9 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
     }
   }
   const View all =
-      ranks_.gathered(Phase::kBackward, Part::kFinalNorm, normed_.y, "final.norm.gathered");
-  const View dnorm = head_gradient(all);
+      ranks_.gathered(Phase::kBackward, Part::kFinalNorm, head_input_, "final.norm.gathered");
+  View dnorm = head_gradient(all);
+  if (transform_) dnorm = transform_backward(dnorm);
   if (scales_logits_) scale(Phase::kBackward, dnorm);
   norm_.backward(norm_pass_, dnorm, x_, normed_, write(dx));
 }
@@ -266,8 +297,10 @@ View ModelEnds::head_gradient(const View& x) {
     head_by_pieces(x, dhead, dx);
   } else {
     if (trains) head_.weight_backward(head_pass_, x, logits_, dhead);
+    if (transform_) transform_->bias_gradient(norm_pass_, logits_, true);
     head_.input_backward(head_pass_, logits_, dx);
   }
+  if (transform_) transform_->end_bias(norm_pass_);
   // A tied embedding of this stage gets its look-up's gradient on top before it is reduced: in this
   // pass, or in a later one.
   if (head_.is_tied() && s_.has_ends_apart()) head_pass_.set_last(false);
@@ -281,17 +314,20 @@ View ModelEnds::head_gradient(const View& x) {
 
 void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx) {
   const std::int32_t pieces = s_.plan.head_chunks;
-  head_pass_.parameter(head_.weight());  // before the first piece, for all
+  // Before the first piece, for all.
+  head_pass_.parameter(head_.weight());
+  if (transform_) transform_->fetch_bias(norm_pass_);
   logits_ = s_.transient(values_.logits.name, values_.logits.shape, values_.logits.dtype);
   for (std::int32_t i = 0; i < pieces; ++i) {
     s_.out.repeat({.count = 1, .var = Var::kTile, .first = i}, [&] {
       const View own = rows(x, i, pieces);
-      head_pass_.enter(Phase::kForward);
-      head_.forward(head_pass_, own, logits_);
+      enter_head(Phase::kForward);
+      logits_of(own);
       loss(targets_of(i));
-      head_pass_.enter(Phase::kBackward);
+      enter_head(Phase::kBackward);
       if (head_pass_.trains(head_.weight()))
         head_.weight_backward(head_pass_, own, logits_, i == 0 ? dhead : update(dhead));
+      if (transform_) transform_->bias_gradient(norm_pass_, logits_, i == 0);
       head_.input_backward(head_pass_, logits_, rows(dx, i, pieces));
     });
   }

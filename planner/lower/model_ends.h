@@ -75,6 +75,12 @@ class ModelEnds {
   void drop_embedding(const View& sum, const View& x);
   void loss(const View& targets);
   void scale(Phase phase, const View& x);  // of the head's input, or of its gradient
+  void logits_of(const View& x);
+  void enter_head(Phase phase) {
+    for (UnitPass* pass : {&norm_pass_, &head_pass_}) pass->enter(phase);
+  }
+  void transform();
+  View transform_backward(const View& dy);
   View head_gradient(const View& x);  // of its input, of the rank's tokens
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
   View targets_of(std::int32_t piece) const;
@@ -83,6 +89,7 @@ class ModelEnds {
   const Embedding& embedding_;
   const std::optional<NormBlock>& embedding_norm_;
   const NormBlock& norm_;
+  const std::optional<HeadTransform>& transform_;
   const Head& head_;
   const HeadValues values_;
   UnitPass embedding_pass_, norm_pass_, head_pass_;
@@ -99,6 +106,8 @@ class ModelEnds {
   Normed embedded_;        // by it
   View x_;                 // [T, h] output of the layers
   Normed normed_;          // by the final norm
+  HeadTransform::Result transformed_;
+  View head_input_;        // [T, h] of the rank's tokens
   View logits_;            // [T, Vp]
   View loss_, host_loss_;  // [1] f64
   std::map<std::string, View> kept_;

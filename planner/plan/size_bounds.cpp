@@ -18,7 +18,7 @@ constexpr double kElementBytes = 8;     // f64, the largest
 constexpr double kVocabularyPad = 128;  // rows per tensor parallel rank at most [Shoeybi19 sec 3]
 constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
 constexpr double kUnitsPerLayer = 7;  // of a gather by operator and tile
-constexpr double kUnitsElsewhere = 6;    // token, position, head embeddings, two norms, and a copy
+constexpr double kUnitsElsewhere = 9;    // three embeddings, two norms, three of a head, a copy
 constexpr double kFlopPerElement = 32;   // of anything but a product [derived] above the table's
 constexpr double kRingsPerRank = 8;      // gathered, full gradients, shards on their way [derived]
 constexpr double kSmallBytes = 1 << 27;  // per rank: workspaces, scalars, alignment
@@ -36,7 +36,7 @@ struct Sizes {
   double largest_unit() const { return layer_elements() + V * h + s * h + replicas * pad; }
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
-    return L * layer_elements() + 2 * V * h + stacks * (2 * s * h + 4 * h) +
+    return L * layer_elements() + 2 * V * h + V + tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
            stacks * (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
            stacks * tp * (L * (16 * h + uncut + rank * (24 * h + 4 * f)) + 2 * s * h + 4 * h);
   }

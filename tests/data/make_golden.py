@@ -21,6 +21,7 @@ import json
 import math
 import pathlib
 
+import golden_bert
 import golden_blender
 import golden_families
 import golden_deepseek
@@ -40,7 +41,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
-          golden_t5.MODEL)
+          golden_t5.MODEL, golden_bert.MODEL)
 
 TRAIN = {
     "seed": 0,

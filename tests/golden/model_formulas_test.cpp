@@ -159,6 +159,23 @@ TEST(ParameterCount, OfBlenderBotCountsTheEncoderAndCrossAttention) {
   }
 }
 
+// The published weights without pooler and next-sentence loss: those of the encoder with its pooler
+// are 109,482,240 and 335,141,888, with both heads 110,106,428 and 336,226,108. A pooler has h^2 + h,
+// the head of the next sentence 2 h + 2, that of masked tokens h^2 + 3 h and a bias of each token.
+TEST(ParameterCount, OfBertIsThatOfThePublishedWeights) {
+  const std::int64_t base = parameter_count(load_model("bert-base"));
+  const std::int64_t large = parameter_count(load_model("bert-large"));
+  EXPECT_EQ(base, 109'514'298);
+  EXPECT_EQ(large, 335'174'458);
+  const auto pooler = [](std::int64_t h) { return h * h + h; };
+  const auto sentence = [](std::int64_t h) { return 2 * h + 2; };
+  const auto masked = [](std::int64_t h) { return h * h + 3 * h + 30'522; };
+  EXPECT_EQ(base - masked(768) + pooler(768), 109'482'240);
+  EXPECT_EQ(large - masked(1024) + pooler(1024), 335'141'888);
+  EXPECT_EQ(base + pooler(768) + sentence(768), 110'106'428);
+  EXPECT_EQ(large + pooler(1024) + sentence(1024), 336'226'108);
+}
+
 // By parts: tables of 32,128 tokens, in each layer four matrices of h a d, two of h f, or three where
 // the MLP is gated, and two norms, in a decoder's layer four matrices and a norm more, and behind
 // either stack a norm, beside it 32 numbers of each head. The published weights have as many.

@@ -1,7 +1,7 @@
 // Tiny models of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, one
-// that sees both ways, as BERT, a Llama with the attention of GPT-OSS, GPT-OSS, and encoders with
+// that sees both ways, BERT as published, a Llama with the attention of GPT-OSS, GPT-OSS, and encoders with
 // their decoders, as BlenderBot and T5, as tests/data/golden_families.py, golden_gpt_oss.py,
-// golden_blender.py and golden_t5.py define them.
+// golden_blender.py, golden_t5.py and golden_bert.py define them.
 #include <gtest/gtest.h>
 
 #include <tuple>
@@ -32,7 +32,8 @@ INSTANTIATE_TEST_SUITE_P(
     Files, PyTorchFamily,
     testing::Combine(testing::Values("golden_gemma_tiny", "golden_neox_tiny", "golden_bloom_tiny",
                                      "golden_bert_tiny", "golden_sinks_tiny", "golden_gpt_oss_tiny",
-                                     "golden_blender_tiny", "golden_t5_tiny"),
+                                     "golden_blender_tiny", "golden_t5_tiny",
+                                     "golden_bert_published_tiny"),
                      testing::ValuesIn(testing_support::kF64Sets)));
 
 }  // namespace

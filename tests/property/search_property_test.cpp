@@ -290,6 +290,7 @@ LayerFeatures draw_features() {
   x.embedding_norm = maybe();
   x.scaled_embedding = maybe();
   x.scaled_logits = maybe();
+  x.head_transform = maybe();
   x.attention_sinks = maybe();
   if (maybe()) {
     x.window = *rc::gen::element<std::int64_t>(1, 3, 100);
@@ -305,7 +306,9 @@ void make_encoder(ModelConfig& m) {
   m.encoder_layers = *rc::gen::inRange<std::int64_t>(1, m.layers);
   m.layer = {.activation = m.layer.activation,
              .scaled_embedding = m.layer.scaled_embedding,
-             .scaled_logits = m.layer.scaled_logits};
+             .scaled_logits = m.layer.scaled_logits,
+             .head_transform = m.layer.head_transform};
+  m.layer.residual_of_norm = *rc::gen::arbitrary<bool>();
   if (m.position == Position::kLearned || *rc::gen::arbitrary<bool>()) return;
   m.layer.relative_buckets = 4 * *rc::gen::inRange<std::int64_t>(1, 33);
 }
@@ -316,6 +319,8 @@ ModelConfig draw_model() {
   m.layer.parallel_residual = *rc::gen::element(
       ParallelResidual::kNone, ParallelResidual::kTwoNorms, ParallelResidual::kOneNorm);
   if (*rc::gen::inRange(0, 4) == 0) m.position = Position::kAlibi;
+  if (m.position == Position::kLearned) m.layer.segments = *rc::gen::inRange<std::int64_t>(0, 4);
+  m.layer.residual_of_norm = m.layer.parallel_residual == ParallelResidual::kNone;
   m.layers = *rc::gen::inRange<std::int64_t>(1, 6);
   m.heads = m.kv_heads = *rc::gen::element<std::int64_t>(1, 2, 4);
   m.hidden = m.heads * *rc::gen::element<std::int64_t>(8, 24, 128);

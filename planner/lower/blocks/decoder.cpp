@@ -110,7 +110,12 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   const ParallelResidual parallel = model.layer.parallel_residual;
   const bool keeps_sums = model.layer.post_norms && !maker.sequence_parallel();
   constexpr auto kAttentionGives = LayerOperator::kProjection;
-  LayerKind layer{name, layers, {}, {}, parallel != ParallelResidual::kNone};
+  LayerKind layer{name,
+                  layers,
+                  {},
+                  {},
+                  parallel != ParallelResidual::kNone,
+                  model.layer.residual_of_norm};
   maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values, keeps_sums};
   m.params.begin("qkv", Part::kQkv);
@@ -143,10 +148,17 @@ NormBlock make_final_norm(const ModelConfig& model, Maker& maker) {
   return {maker, norm_of(model), Part::kFinalNorm, "final_norm", model.hidden};
 }
 
+std::optional<HeadTransform> make_head_transform(const ModelConfig& model,
+                                                 const Vocabulary& vocabulary, Maker& maker) {
+  if (!model.layer.head_transform) return std::nullopt;
+  return HeadTransform(maker, vocabulary, norm_of(model), mlp_of(model).activation);
+}
+
 EmbeddingSize embedding_of(const ModelConfig& model) {
   return {.positions = model.positions(),
           .unused = model.layer.unused_positions,
           .squared_scale = model.layer.scaled_embedding ? model.hidden : 0,
+          .segments = model.layer.segments,
           .shares_table = model.encoder_layers > 0,
           .relative = {model.layer.relative_buckets, model.layer.relative_distance, model.heads}};
 }
@@ -213,6 +225,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
       encoder_(make_encoder(model, maker_, embedding_)),
       layers_(make_layers(kinds, maker_)),
       final_norm_(make_final_norm(model, maker_)),
+      head_transform_(make_head_transform(model, vocabulary_, maker_)),
       head_(maker_, vocabulary_, model.tied_embeddings ? embedding_.token() : Param{},
             model.layer.logit_cap),
       has_experts_(std::any_of(kinds.begin(), kinds.end(),

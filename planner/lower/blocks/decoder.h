@@ -9,6 +9,7 @@
 
 #include "planner/lower/blocks/embedding.h"
 #include "planner/lower/blocks/head.h"
+#include "planner/lower/blocks/head_transform.h"
 #include "planner/lower/blocks/layer_kind.h"
 
 namespace zplan {
@@ -39,6 +40,7 @@ class Decoder {
   // The kinds of layers, which come in turn, or each has layers of its own.
   const std::vector<LayerKind>& layers() const { return layers_; }
   const NormBlock& final_norm() const { return final_norm_; }
+  const std::optional<HeadTransform>& head_transform() const { return head_transform_; }
   const Head& head() const { return head_; }
   bool has_experts() const { return has_experts_; }
   bool sees_both_ways() const { return sees_both_ways_; }
@@ -64,6 +66,7 @@ class Decoder {
   std::optional<Encoder> encoder_;
   std::vector<LayerKind> layers_;
   NormBlock final_norm_;
+  std::optional<HeadTransform> head_transform_;
   Head head_;
   bool has_experts_, sees_both_ways_, scales_logits_;
 };

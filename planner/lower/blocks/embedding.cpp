@@ -59,6 +59,17 @@ void Embedding::add_positions(Maker& maker, const EmbeddingSize& shape, Part par
   if (relative_.buckets > 0) add_relative(maker, part, tensor);
   if (shape.positions == 0) return;
   maker.params.begin(tensor, part, Held::kFirstStage);
+  if (shape.segments > 0) {
+    segment_ = ceil_div(maker.plan.batch.sequence, shape.segments);
+    const Shape rows{shape.segments, maker.h()};
+    segments_ = maker.params.add({maker.naming.of(tensor, ".segments.weight"),
+                                  rows,
+                                  rows,
+                                  Init::kNormal,
+                                  maker.naming.std().usual,
+                                  true,
+                                  {}});
+  }
   position_ = maker.params.add({maker.naming.of(tensor, ".weight"),
                                 {shape.positions + unused_, maker.h()},
                                 {maker.plan.batch.sequence + unused_, maker.h()},
@@ -107,6 +118,11 @@ Attributes Embedding::attributes(const Emission& to) const {
   return {to.by_place(kTensorAxis, piece_), squared_scale_};
 }
 
+Attributes Embedding::segment_attributes(const Emission& to, const Stretches& stretches,
+                                         std::int32_t i) const {
+  return {segment_, to.by_place(kTensorAxis, piece_), stretches.begin(i)};
+}
+
 // Of a stretch, behind those that no token has.
 Attribute Embedding::first_row(const Stretches& stretches, std::int32_t i) const {
   Attribute first = stretches.begin(i);
@@ -126,6 +142,9 @@ void Embedding::forward(Emission& to, const View& tokens, const View& out) const
     } else {
       to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x}, attributes(to));
     }
+    if (segments_)
+      to.kernel(part_, KernelId::kSegmentForward, {update(x), to.parameter(segments_)},
+                segment_attributes(to, stretches, i));
   });
   if (buckets_) begin_bias(to);
 }
@@ -144,6 +163,11 @@ void Embedding::backward(Emission& to, const View& tokens, const View& dout) con
     } else {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
                 {in, dx, dtable}, attributes(to));
+    }
+    if (segments_) {
+      const View rows = to.gradient(segments_);
+      to.kernel(part_, Action::kBiasGradient, KernelId::kSegmentBackward,
+                {dx, i == 0 ? rows : update(rows)}, segment_attributes(to, stretches, i));
     }
   });
   if (is_last_) to.done(token_);

@@ -32,6 +32,7 @@ struct EmbeddingSize {
   std::int64_t positions = 0;      // learned ones; 0: none
   std::int64_t unused = 0;         // rows before them that no token has
   std::int64_t squared_scale = 0;  // tokens are taken the root of it times; 0: once
+  std::int64_t segments = 0;       // equal parts of a sequence, each with a vector
   bool shares_table = false;       // with another look-up, whose backward comes later
   RelativeSize relative{};
 };
@@ -56,6 +57,8 @@ class Embedding {
   void end_bias(Emission& to) const;
   Attributes attributes(const Emission& to) const;
   Attributes relative_attributes() const { return {relative_.distance, relative_.both_ways}; }
+  Attributes segment_attributes(const Emission& to, const Stretches& stretches,
+                                std::int32_t i) const;
   Attribute first_row(const Stretches& stretches, std::int32_t i) const;
 
   std::int64_t squared_scale_, unused_;
@@ -67,6 +70,8 @@ class Embedding {
   Shape bias_;                   // [a, 2 s - 1], of the rank's heads
   DType statistics_ = DType::kF32;
   Param buckets_;  // [n, a], of the model
+  std::int64_t segment_ = 0;  // tokens of one
+  Param segments_;            // [n, h]
 };
 
 }  // namespace zplan

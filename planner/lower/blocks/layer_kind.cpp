@@ -133,9 +133,13 @@ void Branch::norm_backward(LayerPass& to, const View& dnorm, const View& input,
   norm_.block().backward(to, dnorm, input, norm_.of(to), dx);
 }
 
-void Branch::backward(LayerPass& to, const View& input, const View& dx) const {
+void Branch::backward(LayerPass& to, const View& input, const View& dx,
+                      bool residual_of_norm) const {
   const View dnorm = backward_to_norm(to, dx);
-  norm_backward(to, dnorm, input, update(dx));
+  if (!residual_of_norm) return norm_backward(to, dnorm, input, update(dx));
+  if (to.emits_inputs())
+    to.kernel(residual_.part(), KernelId::kResidualAdd, {read(dnorm), read(dx), write(dnorm)});
+  norm_backward(to, dnorm, input, write(dx));
 }
 
 void LayerKind::forward(LayerPass& to, const View& input, const View& output) const {
@@ -146,6 +150,7 @@ void LayerKind::forward(LayerPass& to, const View& input, const View& output) co
     const Branch& branch = branches[i];
     const Param bias = branch.body().bias();
     const View y = branch.forward(to);
+    if (residual_of_norm) x = branch.norm().of(to).y;
     if (i + 1 == branches.size()) return branch.residual().forward(to, x, y, bias, output);
     const BranchNorm& next = branches[i + 1].norm();
     const View out = to[branch.out()];
@@ -163,7 +168,7 @@ void LayerKind::forward(LayerPass& to, const View& input, const View& output) co
 void LayerKind::backward(LayerPass& to, const View& input, const View& dx) const {
   if (parallel) return parallel_backward(to, input, dx);
   for (std::size_t i = branches.size(); i-- > 0;)
-    branches[i].backward(to, i == 0 ? input : to[branches[i - 1].out()], dx);
+    branches[i].backward(to, i == 0 ? input : to[branches[i - 1].out()], dx, residual_of_norm);
 }
 
 // Both branches read the gradient of the output, dx, before the first adds to it. What the second

@@ -65,7 +65,7 @@ class Branch {
   // From the normalised input to the sum over tiles and ranks, without bias.
   View forward(LayerPass& to) const;
   // dx holds the gradient of the output, then of the input.
-  void backward(LayerPass& to, const View& input, const View& dx) const;
+  void backward(LayerPass& to, const View& input, const View& dx, bool residual_of_norm) const;
   // From the gradient of the output to that of the normalised input.
   View backward_to_norm(LayerPass& to, const View& dout) const;
   // From that to the gradient of the norm's input, which it writes or, as its access says, adds to.
@@ -97,6 +97,7 @@ struct LayerKind {
   Values values;
   std::vector<Branch> branches;
   bool parallel = false;
+  bool residual_of_norm = false;  // what a branch gives is added to its norm's result
 
   // [T, h] each, T of one rank with sequence parallelism.
   void forward(LayerPass& to, const View& input, const View& output) const;

@@ -57,6 +57,8 @@ constexpr Row kRows[] = {
     {"encoder_position", {"transformer.encoder.wpe", "model.encoder.embed_positions"}},
     {"encoder_norm", {"transformer.encoder.ln_f", "model.encoder.norm"}},
     {"final_norm", {"transformer.ln_f", "model.norm"}},
+    {"head_dense", {"transformer.head.dense", "model.head.dense"}},
+    {"head_norm", {"transformer.head.ln", "model.head.norm"}},
     {"head", {"lm_head", "lm_head"}},
 };
 

@@ -20,7 +20,11 @@ constexpr ModelEnd model_end_of(Part part) {
     case Part::kEncoderNorm:
       return ModelEnd::kEmbedding;
     case Part::kFinalNorm:
+    case Part::kHeadDense:
+    case Part::kHeadActivation:
+    case Part::kHeadNorm:
     case Part::kHead:
+    case Part::kHeadBias:
     case Part::kLoss:
       return ModelEnd::kHead;
     default:

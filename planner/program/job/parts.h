@@ -55,7 +55,11 @@ ZPLAN_PART(Combine, "combine")  // rows on their way back, and their weighted su
 ZPLAN_PART(MlpPostNorm, "mlp_post_norm")
 ZPLAN_PART(MlpResidual, "mlp_residual")
 ZPLAN_PART(FinalNorm, "final_norm")
+ZPLAN_PART(HeadDense, "head_dense")  // what comes between that norm and the output matrix
+ZPLAN_PART(HeadActivation, "head_activation")
+ZPLAN_PART(HeadNorm, "head_norm")
 ZPLAN_PART(Head, "head")
+ZPLAN_PART(HeadBias, "head_bias")
 ZPLAN_PART(Loss, "loss")
 ZPLAN_PART(Boundary, "boundary")  // layer inputs: between pipeline stages, to and from checkpoints
 // What operators of a layer gave, together, to and from where it is kept.

@@ -617,4 +617,19 @@ ZPLAN_KERNEL(
     .source = "[derived]",
     .what = "Is the gradient of biased_attention_forward; dbias gains that of the bias.")
 
+ZPLAN_KERNEL(SegmentForward, "segment_forward", .operands = "x:uc[b,s,h] rows:rc[n,h]",
+             .attributes = "length first? begin?", .kind = kMem, .demand = streaming<1, 0>,
+             .sets = Sets::kPlannedOnCuda, .source = "[Devlin19 sec 3.2]",
+             .what =
+                 "Adds to each token the row of its segment, of which each has `length` tokens; x "
+                 "begins with token `begin`. Only the piece of the vocabulary whose `first` is 0 "
+                 "adds it.")
+ZPLAN_KERNEL(SegmentBackward, "segment_backward", .operands = "dx:rc[b,s,h] drows:ag[n,h]",
+             .attributes = "length first? begin?", .kind = kMem, .demand = streaming<1, 0>,
+             .sets = Sets::kPlannedOnCuda, .source = "[derived]",
+             .what = "drows = sums of dx over the tokens of each segment, or adds them.")
+ZPLAN_KERNEL(AddBias, "add_bias", .operands = "x:uc[T,n] bias:rc[n]", .kind = kMem,
+             .demand = streaming<1, 0>, .sets = Sets::kPlannedOnCuda, .source = "[Devlin19]",
+             .what = "x = x + bias, by row.")
+
 #undef ZPLAN_KERNEL

@@ -147,6 +147,12 @@ TEST(ModelConfig, AnEncoderIsTheFirstLayersOfAModel) {
               HasSubstr("/encoder_layers: expected less than the"));
   EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"bidirectional", "true"}}),
               HasSubstr("/bidirectional: expected no bidirectional with encoder_layers"));
+  EXPECT_THAT(parse_error({{"position", "\"none\""}, {"segments", "2"}}),
+              HasSubstr("/segments: expected no segments without learned positions"));
+  EXPECT_THAT(parse_error({{"encoder_layers", "1"}, {"segments", "2"}}),
+              HasSubstr("/segments: expected no segments with encoder_layers"));
+  EXPECT_THAT(parse_error({{"parallel_residual", "\"one_norm\""}, {"residual_of_norm", "true"}}),
+              HasSubstr("/residual_of_norm: expected no residual_of_norm with a parallel"));
   std::map<std::string, std::string> relative{
       {"encoder_layers", "1"}, {"position", "\"none\""}, {"relative_buckets", "8"}};
   EXPECT_EQ(parse_model(document(relative), "m.json").layer.relative_distance, 128);
@@ -431,12 +437,13 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
       "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
-      "\"activation\", \"parallel_residual\", \"post_norms\", \"embedding_norm\", "
-      "\"scaled_embedding\", \"scaled_logits\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
+      "\"activation\", \"parallel_residual\", \"post_norms\", \"residual_of_norm\", "
+      "\"embedding_norm\", "
+      "\"scaled_embedding\", \"scaled_logits\", \"head_transform\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
       "\"attention_cap\", "
       "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "
-      "\"relative_buckets\", \"relative_distance\", "
+      "\"segments\", \"relative_buckets\", \"relative_distance\", "
       "\"norm_epsilon\", \"activation_limit\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"rope_theta\", "
