@@ -35,14 +35,10 @@ struct Switch {
   bool F::*member;
 };
 constexpr Switch kSwitches[] = {
-    {"post_norms", &F::post_norms},
-    {"residual_of_norm", &F::residual_of_norm},
-    {"embedding_norm", &F::embedding_norm},
-    {"scaled_embedding", &F::scaled_embedding},
-    {"scaled_logits", &F::scaled_logits},
-    {"head_transform", &F::head_transform},
-    {"attention_sinks", &F::attention_sinks},
-    {"bidirectional", &F::bidirectional},
+    {"post_norms", &F::post_norms},           {"residual_of_norm", &F::residual_of_norm},
+    {"embedding_norm", &F::embedding_norm},   {"scaled_embedding", &F::scaled_embedding},
+    {"scaled_logits", &F::scaled_logits},     {"head_transform", &F::head_transform},
+    {"attention_sinks", &F::attention_sinks}, {"bidirectional", &F::bidirectional},
 };
 constexpr std::string_view kEpsilon = "norm_epsilon";
 constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
@@ -119,8 +115,7 @@ std::optional<FeatureContradiction> relative_contradiction(const LayerFeatures& 
     if (x.relative_distance == kUsualRelativeDistance) return std::nullopt;
     return Found{kDistance, "expected no relative_distance without relative_buckets"};
   }
-  if (!model.encoder)
-    return Found{kBuckets, "expected relative_buckets with encoder_layers only"};
+  if (!model.encoder) return Found{kBuckets, "expected relative_buckets with encoder_layers only"};
   if (model.learned)
     return Found{kBuckets, "expected no relative_buckets with position \"learned\""};
   if (x.relative_buckets % kParts != 0)

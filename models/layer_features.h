@@ -25,7 +25,7 @@ enum class Activation : std::uint8_t { kUsual, kGeluTanh, kGelu, kSilu, kRelu, k
 // for each [Black22] or one for both [Wang21].
 enum class ParallelResidual : std::uint8_t { kNone, kTwoNorms, kOneNorm };
 
-inline constexpr std::int64_t kUsualRelativeDistance = 128;  // tokens [Raffel20 sec 2.1]
+inline constexpr std::int64_t kUsualRelativeDistance = 128;    // tokens [Raffel20 sec 2.1]
 inline constexpr std::int64_t kUsualNormEpsilon = 10'000'000;  // 1e-5, in units of 1e-12
 
 struct LayerFeatures {
@@ -35,7 +35,7 @@ struct LayerFeatures {
   std::int64_t activation_limit = 0;
   std::int64_t up_offset = 0;
   ParallelResidual parallel_residual = ParallelResidual::kNone;
-  bool post_norms = false;        // a norm of what each branch gives, too, before it is added
+  bool post_norms = false;  // a norm of what each branch gives, too, before it is added
   // A branch's result is added to its normalised input, not to what the norm reads: each norm is
   // the one behind the branch before, as in [Vaswani17] and [Devlin19]; the first is that of the
   // embeddings, that behind the last layer the one of its last branch.

@@ -134,11 +134,9 @@ std::int64_t layer_parameter_count(const ModelConfig& model) {
 std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   const std::int64_t embeddings = (model.tied_embeddings ? 1 : 2) * model.vocab * h;
-  const std::int64_t rows =
-      model.positions() + model.layer.unused_positions + model.layer.segments;
+  const std::int64_t rows = model.positions() + model.layer.unused_positions + model.layer.segments;
   const std::int64_t stacks = model.encoder_layers > 0 ? 2 : 1;
-  const std::int64_t positions =
-      stacks * (rows * h + model.layer.relative_buckets * model.heads);
+  const std::int64_t positions = stacks * (rows * h + model.layer.relative_buckets * model.heads);
   const std::int64_t norms =
       (stacks + (model.layer.embedding_norm ? 1 : 0)) * norm_parameter_count(model);
   const std::int64_t first = model.first_layers();

@@ -43,12 +43,8 @@ constexpr std::size_t kAllOperands = 100;
 Sizes flat(std::int64_t n) { return {{"*", n}, {"n", n}}; }
 Sizes rows(std::int64_t n) { return {{"T", n / kRow}, {"h", kRow}, {"n", kRow}, {"f", kRow}}; }
 Sizes tokens(std::int64_t n) {
-  return {{"b", 1},
-          {"s", n / kRow},
-          {"h", kRow},
-          {"Vp", kVocabulary},
-          {"V", kVocabulary},
-          {"n", 2}};
+  return {{"b", 1},           {"s", n / kRow}, {"h", kRow}, {"Vp", kVocabulary},
+          {"V", kVocabulary}, {"n", 2}};
 }
 Sizes logits(std::int64_t n) {
   return {{"b", 1},

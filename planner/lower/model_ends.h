@@ -101,11 +101,11 @@ class ModelEnds {
   Loading encoder_tokens_;
   Loading tokens_, targets_;  // targets are the next token each, often the same
   // From head_forward to the head_backward of the same micro-batch; a slot for each in flight.
-  View embedding_mask_;    // [T, h] of their dropout
-  View embedding_sum_;     // [T, h] before their norm
-  Normed embedded_;        // by it
-  View x_;                 // [T, h] output of the layers
-  Normed normed_;          // by the final norm
+  View embedding_mask_;  // [T, h] of their dropout
+  View embedding_sum_;   // [T, h] before their norm
+  Normed embedded_;      // by it
+  View x_;               // [T, h] output of the layers
+  Normed normed_;        // by the final norm
   HeadTransform::Result transformed_;
   View head_input_;        // [T, h] of the rank's tokens
   View logits_;            // [T, Vp]

@@ -160,8 +160,9 @@ TEST(ParameterCount, OfBlenderBotCountsTheEncoderAndCrossAttention) {
 }
 
 // The published weights without pooler and next-sentence loss: those of the encoder with its pooler
-// are 109,482,240 and 335,141,888, with both heads 110,106,428 and 336,226,108. A pooler has h^2 + h,
-// the head of the next sentence 2 h + 2, that of masked tokens h^2 + 3 h and a bias of each token.
+// are 109,482,240 and 335,141,888, with both heads 110,106,428 and 336,226,108. A pooler has h^2 +
+// h, the head of the next sentence 2 h + 2, that of masked tokens h^2 + 3 h and a bias of each
+// token.
 TEST(ParameterCount, OfBertIsThatOfThePublishedWeights) {
   const std::int64_t base = parameter_count(load_model("bert-base"));
   const std::int64_t large = parameter_count(load_model("bert-large"));
@@ -176,9 +177,10 @@ TEST(ParameterCount, OfBertIsThatOfThePublishedWeights) {
   EXPECT_EQ(large + pooler(1024) + sentence(1024), 336'226'108);
 }
 
-// By parts: tables of 32,128 tokens, in each layer four matrices of h a d, two of h f, or three where
-// the MLP is gated, and two norms, in a decoder's layer four matrices and a norm more, and behind
-// either stack a norm, beside it 32 numbers of each head. The published weights have as many.
+// By parts: tables of 32,128 tokens, in each layer four matrices of h a d, two of h f, or three
+// where the MLP is gated, and two norms, in a decoder's layer four matrices and a norm more, and
+// behind either stack a norm, beside it 32 numbers of each head. The published weights have as
+// many.
 TEST(ParameterCount, OfT5IsThatOfThePublishedWeights) {
   EXPECT_EQ(parameter_count(load_model("t5-small")), 60'506'624);
   EXPECT_EQ(parameter_count(load_model("t5-base")), 222'903'552);
@@ -195,10 +197,9 @@ TEST(ParameterCount, OfT5IsThatOfThePublishedWeights) {
     const std::int64_t h = model.hidden, attention = 4 * h * model.heads * model.head_size();
     const std::int64_t products = model.gated_mlp ? 3 : 2, tables = model.tied_embeddings ? 1 : 2;
     const std::int64_t encoder = attention + products * h * model.ffn + 2 * h;
-    EXPECT_EQ(parameter_count(model),
-              tables * 32'128 * h + model.layers * encoder +
-                  (model.layers - model.encoder_layers) * (attention + h) +
-                  2 * (h + 32 * model.heads))
+    EXPECT_EQ(parameter_count(model), tables * 32'128 * h + model.layers * encoder +
+                                          (model.layers - model.encoder_layers) * (attention + h) +
+                                          2 * (h + 32 * model.heads))
         << model.name;
   }
 }

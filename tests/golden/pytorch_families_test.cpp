@@ -1,7 +1,7 @@
 // Tiny models of later families against PyTorch (pytorch_golden.h): Gemma 2, GPT-NeoX, BLOOM, one
-// that sees both ways, BERT as published, a Llama with the attention of GPT-OSS, GPT-OSS, and encoders with
-// their decoders, as BlenderBot and T5, as tests/data/golden_families.py, golden_gpt_oss.py,
-// golden_blender.py, golden_t5.py and golden_bert.py define them.
+// that sees both ways, BERT as published, a Llama with the attention of GPT-OSS, GPT-OSS, and
+// encoders with their decoders, as BlenderBot and T5, as tests/data/golden_families.py,
+// golden_gpt_oss.py, golden_blender.py, golden_t5.py and golden_bert.py define them.
 #include <gtest/gtest.h>
 
 #include <tuple>

@@ -51,8 +51,8 @@ void add_bias(std::int64_t rows, std::int64_t columns, T* x, const T* bias) {
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                            \
-  template void segment_forward<T>(const SegmentShape&, T*, const T*);  \
+#define ZPLAN_INSTANTIATE(T)                                           \
+  template void segment_forward<T>(const SegmentShape&, T*, const T*); \
   template void add_bias<T>(std::int64_t, std::int64_t, T*, const T*);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE

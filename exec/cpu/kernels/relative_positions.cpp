@@ -80,16 +80,15 @@ void relative_scores_gradient(const SquareRows& s, std::int64_t heads, Compute<T
   });
 }
 
-#define ZPLAN_INSTANTIATE(T)                                                                   \
-  template void relative_positions<T>(const RelativeBuckets&, std::int64_t, std::int64_t,      \
-                                      Compute<T>*, const T*);                                  \
-  template void relative_scores<T>(const SquareRows&, std::int64_t, T*, const Compute<T>*);    \
-  template void relative_scores_gradient<T>(const SquareRows&, std::int64_t, Compute<T>*,      \
-                                            const T*);
+#define ZPLAN_INSTANTIATE(T)                                                                \
+  template void relative_positions<T>(const RelativeBuckets&, std::int64_t, std::int64_t,   \
+                                      Compute<T>*, const T*);                               \
+  template void relative_scores<T>(const SquareRows&, std::int64_t, T*, const Compute<T>*); \
+  template void relative_scores_gradient<T>(const SquareRows&, std::int64_t, Compute<T>*, const T*);
 ZPLAN_FOR_STORED_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
-#define ZPLAN_INSTANTIATE(T, G)                                                            \
-  template void relative_positions_gradient<T, G>(const RelativeBuckets&, std::int64_t,    \
+#define ZPLAN_INSTANTIATE(T, G)                                                         \
+  template void relative_positions_gradient<T, G>(const RelativeBuckets&, std::int64_t, \
                                                   std::int64_t, G*, const Compute<T>*, bool);
 ZPLAN_FOR_GRADIENT_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE

@@ -110,12 +110,8 @@ LayerKind make_layer(const std::string& name, const LayerRange& layers, const Mo
   const ParallelResidual parallel = model.layer.parallel_residual;
   const bool keeps_sums = model.layer.post_norms && !maker.sequence_parallel();
   constexpr auto kAttentionGives = LayerOperator::kProjection;
-  LayerKind layer{name,
-                  layers,
-                  {},
-                  {},
-                  parallel != ParallelResidual::kNone,
-                  model.layer.residual_of_norm};
+  LayerKind layer{
+      name, layers, {}, {}, parallel != ParallelResidual::kNone, model.layer.residual_of_norm};
   maker.params.begin_kind(layer.name, layers);
   LayerMaker m{maker, layer.values, keeps_sums};
   m.params.begin("qkv", Part::kQkv);

@@ -69,7 +69,7 @@ class Embedding {
   Part part_ = Part::kPosition;  // of the positions
   Shape bias_;                   // [a, 2 s - 1], of the rank's heads
   DType statistics_ = DType::kF32;
-  Param buckets_;  // [n, a], of the model
+  Param buckets_;             // [n, a], of the model
   std::int64_t segment_ = 0;  // tokens of one
   Param segments_;            // [n, h]
 };

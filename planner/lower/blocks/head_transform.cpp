@@ -8,9 +8,17 @@ NormBlock make_norm(Maker& maker, const NormKind& norm) {
   return {maker, norm, Part::kHeadNorm, "head_norm", maker.h()};
 }
 
+// Every rank has all of it and gives all of its gradient, or that of its tokens.
 Param make_weight(Maker& maker) {
   maker.params.begin("head_dense", Part::kHeadDense, Held::kLastStage);
-  return maker.matrix("head_dense", {maker.h(), maker.h()}, maker.naming.std().usual, {});
+  const Shape shape{maker.h(), maker.h()};
+  return maker.params.add({maker.naming.of("head_dense", ".weight"),
+                           shape,
+                           shape,
+                           Init::kNormal,
+                           maker.naming.std().usual,
+                           true,
+                           {}});
 }
 
 }  // namespace
@@ -32,9 +40,9 @@ HeadTransform::HeadTransform(Maker& maker, const Vocabulary& vocabulary, const N
 }
 
 void HeadTransform::forward(Emission& to, const View& x, const Result& result) const {
-  to.kernel(Part::kHeadDense, KernelId::kLinearForward,
-            {read(x), to.parameter(weight_), to.parameter(bias_), write(result.dense),
-             to.workspace()});
+  to.kernel(
+      Part::kHeadDense, KernelId::kLinearForward,
+      {read(x), to.parameter(weight_), to.parameter(bias_), write(result.dense), to.workspace()});
   to.kernel(Part::kHeadActivation, KernelId::kGeluForward,
             {read(result.dense), write(result.activated)}, activation_);
   norm_.forward(to, result.activated, result.normed);
@@ -47,9 +55,9 @@ void HeadTransform::backward(Emission& to, const View& x, const Result& result, 
   to.kernel(Part::kHeadActivation, KernelId::kGeluBackward,
             {read(result.dense), update(dactivated)}, activation_);
   if (to.trains(weight_))
-    to.kernel(Part::kHeadDense, Action::kWeightGradient, KernelId::kLinearWeightGradient,
-              {read(x), read(dactivated), to.gradient(weight_), to.gradient(bias_),
-               to.workspace()});
+    to.kernel(
+        Part::kHeadDense, Action::kWeightGradient, KernelId::kLinearWeightGradient,
+        {read(x), read(dactivated), to.gradient(weight_), to.gradient(bias_), to.workspace()});
   to.kernel(Part::kHeadDense, KernelId::kLinearInputGradient,
             {read(dactivated), to.parameter(weight_), write(dx), to.workspace()});
   to.done(weight_);

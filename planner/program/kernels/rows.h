@@ -607,15 +607,14 @@ ZPLAN_KERNEL(
     .kind = kAtt, .demand = attention<0, 2, false>, .sets = Sets::kPlannedOnCuda,
     .source = "[Raffel20 sec 2.1]",
     .what = "Is attention_forward with the bias added to scores, as relative_scores adds it.")
-ZPLAN_KERNEL(
-    BiasedAttentionBackward, "biased_attention_backward",
-    .operands =
-        "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] bias:rt[a,r] out:rc[b,s,a,v] lse:rt[b,a,s] "
-        "dqkv:wc[b,s,g,w] dbias:ut[a,r] scratch:s",
-    .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
-    .kind = kAtt, .demand = attention<1, 0, true>, .sets = Sets::kPlannedOnCuda,
-    .source = "[derived]",
-    .what = "Is the gradient of biased_attention_forward; dbias gains that of the bias.")
+ZPLAN_KERNEL(BiasedAttentionBackward, "biased_attention_backward",
+             .operands =
+                 "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] bias:rt[a,r] out:rc[b,s,a,v] lse:rt[b,a,s] "
+                 "dqkv:wc[b,s,g,w] dbias:ut[a,r] scratch:s",
+             .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
+             .kind = kAtt, .demand = attention<1, 0, true>, .sets = Sets::kPlannedOnCuda,
+             .source = "[derived]",
+             .what = "Is the gradient of biased_attention_forward; dbias gains that of the bias.")
 
 ZPLAN_KERNEL(SegmentForward, "segment_forward", .operands = "x:uc[b,s,h] rows:rc[n,h]",
              .attributes = "length first? begin?", .kind = kMem, .demand = streaming<1, 0>,

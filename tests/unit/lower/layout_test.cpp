@@ -46,8 +46,8 @@ class LayoutOf : public testing::TestWithParam<Gather> {};
 TEST_P(LayoutOf, UnitsHoldEveryParameterOnce) {
   for (const char* name :
        {"tiny-gpt", "gpt2-124m", "gpt3-175b", "tiny-llama", "llama3-8b", "qwen3-0.6b", "tiny-mla",
-        "tiny-gemma", "tiny-neox", "tiny-bloom", "tiny-bert", "tiny-bert-published", "tiny-oss", "tiny-gpt-oss",
-        "gemma2-9b", "gpt-neox-20b", "bloom-176b", "opt-30b"}) {
+        "tiny-gemma", "tiny-neox", "tiny-bloom", "tiny-bert", "tiny-bert-published", "tiny-oss",
+        "tiny-gpt-oss", "gemma2-9b", "gpt-neox-20b", "bloom-176b", "opt-30b"}) {
     const ModelConfig model = load_model(name);
     const Units layout(model, plan_of(GetParam(), 4, model.sequence));
     std::int64_t sum = 0;

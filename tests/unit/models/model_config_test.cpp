@@ -51,6 +51,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
   for (const ModelConfig& model : model_catalogue()) names.push_back(model.name);
   EXPECT_EQ(names, (std::vector<std::string>{"tiny-bloom",
                                              "tiny-bert",
+                                             "tiny-bert-published",
                                              "tiny-neox",
                                              "tiny-mla",
                                              "tiny-llama",
@@ -60,17 +61,28 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-gemma",
                                              "tiny-gpt",
                                              "tiny-deepseek",
+                                             "tiny-t5",
                                              "tiny-moe",
+                                             "t5-small",
+                                             "flan-t5-small",
+                                             "bert-base",
                                              "gpt2-124m",
+                                             "t5-base",
+                                             "flan-t5-base",
+                                             "bert-large",
                                              "gpt2-355m",
                                              "qwen2.5-0.5b",
                                              "qwen3-0.6b",
+                                             "t5-large",
                                              "gpt2-774m",
+                                             "flan-t5-large",
                                              "gemma3-1b",
                                              "opt-1.3b",
                                              "pythia-1.4b",
                                              "gpt2-1.5b",
                                              "blenderbot-3b",
+                                             "flan-t5-xl",
+                                             "t5-3b",
                                              "phi3-mini",
                                              "gemma3-4b",
                                              "pythia-6.9b",
@@ -81,6 +93,8 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "gemma2-9b",
                                              "blenderbot-9b",
                                              "zero-infinity-10b",
+                                             "flan-t5-xxl",
+                                             "t5-11b",
                                              "gemma3-12b",
                                              "pythia-12b",
                                              "phi4",
@@ -439,7 +453,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
       "\"activation\", \"parallel_residual\", \"post_norms\", \"residual_of_norm\", "
       "\"embedding_norm\", "
-      "\"scaled_embedding\", \"scaled_logits\", \"head_transform\", \"attention_sinks\", \"bidirectional\", \"attention_divisor\", "
+      "\"scaled_embedding\", \"scaled_logits\", \"head_transform\", \"attention_sinks\", "
+      "\"bidirectional\", \"attention_divisor\", "
       "\"attention_cap\", "
       "\"logit_cap\", \"window\", \"window_layers\", \"full_layers\", \"rotary_size\", "
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "

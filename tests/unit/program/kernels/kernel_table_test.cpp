@@ -66,7 +66,7 @@ class RowReader {
   }
   std::int64_t term(const std::string& text) {
     if (std::isdigit(text[0])) return std::stoll(text);
-    constexpr std::int64_t kSizes[] = {5, 7, 11, 13, 17, 19};
+    constexpr std::int64_t kSizes[] = {5, 7, 11, 13, 17, 19, 23};
     return sizes_.emplace(text, kSizes[sizes_.size() % std::size(kSizes)]).first->second;
   }
   std::int64_t size(const std::string& dim) {

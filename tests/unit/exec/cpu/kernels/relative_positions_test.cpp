@@ -79,11 +79,13 @@ Result unfused(const AttentionShape& s, const Values& qkv, const Values& dout, c
   relative_scores<double>(squares, s.heads, probs.data(), bias.data());
   softmax_forward<double>(squares, probs.data(), {s.heads, s.rule});
   attention_context<double>(gemm, s, x.out.data(), probs.data(), qkv.data(), scratch.span());
-  attention_context_gradient<double>(gemm, s, dprobs.data(), dout.data(), qkv.data(), scratch.span());
+  attention_context_gradient<double>(gemm, s, dprobs.data(), dout.data(), qkv.data(),
+                                     scratch.span());
   softmax_backward<double>(squares, dprobs.data(), probs.data(), s.rule);
   relative_scores_gradient<double>(squares, s.heads, x.dbias.data(), dprobs.data());
   attention_scores_gradient<double>(
-      gemm, s, {x.dqkv.data(), dprobs.data(), probs.data(), dout.data(), qkv.data()}, scratch.span());
+      gemm, s, {x.dqkv.data(), dprobs.data(), probs.data(), dout.data(), qkv.data()},
+      scratch.span());
   return x;
 }
 
