@@ -67,20 +67,16 @@ View Boundaries::of_chunk(std::size_t chunk) const {
   return view_of(*gradients_[chunk], s_.compute(), shape_, {0, 1, 0});
 }
 
-void Boundaries::named(const std::function<void()>& emit) {
-  if (s_.chunks.size() > 1) s_.out.set_member(s_.chunk().first_layer);
-  emit();
-  s_.out.set_member(0);
-}
-
 void Boundaries::take_input() {
   const View to = checkpoints_[s_.current].first_input();
   if (const auto own = own_chunk(-1)) {
     const View from = checkpoints_[*own].last_output();
-    return named([&] { s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, from, to); });
+    return s_.named_by_chunk([&] {
+      s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, from, to);
+    });
   }
   const Neighbour from = neighbour(-1);
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive},
                    from.up ? Lane::kReceiveForwardDown : Lane::kReceiveForwardUp, from.peer, to);
   });
@@ -90,7 +86,7 @@ void Boundaries::give_output() {
   if (own_chunk(1)) return;
   const Neighbour to = neighbour(1);
   const View x = checkpoints_[s_.current].last_output();
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend},
                 to.up ? Lane::kSendForwardUp : Lane::kSendForwardDown, to.peer, x);
   });
@@ -117,7 +113,7 @@ void Boundaries::take_next_gradient(bool last) {
 
 void Boundaries::receive_gradient(const View& dx) {
   const Neighbour from = neighbour(1);
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive},
                    from.up ? Lane::kReceiveBackwardDown : Lane::kReceiveBackwardUp, from.peer, dx);
   });
@@ -127,11 +123,13 @@ void Boundaries::give_gradient(const View& dx) {
   if (own_chunk(-1)) {
     const View to = of_chunk(s_.current);
     if (dx.buffer != to.buffer)
-      named([&] { s_.out.copy({Phase::kBackward, Part::kBoundary, Action::kMove}, dx, to); });
+      s_.named_by_chunk([&] {
+        s_.out.copy({Phase::kBackward, Part::kBoundary, Action::kMove}, dx, to);
+      });
     return;
   }
   const Neighbour to = neighbour(-1);
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend},
                 to.up ? Lane::kSendBackwardUp : Lane::kSendBackwardDown, to.peer, dx);
   });

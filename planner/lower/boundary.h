@@ -4,7 +4,6 @@
 // both chunks keep it for their backward, and the gradient stays in a buffer that both work on.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -52,10 +51,6 @@ class Boundaries {
   BufferId add(const Chunk& chunk, std::string name, std::int32_t slots);
   View of_chunk(std::size_t chunk) const;
   void receive_gradient(const View& dx);
-  // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
-  // a layer are made before that, since the same number picks its slot.
-  void named(const std::function<void()>& emit);
-
   Stage& s_;
   const std::vector<Checkpoints>& checkpoints_;
   Shape shape_;

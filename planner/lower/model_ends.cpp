@@ -208,8 +208,8 @@ void ModelEnds::loss(const View& targets) {
   const Attribute first = s_.by_place(kTensorAxis, s_.tp() > 1 ? head_.width() : 0);
   const std::int64_t sequence = s_.plan.batch.sequence;
   const std::int64_t asked = masked_ ? masked_tokens(sequence) : sequence;
-  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * asked, first,
-                              head_.cap()};
+  const std::int64_t sequences = s_.plan.batch.global_batch / s_.plan.updates();
+  const Attributes attributes{head_.vocabulary(), sequences * asked, first, head_.cap()};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(targets), update(loss_), read(scalars_)}, attributes);

@@ -86,6 +86,10 @@ struct Stage : Sizes {
   // what is emitted comes after that update (planner/program/schedule/double_buffered.h).
   bool across_steps = false;
   bool after_update = false;
+  // A chunk updates after each of its backwards (planner/program/schedule/weight_stashing.h), from
+  // the gradients of so many micro-batches before that one.
+  bool updates_each = false;
+  std::int32_t gradients_behind = 0;
   View workspace{};  // scratch of the compute lane
   // Of the units that are emitted; in loops that go by it.
   HomeOf home_of_states = HomeOf::kAll;
@@ -124,6 +128,9 @@ struct Stage : Sizes {
   // these; `begin_unit` before the first of a unit.
   void each_layer(const UnitLoop& loop, bool upwards, std::int32_t together,
                   const std::function<void()>& begin_unit, const std::function<void()>& emit);
+  // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
+  // a layer are made before that, since the same number picks its slot.
+  void named_by_chunk(const std::function<void()>& emit);
   // Which of the layers of its unit is emitted.
   std::int32_t unit_member() const { return out.member() % unit_layers(); }
   // Of the layers with one checkpoint: which is emitted.
@@ -147,7 +154,17 @@ struct Stage : Sizes {
   std::int32_t layers_before(std::size_t chunk, UnitIndex unit) const;
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
-  // All trained units of the stage in a fixed order; the ordinal counts uses within each loop.
+  // The slot of the unit for the micro-batch so many before that of the pass, in a ring that has
+  // `copies` of every unit for each.
+  SlotExpr unit_slot_of_micro(UnitIndex unit, std::int32_t before) const {
+    const std::int32_t all = copies(unit) * layout.units[unit].tiles;
+    SlotExpr slot = unit_slot(unit);
+    slot.base -= before * all;
+    slot.per_micro = all;
+    return slot;
+  }
+  // All trained units of the stage, or of the current chunk where chunks update by themselves, in a
+  // fixed order; the ordinal counts uses within each loop.
   // Where the loops go by the homes of optimizer states each is of layers that have one: the order
   // of the units is the same.
   using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
@@ -195,6 +212,10 @@ struct Stage : Sizes {
   }
 
   bool holds(UnitIndex unit) const;
+  // Whether the current chunk is where a unit outside the layers is, which not both ends have.
+  bool is_of_chunk(UnitIndex unit) const {
+    return layout.held[unit] == Held::kFirstStage ? is_first(chunk()) : is_last(chunk());
+  }
   // Whether two stages have the unit: the one with the first piece of the model and the one with
   // the last.
   bool has_twin(UnitIndex unit) const {

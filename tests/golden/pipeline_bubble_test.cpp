@@ -23,6 +23,7 @@
 #include "planner/program/instances/cursor.h"
 #include "planner/program/schedule/dual_pipe_v.h"
 #include "planner/program/schedule/timing.h"
+#include "planner/program/schedule/weight_stashing.h"
 #include "planner/program/schedule/zero_bubble_h1.h"
 #include "planner/program/schedule/zero_bubble_v.h"
 #include "sim/simulate.h"
@@ -260,6 +261,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // PipeDream-2BW: no flush, hence no bubble, where 1F1B has one of (p - 1) / m; two versions of the
 // parameters on every stage, and as many micro-batches in flight as 1F1B [Narayanan20 sec 3.1].
+// PipeDream: no bubble either; as many versions as micro-batches in flight, p - i on stage i
+// [Narayanan19 sec 3.3], where the step divides into the slots of their ring.
 class WithoutFlush : public testing::TestWithParam<Case> {};
 
 // A tied embedding has gradients on the first stage and the last, which would wait for each other.
@@ -295,22 +298,35 @@ Bytes bytes_of(const RankClass& c, Category category) {
   return sum;
 }
 
-TEST_P(WithoutFlush, KeepsTwoVersionsOfTheParameters) {
+// The newest among them.
+std::int64_t versions(const Case& c, std::int32_t stage) {
+  if (c.schedule == Schedule::kDoubleBuffered) return 2;
+  const std::int32_t own = c.stages - stage;
+  const bool divides = own == 1 || c.micro_batches % (own - 1) == 0;
+  if (divides) return own;
+  return 1 + stash_slots(stage, c.stages, c.micro_batches);
+}
+
+TEST_P(WithoutFlush, KeepsVersionsOfTheParameters) {
   const Job job = untied(GetParam()), flushed = untied(with_flush(GetParam()));
   for (std::size_t stage = 0; stage < job.classes.size(); ++stage) {
     SCOPED_TRACE(stage);
     const RankClass &own = job.classes[stage], &other = flushed.classes[stage];
-    EXPECT_EQ(bytes_of(own, Category::kParameters), bytes_of(other, Category::kParameters) * 2);
+    EXPECT_EQ(bytes_of(own, Category::kParameters),
+              bytes_of(other, Category::kParameters) *
+                  versions(GetParam(), static_cast<std::int32_t>(stage)));
     EXPECT_EQ(bytes_of(own, Category::kOptimizer), bytes_of(other, Category::kOptimizer));
     EXPECT_EQ(bytes_of(own, Category::kGradients), bytes_of(other, Category::kGradients));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, WithoutFlush,
-                         testing::Values(Case{Schedule::kDoubleBuffered, 2, 4},
-                                         Case{Schedule::kDoubleBuffered, 4, 4},
-                                         Case{Schedule::kDoubleBuffered, 4, 16},
-                                         Case{Schedule::kDoubleBuffered, 8, 16}));
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, WithoutFlush,
+    testing::Values(Case{Schedule::kDoubleBuffered, 2, 4}, Case{Schedule::kDoubleBuffered, 4, 4},
+                    Case{Schedule::kDoubleBuffered, 4, 16}, Case{Schedule::kDoubleBuffered, 8, 16},
+                    Case{Schedule::kWeightStashing, 2, 4}, Case{Schedule::kWeightStashing, 4, 12},
+                    Case{Schedule::kWeightStashing, 4, 16},
+                    Case{Schedule::kWeightStashing, 8, 16}));
 
 }  // namespace
 }  // namespace zplan

@@ -127,6 +127,38 @@ TEST(PlanSchedule, WithoutFlushTakesNothingThatWaitsForAllStages) {
   EXPECT_THAT(fault([](Plan& p) { p.parallel.chunks = 2; }), HasSubstr("has one chunk per stage"));
 }
 
+TEST(PlanSchedule, UpdatesAfterEachMicroBatchOnSeveralStagesOrInSeveralChunksOfOne) {
+  const auto fault = [](std::int32_t pp, std::int32_t chunks, std::int64_t micro_steps) {
+    Plan plan = plan_of(Schedule::kWeightStashing, pp, micro_steps);
+    plan.clip = false;
+    plan.parallel.chunks = chunks;
+    return schedule_fault(plan).value_or("");
+  };
+  EXPECT_EQ(fault(4, 0, 8), "");
+  EXPECT_EQ(fault(1, 4, 8), "");
+  EXPECT_EQ(fault(1, 0, 8), "schedule pipedream needs pp > 1: one stage has no bubble");
+  EXPECT_EQ(fault(4, 2, 8),
+            "schedule pipedream has one chunk per stage where there are several, not 2");
+  EXPECT_EQ(fault(4, 0, 3),
+            "schedule pipedream needs a micro-step per stage: with pp 4 at least 4, not 3");
+  EXPECT_EQ(fault(1, 4, 3),
+            "schedule pipedream needs a micro-step per stage: with chunks 4 at least 4, not 3");
+}
+
+TEST(PlanSchedule, StashesAVersionForEachMicroBatchThatUpdatesBeforeItsBackward) {
+  Plan plan = plan_of(Schedule::kWeightStashing, 4, 12);
+  for (std::int32_t stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(older_versions(plan, stage), 3 - stage);
+  EXPECT_EQ(held_gradients(plan), 1);
+  EXPECT_EQ(plan.updates(), 12);
+  plan.parallel.pp = 1;
+  plan.parallel.chunks = 4;
+  EXPECT_EQ(older_versions(plan, 0), 0);
+  EXPECT_EQ(held_gradients(plan), 4);
+  EXPECT_EQ(older_versions(plan_of(Schedule::kDoubleBuffered, 4, 12), 3), 1);
+  EXPECT_EQ(plan_of(Schedule::kDoubleBuffered, 4, 12).updates(), 1);
+}
+
 TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
   Plan plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
   plan.stage_layers = {0, 1, 1, 1, 1, 0};
@@ -140,7 +172,7 @@ TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
   for (const Schedule schedule :
        {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved,
         Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV,
-        Schedule::kDoubleBuffered}) {
+        Schedule::kDoubleBuffered, Schedule::kWeightStashing}) {
     for (const std::int64_t micros : {8, 9, 10, 11, 12, 40, 41}) {
       const Plan plan = plan_of(schedule, 4, micros);
       if (schedule_fault(plan)) continue;
