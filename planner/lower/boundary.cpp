@@ -32,7 +32,13 @@ Boundaries::Boundaries(Stage& stage, const std::vector<Checkpoints>& checkpoints
     if (const auto to = own_chunk(-1)) {
       const InFlight on_turn =
           gradient_on_turn(order.passes, chunk.number, static_cast<std::int32_t>(*to));
-      own = add(chunk, "d.turn", on_turn.span);
+      const std::string name = "d.turn";
+      if (s_.pair.empty()) {
+        own = add(chunk, name, on_turn.span);
+      } else {  // what goes to the other replica, and what comes from it
+        own = add(chunk, "d.x", kArriving);
+        gradients_[*to] = add(s_.chunks[*to], name, on_turn.span);
+      }
     } else if ((s_.chunks.size() > 1 || s_.across_steps) && !own_chunk(1)) {
       own = add(chunk, "d.x", kArriving);
     }
@@ -71,6 +77,7 @@ void Boundaries::take_input() {
   const View to = checkpoints_[s_.current].first_input();
   if (const auto own = own_chunk(-1)) {
     const View from = checkpoints_[*own].last_output();
+    if (!s_.pair.empty()) return exchange(Phase::kForward, from, to);
     return s_.named_by_chunk([&] {
       s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, from, to);
     });
@@ -93,7 +100,7 @@ void Boundaries::give_output() {
 }
 
 View Boundaries::gradient() {
-  if (const auto from = own_chunk(1)) return of_chunk(*from);
+  if (const auto from = own_chunk(1)) return of_chunk(s_.pair.empty() ? *from : s_.current);
   if (gradients_[s_.current]) return of_chunk(s_.current);
   const BufferId id = s_.body.get(gradient_of_output(s_).buffer);
   const bool piped = s_.plan.parallel.pp > 1;
@@ -111,6 +118,13 @@ void Boundaries::take_next_gradient(bool last) {
   receive_gradient(next);
 }
 
+void Boundaries::exchange(Phase phase, const View& own, const View& to) {
+  s_.named_by_chunk([&] {
+    s_.out.collective({phase, Part::kBoundary, Action::kExchange}, Lane::kCommTensor,
+                      CollectiveKind::kShift, {s_.pair}, own, to);
+  });
+}
+
 void Boundaries::receive_gradient(const View& dx) {
   const Neighbour from = neighbour(1);
   s_.named_by_chunk([&] {
@@ -120,7 +134,8 @@ void Boundaries::receive_gradient(const View& dx) {
 }
 
 void Boundaries::give_gradient(const View& dx) {
-  if (own_chunk(-1)) {
+  if (const auto own = own_chunk(-1)) {
+    if (!s_.pair.empty()) return exchange(Phase::kBackward, dx, of_chunk(*own));
     const View to = of_chunk(s_.current);
     if (dx.buffer != to.buffer)
       s_.named_by_chunk([&] {

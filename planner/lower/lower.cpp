@@ -84,7 +84,7 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
   const Plan& plan = model.sizes().plan;
   ProgramBuilder out(layout.layers_together());
   BodyBuffers body(out);
-  Stage stage{model.sizes(), mesh, layout, out, body, pieces};
+  Stage stage{model.sizes(), mesh, layout, out, body, pieces, pair_axes(plan, mesh)};
   stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
   stage.across_steps = reaches_across_steps(plan);

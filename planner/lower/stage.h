@@ -78,6 +78,7 @@ struct Stage : Sizes {
   BodyBuffers& body;
 
   const ChunkMap& pieces;
+  AxisSet pair{};  // along which the other replica is that takes over where the way turns
   std::int32_t index = 0;
   std::vector<Chunk> chunks{};
   std::size_t current = 0;  // the chunk that is being emitted
@@ -199,9 +200,21 @@ struct Stage : Sizes {
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return {0, mesh.steps_over(mesh.named(axis), step)};
   }
+  // The first of the chunk's sequences among those of all replicas: on the way out of a pair they
+  // are those of the other one.
+  Attribute first_sequence() const {
+    Attribute first = by_place(kDataAxis, b());
+    if (pair.empty() || chunk().number == 0) return first;
+    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+      if (pair.has(axis)) {
+        first.base += first.steps[axis];
+        first.steps[axis] = -first.steps[axis];
+      }
+    return first;
+  }
   // Of kernels that draw for each element of the rank's tokens [T, h], and how they begin.
   Attributes drawn_sequences() const {
-    return {std::int64_t{plan.parallel.dp} * b(), by_place(kDataAxis, b()), unit_layers()};
+    return {std::int64_t{plan.parallel.dp} * b(), first_sequence(), unit_layers()};
   }
   Attributes drawn_tokens() const;
   // `whole` views the first part of a whole; each rank gets the part that belongs to its place

@@ -39,6 +39,7 @@ enum class Schedule : std::uint8_t {
   kZeroBubbleV,
   kZeroBubbleH1,
   kDualPipeV,
+  kDualPipe,
   kDoubleBuffered,
   kWeightStashing,
   kFile,  // Plan::schedule_file

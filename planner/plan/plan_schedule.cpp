@@ -29,6 +29,7 @@ struct ScheduleRow {
   std::string_view title;
   Range chunks;                    // of a stage
   bool parts_of_backward = false;  // some passes are of inputs or of weights only
+  bool pairs_replicas = false;     // each pair of them is one pipeline in both directions
   bool across_steps = false;       // the last passes of a step come within the next one
   bool updates_each = false;       // a piece, after the backward of each micro-batch
   // At most so many micro-batches per stage are in flight [derived]; 0: all.
@@ -60,6 +61,23 @@ Reason too_few_to_pair(const Plan& plan) {
   if (micro_batches_of(plan) >= least) return std::nullopt;
   return fmt::format("schedule {} needs two micro-steps per stage: with pp {} at least {}, not {}",
                      name(plan.schedule), plan.parallel.pp, least, micro_batches_of(plan));
+}
+
+// A pair lies outside a group of experts and within what shares the sharded states.
+Reason no_pairs(const Plan& plan) {
+  if (Reason why = too_few_to_pair(plan)) return why;
+  const std::string_view word = name(plan.schedule);
+  const std::int32_t dp = plan.parallel.dp, together = 2 * plan.parallel.expert_replicas();
+  if (dp % together != 0)
+    return fmt::format(
+        "schedule {} takes micro-batches from both ends of pairs of replicas{}: dp is a multiple "
+        "of "
+        "{}, not {}; the nearest that is: {}",
+        word, together > 2 ? ", which each share experts with others" : "", together, dp,
+        nearest_multiple(dp, together));
+  if (plan.shards() != plan.replicas() || plan.parameter_shards > 0 || plan.secondary > 0)
+    return fmt::format("schedule {} shards over all replicas: it needs no groups of shards", word);
+  return std::nullopt;
 }
 
 // A flush is what the schedule leaves out: no update may wait for the gradients of all stages.
@@ -239,6 +257,18 @@ constexpr ScheduleRow kRows[] = {
          },
      .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
      .fault = too_few_to_pair},
+    {.schedule = Schedule::kDualPipe,
+     .title = "DualPipe",
+     .chunks = {2, 2},
+     .parts_of_backward = true,
+     .pairs_replicas = true,
+     .in_flight = 4,  // as DualPipeV
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
+     .fault = no_pairs},
     {.schedule = Schedule::kDoubleBuffered,
      .title = "PipeDream-2BW",
      .chunks = {1, 1},
@@ -369,6 +399,8 @@ PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
 bool reaches_across_steps(const Plan& plan) {
   return row_of(plan).across_steps && plan.parallel.pp > 1;
 }
+
+bool pairs_replicas(const Plan& plan) { return row_of(plan).pairs_replicas; }
 
 bool updates_each_micro_batch(const Plan& plan) { return row_of(plan).updates_each; }
 

@@ -7,6 +7,7 @@
 //   ZB-V         no stage keeps more than 2 p chunks, the memory of 1F1B [Qi24 sec 6]
 //   ZB-H1        no stage keeps more than p micro-batches [Qi24 sec 3.1]
 //   DualPipeV    every stage keeps 2 p + 1 chunks [DualPipe]
+//   DualPipe     the same, PP + 1 of PP = 2 p ranks, and the model twice [DeepSeek24b Table 2]
 //   bubble       (p - 1) / m of the time that a stage computes with equal stages and free
 //                communication [Narayanan21 sec 2.2.1], interleaved (p - 1) / (m v); of orders
 //                that take backward in two parts between what they leave in one step and in steps
@@ -57,7 +58,9 @@ Job job_of(const Case& c, const ModelConfig& model = deep_model()) {
   plan.schedule = c.schedule;
   plan.parallel.chunks = c.chunks;
   plan.clip = false;  // the norm of all gradients would make the stages wait for each other
-  plan.batch = {.global_batch = 4 * c.micro_batches, .micro_batch = 4, .sequence = 2048};
+  if (c.schedule == Schedule::kDualPipe) plan.parallel.dp = 2;
+  plan.batch = {
+      .global_batch = 4 * c.micro_batches * plan.parallel.dp, .micro_batch = 4, .sequence = 2048};
   Job job = lower(plan, model);
   place(job);
   return job;
@@ -127,6 +130,7 @@ TEST_P(Pipeline, KeepsTheMicroBatchesOfItsSchedule) {
         EXPECT_LE(most, p);
         break;
       case Schedule::kDualPipeV:
+      case Schedule::kDualPipe:
         EXPECT_EQ(most, 2 * p + 1);
         break;
       default:
@@ -172,6 +176,7 @@ PipelineSchedule schedule_of(const Case& c) {
     case Schedule::kZeroBubbleH1:
       return zero_bubble_h1(c.stages, c.micro_batches);
     case Schedule::kDualPipeV:
+    case Schedule::kDualPipe:
       return dual_pipe_v(c.stages, c.micro_batches);
     default:
       return zero_bubble_v(c.stages, c.micro_batches);
@@ -194,7 +199,7 @@ PipelineSchedule steps_of(const Case& c, std::int32_t steps) {
 
 bool has_parts(Schedule schedule) {
   return schedule == Schedule::kZeroBubbleV || schedule == Schedule::kZeroBubbleH1 ||
-         schedule == Schedule::kDualPipeV;
+         schedule == Schedule::kDualPipeV || schedule == Schedule::kDualPipe;
 }
 
 struct Bounds {
@@ -214,8 +219,8 @@ Bounds expected_bubble(const Job& job, const Cluster& cluster, const Case& c) {
   // A loop waits for the last transfer of the one before it, whichever it reads: in DualPipeV,
   // which begins its second loop of forwards while the first is still on its way, for up to a
   // forward.
-  const double late =
-      c.schedule == Schedule::kDualPipeV ? static_cast<double>(units.front().forward) : 0;
+  const bool is_dual = c.schedule == Schedule::kDualPipeV || c.schedule == Schedule::kDualPipe;
+  const double late = is_dual ? static_cast<double>(units.front().forward) : 0;
   return {(makespan(4) - makespan(3)) / busy - 1, (makespan(1) + late) / busy - 1};
 }
 
@@ -250,7 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Schedule::kZeroBubbleV, 4, 16, 2}, Case{Schedule::kZeroBubbleH1, 2, 4},
                     Case{Schedule::kZeroBubbleH1, 4, 8}, Case{Schedule::kZeroBubbleH1, 4, 16},
                     Case{Schedule::kDualPipeV, 2, 4, 2}, Case{Schedule::kDualPipeV, 4, 8, 2},
-                    Case{Schedule::kDualPipeV, 4, 16, 2}),
+                    Case{Schedule::kDualPipeV, 4, 16, 2}, Case{Schedule::kDualPipe, 2, 4, 2},
+                    Case{Schedule::kDualPipe, 4, 8, 2}, Case{Schedule::kDualPipe, 4, 16, 2}),
     [](const auto& c) {
       std::string text = std::string(name(c.param.schedule)) + std::to_string(c.param.stages) +
                          "Stages" + std::to_string(c.param.micro_batches) + "Micro" +
@@ -258,6 +264,27 @@ INSTANTIATE_TEST_SUITE_P(
       std::erase(text, '-');
       return text;
     });
+
+Bytes bytes_of(const RankClass& c, Category category) {
+  Bytes sum{0};
+  for (const Buffer& buffer : c.program.buffers)
+    if (buffer.category == category && buffer.tier == Tier::kGpu) sum = sum + buffer.size();
+  return sum;
+}
+
+// Of its 2 p ranks; on DualPipeV's p it is there once [DeepSeek24b Table 2].
+TEST(DualPipe, HoldsTheModelTwice) {
+  const auto parameters = [](const Job& job) {
+    Bytes sum{0};
+    for (const RankClass& c : job.classes)
+      sum = sum + bytes_of(c, Category::kParameters) * (job.mesh.world() / job.stages());
+    return sum;
+  };
+  const Job once = job_of({Schedule::kDualPipeV, 4, 8, 2});
+  const Job twice = job_of({Schedule::kDualPipe, 4, 8, 2});
+  EXPECT_EQ(twice.mesh.world(), 8);
+  EXPECT_EQ(parameters(twice), parameters(once) * 2);
+}
 
 // PipeDream-2BW: no flush, hence no bubble, where 1F1B has one of (p - 1) / m; two versions of the
 // parameters on every stage, and as many micro-batches in flight as 1F1B [Narayanan20 sec 3.1].
@@ -289,13 +316,6 @@ TEST_P(WithoutFlush, IsNotIdle) {
   EXPECT_LT(idle(GetParam()), 0.01);
   const double bubble = static_cast<double>(GetParam().stages - 1) / GetParam().micro_batches;
   EXPECT_GT(idle(with_flush(GetParam())), 0.9 * bubble);
-}
-
-Bytes bytes_of(const RankClass& c, Category category) {
-  Bytes sum{0};
-  for (const Buffer& buffer : c.program.buffers)
-    if (buffer.category == category && buffer.tier == Tier::kGpu) sum = sum + buffer.size();
-  return sum;
 }
 
 // The newest among them.

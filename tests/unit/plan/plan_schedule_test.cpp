@@ -103,6 +103,25 @@ TEST(PlanSchedule, OfDualPipeVHasTwoMicroStepsPerStage) {
             "schedule dualpipe-v needs two micro-steps per stage: with pp 4 at least 8, not 7");
 }
 
+TEST(PlanSchedule, OfDualPipeHasPairsOfReplicasInOneGroupOfShards) {
+  const auto fault = [](const std::function<void(Plan&)>& change) {
+    Plan plan = plan_of(Schedule::kDualPipe, 4, 8);
+    change(plan);
+    return schedule_fault(plan).value_or("");
+  };
+  EXPECT_EQ(fault([](Plan&) {}), "");
+  EXPECT_EQ(fault([](Plan& p) { p.batch.micro_batch = 4; }),
+            "schedule dualpipe needs two micro-steps per stage: with pp 4 at least 8, not 6");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.dp = 3, p.batch.micro_batch = 2; }),
+            "schedule dualpipe takes micro-batches from both ends of pairs of replicas: dp is a "
+            "multiple of 2, not 3; the nearest that is: 4");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.ep = 2; }),
+            "schedule dualpipe takes micro-batches from both ends of pairs of replicas, which each "
+            "share experts with others: dp is a multiple of 4, not 2; the nearest that is: 4");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.shards = 1; }),
+            "schedule dualpipe shards over all replicas: it needs no groups of shards");
+}
+
 TEST(PlanSchedule, WithoutFlushTakesNothingThatWaitsForAllStages) {
   const auto fault = [](const std::function<void(Plan&)>& change) {
     Plan plan = plan_of(Schedule::kDoubleBuffered, 4, 8);
@@ -171,7 +190,7 @@ TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
 TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
   for (const Schedule schedule :
        {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved,
-        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV,
+        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV, Schedule::kDualPipe,
         Schedule::kDoubleBuffered, Schedule::kWeightStashing}) {
     for (const std::int64_t micros : {8, 9, 10, 11, 12, 40, 41}) {
       const Plan plan = plan_of(schedule, 4, micros);
