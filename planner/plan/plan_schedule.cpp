@@ -67,12 +67,12 @@ Reason too_few_to_pair(const Plan& plan) {
 Reason no_pairs(const Plan& plan) {
   if (Reason why = too_few_to_pair(plan)) return why;
   const std::string_view word = name(plan.schedule);
-  const std::int32_t dp = plan.parallel.dp, together = 2 * plan.parallel.expert_replicas();
+  const std::int32_t dp = plan.parallel.dp;
+  const std::int32_t together = 2 * std::max(1, plan.parallel.expert_replicas());
   if (dp % together != 0)
     return fmt::format(
-        "schedule {} takes micro-batches from both ends of pairs of replicas{}: dp is a multiple "
-        "of "
-        "{}, not {}; the nearest that is: {}",
+        "schedule {} takes micro-batches from both ends of pairs of replicas{}: dp is a "
+        "multiple of {}, not {}; the nearest that is: {}",
         word, together > 2 ? ", which each share experts with others" : "", together, dp,
         nearest_multiple(dp, together));
   if (plan.shards() != plan.replicas() || plan.parameter_shards > 0 || plan.secondary > 0)

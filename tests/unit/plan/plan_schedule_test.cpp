@@ -118,6 +118,8 @@ TEST(PlanSchedule, OfDualPipeHasPairsOfReplicasInOneGroupOfShards) {
   EXPECT_EQ(fault([](Plan& p) { p.parallel.ep = 2; }),
             "schedule dualpipe takes micro-batches from both ends of pairs of replicas, which each "
             "share experts with others: dp is a multiple of 4, not 2; the nearest that is: 4");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.tp = 2, p.parallel.expert_tp = 1; }), "")
+      << "what is no group of experts is refused as that";
   EXPECT_EQ(fault([](Plan& p) { p.parallel.shards = 1; }),
             "schedule dualpipe shards over all replicas: it needs no groups of shards");
 }
