@@ -56,10 +56,11 @@ void step_scalars(const KernelCall& call) {
   const bool has_loss_scale = call.operands.size() > 2;
   double* state = has_loss_scale ? call[2].as<double>() : nullptr;
   if (has_loss_scale) adapt_loss_scale(train, call[1].as<double>(), state);
-  const std::int64_t lag = call.attributes[0];
+  const std::int64_t lag = call.attributes[0], each = call.attributes[1];
+  const std::int64_t before = each > 0 ? call.step * each + call.env.micro : call.step;
   const auto skipped = has_loss_scale ? static_cast<std::int64_t>(state[kSkippedSteps]) : 0;
   // Number of this update, from 1.
-  const std::int64_t update = std::max<std::int64_t>(1, call.step + 1 - lag - skipped);
+  const std::int64_t update = std::max<std::int64_t>(1, before + 1 - lag - skipped);
   const auto t = static_cast<double>(update);
   scalars[kLearningRate] = train.learning_rate_at(update);
   scalars[kBeta1] = train.beta1;
@@ -70,7 +71,7 @@ void step_scalars(const KernelCall& call) {
   scalars[kBiasCorrection2] = 1.0 - std::pow(train.beta2, t);  // [Loshchilov19]
   scalars[kMaxGradientNorm] = train.clip_norm;
   scalars[kLossScale] = has_loss_scale ? state[kScale] : 1.0;
-  scalars[kInactive] = call.step < lag ? 1.0 : 0.0;
+  scalars[kInactive] = before < lag ? 1.0 : 0.0;
   scalars[kUpdateNumber] = t - 1;
   if (call.services->reports(call))
     call.services->report_of(call.step).loss_scale = scalars[kLossScale];
@@ -80,7 +81,7 @@ void report(const KernelCall& call) {
   if (!call.services->reports(call)) return;
   const double* clip = call[1].as<double>();
   StepResult& result = call.services->report_of(call.step);
-  result.loss = call[0].as<double>()[0];
+  result.loss = call[0].as<double>()[0] / std::max<std::int64_t>(1, call.attributes[1]);
   result.gradient_norm = clip[kGradientNorm];
   result.skipped = clip[kClipFactor] < 0;
   if (call.operands.size() < 3) return;

@@ -32,7 +32,13 @@ Boundaries::Boundaries(Stage& stage, const std::vector<Checkpoints>& checkpoints
     if (const auto to = own_chunk(-1)) {
       const InFlight on_turn =
           gradient_on_turn(order.passes, chunk.number, static_cast<std::int32_t>(*to));
-      own = add(chunk, "d.turn", on_turn.span);
+      const std::string name = "d.turn";
+      if (s_.pair.empty()) {
+        own = add(chunk, name, on_turn.span);
+      } else {  // what goes to the other replica, and what comes from it
+        own = add(chunk, "d.x", kArriving);
+        gradients_[*to] = add(s_.chunks[*to], name, on_turn.span);
+      }
     } else if ((s_.chunks.size() > 1 || s_.across_steps) && !own_chunk(1)) {
       own = add(chunk, "d.x", kArriving);
     }
@@ -67,20 +73,17 @@ View Boundaries::of_chunk(std::size_t chunk) const {
   return view_of(*gradients_[chunk], s_.compute(), shape_, {0, 1, 0});
 }
 
-void Boundaries::named(const std::function<void()>& emit) {
-  if (s_.chunks.size() > 1) s_.out.set_member(s_.chunk().first_layer);
-  emit();
-  s_.out.set_member(0);
-}
-
 void Boundaries::take_input() {
   const View to = checkpoints_[s_.current].first_input();
   if (const auto own = own_chunk(-1)) {
     const View from = checkpoints_[*own].last_output();
-    return named([&] { s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, from, to); });
+    if (!s_.pair.empty()) return exchange(Phase::kForward, from, to);
+    return s_.named_by_chunk([&] {
+      s_.out.copy({Phase::kForward, Part::kBoundary, Action::kMove}, from, to);
+    });
   }
   const Neighbour from = neighbour(-1);
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.receive({Phase::kForward, Part::kBoundary, Action::kReceive},
                    from.up ? Lane::kReceiveForwardDown : Lane::kReceiveForwardUp, from.peer, to);
   });
@@ -90,14 +93,14 @@ void Boundaries::give_output() {
   if (own_chunk(1)) return;
   const Neighbour to = neighbour(1);
   const View x = checkpoints_[s_.current].last_output();
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.send({Phase::kForward, Part::kBoundary, Action::kSend},
                 to.up ? Lane::kSendForwardUp : Lane::kSendForwardDown, to.peer, x);
   });
 }
 
 View Boundaries::gradient() {
-  if (const auto from = own_chunk(1)) return of_chunk(*from);
+  if (const auto from = own_chunk(1)) return of_chunk(s_.pair.empty() ? *from : s_.current);
   if (gradients_[s_.current]) return of_chunk(s_.current);
   const BufferId id = s_.body.get(gradient_of_output(s_).buffer);
   const bool piped = s_.plan.parallel.pp > 1;
@@ -115,23 +118,33 @@ void Boundaries::take_next_gradient(bool last) {
   receive_gradient(next);
 }
 
+void Boundaries::exchange(Phase phase, const View& own, const View& to) {
+  s_.named_by_chunk([&] {
+    s_.out.collective({phase, Part::kBoundary, Action::kExchange}, Lane::kCommTensor,
+                      CollectiveKind::kShift, {s_.pair}, own, to);
+  });
+}
+
 void Boundaries::receive_gradient(const View& dx) {
   const Neighbour from = neighbour(1);
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.receive({Phase::kBackward, Part::kBoundary, Action::kReceive},
                    from.up ? Lane::kReceiveBackwardDown : Lane::kReceiveBackwardUp, from.peer, dx);
   });
 }
 
 void Boundaries::give_gradient(const View& dx) {
-  if (own_chunk(-1)) {
+  if (const auto own = own_chunk(-1)) {
+    if (!s_.pair.empty()) return exchange(Phase::kBackward, dx, of_chunk(*own));
     const View to = of_chunk(s_.current);
     if (dx.buffer != to.buffer)
-      named([&] { s_.out.copy({Phase::kBackward, Part::kBoundary, Action::kMove}, dx, to); });
+      s_.named_by_chunk([&] {
+        s_.out.copy({Phase::kBackward, Part::kBoundary, Action::kMove}, dx, to);
+      });
     return;
   }
   const Neighbour to = neighbour(-1);
-  named([&] {
+  s_.named_by_chunk([&] {
     s_.out.send({Phase::kBackward, Part::kBoundary, Action::kSend},
                 to.up ? Lane::kSendBackwardUp : Lane::kSendBackwardDown, to.peer, dx);
   });

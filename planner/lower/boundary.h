@@ -1,10 +1,10 @@
 // What crosses the ends of a chunk: activations on their way up the model and gradients on their
 // way down. The neighbouring piece lies on a neighbouring stage, or on this one where the way
 // through the stages turns (planner/program/schedule/schedule.h). Then the input is copied, since
-// both chunks keep it for their backward, and the gradient stays in a buffer that both work on.
+// both chunks keep it for their backward, and the gradient stays in a buffer that both work on. Of
+// a pair of replicas (Stage::pair) each gives both to the other there.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -52,10 +52,7 @@ class Boundaries {
   BufferId add(const Chunk& chunk, std::string name, std::int32_t slots);
   View of_chunk(std::size_t chunk) const;
   void receive_gradient(const View& dx);
-  // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
-  // a layer are made before that, since the same number picks its slot.
-  void named(const std::function<void()>& emit);
-
+  void exchange(Phase phase, const View& own, const View& to);
   Stage& s_;
   const std::vector<Checkpoints>& checkpoints_;
   Shape shape_;

@@ -1,5 +1,7 @@
 #include "planner/lower/gradients.h"
 
+#include "planner/plan/plan_schedule.h"
+
 namespace zplan {
 
 GradientBuffers::GradientBuffers(const Plan& plan, const KernelSet& kernels, bool apart)
@@ -10,7 +12,7 @@ GradientBuffers::GradientBuffers(const Plan& plan, const KernelSet& kernels, boo
       slots(plan.prefetch + 1),
       partitioned(plan.zero_stage >= 2),
       one_replica(plan.replicas() == 1),
-      adds_micro_batches(plan.micro_steps() > 1),
+      adds_micro_batches(plan.micro_steps() > plan.updates()),
       ends_apart(apart),
       updated_in_turn(plan.overlap.optimizer) {}
 
@@ -40,13 +42,19 @@ Gradients::Gradients(Stage& stage)
       homes_(stage.layout.units.size()) {
   for (UnitIndex u = 0; u < homes_.size(); ++u)
     if (s_.holds(u) && s_.layout.trained[u])
-      homes_[u] = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
+      homes_[u] =
+          s_.out.add(buffers_.home(s_.layout, u).times(held_gradients(s_.plan) * s_.copies(u)));
+}
+
+SlotExpr Gradients::slot(UnitIndex unit) const {
+  const bool waits = held_gradients(s_.plan) > 1;
+  return waits ? s_.unit_slot_of_micro(unit, s_.gradients_behind) : s_.unit_slot(unit);
 }
 
 View Gradients::home(UnitIndex unit, Access access) const {
   const Unit& info = s_.layout.units[unit];
   View v = view_of(homes_[unit], dtype(),
-                   {partitioned() ? info.shard_elements : info.flat_elements}, s_.unit_slot(unit));
+                   {partitioned() ? info.shard_elements : info.flat_elements}, slot(unit));
   v.access = access;
   return v;
 }
@@ -78,7 +86,7 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<P
   if (s_.layout.units[unit].per_layer) at.ordinal = ordinal;
   if (direct(unit)) {
     at.buffer = homes_[unit];
-    at.slot = s_.unit_slot(unit);
+    at.slot = slot(unit);
     at.access = accumulates(unit) ? Access::kUpdate : Access::kWrite;
   } else {
     at.buffer = s_.body.get(buffers_.full(s_.layout, unit).buffer);

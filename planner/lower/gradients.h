@@ -113,6 +113,7 @@ class Gradients {
     return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.replicas() > 1;
   }
   bool off_gpu() const { return buffers_.off_gpu(); }
+  SlotExpr slot(UnitIndex unit) const;
   View home(UnitIndex unit, Access access) const;
   Ring ring(const char* name) const;
   View cast_whole(const View& source, const Open& at, Part part);

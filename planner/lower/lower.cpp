@@ -69,7 +69,8 @@ View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
   return v;
 }
 
-// What a step leaves for the backwards that come within the next one is there always.
+// What a step leaves for the backwards and the updates that come within the next one is there
+// always.
 void keep_across_steps(Program& program) {
   std::vector<bool> among;
   for (const Buffer& buffer : program.buffers) among.push_back(!buffer.persistent);
@@ -83,10 +84,11 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
   const Plan& plan = model.sizes().plan;
   ProgramBuilder out(layout.layers_together());
   BodyBuffers body(out);
-  Stage stage{model.sizes(), mesh, layout, out, body, pieces};
+  Stage stage{model.sizes(), mesh, layout, out, body, pieces, pair_axes(plan, mesh)};
   stage.workspace = make_workspace(out, stage.kernels);
   stage.index = index;
   stage.across_steps = reaches_across_steps(plan);
+  stage.updates_each = updates_each_micro_batch(plan);
   stage.micro_steps = static_cast<std::int32_t>(plan.micro_steps());
   PassOrder order = order_of_stage(plan, index);
   stage.chunks = make_chunks(model, stage, order);
@@ -96,7 +98,7 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
     result.layers.push_back({chunk.first_layer, chunk.layers});
   result.homes = StageProgram(stage, model, std::move(order)).emit();
   result.program = out.finish_unordered();
-  if (stage.across_steps) keep_across_steps(result.program);
+  if (stage.across_steps || stage.updates_each) keep_across_steps(result.program);
   return result;
 }
 

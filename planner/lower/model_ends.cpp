@@ -67,7 +67,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
     if (loads_targets(chunk)) targets_ = loading("targets", chunk);
     if (has_encoder_) encoder_tokens_ = loading("encoder.tokens", chunk);
   }
-  if (!masked_) targets_ = tokens_;
+  if (!masked_ && s_.pair.empty()) targets_ = tokens_;
   if (!s_.is_last()) return;
   loss_ = input("loss", Tier::kGpu, {1}, DType::kF64);
   host_loss_ = input("loss.host", Tier::kCpu, {1}, DType::kF64);
@@ -117,13 +117,16 @@ bool ModelEnds::loads_tokens(const Chunk& chunk) const {
   return s_.is_first(chunk) || (!masked_ && s_.is_last(chunk) && !s_.is_first());
 }
 
-bool ModelEnds::loads_targets(const Chunk& chunk) const { return masked_ && s_.is_last(chunk); }
+// Apart from the tokens where these are masked or those of another replica.
+bool ModelEnds::loads_targets(const Chunk& chunk) const {
+  return (masked_ || !s_.pair.empty()) && s_.is_last(chunk);
+}
 
 void ModelEnds::load_batch() {
   if (loads_tokens(s_.chunk()))
     load(tokens_, Part::kBatch, Action::kCompute, masked_ ? Loaded::kMaskedInputs : Loaded::kText);
   if (loads_targets(s_.chunk()))
-    load(targets_, Part::kLoss, Action::kChoose, Loaded::kMaskedTargets);
+    load(targets_, Part::kLoss, Action::kChoose, masked_ ? Loaded::kMaskedTargets : Loaded::kText);
   if (has_encoder_)
     load(encoder_tokens_, Part::kEncoderTokens, Action::kCompute, Loaded::kMaskedInputs);
 }
@@ -132,7 +135,7 @@ void ModelEnds::load(const Loading& loading, Part part, Action action, Loaded lo
   const Stretches stretches(s_);
   stretches.each([&](std::int32_t i) {
     Attributes attributes{s_.plan.parallel.dp * s_.b(), s_.plan.batch.global_batch,
-                          s_.by_place(kDataAxis, s_.b()), stretches.begin(i)};
+                          s_.first_sequence(), stretches.begin(i)};
     if (loaded != Loaded::kText) {
       attributes[4] = static_cast<std::int64_t>(loaded);
       attributes[5] = head_.vocabulary();
@@ -249,8 +252,8 @@ void ModelEnds::loss(const View& targets) {
   const Attribute first = s_.by_place(kTensorAxis, s_.tp() > 1 ? head_.width() : 0);
   const std::int64_t sequence = s_.plan.batch.sequence;
   const std::int64_t asked = masked_ ? masked_tokens(sequence) : sequence;
-  const Attributes attributes{head_.vocabulary(), s_.plan.batch.global_batch * asked, first,
-                              head_.cap()};
+  const std::int64_t sequences = s_.plan.batch.global_batch / s_.plan.updates();
+  const Attributes attributes{head_.vocabulary(), sequences * asked, first, head_.cap()};
   if (s_.tp() == 1) {
     s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
                   {update(logits_), read(targets), update(loss_), read(scalars_)}, attributes);

@@ -65,16 +65,23 @@ std::vector<UnitHome> Optimizer::homes() const {
 }
 
 // The loss scale follows the finiteness of the last step's norm.
-void Optimizer::begin_step() {
-  const Role role{Phase::kBegin, Part::kScalars, Action::kCompute};
-  const Attributes attributes{s_.plan.updates_late() ? 1 : 0};
+void Optimizer::take_scalars(Phase phase, const Attributes& attributes) {
+  const Role role{phase, Part::kScalars, Action::kCompute};
   if (s_.plan.loss_scaling) {
     s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars,
                   {write(host_scalars_), read(host_clip_), update(loss_scale_)}, attributes);
   } else {
     s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars, {write(host_scalars_)}, attributes);
   }
-  s_.out.copy({Phase::kBegin, Part::kScalars, Action::kUpload}, host_scalars_, scalars_);
+  s_.out.copy({phase, Part::kScalars, Action::kUpload}, host_scalars_, scalars_);
+}
+
+void Optimizer::begin_update(std::int32_t micro_batches) {
+  s_.named_by_chunk([&] { take_scalars(Phase::kUpdate, {micro_batches, s_.plan.updates()}); });
+}
+
+void Optimizer::begin_step() {
+  take_scalars(Phase::kBegin, {s_.plan.updates_late() ? 1 : 0});
   if (is_beside_backward()) norm(Phase::kBegin);
   if (!delayed_) return;
   s_.for_each_unit(
@@ -88,7 +95,11 @@ void Optimizer::begin_step() {
 
 void Optimizer::emit() {
   gradients_.sum_tied();
-  if (!is_beside_backward()) norm(Phase::kUpdate);
+  if (s_.updates_each) {
+    s_.named_by_chunk([&] { norm(Phase::kUpdate); });
+  } else if (!is_beside_backward()) {
+    norm(Phase::kUpdate);
+  }
   const auto finish = [&](UnitIndex u, Ordinal ordinal) { finish_unit(u, ordinal); };
   s_.for_each_unit_outside_layers(finish, Stage::Loops::kByHome);
   if (!is_beside_backward()) s_.for_each_layer_unit(finish, Stage::Loops::kByHome);

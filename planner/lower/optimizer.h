@@ -41,6 +41,8 @@ class Optimizer {
   Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients);
 
   void begin_step();  // step scalars to where they are read; a delayed update
+  // Scalars of the update that follows a backward, so many micro-batches behind that of the pass.
+  void begin_update(std::int32_t micro_batches);
   void emit();
   // Whether layers are updated within backward; and then, in an iteration of such a loop, those
   // that it came to so many iterations ago.
@@ -64,6 +66,7 @@ class Optimizer {
   View scalar(const char* name, Tier tier, std::int64_t n);
   Ring ring(const char* name, DType dtype) const;
 
+  void take_scalars(Phase phase, const Attributes& attributes);
   void norm(Phase phase);
   View gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal);
   View take_main_gradient(UnitIndex unit, Ordinal ordinal);

@@ -2,6 +2,7 @@
 
 #include "planner/core/error.h"
 #include "planner/plan/plan_schedule.h"
+#include "planner/program/schedule/double_buffered.h"
 
 namespace zplan {
 
@@ -12,7 +13,7 @@ ParameterBuffers::ParameterBuffers(const Plan& plan, const KernelSet& kernels)
       shards(plan.zero_stage == 3 ? plan.shards_of_parameters() : 1),
       secondary(plan.secondary),
       slots(plan.prefetch + 1),
-      two_versions(reaches_across_steps(plan)) {}
+      has_older(older_versions(plan, plan.parallel.pp - 1) > 0) {}
 
 Declared ParameterBuffers::home(const Layout& layout, UnitIndex unit) const {
   return declared({"param.", stored, shards, tier}, layout, unit);
@@ -44,7 +45,7 @@ void ParameterBuffers::declare(const Layout& layout, const Declare& declare) con
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     const Part part = layout.is_head(u) ? Part::kHead : layout.part[u];
     declare(home(layout, u));
-    if (two_versions && layout.trained[u]) declare(older(layout, u));
+    if (has_older && layout.trained[u]) declare(older(layout, u));
     if (secondary > 0) declare(copy(layout, u));
     if (must_gather() || casts()) {
       declare(gathered(layout, u, part));
@@ -65,8 +66,9 @@ Parameters::Parameters(Stage& stage)
     if (!s_.holds(u)) continue;
     if (sharded()) homes_[u].shards = near(u, s_.layout.shards_of(u, buffers_.shards));
     homes_[u].buffer = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
-    if (buffers_.two_versions && s_.layout.trained[u])
-      older_[u] = s_.out.add(buffers_.older(s_.layout, u).times(s_.copies(u)));
+    const std::int32_t versions = older_versions(s_.plan, s_.index);
+    if (versions > 0 && s_.layout.trained[u])
+      older_[u] = s_.out.add(buffers_.older(s_.layout, u).times(versions * s_.copies(u)));
   }
 }
 
@@ -83,16 +85,20 @@ View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
   return view_of(id, buffers_.read, {s_.layout.gathered_elements(unit)}, slot);
 }
 
-View Parameters::older(UnitIndex unit) const {
+View Parameters::older(UnitIndex unit, std::int32_t before) const {
   View v = at_home(unit);
   v.buffer = *older_[unit];
+  if (s_.updates_each) v.slot = s_.unit_slot_of_micro(unit, before);
   return v;
 }
 
+// What the last forward has read: that of the pass's own step, so many micro-batches ahead.
 void Parameters::keep_older() {
-  if (!buffers_.two_versions) return;
+  if (older_versions(s_.plan, s_.index) == 0) return;
+  const std::int32_t ahead = pairs_before_update(s_.index, s_.plan.parallel.pp);
+  const std::int32_t before = s_.after_update ? -ahead : s_.micro_steps - ahead;
   s_.for_each_unit([&](UnitIndex u, Ordinal) {
-    s_.out.copy({Phase::kUpdate, s_.layout.part[u], Action::kHold}, at_home(u), older(u));
+    s_.out.copy({Phase::kUpdate, s_.layout.part[u], Action::kHold}, at_home(u), older(u, before));
   });
 }
 
@@ -121,7 +127,7 @@ View Parameters::cast(Phase phase, UnitIndex unit, Part part, const View& from, 
 }
 
 View Parameters::at_hand(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
-  View at = reads_older(phase, unit) ? older(unit) : at_home(unit);
+  View at = reads_older(phase, unit) ? older(unit, 0) : at_home(unit);
   if (s_.layout.is_owned(unit)) s_.out.set_owners(s_.shard_group(unit));
   if (buffers_.must_upload())
     at = transfers_.bring(phase, part, at, Tier::kGpu, upload_ring(unit, part), ordinal);

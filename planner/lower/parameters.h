@@ -21,6 +21,9 @@
 // [Narayanan20 sec 3.1]: the newest at home, which the update changes, and the one before it, of
 // which a copy is taken ahead of the update. Backward always reads the older one; so does forward
 // after the update of its step, while what it reads ahead of that is to be the older one soon.
+// Where each micro-batch updates [Narayanan19 sec 3.3], forward reads the newest, and the copies
+// that are taken ahead of the updates are a ring of versions, one for each micro-batch that is to
+// go backward.
 #pragma once
 
 #include <optional>
@@ -42,7 +45,7 @@ struct ParameterBuffers {
   std::int32_t shards;     // ranks that share a home; 1: each rank has all
   std::int32_t secondary;  // those that share a copy, or 0
   std::int32_t slots;      // of rings of units
-  bool two_versions;
+  bool has_older;          // versions, on every stage
 
   bool must_gather() const { return shards > 1; }
   bool must_upload() const { return tier != Tier::kGpu; }
@@ -101,9 +104,11 @@ class Parameters {
   }
   std::int64_t largest_shard() const;    // elements, over all units
   View secondary(UnitIndex unit) const;  // the rank's part of the copy
-  View older(UnitIndex unit) const;
+  // The version of the micro-batch so many before that of the pass, where there are several.
+  View older(UnitIndex unit, std::int32_t before) const;
   bool reads_older(Phase phase, UnitIndex unit) const {
-    return older_[unit] && (phase != Phase::kForward || s_.after_update);
+    const bool forward_does = s_.after_update && !s_.updates_each;
+    return older_[unit] && (phase != Phase::kForward || forward_does);
   }
   void keep(UnitIndex unit, Part part, const View& full);
   View gathered(UnitIndex unit, Part part, SlotExpr slot);

@@ -4,17 +4,29 @@
 
 #include "planner/lower/context_axis.h"
 #include "planner/lower/expert_axis.h"
+#include "planner/plan/plan_schedule.h"
 
 namespace zplan {
 namespace {
 
 constexpr std::string_view kParts[] = {"dp.0", "dp.1", "dp.2", "dp.3"};
+constexpr std::string_view kPairAxis = kParts[1];
+
+// All but the last, of size 1, share what is sharded.
+std::vector<NamedSize> paired_axes(const Plan& plan) {
+  const std::int32_t experts = plan.parallel.expert_replicas();
+  return {{kExpertAxis, experts},
+          {kPairAxis, 2},
+          {kParts[2], plan.parallel.dp / (2 * experts)},
+          {kParts[3], 1}};
+}
 
 // The data axis, or the parts that groups within groups split it into: those of secondary shards
 // [Wang23 sec 3.2], of parameters, of all that is sharded, and the copies of that. Each of these
 // groups has all context parallel ranks of its replicas.
 std::vector<NamedSize> data_axes(const Plan& plan) {
   std::vector<NamedSize> axes;
+  if (pairs_replicas(plan)) return paired_axes(plan);
   std::int32_t within = plan.parallel.cp;
   const auto split = [&](std::int32_t ranks) {
     axes.push_back({kParts[axes.size()], ranks / within});
@@ -71,6 +83,10 @@ AxisSet shard_axes(const Mesh& mesh) {
   for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
     if (data.has(axis)) copies = {}, copies.add(axis);
   return all - copies;
+}
+
+AxisSet pair_axes(const Plan& plan, const Mesh& mesh) {
+  return pairs_replicas(plan) ? mesh.named(kPairAxis) : AxisSet();
 }
 
 AxisSet neighbours(const Mesh& mesh, AxisSet axes, std::int32_t ranks) {

@@ -98,6 +98,12 @@ void Stage::each_layer(const UnitLoop& loop, bool upwards, std::int32_t together
   out.set_member(0);
 }
 
+void Stage::named_by_chunk(const std::function<void()>& emit) {
+  if (chunks.size() > 1) out.set_member(chunk().first_layer);
+  emit();
+  out.set_member(0);
+}
+
 void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
   if (count == 1) return emit();
   out.repeat({.count = count, .var = Var::kTile}, emit);
@@ -106,6 +112,7 @@ void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
 void Stage::for_each_unit_outside_layers(const EmitUnit& emit, Loops loops) {
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     if (!holds(u) || !layout.trained[u] || layout.units[u].per_layer) continue;
+    if (updates_each && !is_of_chunk(u)) continue;
     if (loops == Loops::kByHome && plan.near_optimizer())
       home_of_states = home_outside_layers(layout.held[u]);
     emit(u, {});
@@ -124,7 +131,9 @@ void Stage::for_each_layer_unit(const EmitUnit& emit, Loops loops) {
   }
   std::vector<HomeOf> homes{HomeOf::kAll};
   if (loops == Loops::kByHome && plan.near_optimizer()) homes = {HomeOf::kNear, HomeOf::kFar};
+  const std::size_t begun = current;
   for (const Chunk& chunk : chunks) {
+    if (updates_each && static_cast<std::size_t>(chunk.number) != begun) continue;
     enter(chunk);
     for (const std::vector<UnitIndex>& run : runs)
       for (const HomeOf home : homes) {
@@ -133,6 +142,7 @@ void Stage::for_each_layer_unit(const EmitUnit& emit, Loops loops) {
         if (layers.count > 0) each_unit_of(run, layers, emit);
       }
   }
+  if (updates_each) current = begun;
   home_of_states = HomeOf::kAll;
 }
 

@@ -84,6 +84,7 @@ struct Stage : Sizes {
   BodyBuffers& body;
 
   const ChunkMap& pieces;
+  AxisSet pair{};  // along which the other replica is that takes over where the way turns
   std::int32_t index = 0;
   std::vector<Chunk> chunks{};
   std::size_t current = 0;  // the chunk that is being emitted
@@ -92,6 +93,10 @@ struct Stage : Sizes {
   // what is emitted comes after that update (planner/program/schedule/double_buffered.h).
   bool across_steps = false;
   bool after_update = false;
+  // A chunk updates after each of its backwards (planner/program/schedule/weight_stashing.h), from
+  // the gradients of so many micro-batches before that one.
+  bool updates_each = false;
+  std::int32_t gradients_behind = 0;
   View workspace{};  // scratch of the compute lane
   // Of the units that are emitted; in loops that go by it.
   HomeOf home_of_states = HomeOf::kAll;
@@ -133,6 +138,9 @@ struct Stage : Sizes {
   // these; `begin_unit` before the first of a unit.
   void each_layer(const UnitLoop& loop, bool upwards, std::int32_t together,
                   const std::function<void()>& begin_unit, const std::function<void()>& emit);
+  // Where the stage has several chunks, nodes are named by the first layer of theirs. The views of
+  // a layer are made before that, since the same number picks its slot.
+  void named_by_chunk(const std::function<void()>& emit);
   // Which of the layers of its unit is emitted.
   std::int32_t unit_member() const { return out.member() % unit_layers(); }
   // Of the layers with one checkpoint: which is emitted.
@@ -156,7 +164,17 @@ struct Stage : Sizes {
   std::int32_t layers_before(std::size_t chunk, UnitIndex unit) const;
   // Emits the body once per tile, binding Var::kTile where there are several.
   void each_tile(std::int32_t count, const std::function<void()>& emit);
-  // All trained units of the stage in a fixed order; the ordinal counts uses within each loop.
+  // The slot of the unit for the micro-batch so many before that of the pass, in a ring that has
+  // `copies` of every unit for each.
+  SlotExpr unit_slot_of_micro(UnitIndex unit, std::int32_t before) const {
+    const std::int32_t all = copies(unit) * layout.units[unit].tiles;
+    SlotExpr slot = unit_slot(unit);
+    slot.base -= before * all;
+    slot.per_micro = all;
+    return slot;
+  }
+  // All trained units of the stage, or of the current chunk where chunks update by themselves, in a
+  // fixed order; the ordinal counts uses within each loop.
   // Where the loops go by the homes of optimizer states each is of layers that have one: the order
   // of the units is the same.
   using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
@@ -191,9 +209,21 @@ struct Stage : Sizes {
   Attribute by_place(std::string_view axis, std::int64_t step) const {
     return {0, mesh.steps_over(mesh.named(axis), step)};
   }
+  // The first of the chunk's sequences among those of all replicas: on the way out of a pair they
+  // are those of the other one.
+  Attribute first_sequence() const {
+    Attribute first = by_place(kDataAxis, b());
+    if (pair.empty() || chunk().number == 0) return first;
+    for (std::size_t axis = 0; axis < mesh.axes.size(); ++axis)
+      if (pair.has(axis)) {
+        first.base += first.steps[axis];
+        first.steps[axis] = -first.steps[axis];
+      }
+    return first;
+  }
   // Of kernels that draw for each element of the rank's tokens [T, h], and how they begin.
   Attributes drawn_sequences() const {
-    return {std::int64_t{plan.parallel.dp} * b(), by_place(kDataAxis, b()), unit_layers()};
+    return {std::int64_t{plan.parallel.dp} * b(), first_sequence(), unit_layers()};
   }
   Attributes drawn_tokens() const;
   // `whole` views the first part of a whole; each rank gets the part that belongs to its place
@@ -204,6 +234,10 @@ struct Stage : Sizes {
   }
 
   bool holds(UnitIndex unit) const;
+  // Whether the current chunk is where a unit outside the layers is, which not both ends have.
+  bool is_of_chunk(UnitIndex unit) const {
+    return layout.held[unit] == Held::kFirstStage ? is_first(chunk()) : is_last(chunk());
+  }
   // Whether two stages have the unit: the one with the first piece of the model and the one with
   // the last.
   bool has_twin(UnitIndex unit) const {

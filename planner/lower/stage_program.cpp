@@ -1,7 +1,7 @@
 #include "planner/lower/stage_program.h"
 
 #include "planner/lower/pipeline.h"
-#include "planner/program/schedule/double_buffered.h"
+#include "planner/program/schedule/weight_stashing.h"
 
 namespace zplan {
 namespace {
@@ -49,7 +49,7 @@ StageProgram::StageProgram(Stage& stage, const Decoder& model, PassOrder order)
 
 std::vector<UnitHome> StageProgram::emit() {
   const bool differs = gradients_.last_differs() || optimizer_.is_beside_backward();
-  if (differs && !s_.across_steps) set_last_apart(order_);
+  if (differs && !s_.across_steps && !s_.updates_each) set_last_apart(order_);
   optimizer_.begin_step();
   if (!s_.across_steps) gradients_.begin_step();
   ends_.begin_step();
@@ -58,7 +58,7 @@ std::vector<UnitHome> StageProgram::emit() {
     passes_around_update();
   } else {
     passes(order_);
-    update();
+    if (!s_.updates_each) update();
   }
   expert_sums_.finish();
   if (s_.is_last()) report();
@@ -76,14 +76,29 @@ void StageProgram::update() {
   optimizer_.emit();
 }
 
+// Each update is counted as one of a micro-batch of this step, so those of the step before are a
+// whole step behind.
+void StageProgram::update_after_backward() {
+  gradients_.finish_backward();
+  s_.body.next_body();
+  parameters_.keep_older();
+  const bool of_step_before = s_.across_steps && !s_.after_update;
+  if (!s_.across_steps) s_.gradients_behind = updates_behind(s_.chunk().piece, s_.pieces.size());
+  optimizer_.begin_update(of_step_before ? s_.micro_steps : s_.gradients_behind);
+  optimizer_.emit();
+  s_.gradients_behind = 0;
+}
+
 // The backwards that are left of the step before, its update, the backwards of this step.
 void StageProgram::passes_around_update() {
   const auto begin = order_.passes.begin(), end = order_.passes.end();
   const auto at =
       begin + static_cast<std::ptrdiff_t>(passes_before_update(s_.index, s_.plan.parallel.pp));
   passes({.passes{begin, at}, .cuts{}});
-  update();
-  gradients_.begin_step();
+  if (!s_.updates_each) {
+    update();
+    gradients_.begin_step();
+  }
   s_.after_update = true;
   passes({.passes{at, end}, .cuts{}});
 }
@@ -95,7 +110,9 @@ void StageProgram::pass(const Pass& pass) {
     case PassKind::kForward:
       return forward();
     case PassKind::kBackward:
-      return backward(Backward::kWhole, pass.apart);
+      backward(Backward::kWhole, pass.apart);
+      if (s_.updates_each) update_after_backward();
+      return;
     case PassKind::kInputBackward:
       return backward(Backward::kInput, pass.apart);
     case PassKind::kWeightBackward:
@@ -131,7 +148,8 @@ void StageProgram::forward() {
 
 // Where backward comes in two parts both ends of the model come with the first: to keep the
 // gradient of the logits for the second would cost more than it gains.
-void StageProgram::backward(Backward what, bool last_micro) {
+void StageProgram::backward(Backward what, bool last_of_step) {
+  const bool last_micro = last_of_step || s_.updates_each;  // of those that an update is made of
   const View dx = boundaries_.gradient();
   if (s_.is_last(s_.chunk())) {
     ends_.head_backward(dx, last_micro);
@@ -147,7 +165,7 @@ void StageProgram::backward(Backward what, bool last_micro) {
   } else {
     boundaries_.give_gradient(dx);
   }
-  boundaries_.take_next_gradient(last_micro);
+  boundaries_.take_next_gradient(last_of_step);
 }
 
 void StageProgram::weight_backward(bool last_micro) {
@@ -180,7 +198,8 @@ void StageProgram::report() {
     s_.out.kernel(role, Lane::kCpu, KernelId::kReport,
                   {read(loss), clip, read(expert_sums_.on_host())}, {s_.tp()});
   } else {
-    s_.out.kernel(role, Lane::kCpu, KernelId::kReport, {read(loss), clip});
+    s_.out.kernel(role, Lane::kCpu, KernelId::kReport, {read(loss), clip},
+                  {0, s_.updates_each ? s_.micro_steps : 0});
   }
 }
 

@@ -28,9 +28,10 @@ class StageProgram {
   void passes(const PassOrder& order);
   void passes_around_update();
   void update();
+  void update_after_backward();
   void pass(const Pass& pass);
   void forward();
-  void backward(Backward what, bool last_micro);
+  void backward(Backward what, bool last_of_step);
   void weight_backward(bool last_micro);
   void layers_backward(Backward what, const View& dx, bool last_micro);
   // Whether the encoder's layers end before this segment.

@@ -38,8 +38,9 @@ template <>
 inline constexpr std::array<std::string_view, 6> kWordsOf<LayerOperator>{
     "norm", "qkv", "attention", "projection", "fc1", "activation"};
 template <>
-inline constexpr std::array<std::string_view, 8> kWordsOf<Schedule>{
-    "1f1b", "gpipe", "interleaved", "zb-v", "zb-h1", "dualpipe-v", "pipedream-2bw", "file"};
+inline constexpr std::array<std::string_view, 10> kWordsOf<Schedule>{
+    "1f1b",       "gpipe",    "interleaved",   "zb-v",      "zb-h1",
+    "dualpipe-v", "dualpipe", "pipedream-2bw", "pipedream", "file"};
 template <>
 inline constexpr std::array<std::string_view, 2> kWordsOf<LaunchMode>{"stream", "graph"};
 template <>

@@ -311,6 +311,15 @@ Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+Reason wrong_ties(const Plan& p, const ModelShape& model) {
+  if (!updates_each_micro_batch(p) || !model.tied) return std::nullopt;
+  return fmt::format(
+      "schedule {} updates each stage by itself, and an embedding that is the output head too is "
+      "on "
+      "two: pipedream-2bw and 1f1b take this model",
+      name(p.schedule));
+}
+
 // What a model with experts does not go together with, and what needs one.
 Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (model.experts == 0) {
@@ -322,7 +331,7 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
     if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
     return std::nullopt;
   }
-  if (reaches_across_steps(p))
+  if (reaches_across_steps(p) || updates_each_micro_batch(p))
     return fmt::format(
         "schedule {} takes models without experts; 1f1b and interleaved take this one",
         name(p.schedule));
@@ -786,6 +795,7 @@ Reason illegal(const Plan& plan, std::int64_t layers) {
 
 Reason illegal(const Plan& plan, const ModelShape& model) {
   if (Reason why = illegal(plan, model.layers)) return why;
+  if (Reason why = wrong_ties(plan, model)) return why;
   if (Reason why = wrong_experts(plan, model)) return why;
   if (Reason why = wrong_split(plan, model)) return why;
   if (Reason why = wrong_layers(plan, model)) return why;

@@ -32,7 +32,11 @@ bool Plan::all_full() const {
                      [](const RecomputeRun& run) { return run.mode == Recompute::kFull; });
 }
 
-bool Plan::updates_late() const { return delayed_update || reaches_across_steps(*this); }
+bool Plan::updates_late() const {
+  return delayed_update || (reaches_across_steps(*this) && !updates_each_micro_batch(*this));
+}
+
+std::int64_t Plan::updates() const { return updates_each_micro_batch(*this) ? micro_steps() : 1; }
 
 bool Plan::keeps_master() const {
   return precision.separate_master || placement.optimizer != placement.params || delayed_update ||

@@ -39,7 +39,9 @@ enum class Schedule : std::uint8_t {
   kZeroBubbleV,
   kZeroBubbleH1,
   kDualPipeV,
+  kDualPipe,
   kDoubleBuffered,
+  kWeightStashing,
   kFile,  // Plan::schedule_file
 };
 // Which of data and pipeline varies faster over the ranks; the tensor index varies fastest.
@@ -234,6 +236,8 @@ struct Plan {
   // Whether the gradients of a step change the parameters a step later: step i + 1 trains on those
   // that were updated from the gradients of step i - 1.
   bool updates_late() const;
+  // Of a step: one, or one after each micro-step, of whose gradients alone it is made.
+  std::int64_t updates() const;
   // Ranks that have the same part of the model: what ZeRO cuts over them.
   std::int32_t replicas() const { return parallel.dp * parallel.cp; }
   // Tokens of each sequence that a rank works on, and those of all sequences of a micro-batch.
@@ -328,6 +332,7 @@ struct ModelShape {
   bool cuts_vectors = false;        // over tensor parallel ranks: biases or sinks
   bool sinks = false;               // heads have a score beside those of the keys
   bool plain_scores = true;         // of all keys up to the query's, scaled as usual
+  bool tied = false;                // the embedding is the output head too
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
@@ -354,7 +359,8 @@ ModelShape shape_of(const Model& model) {
           .turn_layers = model.layer.turn_layers(),
           .cuts_vectors = model.cuts_vectors(),
           .sinks = model.layer.attention_sinks,
-          .plain_scores = model.has_plain_scores()};
+          .plain_scores = model.has_plain_scores(),
+          .tied = model.tied_embeddings};
 }
 
 // Why no Job exists for this plan and model, in one line, or nothing. Names the nearest legal value

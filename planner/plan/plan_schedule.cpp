@@ -15,6 +15,7 @@
 #include "planner/program/schedule/dual_pipe_v.h"
 #include "planner/program/schedule/interleaved.h"
 #include "planner/program/schedule/one_forward_one_backward.h"
+#include "planner/program/schedule/weight_stashing.h"
 #include "planner/program/schedule/zero_bubble_h1.h"
 #include "planner/program/schedule/zero_bubble_v.h"
 
@@ -28,7 +29,9 @@ struct ScheduleRow {
   std::string_view title;
   Range chunks;                    // of a stage
   bool parts_of_backward = false;  // some passes are of inputs or of weights only
+  bool pairs_replicas = false;     // each pair of them is one pipeline in both directions
   bool across_steps = false;       // the last passes of a step come within the next one
+  bool updates_each = false;       // a piece, after the backward of each micro-batch
   // At most so many micro-batches per stage are in flight [derived]; 0: all.
   double in_flight = 0;
   PassOrder (*order)(const Plan& plan, std::int32_t stage);
@@ -60,6 +63,23 @@ Reason too_few_to_pair(const Plan& plan) {
                      name(plan.schedule), plan.parallel.pp, least, micro_batches_of(plan));
 }
 
+// A pair lies outside a group of experts and within what shares the sharded states.
+Reason no_pairs(const Plan& plan) {
+  if (Reason why = too_few_to_pair(plan)) return why;
+  const std::string_view word = name(plan.schedule);
+  const std::int32_t dp = plan.parallel.dp;
+  const std::int32_t together = 2 * std::max(1, plan.parallel.expert_replicas());
+  if (dp % together != 0)
+    return fmt::format(
+        "schedule {} takes micro-batches from both ends of pairs of replicas{}: dp is a "
+        "multiple of {}, not {}; the nearest that is: {}",
+        word, together > 2 ? ", which each share experts with others" : "", together, dp,
+        nearest_multiple(dp, together));
+  if (plan.shards() != plan.replicas() || plan.parameter_shards > 0 || plan.secondary > 0)
+    return fmt::format("schedule {} shards over all replicas: it needs no groups of shards", word);
+  return std::nullopt;
+}
+
 // A flush is what the schedule leaves out: no update may wait for the gradients of all stages.
 Reason waits_for_all_stages(const Plan& plan) {
   const std::string_view word = name(plan.schedule);
@@ -76,33 +96,47 @@ Reason waits_for_all_stages(const Plan& plan) {
   return std::nullopt;
 }
 
-Reason not_without_flush(const Plan& plan) {
+// Of a schedule without one, with so many stages.
+Reason not_without_flush(const Plan& plan, std::int32_t stages) {
   const std::string_view word = name(plan.schedule);
-  const std::int32_t pp = plan.parallel.pp;
   if (Reason why = waits_for_all_stages(plan)) return why;
-  if (pp == 1) return fmt::format("schedule {} needs pp > 1: one stage has no bubble", word);
-  if (micro_batches_of(plan) < pp)
-    return fmt::format("schedule {} needs a micro-step per stage: with pp {} at least {}, not {}",
-                       word, pp, pp, micro_batches_of(plan));
+  if (stages == 1) return fmt::format("schedule {} needs pp > 1: one stage has no bubble", word);
+  if (micro_batches_of(plan) < stages)
+    return fmt::format("schedule {} needs a micro-step per stage: with {} {} at least {}, not {}",
+                       word, plan.parallel.pp > 1 ? "pp" : "chunks", stages, stages,
+                       micro_batches_of(plan));
   if (plan.zero_stage > 1)
-    return fmt::format("schedule {} keeps two versions of whole parameters: ZeRO 0 or 1, not {}",
-                       word, plan.zero_stage);
+    return fmt::format("schedule {} keeps versions of whole parameters: ZeRO 0 or 1, not {}", word,
+                       plan.zero_stage);
   if (plan.delayed_update || plan.overlap.optimizer)
     return fmt::format(
-        "schedule {} updates each stage after its last backward of a step: it goes with no delayed "
-        "update and none beside backward",
+        "schedule {} updates each stage by itself after a backward: it goes with no delayed update "
+        "and none beside backward",
         word);
-  if (plan.optimizer.row().matrices.orthogonal)
-    return fmt::format(
-        "schedule {} updates a step late, as a delayed update does, which {} has not: adamw, "
-        "adamw-8bit and sgd do",
-        word, plan.optimizer.row().word);
   if (plan.dropout)
     return fmt::format(
         "schedule {} has backwards in the step after their forwards, which would draw other masks: "
         "it goes without dropout only",
         word);
   return std::nullopt;
+}
+
+Reason not_double_buffered(const Plan& plan) {
+  if (Reason why = not_without_flush(plan, plan.parallel.pp)) return why;
+  if (!plan.optimizer.row().matrices.orthogonal) return std::nullopt;
+  return fmt::format(
+      "schedule {} updates a step late, as a delayed update does, which {} has not: adamw, "
+      "adamw-8bit and sgd do",
+      name(plan.schedule), plan.optimizer.row().word);
+}
+
+// One stage of several chunks trains what so many stages do.
+Reason not_stashing(const Plan& plan) {
+  const std::int32_t pp = plan.parallel.pp, chunks = std::max(1, plan.parallel.chunks);
+  if (Reason why = not_without_flush(plan, pp > 1 ? pp : chunks)) return why;
+  if (pp == 1 || chunks == 1) return std::nullopt;
+  return fmt::format("schedule {} has one chunk per stage where there are several, not {}",
+                     name(plan.schedule), chunks);
 }
 
 // The file's, read once.
@@ -223,6 +257,18 @@ constexpr ScheduleRow kRows[] = {
          },
      .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
      .fault = too_few_to_pair},
+    {.schedule = Schedule::kDualPipe,
+     .title = "DualPipe",
+     .chunks = {2, 2},
+     .parts_of_backward = true,
+     .pairs_replicas = true,
+     .in_flight = 4,  // as DualPipeV
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           return dual_pipe_v_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = [](const Plan& plan) { return v_shaped_chunks(plan.parallel.pp, 2); },
+     .fault = no_pairs},
     {.schedule = Schedule::kDoubleBuffered,
      .title = "PipeDream-2BW",
      .chunks = {1, 1},
@@ -233,7 +279,21 @@ constexpr ScheduleRow kRows[] = {
            return double_buffered_order(stage, plan.parallel.pp, micro_batches_of(plan));
          },
      .pieces = one_piece_each,
-     .fault = not_without_flush},
+     .fault = not_double_buffered},
+    {.schedule = Schedule::kWeightStashing,
+     .title = "PipeDream",
+     .chunks = {1, kMaxChunks},
+     .across_steps = true,
+     .updates_each = true,
+     .in_flight = 3,  // as PipeDream-2BW
+     .order =
+         [](const Plan& plan, std::int32_t stage) {
+           if (plan.parallel.pp == 1)
+             return one_by_one_order(chunks_of(plan), micro_batches_of(plan));
+           return double_buffered_order(stage, plan.parallel.pp, micro_batches_of(plan));
+         },
+     .pieces = [](const Plan& plan) { return looped_chunks(plan.parallel.pp, chunks_of(plan)); },
+     .fault = not_stashing},
     {.schedule = Schedule::kFile,
      .title = "from a file",
      .chunks = {1, kMaxChunks},
@@ -262,7 +322,7 @@ Reason wrong_chunks(const Plan& plan) {
   if (chunks < range.min || chunks > range.max)
     return fmt::format("schedule {} has {} per stage, not {}", name(plan.schedule),
                        chunks_text(range), chunks);
-  if (chunks > 1 && plan.parallel.pp == 1)
+  if (chunks > 1 && plan.parallel.pp == 1 && !row_of(plan).updates_each)
     return fmt::format("{} chunks per stage need pp > 1", chunks);
   return std::nullopt;
 }
@@ -336,7 +396,24 @@ PassOrder order_of_stage(const Plan& plan, std::int32_t stage) {
   return row_of(plan).order(plan, stage);
 }
 
-bool reaches_across_steps(const Plan& plan) { return row_of(plan).across_steps; }
+bool reaches_across_steps(const Plan& plan) {
+  return row_of(plan).across_steps && plan.parallel.pp > 1;
+}
+
+bool pairs_replicas(const Plan& plan) { return row_of(plan).pairs_replicas; }
+
+bool updates_each_micro_batch(const Plan& plan) { return row_of(plan).updates_each; }
+
+std::int32_t older_versions(const Plan& plan, std::int32_t stage) {
+  if (!reaches_across_steps(plan)) return 0;
+  if (!updates_each_micro_batch(plan)) return 1;
+  return stash_slots(stage, plan.parallel.pp, micro_batches_of(plan));
+}
+
+std::int32_t held_gradients(const Plan& plan) {
+  if (!updates_each_micro_batch(plan) || plan.parallel.pp > 1) return 1;
+  return gradient_slots(chunks_of(plan), micro_batches_of(plan));
+}
 
 InFlight kept_in_flight(const Plan& plan, std::int32_t stage, const PassOrder& order,
                         std::int32_t chunk) {

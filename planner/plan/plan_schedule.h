@@ -26,8 +26,19 @@ PassOrder order_of_stage(const Plan& plan, std::int32_t stage);
 // Whether the gradients of inputs and of weights come in passes of their own.
 bool has_parts_of_backward(const Plan& plan);
 
+// Whether replicas are pairs that go through both of their pipelines: where the way turns, a stage
+// hands over to that of the other replica instead of itself
+// (planner/program/schedule/dual_pipe_v.h).
+bool pairs_replicas(const Plan& plan);
+
 // Whether the last passes of a step are worked off within the next one (double_buffered.h).
 bool reaches_across_steps(const Plan& plan);
+// Whether the parameters of a piece change after each micro-batch's backward (weight_stashing.h).
+bool updates_each_micro_batch(const Plan& plan);
+// Versions of its parameters that a stage has room for beside the newest one, and gradients of a
+// unit that wait for their update, the one that is being taken among them.
+std::int32_t older_versions(const Plan& plan, std::int32_t stage);
+std::int32_t held_gradients(const Plan& plan);
 
 // What a chunk of the stage has between forward and backward.
 InFlight kept_in_flight(const Plan& plan, std::int32_t stage, const PassOrder& order,

@@ -79,8 +79,9 @@ double state_elements(const Plan& plan, const Sizes& z) {
   const double params =
       plan.zero_stage == 3 ? z.replicas / plan.shards_of_parameters() : z.replicas;
   const double secondary = plan.secondary > 0 ? z.replicas / plan.secondary : 0;
-  const double held = plan.delayed_update ? 2 * copies(2) + copies(1) : copies(2);
-  const double versions = reaches_across_steps(plan) ? 2 : 1;  // of parameters [Narayanan20]
+  const double held =
+      plan.delayed_update ? 2 * copies(2) + copies(1) : held_gradients(plan) * copies(2);
+  const double versions = 1 + older_versions(plan, 0);  // of parameters; the first has the most
   const double factored = plan.optimizer.row().matrices.factored ? z.replicas : 0;
   return z.model_elements() * (versions * params + secondary + held + 4 * copies(1) + factored);
 }

@@ -44,12 +44,14 @@ std::vector<std::int64_t> cuts_of(const Plan& plan) {
   return cuts;
 }
 
+bool adds_gradients(const Plan& plan) { return plan.micro_steps() > plan.updates(); }
+
 // The simplest plan with the same kernels, on one stage of as many replicas as share experts. What
 // is recomputed in some layers only is left out. Units by layer have the fewest kernels; a model
 // that refuses them has only plans by operator.
 Plan representative(Plan plan, const ModelShape& model) {
-  plan.batch.global_batch = plan.batch.micro_batch * std::min<std::int64_t>(2, plan.micro_steps()) *
-                            plan.parallel.expert_replicas();
+  const std::int64_t micro_steps = adds_gradients(plan) ? 2 : 1;
+  plan.batch.global_batch = plan.batch.micro_batch * micro_steps * plan.parallel.expert_replicas();
   for (const Decision& row : kChoices)
     if (spreads_kernels(row)) row.field.set(plan, row.plain());
   plan.parallel.dp = plan.parallel.expert_replicas();
@@ -126,7 +128,9 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const RecomputeRun run = is_uniform(plan) ? plan.recompute.front() : RecomputeRun{};
   const bool waits = meets_alike(plan, cluster_);
   const Key key{cuts_of(plan),
-                plan.zero_stage<2, plan.gather.tiles(), plan.micro_steps()> 1,
+                (plan.zero_stage < 2),
+                plan.gather.tiles(),
+                adds_gradients(plan),
                 static_cast<std::int32_t>(run.mode),
                 run.operators.bits(),
                 plan.head_chunks,

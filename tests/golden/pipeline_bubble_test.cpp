@@ -7,6 +7,7 @@
 //   ZB-V         no stage keeps more than 2 p chunks, the memory of 1F1B [Qi24 sec 6]
 //   ZB-H1        no stage keeps more than p micro-batches [Qi24 sec 3.1]
 //   DualPipeV    every stage keeps 2 p + 1 chunks [DualPipe]
+//   DualPipe     the same, PP + 1 of PP = 2 p ranks, and the model twice [DeepSeek24b Table 2]
 //   bubble       (p - 1) / m of the time that a stage computes with equal stages and free
 //                communication [Narayanan21 sec 2.2.1], interleaved (p - 1) / (m v); of orders
 //                that take backward in two parts between what they leave in one step and in steps
@@ -23,6 +24,7 @@
 #include "planner/program/instances/cursor.h"
 #include "planner/program/schedule/dual_pipe_v.h"
 #include "planner/program/schedule/timing.h"
+#include "planner/program/schedule/weight_stashing.h"
 #include "planner/program/schedule/zero_bubble_h1.h"
 #include "planner/program/schedule/zero_bubble_v.h"
 #include "sim/simulate.h"
@@ -56,7 +58,9 @@ Job job_of(const Case& c, const ModelConfig& model = deep_model()) {
   plan.schedule = c.schedule;
   plan.parallel.chunks = c.chunks;
   plan.clip = false;  // the norm of all gradients would make the stages wait for each other
-  plan.batch = {.global_batch = 4 * c.micro_batches, .micro_batch = 4, .sequence = 2048};
+  if (c.schedule == Schedule::kDualPipe) plan.parallel.dp = 2;
+  plan.batch = {
+      .global_batch = 4 * c.micro_batches * plan.parallel.dp, .micro_batch = 4, .sequence = 2048};
   Job job = lower(plan, model);
   place(job);
   return job;
@@ -126,6 +130,7 @@ TEST_P(Pipeline, KeepsTheMicroBatchesOfItsSchedule) {
         EXPECT_LE(most, p);
         break;
       case Schedule::kDualPipeV:
+      case Schedule::kDualPipe:
         EXPECT_EQ(most, 2 * p + 1);
         break;
       default:
@@ -171,6 +176,7 @@ PipelineSchedule schedule_of(const Case& c) {
     case Schedule::kZeroBubbleH1:
       return zero_bubble_h1(c.stages, c.micro_batches);
     case Schedule::kDualPipeV:
+    case Schedule::kDualPipe:
       return dual_pipe_v(c.stages, c.micro_batches);
     default:
       return zero_bubble_v(c.stages, c.micro_batches);
@@ -193,7 +199,7 @@ PipelineSchedule steps_of(const Case& c, std::int32_t steps) {
 
 bool has_parts(Schedule schedule) {
   return schedule == Schedule::kZeroBubbleV || schedule == Schedule::kZeroBubbleH1 ||
-         schedule == Schedule::kDualPipeV;
+         schedule == Schedule::kDualPipeV || schedule == Schedule::kDualPipe;
 }
 
 struct Bounds {
@@ -213,8 +219,8 @@ Bounds expected_bubble(const Job& job, const Cluster& cluster, const Case& c) {
   // A loop waits for the last transfer of the one before it, whichever it reads: in DualPipeV,
   // which begins its second loop of forwards while the first is still on its way, for up to a
   // forward.
-  const double late =
-      c.schedule == Schedule::kDualPipeV ? static_cast<double>(units.front().forward) : 0;
+  const bool is_dual = c.schedule == Schedule::kDualPipeV || c.schedule == Schedule::kDualPipe;
+  const double late = is_dual ? static_cast<double>(units.front().forward) : 0;
   return {(makespan(4) - makespan(3)) / busy - 1, (makespan(1) + late) / busy - 1};
 }
 
@@ -249,7 +255,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Schedule::kZeroBubbleV, 4, 16, 2}, Case{Schedule::kZeroBubbleH1, 2, 4},
                     Case{Schedule::kZeroBubbleH1, 4, 8}, Case{Schedule::kZeroBubbleH1, 4, 16},
                     Case{Schedule::kDualPipeV, 2, 4, 2}, Case{Schedule::kDualPipeV, 4, 8, 2},
-                    Case{Schedule::kDualPipeV, 4, 16, 2}),
+                    Case{Schedule::kDualPipeV, 4, 16, 2}, Case{Schedule::kDualPipe, 2, 4, 2},
+                    Case{Schedule::kDualPipe, 4, 8, 2}, Case{Schedule::kDualPipe, 4, 16, 2}),
     [](const auto& c) {
       std::string text = std::string(name(c.param.schedule)) + std::to_string(c.param.stages) +
                          "Stages" + std::to_string(c.param.micro_batches) + "Micro" +
@@ -258,8 +265,31 @@ INSTANTIATE_TEST_SUITE_P(
       return text;
     });
 
+Bytes bytes_of(const RankClass& c, Category category) {
+  Bytes sum{0};
+  for (const Buffer& buffer : c.program.buffers)
+    if (buffer.category == category && buffer.tier == Tier::kGpu) sum = sum + buffer.size();
+  return sum;
+}
+
+// Of its 2 p ranks; on DualPipeV's p it is there once [DeepSeek24b Table 2].
+TEST(DualPipe, HoldsTheModelTwice) {
+  const auto parameters = [](const Job& job) {
+    Bytes sum{0};
+    for (const RankClass& c : job.classes)
+      sum = sum + bytes_of(c, Category::kParameters) * (job.mesh.world() / job.stages());
+    return sum;
+  };
+  const Job once = job_of({Schedule::kDualPipeV, 4, 8, 2});
+  const Job twice = job_of({Schedule::kDualPipe, 4, 8, 2});
+  EXPECT_EQ(twice.mesh.world(), 8);
+  EXPECT_EQ(parameters(twice), parameters(once) * 2);
+}
+
 // PipeDream-2BW: no flush, hence no bubble, where 1F1B has one of (p - 1) / m; two versions of the
 // parameters on every stage, and as many micro-batches in flight as 1F1B [Narayanan20 sec 3.1].
+// PipeDream: no bubble either; as many versions as micro-batches in flight, p - i on stage i
+// [Narayanan19 sec 3.3], where the step divides into the slots of their ring.
 class WithoutFlush : public testing::TestWithParam<Case> {};
 
 // A tied embedding has gradients on the first stage and the last, which would wait for each other.
@@ -288,29 +318,35 @@ TEST_P(WithoutFlush, IsNotIdle) {
   EXPECT_GT(idle(with_flush(GetParam())), 0.9 * bubble);
 }
 
-Bytes bytes_of(const RankClass& c, Category category) {
-  Bytes sum{0};
-  for (const Buffer& buffer : c.program.buffers)
-    if (buffer.category == category && buffer.tier == Tier::kGpu) sum = sum + buffer.size();
-  return sum;
+// The newest among them.
+std::int64_t versions(const Case& c, std::int32_t stage) {
+  if (c.schedule == Schedule::kDoubleBuffered) return 2;
+  const std::int32_t own = c.stages - stage;
+  const bool divides = own == 1 || c.micro_batches % (own - 1) == 0;
+  if (divides) return own;
+  return 1 + stash_slots(stage, c.stages, c.micro_batches);
 }
 
-TEST_P(WithoutFlush, KeepsTwoVersionsOfTheParameters) {
+TEST_P(WithoutFlush, KeepsVersionsOfTheParameters) {
   const Job job = untied(GetParam()), flushed = untied(with_flush(GetParam()));
   for (std::size_t stage = 0; stage < job.classes.size(); ++stage) {
     SCOPED_TRACE(stage);
     const RankClass &own = job.classes[stage], &other = flushed.classes[stage];
-    EXPECT_EQ(bytes_of(own, Category::kParameters), bytes_of(other, Category::kParameters) * 2);
+    EXPECT_EQ(bytes_of(own, Category::kParameters),
+              bytes_of(other, Category::kParameters) *
+                  versions(GetParam(), static_cast<std::int32_t>(stage)));
     EXPECT_EQ(bytes_of(own, Category::kOptimizer), bytes_of(other, Category::kOptimizer));
     EXPECT_EQ(bytes_of(own, Category::kGradients), bytes_of(other, Category::kGradients));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, WithoutFlush,
-                         testing::Values(Case{Schedule::kDoubleBuffered, 2, 4},
-                                         Case{Schedule::kDoubleBuffered, 4, 4},
-                                         Case{Schedule::kDoubleBuffered, 4, 16},
-                                         Case{Schedule::kDoubleBuffered, 8, 16}));
+INSTANTIATE_TEST_SUITE_P(
+    Schedules, WithoutFlush,
+    testing::Values(Case{Schedule::kDoubleBuffered, 2, 4}, Case{Schedule::kDoubleBuffered, 4, 4},
+                    Case{Schedule::kDoubleBuffered, 4, 16}, Case{Schedule::kDoubleBuffered, 8, 16},
+                    Case{Schedule::kWeightStashing, 2, 4}, Case{Schedule::kWeightStashing, 4, 12},
+                    Case{Schedule::kWeightStashing, 4, 16},
+                    Case{Schedule::kWeightStashing, 8, 16}));
 
 }  // namespace
 }  // namespace zplan

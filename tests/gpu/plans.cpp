@@ -34,7 +34,8 @@ std::vector<Choice> choices(std::uint64_t seed) {
     for (const char* plain : {"/kernel_set", "/delayed_update"})
       c[testing_support::factor(plain)] = 0;
     int& schedule = c[testing_support::factor("/parallel/schedule")];
-    if (static_cast<Schedule>(schedule) == Schedule::kDoubleBuffered) schedule = 0;
+    for (const Schedule late : {Schedule::kDoubleBuffered, Schedule::kWeightStashing})
+      if (static_cast<Schedule>(schedule) == late) schedule = 0;
     if (testing_support::is_legal(c) && std::find(all.begin(), all.end(), c) == all.end())
       all.push_back(c);
   }

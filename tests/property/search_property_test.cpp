@@ -461,10 +461,11 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.expert_imbalance = 1.25; });
   try_it([](Plan& p) { p.delayed_update = true; });
   try_it([](Plan& p) { p.placement.optimizer_near = *rc::gen::element(0.3, 0.5, 1.0); });
-  try_it([](Plan& p) {
-    p.schedule = Schedule::kDoubleBuffered;
-    p.clip = false;
-  });
+  for (const Schedule schedule : {Schedule::kDoubleBuffered, Schedule::kWeightStashing})
+    try_it([schedule](Plan& p) {
+      p.schedule = schedule;
+      p.clip = false;
+    });
   try_it([](Plan& p) {
     p.recompute = {{Recompute::kFull}};
     p.checkpoint_layers = *rc::gen::element(2, 3, 4);

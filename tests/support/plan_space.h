@@ -17,6 +17,7 @@
 
 #include "models/model_config.h"
 #include "planner/plan/choices.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "tests/support/decision_levels.h"
 #include "tests/support/sanitized.h"
@@ -149,7 +150,7 @@ inline std::vector<Factor> own_factors() {
       {"/parallel/schedule", static_cast<int>(Schedule::kFile),
        [](Plan& p, int level) {
          p.schedule = static_cast<Schedule>(level);
-         if (p.schedule == Schedule::kDoubleBuffered) p.clip = false;  // it takes none
+         if (reaches_across_steps(p) || updates_each_micro_batch(p)) p.clip = false;
        }},
       {"/parallel/shards", 2,
        [](Plan& p, int level) { p.parallel.shards = level * std::max(1, p.replicas() / 2); }},
@@ -245,7 +246,10 @@ inline bool is_legal(const Choice& c) {
   const bool too_many = p.parallel.ranks() > most;
   // A level that changes nothing is none.
   const bool idle = p.parallel.shards != 0 && p.parallel.dp == 1;
-  return !too_many && !idle && p.batch.micro_batch > 0 &&
+  // On one rank a micro-batch that updates by itself has one scale, on several replicas several.
+  const bool scales = updates_each_micro_batch(p) && p.parallel.dp > 1 &&
+                      find_kernel_set(p.kernel_set).rounds_whole;
+  return !too_many && !idle && !scales && p.batch.micro_batch > 0 &&
          !illegal(p, shapes[static_cast<std::size_t>(c[factor("/model")])]);
 }
 

@@ -264,8 +264,13 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   for (const Decision& row : kChoices)
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
-  if (reaches_across_steps(plan))
+  if (updates_each_micro_batch(plan)) {
+    extras.push_back(fmt::format(
+        "an update after each micro-batch; stage i of {0} trains on parameters {0} - i updates old",
+        plan.pieces()));
+  } else if (reaches_across_steps(plan)) {
     extras.emplace_back("each step trains on parameters without the gradients of the last one");
+  }
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
   const KernelSet& kernels = find_kernel_set(plan.kernel_set);

@@ -113,7 +113,7 @@ std::vector<std::string> reasons_of_difference(const MemoryAnswer& answer) {
       "they count up to 20 bytes per parameter, 16-bit and fp32 gradients among them; this plan "
       "keeps {}, gradients {}",
       plan.state_bytes().value,
-      plan.micro_steps() > 1 ? "for the whole step" : "from backward to the update"));
+      plan.micro_steps() > plan.updates() ? "for the whole step" : "from backward to the update"));
   reasons.emplace_back(
       "they take half as much again for buffers on the host (factor 1.5), and there also what "
       "loading the model needs; placed are the buffers that are used");

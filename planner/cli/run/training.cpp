@@ -7,6 +7,7 @@
 #include "planner/cli/frame/plan_file.h"
 #include "planner/core/error.h"
 #include "planner/plan/choices.h"
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -51,6 +52,12 @@ Plan reference_plan(const Plan& plan) {
   if (plan.gather.by_layer()) reference.gather = Gather::kLayer;
   reference.delayed_update = plan.updates_late();
   if (reference.delayed_update) reference.placement.optimizer = Tier::kCpu;  // it runs there only
+  if (updates_each_micro_batch(plan)) {
+    reference.schedule = plan.schedule;
+    reference.parallel.chunks = plan.pieces();
+    reference.stage_layers = plan.stage_layers;
+    reference.batch.micro_batch *= plan.parallel.dp;
+  }
   return reference;
 }
 

@@ -24,12 +24,14 @@ ZPLAN_KERNEL(
         "is the rank's first of them. They may be parts of the job's sequences, which begin "
         "with token `begin`. `loaded` (masked_tokens.h) 1: with masked tokens, of a vocabulary of "
         "V; 2: only these, as targets, -1 beside them.")
-ZPLAN_KERNEL(StepScalars, "step_scalars",
-             .operands = "scalars:wd[11] clip:rd[2]? loss_scale:ud[3]?", .attributes = "lag?",
-             .kind = kHost, .demand = host_work, .source = "[Loshchilov19 Algorithm 2]",
-             .what =
-                 "Fills the scalars (step_scalars.h); with `lag` 1 updates lag a step behind. With "
-                 "clip and loss_scale it adapts the loss scale to the last step's norm.")
+ZPLAN_KERNEL(
+    StepScalars, "step_scalars", .operands = "scalars:wd[11] clip:rd[2]? loss_scale:ud[3]?",
+    .attributes = "lag? updates?", .kind = kHost, .demand = host_work,
+    .source = "[Loshchilov19 Algorithm 2]",
+    .what =
+        "Fills the scalars (step_scalars.h); with `lag` 1 updates lag a step behind. Where a "
+        "step has `updates`, one after each micro-batch, they lag so many of these. With "
+        "clip and loss_scale it adapts the loss scale to the last step's norm.")
 ZPLAN_KERNEL(
     EmbeddingForward, "embedding_forward",
     .operands = "tokens:ri[b,s+1] wte:rc[Vp,h] x:wc[b,s,h] wpe:rc[s,h]?",
@@ -238,11 +240,13 @@ ZPLAN_KERNEL(
         "`rows` x `columns`, the last ones smaller: the one that makes its greatest that of the "
         "format.")
 ZPLAN_KERNEL(
-    Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?", .attributes = "copies?",
-    .kind = kHost, .demand = host_work, .source = "[derived]",
+    Report, "report", .operands = "loss:rd[1] clip:rd[2] experts:rd[2]?",
+    .attributes = "copies? losses?", .kind = kHost, .demand = host_work, .source = "[derived]",
     .what =
         "Hands loss and norm of the step to the run and, of experts, dropped choices, each of "
-        "which was counted `copies` times, and the auxiliary loss.")
+        "which was counted `copies` times, and the auxiliary loss. The loss is the mean of "
+        "`losses` "
+        "that are added up; 0: of one.")
 ZPLAN_KERNEL(MatmulForward, "matmul_forward", .operands = "x:rc[T,k] w:rc[k,n] y:ac[T,n] scratch:s",
              .kind = kGemm, .demand = matmul<0, 1>, .layer_product = true, .source = "[derived]",
              .what =

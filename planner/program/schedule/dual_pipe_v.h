@@ -5,6 +5,11 @@
 // of a pair follow each other here, forward first; what of them runs at once, the lanes decide.
 //
 // It takes at least 2 p micro-batches; with fewer no pair is left.
+//
+// DualPipe itself, of q = 2 p ranks, is a pair of these: rank i and rank q - 1 - i have the same
+// two pieces of the model and the same order, the one with micro-batches that enter at rank 0, the
+// other with those that enter at rank q - 1. Where the way turns here it goes on to the other one
+// there.
 #pragma once
 
 #include "planner/program/schedule/schedule.h"

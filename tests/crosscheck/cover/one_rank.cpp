@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "planner/plan/plan_schedule.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "tests/support/plan_space.h"
 #include "tests/support/tensor_values.h"
@@ -43,6 +44,12 @@ Plan on_one_rank(const Plan& plan) {
   // The scale of an operand is that of its micro-batch.
   if (find_kernel_set(plan.kernel_set).rounds_whole) one.batch.micro_batch = plan.batch.micro_batch;
   if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
+  if (updates_each_micro_batch(plan)) {
+    one.schedule = plan.schedule;
+    one.parallel.chunks = plan.pieces();
+    one.stage_layers = plan.stage_layers;
+    one.batch.micro_batch = plan.batch.micro_batch * plan.parallel.dp;
+  }
   return one;
 }
 

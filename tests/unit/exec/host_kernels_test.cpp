@@ -154,6 +154,26 @@ TEST_F(HostKernels, DelayedUpdatesAreOneStepBehindAndTheFirstStepHasNone) {
   }
 }
 
+// Update t + 1 is made of micro-batch t, counted over all steps.
+TEST_F(HostKernels, UpdatesOfMicroBatchesAreCountedThroughAndTheFirstAreOfNone) {
+  constexpr std::int64_t kMicros = 4, kLag = 3;
+  train_.warmup_steps = 8;
+  std::vector<double> scalars(kStepScalarCount, -1);
+  const std::array operands{operand(0, scalars, {kStepScalarCount})};
+  for (std::int64_t step = 0; step < 3; ++step)
+    for (std::int64_t micro = 0; micro < kMicros; ++micro) {
+      KernelCall c = call(operands, step);
+      c.env.micro = micro;
+      c.attributes = {kLag, kMicros, 0, 0};
+      step_scalars(c);
+      const std::int64_t update = step * kMicros + micro + 1 - kLag;
+      EXPECT_EQ(scalars[kInactive], update < 1 ? 1.0 : 0.0);
+      if (update < 1) continue;
+      EXPECT_EQ(scalars[kLearningRate], train_.learning_rate_at(update));
+      EXPECT_EQ(scalars[kUpdateNumber], static_cast<double>(update - 1));
+    }
+}
+
 // Scalars of consecutive steps whose clip factors, of the step before each, are given.
 class LossScale : public HostKernels {
  protected:
@@ -220,6 +240,16 @@ TEST_F(HostKernels, OnlyTheReportingRankReports) {
   EXPECT_EQ(services_.report_of(1).gradient_norm, 7);
   EXPECT_TRUE(services_.report_of(1).skipped);
   EXPECT_EQ(services_.report_of(0).loss, 0);
+}
+
+TEST_F(HostKernels, ReportsTheMeanOfLossesThatAreAddedUp) {
+  std::vector<double> loss{10}, clip{1, 0};
+  const std::array operands{operand(0, loss, {1}), operand(1, clip, {2})};
+  KernelCall c = call(operands, 1);
+  c.rank = 1;
+  c.attributes = {0, 4, 0, 0};
+  report(c);
+  EXPECT_EQ(services_.report_of(1).loss, 2.5);
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ Job job_of(Schedule schedule, std::int32_t pp) {
   plan.precision = default_recipe(plan.kernel_set);
   plan.parallel.pp = pp;
   plan.schedule = schedule;
-  plan.batch = {.global_batch = 2 * pp, .micro_batch = 1, .sequence = 32};
+  if (schedule == Schedule::kDualPipe) plan.parallel.dp = 2;
+  plan.batch = {.global_batch = 2 * pp * plan.parallel.dp, .micro_batch = 1, .sequence = 32};
   ModelConfig model = load_model("tiny-gpt");
   model.layers = 2 * pp;
   return lower(plan, model);
@@ -72,6 +73,42 @@ TEST(Boundaries, OfAVComeDownAgainAndTurnOnTheLastStage) {
               ElementsAre("l2 send_backward_down -1", "l3 receive_backward_up -1"));
   EXPECT_THAT(crossings(job, 0, Phase::kBackward),
               ElementsAre("l0 receive_backward_down +1", "l5 send_backward_up +1"));
+}
+
+// Where the V turns, the two replicas of a pair change places, in both passes; nothing is copied.
+TEST(Boundaries, OfAPairOfReplicasGoOnToTheOtherOne) {
+  const Job job = job_of(Schedule::kDualPipe, 3);
+  EXPECT_THAT(crossings(job, 2, Phase::kForward),
+              ElementsAre("l2 receive_forward_up -1", "l3 comm_tensor", "l3 send_forward_down -1"));
+  EXPECT_THAT(
+      crossings(job, 2, Phase::kBackward),
+      ElementsAre("l2 send_backward_down -1", "l3 comm_tensor", "l3 receive_backward_up -1"));
+  EXPECT_EQ(crossings(job, 1, Phase::kForward),
+            crossings(job_of(Schedule::kDualPipeV, 3), 1, Phase::kForward));
+  int exchanges = 0;
+  for (const Node& node : job.classes[2].program.nodes) {
+    if (node.role.part != Part::kBoundary || node.kind != OpKind::kCollective) continue;
+    ++exchanges;
+    EXPECT_EQ(node.collective, CollectiveKind::kShift);
+    EXPECT_EQ(job.mesh.size(node.group), 2);
+  }
+  EXPECT_GE(exchanges, 2);
+}
+
+// The way out on the first stage is of the other replica's sequences: it loads their targets.
+TEST(Boundaries, OfAPairOfReplicasEndAtTheTargetsOfTheOtherOne) {
+  const Job job = job_of(Schedule::kDualPipe, 2);
+  const Program& program = job.classes[0].program;
+  std::set<std::pair<Part, std::vector<std::int64_t>>> first;
+  for (const Node& node : program.nodes)
+    if (node.kind == OpKind::kKernel && node.kernel == KernelId::kLoadBatch) {
+      std::vector<std::int64_t> of_replicas;
+      for (const std::int32_t rank : {0, 1})
+        of_replicas.push_back(resolve(program.attributes_of(node), job.mesh.point(rank))[2]);
+      first.emplace(node.role.part, of_replicas);
+    }
+  EXPECT_THAT(first, ElementsAre(testing::Pair(Part::kBatch, ElementsAre(0, 1)),
+                                 testing::Pair(Part::kLoss, ElementsAre(1, 0))));
 }
 
 TEST(Boundaries, OfTwoStagesAreNoRing) {

@@ -567,6 +567,19 @@ TEST(Recipes, TakeTheBytesTheyAreNamedFor) {
   EXPECT_EQ(recipe_name(recipe_index(plan)), "custom");
 }
 
+TEST(Legality, StagesThatUpdateByThemselvesShareNoEmbedding) {
+  Plan plan = legal_plan();
+  plan.schedule = Schedule::kWeightStashing;
+  plan.parallel.pp = 2;
+  plan.clip = false;
+  EXPECT_EQ(illegal(plan, shape_of(load_model("tiny-llama"))), std::nullopt);
+  EXPECT_THAT(illegal(plan, shape_of(load_model("tiny-gpt"))),
+              says("schedule pipedream updates each stage by itself", "1f1b take this model"));
+  plan.parallel = {.chunks = 2};
+  EXPECT_THAT(illegal(plan, shape_of(load_model("tiny-gpt"))), says("the output head too"));
+  EXPECT_THAT(illegal(plan, shape_of(load_model("tiny-moe"))), says("models without experts"));
+}
+
 Plan with_experts() {
   Plan plan = legal_plan();
   plan.parallel.dp = 4;

@@ -72,7 +72,7 @@ TEST(PlanJson, WritesAndReadsScheduleAndLaunch) {
   const std::string text = to_json(unusual_plan());
   EXPECT_THAT(text, HasSubstr("\"schedule\": \"gpipe\""));
   EXPECT_THAT(text, HasSubstr("\"launch\": \"stream\""));
-  EXPECT_THAT(refusal(text, "gpipe", "dualpipe"), HasSubstr("/parallel/schedule"));
+  EXPECT_THAT(refusal(text, "gpipe", "zb-2p"), HasSubstr("/parallel/schedule"));
   EXPECT_THAT(refusal(text, "stream", "streams"), HasSubstr("/launch"));
 }
 

@@ -103,6 +103,27 @@ TEST(PlanSchedule, OfDualPipeVHasTwoMicroStepsPerStage) {
             "schedule dualpipe-v needs two micro-steps per stage: with pp 4 at least 8, not 7");
 }
 
+TEST(PlanSchedule, OfDualPipeHasPairsOfReplicasInOneGroupOfShards) {
+  const auto fault = [](const std::function<void(Plan&)>& change) {
+    Plan plan = plan_of(Schedule::kDualPipe, 4, 8);
+    change(plan);
+    return schedule_fault(plan).value_or("");
+  };
+  EXPECT_EQ(fault([](Plan&) {}), "");
+  EXPECT_EQ(fault([](Plan& p) { p.batch.micro_batch = 4; }),
+            "schedule dualpipe needs two micro-steps per stage: with pp 4 at least 8, not 6");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.dp = 3, p.batch.micro_batch = 2; }),
+            "schedule dualpipe takes micro-batches from both ends of pairs of replicas: dp is a "
+            "multiple of 2, not 3; the nearest that is: 4");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.ep = 2; }),
+            "schedule dualpipe takes micro-batches from both ends of pairs of replicas, which each "
+            "share experts with others: dp is a multiple of 4, not 2; the nearest that is: 4");
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.tp = 2, p.parallel.expert_tp = 1; }), "")
+      << "what is no group of experts is refused as that";
+  EXPECT_EQ(fault([](Plan& p) { p.parallel.shards = 1; }),
+            "schedule dualpipe shards over all replicas: it needs no groups of shards");
+}
+
 TEST(PlanSchedule, WithoutFlushTakesNothingThatWaitsForAllStages) {
   const auto fault = [](const std::function<void(Plan&)>& change) {
     Plan plan = plan_of(Schedule::kDoubleBuffered, 4, 8);
@@ -127,6 +148,38 @@ TEST(PlanSchedule, WithoutFlushTakesNothingThatWaitsForAllStages) {
   EXPECT_THAT(fault([](Plan& p) { p.parallel.chunks = 2; }), HasSubstr("has one chunk per stage"));
 }
 
+TEST(PlanSchedule, UpdatesAfterEachMicroBatchOnSeveralStagesOrInSeveralChunksOfOne) {
+  const auto fault = [](std::int32_t pp, std::int32_t chunks, std::int64_t micro_steps) {
+    Plan plan = plan_of(Schedule::kWeightStashing, pp, micro_steps);
+    plan.clip = false;
+    plan.parallel.chunks = chunks;
+    return schedule_fault(plan).value_or("");
+  };
+  EXPECT_EQ(fault(4, 0, 8), "");
+  EXPECT_EQ(fault(1, 4, 8), "");
+  EXPECT_EQ(fault(1, 0, 8), "schedule pipedream needs pp > 1: one stage has no bubble");
+  EXPECT_EQ(fault(4, 2, 8),
+            "schedule pipedream has one chunk per stage where there are several, not 2");
+  EXPECT_EQ(fault(4, 0, 3),
+            "schedule pipedream needs a micro-step per stage: with pp 4 at least 4, not 3");
+  EXPECT_EQ(fault(1, 4, 3),
+            "schedule pipedream needs a micro-step per stage: with chunks 4 at least 4, not 3");
+}
+
+TEST(PlanSchedule, StashesAVersionForEachMicroBatchThatUpdatesBeforeItsBackward) {
+  Plan plan = plan_of(Schedule::kWeightStashing, 4, 12);
+  for (std::int32_t stage = 0; stage < 4; ++stage)
+    EXPECT_EQ(older_versions(plan, stage), 3 - stage);
+  EXPECT_EQ(held_gradients(plan), 1);
+  EXPECT_EQ(plan.updates(), 12);
+  plan.parallel.pp = 1;
+  plan.parallel.chunks = 4;
+  EXPECT_EQ(older_versions(plan, 0), 0);
+  EXPECT_EQ(held_gradients(plan), 4);
+  EXPECT_EQ(older_versions(plan_of(Schedule::kDoubleBuffered, 4, 12), 3), 1);
+  EXPECT_EQ(plan_of(Schedule::kDoubleBuffered, 4, 12).updates(), 1);
+}
+
 TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
   Plan plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
   plan.stage_layers = {0, 1, 1, 1, 1, 0};
@@ -139,8 +192,8 @@ TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
 TEST(PlanSchedule, HasNoMoreInFlightThanItSays) {
   for (const Schedule schedule :
        {Schedule::kOneForwardOneBackward, Schedule::kGpipe, Schedule::kInterleaved,
-        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV,
-        Schedule::kDoubleBuffered}) {
+        Schedule::kZeroBubbleV, Schedule::kZeroBubbleH1, Schedule::kDualPipeV, Schedule::kDualPipe,
+        Schedule::kDoubleBuffered, Schedule::kWeightStashing}) {
     for (const std::int64_t micros : {8, 9, 10, 11, 12, 40, 41}) {
       const Plan plan = plan_of(schedule, 4, micros);
       if (schedule_fault(plan)) continue;

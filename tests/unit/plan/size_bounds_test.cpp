@@ -82,7 +82,7 @@ TEST(SizeBounds, HoldForADelayedUpdate) {
   }
 }
 
-TEST(SizeBounds, HoldForTwoVersionsOfTheParameters) {
+TEST(SizeBounds, HoldForVersionsOfTheParameters) {
   ModelConfig model = load_model("llama3-8b");
   model.layers = 400;
   model.kv_heads = model.heads;
@@ -93,9 +93,14 @@ TEST(SizeBounds, HoldForTwoVersionsOfTheParameters) {
   plan.precision.separate_master = true;
   plan.recompute = {{Recompute::kFull, 0}};
   plan.parallel.pp = 4;
-  plan.schedule = Schedule::kDoubleBuffered;
   plan.clip = false;
   plan.batch = {.global_batch = 7, .micro_batch = 1, .sequence = 8};
+  for (const Schedule schedule : {Schedule::kDoubleBuffered, Schedule::kWeightStashing}) {
+    plan.schedule = schedule;
+    ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
+    expect_bounded(plan, model);
+  }
+  plan.parallel = {.chunks = 4};  // on one rank gradients wait
   ASSERT_EQ(illegal(plan, shape_of(model)), std::nullopt);
   expect_bounded(plan, model);
 }

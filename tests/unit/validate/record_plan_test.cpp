@@ -150,8 +150,10 @@ TEST(RecordPlan, WhatCannotBeExpressedIsAReason) {
       "activations swapped one by one");
   EXPECT_EQ(planned({{"\"schedule\": null", "\"schedule\": \"interleaved\""}}).unsupported,
             "interleaved pipeline of chunks that are not stated");
-  EXPECT_THAT(planned({{"\"schedule\": null", "\"schedule\": \"zero_bubble\""}}).unsupported,
-              HasSubstr("or dualpipe-v or pipedream-2bw or file, got \"zero_bubble\""));
+  EXPECT_THAT(
+      planned({{"\"schedule\": null", "\"schedule\": \"zero_bubble\""}}).unsupported,
+      HasSubstr(
+          "or dualpipe-v or dualpipe or pipedream-2bw or pipedream or file, got \"zero_bubble\""));
   EXPECT_THAT(planned({{"\"position\": \"learned\"", "\"position\": \"\\u001b[31m\""}}).unsupported,
               HasSubstr("positions \"\\u001b[31m\""));
   EXPECT_THAT(planned({{"a100_sxm4_80gb", "a101_sxm4_80gb"}}).unsupported,
