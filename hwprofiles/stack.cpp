@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostCapability = 999;
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
-constexpr std::array<StackRate, 29> kRates{{
+constexpr std::array<StackRate, 30> kRates{{
     {"overall", &StackRates::overall, false, kLeastFactor, kMostFactor, 1, 0, "time of everything"},
     {"gemm", &StackRates::gemm, false, kLeastFactor, kMostFactor, 1.05, 0.15,
      "time of matrix products"},
@@ -74,6 +74,8 @@ constexpr std::array<StackRate, 29> kRates{{
      "compute takes longer by this share beside a copy between host and device"},
     {"drives", &StackRates::drives, false, kLeastFactor, kMostFactor, 1.2, 0.3,
      "time of reads and writes of drives"},
+    {"host_drives", &StackRates::host_drives, true, 0, 1, 0, 0,
+     "host time per GB of drives, which wait for it and read and write in turn; 0: all is queued"},
 }};
 
 StackValue read_value(const StackRate& rate, const JsonNode& node) {

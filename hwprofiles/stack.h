@@ -55,6 +55,9 @@ struct StackRates {
                              // link; over 1: through pageable memory, and compute waits for them
   double copy_slowdown = 0;  // as overlap_slowdown, beside copies between host and device
   double drives = 1;         // time of reads and writes of drives
+  // Per GB that drives move, of a thread that waits for them and they for it, so that reads and
+  // writes take turns, too; 0: transfers are queued.
+  double host_drives = 0;
 };
 
 // One row per rate, for reading, fitting and reports.

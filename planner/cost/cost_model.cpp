@@ -52,6 +52,14 @@ bool is_staged(const Node& node, const StackRates& stack) {
          ((down || up) && node.role.part == Part::kBoundary);
 }
 
+// Of the time of a transfer of drives that part in which they wait for the host.
+double share_of_waits(const Cluster& cluster, bool writes) {
+  const TopologySpec& wires = cluster.node.topology;
+  const double part = 1.0 / std::max(1, wires.nvme_drives), waits = drive_waits(cluster);
+  const double slower = wires.nvme_read.effective().value / wires.nvme_write.effective().value;
+  return waits / (waits + (writes ? part * slower : part));
+}
+
 // Whether a collective stands between the products of a layer: products wait for it.
 bool between_products(const Node& node) { return node.lane == Lane::kCommTensor; }
 
@@ -248,8 +256,10 @@ OpCost CostModel::copy(int stage, const Node& node) {
                         node.group};
   double StackRates::*const rate = drive ? &StackRates::drives : &StackRates::host_copies;
   const Bytes carried = scaled(bytes, cluster_.stack.*rate);
-  Reliances rests{{constant_of(rate), 1},
-                  {constant_of(drive ? HardwareTime::kDrives : HardwareTime::kHostLink), 1}};
+  Reliances rests{{constant_of(rate), 1}};
+  const double waiting = drive ? share_of_waits(cluster_, to == Tier::kNvme) : 0;
+  rests.add(constant_of(&StackRates::host_drives), waiting);
+  rests.add(constant_of(drive ? HardwareTime::kDrives : HardwareTime::kHostLink), 1 - waiting);
   if (is_staged(node, cluster_.stack)) {
     rests.add(constant_of(&StackRates::staged_copies), 1);
     const BytesPerSecond link = cluster_.node.topology.gpu_pcie.effective();

@@ -30,6 +30,11 @@ std::string kind_name(KindPair ends) {
 
 }  // namespace
 
+double drive_waits(const Cluster& cluster) {
+  constexpr double kGiga = 1e9;
+  return cluster.stack.host_drives / kGiga * cluster.node.topology.nvme_read.effective().value;
+}
+
 Wiring::Wiring(const Job& job, const Cluster& cluster)
     : job_(job),
       cluster_(cluster),
@@ -248,14 +253,16 @@ void Wiring::add_drives(Loads& loads, int node, int gpu, bool reads) {
   const double part = 1.0 / static_cast<double>(drives.size());
   const TopologySpec& spec = cluster_.node.topology;
   const double slower = spec.nvme_read.effective().value / spec.nvme_write.effective().value;
-  const double taken = slower * (1 - cluster_.node.nvme.read_beside_write);
+  const double waits = drive_waits(cluster_);
+  const double beside = waits > 0 ? 0 : cluster_.node.nvme.read_beside_write;
+  const double taken = slower * (1 - beside);
   for (std::size_t i = 0; i < drives.size(); ++i) {
     const std::pair ends = reads ? std::pair{drives[i], dram} : std::pair{dram, drives[i]};
     const auto [route, added] = drive_routes_.try_emplace(ends);
     if (added) route->second = topology_.route(ends.first, ends.second);
     add(loads, node, route->second, part);
     if (const auto at = loads.find(node); at != loads.end()) {
-      at->second[topology_.links().size() + i] += reads ? part : part * taken;
+      at->second[topology_.links().size() + i] += (reads ? part : part * taken) + waits;
     }
   }
 }

@@ -13,7 +13,8 @@
 //
 //   copy     GPU <-> DRAM of its socket; DRAM <-> drives striped evenly over all of them. A drive
 //            reads and writes at its own rates, each alone; writing at its full rate takes 1 -
-//            read_beside_write of its time from reads ("NVMe drive", in bytes read)
+//            read_beside_write of its time from reads ("NVMe drive", in bytes read). Where the
+//            stack has a thread that waits for drives they wait for it, and nothing goes on beside
 //   ring     every member sends to the next: over the peer link, at the share of it that the shape
 //            of the peer links leaves to these members (peer_shape.h), or twice through DRAM where
 //            they have none together. Between islands, nodes or larger domains of fast links, the
@@ -86,6 +87,9 @@ struct ClassPlace {
   int members = 0;  // ranks of the class in that node
   int ranks = 0;    // ranks of the whole job in that node
 };
+
+// What each drive could read while it waits for the host, per byte of a transfer to or from all.
+double drive_waits(const Cluster& cluster);
 
 class Wiring {
  public:

@@ -6,6 +6,14 @@ namespace zplan {
 
 void BodyBuffers::next_body() { current_.clear(); }
 
+void BodyBuffers::apart(const std::function<void()>& iteration) {
+  const std::map<std::string, BufferId> before = current_;
+  iteration();
+  std::erase_if(current_, [&](const auto& entry) {
+    return out_.buffer(entry.second).slots == 1 && !before.contains(entry.first);
+  });
+}
+
 BufferId BodyBuffers::get(Buffer buffer) {
   const auto [at, is_new] = current_.try_emplace(buffer.name);
   if (!is_new) {

@@ -3,6 +3,7 @@
 // of its own, so that none is held from one body to the next and placement can overlay them.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 
@@ -15,6 +16,9 @@ class BodyBuffers {
   explicit BodyBuffers(ProgramBuilder& out) : out_(out) {}
 
   void next_body();
+  // Calls `iteration`; what it uses for the first time, and in one slot only, is its own: what
+  // comes after it in the body has buffers of the same names apart, that can overlay it.
+  void apart(const std::function<void()>& iteration);
   // The buffer of this name in the current body; made on first use, as large as any use asks. Names
   // of later bodies carry the number of the emission.
   BufferId get(Buffer buffer);

@@ -279,7 +279,7 @@ void LayerRun::backward_and_update(const UnitLoop& loop, Backward what, const Vi
   const UnitLoop first{loop.first + (loop.count - 1) * loop.together, 1, loop.together};
   const UnitLoop others{loop.first, loop.count - 1, loop.together};
   const UnitLoop last{loop.first, 1, loop.together};
-  s_.out.repeat(first.down(), [&] { backward_of(first, what, dx); });
+  s_.body.apart([&] { s_.out.repeat(first.down(), [&] { backward_of(first, what, dx); }); });
   s_.out.repeat(others.down(), [&] {
     backward_of(others, what, dx);
     optimizer_.update_layers(loop, 1);

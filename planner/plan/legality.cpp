@@ -485,7 +485,7 @@ Reason wrong_update_beside_backward(const Plan& p) {
   if (p.loss_scaling)
     return fmt::format(
         "loss scaling looks for overflows in all gradients before the first update: kernel set {} "
-        "updates no layer beside backward, those in bf16 and f32 do",
+        "updates no layer beside backward, those in bf16 and f32 do, or without scaling",
         p.kernel_set);
   if (p.clip)
     return "clipping takes the norm of all gradients before the first update: layers are updated "
@@ -671,8 +671,6 @@ Reason wrong_precision(const Plan& p) {
   if (r.main_grad && r.grad == r.moments)
     return fmt::format("a copy of the gradients for the optimizer in {}, as they are, has no use",
                        name(r.grad));
-  if (kernels.loss_scaling && !p.loss_scaling)
-    return fmt::format("kernel set {} needs loss scaling", p.kernel_set);
   if (p.loss_scaling && !kernels.loss_scaling)
     return fmt::format("kernel set {} has no use for loss scaling", p.kernel_set);
   return std::nullopt;

@@ -285,7 +285,7 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   plan.batch.global_batch = model.global_batch;
   plan.batch.sequence = model.sequence;
   pins.apply(plan);
-  plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
+  if (!pins.has("/loss_scaling")) plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   return plan;
 }
 

@@ -55,6 +55,11 @@ const KernelSet* find_set(int capability, DType compute, LayerProducts products,
   return best;
 }
 
+bool decides(const StackProfile& stack, std::string_view pointer) {
+  return std::ranges::any_of(stack.choices,
+                             [&](const auto& choice) { return choice.first == pointer; });
+}
+
 Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const DeviceFacts& device,
                       Plan& plan) {
   const std::string& format = run.precision.compute;
@@ -72,7 +77,7 @@ Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const Dev
   if (set == nullptr)
     return fmt::format("{} kernels in {} for {}", fused ? "fused" : "unfused", format, device.name);
   plan.kernel_set = set->id;
-  plan.loss_scaling = set->loss_scaling;
+  if (!decides(stack, "/loss_scaling")) plan.loss_scaling = set->loss_scaling;
   plan.dropout = run.model.dropout.value_or(plan.dropout) && set->dropout;
   return std::nullopt;
 }
@@ -235,6 +240,15 @@ StackMemory memory_of(const RunRecord& run, const StackProfile& stack) {
   return memory;
 }
 
+// Of software that chose homes by itself: those that its stack has.
+bool takes_homes(const StackProfile& stack, Plan& plan) {
+  if (!decides(stack, "/recompute")) return false;
+  for (const auto& [pointer, text] : stack.choices)
+    if (pointer == "/recompute" || pointer == "/placement/activations")
+      set_choice(plan, pointer, text);
+  return true;
+}
+
 Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackProfile* stack,
             PlannedRun& out) {
   const DeviceFacts& device = catalogues.hardware.device(run.hardware.device);
@@ -268,11 +282,12 @@ Reason fill(const RunRecord& run, const RunCatalogues& catalogues, const StackPr
   choose_offload(run, out.plan);
   choose_batch(run, out);
   choose_head(run, out);
+  const bool asks = chooses_homes(run) && !takes_homes(*stack, out.plan);
   for (const Simplification& each : kSimplifications)
     if (each.applies(run, out)) out.flags.emplace_back(each.flag);
   validate(out.model);
   if (Reason why = illegal(out.plan, shape_of(out.model))) return why;
-  if (!chooses_homes(run)) return std::nullopt;
+  if (!asks) return std::nullopt;
   out.plan = with_chosen_homes(out.plan, out.model, out.cluster);
   out.flags.emplace_back("homes of activations as the planner chooses them");
   return std::nullopt;

@@ -9,6 +9,9 @@
 //                    products; fused where the run says fused attention, else as the stack is
 //   ZeRO stage       as stated; where none is, or on one replica, which no stage divides, at least
 //                    the one that homes off the GPU need
+//   loss scaling     as the kernels need it, unless the stack has a say
+//   homes            as stated; of software that chose, its stack's, else the planner's
+//                    (run_homes.h)
 //   recipe           of those that go with the ZeRO stage the one with the bytes per parameter that
 //                    are stated; else the stack's
 //   micro-steps      global batch / (micro-batch x dp), rounded to the nearest and flagged where it

@@ -11,8 +11,9 @@ bool chooses_homes(const RunRecord& run) { return !run.recompute && says(run, "a
 
 Plan with_chosen_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
   const Tier away = plan.placement.activations;
-  const HomesAllowed allowed{
-      .on_cpu = away == Tier::kCpu, .on_nvme = away == Tier::kNvme, .inputs = {away}};
+  HomesAllowed allowed{
+      .on_cpu = away != Tier::kGpu, .on_nvme = away == Tier::kNvme, .inputs = {away}};
+  if (away == Tier::kNvme) allowed.inputs.push_back(Tier::kCpu);  // on the way there
   const Evaluator evaluator = make_evaluator(model, cluster);
   auto chosen = choose_fitting_homes(ask_homes(plan, model, cluster), allowed, shape_of(model),
                                      evaluator.fit);

@@ -1,9 +1,13 @@
 """zplan validate: published runs beside predictions."""
 
 import json
+import os
+import statistics
 import subprocess
 
-from cli_support import BAD_INPUT, CHECK_FAILED, OK, PROGRAM, CliTest, main, zplan
+from cli_support import BAD_INPUT, CHECK_FAILED, OK, PROGRAM, ROOT, CliTest, main, zplan
+
+FUYOU_MEAN, FUYOU_MOST = 3.5, 8  # per cent; one setting measured twice differs by 5
 
 
 def record(**changes):
@@ -112,6 +116,14 @@ class Validate(CliTest):
         self.assertIn("<circle", text)
         self.assertIn("a/&lt;1&gt;", text)
         self.assertNotIn("a/<1>", text)
+
+    def test_fuyou_follows_the_number_of_drives(self):
+        """From 88 to 27 s with 1 to 6 drives, and 175B with 12: what its rates are fitted on."""
+        rows = self.answer(os.path.join(ROOT, "tests", "data", "fuyou_drives.jsonl"))[0]["rows"]
+        errors = [abs(row["error_pct"]) for row in rows]
+        self.assertEqual(len(errors), 14)
+        self.assertLess(statistics.mean(errors), FUYOU_MEAN)
+        self.assertLess(max(errors), FUYOU_MOST)
 
     def test_an_empty_file_and_one_that_is_not_there(self):
         empty = self.write("none.jsonl", "")

@@ -27,6 +27,7 @@ struct Case {
   const char* kernel_set;
   const char* recipe;
   std::int64_t bytes_per_parameter;  // with gradients, of all states
+  bool scaled = true;                // the loss, where the kernels may need it
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.kernel_set << " " << c.recipe; }
@@ -34,7 +35,7 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.kernel_set << " " << 
 Plan plan_with(const Case& c) {
   Plan plan = testing_support::base_plan(c.kernel_set);
   plan.precision = *find_recipe(c.recipe, c.kernel_set);
-  plan.loss_scaling = find_kernel_set(c.kernel_set).loss_scaling;
+  plan.loss_scaling = c.scaled && find_kernel_set(c.kernel_set).loss_scaling;
   const bool casts = plan.precision.grad_cast != GradientCast::kNone;
   plan.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
   plan.batch.micro_batch = 2;
@@ -101,9 +102,11 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"cpu.fp16", "main-gradients", 20}, Case{"cpu.bf16", "fsdp", 16},
                     Case{"cpu.bf16", "fsdp-pure", 16}, Case{"cpu.fp16", "fsdp", 16},
                     Case{"cpu.fp16", "fsdp-pure", 16}, Case{"cpu.bf16", "fp32-reduction", 18},
-                    Case{"cpu.bf16", "half-reduction", 18}),
+                    Case{"cpu.bf16", "half-reduction", 18},
+                    Case{"cpu.fp16", "standard", 16, false}),
     [](const auto& c) {
-      std::string name = std::string(c.param.kernel_set).substr(4) + "_" + c.param.recipe;
+      std::string name = std::string(c.param.kernel_set).substr(4) + "_" + c.param.recipe +
+                         (c.param.scaled ? "" : "_unscaled");
       std::replace(name.begin(), name.end(), '-', '_');
       return name;
     });

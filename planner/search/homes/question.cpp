@@ -21,10 +21,11 @@ constexpr LayerOperator kOperators[] = {LayerOperator::kNorm,      LayerOperator
                                         LayerOperator::kAttention, LayerOperator::kProjection,
                                         LayerOperator::kFc1,       LayerOperator::kActivation};
 
-// The phase that a transfer or kernel comes in; nothing: it does not follow the homes.
-std::optional<std::size_t> phase_of(Phase phase) {
+// The phase that a transfer or kernel comes in; nothing: neither, it hides nothing of theirs.
+std::optional<std::size_t> phase_of(Phase phase, bool updates_beside_backward) {
   if (phase == Phase::kForward) return 0;
   if (phase == Phase::kRecompute || phase == Phase::kBackward) return 1;
+  if (phase == Phase::kUpdate && updates_beside_backward) return 1;
   return std::nullopt;
 }
 
@@ -39,13 +40,13 @@ std::string kind_of(const CostLink& link) {
 }
 
 // What a step asks of the lanes of a stage and of the links, with nobody waiting.
-HomeLoads loads_of(const CostModel& model, int stage) {
+HomeLoads loads_of(const CostModel& model, int stage, bool updates_beside_backward) {
   const Program& program = model.job().classes[static_cast<std::size_t>(stage)].program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   HomeLoads loads;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const Node& node = program.nodes[i];
-    const auto phase = phase_of(node.role.phase);
+    const auto phase = phase_of(node.role.phase, updates_beside_backward);
     if (!phase || is_transfer(node.kind)) continue;
     const OpCost& cost = model.costs(stage)[i];
     const auto times = static_cast<double>(instances[i]);
@@ -136,7 +137,7 @@ class Asker {
   HomeLoads layer_loads(const RecomputeRun& run, Tier inputs) const {
     const Job job = lower_unordered(with_homes(layer_, run, inputs), model_);
     const CostModel cost(job, cluster_);
-    HomeLoads loads = loads_of(cost, 0);
+    HomeLoads loads = loads_of(cost, 0, layer_.overlap.optimizer);
     const auto times =
         static_cast<double>(model_.layers) * static_cast<double>(layer_.micro_steps());
     for (auto& [name, phases] : loads)
@@ -247,7 +248,7 @@ class Asker {
     const StagePieces pieces = in_flight_of_stages(q_.plan);
     for (std::size_t s = 0; s < job.classes.size(); ++s) {
       HomesStage stage = stage_of(pieces[s]);
-      stage.base = loads_of(cost, static_cast<int>(s));
+      stage.base = loads_of(cost, static_cast<int>(s), q_.plan.overlap.optimizer);
       const double layers = stage.layers() * stage.in_flight;
       const double ends = static_cast<double>(pieces[s].size()) * stage.in_flight;
       const double inputs = q_.inputs.kept * (layers + ends);

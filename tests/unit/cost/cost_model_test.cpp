@@ -125,6 +125,28 @@ TEST(CostModel, WritingTakesTheShareOfADrivesTimeThatReadsDoNotKeep) {
   }
 }
 
+TEST(CostModel, DrivesWaitForTheHostAfterEachByteThatMoves) {
+  Cluster cluster = small_machine();
+  cluster.node.nvme.read_beside_write = 0.5;
+  ClassBuilder program;
+  program.copy(Tier::kNvme, Tier::kCpu, 100 * kMega);
+  program.copy(Tier::kCpu, Tier::kNvme, 100 * kMega);
+  const Job job = make_job(program);
+  const auto alone = [&](std::size_t i) {
+    return to_seconds(CostModel(job, cluster).costs(0)[i].alone).value;
+  };
+  const double reads = alone(0), writes = alone(1);
+  cluster.stack.host_drives = 0.3;  // of a GB, so 0.03 s of each
+  EXPECT_NEAR(alone(0), reads + 0.03, 1e-9);
+  EXPECT_NEAR(alone(1), writes + 0.03, 1e-9);
+  const CostModel model(job, cluster);
+  const StepTotals totals = step_totals(model);
+  double seconds = 0;
+  for (std::size_t i = 0; i < totals.links.size(); ++i)
+    if (model.links()[i].kind == "NVMe drive") seconds = std::max(seconds, totals.links[i].value);
+  EXPECT_NEAR(seconds, reads + writes + 0.06, 1e-9) << "in turn";
+}
+
 TEST(CostModel, SumsOfInputGradientsHideBesideWeightGradients) {
   Cluster cluster = small_machine();
   cluster.stack.tensor_exposed = 0.5;

@@ -283,7 +283,10 @@ INSTANTIATE_TEST_SUITE_P(
                       return n.role.action >= Action::kReadGradient ||
                              n.role.action == Action::kRead || n.role.action == Action::kWrite;
                     },
-                    [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2}),
+                    [](const OpCost& c) { return static_cast<double>(c.bytes.value); }, 2},
+        Expectation{
+            "host_drives", "offloaded", 0, 1e-3,
+            [](const Node& n) { return n.lane == Lane::kIoRead || n.lane == Lane::kIoWrite; }}),
     [](const auto& info) {
       return std::string(info.param.rate) + "_" + info.param.in + "_" + std::to_string(info.index);
     });

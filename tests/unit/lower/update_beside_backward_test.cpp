@@ -7,6 +7,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/lower/lower.h"
+#include "planner/place/lifetime.h"
 #include "planner/place/place.h"
 #include "planner/program/verify/verify.h"
 #include "sim/simulate.h"
@@ -106,6 +107,23 @@ TEST(UpdateBesideBackward, StandsOneLayerBehindInTheLastMicroBatch) {
     EXPECT_EQ(program.blocks[block.parent].count, 1);  // of micro-batches
   }
   EXPECT_EQ(in_loops, kLayers);
+}
+
+// The first layers of backward stand apart; what they replay is not held while the others run.
+TEST(UpdateBesideBackward, TakesNoMoreOfTheGpuThanAnUpdateAfterBackward) {
+  for (const Recompute mode : {Recompute::kFull, Recompute::kNone}) {
+    Plan plan = plan_of(Tier::kNvme, 3, 1);
+    plan.placement.params = Tier::kNvme;
+    plan.placement.grads = Tier::kCpu;
+    plan.batch = {.global_batch = 32, .micro_batch = 32, .sequence = 64};
+    plan.recompute = {{mode}};
+    const auto peak = [](const Plan& p) {
+      const Job job = placed_job(p);
+      const auto gpu = static_cast<std::size_t>(Tier::kGpu);
+      return live_peaks(job.classes.front().program, lifetimes(job).front())[gpu].bytes;
+    };
+    EXPECT_LE(peak(beside(plan)), peak(plan)) << name(mode);
+  }
 }
 
 TEST(UpdateBesideBackward, IsVerifiedWithEverySchedule) {

@@ -492,7 +492,12 @@ TEST(Legality, LayersAreUpdatedBesideBackwardWhereNothingAsksForAllGradientsFirs
                 p.precision = default_recipe(p.kernel_set);
                 p.loss_scaling = true;
               }),
-              says("kernel set cpu.fp16 updates no layer beside backward, those in bf16 and f32"));
+              says("kernel set cpu.fp16 updates no layer beside backward", "or without scaling"));
+  EXPECT_EQ(refusal([](Plan& p) {
+              p.kernel_set = "cpu.fp16";
+              p.precision = default_recipe(p.kernel_set);
+            }),
+            std::nullopt);
   for (int stage = 0; stage <= 3; ++stage) {
     const auto apart = refusal([=](Plan& p) {
       p.zero_stage = stage;

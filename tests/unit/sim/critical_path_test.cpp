@@ -67,6 +67,13 @@ const std::vector<Case>& cases() {
          plan.placement.grads = Tier::kCpu;
        },
        0.02},
+      {"on drives that wait", "rtx4090-12ssd", "cuda.sm89.bf16", "fuyou",
+       [](Plan& plan) {
+         plan.zero_stage = 3;
+         plan.placement.optimizer = Tier::kNvme;
+         plan.placement.grads = Tier::kCpu;
+       },
+       0.02},
   };
   return all;
 }

@@ -86,6 +86,20 @@ TEST_F(HomesTest, PlansThatCutCheckpointsAreNotAsked) {
   EXPECT_FALSE(chosen());
 }
 
+// What an update beside backward reads is in the way of what comes back for backward.
+TEST_F(HomesTest, UpdatesBesideBackwardTakeTimeOfDrives) {
+  plan_.zero_stage = 3;
+  plan_.placement.optimizer = Tier::kNvme;
+  plan_.clip = false;
+  const auto reads = [&](bool beside) {
+    plan_.overlap.optimizer = beside;
+    HomesQuestion question = ask_homes(plan_, model_, cluster_);
+    return question.stages.front().base[std::string(name(Lane::kIoRead))].at(1);
+  };
+  EXPECT_EQ(reads(false), 0);
+  EXPECT_GT(reads(true), 0);
+}
+
 TEST_F(HomesTest, EachStageOfAPipelineHasItsOwn) {
   plan_.parallel.pp = 4;
   plan_.batch.global_batch = 64;
