@@ -6,6 +6,7 @@
 #include "planner/place/lifetime.h"
 #include "planner/place/pack.h"
 #include "planner/program/instances/edges.h"
+#include "planner/program/verify/progress.h"
 
 namespace zplan {
 namespace {
@@ -83,6 +84,45 @@ void place_class(RankClass& rank_class, const std::vector<Lifetime>& lives, doub
   }
 }
 
+void order_users(Job& job, const JobLifetimes& lives) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    RankClass& own = job.classes[i];
+    add_reuse_edges(own.program, shared_bytes(own.program, lives[i], own.placement));
+  }
+}
+
+// Of each buffer: whether it is sent to another stage or received from one.
+std::vector<bool> is_transferred(const Program& program) {
+  std::vector<bool> result(program.buffers.size());
+  for (const Node& node : program.nodes)
+    if (is_transfer(node.kind))
+      for (const View& view : program.operands(node)) result[view.buffer] = true;
+  return result;
+}
+
+// Only then can what reuse adds to the waits of a stage depend on another one.
+bool shares_bytes_of_transfers(const Job& job, const JobLifetimes& lives) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    const RankClass& own = job.classes[i];
+    const std::vector<bool> transferred = is_transferred(own.program);
+    for (const SharedBytes& pair : shared_bytes(own.program, lives[i], own.placement))
+      if (transferred[pair.first] && transferred[pair.second]) return true;
+  }
+  return false;
+}
+
+// A receive that waits for bytes until a send is through waits for the stage that is sent to. Where
+// two stages do so for each other, what is transferred has bytes of its own for the whole step.
+void keep_transfers_apart(const Job& job, JobLifetimes& lives) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i) {
+    const Program& program = job.classes[i].program;
+    const std::vector<bool> transferred = is_transferred(program);
+    for (BufferId id = 0; id < program.buffers.size(); ++id)
+      if (transferred[id] && lives[i][id].used())
+        lives[i][id] = {0, static_cast<NodeIndex>(program.nodes.size() - 1)};
+  }
+}
+
 }  // namespace
 
 void assign_offsets(Job& job, const JobLifetimes& lives, double slack) {
@@ -92,12 +132,21 @@ void assign_offsets(Job& job, const JobLifetimes& lives, double slack) {
 
 void place(Job& job, const PlaceOptions& options) {
   ZPLAN_ASSERT(!job.placed);
-  const JobLifetimes lives = lifetimes(job);
+  JobLifetimes lives = lifetimes(job);
   assign_offsets(job, lives, options.slack);
-  for (std::size_t i = 0; i < job.classes.size(); ++i) {
-    RankClass& own = job.classes[i];
-    add_reuse_edges(own.program, shared_bytes(own.program, lives[i], own.placement));
+  if (!shares_bytes_of_transfers(job, lives)) return order_users(job, lives);
+  Job ordered = job;
+  order_users(ordered, lives);
+  std::vector<std::string> circles;
+  check_progress(ordered, circles);
+  if (circles.empty()) {
+    job = std::move(ordered);
+    return;
   }
+  keep_transfers_apart(job, lives);
+  for (std::size_t i = 0; i < job.classes.size(); ++i)
+    place_class(job.classes[i], lives[i], options.slack);
+  order_users(job, lives);
 }
 
 }  // namespace zplan

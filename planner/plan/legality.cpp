@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 #include <numeric>
 
@@ -11,6 +10,7 @@
 #include "planner/plan/limits.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_schedule.h"
+#include "planner/plan/refusal.h"
 #include "planner/plan/size_bounds.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -22,6 +22,16 @@ using Reason = std::optional<std::string>;
 Reason outside(const char* what, std::int64_t value, std::int64_t min, std::int64_t max) {
   if (value >= min && value <= max) return std::nullopt;
   return fmt::format("{} {} is outside {}..{}", what, value, min, max);
+}
+
+// "; the nearest that does: 2" of the values from 1 that work, the lesser of two equally near;
+// nothing where none up to twice `value` does.
+template <typename Works>
+std::string nearest_that(std::string_view does, std::int64_t value, Works works) {
+  for (std::int64_t away = 1; away <= value; ++away)
+    for (const std::int64_t n : {value - away, value + away})
+      if (n >= 1 && works(n)) return fmt::format("; the nearest that {}: {}", does, n);
+  return "";
 }
 
 Reason wrong_sizes(const Plan& p, std::int64_t layers) {
@@ -36,9 +46,10 @@ Reason wrong_sizes(const Plan& p, std::int64_t layers) {
     return fmt::format("each GPU of a node is one rank's; {} is named twice", *twice);
   if (Reason why = outside("chunks per stage", shape.chunks, 0, kMaxChunks)) return why;
   if (p.stage_layers.empty() && p.pieces() > layers)
-    return fmt::format("pp {}{} needs a layer per {}; the model has {} layers", shape.pp,
-                       p.pieces() > shape.pp ? fmt::format(" in {} pieces", p.pieces()) : "",
-                       p.pieces() > shape.pp ? "piece" : "stage", layers);
+    return fmt::format(
+        "pp {}{} needs a layer per {}; the model has {} layers, for pp up to {}", shape.pp,
+        p.pieces() > shape.pp ? fmt::format(" in {} pieces", p.pieces()) : "",
+        p.pieces() > shape.pp ? "piece" : "stage", layers, layers * shape.pp / p.pieces());
   if (p.zero_stage < 0 || p.zero_stage > 3)
     return fmt::format("ZeRO stage {} does not exist (0..3)", p.zero_stage);
   if (Reason why = outside("prefetch depth", p.prefetch, 0, kMaxPrefetch)) return why;
@@ -149,16 +160,23 @@ Reason wrong_sharding(const Plan& p) {
   if (shape.sequence_parallel && shape.tp == 1)
     return "sequence parallelism splits over tensor parallel ranks: it needs tp > 1";
   if (shape.shards < 0 || (shape.shards > 0 && p.replicas() % shape.shards != 0))
-    return fmt::format("{} ranks that share a copy do not divide dp {}{}", shape.shards, shape.dp,
-                       and_context(p));
+    return fmt::format("{} ranks that share a copy do not divide dp {}{}{}", shape.shards, shape.dp,
+                       and_context(p),
+                       nearest_that("do", std::max(shape.shards, 1), [&](std::int64_t n) {
+                         return p.replicas() % n == 0 && n % shape.cp == 0;
+                       }));
   if (p.shards() != p.replicas() && p.zero_stage == 0)
     return "ZeRO 0 shards nothing: sharding groups need stage 1, 2 or 3";
   if (p.partition_activations && (shape.tp == 1 || shape.sequence_parallel || !p.all_full()))
     return "partitioned checkpoints need tp > 1, no sequence parallelism and recompute full";
   const bool cuts_tokens = shape.sequence_parallel || p.partition_activations;
   if (cuts_tokens && p.rank_tokens() % shape.tp != 0)
-    return fmt::format("micro-batch {} x sequence {} does not split over tp {}{}",
-                       p.batch.micro_batch, p.batch.sequence, shape.tp, and_context(p));
+    return fmt::format(
+        "micro-batch {} x sequence {} does not split over tp {}{}; the nearest sequence that does: "
+        "{}",
+        p.batch.micro_batch, p.batch.sequence, shape.tp, and_context(p),
+        nearest_multiple(p.batch.sequence, std::int64_t{shape.cp} * shape.tp /
+                                               std::gcd(p.batch.micro_batch, shape.tp)));
   return std::nullopt;
 }
 
@@ -178,13 +196,18 @@ Reason wrong_owners(const Plan& p) {
 // Groups of neighbours within those of `ranks` that share a copy.
 Reason wrong_neighbours(const Plan& p, std::string_view what, std::int32_t n, std::int32_t ranks) {
   if (n == 0) return std::nullopt;
+  const auto cuts = [&](std::int64_t m) {
+    return m > 1 && m < ranks && ranks % m == 0 && m % p.parallel.cp == 0;
+  };
+  if (!cuts(n))
+    return fmt::format(
+        "{} in groups of {} do not cut the {} ranks that share a copy into several{}", what, n,
+        ranks, nearest_that("do", n, cuts));
   if (p.zero_stage != 3)
     return fmt::format("{} are of sharded parameters: they need ZeRO stage 3, not {}", what,
                        p.zero_stage);
-  if (p.gather.owned()) return fmt::format("a layer owned by one rank is not sharded: no {}", what);
-  if (n > 1 && n < ranks && ranks % n == 0) return std::nullopt;
-  return fmt::format("{} in groups of {} do not cut the {} ranks that share a copy into several",
-                     what, n, ranks);
+  if (!p.gather.owned()) return std::nullopt;
+  return fmt::format("a layer owned by one rank is not sharded: no {}", what);
 }
 
 Reason wrong_groups(const Plan& p) {
@@ -196,6 +219,17 @@ Reason wrong_groups(const Plan& p) {
   return wrong_neighbours(p, "secondary shards", p.secondary, p.shards_of_parameters());
 }
 
+// The layers of a unit that stages and runs of recomputation have whole numbers of.
+std::string nearest_unit(const Plan& p, std::int64_t layers) {
+  return nearest_that("works", p.unit_layers(), [&](std::int64_t n) {
+    for (std::int32_t piece = 0; piece < p.pieces(); ++piece)
+      if (p.layers_of_piece(layers, piece) % n != 0) return false;
+    return n <= kMaxUnitLayers &&
+           std::all_of(p.recompute.begin(), p.recompute.end(),
+                       [n](const RecomputeRun& run) { return run.layers % n == 0; });
+  });
+}
+
 // Whether units of several layers cut the stages and what is recomputed alike.
 Reason wrong_units(const Plan& p, std::int64_t layers) {
   const std::int32_t together = p.unit_layers();
@@ -205,13 +239,13 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
   for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
     const std::int32_t n = p.layers_of_piece(layers, piece);
     if (n % together != 0)
-      return fmt::format("the {} layers of stage {} are no multiple of the {} gathered together", n,
-                         piece, together);
+      return fmt::format("the {} layers of stage {} are no multiple of the {} gathered together{}",
+                         n, piece, together, p.gather.owned() ? "" : nearest_unit(p, layers));
   }
   for (const RecomputeRun& run : p.recompute)
     if (run.layers % together != 0)
-      return fmt::format("recompute of {} layers cuts units of {} layers gathered together",
-                         run.layers, together);
+      return fmt::format("recompute of {} layers cuts units of {} layers gathered together{}",
+                         run.layers, together, p.gather.owned() ? "" : nearest_unit(p, layers));
   return std::nullopt;
 }
 
@@ -284,22 +318,19 @@ Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
   if (Reason why = wrong_whole_experts(p, model)) return why;
   const std::int32_t ep = p.parallel.ep;
   if (ep == 1) return std::nullopt;
-  const auto nearest = [&](std::int64_t n) {
-    std::int64_t best = 1;
-    for (std::int64_t d = 1; d <= std::min<std::int64_t>(n, kMaxDp); ++d)
-      if (n % d == 0 && std::abs(d - ep) < std::abs(best - ep)) best = d;
-    return best;
+  const bool folds = p.parallel.folds_experts();
+  const std::int64_t across = std::int64_t{p.parallel.dp} * (folds ? p.parallel.tp : 1);
+  const auto nearest = [&] {
+    return nearest_that("does", ep, [&](std::int64_t n) {
+      return model.experts % n == 0 && across % n == 0 && (!folds || n % p.parallel.tp == 0);
+    });
   };
   if (model.experts % ep != 0)
-    return fmt::format("{} experts do not split over ep {}; the nearest that does: {}",
-                       model.experts, ep, nearest(model.experts));
-  const std::int32_t across = p.parallel.dp * p.parallel.tp;
-  if (p.parallel.folds_experts() && across % ep != 0)
-    return fmt::format("ep {} does not divide tp {} x dp {}; the nearest that does: {}", ep,
-                       p.parallel.tp, p.parallel.dp, nearest(across));
-  if (!p.parallel.folds_experts() && p.parallel.dp % ep != 0)
-    return fmt::format("ep {} does not divide dp {}; the nearest that does: {}", ep, p.parallel.dp,
-                       nearest(p.parallel.dp));
+    return fmt::format("{} experts do not split over ep {}{}", model.experts, ep, nearest());
+  if (across % ep != 0)
+    return fmt::format("ep {} does not divide {}dp {}{}", ep,
+                       folds ? fmt::format("tp {} x ", p.parallel.tp) : "", p.parallel.dp,
+                       nearest());
   if (p.shards() != p.replicas() || p.parameter_shards > 0 || p.secondary > 0)
     return "ranks with experts of their own share what is sharded over all replicas: ep needs no "
            "groups of shards";
@@ -369,14 +400,36 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
   return wrong_expert_ranks(p, model);
 }
 
+// Whether all that tensor parallel ranks and tiles cut splits over so many of them.
+bool splits(const Plan& p, const ModelShape& model, std::int64_t pieces) {
+  const std::int64_t of_heads = pieces * p.exchange_ranks();
+  const bool has_mlp = model.experts == 0 || model.dense_layers > 0;
+  if (model.heads % of_heads != 0 || model.kv_heads % of_heads != 0) return false;
+  if (model.shared_ffn % pieces != 0 || (has_mlp && model.ffn % pieces != 0)) return false;
+  return p.parallel.folds_experts() ||
+         (model.expert_ffn % pieces == 0 && model.expert_bias % pieces == 0);
+}
+
+// Which other number of ranks or, with one rank or where no other number helps, of tiles would do.
+std::string nearest_split(const Plan& p, const ModelShape& model) {
+  const std::int64_t tp = p.parallel.tp, tiles = p.gather.tiles();
+  const std::string ranks = nearest_that(
+      "does", tp, [&](std::int64_t n) { return n <= kMaxTp && splits(p, model, n * tiles); });
+  if (tp > 1 && !ranks.empty()) return ranks;
+  const std::string pieces = nearest_that(
+      "do", tiles, [&](std::int64_t n) { return n <= kMaxTiles && splits(p, model, tp * n); });
+  return pieces.empty() ? "" : pieces + (pieces.ends_with(" 1") ? " tile" : " tiles");
+}
+
 // What tensor parallel ranks and tiles, of heads context parallel ranks too, cut into equal pieces.
 Reason wrong_split(const Plan& p, const ModelShape& model) {
   const std::int64_t pieces = std::int64_t{p.parallel.tp} * p.gather.tiles();
   const auto check = [&](const char* what, std::int64_t n, const std::string& context) -> Reason {
     if (n % (context.empty() ? pieces : pieces * p.exchange_ranks()) == 0) return std::nullopt;
+    const std::string ring = context.empty() ? "" : ring_for(p, n, pieces);
     return fmt::format("{} {} do not split over tp {}{}{}{}", n, what, p.parallel.tp, context,
                        p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "",
-                       context.empty() ? "" : ring_for(p, n, pieces));
+                       ring.empty() ? nearest_split(p, model) : ring);
   };
   if (Reason why = check("attention heads", model.heads, and_exchange(p))) return why;
   if (Reason why = check("key-value heads", model.kv_heads, and_exchange(p))) return why;
@@ -417,10 +470,14 @@ Reason wrong_head(const Plan& p) {
   const std::int64_t n = p.head_chunks, b = p.batch.micro_batch * p.stretches(),
                      s = p.rank_sequence() / p.stretches();
   if (Reason why = outside("pieces of the output head", n, 1, kMaxHeadChunks)) return why;
-  if (b % n == 0 || (n % b == 0 && s % (n / b) == 0)) return std::nullopt;
+  const auto splits = [b, s](std::int64_t pieces) {
+    return b % pieces == 0 || (pieces % b == 0 && s % (pieces / b) == 0);
+  };
+  if (splits(n)) return std::nullopt;
   return fmt::format(
-      "micro-batch {} x sequence {}{} does not split into {} equal pieces for the head",
-      p.batch.micro_batch, p.rank_sequence(), p.stretches() > 1 ? ", in two stretches," : "", n);
+      "micro-batch {} x sequence {}{} does not split into {} equal pieces for the head{}",
+      p.batch.micro_batch, p.rank_sequence(), p.stretches() > 1 ? ", in two stretches," : "", n,
+      nearest_that("does", n, splits));
 }
 
 Reason wrong_placement(const Plan& p) {
@@ -530,8 +587,10 @@ Reason wrong_optimizer(const Plan& p) {
   if (Reason why = outside("parameters per block of states", block, range.min, range.max))
     return why;
   if ((block & (block - 1)) != 0)
-    return fmt::format("blocks of {} parameters are no power of two; the nearest: {}", block,
-                       std::bit_floor(static_cast<std::uint64_t>(block)));
+    return fmt::format("blocks of {} parameters are no power of two{}", block,
+                       nearest_that("is", block, [&](std::int64_t n) {
+                         return (n & (n - 1)) == 0 && n >= range.min && n <= range.max;
+                       }));
   if (p.offload.moment1 && rule.moments < 1)
     return fmt::format("{} has no first moments that could be on cpu", row.word);
   if (p.offload.moment2 && rule.moments < 2 && !rule.factored)
@@ -588,7 +647,10 @@ Reason wrong_rounding(const Plan& p, const ModelShape& model) {
   return fmt::format("tp {}{} cuts the blocks of {} columns that {} rounds; {} not", p.parallel.tp,
                      p.gather.tiles() > 1 ? fmt::format(" x {} tiles", p.gather.tiles()) : "",
                      kFp8Block, p.kernel_set,
-                     works == 1 ? "tp 1 does" : fmt::format("{} pieces of a matrix do", works));
+                     works > 1               ? fmt::format("{} pieces of a matrix do", works)
+                     : p.gather.tiles() == 1 ? "tp 1 does"
+                     : p.parallel.tp == 1    ? "1 tile does"
+                                             : "tp 1 with 1 tile does");
 }
 
 // Whether the blocks of states lie within what the tensor parallel ranks have, and end with it.
@@ -765,48 +827,77 @@ Reason wrong_count(const Plan& p) {
   return std::nullopt;
 }
 
+Reason wrong_lora_rank(const Plan& p, const ModelShape& model) {
+  if (!p.train.has_lora() || p.train.rank <= model.hidden) return std::nullopt;
+  return fmt::format("factors of rank {} are larger than the model's matrices; rank {} fits",
+                     p.train.rank, model.hidden);
+}
+
+Reason wrong_positions(const Plan& p, const ModelShape& model) {
+  if (model.positions == 0 || p.batch.sequence <= model.positions) return std::nullopt;
+  return fmt::format("sequence {} is longer than the model's {} positions", p.batch.sequence,
+                     model.positions);
+}
+
+using Layers = std::int64_t;
+// Of a plan for so many layers, in this order.
+constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
+    wrong_sizes,
+    wrong_stages,
+    wrong_recompute,
+    [](const Plan& p, Layers) { return wrong_batch(p); },
+    [](const Plan& p, Layers) { return schedule_fault(p); },
+    [](const Plan& p, Layers) { return wrong_context(p); },
+    [](const Plan& p, Layers) { return wrong_sharding(p); },
+    [](const Plan& p, Layers) { return wrong_owners(p); },
+    [](const Plan& p, Layers) { return wrong_groups(p); },
+    wrong_units,
+    wrong_checkpoints,
+    [](const Plan& p, Layers) { return wrong_head(p); },
+    [](const Plan& p, Layers) { return wrong_placement(p); },
+    [](const Plan& p, Layers) { return wrong_near_optimizer(p); },
+    [](const Plan& p, Layers) { return wrong_update_beside_backward(p); },
+    [](const Plan& p, Layers) { return wrong_optimizer(p); },
+    [](const Plan& p, Layers) { return wrong_training(p); },
+    [](const Plan& p, Layers) { return wrong_kernels(p); },
+    [](const Plan& p, Layers) { return wrong_factors(p); },
+    [](const Plan& p, Layers) { return wrong_count(p); },
+    [](const Plan& p, Layers) { return wrong_precision(p); }};
+// Then of plan and model together.
+constexpr Reason (*kModelRules[])(const Plan& p, const ModelShape& model) = {
+    wrong_ties,   wrong_experts,  wrong_split,     wrong_layers,    wrong_encoder,
+    wrong_blocks, wrong_rounding, wrong_lora_rank, wrong_positions, beyond_counting};
+
+template <typename Rules, typename What>
+std::optional<Refusal> first_broken(const Rules& rules, const Plan& plan, const What& what) {
+  int kept = 0;
+  for (const auto rule : rules) {
+    if (Reason why = rule(plan, what)) return Refusal{*std::move(why), kept};
+    ++kept;
+  }
+  return std::nullopt;
+}
+
+Reason why_of(std::optional<Refusal> refusal) {
+  if (!refusal) return std::nullopt;
+  return std::move(refusal->why);
+}
+
 }  // namespace
 
+std::optional<Refusal> refusal_of(const Plan& plan, const ModelShape& model) {
+  if (auto refusal = first_broken(kPlanRules, plan, model.layers)) return refusal;
+  auto refusal = first_broken(kModelRules, plan, model);
+  if (refusal) refusal->kept += static_cast<int>(std::size(kPlanRules));
+  return refusal;
+}
+
 Reason illegal(const Plan& plan, std::int64_t layers) {
-  if (Reason why = wrong_sizes(plan, layers)) return why;
-  if (Reason why = wrong_stages(plan, layers)) return why;
-  if (Reason why = wrong_recompute(plan, layers)) return why;
-  if (Reason why = wrong_batch(plan)) return why;
-  if (Reason why = schedule_fault(plan)) return why;
-  if (Reason why = wrong_context(plan)) return why;
-  if (Reason why = wrong_sharding(plan)) return why;
-  if (Reason why = wrong_owners(plan)) return why;
-  if (Reason why = wrong_groups(plan)) return why;
-  if (Reason why = wrong_units(plan, layers)) return why;
-  if (Reason why = wrong_checkpoints(plan, layers)) return why;
-  if (Reason why = wrong_head(plan)) return why;
-  if (Reason why = wrong_placement(plan)) return why;
-  if (Reason why = wrong_near_optimizer(plan)) return why;
-  if (Reason why = wrong_update_beside_backward(plan)) return why;
-  if (Reason why = wrong_optimizer(plan)) return why;
-  if (Reason why = wrong_training(plan)) return why;
-  if (Reason why = wrong_kernels(plan)) return why;
-  if (Reason why = wrong_factors(plan)) return why;
-  if (Reason why = wrong_count(plan)) return why;
-  return wrong_precision(plan);
+  return why_of(first_broken(kPlanRules, plan, layers));
 }
 
 Reason illegal(const Plan& plan, const ModelShape& model) {
-  if (Reason why = illegal(plan, model.layers)) return why;
-  if (Reason why = wrong_ties(plan, model)) return why;
-  if (Reason why = wrong_experts(plan, model)) return why;
-  if (Reason why = wrong_split(plan, model)) return why;
-  if (Reason why = wrong_layers(plan, model)) return why;
-  if (Reason why = wrong_encoder(plan, model)) return why;
-  if (Reason why = wrong_blocks(plan, model)) return why;
-  if (Reason why = wrong_rounding(plan, model)) return why;
-  if (plan.train.has_lora() && plan.train.rank > model.hidden)
-    return fmt::format("factors of rank {} are larger than the model's matrices; rank {} fits",
-                       plan.train.rank, model.hidden);
-  if (model.positions > 0 && plan.batch.sequence > model.positions)
-    return fmt::format("sequence {} is longer than the model's {} positions", plan.batch.sequence,
-                       model.positions);
-  return beyond_counting(plan, model);
+  return why_of(refusal_of(plan, model));
 }
 
 }  // namespace zplan

@@ -10,6 +10,7 @@
 #include "hwprofiles/seating.h"
 #include "planner/core/error.h"
 #include "planner/plan/limits.h"
+#include "planner/plan/refusal.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/bucket.h"
 #include "planner/search/search.h"
@@ -96,6 +97,15 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
                        : fmt::format("{} up to {} is possible", fmt::join(words, " x "), devices)));
 }
 
+// Who says how many layers each stage has says how many stages there are.
+Pins with_stages(Pins pins) {
+  if (!pins.has("/parallel/stage_layers") || pins.has("/parallel/pp")) return pins;
+  const auto pieces = static_cast<std::int32_t>(pins.values().stage_layers.size());
+  const auto chunks = std::max(1, pins.get<std::int32_t>("/parallel/chunks", 1));
+  pins.set("/parallel/pp", std::max(1, pieces / chunks));
+  return pins;
+}
+
 // All (dp, tp, pp): with free dp those that use all devices, or as many as whole replicas do where
 // another count of ranks is pinned.
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
@@ -103,14 +113,9 @@ std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, c
   const bool some_may_idle =
       std::any_of(std::begin(kChoices), std::end(kChoices),
                   [&](const Decision& row) { return row.counts_ranks && pins.has(row.pointer); });
-  const auto stages =
-      pins.has("/parallel/stage_layers")
-          ? std::vector{static_cast<std::int32_t>(pins.values().stage_layers.size()) /
-                        std::max(1, pins.get<std::int32_t>("/parallel/chunks", 1))}
-          : stage_counts(model, devices);
   std::vector<Parallel> result;
   Parallel shape = pins.values().parallel;
-  for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stages))
+  for (const auto pp : choices<std::int32_t>(pins, "/parallel/pp", stage_counts(model, devices)))
     for (const auto tp :
          choices<std::int32_t>(pins, "/parallel/tp", tensor_sizes(model, cluster))) {
       shape.dp = 1;
@@ -156,7 +161,8 @@ std::vector<std::int32_t> expert_groups(const ModelConfig& model, const Parallel
                               global_batch, fmt::join(sizes, " or "), nearest));
 }
 
-// The combinations below one shape, micro-batch and recipe. Remembers why the first illegal one is.
+// The combinations below one shape, micro-batch and recipe. Remembers why the illegal one is that
+// comes nearest to a plan: what is free was of no help there.
 class Leaves {
  public:
   Leaves(const ModelConfig& model, const Pins& pins)
@@ -175,7 +181,7 @@ class Leaves {
     }
   }
   std::vector<Plan> take() {
-    if (leaves_.empty()) throw_bad_input(why_illegal_);
+    if (leaves_.empty()) throw_bad_input(refusal_.why);
     return std::move(leaves_);
   }
 
@@ -242,9 +248,9 @@ class Leaves {
   }
 
   bool is_legal(const Plan& plan) {
-    const auto why = illegal(plan, shape_);
-    if (why && why_illegal_.empty()) why_illegal_ = *why;
-    return !why;
+    auto refusal = refusal_of(plan, shape_);
+    if (refusal && refusal->kept > refusal_.kept) refusal_ = *std::move(refusal);
+    return !refusal;
   }
 
   const ModelConfig& model_;
@@ -252,7 +258,7 @@ class Leaves {
   const Pins& pins_;
   std::map<std::tuple<std::int32_t, bool, bool, bool>, std::vector<StatePlacement>> homes_;
   std::vector<Plan> leaves_;
-  std::string why_illegal_;
+  Refusal refusal_{.why = {}, .kept = -1};
 };
 
 // In the order of kRecipeNames.
@@ -296,7 +302,8 @@ bool cuts_experts(const ModelConfig& model, const Pins& pins) {
   return model.experts && (values.expert_imbalance > 0 || values.capacity_factor > 0);
 }
 
-std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
+std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, const Pins& given) {
+  const Pins pins = with_stages(given);
   for (const Decision& row : kChoices)
     if (row.counts_ranks) require_positive(row.word(), pins, row.pointer);
   require_positive("micro-batch", pins, "/batch/micro_batch");

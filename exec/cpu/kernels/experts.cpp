@@ -123,8 +123,9 @@ void choose_backward_of_token(const RouterShape& s, const ExpertChoiceBackward<T
   const S* dweights = x.dweights + t * s.choices;
   const S sum = s.renormalised ? sum_of_chosen(s, scores, chosen) : S{1};
   S dot = 0;
+  // The quotient first: of one choice it is 1, and the gradient exactly 0.
   for (std::int64_t j = 0; j < s.choices && s.renormalised; ++j)
-    dot += dweights[j] * scores[static_cast<std::size_t>(chosen[j])] / sum;
+    dot += dweights[j] * (scores[static_cast<std::size_t>(chosen[j])] / sum);
   std::fill_n(gradient.begin(), s.experts, S{0});
   for (std::int64_t j = 0; j < s.choices; ++j)
     gradient[static_cast<std::size_t>(chosen[j])] =

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "planner/cli/frame/departures.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
 #include "planner/lower/blocks/expert_rows.h"
@@ -264,19 +265,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
     extras.front() = fmt::format("{} precision ({})", recipe_name(recipe), extras.front());
   for (const Decision& row : kChoices)
     if (!row.said.empty() && !row.is_plain(plan)) extras.emplace_back(row.said);
-  if (updates_each_micro_batch(plan)) {
-    extras.push_back(fmt::format(
-        "an update after each micro-batch; stage i of {0} trains on parameters {0} - i updates old",
-        plan.pieces()));
-  } else if (reaches_across_steps(plan)) {
-    extras.emplace_back("each step trains on parameters without the gradients of the last one");
-  }
   if (plan.head_chunks > 1)
     extras.push_back(fmt::format("output head in {} pieces", plan.head_chunks));
-  const KernelSet& kernels = find_kernel_set(plan.kernel_set);
-  if (kernels.layer_products == LayerProducts::kRoundedToFp8)
-    extras.push_back(fmt::format("operands of the layers' products rounded to fp8, {}",
-                                 kernels.rounds_whole ? "a scale for each" : "in blocks"));
   if (plan.train.what == Trained::kLayers) extras.emplace_back("only layers are trained");
   if (plan.train.has_lora())
     extras.push_back(fmt::format("LoRA of rank {}, alpha {}{}", plan.train.rank, plan.train.alpha,
@@ -288,6 +278,8 @@ std::vector<std::string> plan_lines(const Plan& plan) {
   if (plan.launch == LaunchMode::kGraph) extras.emplace_back("launched as graphs");
   extras.emplace_back(plan.clip ? "clipping" : "no clipping");
   lines.push_back(fmt::format("{}: {}", plan.kernel_set, joined(extras)));
+  if (const std::vector<std::string> others = departures(plan); !others.empty())
+    lines.push_back(fmt::format("unlike plain training: {}", fmt::join(others, "; ")));
   return lines;
 }
 

@@ -46,7 +46,7 @@ Tolerance tolerance_of(DType compute) {
 // Losses are held to it for so many steps; beyond them rounding differences add up. [derived]
 constexpr double kStepsOfTolerance = 10;
 constexpr std::string_view kQkvBias = "attn.c_attn.bias";
-constexpr std::string_view kCrossKeyBias = "crossattention.k.bias";
+constexpr std::string_view kCrossKeyBiases[] = {"crossattention.k.bias", "cross_attn.k_proj.bias"};
 
 Tolerance tolerance(const FinishedRun& run) {
   return tolerance_of(find_kernel_set(run.job->kernel_set).compute);
@@ -116,11 +116,14 @@ struct KeyBiases {
   std::size_t begin = 0, count = 0;
 };
 
-// The QKV bias is [3, a, d]: queries, keys, values; cross-attention has one of keys alone.
-KeyBiases keys_of(const TensorPair& pair) {
-  if (pair.name.ends_with(kCrossKeyBias)) return {0, pair.run.size()};
+// The QKV bias is [a + 2 g, d]: queries, keys, values; cross-attention has one of keys alone.
+KeyBiases keys_of(const TensorPair& pair, const ModelConfig& model) {
+  for (const std::string_view name : kCrossKeyBiases)
+    if (pair.name.ends_with(name)) return {0, pair.run.size()};
   if (!pair.name.ends_with(kQkvBias)) return {};
-  return {pair.run.size() / 3, pair.run.size() / 3};
+  const auto head = pair.run.size() / static_cast<std::size_t>(model.heads + 2 * model.kv_heads);
+  return {head * static_cast<std::size_t>(model.heads),
+          head * static_cast<std::size_t>(model.kv_heads)};
 }
 
 std::vector<double> without(const KeyBiases& keys, std::vector<double> values) {
@@ -209,7 +212,7 @@ std::vector<CheckRow> compare_gradients(const FinishedRun& run, const FinishedRu
   bool has_keys = false;
   for (const TensorPair& pair : pairs) {
     std::span<const double> a = pair.run, b = pair.reference;
-    const KeyBiases own = keys_of(pair);
+    const KeyBiases own = keys_of(pair, *reference.model);
     if (own.count == 0) {
       row.only_zeros = row.only_zeros && norm(a) == 0 && norm(b) == 0;
       keep(row, ratio(distance(a, b), norm(b)), pair.name);
@@ -236,7 +239,7 @@ CheckRow compare_parameters(const FinishedRun& run, const FinishedRun& reference
                .where = {}};
   for (TensorPair& pair : read_pairs(run, reference, exec::State::kMaster)) {
     std::vector<double> start = initial_values(*reference.job, pair.reference_ref, seed);
-    if (const KeyBiases keys = keys_of(pair); keys.count > 0) {
+    if (const KeyBiases keys = keys_of(pair, *reference.model); keys.count > 0) {
       row.unit = "of the way, without key biases";
       for (auto* values : {&start, &pair.run, &pair.reference}) *values = without(keys, *values);
     }

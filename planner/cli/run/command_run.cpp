@@ -117,7 +117,8 @@ bool check_first_update(const PlannedJob& planned, const PlannedJob& reference,
   if (first.interrupted) return false;
   const exec::RunResult expected = run_first_update(reference, data, options);
   if (expected.interrupted) return false;
-  report.check = compare_gradients({&planned.job, &first}, {&reference.job, &expected});
+  report.check = compare_gradients({&planned.job, &planned.model, &first},
+                                   {&reference.job, &reference.model, &expected});
   return true;
 }
 
@@ -126,8 +127,10 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
                     const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
   const exec::RunResult expected = run_shown(reference.job, data, options, "reference");
   if (expected.interrupted) return false;
-  report.check.insert(report.check.begin(), compare_losses(run, {&reference.job, &expected}));
-  report.check.push_back(compare_parameters(run, {&reference.job, &expected}, options.train.seed));
+  report.check.insert(report.check.begin(),
+                      compare_losses(run, {&reference.job, &reference.model, &expected}));
+  report.check.push_back(
+      compare_parameters(run, {&reference.job, &reference.model, &expected}, options.train.seed));
   report.checked = true;
   return true;
 }
@@ -179,7 +182,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {
     report.interrupted =
-        !check_training({&planned.job, &result}, *reference, data, options, report);
+        !check_training({&planned.job, &planned.model, &result}, *reference, data, options, report);
   }
   if (!report.interrupted) write_timelines(command, result.timeline);
   return report;

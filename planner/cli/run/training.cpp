@@ -12,6 +12,21 @@
 
 namespace zplan {
 
+namespace {
+
+// The set for CPUs that does the same in another number format.
+const KernelSet& in_format(const KernelSet& set, DType format) {
+  for (const KernelSet& other : kernel_sets())
+    if (other.runs_on == set.runs_on && other.compute == format &&
+        other.fused_attention == set.fused_attention &&
+        other.fused_neighbours == set.fused_neighbours &&
+        other.layer_products == set.layer_products && other.rounds_whole == set.rounds_whole)
+      return other;
+  ZPLAN_ASSERT(false);
+}
+
+}  // namespace
+
 Plan runnable_plan(const RunCommand& command) {
   Plan plan = read_plan(command.plan);
   const KernelSet& set = find_kernel_set(plan.kernel_set);
@@ -31,7 +46,7 @@ Plan runnable_plan(const RunCommand& command) {
   }
   if (on_cuda && !command.dtype.empty()) refuse("has one number format; --dtype is for CPUs");
   if (command.dtype.empty()) return plan;
-  plan.kernel_set = fmt::format("cpu.{}{}", command.dtype, set.fused_attention ? "" : ".unfused");
+  plan.kernel_set = in_format(set, command.dtype == "f64" ? DType::kF64 : DType::kF32).id;
   plan.precision = default_recipe(plan.kernel_set);
   plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
   return plan;

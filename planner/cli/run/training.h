@@ -35,6 +35,7 @@ struct CheckRow {
 
 struct FinishedRun {
   const Job* job;
+  const ModelConfig* model;
   const exec::RunResult* result;
 };
 

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "planner/lower/lower.h"
+#include "planner/place/place.h"
 #include "planner/program/instances/cursor.h"
+#include "planner/program/verify/verify.h"
 
 namespace zplan {
 namespace {
@@ -129,6 +131,25 @@ TEST(Boundaries, AGradientStaysInItsBufferWhereTheWayTurns) {
   }
   EXPECT_THAT(sent, ElementsAre("chunk1.d.turn"));
   EXPECT_EQ(received, sent);
+}
+
+// Stage 0 has the last layer, too: it sends a gradient up while one comes down to it. Were the
+// latter to take the bytes of the former, each stage would wait until the other has received.
+TEST(Boundaries, ThatCrossOnAVShareNoBytesForWhichStagesWaitInACircle) {
+  for (const double slack : {0.0, 0.05}) {
+    Plan plan;
+    plan.kernel_set = "cpu.f64";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.parallel = {.dp = 2, .tp = 2, .pp = 2};
+    plan.schedule = Schedule::kZeroBubbleV;
+    plan.zero_stage = 2;
+    plan.gather = Gather::kLayer;
+    plan.clip = false;
+    plan.batch = {.global_batch = 4, .micro_batch = 1, .sequence = 16};
+    Job job = lower(plan, load_model("tiny-gpt"));
+    place(job, {.slack = slack});
+    EXPECT_EQ(verify(job), std::vector<std::string>{}) << slack;
+  }
 }
 
 }  // namespace

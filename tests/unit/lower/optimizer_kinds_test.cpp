@@ -188,7 +188,7 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
   EXPECT_EQ(refusal(kAdamW, [](Plan& p) { p.optimizer.block = 64; }),
             "adamw keeps no states in blocks: blocks of 64 need adamw-8bit");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.optimizer.block = 100; }),
-            "blocks of 100 parameters are no power of two; the nearest: 64");
+            "blocks of 100 parameters are no power of two; the nearest that is: 128");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.optimizer.block = 8192; }),
             "parameters per block of states 8192 is outside 8..4096");
   EXPECT_EQ(refusal(kAdamW8Bit, [](Plan& p) { p.parallel.tp = 2; }),

@@ -66,6 +66,11 @@ TEST(RoundedProducts, AreRefusedInOneLine) {
   EXPECT_EQ(refusal(in_tiles, wide),
             "tp 2 x 2 tiles cuts the blocks of 128 columns that cpu.f32.fp8 rounds; 2 pieces of a "
             "matrix do not");
+  in_tiles = plan_of("cpu.f32.fp8");
+  in_tiles.gather = Gather::in_tiles(2);
+  EXPECT_EQ(refusal(in_tiles, load_model("tiny-gpt")),
+            "tp 1 x 2 tiles cuts the blocks of 128 columns that cpu.f32.fp8 rounds; 1 tile does "
+            "not");
   EXPECT_EQ(refusal(on_two(plan_of("cpu.f32.fp8", "tiny-mla")), load_model("tiny-mla")),
             "kernel set cpu.f32.fp8 rounds gradients of latents, of which tp ranks have parts: it "
             "needs tp 1, not 2");

@@ -226,7 +226,8 @@ TEST(Legality, UnitsOfSeveralLayersCutNothing) {
   EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::of_layers(17); }), says("outside 1..16"));
   EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::of_layers(0); }), says("outside 1..16"));
   EXPECT_THAT(refusal([](Plan& p) { p.gather = Gather::of_layers(3); }),
-              says("the 8 layers of stage 0 are no multiple of the 3 gathered together"));
+              says("the 8 layers of stage 0 are no multiple of the 3 gathered together",
+                   "the nearest that works: 2"));
   EXPECT_THAT(refusal([](Plan& p) {
                 p.parallel.pp = 2;
                 p.stage_layers = {6, 2};
@@ -720,6 +721,60 @@ TEST(Legality, AnEncodersOutputStaysOnItsStage) {
               says("needs train all, not lora"));
   EXPECT_THAT(refusal([](Plan& p) { p.kernel_set = "cpu.f32.unfused", p.dropout = true; }),
               says("needs dropout off, not on"));
+}
+
+// What a refusal names must be legal where nothing else is wrong.
+TEST(Legality, TheNearestSizeThatIsNamedWorks) {
+  ModelShape model{.layers = 8, .hidden = 64, .ffn = 96, .vocab = 256, .heads = 12, .kv_heads = 6};
+  model.matrix_divisor = model.width_divisor = 96;
+  Plan plan;
+  plan.kernel_set = "cpu.f32";
+  plan.precision = default_recipe(plan.kernel_set);
+  plan.batch = {.global_batch = 16, .micro_batch = 2, .sequence = 32};
+  const auto named = [&](const char* what, const char* nearest, auto set, auto set_nearest) {
+    Plan bad = plan, good = plan;
+    set(bad);
+    set_nearest(good);
+    EXPECT_THAT(illegal(bad, model), says(what, nearest));
+    EXPECT_EQ(illegal(good, model), std::nullopt) << nearest;
+  };
+  named(
+      "do not split over tp 4", "the nearest that does: 3", [](Plan& p) { p.parallel.tp = 4; },
+      [](Plan& p) { p.parallel.tp = 3; });
+  named(
+      "x 4 tiles", "the nearest that do: 3 tiles", [](Plan& p) { p.gather = Gather::in_tiles(4); },
+      [](Plan& p) { p.gather = Gather::in_tiles(3); });
+  named(
+      "5 equal pieces for the head", "the nearest that does: 4", [](Plan& p) { p.head_chunks = 5; },
+      [](Plan& p) { p.head_chunks = 4; });
+  named(
+      "needs a layer per piece", "for pp up to 4",
+      [](Plan& p) { p.parallel.pp = 8, p.schedule = Schedule::kZeroBubbleV; },
+      [](Plan& p) { p.parallel.pp = 4, p.schedule = Schedule::kZeroBubbleV; });
+  const auto over_tokens = [](std::int64_t sequence) {
+    return [sequence](Plan& p) {
+      p.parallel.tp = 3, p.parallel.sequence_parallel = true, p.batch.sequence = sequence;
+    };
+  };
+  named("sequence 32 does not split over tp 3", "the nearest sequence that does: 33",
+        over_tokens(32), over_tokens(33));
+  plan.parallel.dp = 8;
+  plan.zero_stage = 3;
+  named(
+      "3 ranks that share a copy", "the nearest that do: 2", [](Plan& p) { p.parallel.shards = 3; },
+      [](Plan& p) { p.parallel.shards = 2; });
+  named(
+      "do not cut the 8 ranks", "the nearest that do: 4", [](Plan& p) { p.secondary = 5; },
+      [](Plan& p) { p.secondary = 4; });
+  model.experts = 12;
+  model.experts_per_token = 2;
+  model.expert_ffn = 96;
+  named(
+      "12 experts do not split over ep 8", "the nearest that does: 4",
+      [](Plan& p) { p.parallel.ep = 8; }, [](Plan& p) { p.parallel.ep = 4; });
+  named(
+      "ep 3 does not divide dp 8", "the nearest that does: 2", [](Plan& p) { p.parallel.ep = 3; },
+      [](Plan& p) { p.parallel.ep = 2; });
 }
 
 }  // namespace

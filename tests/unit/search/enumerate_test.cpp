@@ -380,5 +380,21 @@ TEST(Enumerate, LeavesDifferInNothingButWhatTheSpaceVaries) {
   }
 }
 
+// Not that of the first plan tried, which what is free would mend.
+TEST(Enumerate, RefusesPinsForWhatIsWrongWithThemselves) {
+  Pins pins;
+  pins.set("/placement/params", Tier::kCpu);  // which takes ZeRO 3
+  pins.set("/train/targets", LoraTargets::kAttention);
+  EXPECT_THAT(refusal("tiny", "workstation", pins), HasSubstr("need train lora, not all"));
+}
+
+TEST(Enumerate, LayersOfStagesSayHowManyStagesThereAre) {
+  Pins pins;
+  pins.set("/parallel/stage_layers", std::vector<std::int32_t>{2, 1, 1});
+  EXPECT_EQ(refusal("tiny", "workstation", pins), "accepted");
+  pins.set("/parallel/dp", 2);
+  EXPECT_THAT(refusal("tiny", "workstation", pins), HasSubstr("dp 2 x pp 3 needs more than the 4"));
+}
+
 }  // namespace
 }  // namespace zplan

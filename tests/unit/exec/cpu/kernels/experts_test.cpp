@@ -94,6 +94,22 @@ RowPlacing four_tokens(std::int64_t capacity, std::int64_t room) {
   return x;
 }
 
+// Its weight is 1 whatever the logits are; what rounding left of the gradient optimizers would
+// make whole steps of.
+TEST(Router, OneRenormalisedChoiceHasNoGradientAtAll) {
+  for (const bool sigmoid : {false, true}) {
+    const RouterShape s{
+        .tokens = 4, .experts = 3, .choices = 1, .sigmoid = sigmoid, .renormalised = true};
+    const std::vector<double> logits{0.1, 0.7, 0.3, 1.3, -0.2, 0.9, 3, 2, 1, 0.11, 0.13, 0.17};
+    const std::vector<double> dweights{0.3, -0.7, 1.1, 1e-3};
+    const Choice x = choose(s, logits);
+    std::vector<double> dlogits(logits.size(), 9);
+    choose_experts_backward<double>(
+        s, {dlogits.data(), logits.data(), x.chosen.data(), dweights.data()});
+    for (const double gradient : dlogits) EXPECT_EQ(gradient, 0);
+  }
+}
+
 TEST(Rows, AreByRankThenExpertThenToken) {
   const Placed x = place({3, 0, 3, 1}, four_tokens(0, 4));
   EXPECT_EQ(x.counts, (Indices{1, 1, 0, 2}));
