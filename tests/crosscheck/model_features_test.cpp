@@ -95,7 +95,7 @@ constexpr Mixed kModels[] = {
     {"AnEncoderWhoseSumsAreOfNormalisedInputs",
      R"("encoder_layers": 2, "residual_of_norm": true, "head_transform": true)"},
     {"SegmentsAndATransformedHead",
-     R"("segments": 3, "head_transform": true, "activation": "relu", "unused_positions": 2)"},
+     R"("segments": 3, "head_transform": true, "activation": "gelu", "unused_positions": 2)"},
     {"LogitsScaled", R"("scaled_logits": true, "norm": "rmsnorm")"},
     {"WindowsInTurnCapsAndPostNorms",
      R"("architecture": "llama", "rope_theta": 10000, "local_rope_theta": 100, "rope_stretch": 4,

@@ -286,7 +286,11 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "soft_cap_forward",
                                                "soft_cap_backward",
                                                "grouped_linear_forward",
-                                               "grouped_linear_weight_gradient"};
+                                               "grouped_linear_weight_gradient",
+                                               "relative_positions",
+                                               "relative_positions_gradient",
+                                               "segment_forward",
+                                               "segment_backward"};
   EXPECT_EQ(found, expected);
   EXPECT_THAT(kernel_def(KernelId::kRope).attribute_names,
               ElementsAre("heads", "theta", "direction", "first", "size", "stretch"));
