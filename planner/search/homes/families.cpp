@@ -52,6 +52,12 @@ class Comparer {
     return family;
   }
 
+  HomesFamily look_at(const Plan& plan) const {
+    HomesFamily family{.name = {}, .source = {}, .plan = plan, .why = {}, .step = {}};
+    measure(family);
+    return family;
+  }
+
  private:
   void measure(HomesFamily& family) const {
     Fit fit = evaluator_.fit(*family.plan);
@@ -69,7 +75,8 @@ class Comparer {
 
 using Families = std::vector<HomesFamily>;
 
-// In a memory: the last is the best of what any of them found, or of `known`, which fits, too.
+// In a memory: the last is the best of what any of them found, of the homes that the plan has, or
+// of `known`, which fits, too.
 Families look(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
               const Families& known = {}) {
   Families families;
@@ -85,6 +92,7 @@ Families look(const Plan& plan, const ModelConfig& model, const Cluster& cluster
     best.source = source;
   };
   for (std::size_t i = 0; i + 1 < families.size(); ++i) offer(families[i]);
+  offer(comparer.look_at(plan));
   if (!known.empty()) offer(known.back());
   return families;
 }
