@@ -166,20 +166,31 @@ std::vector<double> initial_values(const Job& job, const exec::TensorRef& ref, s
 
 }  // namespace
 
-CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference) {
-  const auto& steps = run.result->steps;
-  ZPLAN_ASSERT(steps.size() == reference.result->steps.size());
+std::vector<CheckRow> compare_losses(const FinishedRun& run, const FinishedRun& reference) {
+  const std::vector<exec::StepResult>& steps = run.result->steps;
+  const std::vector<exec::StepResult>& expected = reference.result->steps;
+  ZPLAN_ASSERT(steps.size() == expected.size());
   const double growth = std::max(1.0, static_cast<double>(steps.size()) / kStepsOfTolerance);
-  CheckRow row{.quantity = "losses",
-               .tolerance = tolerance(run).value * growth,
-               .unit = "relative",
-               .where = {}};
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const double expected = reference.result->steps[i].loss;
-    keep(row, ratio(std::abs(steps[i].loss - expected), std::abs(expected)),
-         fmt::format("step {}", i + 1));
-  }
-  return row;
+  const auto compared = [&](const char* quantity, double exec::StepResult::*member) {
+    CheckRow row{.quantity = quantity,
+                 .tolerance = tolerance(run).value * growth,
+                 .unit = "relative",
+                 .where = {}};
+    for (std::size_t i = 0; i < steps.size(); ++i)
+      keep(row,
+           ratio(std::abs(steps[i].*member - expected[i].*member), std::abs(expected[i].*member)),
+           fmt::format("step {}", i + 1));
+    return row;
+  };
+  std::vector<CheckRow> rows{compared("losses", &exec::StepResult::loss)};
+  if (reference.model->balances_experts())
+    rows.push_back(compared("auxiliary losses", &exec::StepResult::balance_loss));
+  // Rounding may let another expert have a token, and so another choice be one too many.
+  const bool counts = find_kernel_set(run.job->kernel_set).compute == DType::kF64;
+  if (counts && std::any_of(expected.begin(), expected.end(),
+                            [](const exec::StepResult& step) { return step.dropped > 0; }))
+    rows.push_back(compared("dropped choices", &exec::StepResult::dropped));
+  return rows;
 }
 
 // Of moments that hold the gradients of the first step as they are.

@@ -127,8 +127,9 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
                     const exec::DataSource& data, exec::RunOptions options, RunReport& report) {
   const exec::RunResult expected = run_shown(reference.job, data, options, "reference");
   if (expected.interrupted) return false;
-  report.check.insert(report.check.begin(),
-                      compare_losses(run, {&reference.job, &reference.model, &expected}));
+  const std::vector<CheckRow> losses =
+      compare_losses(run, {&reference.job, &reference.model, &expected});
+  report.check.insert(report.check.begin(), losses.begin(), losses.end());
   report.check.push_back(
       compare_parameters(run, {&reference.job, &reference.model, &expected}, options.train.seed));
   report.checked = true;

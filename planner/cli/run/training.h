@@ -39,7 +39,8 @@ struct FinishedRun {
   const exec::RunResult* result;
 };
 
-CheckRow compare_losses(const FinishedRun& run, const FinishedRun& reference);
+// With auxiliary losses and dropped choices of experts, where there are some.
+std::vector<CheckRow> compare_losses(const FinishedRun& run, const FinishedRun& reference);
 // Of the first step, as the first moment keeps them: both runs must end with the first update. The
 // part of the QKV bias that belongs to the keys has no gradient but rounding: a row of its own, for
 // models that have one. Nothing where the optimizer keeps no first moment, or keeps it in 8 bits.

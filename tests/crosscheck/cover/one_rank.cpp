@@ -169,9 +169,12 @@ void expect_agreement_in_fp64(const Plan& plan) {
   const Logged& got = *trained;
   const Reference& one = reference(plan);
   expect_same_losses(got, *one.trained, kF64Tolerance);
-  for (std::size_t i = 0; i < got.result.steps.size(); ++i)
-    EXPECT_NEAR(got.result.steps[i].gradient_norm, one.trained->result.steps[i].gradient_norm,
-                kF64Tolerance);
+  for (std::size_t i = 0; i < got.result.steps.size(); ++i) {
+    const exec::StepResult &ours = got.result.steps[i], &theirs = one.trained->result.steps[i];
+    EXPECT_NEAR(ours.gradient_norm, theirs.gradient_norm, kF64Tolerance);
+    EXPECT_NEAR(ours.balance_loss, theirs.balance_loss, kF64Tolerance);
+    EXPECT_EQ(ours.dropped, theirs.dropped);
+  }
   const auto worst = exec::largest_difference(got.job, got.result.memory, one.trained->job,
                                               one.trained->result.memory);
   if (worst) {
