@@ -89,6 +89,7 @@ std::int32_t LayerRun::shared_fetches() const {
 
 void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
   loop_ = loop;
+  s_.enter(loop);
   open_.reset();
   fetches_ = {.per_unit = fetches};
   opened_ = {.per_unit = fetches_of_forward()};
@@ -208,7 +209,8 @@ void LayerRun::close_shared() {
 }
 
 void LayerRun::forward() {
-  for (const UnitLoop& loop : s_.unit_loops(segment_.first_unit, segment_.units))
+  for (const UnitLoop& loop :
+       s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters}))
     s_.out.repeat(loop.up(), [&] {
       start(loop, fetches_of_forward(), true);
       enter(Phase::kForward);
@@ -258,7 +260,9 @@ void LayerRun::replay_and_backward(Backward what, const View& dx) {
 void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
   last_micro_ = last_micro;
   const bool updates = last_micro && what != Backward::kInput && optimizer_.is_beside_backward();
-  const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units);
+  ModelStates states{ModelState::kParameters, ModelState::kGradients};
+  if (updates) states.push_back(ModelState::kOptimizer);
+  const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units, states);
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
     if (updates) {
       backward_and_update(*loop, what, dx);
