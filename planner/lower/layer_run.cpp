@@ -1,6 +1,7 @@
 #include "planner/lower/layer_run.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zplan {
 
@@ -208,9 +209,19 @@ void LayerRun::close_shared() {
   shared_open_.reset();
 }
 
+// Buffers of two loops that come one after the other are apart: one that both had would live from
+// the begin of the first to the end of the second.
+void LayerRun::begin(const UnitLoop& loop, const UnitLoop* before) {
+  const bool is_cut = before != nullptr && before->together == loop.together;
+  if (is_cut) s_.body.next_body();
+}
+
 void LayerRun::forward() {
-  for (const UnitLoop& loop :
-       s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters}))
+  const UnitLoop* before = nullptr;
+  const std::vector<UnitLoop> loops =
+      s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters});
+  for (const UnitLoop& loop : loops) {
+    begin(loop, std::exchange(before, &loop));
     s_.out.repeat(loop.up(), [&] {
       start(loop, fetches_of_forward(), true);
       enter(Phase::kForward);
@@ -221,6 +232,7 @@ void LayerRun::forward() {
         activations().save();
       });
     });
+  }
 }
 
 void LayerRun::replay(const View& input, const View& output) {
@@ -263,7 +275,9 @@ void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
   ModelStates states{ModelState::kParameters, ModelState::kGradients};
   if (updates) states.push_back(ModelState::kOptimizer);
   const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units, states);
+  const UnitLoop* before = nullptr;
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+    begin(*loop, std::exchange(before, &*loop));
     if (updates) {
       backward_and_update(*loop, what, dx);
     } else {

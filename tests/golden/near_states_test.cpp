@@ -26,7 +26,7 @@ std::int64_t bytes_of(const Job& job, Category category, Tier tier) {
 
 ModelConfig even_model() {
   ModelConfig model = round_model();  // of which no vector is padded on a drive either
-  model.hidden = 4096;
+  model.hidden = 8192;
   model.ffn = 4 * model.hidden;
   return model;
 }
