@@ -1,7 +1,7 @@
 #include "planner/certainty/kind.h"
 
 #include <algorithm>
-#include <array>
+#include <vector>
 
 #include "planner/cost/kernel_time.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -15,8 +15,7 @@ std::string format_of(const std::string& kernel_set) {
 }
 
 bool on(const Plan& plan, Tier tier) {
-  const StatePlacement& at = plan.placement;
-  const std::array homes{at.params, at.grads, at.optimizer, at.activations};
+  const std::vector<Tier> homes = plan.placement.tiers();
   return std::find(homes.begin(), homes.end(), tier) != homes.end();
 }
 

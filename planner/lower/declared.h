@@ -23,9 +23,22 @@ enum class Per : std::uint8_t {
                    // and its backward
   kInputInFlight,  // the same, with the output of each chunk's last layer
   kHeadInFlight,   // each such micro-batch of the chunk with the last piece
-  kNearUnit,       // each iteration whose optimizer states are nearer (Plan::optimizer_near),
-  kFarUnit,        // each of the others
+  // Each iteration whose parameters are nearer (StatePlacement), each of the others; the same of
+  // gradients and of optimizer states.
+  kNearParameters,
+  kFarParameters,
+  kNearGradients,
+  kFarGradients,
+  kNearOptimizer,
+  kFarOptimizer,
 };
+constexpr Per near_unit(ModelState state) {
+  return static_cast<Per>(static_cast<int>(Per::kNearParameters) + 2 * static_cast<int>(state));
+}
+constexpr Per far_unit(ModelState state) {
+  return static_cast<Per>(static_cast<int>(near_unit(state)) + 1);
+}
+static_assert(far_unit(ModelState::kOptimizer) == Per::kFarOptimizer);
 constexpr Per per(Held held) { return static_cast<Per>(held); }
 static_assert(per(Held::kByLayer) == Per::kUnit && per(Held::kFirstStage) == Per::kFirstStage &&
               per(Held::kLastStage) == Per::kLastStage && per(Held::kBothEnds) == Per::kBothEnds);

@@ -7,7 +7,7 @@ namespace zplan {
 GradientBuffers::GradientBuffers(const Plan& plan, const KernelSet& kernels, bool apart)
     : dtype(plan.precision.grad),
       written(plan.precision.grad_cast == GradientCast::kNone ? dtype : kernels.compute),
-      tier(plan.placement.grads),
+      tiers(plan, ModelState::kGradients),
       shards(plan.zero_stage >= 2 ? plan.shards() : 1),
       slots(plan.prefetch + 1),
       partitioned(plan.zero_stage >= 2),
@@ -19,7 +19,7 @@ GradientBuffers::GradientBuffers(const Plan& plan, const KernelSet& kernels, boo
 Declared GradientBuffers::home(const Layout& layout, UnitIndex unit) const {
   const Lives filled = updated_in_turn ? Lives::kBriefly : Lives::kToUpdate;
   const Lives lives = accumulate(layout, unit) ? Lives::kStep : filled;
-  return declared({"grad.", dtype, shards, tier, Category::kGradients, lives}, layout, unit);
+  return declared({"grad.", dtype, shards, tiers.tier, Category::kGradients, lives}, layout, unit);
 }
 
 Declared GradientBuffers::full(const Layout& layout, UnitIndex unit) const {
@@ -30,8 +30,12 @@ Declared GradientBuffers::full(const Layout& layout, UnitIndex unit) const {
 void GradientBuffers::declare(const Layout& layout, const Declare& declare) const {
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     if (!layout.trained[u]) continue;
-    declare(home(layout, u));
-    if (!direct(layout, u)) declare(full(layout, u));
+    bool passes = false;
+    for (const Declared& each : tiers.homes(home(layout, u), layout.held[u])) {
+      declare(each);
+      passes = passes || !direct(layout, u, each.buffer.tier);
+    }
+    if (passes) declare(full(layout, u));
   }
 }
 
@@ -39,22 +43,16 @@ Gradients::Gradients(Stage& stage)
     : s_(stage),
       buffers_(stage.plan, stage.kernels, stage.has_ends_apart()),
       transfers_(stage),
-      homes_(stage.layout.units.size()) {
-  for (UnitIndex u = 0; u < homes_.size(); ++u)
+      homes_(stage, buffers_.tiers) {
+  for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
     if (s_.holds(u) && s_.layout.trained[u])
-      homes_[u] =
-          s_.out.add(buffers_.home(s_.layout, u).times(held_gradients(s_.plan) * s_.copies(u)));
-}
-
-SlotExpr Gradients::slot(UnitIndex unit) const {
-  const bool waits = held_gradients(s_.plan) > 1;
-  return waits ? s_.unit_slot_of_micro(unit, s_.gradients_behind) : s_.unit_slot(unit);
+      homes_.add(u, buffers_.home(s_.layout, u), held_gradients(s_.plan));
 }
 
 View Gradients::home(UnitIndex unit, Access access) const {
   const Unit& info = s_.layout.units[unit];
-  View v = view_of(homes_[unit], dtype(),
-                   {partitioned() ? info.shard_elements : info.flat_elements}, slot(unit));
+  View v = homes_.view(unit, dtype(), {partitioned() ? info.shard_elements : info.flat_elements});
+  if (held_gradients(s_.plan) > 1) v.slot = s_.unit_slot_of_micro(unit, s_.gradients_behind);
   v.access = access;
   return v;
 }
@@ -67,16 +65,16 @@ Ring Gradients::ring(const char* name) const {
 void Gradients::begin_step() {
   const auto clear = [&](UnitIndex u, Ordinal ordinal) {
     const View target = home(u, Access::kWrite);
-    const Tier near = off_gpu() ? Tier::kCpu : Tier::kGpu;
+    const Tier near = off_gpu(u) ? Tier::kCpu : Tier::kGpu;
     const View zero = transfers_.outbox(target, near, ring("zero"), ordinal);
     s_.out.kernel({Phase::kBegin, s_.layout.part[u], Action::kZero},
-                  off_gpu() ? Lane::kCpu : Lane::kCompute, KernelId::kFillZero, {write(zero)});
+                  off_gpu(u) ? Lane::kCpu : Lane::kCompute, KernelId::kFillZero, {write(zero)});
     transfers_.send(Phase::kBegin, s_.layout.part[u], zero, target, ring("zero"), ordinal);
   };
   s_.for_each_unit_outside_layers([&](UnitIndex u, Ordinal ordinal) {
     if (accumulates(u)) clear(u, ordinal);
   });
-  if (buffers_.adds_micro_batches) s_.for_each_layer_unit(clear);
+  if (buffers_.adds_micro_batches) s_.for_each_layer_unit(clear, {ModelState::kGradients});
 }
 
 Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<Part> part) {
@@ -85,8 +83,9 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<P
   at.part = part.value_or(s_.layout.part[unit]);
   if (s_.layout.units[unit].per_layer) at.ordinal = ordinal;
   if (direct(unit)) {
-    at.buffer = homes_[unit];
-    at.slot = slot(unit);
+    const View own = home(unit, Access::kWrite);
+    at.buffer = own.buffer;
+    at.slot = own.slot;
     at.access = accumulates(unit) ? Access::kUpdate : Access::kWrite;
   } else {
     at.buffer = s_.body.get(buffers_.full(s_.layout, unit).buffer);
@@ -209,7 +208,7 @@ View Gradients::reduce_to_shard(const Open& at, Part part) {
   if (!overlaps() && s_.replicas() > 1) wait(Action::kBeforeReduce, part, update(source));
   if (casts_before_reduction()) source = cast_whole(source, at, part);
   if (s_.is_sharded(at.unit)) {
-    const bool straight = !off_gpu() && !accumulates(at.unit) && source.dtype == dtype();
+    const bool straight = !off_gpu(at.unit) && !accumulates(at.unit) && source.dtype == dtype();
     const Ring reduced = ring("reduced.shard");
     View target = home(at.unit, Access::kWrite);
     if (!straight) {
@@ -240,12 +239,12 @@ void Gradients::move_home(const Open& at, Part part) {
     s_.out.set_owners({});
   }
   if (!overlaps() && s_.replicas() > 1)
-    wait(Action::kAfterReduce, part, read(off_gpu() ? shard : target));
+    wait(Action::kAfterReduce, part, read(off_gpu(at.unit) ? shard : target));
 }
 
 void Gradients::take_home(const Open& at, Part part, const View& shard, const View& target) {
   if (accumulates(at.unit) || shard.dtype != target.dtype) return combine(at, part, shard, target);
-  if (off_gpu()) {
+  if (off_gpu(at.unit)) {
     transfers_.send(Phase::kBackward, part, shard, target, ring("downloaded.shard"), at.ordinal);
   } else {
     s_.out.copy({Phase::kBackward, part, Action::kMove}, shard, target);
@@ -254,8 +253,8 @@ void Gradients::take_home(const Open& at, Part part, const View& shard, const Vi
 
 // Adds the shard to its home or, where it is the first and only one, casts it.
 void Gradients::combine(const Open& at, Part part, const View& shard, const View& target) {
-  const Tier near = off_gpu() ? Tier::kCpu : Tier::kGpu;
-  const Lane lane = off_gpu() ? Lane::kCpu : Lane::kCommReduce;
+  const Tier near = off_gpu(at.unit) ? Tier::kCpu : Tier::kGpu;
+  const Lane lane = off_gpu(at.unit) ? Lane::kCpu : Lane::kCommReduce;
   const View source =
       transfers_.bring(Phase::kBackward, part, shard, near, ring("downloaded.shard"), at.ordinal);
   Ring held = ring("held.shard");

@@ -24,6 +24,7 @@
 #include "planner/lower/declared.h"
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
+#include "planner/lower/state_homes.h"
 #include "planner/lower/transfers.h"
 
 namespace zplan {
@@ -34,28 +35,29 @@ struct GradientBuffers {
   GradientBuffers(const Plan& plan, const KernelSet& kernels, bool ends_apart);
 
   DType dtype, written;  // at home, and by kernels of backward
-  Tier tier;             // of the home
-  std::int32_t shards;   // ranks that share a home; 1: each rank has all
-  std::int32_t slots;    // of rings of units
-  bool partitioned;      // reduced unit by unit, as backward comes to it
+  StateTiers tiers;
+  std::int32_t shards;  // ranks that share a home; 1: each rank has all
+  std::int32_t slots;   // of rings of units
+  bool partitioned;     // reduced unit by unit, as backward comes to it
   bool one_replica;
   bool adds_micro_batches;
   bool ends_apart;
   bool updated_in_turn;  // each layer beside the backward of those before it
 
-  bool off_gpu() const { return tier != Tier::kGpu; }
   // Whether gradients are added up: over the micro-batches, or over two passes of one of them that
   // both write the unit.
   bool accumulate(const Layout& layout, UnitIndex unit) const {
     return adds_micro_batches || (ends_apart && layout.held[unit] == Held::kBothEnds);
   }
-  // Backward writes straight into the home. Partitioned gradients that accumulate never do, not
-  // even on one rank, so that their order of summation does not depend on where the home is.
-  bool direct(const Layout& layout, UnitIndex unit) const {
-    return !off_gpu() && written == dtype &&
+  // Backward writes straight into the home, which is there. Partitioned gradients that accumulate
+  // never do, not even on one rank, so that their order of summation does not depend on where the
+  // home is.
+  bool direct(const Layout& layout, UnitIndex unit, Tier home) const {
+    return home == Tier::kGpu && written == dtype &&
            (!partitioned || (one_replica && !accumulate(layout, unit)));
   }
 
+  // As if all had the farther one.
   Declared home(const Layout& layout, UnitIndex unit) const;
   // A unit's, whole, where backward writes it.
   Declared full(const Layout& layout, UnitIndex unit) const;
@@ -100,7 +102,9 @@ class Gradients {
   View piece(UnitIndex unit) const;
   // The part of such a view that this rank adds to the global norm.
   View norm_part(UnitIndex unit, View piece) const;
-  Tier tier() const { return buffers_.tier; }
+  // The home of those that are emitted, and whether some have one off the GPU.
+  Tier tier(UnitIndex unit) const { return homes_.tier(unit); }
+  bool leave_gpu() const { return buffers_.tiers.tier != Tier::kGpu; }
   DType dtype() const { return buffers_.dtype; }
   DType written() const { return buffers_.written; }  // by kernels of backward
 
@@ -108,12 +112,11 @@ class Gradients {
   bool accumulates(UnitIndex unit) const { return buffers_.accumulate(s_.layout, unit); }
   bool overlaps() const { return s_.plan.overlap.gradients; }
   bool partitioned() const { return buffers_.partitioned; }
-  bool direct(UnitIndex unit) const { return buffers_.direct(s_.layout, unit); }
+  bool direct(UnitIndex unit) const { return buffers_.direct(s_.layout, unit, tier(unit)); }
   bool casts_before_reduction() const {
     return s_.plan.precision.grad_cast == GradientCast::kBeforeReduction && s_.replicas() > 1;
   }
-  bool off_gpu() const { return buffers_.off_gpu(); }
-  SlotExpr slot(UnitIndex unit) const;
+  bool off_gpu(UnitIndex unit) const { return tier(unit) != Tier::kGpu; }
   View home(UnitIndex unit, Access access) const;
   Ring ring(const char* name) const;
   View cast_whole(const View& source, const Open& at, Part part);
@@ -136,7 +139,7 @@ class Gradients {
   Stage& s_;
   const GradientBuffers buffers_;
   Transfers transfers_;
-  std::vector<BufferId> homes_;
+  StateHomes homes_;
 };
 
 }  // namespace zplan

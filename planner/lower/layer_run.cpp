@@ -1,6 +1,7 @@
 #include "planner/lower/layer_run.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zplan {
 
@@ -89,6 +90,7 @@ std::int32_t LayerRun::shared_fetches() const {
 
 void LayerRun::start(const UnitLoop& loop, std::int32_t fetches, bool upwards) {
   loop_ = loop;
+  s_.enter(loop);
   open_.reset();
   fetches_ = {.per_unit = fetches};
   opened_ = {.per_unit = fetches_of_forward()};
@@ -207,8 +209,19 @@ void LayerRun::close_shared() {
   shared_open_.reset();
 }
 
+// Buffers of two loops that come one after the other are apart: one that both had would live from
+// the begin of the first to the end of the second.
+void LayerRun::begin(const UnitLoop& loop, const UnitLoop* before) {
+  const bool is_cut = before != nullptr && before->together == loop.together;
+  if (is_cut) s_.body.next_body();
+}
+
 void LayerRun::forward() {
-  for (const UnitLoop& loop : s_.unit_loops(segment_.first_unit, segment_.units))
+  const UnitLoop* before = nullptr;
+  const std::vector<UnitLoop> loops =
+      s_.unit_loops(segment_.first_unit, segment_.units, {ModelState::kParameters});
+  for (const UnitLoop& loop : loops) {
+    begin(loop, std::exchange(before, &loop));
     s_.out.repeat(loop.up(), [&] {
       start(loop, fetches_of_forward(), true);
       enter(Phase::kForward);
@@ -219,6 +232,7 @@ void LayerRun::forward() {
         activations().save();
       });
     });
+  }
 }
 
 void LayerRun::replay(const View& input, const View& output) {
@@ -258,8 +272,12 @@ void LayerRun::replay_and_backward(Backward what, const View& dx) {
 void LayerRun::backward(Backward what, const View& dx, bool last_micro) {
   last_micro_ = last_micro;
   const bool updates = last_micro && what != Backward::kInput && optimizer_.is_beside_backward();
-  const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units);
+  ModelStates states{ModelState::kParameters, ModelState::kGradients};
+  if (updates) states.push_back(ModelState::kOptimizer);
+  const std::vector<UnitLoop> loops = s_.unit_loops(segment_.first_unit, segment_.units, states);
+  const UnitLoop* before = nullptr;
   for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
+    begin(*loop, std::exchange(before, &*loop));
     if (updates) {
       backward_and_update(*loop, what, dx);
     } else {

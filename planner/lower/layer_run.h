@@ -58,6 +58,7 @@ class LayerRun : public LayerPass {
   // Those of the kind of the layer that is being emitted.
   Activations& activations() { return activations_[index_of(s_.out.member())]; }
   View handed_gradient(Param param);
+  void begin(const UnitLoop& loop, const UnitLoop* before);
   void start(const UnitLoop& loop, std::int32_t fetches, bool upwards);
   void each_layer(std::int32_t together, const std::function<void()>& emit);
   Ordinal take(RingUses& ring) const;

@@ -18,6 +18,8 @@ constexpr OptimizerStates::State kUpdated[] = {OptimizerStates::kMaster, Optimiz
                                                OptimizerStates::kMoment2, OptimizerStates::kScale1,
                                                OptimizerStates::kScale2};
 
+ModelStates all_states() { return {std::begin(kModelStates), std::end(kModelStates)}; }
+
 }  // namespace
 
 Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
@@ -26,7 +28,7 @@ Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
   host_scalars_ = scalar("scalars.host", Tier::kCpu, kStepScalarCount);
   scalars_ = scalar("scalars", Tier::kGpu, kStepScalarCount);
   sum_ = scalar("norm.sum", Tier::kGpu, 1);
-  if (gradients_.tier() != Tier::kGpu || states_.has(OptimizerStates::kMainGradient))
+  if (gradients_.leave_gpu() || states_.has(OptimizerStates::kMainGradient))
     host_sum_ = scalar("norm.sum.host", Tier::kCpu, 1);
   clip_ = scalar("clip", Tier::kGpu, kClipScalarCount);
   if (uses_host() || s_.is_last() || s_.plan.loss_scaling)
@@ -90,7 +92,7 @@ void Optimizer::begin_step() {
         update_with(u, states, delayed_->gradient(u), delayed_->target(u), ordinal);
         send_states(u, states, ordinal);
       },
-      Stage::Loops::kByHome);
+      {ModelState::kOptimizer});
 }
 
 void Optimizer::emit() {
@@ -101,8 +103,8 @@ void Optimizer::emit() {
     norm(Phase::kUpdate);
   }
   const auto finish = [&](UnitIndex u, Ordinal ordinal) { finish_unit(u, ordinal); };
-  s_.for_each_unit_outside_layers(finish, Stage::Loops::kByHome);
-  if (!is_beside_backward()) s_.for_each_layer_unit(finish, Stage::Loops::kByHome);
+  s_.for_each_unit_outside_layers(finish);
+  if (!is_beside_backward()) s_.for_each_layer_unit(finish, all_states());
   if (!s_.plan.overlap.parameters && gathers()) gather_apart();
 }
 
@@ -120,6 +122,7 @@ std::vector<UnitIndex> Optimizer::units_of(const UnitLoop& loop) const {
 }
 
 void Optimizer::update_layers(const UnitLoop& loop, std::int32_t iterations_ago) {
+  s_.enter(loop);
   const std::vector<UnitIndex> units = units_of(loop);
   std::int32_t per_unit = 0;
   for (const UnitIndex u : units) per_unit += s_.layout.units[u].tiles;
@@ -151,28 +154,52 @@ Ring Optimizer::ring(const char* name, DType dtype) const {
   std::int64_t largest = 0;
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
     largest = std::max(largest, states_.elements(u));
-  // On their way to the GPU and to the host pieces go through rings of their own.
-  const bool apart = uses_host() && !on_host();
-  return {apart ? std::string("near.") + name : name, size_of(dtype) * largest, kRingSlots};
+  return {name, size_of(dtype) * largest, kRingSlots};
 }
 
-// What the norm is taken of lies on the GPU or is brought to the host.
+// On their way to the GPU and to the host pieces go through rings of their own.
+Ring Optimizer::update_ring(const char* name, DType dtype, UnitIndex unit) const {
+  Ring own = ring(name, dtype);
+  if (uses_host() && !on_host(unit)) own.name = "near." + own.name;
+  return own;
+}
+
+// What the squares of a unit are of lies there or is brought there.
+bool Optimizer::sums_on_host(UnitIndex unit) const {
+  if (!needs_norm()) return false;
+  return states_.has(OptimizerStates::kMainGradient) ? on_host(unit)
+                                                     : gradients_.tier(unit) != Tier::kGpu;
+}
+
 void Optimizer::norm(Phase phase) {
   const auto role = [&](Action action) { return Role{phase, Part::kGradientNorm, action}; };
-  const bool host =
-      needs_norm() &&
-      (states_.has(OptimizerStates::kMainGradient) ? on_host() : gradients_.tier() != Tier::kGpu);
-  const View sum = host ? host_sum_ : sum_;
-  const Lane lane = host ? Lane::kCpu : Lane::kCompute;
-  s_.out.kernel(role(Action::kZero), lane, KernelId::kFillZero, {write(sum)});
   const bool takes = states_.has(OptimizerStates::kMainGradient);
+  bool host = needs_norm() && (takes ? uses_host() : gradients_.leave_gpu());
+  const auto sum = [&] { return host ? host_sum_ : sum_; };
+  const auto lane = [&] { return host ? Lane::kCpu : Lane::kCompute; };
+  // To where the squares of the unit are added up.
+  const auto move_to = [&](UnitIndex u) {
+    const View from = sum();
+    host = !host;
+    const Action action = host ? Action::kDownload : Action::kUpload;
+    s_.out.copy({Phase::kNorm, s_.layout.part[u], action}, from, sum());
+  };
+  const auto begin_loop = [&](UnitIndex u) {
+    if (sums_on_host(u) == host) return;
+    s_.out.set_member(s_.first_of_loop * s_.unit_layers());
+    move_to(u);
+    s_.out.set_member(0);
+  };
+  s_.out.kernel(role(Action::kZero), lane(), KernelId::kFillZero, {write(sum())});
   const auto add = [&](UnitIndex u, Ordinal ordinal) {
+    if (sums_on_host(u) != host) move_to(u);
     const View gradient =
         takes ? take_main_gradient(u, ordinal) : gradient_for_norm(u, host, ordinal);
-    if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum, lane);
+    if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum(), lane());
   };
-  if (needs_norm() || (takes && !is_beside_backward()))
-    s_.for_each_unit(add, takes ? Stage::Loops::kByHome : Stage::Loops::kWhole);
+  ModelStates states{ModelState::kGradients};
+  if (takes) states.push_back(ModelState::kOptimizer);
+  if (needs_norm() || (takes && !is_beside_backward())) s_.for_each_unit(add, states, begin_loop);
   if (host) s_.out.copy(role(Action::kUpload), host_sum_, sum_);
   if (needs_norm() && s_.mesh.world() > 1)
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,
@@ -193,11 +220,11 @@ View Optimizer::gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal) {
 View Optimizer::take_main_gradient(UnitIndex unit, Ordinal ordinal) {
   const Part part = s_.layout.part[unit];
   const Ring out = states_.ring(unit, OptimizerStates::kMainGradient);
-  const View gradient = transfers_.bring(Phase::kNorm, part, gradients_.piece(unit), near(),
+  const View gradient = transfers_.bring(Phase::kNorm, part, gradients_.piece(unit), near(unit),
                                          ring("norm.gradient", gradients_.dtype()), ordinal);
   const View home = states_.view(unit, OptimizerStates::kMainGradient);
-  const View main = transfers_.outbox(home, near(), out, ordinal);
-  s_.out.kernel({Phase::kNorm, part, Action::kCast}, lane(), KernelId::kCast,
+  const View main = transfers_.outbox(home, near(unit), out, ordinal);
+  s_.out.kernel({Phase::kNorm, part, Action::kCast}, lane(unit), KernelId::kCast,
                 {read(gradient), write(main)});
   transfers_.send(Phase::kNorm, part, main, home, out, ordinal);
   return read(main);
@@ -219,9 +246,9 @@ View Optimizer::gradient_near(UnitIndex unit, Ordinal ordinal) {
   const bool main = states_.has(OptimizerStates::kMainGradient);
   const View home =
       main ? states_.view(unit, OptimizerStates::kMainGradient) : gradients_.piece(unit);
-  Ring staged = ring("staged.gradient", home.dtype);
+  Ring staged = update_ring("staged.gradient", home.dtype, unit);
   staged.read = Action::kReadGradient;
-  return transfers_.bring(Phase::kUpdate, s_.layout.part[unit], home, near(), staged, ordinal);
+  return transfers_.bring(Phase::kUpdate, s_.layout.part[unit], home, near(unit), staged, ordinal);
 }
 
 Optimizer::States Optimizer::bring_states(UnitIndex unit, Ordinal ordinal) {
@@ -230,7 +257,7 @@ Optimizer::States Optimizer::bring_states(UnitIndex unit, Ordinal ordinal) {
     if (states_.has(unit, state))
       brought.emplace_back(
           state, transfers_.bring(Phase::kUpdate, s_.layout.part[unit], states_.view(unit, state),
-                                  near(), states_.ring(unit, state), ordinal));
+                                  near(unit), states_.ring(unit, state), ordinal));
   return brought;
 }
 
@@ -247,10 +274,11 @@ void Optimizer::update_unit(UnitIndex unit, Ordinal ordinal) {
   const View gradient = gradient_near(unit, ordinal);
   const States states = bring_states(unit, ordinal);
   const View home = parameters_.piece(unit);
-  const Ring staged = ring("updated.parameter", home.dtype);
-  const View target = states_.has(OptimizerStates::kMaster)
-                          ? transfers_.outbox(home, near(), staged, ordinal)
-                          : transfers_.bring(Phase::kUpdate, part, home, near(), staged, ordinal);
+  const Ring staged = update_ring("updated.parameter", home.dtype, unit);
+  const View target =
+      states_.has(OptimizerStates::kMaster)
+          ? transfers_.outbox(home, near(unit), staged, ordinal)
+          : transfers_.bring(Phase::kUpdate, part, home, near(unit), staged, ordinal);
   update_with(unit, states, gradient, target, ordinal);
   transfers_.send(Phase::kUpdate, part, target, home, staged, ordinal);
   send_states(unit, states, ordinal);
@@ -275,18 +303,18 @@ void Optimizer::update_with(UnitIndex unit, const States& states, const View& gr
   View input = gradient;
   if (rule.orthogonal) input = orthogonal(unit, states.back().second, gradient, ordinal);
   if (rule.factored)
-    input = Adafactor(s_, unit, lane(), near())
+    input = Adafactor(s_, unit, lane(unit), near(unit))
                 .update_of({.moments = states.back().second,
                             .master = operands.front(),
                             .gradient = gradient,
-                            .scalars = scalars_near(),
-                            .clip = clip_near(),
+                            .scalars = scalars_near(unit),
+                            .clip = clip_near(unit),
                             .place = place_of(unit),
                             .ordinal = ordinal});
-  for (const View& in : {input, scalars_near(), clip_near()}) operands.push_back(read(in));
+  for (const View& in : {input, scalars_near(unit), clip_near(unit)}) operands.push_back(read(in));
   if (has_master) operands.push_back(write(target));
-  s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], rule.action}, lane(), rule.kernel, operands,
-                place_of(unit));
+  s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], rule.action}, lane(unit), rule.kernel,
+                operands, place_of(unit));
 }
 
 // Where the rank's piece of a unit begins, the elements that decay, the unit.
@@ -318,8 +346,8 @@ View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradi
     own = s_.own_part(own, info.shards);
   }
   s_.out.kernel(
-      {Phase::kUpdate, part, Action::kMomentum}, lane(), KernelId::kMuonMomentum,
-      {update(moment), read(gradient), read(scalars_near()), read(clip_near()), write(own)},
+      {Phase::kUpdate, part, Action::kMomentum}, lane(unit), KernelId::kMuonMomentum,
+      {update(moment), read(gradient), read(scalars_near(unit)), read(clip_near(unit)), write(own)},
       place_of(unit));
   if (s_.plan.zero_stage > 0 && s_.plan.shards() > 1)
     s_.out.collective({Phase::kUpdate, part, Action::kGatherUpdate}, Lane::kCommGather,
@@ -327,7 +355,7 @@ View Optimizer::orthogonal(UnitIndex unit, const View& moment, const View& gradi
   orthogonalise(unit, whole);
   // Ranks have parts of different matrices; their bytes are those of one class.
   if (s_.plan.zero_stage > 0)
-    s_.out.wait({Phase::kUpdate, part, Action::kWholeIsKept}, lane(), read(whole));
+    s_.out.wait({Phase::kUpdate, part, Action::kWholeIsKept}, lane(unit), read(whole));
   return own;
 }
 
@@ -343,7 +371,7 @@ void Optimizer::orthogonalise(UnitIndex unit, const View& whole) {
       return write(s_.transient(std::string("orthogonal.") + name, shape, x.dtype));
     };
     s_.out.repeat({.count = 1, .var = Var::kTile, .first = static_cast<std::int32_t>(i)}, [&] {
-      s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], Action::kOrthogonalise}, lane(),
+      s_.out.kernel({Phase::kUpdate, s_.layout.part[unit], Action::kOrthogonalise}, lane(unit),
                     KernelId::kOrthogonalise,
                     {update(x), scratch("next", x.shape), scratch("gram", {side, side}),
                      scratch("polynomial", {side, side})});

@@ -12,12 +12,9 @@
 //   updated [Ren21 sec 4]. States on NVMe stream through the host: one piece is read and one
 //   written while a third is updated [Rajbhandari21 sec 5.1.1]. A delayed update runs at the begin
 //   of the step instead (delayed_update.h).
-//   States in two homes (StatePlacement::optimizer_near): each layer is updated where its states
-//   live. The near ones are the first layers of the stage, and come first: forward needs these
-//   first, so that the next step begins while the host or the drives still work on the others, of
-//   which backward gives the gradients first. What comes before the first layer of the model goes
-//   with the near ones, what comes only after the last with the others. [TwinFlow] has the CPU
-//   update the first layers instead.
+//   States in two homes (state_homes.h): each layer is updated where its optimizer states live, the
+//   near ones first. Where gradients have two, the sum of the norm follows them from the GPU to the
+//   host and back, so that the squares add up in the same order.
 //
 // With Plan::overlap.optimizer there is no norm, and layers are updated in the last micro-batch's
 // loop of backward over them: each after the next one's backward has been issued, so that what this
@@ -57,17 +54,19 @@ class Optimizer {
   // Near: what the update changes of a unit, in the order of its kernel's operands.
   using States = std::vector<std::pair<State, View>>;
 
-  // Whether the units that are emitted are updated on the host, and whether any are.
-  bool on_host() const { return states_.tier() != Tier::kGpu; }
+  // Whether what is emitted of the unit is updated on the host, and whether anything is.
+  bool on_host(UnitIndex unit) const { return states_.tier(unit) != Tier::kGpu; }
   bool uses_host() const { return s_.plan.placement.optimizer != Tier::kGpu; }
-  Tier near() const { return on_host() ? Tier::kCpu : Tier::kGpu; }
-  Lane lane() const { return on_host() ? Lane::kCpu : Lane::kCompute; }
+  Tier near(UnitIndex unit) const { return on_host(unit) ? Tier::kCpu : Tier::kGpu; }
+  Lane lane(UnitIndex unit) const { return on_host(unit) ? Lane::kCpu : Lane::kCompute; }
   bool needs_norm() const { return s_.plan.clip || s_.plan.loss_scaling; }
   View scalar(const char* name, Tier tier, std::int64_t n);
   Ring ring(const char* name, DType dtype) const;
+  Ring update_ring(const char* name, DType dtype, UnitIndex unit) const;
 
   void take_scalars(Phase phase, const Attributes& attributes);
   void norm(Phase phase);
+  bool sums_on_host(UnitIndex unit) const;
   View gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal);
   View take_main_gradient(UnitIndex unit, Ordinal ordinal);
   void square(UnitIndex unit, View part, const View& sum, Lane lane);
@@ -79,8 +78,8 @@ class Optimizer {
   void send_states(UnitIndex unit, const States& states, Ordinal ordinal);
   Attribute first_of_shard(UnitIndex unit) const;
   Attributes place_of(UnitIndex unit) const;
-  View scalars_near() const { return on_host() ? host_scalars_ : scalars_; }
-  View clip_near() const { return on_host() ? host_clip_ : clip_; }
+  View scalars_near(UnitIndex unit) const { return on_host(unit) ? host_scalars_ : scalars_; }
+  View clip_near(UnitIndex unit) const { return on_host(unit) ? host_clip_ : clip_; }
   View orthogonal(UnitIndex unit, const View& moment, const View& gradient, Ordinal ordinal);
   void orthogonalise(UnitIndex unit, const View& whole);
   void update_with(UnitIndex unit, const States& states, const View& gradient, const View& target,

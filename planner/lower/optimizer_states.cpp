@@ -33,7 +33,7 @@ OptimizerBuffers::OptimizerBuffers(const Plan& plan)
       scales(find_kernel_set(plan.kernel_set).statistics),
       block(plan.optimizer.block),
       shards(plan.zero_stage >= 1 ? plan.shards() : 1),
-      near(plan.near_optimizer()) {
+      homes(plan, ModelState::kOptimizer) {
   const auto home = [&](bool away) { return away ? Tier::kCpu : plan.placement.optimizer; };
   if (plan.keeps_master()) tiers[kMaster] = home(plan.offload.master);
   tiers[kMoment1] = tiers[kScale1] = home(plan.offload.moment1);
@@ -66,24 +66,13 @@ DType OptimizerBuffers::dtype(const UpdateRule& rule, State state) const {
   ZPLAN_ASSERT(false);
 }
 
-Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state,
-                                HomeOf which) const {
-  const bool is_near = which == HomeOf::kNear;
-  const std::string prefix = std::string(is_near ? "near." : "") + kNames[state].name + ".";
-  const Tier tier = is_near ? *near : *tiers[state];
-  Declared home = is_factored(layout.rule[unit], state)
-                      ? factored_home(layout, unit, prefix, tier)
-                      : declared({prefix, dtype(layout.rule[unit], state), shards, tier,
-                                  Category::kOptimizer, Lives::kStep, every(state)},
-                                 layout, unit);
-  if (near && home.per == Per::kUnit) home.per = is_near ? Per::kNearUnit : Per::kFarUnit;
-  return home;
-}
-
-std::vector<HomeOf> OptimizerBuffers::homes(Held held) const {
-  if (!near) return {HomeOf::kAll};
-  if (held == Held::kByLayer) return {HomeOf::kNear, HomeOf::kFar};
-  return {home_outside_layers(held)};
+Declared OptimizerBuffers::home(const Layout& layout, UnitIndex unit, State state) const {
+  const std::string prefix = kNames[state].name + std::string(".");
+  if (is_factored(layout.rule[unit], state))
+    return factored_home(layout, unit, prefix, *tiers[state]);
+  return declared({prefix, dtype(layout.rule[unit], state), shards, *tiers[state],
+                   Category::kOptimizer, Lives::kStep, every(state)},
+                  layout, unit);
 }
 
 // Whole on every rank.
@@ -104,31 +93,22 @@ void OptimizerBuffers::declare(const Layout& layout, const Declare& declare) con
   for (std::size_t i = 0; i < kStates; ++i)
     for (UnitIndex u = 0; u < layout.units.size(); ++u)
       if (const auto state = static_cast<State>(i); layout.trained[u] && has(layout.rule[u], state))
-        for (const HomeOf which : homes(layout.held[u])) declare(home(layout, u, state, which));
+        for (const Declared& each : homes.homes(home(layout, u, state), layout.held[u]))
+          declare(each);
 }
 
-OptimizerStates::OptimizerStates(Stage& stage) : s_(stage), buffers_(stage.plan) {
+OptimizerStates::OptimizerStates(Stage& stage)
+    : s_(stage),
+      buffers_(stage.plan),
+      homes_(OptimizerBuffers::kStates, StateHomes(stage, buffers_.homes)) {
   for (std::size_t i = 0; i < homes_.size(); ++i) {
     const auto state = static_cast<State>(i);
-    homes_[i].resize(s_.layout.units.size());
-    for (UnitIndex u = 0; u < homes_[i].size(); ++u)
-      if (s_.holds(u) && has(u, state))
-        for (const HomeOf which : buffers_.homes(s_.layout.held[u])) add(u, state, which);
+    for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+      if (s_.holds(u) && has(u, state)) homes_[i].add(u, buffers_.home(s_.layout, u, state));
   }
 }
 
-void OptimizerStates::add(UnitIndex unit, State state, HomeOf which) {
-  const Declared home = buffers_.home(s_.layout, unit, state, which);
-  std::int32_t copies = s_.copies(unit);
-  if (home.per == Per::kNearUnit) copies = s_.near_copies(unit);
-  if (home.per == Per::kFarUnit) copies -= s_.near_copies(unit);
-  Homes& own = homes_[state][unit];
-  if (copies > 0) (which == HomeOf::kFar ? own.far : own.first) = s_.out.add(home.times(copies));
-}
-
-Tier OptimizerStates::tier() const {
-  return s_.home_of_states == HomeOf::kNear ? *buffers_.near : s_.plan.placement.optimizer;
-}
+Tier OptimizerStates::tier(UnitIndex unit) const { return homes_[kMoment1].tier(unit); }
 
 std::int64_t OptimizerStates::elements(UnitIndex unit) const {
   const Unit& info = s_.layout.units[unit];
@@ -141,18 +121,12 @@ std::int64_t OptimizerStates::kept(UnitIndex unit, State state) const {
 }
 
 View OptimizerStates::view(UnitIndex unit, State state) const {
-  const bool is_far = s_.home_of_states == HomeOf::kFar;
-  const Homes& own = homes_[state][unit];
-  SlotExpr slot = s_.unit_slot(unit);
-  if (is_far && own.first) slot.base -= s_.near_copies(unit) * s_.layout.units[unit].tiles;
-  return view_of(is_far ? *own.far : *own.first, buffers_.dtype(s_.layout.rule[unit], state),
-                 {kept(unit, state)}, slot);
+  return homes_[state].view(unit, buffers_.dtype(s_.layout.rule[unit], state), {kept(unit, state)});
 }
 
 StateHome OptimizerStates::home(UnitIndex unit, State state) const {
-  const Homes& own = homes_[state][unit];
-  return {own.first ? *own.first : *own.far, sharded() ? s_.layout.units[unit].shards : AxisSet{},
-          buffers_.every(state), own.first ? own.far : std::nullopt};
+  return homes_[state].home(unit, {.shards = sharded() ? s_.layout.units[unit].shards : AxisSet{},
+                                   .every = buffers_.every(state)});
 }
 
 // Units that keep a state in the same type share a ring.

@@ -10,6 +10,7 @@
 #include "planner/lower/declared.h"
 #include "planner/lower/parameters.h"
 #include "planner/lower/stage.h"
+#include "planner/lower/state_homes.h"
 #include "planner/lower/transfers.h"
 
 namespace zplan {
@@ -25,7 +26,7 @@ struct OptimizerBuffers {
   std::int32_t block;                              // elements that share a scale
   std::int32_t shards;                             // ranks that share a home; 1: each rank has all
   std::array<std::optional<Tier>, kStates> tiers;  // nothing: the plan does not have the state
-  std::optional<Tier> near;                        // of the layers that have another
+  StateTiers homes;                                // of what is not offloaded by itself
 
   bool has(const UpdateRule& rule, State state) const;
   // Whether the state is factored_moments.h's, kept whole by each rank.
@@ -35,10 +36,8 @@ struct OptimizerBuffers {
   DType dtype(const UpdateRule& rule, State state) const;
   // Elements of a unit that one element of the state is of.
   std::int32_t every(State state) const { return state == kScale1 || state == kScale2 ? block : 1; }
-  // Of a unit of layers with two homes one of both.
-  Declared home(const Layout& layout, UnitIndex unit, State state, HomeOf which) const;
-  // Where the unit has states.
-  std::vector<HomeOf> homes(Held held) const;
+  // As if all had the farther one.
+  Declared home(const Layout& layout, UnitIndex unit, State state) const;
   void declare(const Layout& layout, const Declare& declare) const;
 
   friend auto operator<=>(const OptimizerBuffers&, const OptimizerBuffers&) = default;
@@ -63,9 +62,8 @@ class OptimizerStates {
   bool is_factored(UnitIndex unit, State state) const {
     return OptimizerBuffers::is_factored(s_.layout.rule[unit], state);
   }
-  // Of the homes those of Stage::home_of_states.
   View view(UnitIndex unit, State state) const;
-  Tier tier() const;  // of what is not offloaded by itself
+  Tier tier(UnitIndex unit) const;  // of what is not offloaded by itself
   // Of one that is not factored.
   StateHome home(UnitIndex unit, State state) const;
   // For pieces on their way from the state's home to where it is updated, and back.
@@ -77,15 +75,10 @@ class OptimizerStates {
   // Elements of the state that are updated with those of the unit.
   std::int64_t kept(UnitIndex unit, State state) const;
   bool sharded() const { return s_.plan.zero_stage >= 1; }
-  void add(UnitIndex unit, State state, HomeOf which);
 
   Stage& s_;
   const OptimizerBuffers buffers_;
-  // By state and unit: that of all or of the nearer ones, and that of the others.
-  struct Homes {
-    std::optional<BufferId> first, far;
-  };
-  std::array<std::vector<Homes>, OptimizerBuffers::kStates> homes_;
+  std::vector<StateHomes> homes_;  // by state
 };
 
 }  // namespace zplan

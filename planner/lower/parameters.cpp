@@ -9,18 +9,18 @@ namespace zplan {
 ParameterBuffers::ParameterBuffers(const Plan& plan, const KernelSet& kernels)
     : stored(plan.precision.param),
       read(kernels.compute),
-      tier(plan.placement.params),
+      tiers(plan, ModelState::kParameters),
       shards(plan.zero_stage == 3 ? plan.shards_of_parameters() : 1),
       secondary(plan.secondary),
       slots(plan.prefetch + 1),
       has_older(older_versions(plan, plan.parallel.pp - 1) > 0) {}
 
 Declared ParameterBuffers::home(const Layout& layout, UnitIndex unit) const {
-  return declared({"param.", stored, shards, tier}, layout, unit);
+  return declared({"param.", stored, shards, tiers.tier}, layout, unit);
 }
 
 Declared ParameterBuffers::older(const Layout& layout, UnitIndex unit) const {
-  return declared({"older.param.", stored, shards, tier}, layout, unit);
+  return declared({"older.param.", stored, shards, tiers.tier}, layout, unit);
 }
 
 Declared ParameterBuffers::copy(const Layout& layout, UnitIndex unit) const {
@@ -44,7 +44,7 @@ Declared ParameterBuffers::uploaded(const Layout& layout, UnitIndex unit, Part p
 void ParameterBuffers::declare(const Layout& layout, const Declare& declare) const {
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     const Part part = layout.is_head(u) ? Part::kHead : layout.part[u];
-    declare(home(layout, u));
+    for (const Declared& each : tiers.homes(home(layout, u), layout.held[u])) declare(each);
     if (has_older && layout.trained[u]) declare(older(layout, u));
     if (secondary > 0) declare(copy(layout, u));
     if (must_gather() || casts()) {
@@ -59,13 +59,14 @@ Parameters::Parameters(Stage& stage)
     : s_(stage),
       buffers_(stage.plan, stage.kernels),
       transfers_(stage),
-      homes_(stage.layout.units.size()),
+      homes_(stage, buffers_.tiers),
+      shards_(stage.layout.units.size()),
       secondary_(stage.layout.units.size()),
       older_(stage.layout.units.size()) {
-  for (UnitIndex u = 0; u < homes_.size(); ++u) {
+  for (UnitIndex u = 0; u < shards_.size(); ++u) {
     if (!s_.holds(u)) continue;
-    if (sharded()) homes_[u].shards = near(u, s_.layout.shards_of(u, buffers_.shards));
-    homes_[u].buffer = s_.out.add(buffers_.home(s_.layout, u).times(s_.copies(u)));
+    if (sharded()) shards_[u] = near(u, s_.layout.shards_of(u, buffers_.shards));
+    homes_.add(u, buffers_.home(s_.layout, u));
     const std::int32_t versions = older_versions(s_.plan, s_.index);
     if (versions > 0 && s_.layout.trained[u])
       older_[u] = s_.out.add(buffers_.older(s_.layout, u).times(versions * s_.copies(u)));
@@ -77,7 +78,7 @@ std::int64_t Parameters::largest_shard() const {
 }
 
 View Parameters::at_home(UnitIndex unit) const {
-  return view_of(homes_[unit].buffer, buffers_.stored, {home_elements(unit)}, s_.unit_slot(unit));
+  return homes_.view(unit, buffers_.stored, {home_elements(unit)});
 }
 
 View Parameters::gathered(UnitIndex unit, Part part, SlotExpr slot) {
@@ -163,7 +164,7 @@ Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, O
     const bool owned = s_.layout.is_owned(unit);
     s_.out.collective({phase, part, Action::kGather}, Lane::kCommGather,
                       owned ? CollectiveKind::kBroadcast : CollectiveKind::kAllGather,
-                      {is_near ? near(unit, buffers_.secondary) : homes_[unit].shards}, at, full);
+                      {is_near ? near(unit, buffers_.secondary) : shards_[unit]}, at, full);
     if (buffers_.secondary > 0 && phase == Phase::kForward) keep(unit, part, full);
     at = full;
   }
@@ -191,7 +192,7 @@ View Parameters::piece(UnitIndex unit) const {
 }
 
 Group Parameters::writers(UnitIndex unit) const {
-  return {s_.layout.units[unit].shards - homes_[unit].shards};
+  return {s_.layout.units[unit].shards - shards_[unit]};
 }
 
 }  // namespace zplan

@@ -32,6 +32,7 @@
 #include "planner/lower/declared.h"
 #include "planner/lower/ranks.h"
 #include "planner/lower/stage.h"
+#include "planner/lower/state_homes.h"
 #include "planner/lower/transfers.h"
 
 namespace zplan {
@@ -40,17 +41,18 @@ namespace zplan {
 struct ParameterBuffers {
   ParameterBuffers(const Plan& plan, const KernelSet& kernels);
 
-  DType stored, read;      // at home, by kernels
-  Tier tier;               // of the home
+  DType stored, read;  // at home, by kernels
+  StateTiers tiers;
   std::int32_t shards;     // ranks that share a home; 1: each rank has all
   std::int32_t secondary;  // those that share a copy, or 0
   std::int32_t slots;      // of rings of units
   bool has_older;          // versions, on every stage
 
   bool must_gather() const { return shards > 1; }
-  bool must_upload() const { return tier != Tier::kGpu; }
+  bool must_upload() const { return tiers.tier != Tier::kGpu; }  // of some
   bool casts() const { return stored != read; }
 
+  // As if all had the farther one.
   Declared home(const Layout& layout, UnitIndex unit) const;
   Declared older(const Layout& layout, UnitIndex unit) const;
   Declared copy(const Layout& layout, UnitIndex unit) const;
@@ -86,7 +88,7 @@ class Parameters {
   void keep_older();
 
   // Where the parameters, or the rank's shard of them, are kept.
-  const StateHome& home(UnitIndex unit) const { return homes_[unit]; }
+  StateHome home(UnitIndex unit) const { return homes_.home(unit, {.shards = shards_[unit]}); }
   View at_home(UnitIndex unit) const;  // one view per slot
   // The piece of it that this rank's optimizer writes, and the ranks that write the others.
   View piece(UnitIndex unit) const;
@@ -118,7 +120,8 @@ class Parameters {
   Stage& s_;
   const ParameterBuffers buffers_;
   Transfers transfers_;
-  std::vector<StateHome> homes_;
+  StateHomes homes_;
+  std::vector<AxisSet> shards_;                     // that a home is cut over
   std::vector<std::optional<BufferId>> secondary_;  // of units that forward has gathered
   std::vector<std::optional<BufferId>> older_;      // of trained units, where there are versions
 };

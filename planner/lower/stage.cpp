@@ -58,13 +58,15 @@ std::int32_t Stage::layers_before(std::size_t chunk, UnitIndex unit) const {
   return sum;
 }
 
-LayerRange Stage::layers_of(HomeOf home, UnitIndex unit, const Chunk& chunk) const {
-  const LayerRange all = layers_with(unit, chunk);
-  if (home == HomeOf::kAll) return all;
-  const std::int32_t before = layers_before(static_cast<std::size_t>(chunk.number), unit);
-  const std::int32_t near = std::clamp(near_copies(unit) * unit_layers() - before, 0, all.count);
-  if (home == HomeOf::kNear) return {all.first, near};
-  return {all.first + near, all.count - near};
+std::int32_t Stage::first_far(ModelState state, UnitIndex unit) const {
+  const std::int32_t before = layers_before(current, unit) / unit_layers();
+  return layers_with(unit, chunk()).first / unit_layers() + near_copies(state, unit) - before;
+}
+
+bool Stage::is_near(ModelState state, UnitIndex unit) const {
+  if (!plan.placement.near(state)) return false;
+  if (!layout.units[unit].per_layer) return is_near_outside_layers(layout.held[unit]);
+  return first_of_loop + out.member() / unit_layers() < first_far(state, unit);
 }
 
 // The states of the stage's other chunks come before.
@@ -77,14 +79,42 @@ SlotExpr Stage::unit_slot(UnitIndex unit) const {
   return {first * u.tiles, 0, u.tiles, u.tiles > 1 ? 1 : 0};
 }
 
-std::vector<UnitLoop> Stage::unit_loops(std::int32_t first, std::int32_t units) const {
+std::vector<UnitLoop> Stage::unit_loops(std::int32_t first, std::int32_t units,
+                                        const ModelStates& states) const {
   const auto turn = static_cast<std::int32_t>(turn_layers);
   const std::int32_t together = std::lcm(turn, unit_layers()) / unit_layers();
   const std::int32_t whole = units / together, rest = units % together;
   std::vector<UnitLoop> loops;
-  if (whole > 0) loops.push_back({first, whole, together});
+  std::int32_t done = 0;
+  const auto go_on_to = [&](std::int32_t turns) {
+    turns = std::min(turns, whole);
+    if (turns > done) loops.push_back({first + done * together, turns - done, together});
+    done = std::max(done, turns);
+  };
+  for (const std::int32_t end : borders(first, units, states)) {
+    go_on_to(end / together);
+    go_on_to(static_cast<std::int32_t>(ceil_div(end, together)));
+  }
+  go_on_to(whole);
   if (rest > 0) loops.push_back({first + whole * together, 1, rest});
   return loops;
+}
+
+// How many of the units have the nearer home of each state, where some have and some have not.
+std::set<std::int32_t> Stage::borders(std::int32_t first, std::int32_t units,
+                                      const ModelStates& states) const {
+  std::set<std::int32_t> result;
+  for (const UnitIndex u : layout.layer_units) {
+    const LayerRange& own = layout.units[u].layers;
+    const std::int32_t layer = first * unit_layers();
+    if (own.count > 0 && (layer < own.first || layer >= own.end())) continue;
+    for (const ModelState state : states) {
+      const std::int32_t end = first_far(state, u) - first;
+      if (plan.placement.near(state) && end > 0 && end < units) result.insert(end);
+    }
+    break;  // all that have the layer are of the same layers
+  }
+  return result;
 }
 
 void Stage::each_layer(const UnitLoop& loop, bool upwards, std::int32_t together,
@@ -109,19 +139,16 @@ void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
   out.repeat({.count = count, .var = Var::kTile}, emit);
 }
 
-void Stage::for_each_unit_outside_layers(const EmitUnit& emit, Loops loops) {
+void Stage::for_each_unit_outside_layers(const EmitUnit& emit) {
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     if (!holds(u) || !layout.trained[u] || layout.units[u].per_layer) continue;
-    if (updates_each && !is_of_chunk(u)) continue;
-    if (loops == Loops::kByHome && plan.near_optimizer())
-      home_of_states = home_outside_layers(layout.held[u]);
-    emit(u, {});
+    if (!updates_each || is_of_chunk(u)) emit(u, {});
   }
-  home_of_states = HomeOf::kAll;
 }
 
 // Units of the same layers are in one loop.
-void Stage::for_each_layer_unit(const EmitUnit& emit, Loops loops) {
+void Stage::for_each_layer_unit(const EmitUnit& emit, const ModelStates& states,
+                                const BeginLoop& begin) {
   std::vector<std::vector<UnitIndex>> runs;
   for (const UnitIndex u : layout.layer_units) {
     if (!layout.trained[u]) continue;
@@ -129,29 +156,24 @@ void Stage::for_each_layer_unit(const EmitUnit& emit, Loops loops) {
       runs.emplace_back();
     runs.back().push_back(u);
   }
-  std::vector<HomeOf> homes{HomeOf::kAll};
-  if (loops == Loops::kByHome && plan.near_optimizer()) homes = {HomeOf::kNear, HomeOf::kFar};
   const std::size_t begun = current;
   for (const Chunk& chunk : chunks) {
     if (updates_each && static_cast<std::size_t>(chunk.number) != begun) continue;
     enter(chunk);
-    for (const std::vector<UnitIndex>& run : runs)
-      for (const HomeOf home : homes) {
-        home_of_states = home;
-        const LayerRange layers = layers_of(home, run.front(), chunk);
-        if (layers.count > 0) each_unit_of(run, layers, emit);
-      }
+    for (const std::vector<UnitIndex>& run : runs) each_unit_of(run, states, emit, begin);
   }
   if (updates_each) current = begun;
-  home_of_states = HomeOf::kAll;
 }
 
-void Stage::each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& layers,
-                         const EmitUnit& emit) {
+void Stage::each_unit_of(const std::vector<UnitIndex>& run, const ModelStates& states,
+                         const EmitUnit& emit, const BeginLoop& begin) {
   std::int32_t per_unit = 0;
   for (const UnitIndex u : run) per_unit += layout.units[u].tiles;
+  const LayerRange layers = layers_with(run.front(), chunk());
   const std::int32_t first = layers.first / unit_layers();
-  for (const UnitLoop& loop : unit_loops(first, layers.count / unit_layers()))
+  for (const UnitLoop& loop : unit_loops(first, layers.count / unit_layers(), states)) {
+    enter(loop);
+    if (begin) begin(run.front());
     out.repeat(loop.up(), [&] {
       std::int32_t use = -per_unit * first;
       for (std::int32_t ahead = 0; ahead < loop.together; ++ahead)
@@ -163,6 +185,7 @@ void Stage::each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& la
         }
       out.set_member(0);
     });
+  }
 }
 
 }  // namespace zplan

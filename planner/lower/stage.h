@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "planner/lower/body_buffers.h"
 #include "planner/lower/layout.h"
@@ -62,14 +64,12 @@ struct Ordinal {
   SlotExpr slot() const { return {base, 0, per_layer, per_tile}; }
 };
 
-// Units by the home of their optimizer states: one for all, or the nearer of two (Plan::placement)
-// and the other.
-enum class HomeOf : std::uint8_t { kAll, kNear, kFar };
-// What is outside the layers goes with those beside it: what comes before the first layer is near,
-// and what is there both before and after.
-constexpr HomeOf home_outside_layers(Held held) {
-  return held == Held::kLastStage ? HomeOf::kFar : HomeOf::kNear;
-}
+// Where a state has two homes what is outside the layers goes with those beside it: what comes
+// before the first layer is near, and what is there both before and after.
+constexpr bool is_near_outside_layers(Held held) { return held != Held::kLastStage; }
+
+// States whose homes a loop over layers goes by.
+using ModelStates = std::vector<ModelState>;
 
 // What a stack of layers adds to scores by distance, [a, 2 s - 1] of the rank's heads, and the sum
 // of its layers' gradients of it.
@@ -98,8 +98,8 @@ struct Stage : Sizes {
   bool updates_each = false;
   std::int32_t gradients_behind = 0;
   View workspace{};  // scratch of the compute lane
-  // Of the units that are emitted; in loops that go by it.
-  HomeOf home_of_states = HomeOf::kAll;
+  // The first unit of the loop that is emitted.
+  std::int32_t first_of_loop = 0;
   // A layer is replayed whose backward comes after those of others.
   bool replays_ahead = false;
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
@@ -132,8 +132,14 @@ struct Stage : Sizes {
   std::int32_t first_unit() const { return chunk().first_layer / unit_layers(); }
   std::int32_t units() const { return chunk().layers / unit_layers(); }
   // Loops over some of the chunk's units, in whose iterations layers that take turns have the same
-  // places: whole turns, then the rest.
-  std::vector<UnitLoop> unit_loops(std::int32_t first, std::int32_t units) const;
+  // places: whole turns, then the rest. All iterations of a loop have these states in the same
+  // home; a turn in whose midst that ends is a loop by itself.
+  std::vector<UnitLoop> unit_loops(std::int32_t first, std::int32_t units,
+                                   const ModelStates& states) const;
+  std::set<std::int32_t> borders(std::int32_t first, std::int32_t units,
+                                 const ModelStates& states) const;
+  // The loop is emitted from here on.
+  void enter(const UnitLoop& loop) { first_of_loop = loop.first; }
   // Emits the body once per layer of an iteration, or per `together` of them, at the first of
   // these; `begin_unit` before the first of a unit.
   void each_layer(const UnitLoop& loop, bool upwards, std::int32_t together,
@@ -154,12 +160,16 @@ struct Stage : Sizes {
   std::int32_t copies(UnitIndex unit) const {
     return layout.units[unit].per_layer ? layers_before(chunks.size(), unit) / unit_layers() : 1;
   }
-  // Of those the ones that have the nearer optimizer states: the first.
-  std::int32_t near_copies(UnitIndex unit) const { return plan.near_units(copies(unit)); }
+  // Of those the ones that have the nearer home of a state: the first.
+  std::int32_t near_copies(ModelState state, UnitIndex unit) const {
+    return plan.placement.near_units(state, copies(unit));
+  }
+  // The first unit of the chunk that has the farther home, where the layers of this one do; it may
+  // be in another chunk. And whether what is emitted of the unit has the nearer one, if there is.
+  std::int32_t first_far(ModelState state, UnitIndex unit) const;
+  bool is_near(ModelState state, UnitIndex unit) const;
   // Those of the chunk that have the unit.
   LayerRange layers_with(UnitIndex unit, const Chunk& chunk) const;
-  // Of these the ones whose optimizer states are there.
-  LayerRange layers_of(HomeOf home, UnitIndex unit, const Chunk& chunk) const;
   // How many layers of the stage's first chunks have the unit.
   std::int32_t layers_before(std::size_t chunk, UnitIndex unit) const;
   // Emits the body once per tile, binding Var::kTile where there are several.
@@ -174,20 +184,22 @@ struct Stage : Sizes {
     return slot;
   }
   // All trained units of the stage, or of the current chunk where chunks update by themselves, in a
-  // fixed order; the ordinal counts uses within each loop.
-  // Where the loops go by the homes of optimizer states each is of layers that have one: the order
-  // of the units is the same.
+  // fixed order; the ordinal counts uses within each loop. The loops go by the homes of these
+  // states: the order of the units is the same. `begin` is called ahead of each loop with a unit of
+  // it.
   using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
-  enum class Loops : std::uint8_t { kWhole, kByHome };
-  void for_each_unit(const EmitUnit& emit, Loops loops = Loops::kWhole) {
-    for_each_unit_outside_layers(emit, loops);
-    for_each_layer_unit(emit, loops);
+  using BeginLoop = std::function<void(UnitIndex)>;
+  void for_each_unit(const EmitUnit& emit, const ModelStates& states = {},
+                     const BeginLoop& begin = {}) {
+    for_each_unit_outside_layers(emit);
+    for_each_layer_unit(emit, states, begin);
   }
-  void for_each_unit_outside_layers(const EmitUnit& emit, Loops loops = Loops::kWhole);
-  void for_each_layer_unit(const EmitUnit& emit, Loops loops = Loops::kWhole);
-  // Those of such layers of the current chunk.
-  void each_unit_of(const std::vector<UnitIndex>& run, const LayerRange& layers,
-                    const EmitUnit& emit);
+  void for_each_unit_outside_layers(const EmitUnit& emit);
+  void for_each_layer_unit(const EmitUnit& emit, const ModelStates& states = {},
+                           const BeginLoop& begin = {});
+  // Those of the current chunk, which have layers in common.
+  void each_unit_of(const std::vector<UnitIndex>& run, const ModelStates& states,
+                    const EmitUnit& emit, const BeginLoop& begin);
 
   // Groups of ranks of one stage.
   Group tensor_group() const { return {mesh.named(kTensorAxis)}; }

@@ -497,22 +497,33 @@ Reason wrong_placement(const Plan& p) {
   return std::nullopt;
 }
 
+// Two homes of a state.
+Reason wrong_share(const Plan& p, ModelState state, std::string_view words) {
+  const double near = p.placement.near_share(state);
+  if (!(near >= 0 && near <= 1))
+    return fmt::format("the share of nearer {} {} is outside 0..1", words, near);
+  if (near == 0) return std::nullopt;
+  if (p.placement.of(state) == Tier::kGpu)
+    return fmt::format(
+        "nothing is nearer than gpu: a share {} of nearer {} needs the others on cpu or nvme", near,
+        words);
+  // All nearer but what comes after the last layer: optimizer states alone.
+  if (near == 1 && state != ModelState::kOptimizer)
+    return fmt::format("a share 1 of nearer {} leaves none for {}: home {} has them all", words,
+                       name(p.placement.of(state)), name(*p.placement.near(state)));
+  return std::nullopt;
+}
+
+Reason wrong_shares(const Plan& p) {
+  if (Reason why = wrong_share(p, ModelState::kParameters, "parameters")) return why;
+  if (Reason why = wrong_share(p, ModelState::kGradients, "gradients")) return why;
+  return wrong_share(p, ModelState::kOptimizer, "optimizer states");
+}
+
 // What it takes that some layers are updated nearer than others.
 Reason wrong_near_optimizer(const Plan& p) {
   const double near = p.placement.optimizer_near;
-  if (!(near >= 0 && near <= 1))
-    return fmt::format("the share of nearer optimizer states {} is outside 0..1", near);
   if (near == 0) return std::nullopt;
-  if (p.placement.optimizer == Tier::kGpu)
-    return fmt::format(
-        "nothing is nearer than gpu: a share {} of nearer optimizer states needs the others on cpu "
-        "or nvme",
-        near);
-  if (p.overlap.optimizer)
-    return fmt::format(
-        "layers are updated beside backward from one home of their states: the nearer share is 0 "
-        "with that, not {}",
-        near);
   if (p.optimizer.row().matrices.factored)
     return fmt::format("the sums of {} have one home: the nearer share is 0 with it, not {}",
                        p.optimizer.row().word, near);
@@ -855,6 +866,7 @@ constexpr Reason (*kPlanRules[])(const Plan& p, Layers layers) = {
     wrong_checkpoints,
     [](const Plan& p, Layers) { return wrong_head(p); },
     [](const Plan& p, Layers) { return wrong_placement(p); },
+    [](const Plan& p, Layers) { return wrong_shares(p); },
     [](const Plan& p, Layers) { return wrong_near_optimizer(p); },
     [](const Plan& p, Layers) { return wrong_update_beside_backward(p); },
     [](const Plan& p, Layers) { return wrong_optimizer(p); },

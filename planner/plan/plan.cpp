@@ -40,18 +40,40 @@ std::int64_t Plan::updates() const { return updates_each_micro_batch(*this) ? mi
 
 bool Plan::keeps_master() const {
   return precision.separate_master || placement.optimizer != placement.params || delayed_update ||
-         offload.master || near_optimizer();
+         offload.master || placement.near(ModelState::kOptimizer) ||
+         placement.near(ModelState::kParameters);
 }
 
-std::optional<Tier> Plan::near_optimizer() const {
-  if (placement.optimizer == Tier::kGpu || placement.optimizer_near == 0) return std::nullopt;
-  return placement.optimizer == Tier::kCpu ? Tier::kGpu : Tier::kCpu;
+Tier StatePlacement::of(ModelState state) const {
+  if (state == ModelState::kParameters) return params;
+  return state == ModelState::kGradients ? grads : optimizer;
 }
 
-std::int32_t Plan::near_units(std::int32_t units) const {
+double StatePlacement::near_share(ModelState state) const {
+  if (state == ModelState::kParameters) return params_near;
+  return state == ModelState::kGradients ? grads_near : optimizer_near;
+}
+
+std::optional<Tier> StatePlacement::near(ModelState state) const {
+  if (of(state) == Tier::kGpu || near_share(state) == 0) return std::nullopt;
+  return of(state) == Tier::kCpu ? Tier::kGpu : Tier::kCpu;
+}
+
+std::int32_t StatePlacement::near_units(ModelState state, std::int32_t units) const {
   constexpr double kRounding = 1e-9;  // 0.29 of 100 is 29
-  if (!near_optimizer()) return 0;
-  return static_cast<std::int32_t>(placement.optimizer_near * units + kRounding);
+  const double share = near_share(state);
+  if (!near(state)) return 0;
+  const auto whole = static_cast<std::int32_t>(share * units + kRounding);
+  return share < 1 ? std::min(whole, std::max(0, units - 1)) : whole;
+}
+
+std::vector<Tier> StatePlacement::tiers() const {
+  std::vector<Tier> all{activations};
+  for (const ModelState state : kModelStates) {
+    all.push_back(of(state));
+    if (const std::optional<Tier> nearer = near(state)) all.push_back(*nearer);
+  }
+  return all;
 }
 
 bool Plan::casts_params() const { return precision.param != find_kernel_set(kernel_set).compute; }

@@ -78,16 +78,32 @@ struct Parallel {
   friend bool operator==(const Parallel&, const Parallel&) = default;
 };
 
+// The states of a model, of which each has homes.
+enum class ModelState : std::uint8_t { kParameters, kGradients, kOptimizer };
+inline constexpr ModelState kModelStates[] = {ModelState::kParameters, ModelState::kGradients,
+                                              ModelState::kOptimizer};
+
 // Home tier of each state between uses. `activations`: the inputs of the layers.
 struct StatePlacement {
   Tier params = Tier::kGpu;
   Tier grads = Tier::kGpu;
   Tier optimizer = Tier::kGpu;
   Tier activations = Tier::kGpu;
-  // Of the layers of each stage so large a share, the first ones, has its optimizer states one tier
-  // nearer than `optimizer` says: on the GPU, which updates these layers, where that is the CPU
-  // [TwinFlow], on the CPU where that is NVMe.
+  // Of the layers of each stage so large a share, the first ones, has the state one tier nearer
+  // than the others: on the GPU where these have it on the CPU, on the CPU where on NVMe. Where
+  // optimizer states are on the GPU it updates these layers [TwinFlow].
   double optimizer_near = 0;
+  double params_near = 0;
+  double grads_near = 0;
+
+  Tier of(ModelState state) const;
+  double near_share(ModelState state) const;
+  // The nearer home; nothing: all layers have one. And how many of so many units of a stage's
+  // layers have it: never a part of one, and no more than the share says.
+  std::optional<Tier> near(ModelState state) const;
+  std::int32_t near_units(ModelState state, std::int32_t units) const;
+  // All homes that something has.
+  std::vector<Tier> tiers() const;
   friend bool operator==(const StatePlacement&, const StatePlacement&) = default;
 };
 
@@ -262,12 +278,8 @@ struct Plan {
   // Whether all layers are recomputed in full.
   bool all_full() const;
   // Whether the optimizer has a copy of the parameters: the recipe says so, or the optimizer lives
-  // or runs apart from them.
+  // or runs apart from them, in some layers or in all.
   bool keeps_master() const;
-  // The home of the nearer optimizer states; nothing: all have one home. And how many of so many
-  // units of a stage's layers have it: never a part of one, and no more than the share says.
-  std::optional<Tier> near_optimizer() const;
-  std::int32_t near_units(std::int32_t units) const;
   // Whether parameters are cast to the compute type on their way to the kernels.
   bool casts_params() const;
   // Bytes of the optimizer states of one parameter of a layer's matrices, scales of blocks left

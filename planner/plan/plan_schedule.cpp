@@ -113,6 +113,11 @@ Reason not_without_flush(const Plan& plan, std::int32_t stages) {
         "schedule {} updates each stage by itself after a backward: it goes with no delayed update "
         "and none beside backward",
         word);
+  if (plan.placement.near(ModelState::kParameters) || plan.placement.near(ModelState::kGradients))
+    return fmt::format(
+        "schedule {} keeps versions of parameters and gradients in one home: their nearer shares "
+        "are 0 with it",
+        word);
   if (plan.dropout)
     return fmt::format(
         "schedule {} has backwards in the step after their forwards, which would draw other masks: "

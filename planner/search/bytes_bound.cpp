@@ -89,8 +89,11 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
   counts[Count::kRestingLayer] = counts[Per::kLayerInFlight] - alone;
   counts[Per::kStage] = layers > 0 ? 1 : 0;
   counts[Per::kUnit] = layers / unit_layers;
-  counts[Per::kNearUnit] = plan.near_units(static_cast<std::int32_t>(counts[Per::kUnit]));
-  counts[Per::kFarUnit] = counts[Per::kUnit] - counts[Per::kNearUnit];
+  for (const ModelState state : kModelStates) {
+    const auto units = static_cast<std::int32_t>(counts[Per::kUnit]);
+    counts[near_unit(state)] = plan.placement.near_units(state, units);
+    counts[far_unit(state)] = units - counts[near_unit(state)];
+  }
   counts[Count::kLoopingUnit] *= counts[Per::kUnit];
   counts[Count::kFilledUnit] *= counts[Per::kUnit];
   counts[Count::kWholeBackward] = whole ? 1 : 0;

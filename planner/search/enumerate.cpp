@@ -230,8 +230,14 @@ class Leaves {
         for (const Tier optimizer : tiers("/placement/optimizer"))
           for (const Tier activations : tiers("/placement/activations")) {
             if (!pinned && std::max(params, grads) > optimizer) continue;
-            plan.placement = {params, grads, optimizer, activations,
-                              pins_.values().placement.optimizer_near};
+            const StatePlacement& given = pins_.values().placement;
+            plan.placement = {params,
+                              grads,
+                              optimizer,
+                              activations,
+                              given.optimizer_near,
+                              given.params_near,
+                              given.grads_near};
             if (activations != Tier::kGpu && !plan.all_full() && !goes_away_anyhow) continue;
             if (!pins_.has("/zero_stage") && is_in_vain(plan)) continue;
             if (is_legal(plan)) result.push_back(plan.placement);

@@ -11,12 +11,11 @@ Family family_of(const Plan& plan) {
   family.tensor = plan.parallel.tp > 1;
   family.pipeline = plan.parallel.pp > 1;
   family.recipe = recipe_index(plan);
-  const StatePlacement& at = plan.placement;
-  for (const Tier tier : {at.params, at.grads, at.optimizer, at.activations}) {
+  for (const Tier tier : plan.placement.tiers()) {
     family.cpu = family.cpu || tier == Tier::kCpu;
     family.nvme = family.nvme || tier == Tier::kNvme;
   }
-  family.cpu = family.cpu || plan.offload.any() || plan.near_optimizer() == Tier::kCpu;
+  family.cpu = family.cpu || plan.offload.any();
   for (const RecomputeRun& run : plan.recompute) {
     family.cpu = family.cpu || !run.on_cpu.empty();
     family.nvme = family.nvme || !run.on_nvme.empty();

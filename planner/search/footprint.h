@@ -22,7 +22,7 @@ namespace zplan {
 
 // What a stage counts: all of Per, then what holds of some stages only.
 enum class Count : std::uint8_t {
-  kOfPer = 10,
+  kOfPer = 14,
   kLoopingUnit = kOfPer,  // if backward begins in a piece of several, whose states are one buffer
   kFilledUnit,            // the same, if its first loop has several and fills their gradients
   kRestingLayer,          // as kLayerInFlight, without one at work that is alone in that loop
@@ -31,7 +31,7 @@ enum class Count : std::uint8_t {
   kHeadApart,             // as kHeadInFlight, if other passes come between
   kAll,
 };
-static_assert(static_cast<int>(Count::kOfPer) == static_cast<int>(Per::kFarUnit) + 1);
+static_assert(static_cast<int>(Count::kOfPer) == static_cast<int>(Per::kFarOptimizer) + 1);
 inline constexpr std::size_t kCounts = static_cast<std::size_t>(Count::kAll);
 
 struct Counts {

@@ -16,9 +16,8 @@ constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
 constexpr std::int32_t kUnitLayers[] = {2, 4};
 // Parts of the layers that are recomputed, tried on the winner, in eighths.
 constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
-// Shares of the layers that more of the optimizer states are brought nearer by, one after the
-// other.
-constexpr double kNearer[] = {0.5, 0.25, 0.125, 0.0625, 0.03125};
+// Layers with one checkpoint, tried on the winner.
+constexpr std::int32_t kCheckpointLayers[] = {2, 4};
 
 Plan without_prefetch(Plan plan) {
   plan.prefetch = 0;
@@ -102,14 +101,29 @@ std::vector<Plan> recompute_splits(const Plan& plan, std::int32_t layers) {
   return result;
 }
 
-// More optimizer states one tier nearer. Turned with shares that halve: what fits and is faster
-// stays, so that they come to the largest share that fits.
-std::vector<Plan> nearer_optimizer(const Plan& plan, double share, std::int32_t layers) {
-  const std::int32_t per_stage = layers / plan.parallel.pp;
-  if (plan.placement.optimizer == Tier::kGpu || share * per_stage < 1) return {};
-  Plan nearer = plan;
-  nearer.placement.optimizer_near += share;
-  return {nearer};
+// Fewer checkpoints; in the room that they leave larger micro-batches.
+std::vector<Plan> several_per_checkpoint(const Plan& plan, bool micro_batch_is_free) {
+  std::vector<Plan> result;
+  if (!plan.all_full() || plan.checkpoint_layers > 1) return result;
+  for (const std::int32_t layers : kCheckpointLayers) {
+    Plan several = plan;
+    several.checkpoint_layers = layers;
+    result.push_back(several);
+    if (!micro_batch_is_free || plan.micro_steps() % 2 != 0) continue;
+    several.batch.micro_batch *= 2;
+    result.push_back(several);
+  }
+  return result;
+}
+
+// Neighbours in the pipeline side by side: what they send stays within nodes, what replicas
+// exchange does not.
+std::vector<Plan> pipeline_first(const Plan& plan, std::int64_t near) {
+  const bool spans_nodes = plan.parallel.ranks() > near;
+  if (plan.parallel.pp == 1 || plan.replicas() == 1 || !spans_nodes) return {};
+  Plan turned = plan;
+  turned.order = RankOrder::kPipelineFirst;
+  return {turned};
 }
 
 // The host updates a layer as soon as backward has its gradients.
@@ -196,6 +210,13 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
     knobs.emplace_back([layers = static_cast<std::int32_t>(model.layers)](const Plan& plan) {
       return recompute_splits(plan, layers);
     });
+  if (!pins.has("/checkpoint_layers"))
+    knobs.emplace_back([is_free = !pins.has("/batch/micro_batch")](const Plan& plan) {
+      return several_per_checkpoint(plan, is_free);
+    });
+  if (!pins.has("/parallel/order"))
+    knobs.emplace_back(
+        [near = cluster.island()](const Plan& plan) { return pipeline_first(plan, near); });
   if (!pins.has("/parallel/shards"))
     knobs.emplace_back(
         [near = cluster.island()](const Plan& plan) { return sharding_groups(plan, near); });
@@ -207,16 +228,6 @@ std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, c
   if (!pins.has("/overlap/optimizer")) knobs.emplace_back(update_beside_backward);
   if (!pins.has("/gather/prefetch")) knobs.emplace_back(prefetch_depths);
   if (pins.tunes_units) knobs.emplace_back(larger_units);
-  return legal_only(std::move(knobs), model);
-}
-
-std::vector<Knob> nearer_knobs(const ModelConfig& model, const Pins& pins) {
-  std::vector<Knob> knobs;
-  if (pins.has("/placement/optimizer_near")) return knobs;
-  for (const double share : kNearer)
-    knobs.emplace_back([share, layers = static_cast<std::int32_t>(model.layers)](const Plan& plan) {
-      return nearer_optimizer(plan, share, layers);
-    });
   return legal_only(std::move(knobs), model);
 }
 

@@ -17,7 +17,5 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
 // before it have left.
 using Knob = std::function<std::vector<Plan>(const Plan&)>;
 std::vector<Knob> free_knobs(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
-// Those that bring optimizer states nearer, as many as fit.
-std::vector<Knob> nearer_knobs(const ModelConfig& model, const Pins& pins);
 
 }  // namespace zplan

@@ -6,6 +6,7 @@
 
 #include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
+#include "planner/search/nearer_homes.h"
 #include "planner/search/ranking.h"
 #include "planner/search/rejections.h"
 #include "planner/search/siblings.h"
@@ -275,19 +276,41 @@ class Search {
     best = settle_homes(best);
     for (const Knob& knob : free_knobs(model_, cluster_, pins_))
       best = turn(knob(best->candidate.plan), best);
+    const Plan& tuned = best->candidate.plan;
+    if (tuned.overlap.optimizer && !leaf.candidate.plan.overlap.optimizer) turn_nearer(best);
   }
 
-  // What is kept for backward and optimizer states want the same room: either may take it first.
+  // What is kept for backward and states want the same room: either may take it first.
   const Leaf* settle_homes(const Leaf* leaf) {
-    const Leaf* const kept_first = turn_nearer(turn(other_homes(*leaf), leaf));
+    const Leaf* const kept = turn(other_homes(*leaf), leaf);
+    const std::size_t before = tuned_.size();
     const Leaf* const states_first = turn_nearer(leaf);
+    const Leaf* const some = next_to(states_first, leaf, before);
+    const Leaf* const kept_first = kept == leaf ? states_first : turn_nearer(kept);
     if (states_first == leaf) return kept_first;
-    const Leaf* const both = turn(other_homes(*states_first), states_first);
+    const Leaf* both = turn(other_homes(*states_first), states_first);
+    if (both == states_first && some != nullptr) both = turn(other_homes(*some), both);
     return both->value() < kept_first->value() ? both : kept_first;
   }
+  // Of what was tuned from there on the fastest but `best`, which leaves more room, if it is faster
+  // than `leaf`.
+  const Leaf* next_to(const Leaf* best, const Leaf* leaf, std::size_t from) const {
+    const Leaf* next = nullptr;
+    for (std::size_t i = from; i < tuned_.size(); ++i) {
+      const Leaf& other = tuned_[i];
+      const bool is_faster =
+          other.candidate.step && other.value() < (next == nullptr ? leaf : next)->value();
+      if (is_faster && &other != best) next = &other;
+    }
+    return next;
+  }
   const Leaf* turn_nearer(const Leaf* best) {
-    for (const Knob& knob : nearer_knobs(model_, pins_))
-      best = turn(knob(best->candidate.plan), best);
+    const auto fits = [this](const Plan& plan) { return !exact_.fit(plan).infeasible; };
+    const auto fastest = [&](const Plan&, std::vector<Plan> others) {
+      best = turn(std::move(others), best);
+      return best->candidate.plan;
+    };
+    NearerHomes(model_, pins_, fits, fastest).tune(best->candidate.plan);
     return best;
   }
 

@@ -31,10 +31,12 @@
 //   homes of what is kept for      each tensor of each layer kept, recomputed, on the CPU or NVMe
 //   backward                       (homes/homes.h): tried on the two plans and on the fastest two
 //                                  of the others that recompute
-//   nearer optimizer states of     the largest share that fits, in steps that halve, before or
-//   some layers                    after the homes of what is kept for backward
-//   recompute of the first layers only, sharding groups of a node, stages that weigh the head,
-//   units of several layers        tried on the two plans
+//   nearer parameters, gradients   the largest share that fits, or fewer layers, before or after
+//   and optimizer states of        the homes of what is kept for backward (nearer_homes.h)
+//   some layers
+//   recompute of the first layers only, layers per checkpoint, rank order, sharding groups of a
+//   node, stages that weigh the head, updates beside backward, units of several layers
+//                                  tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
 // Only for pins: owned layers (their transfers wait for each other where a cut layer's run side by

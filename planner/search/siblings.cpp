@@ -33,10 +33,11 @@ bool same_group(const Plan& a, const Plan& b) {
 bool same_on_gpu(const Plan& a, const Plan& b) {
   const StatePlacement &x = a.placement, &y = b.placement;
   const auto alike = [](Tier s, Tier t) { return (s == Tier::kGpu) == (t == Tier::kGpu); };
-  const bool some_near = a.near_optimizer() == Tier::kGpu || b.near_optimizer() == Tier::kGpu;
-  return a.partition_activations == b.partition_activations && alike(x.params, y.params) &&
-         alike(x.grads, y.grads) && alike(x.optimizer, y.optimizer) &&
-         (!some_near || x.optimizer == y.optimizer) && alike(x.activations, y.activations);
+  for (const ModelState state : kModelStates) {
+    const bool some_near = x.near(state) == Tier::kGpu || y.near(state) == Tier::kGpu;
+    if (!alike(x.of(state), y.of(state)) || (some_near && x.of(state) != y.of(state))) return false;
+  }
+  return a.partition_activations == b.partition_activations && alike(x.activations, y.activations);
 }
 
 }  // namespace

@@ -29,8 +29,9 @@ int knobs(const Plan& plan) {
   for (const bool is_turned :
        {plan.effective(plan.recompute.front().mode) != Recompute::kNone, plan.unit_layers() > 1,
         plan.gather.tiles() > 1, plan.prefetch != Plan{}.prefetch, !plan.stage_layers.empty(),
-        plan.checkpoint_layers > 1, plan.near_optimizer().has_value()})
+        plan.checkpoint_layers > 1})
     turned += is_turned ? 1 : 0;
+  for (const ModelState state : kModelStates) turned += plan.placement.near(state) ? 1 : 0;
   return turned;
 }
 

@@ -7,7 +7,7 @@
 //   parallelism  kinds beside data parallelism: tensor, sequence, pipeline, sharding groups, cut
 //                checkpoints
 //   knobs        recomputation (two, where layers differ), units of several layers, tiles, a
-//                prefetch depth of its own, uneven stages, optimizer states in two homes
+//                prefetch depth of its own, uneven stages, each state in two homes
 //
 // [assumed] what practitioners give up first. Sizes do not count: 8 stages are as simple as 2.
 #pragma once

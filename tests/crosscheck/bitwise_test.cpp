@@ -5,7 +5,10 @@
 // or the comparison would show nothing.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "planner/program/kernels/kernel_set.h"
@@ -159,6 +162,15 @@ std::vector<Variant> variants(const Grid& g) {
               v.plan.zero_stage = 3;
               v.plan.recompute = {{Recompute::kFull, 0}};
               v.plan.placement = {tier, tier, tier, tier, near};
+            });
+    for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+      for (const auto& [params, grads, optimizer] :
+           {std::array{0.5, 0.0, 0.0}, {0.0, 0.5, 0.0}, {0.75, 0.25, 0.5}})
+        add(fmt::format("{}, {} and {} a tier nearer than {}", params, grads, optimizer,
+                        name(tier)),
+            [=](Variant& v) {
+              v.plan.zero_stage = 3;
+              v.plan.placement = {tier, tier, tier, Tier::kGpu, optimizer, params, grads};
             });
   }
   if (g.zero_stage == 3 && g.dp % 4 == 0) {

@@ -200,6 +200,7 @@ struct Setting {
     pins.set("/placement/grads", Tier::kGpu);
     pins.set("/placement/activations", Tier::kGpu);
     pins.set("/placement/optimizer_near", 0.0);
+    pins.set("/checkpoint_layers", 1);
     if (*rc::gen::arbitrary<bool>()) return;
     pins.set("/kernel_set", "cpu.bf16");
     pins.recipes = {*rc::gen::element<std::string>(std::string(kAnyRecipe), "lean")};
@@ -461,6 +462,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.expert_imbalance = 1.25; });
   try_it([](Plan& p) { p.delayed_update = true; });
   try_it([](Plan& p) { p.placement.optimizer_near = *rc::gen::element(0.3, 0.5, 1.0); });
+  try_it([](Plan& p) { p.placement.params_near = *rc::gen::element(0.3, 0.5, 0.99); });
+  try_it([](Plan& p) { p.placement.grads_near = *rc::gen::element(0.3, 0.5, 0.99); });
   for (const Schedule schedule : {Schedule::kDoubleBuffered, Schedule::kWeightStashing})
     try_it([schedule](Plan& p) {
       p.schedule = schedule;

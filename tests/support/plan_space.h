@@ -175,6 +175,10 @@ inline std::vector<Factor> own_factors() {
        }},
       {"/placement/optimizer_near", 2,
        [](Plan& p, int level) { p.placement.optimizer_near = 0.5 * level; }},
+      {"/placement/params_near", 2,
+       [](Plan& p, int level) { p.placement.params_near = 0.5 * level; }},
+      {"/placement/grads_near", 2,
+       [](Plan& p, int level) { p.placement.grads_near = 0.25 * level; }},
       // Which takes no clipping, and the optimizer on the host.
       {"/overlap/optimizer", 2,
        [](Plan& p, int level) {

@@ -24,17 +24,20 @@ std::string upper_tier(Tier tier) {
   return tier == Tier::kCpu ? "CPU" : "NVMe";
 }
 
-// "parameters and gradients on GPU, optimizer states on CPU"; with two homes of the latter those
-// "of 25 % of the layers" and "other optimizer states".
+// "parameters and gradients on GPU, optimizer states on CPU"; of a state with two homes those "of
+// 25 % of the layers" and "other optimizer states".
 std::string placement_words(const Plan& plan) {
   const StatePlacement& at = plan.placement;
-  std::vector<std::pair<std::string, Tier>> states = {{"parameters", at.params},
-                                                      {"gradients", at.grads}};
-  if (const std::optional<Tier> near = plan.near_optimizer())
-    states.emplace_back(
-        fmt::format("optimizer states of {:.4g} % of the layers", 100 * at.optimizer_near), *near);
-  states.emplace_back(plan.near_optimizer() ? "other optimizer states" : "optimizer states",
-                      at.optimizer);
+  std::vector<std::pair<std::string, Tier>> states;
+  for (const ModelState state : kModelStates) {
+    constexpr std::string_view kWords[] = {"parameters", "gradients", "optimizer states"};
+    const std::string_view words = kWords[static_cast<std::size_t>(state)];
+    const std::optional<Tier> near = at.near(state);
+    if (near)
+      states.emplace_back(
+          fmt::format("{} of {:.4g} % of the layers", words, 100 * at.near_share(state)), *near);
+    states.emplace_back(fmt::format("{}{}", near ? "other " : "", words), at.of(state));
+  }
   if (plan.all_full()) {
     states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
                         at.activations);

@@ -463,7 +463,8 @@ TEST(Legality, ANearerHomeOfSomeOptimizerStatesNeedsAFartherOneOfTheOthers) {
     p.overlap.optimizer = true;
     p.clip = p.loss_scaling = false;
   };
-  EXPECT_THAT(refusal(Tier::kNvme, 0.5, beside), says("share is 0", "not 0.5"));
+  for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+    EXPECT_EQ(refusal(tier, 0.5, beside), std::nullopt);
   const auto copies = [](Plan& p) {
     p.kernel_set = "cpu.bf16";
     p.precision = *find_recipe("main-gradients", p.kernel_set);
@@ -471,6 +472,25 @@ TEST(Legality, ANearerHomeOfSomeOptimizerStatesNeedsAFartherOneOfTheOthers) {
   };
   EXPECT_EQ(refusal(Tier::kNvme, 0.5, copies), std::nullopt);
   EXPECT_THAT(refusal(Tier::kCpu, 0.5, copies), says("not 0.5", "fp32-gradients"));
+}
+
+TEST(Legality, NearerParametersAndGradientsLeaveSomeFarther) {
+  for (const bool grads : {false, true}) {
+    const auto refusal = [&](Tier home, double near) {
+      Plan plan = legal_plan();
+      plan.zero_stage = 3;
+      plan.placement = {home, home, home == Tier::kGpu ? Tier::kCpu : home};
+      (grads ? plan.placement.grads_near : plan.placement.params_near) = near;
+      return illegal(plan, kLayers);
+    };
+    for (const Tier tier : {Tier::kCpu, Tier::kNvme})
+      for (const double near : {0.0, 0.3, 0.999}) EXPECT_EQ(refusal(tier, near), std::nullopt);
+    EXPECT_THAT(refusal(Tier::kGpu, 0.5), says("nothing is nearer than gpu", "cpu or nvme"));
+    EXPECT_THAT(refusal(Tier::kCpu, 1), says("leaves none for cpu", "home gpu has them all"));
+    EXPECT_THAT(refusal(Tier::kNvme, 1), says("leaves none for nvme", "home cpu has them all"));
+    for (const double near : {-0.1, 1.1, std::nan("")})
+      EXPECT_THAT(refusal(Tier::kCpu, near), says("outside 0..1"));
+  }
 }
 
 TEST(Legality, LayersAreUpdatedBesideBackwardWhereNothingAsksForAllGradientsFirst) {
