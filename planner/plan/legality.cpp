@@ -311,6 +311,34 @@ Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+// Layers with experts and without that take turns: stages, units and what is recomputed have whole
+// turns.
+Reason wrong_turns(const Plan& p, const ModelShape& model) {
+  if (model.kind_layers == 1) return std::nullopt;
+  if (p.gather.owned())
+    return fmt::format(
+        "layers with experts and without take turns of {}: no one rank owns one of them",
+        model.kind_layers);
+  const std::int64_t turn =
+      std::lcm(model.kind_layers, std::int64_t{std::lcm(p.unit_layers(), p.checkpoint_layers)});
+  for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
+    const std::int64_t n = p.layers_of_piece(model.layers, piece);
+    if (n % turn != 0)
+      return fmt::format(
+          "the {} layers of {} {} cut turns of {} layers with experts and without; the nearest "
+          "number that does not: {}",
+          n, p.pieces() > p.parallel.pp ? "piece" : "stage", piece, turn,
+          nearest_multiple(n, turn));
+  }
+  for (const RecomputeRun& run : p.recompute)
+    if (run.layers % turn != 0)
+      return fmt::format(
+          "recompute of {} layers cuts turns of {} layers with experts and without; the nearest "
+          "number that does not: {}",
+          run.layers, turn, nearest_multiple(run.layers, turn));
+  return std::nullopt;
+}
+
 // What a model with experts does not go together with, and what needs one.
 Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (model.experts == 0) {
@@ -346,10 +374,11 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
         p.parallel.cp);
   if (p.capacity_factor > 0 && p.capacity_factor * 1e9 < 1)
     return "a capacity factor below 1e-9 leaves experts nothing";
-  if (model.dense_layers > 0 && p.unit_layers() > 1)
+  const bool has_first_layers = model.dense_layers > 0 && model.kind_layers == 1;
+  if (has_first_layers && p.unit_layers() > 1)
     return fmt::format("layers without experts and with some are not gathered {} at a time",
                        p.unit_layers());
-  if (model.dense_layers > 0 && p.checkpoint_layers > 1)
+  if (has_first_layers && p.checkpoint_layers > 1)
     return fmt::format(
         "layers without experts and with some are replayed one at a time: layers per checkpoint 1, "
         "not {}",
@@ -357,6 +386,7 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
   if (p.expert_imbalance > 0 && p.expert_imbalance < 1)
     return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
                        p.expert_imbalance);
+  if (Reason why = wrong_turns(p, model)) return why;
   return wrong_expert_ranks(p, model);
 }
 

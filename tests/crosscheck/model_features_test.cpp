@@ -99,13 +99,23 @@ constexpr Mixed kModels[] = {
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
         "experts_per_token": 2, "dense_layers": 1, "expert_ffn": 24, "attention_sinks": true,
         "window": 6, "full_layers": 1)"},
+    {"ExpertsInEverySecondLayerBesideASharedOne",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "expert_every": 2, "expert_ffn": 24, "shared_expert_ffn": 16,
+        "window": 6, "full_layers": 1)"},
+    {"ExpertsInTheLastOfFourLayers",
+     R"("biases": "none", "experts": 4, "experts_per_token": 1, "router_renormalises": false,
+        "expert_every": 4, "dense_layers": 3, "expert_ffn": 24, "balance_loss": 0.25)"},
+    {"ExpertsWithBiasesInEverySecondLayer",
+     R"("experts": 4, "experts_per_token": 1, "dense_layers": 1, "expert_every": 2,
+        "expert_ffn": 24, "activation": "relu", "balance_loss": 0.25)"},
     {"ExpertsWithBiasesAndLimitedGates",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "biases": "all", "experts": 4,
         "experts_per_token": 2, "activation": "quick_gelu", "activation_limit": 0.3,
         "up_offset": 1)"},
     {"ExpertsWithBiasesWithoutGateBehindADenseLayer",
      R"("experts": 4, "experts_per_token": 3, "dense_layers": 1, "expert_ffn": 24,
-        "activation": "relu", "balance_loss": 0.25)"},
+        "activation": "gelu", "balance_loss": 0.25)"},
     {"LimitedGatesOfAnMlp", R"("gated_mlp": true, "activation_limit": 0.125, "up_offset": 2)"},
     {"ExpertsBesideAttention",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
@@ -121,7 +131,7 @@ Job lower_mixed(const Plan& plan, const Mixed& mixed) {
   std::vector<ModelConfig> kinds{tiny(mixed.features)};
   if (mixed.of_every_second != nullptr) kinds.push_back(tiny(mixed.of_every_second));
   const KernelSet& set = find_kernel_set(plan.kernel_set);
-  Job job = kinds[0].encoder_layers > 0
+  Job job = mixed.of_every_second == nullptr
                 ? lower_unordered(plan, Decoder(kinds[0], plan, set))
                 : lower_unordered(plan, Decoder(kinds[0], kinds, plan, set));
   for (RankClass& rank_class : job.classes) derive_data_edges(rank_class.program);
@@ -349,7 +359,7 @@ bool goes_with(const Plan& plan, const ModelConfig& model) {
   if (plan.parallel.folds_experts() && (model.balances_experts() || model.shared_ffn() > 0))
     return false;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
-         (plan.unit_layers() == 1 || model.dense_layers() == 0);
+         (plan.unit_layers() == 1 || model.first_layers() == 0);
 }
 
 TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
@@ -370,10 +380,12 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
     const bool replays_scores = plan.recompute.front().mode == Recompute::kSelective;
     if (replays_scores && model.layer.attention_sinks) plan.recompute = {{Recompute::kFull, 0}};
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
-    const int kinds = GetParam().of_every_second == nullptr ? 1 : 2;
+    const std::int64_t kinds = GetParam().of_every_second == nullptr ? model.kind_layers() : 2;
     bool cuts_turns = false;
     for (std::int32_t piece = 0; piece < plan.pieces(); ++piece)
       cuts_turns = cuts_turns || plan.layers_of_piece(model.layers, piece) % kinds != 0;
+    for (const RecomputeRun& run : plan.recompute)
+      cuts_turns = cuts_turns || run.layers % kinds != 0;
     if (cuts_turns) continue;
     ASSERT_EQ(illegal(plan, shape_of(model.experts ? model : of_every_second)), std::nullopt);
     const auto got = train(plan, GetParam(), options);

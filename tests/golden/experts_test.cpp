@@ -71,6 +71,21 @@ TEST(Experts, EachLayerHasTwoAllToAllsForwardAndTwoBackward) {
   }
 }
 
+TEST(Experts, InEverySecondLayerHalveWhatIsExchanged) {
+  const Plan plan = plan_of(8, 4);
+  const auto of = [&](const ModelConfig& model) {
+    const Job job = lower(plan, model);
+    return moved(job, job.classes[0], {job.mesh.named(kExpertAxis)}, kType).exchanged;
+  };
+  ModelConfig model = round_experts();
+  const double in_all = of(model);
+  model.experts->every = 2;
+  EXPECT_GT(in_all, 0);
+  EXPECT_DOUBLE_EQ(of(model), in_all / 2);
+  model.experts->dense_layers = 1;
+  EXPECT_DOUBLE_EQ(of(model), in_all / 2);
+}
+
 TEST(Experts, RoomForWhateverTheRouterChoosesIsWhatAllTokensCanSendToOneRank) {
   Plan plan = plan_of(8, 4);
   plan.capacity_factor = 0;
