@@ -81,6 +81,7 @@ struct ExpertFactor {
 constexpr ExpertFactor kExpertFactors[] = {
     {"router_scale", &ExpertShape::scale},
     {"balance_loss", &ExpertShape::balance},
+    {"router_bias_rate", &ExpertShape::bias_rate},
 };
 constexpr std::string_view kRouterScores = "router_scores";
 constexpr double kMaxExpertFactor = 1000;
@@ -185,6 +186,8 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{"router_bias",
                          "expected no router_bias, which only choices follow, with biases "
                          "\"all\", of which the router's logits have one"};
+  if (e.bias_rate > 0 && !e.selection_bias)
+    return Contradiction{"router_bias_rate", "expected no router_bias_rate without router_bias"};
   if (m.layer.post_norms)
     return Contradiction{"post_norms",
                          "expected no post_norms with experts: all ranks would have the norm "

@@ -63,6 +63,9 @@ struct ExpertShape {
   bool selection_bias = false;  // added to the scores that experts are chosen by, and to no weight
   double scale = 1;             // of the weights
   double balance = 0;           // coefficient of the auxiliary loss [Fedus21 Eq.4]; 0: none
+  // By which the selection bias of an expert with less than the mean load rises each step, and that
+  // of one with more falls [Wang24 Algorithm 1]; 0: it stays as it begins.
+  double bias_rate = 0;
 
   // Whether layers with and without experts take turns, of `every` layers each.
   bool takes_turns() const { return every > 1; }
@@ -153,6 +156,7 @@ struct ModelConfig {
     return encoder_layers == 0 && position != Position::kAlibi && layer.has_plain_scores();
   }
   bool balances_experts() const { return experts && experts->balance > 0; }
+  bool moves_selection_bias() const { return experts && experts->bias_rate > 0; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };

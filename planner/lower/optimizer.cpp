@@ -21,7 +21,12 @@ constexpr OptimizerStates::State kUpdated[] = {OptimizerStates::kMaster, Optimiz
 }  // namespace
 
 Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
-    : s_(stage), parameters_(parameters), gradients_(gradients), transfers_(stage), states_(stage) {
+    : s_(stage),
+      parameters_(parameters),
+      gradients_(gradients),
+      transfers_(stage),
+      states_(stage),
+      choice_bias_(stage) {
   if (s_.plan.delayed_update) delayed_.emplace(stage, parameters, gradients);
   host_scalars_ = scalar("scalars.host", Tier::kCpu, kStepScalarCount);
   scalars_ = scalar("scalars", Tier::kGpu, kStepScalarCount);
@@ -75,6 +80,7 @@ void Optimizer::begin_step() {
     s_.out.kernel(role, Lane::kCpu, KernelId::kStepScalars, {write(host_scalars_)}, attributes);
   }
   s_.out.copy({Phase::kBegin, Part::kScalars, Action::kUpload}, host_scalars_, scalars_);
+  choice_bias_.begin_step();
   if (is_beside_backward()) norm(Phase::kBegin);
   if (!delayed_) return;
   s_.for_each_unit(
@@ -258,6 +264,7 @@ void Optimizer::update_with(UnitIndex unit, const States& states, const View& gr
   const UpdateRule& rule = s_.layout.rule[unit];
   std::vector<View> operands;
   const bool has_master = states_.has(unit, OptimizerStates::kMaster);
+  choice_bias_.move(unit, has_master ? states.front().second : target, place_of(unit)[0], lane());
   if (!has_master) operands.push_back(update(target));
   for (const auto& [state, view] : states)
     if (state == OptimizerStates::kMaster || !rule.makes_update()) operands.push_back(update(view));

@@ -254,7 +254,7 @@ std::string ring_for(const Plan& p, std::int64_t heads, std::int64_t pieces) {
 }
 
 // What experts that no tensor parallel rank cuts do not go together with.
-Reason wrong_whole_experts(const Plan& p, const ModelShape& model) {
+Reason wrong_whole_experts(const Plan& p) {
   const Parallel& shape = p.parallel;
   if (shape.expert_tp > 1 && shape.expert_tp != shape.tp)
     return fmt::format("expert tensor parallelism {} is neither 1 nor tp {}", shape.expert_tp,
@@ -268,20 +268,12 @@ Reason wrong_whole_experts(const Plan& p, const ModelShape& model) {
         "{} groups have all tensor parallel ranks: ep {} is no multiple of tp {}; "
         "the nearest that is: {}",
         whole, shape.ep, shape.tp, nearest_multiple(shape.ep, shape.tp));
-  if (p.capacity_factor > 0)
-    return "the capacity of experts is of whole sequences: capacity factor 0 " + whole;
-  if (model.balances_experts)
-    return "the auxiliary loss of experts is of whole sequences: expert tensor parallelism is tp, "
-           "not 1";
-  if (model.shared_ffn > 0)
-    return "a shared expert adds to sums over tensor parallel ranks: expert tensor parallelism is "
-           "tp, not 1";
   return std::nullopt;
 }
 
 // Groups of ranks that share experts.
 Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
-  if (Reason why = wrong_whole_experts(p, model)) return why;
+  if (Reason why = wrong_whole_experts(p)) return why;
   const std::int32_t ep = p.parallel.ep;
   if (ep == 1) return std::nullopt;
   const auto nearest = [&](std::int64_t n) {
@@ -383,6 +375,8 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
         "layers without experts and with some are replayed one at a time: layers per checkpoint 1, "
         "not {}",
         p.checkpoint_layers);
+  if (model.moves_selection_bias && p.delayed_update)
+    return "the router's bias follows the loads of its own step: it needs no delayed update";
   if (p.expert_imbalance > 0 && p.expert_imbalance < 1)
     return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
                        p.expert_imbalance);

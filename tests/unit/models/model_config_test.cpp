@@ -229,6 +229,9 @@ TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
               HasSubstr("expected less than the 4 layers"));
   EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "expert_ffn": 8)"),
               HasSubstr("no expert_ffn without dense_layers or expert_every"));
+  EXPECT_THAT(
+      refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "router_bias_rate": 0.001)"),
+      HasSubstr("/router_bias_rate: expected no router_bias_rate without router_bias"));
   const std::string in_turn = R"("experts": 4, "experts_per_token": 1, "expert_ffn": 8, )";
   EXPECT_EQ(refusal_of_experts(in_turn + R"("expert_every": 2)"), "");
   EXPECT_EQ(refusal_of_experts(in_turn + R"("expert_every": 4, "dense_layers": 3)"), "");
@@ -460,7 +463,7 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"shared_expert_ffn\", "
       "\"router_groups\", \"router_groups_per_token\", \"router_scores\", \"router_renormalises\", "
       "\"router_bias\", \"router_scale\", "
-      "\"balance_loss\", \"tied_embeddings\", \"source\", \"sources\", got "
+      "\"balance_loss\", \"router_bias_rate\", \"tied_embeddings\", \"source\", \"sources\", got "
       "unknown key "
       "\"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),

@@ -619,9 +619,8 @@ TEST(Legality, WholeExpertsAreOfAllTensorParallelRanksAndTokensOfTheirOwn) {
   EXPECT_THAT(moe([](Plan& p) { p.parallel.expert_tp = -1; }), says("expert_tp", "-1"));
   EXPECT_THAT(moe([](Plan& p) { p.parallel.sequence_parallel = false; }),
               says("it needs sequence parallelism"));
-  EXPECT_THAT(moe([](Plan& p) { p.capacity_factor = 1; }), says("capacity factor 0"));
-  EXPECT_THAT(refusal("tiny-deepseek", [](Plan&) {}),
-              says("of whole sequences", "expert tensor parallelism is tp, not 1"));
+  EXPECT_EQ(moe([](Plan& p) { p.capacity_factor = 1; }), std::nullopt);
+  EXPECT_EQ(refusal("tiny-deepseek", [](Plan& p) { p.parallel.ep = 2; }), std::nullopt);
   EXPECT_THAT(refusal("tiny-llama", [](Plan& p) { p.parallel.ep = 1; }),
               says("is of experts; the model has none"));
 }
@@ -671,6 +670,13 @@ TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
               says("the auxiliary loss of experts"));
   EXPECT_THAT(refusal(balanced, [](Plan& p) { p.zero_stage = 3, p.gather = Gather::of_layers(2); }),
               says("not gathered 2 at a time"));
+  const auto delayed = [](Plan& p) {
+    p.zero_stage = 1;
+    p.placement.optimizer = Tier::kCpu;
+    p.delayed_update = true;
+  };
+  EXPECT_EQ(refusal(moe, delayed), std::nullopt);
+  EXPECT_THAT(refusal(balanced, delayed), says("loads of its own step", "no delayed update"));
 }
 
 TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {
