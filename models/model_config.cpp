@@ -60,6 +60,7 @@ struct ExpertField {
 constexpr ExpertField kExpertCount{"experts", &ExpertShape::count, 1 << 12};
 constexpr ExpertField kPerToken{"experts_per_token", &ExpertShape::per_token, 1 << 8};
 constexpr ExpertField kDenseLayers{"dense_layers", &ExpertShape::dense_layers, 10'000};
+constexpr ExpertField kExpertEvery{"expert_every", &ExpertShape::every, 64};
 constexpr ExpertField kExpertFfn{"expert_ffn", &ExpertShape::ffn, 1 << 23};
 constexpr ExpertField kSharedFfn{"shared_expert_ffn", &ExpertShape::shared_ffn, 1 << 23};
 constexpr ExpertField kGroups{"router_groups", &ExpertShape::groups, 1 << 12};
@@ -80,6 +81,7 @@ struct ExpertFactor {
 constexpr ExpertFactor kExpertFactors[] = {
     {"router_scale", &ExpertShape::scale},
     {"balance_loss", &ExpertShape::balance},
+    {"router_bias_rate", &ExpertShape::bias_rate},
 };
 constexpr std::string_view kRouterScores = "router_scores";
 constexpr double kMaxExpertFactor = 1000;
@@ -168,6 +170,15 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
                          fmt::format("expected less than the {} layers, of which the others have "
                                      "experts, got {}",
                                      m.layers, e.dense_layers)};
+  if (e.takes_turns() && e.dense_layers >= e.every)
+    return Contradiction{kDenseLayers.name,
+                         fmt::format("expected less than the {} layers of a turn, which one with "
+                                     "experts is among, got {}",
+                                     e.every, e.dense_layers)};
+  if (m.layers % e.every != 0)
+    return Contradiction{
+        kExpertEvery.name,
+        fmt::format("expected whole turns in the {} layers, got turns of {}", m.layers, e.every)};
   if (m.has_expert_biases() && e.shared_ffn > 0)
     return Contradiction{kSharedFfn.name,
                          "expected no shared_expert_ffn with biases \"all\": its last product has "
@@ -176,6 +187,8 @@ std::optional<Contradiction> expert_contradiction(const ModelConfig& m) {
     return Contradiction{"router_bias",
                          "expected no router_bias, which only choices follow, with biases "
                          "\"all\", of which the router's logits have one"};
+  if (e.bias_rate > 0 && !e.selection_bias)
+    return Contradiction{"router_bias_rate", "expected no router_bias_rate without router_bias"};
   if (m.layer.post_norms)
     return Contradiction{"post_norms",
                          "expected no post_norms with experts: all ranks would have the norm "
@@ -295,7 +308,7 @@ void read_experts(JsonObject& object, ModelConfig& model) {
   };
   ExpertShape shape;
   for (const ExpertField& field :
-       {kPerToken, kDenseLayers, kExpertFfn, kSharedFfn, kGroups, kGroupsPerToken})
+       {kPerToken, kDenseLayers, kExpertEvery, kExpertFfn, kSharedFfn, kGroups, kGroupsPerToken})
     if (const auto node = member(field.name)) shape.*field.member = node->integer(1, field.max);
   if (const auto node = member(kRouterScores))
     shape.scores =
@@ -309,11 +322,11 @@ void read_experts(JsonObject& object, ModelConfig& model) {
   shape.count = count->integer(1, kExpertCount.max);
   object.member(kPerToken.name);
   if (shape.groups > 1) object.member(kGroupsPerToken.name);
-  if (shape.dense_layers > 0) {
+  if (shape.dense_layers > 0 || shape.takes_turns()) {
     object.member(kExpertFfn.name);
   } else if (const auto node = object.optional_member(kExpertFfn.name)) {
-    node->fail_expected(
-        fmt::format("no expert_ffn without {}: ffn is the width of experts", kDenseLayers.name));
+    node->fail_expected(fmt::format("no expert_ffn without {} or {}: ffn is the width of experts",
+                                    kDenseLayers.name, kExpertEvery.name));
   } else {
     shape.ffn = model.ffn;
   }
@@ -398,7 +411,7 @@ void set_architecture(ModelConfig& model, Architecture architecture) {
   model.gated_mlp = llama;
 }
 
-ModelConfig first_layer_of(ModelConfig model) {
+ModelConfig plain_layers_of(ModelConfig model) {
   model.experts.reset();
   if (model.encoder_layers > 0) model.layer.bidirectional = true;
   model.encoder_layers = 0;
@@ -410,9 +423,9 @@ namespace {
 void add_expert_fields(const ExpertShape& shape, std::vector<ModelField>& all) {
   for (const ExpertField& field : {kExpertCount, kPerToken})
     all.push_back({field.name, shape.*field.member});
-  if (shape.dense_layers > 0)
-    for (const ExpertField& field : {kDenseLayers, kExpertFfn})
-      all.push_back({field.name, shape.*field.member});
+  if (shape.dense_layers > 0) all.push_back({kDenseLayers.name, shape.dense_layers});
+  if (shape.takes_turns()) all.push_back({kExpertEvery.name, shape.every});
+  if (shape.dense_layers > 0 || shape.takes_turns()) all.push_back({kExpertFfn.name, shape.ffn});
   if (shape.shared_ffn > 0) all.push_back({kSharedFfn.name, shape.shared_ffn});
   if (shape.groups > 1)
     for (const ExpertField& field : {kGroups, kGroupsPerToken})

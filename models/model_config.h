@@ -51,6 +51,7 @@ struct ExpertShape {
   std::int64_t per_token = 0;     // k
   std::int64_t ffn = 0;           // width of one
   std::int64_t dense_layers = 0;  // the first layers, which have an MLP instead
+  std::int64_t every = 1;         // of the others the first and every so-many-th have experts
   std::int64_t shared_ffn = 0;    // of a further MLP that all tokens go through; 0: none
   Scores scores = Scores::kSoftmax;
   bool renormalised = true;  // the weights of the chosen ones sum to 1
@@ -62,6 +63,15 @@ struct ExpertShape {
   bool selection_bias = false;  // added to the scores that experts are chosen by, and to no weight
   double scale = 1;             // of the weights
   double balance = 0;           // coefficient of the auxiliary loss [Fedus21 Eq.4]; 0: none
+  // By which the selection bias of an expert with less than the mean load rises each step, and that
+  // of one with more falls [Wang24 Algorithm 1]; 0: it stays as it begins.
+  double bias_rate = 0;
+
+  // Whether layers with and without experts take turns, of `every` layers each.
+  bool takes_turns() const { return every > 1; }
+  bool is_in(std::int64_t layer) const {
+    return layer >= dense_layers && (layer - dense_layers) % every == 0;
+  }
 };
 
 struct ModelConfig {
@@ -129,14 +139,24 @@ struct ModelConfig {
   std::int64_t expert_count() const { return experts ? experts->count : 0; }
   std::int64_t experts_per_token() const { return experts ? experts->per_token : 0; }
   std::int64_t expert_ffn() const { return experts ? experts->ffn : 0; }
-  std::int64_t dense_layers() const { return experts ? experts->dense_layers : 0; }
-  // The first layers, where they are of another kind than the others.
-  std::int64_t first_layers() const { return encoder_layers > 0 ? encoder_layers : dense_layers(); }
+  // Layers that have experts, and those that have an MLP instead.
+  std::int64_t expert_layers() const {
+    return experts ? (layers - experts->dense_layers + experts->every - 1) / experts->every : 0;
+  }
+  std::int64_t dense_layers() const { return experts ? layers - expert_layers() : 0; }
+  // After so many layers kinds of layers that take turns begin again.
+  std::int64_t kind_layers() const { return experts ? experts->every : 1; }
+  // The first layers, where they are of another kind than all others.
+  std::int64_t first_layers() const {
+    if (encoder_layers > 0) return encoder_layers;
+    return experts && !experts->takes_turns() ? experts->dense_layers : 0;
+  }
   std::int64_t shared_ffn() const { return experts ? experts->shared_ffn : 0; }
   bool has_plain_scores() const {
     return encoder_layers == 0 && position != Position::kAlibi && layer.has_plain_scores();
   }
   bool balances_experts() const { return experts && experts->balance > 0; }
+  bool moves_selection_bias() const { return experts && experts->bias_rate > 0; }
   // The source of one field ("vocab"): its own, else the general one.
   const std::string& source_of(std::string_view field) const;
 };
@@ -149,9 +169,9 @@ struct ModelField {
 // Those of a model, in the order in which it is shown.
 std::vector<ModelField> fields_of(const ModelConfig& model);
 
-// The model whose layers are all as the first of a model with layers of two kinds: with an MLP in
-// place of experts, or an encoder's.
-ModelConfig first_layer_of(ModelConfig model);
+// The model whose layers are all as those of a model with layers of two kinds that have no experts,
+// or are an encoder's.
+ModelConfig plain_layers_of(ModelConfig model);
 
 // Gives the model the features of a family; its sizes stay.
 void set_architecture(ModelConfig& model, Architecture architecture);

@@ -139,9 +139,9 @@ std::int64_t parameter_count(const ModelConfig& model) {
   const std::int64_t positions = stacks * (rows * h + model.layer.relative_buckets * model.heads);
   const std::int64_t norms =
       (stacks + (model.layer.embedding_norm ? 1 : 0)) * norm_parameter_count(model);
-  const std::int64_t first = model.first_layers();
-  std::int64_t layers = (model.layers - first) * layer_parameter_count(model);
-  if (first > 0) layers += first * layer_parameter_count(first_layer_of(model));
+  const std::int64_t plain = model.encoder_layers + model.dense_layers();
+  std::int64_t layers = (model.layers - plain) * layer_parameter_count(model);
+  if (plain > 0) layers += plain * layer_parameter_count(plain_layers_of(model));
   const std::int64_t head =
       model.layer.head_transform ? h * h + h + norm_parameter_count(model) + model.vocab : 0;
   return layers + embeddings + positions + norms + head;
@@ -149,8 +149,7 @@ std::int64_t parameter_count(const ModelConfig& model) {
 
 std::int64_t active_parameter_count(const ModelConfig& model) {
   const std::int64_t left_out = model.expert_count() - model.experts_per_token();
-  const std::int64_t biases =
-      (model.layers - model.dense_layers()) * left_out * model.expert_bias_width();
+  const std::int64_t biases = model.expert_layers() * left_out * model.expert_bias_width();
   return parameter_count(model) - matmul_parameter_count(model) +
          active_matmul_parameter_count(model) - biases;
 }

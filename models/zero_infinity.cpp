@@ -22,14 +22,14 @@ double kept_of_token(const ModelConfig& model) {
   const double widths = model.gated_mlp ? 3 : 2;  // before and after the activation
   const double routed =
       of(experts.per_token) * (2 * h + widths * of(experts.ffn)) + widths * of(experts.shared_ffn);
-  const double first = of(experts.dense_layers);
-  return of(model.layers) * attention + first * dense + (of(model.layers) - first) * routed;
+  return of(model.layers) * attention + of(model.dense_layers()) * dense +
+         of(model.expert_layers()) * routed;
 }
 
 double largest_operator(const ModelConfig& model) {
   const std::int64_t h = model.hidden;
   std::int64_t most = std::max(h * model.qkv_width(), h * model.attention_width());
-  const bool has_mlp = !model.experts || model.experts->dense_layers > 0;
+  const bool has_mlp = !model.experts || model.dense_layers() > 0;
   if (has_mlp) most = std::max(most, h * model.up_width());
   if (model.experts)
     most =

@@ -102,6 +102,8 @@ constexpr auto expert_rows() {
       prepared<DispatchEntry, ProductRow<T, GemmOp::kNN>>(K::kRouterForward),
       row(K::kChooseExperts, read_choose_experts<T>, [](auto... x) { choose_experts<T>(x...); }),
       row(K::kPlaceRows, read_place_rows, [](const RowPlacing& x) { place_rows(x); }),
+      row(K::kCountChoices, read_count_choices, [](const ChoiceCounts& x) { count_choices(x); }),
+      row(K::kBalanceBias, read_balance_bias<T>, [](const auto& x) { balance_bias(x); }),
       row(K::kDispatchRows, read_dispatch_rows<T>, [](auto... x) { dispatch_rows<T>(x...); }),
       prepared<DispatchEntry, GroupedForwardRow<T>>(K::kGroupedForward),
       prepared<DispatchEntry, RouterLinearRow<T>>(K::kRouterLinearForward),

@@ -32,13 +32,23 @@ struct ExpertChoiceBackward {
   const S* dweights;
 };
 
+// Where a rank's tokens lie among those of whole sequences, which `ranks` ranks have in equal parts
+// one after the other; and of these ranks the choices [ranks, sequences, E], or null.
+struct SequenceParts {
+  std::int64_t sequences = 1, ranks = 1, place = 0;
+  const double* choices = nullptr;
+
+  std::int64_t length(std::int64_t tokens) const { return ranks * tokens / sequences; }
+  std::int64_t first(std::int64_t tokens) const { return place * tokens; }
+};
+
 template <typename T, typename S>
 struct ExpertBalance {
   T* dlogits;    // added to
   double* loss;  // added to
   const S* logits;
   const std::int32_t* chosen;
-  std::int64_t sequences;
+  SequenceParts parts;
   double coefficient;  // of the loss
   double loss_scale;   // of gradients, besides
 };
@@ -49,8 +59,27 @@ struct RowPlacing {
   double* dropped;
   const std::int32_t* chosen;
   std::int64_t tokens, choices, ranks, experts;  // e of a rank
-  std::int64_t sequences, capacity, room;
+  SequenceParts parts;
+  std::int64_t capacity, room;
   bool adds;  // to dropped
+};
+
+struct ChoiceCounts {
+  double* counts;  // [sequences, E], overwritten or added to
+  const std::int32_t* chosen;
+  std::int64_t tokens, choices, experts;
+  SequenceParts parts;
+  bool adds;
+};
+
+// Of a piece of a unit's elements those that are biases of a router's choice.
+template <typename M>
+struct BiasBalance {
+  M* master;
+  const double* loads;
+  std::int64_t elements, experts;  // of the piece, of the biases
+  std::int64_t first;              // of the biases in the piece; may lie outside
+  double rate;
 };
 
 // Rows of `width` elements in g parts, each with room for `room` of them.

@@ -42,6 +42,17 @@ inline constexpr auto read_choose_experts_backward = [](const KernelCall& c, con
                                                                .dweights = c[2].as<S>()});
 };
 
+// Of `sequences` and `place`, with the choices [n, sequences, E] of n ranks where there are some.
+inline SequenceParts sequence_parts(const KernelCall& c, std::int64_t sequences,
+                                    std::size_t choices, std::size_t place) {
+  SequenceParts parts{.sequences = sequences};
+  if (c.operands.size() <= choices) return parts;
+  parts.ranks = c[choices].shape()[0];
+  parts.place = c.attributes[place];
+  parts.choices = c[choices].as<double>();
+  return parts;
+}
+
 template <typename T>
 inline constexpr auto read_balance_experts = [](const KernelCall& c, const auto& body) {
   using S = Compute<T>;
@@ -51,7 +62,7 @@ inline constexpr auto read_balance_experts = [](const KernelCall& c, const auto&
                                   .loss = c[4].as<double>(),
                                   .logits = c[0].as<S>(),
                                   .chosen = c[1].as<std::int32_t>(),
-                                  .sequences = c.attributes[1],
+                                  .parts = sequence_parts(c, c.attributes[1], 5, 4),
                                   .coefficient = static_cast<double>(c.attributes[2]) /
                                                  kFactorUnit / static_cast<double>(c.attributes[3]),
                                   .loss_scale = c[2].as<double>()[kLossScale]});
@@ -66,10 +77,33 @@ inline constexpr auto read_place_rows = [](const KernelCall& c, const auto& body
                   .choices = c[0].shape()[1],
                   .ranks = c[2].shape()[0],
                   .experts = c[2].shape()[1],
-                  .sequences = c.attributes[0],
+                  .parts = sequence_parts(c, c.attributes[0], 4, 3),
                   .capacity = c.attributes[1],
                   .room = c.attributes[2],
                   .adds = c[3].adds()});
+};
+
+inline constexpr auto read_count_choices = [](const KernelCall& c, const auto& body) {
+  body(ChoiceCounts{
+      .counts = c[1].as<double>(),
+      .chosen = c[0].as<std::int32_t>(),
+      .tokens = c[0].shape()[0],
+      .choices = c[0].shape()[1],
+      .experts = c[1].shape()[1],
+      .parts = {.sequences = c[1].shape()[0], .ranks = c.attributes[0], .place = c.attributes[1]},
+      .adds = c[1].adds()});
+};
+
+template <typename T>
+inline constexpr auto read_balance_bias = [](const KernelCall& c, const auto& body) {
+  with_gradient<T>(c[0], [&]<typename M>(M* master) {
+    body(BiasBalance<M>{.master = master,
+                        .loads = c[1].as<double>(),
+                        .elements = c[0].shape()[0],
+                        .experts = c[1].shape()[1],
+                        .first = c.attributes[1] - c.attributes[0],
+                        .rate = static_cast<double>(c.attributes[2]) / kFactorUnit});
+  });
 };
 
 // `in_rows`: an operand [g, r, width]; `counts` one [g, e].

@@ -1,6 +1,7 @@
 // What a step says of its experts besides the loss: choices that were dropped, and the auxiliary
 // loss. Each rank adds up what its layers give; the sums over all ranks are reported. Tensor
-// parallel ranks count the same drops each, and have a part of the auxiliary loss.
+// parallel ranks count the same drops each, and have a part of the auxiliary loss; those that route
+// their own tokens count the drops of these.
 #pragma once
 
 #include "planner/lower/stage.h"

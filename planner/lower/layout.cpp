@@ -227,6 +227,7 @@ class LayoutBuilder {
     std::int64_t offset = 0, layer_from = 0;  // the latter: of the layer at hand, if it is owned
     std::int32_t layer = 0;
     std::int64_t shared_from = -1, summed = 0;
+    std::vector<BalancedBias>& balanced = layout_.balanced.emplace_back();
     for (const Member& m : members) {
       const ParamSpec& spec = *m.spec;
       ZPLAN_ASSERT(spec.is_trained == is_trained);
@@ -247,6 +248,7 @@ class LayoutBuilder {
       unit.tensors.push_back({spec.name, spec.published, spec.init, spec.std, spec.decay, offset,
                               split, split.kind == Split::Kind::kRows ? shape[0] : 0, m.layer,
                               m.blocks});
+      if (spec.balance_rate > 0) balanced.push_back({offset, own, spec.balance_rate, m.layer});
       unit.elements += own;
       offset += std::max(shape.elements(), m.is_split() ? 0 : own);
       if (spec.decay && layer_from == 0) unit.decay_elements = offset;

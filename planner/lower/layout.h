@@ -35,6 +35,13 @@ struct ParamPlace {
   Shape shape{};            // of a rank's piece, as kernels see it; rank 0: it is not there
 };
 
+// A router's bias among the flat elements of a unit (choice_bias.h).
+struct BalancedBias {
+  std::int64_t begin = 0, experts = 0;
+  std::int64_t rate = 0;    // in units of 1e-9
+  std::int32_t member = 0;  // the layer of the unit that has it
+};
+
 struct Layout {
   std::vector<Unit> units;
   std::vector<Part> part;                  // of each unit, for roles
@@ -45,8 +52,9 @@ struct Layout {
   // Of what tensor parallel ranks hold alike in each unit: the first elements, of whose gradients
   // each rank has a part.
   std::vector<std::int64_t> summed_elements;
-  std::vector<UnitIndex> layer_units;      // in forward order
-  using Places = std::vector<ParamPlace>;  // by index of the parameter
+  std::vector<std::vector<BalancedBias>> balanced;  // of each unit
+  std::vector<UnitIndex> layer_units;               // in forward order
+  using Places = std::vector<ParamPlace>;           // by index of the parameter
   // By layer of an iteration; what is outside the layers stands with the first.
   std::vector<Places> places;
   bool owned = false;  // whether each layer has an owner

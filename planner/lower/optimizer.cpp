@@ -23,7 +23,12 @@ ModelStates all_states() { return {std::begin(kModelStates), std::end(kModelStat
 }  // namespace
 
 Optimizer::Optimizer(Stage& stage, Parameters& parameters, Gradients& gradients)
-    : s_(stage), parameters_(parameters), gradients_(gradients), transfers_(stage), states_(stage) {
+    : s_(stage),
+      parameters_(parameters),
+      gradients_(gradients),
+      transfers_(stage),
+      states_(stage),
+      choice_bias_(stage) {
   if (s_.plan.delayed_update) delayed_.emplace(stage, parameters, gradients);
   host_scalars_ = scalar("scalars.host", Tier::kCpu, kStepScalarCount);
   scalars_ = scalar("scalars", Tier::kGpu, kStepScalarCount);
@@ -84,6 +89,7 @@ void Optimizer::begin_update(std::int32_t micro_batches) {
 
 void Optimizer::begin_step() {
   take_scalars(Phase::kBegin, {s_.plan.updates_late() ? 1 : 0});
+  choice_bias_.begin_step();
   if (is_beside_backward()) norm(Phase::kBegin);
   if (!delayed_) return;
   s_.for_each_unit(
@@ -297,6 +303,7 @@ void Optimizer::update_with(UnitIndex unit, const States& states, const View& gr
   const UpdateRule& rule = s_.layout.rule[unit];
   std::vector<View> operands;
   const bool has_master = states_.has(unit, OptimizerStates::kMaster);
+  choice_bias_.move(unit, has_master ? states.front().second : target, place_of(unit)[0], lane());
   if (!has_master) operands.push_back(update(target));
   for (const auto& [state, view] : states)
     if (state == OptimizerStates::kMaster || !rule.makes_update()) operands.push_back(update(view));

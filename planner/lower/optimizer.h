@@ -24,6 +24,7 @@
 
 #include <optional>
 
+#include "planner/lower/choice_bias.h"
 #include "planner/lower/delayed_update.h"
 #include "planner/lower/gradients.h"
 #include "planner/lower/optimizer_states.h"
@@ -93,6 +94,7 @@ class Optimizer {
   Gradients& gradients_;
   Transfers transfers_;
   OptimizerStates states_;
+  ChoiceBias choice_bias_;
   std::optional<DelayedUpdate> delayed_;
   View host_scalars_, scalars_;  // [10] f64
   View sum_, host_sum_;          // [1] f64

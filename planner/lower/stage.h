@@ -105,6 +105,8 @@ struct Stage : Sizes {
   // Of the step [2] f64: the auxiliary loss of experts, and choices of one that were dropped; and
   // the scalars of the step.
   View expert_sums{}, scalars{};
+  // Of each unit whose routers have a bias that moves: the choices of each expert (choice_bias.h).
+  std::vector<std::optional<BufferId>> choice_loads{};
   // Of the micro-batch that is emitted, of all its tokens: what an encoder gives, and its gradient,
   // of which each tensor parallel rank has a part.
   View encoded{}, encoded_gradient{};

@@ -288,7 +288,7 @@ std::string ring_for(const Plan& p, std::int64_t heads, std::int64_t pieces) {
 }
 
 // What experts that no tensor parallel rank cuts do not go together with.
-Reason wrong_whole_experts(const Plan& p, const ModelShape& model) {
+Reason wrong_whole_experts(const Plan& p) {
   const Parallel& shape = p.parallel;
   if (shape.expert_tp > 1 && shape.expert_tp != shape.tp)
     return fmt::format("expert tensor parallelism {} is neither 1 nor tp {}", shape.expert_tp,
@@ -302,20 +302,12 @@ Reason wrong_whole_experts(const Plan& p, const ModelShape& model) {
         "{} groups have all tensor parallel ranks: ep {} is no multiple of tp {}; "
         "the nearest that is: {}",
         whole, shape.ep, shape.tp, nearest_multiple(shape.ep, shape.tp));
-  if (p.capacity_factor > 0)
-    return "the capacity of experts is of whole sequences: capacity factor 0 " + whole;
-  if (model.balances_experts)
-    return "the auxiliary loss of experts is of whole sequences: expert tensor parallelism is tp, "
-           "not 1";
-  if (model.shared_ffn > 0)
-    return "a shared expert adds to sums over tensor parallel ranks: expert tensor parallelism is "
-           "tp, not 1";
   return std::nullopt;
 }
 
 // Groups of ranks that share experts.
 Reason wrong_expert_ranks(const Plan& p, const ModelShape& model) {
-  if (Reason why = wrong_whole_experts(p, model)) return why;
+  if (Reason why = wrong_whole_experts(p)) return why;
   const std::int32_t ep = p.parallel.ep;
   if (ep == 1) return std::nullopt;
   const bool folds = p.parallel.folds_experts();
@@ -349,6 +341,34 @@ Reason wrong_ties(const Plan& p, const ModelShape& model) {
       "on "
       "two: pipedream-2bw and 1f1b take this model",
       name(p.schedule));
+}
+
+// Layers with experts and without that take turns: stages, units and what is recomputed have whole
+// turns.
+Reason wrong_turns(const Plan& p, const ModelShape& model) {
+  if (model.kind_layers == 1) return std::nullopt;
+  if (p.gather.owned())
+    return fmt::format(
+        "layers with experts and without take turns of {}: no one rank owns one of them",
+        model.kind_layers);
+  const std::int64_t turn =
+      std::lcm(model.kind_layers, std::int64_t{std::lcm(p.unit_layers(), p.checkpoint_layers)});
+  for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
+    const std::int64_t n = p.layers_of_piece(model.layers, piece);
+    if (n % turn != 0)
+      return fmt::format(
+          "the {} layers of {} {} cut turns of {} layers with experts and without; the nearest "
+          "number that does not: {}",
+          n, p.pieces() > p.parallel.pp ? "piece" : "stage", piece, turn,
+          nearest_multiple(n, turn));
+  }
+  for (const RecomputeRun& run : p.recompute)
+    if (run.layers % turn != 0)
+      return fmt::format(
+          "recompute of {} layers cuts turns of {} layers with experts and without; the nearest "
+          "number that does not: {}",
+          run.layers, turn, nearest_multiple(run.layers, turn));
+  return std::nullopt;
 }
 
 // What a model with experts does not go together with, and what needs one.
@@ -386,17 +406,21 @@ Reason wrong_experts(const Plan& p, const ModelShape& model) {
         p.parallel.cp);
   if (p.capacity_factor > 0 && p.capacity_factor * 1e9 < 1)
     return "a capacity factor below 1e-9 leaves experts nothing";
-  if (model.dense_layers > 0 && p.unit_layers() > 1)
+  const bool has_first_layers = model.dense_layers > 0 && model.kind_layers == 1;
+  if (has_first_layers && p.unit_layers() > 1)
     return fmt::format("layers without experts and with some are not gathered {} at a time",
                        p.unit_layers());
-  if (model.dense_layers > 0 && p.checkpoint_layers > 1)
+  if (has_first_layers && p.checkpoint_layers > 1)
     return fmt::format(
         "layers without experts and with some are replayed one at a time: layers per checkpoint 1, "
         "not {}",
         p.checkpoint_layers);
+  if (model.moves_selection_bias && p.delayed_update)
+    return "the router's bias follows the loads of its own step: it needs no delayed update";
   if (p.expert_imbalance > 0 && p.expert_imbalance < 1)
     return fmt::format("the busiest rank has at least the mean: an imbalance of {} is below 1",
                        p.expert_imbalance);
+  if (Reason why = wrong_turns(p, model)) return why;
   return wrong_expert_ranks(p, model);
 }
 

@@ -335,16 +335,18 @@ struct ModelShape {
   std::int64_t width_divisor = 0;
   std::int64_t experts = 0, experts_per_token = 0;  // of a layer; 0: none
   std::int64_t expert_ffn = 0;
-  std::int64_t expert_bias = 0;     // columns of that of each expert's last product; 0: none
-  std::int64_t dense_layers = 0;    // the first, which have no experts
-  std::int64_t encoder_layers = 0;  // the first, to whose output the others attend
-  std::int64_t shared_ffn = 0;      // columns of the expert that all tokens share
-  bool balances_experts = false;    // by an auxiliary loss
-  std::int64_t turn_layers = 1;     // after which layers that take turns begin again
-  bool cuts_vectors = false;        // over tensor parallel ranks: biases or sinks
-  bool sinks = false;               // heads have a score beside those of the keys
-  bool plain_scores = true;         // of all keys up to the query's, scaled as usual
-  bool tied = false;                // the embedding is the output head too
+  std::int64_t expert_bias = 0;       // columns of that of each expert's last product; 0: none
+  std::int64_t dense_layers = 0;      // that have no experts
+  std::int64_t kind_layers = 1;       // after which layers with and without begin again
+  std::int64_t encoder_layers = 0;    // the first, to whose output the others attend
+  std::int64_t shared_ffn = 0;        // columns of the expert that all tokens share
+  bool balances_experts = false;      // by an auxiliary loss
+  bool moves_selection_bias = false;  // by their loads
+  std::int64_t turn_layers = 1;       // after which layers that take turns begin again
+  bool cuts_vectors = false;          // over tensor parallel ranks: biases or sinks
+  bool sinks = false;                 // heads have a score beside those of the keys
+  bool plain_scores = true;           // of all keys up to the query's, scaled as usual
+  bool tied = false;                  // the embedding is the output head too
 };
 // Takes anything with these members: plans know nothing of models/ModelConfig.
 template <typename Model>
@@ -365,9 +367,11 @@ ModelShape shape_of(const Model& model) {
           .expert_ffn = model.expert_ffn(),
           .expert_bias = model.has_expert_biases() ? model.hidden : 0,
           .dense_layers = model.dense_layers(),
+          .kind_layers = model.kind_layers(),
           .encoder_layers = model.encoder_layers,
           .shared_ffn = model.shared_ffn(),
           .balances_experts = model.balances_experts(),
+          .moves_selection_bias = model.moves_selection_bias(),
           .turn_layers = model.layer.turn_layers(),
           .cuts_vectors = model.cuts_vectors(),
           .sinks = model.layer.attention_sinks,

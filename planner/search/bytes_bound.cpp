@@ -55,12 +55,39 @@ std::int32_t last_run(const Plan& plan, std::int64_t model_layers, std::int32_t 
   return run;
 }
 
+// Layers, of those with one checkpoint or of one turn, that count as one.
+std::int32_t counted_together(const Plan& plan, const ModelConfig& model) {
+  const std::int64_t turn = model.kind_layers();
+  return turn > 1 ? static_cast<std::int32_t>(turn) : plan.checkpoint_layers;
+}
+
+// Of layers that take turns one turn: what each of its layers keeps, and of what a layer has at
+// work that of the last, with which backward begins. Layers that are replayed together with it are
+// of other kinds, too, and left out, as are checkpoints of more than a turn.
+void declare_turn(const Decoder& model, const Plan& plan, const Declare& add) {
+  const std::span<const LayerKind> kinds = model.layers();
+  const auto turn = static_cast<std::int32_t>(kinds.size());
+  CheckpointBuffers(model.sizes()).declare([&](Declared declared) {
+    if (declared.per == Per::kLayerInFlight)
+      declared.buffer.slots = declared.buffer.slots * turn / plan.checkpoint_layers;
+    add(declared);
+  });
+  Replay replay = replay_of(plan);
+  replay.layers = 1;
+  for (const LayerKind& kind : kinds)
+    declare(kind.values, replay, plan.gather.tiles(), [&](Declared declared) {
+      if (declared.per != Per::kLayerInFlight && &kind != &kinds.back()) return;
+      declared.buffer.name = kind.name + "." + declared.buffer.name;
+      add(declared);
+    });
+}
+
 // What the stage with these pieces counts.
 Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces, bool whole,
                  std::int32_t unit_layers, std::span<const PieceInFlight> own) {
   Counts counts;
   counts.weights_apart = !whole;
-  const std::int32_t together = plan.checkpoint_layers;
+  const std::int32_t together = counted_together(plan, model);
   double layers = 0, alone = 0;
   std::int32_t last = -1;  // of the pieces with layers: backward begins there
   for (const PieceInFlight& at : own) {
@@ -70,7 +97,7 @@ Counts counts_of(const Plan& plan, const ModelConfig& model, std::int32_t pieces
     counts.weights_apart = counts.weights_apart && at.weights_come_between;
     counts[Per::kLayerInFlight] += n / together * in_flight;
     counts[Per::kInputInFlight] +=
-        (plan.layers_of_piece(model.layers, at.piece) / together + 1) * in_flight;
+        (plan.layers_of_piece(model.layers, at.piece) / plan.checkpoint_layers + 1) * in_flight;
     if (at.piece == 0) counts[Per::kFirstStage] = counts[Per::kBothEnds] = 1;
     if (at.piece == pieces - 1) {
       counts[Per::kLastStage] = counts[Per::kBothEnds] = 1;
@@ -148,10 +175,14 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
   const Declare add = adding_to(at->second);
   add(workspace_of(kernels));
   add(gradient_of_output(model.sizes()));
-  CheckpointBuffers(model.sizes()).declare(add);
   HeadValues(model).declare(add);
   if (model.encoder()) EncoderValues(model).declare(add);
-  declare(model.layers().back().values, replay_of(plan), plan.gather.tiles(), add);
+  if (model_.kind_layers() > 1) {
+    declare_turn(model, plan, add);
+  } else {
+    CheckpointBuffers(model.sizes()).declare(add);
+    declare(model.layers().back().values, replay_of(plan), plan.gather.tiles(), add);
+  }
   return at->second;
 }
 

@@ -2,6 +2,7 @@
 // gradients are the slope of the loss, and every strategy trains them like one rank.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <ostream>
@@ -58,12 +59,16 @@ constexpr Mixed kModels[] = {
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
         "experts_per_token": 2, "router_scale": 2.5)"},
     {"ExpertsWithASharedOneAndWeightsAsScored",
-     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 6,
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 8,
         "experts_per_token": 3, "shared_expert_ffn": 16, "router_renormalises": false,
         "balance_loss": 0.5)"},
     {"ExpertsByTheirSigmoids",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
         "experts_per_token": 2, "router_scores": "sigmoid", "balance_loss": 0.25)"},
+    {"ExpertsWithABiasThatFollowsTheirLoads",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 8,
+        "experts_per_token": 2, "router_scores": "sigmoid", "router_bias": true,
+        "router_bias_rate": 0.01, "shared_expert_ffn": 16, "expert_every": 2, "expert_ffn": 24)"},
     {"OneExpertWithoutGate",
      R"("biases": "none", "experts": 4, "experts_per_token": 1, "router_renormalises": false)"},
     {"MlpAndExpertsInTurn", R"("biases": "none")",
@@ -113,13 +118,23 @@ constexpr Mixed kModels[] = {
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
         "experts_per_token": 2, "dense_layers": 1, "expert_ffn": 24, "attention_sinks": true,
         "window": 6, "full_layers": 1)"},
+    {"ExpertsInEverySecondLayerBesideASharedOne",
+     R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
+        "experts_per_token": 2, "expert_every": 2, "expert_ffn": 24, "shared_expert_ffn": 16,
+        "window": 6, "full_layers": 1)"},
+    {"ExpertsInTheLastOfFourLayers",
+     R"("biases": "none", "experts": 4, "experts_per_token": 1, "router_renormalises": false,
+        "expert_every": 4, "dense_layers": 3, "expert_ffn": 24, "balance_loss": 0.25)"},
+    {"ExpertsWithBiasesInEverySecondLayer",
+     R"("experts": 4, "experts_per_token": 1, "dense_layers": 1, "expert_every": 2,
+        "expert_ffn": 24, "activation": "relu", "balance_loss": 0.25)"},
     {"ExpertsWithBiasesAndLimitedGates",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "biases": "all", "experts": 4,
         "experts_per_token": 2, "activation": "quick_gelu", "activation_limit": 0.3,
         "up_offset": 1)"},
     {"ExpertsWithBiasesWithoutGateBehindADenseLayer",
      R"("experts": 4, "experts_per_token": 3, "dense_layers": 1, "expert_ffn": 24,
-        "activation": "relu", "balance_loss": 0.25)"},
+        "activation": "gelu", "balance_loss": 0.25)"},
     {"LimitedGatesOfAnMlp", R"("gated_mlp": true, "activation_limit": 0.125, "up_offset": 2)"},
     {"ExpertsBesideAttention",
      R"("architecture": "llama", "rope_theta": 10000, "kv_heads": 2, "experts": 4,
@@ -135,7 +150,7 @@ Job lower_mixed(const Plan& plan, const Mixed& mixed) {
   std::vector<ModelConfig> kinds{tiny(mixed.features)};
   if (mixed.of_every_second != nullptr) kinds.push_back(tiny(mixed.of_every_second));
   const KernelSet& set = find_kernel_set(plan.kernel_set);
-  Job job = kinds[0].encoder_layers > 0
+  Job job = mixed.of_every_second == nullptr
                 ? lower_unordered(plan, Decoder(kinds[0], plan, set))
                 : lower_unordered(plan, Decoder(kinds[0], kinds, plan, set));
   for (RankClass& rank_class : job.classes) derive_data_edges(rank_class.program);
@@ -166,6 +181,7 @@ TEST_P(ModelFeatures, GradientsAreTheSlopeOfTheLoss) {
   const ModelConfig model = tiny(GetParam().features);
   if (model.layer.bidirectional || model.encoder_layers > 0)
     GTEST_SKIP() << "every step masks other tokens of the sample";
+  if (model.moves_selection_bias()) GTEST_SKIP() << "what moves the bias is no gradient";
   const Plan plan = one_rank("cpu.f64");
   Job job = lower_mixed(plan, GetParam());
   place(job);
@@ -332,6 +348,28 @@ const std::vector<std::pair<const char*, Change>>& strategies() {
          p.zero_stage = 1;
          p.recompute = {{Recompute::kFull, 1}, {Recompute::kNone, 0}};
        }},
+      {"whole experts on tensor parallel ranks, some choices dropped, backward in two parts",
+       [](Plan& p) {
+         p.schedule = Schedule::kZeroBubbleV;
+         p.capacity_factor = 1;
+         p.parallel.expert_tp = 1;
+         p.parallel.ep = 2;
+         p.parallel.tp = 2;
+         p.parallel.pp = 2;
+         p.parallel.sequence_parallel = true;
+         p.batch.micro_batch = 1;
+       }},
+      {"whole experts on tensor parallel ranks, some choices of whole sequences dropped",
+       [](Plan& p) {
+         p.capacity_factor = 1;
+         p.parallel.expert_tp = 1;
+         p.parallel.ep = 2;
+         p.parallel.tp = 2;
+         p.parallel.sequence_parallel = true;
+         p.zero_stage = 2;
+         p.batch.micro_batch = 4;
+         p.recompute = {{Recompute::kFull, 0}};
+       }},
       {"whole experts on tensor parallel ranks of several replicas, sharded, in a pipeline",
        [](Plan& p) {
          p.parallel.expert_tp = 1;
@@ -360,10 +398,19 @@ bool goes_with(const Plan& plan, const ModelConfig& model) {
   if (plan.parallel.ring > 1 && !model.has_plain_scores()) return false;
   if (model.encoder_layers > 0) return !illegal(plan, shape_of(model));
   if (!model.experts) return !is_of_experts;
-  if (plan.parallel.folds_experts() && (model.balances_experts() || model.shared_ffn() > 0))
-    return false;
   return plan.gather.tiles() == 1 && (plan.parallel.cp == 1 || !model.balances_experts()) &&
-         (plan.unit_layers() == 1 || model.dense_layers() == 0);
+         (plan.unit_layers() == 1 || model.first_layers() == 0);
+}
+
+// What counts alone move is the same to the bit, and has moved.
+void expect_equal_biases(const testing_support::Trained& got,
+                         const testing_support::Trained& expected) {
+  const Tensors from = testing_support::tensors(expected.job, expected.result);
+  for (const auto& [name, values] : testing_support::tensors(got.job, got.result)) {
+    if (!name.ends_with(".mlp.gate.bias")) continue;
+    EXPECT_EQ(values, from.at(name)) << name;
+    EXPECT_NE(*std::max_element(values.begin(), values.end()), 0) << name;
+  }
 }
 
 TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
@@ -384,10 +431,12 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
     const bool replays_scores = plan.recompute.front().mode == Recompute::kSelective;
     if (replays_scores && model.layer.attention_sinks) plan.recompute = {{Recompute::kFull, 0}};
     if (model.kv_heads % pieces != 0 || of_every_second.kv_heads % pieces != 0) continue;
-    const int kinds = GetParam().of_every_second == nullptr ? 1 : 2;
+    const std::int64_t kinds = GetParam().of_every_second == nullptr ? model.kind_layers() : 2;
     bool cuts_turns = false;
     for (std::int32_t piece = 0; piece < plan.pieces(); ++piece)
       cuts_turns = cuts_turns || plan.layers_of_piece(model.layers, piece) % kinds != 0;
+    for (const RecomputeRun& run : plan.recompute)
+      cuts_turns = cuts_turns || run.layers % kinds != 0;
     if (cuts_turns) continue;
     ASSERT_EQ(illegal(plan, shape_of(model.experts ? model : of_every_second)), std::nullopt);
     const auto got = train(plan, GetParam(), options);
@@ -405,6 +454,7 @@ TEST_P(ModelFeatures, EveryStrategyTrainsThemLikeOneRank) {
       EXPECT_EQ(mine.dropped, theirs.dropped);
       EXPECT_EQ(mine.dropped > 0, plan.capacity_factor > 0);
     }
+    if (model.moves_selection_bias()) expect_equal_biases(*got, *same);
     const auto worst =
         exec::largest_difference(got->job, got->result.memory, same->job, same->result.memory);
     if (worst) {

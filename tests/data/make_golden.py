@@ -21,6 +21,7 @@ import json
 import math
 import pathlib
 
+import golden_balanced
 import golden_bert
 import golden_blender
 import golden_families
@@ -41,7 +42,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TEXT_FILE = "text.txt"
 MODELS = (golden_gpt2, golden_llama, golden_qwen3, golden_mla, golden_mixtral, golden_deepseek,
           *golden_families.MODELS, golden_gpt_oss.MODEL, golden_blender.MODEL,
-          golden_t5.MODEL, golden_bert.MODEL)
+          golden_t5.MODEL, golden_bert.MODEL, golden_balanced.MODEL)
 
 TRAIN = {
     "seed": 0,
@@ -145,6 +146,17 @@ def make_optimizer(params):
     )
 
 
+def added_after_update(model, params, inputs):
+    """Name -> what moves a parameter beside its gradient; of most models nothing does."""
+    return getattr(model, "added_after_update", lambda *_: {})(params, inputs)
+
+
+def add_all(params, added):
+    with torch.no_grad():
+        for name, value in added.items():
+            params[name] += value
+
+
 def snapshot(values):
     return {name: value.detach().numpy().copy() for name, value in values.items()}
 
@@ -159,6 +171,7 @@ def train(model, text, clip_norm):
         batch = batch_of(model, text, step)
         loss_of(model, params, *batch).backward()
         loss = cross_entropy(model, params, *batch)
+        added = added_after_update(model, params, batch[0])
         gradients = {name: p.grad for name, p in params.items()}
         if step in GRADIENT_STEPS:
             run["gradients"][step] = snapshot(gradients)
@@ -167,6 +180,7 @@ def train(model, text, clip_norm):
         for gradient in gradients.values():
             gradient.mul_(coefficient)
         optimizer.step()
+        add_all(params, added)
         run["losses"].append(loss.item())
         run["norms"].append(norm.item())
     run["final"] = snapshot(params)
@@ -288,6 +302,7 @@ def check_update(model, text):
     lr, beta1, beta2 = TRAIN["learning_rate"], TRAIN["beta1"], TRAIN["beta2"]
     for step in range(TRAIN["steps"]):
         names, values = zip(*rule.items())
+        added = added_after_update(model, rule, batch_of(model, text, step)[0])
         gradients = torch.autograd.grad(
             loss_of(model, rule, *batch_of(model, text, step)), values
         )
@@ -302,6 +317,7 @@ def check_update(model, text):
                 v_hat = second[name] / (1 - beta2 ** (step + 1))
                 p *= 1 - lr * (TRAIN["weight_decay"] if decays(name, p) else 0.0)
                 p -= lr * m_hat / (torch.sqrt(v_hat) + TRAIN["adam_eps"])
+        add_all(rule, added)
     worst = max(float(np.abs(params[name] - rule[name].detach().numpy()).max()) for name in rule)
     assert worst < 1e-10, worst
     print(f"AdamW rule: largest deviation {worst:.2e}")

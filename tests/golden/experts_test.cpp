@@ -71,6 +71,21 @@ TEST(Experts, EachLayerHasTwoAllToAllsForwardAndTwoBackward) {
   }
 }
 
+TEST(Experts, InEverySecondLayerHalveWhatIsExchanged) {
+  const Plan plan = plan_of(8, 4);
+  const auto of = [&](const ModelConfig& model) {
+    const Job job = lower(plan, model);
+    return moved(job, job.classes[0], {job.mesh.named(kExpertAxis)}, kType).exchanged;
+  };
+  ModelConfig model = round_experts();
+  const double in_all = of(model);
+  model.experts->every = 2;
+  EXPECT_GT(in_all, 0);
+  EXPECT_DOUBLE_EQ(of(model), in_all / 2);
+  model.experts->dense_layers = 1;
+  EXPECT_DOUBLE_EQ(of(model), in_all / 2);
+}
+
 TEST(Experts, RoomForWhateverTheRouterChoosesIsWhatAllTokensCanSendToOneRank) {
   Plan plan = plan_of(8, 4);
   plan.capacity_factor = 0;
@@ -105,6 +120,60 @@ TEST(Experts, TensorParallelRanksWithWholeExpertsExchangeRowsOfTheirOwnTokens) {
         parameters += buffer.size().value;
     EXPECT_EQ(parameters, model.layers * 2 * kExperts / ep * 3 * kWidth * 512) << ep;
   }
+}
+
+// An MLP between an all-gather and a reduce-scatter each way, and the gather again for the gradient
+// of its weights [Korthikanti22 sec 4.2.2]: of a layer as much as attention has.
+TEST(Experts, RanksWithWholeExpertsComeTogetherAroundTheSharedOne) {
+  Plan plan = plan_of(1, 2);
+  plan.parallel.tp = 2;
+  plan.parallel.expert_tp = 1;
+  plan.parallel.sequence_parallel = true;
+  plan.capacity_factor = 0;
+  plan.expert_imbalance = 1;
+  ModelConfig model = round_experts();
+  using testing_support::Moved;
+  const auto tensor = [&](double Moved::*what, DType dtype = kType) {
+    return per_layer(plan, model, [&](const Job& job) {
+      return moved(job, job.classes[0], {job.mesh.named(kTensorAxis)}, dtype).*what;
+    });
+  };
+  const auto counts = [&] { return tensor(&Moved::gathered, DType::kF64); };
+  const auto tokens = static_cast<double>(plan.batch.sequence * kMicroSteps);
+  const double gathered = tensor(&Moved::gathered), scattered = tensor(&Moved::reduce_scattered);
+  EXPECT_EQ(counts(), 0);
+  model.experts->shared_ffn = kWidth;
+  EXPECT_DOUBLE_EQ(tensor(&Moved::gathered) - gathered, 3 * tokens * 512 / 2);
+  EXPECT_DOUBLE_EQ(tensor(&Moved::reduce_scattered) - scattered, 2 * tokens * 512 / 2);
+  EXPECT_EQ(counts(), 0);
+  // Of each rank the choices of each expert by sequence.
+  model.experts->balance = 0.01;
+  EXPECT_DOUBLE_EQ(counts(), kMicroSteps * 2 * kExperts / 2.0);
+  EXPECT_DOUBLE_EQ(tensor(&Moved::gathered) - gathered, 3 * tokens * 512 / 2);
+}
+
+// Each step one sum over the replicas of E counts of a layer, whatever the micro-batches.
+TEST(Experts, LoadsThatMoveABiasAreSummedOncePerStep) {
+  ModelConfig model = round_experts();
+  model.experts->selection_bias = true;
+  const auto summed = [&](const Plan& plan, AxisSet (*over)(const Mesh&)) {
+    return per_layer(plan, model, [&](const Job& job) {
+      return moved(job, job.classes[0], {over(job.mesh)}, DType::kF64).all_reduced;
+    });
+  };
+  const auto replicas = [](const Mesh& mesh) { return mesh.named(kDataAxis); };
+  const auto all = [](const Mesh& mesh) { return mesh.all() - mesh.named(kPipelineAxis); };
+  Plan plan = plan_of(4, 1);
+  plan.clip = false;
+  EXPECT_EQ(summed(plan, replicas), 0);
+  model.experts->bias_rate = 0.001;
+  EXPECT_DOUBLE_EQ(summed(plan, replicas), 2 * 0.75 * kExperts);
+  plan.parallel.tp = 2;
+  plan.parallel.sequence_parallel = true;
+  EXPECT_DOUBLE_EQ(summed(plan, replicas), 2 * 0.75 * kExperts);
+  plan.parallel.expert_tp = 1;
+  plan.parallel.ep = 2;
+  EXPECT_DOUBLE_EQ(summed(plan, all), 2 * 0.875 * kExperts);
 }
 
 std::int64_t flops_of(const Job& job, Part part) {

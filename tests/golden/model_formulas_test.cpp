@@ -28,7 +28,7 @@ std::vector<ModelConfig> gpt_catalogue() {
   std::vector<ModelConfig> models = model_catalogue();
   std::erase_if(models, [](const ModelConfig& model) {
     return model.gated_mlp || model.position != Position::kLearned ||
-           model.layer != LayerFeatures{} || model.encoder_layers > 0;
+           model.layer != LayerFeatures{} || model.encoder_layers > 0 || model.experts;
   });
   return models;
 }
@@ -64,6 +64,35 @@ TEST(ParameterCount, OfModelsWithExpertsIsThatOfThePublishedWeights) {
   EXPECT_NEAR(active("qwen3-30b-a3b"), 3.3, 0.06);  // 3.3B in the model card
   EXPECT_NEAR(active("deepseek-v2"), 21, 0.5);      // 21B in [DeepSeek24]
   EXPECT_NEAR(active("deepseek-v3"), 37, 1);        // 37B in [DeepSeek25], one embedding only
+}
+
+// Every second layer: [Rajbhandari22 Table 1] prints 13B and 52B, of which a token goes through as
+// many as in the dense models of 350M and 1.3B, [Meta25] 400B and 17B.
+TEST(ParameterCount, OfExpertsInEverySecondLayerIsThatOfItsParts) {
+  const auto gpt = [](std::int64_t h, std::int64_t experts) {
+    const std::int64_t attention = 4 * h * h + 4 * h, norms = 4 * h, mlp = 8 * h * h + 5 * h;
+    const std::int64_t router = 128 * h + 128;
+    return 24 * (attention + norms) + 12 * mlp + 12 * (router + experts * mlp) +
+           (50'257 + 2'048) * h + 2 * h;
+  };
+  for (const auto& [name, h, all, active] :
+       {std::tuple{"gpt-350m-moe128", 1024, 13.0, 0.35}, {"gpt-1.3b-moe128", 2048, 52.0, 1.3}}) {
+    const ModelConfig model = load_model(name);
+    EXPECT_EQ(parameter_count(model), gpt(h, 128)) << name;
+    EXPECT_EQ(active_parameter_count(model), gpt(h, 1)) << name;
+    EXPECT_NEAR(billions(model), all, 0.5) << name;
+    EXPECT_NEAR(static_cast<double>(gpt(h, 1)) / 1e9, active, 0.05) << name;
+  }
+  const ModelConfig maverick = load_model("llama4-maverick");
+  const std::int64_t h = 5120, expert = 3 * h * 8192;
+  const auto parts = [&](std::int64_t experts) {
+    return 48 * (h * (40 + 2 * 8) * 128 + 40 * 128 * h + 2 * h) + 24 * 3 * h * 16384 +
+           24 * (h * 128 + (experts + 1) * expert) + 2 * 202'048 * h + h;
+  };
+  EXPECT_EQ(parameter_count(maverick), parts(128));
+  EXPECT_EQ(active_parameter_count(maverick), parts(1));
+  EXPECT_NEAR(billions(maverick), 400, 1);
+  EXPECT_NEAR(static_cast<double>(parts(1)) / 1e9, 17, 0.5);
 }
 
 // [Agarwal25 Table 1] prints billions: 20.91 and 116.83 in all, 3.61 and 5.13 that a token goes

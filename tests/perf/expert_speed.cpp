@@ -62,8 +62,18 @@ struct Routing {
     const RouterShape shape{
         .tokens = kTokens, .experts = kExperts, .choices = kChoices, .renormalised = true};
     choose_experts<float>(shape, {chosen.data(), weights.data(), logits.data(), nullptr});
-    place_rows({rows.data(), counts.data(), &dropped, chosen.data(), kTokens, kChoices, 1, kExperts,
-                1, 0, kRows, false});
+    place_rows({rows.data(),
+                counts.data(),
+                &dropped,
+                chosen.data(),
+                kTokens,
+                kChoices,
+                1,
+                kExperts,
+                {1},
+                0,
+                kRows,
+                false});
   }
 };
 

@@ -374,7 +374,8 @@ ModelConfig draw_llama() {
     experts.per_token = *rc::gen::inRange<std::int64_t>(1, experts.count + 1);
     experts.groups = *rc::gen::element<std::int64_t>(1, 2);
     experts.groups_per_token = experts.per_token * 2 > experts.count ? experts.groups : 1;
-    experts.dense_layers = *rc::gen::inRange<std::int64_t>(0, m.layers);
+    experts.every = m.layers % 2 == 0 ? *rc::gen::element<std::int64_t>(1, 2) : 1;
+    experts.dense_layers = *rc::gen::inRange<std::int64_t>(0, experts.takes_turns() ? 2 : m.layers);
     experts.shared_ffn = *rc::gen::element<std::int64_t>(0, 16);
     experts.balance = *rc::gen::element(0.0, 0.01);
     m.experts = experts;
@@ -390,8 +391,9 @@ std::string draw_cluster() {
 
 std::int32_t draw_stages(const ModelConfig& model) {
   if (model.encoder_layers > 0) return 1;
+  const std::int64_t turns = model.layers / model.kind_layers();
   return static_cast<std::int32_t>(
-      *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(model.layers, 3) + 1));
+      *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(turns, 3) + 1));
 }
 
 // Whether so many context parallel ranks can cut sequences and heads.

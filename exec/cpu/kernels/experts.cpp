@@ -135,18 +135,46 @@ void choose_backward_of_token(const RouterShape& s, const ExpertChoiceBackward<T
     x.dlogits[t * s.experts + e] = static_cast<T>(gradient[static_cast<std::size_t>(e)]);
 }
 
-// What each expert's scores count for in the loss of a sequence: its part of the choices, times the
-// coefficient and the number of experts.
+// Choices of each expert in a sequence by the first `ranks` ranks that have a part of it.
 template <typename S>
-void loads_of(const RouterShape& s, const std::int32_t* chosen, std::int64_t tokens,
-              double coefficient, Row<S>& loads) {
-  std::fill_n(loads.begin(), s.experts, S{0});
-  const std::int64_t all = tokens * s.choices;
-  for (std::int64_t i = 0; i < all; ++i) loads[static_cast<std::size_t>(chosen[i])] += S{1};
+void sum_choices(const SequenceParts& parts, std::int64_t ranks, std::int64_t sequence,
+                 std::int64_t experts, S* sums) {
+  std::fill_n(sums, experts, S{0});
+  for (std::int64_t r = 0; r < ranks; ++r)
+    for (std::int64_t e = 0; e < experts; ++e)
+      sums[e] += static_cast<S>(parts.choices[(r * parts.sequences + sequence) * experts + e]);
+}
+
+// What each expert's scores count for in the loss of a sequence, of which the rank has the tokens
+// from..to: its part of the choices, times the coefficient and the number of experts.
+template <typename T>
+void loads_of(const RouterShape& s, const ExpertBalance<T, Compute<T>>& x, std::int64_t sequence,
+              std::int64_t from, std::int64_t to, Row<Compute<T>>& loads) {
+  using S = Compute<T>;
+  if (x.parts.choices != nullptr) {
+    sum_choices(x.parts, x.parts.ranks, sequence, s.experts, loads.data());
+  } else {
+    std::fill_n(loads.begin(), s.experts, S{0});
+    for (std::int64_t i = from * s.choices; i < to * s.choices; ++i)
+      loads[static_cast<std::size_t>(x.chosen[i])] += S{1};
+  }
+  const std::int64_t tokens = x.parts.length(s.tokens), all = tokens * s.choices;
   const double factor =
-      coefficient * static_cast<double>(s.experts) / static_cast<double>(all * tokens);
+      x.coefficient * static_cast<double>(s.experts) / static_cast<double>(all * tokens);
   for (std::int64_t e = 0; e < s.experts; ++e)
     loads[static_cast<std::size_t>(e)] *= static_cast<S>(factor);
+}
+
+// Calls body(sequence, from, to) with the tokens that the rank has of each sequence.
+template <typename Body>
+void for_sequences(const SequenceParts& parts, std::int64_t tokens, const Body& body) {
+  const std::int64_t first = parts.first(tokens), length = parts.length(tokens);
+  for (std::int64_t from = 0; from < tokens;) {
+    const std::int64_t sequence = (first + from) / length;
+    const std::int64_t to = std::min(tokens, (sequence + 1) * length - first);
+    body(sequence, from, to);
+    from = to;
+  }
 }
 
 // Adds the gradient of one token; returns its part of the loss.
@@ -195,11 +223,14 @@ bool is_full(const RowPlacing& x, std::int32_t given) {
 }
 
 void count_rows(const RowPlacing& x, std::array<std::int32_t, kMostExperts>& given) {
-  const std::int64_t all = x.ranks * x.experts, length = x.tokens / x.sequences * x.choices;
+  const std::int64_t all = x.ranks * x.experts, length = x.parts.length(x.tokens) * x.choices;
+  const std::int64_t first = x.parts.first(x.tokens) * x.choices;
   double dropped = x.adds ? *x.dropped : 0;
   std::fill_n(x.counts, all, 0);
   for (std::int64_t i = 0; i < x.tokens * x.choices; ++i) {
-    if (i % length == 0) std::fill_n(given.begin(), all, 0);
+    if (i == 0 || (first + i) % length == 0)
+      sum_choices(x.parts, x.parts.choices != nullptr ? x.parts.place : 0, (first + i) / length,
+                  all, given.data());
     const auto e = static_cast<std::size_t>(x.chosen[i]);
     x.rows[i] = is_full(x, given[e]) ? -1 : 0;
     if (x.rows[i] < 0) {
@@ -247,14 +278,33 @@ void choose_experts_backward(const RouterShape& s, const ExpertChoiceBackward<T,
 
 template <typename T>
 void balance_experts(const RouterShape& s, const ExpertBalance<T, Compute<T>>& x) {
-  const std::int64_t length = s.tokens / x.sequences;
   Row<Compute<T>> loads;
-  for (std::int64_t i = 0; i < x.sequences; ++i) {
-    loads_of(s, x.chosen + i * length * s.choices, length, x.coefficient, loads);
+  for_sequences(x.parts, s.tokens, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
+    loads_of(s, x, i, from, to, loads);
     double loss = 0;
-    for (std::int64_t t = i * length; t < (i + 1) * length; ++t)
-      loss += balance_of_token(s, x, loads, t);
+    for (std::int64_t t = from; t < to; ++t) loss += balance_of_token(s, x, loads, t);
     *x.loss += loss;
+  });
+}
+
+void count_choices(const ChoiceCounts& x) {
+  if (!x.adds) std::fill_n(x.counts, x.parts.sequences * x.experts, 0.0);
+  for_sequences(x.parts, x.tokens, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
+    for (std::int64_t c = from * x.choices; c < to * x.choices; ++c)
+      x.counts[i * x.experts + x.chosen[c]] += 1;
+  });
+}
+
+template <typename M>
+void balance_bias(const BiasBalance<M>& x) {
+  double mean = 0;
+  for (std::int64_t e = 0; e < x.experts; ++e) mean += x.loads[e];
+  mean /= static_cast<double>(x.experts);
+  for (std::int64_t e = 0; e < x.experts; ++e) {
+    const std::int64_t at = x.first + e;
+    if (at < 0 || at >= x.elements || x.loads[e] == mean) continue;
+    const auto step = static_cast<Compute<M>>(x.loads[e] < mean ? x.rate : -x.rate);
+    x.master[at] = static_cast<M>(static_cast<Compute<M>>(x.master[at]) + step);
   }
 }
 
@@ -325,6 +375,7 @@ void combine_rows_backward(const RowShape& s, const CombineBackward<T>& x) {
   template void choose_experts_backward<T>(const RouterShape&,                               \
                                            const ExpertChoiceBackward<T, Compute<T>>&);      \
   template void balance_experts<T>(const RouterShape&, const ExpertBalance<T, Compute<T>>&); \
+  template void balance_bias<T>(const BiasBalance<T>&);                                      \
   template void dispatch_rows<T>(const RowShape&, T*, const T*, const std::int32_t*,         \
                                  const std::int32_t*);                                       \
   template void combine_rows<T>(const RowShape&, T*, const T*, const std::int32_t*,          \

@@ -21,6 +21,11 @@ void balance_experts(const RouterShape& shape, const ExpertBalance<T, Compute<T>
 // Throws Error where a rank is given more rows than there is room for.
 void place_rows(const RowPlacing& x);
 
+void count_choices(const ChoiceCounts& x);
+// M: the type of the master copy.
+template <typename M>
+void balance_bias(const BiasBalance<M>& x);
+
 // Rows of tokens in the order of experts, and zeros behind them: g parts of r rows.
 template <typename T>
 void dispatch_rows(const RowShape& shape, T* sent, const T* x, const std::int32_t* rows,

@@ -187,10 +187,17 @@ std::vector<LayerKind> Decoder::make_layers(const std::vector<Kind>& kinds, cons
 }
 
 std::vector<Decoder::Kind> Decoder::kinds_of(const ModelConfig& model) {
+  const ModelConfig plain = plain_layers_of(model);
+  if (model.kind_layers() > 1) {
+    std::vector<Kind> turn;
+    for (std::int64_t i = 0; i < model.kind_layers(); ++i)
+      turn.push_back({model.experts->is_in(i) ? model : plain});
+    return turn;
+  }
   const auto first = static_cast<std::int32_t>(model.first_layers());
   if (first == 0) return {{model}};
   const auto others = static_cast<std::int32_t>(model.layers) - first;
-  return {{first_layer_of(model), {0, first}}, {model, {first, others}}};
+  return {{plain, {0, first}}, {model, {first, others}}};
 }
 
 Decoder::Decoder(const ModelConfig& model, const Plan& plan, const KernelSet& kernels)

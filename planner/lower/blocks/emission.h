@@ -2,6 +2,7 @@
 // it, whatever it takes to have them there.
 #pragma once
 
+#include "planner/lower/choice_bias.h"
 #include "planner/lower/stage.h"
 #include "planner/lower/stretches.h"
 
@@ -64,6 +65,10 @@ class Emission {
   Stretches stretches() const { return Stretches(s_); }
   View expert_sums() const { return s_.expert_sums; }
   View scalars() const { return s_.scalars; }
+  // [1, E] f64
+  View choice_loads(Param bias) const {
+    return loads_of(s_, s_.layout.unit_of(bias, s_.unit_member()), s_.unit_member());
+  }
   View encoded() const { return read(s_.encoded); }
   View encoded_gradient() const { return update(s_.encoded_gradient); }
   std::vector<PositionBias>& position_biases() { return s_.position_biases; }

@@ -92,11 +92,11 @@ Experts::Experts(LayerMaker& maker, const ExpertShape& shape, const MlpShape& ml
   fc1_ = add("experts.fc1", (gated_ ? 2 : 1) * width_, LayerOperator::kFc1);
   gate_ = add("experts.gelu", width_, LayerOperator::kActivation, Read::kFirst);
   returned_ = add("experts.output", hidden_, std::nullopt, Read::kFirst);
-  partial_ = shared_ ? shared_->partial()
-                     : maker.values.add({.name = "experts.sum",
-                                         .shape = {rows_.tokens, hidden_},
-                                         .dtype = maker.compute(),
-                                         .life = Life::kForward});
+  partial_ = shared_ && !own_tokens_ ? shared_->partial()
+                                     : maker.values.add({.name = "experts.sum",
+                                                         .shape = {rows_.tokens, hidden_},
+                                                         .dtype = maker.compute(),
+                                                         .life = Life::kForward});
   const auto gradient = [&](const char* name, std::int64_t width) {
     return maker.values.gradient(
         {.name = name, .shape = rows_.of(width), .dtype = maker.compute()});
@@ -162,12 +162,21 @@ void Experts::multiply(LayerPass& to, const Grouped& by, const View& x, const Vi
   }
 }
 
+// Tensor parallel ranks cut it as any MLP: those with tokens of their own come together around it.
+void Experts::shared_forward(LayerPass& to, const View& x) const {
+  if (!own_tokens_) return shared_->forward(to, x);
+  View all = x;
+  if (shared_->reads_input(to)) all = to.gathered(Part::kFc1, x, "shared.gathered");
+  shared_->forward(to, all);
+  if (to.emits_all()) to.sum_into(Part::kFc2, to[shared_->partial()], to[partial_]);
+}
+
 void Experts::forward(LayerPass& to, const View& x) const {
   if (to.emits_all()) {
     router_.forward(to, x);
     dispatch(to, x);
   }
-  if (shared_) shared_->forward(to, x);
+  if (shared_) shared_forward(to, x);
   if (to.emits(up_.op)) multiply(to, up_, to[received_], to[fc1_]);
   if (to.emits(LayerOperator::kActivation))
     to.kernel(Part::kExpertGate, gated_ ? KernelId::kSwigluForward : KernelId::kGeluForward,
@@ -237,6 +246,24 @@ void Experts::dispatch_backward(LayerPass& to, const View& dreceived, const View
             {read(drows), read(router_.rows(to)), write(dx)});
 }
 
+void Experts::shared_backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
+  if (!own_tokens_) return shared_->backward(to, x, dy, update(dx));
+  View all = x, all_dy;
+  const auto gather = [&] { all_dy = to.gathered(Part::kFc2, dy, "d.shared.gathered"); };
+  if (to.emits_inputs()) {
+    gather();
+  } else {
+    to.again(gather);
+  }
+  if (to.emits_weights()) all = to.gathered(Part::kFc1, x, "shared.gathered");
+  const View all_dx = to.scratch("d.shared.input", all_dy.shape);
+  shared_->backward(to, all, all_dy, all_dx);
+  if (!to.emits_inputs()) return;
+  const View sum = to.summed(Part::kFc1, all_dx, "d.shared.sum");
+  to.kernel(Part::kCombine, Action::kAccumulate, KernelId::kResidualAdd,
+            {read(dx), read(sum), write(dx)});
+}
+
 void Experts::backward(LayerPass& to, const View& x, const View& dy, const View& dx) const {
   const View dweights = to.scratch("d.weights.router", router_.chosen(), router_.weights(to).dtype);
   const View dout = combine_backward(to, dy, dweights);
@@ -247,7 +274,7 @@ void Experts::backward(LayerPass& to, const View& x, const View& dy, const View&
   const View dreceived = to.scratch("d.experts.input", rows_.of(hidden_));
   multiply_backward(to, up_, to[received_], dfc1, dreceived);
   dispatch_backward(to, dreceived, dx);
-  if (shared_) shared_->backward(to, x, dy, update(dx));
+  if (shared_) shared_backward(to, x, dy, dx);
   router_.backward(to, x, dweights, dx);
 }
 

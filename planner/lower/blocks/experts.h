@@ -9,8 +9,9 @@
 //
 // Tensor parallel ranks cut the width of each expert, as that of an MLP, and exchange rows of all
 // tokens each among its own. Or they have whole experts, as have other replicas, and exchange rows
-// of their own tokens with all of these [Folding25]: what they combine is no part of a sum. With
-// one rank in the group nothing is exchanged. The second products of these ranks are parts of a
+// of their own tokens with all of these [Folding25]: what they combine is no part of a sum. The
+// expert that all tokens share they cut all the same. With one rank in the group nothing is
+// exchanged. The second products of these ranks are parts of a
 // sum: each has the bias of its columns of them.
 #pragma once
 
@@ -47,6 +48,8 @@ class Experts : public Body {
 
   void dispatch(LayerPass& to, const View& x) const;
   void combine(LayerPass& to) const;
+  void shared_forward(LayerPass& to, const View& x) const;
+  void shared_backward(LayerPass& to, const View& x, const View& dy, const View& dx) const;
   View combine_backward(LayerPass& to, const View& dy, const View& dweights) const;
   void dispatch_backward(LayerPass& to, const View& dreceived, const View& dx) const;
   void multiply(LayerPass& to, const Grouped& by, const View& x, const View& y) const;

@@ -89,6 +89,11 @@ class LayerPass : public Emission {
   void sum_into(Part part, const View& partial, const View& target) {
     ranks_.sum_into(phase(), part, partial, target);
   }
+  // What each tensor parallel rank has in `from`, of all of them one after the other.
+  void gather_parts(Part part, const View& from, const View& to) {
+    s_.out.collective({phase(), part, Action::kGatherRanks}, Lane::kCommTensor,
+                      CollectiveKind::kAllGather, s_.tensor_group(), from, to);
+  }
   // Each rank along the axis gives every other one an equal part of `from`, in the order of their
   // places, and has what it gets in `to`, in that order.
   void exchange(Part part, std::string_view axis, const View& from, const View& to) {

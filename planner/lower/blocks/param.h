@@ -26,6 +26,9 @@ struct ParamSpec {
   bool summed = false;
   bool is_factor = false;  // of LoRA
   bool is_trained = true;
+  // Of the bias that a router's choice follows, in units of 1e-9: what moves it a step by the loads
+  // of experts (choice_bias.h).
+  std::int64_t balance_rate = 0;
   // Of one that is cut by columns: the dimension of `stored` that is cut, where it is not the last.
   std::optional<std::size_t> cut_dimension{};
 };

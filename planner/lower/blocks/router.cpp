@@ -16,27 +16,39 @@ Value kept(LayerMaker& maker, const char* name, const Shape& shape, DType dtype,
       {.name = name, .shape = shape, .dtype = dtype, .in_backward = in_backward});
 }
 
+// A number for each expert, that all ranks have.
+ParamSpec bias_of(const LayerMaker& maker, const ExpertShape& shape) {
+  return {.name = maker.naming.of("router", ".bias"),
+          .published = {shape.count},
+          .stored = {shape.count},
+          .summed = true};
+}
+
 }  // namespace
 
 Router::Router(LayerMaker& maker, const ExpertShape& shape, bool bias)
     : shape_(shape),
       sizes_(maker, shape),
       tokens_(sizes_.tokens),
-      batch_(maker.plan.parallel.folds_experts() ? 1 : maker.b()),
-      parts_(maker.plan.batch.global_batch * maker.tp()),
+      batch_(maker.b()),
+      ranks_(maker.plan.parallel.folds_experts() ? maker.tp() : 1),
+      parts_(maker.plan.batch.global_batch * maker.tp() / ranks_),
       weight_(maker.matrix("router", {maker.h(), shape.count}, maker.naming.std().usual, {})) {
   const DType scores = maker.kernels.statistics;
-  const auto vector = [&] {
-    return maker.vector("router", ".bias", shape.count, Init::kZero, true);
-  };
-  if (bias) bias_ = vector();
-  if (shape.selection_bias) choice_bias_ = vector();
+  if (bias) bias_ = maker.params.add(bias_of(maker, shape));
+  if (shape.selection_bias) {
+    ParamSpec spec = bias_of(maker, shape);
+    spec.balance_rate = in_units(shape.bias_rate);
+    choice_bias_ = maker.params.add(std::move(spec));
+  }
   logits_ = kept(maker, "logits.router", {tokens_, shape.count}, scores);
   chosen_ = kept(maker, "chosen", chosen(), DType::kI32);
   weights_ = kept(maker, "weights.router", chosen(), scores, Read::kFirst);
   rows_ = kept(maker, "rows", chosen(), DType::kI32);
   counts_ = kept(maker, "counts", sizes_.counts(), DType::kI32,
                  sizes_.are_exchanged() ? Read::kFirst : Read::kLate);
+  if (ranks_ > 1 && (sizes_.capacity > 0 || shape_.balance > 0))
+    choices_ = kept(maker, "choices", {ranks_, batch_, shape.count}, DType::kF64);
 }
 
 Attributes Router::scores() const {
@@ -69,16 +81,39 @@ void Router::forward(LayerPass& to, const View& x) const {
     to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExperts,
               {read(to[logits_]), write(to[chosen_]), write(to[weights_])}, choice());
   }
+  count(to);
   // What a replay drops has been counted.
   View dropped = to.expert_sums();
   dropped.shape = {1};
   dropped = to.phase() == Phase::kForward
                 ? update(dropped)
                 : write(to.scratch("dropped", dropped.shape, dropped.dtype));
-  to.kernel(Part::kRouter, Action::kPlace, KernelId::kPlaceRows,
-            {read(to[chosen_]), write(to[rows_]), write(to[counts_]), dropped},
-            {batch_, sizes_.capacity, sizes_.room});
+  if (sizes_.capacity > 0 && choices_) {
+    to.kernel(
+        Part::kRouter, Action::kPlace, KernelId::kPlaceRows,
+        {read(to[chosen_]), write(to[rows_]), write(to[counts_]), dropped, read(to[choices_])},
+        {batch_, sizes_.capacity, sizes_.room, place(to)});
+  } else {
+    to.kernel(Part::kRouter, Action::kPlace, KernelId::kPlaceRows,
+              {read(to[chosen_]), write(to[rows_]), write(to[counts_]), dropped},
+              {ranks_ == 1 ? batch_ : 1, sizes_.capacity, sizes_.room});
+  }
 }
+
+// Choices of each expert: of the step, which a replay has counted, and by sequence of all ranks
+// that have a part of it.
+void Router::count(LayerPass& to) const {
+  if (shape_.bias_rate > 0 && to.phase() == Phase::kForward)
+    to.kernel(Part::kRouter, Action::kAccumulate, KernelId::kCountChoices,
+              {read(to[chosen_]), update(to.choice_loads(choice_bias_))}, {1});
+  if (!choices_) return;
+  const View own = to.scratch("choices.own", {batch_, shape_.count}, DType::kF64);
+  to.kernel(Part::kRouter, Action::kPack, KernelId::kCountChoices, {read(to[chosen_]), write(own)},
+            {ranks_, place(to)});
+  to.gather_parts(Part::kRouter, own, to[choices_]);
+}
+
+Attribute Router::place(const LayerPass& to) const { return to.by_place(kTensorAxis, 1); }
 
 void Router::logits_backward(LayerPass& to, const View& dweights, const View& dlogits) const {
   to.kernel(Part::kRouter, Action::kChoose, KernelId::kChooseExpertsBackward,
@@ -87,10 +122,19 @@ void Router::logits_backward(LayerPass& to, const View& dweights, const View& dl
   View loss = to.expert_sums();
   loss.shape = {1};
   loss.offset = size_of(loss.dtype);
-  to.kernel(
-      Part::kRouter, Action::kBalance, KernelId::kBalanceExperts,
-      {read(to[logits_]), read(to[chosen_]), read(to.scalars()), update(dlogits), update(loss)},
-      {scores()[0], batch_, in_units(shape_.balance), parts_});
+  const Attributes balance{scores()[0], batch_, in_units(shape_.balance), parts_,
+                           choices_ ? place(to) : Attribute{}};
+  if (choices_) {
+    to.kernel(Part::kRouter, Action::kBalance, KernelId::kBalanceExperts,
+              {read(to[logits_]), read(to[chosen_]), read(to.scalars()), update(dlogits),
+               update(loss), read(to[choices_])},
+              balance);
+  } else {
+    to.kernel(
+        Part::kRouter, Action::kBalance, KernelId::kBalanceExperts,
+        {read(to[logits_]), read(to[chosen_]), read(to.scalars()), update(dlogits), update(loss)},
+        balance);
+  }
 }
 
 void Router::weight_backward(LayerPass& to, const View& x, const View& dlogits) const {

@@ -2,7 +2,8 @@
 // it chooses some, and the rows that the choices have on their way to them (expert_rows.h). Each
 // tensor parallel rank routes all tokens alike, and of the gradients of the weights it has the part
 // that its pieces of the experts give; or, where it has whole experts, its own tokens, which then
-// give that part.
+// give that part. What is of whole sequences, capacity and auxiliary loss, then follows the choices
+// of all these ranks, which they exchange as counts.
 #pragma once
 
 #include "planner/lower/blocks/expert_rows.h"
@@ -28,18 +29,22 @@ class Router {
   Shape chosen() const { return {tokens_, shape_.per_token}; }
 
  private:
+  void count(LayerPass& to) const;
   void weight_backward(LayerPass& to, const View& x, const View& dlogits) const;
   void logits_backward(LayerPass& to, const View& dweights, const View& dlogits) const;
+  Attribute place(const LayerPass& to) const;  // among the ranks that have parts
   Attributes scores() const;
   Attributes choice() const;
 
   ExpertShape shape_;
   ExpertRows sizes_;
-  std::int64_t tokens_, batch_;  // a rank's own tokens are of one batch: nothing is dropped
-  std::int64_t parts_;
-  Param weight_, bias_;                              // [h, E], [E] of the logits
-  Param choice_bias_;                                // [E], that only choices follow
+  std::int64_t tokens_, batch_;
+  std::int64_t ranks_;   // tensor parallel ones that each route their part of the tokens
+  std::int64_t parts_;   // that the ranks give of the auxiliary loss
+  Param weight_, bias_;  // [h, E], [E] of the logits
+  Param choice_bias_;    // [E], that only choices follow
   Value logits_, chosen_, weights_, rows_, counts_;  // [T, E], [T, k] thrice, [g, E / g]
+  Value choices_;  // [t, b, E] of t tensor parallel ranks, where sums are over whole sequences
 };
 
 }  // namespace zplan

@@ -148,7 +148,7 @@ enum class Action : std::uint8_t {
   kUnpack,    // the other way round
   kChoose,    // of a router: experts of a token; of a loss: what it is of
   kPlace,     // their rows
-  kBalance,   // what the auxiliary loss adds
+  kBalance,   // what the auxiliary loss adds; what moves the bias of a router's choice
   kJoin,      // the stretches of each sequence, put one after the other
   kCut,       // and apart
   kSgd,       // an update without second moments

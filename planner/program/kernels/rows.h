@@ -474,15 +474,17 @@ ZPLAN_KERNEL(
         "Weights are the scores without bias, divided by their sum if `renormalised`, times "
         "`scale` / 1e9.")
 ZPLAN_KERNEL(
-    PlaceRows, "place_rows", .operands = "chosen:ri[T,k] rows:wi[T,k] counts:wi[g,e] dropped:ad[1]",
-    .attributes = "sequences capacity? room?", .kind = kMem, .demand = streaming<4, 0>,
+    PlaceRows, "place_rows",
+    .operands = "chosen:ri[T,k] rows:wi[T,k] counts:wi[g,e] dropped:ad[1] choices:rd[n,b,x]?",
+    .attributes = "sequences capacity? room? place?", .kind = kMem, .demand = streaming<4, 0>,
     .sets = Sets::kExperts, .source = "[Lepikhin20 Algorithm 1]",
     .what =
         "Gives each choice a row: those of one rank of g together, of which each has e experts, "
         "in the order of experts and then of tokens, the first of a rank at a multiple of `room`. "
         "An expert takes up to `capacity` rows of each of the sequences (0: all) in the order of "
         "tokens; those beyond have row -1 and are added to dropped. Fails where a rank's rows "
-        "exceed room.")
+        "exceed room. With `choices`, of n ranks that have parts of the sequences one after the "
+        "other, this one's the `place`-th, those of the ranks before come first.")
 ZPLAN_KERNEL(DispatchRows, "dispatch_rows",
              .operands = "x:rc[T,h] rows:ri[T,k] counts:ri[g,e] sent:wc[g,r,h]", .kind = kMem,
              .demand = streaming<0, 3>, .sets = Sets::kExperts, .source = "[Lepikhin20 sec 3.2]",
@@ -525,14 +527,33 @@ ZPLAN_KERNEL(ChooseExpertsBackward, "choose_experts_backward",
              .what = "Is the gradient of choose_experts; the choice itself has none.")
 ZPLAN_KERNEL(
     BalanceExperts, "balance_experts",
-    .operands = "logits:rt[T,e] chosen:ri[T,k] scalars:rd[11] dlogits:uc[T,e] loss:ud[1]",
-    .attributes = "sigmoid? sequences coefficient parts", .kind = kMem,
+    .operands =
+        "logits:rt[T,e] chosen:ri[T,k] scalars:rd[11] dlogits:uc[T,e] loss:ud[1] "
+        "choices:rd[n,b,e]?",
+    .attributes = "sigmoid? sequences coefficient parts place?", .kind = kMem,
     .demand = streaming<8 + kExp, 0>, .sets = Sets::kExperts, .source = "[Fedus21 Eq.4-6]",
     .what =
         "Adds the auxiliary loss of each sequence, `coefficient` / 1e9 E sum f P / `parts`, and "
         "its "
         "gradient times the loss scale: f is the part of a sequence's choices that are of an "
-        "expert, P the mean of its scores, of sigmoids divided by their sum.")
+        "expert, P the mean of its scores, of sigmoids divided by their sum. With `choices`, of n "
+        "ranks that have parts of the sequences one after the other, this one's the `place`-th, f "
+        "is of all of a sequence, and the loss that of the rank's tokens.")
+ZPLAN_KERNEL(
+    CountChoices, "count_choices", .operands = "chosen:ri[T,k] choices:ad[b,x]",
+    .attributes = "ranks place?", .kind = kMem, .demand = streaming<1, 0>, .sets = Sets::kExperts,
+    .source = "[derived]",
+    .what =
+        "Counts the choices of each of x experts by sequence, or adds them: b sequences lie in "
+        "equal parts on `ranks` ranks one after the other, of which this is the `place`-th.")
+ZPLAN_KERNEL(
+    BalanceBias, "balance_bias", .operands = "master:uo[n] loads:rd[1,x]",
+    .attributes = "first begin rate", .kind = kMem, .demand = some_columns<3, 1, 3>,
+    .sets = Sets::kExperts, .traffic = Traffic::kOptimizer, .source = "[Wang24 Algorithm 1]",
+    .what =
+        "Adds `rate` / 1e9 to the bias of each expert that has less than the mean load, and takes "
+        "it from those that have more. The shard begins with flat element `first`, the biases "
+        "with `begin`; those outside are another rank's.")
 
 // [derived] a tanh is an exp and 4
 ZPLAN_KERNEL(SoftCapForward, "soft_cap_forward", .operands = "x:rc[*] y:wc[*]=x",

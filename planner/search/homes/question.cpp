@@ -111,7 +111,8 @@ class Asker {
   bool can_ask() const {
     const Plan& plan = q_.plan;
     return plan.gather.tiles() == 1 && plan.unit_layers() == 1 && plan.checkpoint_layers == 1 &&
-           !has_parts_of_backward(plan) && !illegal(plan, shape_of(model_));
+           model_.kind_layers() == 1 && !has_parts_of_backward(plan) &&
+           !illegal(plan, shape_of(model_));
   }
 
   static void add(Held& held, const Declared& declared) {

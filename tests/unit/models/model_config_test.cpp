@@ -53,6 +53,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "tiny-bert",
                                              "tiny-bert-published",
                                              "tiny-neox",
+                                             "tiny-switch",
                                              "tiny-mla",
                                              "tiny-llama",
                                              "tiny-oss",
@@ -97,6 +98,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "t5-11b",
                                              "gemma3-12b",
                                              "pythia-12b",
+                                             "gpt-350m-moe128",
                                              "phi4",
                                              "gpt-neox-20b",
                                              "gpt-oss-20b",
@@ -107,6 +109,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "qwen3-30b-a3b",
                                              "mixtral-8x7b",
                                              "zero-infinity-50b",
+                                             "gpt-1.3b-moe128",
                                              "llama3-70b",
                                              "qwen2.5-72b",
                                              "zero-infinity-100b",
@@ -117,6 +120,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "megatron-175b",
                                              "bloom-176b",
                                              "deepseek-v2",
+                                             "llama4-maverick",
                                              "llama3-405b",
                                              "zero-infinity-0.5t",
                                              "megatron-530b",
@@ -153,7 +157,7 @@ TEST(ModelConfig, AnEncoderIsTheFirstLayersOfAModel) {
   ModelConfig model = load_model("blenderbot-3b");
   EXPECT_EQ(model.layers, 26);
   EXPECT_EQ(model.encoder_layers, 2);
-  const ModelConfig first = first_layer_of(model);
+  const ModelConfig first = plain_layers_of(model);
   EXPECT_TRUE(first.layer.bidirectional);
   EXPECT_EQ(first.encoder_layers, 0);
   EXPECT_THAT(parse_error({{"encoder_layers", "0"}}), HasSubstr("/encoder_layers"));
@@ -216,6 +220,24 @@ std::string refusal_of_experts(const std::string& members) {
   }
 }
 
+TEST(ModelConfig, ExpertsStandInEverySoManyLayersAfterTheFirst) {
+  const ModelConfig model = load_model("llama4-maverick");
+  EXPECT_FALSE(model.experts->is_in(0));
+  EXPECT_TRUE(model.experts->is_in(1));
+  EXPECT_FALSE(model.experts->is_in(46));
+  EXPECT_TRUE(model.experts->is_in(47));
+  EXPECT_EQ(model.expert_layers(), 24);
+  EXPECT_EQ(model.dense_layers(), 24);
+  EXPECT_EQ(model.kind_layers(), 2);
+  EXPECT_EQ(model.first_layers(), 0);
+  const ModelConfig behind = load_model("deepseek-v3");
+  EXPECT_FALSE(behind.experts->is_in(2));
+  EXPECT_TRUE(behind.experts->is_in(3));
+  EXPECT_EQ(behind.expert_layers(), 58);
+  EXPECT_EQ(behind.dense_layers(), 3);
+  EXPECT_EQ(behind.first_layers(), 3);
+}
+
 TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
   using ::testing::HasSubstr;
   EXPECT_EQ(refusal_of_experts(R"("experts": 4, "experts_per_token": 2)"), "");
@@ -242,7 +264,20 @@ TEST(ModelConfig, ExpertsThatContradictOneAnotherAreRefusedWhereTheyStand) {
                   R"("experts": 4, "experts_per_token": 1, "dense_layers": 4, "expert_ffn": 8)"),
               HasSubstr("expected less than the 4 layers"));
   EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "expert_ffn": 8)"),
-              HasSubstr("no expert_ffn without dense_layers"));
+              HasSubstr("no expert_ffn without dense_layers or expert_every"));
+  EXPECT_THAT(
+      refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "router_bias_rate": 0.001)"),
+      HasSubstr("/router_bias_rate: expected no router_bias_rate without router_bias"));
+  const std::string in_turn = R"("experts": 4, "experts_per_token": 1, "expert_ffn": 8, )";
+  EXPECT_EQ(refusal_of_experts(in_turn + R"("expert_every": 2)"), "");
+  EXPECT_EQ(refusal_of_experts(in_turn + R"("expert_every": 4, "dense_layers": 3)"), "");
+  EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "expert_every": 2)"),
+              HasSubstr("expert_ffn"));
+  EXPECT_THAT(refusal_of_experts(in_turn + R"("expert_every": 0)"), HasSubstr("expert_every"));
+  EXPECT_THAT(refusal_of_experts(in_turn + R"("expert_every": 3)"),
+              HasSubstr("/expert_every: expected whole turns in the 4 layers, got turns of 3"));
+  EXPECT_THAT(refusal_of_experts(in_turn + R"("expert_every": 2, "dense_layers": 2)"),
+              HasSubstr("/dense_layers: expected less than the 2 layers of a turn"));
   EXPECT_THAT(refusal_of_experts(R"("experts": 4, "experts_per_token": 1, "balance_loss": -1)"),
               HasSubstr("-1"));
   EXPECT_EQ(
@@ -463,10 +498,12 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"rope_theta\", "
       "\"experts\", "
-      "\"experts_per_token\", \"dense_layers\", \"expert_ffn\", \"shared_expert_ffn\", "
+      "\"experts_per_token\", \"dense_layers\", \"expert_every\", \"expert_ffn\", "
+      "\"shared_expert_ffn\", "
       "\"router_groups\", \"router_groups_per_token\", \"router_scores\", \"router_renormalises\", "
       "\"router_bias\", \"router_scale\", "
-      "\"balance_loss\", \"tied_embeddings\", \"source\", \"sources\", got unknown key "
+      "\"balance_loss\", \"router_bias_rate\", \"tied_embeddings\", \"source\", \"sources\", got "
+      "unknown key "
       "\"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
             "m.json:11:13: /sources/vocabs: expected key \"vocab\", got unknown key \"vocabs\"");

@@ -658,9 +658,8 @@ TEST(Legality, WholeExpertsAreOfAllTensorParallelRanksAndTokensOfTheirOwn) {
   EXPECT_THAT(moe([](Plan& p) { p.parallel.expert_tp = -1; }), says("expert_tp", "-1"));
   EXPECT_THAT(moe([](Plan& p) { p.parallel.sequence_parallel = false; }),
               says("it needs sequence parallelism"));
-  EXPECT_THAT(moe([](Plan& p) { p.capacity_factor = 1; }), says("capacity factor 0"));
-  EXPECT_THAT(refusal("tiny-deepseek", [](Plan&) {}),
-              says("of whole sequences", "expert tensor parallelism is tp, not 1"));
+  EXPECT_EQ(moe([](Plan& p) { p.capacity_factor = 1; }), std::nullopt);
+  EXPECT_EQ(refusal("tiny-deepseek", [](Plan& p) { p.parallel.ep = 2; }), std::nullopt);
   EXPECT_THAT(refusal("tiny-llama", [](Plan& p) { p.parallel.ep = 1; }),
               says("is of experts; the model has none"));
 }
@@ -710,6 +709,51 @@ TEST(Legality, CapacityAndImbalanceAreOfExpertsAndOfWholeSequences) {
               says("the auxiliary loss of experts"));
   EXPECT_THAT(refusal(balanced, [](Plan& p) { p.zero_stage = 3, p.gather = Gather::of_layers(2); }),
               says("not gathered 2 at a time"));
+  const auto delayed = [](Plan& p) {
+    p.zero_stage = 1;
+    p.placement.optimizer = Tier::kCpu;
+    p.delayed_update = true;
+  };
+  EXPECT_EQ(refusal(moe, delayed), std::nullopt);
+  EXPECT_THAT(refusal(balanced, delayed), says("loads of its own step", "no delayed update"));
+}
+
+TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {
+  ModelShape switching = shape_of(load_model("tiny-switch"));
+  switching.layers = 12;
+  const auto refusal = [&](const auto& change) {
+    Plan plan;
+    plan.kernel_set = "cpu.f32";
+    plan.precision = default_recipe(plan.kernel_set);
+    plan.batch = {.global_batch = 12, .micro_batch = 1, .sequence = 32};
+    change(plan);
+    return illegal(plan, switching);
+  };
+  EXPECT_EQ(refusal([](Plan&) {}), std::nullopt);
+  EXPECT_EQ(refusal([](Plan& p) { p.parallel.pp = 3; }), std::nullopt);
+  EXPECT_THAT(refusal([](Plan& p) { p.parallel.pp = 4; }),
+              says("the 3 layers of stage 0 cut turns of 2", "does not: 4"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.recompute = {{Recompute::kFull, 5}, {}};
+              }),
+              says("recompute of 5 layers cuts turns of 2", "does not: 6"));
+  EXPECT_EQ(refusal([](Plan& p) { p.recompute = {{Recompute::kFull, 6}, {}}; }), std::nullopt);
+  const auto gathered = [](std::int32_t layers) {
+    return [layers](Plan& p) {
+      p.zero_stage = 3;
+      p.parallel.dp = 2;
+      p.gather = Gather::of_layers(layers);
+    };
+  };
+  EXPECT_EQ(refusal(gathered(3)), std::nullopt);
+  EXPECT_THAT(refusal([&](Plan& p) { gathered(3)(p), p.parallel.pp = 4; }),
+              says("the 3 layers of stage 0 cut turns of 6"));
+  EXPECT_THAT(refusal([](Plan& p) {
+                p.zero_stage = 3;
+                p.parallel.dp = 2;
+                p.gather = Gather::kOwned;
+              }),
+              says("no one rank owns one of them"));
 }
 
 TEST(Legality, AnEncodersOutputStaysOnItsStage) {

@@ -43,6 +43,9 @@ TEST(Decoder, StatesOperatorsInForwardOrder) {
               ElementsAre("embedding", "position", "qkv", "proj", "fc1", "fc2", "final_norm"));
   EXPECT_THAT(names("tiny-llama"),
               ElementsAre("embedding", "qkv", "proj", "fc1", "fc2", "final_norm", "head"));
+  EXPECT_THAT(names("tiny-switch"),
+              ElementsAre("embedding", "position", "qkv", "proj", "fc1", "fc2", "qkv", "proj",
+                          "router", "experts_up", "experts_down", "final_norm"));
   EXPECT_THAT(
       names("tiny-blender"),
       ElementsAre("embedding", "position", "encoder_position", "encoder_norm", "qkv", "proj", "fc1",

@@ -283,6 +283,8 @@ TEST(KernelTable, AttributesThatMayNotBeLeftOut) {
                                                "grouped_weight_gradient",
                                                "choose_experts_backward",
                                                "balance_experts",
+                                               "count_choices",
+                                               "balance_bias",
                                                "soft_cap_forward",
                                                "soft_cap_backward",
                                                "grouped_linear_forward",

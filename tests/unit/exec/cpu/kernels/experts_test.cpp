@@ -88,7 +88,7 @@ RowPlacing four_tokens(std::int64_t capacity, std::int64_t room) {
   RowPlacing x{};
   x.tokens = 4;
   x.choices = 1;
-  x.ranks = x.experts = x.sequences = 2;
+  x.ranks = x.experts = x.parts.sequences = 2;
   x.capacity = capacity;
   x.room = room;
   return x;
@@ -135,6 +135,66 @@ TEST(Rows, ThatARankHasNoRoomForAreRefusedWithTheImbalanceThatTakesThem) {
   }
 }
 
+// Three sequences of 4 tokens, of which each of two ranks has 6: the second is cut in the middle.
+struct TwoParts {
+  std::int64_t experts;
+  Indices chosen;  // of all 12 tokens, one each
+  std::vector<double> choices;
+
+  TwoParts(std::int64_t experts, Indices all) : experts(experts), chosen(std::move(all)) {
+    choices.assign(static_cast<std::size_t>(2 * 3 * experts), 7);  // overwritten
+    for (std::int64_t place : {0, 1})
+      count_choices({.counts = choices.data() + place * 3 * experts,
+                     .chosen = chosen.data() + place * 6,
+                     .tokens = 6,
+                     .choices = 1,
+                     .experts = experts,
+                     .parts = {.sequences = 3, .ranks = 2, .place = place},
+                     .adds = false});
+  }
+  SequenceParts parts(std::int64_t place) const {
+    return {.sequences = 3, .ranks = 2, .place = place, .choices = choices.data()};
+  }
+};
+
+TEST(Choices, AreCountedByTheSequencesThatARankHasPartsOf) {
+  const TwoParts x(2, {0, 1, 1, 1, 0, 0, 1, 0, 1, 1, 1, 1});
+  EXPECT_EQ(x.choices, (std::vector<double>{1, 3, 2, 0, 0, 0, 0, 0, 1, 1, 0, 4}));
+  std::vector<double> loads{10, 20};
+  count_choices({.counts = loads.data(),
+                 .chosen = x.chosen.data(),
+                 .tokens = 12,
+                 .choices = 1,
+                 .experts = 2,
+                 .parts = {},
+                 .adds = true});
+  EXPECT_EQ(loads, (std::vector<double>{14, 28}));
+}
+
+TEST(Rows, OfPartsOfSequencesAreDroppedAsThoseOfTheWhole) {
+  const TwoParts two(2, {0, 1, 1, 1, 0, 0, 1, 0, 1, 1, 1, 1});
+  const auto placed = [&](SequenceParts parts, std::int64_t from, std::int64_t to) {
+    RowPlacing x{};
+    x.tokens = to - from;
+    x.choices = x.ranks = 1;
+    x.experts = 2;
+    x.parts = parts;
+    x.capacity = 2;
+    x.room = 12;
+    return place(Indices(two.chosen.begin() + from, two.chosen.begin() + to), x);
+  };
+  const Placed whole = placed({.sequences = 3}, 0, 12);
+  double dropped = 0;
+  for (std::int64_t rank : {0, 1}) {
+    const Placed part = placed(two.parts(rank), 6 * rank, 6 * rank + 6);
+    dropped += part.dropped;
+    for (std::size_t i = 0; i < 6; ++i)
+      EXPECT_EQ(part.rows[i] < 0, whole.rows[static_cast<std::size_t>(6 * rank) + i] < 0) << i;
+  }
+  EXPECT_EQ(whole.dropped, 1 + 1 + 2);
+  EXPECT_EQ(dropped, whole.dropped);
+}
+
 TEST(Rows, ComeBackAsTheirWeightedSum) {
   const RowShape s{.tokens = 2, .choices = 2, .ranks = 2, .experts = 1, .room = 3, .width = 2};
   const std::vector<double> x{1, 2, 3, 4}, weights{0.5, 2, 1, 7};
@@ -156,9 +216,41 @@ TEST(Balance, OfAnEvenRouterIsTheCoefficient) {
   const Indices chosen{0, 1, 2, 3, 0, 1, 2, 3, 1, 2, 3, 0, 2, 3, 0, 1};
   std::vector<double> dlogits(32);
   double loss = 0;
-  balance_experts<double>(s, {dlogits.data(), &loss, logits.data(), chosen.data(), 2, 0.125, 1});
+  balance_experts<double>(s, {dlogits.data(), &loss, logits.data(), chosen.data(), {2}, 0.125, 1});
   EXPECT_DOUBLE_EQ(loss, 2 * 0.125);  // of two sequences
   for (const double gradient : dlogits) EXPECT_NEAR(gradient, 0, 1e-16);
+}
+
+TEST(Balance, OfPartsOfSequencesIsThatOfTheWhole) {
+  const TwoParts two(3, {0, 1, 2, 1, 0, 0, 2, 0, 1, 2, 1, 1});
+  const auto logits = random_values<double>(12 * 3, 5);
+  for (const bool sigmoid : {false, true}) {
+    std::vector<double> whole(36), parts(36);
+    double loss = 0, sum = 0;
+    balance_experts<double>(
+        {.tokens = 12, .experts = 3, .choices = 1, .sigmoid = sigmoid},
+        {whole.data(), &loss, logits.data(), two.chosen.data(), {.sequences = 3}, 0.5, 2});
+    for (std::int64_t rank : {0, 1})
+      balance_experts<double>({.tokens = 6, .experts = 3, .choices = 1, .sigmoid = sigmoid},
+                              {parts.data() + rank * 18, &sum, logits.data() + rank * 18,
+                               two.chosen.data() + rank * 6, two.parts(rank), 0.5, 2});
+    EXPECT_NEAR(sum, loss, 1e-15);
+    for (std::size_t i = 0; i < whole.size(); ++i) EXPECT_NEAR(parts[i], whole[i], 1e-15) << i;
+  }
+}
+
+// Shards of 4 elements, biases from element 2 of the unit on.
+TEST(Balance, OfABiasRaisesWhatHasLessThanTheMeanAndLowersTheRest) {
+  const std::vector<double> loads{1, 3, 2, 2};
+  std::vector<double> unit(8, 0.5);
+  for (std::int64_t first : {0, 4})
+    balance_bias<double>({.master = unit.data() + first,
+                          .loads = loads.data(),
+                          .elements = 4,
+                          .experts = 4,
+                          .first = 2 - first,
+                          .rate = 0.25});
+  EXPECT_EQ(unit, (std::vector<double>{0.5, 0.5, 0.75, 0.25, 0.5, 0.5, 0.5, 0.5}));
 }
 
 template <typename T>
