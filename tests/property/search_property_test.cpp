@@ -451,7 +451,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.expert_imbalance = 1.25; });
   try_it([](Plan& p) { p.delayed_update = true; });
   try_it([](Plan& p) { p.placement.optimizer_near = *rc::gen::element(0.3, 0.5, 1.0); });
-  for (const Schedule schedule : {Schedule::kDoubleBuffered, Schedule::kWeightStashing})
+  for (const Schedule schedule :
+       {Schedule::kDoubleBuffered, Schedule::kWeightStashing, Schedule::kDualPipe})
     try_it([schedule](Plan& p) {
       p.schedule = schedule;
       p.clip = false;
