@@ -466,7 +466,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   try_it([](Plan& p) { p.placement.optimizer_near = *rc::gen::element(0.3, 0.5, 1.0); });
   try_it([](Plan& p) { p.placement.params_near = *rc::gen::element(0.3, 0.5, 0.99); });
   try_it([](Plan& p) { p.placement.grads_near = *rc::gen::element(0.3, 0.5, 0.99); });
-  for (const Schedule schedule : {Schedule::kDoubleBuffered, Schedule::kWeightStashing})
+  for (const Schedule schedule :
+       {Schedule::kDoubleBuffered, Schedule::kWeightStashing, Schedule::kDualPipe})
     try_it([schedule](Plan& p) {
       p.schedule = schedule;
       p.clip = false;
