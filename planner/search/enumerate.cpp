@@ -189,10 +189,13 @@ class Leaves {
   void add_gathers(Plan plan) {
     const bool can_cut =
         plan.parallel.tp > 1 && !plan.parallel.sequence_parallel && plan.all_full();
-    // Smaller units need more messages and, where they pass through rings, less memory.
+    // Smaller units need more messages and, where they pass through rings, less memory. Layers are
+    // none where tensor parallel ranks have parts of vectors beside whole routers (legality.cpp).
     const bool has_rings = plan.zero_stage >= 2;
-    std::vector<Gather> units{Gather::kLayer};
-    if (has_rings) units.push_back(Gather::kOperator);
+    const bool no_layers = shape_.experts > 0 && shape_.cuts_vectors && plan.parallel.tp > 1;
+    std::vector<Gather> units;
+    if (!no_layers) units.push_back(Gather::kLayer);
+    if (has_rings || no_layers) units.push_back(Gather::kOperator);
     if (pins_.bucket) units = {unit_of_bucket(*pins_.bucket, plan, model_)};
     for (const Gather gather : choices<Gather>(pins_, "/gather/unit", units))
       for (const bool cut : choices<bool>(pins_, "/partition_activations", {false, true})) {

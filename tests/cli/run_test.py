@@ -52,6 +52,43 @@ class RoundTrip(CliTest):
             ran["fingerprint"], self.good_json("simulate", "plan.json")["fingerprint"]
         )
 
+    def checked(self, model, *pins):
+        """The rows of a check of four ranks in double precision, by their quantity."""
+        self.good(
+            "plan", "--model", model, "--cluster", "workstation", "--dp", "4", "--tp", "1",
+            "--pp", "1", "--global-batch", "4", "--micro-batch", "1", *pins, "-o", "plan.json",
+        )
+        ran = self.good_json("run", "plan.json", "--steps", "2", "--check", "--dtype", "f64")
+        self.assertIs(ran["check"]["agrees"], True)
+        return {row["quantity"]: row for row in ran["check"]["rows"]}, ran
+
+    def test_double_precision_rounds_to_fp8_where_the_plan_does(self):
+        _, ran = self.checked("tiny-gpt", "--kernel-set", "cpu.f32.fp8")
+        self.assertEqual(ran["kernel_set"], "cpu.f64.fp8")
+
+    def test_what_experts_drop_and_their_auxiliary_loss_are_checked(self):
+        rows, ran = self.checked(
+            "tiny-deepseek", "--ep", "2", "--capacity-factor", "0.5", "--recompute", "full"
+        )
+        self.assertGreater(ran["steps"][0]["dropped"], 0)
+        self.assertEqual(rows["dropped choices"]["difference"], 0)
+        self.assertIn("auxiliary losses", rows)
+
+    def test_gradients_that_are_rounding_alone_are_no_difference(self):
+        """Biases of keys of cross-attention, routers with one choice of weight 1."""
+        model = {
+            "schema": "zplan.model/1", "name": "odd", "architecture": "llama", "layers": 2,
+            "hidden": 32, "heads": 4, "kv_heads": 4, "ffn": 48, "vocab": 128, "sequence": 16,
+            "rope_theta": 10000, "global_batch": 4, "tied_embeddings": False,
+            "source": "assumed: a test",
+        }
+        for name, features in (
+            ("encoder", {"encoder_layers": 1, "biases": "qkv"}),
+            ("router", {"experts": 4, "experts_per_token": 1}),
+        ):
+            self.write(f"{name}.json", json.dumps({**model, **features}))
+            self.checked(f"{name}.json", "--optimizer-kind", "adafactor")
+
     def test_loss_falls(self):
         self.tiny_plan()
         steps = self.good_json("run", "plan.json", "--steps", "30")["steps"]

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/model_formulas.h"
+#include "planner/lower/factored_moments.h"
 #include "planner/lower/lower.h"
 
 namespace zplan {
@@ -89,6 +90,23 @@ TEST(OptimizerKinds, AdafactorKeepsMomentsOfRowsAndColumns) {
 }
 
 // Two all-reduces of each unit where ranks share it; all its tensors together.
+// torch.optim.Adafactor takes the means of a tensor of three dimensions over its last and over the
+// one before it.
+TEST(OptimizerKinds, AdafactorTakesEachExpertForAMatrix) {
+  Unit unit;
+  unit.tensors.push_back({.name = "norm", .shape = {64}});
+  unit.tensors.push_back({.name = "experts", .shape = {4, 64, 48}, .offset = 64});
+  const std::vector<FactoredTensor> parts = factored_tensors(unit);
+  ASSERT_EQ(parts.size(), 2U);
+  EXPECT_EQ(parts[0].rows, 64);
+  EXPECT_EQ(parts[0].columns, 0);
+  EXPECT_EQ(parts[1].matrices, 4);
+  EXPECT_EQ(parts[1].rows, 64);
+  EXPECT_EQ(parts[1].columns, 48);
+  EXPECT_EQ(parts[1].moments_from, 64);
+  EXPECT_EQ(factored_moments(unit), 64 + 4 * (64 + 48));
+}
+
 TEST(OptimizerKinds, AdafactorAddsUpOverTheRanksThatShareAUnit) {
   for (const int stage : {0, 1}) {
     Plan plan = plan_of(OptimizerKind::kAdafactor);

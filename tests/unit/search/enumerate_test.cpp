@@ -396,5 +396,14 @@ TEST(Enumerate, LayersOfStagesSayHowManyStagesThereAre) {
   EXPECT_THAT(refusal("tiny", "workstation", pins), HasSubstr("dp 2 x pp 3 needs more than the 4"));
 }
 
+TEST(Enumerate, TensorParallelRanksWithWholeRoutersGatherByOperatorAtEachZeroStage) {
+  for (const int stage : {0, 1, 2, 3}) {
+    Pins pins;
+    pins.set("/zero_stage", stage);
+    pins.set("/parallel/tp", 2);
+    EXPECT_EQ(refusal("tiny-gpt-oss", "workstation", pins), "accepted") << stage;
+  }
+}
+
 }  // namespace
 }  // namespace zplan
