@@ -238,7 +238,7 @@ TEST_P(Bitwise, VariantsGiveTheSameBits) {
 
 TEST_P(Bitwise, UpdatesBesideBackwardGiveTheBitsOfThoseAfterIt) {
   Plan plan = base(GetParam());
-  if (plan.loss_scaling) GTEST_SKIP() << "loss scaling comes before the first update";
+  plan.loss_scaling = false;  // which comes before the first update
   plan.clip = false;
   const auto expected = train({"base", plan});
   std::set<std::string> known{fingerprint(expected->job)};

@@ -115,7 +115,7 @@ TEST(UpdateBesideBackward, TakesNoMoreOfTheGpuThanAnUpdateAfterBackward) {
     Plan plan = plan_of(Tier::kNvme, 3, 1);
     plan.placement.params = Tier::kNvme;
     plan.placement.grads = Tier::kCpu;
-    plan.batch = {.global_batch = 32, .micro_batch = 32, .sequence = 64};
+    plan.batch = {.global_batch = 64, .micro_batch = 64, .sequence = 32};
     plan.recompute = {{mode}};
     const auto peak = [](const Plan& p) {
       const Job job = placed_job(p);
