@@ -12,8 +12,9 @@ constexpr std::pair<ModelState, const char*> kOrder[] = {
     {ModelState::kParameters, "/placement/params_near"},
     {ModelState::kGradients, "/placement/grads_near"},
     {ModelState::kOptimizer, "/placement/optimizer_near"}};
-// Steps that halve, from a quarter of what fits.
+// Steps that halve, from a quarter of what fits, of no less than this part of the layers.
 constexpr int kSteps = 3;
+constexpr std::int32_t kSmallestStep = 32;
 
 double& share(Plan& plan, ModelState state) {
   StatePlacement& at = plan.placement;
@@ -67,7 +68,8 @@ Plan NearerHomes::tune(const Plan& plan, ModelState state) const {
   if (most > 1) first.push_back(with(plan, state, most / 2));
   Plan best = fastest_(plan, std::move(first));
   std::int32_t step = most / 4;
-  for (int i = 0; i < kSteps && step > 0; ++i, step /= 2) {
+  const std::int32_t least = std::max(1, units(plan) / kSmallestStep);
+  for (int i = 0; i < kSteps && step >= least; ++i, step /= 2) {
     const std::int32_t at = best.placement.near_units(state, units(plan));
     if (at == most) break;
     std::vector<Plan> around;

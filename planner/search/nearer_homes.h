@@ -1,8 +1,9 @@
 // How many layers have a state a tier nearer than the others: tuned on a plan, state by state.
 //
 // More layers take more of the nearer tier, so that there is a largest number that fits, which is
-// found by placing plans, not by simulating them. Mostly it is the fastest, too; where what works
-// on the near layers would become the slowest, fewer are: steps that halve come to them.
+// found by placing plans, not by simulating them. It is taken where it is faster than half of it;
+// else, where what works on the near layers would become the slowest, steps that halve come to
+// fewer.
 #pragma once
 
 #include <functional>
