@@ -45,10 +45,8 @@ void ChoiceBias::begin_step() {
   };
   for (const Chunk& chunk : s_.chunks) {
     s_.enter(chunk);
-    for (UnitIndex u = 0; u < s_.layout.units.size(); ++u) {
-      const LayerRange layers = s_.layers_with(u, chunk);
-      if (s_.choice_loads[u] && layers.count > 0) s_.each_unit_of({u}, layers, clear);
-    }
+    for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
+      if (s_.choice_loads[u]) s_.each_unit_of({u}, {}, clear, {});
   }
 }
 

@@ -303,7 +303,8 @@ void Optimizer::update_with(UnitIndex unit, const States& states, const View& gr
   const UpdateRule& rule = s_.layout.rule[unit];
   std::vector<View> operands;
   const bool has_master = states_.has(unit, OptimizerStates::kMaster);
-  choice_bias_.move(unit, has_master ? states.front().second : target, place_of(unit)[0], lane());
+  choice_bias_.move(unit, has_master ? states.front().second : target, place_of(unit)[0],
+                    lane(unit));
   if (!has_master) operands.push_back(update(target));
   for (const auto& [state, view] : states)
     if (state == OptimizerStates::kMaster || !rule.makes_update()) operands.push_back(update(view));
