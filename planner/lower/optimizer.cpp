@@ -103,11 +103,7 @@ void Optimizer::begin_step() {
 
 void Optimizer::emit() {
   gradients_.sum_tied();
-  if (s_.updates_each) {
-    s_.named_by_chunk([&] { norm(Phase::kUpdate); });
-  } else if (!is_beside_backward()) {
-    norm(Phase::kUpdate);
-  }
+  if (!is_beside_backward()) norm(Phase::kUpdate);
   const auto finish = [&](UnitIndex u, Ordinal ordinal) { finish_unit(u, ordinal); };
   s_.for_each_unit_outside_layers(finish);
   if (!is_beside_backward()) s_.for_each_layer_unit(finish, all_states());
@@ -196,7 +192,7 @@ void Optimizer::norm(Phase phase) {
     move_to(u);
     s_.out.set_member(0);
   };
-  s_.out.kernel(role(Action::kZero), lane(), KernelId::kFillZero, {write(sum())});
+  named([&] { s_.out.kernel(role(Action::kZero), lane(), KernelId::kFillZero, {write(sum())}); });
   const auto add = [&](UnitIndex u, Ordinal ordinal) {
     if (sums_on_host(u) != host) move_to(u);
     const View gradient =
@@ -206,6 +202,18 @@ void Optimizer::norm(Phase phase) {
   ModelStates states{ModelState::kGradients};
   if (takes) states.push_back(ModelState::kOptimizer);
   if (needs_norm() || (takes && !is_beside_backward())) s_.for_each_unit(add, states, begin_loop);
+  named([&] { take_clip(phase, host); });
+}
+
+// Where chunks update by themselves each has a norm, and loops over its units end without a name.
+void Optimizer::named(const std::function<void()>& emit) {
+  if (s_.updates_each) return s_.named_by_chunk(emit);
+  emit();
+}
+
+// From the sum, which may be on the host.
+void Optimizer::take_clip(Phase phase, bool host) {
+  const auto role = [&](Action action) { return Role{phase, Part::kGradientNorm, action}; };
   if (host) s_.out.copy(role(Action::kUpload), host_sum_, sum_);
   if (needs_norm() && s_.mesh.world() > 1)
     s_.out.collective(role(Action::kReduce), Lane::kCommReduce, CollectiveKind::kAllReduce,

@@ -22,6 +22,7 @@
 // comes at the end as ever.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "planner/lower/choice_bias.h"
@@ -67,6 +68,8 @@ class Optimizer {
 
   void take_scalars(Phase phase, const Attributes& attributes);
   void norm(Phase phase);
+  void named(const std::function<void()>& emit);
+  void take_clip(Phase phase, bool host);
   bool sums_on_host(UnitIndex unit) const;
   View gradient_for_norm(UnitIndex unit, bool host, Ordinal ordinal);
   View take_main_gradient(UnitIndex unit, Ordinal ordinal);

@@ -230,6 +230,10 @@ std::string nearest_unit(const Plan& p, std::int64_t layers) {
   });
 }
 
+std::string_view piece_word(const Plan& p) {
+  return p.pieces() > p.parallel.pp ? "piece" : "stage";
+}
+
 // Whether units of several layers cut the stages and what is recomputed alike.
 Reason wrong_units(const Plan& p, std::int64_t layers) {
   const std::int32_t together = p.unit_layers();
@@ -239,8 +243,10 @@ Reason wrong_units(const Plan& p, std::int64_t layers) {
   for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
     const std::int32_t n = p.layers_of_piece(layers, piece);
     if (n % together != 0)
-      return fmt::format("the {} layers of stage {} are no multiple of the {} gathered together{}",
-                         n, piece, together, p.gather.owned() ? "" : nearest_unit(p, layers));
+      return fmt::format("the {} layers of {} {} are no multiple of the {} {}{}", n, piece_word(p),
+                         piece, together,
+                         p.gather.owned() ? "replicas that own one each" : "gathered together",
+                         p.gather.owned() ? "" : nearest_unit(p, layers));
   }
   for (const RecomputeRun& run : p.recompute)
     if (run.layers % together != 0)
@@ -355,12 +361,14 @@ Reason wrong_turns(const Plan& p, const ModelShape& model) {
       std::lcm(model.kind_layers, std::int64_t{std::lcm(p.unit_layers(), p.checkpoint_layers)});
   for (std::int32_t piece = 0; piece < p.pieces(); ++piece) {
     const std::int64_t n = p.layers_of_piece(model.layers, piece);
-    if (n % turn != 0)
-      return fmt::format(
-          "the {} layers of {} {} cut turns of {} layers with experts and without; the nearest "
-          "number that does not: {}",
-          n, p.pieces() > p.parallel.pp ? "piece" : "stage", piece, turn,
-          nearest_multiple(n, turn));
+    if (n % turn == 0) continue;
+    const std::string cut =
+        fmt::format("the {} layers of {} {} cut turns of {} layers with experts and without", n,
+                    piece_word(p), piece, turn);
+    if (p.pieces() * turn > model.layers)
+      return fmt::format("{}; {} layers have at most {} such {}s", cut, model.layers,
+                         model.layers / turn, piece_word(p));
+    return fmt::format("{}; the nearest number that does not: {}", cut, nearest_multiple(n, turn));
   }
   for (const RecomputeRun& run : p.recompute)
     if (run.layers % turn != 0)
@@ -371,26 +379,28 @@ Reason wrong_turns(const Plan& p, const ModelShape& model) {
   return std::nullopt;
 }
 
+Reason needs_experts(const Plan& p) {
+  if (p.parallel.ep > 1)
+    return fmt::format("ep {} splits experts; the model has none", p.parallel.ep);
+  if (p.parallel.expert_tp > 0)
+    return "expert tensor parallelism is of experts; the model has none";
+  if (p.capacity_factor > 0) return "a capacity factor is of experts; the model has none";
+  if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
+  return std::nullopt;
+}
+
 // What a model with experts does not go together with, and what needs one.
 Reason wrong_experts(const Plan& p, const ModelShape& model) {
-  if (model.experts == 0) {
-    if (p.parallel.ep > 1)
-      return fmt::format("ep {} splits experts; the model has none", p.parallel.ep);
-    if (p.parallel.expert_tp > 0)
-      return "expert tensor parallelism is of experts; the model has none";
-    if (p.capacity_factor > 0) return "a capacity factor is of experts; the model has none";
-    if (p.expert_imbalance > 0) return "an imbalance is that of experts; the model has none";
-    return std::nullopt;
-  }
+  if (model.experts == 0) return needs_experts(p);
   if (reaches_across_steps(p) || updates_each_micro_batch(p))
-    return fmt::format(
-        "schedule {} takes models without experts; 1f1b and interleaved take this one",
-        name(p.schedule));
+    return fmt::format("schedule {} takes models without experts; 1f1b takes this one",
+                       name(p.schedule));
   if (p.train.what != Trained::kAll)
     return fmt::format("experts are trained with all else: train all, not {}", name(p.train.what));
   if (p.optimizer.row().has_two_rules())
-    return fmt::format("{} has two rules for a layer, experts take one: adamw and sgd have one",
-                       p.optimizer.row().word);
+    return fmt::format(
+        "{} has two rules for a layer, experts take one: adamw, sgd and adafactor have one",
+        p.optimizer.row().word);
   if (p.gather.tiles() > 1)
     return fmt::format("experts are gathered whole: they need 1 tile, not {}", p.gather.tiles());
   // A unit keeps what decays first and what these ranks share last.

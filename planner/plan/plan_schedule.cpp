@@ -11,6 +11,7 @@
 #include "planner/plan/decision.h"
 #include "planner/plan/limits.h"
 #include "planner/plan/schedule_file.h"
+#include "planner/program/kernels/kernel_set.h"
 #include "planner/program/schedule/double_buffered.h"
 #include "planner/program/schedule/dual_pipe_v.h"
 #include "planner/program/schedule/interleaved.h"
@@ -135,10 +136,16 @@ Reason not_double_buffered(const Plan& plan) {
       name(plan.schedule), plan.optimizer.row().word);
 }
 
-// One stage of several chunks trains what so many stages do.
+// One stage of several chunks trains what so many stages do. An update is of a micro-batch of each
+// replica, which have a scale each where operands have one: no one rank trains the same.
 Reason not_stashing(const Plan& plan) {
   const std::int32_t pp = plan.parallel.pp, chunks = std::max(1, plan.parallel.chunks);
   if (Reason why = not_without_flush(plan, pp > 1 ? pp : chunks)) return why;
+  if (find_kernel_set(plan.kernel_set).rounds_whole && plan.parallel.dp > 1)
+    return fmt::format(
+        "schedule {} makes an update of a micro-batch of each replica, and {} gives each of these "
+        "a scale of its own: dp 1, not {}",
+        name(plan.schedule), plan.kernel_set, plan.parallel.dp);
   if (pp == 1 || chunks == 1) return std::nullopt;
   return fmt::format("schedule {} has one chunk per stage where there are several, not {}",
                      name(plan.schedule), chunks);

@@ -14,7 +14,7 @@ class StorageTest(CliTest):
     def setUp(self):
         super().setUp()
         os.mkdir(self.path(DRIVE))
-        self.plan = self.tiny_plan("--optimizer", "nvme")
+        self.plan = self.tiny_plan("--optimizer", "nvme", "--optimizer-near", "0")
 
     def run_arguments(self, *more, steps="3", drive=DRIVE):
         return ["run", self.plan, "--nvme-dir", drive, "--steps", steps, *more]

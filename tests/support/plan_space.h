@@ -250,10 +250,7 @@ inline bool is_legal(const Choice& c) {
   const bool too_many = p.parallel.ranks() > most;
   // A level that changes nothing is none.
   const bool idle = p.parallel.shards != 0 && p.parallel.dp == 1;
-  // On one rank a micro-batch that updates by itself has one scale, on several replicas several.
-  const bool scales = updates_each_micro_batch(p) && p.parallel.dp > 1 &&
-                      find_kernel_set(p.kernel_set).rounds_whole;
-  return !too_many && !idle && !scales && p.batch.micro_batch > 0 &&
+  return !too_many && !idle && p.batch.micro_batch > 0 &&
          !illegal(p, shapes[static_cast<std::size_t>(c[factor("/model")])]);
 }
 

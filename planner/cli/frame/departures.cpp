@@ -47,7 +47,7 @@ std::vector<std::string> departures(const Plan& plan) {
   std::vector<std::string> all;
   if (updates_each_micro_batch(plan))
     all.push_back(fmt::format(
-        "an update after each micro-batch; stage i of {0} trains on parameters {0} - i updates old",
+        "an update after each micro-batch; piece i of {0} trains on parameters {0} - i updates old",
         plan.pieces()));
   else if (plan.updates_late())
     all.emplace_back("each step trains on parameters without the gradients of the step before it");

@@ -34,9 +34,17 @@ TEST(Departures, AreStaleParametersOfDelayedUpdatesAndOfPipelinesWithoutFlush) {
   Plan delayed = plan_with(), unflushed = plan_with();
   delayed.delayed_update = true;
   unflushed.schedule = Schedule::kDoubleBuffered;
+  unflushed.parallel.pp = 2;
   for (const Plan& plan : {delayed, unflushed})
     EXPECT_THAT(departures(plan),
                 ElementsAre(HasSubstr("without the gradients of the step before it")));
+}
+
+TEST(Departures, AreUpdatesAfterEachMicroBatch) {
+  Plan plan = plan_with();
+  plan.schedule = Schedule::kWeightStashing;
+  plan.parallel.pp = 2;
+  EXPECT_THAT(departures(plan), ElementsAre(HasSubstr("piece i of 2 trains on parameters 2 - i")));
 }
 
 TEST(Departures, AreChoicesThatAreDropped) {

@@ -218,7 +218,7 @@ TEST(OptimizerKinds, AreRefusedInOneLine) {
   EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.gather = Gather::of_layers(2); }),
             "muon updates one layer after the other, not units of 2 layers");
   EXPECT_EQ(refusal(kMuon, [](Plan& p) { p.model = "tiny-moe"; }),
-            "muon has two rules for a layer, experts take one: adamw and sgd have one");
+            "muon has two rules for a layer, experts take one: adamw, sgd and adafactor have one");
   EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.parallel.tp = 2; }),
             "adafactor adds up rows and columns of whole matrices: it needs tp 1, not 2");
   EXPECT_EQ(refusal(kAdafactor, [](Plan& p) { p.gather = Gather::in_tiles(2); }),

@@ -746,8 +746,9 @@ TEST(Legality, TurnsOfLayersWithExpertsAndWithoutStayTogether) {
     };
   };
   EXPECT_EQ(refusal(gathered(3)), std::nullopt);
-  EXPECT_THAT(refusal([&](Plan& p) { gathered(3)(p), p.parallel.pp = 4; }),
-              says("the 3 layers of stage 0 cut turns of 6"));
+  EXPECT_THAT(
+      refusal([&](Plan& p) { gathered(3)(p), p.parallel.pp = 4; }),
+      says("the 3 layers of stage 0 cut turns of 6", "12 layers have at most 2 such stages"));
   EXPECT_THAT(refusal([](Plan& p) {
                 p.zero_stage = 3;
                 p.parallel.dp = 2;

@@ -180,6 +180,18 @@ TEST(PlanSchedule, StashesAVersionForEachMicroBatchThatUpdatesBeforeItsBackward)
   EXPECT_EQ(plan_of(Schedule::kDoubleBuffered, 4, 12).updates(), 1);
 }
 
+TEST(PlanSchedule, StashesForReplicasThatShareTheScaleOfAnOperand) {
+  Plan plan = plan_of(Schedule::kWeightStashing, 2, 8);
+  plan.clip = false;
+  plan.kernel_set = "cpu.f32.fp8.whole";
+  plan.parallel.dp = 1;
+  EXPECT_EQ(schedule_fault(plan), std::nullopt);
+  plan.parallel.dp = 2;
+  EXPECT_THAT(schedule_fault(plan).value_or(""), testing::HasSubstr("dp 1, not 2"));
+  plan.kernel_set = "cpu.f32.fp8";
+  EXPECT_EQ(schedule_fault(plan), std::nullopt);
+}
+
 TEST(PlanSchedule, LeavesNoStageWithoutALayer) {
   Plan plan = plan_of(Schedule::kZeroBubbleV, 3, 6);
   plan.stage_layers = {0, 1, 1, 1, 1, 0};
