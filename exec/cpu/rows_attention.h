@@ -34,32 +34,41 @@ inline AttentionShape with_rule(AttentionShape shape, const AttentionRule& rule)
   return shape;
 }
 
-// Room for one thread is enough; more threads use what else there is.
-template <typename T>
-struct AttentionForwardRow {
+// Attention under the rule of its attributes, plain or biased: forward reads qkv first and writes
+// operand kOut, backward reads dout and qkv first. Room for one thread is enough; more threads use
+// what else there is.
+template <typename T, int kOut>
+struct RuledForward {
   static AttentionShape shape(const Call& c) {
-    return with_rule(attention_shape<AttentionShape>(c[0], c[1]), attention_rule(c));
+    return with_rule(attention_shape<AttentionShape>(c[0], c[kOut]), attention_rule(c));
   }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_forward_scratch_bytes<T>(shape(c), 1);
   }
-  static void run(const Call& c, GemmCache&) {
-    attention_forward<T>(shape(c),
-                         {.out = c[1].as<T>(), .lse = c[2].as<Compute<T>>(), .qkv = c[0].as<T>()},
-                         scratch(c[3]));
-  }
 };
-
 template <typename T>
-struct AttentionBackwardRow {
+struct RuledBackward {
   static AttentionShape shape(const Call& c) {
     return with_rule(attention_shape<AttentionShape>(c[1], c[0]), attention_rule(c));
   }
   static Bytes prepare(const Call& c, GemmCache&) {
     return attention_backward_scratch_bytes<T>(shape(c), 1);
   }
+};
+
+template <typename T>
+struct AttentionForwardRow : RuledForward<T, 1> {
   static void run(const Call& c, GemmCache&) {
-    attention_backward<T>(shape(c),
+    attention_forward<T>(RuledForward<T, 1>::shape(c),
+                         {.out = c[1].as<T>(), .lse = c[2].as<Compute<T>>(), .qkv = c[0].as<T>()},
+                         scratch(c[3]));
+  }
+};
+
+template <typename T>
+struct AttentionBackwardRow : RuledBackward<T> {
+  static void run(const Call& c, GemmCache&) {
+    attention_backward<T>(RuledBackward<T>::shape(c),
                           {.dqkv = c[4].as<T>(),
                            .dout = c[0].as<T>(),
                            .out = c[2].as<T>(),

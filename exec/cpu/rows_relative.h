@@ -41,15 +41,9 @@ inline constexpr auto read_relative_scores_gradient = [](const KernelCall& c, co
 };
 
 template <typename T>
-struct BiasedAttentionForwardRow {
-  static AttentionShape shape(const Call& c) {
-    return with_rule(attention_shape<AttentionShape>(c[0], c[2]), attention_rule(c));
-  }
-  static Bytes prepare(const Call& c, GemmCache&) {
-    return attention_forward_scratch_bytes<T>(shape(c), 1);
-  }
+struct BiasedAttentionForwardRow : RuledForward<T, 2> {
   static void run(const Call& c, GemmCache&) {
-    attention_forward<T>(shape(c),
+    attention_forward<T>(RuledForward<T, 2>::shape(c),
                          {.out = c[2].as<T>(),
                           .lse = c[3].as<Compute<T>>(),
                           .qkv = c[0].as<T>(),
@@ -59,15 +53,9 @@ struct BiasedAttentionForwardRow {
 };
 
 template <typename T>
-struct BiasedAttentionBackwardRow {
-  static AttentionShape shape(const Call& c) {
-    return with_rule(attention_shape<AttentionShape>(c[1], c[0]), attention_rule(c));
-  }
-  static Bytes prepare(const Call& c, GemmCache&) {
-    return attention_backward_scratch_bytes<T>(shape(c), 1);
-  }
+struct BiasedAttentionBackwardRow : RuledBackward<T> {
   static void run(const Call& c, GemmCache&) {
-    attention_backward<T>(shape(c),
+    attention_backward<T>(RuledBackward<T>::shape(c),
                           {.dqkv = c[5].as<T>(),
                            .dout = c[0].as<T>(),
                            .out = c[3].as<T>(),

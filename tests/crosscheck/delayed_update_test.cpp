@@ -13,10 +13,12 @@
 namespace zplan {
 namespace {
 
+using testing_support::expect_near;
 using testing_support::GradientLog;
+using testing_support::states;
+using testing_support::steps;
 using testing_support::Tensors;
 using testing_support::train;
-using testing_support::Trained;
 
 constexpr double kTolerance = 1e-12;
 
@@ -31,10 +33,6 @@ Plan delayed(Plan plan) {
   return plan;
 }
 
-Tensors states(const Trained& t, exec::State state) {
-  return testing_support::tensors(t.job, t.result, state);
-}
-
 std::map<std::string, bool> decays(const Job& job) {
   std::map<std::string, bool> result;
   for (const exec::TensorRef& ref : exec::all_tensors(job))
@@ -42,31 +40,19 @@ std::map<std::string, bool> decays(const Job& job) {
   return result;
 }
 
-void expect_near(const Tensors& got, const Tensors& expected) {
-  for (const auto& [name, values] : expected) {
-    const std::vector<double>& mine = got.at(name);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      ASSERT_NEAR(mine[i], values[i], kTolerance) << name << "[" << i << "]";
-  }
-}
-
-exec::RunOptions steps(int n) {
-  exec::RunOptions options;
-  options.steps = n;
-  return options;
-}
-
 TEST(DelayedUpdate, FirstStepUpdatesNothing) {
   const auto one = train(delayed(on_host("cpu.f64")), steps(1));
   const auto none = train(on_host("cpu.f64"), steps(0));
-  expect_near(states(*one, exec::State::kParam), states(*none, exec::State::kParam));
-  expect_near(states(*one, exec::State::kMoment1), states(*none, exec::State::kMoment1));
+  expect_near(states(*one, exec::State::kParam), states(*none, exec::State::kParam), kTolerance);
+  expect_near(states(*one, exec::State::kMoment1), states(*none, exec::State::kMoment1),
+              kTolerance);
 }
 
 TEST(DelayedUpdate, TwoStepsUpdateAsOneStepDoes) {
   const auto two = train(delayed(on_host("cpu.f64")), steps(2));
   const auto one = train(on_host("cpu.f64"), steps(1));
-  for (exec::State state : exec::kStates) expect_near(states(*two, state), states(*one, state));
+  for (exec::State state : exec::kStates)
+    expect_near(states(*two, state), states(*one, state), kTolerance);
 }
 
 // The third updates from gradients that were still taken at the initial parameters.
@@ -100,7 +86,7 @@ TEST(DelayedUpdate, ThirdStepUpdatesFromGradientsOfStaleParameters) {
       const double decay = decaying.at(name) ? c.learning_rate * c.weight_decay : 0;
       values[i] -= decay * values[i] + c.learning_rate * m2 / (std::sqrt(v2) + c.epsilon);
     }
-  expect_near(states(*got, exec::State::kParam), p);
+  expect_near(states(*got, exec::State::kParam), p, kTolerance);
 }
 
 // What the optimizer sees are the gradients of the step before, with the loss scale of that step:
@@ -169,7 +155,8 @@ TEST(DelayedUpdate, PlansAgreeWithOneRank) {
   for (const Plan& plan : plans) {
     ASSERT_EQ(illegal(plan, shape_of(load_model(plan.model))), std::nullopt);
     const auto got = train(plan, steps(kSteps));
-    expect_near(states(*got, exec::State::kParam), states(*expected, exec::State::kParam));
+    expect_near(states(*got, exec::State::kParam), states(*expected, exec::State::kParam),
+                kTolerance);
     for (std::size_t i = 0; i < kSteps; ++i)
       EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
   }

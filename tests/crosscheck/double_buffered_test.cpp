@@ -12,9 +12,11 @@
 namespace zplan {
 namespace {
 
+using testing_support::expect_near;
+using testing_support::states;
+using testing_support::steps;
 using testing_support::Tensors;
 using testing_support::train;
-using testing_support::Trained;
 
 constexpr double kTolerance = 1e-10;
 constexpr int kSteps = testing_support::kSanitized ? 3 : 5;
@@ -40,24 +42,6 @@ Plan piped(const std::string& model, std::int64_t global_batch, std::int32_t pp)
   return plan;
 }
 
-exec::RunOptions steps(int n) {
-  exec::RunOptions options;
-  options.steps = n;
-  return options;
-}
-
-Tensors states(const Trained& t, exec::State state) {
-  return testing_support::tensors(t.job, t.result, state);
-}
-
-void expect_near(const Tensors& got, const Tensors& expected) {
-  for (const auto& [name, values] : expected) {
-    const std::vector<double>& mine = got.at(name);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      ASSERT_NEAR(mine[i], values[i], kTolerance) << name << "[" << i << "]";
-  }
-}
-
 // After every number of steps: the states of all stages are those of the same step.
 void expect_agreement(const Plan& plan) {
   ASSERT_EQ(illegal(plan, shape_of(load_model(plan.model))), std::nullopt);
@@ -67,7 +51,7 @@ void expect_agreement(const Plan& plan) {
     const auto expected = train(delayed(one_rank(plan.model, plan.batch.global_batch)), steps(n));
     for (const exec::State state :
          {exec::State::kParam, exec::State::kMoment1, exec::State::kMoment2})
-      expect_near(states(*got, state), states(*expected, state));
+      expect_near(states(*got, state), states(*expected, state), kTolerance);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
       EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
   }

@@ -12,9 +12,10 @@
 namespace zplan {
 namespace {
 
+using testing_support::states;
+using testing_support::steps;
 using testing_support::Tensors;
 using testing_support::train;
-using testing_support::Trained;
 
 constexpr double kTolerance = 1e-10;
 constexpr int kSteps = 3;
@@ -34,18 +35,15 @@ Plan paired(const std::string& model, std::int64_t global_batch, std::int32_t pp
   return plan;
 }
 
-Tensors parameters(const Trained& t) { return testing_support::tensors(t.job, t.result); }
-
 void expect_agreement(const Plan& plan) {
   ASSERT_EQ(illegal(plan, shape_of(load_model(plan.model))), std::nullopt);
   Plan one = one_rank(plan.model, plan.batch.global_batch);
   one.kernel_set = plan.kernel_set;
   one.dropout = plan.dropout;
-  exec::RunOptions options;
-  options.steps = kSteps;
-  const auto got = train(plan, options), expected = train(one, options);
-  for (const auto& [name, values] : parameters(*expected)) {
-    const std::vector<double> mine = parameters(*got).at(name);
+  const auto got = train(plan, steps(kSteps)), expected = train(one, steps(kSteps));
+  const Tensors trained = states(*got);
+  for (const auto& [name, values] : states(*expected)) {
+    const std::vector<double>& mine = trained.at(name);
     if (testing_support::is_qkv_bias(name) || testing_support::is_key_bias(name)) continue;
     for (std::size_t i = 0; i < values.size(); ++i)
       ASSERT_NEAR(mine[i], values[i], kTolerance) << name << "[" << i << "]";

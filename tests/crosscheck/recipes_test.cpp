@@ -15,6 +15,7 @@
 namespace zplan {
 namespace {
 
+using testing_support::steps;
 using testing_support::train;
 using testing_support::Trained;
 
@@ -40,12 +41,6 @@ Plan plan_with(const Case& c) {
   plan.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
   plan.batch.micro_batch = 2;
   return plan;
-}
-
-exec::RunOptions steps(int n) {
-  exec::RunOptions options;
-  options.steps = n;
-  return options;
 }
 
 class Recipes : public testing::TestWithParam<Case> {};

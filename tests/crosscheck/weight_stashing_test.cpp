@@ -17,6 +17,9 @@
 namespace zplan {
 namespace {
 
+using testing_support::expect_near;
+using testing_support::states;
+using testing_support::steps;
 using testing_support::Tensors;
 using testing_support::train;
 using testing_support::Trained;
@@ -49,24 +52,6 @@ Plan in_chunks(const Plan& plan) {
   one.optimizer = plan.optimizer;
   one.train = plan.train;
   return one;
-}
-
-exec::RunOptions steps(int n) {
-  exec::RunOptions options;
-  options.steps = n;
-  return options;
-}
-
-Tensors states(const Trained& t, exec::State state) {
-  return testing_support::tensors(t.job, t.result, state);
-}
-
-void expect_near(const Tensors& got, const Tensors& expected) {
-  for (const auto& [name, values] : expected) {
-    const std::vector<double>& mine = got.at(name);
-    for (std::size_t i = 0; i < values.size(); ++i)
-      ASSERT_NEAR(mine[i], values[i], kTolerance) << name << "[" << i << "]";
-  }
 }
 
 // Trains a plain plan of one rank, whose steps are the micro-batches. Each of its updates it works
@@ -153,7 +138,7 @@ TEST(WeightStashing, IsWhatItsDefinitionSays) {
     const auto got = train(plan, steps(kSteps));
     const Definition definition(plan, kSteps * kMicroSteps);
     expect_near(states(*got, exec::State::kParam),
-                states(definition.trained(), exec::State::kParam));
+                states(definition.trained(), exec::State::kParam), kTolerance);
     for (std::size_t i = 0; i < kSteps; ++i) {
       double sum = 0;
       for (std::size_t micro = 0; micro < kMicroSteps; ++micro)
@@ -172,7 +157,7 @@ void expect_agreement(const Plan& plan) {
     const auto got = train(plan, steps(n)), expected = train(in_chunks(plan), steps(n));
     for (const exec::State state :
          {exec::State::kParam, exec::State::kMoment1, exec::State::kMoment2})
-      expect_near(states(*got, state), states(*expected, state));
+      expect_near(states(*got, state), states(*expected, state), kTolerance);
     for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
       EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
   }

@@ -97,6 +97,24 @@ inline std::unique_ptr<Trained> train(const Plan& plan, const exec::RunOptions& 
   return trained;
 }
 
+inline exec::RunOptions steps(int n) {
+  exec::RunOptions options;
+  options.steps = n;
+  return options;
+}
+
+inline Tensors states(const Trained& t, exec::State state = exec::State::kParam) {
+  return tensors(t.job, t.result, state);
+}
+
+inline void expect_near(const Tensors& got, const Tensors& expected, double tolerance) {
+  for (const auto& [name, values] : expected) {
+    const std::vector<double>& mine = got.at(name);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_NEAR(mine[i], values[i], tolerance) << name << "[" << i << "]";
+  }
+}
+
 // The first difference between losses, norms and states of two runs, to the bit; nothing where all
 // are equal.
 inline std::optional<std::string> difference(const Job& job_a, const exec::RunResult& a,

@@ -1,5 +1,7 @@
 #include "planner/lower/blocks/embedding.h"
 
+#include <utility>
+
 #include "planner/lower/stretches.h"
 
 namespace zplan {
@@ -21,16 +23,18 @@ View cleared_for(Emission& to, const View& x, const View& all) {
   return update(all);
 }
 
+// A table that is looked up.
+Param add_table(Maker& maker, std::string name, const Shape& published, const Shape& stored,
+                const Split& split = {}) {
+  return maker.params.add(
+      {std::move(name), published, stored, Init::kNormal, maker.naming.std().usual, true, split});
+}
+
 }  // namespace
 
 Param Vocabulary::table(Maker& maker, std::string_view tensor) const {
-  return maker.params.add({maker.naming.of(tensor, ".weight"),
-                           {tokens, maker.h()},
-                           {padded, maker.h()},
-                           Init::kNormal,
-                           maker.naming.std().usual,
-                           true,
-                           {Split::Kind::kRows, {}}});
+  return add_table(maker, maker.naming.of(tensor, ".weight"), {tokens, maker.h()},
+                   {padded, maker.h()}, {Split::Kind::kRows, {}});
 }
 
 Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, const EmbeddingSize& shape,
@@ -62,21 +66,11 @@ void Embedding::add_positions(Maker& maker, const EmbeddingSize& shape, Part par
   if (shape.segments > 0) {
     segment_ = ceil_div(maker.plan.batch.sequence, shape.segments);
     const Shape rows{shape.segments, maker.h()};
-    segments_ = maker.params.add({maker.naming.of(tensor, ".segments.weight"),
-                                  rows,
-                                  rows,
-                                  Init::kNormal,
-                                  maker.naming.std().usual,
-                                  true,
-                                  {}});
+    segments_ = add_table(maker, maker.naming.of(tensor, ".segments.weight"), rows, rows);
   }
-  position_ = maker.params.add({maker.naming.of(tensor, ".weight"),
-                                {shape.positions + unused_, maker.h()},
-                                {maker.plan.batch.sequence + unused_, maker.h()},
-                                Init::kNormal,
-                                maker.naming.std().usual,
-                                true,
-                                {}});
+  position_ =
+      add_table(maker, maker.naming.of(tensor, ".weight"), {shape.positions + unused_, maker.h()},
+                {maker.plan.batch.sequence + unused_, maker.h()});
 }
 
 void Embedding::add_relative(Maker& maker, Part part, const std::string& tensor) {
@@ -85,13 +79,8 @@ void Embedding::add_relative(Maker& maker, Part part, const std::string& tensor)
   statistics_ = maker.kernels.statistics;
   maker.params.begin(tensor, part, Held::kFirstStage);
   const Shape shape{relative_.buckets, relative_.heads};
-  buckets_ = maker.params.add({maker.naming.of(tensor, ".relative.weight"),
-                               shape,
-                               shape,
-                               Init::kNormal,
-                               maker.naming.std().usual,
-                               true,
-                               {Split::Kind::kColumns, {relative_.heads}}});
+  buckets_ = add_table(maker, maker.naming.of(tensor, ".relative.weight"), shape, shape,
+                       {Split::Kind::kColumns, {relative_.heads}});
 }
 
 // For the layers that follow.
