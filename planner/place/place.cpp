@@ -84,11 +84,18 @@ void place_class(RankClass& rank_class, const std::vector<Lifetime>& lives, doub
   }
 }
 
-void order_users(Job& job, const JobLifetimes& lives) {
-  for (std::size_t i = 0; i < job.classes.size(); ++i) {
-    RankClass& own = job.classes[i];
-    add_reuse_edges(own.program, shared_bytes(own.program, lives[i], own.placement));
-  }
+using SharedOfClasses = std::vector<std::vector<SharedBytes>>;
+
+SharedOfClasses shared_of(const Job& job, const JobLifetimes& lives) {
+  SharedOfClasses shared;
+  for (std::size_t i = 0; i < job.classes.size(); ++i)
+    shared.push_back(shared_bytes(job.classes[i].program, lives[i], job.classes[i].placement));
+  return shared;
+}
+
+void order_users(Job& job, const SharedOfClasses& shared) {
+  for (std::size_t i = 0; i < job.classes.size(); ++i)
+    add_reuse_edges(job.classes[i].program, shared[i]);
 }
 
 // Of each buffer: whether it is sent to another stage or received from one.
@@ -101,11 +108,10 @@ std::vector<bool> is_transferred(const Program& program) {
 }
 
 // Only then can what reuse adds to the waits of a stage depend on another one.
-bool shares_bytes_of_transfers(const Job& job, const JobLifetimes& lives) {
+bool shares_bytes_of_transfers(const Job& job, const SharedOfClasses& shared) {
   for (std::size_t i = 0; i < job.classes.size(); ++i) {
-    const RankClass& own = job.classes[i];
-    const std::vector<bool> transferred = is_transferred(own.program);
-    for (const SharedBytes& pair : shared_bytes(own.program, lives[i], own.placement))
+    const std::vector<bool> transferred = is_transferred(job.classes[i].program);
+    for (const SharedBytes& pair : shared[i])
       if (transferred[pair.first] && transferred[pair.second]) return true;
   }
   return false;
@@ -134,9 +140,10 @@ void place(Job& job, const PlaceOptions& options) {
   ZPLAN_ASSERT(!job.placed);
   JobLifetimes lives = lifetimes(job);
   assign_offsets(job, lives, options.slack);
-  if (!shares_bytes_of_transfers(job, lives)) return order_users(job, lives);
+  const SharedOfClasses shared = shared_of(job, lives);
+  if (!shares_bytes_of_transfers(job, shared)) return order_users(job, shared);
   Job ordered = job;
-  order_users(ordered, lives);
+  order_users(ordered, shared);
   std::vector<std::string> circles;
   check_progress(ordered, circles);
   if (circles.empty()) {
@@ -144,9 +151,8 @@ void place(Job& job, const PlaceOptions& options) {
     return;
   }
   keep_transfers_apart(job, lives);
-  for (std::size_t i = 0; i < job.classes.size(); ++i)
-    place_class(job.classes[i], lives[i], options.slack);
-  order_users(job, lives);
+  assign_offsets(job, lives, options.slack);
+  order_users(job, shared_of(job, lives));
 }
 
 }  // namespace zplan
