@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,6 +90,25 @@ TEST(NearStates, CutTheLoopsThatTouchThemAndNoOthers) {
   both.placement.optimizer_near = 0.75;
   EXPECT_EQ(loops_with(job_of(both), Phase::kUpdate, Action::kAdam),
             (Loops{{0, 1}, {1, 1}, {2, 1}, {3, 1}}));
+}
+
+// In a buffer of its own each home has its first layer in slot 0, so that readers of the Job find
+// the layers by their numbers.
+TEST(NearStates, CountTheSlotsOfEachHomeFromItsFirstLayer) {
+  constexpr std::int32_t kMany = 1 << 20;  // slots, of which none is counted twice
+  const Job job = job_of(plan_of(Tier::kCpu, 0.25, 0));
+  const Program& program = job.classes[0].program;
+  std::map<std::string, std::set<std::int64_t>> used;
+  for (const Node& node : program.nodes) {
+    const Block& block = program.blocks[node.block];
+    if (node.role.phase != Phase::kForward || block.var != Var::kLayer) continue;
+    for (const View& view : program.operands(node))
+      for (std::int32_t i = 0; i < block.count; ++i)
+        used[program.buffers[view.buffer].name].insert(
+            view.slot.at({.layer = block.first + i * block.step}, kMany));
+  }
+  EXPECT_EQ(used["near.param.layer"], (std::set<std::int64_t>{0}));
+  EXPECT_EQ(used["param.layer"], (std::set<std::int64_t>{0, 1, 2}));
 }
 
 // A tied embedding, too: it is needed before the first layer.
