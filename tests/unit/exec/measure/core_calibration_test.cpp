@@ -51,7 +51,7 @@ TEST(CoreCalibration, ADirectoryIsMeasuredAndLeftEmpty) {
 }
 
 // Of sets with and without fused attention; those of the host, of attention that stores its
-// probabilities in products of one head, and of attention to blocks of other ranks take the rates.
+// probabilities in products of one head, to blocks of other ranks or with a bias take the rates.
 TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
   const std::set<KernelId> without{KernelId::kLoadBatch,
                                    KernelId::kStepScalars,
@@ -65,6 +65,8 @@ TEST(CoreCases, HoldEveryKernelThatTakesTimeInAStep) {
                                    KernelId::kAttentionScoresGradient,
                                    KernelId::kBlockAttentionForward,
                                    KernelId::kBlockAttentionBackward,
+                                   KernelId::kBiasedAttentionForward,
+                                   KernelId::kBiasedAttentionBackward,
                                    KernelId::kOrthogonalise,
                                    KernelId::kDropoutForward,
                                    KernelId::kDropoutBackward,
