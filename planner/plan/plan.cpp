@@ -49,9 +49,13 @@ Tier StatePlacement::of(ModelState state) const {
   return state == ModelState::kGradients ? grads : optimizer;
 }
 
-double StatePlacement::near_share(ModelState state) const {
+double& StatePlacement::near_share(ModelState state) {
   if (state == ModelState::kParameters) return params_near;
   return state == ModelState::kGradients ? grads_near : optimizer_near;
+}
+
+double StatePlacement::near_share(ModelState state) const {
+  return StatePlacement(*this).near_share(state);
 }
 
 std::optional<Tier> StatePlacement::near(ModelState state) const {

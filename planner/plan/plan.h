@@ -98,6 +98,7 @@ struct StatePlacement {
 
   Tier of(ModelState state) const;
   double near_share(ModelState state) const;
+  double& near_share(ModelState state);
   // The nearer home; nothing: all layers have one. And how many of so many units of a stage's
   // layers have it: never a part of one, and no more than the share says.
   std::optional<Tier> near(ModelState state) const;

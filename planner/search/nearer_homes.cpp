@@ -16,12 +16,6 @@ constexpr std::pair<ModelState, const char*> kOrder[] = {
 constexpr int kSteps = 3;
 constexpr std::int32_t kSmallestStep = 32;
 
-double& share(Plan& plan, ModelState state) {
-  StatePlacement& at = plan.placement;
-  if (state == ModelState::kParameters) return at.params_near;
-  return state == ModelState::kGradients ? at.grads_near : at.optimizer_near;
-}
-
 }  // namespace
 
 NearerHomes::NearerHomes(const ModelConfig& model, const Pins& pins, Fits fits, Fastest fastest)
@@ -40,7 +34,7 @@ std::int32_t NearerHomes::units(const Plan& plan) const {
 }
 
 Plan NearerHomes::with(Plan plan, ModelState state, std::int32_t units) const {
-  share(plan, state) = static_cast<double>(units) / this->units(plan);
+  plan.placement.near_share(state) = static_cast<double>(units) / this->units(plan);
   return plan;
 }
 

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <map>
 #include <utility>
 #include <vector>
 
-#include "tests/support/plan_space.h"
-#include "tests/support/trained.h"
+#include "tests/support/stale_pipelines.h"
 
 namespace zplan {
 namespace {
@@ -20,31 +18,20 @@ namespace {
 using testing_support::expect_near;
 using testing_support::states;
 using testing_support::steps;
-using testing_support::Tensors;
 using testing_support::train;
 using testing_support::Trained;
+using testing_support::unclipped_rank;
 
 constexpr double kTolerance = 1e-10;
 constexpr int kSteps = testing_support::kSanitized ? 2 : 4;
 
-Plan one_rank(const std::string& model, std::int64_t global_batch) {
-  Plan plan = testing_support::base_plan("cpu.f64", model);
-  plan.batch.global_batch = global_batch;
-  plan.batch.micro_batch = 1;
-  plan.clip = false;
-  return plan;
-}
-
 Plan piped(const std::string& model, std::int64_t global_batch, std::int32_t pp) {
-  Plan plan = one_rank(model, global_batch);
-  plan.parallel.pp = pp;
-  plan.schedule = Schedule::kWeightStashing;
-  return plan;
+  return testing_support::unclipped_pipeline(model, global_batch, pp, Schedule::kWeightStashing);
 }
 
 // The same training on one rank.
 Plan in_chunks(const Plan& plan) {
-  Plan one = one_rank(plan.model, plan.batch.global_batch);
+  Plan one = unclipped_rank(plan.model, plan.batch.global_batch);
   one.batch.micro_batch = plan.batch.micro_batch * plan.parallel.dp;
   one.schedule = plan.schedule;
   one.parallel.chunks = plan.pieces();
@@ -59,7 +46,7 @@ Plan in_chunks(const Plan& plan) {
 class Definition {
  public:
   Definition(const Plan& piped, int micro_batches) : piped_(piped), layers_(4) {
-    Plan plan = one_rank(piped.model, piped.batch.micro_batch);
+    Plan plan = unclipped_rank(piped.model, piped.batch.micro_batch);
     trained_.job = testing_support::placed_job(plan);
     exec::RunOptions options = steps(micro_batches);
     options.mode = exec::RunMode::kSerial;
@@ -155,11 +142,7 @@ void expect_agreement(const Plan& plan) {
   for (const int n : {1, kSteps}) {
     SCOPED_TRACE(n);
     const auto got = train(plan, steps(n)), expected = train(in_chunks(plan), steps(n));
-    for (const exec::State state :
-         {exec::State::kParam, exec::State::kMoment1, exec::State::kMoment2})
-      expect_near(states(*got, state), states(*expected, state), kTolerance);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
-      EXPECT_NEAR(got->result.steps[i].loss, expected->result.steps[i].loss, kTolerance);
+    testing_support::expect_same_training(*got, *expected, kTolerance);
   }
 }
 
@@ -173,29 +156,11 @@ TEST(WeightStashing, IsWhatAsManyChunksOfOneRankTrain) {
 }
 
 TEST(WeightStashing, AgreesWithShardsTiersAndRecomputation) {
-  const std::vector<std::function<void(Plan&)>> changes = {
-      [](Plan& p) { p.parallel.dp = 2; },
-      [](Plan& p) { p.parallel.dp = 2, p.zero_stage = 1; },
-      [](Plan& p) {
-        p.parallel.dp = 2, p.zero_stage = 1, p.overlap = {false, false, false};
-      },
-      [](Plan& p) { p.parallel.tp = 2, p.parallel.sequence_parallel = true; },
-      [](Plan& p) { p.parallel.cp = 2; },
-      [](Plan& p) { p.recompute = {{.mode = Recompute::kFull}}; },
-      [](Plan& p) {
-        p.recompute = {{.mode = Recompute::kFull}};
-        p.placement.activations = Tier::kNvme;
-      },
-      [](Plan& p) { p.placement.optimizer = Tier::kCpu; },
-      [](Plan& p) { p.placement.optimizer = Tier::kNvme; },
-      [](Plan& p) { p.offload.moment1 = true; },
-      [](Plan& p) { p.gather = Gather::kLayer; },
-      [](Plan& p) { p.optimizer.kind = OptimizerKind::kSgdMomentum; },
-      [](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; },
-      [](Plan& p) { p.train.what = zplan::Trained::kLora; },
-      [](Plan& p) {
-        p.stage_layers = {1, 3};
-      }};
+  auto changes = testing_support::changes_beside_the_schedule();
+  changes.insert(changes.end(), {[](Plan& p) { p.gather = Gather::kLayer; },
+                                 [](Plan& p) { p.optimizer.kind = OptimizerKind::kSgdMomentum; },
+                                 [](Plan& p) { p.optimizer.kind = OptimizerKind::kMuon; },
+                                 [](Plan& p) { p.train.what = zplan::Trained::kLora; }});
   for (std::size_t i = 0; i < changes.size(); ++i) {
     SCOPED_TRACE(i);
     Plan plan = piped("tiny-llama", 8, 2);
@@ -206,16 +171,12 @@ TEST(WeightStashing, AgreesWithShardsTiersAndRecomputation) {
 
 // So that agreement says something: other staleness, other parameters.
 TEST(WeightStashing, IsNeitherWhatAFlushNorWhatTwoVersionsTrain) {
-  const Tensors own = states(*train(piped("tiny-llama", 8, 2), steps(kSteps)), exec::State::kParam);
+  const auto own = train(piped("tiny-llama", 8, 2), steps(kSteps));
   for (const Schedule schedule : {Schedule::kOneForwardOneBackward, Schedule::kDoubleBuffered}) {
     Plan other = piped("tiny-llama", 8, 2);
     other.schedule = schedule;
-    const Tensors theirs = states(*train(other, steps(kSteps)), exec::State::kParam);
-    double furthest = 0;
-    for (const auto& [name, values] : own)
-      for (std::size_t i = 0; i < values.size(); ++i)
-        furthest = std::max(furthest, std::abs(values[i] - theirs.at(name)[i]));
-    EXPECT_GT(furthest, 1e-4) << name(schedule);
+    const auto theirs = train(other, steps(kSteps));
+    EXPECT_GT(testing_support::furthest_parameter(*own, *theirs), 1e-4) << name(schedule);
   }
 }
 

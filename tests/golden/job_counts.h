@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "models/model_config.h"
+#include "models/model_formulas.h"
 #include "planner/lower/lower.h"
+#include "planner/place/memory_report.h"
 #include "planner/program/job/job.h"
 
 namespace zplan::testing_support {
@@ -80,6 +82,25 @@ inline double copied(const RankClass& c, Tier from, Tier to, DType dtype) {
            static_cast<double>(source.shape.elements());
   }
   return sum;
+}
+
+// Of the first rank class.
+inline std::int64_t bytes_of(const Job& job, Category category, Tier tier) {
+  const ClassMemory memory = measure(job).classes[0];
+  return memory.tiers[static_cast<std::size_t>(tier)]
+      .by_category[static_cast<std::size_t>(category)]
+      .value;
+}
+
+// Parameters outside the layers: before the first one and after the last, which a norm of two
+// vectors is.
+struct Ends {
+  std::int64_t before, after;
+};
+inline Ends ends_of(const ModelConfig& model) {
+  const std::int64_t after = 2 * model.hidden;
+  const std::int64_t layers = model.layers * layer_parameter_count(model);
+  return {parameter_count(model) - layers - after, after};
 }
 
 // What one more layer adds to a count of a Job: everything outside the layers cancels.

@@ -4,7 +4,6 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_formulas.h"
-#include "planner/place/memory_report.h"
 #include "planner/place/place.h"
 #include "sim/simulate.h"
 #include "tests/golden/job_counts.h"
@@ -12,28 +11,14 @@
 namespace zplan {
 namespace {
 
+using testing_support::bytes_of;
 using testing_support::copied;
+using testing_support::Ends;
+using testing_support::ends_of;
 using testing_support::recompute_all;
 using testing_support::round_model;
 
 constexpr int kDp = 4;
-
-std::int64_t optimizer_bytes(const Job& job, Tier tier) {
-  const ClassMemory memory = measure(job).classes[0];
-  return memory.tiers[static_cast<std::size_t>(tier)]
-      .by_category[static_cast<std::size_t>(Category::kOptimizer)]
-      .value;
-}
-
-// Parameters outside the layers: before the first one and after the last.
-struct Ends {
-  std::int64_t before, after;
-};
-Ends ends_of(const ModelConfig& model) {
-  const std::int64_t after = 2 * model.hidden;
-  const std::int64_t layers = model.layers * layer_parameter_count(model);
-  return {parameter_count(model) - layers - after, after};
-}
 
 Plan plan_of(const char* recipe) {
   Plan plan;
@@ -65,8 +50,9 @@ TEST(NearOptimizer, CutsTheBytesOfTheOptimizerByTheShareToTheByte) {
         if (illegal(plan, model.layers)) continue;
         const Job job = lower(plan, model);
         const Tier nearer = far == Tier::kCpu ? Tier::kGpu : Tier::kCpu;
-        EXPECT_EQ(optimizer_bytes(job, nearer) * kDp, bytes * (near * layer + ends.before));
-        EXPECT_EQ(optimizer_bytes(job, far) * kDp,
+        EXPECT_EQ(bytes_of(job, Category::kOptimizer, nearer) * kDp,
+                  bytes * (near * layer + ends.before));
+        EXPECT_EQ(bytes_of(job, Category::kOptimizer, far) * kDp,
                   bytes * ((model.layers - near) * layer + ends.after));
       }
 }

@@ -3,26 +3,21 @@
 #include <gtest/gtest.h>
 
 #include "models/model_formulas.h"
-#include "planner/place/memory_report.h"
 #include "planner/place/place.h"
 #include "tests/golden/job_counts.h"
 
 namespace zplan {
 namespace {
 
+using testing_support::bytes_of;
 using testing_support::copied;
+using testing_support::Ends;
+using testing_support::ends_of;
 using testing_support::recompute_all;
 using testing_support::round_model;
 
 constexpr int kDp = 4;
 constexpr int kMicroSteps = 3;
-
-std::int64_t bytes_of(const Job& job, Category category, Tier tier) {
-  const ClassMemory memory = measure(job).classes[0];
-  return memory.tiers[static_cast<std::size_t>(tier)]
-      .by_category[static_cast<std::size_t>(category)]
-      .value;
-}
 
 ModelConfig even_model() {
   ModelConfig model = round_model();  // of which no vector is padded on a drive either
@@ -41,16 +36,6 @@ Plan plan_of(Tier far) {
   plan.batch = {.global_batch = kDp * kMicroSteps, .micro_batch = 1, .sequence = 128};
   plan.placement = {far, far, far};
   return plan;
-}
-
-// Parameters outside the layers: before the first one and after the last.
-struct Ends {
-  std::int64_t before, after;
-};
-Ends ends_of(const ModelConfig& model) {
-  const std::int64_t after = 2 * model.hidden;
-  const std::int64_t layers = model.layers * layer_parameter_count(model);
-  return {parameter_count(model) - layers - after, after};
 }
 
 Tier nearer(Tier far) { return far == Tier::kCpu ? Tier::kGpu : Tier::kCpu; }
