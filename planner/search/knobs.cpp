@@ -10,10 +10,47 @@
 namespace zplan {
 namespace {
 
+// Layers gathered or reduced together.
+constexpr std::int32_t kUnitLayers[] = {2, 4};
+
+}  // namespace
+
+bool has_rings(const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  return plan.zero_stage >= 2 || at.params != Tier::kGpu || at.grads != Tier::kGpu;
+}
+
+std::vector<Plan> sharding_groups(const Plan& plan, std::int64_t near) {
+  const auto group = static_cast<std::int32_t>(near / plan.parallel.tp);
+  if (plan.zero_stage == 0 || group < 2 || group >= plan.replicas()) return {};
+  if (plan.replicas() % group != 0) return {};
+  Plan grouped = plan;
+  grouped.parallel.shards = group;
+  return {grouped};
+}
+
+std::vector<Plan> pipeline_first(const Plan& plan, std::int64_t near) {
+  const bool spans_nodes = plan.parallel.ranks() > near;
+  if (plan.parallel.pp == 1 || plan.replicas() == 1 || !spans_nodes) return {};
+  Plan turned = plan;
+  turned.order = RankOrder::kPipelineFirst;
+  return {turned};
+}
+
+std::vector<Plan> larger_units(const Plan& plan) {
+  std::vector<Plan> result;
+  if (!plan.gather.by_layer() || plan.replicas() == 1) return result;
+  for (const std::int32_t layers : kUnitLayers) {
+    result.push_back(plan);
+    result.back().gather = Gather::of_layers(layers);
+  }
+  return result;
+}
+
+namespace {
+
 // Depths tried on the winner, in gather units.
 constexpr std::int32_t kPrefetchDepths[] = {0, 2, 4};
-// Layers gathered or reduced together, tried on the winner.
-constexpr std::int32_t kUnitLayers[] = {2, 4};
 // Parts of the layers that are recomputed, tried on the winner, in eighths.
 constexpr std::int32_t kEighths[] = {1, 2, 4, 6, 7};
 // Layers with one checkpoint, tried on the winner.
@@ -22,12 +59,6 @@ constexpr std::int32_t kCheckpointLayers[] = {2, 4};
 Plan without_prefetch(Plan plan) {
   plan.prefetch = 0;
   return plan;
-}
-
-// Of gathered parameters or passing gradients: what prefetch deepens and tiles make thinner.
-bool has_rings(const Plan& plan) {
-  const StatePlacement& at = plan.placement;
-  return plan.zero_stage >= 2 || at.params != Tier::kGpu || at.grads != Tier::kGpu;
 }
 
 // Of a plan that does not fit: what its knobs allow, in the order in which they are tried.
@@ -67,26 +98,6 @@ std::vector<Plan> prefetch_depths(const Plan& plan) {
   return result;
 }
 
-// Copies of the states per group of ranks that need no network: their traffic stays inside.
-std::vector<Plan> sharding_groups(const Plan& plan, std::int32_t near) {
-  const std::int32_t group = near / plan.parallel.tp;
-  if (plan.zero_stage == 0 || group < 2 || group >= plan.replicas()) return {};
-  if (plan.replicas() % group != 0) return {};
-  Plan grouped = plan;
-  grouped.parallel.shards = group;
-  return {grouped};
-}
-
-std::vector<Plan> larger_units(const Plan& plan) {
-  std::vector<Plan> result;
-  if (!plan.gather.by_layer() || plan.replicas() == 1) return result;
-  for (const std::int32_t layers : kUnitLayers) {
-    result.push_back(plan);
-    result.back().gather = Gather::of_layers(layers);
-  }
-  return result;
-}
-
 // The first layers in full, where a pipeline has most micro-batches in flight, the others not.
 std::vector<Plan> recompute_splits(const Plan& plan, std::int32_t layers) {
   const bool plain = plan.placement.activations == Tier::kGpu && !plan.partition_activations;
@@ -114,16 +125,6 @@ std::vector<Plan> several_per_checkpoint(const Plan& plan, bool micro_batch_is_f
     result.push_back(several);
   }
   return result;
-}
-
-// Neighbours in the pipeline side by side: what they send stays within nodes, what replicas
-// exchange does not.
-std::vector<Plan> pipeline_first(const Plan& plan, std::int64_t near) {
-  const bool spans_nodes = plan.parallel.ranks() > near;
-  if (plan.parallel.pp == 1 || plan.replicas() == 1 || !spans_nodes) return {};
-  Plan turned = plan;
-  turned.order = RankOrder::kPipelineFirst;
-  return {turned};
 }
 
 // The host updates a layer as soon as backward has its gradients.
@@ -185,9 +186,13 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
   free.estimate = [ask = exact.estimate, smaller](const Plan& plan) {
     Estimate estimate = ask(plan);
     if (!estimate.infeasible) return estimate;
-    const std::vector<Plan> others = smaller.of(plan);
-    if (others.empty()) return estimate;
-    return ask(others.back());
+    for (const Plan& other : smaller.of(plan)) {
+      Estimate next = ask(other);
+      if (next.infeasible && !estimate.infeasible) continue;
+      const bool is_lower = estimate.infeasible || next.bound < estimate.bound;
+      if (is_lower) estimate = std::move(next);
+    }
+    return estimate;
   };
   free.fit = [estimate = exact.estimate, ask = exact.fit, smaller](const Plan& plan) {
     std::vector<Plan> plans = smaller.of(plan);

@@ -9,6 +9,14 @@ void Ranking::add(const std::vector<const Leaf*>& leaves) {
   if (!leaves_.empty()) choose();
 }
 
+bool Ranking::has(const Plan& plan) const {
+  return std::ranges::any_of(leaves_, [&](const Leaf* leaf) {
+    Plan own = leaf->candidate.plan;
+    own.slack = plan.slack;
+    return own == plan;
+  });
+}
+
 std::optional<int> Ranking::wins_over(const Leaf& leaf) const {
   if (!evaluator_.wins || &leaf == fastest_) return std::nullopt;
   const auto [at, is_new] = wins_.emplace(std::pair(fastest_->place, leaf.place), 0);

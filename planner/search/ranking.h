@@ -19,6 +19,9 @@ class Ranking {
   void add(const std::vector<const Leaf*>& leaves);
 
   bool empty() const { return leaves_.empty(); }
+  // Whether the plan was simulated, with whatever slack it fits with.
+  bool has(const Plan& plan) const;
+  const std::vector<const Leaf*>& leaves() const { return leaves_; }
   const Leaf& fastest() const { return *fastest_; }
   const Leaf& recommended() const { return *recommended_; }
   // No plan that takes longer is recommended.

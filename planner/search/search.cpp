@@ -1,15 +1,19 @@
 #include "planner/search/search.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
+#include <limits>
 #include <set>
 
 #include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
 #include "planner/search/nearer_homes.h"
+#include "planner/search/open_plans.h"
 #include "planner/search/ranking.h"
 #include "planner/search/rejections.h"
 #include "planner/search/siblings.h"
+#include "planner/search/variants.h"
 #include "planner/search/worker_pool.h"
 
 namespace zplan {
@@ -23,6 +27,9 @@ constexpr std::size_t kSimplerFitWave = 8;
 constexpr std::size_t kSimplerSimulationWave = 2;
 // Of the simulations allowed one in so many is kept for simpler plans.
 constexpr std::int64_t kSimplerShare = 6;
+// Of the operations allowed as much as one part in so many is there for variants, however many the
+// leaves have taken.
+constexpr std::int64_t kVariantsShare = 2;
 // Plans besides the two found whose kept tensors get other homes, and how much slower than the
 // fastest they may be. [Korthikanti22 sec 5] full recomputation takes a third more at the most.
 constexpr std::size_t kCloseLosers = 2;
@@ -56,8 +63,11 @@ class Search {
         pool_(options.threads),
         leaves_(make_leaves(enumerate(model, cluster, pins))),
         siblings_(leaves_),
-        ranking_(exact_) {
-    stats_.space = static_cast<std::int64_t>(leaves_.size());
+        ranking_(exact_),
+        variants_(model, cluster, pins),
+        open_(variants_, exact_) {
+    slack_ = leaves_.front().candidate.plan.slack;
+    stats_.space = options.variants ? count_variants() : static_cast<std::int64_t>(leaves_.size());
   }
 
   SearchResult run() {
@@ -69,6 +79,7 @@ class Search {
     SearchResult result;
     if (!ranking_.empty()) {
       tune_both();
+      if (options_.variants) try_variants();
       stats_.gap = gap();
       answer(result);
     }
@@ -80,6 +91,23 @@ class Search {
 
  private:
   using Wave = std::vector<std::size_t>;
+
+  std::int64_t count_variants() {
+    std::int64_t count = 0;
+    for (std::size_t begin = 0, end = 0; begin < leaves_.size(); begin = end) {
+      end = siblings_.end_of_group(begin);
+      std::array<std::int64_t, 2> of_leaf{};  // by whether it has rings
+      for (std::size_t i = begin; i < end; ++i) {
+        const Plan& plan = leaves_[i].candidate.plan;
+        std::int64_t& own = of_leaf[has_rings(plan) ? 1 : 0];
+        if (own == 0)
+          own =
+              static_cast<std::int64_t>(variants_.of(plan).size() * variants_.depths(plan).size());
+        count += own;
+      }
+    }
+    return count;
+  }
 
   static std::vector<Leaf> make_leaves(std::vector<Plan> plans) {
     std::vector<Leaf> leaves(plans.size());
@@ -93,7 +121,7 @@ class Search {
   // First all that could be the fastest, then all that could be recommended in its place.
   void climb() {
     enter(siblings_.closest());
-    const Effort all{std::max<std::int64_t>(1, options_.max_simulated), options_.min_operations};
+    const Effort all = allowed();
     climb(all - all / kSimplerShare, [this] { return fastest_wave(); });
     most_ = spent() + all / kSimplerShare;
     proven_ = fastest_wave().empty();
@@ -110,11 +138,22 @@ class Search {
     });
   }
 
+  Effort allowed() const {
+    return {std::max<std::int64_t>(1, options_.max_simulated), options_.min_operations};
+  }
+  // However much the leaves have taken: operations, of which a number of simulations says nothing.
+  Effort allowed_for_variants() const {
+    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+    if (options_.exhaustive || !is_limited()) return {kAll, kAll};
+    const std::int64_t all = options_.min_operations;
+    return {0, std::max(all, spent().operations + all / kVariantsShare)};
+  }
+  bool is_limited() const { return options_.max_simulated < SearchOptions{}.max_simulated; }
   Effort spent() const { return {stats_.simulated, exact_.operations ? exact_.operations() : 0}; }
 
   template <typename NextWave>
   void climb(const Effort& most, NextWave next_wave) {
-    while (!spent().reaches(most)) {
+    while (!spent().reaches(most) && !stopped()) {
       const Wave wave = next_wave();
       if (wave.empty()) break;
       for (const std::size_t i : wave) queue_.erase({leaves_[i].candidate.bound.value, i});
@@ -188,11 +227,10 @@ class Search {
     std::vector<std::pair<TieKey, std::size_t>> versions;
     Wave others;
     const TieKey present = tie_key(ranking_.recommended());
-    const bool is_limited = options_.max_simulated < SearchOptions{}.max_simulated;
     for (const auto& [bound, i] : queue_) {
       if (bound > ranking_.limit().value) break;
       const TieKey key = tie_key(leaves_[i]);
-      if (key >= present || (is_limited && simplicity(key) == simplicity(present))) continue;
+      if (key >= present || (is_limited() && simplicity(key) == simplicity(present))) continue;
       if (same_size(leaves_[i].candidate.plan, ranking_.fastest().candidate.plan)) {
         versions.emplace_back(key, i);
       } else {
@@ -240,6 +278,19 @@ class Search {
     if (options_.progress) options_.progress(stats_);
   }
 
+  void rank(const std::vector<OpenPlan*>& risen) {
+    std::vector<const Leaf*> simulated;
+    for (const OpenPlan* const open : risen) {
+      if (!open->has_depth) ++stats_.visited;
+      if (!open->leaf.candidate.step) continue;
+      ++stats_.simulated;
+      Leaf& leaf = tuned_.emplace_back(open->leaf);
+      leaf.place = leaves_.size() + tuned_.size() - 1;
+      simulated.push_back(&leaf);
+    }
+    ranking_.add(simulated);
+  }
+
   void rank(const Wave& simulated) {
     std::vector<const Leaf*> leaves;
     for (const std::size_t i : simulated) {
@@ -255,7 +306,76 @@ class Search {
     for (const Leaf& leaf : leaves_)
       if (leaf.rung > Rung::kEnumerated && !leaf.out() && !leaf.candidate.step)
         least = std::min(least, leaf.candidate.bound.value);
+    if (options_.variants) least = std::min(fastest, least_of_variants().value);
     return fastest > 0 ? (fastest - least) / fastest : 0;
+  }
+
+  bool stopped() {
+    stats_.stopped = stats_.stopped || (options_.stop && options_.stop());
+    return stats_.stopped;
+  }
+
+  // What is open of the groups entered, and the floors of the others.
+  Seconds least_of_variants() const {
+    Seconds least = open_.least().value_or(ranking_.fastest().value());
+    for (const auto& [floor, begin] : closed_groups_) least = std::min(least, floor);
+    return least;
+  }
+
+  // The groups of leaves whose floor is below the limit, with all their variants, are tried in
+  // order of their bounds.
+  void try_variants() {
+    find_groups();
+    const Effort most = allowed_for_variants();
+    while (!spent().reaches(most) && !stopped()) {
+      const Seconds limit = limit_of_variants();
+      enter_groups(limit);
+      const std::vector<OpenPlan*> wave = open_.next(limit, kFitWave, kSimulationWave);
+      if (wave.empty()) break;
+      pool_.for_each(wave.size(), [&](std::size_t w) { open_.raise(*wave[w], limit); });
+      rank(wave);
+      open_.put_back(wave, [this](const Plan& plan) { return ranking_.has(plan); });
+      if (options_.progress) options_.progress(stats_);
+    }
+    enter_groups(limit_of_variants());
+  }
+
+  // What is not below it is not tried.
+  Seconds limit_of_variants() const {
+    if (options_.exhaustive) return Seconds{std::numeric_limits<double>::infinity()};
+    return ranking_.fastest().value() * (1 - kProvenGap);
+  }
+
+  // As it was enumerated, but for the prefetch and the tiles that it fits with.
+  Plan with_slack(Plan plan) const {
+    plan.slack = slack_;
+    return plan;
+  }
+
+  // Leaves that differ in homes alone have one floor.
+  void find_groups() {
+    for (std::size_t begin = 0, end = 0; begin < leaves_.size(); begin = end) {
+      end = siblings_.end_of_group(begin);
+      const Leaf* some = nullptr;
+      for (std::size_t i = begin; i < end; ++i)
+        if (leaves_[i].floor.value > 0) some = &leaves_[i];
+      if (some == nullptr) continue;  // none fits
+      Seconds floor = some->floor;
+      for (const Plan& plan : variants_.with_other_floors(some->candidate.plan)) {
+        const Estimate estimate = exact_.estimate(plan);
+        if (!estimate.infeasible) floor = std::min(floor, estimate.bound);
+      }
+      closed_groups_.emplace(floor, begin);
+    }
+  }
+
+  void enter_groups(Seconds limit) {
+    while (!closed_groups_.empty() && closed_groups_.begin()->first < limit) {
+      const std::size_t begin = closed_groups_.begin()->second;
+      closed_groups_.erase(closed_groups_.begin());
+      for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
+        open_.add(with_slack(leaves_[i].candidate.plan));
+    }
   }
 
   // Outside the proof: variations of the fastest plan, and of the one that is recommended.
@@ -358,6 +478,7 @@ class Search {
   // The fastest of `best` and the plans. Those that fit and whose bounds let them be faster by more
   // than the tolerance are simulated.
   const Leaf* turn(std::vector<Plan> plans, const Leaf* best) {
+    if (stopped()) return best;
     const std::size_t before = tuned_.size();
     for (Plan& plan : plans) {
       Leaf& leaf = tuned_.emplace_back();
@@ -427,6 +548,10 @@ class Search {
   std::set<std::pair<double, std::size_t>> queue_;  // (bound, leaf)
   std::deque<Leaf> tuned_;                          // outside the space; stay where they are
   Ranking ranking_;
+  const Variants variants_;
+  OpenPlans open_;
+  std::set<std::pair<Seconds, std::size_t>> closed_groups_;  // (floor, first leaf)
+  double slack_ = 0;                                         // of all leaves, as enumerated
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;
   Effort most_{};  // when simpler plans are looked for

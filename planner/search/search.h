@@ -65,6 +65,8 @@ namespace zplan {
 
 inline constexpr double kTieTolerance = 0.02;
 inline constexpr int kToldApart = 90;  // worlds of 100
+// A plan is called proven where no plan of the space can be faster by more than this share.
+inline constexpr double kProvenGap = 0.01;
 
 // The leaves of the space, each legal, in a fixed order: pipeline stages (divisors of the devices),
 // tensor parallel ranks (divisors of a node), sequence parallelism, ranks that share experts (where
@@ -178,11 +180,12 @@ struct Rejected {
 };
 
 struct SearchStats {
-  std::int64_t space = 0;      // legal leaves
+  std::int64_t space = 0;      // legal plans: leaves, with their variants where these count
   std::int64_t set_aside = 0;  // leaves that fit with their states closer to the GPU, too
-  std::int64_t visited = 0;    // leaves whose Job was lowered
-  std::int64_t simulated = 0;  // leaves simulated; without the tuning of the winner
+  std::int64_t visited = 0;    // plans of it whose Job was lowered
+  std::int64_t simulated = 0;  // plans of it simulated; without the tuning of the winner
   double gap = 0;
+  bool stopped = false;  // by options.stop: all is of what was known by then
 };
 
 struct SearchResult {
@@ -197,12 +200,17 @@ struct SearchResult {
 struct SearchOptions {
   int threads = 1;
   bool exhaustive = false;  // simulate every plan that fits, whatever the bounds say
+  // The space, and with it the gap, is of all variants of the leaves (variants.h), and of the
+  // leaves that are set aside. Once the leaves have been climbed and the winner is tuned, those
+  // that could be faster by more than kProvenGap are tried, too.
+  bool variants = false;
   // Stop after so many simulations (rounded up to a wave), but not before so many operations have
   // been simulated; the gap says what may be lost. Operations depend on neither machine nor
   // threads.
   std::int64_t max_simulated = std::numeric_limits<std::int64_t>::max();
   std::int64_t min_operations = 0;
   std::function<void(const SearchStats&)> progress{};  // after each wave, from the calling thread
+  std::function<bool()> stop{};  // asked before each wave: whether to end with the best so far
 };
 
 SearchResult search(const ModelConfig& model, const Cluster& cluster, const Pins& pins,

@@ -28,6 +28,10 @@ class Siblings {
   std::vector<std::size_t> after_misfit(std::vector<Leaf>& leaves, std::size_t index);
   // To be called when a leaf fits: marks all that are farther away.
   void set_others_aside(std::vector<Leaf>& leaves, std::size_t index) const;
+  // Where the next group begins.
+  std::size_t end_of_group(std::size_t index) const {
+    return index - place_[index] + order_of(index).next.size();
+  }
   // The next ones farther away.
   std::vector<std::size_t> next(std::size_t index) const;
 

@@ -73,6 +73,7 @@ Answer find_answer(const PlanCommand& typed) {
   const SearchOptions options{
       .threads = command.threads,
       .exhaustive = command.exhaustive,
+      .variants = true,
       .max_simulated = command.simulations.value_or(kUsualSimulations),
       .min_operations = command.simulations ? 0 : command.budget * kMillion,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); }};

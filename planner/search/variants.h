@@ -1,0 +1,43 @@
+// Plans that differ from a leaf of the space in knobs which change neither the kernels of a layer
+// nor what they wait for, so that one floor of the time holds for all of them (time_floor.h):
+// gather unit (layers together, tiles of operators), sharding groups, rank order and prefetch. With
+// them every leaf stands for a subtree that its floor cuts off at once.
+//
+// Tiles have kernels, and a floor, of their own. A deeper ring of prefetched units moves the same
+// bytes by the same operations, so what bounds a plan with one depth bounds it with any.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
+#include "planner/plan/pins.h"
+#include "planner/plan/plan.h"
+
+namespace zplan {
+
+// Depths of prefetch that are in the space: 0 to so many units ahead.
+inline constexpr std::int32_t kMostPrefetch = 4;
+
+class Variants {
+ public:
+  Variants(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
+
+  // The leaf itself first; all of the leaf's prefetch. Legal.
+  std::vector<Plan> of(const Plan& leaf) const;
+  // The plan with every depth that it may have, the least first, which takes the least memory.
+  std::vector<Plan> depths(const Plan& plan) const;
+  // Of them those whose floor may be another one than the leaf's: in tiles, and where ranks that
+  // share experts or sequences need not follow each other.
+  std::vector<Plan> with_other_floors(const Plan& leaf) const;
+
+ private:
+  std::vector<Plan> with_units(const Plan& leaf) const;
+
+  ModelShape shape_;
+  std::int64_t near_;  // ranks that need no network
+  bool prefetch_, units_, shards_, order_;
+};
+
+}  // namespace zplan

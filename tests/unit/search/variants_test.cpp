@@ -1,0 +1,164 @@
+#include "planner/search/variants.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/search/knobs.h"
+#include "planner/search/search.h"
+#include "tests/support/pinned.h"
+
+namespace zplan {
+namespace {
+
+using testing_support::pinned;
+
+// All variants of all leaves, one by one.
+std::int64_t counted(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
+  const Variants variants(model, cluster, pins);
+  std::int64_t count = 0;
+  for (const Plan& leaf : enumerate(model, cluster, pins))
+    for (const Plan& plan : variants.of(leaf))
+      count += static_cast<std::int64_t>(variants.depths(plan).size());
+  return count;
+}
+
+// Everything takes 10 s and fits.
+Evaluator flat() {
+  Evaluator e;
+  e.estimate = [](const Plan&) { return Estimate{{1.0}, {}}; };
+  e.fit = [](const Plan& p) { return Fit{{1.0}, {}, {1}, p.slack, p.prefetch, p.gather}; };
+  e.simulate = [](const Plan&) { return Seconds{10.0}; };
+  return e;
+}
+
+TEST(Variants, OfALeafAreDistinctAndLegal) {
+  const ModelConfig model = load_model("10B");
+  const Cluster cluster = load_cluster("dgx2x4");
+  const Pins pins =
+      pinned({{"/batch/micro_batch", "1"}, {"/parallel/tp", "2"}, {"/parallel/pp", "2"}});
+  const Variants variants(model, cluster, pins);
+  std::size_t most = 0;
+  for (const Plan& leaf : enumerate(model, cluster, pins)) {
+    const std::vector<Plan> plans = variants.of(leaf);
+    ASSERT_EQ(plans.front(), leaf);
+    std::set<std::string> known;
+    for (const Plan& plan : plans)
+      for (const Plan& deep : variants.depths(plan)) {
+        EXPECT_FALSE(illegal(deep, shape_of(model)));
+        EXPECT_TRUE(known.insert(to_json(deep)).second);
+      }
+    most = std::max(most, known.size());
+  }
+  EXPECT_EQ(most, 5U * 5 * 2 * 2);  // tiles 1 .. 16, depths 0 .. 4, shards, order
+}
+
+TEST(Variants, PinsLeaveOne) {
+  const ModelConfig model = load_model("10B");
+  const Cluster cluster = load_cluster("dgx2x2");
+  Pins pins = pinned({{"/gather/prefetch", "2"},
+                      {"/parallel/shards", "16"},
+                      {"/parallel/tp", "1"},
+                      {"/parallel/order", "data_first"}});
+  pins.tunes_units = false;
+  const Variants variants(model, cluster, pins);
+  for (const Plan& leaf : enumerate(model, cluster, pins)) {
+    EXPECT_EQ(variants.of(leaf).size(), 1U);
+    EXPECT_EQ(variants.depths(leaf), std::vector<Plan>{leaf});
+  }
+}
+
+TEST(Variants, AreCountedAsTheSpace) {
+  const ModelConfig model = load_model("tiny");
+  const Cluster cluster = load_cluster("workstation");
+  for (const Pins& pins :
+       {pinned({{"/batch/micro_batch", "1"}}), pinned({{"/parallel/tp", "2"}}),
+        pinned({{"/zero_stage", "3"}}), pinned({{"/zero_stage", "1"}, {"/parallel/pp", "2"}})}) {
+    const SearchResult result =
+        search(model, cluster, pins, flat(), {.variants = true, .max_simulated = 1});
+    EXPECT_EQ(result.stats.space, counted(model, cluster, pins));
+  }
+}
+
+// One variant alone is fast: of a leaf that is set aside, in tiles, of a deep prefetch.
+TEST(Variants, TheFastestIsFoundAmongThem) {
+  const ModelConfig model = load_model("tiny");
+  const Cluster cluster = load_cluster("workstation");
+  const Pins pins = pinned({{"/parallel/tp", "1"},
+                            {"/parallel/pp", "1"},
+                            {"/batch/micro_batch", "1"},
+                            {"/zero_stage", "3"}});
+  Evaluator evaluator = flat();
+  evaluator.simulate = [](const Plan& p) {
+    const bool is_it = p.placement.params == Tier::kNvme && p.placement.grads == Tier::kCpu &&
+                       p.gather.tiles() == 2 && p.prefetch == 3 && !p.all_full();
+    return Seconds{is_it ? 5.0 : 10.0};
+  };
+  const SearchResult result = search(model, cluster, pins, evaluator, {.variants = true});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->step, Seconds{5.0});
+  EXPECT_EQ(result.best->plan.prefetch, 3);
+  EXPECT_EQ(result.stats.gap, 0);
+  const SearchResult leaves = search(model, cluster, pins, evaluator, {});
+  EXPECT_EQ(leaves.best->step, Seconds{10.0}) << "it is no leaf, and no knob leads there";
+}
+
+// A floor holds for all variants of a leaf, so that the gap does until they are simulated.
+TEST(Variants, AreOpenUntilTheyAreSimulated) {
+  const ModelConfig model = load_model("tiny");
+  const Cluster cluster = load_cluster("workstation");
+  const Pins pins = pinned({{"/batch/micro_batch", "1"},
+                            {"/parallel/tp", "1"},
+                            {"/parallel/pp", "1"},
+                            {"/zero_stage", "3"},
+                            {"/placement/grads", "gpu"}});
+  Evaluator evaluator = flat();
+  evaluator.estimate = [](const Plan& p) {
+    return Estimate{{p.gather.tiles() == 4 ? 6.0 : 11.0}, {}};
+  };
+  evaluator.fit = [](const Plan& p) { return Fit{{6.0}, {}, {1}, p.slack, p.prefetch, p.gather}; };
+  evaluator.simulate = [](const Plan&) { return Seconds{12.0}; };
+  const SearchOptions few{.variants = true, .max_simulated = 1};
+  const SearchOptions all{.variants = true};
+  EXPECT_DOUBLE_EQ(search(model, cluster, pins, evaluator, few).stats.gap, 0.5);
+  EXPECT_LE(search(model, cluster, pins, evaluator, all).stats.gap, kProvenGap);
+}
+
+TEST(Variants, ASearchThatIsStoppedAnswersWithTheBestSoFar) {
+  const ModelConfig model = load_model("tiny");
+  const Cluster cluster = load_cluster("workstation");
+  int asked = 0;
+  const SearchOptions options{.variants = true, .stop = [&] { return ++asked > 3; }};
+  const SearchResult result = search(model, cluster, {}, flat(), options);
+  ASSERT_TRUE(result.best);
+  EXPECT_TRUE(result.stats.stopped);
+  EXPECT_DOUBLE_EQ(result.stats.gap, 0.9);
+}
+
+// What the real evaluator says of a variant before and after it is lowered, in few of a million.
+TEST(Variants, ADeeperPrefetchHasTheSameBound) {
+  const ModelConfig model = load_model("10B");
+  const Cluster cluster = load_cluster("dgx2");
+  const Evaluator evaluator = make_evaluator(model, cluster);
+  const Pins pins = pinned({{"/batch/micro_batch", "1"}, {"/zero_stage", "3"}});
+  const Variants variants(model, cluster, pins);
+  const std::vector<Plan> leaves = enumerate(model, cluster, pins);
+  int compared = 0;
+  for (std::size_t i = 0; i < leaves.size(); i += 397)
+    for (const Plan& plan : variants.of(leaves[i])) {
+      const std::vector<Plan> depths = variants.depths(plan);
+      const Fit least = evaluator.fit(depths.front());
+      if (least.infeasible) continue;
+      for (const Plan& deep : depths) {
+        const Fit fit = evaluator.fit(deep);
+        EXPECT_GE(fit.gpu.value * (1 + Plan{}.slack), least.gpu.value);
+        if (fit.infeasible) continue;
+        EXPECT_DOUBLE_EQ(fit.bound.value, least.bound.value) << to_json(deep);
+        ++compared;
+      }
+    }
+  EXPECT_GT(compared, 50);
+}
+
+}  // namespace
+}  // namespace zplan
