@@ -84,6 +84,12 @@ Arguments lasting(const Arguments& arguments) {
   return kept;
 }
 
+// Other hardware than the cluster's.
+void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
+  syntax.texts("--set", changes, "NAME=VALUE",
+               "Other hardware, repeated: nvme=50GB/s, network=x2 .. (zplan clusters C)");
+}
+
 // What a plan is asked for.
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
@@ -93,6 +99,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
               "Whose software: megatron2022, nemo2024 .., a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
 }
@@ -168,6 +175,7 @@ Command parse_simulate(const Arguments& arguments) {
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_changes(syntax, command.changes);
   syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
@@ -219,6 +227,7 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
               "Where to; with a plan file, another cluster than it names");
   syntax.text("--stack", question.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
+  add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
   add_effort(syntax, question);

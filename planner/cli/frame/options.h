@@ -21,8 +21,9 @@ inline constexpr double kUsualHeadroom = 0.05;
 // Paths are empty when not given.
 struct PlanCommand {
   std::string model, cluster;
-  std::string stack;   // empty: our own
-  std::string anchor;  // measured runs of the user's own
+  std::string stack;                 // empty: our own
+  std::string anchor;                // measured runs of the user's own
+  std::vector<std::string> changes;  // of the cluster, "nvme=50GB/s" (hwprofiles/quantities.h)
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
@@ -38,9 +39,10 @@ struct PlanCommand {
 
 struct SimulateCommand {
   std::string plan;
-  std::string cluster;  // empty: the one the plan names
-  std::string stack;    // empty: our own
-  std::string anchor;   // measured runs of the user's own
+  std::string cluster;               // empty: the one the plan names
+  std::string stack;                 // empty: our own
+  std::string anchor;                // measured runs of the user's own
+  std::vector<std::string> changes;  // as PlanCommand
   std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
   double headroom = kUsualHeadroom;
