@@ -11,6 +11,7 @@
 
 #include "exec/offload/storage.h"
 #include "planner/program/timeline/comparison.h"
+#include "planner/search/grid.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -68,6 +69,22 @@ struct MemoryCommand {
 struct BandwidthCommand {
   PlanSource source;
   bool paper = false;  // ZeRO-Infinity's own figures, of no plan
+  bool json = false;
+};
+
+struct SweepCommand {
+  struct Question {
+    std::vector<std::string> at;  // a value per axis
+    PlanCommand command;
+  };
+  std::vector<GridAxis> axes;
+  std::vector<Question> questions;
+  bool csv = false;
+  bool json = false;
+};
+
+struct WhatIfCommand {
+  PlanCommand question;  // with what is changed
   bool json = false;
 };
 
@@ -151,10 +168,10 @@ struct ShowText {
   std::string text;
 };
 
-using Command =
-    std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
-                 LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
-                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
+using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand,
+                             BandwidthCommand, LowerCommand, RunCommand, CompareCommand,
+                             ValidateCommand, ModelsCommand, ClustersCommand, DoctorCommand,
+                             CalibrateCommand, SuggestCommand, SweepCommand, WhatIfCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

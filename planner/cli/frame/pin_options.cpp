@@ -219,7 +219,7 @@ void PinOptions::add(std::string_view pointer, Syntax& syntax, Pins& pins) {
 }
 
 void PinOptions::add_others(Syntax& syntax, Pins& pins) {
-  syntax.group("Planning choices (searched or usual unless given)");
+  syntax.group(kPinsGroup);
   std::vector<const Decision*> rows;
   for (const Decision& row : kChoices)
     if (!row.option.name.empty() && !added_.contains(&row)) rows.push_back(&row);
