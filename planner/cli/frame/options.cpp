@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "hwprofiles/quantities.h"
+#include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
@@ -46,6 +47,7 @@ constexpr const char* kTopFooter =
     "  calibrate  Measure this machine's device for a profile, or say what to measure (--suggest)\n"
     "  sweep      Find a plan for every point of a grid of questions\n"
     "  what-if    Say what other hardware would bring, and why\n"
+    "  completion Print a script that completes what you type: bash, zsh, fish\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -61,25 +63,6 @@ constexpr const char* kPlanFooter =
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
-
-// The fields of a table with tabs, a line each.
-std::vector<std::vector<std::string>> fields_of(const std::string& table) {
-  std::vector<std::vector<std::string>> rows;
-  std::size_t begin = 0;
-  while (begin < table.size()) {
-    const std::size_t end = table.find('\n', begin);
-    std::vector<std::string>& row = rows.emplace_back(1);
-    for (const char c : table.substr(begin, end - begin)) {
-      if (c == '\t') {
-        row.emplace_back();
-      } else {
-        row.back() += c;
-      }
-    }
-    begin = end + 1;
-  }
-  return rows;
-}
 
 // `call`: what stands before its options.
 void require_both(const PlanCommand& command, std::string_view call) {
@@ -528,6 +511,10 @@ Command parse_calibrate(const Arguments& arguments) {
   return command;
 }
 
+std::vector<DescribedOption> question_options() {
+  return read_options(std::get<ShowText>(parse_plan({std::string(kDescribe)}, false)).text);
+}
+
 // An option of the question that an axis of a sweep gives values to.
 struct AxisOption {
   std::string name;  // "tp"
@@ -541,13 +528,12 @@ constexpr std::pair<std::string_view, std::string_view> kAxisWords[] = {{"batch"
 // Those that pin something, and what is planned for where.
 std::vector<AxisOption> axis_options() {
   std::vector<AxisOption> options;
-  const std::string table = std::get<ShowText>(parse_plan({std::string(kDescribe)}, false)).text;
-  for (const std::vector<std::string>& row : fields_of(table)) {
-    const std::string name = row[1].substr(row[1].rfind("--") + 2);
+  for (const DescribedOption& option : question_options()) {
+    const std::string name = option.name().substr(2);
     constexpr std::string_view kUsual[] = {"model", "cluster", "stack", "global-batch", "seq"};
     const bool is_usual = std::find(std::begin(kUsual), std::end(kUsual), name) != std::end(kUsual);
-    const bool pins = row[0] == kPinsGroup && !name.starts_with("no-");
-    if (is_usual || pins) options.push_back({name, row[2].empty()});
+    const bool pins = option.group == kPinsGroup && !name.starts_with("no-");
+    if (is_usual || pins) options.push_back({name, option.type.empty()});
   }
   return options;
 }
@@ -578,8 +564,10 @@ Arguments axis_arguments(const std::string& name, const std::string& value,
   if (value != "yes" && value != "no")
     throw_bad_input(fmt::format("--over: {}: expected yes or no, got {}", name, in_quotes(value)));
   if (value == "yes") return {"--" + wanted};
-  const std::string table = std::get<ShowText>(parse_plan({std::string(kDescribe)}, false)).text;
-  const bool has_back = table.find(fmt::format("\t--no-{}\t", wanted)) != table.npos;
+  const std::vector<DescribedOption> all = question_options();
+  const bool has_back = std::any_of(all.begin(), all.end(), [&](const DescribedOption& o) {
+    return o.name() == "--no-" + wanted;
+  });
   return has_back ? Arguments{"--no-" + wanted} : Arguments{};
 }
 
@@ -671,6 +659,26 @@ Command parse_what_if(const Arguments& arguments) {
   return command;
 }
 
+std::vector<DescribedCommand> described_commands();
+
+Command parse_completion(const Arguments& arguments) {
+  std::string shell;
+  Syntax syntax("Print a script that completes subcommands, options, names and values at a prompt",
+                "zplan completion bash|zsh|fish",
+                "\nExamples:\n"
+                "  source <(./zplan completion bash)\n"
+                "  ./zplan completion zsh > ~/.zsh/_zplan\n"
+                "  ./zplan completion fish > ~/.config/fish/completions/zplan.fish\n");
+  const std::vector<std::string> known(std::begin(kShells), std::end(kShells));
+  const std::string name = fmt::format("{}", fmt::join(known, "|"));
+  syntax.positional(name, shell, "The shell");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (std::find(known.begin(), known.end(), shell) == known.end())
+    throw_bad_input(fmt::format("expected a shell, {}, got {}{}", fmt::join(known, " or "),
+                                in_quotes(shell), did_you_mean(shell, known)));
+  return ShowText{completion_script(shell, described_commands())};
+}
+
 struct Subcommand {
   std::string_view name;
   Command (*parse)(const Arguments&);
@@ -690,7 +698,18 @@ constexpr Subcommand kSubcommands[] = {
     {"calibrate", parse_calibrate},
     {"sweep", parse_sweep},
     {"what-if", parse_what_if},
+    {"completion", parse_completion},
 };
+
+std::vector<DescribedCommand> described_commands() {
+  std::vector<DescribedCommand> commands;
+  for (const Subcommand& subcommand : kSubcommands) {
+    const Command table = subcommand.parse({std::string(kDescribe)});
+    commands.push_back(
+        {std::string(subcommand.name), read_options(std::get<ShowText>(table).text)});
+  }
+  return commands;
+}
 
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names;

@@ -194,7 +194,9 @@ struct OptionAdder {
   void operator()(const std::vector<std::int32_t>&) const {
     parsed("LIST", [option = name()](const std::string& text) { return numbers(option, text); });
   }
-  void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }
+  void operator()(const std::vector<RecomputeRun>&) const {
+    parsed("none|selective|full|LIST", recompute_runs);
+  }
   void operator()(double) const {
     parsed("X", [&row = row](const std::string& text) { return factor(row, text); });
   }
