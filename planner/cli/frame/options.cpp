@@ -608,8 +608,9 @@ Command parse_sweep(const Arguments& arguments) {
       "(tp, zero, micro-batch ..; of a switch yes and no) or a quantity of the hardware\n"
       "(zplan clusters C shows them). Values: 1,2,8 or 1..64, which doubles, or 10..40:10.\n"
       "\nExamples:\n"
-      "  ./zplan sweep --model 10B --cluster dgx2 --over nodes=1..4 --over batch=256,512\n"
-      "  ./zplan sweep --model 10B --cluster dgx2 --optimizer nvme --over nvme=6..25GB/s --csv\n");
+      "  ./zplan sweep --model 10B --cluster dgx2 --over nodes=1..4\n"
+      "  ./zplan sweep --model gpt2-1.5b --cluster dgx2 --over batch=128..512 --over zero=1..3:1\n"
+      "  ./zplan sweep --model llama3-8b --cluster rtx4090-12ssd --over pcie=16..64GB/s --csv\n");
   add_question(syntax, pins, question);
   syntax.texts("--over", over, "AXIS=VALUES",
                "An axis of the grid; repeated, the last varies first");
@@ -644,7 +645,8 @@ Command parse_what_if(const Arguments& arguments) {
                 "zplan what-if --model M --cluster C --set NAME=VALUE [--set ..] [options]",
                 "\nExamples:\n"
                 "  ./zplan what-if --model 10B --cluster dgx2 --set gpu.memory=80GiB\n"
-                "  ./zplan what-if --model 10B --cluster dgx2 --optimizer nvme --set nvme=x2\n");
+                "  ./zplan what-if --model llama3-8b --cluster rtx4090-12ssd --set nvme=x0.5 --set "
+                "pcie=x2\n");
   add_question(syntax, pins, question);
   add_effort(syntax, question);
   syntax.flag("--json", command.json, "Print JSON (zplan.what_if/1)");
