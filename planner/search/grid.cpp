@@ -52,10 +52,9 @@ std::optional<TypedRange> typed_range(std::string_view text) {
   const auto step = colon == text.npos ? Amount{} : amount(text.substr(colon + 1));
   if (!from || !to || !step) return std::nullopt;
   const auto agrees = [&](const Amount& a) { return a.unit.empty() || a.unit == to->unit; };
-  const bool is_step = colon == text.npos || step->number > 0;
-  if (!agrees(*from) || !agrees(*step) || !is_step || from->number > to->number ||
-      !(from->number > 0))
-    return std::nullopt;
+  const bool doubles = colon == text.npos;
+  if (!agrees(*from) || !agrees(*step) || from->number > to->number) return std::nullopt;
+  if (doubles ? !(from->number > 0) : !(step->number > 0)) return std::nullopt;
   return TypedRange{from->number, to->number, step->number, to->unit};
 }
 

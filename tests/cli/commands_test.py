@@ -31,6 +31,7 @@ ELSEWHERE = {
     "source <(": "changes the shell: tests/cli/completion_test.py",
     "~/": "writes into the user's home",
     "/mnt/nvme": "a drive",
+    "--model 1T": "seconds: tests/cli/answers_test.py asks it",
 }
 
 # A quick call of each subcommand that prints a result.
@@ -51,7 +52,7 @@ CALLS = {
                 "cpu.bandwidth=x2"),
 }
 # What they print is a file format or a script.
-WITHOUT_JSON = {"lower", "completion"}
+WITHOUT_JSON = {"lower", "completion", "schema"}
 
 
 def examples(text):

@@ -34,6 +34,20 @@ class Sweep(CliTest):
         grid = ("sweep", *SMALL, "--over", "tp=1..4", "--over", "nvme=x1,x2")
         self.assertEqual(self.good(*grid, "--threads", "1"), self.good(*grid, "--threads", "3"))
 
+    def test_a_row_takes_the_plan_of_a_neighbour_that_is_faster_there(self):
+        grid = ("sweep", "--model", "llama3-8b", "--cluster", "rtx4090-12ssd", "--simulations",
+                "1", "--over", "pcie=x0.5,x1,x2,x4")
+        rows = self.good_json(*grid)["rows"]
+        for slower, faster in zip(rows, rows[1:]):
+            self.assertLess(faster["step_s"], 1.021 * slower["step_s"])
+        for row in rows:
+            self.assertEqual(row["found_with"] is None, row["searched_step_s"] is None)
+            if row["found_with"]:
+                self.assertLess(row["step_s"], 0.981 * row["searched_step_s"])
+                self.assertIn(row["found_with"], [f"pcie={r['at']['pcie']}" for r in rows])
+        self.assertEqual(self.good(*grid).count("the search of this row found"),
+                         sum(row["found_with"] is not None for row in rows))
+
     def test_axes_of_everything(self):
         rows = self.good_json("sweep", "--over", "model=gpt2-124m,gpt2-355m", "--over",
                               "cluster=dgx2,dgx-a100", "--over", "sp=yes,no", "--over",

@@ -11,6 +11,7 @@
 #include "hwprofiles/stack.h"
 #include "models/model_config.h"
 #include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/schemas.h"
 #include "planner/core/error.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -126,6 +127,7 @@ Values values_of(const DescribedCommand& command, const DescribedOption& option)
   if (option.is_argument()) {
     if (command.name == "models") return {models(), true};
     if (command.name == "clusters") return {clusters(), true};
+    if (command.name == "schema") return {schema_tags(), false};
     if (option.name().find('|') != std::string::npos) return {split(option.name(), '|'), false};
     return {{}, true};
   }

@@ -9,6 +9,7 @@
 #include "hwprofiles/quantities.h"
 #include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
@@ -48,6 +49,7 @@ constexpr const char* kTopFooter =
     "  sweep      Find a plan for every point of a grid of questions\n"
     "  what-if    Say what other hardware would bring, and why\n"
     "  completion Print a script that completes what you type: bash, zsh, fish\n"
+    "  schema     Describe what --json prints\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -681,6 +683,19 @@ Command parse_completion(const Arguments& arguments) {
   return ShowText{completion_script(shell, described_commands())};
 }
 
+Command parse_schema(const Arguments& arguments) {
+  std::string name;
+  Syntax syntax("List what --json prints, by its tags, or describe one as a JSON Schema",
+                "zplan schema [TAG]",
+                "\nExamples:\n"
+                "  ./zplan schema\n"
+                "  ./zplan schema zplan.sweep/1\n");
+  syntax.positional("TAG", name, "Of the answer's member \"schema\", or its word: sweep");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!name.empty()) return ShowText{schema_text(name)};
+  return ShowText{fmt::format("{}\n", fmt::join(schema_tags(), "\n"))};
+}
+
 struct Subcommand {
   std::string_view name;
   Command (*parse)(const Arguments&);
@@ -701,6 +716,7 @@ constexpr Subcommand kSubcommands[] = {
     {"sweep", parse_sweep},
     {"what-if", parse_what_if},
     {"completion", parse_completion},
+    {"schema", parse_schema},
 };
 
 std::vector<DescribedCommand> described_commands() {

@@ -21,9 +21,9 @@ Value count_value(double number) { return right({number, grouped(std::llround(nu
 
 // Of a plan that was found; null in other rows.
 constexpr const char* kFoundKeys[] = {
-    "step_s",     "low_s",      "high_s",           "tokens_per_s", "tokens_per_s_per_device",
-    "mfu",        "gap",        "gpu_memory_bytes", "parallel",     "family",
-    "limited_by", "fingerprint"};
+    "step_s",     "low_s",       "high_s",           "tokens_per_s",   "tokens_per_s_per_device",
+    "mfu",        "gap",         "gpu_memory_bytes", "parallel",       "family",
+    "limited_by", "fingerprint", "found_with",       "searched_step_s"};
 
 std::string axis_key(const GridAxis& axis) { return "at " + axis.name; }
 
@@ -54,6 +54,8 @@ Sheet row_facts(const SweepCommand& command, std::size_t i, const SweepRow& row)
              {"family", name(family_of(found.plan))},
              {"limited_by", found.limited_by},
              {"fingerprint", found.fingerprint}});
+  if (found.searched)
+    out.facts({{"found_with", found.found_with}, {"searched_step_s", *found.searched}});
   return out;
 }
 
@@ -106,6 +108,11 @@ Table rows_table(const SweepCommand& command, const std::vector<SweepRow>& rows)
   for (std::size_t i = 0; i < rows.size(); ++i) {
     table.row(row_facts(command, i, rows[i]));
     if (!rows[i].reason_word.empty()) table.below(paragraph(rows[i].reason_word, 4));
+    if (rows[i].found && rows[i].found->searched)
+      table.below(paragraph(
+          fmt::format("the plan of {}; the search of this row found {}", rows[i].found->found_with,
+                      format_seconds(*rows[i].found->searched)),
+          4));
   }
   return table;
 }

@@ -31,6 +31,10 @@ struct SweepPlan {
   int devices = 0;  // of the cluster
   Bytes gpu_memory{};
   std::string limited_by;
+  // Of a plan that the search of another row found: the point of that row, and the step of what
+  // this row's found.
+  std::string found_with;
+  std::optional<Seconds> searched;
 };
 
 struct SweepRow {
@@ -41,7 +45,9 @@ struct SweepRow {
 };
 
 // In the order of the questions, one after the other: each search has all threads. Says on stderr
-// what came of each. After an interruption the rest is not run.
+// what came of each. After an interruption the rest is not run; otherwise rows then try the plans
+// of neighbours that ask the same of other hardware, and take one that is faster by more than ties
+// are (kTieTolerance): a search may miss what another finds.
 std::vector<SweepRow> sweep(const SweepCommand& command);
 
 Sheet sweep_sheet(const SweepCommand& command, const std::vector<SweepRow>& rows);

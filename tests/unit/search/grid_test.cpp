@@ -25,6 +25,7 @@ TEST(Grid, AxesAreListsAndRanges) {
   EXPECT_EQ(values("nvme=1GB/s..2GB/s"), (Values{"1GB/s", "2GB/s"}));
   EXPECT_EQ(values("tp=2..8:2"), (Values{"2", "4", "6", "8"}));
   EXPECT_EQ(values("tp=1..8:3"), (Values{"1", "4", "7"}));
+  EXPECT_EQ(values("zero=0..3:1"), (Values{"0", "1", "2", "3"}));
   EXPECT_EQ(values("gpu.memory=80..120GiB:20GiB"), (Values{"80GiB", "100GiB", "120GiB"}));
   EXPECT_EQ(values("headroom=0.1..0.3:0.1").size(), 3u);
   EXPECT_EQ(values("nodes=1..4,10"), (Values{"1", "2", "4", "10"}));
