@@ -23,5 +23,7 @@ ExitCode execute(const CalibrateCommand& command);
 ExitCode execute(const SuggestCommand& command);
 ExitCode execute(const SweepCommand& command);
 ExitCode execute(const WhatIfCommand& command);
+ExitCode execute(const SensitivityCommand& command);
+ExitCode execute(const DiffCommand& command);
 
 }  // namespace zplan

@@ -11,6 +11,7 @@ from cli_support import OK, PROGRAM, ROOT, CliTest, main
 # What the examples speak of: made by commands, or copied from the sources.
 MADE = (
     ("plan", "--model", "tiny-gpt", "--cluster", "workstation", "-o", "plan.json"),
+    ("plan", "--model", "tiny-gpt", "--cluster", "workstation", "--zero", "1", "-o", "other.json"),
     ("simulate", "plan.json", "--timeline", "sim.json"),
     ("run", "plan.json", "--steps", "2", "--timeline", "exec.json"),
 )
@@ -48,6 +49,8 @@ CALLS = {
     "doctor": ("doctor",),
     "calibrate": ("calibrate", "--import", "fio.json", "--base", "dgx2"),
     "sweep": ("sweep", "--model", "tiny-gpt", "--cluster", "workstation", "--over", "dp=1,2"),
+    "sensitivity": ("sensitivity", "plan.json"),
+    "diff": ("diff", "plan.json", "other.json"),
     "what-if": ("what-if", "--model", "tiny-gpt", "--cluster", "workstation", "--set",
                 "cpu.bandwidth=x2"),
 }

@@ -48,6 +48,8 @@ constexpr const char* kTopFooter =
     "  calibrate  Measure this machine's device for a profile, or say what to measure (--suggest)\n"
     "  sweep      Find a plan for every point of a grid of questions\n"
     "  what-if    Say what other hardware would bring, and why\n"
+    "  sensitivity Say what each quantity of the hardware is worth: shadow prices of the step\n"
+    "  diff       Compare two plans: decisions, memory, step, time by kind of operation\n"
     "  completion Print a script that completes what you type: bash, zsh, fish\n"
     "  schema     Describe what --json prints\n"
     "\n"
@@ -663,6 +665,45 @@ Command parse_what_if(const Arguments& arguments) {
   return command;
 }
 
+Command parse_sensitivity(const Arguments& arguments) {
+  SensitivityCommand command;
+  PinOptions pins;
+  Syntax syntax(
+      "Say what each quantity of the hardware is worth to the step: seconds per GB/s, per us ..",
+      "zplan sensitivity PLAN.json [options], or zplan sensitivity --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan sensitivity plan.json\n"
+      "  ./zplan sensitivity --model 10B --cluster dgx2 --optimizer nvme --check\n");
+  add_source(syntax, pins, command.source);
+  syntax.flag("--check", command.check,
+              "Also simulate changes of 5 %, beside what the prices predict");
+  syntax.flag("--json", command.json, "Print JSON (zplan.sensitivity/1)");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  require_one_source(command.source, "sensitivity");
+  return command;
+}
+
+Command parse_diff(const Arguments& arguments) {
+  DiffCommand command;
+  Syntax syntax(
+      "Compare two plans: decisions, memory, step, and time operation by operation by role",
+      "zplan diff A.json B.json [options]",
+      "\nExamples:\n"
+      "  ./zplan diff plan.json other.json\n"
+      "  ./zplan diff plan.json other.json --cluster workstation --json\n");
+  syntax.positional("A.json", command.before, "A plan (zplan plan .. -o A.json)");
+  syntax.positional("B.json", command.after, "Another plan");
+  syntax.text("-c,--cluster", command.cluster, "C", "Where to, instead of what the plans name");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  syntax.flag("--json", command.json, "Print JSON (zplan.diff/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.after.empty()) return command;
+  throw_bad_input("expected two plans, as in: zplan diff plan.json other.json");
+}
+
 std::vector<DescribedCommand> described_commands();
 
 Command parse_completion(const Arguments& arguments) {
@@ -715,6 +756,8 @@ constexpr Subcommand kSubcommands[] = {
     {"calibrate", parse_calibrate},
     {"sweep", parse_sweep},
     {"what-if", parse_what_if},
+    {"sensitivity", parse_sensitivity},
+    {"diff", parse_diff},
     {"completion", parse_completion},
     {"schema", parse_schema},
 };

@@ -88,6 +88,20 @@ struct WhatIfCommand {
   bool json = false;
 };
 
+struct SensitivityCommand {
+  PlanSource source;
+  bool check = false;
+  bool json = false;
+};
+
+struct DiffCommand {
+  std::string before, after;  // plans
+  std::string cluster;        // of both; empty: those that they name
+  std::string stack;          // of both; empty: our own
+  double headroom = kUsualHeadroom;
+  bool json = false;
+};
+
 struct LowerCommand {
   std::string plan;
   std::string output;
@@ -168,10 +182,11 @@ struct ShowText {
   std::string text;
 };
 
-using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand,
-                             BandwidthCommand, LowerCommand, RunCommand, CompareCommand,
-                             ValidateCommand, ModelsCommand, ClustersCommand, DoctorCommand,
-                             CalibrateCommand, SuggestCommand, SweepCommand, WhatIfCommand>;
+using Command =
+    std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
+                 LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
+                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
+                 WhatIfCommand, SensitivityCommand, DiffCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);
