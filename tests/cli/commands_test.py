@@ -120,7 +120,7 @@ class Commands(CliTest):
                 self.assertIn(answer["schema"], tags)
                 self.assertEqual(list(answer)[0], "schema")
         for name in WITHOUT_JSON:
-            self.assertNotIn("--json", self.good(name, "--help"))
+            self.assertNotRegex(self.good(name, "--help"), r"(?m)^  --json")
 
 
 if __name__ == "__main__":
