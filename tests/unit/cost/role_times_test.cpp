@@ -35,15 +35,20 @@ TEST(RoleTimes, AddUpToTheTimesOfTheLanes) {
   const Job job = small_job();
   const Cluster cluster = load_cluster("dgx-a100");
   const CostModel model(job, cluster);
-  std::array<double, kLaneCount> by_role{}, by_lane{};
-  for (const auto& [key, time] : role_times(model))
+  std::array<double, kLaneCount> by_role{}, by_lane{}, operations{};
+  for (const auto& [key, time] : role_times(model)) {
     by_role[static_cast<std::size_t>(key.lane)] += time.time.value;
+    operations[static_cast<std::size_t>(key.lane)] += static_cast<double>(time.operations);
+  }
   for (const ClassTotals& totals : step_totals(model).classes)
     for (std::size_t lane = 0; lane < kLaneCount; ++lane)
       by_lane[lane] += to_seconds(totals.lane[lane]).value;
   EXPECT_GT(by_lane[static_cast<std::size_t>(Lane::kCompute)], 0);
-  for (std::size_t lane = 0; lane < kLaneCount; ++lane)
-    EXPECT_NEAR(by_role[lane], by_lane[lane], 1e-12) << lane;
+  // Totals are bounds, and leave out the picosecond to which a transfer was rounded.
+  for (std::size_t lane = 0; lane < kLaneCount; ++lane) {
+    const double rounded = (operations[lane] + 1) / kPicosecondsPerSecond;
+    EXPECT_NEAR(by_role[lane], by_lane[lane], rounded) << lane;
+  }
 }
 
 TEST(RoleTimes, OfAFoldedJobAreThoseOfItsUnrolledTwin) {
