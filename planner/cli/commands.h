@@ -21,5 +21,9 @@ ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);
 ExitCode execute(const CalibrateCommand& command);
 ExitCode execute(const SuggestCommand& command);
+ExitCode execute(const SweepCommand& command);
+ExitCode execute(const WhatIfCommand& command);
+ExitCode execute(const SensitivityCommand& command);
+ExitCode execute(const DiffCommand& command);
 
 }  // namespace zplan

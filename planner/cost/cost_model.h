@@ -83,6 +83,12 @@ class CostModel {
   }
   // Costs of the nodes of one class (= stage), by node index.
   std::span<const OpCost> costs(int stage) const { return costs_[static_cast<std::size_t>(stage)]; }
+  // What the time and the launch of a node rest on, in place of what their formulas say.
+  void set_rests(int stage, std::size_t node, const Reliances& time, const Reliances& launch) {
+    OpCost& cost = costs_[static_cast<std::size_t>(stage)][node];
+    cost.rests = time;
+    cost.launch_rests = launch;
+  }
   std::span<const LinkShare> shares(const OpCost& cost) const {
     return {shares_.data() + cost.shares_begin, cost.shares_end - cost.shares_begin};
   }

@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+import schemas
+
 PROGRAM = os.path.abspath(sys.argv[1])
 ROOT = os.path.abspath(sys.argv[2])
 TIMEOUT_S = 300
@@ -20,7 +22,7 @@ OK, INFEASIBLE, BAD_INPUT, DEVICE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 4, 5, 13
 
 
 # What slow calls say of their progress on a stderr that is no terminal.
-PROGRESS = re.compile(r"^zplan: (searching|training|reference|validating): [^\n]*\n", re.MULTILINE)
+PROGRESS = re.compile(r"^zplan: (searching|training|reference|validating|sweeping|pricing): [^\n]*\n", re.MULTILINE)
 
 # Sizes pinned below those of the cluster.
 IDLE = re.compile(r"^zplan: [^\n]* GPUs stay idle: [^\n]*\n", re.MULTILINE)
@@ -38,7 +40,20 @@ def zplan(*arguments, cwd=None):
         check=False,
     )
     result.stderr = PROGRESS.sub("", result.stderr)
+    if "--json" in arguments and result.stdout.startswith("{"):
+        check_schema(json.loads(result.stdout))
     return result
+
+
+def check_schema(answer):
+    """Every answer is as its published schema says."""
+    if schemas.keep(answer):
+        return
+    schema = schemas.published(ROOT, answer["schema"])
+    found = schemas.breaches(answer, schema) if schema else []
+    if found:
+        raise AssertionError(f"{answer['schema']} is not as {schemas.FOLDER} says; is the schema "
+                             "old (tests/cli/schemas.py)? " + "; ".join(found[:5]))
 
 
 class CliTest(unittest.TestCase):

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "hwprofiles/quantities.h"
 #include "planner/cli/answer/plan_worlds.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
@@ -67,6 +68,7 @@ Answer find_answer(const PlanCommand& typed) {
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
   plan_with_stack(use, answer.cluster, command.pins);
+  answer.cluster = with_changes(std::move(answer.cluster), parse_changes(command.changes));
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   Progress progress;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "hwprofiles/quantities.h"
 #include "models/model_formulas.h"
 #include "planner/cli/answer/answer.h"
 #include "planner/cli/frame/table.h"
@@ -46,14 +47,29 @@ Sheet model_sheet(const Answer& answer, const Pins& pins) {
   return out;
 }
 
+// Of what --set changed; for people what measured times make of it.
+Value changes_value(const Cluster& cluster) {
+  Sheet text;
+  Value rows = empty_array();
+  for (const ValueSource& change : cluster.sources) {
+    if (change.source != kGiven) continue;
+    rows.append(
+        Sheet{{"quantity", change.pointer}, {"value", change.value}, {"in_place_of", change.ref}});
+    text.entry("", "{} {} {}", {change.pointer, change.value, change.ref});
+  }
+  return text.text().empty() ? left_out() : Value(rows, text.text());
+}
+
 Sheet cluster_sheet(const Cluster& cluster) {
   Sheet out{{"name", cluster.name},
             {"nodes", cluster.nodes},
             {"devices_per_node", cluster.node.devices_per_node},
             {"devices", cluster.devices()},
             {"device", cluster.node.device.name},
-            {"profile_hash", cluster.node.hash}};
+            {"profile_hash", cluster.node.hash},
+            {"changes", changes_value(cluster)}};
   out.entry("Cluster", "{name}: {}", {cluster_words(cluster)});
+  out.show({"changes"});
   return out;
 }
 
@@ -186,13 +202,14 @@ std::string typed(const std::vector<std::string>& arguments) {
 
 std::string next_part(const FoundPlan& best, const PlanCommand& command) {
   const std::string file = shell_word(command.output.empty() ? "plan.json" : command.output);
-  std::string out;
+  std::string out, changes;
+  for (const std::string& change : command.changes) changes += " --set " + shell_word(change);
   const auto add = [&](const std::string& line) {
     out += fmt::format("{:<{}}{}\n", out.empty() ? "Next" : "", kLabelWidth, line);
   };
   if (command.output.empty())
     add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
-  add(fmt::format("./zplan simulate {} --trace trace.json", file));
+  add(fmt::format("./zplan simulate {}{} --trace trace.json", file, changes));
   if (find_kernel_set(best.planned.plan.kernel_set).runs_on == RunsOn::kCpu) {
     const bool drive = family_of(best.planned.plan).nvme;
     add(fmt::format("./zplan run {} --steps 10 --check{}", file, drive ? " --nvme-dir ." : ""));

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "hwprofiles/quantities.h"
 #include "planner/cli/answer/answer.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/pin_options.h"
@@ -18,6 +19,7 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   Cluster cluster = cluster_of(source.plan, plan, question.cluster);
   cluster.headroom = question.headroom;
   simulate_with_stack(find_stack_use(question.stack, ""), plan, cluster);
+  cluster = with_changes(std::move(cluster), parse_changes(question.changes));
   ChosenPlan chosen{
       .planned = build_job(plan), .cluster = std::move(cluster), .memory = {}, .sim = {}};
   chosen.memory = predict_memory(chosen.planned, chosen.cluster);

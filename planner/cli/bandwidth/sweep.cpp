@@ -1,48 +1,18 @@
 #include "planner/cli/bandwidth/sweep.h"
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
+#include <utility>
 
+#include "hwprofiles/quantities.h"
 #include "planner/search/worker_pool.h"
 
 namespace zplan {
 namespace {
 
-void scale(LinkClass& link, double factor) { link.capacity = link.capacity * factor; }
-
-CollectiveCurve faster(const CollectiveCurve& curve, double factor) {
-  const Seconds start = curve.at(curve.least());
-  CollectiveCurve result;
-  for (double bytes = curve.least(); bytes < curve.most(); bytes *= std::sqrt(2.0))
-    result.add(bytes, start + (curve.at(bytes) - start) / factor);
-  result.add(curve.most(), start + (curve.at(curve.most()) - start) / factor);
-  result.settle();
-  return result;
-}
-
-void scale_peers(HwProfile& node, double factor) {
-  if (node.topology.gpu_peer) scale(*node.topology.gpu_peer, factor);
-  if (!node.device.collectives) return;
-  auto profile = std::make_shared<CollectiveProfile>(*node.device.collectives);
-  CollectiveConstants& constants = profile->constants;
-  constants.link = constants.link * factor;
-  constants.nvls = constants.nvls * factor;
-  for (BytesPerSecond& rate : constants.rates) rate = rate * factor;
-  for (auto& [group, curve] : profile->curves)
-    if (group.nodes == 1) curve = faster(curve, factor);
-  node.device.collectives = std::move(profile);
-}
-
-// Where collectives over nodes are measured, their rates follow the stack's share of the network.
-void scale_network(Cluster& cluster, double factor) {
-  const CollectiveProfile* measured = cluster.node.device.collectives.get();
-  if (measured != nullptr && measured->reaches_over_nodes()) {
-    cluster.stack.network *= factor;
-    return;
-  }
-  scale(cluster.node.topology.nic, factor);
-  scale(cluster.node.topology.nic_pcie, factor);
+// That of the table (hwprofiles/quantities.h) which is the rate of all links of the group.
+std::string_view quantity_of(LinkGroup group) {
+  constexpr std::string_view kQuantities[] = {"peer",          "network", "pcie",
+                                              "cpu.bandwidth", "socket",  "nvme"};
+  return kQuantities[static_cast<std::size_t>(group)];
 }
 
 SweepPoint point_of(const sim::SimResult& sim, Hop hop) {
@@ -68,33 +38,10 @@ std::optional<LinkGroup> group_of(std::string_view kind) {
 }
 
 Cluster with_rate(Cluster cluster, LinkGroup group, double factor) {
-  HwProfile& node = cluster.node;
-  switch (group) {
-    case LinkGroup::kPeers:
-      scale_peers(node, factor);
-      break;
-    case LinkGroup::kNetwork:
-      scale_network(cluster, factor);
-      break;
-    case LinkGroup::kPcie:
-      scale(node.topology.gpu_pcie, factor);
-      scale(node.topology.pcie_uplink, factor);
-      break;
-    case LinkGroup::kHostMemory:
-      scale(node.topology.dram, factor);
-      node.host.memory_bandwidth = node.host.memory_bandwidth * factor;
-      break;
-    case LinkGroup::kSockets:
-      scale(node.topology.socket_peer, factor);
-      break;
-    case LinkGroup::kDrives:
-      scale(node.topology.nvme_read, factor);
-      scale(node.topology.nvme_write, factor);
-      node.nvme.drive_read = node.nvme.drive_read * factor;
-      node.nvme.drive_write = node.nvme.drive_write * factor;
-      break;
-  }
-  return cluster;
+  const HardwareQuantity& quantity = find_quantity(quantity_of(group));
+  if (!quantity.get(cluster)) return cluster;
+  const QuantityChange change{&quantity, factor, true};
+  return with_changes(std::move(cluster), {&change, 1});
 }
 
 Seconds exposed_of(const sim::TimeSplit& split, Hop hop) {

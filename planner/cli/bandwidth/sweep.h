@@ -23,8 +23,8 @@ std::string_view name(LinkGroup group);  // "PCIe"
 // Of a CostLink's kind; nothing: no such links, or their rates are measured times of cores.
 std::optional<LinkGroup> group_of(std::string_view link_kind);
 
-// [derived] Measured times of collectives within a node follow the peer link, but for their starts,
-// which are taken to last as long as those of the fewest bytes.
+// What was measured follows as hwprofiles/quantities.h says. Nothing changes where there are no
+// such links.
 Cluster with_rate(Cluster cluster, LinkGroup group, double factor);
 
 struct SweepPoint {

@@ -2,6 +2,7 @@
 
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/hw_profile.h"
+#include "hwprofiles/quantities.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
@@ -39,6 +40,20 @@ Sheet network_sheet(const Cluster& cluster) {
   return out;
 }
 
+// What --set may change, and how it is.
+Table quantities_table(const Cluster& cluster) {
+  Table table({"quantity: --set", "words: has", "meaning"});
+  for (const HardwareQuantity& quantity : hardware_quantities()) {
+    const std::optional<double> value = quantity.get(cluster);
+    if (!value) continue;
+    table.row({{"quantity", quantity.name},
+               {"value", *value},
+               {"words", only_words(right(quantity_words(quantity, *value)))},
+               {"meaning", quantity.meaning}});
+  }
+  return table;
+}
+
 Sheet cluster_sheet(const Cluster& cluster) {
   const HwProfile& node = cluster.node;
   return {{"name", cluster.name},
@@ -58,6 +73,7 @@ Sheet cluster_sheet(const Cluster& cluster) {
                          {"read_bytes_per_s", node.nvme.read_bandwidth()},
                          {"write_bytes_per_s", node.nvme.write_bandwidth()}}},
           {"profile_hash", node.hash},
+          {"quantities", quantities_table(cluster)},
           {"sources", sources(node.sources)}};
 }
 
@@ -93,7 +109,7 @@ Sheet detail_sheet(const Cluster& cluster) {
   Sheet out("zplan.clusters/1");
   out.fact("clusters", each(std::vector{cluster}, cluster_sheet));
   out.print(fmt::format("{}: {}\n{}\n\n", cluster.name, cluster_words(cluster), node.description) +
-            table.text());
+            table.text() + "\n" + quantities_table(cluster).text());
   return out;
 }
 

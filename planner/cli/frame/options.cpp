@@ -6,7 +6,10 @@
 #include <limits>
 #include <thread>
 
+#include "hwprofiles/quantities.h"
+#include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
@@ -43,6 +46,12 @@ constexpr const char* kTopFooter =
     "  clusters   List the kinds of nodes, or show a cluster\n"
     "  doctor     Show what this machine has for zplan, and what is missing for what\n"
     "  calibrate  Measure this machine's device for a profile, or say what to measure (--suggest)\n"
+    "  sweep      Find a plan for every point of a grid of questions\n"
+    "  what-if    Say what other hardware would bring, and why\n"
+    "  sensitivity Say what each quantity of the hardware is worth: shadow prices of the step\n"
+    "  diff       Compare two plans: decisions, memory, step, time by kind of operation\n"
+    "  completion Print a script that completes what you type: bash, zsh, fish\n"
+    "  schema     Describe what --json prints\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -84,6 +93,12 @@ Arguments lasting(const Arguments& arguments) {
   return kept;
 }
 
+// Other hardware than the cluster's.
+void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
+  syntax.texts("--set", changes, "NAME=VALUE",
+               "Other hardware, repeated: nvme=50GB/s, network=x2 .. (zplan clusters C)");
+}
+
 // What a plan is asked for.
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
@@ -93,6 +108,7 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
               "Whose software: megatron2022, nemo2024 .., a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
 }
@@ -168,6 +184,7 @@ Command parse_simulate(const Arguments& arguments) {
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_changes(syntax, command.changes);
   syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
@@ -219,6 +236,7 @@ void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
               "Where to; with a plan file, another cluster than it names");
   syntax.text("--stack", question.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
+  add_changes(syntax, question.changes);
   pins.add("/batch/global_batch", syntax, question.pins);
   pins.add("/batch/sequence", syntax, question.pins);
   add_effort(syntax, question);
@@ -497,6 +515,228 @@ Command parse_calibrate(const Arguments& arguments) {
   return command;
 }
 
+std::vector<DescribedOption> question_options() {
+  return read_options(std::get<ShowText>(parse_plan({std::string(kDescribe)}, false)).text);
+}
+
+// An option of the question that an axis of a sweep gives values to.
+struct AxisOption {
+  std::string name;  // "tp"
+  bool is_switch = false;
+};
+
+// Also understood.
+constexpr std::pair<std::string_view, std::string_view> kAxisWords[] = {{"batch", "global-batch"},
+                                                                        {"sequence", "seq"}};
+
+// Those that pin something, and what is planned for where.
+std::vector<AxisOption> axis_options() {
+  std::vector<AxisOption> options;
+  for (const DescribedOption& option : question_options()) {
+    const std::string name = option.name().substr(2);
+    constexpr std::string_view kUsual[] = {"model", "cluster", "stack", "global-batch", "seq"};
+    const bool is_usual = std::find(std::begin(kUsual), std::end(kUsual), name) != std::end(kUsual);
+    const bool pins = option.group == kPinsGroup && !name.starts_with("no-");
+    if (is_usual || pins) options.push_back({name, option.type.empty()});
+  }
+  return options;
+}
+
+[[noreturn]] void fail_unknown_axis(const std::string& name,
+                                    const std::vector<AxisOption>& options) {
+  std::vector<std::string> names;
+  for (const auto& [word, option] : kAxisWords) names.emplace_back(word);
+  for (const AxisOption& option : options) names.push_back(option.name);
+  for (const HardwareQuantity& quantity : hardware_quantities()) names.emplace_back(quantity.name);
+  throw_bad_input(fmt::format("--over: unknown axis {}{} (known: {})", in_quotes(name),
+                              did_you_mean(name, names), fmt::join(names, ", ")));
+}
+
+// What would be typed for one value of an axis.
+Arguments axis_arguments(const std::string& name, const std::string& value,
+                         const std::vector<AxisOption>& options) {
+  const auto* const word = std::find_if(std::begin(kAxisWords), std::end(kAxisWords),
+                                        [&](const auto& pair) { return pair.first == name; });
+  const std::string wanted(word == std::end(kAxisWords) ? name : word->second);
+  const auto option = std::find_if(options.begin(), options.end(),
+                                   [&](const AxisOption& o) { return o.name == wanted; });
+  if (option == options.end()) {
+    if (is_quantity(name)) return {"--set", fmt::format("{}={}", name, value)};
+    fail_unknown_axis(name, options);
+  }
+  if (!option->is_switch) return {"--" + wanted, value};
+  if (value != "yes" && value != "no")
+    throw_bad_input(fmt::format("--over: {}: expected yes or no, got {}", name, in_quotes(value)));
+  if (value == "yes") return {"--" + wanted};
+  const std::vector<DescribedOption> all = question_options();
+  const bool has_back = std::any_of(all.begin(), all.end(), [&](const DescribedOption& o) {
+    return o.name() == "--no-" + wanted;
+  });
+  return has_back ? Arguments{"--no-" + wanted} : Arguments{};
+}
+
+// Of the arguments of a sweep those of each of its questions.
+Arguments question_arguments(const Arguments& arguments) {
+  Arguments kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--over") ++i;  // and its value
+    if (!word.starts_with("--over") && word != "--json" && word != "--csv") kept.push_back(word);
+  }
+  return kept;
+}
+
+void add_questions(SweepCommand& command, const Arguments& arguments) {
+  const std::vector<AxisOption> options = axis_options();
+  const Arguments common = question_arguments(arguments);
+  for (std::vector<std::string>& point : grid_points(command.axes)) {
+    Arguments typed = common;
+    for (std::size_t axis = 0; axis < point.size(); ++axis)
+      for (std::string& word : axis_arguments(command.axes[axis].name, point[axis], options))
+        typed.push_back(std::move(word));
+    PlanCommand question = std::get<PlanCommand>(parse_plan(typed, false));
+    parse_changes(question.changes);
+    command.questions.push_back({std::move(point), std::move(question)});
+  }
+}
+
+Command parse_sweep(const Arguments& arguments) {
+  SweepCommand command;
+  PlanCommand question;  // read for the help, and for what is wrong with it
+  std::vector<std::string> over;
+  PinOptions pins;
+  Syntax syntax(
+      "Find a plan for every point of a grid: nodes, batches, models, pinned choices, hardware",
+      "zplan sweep --model M --cluster C --over AXIS=VALUES [--over ..] [options]",
+      "\nAn axis is nodes, batch, sequence, model, cluster, stack, an option that pins a choice\n"
+      "(tp, zero, micro-batch ..; of a switch yes and no) or a quantity of the hardware\n"
+      "(zplan clusters C shows them). Values: 1,2,8 or 1..64, which doubles, or 10..40:10.\n"
+      "\nExamples:\n"
+      "  ./zplan sweep --model 10B --cluster dgx2 --over nodes=1..4\n"
+      "  ./zplan sweep --model gpt2-1.5b --cluster dgx2 --over batch=128..512 --over zero=1..3:1\n"
+      "  ./zplan sweep --model llama3-8b --cluster rtx4090-12ssd --over pcie=16..64GB/s --csv\n");
+  add_question(syntax, pins, question);
+  syntax.texts("--over", over, "AXIS=VALUES",
+               "An axis of the grid; repeated, the last varies first");
+  add_effort(syntax, question);
+  syntax.flag("--csv", command.csv, "Print a line per question, with commas");
+  syntax.flag("--json", command.json, "Print JSON (zplan.sweep/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (over.empty())
+    throw_bad_input(
+        "expected an axis, as in: zplan sweep --model 10B --cluster dgx2 --over "
+        "nodes=1..4");
+  if (command.csv && command.json) throw_bad_input("--csv and --json contradict each other");
+  for (const std::string& axis : over) command.axes.push_back(parse_axis(axis));
+  const auto has = [&](std::string_view name) {
+    return std::any_of(command.axes.begin(), command.axes.end(),
+                       [&](const GridAxis& axis) { return axis.name == name; });
+  };
+  if (has("model") && question.model.empty()) question.model = "as the axis says";
+  if (has("cluster") && question.cluster.empty()) question.cluster = "as the axis says";
+  require_both(question, "zplan sweep --over nodes=1..4");
+  add_questions(command, arguments);
+  return command;
+}
+
+Command parse_what_if(const Arguments& arguments) {
+  WhatIfCommand command;
+  PlanCommand& question = command.question;
+  question.threads = all_threads();
+  PinOptions pins;
+  Syntax syntax("Say what other hardware would bring: the best plan before and after, and why",
+                "zplan what-if --model M --cluster C --set NAME=VALUE [--set ..] [options]",
+                "\nExamples:\n"
+                "  ./zplan what-if --model 10B --cluster dgx2 --set gpu.memory=80GiB\n"
+                "  ./zplan what-if --model llama3-8b --cluster rtx4090-12ssd --set nvme=x0.5 --set "
+                "pcie=x2\n");
+  add_question(syntax, pins, question);
+  add_effort(syntax, question);
+  syntax.flag("--json", command.json, "Print JSON (zplan.what_if/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(question, "zplan what-if --set nvme=x2");
+  if (question.changes.empty())
+    throw_bad_input(
+        "expected a change, as in: zplan what-if --model 10B --cluster dgx2 --set "
+        "nvme=50GB/s");
+  pins.finish(question.pins);
+  return command;
+}
+
+Command parse_sensitivity(const Arguments& arguments) {
+  SensitivityCommand command;
+  PinOptions pins;
+  Syntax syntax(
+      "Say what each quantity of the hardware is worth to the step: seconds per GB/s, per us ..",
+      "zplan sensitivity PLAN.json [options], or zplan sensitivity --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan sensitivity plan.json\n"
+      "  ./zplan sensitivity --model 10B --cluster dgx2 --optimizer nvme --check\n");
+  add_source(syntax, pins, command.source);
+  syntax.flag("--check", command.check,
+              "Also simulate changes of 5 %, beside what the prices predict");
+  syntax.flag("--json", command.json, "Print JSON (zplan.sensitivity/1)");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  require_one_source(command.source, "sensitivity");
+  return command;
+}
+
+Command parse_diff(const Arguments& arguments) {
+  DiffCommand command;
+  Syntax syntax(
+      "Compare two plans: decisions, memory, step, and time operation by operation by role",
+      "zplan diff A.json B.json [options]",
+      "\nExamples:\n"
+      "  ./zplan diff plan.json other.json\n"
+      "  ./zplan diff plan.json other.json --cluster workstation --json\n");
+  syntax.positional("A.json", command.before, "A plan (zplan plan .. -o A.json)");
+  syntax.positional("B.json", command.after, "Another plan");
+  syntax.text("-c,--cluster", command.cluster, "C", "Where to, instead of what the plans name");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  syntax.flag("--json", command.json, "Print JSON (zplan.diff/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.after.empty()) return command;
+  throw_bad_input("expected two plans, as in: zplan diff plan.json other.json");
+}
+
+std::vector<DescribedCommand> described_commands();
+
+Command parse_completion(const Arguments& arguments) {
+  std::string shell;
+  Syntax syntax("Print a script that completes subcommands, options, names and values at a prompt",
+                "zplan completion bash|zsh|fish",
+                "\nExamples:\n"
+                "  source <(./zplan completion bash)\n"
+                "  ./zplan completion zsh > ~/.zsh/_zplan\n"
+                "  ./zplan completion fish > ~/.config/fish/completions/zplan.fish\n");
+  const std::vector<std::string> known(std::begin(kShells), std::end(kShells));
+  const std::string name = fmt::format("{}", fmt::join(known, "|"));
+  syntax.positional(name, shell, "The shell");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (std::find(known.begin(), known.end(), shell) == known.end())
+    throw_bad_input(fmt::format("expected a shell, {}, got {}{}", fmt::join(known, " or "),
+                                in_quotes(shell), did_you_mean(shell, known)));
+  return ShowText{completion_script(shell, described_commands())};
+}
+
+Command parse_schema(const Arguments& arguments) {
+  std::string name;
+  Syntax syntax("List what --json prints, by its tags, or describe one as a JSON Schema",
+                "zplan schema [TAG]",
+                "\nExamples:\n"
+                "  ./zplan schema\n"
+                "  ./zplan schema zplan.sweep/1\n");
+  syntax.positional("TAG", name, "Of the answer's member \"schema\", or its word: sweep");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!name.empty()) return ShowText{schema_text(name)};
+  return ShowText{fmt::format("{}\n", fmt::join(schema_tags(), "\n"))};
+}
+
 struct Subcommand {
   std::string_view name;
   Command (*parse)(const Arguments&);
@@ -514,7 +754,23 @@ constexpr Subcommand kSubcommands[] = {
     {"clusters", parse_clusters},
     {"doctor", parse_doctor},
     {"calibrate", parse_calibrate},
+    {"sweep", parse_sweep},
+    {"what-if", parse_what_if},
+    {"sensitivity", parse_sensitivity},
+    {"diff", parse_diff},
+    {"completion", parse_completion},
+    {"schema", parse_schema},
 };
+
+std::vector<DescribedCommand> described_commands() {
+  std::vector<DescribedCommand> commands;
+  for (const Subcommand& subcommand : kSubcommands) {
+    const Command table = subcommand.parse({std::string(kDescribe)});
+    commands.push_back(
+        {std::string(subcommand.name), read_options(std::get<ShowText>(table).text)});
+  }
+  return commands;
+}
 
 [[noreturn]] void fail_unknown(const std::string& word) {
   std::vector<std::string> names;

@@ -11,6 +11,7 @@
 
 #include "exec/offload/storage.h"
 #include "planner/program/timeline/comparison.h"
+#include "planner/search/grid.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -21,8 +22,9 @@ inline constexpr double kUsualHeadroom = 0.05;
 // Paths are empty when not given.
 struct PlanCommand {
   std::string model, cluster;
-  std::string stack;   // empty: our own
-  std::string anchor;  // measured runs of the user's own
+  std::string stack;                 // empty: our own
+  std::string anchor;                // measured runs of the user's own
+  std::vector<std::string> changes;  // of the cluster, "nvme=50GB/s" (hwprofiles/quantities.h)
   Pins pins;
   std::string output;  // the Plan
   int threads = 1;
@@ -38,9 +40,10 @@ struct PlanCommand {
 
 struct SimulateCommand {
   std::string plan;
-  std::string cluster;  // empty: the one the plan names
-  std::string stack;    // empty: our own
-  std::string anchor;   // measured runs of the user's own
+  std::string cluster;               // empty: the one the plan names
+  std::string stack;                 // empty: our own
+  std::string anchor;                // measured runs of the user's own
+  std::vector<std::string> changes;  // as PlanCommand
   std::string trace, timeline;
   std::optional<int> steps;  // empty: until the step time is steady
   double headroom = kUsualHeadroom;
@@ -66,6 +69,36 @@ struct MemoryCommand {
 struct BandwidthCommand {
   PlanSource source;
   bool paper = false;  // ZeRO-Infinity's own figures, of no plan
+  bool json = false;
+};
+
+struct SweepCommand {
+  struct Question {
+    std::vector<std::string> at;  // a value per axis
+    PlanCommand command;
+  };
+  std::vector<GridAxis> axes;
+  std::vector<Question> questions;
+  bool csv = false;
+  bool json = false;
+};
+
+struct WhatIfCommand {
+  PlanCommand question;  // with what is changed
+  bool json = false;
+};
+
+struct SensitivityCommand {
+  PlanSource source;
+  bool check = false;
+  bool json = false;
+};
+
+struct DiffCommand {
+  std::string before, after;  // plans
+  std::string cluster;        // of both; empty: those that they name
+  std::string stack;          // of both; empty: our own
+  double headroom = kUsualHeadroom;
   bool json = false;
 };
 
@@ -152,7 +185,8 @@ struct ShowText {
 using Command =
     std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
-                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
+                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
+                 WhatIfCommand, SensitivityCommand, DiffCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

@@ -194,7 +194,9 @@ struct OptionAdder {
   void operator()(const std::vector<std::int32_t>&) const {
     parsed("LIST", [option = name()](const std::string& text) { return numbers(option, text); });
   }
-  void operator()(const std::vector<RecomputeRun>&) const { parsed("MODE", recompute_runs); }
+  void operator()(const std::vector<RecomputeRun>&) const {
+    parsed("none|selective|full|LIST", recompute_runs);
+  }
   void operator()(double) const {
     parsed("X", [&row = row](const std::string& text) { return factor(row, text); });
   }
@@ -219,7 +221,7 @@ void PinOptions::add(std::string_view pointer, Syntax& syntax, Pins& pins) {
 }
 
 void PinOptions::add_others(Syntax& syntax, Pins& pins) {
-  syntax.group("Planning choices (searched or usual unless given)");
+  syntax.group(kPinsGroup);
   std::vector<const Decision*> rows;
   for (const Decision& row : kChoices)
     if (!row.option.name.empty() && !added_.contains(&row)) rows.push_back(&row);

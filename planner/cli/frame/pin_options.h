@@ -13,6 +13,9 @@
 
 namespace zplan {
 
+// Heading of the options that pin something.
+inline constexpr const char* kPinsGroup = "Planning choices (searched or usual unless given)";
+
 // The options of the rows of choices.h, and of the recipes. What they are read into must stay where
 // it is until the command line has been read.
 class PinOptions {

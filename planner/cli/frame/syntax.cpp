@@ -69,6 +69,14 @@ struct Syntax::Parser {
     return names;
   }
 
+  std::string table() const {
+    std::string lines;
+    for (const CLI::Option* option : app.get_options())
+      lines += fmt::format("{}\t{}\t{}\t{}\n", option->get_group(), option->get_name(true, true),
+                           option->get_type_name(), option->get_description());
+    return lines;
+  }
+
   // What no option took.
   void reject_rest() const {
     const std::vector<std::string> rest = app.remaining();
@@ -183,6 +191,7 @@ void Syntax::positional(const std::string& name, std::string& target, const std:
 
 std::optional<std::string> Syntax::read(const std::vector<std::string>& arguments) {
   CLI::App& app = parser_->app;
+  if (arguments == std::vector{std::string(kDescribe)}) return parser_->table();
   try {
     app.parse(std::vector<std::string>(arguments.rbegin(), arguments.rend()));
   } catch (const CLI::CallForHelp&) {

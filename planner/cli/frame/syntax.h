@@ -20,6 +20,11 @@ struct Choice {
   Value value;
 };
 
+// What one reads instead of the help: the options as a table. A line each,
+//   group <tab> names <tab> type of the value <tab> help
+// with an empty type where it takes none. An argument without dashes has its name there.
+inline constexpr std::string_view kDescribe = "--describe-options";
+
 class Syntax {
  public:
   // `usage` follows "Usage: "; `footer` closes the help.
@@ -74,7 +79,8 @@ class Syntax {
            [&target, choices = std::move(choices)](std::size_t i) { target = choices[i].value; });
   }
 
-  // Fills the targets; returns the help text when it was asked for. Throws Error.
+  // Fills the targets; returns the help text, or the table of options, when it was asked for.
+  // Throws Error.
   std::optional<std::string> read(const std::vector<std::string>& arguments);
 
  private:

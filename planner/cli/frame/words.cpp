@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hwprofiles/quantities.h"
 #include "planner/cli/frame/departures.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
@@ -292,13 +293,23 @@ std::vector<std::string> plan_lines(const Plan& plan, const ModelConfig& model) 
   return lines;
 }
 
+std::string changes_words(const Cluster& cluster) {
+  std::string words;
+  for (const ValueSource& source : cluster.sources)
+    if (source.source == kGiven)
+      words +=
+          fmt::format("{}{} {}", words.empty() ? "; with " : ", ", source.pointer, source.value);
+  return words;
+}
+
 std::string cluster_words(const Cluster& cluster) {
   const HwProfile& node = cluster.node;
   const bool is_cpu = node.device.kernel_set.starts_with("cpu.");
   return fmt::format(
-      "{} of {} {}, {}{}", count_of(cluster.nodes, "node"), node.devices_per_node, node.device.name,
+      "{} of {} {}, {}{}{}", count_of(cluster.nodes, "node"), node.devices_per_node,
+      node.device.name,
       is_cpu ? "CPU workers in place of GPUs" : grouped(cluster.devices()) + " GPUs in all",
-      network_words(cluster));
+      network_words(cluster), changes_words(cluster));
 }
 
 std::string shell_word(const std::string& word) {

@@ -37,6 +37,9 @@ std::vector<std::string> plan_lines(const Plan& plan);
 // With what the experts of a model take: rows, what of them is padding, what is dropped.
 std::vector<std::string> plan_lines(const Plan& plan, const ModelConfig& model);
 
+// "; with nvme 50.0 GB/s", of what was changed by --set; or nothing
+std::string changes_words(const Cluster& cluster);
+
 // "32 nodes of 16 V100-SXM3-32GB: 512 GPUs"
 std::string cluster_words(const Cluster& cluster);
 

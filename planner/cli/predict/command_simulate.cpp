@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "hwprofiles/quantities.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
@@ -23,6 +24,7 @@ Simulation simulate(const SimulateCommand& command) {
   cluster.headroom = command.headroom;
   StackUse use = find_stack_use(command.stack, command.anchor);
   simulate_with_stack(use, plan, cluster);
+  cluster = with_changes(std::move(cluster), parse_changes(command.changes));
   Simulation result{.planned = build_job(plan),
                     .cluster = cluster,
                     .memory = {},

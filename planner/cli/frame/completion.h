@@ -1,0 +1,32 @@
+// Scripts that complete what is typed at a shell's prompt, made of the options that the subcommands
+// describe themselves (Syntax) and of the names of the catalogues.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zplan {
+
+// A row of Syntax's table of options (kDescribe).
+struct DescribedOption {
+  std::string group;
+  std::vector<std::string> names;  // "-m", "--model"; of an argument without dashes one
+  std::string type;                // of its value; empty: it takes none
+  std::string help;
+  const std::string& name() const { return names.back(); }
+  bool is_argument() const { return !names.back().starts_with('-'); }
+};
+std::vector<DescribedOption> read_options(const std::string& table);
+
+struct DescribedCommand {
+  std::string name;
+  std::vector<DescribedOption> options;
+};
+
+inline constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
+
+std::string completion_script(std::string_view shell,
+                              const std::vector<DescribedCommand>& commands);
+
+}  // namespace zplan

@@ -1,0 +1,39 @@
+#include "planner/cli/frame/schemas.h"
+
+#include <fmt/format.h>
+
+#include "planner/cli/frame/embedded_schemas.h"
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+// "planner/cli/schemas/sweep.json" -> "sweep"
+std::string word_of(const EmbeddedFile& file) {
+  const std::string_view name = file.name.substr(file.name.rfind('/') + 1);
+  return std::string(name.substr(0, name.rfind('.')));
+}
+
+std::string tag_of(const EmbeddedFile& file) { return fmt::format("zplan.{}/1", word_of(file)); }
+
+}  // namespace
+
+std::vector<std::string> schema_tags() {
+  std::vector<std::string> tags;
+  for (const EmbeddedFile& file : embedded_schemas()) tags.push_back(tag_of(file));
+  return tags;
+}
+
+std::string schema_text(std::string_view name) {
+  std::vector<std::string> words;
+  for (const EmbeddedFile& file : embedded_schemas()) {
+    if (name == tag_of(file) || name == word_of(file)) return std::string(file.text);
+    words.push_back(word_of(file));
+  }
+  throw_bad_input(fmt::format("unknown schema {}{} (known: {})", in_quotes(name),
+                              did_you_mean(name, words), fmt::join(schema_tags(), ", ")));
+}
+
+}  // namespace zplan

@@ -1,0 +1,158 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/questions/sweep_rows.h"
+#include "planner/core/quantity.h"
+#include "planner/search/search.h"
+
+namespace zplan {
+namespace {
+
+double tokens_per_device(const SweepPlan& found) {
+  return found.tokens_per_second / std::max(1, found.devices);
+}
+
+Value count_value(double number) { return right({number, grouped(std::llround(number))}); }
+
+// Of a plan that was found; null in other rows.
+constexpr const char* kFoundKeys[] = {
+    "step_s",     "low_s",       "high_s",           "tokens_per_s",   "tokens_per_s_per_device",
+    "mfu",        "gap",         "gpu_memory_bytes", "parallel",       "family",
+    "limited_by", "fingerprint", "found_with",       "searched_step_s"};
+
+std::string axis_key(const GridAxis& axis) { return "at " + axis.name; }
+
+// Its place, its state and what was found.
+Sheet row_facts(const SweepCommand& command, std::size_t i, const SweepRow& row) {
+  Sheet at, out;
+  for (std::size_t axis = 0; axis < command.axes.size(); ++axis) {
+    const std::string& value = command.questions[i].at[axis];
+    at.fact(command.axes[axis].name, value);
+    out.fact(axis_key(command.axes[axis]), only_words(right(value)));
+  }
+  out.facts({{"at", at}, {"state", name(row.state)}, {"reason", row.reason}});
+  for (const char* const key : kFoundKeys) out.fact(key, nullptr);
+  if (!row.found) {
+    out.fact("step_s", Value(nullptr, std::string(name(row.state))));
+    return out;
+  }
+  const SweepPlan& found = *row.found;
+  out.facts({{"step_s", right(found.step)},
+             {"low_s", found.interval.low},
+             {"high_s", found.interval.high},
+             {"tokens_per_s", count_value(found.tokens_per_second)},
+             {"tokens_per_s_per_device", count_value(tokens_per_device(found))},
+             {"mfu", right(share(found.mfu))},
+             {"gap", right(share(found.gap))},
+             {"gpu_memory_bytes", found.gpu_memory},
+             {"parallel", ranks_words(found.plan)},
+             {"family", name(family_of(found.plan))},
+             {"limited_by", found.limited_by},
+             {"fingerprint", found.fingerprint}});
+  if (found.searched)
+    out.facts({{"found_with", found.found_with}, {"searched_step_s", *found.searched}});
+  return out;
+}
+
+// The row with the most of something, of those with a plan; null: none has one.
+template <typename Measure>
+const SweepRow* most(const std::vector<SweepRow>& rows, Measure measure) {
+  const SweepRow* best = nullptr;
+  for (const SweepRow& row : rows)
+    if (row.found && (best == nullptr || measure(*row.found) > measure(*best->found))) best = &row;
+  return best;
+}
+
+std::string verdict(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  const auto count = [&](RowState state) {
+    return std::count_if(rows.begin(), rows.end(),
+                         [&](const SweepRow& row) { return row.state == state; });
+  };
+  const auto all = static_cast<std::int64_t>(rows.size());
+  const std::int64_t left = count(RowState::kNotRun) + count(RowState::kStopped);
+  std::string line = left > 0 ? fmt::format("Stopped after {} of {}: ", all - left, all) : "";
+  line += fmt::format("{} of {} fit", count(RowState::kFits), count_of(all, "question"));
+  const auto where = [&](const SweepRow* row) {
+    return point_words(command.axes,
+                       command.questions[static_cast<std::size_t>(row - rows.data())].at);
+  };
+  const auto tokens = [](const SweepPlan& found) { return found.tokens_per_second; };
+  if (const SweepRow* fastest = most(rows, tokens)) {
+    const SweepRow* const leanest = most(rows, tokens_per_device);
+    line += fmt::format("; most tokens/s {} with {}; most per GPU {} with {}",
+                        grouped(std::llround(fastest->found->tokens_per_second)), where(fastest),
+                        grouped(std::llround(tokens_per_device(*leanest->found))), where(leanest));
+  }
+  return line;
+}
+
+Value axes_value(const SweepCommand& command) {
+  return each(command.axes, [](const GridAxis& axis) {
+    return Sheet{{"name", axis.name}, {"values", axis.values}};
+  });
+}
+
+Table rows_table(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  std::vector<Column> columns;
+  for (const GridAxis& axis : command.axes) columns.emplace_back(axis_key(axis), axis.name);
+  for (const char* const shown :
+       {"step_s: step", "tokens_per_s: tokens/s", "tokens_per_s_per_device: per GPU", "mfu: MFU",
+        "gap", "parallel: ranks", "family: plan", "limited_by: limited by"})
+    columns.emplace_back(shown);
+  Table table(std::move(columns));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    table.row(row_facts(command, i, rows[i]));
+    if (!rows[i].reason_word.empty()) table.below(paragraph(rows[i].reason_word, 4));
+    if (rows[i].found && rows[i].found->searched)
+      table.below(paragraph(
+          fmt::format("the plan of {}; the search of this row found {}", rows[i].found->found_with,
+                      format_seconds(*rows[i].found->searched)),
+          4));
+  }
+  return table;
+}
+
+std::string csv_field(const Value& value) {
+  const auto plain = nlohmann::ordered_json::parse(value.json);
+  if (plain.is_null()) return "";
+  if (!plain.is_string()) return plain.dump();
+  const auto text = plain.get<std::string>();
+  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+}  // namespace
+
+Sheet sweep_sheet(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  Sheet out("zplan.sweep/1");
+  const std::string line = verdict(command, rows);
+  out.facts({{"verdict", line}, {"axes", axes_value(command)}});
+  out.print(line + "\n\n");
+  out.table("rows", rows_table(command, rows));
+  return out;
+}
+
+std::string sweep_csv(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  std::string out;
+  for (const GridAxis& axis : command.axes) out += csv_field(axis.name) + ",";
+  out += "state";
+  for (const char* const key : kFoundKeys) out += fmt::format(",{}", key);
+  out += ",reason\n";
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Sheet facts = row_facts(command, i, rows[i]);
+    for (const std::string& value : command.questions[i].at) out += csv_field(value) + ",";
+    out += csv_field(facts["state"]);
+    for (const char* const key : kFoundKeys) out += "," + csv_field(facts[key]);
+    out += "," + csv_field(facts["reason"]) + "\n";
+  }
+  return out;
+}
+
+}  // namespace zplan

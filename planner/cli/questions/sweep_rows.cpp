@@ -1,0 +1,161 @@
+#include "planner/cli/questions/sweep_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <utility>
+
+#include "hwprofiles/quantities.h"
+#include "planner/cli/answer/answer.h"
+#include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/words.h"
+#include "planner/core/error.h"
+#include "planner/core/quantity.h"
+
+namespace zplan {
+namespace {
+
+SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster) {
+  const Throughput& throughput = best.time.throughput;
+  return {.plan = best.planned.plan,
+          .fingerprint = best.planned.fingerprint,
+          .step = best.time.sim.period,
+          .interval = best.time.certainty.interval,
+          .tokens_per_second = throughput.tokens_per_second,
+          .mfu = throughput.mfu,
+          .gap = 0,
+          .devices = cluster.devices(),
+          .gpu_memory = best.memory.use[static_cast<std::size_t>(Tier::kGpu)].peak,
+          .limited_by = best.time.sim.limited_by,
+          .found_with = {},
+          .searched = {}};
+}
+
+// What a row was answered with.
+struct Setup {
+  ModelConfig model;
+  Cluster cluster;
+  Evidence evidence;
+};
+
+SweepRow answered(const PlanCommand& question, std::optional<Setup>& setup) {
+  try {
+    Answer answer = find_answer(question);
+    if (fits(answer)) {
+      SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster)};
+      row.found->gap = answer.search.stats.gap;
+      setup = Setup{std::move(answer.model), std::move(answer.cluster), std::move(answer.evidence)};
+      return row;
+    }
+    if (InterruptGuard::interrupted()) return {RowState::kStopped, "", "", {}};
+    const auto& closest = answer.search.closest;
+    return {RowState::kDoesNotFit,
+            misfit_line(answer),
+            closest ? shortage(*closest->infeasible) : "",
+            {}};
+  } catch (const Error& error) {
+    if (error.code() != ExitCode::kBadInput) throw;
+    return {RowState::kIllegal, error.what(), error.what(), {}};
+  }
+}
+
+// What is wrong with a name is wrong with every question.
+void check_names(const SweepCommand& command) {
+  std::set<std::string> seen;
+  for (const SweepCommand::Question& question : command.questions) {
+    if (seen.insert("model " + question.command.model).second) load_model(question.command.model);
+    if (seen.insert("cluster " + question.command.cluster).second)
+      load_cluster(question.command.cluster);
+  }
+}
+
+void tell(const SweepCommand& command, std::size_t i, const SweepRow& row) {
+  const std::string what = row.found
+                               ? fmt::format("{} a step", format_seconds(row.found->step))
+                               : fmt::format("{}{}{}", name(row.state),
+                                             row.reason_word.empty() ? "" : ": ", row.reason_word);
+  fmt::print(stderr, "zplan: sweeping: {} of {}: {}: {}\n", i + 1, command.questions.size(),
+             point_words(command.axes, command.questions[i].at), what);
+  std::fflush(stderr);
+}
+
+// Whether two questions ask the same of hardware that differs in one value, which follows that of
+// the other on its axis.
+bool are_neighbours(const SweepCommand& command, std::size_t i, std::size_t j) {
+  int steps = 0;
+  for (std::size_t axis = 0; axis < command.axes.size(); ++axis) {
+    const auto& [name, values] = command.axes[axis];
+    const auto place = [&](std::size_t k) {
+      return std::find(values.begin(), values.end(), command.questions[k].at[axis]) -
+             values.begin();
+    };
+    const auto apart = std::abs(place(i) - place(j));
+    if (apart > 0 && (!is_quantity(name) || name == "nodes")) return false;
+    steps += static_cast<int>(apart);
+  }
+  return steps == 1;
+}
+
+std::optional<SweepPlan> on(const Setup& setup, const Plan& plan) {
+  FoundPlan found{.planned = build_job(plan, setup.model), .memory = {}, .time = {}};
+  found.memory = predict_memory(found.planned, setup.cluster);
+  if (found.memory.infeasible) return std::nullopt;
+  found.time = predict_time(found.planned, setup.cluster, setup.evidence);
+  return plan_of(found, setup.cluster);
+}
+
+// Where the other row's plan is faster here by more than ties are, takes it.
+void try_plan_of(const SweepRow& other, const std::string& point, const Setup& setup,
+                 SweepRow& row) {
+  if (other.found->fingerprint == row.found->fingerprint) return;
+  std::optional<SweepPlan> here = on(setup, other.found->plan);
+  if (!here || here->step.value > row.found->step.value * (1 - kTieTolerance)) return;
+  const double bound = row.found->step.value * (1 - row.found->gap);
+  here->gap = std::max(0.0, 1 - bound / here->step.value);
+  here->searched = row.found->searched.value_or(row.found->step);
+  here->found_with = other.found->found_with.empty() ? point : other.found->found_with;
+  row.found = std::move(here);
+}
+
+// Up and down the axes, so that a plan reaches all rows that it is good for.
+void share_plans(const SweepCommand& command, const std::vector<std::optional<Setup>>& setups,
+                 std::vector<SweepRow>& rows) {
+  Progress progress;
+  const auto count = rows.size();
+  for (std::size_t step = 0; step < 2 * count; ++step) {
+    const bool up = step < count;
+    const std::size_t i = up ? step : 2 * count - 1 - step;
+    for (std::size_t j = up ? 0 : i + 1; rows[i].found && j < (up ? i : count); ++j) {
+      if (!rows[j].found || !are_neighbours(command, i, j)) continue;
+      progress.show(fmt::format("sweeping: plans of other rows, {} of {}", step + 1, 2 * count));
+      try_plan_of(rows[j], point_words(command.axes, command.questions[j].at), *setups[i], rows[i]);
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view name(RowState state) {
+  constexpr std::string_view kNames[] = {"fits", "does not fit", "not legal", "stopped", "not run"};
+  return kNames[static_cast<std::size_t>(state)];
+}
+
+std::vector<SweepRow> sweep(const SweepCommand& command) {
+  check_names(command);
+  std::vector<SweepRow> rows(command.questions.size());
+  std::vector<std::optional<Setup>> setups(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const InterruptGuard guard;  // of each question, which may have had its own
+    rows[i] = answered(command.questions[i].command, setups[i]);
+    tell(command, i, rows[i]);
+    if (InterruptGuard::interrupted()) return rows;
+  }
+  share_plans(command, setups, rows);
+  return rows;
+}
+
+}  // namespace zplan

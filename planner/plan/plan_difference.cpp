@@ -1,0 +1,53 @@
+#include "planner/plan/plan_difference.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+#include <variant>
+
+#include "planner/plan/choices.h"
+
+namespace zplan {
+namespace {
+
+std::string run_text(const RecomputeRun& run) {
+  const std::string words = run.mode == Recompute::kOperators
+                                ? fmt::format("{}", fmt::join(words_of(run), "+"))
+                                : std::string(name(run.mode));
+  return run.layers > 0 ? fmt::format("{}:{}", words, run.layers) : words;
+}
+
+}  // namespace
+
+std::string setting_text(const Setting& setting) {
+  return std::visit(
+      [](const auto& value) -> std::string {
+        using T = std::remove_cvref_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return value ? "yes" : "no";
+        } else if constexpr (std::is_same_v<T, Gather>) {
+          return name(value);
+        } else if constexpr (std::is_same_v<T, std::vector<std::int32_t>>) {
+          return fmt::format("{}", fmt::join(value, ","));
+        } else if constexpr (std::is_same_v<T, std::vector<RecomputeRun>>) {
+          std::vector<std::string> runs;
+          for (const RecomputeRun& run : value) runs.push_back(run_text(run));
+          return fmt::format("{}", fmt::join(runs, ","));
+        } else {
+          return fmt::format("{}", value);
+        }
+      },
+      setting);
+}
+
+std::vector<DecisionChange> plan_difference(const Plan& before, const Plan& after) {
+  std::vector<DecisionChange> changes;
+  for (const Decision& row : kChoices) {
+    if (row.pointer == "/model" || row.pointer == "/hardware") continue;
+    const Setting was = row.field.get(before), is = row.field.get(after);
+    if (was != is) changes.push_back({row.pointer, setting_text(was), setting_text(is)});
+  }
+  return changes;
+}
+
+}  // namespace zplan
