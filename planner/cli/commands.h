@@ -21,5 +21,8 @@ ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);
 ExitCode execute(const CalibrateCommand& command);
 ExitCode execute(const SuggestCommand& command);
+ExitCode execute(const MaxCommand& command);
+ExitCode execute(const GoodputCommand& command);
+ExitCode execute(const NeedCommand& command);
 
 }  // namespace zplan

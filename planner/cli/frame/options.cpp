@@ -8,6 +8,7 @@
 
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/syntax.h"
+#include "planner/cli/sizing/sizing_options.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
@@ -43,6 +44,9 @@ constexpr const char* kTopFooter =
     "  clusters   List the kinds of nodes, or show a cluster\n"
     "  doctor     Show what this machine has for zplan, and what is missing for what\n"
     "  calibrate  Measure this machine's device for a profile, or say what to measure (--suggest)\n"
+    "  max        Show the largest model that a cluster trains, by family of plans\n"
+    "  goodput    Show how long a number of tokens takes with failures and checkpoints\n"
+    "  need       Show the fewest nodes of each kind that train a model\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -514,6 +518,9 @@ constexpr Subcommand kSubcommands[] = {
     {"clusters", parse_clusters},
     {"doctor", parse_doctor},
     {"calibrate", parse_calibrate},
+    {"max", parse_max},
+    {"goodput", parse_goodput},
+    {"need", parse_need},
 };
 
 [[noreturn]] void fail_unknown(const std::string& word) {
