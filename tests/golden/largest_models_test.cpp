@@ -117,6 +117,28 @@ TEST(LargestModels, BisectionAgreesWithTryingEveryStep) {
   }
 }
 
+// The search of `zplan plan` over the same pins finds a plan for the model, and none for the next.
+TEST(LargestModels, TheSearchFindsThemAndNothingLarger) {
+  const struct {
+    const char *family, *where;
+  } kCases[] = {{"zero-3", "dgx2"}, {"zero-offload-tp", "dgx2"}, {"3d", "dgx2"}, {"3d", "dgx2x32"}};
+  for (const auto& [family, where] : kCases) {
+    const LargestModel found = largest(family, where);
+    Cluster cluster = load_cluster(where);
+    cluster.headroom = kHeadroom;
+    Pins pins = pins_of(find_size_family(family), {});
+    pins.set("/batch/global_batch", cluster.devices());
+    const auto fits = [&](const ModelConfig& model) {
+      Evaluator evaluator = make_evaluator(model, cluster);
+      evaluator.simulate = [](const Plan&) { return Seconds{1e9}; };  // only whether it fits counts
+      return search(model, cluster, pins, evaluator, {.threads = 2, .max_simulated = 1})
+          .best.has_value();
+    };
+    EXPECT_TRUE(fits(*found.model)) << family << " " << where;
+    EXPECT_FALSE(fits(*found.next)) << family << " " << where;
+  }
+}
+
 TEST(LargestModels, AnInterruptedSearchKeepsWhatItHas) {
   int calls = 0;
   const LargestModel found =
