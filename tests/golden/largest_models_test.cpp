@@ -9,6 +9,7 @@
 // what 16 bytes take of 16 GPUs), CPU 1.3, NVMe 1.75 (28 TB over 16 bytes are 1.75T, over 20 1.4T).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -114,6 +115,34 @@ TEST(LargestModels, BisectionAgreesWithTryingEveryStep) {
                 parameter_count(model) <= size)
           << family << " " << model.name;
     }
+  }
+}
+
+TEST(LargestModels, TheNextIsTheNextStepOfTheLadder) {
+  const std::vector<LadderStep> ladder = size_ladder();
+  for (const SizeFamily& family : kSizeFamilies) {
+    const LargestModel found = largest(family.key.data(), "dgx2");
+    const auto is_found = [&](const LadderStep& step) {
+      return model_of(step).name == found.model->name;
+    };
+    const auto at = std::find_if(ladder.begin(), ladder.end(), is_found);
+    ASSERT_LT(at + 1, ladder.end()) << family.key;
+    EXPECT_EQ(model_of(*(at + 1)).name, found.next->name) << family.key;
+  }
+}
+
+// Where homes are free plans whose bytes are not refused by a bound are placed in turn.
+TEST(LargestModels, PlansAreTriedUntilOneFits) {
+  Cluster cluster = load_cluster("dgx2");
+  cluster.headroom = kHeadroom;
+  for (const char* family : {"data-parallel", "zero-1", "zero-2", "zero-3"}) {
+    const LargestModel found = largest(family, "dgx2");
+    Pins pins;
+    pins.set("/batch/micro_batch", 1);
+    pins.set("/batch/global_batch", cluster.devices());
+    pins.set("/parallel/tp", 1);
+    pins.set("/parallel/pp", 1);
+    EXPECT_TRUE(fitting_plan(*found.next, cluster, pins, 2).plan.has_value()) << family;
   }
 }
 
