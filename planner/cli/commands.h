@@ -25,5 +25,8 @@ ExitCode execute(const SweepCommand& command);
 ExitCode execute(const WhatIfCommand& command);
 ExitCode execute(const SensitivityCommand& command);
 ExitCode execute(const DiffCommand& command);
+ExitCode execute(const MaxCommand& command);
+ExitCode execute(const GoodputCommand& command);
+ExitCode execute(const NeedCommand& command);
 
 }  // namespace zplan

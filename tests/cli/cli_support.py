@@ -22,7 +22,10 @@ OK, INFEASIBLE, BAD_INPUT, DEVICE, CHECK_FAILED, INTERRUPTED = 0, 1, 2, 4, 5, 13
 
 
 # What slow calls say of their progress on a stderr that is no terminal.
-PROGRESS = re.compile(r"^zplan: (searching|training|reference|validating|sweeping|pricing): [^\n]*\n", re.MULTILINE)
+PROGRESS = re.compile(
+    r"^zplan: (searching|sizing|training|reference|validating|sweeping|pricing): [^\n]*\n",
+    re.MULTILINE,
+)
 
 # Sizes pinned below those of the cluster.
 IDLE = re.compile(r"^zplan: [^\n]* GPUs stay idle: [^\n]*\n", re.MULTILINE)

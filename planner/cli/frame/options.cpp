@@ -11,6 +11,7 @@
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/syntax.h"
+#include "planner/cli/sizing/sizing_options.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
@@ -52,6 +53,9 @@ constexpr const char* kTopFooter =
     "  diff       Compare two plans: decisions, memory, step, time by kind of operation\n"
     "  completion Print a script that completes what you type: bash, zsh, fish\n"
     "  schema     Describe what --json prints\n"
+    "  max        Show the largest model that a cluster trains, by family of plans\n"
+    "  goodput    Show how long a number of tokens takes with failures and checkpoints\n"
+    "  need       Show the fewest nodes of each kind that train a model\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -760,6 +764,9 @@ constexpr Subcommand kSubcommands[] = {
     {"diff", parse_diff},
     {"completion", parse_completion},
     {"schema", parse_schema},
+    {"max", parse_max},
+    {"goodput", parse_goodput},
+    {"need", parse_need},
 };
 
 std::vector<DescribedCommand> described_commands() {

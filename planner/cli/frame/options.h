@@ -177,6 +177,46 @@ struct SuggestCommand {
   PlanCommand question;  // of which plan one would like to be surer
 };
 
+// The largest model of a cluster, by family of plans.
+struct MaxCommand {
+  std::string cluster;
+  std::string stack;                  // empty: our own
+  Pins pins;                          // batch and recipe
+  std::vector<std::string> families;  // empty: all
+  int threads = 1;
+  double headroom = kUsualHeadroom;
+  bool no_times = false;  // do not simulate what is found
+  bool json = false;
+};
+
+// How often a cluster fails and what that costs; negative: as published or from the hardware.
+struct FailureSettings {
+  Seconds device_mtbf{-1}, restart{-1};
+  BytesPerSecond storage{-1};  // shared by all nodes; else the drives of the nodes
+  double stragglers = 1;       // time of a step over that of the simulated one
+};
+
+// Days for a number of tokens, with failures.
+struct GoodputCommand {
+  PlanSource source;
+  double tokens = 0;
+  FailureSettings failures;
+  bool published = false;  // the worked example, of no plan
+  bool json = false;
+};
+
+// The fewest nodes that train a model.
+struct NeedCommand {
+  PlanCommand question;
+  std::vector<std::string> kinds;  // of nodes; empty: all that have GPUs
+  double tokens = 0;
+  Seconds within{-1};      // negative: any time
+  double price = -1;       // of a GPU-hour; negative: unknown
+  double node_watts = -1;  // negative: unknown
+  std::int64_t most_nodes = 1024;
+  FailureSettings failures;
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -186,7 +226,8 @@ using Command =
     std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
                  ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
-                 WhatIfCommand, SensitivityCommand, DiffCommand>;
+                 WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand, GoodputCommand,
+                 NeedCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

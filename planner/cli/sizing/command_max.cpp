@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+#include "models/model_formulas.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/stack_use.h"
+#include "planner/cli/sizing/max_answer.h"
+#include "planner/core/quantity.h"
+
+namespace zplan {
+namespace {
+
+std::vector<const SizeFamily*> families_of(const MaxCommand& command) {
+  std::vector<const SizeFamily*> result;
+  for (const std::string& key : command.families) result.push_back(&find_size_family(key));
+  if (result.empty())
+    for (const SizeFamily& family : kSizeFamilies) result.push_back(&family);
+  return result;
+}
+
+std::string size_words(const LargestModel& found) {
+  return found.model ? format_count(static_cast<double>(parameter_count(*found.model))) : "none";
+}
+
+MaxAnswer find_largest(MaxCommand command) {
+  MaxAnswer answer;
+  answer.cluster = load_cluster(command.cluster);
+  answer.cluster.headroom = command.headroom;
+  plan_with_stack(find_stack_use(command.stack, ""), answer.cluster, command.pins);
+  const std::vector<LadderStep> ladder = size_ladder();
+  answer.global_batch =
+      command.pins.get<std::int64_t>("/batch/global_batch", answer.cluster.devices());
+  answer.micro_batch = command.pins.get<std::int64_t>("/batch/micro_batch", 1);
+  answer.sequence =
+      command.pins.get<std::int64_t>("/batch/sequence", model_of(ladder.front()).sequence);
+  const InterruptGuard guard;
+  Progress progress;
+  std::string done;
+  for (const SizeFamily* family : families_of(command)) {
+    const auto say = [&](const LargestModel& found) {
+      progress.show(fmt::format("sizing: {}{} at least {}", done, family->key, size_words(found)));
+    };
+    FamilyMost row{.family = family, .largest = {}, .step = {}};
+    row.largest = largest_model(
+        *family, ladder, answer.cluster, command.pins,
+        {.threads = command.threads, .progress = say, .interrupted = InterruptGuard::interrupted});
+    if (row.largest.plan && !command.no_times && !InterruptGuard::interrupted()) {
+      progress.show(fmt::format("sizing: {}simulating {}", done, family->key));
+      row.step = make_evaluator(*row.largest.model, answer.cluster).simulate(*row.largest.plan);
+    }
+    done += fmt::format("{} {}, ", family->key, size_words(row.largest));
+    answer.families.push_back(std::move(row));
+    answer.interrupted = InterruptGuard::interrupted();
+    if (answer.interrupted) break;
+  }
+  return answer;
+}
+
+}  // namespace
+
+ExitCode execute(const MaxCommand& command) {
+  const MaxAnswer answer = find_largest(command);
+  write_answer(max_sheet(answer), command.json);
+  if (answer.interrupted) return ExitCode::kInterrupted;
+  for (const FamilyMost& row : answer.families)
+    if (row.largest.model) return ExitCode::kOk;
+  return ExitCode::kInfeasible;
+}
+
+}  // namespace zplan

@@ -1,0 +1,200 @@
+// `zplan need`: the fewest nodes of each kind that train a model, in time where one is asked for.
+// JSON schema "zplan.need/1".
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/model_formulas.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/progress.h"
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/stack_use.h"
+#include "planner/cli/sizing/goodput_answer.h"
+#include "planner/core/quantity.h"
+#include "planner/search/questions/fewest_nodes.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+constexpr std::int64_t kSimulations = 8;  // for each count of nodes
+constexpr double kWattsPerMegawatt = 1e6, kHoursPerDay = 24;
+
+struct NeedRow {
+  Cluster kind;
+  FewestNodes fewest;
+  std::optional<GoodputAnswer> goodput;  // of what was found; of the closest otherwise
+};
+
+// The kinds asked for, or all of the catalogue that have GPUs.
+std::vector<Cluster> kinds_of(const NeedCommand& command) {
+  std::vector<Cluster> kinds;
+  for (const std::string& name : command.kinds) kinds.push_back(load_cluster(name));
+  if (!kinds.empty()) return kinds;
+  for (const HwProfile& node : node_catalogue())
+    if (node.device.kernel_set.starts_with("cuda.")) kinds.push_back(load_cluster(node.name));
+  return kinds;
+}
+
+Cluster with_nodes(Cluster kind, std::int64_t nodes) {
+  kind.nodes = static_cast<int>(nodes);
+  kind.name = nodes == 1 ? kind.node.name : fmt::format("{}x{}", kind.node.name, nodes);
+  return kind;
+}
+
+class Need {
+ public:
+  Need(const NeedCommand& command, const ModelConfig& model)
+      : command_(command),
+        model_(model),
+        use_(find_stack_use(command.question.stack, command.question.anchor)) {}
+
+  NeedRow row(const Cluster& kind) {
+    NeedRow row{.kind = kind, .fewest = {}, .goodput = {}};
+    const bool alone = kind.node.topology.nics() == 0;  // nodes do not meet
+    row.fewest = fewest_nodes(
+        alone ? 1 : command_.most_nodes, [&](std::int64_t nodes) { return try_nodes(kind, nodes); },
+        InterruptGuard::interrupted);
+    const NodeCount& count = row.fewest.found ? *row.fewest.found : row.fewest.closest;
+    if (count.best) row.goodput = goodput_of(kind, count);
+    return row;
+  }
+
+ private:
+  NodeCount try_nodes(const Cluster& kind, std::int64_t nodes) {
+    progress_.show(fmt::format("sizing: {} of {}", count_of(nodes, "node"), kind.node.name));
+    NodeCount count{.nodes = nodes, .best = {}, .why = {}, .good = false};
+    Cluster cluster = with_nodes(kind, nodes);
+    cluster.headroom = command_.question.headroom;
+    Pins pins = command_.question.pins;
+    plan_with_stack(use_, cluster, pins);
+    const SearchOptions options{.threads = command_.question.threads,
+                                .max_simulated = kSimulations};
+    try {
+      const Evaluator evaluator = make_evaluator(model_, cluster);
+      SearchResult found = search(model_, cluster, pins, evaluator, options);
+      count.best = std::move(found.best);
+      if (!count.best)
+        count.why = found.closest ? shortage(*found.closest->infeasible) : "no plan fits";
+    } catch (const Error& error) {  // the batch does not divide into so many
+      if (error.code() != ExitCode::kBadInput) throw;
+      count.why = error.what();
+    }
+    if (count.best) {
+      const double days = goodput_of(kind, count).days();
+      count.good = command_.within.value < 0 || days * kSecondsPerDay <= command_.within.value;
+      if (!count.good) count.why = fmt::format("{:.0f} days", days);
+    }
+    return count;
+  }
+
+  GoodputAnswer goodput_of(const Cluster& kind, const NodeCount& count) const {
+    const PlannedJob planned = build_job(count.best->plan, model_);
+    return find_goodput(planned.job, static_cast<double>(parameter_count(model_)), model_.vocab,
+                        with_nodes(kind, count.nodes), *count.best->step, command_.tokens,
+                        command_.failures);
+  }
+
+  const NeedCommand& command_;
+  const ModelConfig& model_;
+  StackUse use_;
+  Progress progress_;
+};
+
+Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
+  const bool found = row.fewest.found.has_value();
+  const NodeCount& count = found ? *row.fewest.found : row.fewest.closest;
+  const bool known = count.best && row.goodput;
+  const double days = known ? row.goodput->days() : 0;
+  const double hours = known ? row.goodput->device_hours() : 0;
+  const double megawatt_hours = days * kHoursPerDay * static_cast<double>(count.nodes) *
+                                command.node_watts / kWattsPerMegawatt;
+  const auto when = [](bool is_known, Value value) {
+    return is_known ? right(std::move(value)) : right({nullptr, "-"});
+  };
+  return Sheet(
+      {{"kind", row.kind.node.name},
+       {"found", found},
+       {"nodes", found ? Value(count.nodes) : right({nullptr, "-"})},
+       {"gpus",
+        found ? Value(count.nodes * row.kind.node.devices_per_node) : right({nullptr, "-"})},
+       {"family", count.best ? Value(name(family_of(count.best->plan))) : Value("-")},
+       {"step_s", when(known, count.best && count.best->step ? Value(*count.best->step) : Value())},
+       {"days", when(known, number("{:.1f}", days))},
+       {"effective_share", when(known, share(known ? row.goodput->goodput.effective : 0))},
+       {"gpu_hours", when(known, {hours, format_count(hours)})},
+       {"money", when(known && command.price >= 0,
+                      {hours * command.price, format_count(hours * command.price)})},
+       {"energy_mwh", when(known && command.node_watts >= 0, number("{:.1f}", megawatt_hours))},
+       {"tried_counts", row.fewest.tried},
+       {"why_not", found ? Value() : Value(count.why)},
+       {"plan", count.best ? as_json(to_json(count.best->plan)) : Value()}});
+}
+
+std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& command) {
+  const NeedRow* least = nullptr;
+  const auto gpus = [](const NeedRow& row) {
+    return row.fewest.found->nodes * row.kind.node.devices_per_node;
+  };
+  for (const NeedRow& row : rows)
+    if (row.fewest.found && (least == nullptr || gpus(row) < gpus(*least))) least = &row;
+  if (least == nullptr)
+    return fmt::format("No kind of node trains it with up to {} nodes", command.most_nodes);
+  return fmt::format("{} of {} ({} GPUs): {:.1f} days",
+                     count_of(least->fewest.found->nodes, "node"), least->kind.node.name,
+                     grouped(gpus(*least)), least->goodput->days());
+}
+
+Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, bool complete) {
+  Sheet out("zplan.need/1");
+  out.facts({{"model", command.question.model},
+             {"tokens", command.tokens},
+             {"within_s", command.within.value >= 0 ? Value(command.within) : Value()},
+             {"gpu_hour_price", command.price >= 0 ? Value(command.price) : Value()},
+             {"node_watts", command.node_watts >= 0 ? Value(command.node_watts) : Value()},
+             {"complete", complete}});
+  out.print(verdict_of(rows, command) + "\n\n");
+  Table table({"kind", "nodes", "gpus: GPUs", "family", "step_s: step", "days",
+               "effective_share: useful", "gpu_hours: GPU-hours", "money", "energy_mwh: MWh",
+               "why_not: why not"});
+  for (const NeedRow& row : rows) table.row(facts_of(row, command));
+  out.table("kinds", table, kIndent);
+  out.print("\n");
+  out.print(paragraph(
+      fmt::format("Counts tried: powers of two, then in eighths between the last that is too few "
+                  "and the first that is enough; {} simulated plans each, so that fewer nodes may "
+                  "do with a longer search. Days count failures and checkpoints as zplan goodput. "
+                  "Money: GPU-hours x --price; energy: nodes x --node-power throughout.",
+                  kSimulations),
+      kIndent));
+  return out;
+}
+
+}  // namespace
+
+ExitCode execute(const NeedCommand& command) {
+  const ModelConfig model = load_model(command.question.model);
+  std::vector<NeedRow> rows;
+  {
+    const InterruptGuard guard;
+    Need need(command, model);
+    for (const Cluster& kind : kinds_of(command)) {
+      rows.push_back(need.row(kind));
+      if (InterruptGuard::interrupted()) break;
+    }
+  }
+  const bool complete = !InterruptGuard::interrupted();
+  write_answer(need_sheet(rows, command, complete), command.question.json);
+  if (!complete) return ExitCode::kInterrupted;
+  const bool any = std::any_of(rows.begin(), rows.end(),
+                               [](const NeedRow& row) { return row.fewest.found.has_value(); });
+  return any ? ExitCode::kOk : ExitCode::kInfeasible;
+}
+
+}  // namespace zplan

@@ -1,0 +1,44 @@
+// Days for a number of tokens with failures and checkpoints, of one Job on its cluster.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "planner/cli/frame/options.h"
+#include "planner/cli/frame/sheet.h"
+#include "planner/cost/goodput.h"
+
+namespace zplan {
+
+struct GoodputAnswer {
+  double tokens = 0;
+  Seconds step{};  // simulated, times the factor of stragglers
+  double stragglers = 1;
+  double steps = 0;
+  CheckpointBytes checkpoint;
+  double parameters = 0;
+  CheckpointPath path;
+  bool shared_storage = false;
+  Seconds write{};
+  Failures failures;
+  Goodput goodput;
+  double devices = 0;
+  double data_bytes = 0;  // that a step reads
+  BytesPerSecond data_rate{}, read{};
+
+  double ideal_days() const { return steps * step.value / kSecondsPerDay; }
+  double days() const { return ideal_days() / goodput.effective; }
+  double device_hours() const { return days() * 24 * devices; }
+};
+
+// Throws Error where the nodes have no drives and no storage is stated. Only nodes and devices that
+// the Job uses count.
+GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab,
+                           const Cluster& cluster, Seconds period, double tokens,
+                           const FailureSettings& settings);
+
+Sheet goodput_sheet(const GoodputAnswer& answer, const std::string& title);
+// The 54 days of Llama 3 405B [Dubey24 sec 3.3.4].
+Sheet published_goodput_sheet();
+
+}  // namespace zplan

@@ -1,0 +1,209 @@
+#include "planner/cli/sizing/sizing_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+#include "planner/core/quantity.h"
+#include "planner/core/text.h"
+#include "planner/search/questions/size_family.h"
+
+namespace zplan {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+constexpr std::int64_t kMaxThreads = 1024;
+constexpr double kMostHeadroom = 0.9;
+
+int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+// "2.5", "300B": a number and the first of the suffixes that ends the word; nothing: neither.
+std::optional<double> number_with(const std::string& word,
+                                  std::initializer_list<std::pair<std::string_view, double>> all) {
+  double number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, status] = std::from_chars(word.data(), end, number);
+  if (status != std::errc{} || !(number > 0)) return std::nullopt;
+  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  for (const auto& [known, factor] : all)
+    if (suffix == known) return number * factor;
+  return std::nullopt;
+}
+
+double parse_tokens(const std::string& word) {
+  const auto number = number_with(word, {{"", 1}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}});
+  if (!number)
+    throw_bad_input(
+        fmt::format("--tokens: expected a number such as 300B, got {}", in_quotes(word)));
+  return *number;
+}
+
+void add_time(Syntax& syntax, const char* option, const char* help, Seconds& target) {
+  syntax.parsed(option, "TIME", help, [option, &target](const std::string& word) {
+    const auto seconds = number_with(
+        word, {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.25 * 86400}});
+    if (!seconds)
+      throw_bad_input(fmt::format("{}: expected a time such as 10min, 2h or 30d, got {}", option,
+                                  in_quotes(word)));
+    target = {*seconds};
+  });
+}
+
+void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
+  syntax.parsed("--tokens", "N", "To train on: 300B, 1.4T",
+                [&tokens](const std::string& word) { tokens = parse_tokens(word); });
+  add_time(syntax, "--gpu-mtbf", "Mean time until a GPU or its share of the rest fails [5.8y]",
+           failures.device_mtbf);
+  add_time(syntax, "--restart", "From a failure until training goes on [10min]", failures.restart);
+  syntax.parsed("--storage", "RATE", "Of checkpoints, shared by all nodes [their drives]",
+                [&failures](const std::string& word) {
+                  const auto rate = parse_bytes_per_second(word);
+                  if (!rate || rate->value <= 0)
+                    throw_bad_input(fmt::format("--storage: expected {}, got {}",
+                                                kBytesPerSecondExpected, in_quotes(word)));
+                  failures.storage = *rate;
+                });
+  syntax.parsed("--stragglers", "FACTOR", "By which slow nodes lengthen every step [1]",
+                [&failures](const std::string& word) {
+                  const auto factor = number_with(word, {{"", 1}});
+                  if (!factor || *factor < 1)
+                    throw_bad_input(fmt::format("--stragglers: expected a factor from 1, got {}",
+                                                in_quotes(word)));
+                  failures.stragglers = *factor;
+                });
+}
+
+// What `zplan plan` is asked, too.
+void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
+  syntax.text("-m,--model", question.model, "M", "Model: a name (zplan models) or a .json file");
+  syntax.text("--stack", question.stack, "S",
+              "Whose software: megatron_core .. or a .json file [own]");
+  pins.add("/batch/global_batch", syntax, question.pins);
+  pins.add("/batch/sequence", syntax, question.pins);
+}
+
+void add_positive(Syntax& syntax, const char* option, const char* type, const char* help,
+                  std::string_view unit, double& target) {
+  syntax.parsed(option, type, help, [option, unit, &target](const std::string& word) {
+    const auto number = number_with(word, {{"", 1}, {unit, 1}});
+    if (!number)
+      throw_bad_input(fmt::format("{}: expected a number above 0{}, got {}", option,
+                                  unit.empty() ? "" : fmt::format(", as in 2.5{}", unit),
+                                  in_quotes(word)));
+    target = *number;
+  });
+}
+
+template <typename Question>
+void add_effort(Syntax& syntax, Question& command) {
+  command.threads = all_threads();
+  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+                 "Threads that search; the result is the same [all]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom,
+               "Of a GPU's memory, left free for what allocators lose [0.05]");
+}
+
+}  // namespace
+
+Command parse_max(const Arguments& arguments) {
+  MaxCommand command;
+  PinOptions pins;
+  Syntax syntax("Show the largest model that a cluster trains, by family of plans",
+                "zplan max --cluster C [options]",
+                "\nExamples:\n"
+                "  ./zplan max --cluster dgx2\n"
+                "  ./zplan max --cluster dgx2x32 --family 3d --family infinity-nvme-tp\n");
+  syntax.text("-c,--cluster", command.cluster, "C",
+              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+  syntax.texts("--family", command.families, "F",
+               "data-parallel, zero-1, zero-offload, 3d, infinity-nvme ..; repeated [all]");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software: megatron_core .. or a .json file [own]");
+  pins.add("/batch/global_batch", syntax, command.pins);
+  pins.add("/batch/micro_batch", syntax, command.pins);
+  pins.add("/batch/sequence", syntax, command.pins);
+  add_effort(syntax, command);
+  syntax.flag("--no-times", command.no_times, "Do not simulate the plans that are found");
+  syntax.flag("--json", command.json, "Print JSON (zplan.max/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(command.pins);
+  for (const std::string& family : command.families) find_size_family(family);
+  if (command.cluster.empty())
+    throw_bad_input("expected --cluster, as in: zplan max --cluster dgx2 (--help shows more)");
+  return command;
+}
+
+Command parse_goodput(const Arguments& arguments) {
+  GoodputCommand command;
+  PlanCommand& question = command.source.question;
+  PinOptions pins;
+  Syntax syntax(
+      "Show how long a number of tokens takes with failures, checkpoints and restarts",
+      "zplan goodput PLAN.json --tokens N [options], or zplan goodput --model M --cluster C ..",
+      "\nExamples:\n"
+      "  ./zplan goodput --model llama3-70b --cluster dgx-h100x16 --tokens 300B\n"
+      "  ./zplan goodput plan.json --tokens 1T --storage 100GB/s --restart 15min\n"
+      "  ./zplan goodput --published\n");
+  syntax.positional("PLAN.json", command.source.plan, "The plan (zplan plan .. -o PLAN.json)");
+  add_question(syntax, pins, question);
+  syntax.text("-c,--cluster", question.cluster, "C",
+              "Where to; with a plan file, another cluster than it names");
+  add_failures(syntax, command.tokens, command.failures);
+  add_effort(syntax, question);
+  syntax.flag("--ignore-capacity", question.ignore_capacity, "Also of a plan that does not fit");
+  syntax.flag("--published", command.published, "Instead the 54 days of Llama 3 405B");
+  syntax.flag("--json", command.json, "Print JSON (zplan.goodput/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(question.pins);
+  if (command.published) return command;
+  const bool asks = !question.model.empty() && !question.cluster.empty();
+  if (command.source.plan.empty() ? !asks : !question.model.empty())
+    throw_bad_input(
+        "expected a plan file, or --model and --cluster, as in: zplan goodput --model "
+        "llama3-70b --cluster dgx-h100x16 --tokens 300B");
+  if (command.tokens <= 0) throw_bad_input("expected --tokens, as in: --tokens 300B");
+  return command;
+}
+
+Command parse_need(const Arguments& arguments) {
+  NeedCommand command;
+  PlanCommand& question = command.question;
+  PinOptions pins;
+  Syntax syntax("Show the fewest nodes of each kind that train a model",
+                "zplan need --model M --tokens N [options]",
+                "\nExamples:\n"
+                "  ./zplan need --model 10B --tokens 300B --within 30d --price 2.5/h\n"
+                "  ./zplan need --model gpt2 --tokens 10B --cluster dgx2 --node-power 10kW\n");
+  add_question(syntax, pins, question);
+  syntax.texts("-c,--cluster", command.kinds, "NODE", "Kind of node; repeated [all with GPUs]");
+  add_time(syntax, "--within", "Days that it may take [any]", command.within);
+  add_positive(syntax, "--price", "P/h", "Of a GPU-hour, in any currency", "/h", command.price);
+  double kilowatts = 0;
+  add_positive(syntax, "--node-power", "P", "That a node draws, in kW", "kW", kilowatts);
+  constexpr std::int64_t kMost = 16384;
+  syntax.integer("--max-nodes", command.most_nodes, 1, kMost, "Nodes to try at most [1024]");
+  add_failures(syntax, command.tokens, command.failures);
+  add_effort(syntax, question);
+  syntax.flag("--json", question.json, "Print JSON (zplan.need/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(question.pins);
+  constexpr double kWatts = 1000;
+  if (kilowatts > 0) command.node_watts = kilowatts * kWatts;
+  if (question.model.empty() || command.tokens <= 0)
+    throw_bad_input("expected --model and --tokens, as in: zplan need --model 10B --tokens 300B");
+  return command;
+}
+
+}  // namespace zplan

@@ -1,0 +1,115 @@
+"""zplan max, goodput and need: the largest model, days with failures, the fewest nodes."""
+
+import json
+
+from cli_support import BAD_INPUT, INFEASIBLE, CliTest, main
+
+TINY = ("--model", "tiny-gpt", "--cluster", "dgx2")
+
+
+class Sizing(CliTest):
+    def fails(self, *arguments):
+        result = self.zplan(*arguments)
+        self.assertEqual(result.returncode, BAD_INPUT, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr
+
+    def tidy(self, text):
+        for line in text.split("\n"):
+            self.assertLessEqual(len(line), 120, line)
+            self.assertEqual(line, line.rstrip())
+
+    def test_max_says_how_large_and_what_runs_out(self):
+        call = ("max", "--cluster", "dgx2", "--family", "zero-3", "--family", "infinity-nvme")
+        text = self.good(*call, "--no-times")
+        self.assertRegex(text, r"^dgx2 trains up to 1\.\d+T parameters: ZeRO-Infinity, NVMe; next")
+        self.tidy(text)
+        answer = self.good_json(*call, "--no-times")
+        self.assertEqual(answer["schema"], "zplan.max/1")
+        gpu, nvme = answer["families"]
+        self.assertEqual((gpu["family"], gpu["limit_tier"]), ("zero-3", "gpu"))
+        self.assertEqual((nvme["family"], nvme["limit_tier"]), ("infinity-nvme", "nvme"))
+        self.assertEqual(answer["largest_parameters"], nvme["parameters"])
+        self.assertGreater(nvme["limit_needed_bytes"], nvme["limit_available_bytes"])
+        self.assertIsNone(gpu["step_s"])
+
+    def test_max_simulates_the_plan_it_shows(self):
+        answer = self.good_json("max", "--cluster", "dgx2", "--family", "zero-2")
+        self.assertGreater(answer["families"][0]["step_s"], 0)
+        again = self.good_json("max", "--cluster", "dgx2", "--family", "zero-2", "--threads", "1")
+        self.assertEqual(answer, again)
+
+    def test_max_names_the_nearest_family(self):
+        self.assertIn('did you mean "zero-2"', self.fails("max", "--cluster", "dgx2",
+                                                          "--family", "zero2"))
+        self.assertIn("--cluster", self.fails("max"))
+
+    def test_goodput_adds_up(self):
+        answer = self.good_json("goodput", *TINY, "--tokens", "1B")
+        self.assertEqual(answer["schema"], "zplan.goodput/1")
+        shares = ("effective_share", "checkpoint_share", "rework_share", "restart_share")
+        self.assertAlmostEqual(sum(answer[share] for share in shares), 1)
+        days = answer["steps"] * answer["step_s"] / 86400
+        self.assertAlmostEqual(answer["days_without_failures"], days)
+        self.assertAlmostEqual(answer["days"], days / answer["effective_share"])
+        parts = ("parameter", "master", "moment")
+        self.assertAlmostEqual(sum(answer[f"checkpoint_{part}_bytes"] for part in parts),
+                               answer["checkpoint_bytes"])
+        self.assertGreater(answer["storage_read_bytes_per_s"], answer["data_bytes_per_s"])
+        self.tidy(self.good("goodput", *TINY, "--tokens", "1B"))
+
+    def test_goodput_follows_what_is_stated(self):
+        self.zplan(*TINY, "-o", "plan.json")
+        call = ("goodput", "plan.json", "--tokens", "1B")
+        usual = self.good_json(*call)
+        self.assertEqual(usual, self.good_json("goodput", *TINY, "--tokens", "1B"))
+        slow = self.good_json(*call, "--stragglers", "1.5")
+        self.assertAlmostEqual(slow["step_s"], 1.5 * usual["step_s"])
+        frail = self.good_json(*call, "--gpu-mtbf", "10d", "--restart", "1h")
+        self.assertEqual((frail["mtbf_s"], frail["restart_s"]),
+                         (10 * 86400 / usual["devices"], 3600))
+        self.assertLess(frail["effective_share"], usual["effective_share"])
+        shared = self.good_json(*call, "--storage", "1 GB/s")
+        self.assertAlmostEqual(shared["write_s"], shared["checkpoint_bytes"] / 1e9)
+
+    def test_published_goodput_of_llama_3(self):
+        answer = self.good_json("goodput", "--published")
+        self.assertGreater(answer["effective_share"], answer["published_least_share"])
+
+    def test_goodput_says_what_it_expects(self):
+        self.assertIn("--tokens", self.fails("goodput", *TINY))
+        self.assertIn("300B", self.fails("goodput", *TINY, "--tokens", "many"))
+        self.assertIn("10min", self.fails("goodput", *TINY, "--tokens", "1B", "--restart", "10"
+                                          "parsecs"))
+        self.assertIn("from 1", self.fails("goodput", *TINY, "--tokens", "1B", "--stragglers",
+                                           "0.5"))
+
+    def test_need_counts_nodes_hours_money_and_energy(self):
+        call = ("need", "--model", "gpt2", "--cluster", "dgx2", "--cluster", "dgx-h100",
+                "--tokens", "10B", "--price", "2.5/h", "--node-power", "10kW")
+        answer = self.good_json(*call)
+        self.assertEqual(answer["schema"], "zplan.need/1")
+        for row in answer["kinds"]:
+            self.assertEqual((row["found"], row["nodes"]), (True, 1))
+            self.assertAlmostEqual(row["money"], 2.5 * row["gpu_hours"])
+            self.assertAlmostEqual(row["gpu_hours"], row["days"] * 24 * row["gpus"])
+            self.assertAlmostEqual(row["energy_mwh"], row["days"] * 24 * 0.01)
+        slow = answer["kinds"][-1]["days"]
+        faster = self.good_json("need", "--model", "gpt2", "--cluster",
+                                answer["kinds"][-1]["kind"], "--tokens", "10B", "--within",
+                                f"{slow / 1.5}d")["kinds"][0]
+        self.assertEqual(faster["nodes"], 2)
+        self.assertLess(faster["days"], slow / 1.5)
+        self.tidy(self.good(*call))
+
+    def test_need_says_why_not(self):
+        result = self.zplan("need", "--model", "1T", "--cluster", "dgx2", "--tokens", "300B",
+                            "--within", "1d", "--max-nodes", "1", "--json")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        row = json.loads(result.stdout)["kinds"][0]
+        self.assertFalse(row["found"])
+        self.assertIn("days", row["why_not"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+#include "planner/search/questions/fewest_nodes.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace zplan {
+namespace {
+
+// Good from `enough` on, where `legal` divides the count.
+FewestNodes ask(std::int64_t enough, std::int64_t most, std::vector<std::int64_t>* tried = nullptr,
+                std::int64_t odd_factor = 0) {
+  return fewest_nodes(most,
+                      [&](std::int64_t nodes) {
+                        if (tried != nullptr) tried->push_back(nodes);
+                        NodeCount count;
+                        count.nodes = nodes;
+                        count.good =
+                            nodes >= enough && (odd_factor == 0 || nodes % odd_factor == 0);
+                        return count;
+                      },
+                      {});
+}
+
+TEST(FewestNodes, DoublesAndThenLooksInBetween) {
+  std::vector<std::int64_t> tried;
+  EXPECT_EQ(ask(11, 1024, &tried).found->nodes, 11);
+  EXPECT_EQ(tried, (std::vector<std::int64_t>{1, 2, 4, 8, 16, 9, 10, 11}));
+}
+
+TEST(FewestNodes, OneIsTheLeast) { EXPECT_EQ(ask(1, 1024).found->nodes, 1); }
+
+TEST(FewestNodes, GoesInEighthsAboveEightNodes) { EXPECT_EQ(ask(41, 1024).found->nodes, 44); }
+
+TEST(FewestNodes, NothingIsFoundBeyondTheMost) {
+  const FewestNodes none = ask(100, 64);
+  EXPECT_FALSE(none.found.has_value());
+  EXPECT_EQ(none.closest.nodes, 64);
+}
+
+TEST(FewestNodes, CountsThatAreNotGoodArePassedOver) {
+  EXPECT_EQ(ask(9, 1024, nullptr, 4).found->nodes, 12);
+}
+
+}  // namespace
+}  // namespace zplan
