@@ -153,7 +153,7 @@ void Parameters::keep(UnitIndex unit, Part part, const View& full) {
 }
 
 Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
-  if (!s_.layout.units[unit].per_layer) ordinal = {};
+  if (!s_.layout.has_ring(unit)) ordinal = {};
   const bool is_near = phase != Phase::kForward && secondary_[unit];
   View at = is_near ? secondary(unit) : at_hand(phase, unit, part, ordinal);
   if (buffers_.must_gather() && s_.is_sharded(unit)) {

@@ -80,7 +80,8 @@ class Parameters {
   // Whether nothing has to be brought: any unit can be used beside any other.
   bool are_resident() const { return !sharded() && !buffers_.must_upload(); }
   // Emits what makes the unit readable: read, upload, gather, or nothing. `ordinal` numbers the use
-  // among all uses of the unit's ring in the surrounding loop; units outside the layers ignore it.
+  // among all uses of the unit's ring in the surrounding loop; units outside the layers that do not
+  // come in tiles ignore it.
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
 
