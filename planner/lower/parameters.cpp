@@ -31,6 +31,10 @@ Declared ParameterBuffers::copy(const Layout& layout, UnitIndex unit) const {
                   layout, unit);
 }
 
+bool ParameterBuffers::stays(const Layout& layout, UnitIndex unit) const {
+  return !layout.units[unit].per_layer && tiers.of(layout.held[unit]) == Tier::kGpu;
+}
+
 // Every use outside the layers has a buffer of its own, since it lives elsewhere.
 Declared ParameterBuffers::gathered(const Layout& layout, UnitIndex unit, Part part) const {
   return declared({"gathered.", read, slots, Lives::kInputs}, layout, unit, name(part));
@@ -49,7 +53,7 @@ void ParameterBuffers::declare(const Layout& layout, const Declare& declare) con
     if (secondary > 0) declare(copy(layout, u));
     if (must_gather() || casts()) {
       declare(gathered(layout, u, part));
-    } else if (must_upload()) {
+    } else if (must_upload() && !stays(layout, u)) {
       declare(uploaded(layout, u, part));
     }
   }

@@ -51,6 +51,8 @@ struct ParameterBuffers {
   bool must_gather() const { return shards > 1; }
   bool must_upload() const { return tiers.tier != Tier::kGpu; }  // of some
   bool casts() const { return stored != read; }
+  // Outside the layers, where it is used: its home is the nearer one.
+  bool stays(const Layout& layout, UnitIndex unit) const;
 
   // As if all had the farther one.
   Declared home(const Layout& layout, UnitIndex unit) const;

@@ -454,7 +454,8 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   const auto try_it = [&](const auto& change) { change_if_legal(plan, model, change); };
   try_it([](Plan& p) { p.parallel.ring = std::max(1, p.parallel.cp / 2); });
   try_it([](Plan& p) { p.parallel.ring = p.parallel.cp; });
-  for (const Gather gather : {Gather::in_tiles(2), Gather::of_layers(2), Gather::kOwned})
+  for (const Gather gather :
+       {Gather::in_tiles(2), Gather::in_tiles(4), Gather::of_layers(2), Gather::kOwned})
     try_it([gather](Plan& p) { p.gather = gather; });
   try_it([](Plan& p) { p.parallel.shards = std::max(1, p.replicas() / 2); });
   try_it([](Plan& p) { p.parameter_shards = p.shards() / 2; });
@@ -487,7 +488,7 @@ void add_knobs(Plan& plan, const ModelConfig& model) {
   });
 }
 
-// What only bytes are bounded of.
+// What changes kernels, or the order of passes.
 void add_pins(Plan& plan, const ModelConfig& model) {
   const auto try_it = [&](const auto& change) { change_if_legal(plan, model, change); };
   try_it([](Plan& p) {
@@ -509,6 +510,11 @@ void add_pins(Plan& plan, const ModelConfig& model) {
     if (p.optimizer.kind == OptimizerKind::kAdamW8Bit) p.optimizer.block = 8;
   });
   try_it([](Plan& p) { p.train.what = *rc::gen::element(Trained::kLayers, Trained::kLora); });
+  try_it([](Plan& p) {
+    p.train = {.what = Trained::kLora,
+               .rank = *rc::gen::element(1, 8),
+               .targets = *rc::gen::element(LoraTargets::kAttention, LoraTargets::kMlp)};
+  });
 }
 
 Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {
@@ -562,6 +568,15 @@ RC_GTEST_PROP(SearchProperty, TimeBoundsStayBelowTheSimulatedPeriod, ()) {
   const ModelConfig model = *rc::gen::arbitrary<bool>() ? draw_model() : draw_llama();
   const Cluster cluster = load_cluster(draw_cluster());
   Plan plan = draw_plan(model, cluster);
+  add_knobs(plan, model);
+  check_time_bounds(plan, model, cluster);
+}
+
+RC_GTEST_PROP(SearchProperty, TimeBoundsStayBelowTheSimulatedPeriodOfPins, ()) {
+  const ModelConfig model = *rc::gen::arbitrary<bool>() ? draw_model() : draw_llama();
+  const Cluster cluster = load_cluster(draw_cluster());
+  Plan plan = draw_plan(model, cluster);
+  add_pins(plan, model);
   add_knobs(plan, model);
   check_time_bounds(plan, model, cluster);
 }
