@@ -392,8 +392,9 @@ std::string draw_cluster() {
 std::int32_t draw_stages(const ModelConfig& model) {
   if (model.encoder_layers > 0) return 1;
   const std::int64_t turns = model.layers / model.kind_layers();
-  return static_cast<std::int32_t>(
-      *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(turns, 3) + 1));
+  std::int64_t stages = *rc::gen::inRange<std::int64_t>(1, std::min<std::int64_t>(turns, 3) + 1);
+  while (model.kind_layers() > 1 && turns % stages != 0) --stages;  // no stage cuts a turn
+  return static_cast<std::int32_t>(stages);
 }
 
 // Whether so many context parallel ranks can cut sequences and heads.
