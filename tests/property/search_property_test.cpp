@@ -511,11 +511,6 @@ void add_pins(Plan& plan, const ModelConfig& model) {
     if (p.optimizer.kind == OptimizerKind::kAdamW8Bit) p.optimizer.block = 8;
   });
   try_it([](Plan& p) { p.train.what = *rc::gen::element(Trained::kLayers, Trained::kLora); });
-  try_it([](Plan& p) {
-    p.train = {.what = Trained::kLora,
-               .rank = *rc::gen::element(1, 8),
-               .targets = *rc::gen::element(LoraTargets::kAttention, LoraTargets::kMlp)};
-  });
 }
 
 Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {
