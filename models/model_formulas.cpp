@@ -1,6 +1,7 @@
 #include "models/model_formulas.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace zplan {
 namespace {
@@ -154,8 +155,9 @@ std::int64_t active_parameter_count(const ModelConfig& model) {
          active_matmul_parameter_count(model) - biases;
 }
 
-std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel) {
-  return round_up(model.vocab, kVocabularyMultiple * tensor_parallel);
+std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel,
+                          std::int64_t tiles) {
+  return round_up(model.vocab, std::lcm(kVocabularyMultiple, tiles) * tensor_parallel);
 }
 
 Flops model_flops_per_token(const ModelConfig& model) {

@@ -44,8 +44,10 @@ std::int64_t matmul_parameter_count(const ModelConfig& model);
 std::int64_t active_matmul_parameter_count(const ModelConfig& model);  // N above
 std::int64_t active_parameter_count(const ModelConfig& model);
 
-// Rows of the embedding as stored: a multiple of 128 x tp [Shoeybi19 sec 3].
-std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel);
+// Rows of the embedding as stored: a multiple of 128 x tp [Shoeybi19 sec 3], and of tp equal pieces
+// of so many tiles.
+std::int64_t padded_vocab(const ModelConfig& model, std::int64_t tensor_parallel,
+                          std::int64_t tiles = 1);
 
 Flops model_flops_per_token(const ModelConfig& model);
 double model_flops_per_step(const ModelConfig& model, std::int64_t global_batch);

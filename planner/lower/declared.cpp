@@ -1,5 +1,7 @@
 #include "planner/lower/declared.h"
 
+#include <algorithm>
+
 namespace zplan {
 
 Buffer Declared::times(std::int32_t count, const std::string& prefix) const {
@@ -54,7 +56,7 @@ Declared declared(const UnitBuffer& buffer, const Layout& layout, UnitIndex unit
   const Lives own_lives = layout.is_head(unit) ? Lives::kHead : Lives::kBriefly;
   return {{.name = buffer.prefix + (in_ring ? "layer" : std::string(own_name)),
            .slot_size = size_of(buffer.dtype) * elements,
-           .slots = info.per_layer ? buffer.slots : 1,
+           .slots = info.per_layer ? buffer.slots : std::min(buffer.slots, info.tiles),
            .category = Category::kGathered,
            .dtype = buffer.dtype},
           in_ring ? Per::kStage : Per::kLastStage,

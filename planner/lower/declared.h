@@ -86,7 +86,7 @@ struct StateBuffer {
 Declared declared(const StateBuffer& state, const Layout& layout, UnitIndex unit);
 
 // What units are worked on in, whole: those of the layers share one ring, "layer", any other has a
-// buffer of its own.
+// buffer of its own, one that comes in tiles a ring of them.
 struct UnitBuffer {
   std::string prefix;
   DType dtype = DType::kF32;

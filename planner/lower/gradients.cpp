@@ -81,7 +81,7 @@ Gradients::Open Gradients::open(UnitIndex unit, Ordinal ordinal, std::optional<P
   Open at;
   at.unit = unit;
   at.part = part.value_or(s_.layout.part[unit]);
-  if (s_.layout.units[unit].per_layer) at.ordinal = ordinal;
+  if (s_.layout.has_ring(unit)) at.ordinal = ordinal;
   if (direct(unit)) {
     const View own = home(unit, Access::kWrite);
     at.buffer = own.buffer;
@@ -273,7 +273,8 @@ void Gradients::combine(const Open& at, Part part, const View& shard, const View
 
 void Gradients::sum_tied() {
   for (UnitIndex u = 0; u < s_.layout.units.size(); ++u)
-    if (s_.has_twin(u) && s_.holds(u) && s_.layout.trained[u]) sum_twins(u);
+    if (s_.has_twin(u) && s_.holds(u) && s_.layout.trained[u])
+      s_.each_tile(s_.layout.units[u].tiles, [&] { sum_twins(u); });
 }
 
 void Gradients::sum_twins(UnitIndex unit) {

@@ -44,10 +44,11 @@ struct GradientBuffers {
   bool ends_apart;
   bool updated_in_turn;  // each layer beside the backward of those before it
 
-  // Whether gradients are added up: over the micro-batches, or over two passes of one of them that
-  // both write the unit.
+  // Whether gradients are added up: over the micro-batches, or over both ends of the model that
+  // write the unit, in two passes or tile by tile.
   bool accumulate(const Layout& layout, UnitIndex unit) const {
-    return adds_micro_batches || (ends_apart && layout.held[unit] == Held::kBothEnds);
+    const bool apart = ends_apart || layout.units[unit].tiles > 1;
+    return adds_micro_batches || (apart && layout.held[unit] == Held::kBothEnds);
   }
   // Backward writes straight into the home, which is there. Partitioned gradients that accumulate
   // never do, not even on one rank, so that their order of summation does not depend on where the

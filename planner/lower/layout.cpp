@@ -65,7 +65,11 @@ class LayoutBuilder {
       if (op.held != Held::kByLayer) {
         auto [own, whole] = members(op);
         own.insert(own.end(), whole.begin(), whole.end());
-        unit({.name = op.name, .part = op.part, .held = op.held, .rule = rules().others},
+        unit({.name = op.name,
+              .part = op.part,
+              .held = op.held,
+              .rule = rules().others,
+              .tiles = tiles_of(op)},
              std::move(own));
       } else if (!std::exchange(has_layers, true)) {
         plan_.gather.by_layer() ? units_of_layers() : units_of_operators();
@@ -114,6 +118,10 @@ class LayoutBuilder {
     return own;
   }
 
+  std::int32_t tiles_of(const Operator& op) const {
+    return op.held == Held::kByLayer ? plan_.gather.tiles() : params_.spec(op.params.front()).tiles;
+  }
+
   // Of an operator: what its own unit holds, that which can be cut first.
   struct Members {
     std::vector<Member> cut, whole;
@@ -126,18 +134,16 @@ class LayoutBuilder {
     return {p, &spec, is_cut ? ranks * tiles : 1, blocks, layer};
   }
   Members members(const Operator& op, std::int32_t layer = 0) const {
-    const bool by_layer = op.held == Held::kByLayer;
     const AxisSet others = op.experts ? experts_ : AxisSet{};
     const std::int64_t blocks = mesh_.size(others);
     const std::int64_t ranks = mesh_.size(piece_axes(mesh_, others));
     Members result;
     for (const Param p : op.params) {
       const ParamSpec& spec = params_.spec(p);
-      if (by_layer && is_shared(spec)) continue;
+      if (op.held == Held::kByLayer && is_shared(spec)) continue;
       const bool is_cut = spec.split.kind != Split::Kind::kNone;
       (is_cut ? result.cut : result.whole)
-          .push_back(
-              member(p, ranks, by_layer ? plan_.gather.tiles() : 1, is_cut ? blocks : 1, layer));
+          .push_back(member(p, ranks, tiles_of(op), is_cut ? blocks : 1, layer));
     }
     return result;
   }

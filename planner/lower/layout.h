@@ -10,12 +10,12 @@
 // after the other, each of consecutive layers, which alone have its units.
 //
 // Tensor parallelism [Shoeybi19 sec 3] and tiles cut alike, as a parameter says it is split: a rank
-// has the piece of its tp index, a tile is a piece of that. What is outside the layers is cut over
-// the ranks only. With tiles the vectors that are not cut have a unit of their own. So has, without
-// tiles, all of a layer that is not updated as its cut matrices are
-// (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA, its
-// factors (planner/plan/trained.h). So have experts that replicas share among them: other replicas
-// have copies of a part, which they shard.
+// has the piece of its tp index, a tile is a piece of that. Outside the layers only the tables of
+// the vocabulary come in tiles (blocks/embedding.h). With tiles the vectors that are not cut have a
+// unit of their own. So has, without tiles, all of a layer that is not updated as its cut matrices
+// are (planner/plan/optimizer_kind.h); their blocks of states end where shards end. Or, with LoRA,
+// its factors (planner/plan/trained.h). So have experts that replicas share among them: other
+// replicas have copies of a part, which they shard.
 #pragma once
 
 #include <cstdint>
@@ -68,6 +68,8 @@ struct Layout {
   bool is_shared(UnitIndex unit) const { return part[unit] == Part::kShared; }
   // Units of the layers that come through a ring, one after the other.
   bool is_in_ring(UnitIndex unit) const { return units[unit].per_layer && !is_shared(unit); }
+  // Units of which several are on their way, in the slots of a ring.
+  bool has_ring(UnitIndex unit) const { return units[unit].per_layer || units[unit].tiles > 1; }
   // What the output head multiplies with: a unit of its own or a tied embedding.
   bool is_head(UnitIndex unit) const {
     return part[unit] == Part::kHead || held[unit] == Held::kBothEnds;

@@ -70,6 +70,7 @@ ModelEnds::ModelEnds(Stage& stage, const Decoder& model, Parameters& parameters,
   if (!masked_ && s_.pair.empty()) targets_ = tokens_;
   if (!s_.is_last()) return;
   loss_ = input("loss", Tier::kGpu, {1}, DType::kF64);
+  if (tiles() > 1) loss_again_ = input("loss.again", Tier::kGpu, {1}, DType::kF64);
   host_loss_ = input("loss.host", Tier::kCpu, {1}, DType::kF64);
 }
 
@@ -107,9 +108,12 @@ View ModelEnds::kept(const ValueSpec& value) {
 }
 
 void ModelEnds::begin_step() {
-  if (s_.is_last())
-    s_.out.kernel({Phase::kBegin, Part::kLoss, Action::kZero}, kLane, KernelId::kFillZero,
-                  {write(loss_)});
+  if (!s_.is_last()) return;
+  const Role role{Phase::kBegin, Part::kLoss, Action::kZero};
+  s_.out.kernel(role, kLane, KernelId::kFillZero, {write(loss_)});
+  if (tiles() == 1) return;
+  s_.out.repeat({.count = 1, .var = Var::kTile, .first = 1},
+                [&] { s_.out.kernel(role, kLane, KernelId::kFillZero, {write(loss_again_)}); });
 }
 
 // Of the first piece of the model, or of the last where another stage has that.
@@ -235,7 +239,8 @@ View ModelEnds::transform_backward(const View& dy) {
 }
 
 void ModelEnds::logits_of(const View& x) {
-  head_.forward(head_pass_, x, logits_);
+  head_pass_.each_tile_apart(
+      tiles(), [&](std::int32_t tile) { head_.forward(head_pass_, x, logits_of_tile(tile)); });
   if (transform_) transform_->add_bias(norm_pass_, logits_);
 }
 
@@ -248,29 +253,58 @@ void ModelEnds::scale(Phase phase, const View& x) {
   });
 }
 
+// [T, Vp / tiles], of all its tokens before those of the next one.
+View ModelEnds::logits_of_tile(std::int32_t tile) const {
+  View v = logits_;
+  v.shape.dims[1] /= tiles();
+  v.offset = v.offset + v.bytes() * tile;
+  return v;
+}
+
+// Of kernels whose third one is the first token of what they are given.
+Attributes ModelEnds::of_tile(Attributes attributes, std::int32_t tile) const {
+  attributes[2].base += tile * (head_.width() / tiles());
+  return attributes;
+}
+
 void ModelEnds::loss(const View& targets) {
   const Attribute first = s_.by_place(kTensorAxis, s_.tp() > 1 ? head_.width() : 0);
   const std::int64_t sequence = s_.plan.batch.sequence;
   const std::int64_t asked = masked_ ? masked_tokens(sequence) : sequence;
   const std::int64_t sequences = s_.plan.batch.global_batch / s_.plan.updates();
   const Attributes attributes{head_.vocabulary(), sequences * asked, first, head_.cap()};
-  if (s_.tp() == 1) {
-    s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
-                  {update(logits_), read(targets), update(loss_), read(scalars_)}, attributes);
-    return;
-  }
+  if (s_.tp() * tiles() > 1) return loss_of_pieces(targets, attributes);
+  s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropy,
+                {update(logits_), read(targets), update(loss_), read(scalars_)}, attributes);
+}
+
+// Of the ranks' and tiles' pieces of the vocabulary: statistics of each, then from those of all
+// what each is to become.
+void ModelEnds::loss_of_pieces(const View& targets, const Attributes& attributes) {
   const DType dtype = s_.kernels.statistics;
-  const View own = s_.transient("loss.statistics", {logits_.shape[0], kLossStatistics}, dtype);
-  const View all =
-      s_.transient("loss.gathered", {s_.tp(), logits_.shape[0], kLossStatistics}, dtype);
-  s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
-                KernelId::kCrossEntropyStatistics, {read(logits_), read(targets), write(own)},
-                {head_.vocabulary(), 0, first, head_.cap()});
-  s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
-                    CollectiveKind::kAllGather, s_.tensor_group(), own, all);
-  s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
-                {update(logits_), read(targets), read(all), update(loss_), read(scalars_)},
-                attributes);
+  const std::int64_t tokens = logits_.shape[0];
+  const View own = s_.transient("loss.statistics", {tiles() * tokens, kLossStatistics}, dtype);
+  Attributes counted = attributes;
+  counted[1] = 0;
+  head_pass_.each_tile_apart(tiles(), [&](std::int32_t tile) {
+    s_.out.kernel({Phase::kForward, Part::kLoss, Action::kReduce}, kLane,
+                  KernelId::kCrossEntropyStatistics,
+                  {read(logits_of_tile(tile)), read(targets), write(rows(own, tile, tiles()))},
+                  of_tile(counted, tile));
+  });
+  View all = own;
+  all.shape = {s_.tp() * tiles(), tokens, kLossStatistics};
+  if (s_.tp() > 1) {
+    all = s_.transient("loss.gathered", all.shape, dtype);
+    s_.out.collective({Phase::kForward, Part::kLoss, Action::kGatherRanks}, Lane::kCommTensor,
+                      CollectiveKind::kAllGather, s_.tensor_group(), own, all);
+  }
+  head_pass_.each_tile_apart(tiles(), [&](std::int32_t tile) {
+    s_.out.kernel(forward(Part::kLoss), kLane, KernelId::kCrossEntropyParallel,
+                  {update(logits_of_tile(tile)), read(targets), read(all),
+                   update(tile == 0 ? loss_ : loss_again_), read(scalars_)},
+                  of_tile(attributes, tile));
+  });
 }
 
 // Between the passes of other micro-batches gathered parameters are forgotten.
@@ -294,6 +328,10 @@ void ModelEnds::head_backward(const View& dx, bool last_micro) {
 View ModelEnds::head_gradient(const View& x) {
   const ValueSpec& dinput = values_.dinput;
   const View dx = s_.transient(dinput.name, dinput.shape, dinput.dtype);
+  if (tiles() > 1) {
+    head_backward_by_tiles(x, dx);
+    return ranks_.summed(Phase::kBackward, Part::kFinalNorm, dx, "d.final_norm.sum");
+  }
   const bool trains = head_pass_.trains(head_.weight());
   const View dhead = trains ? head_pass_.gradient(head_.weight()) : View{};
   if (values_.in_pieces) {
@@ -313,6 +351,21 @@ View ModelEnds::head_gradient(const View& x) {
     head_pass_.done(head_.weight());
   }
   return ranks_.summed(Phase::kBackward, Part::kFinalNorm, dx, "d.final_norm.sum");
+}
+
+// A tied embedding of this stage adds its look-up's gradient to the reduced ones, tile by tile, and
+// is what these wait for.
+void ModelEnds::head_backward_by_tiles(const View& x, const View& dx) {
+  const bool trains = head_pass_.trains(head_.weight());
+  if (head_.is_tied() && s_.is_first()) head_pass_.set_last(false);
+  head_pass_.each_tile_apart(tiles(), [&](std::int32_t tile) {
+    const View logits = logits_of_tile(tile);
+    if (trains) head_.weight_backward(head_pass_, x, logits, head_pass_.gradient(head_.weight()));
+    const View own = tile == 0 ? dx : s_.transient("d.final_norm.tile", dx.shape, dx.dtype);
+    head_.input_backward(head_pass_, logits, own);
+    head_pass_.add_tile(Part::kFinalNorm, own, dx);
+    head_pass_.done(head_.weight());
+  });
 }
 
 void ModelEnds::head_by_pieces(const View& x, const View& dhead, const View& dx) {
@@ -351,7 +404,8 @@ void ModelEnds::embed_backward(const View& dx, bool last_micro) {
   if (!embedding_pass_.trains(embedding_.token())) return;
   embedding_pass_.set_last(last_micro);
   embedding_pass_.enter(Phase::kBackward);
-  embedding_pass_.gradient(embedding_.token());  // opened before its gradient is made ready
+  // Opened before its gradient is made ready.
+  if (tiles() == 1) embedding_pass_.gradient(embedding_.token());
   View own = dx;
   if (s_.plan.dropout) {
     own = s_.transient("d.added", dx.shape, dx.dtype);

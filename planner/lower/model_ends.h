@@ -5,6 +5,10 @@
 // With tensor parallelism each rank has a piece of the vocabulary: look-ups are summed, the loss is
 // taken from gathered statistics of all pieces [Shoeybi19 sec 3].
 //
+// With memory-centric tiling the head and the token embedding come in tiles of the vocabulary,
+// which are worked off as tensor parallel ranks work theirs off, but one after the other: gathered
+// for the logits, then again for the gradients, which are reduced tile by tile. Logits stay.
+//
 // A head worked off in several pieces of the tokens runs forward and backward, piece by piece, at
 // the begin of backward.
 #pragma once
@@ -74,6 +78,10 @@ class ModelEnds {
   void normalise_embedding(const View& sum, const View& x);
   void drop_embedding(const View& sum, const View& x);
   void loss(const View& targets);
+  void loss_of_pieces(const View& targets, const Attributes& attributes);
+  std::int32_t tiles() const { return head_.tiles(); }
+  View logits_of_tile(std::int32_t tile) const;
+  Attributes of_tile(Attributes attributes, std::int32_t tile) const;
   void scale(Phase phase, const View& x);  // of the head's input, or of its gradient
   void logits_of(const View& x);
   void enter_head(Phase phase) {
@@ -82,6 +90,7 @@ class ModelEnds {
   void transform();
   View transform_backward(const View& dy);
   View head_gradient(const View& x);  // of its input, of the rank's tokens
+  void head_backward_by_tiles(const View& x, const View& dx);
   void head_by_pieces(const View& x, const View& dhead, const View& dx);
   View targets_of(std::int32_t piece) const;
 
@@ -110,6 +119,7 @@ class ModelEnds {
   View head_input_;        // [T, h] of the rank's tokens
   View logits_;            // [T, Vp]
   View loss_, host_loss_;  // [1] f64
+  View loss_again_;        // the same [1] f64, which each tile after the first counts too
   std::map<std::string, View> kept_;
 };
 

@@ -188,13 +188,12 @@ void Optimizer::norm(Phase phase) {
   };
   const auto begin_loop = [&](UnitIndex u) {
     if (sums_on_host(u) == host) return;
-    s_.out.set_member(s_.first_of_loop * s_.unit_layers());
+    if (s_.layout.units[u].per_layer) s_.out.set_member(s_.first_of_loop * s_.unit_layers());
     move_to(u);
     s_.out.set_member(0);
   };
   named([&] { s_.out.kernel(role(Action::kZero), lane(), KernelId::kFillZero, {write(sum())}); });
   const auto add = [&](UnitIndex u, Ordinal ordinal) {
-    if (sums_on_host(u) != host) move_to(u);
     const View gradient =
         takes ? take_main_gradient(u, ordinal) : gradient_for_norm(u, host, ordinal);
     if (needs_norm()) square(u, gradients_.norm_part(u, gradient), sum(), lane());

@@ -31,6 +31,10 @@ Declared ParameterBuffers::copy(const Layout& layout, UnitIndex unit) const {
                   layout, unit);
 }
 
+bool ParameterBuffers::stays(const Layout& layout, UnitIndex unit) const {
+  return !layout.units[unit].per_layer && tiers.of(layout.held[unit]) == Tier::kGpu;
+}
+
 // Every use outside the layers has a buffer of its own, since it lives elsewhere.
 Declared ParameterBuffers::gathered(const Layout& layout, UnitIndex unit, Part part) const {
   return declared({"gathered.", read, slots, Lives::kInputs}, layout, unit, name(part));
@@ -49,7 +53,7 @@ void ParameterBuffers::declare(const Layout& layout, const Declare& declare) con
     if (secondary > 0) declare(copy(layout, u));
     if (must_gather() || casts()) {
       declare(gathered(layout, u, part));
-    } else if (must_upload()) {
+    } else if (must_upload() && !stays(layout, u)) {
       declare(uploaded(layout, u, part));
     }
   }
@@ -153,7 +157,7 @@ void Parameters::keep(UnitIndex unit, Part part, const View& full) {
 }
 
 Parameters::Resident Parameters::fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal) {
-  if (!s_.layout.units[unit].per_layer) ordinal = {};
+  if (!s_.layout.has_ring(unit)) ordinal = {};
   const bool is_near = phase != Phase::kForward && secondary_[unit];
   View at = is_near ? secondary(unit) : at_hand(phase, unit, part, ordinal);
   if (buffers_.must_gather() && s_.is_sharded(unit)) {

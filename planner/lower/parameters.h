@@ -51,6 +51,8 @@ struct ParameterBuffers {
   bool must_gather() const { return shards > 1; }
   bool must_upload() const { return tiers.tier != Tier::kGpu; }  // of some
   bool casts() const { return stored != read; }
+  // Outside the layers, where it is used: its home is the nearer one.
+  bool stays(const Layout& layout, UnitIndex unit) const;
 
   // As if all had the farther one.
   Declared home(const Layout& layout, UnitIndex unit) const;
@@ -80,7 +82,8 @@ class Parameters {
   // Whether nothing has to be brought: any unit can be used beside any other.
   bool are_resident() const { return !sharded() && !buffers_.must_upload(); }
   // Emits what makes the unit readable: read, upload, gather, or nothing. `ordinal` numbers the use
-  // among all uses of the unit's ring in the surrounding loop; units outside the layers ignore it.
+  // among all uses of the unit's ring in the surrounding loop; units outside the layers that do not
+  // come in tiles ignore it.
   Resident fetch(Phase phase, UnitIndex unit, Part part, Ordinal ordinal);
   View view(const Resident& at, Param param) const;
 

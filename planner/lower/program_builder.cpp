@@ -46,6 +46,9 @@ void ProgramBuilder::repeat(const Repeat& repeat, const std::function<void()>& b
   current_ = index;
   body();
   current_ = outer;
+  if (!program_.blocks[index].items.empty()) return;
+  program_.blocks.pop_back();
+  program_.blocks[outer].items.pop_back();
 }
 
 Node& ProgramBuilder::append(Role role, Lane lane, OpKind kind, std::span<const View> operands) {

@@ -29,7 +29,8 @@ class ProgramBuilder {
   BufferId add(Buffer buffer);  // rounds slot_size up to the alignment
   Buffer& buffer(BufferId id) { return program_.buffers[id]; }
 
-  // Emits the body once inside a repeated block; nothing when count is 0.
+  // Emits the body once inside a repeated block; nothing when count is 0, or where it emits
+  // nothing.
   void repeat(const Repeat& repeat, const std::function<void()>& body);
 
   void kernel(Role role, Lane lane, KernelId id, std::initializer_list<View> operands,

@@ -72,7 +72,7 @@ bool Stage::is_near(ModelState state, UnitIndex unit) const {
 // The states of the stage's other chunks come before.
 SlotExpr Stage::unit_slot(UnitIndex unit) const {
   const Unit& u = layout.units[unit];
-  if (!u.per_layer) return {};
+  if (!u.per_layer) return {.per_tile = u.tiles > 1 ? 1 : 0};
   const std::int32_t ahead = out.member() / unit_layers();  // of the iteration's first unit
   const std::int32_t first =
       (layers_before(current, unit) - layers_with(unit, chunk()).first) / unit_layers() + ahead;
@@ -139,10 +139,13 @@ void Stage::each_tile(std::int32_t count, const std::function<void()>& emit) {
   out.repeat({.count = count, .var = Var::kTile}, emit);
 }
 
-void Stage::for_each_unit_outside_layers(const EmitUnit& emit) {
+void Stage::for_each_unit_outside_layers(const EmitUnit& emit, const BeginLoop& begin) {
   for (UnitIndex u = 0; u < layout.units.size(); ++u) {
     if (!holds(u) || !layout.trained[u] || layout.units[u].per_layer) continue;
-    if (!updates_each || is_of_chunk(u)) emit(u, {});
+    if (updates_each && !is_of_chunk(u)) continue;
+    const std::int32_t tiles = layout.units[u].tiles;
+    if (begin) begin(u);
+    each_tile(tiles, [&] { emit(u, {.per_tile = tiles > 1 ? 1 : 0}); });
   }
 }
 

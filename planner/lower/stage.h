@@ -188,15 +188,15 @@ struct Stage : Sizes {
   // All trained units of the stage, or of the current chunk where chunks update by themselves, in a
   // fixed order; the ordinal counts uses within each loop. The loops go by the homes of these
   // states: the order of the units is the same. `begin` is called ahead of each loop with a unit of
-  // it.
+  // it, and ahead of each unit outside the layers.
   using EmitUnit = std::function<void(UnitIndex, Ordinal)>;
   using BeginLoop = std::function<void(UnitIndex)>;
   void for_each_unit(const EmitUnit& emit, const ModelStates& states = {},
                      const BeginLoop& begin = {}) {
-    for_each_unit_outside_layers(emit);
+    for_each_unit_outside_layers(emit, begin);
     for_each_layer_unit(emit, states, begin);
   }
-  void for_each_unit_outside_layers(const EmitUnit& emit);
+  void for_each_unit_outside_layers(const EmitUnit& emit, const BeginLoop& begin = {});
   void for_each_layer_unit(const EmitUnit& emit, const ModelStates& states = {},
                            const BeginLoop& begin = {});
   // Those of the current chunk, which have layers in common.

@@ -10,16 +10,19 @@ void UnitPass::begin(Phase phase) {
 View UnitPass::parameter(Param param) {
   const UnitIndex unit = s_.layout.unit_of(param);
   if (parameters_.are_resident() || !resident_.contains(unit))
-    resident_[unit] = parameters_.fetch(phase(), unit, part_.value_or(s_.layout.part[unit]), {});
+    resident_[unit] =
+        parameters_.fetch(phase(), unit, part_.value_or(s_.layout.part[unit]), ordinal(unit));
   return read(parameters_.view(resident_.at(unit), param));
 }
 
 View UnitPass::gradient(Param param) {
   if (!trains(param)) return unused_gradient(param, gradients_.written());
   const UnitIndex unit = s_.layout.unit_of(param);
-  // Nodes of two passes are told apart by their ends of the model.
-  const std::optional<Part> part = s_.has_ends_apart() ? part_ : std::nullopt;
-  if (!open_.contains(unit)) open_[unit] = gradients_.open(unit, {}, part);
+  // Nodes of two passes, or of two ends that come tile by tile, are told apart by their end of the
+  // model.
+  const bool apart = s_.has_ends_apart() || s_.layout.units[unit].tiles > 1;
+  const std::optional<Part> part = apart ? part_ : std::nullopt;
+  if (!open_.contains(unit)) open_[unit] = gradients_.open(unit, ordinal(unit), part);
   return gradients_.view(open_.at(unit), param);
 }
 

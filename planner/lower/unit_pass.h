@@ -32,6 +32,12 @@ class UnitPass : public Emission {
   void adopt(Gradients::Open open);
 
  private:
+  void begin_tile() override { resident_.clear(); }
+  // Uses of the ring of a unit that comes in tiles.
+  Ordinal ordinal(UnitIndex unit) const {
+    return {.per_tile = s_.layout.units[unit].tiles > 1 ? 1 : 0};
+  }
+
   Parameters& parameters_;
   Gradients& gradients_;
   std::optional<Part> part_;

@@ -15,7 +15,7 @@ namespace zplan {
 namespace {
 
 constexpr double kElementBytes = 8;     // f64, the largest
-constexpr double kVocabularyPad = 128;  // rows per tensor parallel rank at most [Shoeybi19 sec 3]
+constexpr double kVocabularyPad = 128;  // rows per piece of a table at most [Shoeybi19 sec 3]
 constexpr double kShardPad = 256;     // elements per unit and rank at most, or two blocks [derived]
 constexpr double kUnitsPerLayer = 7;  // of a gather by operator and tile
 constexpr double kUnitsElsewhere = 9;    // three embeddings, two norms, three of a head, a copy
@@ -37,7 +37,7 @@ struct Sizes {
   // Flat and padded; tied embeddings are held by the first and the last stage.
   double model_elements() const {
     return L * layer_elements() + 2 * V * h + V + tp * h * (h + 4) + stacks * (2 * s * h + 4 * h) +
-           stacks * (kUnitsPerLayer * tiles * L + kUnitsElsewhere) * replicas * tp * pad +
+           stacks * (kUnitsPerLayer * L + kUnitsElsewhere) * tiles * replicas * tp * pad +
            stacks * tp * (L * (16 * h + uncut + rank * (24 * h + 4 * f)) + 2 * s * h + 4 * h);
   }
 };
@@ -45,10 +45,11 @@ struct Sizes {
 Sizes sizes_of(const Plan& plan, const ModelShape& model) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   const Batch& batch = plan.batch;
+  const double tables = real(plan.parallel.tp) * real(plan.gather.tiles());
   return {.h = real(std::max(model.hidden, model.attention)),
           .f = real(std::max(model.ffn, model.expert_ffn)),
           .a = real(model.heads),
-          .V = real(model.vocab) + kVocabularyPad * real(plan.parallel.tp),
+          .V = real(model.vocab) + kVocabularyPad * tables,
           .L = real(model.layers),
           .s = real(batch.sequence),
           .T = real(batch.micro_batch) * real(batch.sequence),
@@ -95,8 +96,9 @@ double activation_elements(const Plan& plan, const Sizes& z) {
   const double one_layer = z.T * (z.stacks * (18 * z.h + scores) + 3 * z.u + routed + 16 * z.rank);
   const double per_slot = plan.all_full() ? 2 * z.T * z.h : one_layer;
   const double layers = plan.stage_layers.empty() ? z.L / z.pp + z.pieces / z.pp : z.L;
-  const double ends = z.T * (z.V + z.stacks * 8 * z.h);  // logits, final norm, tokens
-  const double at_work = 3.0 + plan.checkpoint_layers;   // layers of one backward
+  // logits, statistics of their pieces, final norm, tokens, what a tile adds
+  const double ends = z.T * (z.V + 6 * z.tp * z.tiles + z.stacks * 10 * z.h);
+  const double at_work = 3.0 + plan.checkpoint_layers;  // layers of one backward
   return (layers + 2 * z.pieces / z.pp) * most_in_flight(plan) * per_slot + at_work * one_layer +
          ends;
 }

@@ -140,7 +140,8 @@ BytesBounds::States& BytesBounds::states_of(const Plan& plan, const KernelSet& k
                     plan.optimizer.block,
                     plan.train,
                     plan.checkpoint_layers,
-                    plan.parallel.folds_experts()};
+                    plan.parallel.folds_experts(),
+                    plan.head_chunks > 1};
   const auto at = states_.find(key);
   if (at != states_.end()) return at->second;
   const Decoder model(model_, plan, kernels);

@@ -232,7 +232,7 @@ class Leaves {
       for (const Tier grads : tiers("/placement/grads"))
         for (const Tier optimizer : tiers("/placement/optimizer"))
           for (const Tier activations : tiers("/placement/activations")) {
-            if (!pinned && std::max(params, grads) > optimizer) continue;
+            if (!pinned && farthest_beside_optimizer(params, grads) > optimizer) continue;
             const StatePlacement& given = pins_.values().placement;
             plan.placement = {params,
                               grads,
@@ -246,6 +246,12 @@ class Leaves {
             if (is_legal(plan)) result.push_back(plan.placement);
           }
     return result;
+  }
+
+  // Optimizer states are the largest and used least: other states do not leave for where they are
+  // not. Those of the factors of LoRA are small beside the frozen parameters, which may.
+  Tier farthest_beside_optimizer(Tier params, Tier grads) const {
+    return pins_.values().train.has_lora() ? grads : std::max(params, grads);
   }
 
   // Over one replica a ZeRO stage cuts nothing; all it does is to allow other homes and casts.

@@ -150,6 +150,14 @@ std::optional<HeadTransform> make_head_transform(const ModelConfig& model,
   return HeadTransform(maker, vocabulary, norm_of(model), mlp_of(model).activation);
 }
 
+// Its tables stay whole where the head is worked off in pieces of tokens, or where a bias stands
+// beside it.
+Vocabulary vocabulary_of(const ModelConfig& model, const Plan& plan) {
+  const bool whole = plan.head_chunks > 1 || model.layer.head_transform;
+  const std::int32_t tiles = whole ? 1 : plan.gather.tiles();
+  return {model.vocab, padded_vocab(model, plan.parallel.tp, tiles), tiles};
+}
+
 EmbeddingSize embedding_of(const ModelConfig& model) {
   return {.positions = model.positions(),
           .unused = model.layer.unused_positions,
@@ -221,7 +229,7 @@ Decoder::Decoder(const ModelConfig& model, const std::vector<Kind>& kinds, const
               model.layer.turn_layers()},
              Naming(model),
              params_},
-      vocabulary_{model.vocab, padded_vocab(model, plan.parallel.tp)},
+      vocabulary_(vocabulary_of(model, plan)),
       embedding_(maker_, vocabulary_, embedding_of(model),
                  model.tied_embeddings ? Held::kBothEnds : Held::kFirstStage),
       embedding_norm_(make_embedding_norm(model, maker_)),

@@ -24,17 +24,26 @@ View cleared_for(Emission& to, const View& x, const View& all) {
 }
 
 // A table that is looked up.
+ParamSpec table_of(const Maker& maker, std::string name, const Shape& published,
+                   const Shape& stored) {
+  return {std::move(name), published, stored, Init::kNormal, maker.naming.std().usual, true};
+}
+
 Param add_table(Maker& maker, std::string name, const Shape& published, const Shape& stored,
                 const Split& split = {}) {
-  return maker.params.add(
-      {std::move(name), published, stored, Init::kNormal, maker.naming.std().usual, true, split});
+  ParamSpec spec = table_of(maker, std::move(name), published, stored);
+  spec.split = split;
+  return maker.params.add(std::move(spec));
 }
 
 }  // namespace
 
 Param Vocabulary::table(Maker& maker, std::string_view tensor) const {
-  return add_table(maker, maker.naming.of(tensor, ".weight"), {tokens, maker.h()},
-                   {padded, maker.h()}, {Split::Kind::kRows, {}});
+  ParamSpec spec =
+      table_of(maker, maker.naming.of(tensor, ".weight"), {tokens, maker.h()}, {padded, maker.h()});
+  spec.split = {Split::Kind::kRows, {}};
+  spec.tiles = tiles;
+  return maker.params.add(std::move(spec));
 }
 
 Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, const EmbeddingSize& shape,
@@ -42,6 +51,8 @@ Embedding::Embedding(Maker& maker, const Vocabulary& vocabulary, const Embedding
     : squared_scale_(shape.squared_scale),
       unused_(shape.unused),
       piece_(maker.tp() > 1 ? vocabulary.padded / maker.tp() : 0),
+      tiles_(vocabulary.tiles),
+      tile_(vocabulary.padded / maker.tp() / vocabulary.tiles),
       is_last_(!shape.shares_table),
       relative_(shape.relative) {
   maker.params.begin("embedding", Part::kEmbedding, held);
@@ -103,8 +114,10 @@ void Embedding::end_bias(Emission& to) const {
   to.done(buckets_);
 }
 
-Attributes Embedding::attributes(const Emission& to) const {
-  return {to.by_place(kTensorAxis, piece_), squared_scale_};
+Attributes Embedding::attributes(const Emission& to, std::int32_t tile) const {
+  Attribute first = to.by_place(kTensorAxis, piece_);
+  first.base += tile * tile_;
+  return {first, squared_scale_};
 }
 
 Attributes Embedding::segment_attributes(const Emission& to, const Stretches& stretches,
@@ -120,48 +133,70 @@ Attribute Embedding::first_row(const Stretches& stretches, std::int32_t i) const
 }
 
 void Embedding::forward(Emission& to, const View& tokens, const View& out) const {
-  const View table = to.parameter(token_);
+  if (tiles_ == 1) to.parameter(token_);  // ahead of the others
   const View positions = position_ ? to.parameter(position_) : View{};
-  const Stretches stretches = to.stretches();
-  stretches.each([&](std::int32_t i) {
-    const View in = read(stretches.part(tokens, i)), x = write(stretches.part(out, i));
-    if (position_) {
-      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
-                {in, table, x, rows_of(x, positions, first_row(stretches, i))}, attributes(to));
-    } else {
-      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x}, attributes(to));
-    }
-    if (segments_)
-      to.kernel(part_, KernelId::kSegmentForward, {update(x), to.parameter(segments_)},
-                segment_attributes(to, stretches, i));
+  to.each_tile_apart(tiles_, [&](std::int32_t tile) {
+    const View own = tile == 0 ? out : to.scratch("embedding.tile", out.shape);
+    look_up(to, tile, tokens, own, tile == 0 ? positions : View{});
+    to.add_tile(Part::kEmbedding, own, out);
   });
   if (buckets_) begin_bias(to);
 }
 
+// Positions and segments go with the first tile.
+void Embedding::look_up(Emission& to, std::int32_t tile, const View& tokens, const View& out,
+                        const View& positions) const {
+  const View table = to.parameter(token_);
+  const Stretches stretches = to.stretches();
+  stretches.each([&](std::int32_t i) {
+    const View in = read(stretches.part(tokens, i)), x = write(stretches.part(out, i));
+    if (position_ && tile == 0) {
+      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward,
+                {in, table, x, rows_of(x, positions, first_row(stretches, i))},
+                attributes(to, tile));
+    } else {
+      to.kernel(Part::kEmbedding, KernelId::kEmbeddingForward, {in, table, x},
+                attributes(to, tile));
+    }
+    if (segments_ && tile == 0)
+      to.kernel(part_, KernelId::kSegmentForward, {update(x), to.parameter(segments_)},
+                segment_attributes(to, stretches, i));
+  });
+}
+
 void Embedding::backward(Emission& to, const View& tokens, const View& dout) const {
-  const View table = to.gradient(token_);
+  if (tiles_ == 1) to.gradient(token_);
   View positions;
   if (position_) positions = cleared_for(to, dout, to.gradient(position_));
+  to.each_tile_apart(tiles_, [&](std::int32_t tile) {
+    add_gradients(to, tile, tokens, dout, positions);
+    if (is_last_) to.done(token_);
+  });
+  if (position_) to.done(position_);
+  if (buckets_) end_bias(to);
+}
+
+void Embedding::add_gradients(Emission& to, std::int32_t tile, const View& tokens, const View& dout,
+                              const View& positions) const {
+  const View table = to.gradient(token_);
   const Stretches stretches = to.stretches();
   stretches.each([&](std::int32_t i) {
     const View in = read(stretches.part(tokens, i)), dx = read(stretches.part(dout, i));
     const View dtable = i == 0 ? table : update(table);
-    if (position_) {
+    if (position_ && tile == 0) {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-                {in, dx, dtable, rows_of(dx, positions, first_row(stretches, i))}, attributes(to));
+                {in, dx, dtable, rows_of(dx, positions, first_row(stretches, i))},
+                attributes(to, tile));
     } else {
       to.kernel(Part::kEmbedding, Action::kWeightGradient, KernelId::kEmbeddingBackward,
-                {in, dx, dtable}, attributes(to));
+                {in, dx, dtable}, attributes(to, tile));
     }
-    if (segments_) {
+    if (segments_ && tile == 0) {
       const View rows = to.gradient(segments_);
       to.kernel(part_, Action::kBiasGradient, KernelId::kSegmentBackward,
                 {dx, i == 0 ? rows : update(rows)}, segment_attributes(to, stretches, i));
     }
   });
-  if (is_last_) to.done(token_);
-  if (position_) to.done(position_);
-  if (buckets_) end_bias(to);
 }
 
 }  // namespace zplan

@@ -2,6 +2,9 @@
 // tensor parallelism each rank has a piece of the vocabulary, whose look-ups are to be summed
 // [Shoeybi19 sec 3].
 //
+// With memory-centric tiling [Rajbhandari21 sec 5.1.3] what a rank has of the vocabulary comes in
+// tiles of equally many tokens, each looked up in for itself.
+//
 // Where layers add to scores by the distance of key and query instead, the table of their stack is
 // looked up here, too: once for a micro-batch, of every distance. Ranks have that of their heads.
 #pragma once
@@ -15,6 +18,7 @@ namespace zplan {
 struct Vocabulary {
   std::int64_t tokens = 0;
   std::int64_t padded = 0;
+  std::int32_t tiles = 1;  // of each rank's piece
 
   // A table [V, h].
   Param table(Maker& maker, std::string_view tensor) const;
@@ -55,7 +59,11 @@ class Embedding {
   void add_relative(Maker& maker, Part part, const std::string& tensor);
   void begin_bias(Emission& to) const;
   void end_bias(Emission& to) const;
-  Attributes attributes(const Emission& to) const;
+  void look_up(Emission& to, std::int32_t tile, const View& tokens, const View& out,
+               const View& positions) const;
+  void add_gradients(Emission& to, std::int32_t tile, const View& tokens, const View& dout,
+                     const View& positions) const;
+  Attributes attributes(const Emission& to, std::int32_t tile) const;
   Attributes relative_attributes() const { return {relative_.distance, relative_.both_ways}; }
   Attributes segment_attributes(const Emission& to, const Stretches& stretches,
                                 std::int32_t i) const;
@@ -63,6 +71,8 @@ class Embedding {
 
   std::int64_t squared_scale_, unused_;
   std::int64_t piece_ = 0;  // rows of a rank of several; 0: it has all
+  std::int32_t tiles_ = 1;
+  std::int64_t tile_ = 0;   // rows of one
   bool is_last_ = true;     // to add to the gradient of the table
   Param token_, position_;  // [V, h], [s, h]: the model's first positions, of a whole sequence
   RelativeSize relative_;

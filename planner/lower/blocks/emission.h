@@ -19,6 +19,22 @@ class Emission {
   Emission(const Emission&) = delete;
   Emission& operator=(const Emission&) = delete;
 
+  // Emits a body for each tile of what is outside the layers, told apart by the number of the tile.
+  template <typename Emit>
+  void each_tile_apart(std::int32_t tiles, const Emit& emit) {
+    if (tiles == 1) return emit(0);
+    for (std::int32_t tile = 0; tile < tiles; ++tile)
+      s_.out.repeat({.count = 1, .var = Var::kTile, .first = tile}, [&] {
+        begin_tile();
+        emit(tile);
+      });
+  }
+  // Adds what a tile gives to the sum of those before it; the first one gives it there.
+  void add_tile(Part part, const View& own, const View& sum) {
+    if (own.buffer == sum.buffer) return;
+    kernel(part, Action::kAccumulate, KernelId::kResidualAdd, {read(own), read(sum), write(sum)});
+  }
+
   // Readable for the nodes that follow.
   virtual View parameter(Param param) = 0;
   // To be written by the next node; of a frozen parameter it is of no use.
@@ -76,6 +92,8 @@ class Emission {
   View position_bias_gradient() const { return update(s_.position_biases.back().gradient); }
 
  protected:
+  // What is at hand is of another tile.
+  virtual void begin_tile() {}
   void enter(Phase phase, Backward backward = Backward::kWhole) {
     phase_ = phase;
     backward_ = backward;

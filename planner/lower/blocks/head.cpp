@@ -7,6 +7,7 @@ Head::Head(Maker& maker, const Vocabulary& vocabulary, Param tied, std::int64_t 
       tokens_(vocabulary.tokens),
       width_(vocabulary.padded / maker.tp()),
       cap_(cap),
+      tiles_(vocabulary.tiles),
       weight_(tied) {
   if (tied) return;
   maker.params.begin("head", Part::kHead, Held::kLastStage);

@@ -22,12 +22,14 @@ class Head {
   bool is_tied() const { return tied_; }
   Param weight() const { return weight_; }
   std::int64_t width() const { return width_; }        // of a rank's logits
+  std::int32_t tiles() const { return tiles_; }        // that these come in
   std::int64_t vocabulary() const { return tokens_; }  // without padding
   std::int64_t cap() const { return cap_; }
 
  private:
   bool tied_;
   std::int64_t tokens_, width_, cap_;
+  std::int32_t tiles_;
   Param weight_;  // [V, h]
 };
 

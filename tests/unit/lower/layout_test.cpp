@@ -155,7 +155,7 @@ TEST(Layout, RanksAndTilesShareTheSplitParameters) {
       const Units layout(model, plan);
       std::int64_t split = 0, shared = 0;
       for (const Unit& u : layout.units) {
-        const std::int64_t instances = u.per_layer ? model.layers * u.tiles : 1;
+        const std::int64_t instances = (u.per_layer ? model.layers : 1) * u.tiles;
         split += (u.elements - u.shared_elements) * instances;
         shared += u.shared_elements * instances;
       }

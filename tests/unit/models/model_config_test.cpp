@@ -129,7 +129,8 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "megatron-1t",
                                              "zero-infinity-5t",
                                              "zero-infinity-10t",
-                                             "zero-infinity-20t"}));
+                                             "zero-infinity-20t",
+                                             "zero-infinity-32t"}));
 }
 
 TEST(ModelConfig, ExpertsHaveBiasesWhereAllLinearLayersHaveThem) {
@@ -394,6 +395,7 @@ TEST(LoadModel, FindsNamesAndAliasesInAnyCase) {
                                                                      {"530B", "megatron-530b"},
                                                                      {"0.5T", "zero-infinity-0.5t"},
                                                                      {"20T", "zero-infinity-20t"},
+                                                                     {"32T", "zero-infinity-32t"},
                                                                      {"GPT2-124M", "gpt2-124m"}}) {
     EXPECT_EQ(load_model(text).name, name) << text;
   }

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "models/model_formulas.h"
@@ -238,6 +239,19 @@ TEST(Enumerate, HomesFartherThanTheOptimizersAreForPinsOnly) {
     EXPECT_NE(plan.placement.optimizer, Tier::kGpu);
   pins.set("/placement/optimizer", Tier::kGpu);
   EXPECT_FALSE(leaves("tiny", "workstation", pins).empty());
+}
+
+// Of the frozen parameters of LoRA, not of its factors' gradients.
+TEST(Enumerate, FrozenParametersMayBeFartherThanTheOptimizers) {
+  Pins pins;
+  pins.set("/train/what", Trained::kLora);
+  std::set<std::tuple<Tier, Tier, Tier>> homes;
+  for (const Plan& plan : leaves("tiny", "workstation", pins))
+    homes.emplace(plan.placement.params, plan.placement.grads, plan.placement.optimizer);
+  for (const Tier params : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
+    EXPECT_TRUE(homes.contains({params, Tier::kGpu, Tier::kGpu})) << name(params);
+    EXPECT_FALSE(homes.contains({params, Tier::kCpu, Tier::kGpu})) << name(params);
+  }
 }
 
 TEST(Enumerate, LeavesAreLegalAndDifferent) {
