@@ -21,5 +21,7 @@ ExitCode execute(const ClustersCommand& command);
 ExitCode execute(const DoctorCommand& command);
 ExitCode execute(const CalibrateCommand& command);
 ExitCode execute(const SuggestCommand& command);
+ExitCode execute(const ExplainCommand& command);
+ExitCode execute(const WhyNotCommand& command);
 
 }  // namespace zplan

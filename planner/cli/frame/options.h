@@ -32,6 +32,7 @@ struct PlanCommand {
   bool exhaustive = false;
   bool ignore_capacity = false;
   bool timing = false;
+  bool sources = false;  // whole citations
   bool json = false;
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
 };
@@ -144,15 +145,27 @@ struct SuggestCommand {
   PlanCommand question;  // of which plan one would like to be surer
 };
 
+// Of a plan, what a number of its answer is made of.
+struct ExplainCommand {
+  PlanSource source;
+  std::string what;  // "time.step_s"; empty: which ones there are
+  bool json = false;
+};
+
+// Why the plan that is recommended is not one with these pins.
+struct WhyNotCommand {
+  PlanCommand question;
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
 };
 
-using Command =
-    std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand, BandwidthCommand,
-                 LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
-                 ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand>;
+using Command = std::variant<ShowText, PlanCommand, SimulateCommand, MemoryCommand,
+                             BandwidthCommand, LowerCommand, RunCommand, CompareCommand,
+                             ValidateCommand, ModelsCommand, ClustersCommand, DoctorCommand,
+                             CalibrateCommand, SuggestCommand, ExplainCommand, WhyNotCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);
