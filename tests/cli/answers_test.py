@@ -248,7 +248,7 @@ class Plans(CliTest):
         ):
             self.assertIn(word, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 130)
-        self.assertLessEqual(len(text.splitlines()), 54)
+        self.assertLessEqual(len(text.splitlines()), 58)
 
     def test_the_first_line_is_the_verdict(self):
         answer = self.good_json(*BIG)

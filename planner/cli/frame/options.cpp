@@ -134,7 +134,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--sources", command.sources,
-              "Say where each figure of model and cluster comes from, not only by which keys");
+              "Cite the source of each figure in full, not its key alone");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
   pins.add_others(syntax, command.pins);
