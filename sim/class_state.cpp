@@ -38,28 +38,30 @@ TimePart part_of(Lane lane) {
 }  // namespace
 
 // Heads wait for ops that come before them in program order, so the walk ends.
-TimePart ClassState::part_now() const {
+Moment ClassState::moment_now() const {
   constexpr unsigned kComputeBit = 1u << static_cast<unsigned>(Lane::kCompute);
-  if ((busy & kComputeBit) != 0) return TimePart::kCompute;
   auto lane = static_cast<std::size_t>(Lane::kCompute);
+  if ((busy & kComputeBit) != 0) return {TimePart::kCompute, lanes[lane].cursor->node};
   for (std::size_t walked = 0; walked < kLaneCount; ++walked) {
     const LaneState& at = lanes[lane];
+    const NodeIndex node = at.cursor->node;
     switch (at.state) {
       case HeadState::kRunning:
       case HeadState::kLatency:
-        return part_of(static_cast<Lane>(lane));
+        return {part_of(static_cast<Lane>(lane)), node};
       case HeadState::kLaunching:
-        return TimePart::kLaunch;
+        return {TimePart::kLaunch, node, HeldBy::kLaunch};
       case HeadState::kMeeting:
       case HeadState::kDone:
-        return TimePart::kWait;
+        return {TimePart::kWait, node, HeldBy::kPeers};
       case HeadState::kBlocked:
         break;
     }
-    if (at.waits.empty()) return TimePart::kLaunch;  // the host has not reached it
+    // The host has not reached it.
+    if (at.waits.empty()) return {TimePart::kLaunch, node, HeldBy::kLaunch};
     lane = at.waits.back().lane;
   }
-  return TimePart::kWait;
+  return {TimePart::kWait, lanes[lane].cursor->node, HeldBy::kPeers};
 }
 
 }  // namespace zplan::sim

@@ -63,16 +63,30 @@ struct LaneState {
   std::vector<LaneTimes> times{};  // by step
 };
 
-// Adds up the time of a class: by part, and for each lane while it is busy and the compute lane is
-// not (exposed). Time passes in the state the class has been in since the last call.
+// What a class does at a moment, or waits for: the part of the time, and the node that it is due
+// to.
+struct Moment {
+  TimePart part = TimePart::kWait;
+  NodeIndex node = 0;
+  HeldBy held = HeldBy::kOp;
+};
+
+// Adds up the time of a class: by part, by node where that is asked for, and for each lane while it
+// is busy and the compute lane is not (exposed). Time passes in the state the class has been in
+// since the last call.
 class StageClock {
  public:
+  StageClock() = default;
+  // Keeps time by node, too; of a program with so many, or of none.
+  explicit StageClock(std::size_t nodes) : held_(nodes * kHeldByCount) {}
+
   SimTime now() const { return now_; }
-  void pass(SimTime now, TimePart part, unsigned busy_lanes) {
+  void pass(SimTime now, const Moment& moment, unsigned busy_lanes) {
     const SimTime passed = now - now_;
     now_ = now;
-    parts_[static_cast<std::size_t>(part)] += passed;
-    if (part == TimePart::kCompute) return;
+    parts_[static_cast<std::size_t>(moment.part)] += passed;
+    if (!held_.empty()) held_[place_of(moment.node, moment.held)] += passed;
+    if (moment.part == TimePart::kCompute) return;
     for (; busy_lanes != 0; busy_lanes &= busy_lanes - 1) {
       exposed_[static_cast<std::size_t>(std::countr_zero(busy_lanes))] += passed;
     }
@@ -84,24 +98,34 @@ class StageClock {
       exposed_[l] += (exposed_[l] - earlier.exposed_[l]) * times;
     for (std::size_t p = 0; p < kTimePartCount; ++p)
       parts_[p] += (parts_[p] - earlier.parts_[p]) * times;
+    for (std::size_t i = 0; i < held_.size(); ++i)
+      held_[i] += (held_[i] - earlier.held_[i]) * times;
   }
   SimTime exposed(std::size_t lane) const { return exposed_[lane]; }
   SimTime part(std::size_t part) const { return parts_[part]; }
+  bool keeps_nodes() const { return !held_.empty(); }
+  SimTime held(NodeIndex node, HeldBy by) const { return held_[place_of(node, by)]; }
 
  private:
+  static std::size_t place_of(NodeIndex node, HeldBy by) {
+    return node * kHeldByCount + static_cast<std::size_t>(by);
+  }
+
   SimTime now_{0};
   std::array<SimTime, kLaneCount> exposed_{};
   std::array<SimTime, kTimePartCount> parts_{};
+  std::vector<SimTime> held_;  // by node and what of it
 };
 
 struct ClassState {
   // `costs`: of the program's nodes.
   ClassState(const Program& program, std::span<const OpCost> costs, int launch_depth,
-             std::int64_t steps, HostPath host = {})
+             std::int64_t steps, HostPath host = {}, bool by_node = false)
       : index(program),
         costs(costs),
         requirements(index),
-        launches(index, costs, launch_depth, steps, host) {
+        launches(index, costs, launch_depth, steps, host),
+        clock(by_node ? program.nodes.size() : 0) {
     wake_at.fill(kNobodyWaits);
     lanes.reserve(kLaneCount);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
@@ -118,9 +142,9 @@ struct ClassState {
   const Node& head(std::size_t lane) const { return program().nodes[lanes[lane].cursor->node]; }
   // Lets the clock catch up; to be called before anything of this class changes.
   void settle(SimTime now) {
-    if (clock.now() < now) clock.pass(now, part_now(), busy);
+    if (clock.now() < now) clock.pass(now, moment_now(), busy);
   }
-  TimePart part_now() const;
+  Moment moment_now() const;
 
   static constexpr std::int64_t kNobodyWaits = std::numeric_limits<std::int64_t>::max();
 

@@ -21,7 +21,8 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
   for (const RankClass& rank_class : model.job().classes) {
     classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
                           model.launch_depth(), options.max_steps,
-                          HostPath{path_.on() ? &path_ : nullptr, classes_.size()});
+                          HostPath{path_.on() ? &path_ : nullptr, classes_.size()},
+                          options.split_by_op);
   }
   for (ClassState& own : classes_)
     for (LaneState& lane : own.lanes) slots_.push_back({&own, &lane});

@@ -82,6 +82,18 @@ int busiest_stage(const std::vector<LaneReport>& lanes) {
   return busiest == nullptr ? 0 : busiest->stage;
 }
 
+void split_by_op(const StageClock& end, const StageClock& begin, std::size_t nodes,
+                 TimeSplit& split) {
+  for (NodeIndex node = 0; node < nodes; ++node) {
+    for (int by = 0; by < kHeldByCount; ++by) {
+      const auto held = static_cast<HeldBy>(by);
+      SimTime time = end.held(node, held);
+      if (begin.keeps_nodes()) time -= begin.held(node, held);
+      if (time.value > 0) split.ops.push_back({node, held, time});
+    }
+  }
+}
+
 // Over the steps that the period is the mean of; what its floor adds counts as waiting.
 TimeSplit split_of(const Engine& engine, const SimResult& result) {
   TimeSplit split{busiest_stage(result.lanes), {}};
@@ -96,6 +108,12 @@ TimeSplit split_of(const Engine& engine, const SimResult& result) {
     split.parts[p] = to_seconds(part) / static_cast<double>(span);
     sum += split.parts[p];
   }
+  const StageClock start = last > 0 ? marks[last - span].clocks[stage] : StageClock();
+  const StageClock& end = marks[last].clocks[stage];
+  split.steps = static_cast<int>(span);
+  split.time = end.now() - start.now();
+  if (end.keeps_nodes())
+    split_by_op(end, start, engine.classes()[stage].program().nodes.size(), split);
   split.parts[static_cast<std::size_t>(TimePart::kWait)] +=
       std::max(Seconds{}, result.period - sum);
   return split;

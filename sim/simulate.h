@@ -39,6 +39,7 @@ struct SimOptions {
   int max_steps = 6;
   bool record_timeline = false;
   bool find_reliances = false;
+  bool split_by_op = false;      // SimResult::split.ops
   bool skip_repetitions = true;  // exactly (steady_loop.h, steady_step.h); never with a timeline
   std::string fingerprint;       // of the placed Job, for the Timeline
 };
@@ -80,10 +81,27 @@ enum class TimePart : std::uint8_t {
 inline constexpr int kTimePartCount = 10;
 std::string_view name(TimePart part);  // "exposed communication within layers"
 
+// What of an operation the compute lane is held by at a moment: that it runs, that it stands ready
+// and lacks its peers, or that the host has not launched it.
+enum class HeldBy : std::uint8_t { kOp, kPeers, kLaunch };
+inline constexpr int kHeldByCount = 3;
+
+// The moments of a step that are due to a node of the stage's Program, all its instances together.
+struct HeldTime {
+  NodeIndex node = 0;
+  HeldBy by = HeldBy::kOp;
+  SimTime time{0};
+};
+
 // One step of the stage with the busiest compute lane; all parts add up to the period.
 struct TimeSplit {
   int stage = 0;
   std::array<Seconds, kTimePartCount> parts{};  // by TimePart
+  // The same time by operation, in node order, without those that hold up nothing: of `steps`
+  // steps, which together take `time`, to the picosecond. Empty unless asked for.
+  std::vector<HeldTime> ops{};
+  int steps = 1;
+  SimTime time{0};
 };
 
 // A resource and the share of the period it is in use. Candidates: the compute and CPU lanes, links

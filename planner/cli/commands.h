@@ -28,5 +28,7 @@ ExitCode execute(const DiffCommand& command);
 ExitCode execute(const MaxCommand& command);
 ExitCode execute(const GoodputCommand& command);
 ExitCode execute(const NeedCommand& command);
+ExitCode execute(const ExplainCommand& command);
+ExitCode execute(const WhyNotCommand& command);
 
 }  // namespace zplan

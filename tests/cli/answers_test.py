@@ -3,9 +3,10 @@
 import functools
 import json
 import os
+import re
 import shutil
 
-from cli_support import INFEASIBLE, OK, ROOT, CliTest, main, zplan
+from cli_support import BAD_INPUT, INFEASIBLE, OK, ROOT, CliTest, main, zplan
 
 TINY = ("--model", "tiny-gpt", "--cluster", "workstation")
 BIG = ("--model", "1T", "--cluster", "dgx2x32")
@@ -242,12 +243,51 @@ class Plans(CliTest):
         text = self.good(*BIG)
         for word in (
             "Model", "1.0", "sequence 1,024", "global batch 2,560", "dgx2x32", "512", "Plan",
-            "ZeRO", "Memory", "Time", "tokens/s", "MFU", "Limited by", "Search", "gap",
+            "ZeRO", "Memory", "Time", "tokens/s", "MFU", "Split", "Search", "gap",
             "Rejected", "Fingerprint", "Next", "-o plan.json",
         ):
             self.assertIn(word, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 130)
-        self.assertLessEqual(len(text.splitlines()), 54)
+        self.assertLessEqual(len(text.splitlines()), 58)
+
+    def test_the_first_line_is_the_verdict(self):
+        answer = self.good_json(*BIG)
+        line = self.good(*BIG).split("\n\n", 1)[0]
+        self.assertEqual(" ".join(line.split()), answer["verdict"])
+        self.assertRegex(
+            answer["verdict"],
+            r"^yes: zero-infinity-1t trains on dgx2x32 at [0-9.,]+ s .*per step \([0-9,]+ tokens/s\), "
+            r"limited by [a-zA-Z ]+; .* over 512 GPUs",
+        )
+        result = self.zplan("plan", "--model", "1T", "--cluster", "dgx2", "--optimizer", "gpu")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        self.assertTrue(result.stdout.startswith("no: zero-infinity-1t does not fit on dgx2: "))
+
+    def test_the_split_of_the_step_adds_up_to_100_percent_as_printed(self):
+        for question in (TINY, (*TINY, "--pp", "2"), (*TINY, "--zero", "3", "--optimizer", "nvme")):
+            split = self.good_json("plan", *question)["time"]["step_split"]
+            self.assertAlmostEqual(sum(part["percent"] for part in split["parts"]), 100, places=9)
+            parts = sum(part["time_s"] for part in split["parts"])
+            self.assertAlmostEqual(parts / split["step_s"], 1, places=9)
+            text = " ".join(self.good("plan", *question).split())
+            words = re.search(r"Split ((?:[^=%]* [0-9.]+ %,? ?)+)= 100 % of the step", text).group(1)
+            shares = re.findall(r"([0-9]+)\.([0-9]) %", words)
+            self.assertEqual(sum(10 * int(a) + int(b) for a, b in shares), 1000, words)
+
+    def test_citations_stand_at_the_end(self):
+        text = self.good("plan", "--model", "gpt2", "--cluster", "dgx2")
+        body, sources = text.split("\nSources ")
+        self.assertNotRegex(body, r"\[[A-Z][a-z]+[0-9]{2}")
+        self.assertIn("--sources", sources)
+        whole = self.good("plan", "--model", "gpt2", "--cluster", "dgx2", "--sources")
+        self.assertIn("/device/memory_bandwidth", whole)
+        self.assertIn("NVIDIA V100 datasheet", whole)
+
+    def test_kernel_sets_that_the_device_lacks_are_refused(self):
+        result = self.zplan("plan", "--model", "gpt2", "--cluster", "dgx2",
+                            "--kernel-set", "cuda.sm90.bf16")
+        self.assertEqual(result.returncode, BAD_INPUT)
+        self.assertIn("compute capability 7.0: cuda.sm70.", result.stderr)
 
     def test_next_commands_work(self):
         text = self.good(*TINY)

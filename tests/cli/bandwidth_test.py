@@ -66,6 +66,16 @@ class Bandwidth(CliTest):
         answer = self.good_json("bandwidth", plan)
         self.assertEqual(answer["step_s"], self.good_json("simulate", plan)["time"]["step_s"])
 
+    def test_volumes_by_group_are_those_of_the_papers(self):
+        for stage, psi in (("0", 2), ("1", 2), ("2", 3)):  # m = 2
+            plan = self.tiny_plan("--dp", "4", "--tp", "1", "--pp", "1", "--zero", stage,
+                                  "--micro-batch", "1", "--global-batch", "8", "--params", "gpu",
+                                  "--grads", "gpu", "--optimizer", "gpu", name="volume.json")
+            answer = self.good_json("bandwidth", plan)
+            states = [row for row in answer["groups"] if row["of"] == "states"]
+            self.assertAlmostEqual(sum(row["psi"] for row in states) / psi, 1, delta=0.05, msg=stage)
+        self.assertIn("in Psi", self.good("bandwidth", plan))
+
     def test_rooflines_say_what_limits(self):
         lines = self.good_json("bandwidth", *OFFLOADED)["rooflines"]
         fc1 = self.one(lines, part="fc1", kind="product")

@@ -13,6 +13,7 @@
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/search/device_kernels.h"
 
 namespace zplan {
 namespace {
@@ -42,7 +43,8 @@ void keep_paths(Plan& plan, const PlanCommand& command) {
 
 // A profile names its kernel set freely; only here is it known which there are.
 void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
-  if (command.pins.has("/kernel_set")) return;
+  const std::string pinned = command.pins.get("/kernel_set", std::string());
+  if (!pinned.empty()) return require_on_device(pinned, cluster.node);
   try {
     find_kernel_set(cluster.node.device.kernel_set);
   } catch (const Error& error) {

@@ -10,9 +10,12 @@
 #include "hwprofiles/quantities.h"
 #include "models/model_formulas.h"
 #include "planner/cli/answer/answer.h"
+#include "planner/cli/answer/sources.h"
+#include "planner/cli/answer/verdict.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/prediction_output.h"
+#include "planner/cli/predict/split_output.h"
 #include "planner/core/quantity.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/simplicity.h"
@@ -20,11 +23,8 @@
 namespace zplan {
 namespace {
 
-// " (source)", or nothing where the source of the whole model says it all.
-std::string source_of(const ModelConfig& model, std::string_view field, bool given) {
-  if (given) return " (as given)";
-  const std::string& source = model.source_of(field);
-  return source == model.source ? "" : fmt::format(" ({})", source);
+std::string_view given(const Pins& pins, std::string_view pointer) {
+  return pins.has(pointer) ? " (as given)" : "";
 }
 
 Sheet model_sheet(const Answer& answer, const Pins& pins) {
@@ -40,10 +40,9 @@ Sheet model_sheet(const Answer& answer, const Pins& pins) {
             {"source", model.source}};
   out.entry("Model",
             "{name}: {parameters} parameters, {layers} layers of hidden size {hidden}, {heads} "
-            "heads ({source})");
+            "heads");
   out.entry("", "sequence {sequence} tokens{}, global batch {global_batch}{}",
-            {source_of(model, "sequence", pins.has("/batch/sequence")),
-             source_of(model, "global_batch", pins.has("/batch/global_batch"))});
+            {given(pins, "/batch/sequence"), given(pins, "/batch/global_batch")});
   return out;
 }
 
@@ -234,7 +233,7 @@ void say_plan(Sheet& out, const FoundPlan& best) {
   if (!out["fits"].is_left_out()) out.entry("", "fits {fits}");
   out.print("\n");
   out.labelled("Time", time.text());
-  out.entry("Limited by", "{}", {time["limits"].words});
+  out.entry("Split", "{}", {split_line(best.time.split)});
   out.entry("Certainty", "{}", {time["certainty"].words});
   out.print("\n");
 }
@@ -246,6 +245,7 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
   const std::string why = tier_reason(answer);
   Sheet out("zplan.answer/1");
   out.facts({{"feasible", fits(answer)},
+             {"verdict", verdict_line(answer)},
              {"model", model_sheet(answer, command.pins)},
              {"cluster", cluster_sheet(answer.cluster)},
              {"plan", nullptr},
@@ -258,13 +258,16 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"fastest", search.fastest ? fastest_sheet(search) : left_out()},
              {"rejected", rejected(answer)},
              {"timing", answer.elapsed ? timing_sheet(*answer.elapsed) : left_out()},
-             {"anchors", anchors_value(answer.anchors)}});
+             {"anchors", anchors_value(answer.anchors)},
+             {"sources", sources_value(answer, command.sources)}});
+  out.say("{verdict}");
+  out.print("\n");
   out.show({"anchors", "model", "cluster"});
   out.print("\n");
   if (answer.best) say_plan(out, *answer.best);
   out.show({"search", "rejected"});
   if (answer.best) out.entry("Fingerprint", "{fingerprint}");
-  out.show({"timing"});
+  out.show({"timing", "sources"});
   if (answer.best) out.print("\n" + next_part(*answer.best, command));
   return out;
 }

@@ -39,6 +39,7 @@ Bandwidth find_bandwidth(ChosenPlan chosen, int threads) {
   const CostModel model(planned.job, cluster);
   const int stage = found.sim.split.stage;
   found.traffic = tier_traffic(model);
+  found.groups = group_traffic(model, stage);
   found.loads = parameter_loads(planned.job, stage);
   found.stores = gradient_stores(planned.job, stage);
   found.rooflines = op_rooflines(model, stage);

@@ -9,6 +9,7 @@
 #include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/bandwidth/sweep.h"
 #include "planner/cli/frame/sheet.h"
+#include "planner/cost/group_traffic.h"
 #include "planner/cost/op_rooflines.h"
 #include "planner/cost/tier_traffic.h"
 #include "sim/simulate.h"
@@ -21,6 +22,7 @@ struct Bandwidth {
   InfinityIntensities printed, layers;  // the optimizer's over all micro-steps
   double loads = 0, stores = 0;         // of parameters and gradients, per micro-step
   std::vector<TierTraffic> traffic;
+  std::vector<GroupTraffic> groups;   // of the stage with the busiest compute lane
   std::vector<OpRoofline> rooflines;  // of the stage with the busiest compute lane
   FlopsPerSecond compute{};           // of that stage's GPUs where nothing else holds them up
   sim::SimResult sim;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "models/model_formulas.h"
 #include "planner/cli/bandwidth/bandwidth.h"
 #include "planner/cli/bandwidth/verdict.h"
 #include "planner/cli/frame/table.h"
@@ -147,6 +148,47 @@ void say_traffic(Sheet& out, const Bandwidth& found) {
                         node.text(kIndent)));
 }
 
+// What a rank sends in a step, by group. Psi: the parameters of a rank that shards none of them,
+// those of the model over tensor parallel ranks and stages [derived].
+void say_groups(Sheet& out, const Bandwidth& found) {
+  const PlannedJob& planned = found.chosen.planned;
+  const Parallel& shape = planned.plan.parallel;
+  const double psi = static_cast<double>(parameter_count(planned.model)) / (shape.tp * shape.pp);
+  Table table({"group", "ranks", "of", "bytes: sent", "psi_words: in Psi", "link_kind: link",
+               "link_bytes: on the fullest"});
+  for (const GroupTraffic& one : found.groups) {
+    const double unit = psi * (one.ring() > 0 ? one.ring() : 1);
+    const std::string words =
+        one.states ? fmt::format("{:.2f}", one.elements() / unit) : std::string("-");
+    table.row({{"group", one.group},
+               {"ranks", one.ranks},
+               {"of", one.states ? "states" : "activations"},
+               {"bytes", right_bytes(one.bytes)},
+               {"elements", one.elements()},
+               {"psi", one.states ? Value(one.elements() / unit) : Value()},
+               {"psi_words", only_words(right(words))},
+               {"gathered_elements", one.gathered},
+               {"reduced_elements", one.reduced},
+               {"link_kind", one.link.kind},
+               {"link", one.link.name},
+               {"link_bytes", right_bytes(one.link_bytes)}});
+  }
+  out.fact("psi_elements", psi);
+  if (found.groups.empty()) {
+    out.fact("groups", table.json());
+    return;
+  }
+  out.print(
+      fmt::format("\nWhat a rank of stage {} sends to others in a step\n", found.sim.split.stage));
+  out.table("groups", table, kIndent);
+  out.say(
+      "Psi: parameters over tensor parallel ranks and stages, {}; volumes in Psi (N - 1) / N: 2 "
+      "for "
+      "ZeRO 0 and 1, m + 1 for 2 and 3 m for 3 at m micro-steps (here m = {}), less what "
+      "embeddings and head need not gather again",
+      {format_count(psi), std::to_string(planned.plan.micro_steps())}, kIndent);
+}
+
 // And one for each factor of the sweep.
 std::vector<Column> with_factors(std::vector<Column> columns) {
   for (const double factor : kSweepFactors) {
@@ -259,6 +301,7 @@ Sheet bandwidth_sheet(const Bandwidth& found) {
     out.print(paragraph(line, kIndent));
   say_intensities(out, found);
   say_traffic(out, found);
+  say_groups(out, found);
   say_curves(out, found);
   say_sweeps(out, found);
   say_rooflines(out, found);

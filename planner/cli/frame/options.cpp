@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/frame/completion.h"
@@ -56,6 +57,9 @@ constexpr const char* kTopFooter =
     "  max        Show the largest model that a cluster trains, by family of plans\n"
     "  goodput    Show how long a number of tokens takes with failures and checkpoints\n"
     "  need       Show the fewest nodes of each kind that train a model\n"
+    "  explain    Show what a number of a plan is made of: formula, terms, units, source, "
+    "operations\n"
+    "  why-not    Show why the best plan is not one with these pins: bytes or seconds\n"
     "\n"
     "Examples:\n"
     "  ./zplan --model 1T --cluster dgx2x32\n"
@@ -91,7 +95,7 @@ Arguments lasting(const Arguments& arguments) {
     const std::string& word = arguments[i];
     if (word == "--threads") ++i;  // and its value
     const bool passing = word.starts_with("--threads") || word == "--json" || word == "--timing" ||
-                         word == "--exhaustive";
+                         word == "--exhaustive" || word == "--sources";
     if (!passing) kept.push_back(word);
   }
   return kept;
@@ -149,6 +153,8 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   add_effort(syntax, command);
   syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
   syntax.flag("--timing", command.timing, "Also say how long planning took");
+  syntax.flag("--sources", command.sources,
+              "Cite the source of each figure in full, not its key alone");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
   pins.add_others(syntax, command.pins);
@@ -741,6 +747,64 @@ Command parse_schema(const Arguments& arguments) {
   return ShowText{fmt::format("{}\n", fmt::join(schema_tags(), "\n"))};
 }
 
+Command parse_explain(const Arguments& arguments) {
+  ExplainCommand command;
+  PinOptions pins;
+  Syntax syntax("Show what a number of a plan's answer is made of",
+                "zplan explain PLAN.json [WHAT], or zplan explain --model M --cluster C [WHAT]",
+                "\nWHAT is a key of the answer's JSON; without it, all that can be explained.\n"
+                "\nExamples:\n"
+                "  ./zplan explain plan.json\n"
+                "  ./zplan explain plan.json time.mfu\n"
+                "  ./zplan explain --model 10B --cluster dgx2 memory.gpu.peak_bytes\n");
+  add_source(syntax, pins, command.source);
+  syntax.positional("WHAT", command.what, "time.step_s, memory.gpu.peak_bytes ..");
+  syntax.flag("--json", command.json, "Print JSON (zplan.explanation/1)");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  PlanSource& source = command.source;
+  if (!source.question.model.empty() && command.what.empty())
+    command.what = std::exchange(source.plan, "");
+  require_one_source(source, "explain");
+  return command;
+}
+
+// Without the batch, which both plans share.
+Pins beside_batch(const Pins& pins) {
+  Pins others;
+  for (const Decision& row : kChoices) {
+    const bool shared = row.pointer == "/batch/global_batch" || row.pointer == "/batch/sequence";
+    if (!shared && pins.has(row.pointer)) others.set_setting(row, row.field.get(pins.values()));
+  }
+  others.recipes = pins.recipes;
+  others.bucket = pins.bucket;
+  return others;
+}
+
+Command parse_why_not(const Arguments& arguments) {
+  WhyNotCommand command;
+  PlanCommand& question = command.question;
+  question.threads = all_threads();
+  PinOptions pins;
+  Syntax syntax("Show why the best plan is not one with these pins",
+                "zplan why-not --model M --cluster C PINS [options]",
+                "\nExamples:\n"
+                "  ./zplan why-not --model 10B --cluster dgx2 --zero 2\n"
+                "  ./zplan why-not --model 1.5B --cluster dgx2 --optimizer cpu --json\n");
+  add_question(syntax, pins, question);
+  add_effort(syntax, question);
+  syntax.flag("--json", question.json, "Print JSON (zplan.why_not/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(question, "zplan why-not");
+  pins.finish(question.pins);
+  if (pinned_option(beside_batch(question.pins)).empty())
+    throw_bad_input(
+        "why-not: expected pins to ask about, as in: zplan why-not --model 10B --cluster dgx2 "
+        "--zero 2");
+  return command;
+}
+
 struct Subcommand {
   std::string_view name;
   Command (*parse)(const Arguments&);
@@ -767,6 +831,8 @@ constexpr Subcommand kSubcommands[] = {
     {"max", parse_max},
     {"goodput", parse_goodput},
     {"need", parse_need},
+    {"explain", parse_explain},
+    {"why-not", parse_why_not},
 };
 
 std::vector<DescribedCommand> described_commands() {

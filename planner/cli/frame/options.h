@@ -34,6 +34,7 @@ struct PlanCommand {
   bool exhaustive = false;
   bool ignore_capacity = false;
   bool timing = false;
+  bool sources = false;  // whole citations
   bool json = false;
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
 };
@@ -217,6 +218,18 @@ struct NeedCommand {
   FailureSettings failures;
 };
 
+// Of a plan, what a number of its answer is made of.
+struct ExplainCommand {
+  PlanSource source;
+  std::string what;  // "time.step_s"; empty: which ones there are
+  bool json = false;
+};
+
+// Why the plan that is recommended is not one with these pins.
+struct WhyNotCommand {
+  PlanCommand question;
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -227,7 +240,7 @@ using Command =
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
                  ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
                  WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand, GoodputCommand,
-                 NeedCommand>;
+                 NeedCommand, ExplainCommand, WhyNotCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/frame/departures.h"
@@ -218,6 +219,17 @@ std::string grouped(std::int64_t number) {
     digits.insert(static_cast<std::size_t>(at), ",");
   }
   return digits;
+}
+
+std::string duration_words(Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600, kDay = 86400;  // s
+  if (time.value < 2 * kMinute) return format_seconds(time);
+  const std::string seconds = grouped(std::llround(time.value)) + " s";
+  const auto in = [&](double unit, std::string_view word) {
+    return fmt::format("{} ({:.3g} {})", seconds, time.value / unit, word);
+  };
+  if (time.value < 2 * kHour) return in(kMinute, "min");
+  return time.value < 2 * kDay ? in(kHour, "h") : in(kDay, "days");
 }
 
 std::string percent(double share) { return fmt::format("{:.1f} %", 100 * share); }

@@ -16,7 +16,9 @@ namespace zplan {
 
 inline constexpr std::size_t kScreenWidth = 100;
 
-std::string grouped(std::int64_t number);                     // "25,600"
+std::string grouped(std::int64_t number);  // "25,600"
+// "585 s (9.75 min)", "12,600 s (3.50 h)"; short times as format_seconds has them.
+std::string duration_words(Seconds time);
 std::string percent(double share);                            // "34.5 %"
 std::string tflops(double value);                             // "43.2"
 std::string count_of(std::int64_t n, std::string_view noun);  // "1 step", "2 steps"

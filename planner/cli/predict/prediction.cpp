@@ -15,7 +15,15 @@
 namespace zplan {
 namespace {
 
-// flop of the model at the sequence length of the plan.
+void require_devices(const Job& job, const Cluster& cluster) {
+  const int devices = Seating(cluster, job.mesh.gpus).devices();
+  if (job.world() <= devices) return;
+  throw_bad_input(fmt::format("the plan needs {} devices ({}), cluster {} has {}", job.world(),
+                              sizes_text(job.mesh), cluster.name, devices));
+}
+
+}  // namespace
+
 double model_flops(const PlannedJob& planned) {
   ModelConfig model = planned.model;
   model.sequence = planned.plan.batch.sequence;
@@ -30,15 +38,6 @@ double model_flops(const PlannedJob& planned) {
                        static_cast<double>(model.sequence);
   return model_flops_per_step(model, plan.batch.global_batch) - saved;
 }
-
-void require_devices(const Job& job, const Cluster& cluster) {
-  const int devices = Seating(cluster, job.mesh.gpus).devices();
-  if (job.world() <= devices) return;
-  throw_bad_input(fmt::format("the plan needs {} devices ({}), cluster {} has {}", job.world(),
-                              sizes_text(job.mesh), cluster.name, devices));
-}
-
-}  // namespace
 
 PlannedJob build_job(const Plan& plan, const ModelConfig& model) {
   PlannedJob planned{plan, model, lower(plan, model), {}};
@@ -65,8 +64,12 @@ TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
   require_devices(planned.job, cluster);
   options.fingerprint = planned.fingerprint;
   options.find_reliances = true;
-  TimePrediction prediction{
-      .sim = sim::simulate(planned.job, cluster, options), .throughput = {}, .certainty = {}};
+  options.split_by_op = true;
+  TimePrediction prediction{.sim = sim::simulate(planned.job, cluster, options),
+                            .split = {},
+                            .throughput = {},
+                            .certainty = {}};
+  prediction.split = sim::step_split(planned.job, prediction.sim);
   prediction.throughput =
       throughput(planned.job, cluster, prediction.sim.period, model_flops(planned));
   prediction.certainty =

@@ -14,6 +14,7 @@
 #include "planner/search/search.h"
 #include "planner/search/stack_memory_use.h"
 #include "sim/simulate.h"
+#include "sim/step_split.h"
 
 namespace zplan {
 
@@ -29,6 +30,9 @@ PlannedJob build_job(const Plan& plan, const ModelConfig& model);
 // The model is the one the plan names.
 PlannedJob build_job(const Plan& plan);
 
+// flop of the model in a step at the plan's sequence length: what MFU counts.
+double model_flops(const PlannedJob& planned);
+
 struct MemoryPrediction {
   MemoryUse use;
   MemoryReport report;
@@ -40,6 +44,7 @@ MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluste
 
 struct TimePrediction {
   sim::SimResult sim;
+  sim::StepSplit split;  // of its period
   Throughput throughput;
   Certainty certainty;
 };

@@ -107,7 +107,7 @@ Sheet simulation_sheet(const Simulation& simulation) {
   out.say("limited by {}", {time["limits"].words}, kIndent);
   out.say("certainty: {}", {time["certainty"].words}, kIndent);
   out.print(fmt::format("\nWhere the time of stage {} goes\n", sim.split.stage));
-  out.print(time["split"].words);
+  out.print(time["step_split"].words);
   out.heading("Lanes (of one rank per stage; times per step)");
   out.table("lanes", lanes_table(sim.lanes), kIndent);
   out.print("  " + reuse_line(sim.lanes, sim.period) + "\n");

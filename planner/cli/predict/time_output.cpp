@@ -7,6 +7,7 @@
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/prediction_output.h"
+#include "planner/cli/predict/split_output.h"
 #include "planner/core/quantity.h"
 
 namespace zplan {
@@ -58,19 +59,13 @@ std::string certainty_words(const Sheet& time, const Certainty& certainty) {
   return fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Where the time of a stage goes. For people parts that take no time are left out.
+// Where the time of a stage goes, by lanes. People read step_split in its place.
 Sheet split_sheet(const sim::SimResult& sim) {
-  Table table({"part:", "time_s:", "share:"});
-  for (std::size_t i = 0; i < sim.split.parts.size(); ++i) {
-    const Seconds part = sim.split.parts[i];
-    table.row({{"part", name(static_cast<sim::TimePart>(i))},
-               {"time_s", part},
-               {"share", only_words(share(part.value / sim.period.value))}},
-              part.value > 0);
-  }
-  Sheet out{{"stage", sim.split.stage}};
-  out.table("parts", table, 2);
-  return out;
+  Value parts = empty_array();
+  for (std::size_t i = 0; i < sim.split.parts.size(); ++i)
+    parts.append(
+        Sheet{{"part", name(static_cast<sim::TimePart>(i))}, {"time_s", sim.split.parts[i]}});
+  return {{"stage", sim.split.stage}, {"parts", parts}};
 }
 
 // How the flop of the model are counted (prediction.cpp).
@@ -88,7 +83,7 @@ Sheet time_sheet(const Plan& plan, const TimePrediction& time, std::size_t inden
   const Throughput& t = time.throughput;
   const Certainty& certainty = time.certainty;
   Sheet out{
-      {"step_s", time.sim.period},
+      {"step_s", {time.sim.period, duration_words(time.sim.period)}},
       {"interval", interval(certainty.interval)},
       {"rests_on", rests_on(time.sim.reliances)},
       {"unknown", certainty.unknown},
@@ -102,7 +97,8 @@ Sheet time_sheet(const Plan& plan, const TimePrediction& time, std::size_t inden
       {"hfu", share(t.hfu)},
       {"limited_by", time.sim.limited_by},
       {"limits", limits(time.sim.limits)},
-      {"split", split_sheet(time.sim)}};
+      {"split", split_sheet(time.sim)},
+      {"step_split", step_split_sheet(time.split, 2)}};
   out.fact("certainty", only_words(certainty_words(out, certainty)));
   Table table({"", "", ""});
   const auto row = [&](const char* what, std::string_view key, Form remark) {

@@ -1,0 +1,34 @@
+#include <utility>
+
+#include "planner/cli/commands.h"
+#include "planner/cli/explain/why_not.h"
+#include "planner/cli/frame/output.h"
+#include "planner/cli/frame/pin_options.h"
+
+namespace zplan {
+namespace {
+
+// The question without pins but those of the batch, which both plans share.
+PlanCommand without_pins(PlanCommand question) {
+  Pins kept;
+  for (const char* pointer : {"/batch/global_batch", "/batch/sequence"})
+    if (question.pins.has(pointer)) kept.set(pointer, question.pins.get(pointer, std::int64_t{0}));
+  question.pins = std::move(kept);
+  return question;
+}
+
+}  // namespace
+
+ExitCode execute(const WhyNotCommand& command) {
+  const WhyNot found{.pinned = find_answer(command.question),
+                     .free = find_answer(without_pins(command.question))};
+  if (found.pinned.best) {
+    const Plan& plan = found.pinned.best->planned.plan;
+    for (const std::string& line : idle_pins(command.question.pins, plan, found.pinned.cluster))
+      complain(line);
+  }
+  write_answer(why_not_sheet(found), command.question.json);
+  return found.pinned.best ? ExitCode::kOk : ExitCode::kInfeasible;
+}
+
+}  // namespace zplan
