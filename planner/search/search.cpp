@@ -310,7 +310,9 @@ class Search {
     return fastest > 0 ? (fastest - least) / fastest : 0;
   }
 
+  // Not before there is a plan to answer with.
   bool stopped() {
+    if (ranking_.empty()) return false;
     stats_.stopped = stats_.stopped || (options_.stop && options_.stop());
     return stats_.stopped;
   }

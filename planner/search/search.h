@@ -8,8 +8,17 @@
 // The leaves with the least bounds climb first, in waves of fixed size, in order of (bound, place
 // in the space), until none is left whose bound is below the fastest time simulated. So the result
 // depends on neither the number of threads nor the machine.
-// gap = (fastest simulated - least bound of the leaves neither simulated nor proven not to fit)
-//       / fastest, at least 0: by how much a plan not tried could be faster at most.
+//
+// A leaf stands for a subtree: its variants (variants.h), which differ in knobs that change nothing
+// its floor rests on, and so do leaves that differ in homes alone. Of the plans that differ only in
+// where states are kept those closest to the GPU are tried first; once one fits, those farther away
+// are set aside (siblings.h). Where `SearchOptions::variants` asks for it all of these count: once
+// the leaves have climbed and the plans found are tuned, every variant of every leaf whose floor
+// lets it be faster by more than kProvenGap is fitted, bounded and simulated in its turn
+// (open_plans.h), those set aside included, as far as the budget reaches.
+// gap = (fastest simulated - least bound of what is neither simulated nor proven not to fit)
+//       / fastest, at least 0: by how much a plan of the space could be faster at most. With
+//       variants all of them are in it, without them the leaves that were not set aside.
 //
 // Of the plans simulated that take at most 2 % longer than the fastest and are not told apart from
 // it the simplest is recommended (simplicity.h), then the one with least GPU memory, then the first
@@ -19,23 +28,17 @@
 // versions of the fastest, with its ranks and micro-batch, the simplest first; then the others that
 // may be within the 2 %, by bound. Where simulations are not limited, also smaller ones as simple.
 //
-// Of the plans that differ only in where states are kept those closest to the GPU are tried first;
-// once one fits, those farther away are set aside and counted as such (siblings.h): the proof does
-// not cover them. The next farther homes of the two plans found, the fastest and the recommended
-// one, are tried all the same.
-//
-// Outside the space, because they only trade memory for time or the other way round:
-//   slack, prefetch depth, tiles   a leaf that does not fit is placed without slack, then lowered
-//                                  without prefetch, then in 2, 4 .. tiles: only what is too large
-//                                  even so does not fit. Other depths are tried on the two plans
+// Of a leaf that does not fit first the prefetch is left out, then it is cut into 2, 4 .. tiles,
+// and the plan found is tuned, each knob on what those before it have led to: the next farther
+// homes, prefetch, units, shards and order, which the space has, and what it does not have:
 //   homes of what is kept for      each tensor of each layer kept, recomputed, on the CPU or NVMe
 //   backward                       (homes/homes.h): tried on the two plans and on the fastest two
 //                                  of the others that recompute
 //   nearer parameters, gradients   the largest share that fits, or fewer layers, before or after
 //   and optimizer states of        the homes of what is kept for backward (nearer_homes.h)
 //   some layers
-//   recompute of the first layers only, layers per checkpoint, rank order, sharding groups of a
-//   node, stages that weigh the head, updates beside backward, units of several layers
+//   recompute of the first layers only, layers per checkpoint, devices of a node, stages that weigh
+//   the head, updates beside backward
 //                                  tried on the two plans
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
@@ -210,7 +213,8 @@ struct SearchOptions {
   std::int64_t max_simulated = std::numeric_limits<std::int64_t>::max();
   std::int64_t min_operations = 0;
   std::function<void(const SearchStats&)> progress{};  // after each wave, from the calling thread
-  std::function<bool()> stop{};  // asked before each wave: whether to end with the best so far
+  // Asked before each wave once a plan was simulated: whether to end with the best so far.
+  std::function<bool()> stop{};
 };
 
 SearchResult search(const ModelConfig& model, const Cluster& cluster, const Pins& pins,

@@ -53,6 +53,11 @@ CALLS = {
     "diff": ("diff", "plan.json", "other.json"),
     "what-if": ("what-if", "--model", "tiny-gpt", "--cluster", "workstation", "--set",
                 "cpu.bandwidth=x2"),
+    "max": ("max", "--cluster", "workstation", "--no-times"),
+    "goodput": ("goodput", "plan.json", "--tokens", "1B"),
+    "need": ("need", "--model", "tiny-gpt", "--cluster", "workstation", "--tokens", "1M"),
+    "explain": ("explain", "plan.json", "time.mfu"),
+    "why-not": ("why-not", "--model", "tiny-gpt", "--cluster", "workstation", "--zero", "3"),
 }
 # What they print is a file format or a script.
 WITHOUT_JSON = {"lower", "completion", "schema"}

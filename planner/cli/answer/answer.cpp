@@ -7,6 +7,7 @@
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/answer/plan_worlds.h"
+#include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/stack_use.h"
@@ -21,6 +22,13 @@ namespace {
 // Plans that are simulated whatever they cost.
 constexpr std::int64_t kUsualSimulations = 28;
 constexpr std::int64_t kMillion = 1'000'000;
+
+using Clock = std::chrono::steady_clock;
+
+bool is_over(Seconds allowed, Clock::time_point begin) {
+  const std::chrono::duration<double> elapsed = Clock::now() - begin;
+  return allowed.value >= 0 && elapsed.count() > allowed.value;
+}
 
 std::string progress_line(const SearchStats& stats) {
   return fmt::format("searching: {} plans, {} lowered, {} simulated", grouped(stats.space),
@@ -56,7 +64,8 @@ void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
 }  // namespace
 
 Answer find_answer(const PlanCommand& typed) {
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
+  const InterruptGuard guard;
   PlanCommand command = typed;
   Answer answer{.model = load_model(command.model),
                 .cluster = load_cluster(command.cluster),
@@ -80,7 +89,8 @@ Answer find_answer(const PlanCommand& typed) {
       .variants = true,
       .max_simulated = command.simulations.value_or(kUsualSimulations),
       .min_operations = command.simulations ? 0 : command.budget * kMillion,
-      .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); }};
+      .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); },
+      .stop = [&] { return InterruptGuard::interrupted() || is_over(command.time, begin); }};
   Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
   evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
@@ -96,7 +106,7 @@ Answer find_answer(const PlanCommand& typed) {
   answer.pins = std::move(command.pins);
   progress.clear();
   if (command.timing) {
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+    const std::chrono::duration<double> elapsed = Clock::now() - begin;
     answer.elapsed = Seconds{elapsed.count()};
   }
   return answer;

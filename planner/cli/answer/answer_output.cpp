@@ -17,6 +17,7 @@
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/cli/predict/split_output.h"
 #include "planner/core/quantity.h"
+#include "planner/plan/plan_difference.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/simplicity.h"
 
@@ -72,13 +73,18 @@ Sheet cluster_sheet(const Cluster& cluster) {
   return out;
 }
 
-// The lines of a plan that another one does not have.
+// The lines of a plan that another one does not have; where it has them all, the decisions.
 std::string what_differs(const Plan& plan, const Plan& other) {
   const std::vector<std::string> lines = plan_lines(plan), others = plan_lines(other);
   std::string out;
   for (const std::string& line : lines)
     if (std::find(others.begin(), others.end(), line) == others.end())
       out += (out.empty() ? "" : "; ") + line;
+  if (!out.empty()) return out;
+  for (const DecisionChange& change : plan_difference(other, plan)) {
+    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
+    out += fmt::format("{}{} {}", out.empty() ? "" : "; ", word, change.after);
+  }
   return out;
 }
 
@@ -98,21 +104,25 @@ Sheet fastest_sheet(const SearchResult& search) {
   return out;
 }
 
+// What the search has shown of the space, by this cost model.
+std::string gap_words(const SearchStats& stats) {
+  const std::string gap = percent(stats.gap);
+  return stats.gap <= kProvenGap
+             ? fmt::format("proven by this cost model: none is over {} faster", gap)
+             : fmt::format("not proven: by what bounds them, others could be up to {} faster", gap);
+}
+
 Sheet search_sheet(const Answer& answer, bool exhaustive) {
   const SearchStats& stats = answer.search.stats;
   Sheet out{{"space", counted(stats.space, "plan")},
             {"set_aside", stats.set_aside},
             {"visited", stats.visited},
             {"simulated", stats.simulated},
-            {"gap", share(stats.gap)}};
-  const std::string aside =
-      stats.set_aside > 0 ? out.filled(" ({set_aside} set aside: fit closer to the GPU)") : "";
-  const std::string simulated =
-      out.filled(fits(answer) ? Form("; {simulated} simulated, gap of the fastest {gap} by this "
-                                     "cost model")
-                              : Form(", {simulated} simulated"));
-  out.entry("Search", "{space} in the space{}, {visited} lowered{}{}",
-            {aside, simulated, exhaustive ? "; exhaustive" : ""});
+            {"gap", share(stats.gap)},
+            {"stopped", stats.stopped}};
+  const std::string ended = stats.stopped ? "; ended early" : exhaustive ? "; exhaustive" : "";
+  out.entry("Search", "{space} in the space, {visited} lowered, {simulated} simulated{}", {ended});
+  if (fits(answer)) out.entry("", "{}", {gap_words(stats)});
   const bool whole = !answer.pins.has("/parallel/ep") && !cuts_experts(answer.model, answer.pins);
   if (answer.model.experts && whole)
     out.entry("",

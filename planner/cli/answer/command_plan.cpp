@@ -1,5 +1,6 @@
 #include "planner/cli/answer/answer.h"
 #include "planner/cli/commands.h"
+#include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/core/text.h"
@@ -24,6 +25,7 @@ ExitCode execute(const PlanCommand& command) {
     write_file(command.output, to_json(answer.best->planned.plan));
   }
   write_answer(answer_sheet(answer, command), command.json);
+  if (InterruptGuard::interrupted()) return ExitCode::kInterrupted;
   return answer.best ? ExitCode::kOk : ExitCode::kInfeasible;
 }
 

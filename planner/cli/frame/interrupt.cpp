@@ -15,12 +15,14 @@ constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP};
 
 // A signal handler can reach nothing but globals.
 std::atomic<bool> g_interrupted{false};
+std::atomic<int> g_guards{0};  // that live
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void remember(int /*signal*/) { g_interrupted.store(true); }
 
 void remember_and_say(int signal) {
-  constexpr std::string_view kLine = "\nzplan: stops after this step; Ctrl-C again: at once\n";
+  constexpr std::string_view kLine =
+      "\nzplan: stops soon, with what there is; Ctrl-C again: at once\n";
   remember(signal);
   if (::write(STDERR_FILENO, kLine.data(), kLine.size()) < 0) return;  // nobody to tell
 }
@@ -36,11 +38,14 @@ void handle(void (*handler)(int), int flags) {
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
+  if (g_guards.fetch_add(1) > 0) return;
   handle(::isatty(STDERR_FILENO) == 1 ? remember_and_say : remember,
          static_cast<int>(SA_RESETHAND) | SA_RESTART);
 }
 
-InterruptGuard::~InterruptGuard() { handle(SIG_DFL, 0); }
+InterruptGuard::~InterruptGuard() {
+  if (g_guards.fetch_sub(1) == 1) handle(SIG_DFL, 0);
+}
 bool InterruptGuard::interrupted() { return g_interrupted.load(); }
 
 }  // namespace zplan

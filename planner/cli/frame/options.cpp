@@ -93,9 +93,10 @@ Arguments lasting(const Arguments& arguments) {
   Arguments kept;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
-    if (word == "--threads") ++i;  // and its value
-    const bool passing = word.starts_with("--threads") || word == "--json" || word == "--timing" ||
-                         word == "--exhaustive" || word == "--sources";
+    if (word == "--threads" || word == "--time") ++i;  // and its value
+    const bool passing = word.starts_with("--threads") || word.starts_with("--time") ||
+                         word == "--json" || word == "--timing" || word == "--exhaustive" ||
+                         word == "--sources";
     if (!passing) kept.push_back(word);
   }
   return kept;
@@ -128,6 +129,8 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
                  "Stop after so many (or up to 4 more), whatever the budget");
   syntax.integer("--budget", command.budget, 0, kMaxBudget,
                  "Millions of operations to simulate before it stops with a gap [10]");
+  syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
+                  command.time);
   syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
 }
 

@@ -30,6 +30,7 @@ struct PlanCommand {
   int threads = 1;
   std::optional<std::int64_t> simulations;  // at most; none: as many as the budget allows
   std::int64_t budget = 10;                 // millions of operations simulated
+  Seconds time{-1};                         // that the search may take; negative: any
   double headroom = kUsualHeadroom;         // share of a device's memory to leave free
   bool exhaustive = false;
   bool ignore_capacity = false;

@@ -207,4 +207,27 @@ std::optional<std::string> Syntax::read(const std::vector<std::string>& argument
   return std::nullopt;
 }
 
+std::optional<double> number_with(const std::string& word,
+                                  std::initializer_list<std::pair<std::string_view, double>> all) {
+  double number = 0;
+  const char* const end = word.data() + word.size();
+  const auto [rest, status] = std::from_chars(word.data(), end, number);
+  if (status != std::errc{} || !(number > 0)) return std::nullopt;
+  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
+  for (const auto& [known, factor] : all)
+    if (suffix == known) return number * factor;
+  return std::nullopt;
+}
+
+void Syntax::duration(const std::string& name, const std::string& help, Seconds& target) {
+  parsed(name, "TIME", help, [name, &target](const std::string& word) {
+    const auto seconds = number_with(
+        word, {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.25 * 86400}});
+    if (!seconds)
+      throw_bad_input(fmt::format("{}: expected a time such as 5s, 10min, 2h or 30d, got {}", name,
+                                  in_quotes(word)));
+    target = {*seconds};
+  });
+}
+
 }  // namespace zplan

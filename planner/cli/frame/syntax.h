@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "planner/core/units.h"
 
 namespace zplan {
 
@@ -24,6 +28,10 @@ struct Choice {
 //   group <tab> names <tab> type of the value <tab> help
 // with an empty type where it takes none. An argument without dashes has its name there.
 inline constexpr std::string_view kDescribe = "--describe-options";
+
+// "2.5", "300B": a number above 0 and one of the suffixes; nothing: neither.
+std::optional<double> number_with(const std::string& word,
+                                  std::initializer_list<std::pair<std::string_view, double>> all);
 
 class Syntax {
  public:
@@ -51,6 +59,8 @@ class Syntax {
 
   void integer(const std::string& names, std::int64_t min, std::int64_t max,
                const std::string& help, const std::function<void(std::int64_t)>& set);
+  // A time above 0: "5s", "10min", "2h", "30d", "5.8y".
+  void duration(const std::string& name, const std::string& help, Seconds& target);
   // A number from 0 to `most`.
   void share(const std::string& names, double& target, double most, const std::string& help);
   // `set` takes the place among the words.

@@ -45,13 +45,13 @@ struct Setup {
 SweepRow answered(const PlanCommand& question, std::optional<Setup>& setup) {
   try {
     Answer answer = find_answer(question);
+    if (InterruptGuard::interrupted()) return {RowState::kStopped, "", "", {}};
     if (fits(answer)) {
       SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster)};
       row.found->gap = answer.search.stats.gap;
       setup = Setup{std::move(answer.model), std::move(answer.cluster), std::move(answer.evidence)};
       return row;
     }
-    if (InterruptGuard::interrupted()) return {RowState::kStopped, "", "", {}};
     const auto& closest = answer.search.closest;
     return {RowState::kDoesNotFit,
             misfit_line(answer),
@@ -148,8 +148,8 @@ std::vector<SweepRow> sweep(const SweepCommand& command) {
   check_names(command);
   std::vector<SweepRow> rows(command.questions.size());
   std::vector<std::optional<Setup>> setups(rows.size());
+  const InterruptGuard guard;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const InterruptGuard guard;  // of each question, which may have had its own
     rows[i] = answered(command.questions[i].command, setups[i]);
     tell(command, i, rows[i]);
     if (InterruptGuard::interrupted()) return rows;

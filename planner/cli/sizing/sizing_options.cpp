@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <initializer_list>
 #include <optional>
 #include <string_view>
 #include <thread>
@@ -27,19 +25,6 @@ constexpr double kMostHeadroom = 0.9;
 
 int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
-// "2.5", "300B": a number and the first of the suffixes that ends the word; nothing: neither.
-std::optional<double> number_with(const std::string& word,
-                                  std::initializer_list<std::pair<std::string_view, double>> all) {
-  double number = 0;
-  const char* const end = word.data() + word.size();
-  const auto [rest, status] = std::from_chars(word.data(), end, number);
-  if (status != std::errc{} || !(number > 0)) return std::nullopt;
-  const std::string_view suffix(rest, static_cast<std::size_t>(end - rest));
-  for (const auto& [known, factor] : all)
-    if (suffix == known) return number * factor;
-  return std::nullopt;
-}
-
 double parse_tokens(const std::string& word) {
   const auto number = number_with(word, {{"", 1}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}});
   if (!number)
@@ -48,23 +33,12 @@ double parse_tokens(const std::string& word) {
   return *number;
 }
 
-void add_time(Syntax& syntax, const char* option, const char* help, Seconds& target) {
-  syntax.parsed(option, "TIME", help, [option, &target](const std::string& word) {
-    const auto seconds = number_with(
-        word, {{"s", 1}, {"min", 60}, {"h", 3600}, {"d", 86400}, {"y", 365.25 * 86400}});
-    if (!seconds)
-      throw_bad_input(fmt::format("{}: expected a time such as 10min, 2h or 30d, got {}", option,
-                                  in_quotes(word)));
-    target = {*seconds};
-  });
-}
-
 void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
   syntax.parsed("--tokens", "N", "To train on: 300B, 1.4T",
                 [&tokens](const std::string& word) { tokens = parse_tokens(word); });
-  add_time(syntax, "--gpu-mtbf", "Mean time until a GPU or its share of the rest fails [5.8y]",
-           failures.device_mtbf);
-  add_time(syntax, "--restart", "From a failure until training goes on [10min]", failures.restart);
+  syntax.duration("--gpu-mtbf", "Mean time until a GPU or its share of the rest fails [5.8y]",
+                  failures.device_mtbf);
+  syntax.duration("--restart", "From a failure until training goes on [10min]", failures.restart);
   syntax.parsed("--storage", "RATE", "Of checkpoints, shared by all nodes [their drives]",
                 [&failures](const std::string& word) {
                   const auto rate = parse_bytes_per_second(word);
@@ -187,7 +161,7 @@ Command parse_need(const Arguments& arguments) {
                 "  ./zplan need --model gpt2 --tokens 10B --cluster dgx2 --node-power 10kW\n");
   add_question(syntax, pins, question);
   syntax.texts("-c,--cluster", command.kinds, "NODE", "Kind of node; repeated [all with GPUs]");
-  add_time(syntax, "--within", "Days that it may take [any]", command.within);
+  syntax.duration("--within", "Days that it may take [any]", command.within);
   add_positive(syntax, "--price", "P/h", "Of a GPU-hour, in any currency", "/h", command.price);
   double kilowatts = 0;
   add_positive(syntax, "--node-power", "P", "That a node draws, in kW", "kW", kilowatts);
