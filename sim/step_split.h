@@ -65,7 +65,7 @@ struct StepSplit {
   int stage = 0, stages = 1;
   Seconds step{};
   std::array<Seconds, kStepUseCount> parts{};  // of a step, by StepUse; add up to `step`
-  std::vector<StepOp> ops{};                     // the longest first
+  std::vector<StepOp> ops{};                   // the longest first
   int steps = 1;                               // that `ops` are of
   Seconds unsettled{};                         // of the waits: no operation is named
 
