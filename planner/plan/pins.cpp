@@ -1,5 +1,7 @@
 #include "planner/plan/pins.h"
 
+#include <algorithm>
+
 namespace zplan {
 
 void Pins::set_setting(const Decision& row, const Setting& value) {
@@ -12,6 +14,11 @@ void Pins::set_setting(const Decision& row, const Setting& value) {
 void Pins::apply(Plan& plan) const {
   for (const Decision& row : kChoices)
     if (is_set_[index(row)]) row.field.set(plan, row.field.get(values_));
+}
+
+bool Pins::allows(const Plan& plan) const {
+  return std::all_of(constraints.begin(), constraints.end(),
+                     [&](const Constraint& constraint) { return constraint.allows(plan); });
 }
 
 }  // namespace zplan

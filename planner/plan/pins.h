@@ -1,4 +1,4 @@
-// Decisions pinned by the user; the rest is free.
+// Decisions pinned by the user, and constraints on the others; the rest is free.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 
 #include "planner/core/units.h"
 #include "planner/plan/choices.h"
+#include "planner/plan/constraint.h"
 
 namespace zplan {
 
@@ -39,6 +40,9 @@ class Pins {
   bool tunes_units = true;
   // Units as large as a bucket of gradients may be, in place of a pinned unit (search/bucket.h).
   std::optional<Bytes> bucket;
+  // That every plan must keep.
+  std::vector<Constraint> constraints;
+  bool allows(const Plan& plan) const;
   // Of kRecipeNames, or kAnyRecipe alone: all that the kernel set has. None: standard.
   std::vector<std::string> recipes;
 

@@ -310,6 +310,36 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   return plan;
 }
 
+// Names the constraint without which most plans are left.
+[[noreturn]] void constrained_away(const std::vector<Plan>& plans, const Pins& pins) {
+  std::vector<std::string> options;
+  std::int64_t most = -1;
+  std::string relaxed;
+  for (std::size_t i = 0; i < pins.constraints.size(); ++i) {
+    Pins others = pins;
+    others.constraints.erase(others.constraints.begin() + static_cast<std::ptrdiff_t>(i));
+    const std::int64_t left = std::count_if(plans.begin(), plans.end(),
+                                            [&](const Plan& plan) { return others.allows(plan); });
+    options.push_back(pins.constraints[i].option());
+    if (left <= most) continue;
+    most = left;
+    relaxed = options.back();
+  }
+  throw_bad_input(fmt::format("{} {} none of {} plans; {}", fmt::join(options, " and "),
+                              options.size() == 1 ? "leaves" : "leave", plans.size(),
+                              most > 0 ? fmt::format("without {} {} are left", relaxed, most)
+                                       : "no one of them alone is the reason"));
+}
+
+std::vector<Plan> allowed(std::vector<Plan> plans, const Pins& pins) {
+  if (pins.constraints.empty()) return plans;
+  std::vector<Plan> kept;
+  std::copy_if(plans.begin(), plans.end(), std::back_inserter(kept),
+               [&](const Plan& plan) { return pins.allows(plan); });
+  if (kept.empty()) constrained_away(plans, pins);
+  return kept;
+}
+
 }  // namespace
 
 bool cuts_experts(const ModelConfig& model, const Pins& pins) {
@@ -348,7 +378,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
       }
   }
   if (!divides) batch_fits_nowhere(all, global_batch);
-  return leaves.take();
+  return allowed(leaves.take(), pins);
 }
 
 }  // namespace zplan

@@ -67,9 +67,17 @@ class SmallerPlans {
   SmallerPlans(const ModelConfig& model, const Pins& pins)
       : shape_(shape_of(model)),
         prefetch_(!pins.has("/gather/prefetch")),
-        tiles_(pins.tunes_units) {}
+        tiles_(pins.tunes_units),
+        pins_(pins) {}
 
   std::vector<Plan> of(const Plan& plan) const {
+    std::vector<Plan> result = of_any(plan);
+    std::erase_if(result, [this](const Plan& next) { return !pins_.allows(next); });
+    return result;
+  }
+
+ private:
+  std::vector<Plan> of_any(const Plan& plan) const {
     std::vector<Plan> result;
     if (!has_rings(plan)) return result;
     Plan next = plan;
@@ -82,9 +90,9 @@ class SmallerPlans {
     }
   }
 
- private:
   const ModelShape shape_;
   bool prefetch_, tiles_;
+  const Pins pins_;
 };
 
 std::vector<Plan> prefetch_depths(const Plan& plan) {

@@ -427,7 +427,9 @@ class Search {
     return next;
   }
   const Leaf* turn_nearer(const Leaf* best) {
-    const auto fits = [this](const Plan& plan) { return !exact_.fit(plan).infeasible; };
+    const auto fits = [this](const Plan& plan) {
+      return pins_.allows(plan) && !exact_.fit(plan).infeasible;
+    };
     const auto fastest = [&](const Plan&, std::vector<Plan> others) {
       best = turn(std::move(others), best);
       return best->candidate.plan;
@@ -481,6 +483,7 @@ class Search {
   // than the tolerance are simulated.
   const Leaf* turn(std::vector<Plan> plans, const Leaf* best) {
     if (stopped()) return best;
+    std::erase_if(plans, [this](const Plan& plan) { return !pins_.allows(plan); });
     const std::size_t before = tuned_.size();
     for (Plan& plan : plans) {
       Leaf& leaf = tuned_.emplace_back();
@@ -503,6 +506,10 @@ class Search {
   }
 
   void answer(SearchResult& result) const {
+    for (const Leaf* leaf : ranking_.leaves())
+      result.simulated.push_back({leaf->candidate.plan, leaf->value(), leaf->gpu});
+    std::stable_sort(result.simulated.begin(), result.simulated.end(),
+                     [](const Simulated& a, const Simulated& b) { return a.step < b.step; });
     result.best = ranking_.recommended().candidate;
     if (ranking_.fastest().value() == result.best->step) return;
     result.fastest = ranking_.fastest().candidate;

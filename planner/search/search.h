@@ -182,6 +182,13 @@ struct Rejected {
   bool set_aside = false;  // `best` fits with its states closer to the GPU, too: it was not tried
 };
 
+// A plan with its simulated step and the GPU memory that it takes.
+struct Simulated {
+  Plan plan;
+  Seconds step{};
+  Bytes gpu{0};  // slab of the class that needs most
+};
+
 struct SearchStats {
   std::int64_t space = 0;      // legal plans: leaves, with their variants where these count
   std::int64_t set_aside = 0;  // leaves that fit with their states closer to the GPU, too
@@ -196,6 +203,7 @@ struct SearchResult {
   std::optional<Candidate> fastest;  // where it is faster than `best`
   std::optional<int> wins;           // of `fastest` over `best` in 100 worlds, where known
   std::optional<Candidate> closest;  // when no plan fits: the one that is least over
+  std::vector<Simulated> simulated;  // all that were, the fastest first
   std::vector<Rejected> rejected;    // in family order; smallest_change only in `closest`
   SearchStats stats;
 };

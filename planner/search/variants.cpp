@@ -9,6 +9,7 @@ namespace zplan {
 
 Variants::Variants(const ModelConfig& model, const Cluster& cluster, const Pins& pins)
     : shape_(shape_of(model)),
+      pins_(pins),
       near_(cluster.island()),
       prefetch_(!pins.has("/gather/prefetch")),
       units_(pins.tunes_units),
@@ -40,8 +41,12 @@ std::vector<Plan> Variants::of(const Plan& leaf) const {
   };
   multiply(shards_, sharding_groups);
   multiply(order_, pipeline_first);
-  std::erase_if(plans, [&](const Plan& plan) { return illegal(plan, shape_).has_value(); });
+  std::erase_if(plans, [&](const Plan& plan) { return !is_possible(plan); });
   return plans;
+}
+
+bool Variants::is_possible(const Plan& plan) const {
+  return !illegal(plan, shape_) && pins_.allows(plan);
 }
 
 std::vector<Plan> Variants::with_other_floors(const Plan& leaf) const {
@@ -60,6 +65,7 @@ std::vector<Plan> Variants::depths(const Plan& plan) const {
   for (std::int32_t depth = 0; depth <= kMostPrefetch; ++depth) {
     plans.push_back(plan);
     plans.back().prefetch = depth;
+    if (!pins_.allows(plans.back())) plans.pop_back();
   }
   return plans;
 }

@@ -35,7 +35,10 @@ class Variants {
  private:
   std::vector<Plan> with_units(const Plan& leaf) const;
 
+  bool is_possible(const Plan& plan) const;
+
   ModelShape shape_;
+  Pins pins_;
   std::int64_t near_;  // ranks that need no network
   bool prefetch_, units_, shards_, order_;
 };

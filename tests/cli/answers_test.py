@@ -100,6 +100,30 @@ class Plans(CliTest):
         self.assertLess(search["gap"], 0.1)
         self.assertLess(search["visited"], search["space"] / 100)
 
+    def test_constraints_keep_plans_out(self):
+        question = ("plan", "--model", "10B", "--cluster", "dgx2")
+        kept = ("--not", "offload", "--only", "zero=1,2")
+        answer = self.good_json(*question, *kept, "--top", "3", "--pareto")
+        self.assertIn(answer["plan"]["zero_stage"], (1, 2))
+        self.assertEqual(len(answer["top"]), 3)
+        steps = [row["step_s"] for row in answer["top"]]
+        self.assertEqual(steps, sorted(steps))
+        for row in answer["top"] + answer["pareto"]:
+            self.assertRegex(row["family"], r"^ZeRO-[12] gpu( tp| pp)*$")
+        memory = [row["gpu_bytes"] for row in answer["pareto"]]
+        self.assertEqual(memory, sorted(memory, reverse=True))
+        small = self.good_json(*question, "--max-gpu-memory", "12GiB")["memory"]["gpu"]
+        self.assertLessEqual(small["peak_bytes"] + small["reserve_bytes"], 12 << 30)
+
+    def test_constraints_that_nothing_keeps_are_named(self):
+        question = ("plan", "--model", "10B", "--cluster", "dgx2")
+        self.bad(BAD_INPUT, *question, "--only", "tp=16", "--not", "tensor",
+                 says=("--only tp=16 and --not tensor leave none of", "without --only tp=16"))
+        result = zplan("plan", "--model", "1T", "--cluster", "dgx2", "--not", "nvme", "--zero", "3",
+                       "--tp", "1", "--pp", "1", "--micro-batch", "1")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        self.assertIn("without --not nvme a plan fits", result.stderr)
+
     def test_fewer_simulations_admit_a_gap(self):
         questions = ("plan", "--model", "1T", "--cluster", "dgx2", "--pp", "1", "--tp", "2")
         quick = self.good_json(*questions, "--simulations", "1")

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -49,6 +50,39 @@ void keep_paths(Plan& plan, const PlanCommand& command) {
   if (looks_like_path(command.cluster)) plan.hardware = command.cluster;
 }
 
+// The share of a GPU that is to be left free.
+double headroom_of(const PlanCommand& command, const Cluster& cluster) {
+  if (!command.most_gpu_memory) return command.headroom;
+  const double share = static_cast<double>(command.most_gpu_memory->value) /
+                       static_cast<double>(cluster.node.device.memory.value);
+  return std::max(command.headroom, 1 - share);
+}
+
+std::vector<Constraint> constraints_of(const PlanCommand& command) {
+  std::vector<Constraint> constraints;
+  for (const std::string& typed : command.only) constraints.push_back(Constraint::only(typed));
+  for (const std::string& typed : command.never) constraints.push_back(Constraint::never(typed));
+  return constraints;
+}
+
+// Of the constraints, and the limit on GPU memory, the first without which a plan fits.
+std::string relaxing(const PlanCommand& command, const Pins& pins, const Answer& answer) {
+  const auto has_answer = [&](const Pins& others, const Cluster& cluster) {
+    const SearchOptions options{.threads = command.threads, .max_simulated = 1};
+    const Evaluator evaluator = make_evaluator(answer.model, cluster);
+    return search(answer.model, cluster, others, evaluator, options).best.has_value();
+  };
+  for (std::size_t i = 0; i < pins.constraints.size(); ++i) {
+    Pins others = pins;
+    others.constraints.erase(others.constraints.begin() + static_cast<std::ptrdiff_t>(i));
+    if (has_answer(others, answer.cluster)) return pins.constraints[i].option();
+  }
+  if (!command.most_gpu_memory) return "";
+  Cluster cluster = answer.cluster;
+  cluster.headroom = command.headroom;
+  return has_answer(pins, cluster) ? "--max-gpu-memory" : "";
+}
+
 // A profile names its kernel set freely; only here is it known which there are.
 void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
   const std::string pinned = command.pins.get("/kernel_set", std::string());
@@ -71,17 +105,19 @@ Answer find_answer(const PlanCommand& typed) {
                 .cluster = load_cluster(command.cluster),
                 .search = {},
                 .best = {},
+                .relaxing = {},
                 .anchors = {},
                 .evidence = {},
                 .pins = {},
                 .elapsed = {}};
-  answer.cluster.headroom = command.headroom;
+  answer.cluster.headroom = headroom_of(command, answer.cluster);
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
   plan_with_stack(use, answer.cluster, command.pins);
   answer.cluster = with_changes(std::move(answer.cluster), parse_changes(command.changes));
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
+  command.pins.constraints = constraints_of(command);
   Progress progress;
   const SearchOptions options{
       .threads = command.threads,
@@ -94,6 +130,7 @@ Answer find_answer(const PlanCommand& typed) {
   Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
   evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
+  if (!fits(answer)) answer.relaxing = relaxing(command, command.pins, answer);
   const std::optional<Candidate>& chosen =
       command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
   if (chosen) {
@@ -114,12 +151,13 @@ Answer find_answer(const PlanCommand& typed) {
 
 std::string misfit_line(const Answer& answer) {
   const std::optional<Candidate>& closest = answer.search.closest;
-  return fmt::format(
-      "{} does not fit on {}: {}", answer.model.name, answer.cluster.name,
-      closest
-          ? fmt::format("the closest of {} ({}): {}", count_of(answer.search.stats.space, "plan"),
-                        name(family_of(closest->plan)), full_reason(*closest->infeasible))
-          : "no plan of the space does");
+  return fmt::format("{} does not fit on {}: {}", answer.model.name, answer.cluster.name,
+                     closest ? fmt::format("the closest of {} ({}): {}",
+                                           count_of(answer.search.stats.space, "plan"),
+                                           name(family_of(closest->plan)),
+                                           full_reason(*closest->infeasible))
+                             : "no plan of the space does") +
+         (answer.relaxing.empty() ? "" : fmt::format("; without {} a plan fits", answer.relaxing));
 }
 
 std::string tier_reason(const Answer& answer) {

@@ -28,6 +28,7 @@ struct Answer {
   SearchResult search;
   // Nothing when no plan fits, unless capacity is ignored: then the closest one.
   std::optional<FoundPlan> best;
+  std::string relaxing;            // where nothing fits: an option without which a plan does
   std::vector<Anchor> anchors;     // what --anchor changed
   Evidence evidence;               // of the stack whose rates the cluster has
   Pins pins;                       // those of the stack, too

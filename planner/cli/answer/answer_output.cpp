@@ -19,6 +19,7 @@
 #include "planner/core/quantity.h"
 #include "planner/plan/plan_difference.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/search/pareto.h"
 #include "planner/search/simplicity.h"
 
 namespace zplan {
@@ -73,6 +74,16 @@ Sheet cluster_sheet(const Cluster& cluster) {
   return out;
 }
 
+// The decisions that another plan has otherwise, but for the slack that it fits with.
+std::string has_otherwise(const Plan& plan, const Plan& other) {
+  std::string out;
+  for (const DecisionChange& change : plan_difference(plan, other)) {
+    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
+    if (word != "slack") out += fmt::format("{}{} {}", out.empty() ? "" : ", ", word, change.after);
+  }
+  return out;
+}
+
 // The lines of a plan that another one does not have; where it has them all, the decisions.
 std::string what_differs(const Plan& plan, const Plan& other) {
   const std::vector<std::string> lines = plan_lines(plan), others = plan_lines(other);
@@ -80,12 +91,7 @@ std::string what_differs(const Plan& plan, const Plan& other) {
   for (const std::string& line : lines)
     if (std::find(others.begin(), others.end(), line) == others.end())
       out += (out.empty() ? "" : "; ") + line;
-  if (!out.empty()) return out;
-  for (const DecisionChange& change : plan_difference(other, plan)) {
-    const std::string_view word = change.pointer.substr(change.pointer.rfind('/') + 1);
-    out += fmt::format("{}{} {}", out.empty() ? "" : "; ", word, change.after);
-  }
-  return out;
+  return out.empty() ? has_otherwise(other, plan) : out;
 }
 
 // The fastest plan found, where another one is recommended.
@@ -197,6 +203,36 @@ Value rejected(const Answer& answer) {
   return {each(answer.search.rejected, rejected_sheet), text.text()};
 }
 
+Value simulated_value(const std::vector<Simulated>& plans, const Plan& best) {
+  Table table({"step_s: step", "gpu_bytes: GPU memory", "ranks: GPUs", "shape: ranks",
+               "micro_batch", "differs: what it has otherwise"});
+  for (const Simulated& one : plans) {
+    const Parallel& p = one.plan.parallel;
+    table.row({{"step_s", one.step},
+               {"gpu_bytes", one.gpu},
+               {"ranks", p.ranks()},
+               {"shape", fmt::format("dp {} x tp {} x pp {}", p.dp, p.tp, p.pp)},
+               {"micro_batch", one.plan.batch.micro_batch},
+               {"family", name(family_of(one.plan))},
+               {"differs", has_otherwise(best, one.plan)},
+               {"plan", as_json(to_json(one.plan))}});
+  }
+  return {table.json(), table.text(2)};
+}
+
+// Of the plans simulated, which are a few of the space.
+Value fastest_ones(const Answer& answer, std::int64_t most) {
+  if (most == 0 || !fits(answer)) return left_out();
+  std::vector<Simulated> plans = answer.search.simulated;
+  plans.resize(std::min(plans.size(), static_cast<std::size_t>(most)));
+  return simulated_value(plans, answer.search.best->plan);
+}
+
+Value unbeaten(const Answer& answer) {
+  if (!fits(answer)) return left_out();
+  return simulated_value(pareto_front(answer.search.simulated), answer.search.best->plan);
+}
+
 Sheet timing_sheet(Seconds elapsed) {
   Sheet out{{"elapsed_s", elapsed}};
   out.entry("Took", "{elapsed_s}");
@@ -267,6 +303,8 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"search", search_sheet(answer, command.exhaustive)},
              {"fastest", search.fastest ? fastest_sheet(search) : left_out()},
              {"rejected", rejected(answer)},
+             {"top", fastest_ones(answer, command.top)},
+             {"pareto", command.pareto ? unbeaten(answer) : left_out()},
              {"timing", answer.elapsed ? timing_sheet(*answer.elapsed) : left_out()},
              {"anchors", anchors_value(answer.anchors)},
              {"sources", sources_value(answer, command.sources)}});
@@ -276,6 +314,14 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
   out.print("\n");
   if (answer.best) say_plan(out, *answer.best);
   out.show({"search", "rejected"});
+  if (command.top > 0) {
+    out.print("\nThe fastest of those simulated\n");
+    out.show({"top"});
+  }
+  if (command.pareto) {
+    out.print("\nOf those simulated none beats these in step, GPU memory and GPUs\n");
+    out.show({"pareto"});
+  }
   if (answer.best) out.entry("Fingerprint", "{fingerprint}");
   out.show({"timing", "sources"});
   if (answer.best) out.print("\n" + next_part(*answer.best, command));

@@ -15,6 +15,7 @@
 #include "planner/cli/sizing/sizing_options.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
+#include "planner/core/quantity.h"
 #include "planner/core/text.h"
 #include "planner/plan/limits.h"
 
@@ -120,6 +121,18 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
   add_changes(syntax, command.changes);
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
+  syntax.texts("--only", command.only, "KEY=VALUES",
+               "Only plans with one of these values: zero=2,3, tp=1..8; may be repeated");
+  syntax.texts("--not", command.never, "KEY[=VALUES]",
+               "No plans with: optimizer=nvme; offload, nvme, recomputation, tensor ..");
+  syntax.parsed("--max-gpu-memory", "SIZE", "Of each GPU, that a plan may take at most, e.g. 60GiB",
+                [&command](const std::string& word) {
+                  const auto size = parse_bytes(word);
+                  if (!size || size->value <= 0)
+                    throw_bad_input(fmt::format("--max-gpu-memory: expected {}, got {}",
+                                                kBytesExpected, in_quotes(word)));
+                  command.most_gpu_memory = *size;
+                });
 }
 
 void add_effort(Syntax& syntax, PlanCommand& command) {
@@ -155,6 +168,10 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
               "When no plan fits, answer with the one that is least over");
   add_effort(syntax, command);
   syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
+  syntax.integer("--top", command.top, 1, kMaxSimulations,
+                 "Also list the fastest N of the plans simulated");
+  syntax.flag("--pareto", command.pareto,
+              "Also list those that no other beats in step, GPU memory and GPUs");
   syntax.flag("--timing", command.timing, "Also say how long planning took");
   syntax.flag("--sources", command.sources,
               "Cite the source of each figure in full, not its key alone");

@@ -26,7 +26,11 @@ struct PlanCommand {
   std::string anchor;                // measured runs of the user's own
   std::vector<std::string> changes;  // of the cluster, "nvme=50GB/s" (hwprofiles/quantities.h)
   Pins pins;
-  std::string output;  // the Plan
+  std::vector<std::string> only, never;  // constraints (planner/plan/constraint.h)
+  std::optional<Bytes> most_gpu_memory;  // that a plan may take, with the reserve
+  std::string output;                    // the Plan
+  std::int64_t top = 0;                  // of the plans simulated so many are listed
+  bool pareto = false;                   // those that no other plan simulated beats
   int threads = 1;
   std::optional<std::int64_t> simulations;  // at most; none: as many as the budget allows
   std::int64_t budget = 10;                 // millions of operations simulated
