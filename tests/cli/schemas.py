@@ -20,6 +20,8 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 # Objects whose keys are names of something else, not of facts.
 MAPS = {"at", "peak_flop_per_s", "peak"}
+# The same where all their values are objects.
+MAPS_OF_OBJECTS = {"groups"}
 # Documents of a format of their own: their reader says what is in them.
 DOCUMENTS = {"zplan.plan/1"}
 # By the ends of keys.
@@ -72,8 +74,10 @@ def breaches(value, schema, path=""):
 def schema_of_objects(samples, key):
     if all(sample.get("schema") in DOCUMENTS for sample in samples):
         return {"properties": {"schema": {"const": samples[0]["schema"]}}, "required": ["schema"]}
-    if key in MAPS:
-        return {"additionalProperties": schema_of([v for s in samples for v in s.values()])}
+    values = [value for sample in samples for value in sample.values()]
+    objects = key in MAPS_OF_OBJECTS and all(isinstance(value, dict) for value in values)
+    if key in MAPS or objects:
+        return {"additionalProperties": schema_of(values)}
     keys = list(dict.fromkeys(key for sample in samples for key in sample))
     return {
         "properties": {k: schema_of([s[k] for s in samples if k in s], k) for k in keys},

@@ -779,7 +779,8 @@ Command parse_explain(const Arguments& arguments) {
                 "  ./zplan explain --model 10B --cluster dgx2 memory.gpu.peak_bytes\n");
   add_source(syntax, pins, command.source);
   syntax.positional("WHAT", command.what, "time.step_s, memory.gpu.peak_bytes ..");
-  syntax.flag("--json", command.json, "Print JSON (zplan.explanation/1)");
+  syntax.flag("--json", command.json,
+              "Print JSON (zplan.explanation/1; without WHAT zplan.explanations/1)");
   if (auto help = read_with_source(syntax, arguments, pins, command.source))
     return std::move(*help);
   PlanSource& source = command.source;
