@@ -33,6 +33,10 @@
 namespace zplan::sim {
 
 inline constexpr double kSteadyTolerance = 1e-6;
+// [derived] The period is taken as steady within that tolerance, which may have either sign: by so
+// much a lower bound of the steady one may be above what is reported. Sums of doubles are exact to
+// much less.
+inline constexpr double kLeastOfSteady = 1 - 2 * kSteadyTolerance;
 
 struct SimOptions {
   int min_steps = 3;

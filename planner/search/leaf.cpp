@@ -23,7 +23,9 @@ void fit(Leaf& leaf, const Evaluator& evaluator) {
   Fit found = evaluator.fit(leaf.candidate.plan);
   // In other units it is another plan, for which the estimate holds no more.
   const bool same = found.gather == leaf.candidate.plan.gather;
-  leaf.candidate.bound = same ? std::max(leaf.candidate.bound, found.bound) : found.bound;
+  const Seconds floor = same ? leaf.candidate.bound : Seconds{};
+  leaf.candidate.bound = std::max(floor, found.bound);
+  leaf.any_depth = std::max(floor, found.any_depth);
   leaf.candidate.infeasible = std::move(found.infeasible);
   leaf.candidate.plan.slack = found.slack;
   leaf.candidate.plan.prefetch = found.prefetch;

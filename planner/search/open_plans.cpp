@@ -19,7 +19,11 @@ void OpenPlans::add(const Plan& leaf) {
   for (const Plan& variant : variants_.of(leaf)) {
     Plan least = variants_.depths(variant).front();
     const Estimate estimate = evaluator_.estimate(least);
-    if (!estimate.infeasible) enter(std::move(least), estimate.bound, false);
+    if (estimate.infeasible) {
+      misfits_ += depths(variant);
+    } else {
+      enter(std::move(least), estimate.bound, false);
+    }
   }
 }
 
@@ -52,12 +56,31 @@ void OpenPlans::put_back(const std::vector<OpenPlan*>& risen,
       looser.slack = open->slack;
       const std::vector<Plan> depths = variants_.depths(looser);
       for (std::size_t i = 1; i < depths.size(); ++i)
-        if (!is_known(depths[i])) enter(depths[i], leaf.candidate.bound, true);
-      if (is_known(depths.front())) continue;
+        if (!is_known(depths[i])) enter(depths[i], leaf.any_depth, true);
       open->has_depth = true;
+      open->is_known = is_known(depths.front());
+      if (open->is_known) continue;
     }
     queue_.emplace(leaf.candidate.bound.value, open);
   }
+}
+
+Cuts OpenPlans::cuts(Seconds limit) const {
+  Cuts cuts{.bytes = misfits_};
+  for (const OpenPlan& open : plans_) {
+    const Leaf& leaf = open.leaf;
+    const std::int64_t plans = open.has_depth ? 1 : depths(leaf.candidate.plan);
+    const bool is_fitted = leaf.rung >= Rung::kFitted;
+    if (leaf.candidate.step || open.is_known) continue;
+    if (leaf.out()) {
+      cuts.placement += plans;
+    } else if (leaf.candidate.bound < limit) {
+      cuts.open += plans;
+    } else {
+      (is_fitted || open.has_depth ? cuts.bound : cuts.floor) += plans;
+    }
+  }
+  return cuts;
 }
 
 std::optional<Seconds> OpenPlans::least() const {

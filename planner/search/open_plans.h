@@ -2,12 +2,13 @@
 // (variants.h) of every leaf whose floor is below a limit, of leaves set aside, too.
 //
 // A variant is open under its own floor until it is fitted with the least prefetch; then all depths
-// are, under what bounds that Job, and each until it is simulated. What does not fit is closed.
-// [derived] A deeper ring takes no less memory than a shallower one, so all depths are closed with
-// the least.
+// are, the others under what bounds it with any prefetch, and each until it is simulated. What does
+// not fit is closed. [derived] A deeper ring takes no less memory than a shallower one, so all
+// depths are closed with the least.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
@@ -23,6 +24,7 @@ struct OpenPlan {
   Leaf leaf;
   double slack = 0;        // that it may have where it fits
   bool has_depth = false;  // its prefetch is settled: what is left is to simulate it
+  bool is_known = false;   // was simulated before, as another leaf
 };
 
 class OpenPlans {
@@ -43,15 +45,23 @@ class OpenPlans {
   void put_back(const std::vector<OpenPlan*>& risen,
                 const std::function<bool(const Plan&)>& is_known);
 
+  // Of what was added and not simulated, what settled it: that it does not fit, or that its bound
+  // is not below the limit. `with_group` and `simulated` stay zero.
+  Cuts cuts(Seconds limit) const;
+
   // The least bound of what is open; nothing: all is closed.
   std::optional<Seconds> least() const;
 
  private:
   void enter(Plan plan, Seconds bound, bool has_depth);
+  std::int64_t depths(const Plan& plan) const {
+    return static_cast<std::int64_t>(variants_.depths(plan).size());
+  }
 
   const Variants& variants_;
   const Evaluator& evaluator_;
   std::deque<OpenPlan> plans_;
+  std::int64_t misfits_ = 0;                // by bytes, with all depths
   std::multimap<double, OpenPlan*> queue_;  // by bound, those entered first before others
 };
 

@@ -79,7 +79,10 @@ class Search {
     SearchResult result;
     if (!ranking_.empty()) {
       tune_both();
-      if (options_.variants) try_variants();
+      if (options_.variants) {
+        try_variants();
+        stats_.cuts = cuts();
+      }
       stats_.gap = gap();
       answer(result);
     }
@@ -92,19 +95,22 @@ class Search {
  private:
   using Wave = std::vector<std::size_t>;
 
-  std::int64_t count_variants() {
+  std::int64_t count_variants() const {
     std::int64_t count = 0;
-    for (std::size_t begin = 0, end = 0; begin < leaves_.size(); begin = end) {
-      end = siblings_.end_of_group(begin);
-      std::array<std::int64_t, 2> of_leaf{};  // by whether it has rings
-      for (std::size_t i = begin; i < end; ++i) {
-        const Plan& plan = leaves_[i].candidate.plan;
-        std::int64_t& own = of_leaf[has_rings(plan) ? 1 : 0];
-        if (own == 0)
-          own =
-              static_cast<std::int64_t>(variants_.of(plan).size() * variants_.depths(plan).size());
-        count += own;
-      }
+    for (std::size_t begin = 0; begin < leaves_.size(); begin = siblings_.end_of_group(begin))
+      count += variants_of_group(begin);
+    return count;
+  }
+
+  std::int64_t variants_of_group(std::size_t begin) const {
+    std::int64_t count = 0;
+    std::array<std::int64_t, 2> of_leaf{};  // by whether it has rings
+    for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i) {
+      const Plan& plan = leaves_[i].candidate.plan;
+      std::int64_t& own = of_leaf[has_rings(plan) ? 1 : 0];
+      if (own == 0)
+        own = static_cast<std::int64_t>(variants_.of(plan).size() * variants_.depths(plan).size());
+      count += own;
     }
     return count;
   }
@@ -322,6 +328,17 @@ class Search {
     Seconds least = open_.least().value_or(ranking_.fastest().value());
     for (const auto& [floor, begin] : closed_groups_) least = std::min(least, floor);
     return least;
+  }
+
+  Cuts cuts() const {
+    const Seconds limit = limit_of_variants();
+    Cuts cuts = open_.cuts(limit);
+    for (const auto& [floor, begin] : closed_groups_)
+      if (floor < limit) cuts.open += variants_of_group(begin);
+    cuts.simulated = stats_.simulated;
+    cuts.with_group = stats_.space - cuts.bytes - cuts.floor - cuts.placement - cuts.bound -
+                      cuts.simulated - cuts.open;
+    return cuts;
   }
 
   // The groups of leaves whose floor is below the limit, with all their variants, are tried in

@@ -136,7 +136,8 @@ struct Estimate {
   std::optional<Infeasible> infeasible;  // proven by bytes no placement can undercut
 };
 struct Fit {
-  Seconds bound{0};  // never above the simulated period
+  Seconds bound{0};      // never above the simulated period
+  Seconds any_depth{0};  // nor this, whatever the prefetch
   std::optional<Infeasible> infeasible;
   Bytes gpu{0};  // slab of the class that needs most
   // That the plan fits with: its own, or 0 where only the tightest fits.
@@ -189,12 +190,24 @@ struct Simulated {
   Bytes gpu{0};  // slab of the class that needs most
 };
 
+// What settled the plans of the space, variants counted; their sum is the space.
+struct Cuts {
+  std::int64_t with_group = 0;  // all others: by the floor that they share, not one by one
+  std::int64_t bytes = 0;       // more bytes than there are, whatever the placement
+  std::int64_t floor = 0;       // their own floor
+  std::int64_t placement = 0;   // placed, and do not fit
+  std::int64_t bound = 0;       // placed, and too slow by the bound of their Job
+  std::int64_t simulated = 0;
+  std::int64_t open = 0;  // nothing did: they could be faster than the fastest by over kProvenGap
+};
+
 struct SearchStats {
   std::int64_t space = 0;      // legal plans: leaves, with their variants where these count
   std::int64_t set_aside = 0;  // leaves that fit with their states closer to the GPU, too
   std::int64_t visited = 0;    // plans of it whose Job was lowered
   std::int64_t simulated = 0;  // plans of it simulated; without the tuning of the winner
   double gap = 0;
+  Cuts cuts{};           // only with options.variants
   bool stopped = false;  // by options.stop: all is of what was known by then
 };
 

@@ -10,10 +10,6 @@
 namespace zplan {
 namespace {
 
-// [derived] the period is taken as steady within this tolerance, which may have either sign; sums
-// of doubles are exact to much less.
-constexpr double kSafety = 1.0 - 2 * sim::kSteadyTolerance;
-
 bool is_uniform(const Plan& plan) { return plan.recompute.size() == 1; }
 
 // Gradients that are not partitioned are added to where they are; from ZeRO 2 on backward writes
@@ -95,7 +91,8 @@ bool meets_alike(const Plan& plan, const Cluster& cluster) {
 
 }  // namespace
 
-Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
+Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages,
+                       std::span<const Seconds> turns) {
   KernelTimes times = kernel_times(plan);
   // Where layers are recomputed differently, or several together, one need not wait for another.
   if (!is_uniform(plan) || plan.checkpoint_layers > 1)
@@ -103,10 +100,13 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
   const auto micro_steps = static_cast<double>(plan.micro_steps());
   const std::int32_t pieces = plan.pieces();
   const bool in_order = ends_in_order(plan);
+  const auto turn_of = [&](std::size_t stage) {
+    return stage < turns.size() ? turns[stage] : Seconds{};
+  };
   Seconds floor{}, before{}, passed{};
-  for (const std::vector<PieceInFlight>& stage : stages) {
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     Seconds once{};
-    for (const PieceInFlight& at : stage) {
+    for (const PieceInFlight& at : stages[stage]) {
       const auto layers = static_cast<double>(counted_layers(plan, model_, at.piece));
       const double follow = std::max(0.0, layers - 1);
       once += times.layer.sum() * layers + times.between.sum() * follow;
@@ -118,10 +118,11 @@ Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages) {
       passed += (times.layer.forward + times.layer.backward) * layers;
       passed += (times.between.forward + times.between.backward) * follow;
     }
-    floor = std::max(floor, before + once * micro_steps);
+    floor = std::max(floor, once * micro_steps + turn_of(stage));
+    if (in_order) floor = std::max(floor, before + once * micro_steps + turn_of(0));
     before = passed;
   }
-  return floor * kSafety;
+  return floor * sim::kLeastOfSteady;
 }
 
 KernelTimes TimeFloors::kernel_times(const Plan& plan) {

@@ -4,7 +4,7 @@
 // leaves gradients: the first adds to those of the micro-steps before, the second writes those of
 // one micro-step. Of stage i
 //
-//   period >= sum over stages j < i of (f_j + b_j) + m (f_i + r_i + b_i)
+//   period >= sum over stages j < i of (f_j + b_j) + m (f_i + r_i + b_i) + turn
 //
 // f, r, b: time of one micro-batch in forward, recomputation and backward, m micro-steps: of the
 // kernels, and of what these wait for collectives of the ranks that work on a layer together
@@ -19,6 +19,10 @@
 // its last backward need not come before those of the stages before it: then only its own m (f_i +
 // r_i + b_i) counts.
 //
+// turn: what passes on the first stage, or on stage i by itself, from its last backward kernel to
+// its first forward kernel of the next step: sums of gradients, the update, gathers
+// (cost/step_cycle.h). It takes the plan's own Job, without which it counts as nothing.
+//
 // The stages of a pipeline run the kernels that one stage with all layers runs, so f, r, b come
 // from a Job of one stage: the mean of its layers, its embedding, its head. Where layers are
 // recomputed differently no recomputation is counted. Left out: the update, collectives of data
@@ -27,6 +31,7 @@
 
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -43,8 +48,8 @@ class TimeFloors {
   TimeFloors(const ModelConfig& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
 
   // Remembers what it has lowered. Safe to share between threads.
-  // `stages`: in_flight_of_stages(plan).
-  Seconds of(const Plan& plan, const StagePieces& stages);
+  // `stages`: in_flight_of_stages(plan). `turns`: of each stage, or none; zero where unknown.
+  Seconds of(const Plan& plan, const StagePieces& stages, std::span<const Seconds> turns = {});
 
  private:
   // All that kernel times depend on.

@@ -4,7 +4,7 @@
 // them every leaf stands for a subtree that its floor cuts off at once.
 //
 // Tiles have kernels, and a floor, of their own. A deeper ring of prefetched units moves the same
-// bytes by the same operations, so what bounds a plan with one depth bounds it with any.
+// bytes by the same operations: what bounds these without their order holds for any depth.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What was typed, as one plain struct per subcommand. Reading it (options.cpp) decides the syntax:
-// names, types and ranges of options. Whether models, clusters and files exist is found out by the
-// commands.
+// What was typed, as one plain struct per subcommand. Reading it (subcommands.h) decides the
+// syntax: names, types and ranges of options. Whether models, clusters and files exist is found out
+// by the commands.
 #pragma once
 
 #include <cstdint>

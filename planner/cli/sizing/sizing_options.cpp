@@ -1,14 +1,12 @@
-#include "planner/cli/sizing/sizing_options.h"
-
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
@@ -19,11 +17,6 @@ namespace zplan {
 namespace {
 
 using Arguments = std::vector<std::string>;
-
-constexpr std::int64_t kMaxThreads = 1024;
-constexpr double kMostHeadroom = 0.9;
-
-int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
 
 double parse_tokens(const std::string& word) {
   const auto number = number_with(word, {{"", 1}, {"M", 1e6}, {"B", 1e9}, {"G", 1e9}, {"T", 1e12}});
@@ -58,7 +51,7 @@ void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
 }
 
 // What `zplan plan` is asked, too.
-void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
+void add_sized(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
   syntax.text("-m,--model", question.model, "M", "Model: a name (zplan models) or a .json file");
   syntax.text("--stack", question.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
@@ -79,12 +72,11 @@ void add_positive(Syntax& syntax, const char* option, const char* type, const ch
 }
 
 template <typename Question>
-void add_effort(Syntax& syntax, Question& command) {
+void add_threads(Syntax& syntax, Question& command) {
   command.threads = all_threads();
   syntax.integer("--threads", command.threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
-  syntax.share("--headroom", command.headroom, kMostHeadroom,
-               "Of a GPU's memory, left free for what allocators lose [0.05]");
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
 }
 
 }  // namespace
@@ -106,7 +98,7 @@ Command parse_max(const Arguments& arguments) {
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/micro_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
-  add_effort(syntax, command);
+  add_threads(syntax, command);
   syntax.flag("--no-times", command.no_times, "Do not simulate the plans that are found");
   syntax.flag("--json", command.json, "Print JSON (zplan.max/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
@@ -129,11 +121,11 @@ Command parse_goodput(const Arguments& arguments) {
       "  ./zplan goodput plan.json --tokens 1T --storage 100GB/s --restart 15min\n"
       "  ./zplan goodput --published\n");
   syntax.positional("PLAN.json", command.source.plan, "The plan (zplan plan .. -o PLAN.json)");
-  add_question(syntax, pins, question);
+  add_sized(syntax, pins, question);
   syntax.text("-c,--cluster", question.cluster, "C",
               "Where to; with a plan file, another cluster than it names");
   add_failures(syntax, command.tokens, command.failures);
-  add_effort(syntax, question);
+  add_threads(syntax, question);
   syntax.flag("--ignore-capacity", question.ignore_capacity, "Also of a plan that does not fit");
   syntax.flag("--published", command.published, "Instead the 54 days of Llama 3 405B");
   syntax.flag("--json", command.json, "Print JSON (zplan.goodput/1)");
@@ -159,7 +151,7 @@ Command parse_need(const Arguments& arguments) {
                 "\nExamples:\n"
                 "  ./zplan need --model 10B --tokens 300B --within 30d --price 2.5/h\n"
                 "  ./zplan need --model gpt2 --tokens 10B --cluster dgx2 --node-power 10kW\n");
-  add_question(syntax, pins, question);
+  add_sized(syntax, pins, question);
   syntax.texts("-c,--cluster", command.kinds, "NODE", "Kind of node; repeated [all with GPUs]");
   syntax.duration("--within", "Days that it may take [any]", command.within);
   add_positive(syntax, "--price", "P/h", "Of a GPU-hour, in any currency", "/h", command.price);
@@ -168,7 +160,7 @@ Command parse_need(const Arguments& arguments) {
   constexpr std::int64_t kMost = 16384;
   syntax.integer("--max-nodes", command.most_nodes, 1, kMost, "Nodes to try at most [1024]");
   add_failures(syntax, command.tokens, command.failures);
-  add_effort(syntax, question);
+  add_threads(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.need/1)");
   pins.add_others(syntax, question.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};

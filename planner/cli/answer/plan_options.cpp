@@ -1,0 +1,62 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
+#include "planner/cli/frame/syntax.h"
+
+namespace zplan {
+namespace {
+
+constexpr const char* kPlanFooter =
+    "\nExamples:\n"
+    "  ./zplan plan --model 1T --cluster dgx2x32\n"
+    "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
+    "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
+
+Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, bool top_level) {
+  PlanCommand command;
+  command.arguments = lasting(arguments);
+  command.threads = all_threads();
+  PinOptions pins;
+  bool version = false;  // taken before; here for the help
+  add_question(syntax, pins, command);
+  syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "When no plan fits, answer with the one that is least over");
+  add_effort(syntax, command);
+  syntax.flag("--exhaustive", command.exhaustive, "Simulate every plan that fits");
+  syntax.integer("--top", command.top, 1, kMaxSimulations,
+                 "Also list the fastest N of the plans simulated");
+  syntax.flag("--pareto", command.pareto,
+              "Also list those that no other beats in step, GPU memory and GPUs");
+  syntax.flag("--timing", command.timing, "Also say how long planning took");
+  syntax.flag("--sources", command.sources,
+              "Cite the source of each figure in full, not its key alone");
+  syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
+  if (top_level) syntax.flag("--version", version, "Show the version and exit");
+  pins.add_others(syntax, command.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(command, "zplan");
+  pins.finish(command.pins);
+  return command;
+}
+
+}  // namespace
+
+Command parse_plan(const std::vector<std::string>& arguments) {
+  Syntax syntax("Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
+                "zplan plan --model M --cluster C [options]", kPlanFooter);
+  return read_plan(syntax, arguments, false);
+}
+
+Command parse_top_level(const std::vector<std::string>& arguments, const std::string& footer) {
+  Syntax syntax(
+      "zplan: can this cluster train this model, with which plan, how fast, and what limits it",
+      "zplan --model M --cluster C [options], or zplan SUBCOMMAND ..", footer);
+  return read_plan(syntax, arguments, true);
+}
+
+}  // namespace zplan

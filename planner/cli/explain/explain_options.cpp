@@ -1,0 +1,74 @@
+#include <utility>
+
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
+#include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+#include "planner/plan/choices.h"
+
+namespace zplan {
+namespace {
+
+// Without the batch, which both plans share.
+Pins beside_batch(const Pins& pins) {
+  Pins others;
+  for (const Decision& row : kChoices) {
+    const bool shared = row.pointer == "/batch/global_batch" || row.pointer == "/batch/sequence";
+    if (!shared && pins.has(row.pointer)) others.set_setting(row, row.field.get(pins.values()));
+  }
+  others.recipes = pins.recipes;
+  others.bucket = pins.bucket;
+  return others;
+}
+
+}  // namespace
+
+Command parse_explain(const std::vector<std::string>& arguments) {
+  ExplainCommand command;
+  PinOptions pins;
+  Syntax syntax("Show what a number of a plan's answer is made of",
+                "zplan explain PLAN.json [WHAT], or zplan explain --model M --cluster C [WHAT]",
+                "\nWHAT is a key of the answer's JSON; without it, all that can be explained.\n"
+                "\nExamples:\n"
+                "  ./zplan explain plan.json\n"
+                "  ./zplan explain plan.json time.mfu\n"
+                "  ./zplan explain --model 10B --cluster dgx2 memory.gpu.peak_bytes\n");
+  add_source(syntax, pins, command.source);
+  syntax.positional("WHAT", command.what, "time.step_s, memory.gpu.peak_bytes ..");
+  syntax.flag("--json", command.json,
+              "Print JSON (zplan.explanation/1; without WHAT zplan.explanations/1)");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  PlanSource& source = command.source;
+  if (!source.question.model.empty() && command.what.empty())
+    command.what = std::exchange(source.plan, "");
+  require_one_source(source, "explain");
+  return command;
+}
+
+Command parse_why_not(const std::vector<std::string>& arguments) {
+  WhyNotCommand command;
+  PlanCommand& question = command.question;
+  question.threads = all_threads();
+  PinOptions pins;
+  Syntax syntax("Show why the best plan is not one with these pins",
+                "zplan why-not --model M --cluster C PINS [options]",
+                "\nExamples:\n"
+                "  ./zplan why-not --model 10B --cluster dgx2 --zero 2\n"
+                "  ./zplan why-not --model 1.5B --cluster dgx2 --optimizer cpu --json\n");
+  add_question(syntax, pins, question);
+  add_effort(syntax, question);
+  syntax.flag("--json", question.json, "Print JSON (zplan.why_not/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(question, "zplan why-not");
+  pins.finish(question.pins);
+  if (pinned_option(beside_batch(question.pins)).empty())
+    throw_bad_input(
+        "why-not: expected pins to ask about, as in: zplan why-not --model 10B --cluster dgx2 "
+        "--zero 2");
+  return command;
+}
+
+}  // namespace zplan

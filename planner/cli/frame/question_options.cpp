@@ -1,0 +1,149 @@
+#include "planner/cli/frame/question_options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "planner/core/error.h"
+#include "planner/core/quantity.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMaxBudget = 1'000'000'000;  // millions
+
+}  // namespace
+
+int all_threads() { return static_cast<int>(std::max(1U, std::thread::hardware_concurrency())); }
+
+void require_both(const PlanCommand& command, std::string_view call) {
+  if (!command.model.empty() && !command.cluster.empty()) return;
+  const bool both = command.model.empty() && command.cluster.empty();
+  throw_bad_input(
+      fmt::format("expected {}, as in: {} --model 1T --cluster dgx2x32 ({} --help shows more)",
+                  both                    ? "--model and --cluster"
+                  : command.model.empty() ? "--model"
+                                          : "--cluster",
+                  call, call));
+}
+
+std::vector<std::string> lasting(const std::vector<std::string>& arguments) {
+  std::vector<std::string> kept;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--threads" || word == "--time") ++i;  // and its value
+    const bool passing = word.starts_with("--threads") || word.starts_with("--time") ||
+                         word == "--json" || word == "--timing" || word == "--exhaustive" ||
+                         word == "--sources";
+    if (!passing) kept.push_back(word);
+  }
+  return kept;
+}
+
+void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
+  syntax.texts("--set", changes, "NAME=VALUE",
+               "Other hardware, repeated: nvme=50GB/s, network=x2 .. (zplan clusters C)");
+}
+
+void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
+  syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
+  syntax.text("-c,--cluster", command.cluster, "C",
+              "NODE or NODExCOUNT (zplan clusters), or a .json file");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software: megatron2022, nemo2024 .., a .json file [own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_changes(syntax, command.changes);
+  pins.add("/batch/global_batch", syntax, command.pins);
+  pins.add("/batch/sequence", syntax, command.pins);
+  syntax.texts("--only", command.only, "KEY=VALUES",
+               "Only plans with one of these values: zero=2,3, tp=1..8; may be repeated");
+  syntax.texts("--not", command.never, "KEY[=VALUES]",
+               "No plans with: optimizer=nvme; offload, nvme, recomputation, tensor ..");
+  syntax.parsed("--max-gpu-memory", "SIZE", "Of each GPU, that a plan may take at most, e.g. 60GiB",
+                [&command](const std::string& word) {
+                  const auto size = parse_bytes(word);
+                  if (!size || size->value <= 0)
+                    throw_bad_input(fmt::format("--max-gpu-memory: expected {}, got {}",
+                                                kBytesExpected, in_quotes(word)));
+                  command.most_gpu_memory = *size;
+                });
+}
+
+void add_effort(Syntax& syntax, PlanCommand& command) {
+  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+                 "Threads that search; the result is the same [all]");
+  syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
+                 "Stop after so many (or up to 4 more), whatever the budget");
+  syntax.integer("--budget", command.budget, 0, kMaxBudget,
+                 "Millions of operations to simulate before it stops with a gap [10]");
+  syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
+                  command.time);
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+}
+
+std::string pinned_option(const Pins& pins) {
+  if (!pins.recipes.empty()) return "--precision";
+  if (pins.bucket) return "--bucket";
+  for (const Decision& row : kChoices)
+    if (pins.has(row.pointer)) return std::string(row.option.name);
+  return "";
+}
+
+void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source) {
+  PlanCommand& question = source.question;
+  question.threads = all_threads();
+  syntax.positional("PLAN.json", source.plan, "The plan (zplan plan .. -o PLAN.json)");
+  syntax.text("-m,--model", question.model, "M",
+              "Instead: the model to find a plan for, as zplan plan does");
+  syntax.text("-c,--cluster", question.cluster, "C",
+              "Where to; with a plan file, another cluster than it names");
+  syntax.text("--stack", question.stack, "S",
+              "Whose software: megatron_core .. or a .json file [own]");
+  add_changes(syntax, question.changes);
+  pins.add("/batch/global_batch", syntax, question.pins);
+  pins.add("/batch/sequence", syntax, question.pins);
+  add_effort(syntax, question);
+  syntax.flag("--ignore-capacity", question.ignore_capacity,
+              "Also of a plan that does not fit, or the one that is least over");
+}
+
+std::optional<ShowText> read_with_source(Syntax& syntax, const std::vector<std::string>& arguments,
+                                         PinOptions& pins, PlanSource& source) {
+  pins.add_others(syntax, source.question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(source.question.pins);
+  return std::nullopt;
+}
+
+void fail_without_plan(std::string_view subcommand) {
+  throw_bad_input(fmt::format(
+      "expected a plan file, as in: zplan {} plan.json (zplan plan .. -o plan.json makes one)",
+      subcommand));
+}
+
+void require_one_source(const PlanSource& source, std::string_view subcommand) {
+  const PlanCommand& question = source.question;
+  const bool asks = !question.model.empty();
+  if (source.plan.empty() && !asks) {
+    const bool one = !question.cluster.empty();
+    throw_bad_input(fmt::format(
+        "expected a plan file or --model and --cluster{}, as in: zplan {} plan.json, or zplan {} "
+        "--model 1T --cluster dgx2x32",
+        one ? ", got --cluster alone" : "", subcommand, subcommand));
+  }
+  if (source.plan.empty()) return require_both(question, fmt::format("zplan {}", subcommand));
+  const std::string option = asks ? "--model" : pinned_option(question.pins);
+  if (!option.empty())
+    throw_bad_input(fmt::format("{}: expected no plan file, which has decided it already, got {}",
+                                option, in_quotes(source.plan)));
+}
+
+}  // namespace zplan

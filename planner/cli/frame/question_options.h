@@ -1,0 +1,69 @@
+// What the command lines of several subcommands share: the question that a plan answers, the effort
+// of a search, a plan file or the question in its place.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "planner/cli/frame/options.h"
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/syntax.h"
+
+namespace zplan {
+
+inline constexpr std::int64_t kMaxThreads = 1024;
+inline constexpr std::int64_t kMaxSimulations = 1'000'000'000;
+inline constexpr double kMostHeadroom = 0.9;
+inline constexpr const char* kHeadroomHelp =
+    "Of a GPU's memory, left free for what allocators lose [0.05]";
+
+int all_threads();
+
+// Throws Error unless model and cluster are named. `call`: what stands before its options.
+void require_both(const PlanCommand& command, std::string_view call);
+
+// Without what changes how the answer is found or shown, but not the plan.
+std::vector<std::string> lasting(const std::vector<std::string>& arguments);
+
+// Other hardware than the cluster's.
+void add_changes(Syntax& syntax, std::vector<std::string>& changes);
+// What a plan is asked for.
+void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command);
+void add_effort(Syntax& syntax, PlanCommand& command);
+
+// The first option that pins a decision; empty: none does.
+std::string pinned_option(const Pins& pins);
+
+// A plan file, or the question that a plan answers.
+void add_source(Syntax& syntax, PinOptions& pins, PlanSource& source);
+// After the options of the subcommand those of pins; the help, where it was asked for.
+std::optional<ShowText> read_with_source(Syntax& syntax, const std::vector<std::string>& arguments,
+                                         PinOptions& pins, PlanSource& source);
+// Throws Error unless there is one of the two, and nothing is pinned that a plan file has decided.
+void require_one_source(const PlanSource& source, std::string_view subcommand);
+
+// The arguments that name a plan and, where the subcommand asks, the cluster that it is for.
+template <typename PlanReader>
+void add_plan(Syntax& syntax, PlanReader& command) {
+  syntax.positional("PLAN.json", command.plan, "The plan (zplan plan .. -o PLAN.json)");
+  if constexpr (requires { command.cluster; })
+    syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plan names");
+}
+
+// Throws Error: a plan file is expected.
+[[noreturn]] void fail_without_plan(std::string_view subcommand);
+
+// The end of a subcommand that reads a plan.
+template <typename PlanReader>
+Command read_with_plan(Syntax& syntax, const std::vector<std::string>& arguments,
+                       PlanReader& command, const char* subcommand) {
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.plan.empty()) return std::move(command);
+  fail_without_plan(subcommand);
+}
+
+}  // namespace zplan

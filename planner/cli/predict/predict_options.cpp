@@ -1,0 +1,72 @@
+#include <utility>
+
+#include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
+#include "planner/cli/frame/syntax.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMaxSimulatedSteps = 1000;
+
+}  // namespace
+
+Command parse_simulate(const std::vector<std::string>& arguments) {
+  SimulateCommand command;
+  Syntax syntax("Predict the step of a plan in detail", "zplan simulate PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --trace trace.json   (open it in ui.perfetto.dev)\n"
+                "  ./zplan simulate plan.json --cluster dgx-a100x32 --ignore-capacity\n");
+  add_plan(syntax, command);
+  syntax.text("--stack", command.stack, "S",
+              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.text("--anchor", command.anchor, "RUN.jsonl",
+              "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
+  add_changes(syntax, command.changes);
+  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Simulate a plan that does not fit, too");
+  syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,
+                 "Steps to simulate [until the step time is steady]");
+  syntax.flag("--homes", command.homes,
+              "Also compare the homes of kept tensors with the choices of named methods");
+  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
+  return read_with_plan(syntax, arguments, command, "simulate");
+}
+
+Command parse_memory(const std::vector<std::string>& arguments) {
+  MemoryCommand command;
+  PinOptions pins;
+  Syntax syntax("Show what a plan holds in memory, by tier, stage and category",
+                "zplan memory PLAN.json [options], or zplan memory --model M --cluster C [options]",
+                "\nExamples:\n"
+                "  ./zplan memory plan.json\n"
+                "  ./zplan memory plan.json --deepspeed\n"
+                "  ./zplan memory --model llama3-70b --cluster dgx-h100x16\n");
+  add_source(syntax, pins, command.source);
+  syntax.flag("--deepspeed", command.deepspeed,
+              "Also what DeepSpeed's documented estimators say, and why it differs");
+  syntax.flag("--json", command.json, "Print JSON (zplan.memory/1)");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  require_one_source(command.source, "memory");
+  return command;
+}
+
+Command parse_lower(const std::vector<std::string>& arguments) {
+  LowerCommand command;
+  Syntax syntax("Print the training step of a plan as a list of operations (.zprog)",
+                "zplan lower PLAN.json [options]",
+                "\nExamples:\n"
+                "  ./zplan lower plan.json | less\n"
+                "  ./zplan lower plan.json -o plan.zprog\n");
+  add_plan(syntax, command);
+  syntax.text("-o,--output", command.output, "FILE", "Write there instead of to stdout");
+  syntax.flag("--no-place", command.no_place, "Leave out addresses and reuse edges");
+  return read_with_plan(syntax, arguments, command, "lower");
+}
+
+}  // namespace zplan

@@ -1,0 +1,82 @@
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
+#include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMaxTimeout = 86'400;  // a day, in seconds
+constexpr std::int64_t kMaxRunSteps = 1'000'000;
+
+}  // namespace
+
+Command parse_run(const std::vector<std::string>& arguments) {
+  RunCommand command;
+  Syntax syntax(
+      "Train with a plan on this machine: ranks are threads, or processes that a launcher starts",
+      "zplan run PLAN.json [options]",
+      "\nExamples:\n"
+      "  ./zplan plan --model tiny-gpt --cluster workstation -o plan.json\n"
+      "  ./zplan run plan.json --steps 10 --check\n"
+      "  ./zplan run plan.json --steps 100 --data book.txt --dtype f64\n"
+      "  torchrun --nproc-per-node 8 --no-python ./zplan run plan.json\n"
+      "  srun ./zplan run plan.json;  mpirun -n 8 ./zplan run plan.json\n");
+  syntax.positional("PLAN.json", command.plan, "The plan; its kernel set says what it runs on");
+  syntax.integer("--steps", command.steps, 1, kMaxRunSteps, "Optimizer steps [10]");
+  syntax.flag("--check", command.check, "Compare with a run of one rank with nothing offloaded");
+  syntax.text("--data", command.data, "FILE", "Text to train on, a token per byte [a sample]");
+  syntax.text("--train", command.train, "FILE", "Learning rate etc., JSON (zplan.train/1)");
+  syntax.integer("--seed", command.seed, 0, std::numeric_limits<std::int64_t>::max(),
+                 "Of initial values and data order [0, or as in --train]");
+  syntax.choice<std::string, std::string>("--dtype", command.dtype,
+                                          "Number format of the whole run [the plan's]",
+                                          {{"f32", "f32"}, {"f64", "f64"}});
+  syntax.integer("--threads-per-rank", command.threads_per_rank, 1, kMaxThreads,
+                 "Threads inside the kernels of a rank [1]");
+  syntax.choice<BackendChoice, BackendChoice>(
+      "--backend", command.backend, "What it must run on [as the kernel set says]",
+      {{"cpu", BackendChoice::kCpu}, {"cuda", BackendChoice::kCuda}});
+  syntax.integer("--comm-timeout", command.comm_timeout_seconds, 1, kMaxTimeout,
+                 "Seconds that a process waits for another one [600]");
+  syntax.text("--nvme-dir", command.nvme_directory, "DIR",
+              "Folder on the drive that holds what the plan keeps on NVMe");
+  syntax.choice<exec::IoMethod, exec::IoMethod>(
+      "--io", command.io, "How it is read and written [auto: uring where it works]",
+      {{"auto", exec::IoMethod::kAuto},
+       {"uring", exec::IoMethod::kUring},
+       {"posix", exec::IoMethod::kPosix}});
+  syntax.flag("--ignore-capacity", command.ignore_capacity,
+              "Train with a plan that does not fit its hardware, too");
+  syntax.flag("--test-mode", command.test_mode,
+              "One operation at a time, each checked for touching only its buffers");
+  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
+  syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
+  return read_with_plan(syntax, arguments, command, "run");
+}
+
+Command parse_compare(const std::vector<std::string>& arguments) {
+  CompareCommand command;
+  Syntax syntax("Compare the timelines of a simulation and a run, operation by operation",
+                "zplan compare SIM.json EXEC.json [options]",
+                "\nExamples:\n"
+                "  ./zplan simulate plan.json --timeline sim.json\n"
+                "  ./zplan run plan.json --timeline exec.json\n"
+                "  ./zplan compare sim.json exec.json\n");
+  syntax.positional("SIM.json", command.simulated, "Timeline of zplan simulate");
+  syntax.positional("EXEC.json", command.executed, "Timeline of zplan run");
+  syntax.choice<JoinBy, JoinBy>(
+      "--by", command.join, "What tells operations apart; role joins different plans [operation]",
+      {{"operation", JoinBy::kOperation}, {"role", JoinBy::kRole}});
+  syntax.flag("--json", command.json, "Print JSON (zplan.comparison/1)");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (!command.executed.empty()) return command;
+  throw_bad_input("expected two timelines, as in: zplan compare sim.json exec.json");
+}
+
+}  // namespace zplan

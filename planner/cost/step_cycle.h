@@ -1,0 +1,60 @@
+// How long a step takes at least because operations wait for each other: the longest path over the
+// operations of one class, each as long as it takes alone, from one of them to the same one of the
+// next step. [derived] In the steady state these begin one period apart; other classes, links that
+// are shared, launches and reuse edges only make paths longer.
+//
+// Operations are ordered along their lanes and by edges. Of a loop of more than three iterations
+// the first and the last one are walked. Those between take of each lane what it works in them, or
+// as long as the longest path from the first operation of an iteration on that lane to the same one
+// of the next, where that is longer. An edge to an operation that is not walked counts as one to
+// the operation walked before it on its lane, which ends earlier.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "planner/core/units.h"
+#include "planner/cost/cost_model.h"
+#include "planner/program/instances/cursor.h"
+#include "planner/program/job/program.h"
+
+namespace zplan {
+
+class StepCycle {
+ public:
+  // `costs`: of each node. Both must outlive the cycle; the Program has edges.
+  StepCycle(const Program& program, std::span<const OpCost> costs);
+
+  // The longer one of the paths through the first operation of the compute lane and through that of
+  // the lane that works longest.
+  SimTime period() const;
+  // From the end of the last kernel of backward to the begin of the first one of forward of the
+  // next step, on the compute lane; zero where there is none.
+  SimTime turn() const;
+
+ private:
+  struct Walk;
+  // One iteration of a block.
+  struct Iteration {
+    std::array<std::optional<NodeIndex>, kLaneCount> first{};  // operation of each lane
+    std::array<SimTime, kLaneCount> work{};
+    std::array<SimTime, kLaneCount> pace{};  // from its begin to that of the next one, at least
+  };
+
+  void add_up(BlockIndex block);
+  SimTime around(BlockIndex block, NodeIndex node) const;
+  void pass(Walk& walk, BlockIndex block) const;
+  void repeat(Walk& walk, BlockIndex block) const;
+  void skip(Walk& walk, BlockIndex block) const;
+  void visit(Walk& walk, NodeIndex node) const;
+  std::vector<Lane> busy_lanes(BlockIndex block) const;
+
+  const Program& program_;
+  const std::span<const OpCost> costs_;
+  const ProgramIndex index_;
+  std::vector<Iteration> iterations_;  // by block
+};
+
+}  // namespace zplan
