@@ -26,8 +26,8 @@ struct StepCycle::Walk {
   Iterations at{};
   NodeIndex source = 0;
   NodeIndex target = 0;
-  bool from_end = false;          // of the source's last instance; else the begin of its first one
-  bool is_over = false;           // the target counts from now on
+  bool from_end = false;  // of the source's last instance; else the begin of its first one
+  bool is_over = false;   // the target counts from now on
   std::optional<SimTime> result{};  // begin of the target
   std::array<std::vector<Done>, kLaneCount> lanes{};
 

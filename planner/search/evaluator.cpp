@@ -30,6 +30,7 @@ namespace {
 // [assumed] to lower and place a plan takes a millisecond or two, an operation of a simulation some
 // tenths of a microsecond.
 constexpr std::int64_t kOperationsOfFit = 5000;
+constexpr std::int64_t kOperationsOfLowering = 1000;
 
 std::size_t busiest_stage(const StepTotals& totals) {
   const auto compute = [](const ClassTotals& own) {
@@ -53,6 +54,12 @@ class PlanEvaluator {
     result.infeasible = worst_tier(memory_use(bound, fills(plan), cluster_));
     if (!result.infeasible) result.bound = floors_.of(plan, stages);
     return result;
+  }
+
+  Seconds work(const Plan& plan) {
+    operations_ += kOperationsOfLowering;
+    const Job job = lower_unordered(plan, model_);
+    return std::max(seconds_lower_bound(job, cluster_), floors_.of(plan, in_flight(plan)));
   }
 
   // Where the plan's slack does not fit, the tightest placement decides.
@@ -155,6 +162,7 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
   return {.estimate = [self](const Plan& plan) { return self->estimate(plan); },
           .fit = [self](const Plan& plan) { return self->fit(plan); },
           .simulate = [self](const Plan& plan) { return self->simulate(plan); },
+          .work = [self](const Plan& plan) { return self->work(plan); },
           .operations = [self] { return self->operations(); },
           .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }

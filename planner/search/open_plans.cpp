@@ -11,7 +11,7 @@ void OpenPlans::enter(Plan plan, Seconds bound, bool has_depth) {
   open.leaf.candidate.plan = std::move(plan);
   open.leaf.candidate.bound = bound;
   open.leaf.rung = Rung::kEstimated;
-  open.has_depth = has_depth;
+  open.has_job = open.has_depth = has_depth;
   queue_.emplace(bound.value, &open);
 }
 
@@ -42,8 +42,14 @@ std::vector<OpenPlan*> OpenPlans::next(Seconds limit, std::size_t most_fits,
 
 void OpenPlans::raise(OpenPlan& open, Seconds limit) const {
   Leaf& leaf = open.leaf;
+  Seconds& bound = leaf.candidate.bound;
+  if (!open.has_job && evaluator_.work) {
+    bound = std::max(bound, evaluator_.work(leaf.candidate.plan));
+    open.has_job = true;
+    if (!(bound < limit)) return;
+  }
   if (leaf.rung < Rung::kFitted) fit(leaf, evaluator_);
-  if (open.has_depth && !leaf.out() && leaf.candidate.bound < limit) simulate(leaf, evaluator_);
+  if (open.has_depth && !leaf.out() && bound < limit) simulate(leaf, evaluator_);
 }
 
 void OpenPlans::put_back(const std::vector<OpenPlan*>& risen,
@@ -51,7 +57,7 @@ void OpenPlans::put_back(const std::vector<OpenPlan*>& risen,
   for (OpenPlan* const open : risen) {
     const Leaf& leaf = open->leaf;
     if (leaf.out() || leaf.candidate.step) continue;
-    if (!open->has_depth) {
+    if (!open->has_depth && leaf.rung == Rung::kFitted) {
       Plan looser = leaf.candidate.plan;
       looser.slack = open->slack;
       const std::vector<Plan> depths = variants_.depths(looser);
@@ -70,14 +76,13 @@ Cuts OpenPlans::cuts(Seconds limit) const {
   for (const OpenPlan& open : plans_) {
     const Leaf& leaf = open.leaf;
     const std::int64_t plans = open.has_depth ? 1 : depths(leaf.candidate.plan);
-    const bool is_fitted = leaf.rung >= Rung::kFitted;
     if (leaf.candidate.step || open.is_known) continue;
     if (leaf.out()) {
       cuts.placement += plans;
     } else if (leaf.candidate.bound < limit) {
       cuts.open += plans;
     } else {
-      (is_fitted || open.has_depth ? cuts.bound : cuts.floor) += plans;
+      (open.has_job ? cuts.bound : cuts.floor) += plans;
     }
   }
   return cuts;

@@ -1,10 +1,11 @@
 // What the climb over the leaves leaves open, for the gap and its proof: every variant
 // (variants.h) of every leaf whose floor is below a limit, of leaves set aside, too.
 //
-// A variant is open under its own floor until it is fitted with the least prefetch; then all depths
-// are, the others under what bounds it with any prefetch, and each until it is simulated. What does
-// not fit is closed. [derived] A deeper ring takes no less memory than a shallower one, so all
-// depths are closed with the least.
+// A variant is open under its own floor until it is lowered, then under what its Job has to do.
+// Where that is below the limit it is placed with the least prefetch; then all depths are open, the
+// others under what bounds it with any prefetch, and each until it is simulated. What does not fit
+// is closed. [derived] A deeper ring takes no less memory than a shallower one, so all depths are
+// closed with the least.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@ namespace zplan {
 struct OpenPlan {
   Leaf leaf;
   double slack = 0;        // that it may have where it fits
+  bool has_job = false;    // the bound is that of its Job
   bool has_depth = false;  // its prefetch is settled: what is left is to simulate it
   bool is_known = false;   // was simulated before, as another leaf
 };

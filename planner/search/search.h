@@ -155,8 +155,11 @@ struct Evaluator {
   // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
-  // How much has been simulated so far, in operations; a plan lowered and placed counts as some.
-  // Empty: nothing is counted.
+  // Never above the simulated period, whatever the prefetch: what the lanes and links have to do.
+  // Lowers the plan, but does not place it. Empty: nothing is known.
+  std::function<Seconds(const Plan&)> work{};
+  // How much has been simulated so far, in operations; a plan lowered, or placed, too, counts as
+  // some. Empty: nothing is counted.
   std::function<std::int64_t()> operations{};
   // Plans that differ in the homes of what is kept for backward alone, and may be faster
   // (homes/homes.h). Empty: none are known.
@@ -196,7 +199,7 @@ struct Cuts {
   std::int64_t bytes = 0;       // more bytes than there are, whatever the placement
   std::int64_t floor = 0;       // their own floor
   std::int64_t placement = 0;   // placed, and do not fit
-  std::int64_t bound = 0;       // placed, and too slow by the bound of their Job
+  std::int64_t bound = 0;       // lowered, and too slow by the bound of their Job
   std::int64_t simulated = 0;
   std::int64_t open = 0;  // nothing did: they could be faster than the fastest by over kProvenGap
 };

@@ -554,6 +554,18 @@ void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster
   const Seconds period = sim::simulate(job, cluster).period;
   RC_ASSERT(floor <= period);
   RC_ASSERT(bound <= period);
+  const Evaluator evaluator = make_evaluator(model, cluster);
+  constexpr double kRoundoff = 1e-9;
+  const Fit fit = evaluator.fit(plan);
+  RC_CLASSIFY(!fit.infeasible && fit.bound > bound, "waits count");
+  RC_ASSERT(fit.bound <= period * (1 + kRoundoff));
+  // What holds for any prefetch was found with none.
+  Plan least = plan;
+  least.prefetch = 0;
+  if (!illegal(least, shape_of(model))) {
+    RC_ASSERT(evaluator.work(least) <= period * (1 + kRoundoff));
+    RC_ASSERT(evaluator.fit(least).any_depth <= period * (1 + kRoundoff));
+  }
   // The floor is a part of the compute lane; over several stages, or where ranks that work on a
   // layer together wait for each other, it is not.
   const Parallel& shape = plan.parallel;

@@ -118,16 +118,37 @@ std::string gap_words(const SearchStats& stats) {
              : fmt::format("not proven: by what bounds them, others could be up to {} faster", gap);
 }
 
+// How many plans each rung of the search has settled.
+Sheet cuts_sheet(const Cuts& cuts) {
+  Sheet out;
+  std::string words;
+  const auto say = [&](std::string_view key, std::int64_t plans, std::string_view how) {
+    out.fact(key, plans);
+    if (plans > 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", grouped(plans), how);
+  };
+  say("with_group", cuts.with_group, "by floors that many share");
+  say("bytes", cuts.bytes, "by bytes that no placement undercuts");
+  say("floor", cuts.floor, "by their own floor");
+  say("placement", cuts.placement, "placed and too large");
+  say("bound", cuts.bound, "by the bound of their Job");
+  say("simulated", cuts.simulated, "by simulation");
+  say("open", cuts.open, "by nothing");
+  out.entry("", "settled: {}", {words});
+  return out;
+}
+
 Sheet search_sheet(const Answer& answer, bool exhaustive) {
   const SearchStats& stats = answer.search.stats;
   Sheet out{{"space", counted(stats.space, "plan")},
             {"set_aside", stats.set_aside},
             {"visited", stats.visited},
             {"simulated", stats.simulated},
+            {"cuts", fits(answer) ? Value(cuts_sheet(stats.cuts)) : left_out()},
             {"gap", share(stats.gap)},
             {"stopped", stats.stopped}};
   const std::string ended = stats.stopped ? "; ended early" : exhaustive ? "; exhaustive" : "";
   out.entry("Search", "{space} in the space, {visited} lowered, {simulated} simulated{}", {ended});
+  out.show({"cuts"});
   if (fits(answer)) out.entry("", "{}", {gap_words(stats)});
   const bool whole = !answer.pins.has("/parallel/ep") && !cuts_experts(answer.model, answer.pins);
   if (answer.model.experts && whole)

@@ -1,0 +1,102 @@
+#include "planner/cost/step_cycle.h"
+
+#include <gtest/gtest.h>
+//
+#include <rapidcheck/gtest.h>
+
+#include "planner/cost/cost_model.h"
+#include "sim/simulate.h"
+#include "tests/unit/sim/job_builder.h"
+#include "tests/unit/sim/random_job.h"
+
+namespace zplan {
+namespace {
+
+// Within an iteration of the block at a depth, or from the one before it.
+Edge here(NodeIndex node, int depth = 0) { return {.node = node, .level = depth}; }
+Edge before(NodeIndex node, int depth = 0) { return {.node = node, .level = depth, .delta = 1}; }
+
+// Kernels of a lane and the picoseconds that each takes alone.
+struct Built {
+  ClassBuilder program;
+  std::vector<OpCost> costs;
+  NodeIndex op(Lane lane, std::int64_t time, std::vector<Edge> after = {}) {
+    costs.push_back({.alone = SimTime{time}});
+    return program.stream(lane, 4, std::move(after));
+  }
+  std::int64_t period() {
+    const Program steps = program.finish();
+    return StepCycle(steps, costs).period().value;
+  }
+};
+
+TEST(StepCycle, AStepWaitsForWhatTheStepBeforeLeavesToDo) {
+  Built built;
+  const NodeIndex forward = built.op(Lane::kCompute, 10);
+  const NodeIndex backward = built.op(Lane::kCompute, 20);
+  const NodeIndex reduce = built.op(Lane::kCommReduce, 7, {here(backward)});
+  const NodeIndex update = built.op(Lane::kCompute, 2, {here(reduce)});
+  const NodeIndex gather = built.op(Lane::kCommGather, 5, {here(update)});
+  built.program.add_edge(forward, before(gather));
+  EXPECT_EQ(built.period(), 10 + 20 + 7 + 2 + 5);
+}
+
+TEST(StepCycle, WhatNothingWaitsForDoesNotCount) {
+  Built built;
+  const NodeIndex forward = built.op(Lane::kCompute, 10);
+  built.op(Lane::kCommReduce, 7, {here(forward)});
+  EXPECT_EQ(built.period(), 10);
+}
+
+// The lane that works longest has a cycle of its own.
+TEST(StepCycle, TheBusiestLaneCounts) {
+  Built built;
+  const NodeIndex forward = built.op(Lane::kCompute, 10);
+  const NodeIndex reduce = built.op(Lane::kCommReduce, 30);
+  const NodeIndex again = built.op(Lane::kCommGather, 4, {here(reduce)});
+  built.program.add_edge(reduce, before(again));
+  EXPECT_EQ(built.period(), 34);
+  EXPECT_EQ(forward, 0U);
+}
+
+// The first and the last iteration are walked, those between go at the pace of one.
+TEST(StepCycle, IterationsThatWaitForEachOtherGoAtTheirPace) {
+  for (const int count : {2, 3, 4, 10}) {
+    Built built;
+    built.program.repeat(count, [&] {
+      const NodeIndex gather = built.op(Lane::kCommGather, 5);
+      built.op(Lane::kCompute, 3, {here(gather, 1)});
+    });
+    built.program.add_edge(0, before(1, 1));  // one buffer
+    built.program.add_edge(0, before(1));     // of the step before
+    const std::int64_t period = built.period();
+    EXPECT_LE(period, 8 * count);
+    // Of the last iteration walked it is not known that it follows the one before it in time.
+    EXPECT_GE(period, 8 * count - (count > 3 ? 5 : 0)) << count;
+  }
+}
+
+TEST(StepCycle, LoopsWithinLoopsMultiply) {
+  Built built;
+  built.program.repeat(5, [&] {
+    built.program.repeat(
+        6, [&] { built.op(Lane::kCompute, 2); }, Var::kLayer);
+    built.op(Lane::kCompute, 1);
+  });
+  EXPECT_EQ(built.period(), 5 * (6 * 2 + 1));
+}
+
+RC_GTEST_PROP(StepCycleProperty, NoCycleIsLongerThanTheSimulatedPeriod, ()) {
+  const Job job = RandomJob().make();
+  const Cluster cluster = RandomJob::machine();
+  const CostModel costs(job, cluster);
+  const Seconds period = sim::simulate(job, cluster).period;
+  for (std::size_t stage = 0; stage < job.classes.size(); ++stage) {
+    const StepCycle cycle(job.classes[stage].program, costs.costs(static_cast<int>(stage)));
+    RC_ASSERT(to_seconds(cycle.period()) * sim::kLeastOfSteady <= period);
+    RC_ASSERT(to_seconds(cycle.turn()) * sim::kLeastOfSteady <= period);
+  }
+}
+
+}  // namespace
+}  // namespace zplan
