@@ -35,8 +35,10 @@ class World {
  public:
   World(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
     const Variants variants(model, cluster, pins);
-    for (const Plan& leaf : enumerate(model, cluster, pins))
+    for (const Plan& leaf : enumerate(model, cluster, pins)) {
+      leaf_bytes_ = 0;
       for (const Plan& variant : variants.of(leaf)) draw(variants.depths(variant));
+    }
   }
 
   std::vector<Truth> all() const {
@@ -99,6 +101,10 @@ class World {
     truth.bound = truth.floor + 0.1 * *rc::gen::inRange(0, 20);
     truth.least_bytes = kRoom / 4 * *rc::gen::inRange<std::int64_t>(1, 7);
     truth.bytes = truth.least_bytes + *rc::gen::element<std::int64_t>(0, 100, kRoom / 2);
+    if (depths.front().gather.by_layer()) {
+      truth.bytes = std::max(truth.bytes, leaf_bytes_);
+      leaf_bytes_ = std::max(leaf_bytes_, truth.bytes);
+    }
     for (const Plan& plan : depths) {
       truth.time = truth.bound + 0.1 * *rc::gen::inRange(0, 30);
       truths_[key_of(plan)] = truth;
@@ -107,6 +113,7 @@ class World {
   }
 
   std::map<std::string, Truth> truths_;
+  std::int64_t leaf_bytes_ = 0;  // that units of more layers do not undercut
   mutable std::atomic<std::int64_t> operations_ = 0;
   std::map<std::tuple<Recompute, bool, std::int32_t>, double> floors_;
 };
