@@ -139,7 +139,6 @@ TEST(Variants, AFloorIsThatOfHomesThatAreSetAsideToo) {
                             {"/parallel/tp", "1"},
                             {"/parallel/pp", "1"},
                             {"/zero_stage", "3"},
-                            {"/gather/unit", "operator"},
                             {"/placement/grads", "gpu"}});
   const auto is_whole = [](const Plan& p) { return p.gather == Gather::kOperator; };
   const auto misfit = [=](const Plan& p) {
@@ -148,10 +147,10 @@ TEST(Variants, AFloorIsThatOfHomesThatAreSetAsideToo) {
   };
   Evaluator evaluator = flat();
   evaluator.estimate = [=](const Plan& p) {
-    return Estimate{{is_whole(p) ? 6.0 : 11.0}, misfit(p)};
+    return Estimate{{is_whole(p) ? 6.0 : 12.0}, misfit(p)};
   };
   evaluator.fit = [=](const Plan& p) {
-    return Fit{{is_whole(p) ? 6.0 : 11.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
+    return Fit{{is_whole(p) ? 6.0 : 12.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
   };
   evaluator.simulate = [](const Plan&) { return Seconds{12.0}; };
   const SearchResult result = search(load_model("tiny"), load_cluster("workstation"), pins,
@@ -168,10 +167,12 @@ TEST(Variants, ALeafThatDoesNotFitMayInAnotherOrder) {
                             {"/placement/optimizer", "cpu"}});
   const auto is_fast = [](const Plan& p) { return !p.all_full(); };
   Evaluator evaluator = flat();
+  const auto misfit = [=](const Plan& p) {
+    return is_fast(p) && p.order == RankOrder::kDataFirst ? lacks(Tier::kCpu) : std::nullopt;
+  };
+  evaluator.estimate = [=](const Plan& p) { return Estimate{{misfit(p) ? 0.0 : 1.0}, misfit(p)}; };
   evaluator.fit = [=](const Plan& p) {
-    const bool is_out = is_fast(p) && p.order == RankOrder::kDataFirst;
-    return Fit{{1.0},   is_out ? lacks(Tier::kCpu) : std::nullopt, {1}, p.slack, p.prefetch,
-               p.gather};
+    return Fit{{1.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
   };
   evaluator.simulate = [=](const Plan& p) { return Seconds{is_fast(p) ? 5.0 : 10.0}; };
   const SearchResult result =
