@@ -4,6 +4,9 @@
 #include <array>
 #include <deque>
 #include <limits>
+#include <map>
+#include <optional>
+#include <ranges>
 #include <set>
 
 #include "planner/search/knobs.h"
@@ -371,20 +374,42 @@ class Search {
     return plan;
   }
 
-  // Leaves that differ in homes alone have one floor.
+  // Before anything was left out for it to fit.
+  Plan as_enumerated(const Leaf& leaf) const {
+    Plan plan = with_slack(leaf.candidate.plan);
+    if (pins_.tunes_units && !plan.gather.by_layer()) plan.gather = Gather::kOperator;
+    return plan;
+  }
+
+  // Of a group of leaves that differ in homes alone: the least floor of their variants that may
+  // fit. Each kind has one floor for all homes, so that the first that may fit tells it.
+  std::optional<Seconds> least_floor(std::size_t begin, std::size_t end) const {
+    std::map<FloorKind, Seconds> floors;
+    std::set<FloorKind> kinds;  // the farthest homes have all that there are
+    for (std::size_t i = end; i-- > begin && (kinds.empty() || floors.size() < kinds.size());) {
+      const Leaf& leaf = leaves_[i];
+      if (leaf.out() && leaf.candidate.infeasible->tier == Tier::kGpu) continue;
+      for (const Plan& plan : variants_.with_floors(as_enumerated(leaf))) {
+        const FloorKind kind = floor_kind(plan);
+        kinds.insert(kind);
+        if (floors.contains(kind) || is_known_misfit(leaf, plan)) continue;
+        const Estimate estimate = exact_.estimate(variants_.depths(plan).front());
+        if (!estimate.infeasible) floors.emplace(kind, estimate.bound);
+      }
+    }
+    if (floors.empty()) return std::nullopt;
+    return std::ranges::min(floors | std::views::values);
+  }
+
+  // Of a leaf that lacks memory of a node: in another order nodes have other ranks.
+  static bool is_known_misfit(const Leaf& leaf, const Plan& variant) {
+    return leaf.out() && variant.order == leaf.candidate.plan.order;
+  }
+
   void find_groups() {
     for (std::size_t begin = 0, end = 0; begin < leaves_.size(); begin = end) {
       end = siblings_.end_of_group(begin);
-      const Leaf* some = nullptr;
-      for (std::size_t i = begin; i < end; ++i)
-        if (leaves_[i].floor.value > 0) some = &leaves_[i];
-      if (some == nullptr) continue;  // none fits
-      Seconds floor = some->floor;
-      for (const Plan& plan : variants_.with_other_floors(some->candidate.plan)) {
-        const Estimate estimate = exact_.estimate(plan);
-        if (!estimate.infeasible) floor = std::min(floor, estimate.bound);
-      }
-      closed_groups_.emplace(floor, begin);
+      if (const auto floor = least_floor(begin, end)) closed_groups_.emplace(*floor, begin);
     }
   }
 

@@ -49,12 +49,16 @@ bool Variants::is_possible(const Plan& plan) const {
   return !illegal(plan, shape_) && pins_.allows(plan);
 }
 
-std::vector<Plan> Variants::with_other_floors(const Plan& leaf) const {
-  const bool meets_by_order = leaf.parallel.ep > 1 || leaf.parallel.cp > 1;
+FloorKind floor_kind(const Plan& plan) {
+  const bool meets_by_order = plan.parallel.ep > 1 || plan.parallel.cp > 1;
+  return {plan.gather.tiles(), meets_by_order ? plan.order : RankOrder::kDataFirst};
+}
+
+std::vector<Plan> Variants::with_floors(const Plan& leaf) const {
   std::vector<Plan> plans = of(leaf);
   std::erase_if(plans, [&](const Plan& plan) {
-    const bool same_order = plan.order == leaf.order || !meets_by_order;
-    return plan.gather.tiles() == leaf.gather.tiles() && same_order;
+    return plan.parallel.shards != leaf.parallel.shards ||
+           plan.gather.layers() != leaf.gather.layers();
   });
   return plans;
 }

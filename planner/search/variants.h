@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
@@ -20,6 +21,12 @@ namespace zplan {
 // Depths of prefetch that are in the space: 0 to so many units ahead.
 inline constexpr std::int32_t kMostPrefetch = 4;
 
+// Of the variants of leaves that differ in homes alone those of a kind have one floor: in tiles,
+// and where ranks that share experts or sequences need not follow each other, it may be another
+// one.
+using FloorKind = std::pair<std::int32_t, RankOrder>;
+FloorKind floor_kind(const Plan& plan);
+
 class Variants {
  public:
   Variants(const ModelConfig& model, const Cluster& cluster, const Pins& pins);
@@ -28,9 +35,8 @@ class Variants {
   std::vector<Plan> of(const Plan& leaf) const;
   // The plan with every depth that it may have, the least first, which takes the least memory.
   std::vector<Plan> depths(const Plan& plan) const;
-  // Of them those whose floor may be another one than the leaf's: in tiles, and where ranks that
-  // share experts or sequences need not follow each other.
-  std::vector<Plan> with_other_floors(const Plan& leaf) const;
+  // Of them those with the leaf's shards and layers together: all that there are of each kind.
+  std::vector<Plan> with_floors(const Plan& leaf) const;
 
  private:
   std::vector<Plan> with_units(const Plan& leaf) const;

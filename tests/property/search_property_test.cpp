@@ -589,6 +589,20 @@ RC_GTEST_PROP(SearchProperty, TimeBoundsStayBelowTheSimulatedPeriodOfPins, ()) {
   check_time_bounds(plan, model, cluster);
 }
 
+// What is remembered of one plan is of another only where both run the same kernels.
+RC_GTEST_PROP(SearchProperty, FloorsDoNotDependOnThePlansBefore, ()) {
+  const ModelConfig model = *rc::gen::arbitrary<bool>() ? draw_model() : draw_llama();
+  const Cluster cluster = load_cluster(draw_cluster());
+  TimeFloors floors(model, cluster);
+  for (int i = 0; i < 4; ++i) {
+    Plan plan = draw_plan(model, cluster);
+    add_pins(plan, model);
+    add_knobs(plan, model);
+    const Seconds alone = time_floor(plan, model, cluster);
+    RC_ASSERT(floors.of(plan, in_flight_of_stages(plan)) == alone);
+  }
+}
+
 // Where neither launches nor links take time, nothing covers a bound that is too great.
 RC_GTEST_PROP(SearchProperty, TimeBoundsStayBelowThePeriodOfKernelsAlone, ()) {
   const ModelConfig model = draw_wide_model();

@@ -22,7 +22,8 @@ FewestNodes fewest_nodes(std::int64_t most, const TryNodes& try_nodes,
     result.interrupted = stop && stop();
     return good;
   };
-  for (std::int64_t nodes = 1; nodes <= most && !result.interrupted; nodes *= 2) {
+  for (std::int64_t nodes = 1; last < most && !result.interrupted;
+       nodes = std::min(2 * nodes, most)) {
     if (ask(nodes)) break;
     last = nodes;
   }

@@ -63,6 +63,16 @@ TEST(Constraint, OffloadIsAnyStateOffTheGpu) {
   EXPECT_FALSE(Constraint::never("nvme").allows(plan));
 }
 
+TEST(Constraint, TraitsBeginWithTwoRanksAndTheFirstStage) {
+  Plan plan;
+  for (const char* trait : {"tensor", "pipeline", "sharding"})
+    EXPECT_TRUE(Constraint::never(trait).allows(plan)) << trait;
+  plan.parallel.tp = plan.parallel.pp = 2;
+  plan.zero_stage = 1;
+  for (const char* trait : {"tensor", "pipeline", "sharding"})
+    EXPECT_FALSE(Constraint::never(trait).allows(plan)) << trait;
+}
+
 TEST(Constraint, SaysWhatItExpects) {
   EXPECT_THAT(refusal("zerro=2", true), HasSubstr("did you mean \"zero\""));
   EXPECT_THAT(refusal("ofload", false), HasSubstr("did you mean \"offload\""));

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <set>
 
 #include "planner/search/knobs.h"
@@ -122,6 +123,63 @@ TEST(Variants, AreOpenUntilTheyAreSimulated) {
   const SearchOptions all{.variants = true};
   EXPECT_DOUBLE_EQ(search(model, cluster, pins, evaluator, few).stats.gap, 0.5);
   EXPECT_LE(search(model, cluster, pins, evaluator, all).stats.gap, kProvenGap);
+}
+
+std::optional<Infeasible> lacks(Tier tier) {
+  Infeasible why;
+  why.tier = tier;
+  why.needed = {2};
+  why.available = {1};
+  return why;
+}
+
+// A leaf that fits in tiles sets aside siblings that may fit whole, with a lower floor.
+TEST(Variants, AFloorIsThatOfHomesThatAreSetAsideToo) {
+  const Pins pins = pinned({{"/batch/micro_batch", "1"},
+                            {"/parallel/tp", "1"},
+                            {"/parallel/pp", "1"},
+                            {"/zero_stage", "3"},
+                            {"/placement/grads", "gpu"}});
+  const auto is_whole = [](const Plan& p) { return p.gather == Gather::kOperator; };
+  const auto misfit = [=](const Plan& p) {
+    const bool is_near = p.placement.params == Tier::kGpu;
+    return is_near && is_whole(p) ? lacks(Tier::kGpu) : std::nullopt;
+  };
+  Evaluator evaluator = flat();
+  evaluator.estimate = [=](const Plan& p) {
+    return Estimate{{is_whole(p) ? 6.0 : 12.0}, misfit(p)};
+  };
+  evaluator.fit = [=](const Plan& p) {
+    return Fit{{is_whole(p) ? 6.0 : 12.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
+  };
+  evaluator.simulate = [](const Plan&) { return Seconds{12.0}; };
+  const SearchResult result = search(load_model("tiny"), load_cluster("workstation"), pins,
+                                     evaluator, {.variants = true, .max_simulated = 1});
+  EXPECT_DOUBLE_EQ(result.stats.gap, 0.5);
+}
+
+// Where a node lacks memory for the ranks that it has in one order it may hold those of another.
+TEST(Variants, ALeafThatDoesNotFitMayInAnotherOrder) {
+  const Pins pins = pinned({{"/parallel/dp", "8"},
+                            {"/parallel/tp", "1"},
+                            {"/parallel/pp", "4"},
+                            {"/zero_stage", "1"},
+                            {"/placement/optimizer", "cpu"}});
+  const auto is_fast = [](const Plan& p) { return !p.all_full(); };
+  Evaluator evaluator = flat();
+  const auto misfit = [=](const Plan& p) {
+    return is_fast(p) && p.order == RankOrder::kDataFirst ? lacks(Tier::kCpu) : std::nullopt;
+  };
+  evaluator.estimate = [=](const Plan& p) { return Estimate{{misfit(p) ? 0.0 : 1.0}, misfit(p)}; };
+  evaluator.fit = [=](const Plan& p) {
+    return Fit{{1.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
+  };
+  evaluator.simulate = [=](const Plan& p) { return Seconds{is_fast(p) ? 5.0 : 10.0}; };
+  const SearchResult result =
+      search(load_model("tiny"), load_cluster("dgx2x2"), pins, evaluator, {.variants = true});
+  ASSERT_TRUE(result.best);
+  EXPECT_EQ(result.best->step, Seconds{5.0});
+  EXPECT_EQ(result.best->plan.order, RankOrder::kPipelineFirst);
 }
 
 TEST(Variants, ASearchThatIsStoppedAnswersWithTheBestSoFar) {

@@ -38,6 +38,23 @@ TEST(FewestNodes, NothingIsFoundBeyondTheMost) {
   EXPECT_EQ(none.closest.nodes, 64);
 }
 
+TEST(FewestNodes, AsManyAsThereMayBeAreTriedToo) {
+  std::vector<std::int64_t> tried;
+  EXPECT_EQ(ask(90, 100, &tried).found->nodes, 96);
+  EXPECT_EQ(tried, (std::vector<std::int64_t>{1, 2, 4, 8, 16, 32, 64, 100, 72, 80, 88, 96}));
+  EXPECT_EQ(ask(100, 100).found->nodes, 100);
+  EXPECT_EQ(ask(101, 100).closest.nodes, 100);
+}
+
+TEST(FewestNodes, EndWhereTheyAreStopped) {
+  int asked = 0;
+  const FewestNodes stopped = fewest_nodes(
+      1024, [](std::int64_t nodes) { return NodeCount{.nodes = nodes, .best = {}, .why = {}, .good = false}; },
+      [&] { return ++asked == 3; });
+  EXPECT_TRUE(stopped.interrupted);
+  EXPECT_EQ(stopped.tried, 3);
+}
+
 TEST(FewestNodes, CountsThatAreNotGoodArePassedOver) {
   EXPECT_EQ(ask(9, 1024, nullptr, 4).found->nodes, 12);
 }

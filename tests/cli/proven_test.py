@@ -1,0 +1,43 @@
+"""No plan is faster than the gap of an answer lets it be: some random plans of the space of a few
+questions. tests/perf/proof_attack.py tries many more."""
+
+import os
+import random
+import sys
+
+from cli_support import PROGRAM, ROOT, CliTest, main
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+from proof_attack import Attack  # noqa: E402
+
+PLANS = 40
+# Those that the search ends with a gap, and those that it proves.
+QUESTIONS = (
+    "--model gpt2-1.5b --cluster dgx2x4",
+    "--model megatron-22b --cluster dgx-a100",
+    "--model mixtral-8x7b --cluster dgx-a100x2",
+    "--model llama3-8b --cluster rtx4090-12ssd",
+)
+
+
+class Proven(CliTest):
+    def test_no_random_plan_beats_the_gap(self):
+        for question in QUESTIONS:
+            attack = Attack(PROGRAM, question.split(), random.Random(2))
+            attack.try_plans(PLANS)
+            self.assertEqual(attack.faster, [], question)
+            self.assertGreater(attack.fitting, PLANS // 10, question)
+
+    def test_an_attack_sees_what_is_faster(self):
+        """With a gap of nothing a search that was cut short is found out."""
+        question = "--model gpt2-1.5b --cluster dgx2x4 --dp 64 --tp 1 --pp 1".split()
+        attack = Attack(PROGRAM, question, random.Random(2), ["--simulations", "1"])
+        attack.answer["search"]["gap"] = 0
+        attack.answer["time"]["step_s"] *= 10
+        attack.answer.pop("fastest", None)
+        attack.try_plans(PLANS)
+        self.assertNotEqual(attack.faster, [])
+
+
+if __name__ == "__main__":
+    main()
