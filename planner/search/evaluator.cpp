@@ -42,6 +42,13 @@ class PlanEvaluator {
     return result;
   }
 
+  Bytes least_gpu(const Plan& plan) {
+    Bytes least{0};
+    for (const TierBytes& stage : bytes_.of(plan, in_flight(plan)))
+      least = std::max(least, stage[static_cast<std::size_t>(Tier::kGpu)]);
+    return least;
+  }
+
   // Where the plan's slack does not fit, the tightest placement decides.
   Fit fit(const Plan& plan) {
     operations_ += kOperationsOfFit;
@@ -124,6 +131,7 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
           .fit = [self](const Plan& plan) { return self->fit(plan); },
           .simulate = [self](const Plan& plan) { return self->simulate(plan); },
           .operations = [self] { return self->operations(); },
+          .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
           .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hwprofiles/quantities.h"
+#include "planner/cli/answer/objective_options.h"
 #include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/schemas.h"
@@ -75,6 +76,7 @@ constexpr const char* kPlanFooter =
     "\nExamples:\n"
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
+    "  ./zplan plan --model gpt2 --cluster dgx2x2 --objective cheapest --price 2.5/h --tokens 10B\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
 
 // `call`: what stands before its options.
@@ -161,8 +163,9 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
                 : "Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
       top_level ? "zplan --model M --cluster C [options], or zplan SUBCOMMAND .."
                 : "zplan plan --model M --cluster C [options]",
-      top_level ? kTopFooter : kPlanFooter);
+      top_level ? kTopFooter : kObjectivesHelp + std::string(kPlanFooter));
   add_question(syntax, pins, command);
+  add_objective(syntax, command);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "When no plan fits, answer with the one that is least over");
@@ -181,6 +184,7 @@ Command parse_plan(const Arguments& arguments, bool top_level) {
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   require_both(command, "zplan");
   pins.finish(command.pins);
+  check_objective(command);
   return command;
 }
 
@@ -646,6 +650,7 @@ Command parse_sweep(const Arguments& arguments) {
       "  ./zplan sweep --model gpt2-1.5b --cluster dgx2 --over batch=128..512 --over zero=1..3:1\n"
       "  ./zplan sweep --model llama3-8b --cluster rtx4090-12ssd --over pcie=16..64GB/s --csv\n");
   add_question(syntax, pins, question);
+  add_objective(syntax, question);
   syntax.texts("--over", over, "AXIS=VALUES",
                "An axis of the grid; repeated, the last varies first");
   add_effort(syntax, question);
@@ -682,6 +687,7 @@ Command parse_what_if(const Arguments& arguments) {
                 "  ./zplan what-if --model llama3-8b --cluster rtx4090-12ssd --set nvme=x0.5 --set "
                 "pcie=x2\n");
   add_question(syntax, pins, question);
+  add_objective(syntax, question);
   add_effort(syntax, question);
   syntax.flag("--json", command.json, "Print JSON (zplan.what_if/1)");
   pins.add_others(syntax, question.pins);
@@ -692,6 +698,7 @@ Command parse_what_if(const Arguments& arguments) {
         "expected a change, as in: zplan what-if --model 10B --cluster dgx2 --set "
         "nvme=50GB/s");
   pins.finish(question.pins);
+  check_objective(question);
   return command;
 }
 

@@ -12,6 +12,7 @@
 #include "exec/offload/storage.h"
 #include "planner/program/timeline/comparison.h"
 #include "planner/search/grid.h"
+#include "planner/search/questions/objective.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -28,6 +29,7 @@ struct PlanCommand {
   Pins pins;
   std::vector<std::string> only, never;  // constraints (planner/plan/constraint.h)
   std::optional<Bytes> most_gpu_memory;  // that a plan may take, with the reserve
+  ObjectiveQuestion objective;
   std::string output;    // the Plan
   std::int64_t top = 0;  // of the plans simulated so many are listed
   bool pareto = false;   // those that no other plan simulated beats
