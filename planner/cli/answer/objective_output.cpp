@@ -56,9 +56,10 @@ Proof proof_of_cost(const CheapestRanks& cheapest, const ObjectiveStep& step, do
   if (cheapest.interrupted) return {false, "ended early: not all numbers were tried"};
   const double open = cost_gap(cheapest, step, gap);
   if (open <= kProvenGap)
-    return {true, fmt::format("proven by this cost model: on no number tried is a plan over {} "
-                              "cheaper",
-                              percent(open))};
+    return {true,
+            fmt::format("proven by this cost model: no plan of the space on a number tried is "
+                        "over {} cheaper",
+                        percent(open))};
   return {false, fmt::format("not proven: by what bounds them, plans on the numbers tried could "
                              "be up to {} cheaper",
                              percent(open))};
@@ -89,8 +90,9 @@ Proof proof_of_longest(const LongestSequence& longest) {
 
 Proof proof_of_headroom(const MostHeadroom& headroom, double within) {
   if (headroom.proven())
-    return {true, fmt::format("proven by this cost model: of the space's plans that are at most "
-                              "{} slower than the fastest found none takes less",
+    return {true, fmt::format("proven by this cost model: of plans with the usual prefetch and "
+                              "units, or the next smaller that fit, at most {} slower than the "
+                              "fastest found, none takes less; others were not tried",
                               percent(within))};
   return {false, fmt::format("not proven: {} of {} that may be fast enough simulated; by what "
                              "bounds them, others could take as little as {}",

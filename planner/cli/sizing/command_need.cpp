@@ -207,11 +207,13 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, b
   out.table("kinds", table, kIndent);
   out.print("\n");
   out.print(paragraph(
-      fmt::format("Counts tried: powers of two, then in eighths between the last that is too few "
-                  "and the first that is enough; {} simulated plans each, so that fewer nodes may "
-                  "do with a longer search. Times count failures and checkpoints as zplan goodput. "
-                  "Money: GPU-hours x price; energy: what all nodes draw throughout.",
-                  kSimulations),
+      fmt::format(
+          "Counts tried: powers of two, then in eighths between the last that is too few "
+          "and the first that is enough; {} simulated plans each, so that fewer nodes may "
+          "do with a longer search. Times count failures and checkpoints as zplan goodput. "
+          "Money: GPU-hours x price; energy: nodes x power throughout, where --node-power is not "
+          "given the most that a node draws.",
+          kSimulations),
       kIndent));
   for (const NeedRow& row : rows)
     if (const std::string power = power_words(running_cost(command.running, row.kind.node));

@@ -5,7 +5,8 @@
 // To the plans that a search has simulated come the leaves of its space, each with the prefetch and
 // the tiles with which it fits, also those whose states could be closer to the GPU. Those that
 // bounds on time and bytes let be better climb the rungs of search.h, by turns the one with the
-// least bound on time and the one with the least memory.
+// least bound on time and the one with the least memory. Left out: depths of prefetch, units and
+// shards other than those with which a leaf fits first.
 #pragma once
 
 #include <cstdint>

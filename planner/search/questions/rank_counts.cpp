@@ -10,6 +10,7 @@
 #include "planner/core/error.h"
 #include "planner/search/knobs.h"
 #include "planner/search/questions/largest_model.h"
+#include "planner/search/variants.h"
 #include "planner/search/worker_pool.h"
 
 namespace zplan {
@@ -67,7 +68,7 @@ class Cheapest {
   }
 
  private:
-  // By the floors of its leaves.
+  // By the floors of its leaves and of their variants.
   RankCount bounded(std::int64_t ranks) const {
     RankCount count{.ranks = ranks, .step = {}, .why = {}};
     const Pins pins = with_ranks(pins_, ranks);
@@ -80,11 +81,19 @@ class Cheapest {
       count.is_legal = false;
       return count;
     }
-    const Evaluator evaluator = with_free_knobs(make_evaluator(model_, cluster_), model_, pins);
+    const Evaluator exact = make_evaluator(model_, cluster_);
+    const Evaluator evaluator = with_free_knobs(exact, model_, pins);
+    const Variants variants(model_, cluster_, pins);
     std::vector<Estimate> estimates(plans.size());
     WorkerPool pool(run_.threads);
-    pool.for_each(plans.size(),
-                  [&](std::size_t i) { estimates[i] = evaluator.estimate(plans[i]); });
+    pool.for_each(plans.size(), [&](std::size_t i) {
+      estimates[i] = evaluator.estimate(plans[i]);
+      for (const Plan& variant : variants.with_other_floors(plans[i])) {
+        const Estimate other = exact.estimate(variant);
+        const bool lower = estimates[i].infeasible || other.bound < estimates[i].bound;
+        if (!other.infeasible && lower) estimates[i] = other;
+      }
+    });
     double least = std::numeric_limits<double>::infinity();
     for (const Estimate& estimate : estimates)
       if (!estimate.infeasible) least = std::min(least, estimate.bound.value);
