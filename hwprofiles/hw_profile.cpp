@@ -10,6 +10,7 @@
 #include "hwprofiles/cluster_file.h"
 #include "hwprofiles/embedded_profiles.h"
 #include "hwprofiles/measured_curves.h"
+#include "hwprofiles/running.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/hash.h"
@@ -269,6 +270,8 @@ HwProfile parse_hw_profile(std::string text, std::string file_name) {
   if (object.optional_member("nvme")) profile.nvme = read_nvme(section("nvme"));
   profile.latency = read_latency(section("latency"));
   profile.topology = read_topology(section("topology"));
+  if (const auto running = object.optional_member("running"))
+    read_running(*running, profile.sources);
   if (const auto cores = object.optional_member("cores"))
     profile.cores = std::make_shared<CoreProfile>(read_cores(*cores, profile.sources));
   profile.device.collectives = read_collectives(profile, object.member("device").object());

@@ -4,19 +4,15 @@
 
 #include <algorithm>
 #include <boost/graph/adjacency_list.hpp>
-#include <boost/graph/dijkstra_shortest_paths.hpp>
 #include <boost/graph/edmonds_karp_max_flow.hpp>
 #include <boost/graph/filtered_graph.hpp>
 #include <cmath>
+#include <limits>
 
 #include "planner/core/error.h"
 
 namespace zplan {
 namespace {
-
-using RouteGraph =
-    boost::adjacency_list<boost::vecS, boost::vecS, boost::directedS, boost::no_property,
-                          boost::property<boost::edge_weight_t, double>>;
 
 using FlowTraits = boost::adjacency_list_traits<boost::vecS, boost::vecS, boost::directedS>;
 using FlowGraph = boost::adjacency_list<
@@ -134,24 +130,31 @@ std::optional<LinkId> Topology::link_between(VertexId from, VertexId to) const {
   return std::nullopt;
 }
 
+// By relaxing every link until none is shorter: a node has few, and what a graph library allocates
+// for them takes longer than that.
 std::vector<LinkId> Topology::route(VertexId from, VertexId to) const {
-  RouteGraph graph(vertices_.size());
-  for (const Link& link : links_) {
-    if (link.from != from && !is_transit(vertex(link.from).kind)) continue;
-    boost::add_edge(index_of(link.from), index_of(link.to), 1 / link.effective().value, graph);
-  }
-  std::vector<std::size_t> previous(vertices_.size());
-  for (std::size_t i = 0; i < previous.size(); ++i) previous[i] = i;
-  boost::dijkstra_shortest_paths(graph, index_of(from), boost::predecessor_map(previous.data()));
-  std::vector<LinkId> path;
-  for (std::size_t at = index_of(to); at != index_of(from); at = previous[at]) {
-    if (previous[at] == at) {
-      throw_bad_input(fmt::format("topology: expected a path from {} to {}, got none",
-                                  vertex(from).name, vertex(to).name));
+  constexpr double kFar = std::numeric_limits<double>::infinity();
+  std::vector<double> distance(vertices_.size(), kFar);
+  std::vector<LinkId> last(vertices_.size());
+  distance[index_of(from)] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < links_.size(); ++i) {
+      const Link& link = links_[i];
+      if (link.from != from && !is_transit(vertex(link.from).kind)) continue;
+      const double there = distance[index_of(link.from)] + 1 / link.effective().value;
+      if (!(there < distance[index_of(link.to)])) continue;
+      distance[index_of(link.to)] = there;
+      last[index_of(link.to)] = {static_cast<std::int32_t>(i)};
+      changed = true;
     }
-    path.push_back(
-        *link_between({static_cast<std::int32_t>(previous[at])}, {static_cast<std::int32_t>(at)}));
   }
+  if (distance[index_of(to)] == kFar)
+    throw_bad_input(fmt::format("topology: expected a path from {} to {}, got none",
+                                vertex(from).name, vertex(to).name));
+  std::vector<LinkId> path;
+  for (VertexId at = to; at != from; at = link(path.back()).from)
+    path.push_back(last[index_of(at)]);
   std::reverse(path.begin(), path.end());
   return path;
 }

@@ -4,8 +4,8 @@
 // that is at least as large, and only the number of layers varies; a wider model begins where the
 // narrower published one ends. So the papers vary them: 50, 55, 60, 65 layers of 4,096 are 10, 11,
 // 12, 13 billion parameters [Ren21 Table 3], 62 and 125 of 8,192 are 50 and 100
-// [Rajbhandari21 Table 1]. Everything else is GPT-2's: MLP of 4 h, 50,257 tokens, tied embeddings,
-// sequences of 1,024.
+// [Rajbhandari21 Table 1]. [Ren21 Table 3] prints no heads: [assumed] of 96 or 128 columns. All
+// else is GPT-2's: MLP of 4 h, 50,257 tokens, tied embeddings, sequences of 1,024.
 #pragma once
 
 #include <cstddef>

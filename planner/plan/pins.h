@@ -40,6 +40,8 @@ class Pins {
   bool tunes_units = true;
   // Units as large as a bucket of gradients may be, in place of a pinned unit (search/bucket.h).
   std::optional<Bytes> bucket;
+  // Ranks of a plan; 0: as many as the cluster has devices, or as pinned counts make.
+  std::int64_t ranks = 0;
   // That every plan must keep.
   std::vector<Constraint> constraints;
   bool allows(const Plan& plan) const;

@@ -54,7 +54,8 @@ void require_sane(const Batch& batch) {
 
 // That ranks may have.
 std::int64_t devices_of(const Cluster& cluster, const Pins& pins) {
-  return Seating(cluster, pins.values().gpus).devices();
+  const std::int64_t all = Seating(cluster, pins.values().gpus).devices();
+  return pins.ranks > 0 ? std::min(pins.ranks, all) : all;
 }
 
 // Stages that the devices can be cut into, each with a layer.
@@ -76,6 +77,8 @@ std::vector<std::int32_t> tensor_sizes(const ModelConfig& model, const Cluster& 
 }
 
 [[noreturn]] void too_many_ranks(const Cluster& cluster, const Pins& pins) {
+  if (pins.ranks > 0)
+    throw_bad_input(fmt::format("no plan with what is pinned has {} ranks", pins.ranks));
   std::vector<std::string> pinned;
   std::vector<std::string_view> words;
   for (const Decision& row : kChoices) {
@@ -111,6 +114,7 @@ Pins with_stages(Pins pins) {
 std::vector<Parallel> shapes(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
   const std::int64_t devices = devices_of(cluster, pins);
   const bool some_may_idle =
+      pins.ranks == 0 &&
       std::any_of(std::begin(kChoices), std::end(kChoices),
                   [&](const Decision& row) { return row.counts_ranks && pins.has(row.pointer); });
   std::vector<Parallel> result;

@@ -62,6 +62,13 @@ class PlanEvaluator {
     return std::max(seconds_lower_bound(job, cluster_), floors_.of(plan, in_flight(plan)));
   }
 
+  Bytes least_gpu(const Plan& plan) {
+    Bytes least{0};
+    for (const TierBytes& stage : bytes_.of(plan, in_flight(plan)))
+      least = std::max(least, stage[static_cast<std::size_t>(Tier::kGpu)]);
+    return least;
+  }
+
   // Where the plan's slack does not fit, the tightest placement decides.
   Fit fit(const Plan& plan) {
     operations_ += kOperationsOfFit;
@@ -164,6 +171,7 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
           .simulate = [self](const Plan& plan) { return self->simulate(plan); },
           .work = [self](const Plan& plan) { return self->work(plan); },
           .operations = [self] { return self->operations(); },
+          .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
           .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }
 

@@ -202,6 +202,12 @@ Evaluator with_free_knobs(Evaluator exact, const ModelConfig& model, const Pins&
     }
     return estimate;
   };
+  if (exact.least_gpu)
+    free.least_gpu = [ask = exact.least_gpu, smaller](const Plan& plan) {
+      Bytes least = ask(plan);
+      for (const Plan& other : smaller.of(plan)) least = std::min(least, ask(other));
+      return least;
+    };
   free.fit = [estimate = exact.estimate, ask = exact.fit, smaller](const Plan& plan) {
     std::vector<Plan> plans = smaller.of(plan);
     plans.insert(plans.begin(), plan);

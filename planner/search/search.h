@@ -161,6 +161,8 @@ struct Evaluator {
   // How much has been simulated so far, in operations; a plan lowered, or placed, too, counts as
   // some. Empty: nothing is counted.
   std::function<std::int64_t()> operations{};
+  // Bytes of a GPU that no placement of the plan undercuts. Empty: none are known.
+  std::function<Bytes(const Plan&)> least_gpu{};
   // Plans that differ in the homes of what is kept for backward alone, and may be faster
   // (homes/homes.h). Empty: none are known.
   std::function<std::vector<Plan>(const Plan&, const Pins&)> homes{};

@@ -102,6 +102,33 @@ class Sizing(CliTest):
         self.assertLess(faster["days"], slow / 1.5)
         self.tidy(self.good(*call))
 
+    def test_power_is_that_of_the_profile_unless_it_is_given(self):
+        call = ("need", "--model", "gpt2", "--cluster", "dgx-h100", "--tokens", "10B")
+        row = self.good_json(*call)["kinds"][0]
+        self.assertAlmostEqual(row["energy_mwh"], row["days"] * 24 * 0.0102)
+        self.assertIn("10.2 kW", row["power_source"])
+        self.assertIsNone(row["money"])
+        self.assertIn("10.2 kW a node (NVIDIA", " ".join(self.good(*call).split()))
+        answer = self.good_json("goodput", *TINY, "--tokens", "1B")
+        self.assertAlmostEqual(answer["energy_mwh"], answer["days"] * 24 * 0.01)
+        self.assertIsNone(answer["money"])
+        given = self.good_json("goodput", *TINY, "--tokens", "1B", "--node-power", "5kW", "--price",
+                               "2")
+        self.assertAlmostEqual(given["energy_mwh"], answer["energy_mwh"] / 2)
+        self.assertAlmostEqual(given["money"], 2 * answer["gpu_hours"])
+        self.assertEqual(given["power_source"], "as given")
+
+    def test_short_runs_are_told_in_hours(self):
+        text = self.good("goodput", *TINY, "--tokens", "1M")
+        self.assertRegex(text, r"^1\.00M tokens take [0-9.]+ (ms|s|min):")
+        text = self.good("need", "--model", "gpt2", "--cluster", "dgx-h100", "--tokens", "1B")
+        self.assertRegex(text, r"^1 node of dgx-h100 \(8 GPUs\): [0-9.]+ (min|h)\n")
+
+    def test_need_says_what_the_peak_alone_takes(self):
+        result = self.zplan("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
+                            "--within", "1d", "--max-nodes", "2", "--json")
+        self.assertIn("at the peak of its GPUs", json.loads(result.stdout)["kinds"][0]["why_not"])
+
     def test_need_says_why_not(self):
         result = self.zplan("need", "--model", "1T", "--cluster", "dgx2", "--tokens", "300B",
                             "--within", "1d", "--max-nodes", "1", "--json")

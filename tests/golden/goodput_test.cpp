@@ -81,6 +81,19 @@ TEST(Goodput, DalysIntervalIsBest) {
   }
 }
 
+// [Daly06 Figs. 3, 4, 5] the interval that the model predicts for checkpoints of 5 min, printed
+// beside the plots.
+TEST(Goodput, DalysIntervalIsThatOfHisFigures) {
+  constexpr double kMinute = 60;
+  const auto minutes = [&](Seconds mtbf) {
+    return goodput({5 * kMinute}, {.mtbf = mtbf, .restart = {10 * kMinute}}).interval.value /
+           kMinute;
+  };
+  EXPECT_NEAR(minutes(kHour * 24), 117, 0.5);
+  EXPECT_NEAR(minutes(kHour * 6), 57, 0.5);
+  EXPECT_NEAR(minutes(kHour * 0.25), 9.1, 0.05);
+}
+
 TEST(Goodput, FirstOrderShareOfShortCheckpoints) {
   // Lost: d / tau, half an interval and a restart per failure.
   const Failures failures{.mtbf = kHour * 1000, .restart = {60}};

@@ -103,6 +103,7 @@ Answer find_answer(const PlanCommand& typed) {
   PlanCommand command = typed;
   Answer answer{.model = load_model(command.model),
                 .cluster = load_cluster(command.cluster),
+                .objective = {},
                 .search = {},
                 .best = {},
                 .relaxing = {},
@@ -116,7 +117,6 @@ Answer find_answer(const PlanCommand& typed) {
   plan_with_stack(use, answer.cluster, command.pins);
   answer.cluster = with_changes(std::move(answer.cluster), parse_changes(command.changes));
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
-  answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   command.pins.constraints = constraints_of(command);
   Progress progress;
   const SearchOptions options{
@@ -127,9 +127,18 @@ Answer find_answer(const PlanCommand& typed) {
       .min_operations = command.simulations ? 0 : command.budget * kMillion,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); },
       .stop = [&] { return InterruptGuard::interrupted() || is_over(command.time, begin); }};
+  const QuestionRun run{
+      .threads = command.threads,
+      .progress = [&](const std::string& line) { progress.show("searching: " + line); },
+      .stop = options.stop};
+  answer.objective =
+      settle_objective(command.objective, answer.model, answer.cluster, options, run, command.pins);
+  answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
   evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
+  take_best(answer.objective, answer.model, answer.cluster, command.pins, evaluator, options,
+            answer.search);
   if (!fits(answer)) answer.relaxing = relaxing(command, command.pins, answer);
   const std::optional<Candidate>& chosen =
       command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
@@ -149,6 +158,17 @@ Answer find_answer(const PlanCommand& typed) {
   return answer;
 }
 
+std::optional<ObjectiveStep> objective_step(const Answer& answer) {
+  if (!fits(answer)) return std::nullopt;
+  const Plan& plan = answer.best->planned.plan;
+  const TierUse& gpu = answer.best->memory.use[static_cast<std::size_t>(Tier::kGpu)];
+  return ObjectiveStep{.step = answer.best->time.sim.period,
+                       .ranks = plan.parallel.ranks(),
+                       .tokens = plan.batch.global_batch * plan.batch.sequence,
+                       .on_cpu = find_kernel_set(plan.kernel_set).runs_on == RunsOn::kCpu,
+                       .gpu_free = gpu.fits() ? gpu.available() - gpu.peak : Bytes{0}};
+}
+
 std::string misfit_line(const Answer& answer) {
   const std::optional<Candidate>& closest = answer.search.closest;
   return fmt::format("{} does not fit on {}: {}", answer.model.name, answer.cluster.name,
@@ -161,7 +181,7 @@ std::string misfit_line(const Answer& answer) {
 }
 
 std::string tier_reason(const Answer& answer) {
-  if (!answer.search.best) return "";
+  if (!answer.search.best || answer.objective.headroom) return "";  // which likes slower tiers
   const Family own = family_of(answer.search.best->plan);
   const Tier farthest = own.nvme ? Tier::kNvme : own.cpu ? Tier::kCpu : Tier::kGpu;
   if (farthest == Tier::kGpu) return "";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/answer/objective.h"
 #include "planner/cli/frame/options.h"
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
@@ -25,6 +26,7 @@ struct Answer {
   Cluster cluster;
   std::int64_t global_batch = 0;  // sequences per step, as planned for
   std::int64_t sequence = 0;      // tokens
+  ObjectiveAnswer objective;
   SearchResult search;
   // Nothing when no plan fits, unless capacity is ignored: then the closest one.
   std::optional<FoundPlan> best;
@@ -39,6 +41,9 @@ struct Answer {
 inline bool fits(const Answer& answer) { return answer.search.best.has_value(); }
 
 Answer find_answer(const PlanCommand& command);
+
+// What the objective counts of the plan that was found.
+std::optional<ObjectiveStep> objective_step(const Answer& answer);
 
 // "zero-infinity-1t does not fit on dgx2: at the least ..", one line, of the plan least over.
 std::string misfit_line(const Answer& answer);

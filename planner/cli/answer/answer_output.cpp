@@ -95,7 +95,8 @@ std::string what_differs(const Plan& plan, const Plan& other) {
 }
 
 // The fastest plan found, where another one is recommended.
-Sheet fastest_sheet(const SearchResult& search) {
+Sheet fastest_sheet(const Answer& answer) {
+  const SearchResult& search = answer.search;
   const Plan &fastest = search.fastest->plan, &best = search.best->plan;
   const double faster = search.best->step->value / search.fastest->step->value - 1;
   const std::string worlds = search.wins ? fmt::format(" in {} of 100 worlds", *search.wins) : "";
@@ -103,6 +104,11 @@ Sheet fastest_sheet(const SearchResult& search) {
   Sheet out{{"step_s", search.fastest->step},
             {"wins_of_100", search.wins},
             {"plan", as_json(to_json(fastest))}};
+  if (answer.objective.headroom) {
+    out.entry("Fastest", "{} faster, {step_s} a step: {}",
+              {percent(faster), what_differs(fastest, best)});
+    return out;
+  }
   out.entry(
       "Fastest", "{} faster, {step_s} a step{}, {}: {}",
       {percent(faster), worlds, more.empty() ? "as simple" : fmt::format("less simple ({})", more),
@@ -149,7 +155,8 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
   const std::string ended = stats.stopped ? "; ended early" : exhaustive ? "; exhaustive" : "";
   out.entry("Search", "{space} in the space, {visited} lowered, {simulated} simulated{}", {ended});
   out.show({"cuts"});
-  if (fits(answer)) out.entry("", "{}", {gap_words(stats)});
+  const bool of_fastest = answer.objective.headroom.has_value();  // not of the plan itself
+  if (fits(answer)) out.entry("", "{}{}", {of_fastest ? "of the fastest: " : "", gap_words(stats)});
   const bool whole = !answer.pins.has("/parallel/ep") && !cuts_experts(answer.model, answer.pins);
   if (answer.model.experts && whole)
     out.entry("",
@@ -219,6 +226,7 @@ Value rejected(const Answer& answer) {
   }
   Sheet text;
   text.labelled(fits(answer) ? "Rejected" : "Tried", table.text(kLabelWidth));
+  if (answer.objective.headroom) text.entry("", "(in the search for the fastest)");
   if (set_aside)
     text.entry("", "other tiers: set aside, the same plans fit with states closer to the GPU");
   return {each(answer.search.rejected, rejected_sheet), text.text()};
@@ -310,11 +318,14 @@ void say_plan(Sheet& out, const FoundPlan& best) {
 Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
   const SearchResult& search = answer.search;
   const std::string why = tier_reason(answer);
+  const Sheet objective =
+      objective_sheet(answer.objective, objective_step(answer), search.stats.gap);
   Sheet out("zplan.answer/1");
   out.facts({{"feasible", fits(answer)},
              {"verdict", verdict_line(answer)},
              {"model", model_sheet(answer, command.pins)},
              {"cluster", cluster_sheet(answer.cluster)},
+             {"objective", objective},
              {"plan", nullptr},
              {"memory", nullptr},
              {"time", nullptr},
@@ -322,7 +333,7 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"reason", fits(answer) ? left_out() : misfit_line(answer)},
              {"fits", why.empty() ? left_out() : why},
              {"search", search_sheet(answer, command.exhaustive)},
-             {"fastest", search.fastest ? fastest_sheet(search) : left_out()},
+             {"fastest", search.fastest ? fastest_sheet(answer) : left_out()},
              {"rejected", rejected(answer)},
              {"top", fastest_ones(answer, command.top)},
              {"pareto", command.pareto ? unbeaten(answer) : left_out()},
@@ -331,7 +342,7 @@ Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
              {"sources", sources_value(answer, command.sources)}});
   out.say("{verdict}");
   out.print("\n");
-  out.show({"anchors", "model", "cluster"});
+  out.show({"anchors", "model", "cluster", "objective"});
   out.print("\n");
   if (answer.best) say_plan(out, *answer.best);
   out.show({"search", "rejected"});

@@ -19,7 +19,9 @@ ExitCode execute(const PlanCommand& command) {
   if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {
     const Plan& plan = answer.best->planned.plan;
-    for (const std::string& line : idle_pins(command.pins, plan, answer.cluster)) complain(line);
+    Pins pins = command.pins;
+    pins.ranks = answer.pins.ranks;  // as the objective has it
+    for (const std::string& line : idle_pins(pins, plan, answer.cluster)) complain(line);
   }
   if (answer.best && !command.output.empty()) {
     write_file(command.output, to_json(answer.best->planned.plan));

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "planner/cli/answer/objective_options.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
@@ -14,6 +15,7 @@ constexpr const char* kPlanFooter =
     "\nExamples:\n"
     "  ./zplan plan --model 1T --cluster dgx2x32\n"
     "  ./zplan plan --model gpt2 --cluster dgx2 --global-batch 256 --zero 3 --json\n"
+    "  ./zplan plan --model gpt2 --cluster dgx2x2 --objective cheapest --price 2.5/h --tokens 10B\n"
     "  ./zplan plan --model my-model.json --cluster my-node.jsonx4 -o plan.json\n";
 
 Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, bool top_level) {
@@ -23,6 +25,7 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   PinOptions pins;
   bool version = false;  // taken before; here for the help
   add_question(syntax, pins, command);
+  add_objective(syntax, command);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "When no plan fits, answer with the one that is least over");
@@ -41,6 +44,7 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   require_both(command, "zplan");
   pins.finish(command.pins);
+  check_objective(command);
   return command;
 }
 
@@ -48,7 +52,8 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
 
 Command parse_plan(const std::vector<std::string>& arguments) {
   Syntax syntax("Find a plan for a model on a cluster: the simplest within 2 % of the fastest",
-                "zplan plan --model M --cluster C [options]", kPlanFooter);
+                "zplan plan --model M --cluster C [options]",
+                kObjectivesHelp + std::string(kPlanFooter));
   return read_plan(syntax, arguments, false);
 }
 

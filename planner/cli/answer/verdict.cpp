@@ -46,7 +46,13 @@ std::string verdict_line(const Answer& answer) {
   if (!fits(answer))
     return fmt::format("no: {}; the closest plan, capacity ignored, would take {}",
                        misfit_line(answer), how);
-  return fmt::format("yes: {} trains on {} at {}", answer.model.name, answer.cluster.name, how);
+  std::string line =
+      fmt::format("yes: {} trains on {} at {}", answer.model.name, answer.cluster.name, how);
+  const Objective asked = answer.objective.question.what;
+  if (asked != Objective::kFastest)
+    line += fmt::format("; {}: {}", name(asked),
+                        objective_value(answer.objective, *objective_step(answer)));
+  return line;
 }
 
 }  // namespace zplan

@@ -12,6 +12,7 @@
 #include "exec/offload/storage.h"
 #include "planner/program/timeline/comparison.h"
 #include "planner/search/grid.h"
+#include "planner/search/questions/objective.h"
 #include "planner/search/search.h"
 
 namespace zplan {
@@ -28,9 +29,10 @@ struct PlanCommand {
   Pins pins;
   std::vector<std::string> only, never;  // constraints (planner/plan/constraint.h)
   std::optional<Bytes> most_gpu_memory;  // that a plan may take, with the reserve
-  std::string output;                    // the Plan
-  std::int64_t top = 0;                  // of the plans simulated so many are listed
-  bool pareto = false;                   // those that no other plan simulated beats
+  ObjectiveQuestion objective;
+  std::string output;    // the Plan
+  std::int64_t top = 0;  // of the plans simulated so many are listed
+  bool pareto = false;   // those that no other plan simulated beats
   int threads = 1;
   std::optional<std::int64_t> simulations;  // at most; none: as many as the budget allows
   std::int64_t budget = 10;                 // millions of operations simulated
@@ -202,11 +204,18 @@ struct FailureSettings {
   double stragglers = 1;       // time of a step over that of the simulated one
 };
 
+// What running costs; negative: as the profile of the nodes says, if it does.
+struct RunningSettings {
+  double price = -1;       // of a GPU-hour
+  double node_watts = -1;  // that a node draws
+};
+
 // Days for a number of tokens, with failures.
 struct GoodputCommand {
   PlanSource source;
   double tokens = 0;
   FailureSettings failures;
+  RunningSettings running;
   bool published = false;  // the worked example, of no plan
   bool json = false;
 };
@@ -216,9 +225,8 @@ struct NeedCommand {
   PlanCommand question;
   std::vector<std::string> kinds;  // of nodes; empty: all that have GPUs
   double tokens = 0;
-  Seconds within{-1};      // negative: any time
-  double price = -1;       // of a GPU-hour; negative: unknown
-  double node_watts = -1;  // negative: unknown
+  Seconds within{-1};  // negative: any time
+  RunningSettings running;
   std::int64_t most_nodes = 1024;
   FailureSettings failures;
 };

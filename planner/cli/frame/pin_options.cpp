@@ -277,7 +277,7 @@ std::vector<std::string> idle_pins(const Pins& pins, const Plan& plan, const Clu
   const std::int64_t ranks = p.ranks();
   say(pins.has("/parallel/order") && (p.pp == 1 || plan.replicas() == 1), "--rank-order",
       p.pp == 1 ? "there is one pipeline stage" : "there is one replica");
-  if (ranks < cluster.devices()) {
+  if (pins.ranks == 0 && ranks < cluster.devices()) {
     lines.push_back(fmt::format("{} of {} GPUs stay idle: {} is {}",
                                 grouped(cluster.devices() - ranks), grouped(cluster.devices()),
                                 ranks_words(plan), count_of(ranks, "rank")));

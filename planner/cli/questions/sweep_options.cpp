@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hwprofiles/quantities.h"
+#include "planner/cli/answer/objective_options.h"
 #include "planner/cli/frame/completion.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
@@ -125,6 +126,7 @@ Command parse_sweep(const Arguments& arguments) {
       "  ./zplan sweep --model gpt2-1.5b --cluster dgx2 --over batch=128..512 --over zero=1..3:1\n"
       "  ./zplan sweep --model llama3-8b --cluster rtx4090-12ssd --over pcie=16..64GB/s --csv\n");
   add_question(syntax, pins, question);
+  add_objective(syntax, question);
   syntax.texts("--over", over, "AXIS=VALUES",
                "An axis of the grid; repeated, the last varies first");
   add_effort(syntax, question);

@@ -21,9 +21,9 @@ Value count_value(double number) { return right({number, grouped(std::llround(nu
 
 // Of a plan that was found; null in other rows.
 constexpr const char* kFoundKeys[] = {
-    "step_s",     "low_s",       "high_s",           "tokens_per_s",   "tokens_per_s_per_device",
-    "mfu",        "gap",         "gpu_memory_bytes", "parallel",       "family",
-    "limited_by", "fingerprint", "found_with",       "searched_step_s"};
+    "step_s",     "low_s",       "high_s",           "tokens_per_s",    "tokens_per_s_per_device",
+    "mfu",        "gap",         "gpu_memory_bytes", "parallel",        "family",
+    "limited_by", "fingerprint", "found_with",       "searched_step_s", "objective"};
 
 std::string axis_key(const GridAxis& axis) { return "at " + axis.name; }
 
@@ -54,6 +54,7 @@ Sheet row_facts(const SweepCommand& command, std::size_t i, const SweepRow& row)
              {"family", name(family_of(found.plan))},
              {"limited_by", found.limited_by},
              {"fingerprint", found.fingerprint}});
+  if (!found.objective.empty()) out.fact("objective", found.objective);
   if (found.searched)
     out.facts({{"found_with", found.found_with}, {"searched_step_s", *found.searched}});
   return out;
@@ -104,6 +105,8 @@ Table rows_table(const SweepCommand& command, const std::vector<SweepRow>& rows)
        {"step_s: step", "tokens_per_s: tokens/s", "tokens_per_s_per_device: per GPU", "mfu: MFU",
         "gap", "parallel: ranks", "family: plan", "limited_by: limited by"})
     columns.emplace_back(shown);
+  const Objective asked = command.questions.front().command.objective.what;
+  if (asked != Objective::kFastest) columns.emplace_back("objective", name(asked));
   Table table(std::move(columns));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     table.row(row_facts(command, i, rows[i]));

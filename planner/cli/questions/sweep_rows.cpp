@@ -31,8 +31,17 @@ SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster) {
           .devices = cluster.devices(),
           .gpu_memory = best.memory.use[static_cast<std::size_t>(Tier::kGpu)].peak,
           .limited_by = best.time.sim.limited_by,
+          .objective = {},
           .found_with = {},
           .searched = {}};
+}
+
+void say_objective(const Answer& answer, SweepPlan& found) {
+  const Objective asked = answer.objective.question.what;
+  if (asked == Objective::kFastest) return;
+  found.objective = objective_value(answer.objective, *objective_step(answer));
+  if (asked == Objective::kCheapest || asked == Objective::kFewestGpus)
+    found.devices = found.plan.parallel.ranks();
 }
 
 // What a row was answered with.
@@ -49,6 +58,7 @@ SweepRow answered(const PlanCommand& question, std::optional<Setup>& setup) {
     if (fits(answer)) {
       SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster)};
       row.found->gap = answer.search.stats.gap;
+      say_objective(answer, *row.found);
       setup = Setup{std::move(answer.model), std::move(answer.cluster), std::move(answer.evidence)};
       return row;
     }
@@ -154,7 +164,8 @@ std::vector<SweepRow> sweep(const SweepCommand& command) {
     tell(command, i, rows[i]);
     if (InterruptGuard::interrupted()) return rows;
   }
-  share_plans(command, setups, rows);
+  if (command.questions.front().command.objective.what == Objective::kFastest)
+    share_plans(command, setups, rows);
   return rows;
 }
 

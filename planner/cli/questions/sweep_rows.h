@@ -28,9 +28,10 @@ struct SweepPlan {
   Seconds step{};
   TimeInterval interval;
   double tokens_per_second = 0, mfu = 0, gap = 0;
-  int devices = 0;  // of the cluster
+  int devices = 0;  // of the cluster, or those used where their number was asked for
   Bytes gpu_memory{};
   std::string limited_by;
+  std::string objective;  // what the plan has of it; empty: the fastest was asked for
   // Of a plan that the search of another row found: the point of that row, and the step of what
   // this row's found.
   std::string found_with;
@@ -47,7 +48,8 @@ struct SweepRow {
 // In the order of the questions, one after the other: each search has all threads. Says on stderr
 // what came of each. After an interruption the rest is not run; otherwise rows then try the plans
 // of neighbours that ask the same of other hardware, and take one that is faster by more than ties
-// are (kTieTolerance): a search may miss what another finds.
+// are (kTieTolerance): a search may miss what another finds. Only where the
+// fastest is asked for.
 std::vector<SweepRow> sweep(const SweepCommand& command);
 
 Sheet sweep_sheet(const SweepCommand& command, const std::vector<SweepRow>& rows);

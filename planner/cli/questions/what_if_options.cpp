@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "planner/cli/answer/objective_options.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
@@ -20,6 +21,7 @@ Command parse_what_if(const std::vector<std::string>& arguments) {
                 "  ./zplan what-if --model llama3-8b --cluster rtx4090-12ssd --set nvme=x0.5 --set "
                 "pcie=x2\n");
   add_question(syntax, pins, question);
+  add_objective(syntax, question);
   add_effort(syntax, question);
   syntax.flag("--json", command.json, "Print JSON (zplan.what_if/1)");
   pins.add_others(syntax, question.pins);
@@ -30,6 +32,7 @@ Command parse_what_if(const std::vector<std::string>& arguments) {
         "expected a change, as in: zplan what-if --model 10B --cluster dgx2 --set "
         "nvme=50GB/s");
   pins.finish(question.pins);
+  check_objective(question);
   return command;
 }
 

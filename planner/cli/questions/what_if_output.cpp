@@ -24,7 +24,16 @@ std::string step_words(const Crossing& on) {
   return on.sim ? format_seconds(on.sim->period) : on.lacking.empty() ? "-" : on.lacking;
 }
 
+Objective asked(const WhatIf& found) { return found.before.objective.question.what; }
+
+std::string objective_of(const Answer& answer) {
+  return objective_value(answer.objective, *objective_step(answer));
+}
+
 std::string verdict(const WhatIf& found) {
+  if (asked(found) != Objective::kFastest && fits(found.before) && fits(found.after))
+    return fmt::format("{}: {} as it is, {} with the change", name(asked(found)),
+                       objective_of(found.before), objective_of(found.after));
   const std::string& lacked = found.on[kAsItIs][kAsItIs].lacking;
   const std::optional<Seconds> was = least_step(found, kAsItIs), is = least_step(found, kChanged);
   if (!was && !is)
@@ -90,6 +99,7 @@ void add_other_plan(const WhatIf& found, std::vector<std::string>& lines) {
                             format_seconds(before.sim->period))
               : fmt::format("; on the hardware as it is it is not possible: {}", before.lacking);
   lines.push_back(line);
+  if (asked(found) != Objective::kFastest) return;
   if (before.sim && before.sim->period < found.on[kAsItIs][kAsItIs].sim->period)
     lines.push_back(
         "so much of the difference is the search's: it answers with the simplest within "
@@ -132,6 +142,8 @@ Sheet side(const Answer& answer, const Crossing& own) {
           {"step_s", fit ? Value(answer.best->time.sim.period) : nullptr},
           {"tokens_per_s", fit ? Value(answer.best->time.throughput.tokens_per_second) : nullptr},
           {"gap", answer.search.stats.gap},
+          {"objective",
+           objective_sheet(answer.objective, objective_step(answer), answer.search.stats.gap)},
           {"lacking", own.lacking},
           {"limits", limits_words(own)},
           {"plan", fit ? as_json(to_json(answer.best->planned.plan)) : nullptr},

@@ -30,10 +30,10 @@ ExitCode execute(const GoodputCommand& command) {
   const GoodputAnswer answer =
       find_goodput(planned.job, static_cast<double>(parameter_count(planned.model)),
                    planned.model.vocab, chosen->cluster, period, command.tokens, command.failures);
-  write_answer(
-      goodput_sheet(answer, fmt::format("{} on {} ({})", planned.model.name, chosen->cluster.name,
-                                        cluster_words(chosen->cluster))),
-      command.json);
+  write_answer(goodput_sheet(answer, running_cost(command.running, chosen->cluster.node),
+                             fmt::format("{} on {} ({})", planned.model.name, chosen->cluster.name,
+                                         cluster_words(chosen->cluster))),
+               command.json);
   return ExitCode::kOk;
 }
 

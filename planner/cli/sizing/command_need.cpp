@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,10 +15,10 @@
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
-#include "planner/cli/predict/prediction.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/sizing/goodput_answer.h"
 #include "planner/core/quantity.h"
+#include "planner/lower/lower.h"
 #include "planner/search/questions/fewest_nodes.h"
 
 namespace zplan {
@@ -24,7 +26,7 @@ namespace {
 
 constexpr std::size_t kIndent = 2;
 constexpr std::int64_t kSimulations = 8;  // for each count of nodes
-constexpr double kWattsPerMegawatt = 1e6, kHoursPerDay = 24;
+constexpr double kHoursPerDay = 24;
 
 struct NeedRow {
   Cluster kind;
@@ -62,7 +64,8 @@ class Need {
         alone ? 1 : command_.most_nodes, [&](std::int64_t nodes) { return try_nodes(kind, nodes); },
         InterruptGuard::interrupted);
     const NodeCount& count = row.fewest.found ? *row.fewest.found : row.fewest.closest;
-    if (count.best) row.goodput = goodput_of(kind, count);
+    if (count.best) row.goodput = known_.at(count.nodes);
+    known_.clear();
     return row;
   }
 
@@ -74,6 +77,10 @@ class Need {
     cluster.headroom = command_.question.headroom;
     Pins pins = command_.question.pins;
     plan_with_stack(use_, cluster, pins);
+    if (const Seconds least = least_time(cluster, pins); is_too_long(least)) {
+      count.why = fmt::format("{} at the peak of its GPUs", run_words(least));
+      return count;
+    }
     const SearchOptions options{.threads = command_.question.threads,
                                 .max_simulated = kSimulations};
     try {
@@ -87,16 +94,32 @@ class Need {
       count.why = error.what();
     }
     if (count.best) {
-      const double days = goodput_of(kind, count).days();
-      count.good = command_.within.value < 0 || days * kSecondsPerDay <= command_.within.value;
-      if (!count.good) count.why = fmt::format("{:.0f} days", days);
+      const Seconds time =
+          known_.insert_or_assign(nodes, goodput_of(kind, count)).first->second.time();
+      count.good = !is_too_long(time);
+      if (!count.good) count.why = run_words(time);
     }
     return count;
   }
 
+  bool is_too_long(Seconds time) const {
+    return command_.within.value >= 0 && time > command_.within;
+  }
+
+  // [derived] Each element of a matrix takes part in three products of two flop per token, at the
+  // highest peak of the device. Of models whose elements do so for every token.
+  Seconds least_time(const Cluster& cluster, const Pins& pins) const {
+    constexpr double kFlops = 6;
+    if (model_.experts || model_.encoder_layers > 0 || pins.has("/train/what")) return {0};
+    double peak = 0;
+    for (const auto& [format, rate] : cluster.node.device.peaks) peak = std::max(peak, rate.value);
+    const auto elements = static_cast<double>(matmul_parameter_count(model_));
+    return {kFlops * elements * command_.tokens / (peak * cluster.devices())};
+  }
+
   GoodputAnswer goodput_of(const Cluster& kind, const NodeCount& count) const {
-    const PlannedJob planned = build_job(count.best->plan, model_);
-    return find_goodput(planned.job, static_cast<double>(parameter_count(model_)), model_.vocab,
+    const Job job = lower(count.best->plan, model_);
+    return find_goodput(job, static_cast<double>(parameter_count(model_)), model_.vocab,
                         with_nodes(kind, count.nodes), *count.best->step, command_.tokens,
                         command_.failures);
   }
@@ -105,7 +128,18 @@ class Need {
   const ModelConfig& model_;
   StackUse use_;
   Progress progress_;
+  std::map<std::int64_t, GoodputAnswer> known_;  // of the kind at hand, by nodes
 };
+
+// On stderr, as soon as it is known: the other kinds may take a while.
+void tell(const NeedRow& row) {
+  const std::string what = row.fewest.found
+                               ? fmt::format("{}, {}", count_of(row.fewest.found->nodes, "node"),
+                                             run_words(row.goodput->time()))
+                               : row.fewest.closest.why;
+  fmt::print(stderr, "zplan: sizing: {}: {}\n", row.kind.node.name, what);
+  std::fflush(stderr);
+}
 
 Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
   const bool found = row.fewest.found.has_value();
@@ -113,8 +147,10 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
   const bool known = count.best && row.goodput;
   const double days = known ? row.goodput->days() : 0;
   const double hours = known ? row.goodput->device_hours() : 0;
-  const double megawatt_hours = days * kHoursPerDay * static_cast<double>(count.nodes) *
-                                command.node_watts / kWattsPerMegawatt;
+  const RunningCost cost = running_cost(command.running, row.kind.node);
+  const std::optional<double> money = cost.money(hours);
+  const std::optional<double> energy =
+      cost.megawatt_hours(days * kHoursPerDay * static_cast<double>(count.nodes));
   const auto when = [](bool is_known, Value value) {
     return is_known ? right(std::move(value)) : right({nullptr, "-"});
   };
@@ -126,12 +162,14 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
         found ? Value(count.nodes * row.kind.node.devices_per_node) : right({nullptr, "-"})},
        {"family", count.best ? Value(name(family_of(count.best->plan))) : Value("-")},
        {"step_s", when(known, count.best && count.best->step ? Value(*count.best->step) : Value())},
-       {"days", when(known, number("{:.1f}", days))},
+       {"days", when(known, {days, run_words({days * kSecondsPerDay})})},
        {"effective_share", when(known, share(known ? row.goodput->goodput.effective : 0))},
        {"gpu_hours", when(known, {hours, format_count(hours)})},
-       {"money", when(known && command.price >= 0,
-                      {hours * command.price, format_count(hours * command.price)})},
-       {"energy_mwh", when(known && command.node_watts >= 0, number("{:.1f}", megawatt_hours))},
+       {"money", when(known && money, {money.value_or(0), format_count(money.value_or(0))})},
+       {"energy_mwh", when(known && energy, number("{:.3g}", energy.value_or(0)))},
+       {"node_watts", cost.watts},
+       {"power_source", cost.watts ? Value(cost.watts_source) : Value()},
+       {"gpu_hour_price", cost.price},
        {"tried_counts", row.fewest.tried},
        {"why_not", found ? Value() : Value(count.why)},
        {"plan", count.best ? as_json(to_json(count.best->plan)) : Value()}});
@@ -146,33 +184,41 @@ std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& comm
     if (row.fewest.found && (least == nullptr || gpus(row) < gpus(*least))) least = &row;
   if (least == nullptr)
     return fmt::format("No kind of node trains it with up to {} nodes", command.most_nodes);
-  return fmt::format("{} of {} ({} GPUs): {:.1f} days",
-                     count_of(least->fewest.found->nodes, "node"), least->kind.node.name,
-                     grouped(gpus(*least)), least->goodput->days());
+  return fmt::format("{} of {} ({} GPUs): {}", count_of(least->fewest.found->nodes, "node"),
+                     least->kind.node.name, grouped(gpus(*least)),
+                     run_words(least->goodput->time()));
 }
 
 Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, bool complete) {
   Sheet out("zplan.need/1");
-  out.facts({{"model", command.question.model},
-             {"tokens", command.tokens},
-             {"within_s", command.within.value >= 0 ? Value(command.within) : Value()},
-             {"gpu_hour_price", command.price >= 0 ? Value(command.price) : Value()},
-             {"node_watts", command.node_watts >= 0 ? Value(command.node_watts) : Value()},
-             {"complete", complete}});
+  out.facts(
+      {{"model", command.question.model},
+       {"tokens", command.tokens},
+       {"within_s", command.within.value >= 0 ? Value(command.within) : Value()},
+       {"gpu_hour_price", command.running.price >= 0 ? Value(command.running.price) : Value()},
+       {"node_watts",
+        command.running.node_watts >= 0 ? Value(command.running.node_watts) : Value()},
+       {"complete", complete}});
   out.print(verdict_of(rows, command) + "\n\n");
-  Table table({"kind", "nodes", "gpus: GPUs", "family", "step_s: step", "days",
+  Table table({"kind", "nodes", "gpus: GPUs", "family", "step_s: step", "days: takes",
                "effective_share: useful", "gpu_hours: GPU-hours", "money", "energy_mwh: MWh",
                "why_not: why not"});
   for (const NeedRow& row : rows) table.row(facts_of(row, command));
   out.table("kinds", table, kIndent);
   out.print("\n");
   out.print(paragraph(
-      fmt::format("Counts tried: powers of two, then in eighths between the last that is too few "
-                  "and the first that is enough; {} simulated plans each, so that fewer nodes may "
-                  "do with a longer search. Days count failures and checkpoints as zplan goodput. "
-                  "Money: GPU-hours x --price; energy: nodes x --node-power throughout.",
-                  kSimulations),
+      fmt::format(
+          "Counts tried: powers of two, then in eighths between the last that is too few "
+          "and the first that is enough; {} simulated plans each, so that fewer nodes may "
+          "do with a longer search. Times count failures and checkpoints as zplan goodput. "
+          "Money: GPU-hours x price; energy: nodes x power throughout, where --node-power is not "
+          "given the most that a node draws.",
+          kSimulations),
       kIndent));
+  for (const NeedRow& row : rows)
+    if (const std::string power = power_words(running_cost(command.running, row.kind.node));
+        !power.empty())
+      out.print(paragraph(fmt::format("{}: {}", row.kind.node.name, power), kIndent));
   return out;
 }
 
@@ -186,6 +232,7 @@ ExitCode execute(const NeedCommand& command) {
     Need need(command, model);
     for (const Cluster& kind : kinds_of(command)) {
       rows.push_back(need.row(kind));
+      tell(rows.back());
       if (InterruptGuard::interrupted()) break;
     }
   }

@@ -27,14 +27,6 @@ std::string decimal_bytes(double bytes) {
                               : fmt::format("{:.3g} TB", bytes / (1000 * kGiga));
 }
 
-std::string time_words(Seconds time) {
-  constexpr double kMinute = 60, kHour = 3600;
-  if (time.value < 2 * kMinute) return format_seconds(time);
-  if (time.value < 2 * kHour) return fmt::format("{:.1f} min", time.value / kMinute);
-  if (time.value < 2 * kSecondsPerDay) return fmt::format("{:.1f} h", time.value / kHour);
-  return fmt::format("{:.1f} days", time.value / kSecondsPerDay);
-}
-
 void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Seconds write) {
   out.facts({{"mtbf_s", failures.mtbf},
              {"restart_s", failures.restart},
@@ -48,8 +40,8 @@ void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Se
   out.print(
       paragraph(fmt::format("Failures: one in {}; restart {}. Checkpoint written in {}, every {} "
                             "[Daly06 Eq. 37] ({} by Young's sqrt(2 d M) [Young74])",
-                            time_words(failures.mtbf), time_words(failures.restart),
-                            time_words(write), time_words(found.interval), time_words(found.young)),
+                            run_words(failures.mtbf), run_words(failures.restart), run_words(write),
+                            run_words(found.interval), run_words(found.young)),
                 kIndent));
   out.print(paragraph(
       fmt::format("Time: {} useful, {} writing checkpoints, {} work done again, {} restarts "
@@ -59,7 +51,33 @@ void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Se
       kIndent));
 }
 
+void say_cost(Sheet& out, const GoodputAnswer& answer, const RunningCost& cost) {
+  const std::optional<double> money = cost.money(answer.device_hours());
+  const std::optional<double> energy = cost.megawatt_hours(answer.node_hours());
+  out.facts({{"money", money},
+             {"price_source", cost.price ? Value(cost.price_source) : Value()},
+             {"energy_mwh", energy},
+             {"node_watts", cost.watts},
+             {"power_source", cost.watts ? Value(cost.watts_source) : Value()}});
+  if (energy)
+    out.print(paragraph(fmt::format("Energy: at most {:.3g} MWh: {}, {}", *energy,
+                                    count_of(answer.nodes, "node"), power_words(cost)),
+                        kIndent));
+  if (money)
+    out.print(paragraph(fmt::format("Money: {} at {:g} a GPU-hour ({})", format_count(*money),
+                                    *cost.price, cost.price_source),
+                        kIndent));
+}
+
 }  // namespace
+
+std::string run_words(Seconds time) {
+  constexpr double kMinute = 60, kHour = 3600;
+  if (time.value < 2 * kMinute) return format_seconds(time);
+  if (time.value < 2 * kHour) return fmt::format("{:.1f} min", time.value / kMinute);
+  if (time.value < 2 * kSecondsPerDay) return fmt::format("{:.1f} h", time.value / kHour);
+  return fmt::format("{:.1f} days", time.value / kSecondsPerDay);
+}
 
 GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab,
                            const Cluster& cluster, Seconds period, double tokens,
@@ -79,6 +97,7 @@ GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab
                        .failures = {},
                        .goodput = {},
                        .devices = static_cast<double>(job.world()),
+                       .nodes = nodes,
                        .read = storage_read(cluster, nodes, shared)};
   if (answer.path.rate().value <= 0)
     throw_bad_input(
@@ -96,7 +115,8 @@ GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab
   return answer;
 }
 
-Sheet goodput_sheet(const GoodputAnswer& answer, const std::string& title) {
+Sheet goodput_sheet(const GoodputAnswer& answer, const RunningCost& cost,
+                    const std::string& title) {
   Sheet out("zplan.goodput/1");
   out.facts({{"tokens", answer.tokens},
              {"step_s", answer.step},
@@ -116,9 +136,9 @@ Sheet goodput_sheet(const GoodputAnswer& answer, const std::string& title) {
              {"data_bytes_per_step", answer.data_bytes},
              {"data_bytes_per_s", answer.data_rate},
              {"storage_read_bytes_per_s", answer.read}});
-  out.print(fmt::format("{} tokens take {:.1f} days: {:.1f} days of steps, {} of the time useful\n",
-                        format_count(answer.tokens), answer.days(), answer.ideal_days(),
-                        percent(answer.goodput.effective)));
+  out.print(fmt::format("{} tokens take {}: {} of steps, {} of the time useful\n",
+                        format_count(answer.tokens), run_words(answer.time()),
+                        run_words(answer.step * answer.steps), percent(answer.goodput.effective)));
   out.print("\n" + title + "\n");
   out.print(paragraph(
       fmt::format("Steps: {} of {}{}; {} GPU-hours", format_count(answer.steps),
@@ -141,6 +161,7 @@ Sheet goodput_sheet(const GoodputAnswer& answer, const std::string& title) {
                                   decimal_bytes(answer.data_bytes), format_rate(answer.data_rate),
                                   format_rate(answer.read)),
                       kIndent));
+  say_cost(out, answer, cost);
   return out;
 }
 

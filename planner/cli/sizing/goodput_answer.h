@@ -6,6 +6,7 @@
 
 #include "planner/cli/frame/options.h"
 #include "planner/cli/frame/sheet.h"
+#include "planner/cli/sizing/running_cost.h"
 #include "planner/cost/goodput.h"
 
 namespace zplan {
@@ -23,13 +24,19 @@ struct GoodputAnswer {
   Failures failures;
   Goodput goodput;
   double devices = 0;
+  int nodes = 0;
   double data_bytes = 0;  // that a step reads
   BytesPerSecond data_rate{}, read{};
 
   double ideal_days() const { return steps * step.value / kSecondsPerDay; }
+  Seconds time() const { return {days() * kSecondsPerDay}; }
   double days() const { return ideal_days() / goodput.effective; }
+  double node_hours() const { return days() * 24 * nodes; }
   double device_hours() const { return days() * 24 * devices; }
 };
+
+// "42.0 min", "3.1 h", "12.5 days"
+std::string run_words(Seconds time);
 
 // Throws Error where the nodes have no drives and no storage is stated. Only nodes and devices that
 // the Job uses count.
@@ -37,7 +44,7 @@ GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab
                            const Cluster& cluster, Seconds period, double tokens,
                            const FailureSettings& settings);
 
-Sheet goodput_sheet(const GoodputAnswer& answer, const std::string& title);
+Sheet goodput_sheet(const GoodputAnswer& answer, const RunningCost& cost, const std::string& title);
 // The 54 days of Llama 3 405B [Dubey24 sec 3.3.4].
 Sheet published_goodput_sheet();
 

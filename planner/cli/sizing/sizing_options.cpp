@@ -59,16 +59,26 @@ void add_sized(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
   pins.add("/batch/sequence", syntax, question.pins);
 }
 
-void add_positive(Syntax& syntax, const char* option, const char* type, const char* help,
-                  std::string_view unit, double& target) {
-  syntax.parsed(option, type, help, [option, unit, &target](const std::string& word) {
-    const auto number = number_with(word, {{"", 1}, {unit, 1}});
-    if (!number)
-      throw_bad_input(fmt::format("{}: expected a number above 0{}, got {}", option,
-                                  unit.empty() ? "" : fmt::format(", as in 2.5{}", unit),
-                                  in_quotes(word)));
-    target = *number;
-  });
+double above_zero(std::string_view option, const std::string& word, std::string_view example,
+                  std::initializer_list<std::pair<std::string_view, double>> units) {
+  const auto number = number_with(word, units);
+  if (!number)
+    throw_bad_input(fmt::format("{}: expected a number above 0, as in {}, got {}", option, example,
+                                in_quotes(word)));
+  return *number;
+}
+
+void add_running(Syntax& syntax, RunningSettings& running) {
+  syntax.parsed("--price", "P/h", "Of a GPU-hour, in any currency [the profile's, if any]",
+                [&running](const std::string& word) {
+                  running.price = above_zero("--price", word, "2.5/h", {{"", 1}, {"/h", 1}});
+                });
+  syntax.parsed("--node-power", "P", "That a node draws, in kW [the most that its profile states]",
+                [&running](const std::string& word) {
+                  constexpr double kWatts = 1000;
+                  running.node_watts =
+                      kWatts * above_zero("--node-power", word, "10kW", {{"", 1}, {"kW", 1}});
+                });
 }
 
 template <typename Question>
@@ -125,6 +135,7 @@ Command parse_goodput(const Arguments& arguments) {
   syntax.text("-c,--cluster", question.cluster, "C",
               "Where to; with a plan file, another cluster than it names");
   add_failures(syntax, command.tokens, command.failures);
+  add_running(syntax, command.running);
   add_threads(syntax, question);
   syntax.flag("--ignore-capacity", question.ignore_capacity, "Also of a plan that does not fit");
   syntax.flag("--published", command.published, "Instead the 54 days of Llama 3 405B");
@@ -154,9 +165,7 @@ Command parse_need(const Arguments& arguments) {
   add_sized(syntax, pins, question);
   syntax.texts("-c,--cluster", command.kinds, "NODE", "Kind of node; repeated [all with GPUs]");
   syntax.duration("--within", "Days that it may take [any]", command.within);
-  add_positive(syntax, "--price", "P/h", "Of a GPU-hour, in any currency", "/h", command.price);
-  double kilowatts = 0;
-  add_positive(syntax, "--node-power", "P", "That a node draws, in kW", "kW", kilowatts);
+  add_running(syntax, command.running);
   constexpr std::int64_t kMost = 16384;
   syntax.integer("--max-nodes", command.most_nodes, 1, kMost, "Nodes to try at most [1024]");
   add_failures(syntax, command.tokens, command.failures);
@@ -165,8 +174,6 @@ Command parse_need(const Arguments& arguments) {
   pins.add_others(syntax, question.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   pins.finish(question.pins);
-  constexpr double kWatts = 1000;
-  if (kilowatts > 0) command.node_watts = kilowatts * kWatts;
   if (question.model.empty() || command.tokens <= 0)
     throw_bad_input("expected --model and --tokens, as in: zplan need --model 10B --tokens 300B");
   return command;

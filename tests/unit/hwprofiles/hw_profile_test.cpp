@@ -8,6 +8,7 @@
 #include <set>
 
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/running.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "tests/support/error_message.h"
@@ -40,6 +41,33 @@ TEST(NodeCatalogue, HoldsTheNamedKinds) {
   for (const HwProfile& node : node_catalogue()) names.push_back(node.name);
   EXPECT_EQ(names, (std::vector<std::string>{"dgx-a100", "dgx-h100", "dgx2", "rtx4090-12ssd",
                                              "workstation"}));
+}
+
+TEST(NodeCatalogue, PowerIsThatOfTheDataSheetsAndPricesAreTheUsers) {
+  const auto watts = [](const char* name) {
+    return max_power_watts(load_cluster(name).node).value_or(RunningFigure{}).value;
+  };
+  EXPECT_EQ(watts("dgx2"), 10'000);
+  EXPECT_EQ(watts("dgx-a100"), 6'500);
+  EXPECT_EQ(watts("dgx-h100"), 10'200);
+  EXPECT_EQ(watts("workstation"), 0);
+  for (const HwProfile& node : node_catalogue()) EXPECT_FALSE(gpu_hour_price(node)) << node.name;
+}
+
+TEST(NodeCatalogue, AProfileMayStateAPrice) {
+  const std::string running =
+      R"("running": {"gpu_hour_price": {"value": 2.5, "source": "measured", "ref": "our bill"}},)";
+  std::string text = text_of("hwprofiles/workstation.json");
+  const std::size_t at = text.find("\n  \"latency\"");
+  ASSERT_NE(at, std::string::npos);
+  const auto price = gpu_hour_price(parse_hw_profile(std::string(text).insert(at, running), "w"));
+  ASSERT_TRUE(price.has_value());
+  EXPECT_EQ(price->value, 2.5);
+  EXPECT_EQ(price->ref, "our bill");
+  const std::string odd = R"("running": {"watts": {"value": 1, "source": "assumed", "ref": "x"}},)";
+  EXPECT_NE(
+      message_of([&] { parse_hw_profile(std::string(text).insert(at, odd), "w"); }).find("watts"),
+      std::string::npos);
 }
 
 TEST(NodeCatalogue, NamesAndAliasesAreUnique) {
