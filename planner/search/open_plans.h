@@ -43,6 +43,11 @@ class OpenPlans {
   void put_back(const std::vector<OpenPlan*>& risen,
                 const std::function<bool(const Plan&)>& is_known);
 
+  // Each leaf that is open; its bound is of all that is open of it.
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (const auto& [bound, open] : queue_) visit(open->leaf);
+  }
   // The least bound of what is open; nothing: all is closed.
   std::optional<Seconds> least() const;
 

@@ -9,6 +9,7 @@
 #include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
 #include "planner/search/nearer_homes.h"
+#include "planner/search/open_families.h"
 #include "planner/search/open_plans.h"
 #include "planner/search/ranking.h"
 #include "planner/search/rejections.h"
@@ -528,7 +529,25 @@ class Search {
       const bool unknown = leaf.rung == Rung::kEnumerated && !leaf.set_aside;
       if (unknown && silent.contains(family_of(leaf.candidate.plan))) estimate(leaf, evaluator_);
     });
-    result.rejected = rejections(leaves_, ranking_);
+    const OpenFamilies open = open_families();
+    result.rejected = rejections(leaves_, ranking_, open);
+    if (const Leaf* const least = open.least()) result.open = least->candidate;
+  }
+
+  // What the gap is of, by family.
+  OpenFamilies open_families() const {
+    OpenFamilies open(ranking_);
+    if (!options_.variants) {
+      for (const Leaf& leaf : leaves_)
+        if (leaf.rung > Rung::kEnumerated && !leaf.out() && !leaf.candidate.step)
+          open.add(leaf, leaf.candidate.bound);
+      return open;
+    }
+    open_.each([&](const Leaf& leaf) { open.add(leaf, leaf.candidate.bound); });
+    for (const auto& [floor, begin] : closed_groups_)
+      for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
+        if (!leaves_[i].out()) open.add(leaves_[i], floor);
+    return open;
   }
 
   // Those of which no plan is known that may fit: what else they have is farther away than a plan

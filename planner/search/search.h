@@ -173,13 +173,24 @@ struct Candidate {
   std::optional<Infeasible> infeasible;
 };
 
+// What a search knows of a family.
+enum class Standing : std::uint8_t {
+  kRejected,  // each plan of it is proven slower, was simulated and is slower, or does not fit
+  kTied,      // a plan of it is as fast as the recommended one, which is preferred
+  kSetAside,  // not tried: the same plans fit with states closer to the GPU, too
+  kNotTried,  // a plan of it that was not simulated could be faster, or as fast and simpler
+};
+std::string_view name(Standing standing);  // "not_tried"
+
 // One line per family that lost: its best plan, and what it would take or cost. A family of which
 // nothing fits is represented by the plan that is least over.
 struct Rejected {
   Family family;
   Candidate best;
   std::string reason;
-  bool set_aside = false;  // `best` fits with its states closer to the GPU, too: it was not tried
+  Standing standing{};
+  // Of kNotTried: no plan of the family that was not simulated takes less.
+  std::optional<Seconds> from{};
 };
 
 // A plan with its simulated step and the GPU memory that it takes.
@@ -205,6 +216,9 @@ struct SearchResult {
   std::optional<Candidate> closest;  // when no plan fits: the one that is least over
   std::vector<Simulated> simulated;  // all that were, the fastest first
   std::vector<Rejected> rejected;    // in family order; smallest_change only in `closest`
+  // Of the plans neither simulated nor proven not to fit the one with the least bound, which the
+  // gap is of; nothing: there is none.
+  std::optional<Candidate> open;
   SearchStats stats;
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -276,6 +277,33 @@ RC_GTEST_PROP(SearchProperty, TheGapIsHonest, ()) {
   const double simulated = result.fastest.value_or(*result.best).step->value;
   RC_ASSERT(fastest >= simulated * (1 - result.stats.gap) - 1e-12);
   RC_ASSERT(result.best->step->value <= simulated * (1 + kTieTolerance));
+}
+
+// What is said to be rejected is: with a budget as small as it may be, no plan of such a family is
+// faster than the recommended one.
+RC_GTEST_PROP(SearchProperty, NoRejectedFamilyHasAFasterPlan, ()) {
+  const Setting at;
+  World world;
+  draw(world, at.model, at.cluster, at.pins);
+  SearchOptions options;
+  options.variants = true;
+  options.max_simulated = *rc::gen::element<std::int64_t>(1, 4, 16);
+  const SearchResult result = search(at.model, at.cluster, at.pins, world.evaluator(), options);
+  if (!result.best) return;
+  std::map<Family, double> fastest;
+  for (std::size_t i = 0; i < world.plans.size(); ++i)
+    if (world.fits(i)) {
+      const auto [at_family, is_new] =
+          fastest.emplace(family_of(world.plans[i]), world.truths[i].time);
+      if (!is_new) at_family->second = std::min(at_family->second, world.truths[i].time);
+    }
+  for (const Rejected& line : result.rejected) {
+    if (!fastest.contains(line.family)) continue;
+    RC_LOG() << name(line.family) << ": " << line.reason << "\n";
+    if (line.standing == Standing::kRejected)
+      RC_ASSERT(fastest[line.family] > result.best->step->value);
+    if (line.from) RC_ASSERT(line.from->value <= result.best->step->value * (1 + kTieTolerance));
+  }
 }
 
 // ---- closed forms ------------------------------------------------------------------------------
@@ -554,6 +582,10 @@ void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster
   const Seconds period = sim::simulate(job, cluster).period;
   RC_ASSERT(floor <= period);
   RC_ASSERT(bound <= period);
+  double terms = 0;
+  for (const FloorTerm& one : TimeFloors(model, cluster).terms(plan, in_flight_of_stages(plan)))
+    terms += one.time.value;
+  RC_ASSERT(std::abs(floor.value - terms) <= 1e-5 * terms);
   // The floor is a part of the compute lane; over several stages, or where ranks that work on a
   // layer together wait for each other, it is not.
   const Parallel& shape = plan.parallel;
