@@ -8,6 +8,7 @@
 #include <numbers>
 #include <string_view>
 
+#include "planner/core/quantity.h"
 #include "planner/cost/reliance.h"
 
 namespace zplan {
@@ -158,6 +159,25 @@ Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Ki
   if (!known_device) add_hardware(node, knowledge);
   add_overall(evidence, kind, knowledge);
   return knowledge;
+}
+
+std::string source_of(Constant constant, const Evidence& evidence, const HwProfile& node) {
+  const auto rates = stack_rates();
+  if (constant >= rates.size()) {
+    const HardwareRow& row = kHardware[constant - rates.size()];
+    for (const ValueSource& value : node.sources)
+      if (value.pointer == row.pointer)
+        return fmt::format("{} {}, {}: {}", row.pointer, value.value, value.source, value.ref);
+    return fmt::format("{}, [assumed] how far such figures are off", row.pointer);
+  }
+  const StackRate& rate = rates[constant];
+  const double value = evidence.stack.rates.*rate.member;
+  const std::string shown = rate.seconds ? format_seconds({value}) : fmt::format("{:.4g}", value);
+  if (evidence.covariance) return shown + ", moved by measured runs (--anchor)";
+  const StackValue* const given = value_of(evidence.stack, rate.name);
+  if (given != nullptr) return fmt::format("{}, {}: {}", shown, given->source, given->ref);
+  return fmt::format("{}, [assumed] spread of such rates over stacks{}", shown,
+                     is_ideal(evidence.stack) ? "; it can only be slower than the hardware" : "");
 }
 
 Knowledge with_normal_constants(Knowledge knowledge) {

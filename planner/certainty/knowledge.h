@@ -49,6 +49,10 @@ Evidence evidence_of(const StackProfile& stack, const MeasuredRuns& runs);
 
 Knowledge knowledge_of(const Evidence& evidence, const HwProfile& node, const Kind& kind);
 
+// A constant as its file or profile gives it, and where how well it is known comes from: "1.08,
+// fitted: ..", "5 us, assumed: ..".
+std::string source_of(Constant constant, const Evidence& evidence, const HwProfile& node);
+
 // With normal constants of the same mean and variance in place of the one-sided ones.
 Knowledge with_normal_constants(Knowledge knowledge);
 

@@ -68,8 +68,13 @@ class Counter {
     sum.traffic.gathered += times * sent.gathered;
     sum.traffic.reduced += times * sent.reduced;
     sum.traffic.other += times * sent.other;
-    sum.traffic.bytes += times * (sent.gathered + sent.reduced + sent.other) *
-                         static_cast<double>(size_of(view.dtype).value);
+    GroupOp& op = sum.ops[node.role];
+    op.role = node.role;
+    op.runs += instances_[index];
+    const double elements = times * (sent.gathered + sent.reduced + sent.other);
+    op.elements += elements;
+    op.bytes += elements * static_cast<double>(size_of(view.dtype).value);
+    sum.traffic.bytes += elements * static_cast<double>(size_of(view.dtype).value);
     const OpCost& cost = model_.costs(stage_)[index];
     for (const LinkShare& share : model_.shares(cost))
       sum.links[share.link] += times * static_cast<double>(cost.bytes.value) * share.weight;
@@ -79,6 +84,7 @@ class Counter {
     std::vector<GroupTraffic> out;
     for (const auto& [key, sum] : sums_) {
       GroupTraffic& traffic = out.emplace_back(sum.traffic);
+      for (const auto& [role, op] : sum.ops) traffic.ops.push_back(op);
       for (const auto& [link, bytes] : sum.links) {
         if (bytes <= traffic.link_bytes) continue;
         traffic.link_bytes = bytes;
@@ -95,6 +101,7 @@ class Counter {
   struct Sum {
     GroupTraffic traffic;
     std::map<std::uint32_t, double> links;  // bytes
+    std::map<Role, GroupOp> ops;
   };
 
   const CostModel& model_;

@@ -14,6 +14,13 @@
 
 namespace zplan {
 
+// All operations of a role.
+struct GroupOp {
+  Role role{};
+  std::int64_t runs = 0;           // per step
+  double elements = 0, bytes = 0;  // sent in a step
+};
+
 struct GroupTraffic {
   std::string group;                            // "tp", "dp", or the axis of a transfer, "pp"
   std::int32_t ranks = 0;                       // that meet
@@ -22,6 +29,7 @@ struct GroupTraffic {
   double bytes = 0;                             // per step
   CostLink link{};                              // that carries most of it; no name: none does
   double link_bytes = 0;  // that it carries of this per step, of all ranks that use it
+  std::vector<GroupOp> ops{};
 
   double elements() const { return gathered + reduced + other; }
   // (n - 1) / n: what a volume of whole buffers is multiplied by in a ring.

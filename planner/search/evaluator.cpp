@@ -4,20 +4,18 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "planner/cost/bounds.h"
-#include "planner/cost/step_cycle.h"
 #include "planner/lower/lower.h"
 #include "planner/lower/ranks.h"
 #include "planner/place/place.h"
 #include "planner/plan/plan_schedule.h"
-#include "planner/program/instances/edges.h"
 #include "planner/program/job/limits.h"
 #include "planner/search/bytes_bound.h"
 #include "planner/search/homes/homes.h"
+#include "planner/search/job_bound.h"
 #include "planner/search/memory_use.h"
 #include "planner/search/search.h"
 #include "planner/search/stack_memory_use.h"
@@ -31,16 +29,6 @@ namespace {
 // tenths of a microsecond.
 constexpr std::int64_t kOperationsOfFit = 5000;
 constexpr std::int64_t kOperationsOfLowering = 1000;
-
-std::size_t busiest_stage(const StepTotals& totals) {
-  const auto compute = [](const ClassTotals& own) {
-    return own.lane[static_cast<std::size_t>(Lane::kCompute)];
-  };
-  const auto most = std::max_element(
-      totals.classes.begin(), totals.classes.end(),
-      [&](const ClassTotals& a, const ClassTotals& b) { return compute(a) < compute(b); });
-  return static_cast<std::size_t>(most - totals.classes.begin());
-}
 
 class PlanEvaluator {
  public:
@@ -93,7 +81,11 @@ class PlanEvaluator {
       result.gpu = std::max(result.gpu, c.placement.slab[static_cast<std::size_t>(Tier::kGpu)]);
     if (!result.infeasible && cluster_.memory.given)
       result.infeasible = check_stack(stack_memory_use(job, cluster_), cluster_);
-    if (!result.infeasible) set_bounds(plan, job, result);
+    if (!result.infeasible) {
+      const JobBound bound = bound_of_job(plan, job, cluster_, floors_, in_flight(plan));
+      result.bound = bound.bound();
+      result.any_depth = bound.any_depth();
+    }
     return result;
   }
 
@@ -112,25 +104,6 @@ class PlanEvaluator {
   std::int64_t operations() const { return operations_; }
 
  private:
-  // `job` gets edges where they are needed.
-  void set_bounds(const Plan& plan, Job& job, Fit& result) {
-    const CostModel costs(job, cluster_);
-    const StepTotals totals = step_totals(costs);
-    const StagePieces& stages = in_flight(plan);
-    result.any_depth = std::max(time_bound(costs, totals).seconds, floors_.of(plan, stages));
-    SimTime longest{};
-    std::vector<Seconds> turns(job.classes.size());
-    for (const std::size_t stage : std::set{std::size_t{0}, busiest_stage(totals)}) {
-      Program& program = job.classes[stage].program;
-      derive_data_edges(program);
-      const StepCycle cycle(program, costs.costs(static_cast<int>(stage)));
-      longest = std::max(longest, cycle.period());
-      turns[stage] = to_seconds(cycle.turn());
-    }
-    result.bound = std::max({result.any_depth, to_seconds(longest) * sim::kLeastOfSteady,
-                             floors_.of(plan, stages, turns)});
-  }
-
   // Remembered: the same for all plans of a shape.
   const std::vector<NodeFill>& fills(const Plan& plan) {
     const Parallel& shape = plan.parallel;

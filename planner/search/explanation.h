@@ -1,19 +1,19 @@
 // Explanation: what a printed number is made of, as a formula whose terms give that number.
 //
-// Names are those of the keys of the answer's JSON. A sum adds up its terms; a quotient is the
-// product of the terms over that of the divisors, times a factor that only changes the unit. Each
-// term has a unit and where it comes from: a source of the model or the profile, or which reader of
-// the Job counts it. Nothing is computed a second time: terms are what the readers say.
+// Names are those of the keys of the answers' JSON, elements of arrays by their index:
+// "memory.classes[0].gpu.slab_bytes". What people ask for more often has a name of its own, too:
+// "time.step_split.products". A sum adds up its terms; a quotient is the product of the terms over
+// that of the divisors, times a factor that only changes the unit. Each term has a unit and where
+// it comes from: a source of the model or the profile, or which reader of the Job counts it.
+// Nothing is computed a second time: terms are what the readers say. A number that is not made of
+// others has itself as its only term, with its source.
 //
-//   time.step_s                   the parts of the step (sim/step_split.h)
-//   time.step_split.PART          the operations, by role, that hold the step up with it
-//   time.tokens_per_s             batch x sequence / step
-//   time.model_tflops_per_gpu     model flop / (step x GPUs); hardware_tflops_per_gpu alike
-//   time.mfu, time.hfu            the same over the peak
-//   memory.TIER.peak_bytes        bytes by category at the fullest moment, and gaps
-//   memory.TIER.free_bytes        what is usable less the peak, the reserve and the headroom
-//   model.parameters              of plain decoders: layers, embeddings, the rest
-// Leaves out: intervals, whose ends are of samples, and what a search says of its space.
+//   explanation_time.cpp      the step, its parts, rates, flop, lanes, links, limits
+//   explanation_memory.cpp    tiers, placements and the allocator, by category and buffer
+//   explanation_model.cpp     parameters of the model, devices of the cluster
+//   explanation_traffic.cpp   what a rank sends to each group, in bytes and in Psi
+// Intervals are explained beside planner/certainty, and what a search says of its space beside its
+// answer: planner/cli/explain.
 #pragma once
 
 #include <string>
@@ -25,11 +25,21 @@
 #include "planner/cost/throughput.h"
 #include "planner/place/memory_report.h"
 #include "planner/search/search.h"
+#include "planner/search/stack_memory_use.h"
 #include "sim/step_split.h"
 
 namespace zplan {
 
-enum class TermUnit : std::uint8_t { kNone, kBytes, kSeconds, kFlops, kTflops, kShare, kPerSecond };
+enum class TermUnit : std::uint8_t {
+  kNone,    // a whole number
+  kFactor,  // any other
+  kBytes,
+  kSeconds,
+  kFlops,
+  kTflops,
+  kShare,
+  kPerSecond,
+};
 
 struct Term {
   std::string name;
@@ -49,22 +59,29 @@ struct Explanation {
   std::vector<Term> terms;     // of a sum the greatest first
   std::vector<Term> divisors;  // of a quotient
   double factor = 1;
-  std::vector<Term> made_of;  // buffers that are alive, operations that run: the largest first
+  // Buffers that are alive, operations that run: the largest first. They need not add up.
+  std::vector<Term> made_of;
+  std::vector<std::string> also;  // other names
 };
+using Explanations = std::vector<Explanation>;
 
 // The number that the terms give.
 double combined(const Explanation& explanation);
 
+// A plan with everything that was found out about it.
 struct Explained {
+  const Plan& plan;
   const Job& job;
   const ModelConfig& model;
   const Cluster& cluster;
   const MemoryUse& use;
   const MemoryReport& report;
+  const StackMemoryUse& stack;
+  const sim::SimResult& sim;
   const sim::StepSplit& split;
   const Throughput& throughput;
   double model_flops = 0;  // of a step
 };
-std::vector<Explanation> explain(const Explained& plan);
+Explanations explain(const Explained& plan);
 
 }  // namespace zplan

@@ -51,6 +51,12 @@ class OpenPlans {
   // is not below the limit. `with_group` and `simulated` stay zero.
   Cuts cuts(Seconds limit) const;
 
+  // Each leaf that is open; its bound is of all that is open of it.
+  template <typename Visit>
+  void each(Visit visit) const {
+    for (const auto& [bound, open] : queue_) visit(open->leaf);
+  }
+
   // The least bound of what is open; nothing: all is closed.
   std::optional<Seconds> least() const;
 

@@ -31,18 +31,12 @@ std::string tie_reason(const Leaf& lost, const Ranking& ranking) {
   return lost.gpu == winner.gpu ? "as simple, too, but later in order" : "but uses more GPU memory";
 }
 
-std::string too_slow(const Leaf& lost, const Ranking& ranking) {
+// Of a plan that was simulated.
+std::string slower(const Leaf& lost, const Ranking& ranking) {
   const std::string own = format_seconds(lost.value());
   const std::string other = format_seconds(ranking.recommended().value());
-  const bool exact = lost.candidate.step.has_value();
-  const bool slower = lost.value() > ranking.limit();
-  if (lost.rung < Rung::kFitted && !slower)
-    return fmt::format("not tried: at best {} against {}", own, other);
-  if (lost.rung < Rung::kFitted)
-    return fmt::format("slower if it fits: at least {} against {}", own, other);
-  if (slower)
-    return fmt::format("fits, but slower: {}{} against {}", exact ? "" : "at least ", own, other);
-  if (!exact) return fmt::format("fits, not simulated: at best {} against {}", own, other);
+  if (lost.value() > ranking.limit())
+    return fmt::format("fits, but slower: {} against {}", own, other);
   return fmt::format("fits, {} against {}, {}", own, other, tie_reason(lost, ranking));
 }
 
@@ -55,25 +49,83 @@ auto preference(const Leaf& leaf) {
   return std::pair(kind, value);
 }
 
-std::string reason(const Leaf& leaf, const Ranking& ranking) {
-  if (leaf.out()) return too_large(*leaf.candidate.infeasible);
-  if (leaf.set_aside) return "set aside: the same plan fits with its states closer to the GPU";
-  return too_slow(leaf, ranking);
+using Families = std::map<Family, const Leaf*>;
+
+// The fastest of each family: of the plans found by tuning, too.
+Families fastest_simulated(const Ranking& ranking) {
+  Families fastest;
+  for (const Leaf* const leaf : ranking.leaves()) {
+    const Leaf*& at = fastest[family_of(leaf->candidate.plan)];
+    if (at == nullptr || leaf->value() < at->value()) at = leaf;
+  }
+  return fastest;
+}
+
+// What is known of a family but for the plans that could still be the answer.
+Rejected as_known(const Leaf* simulated, const Leaf* open, const Leaf& other,
+                  const Ranking& ranking) {
+  if (simulated != nullptr)
+    return {
+        .family = {},
+        .best = simulated->candidate,
+        .reason = slower(*simulated, ranking),
+        .standing = simulated->value() > ranking.limit() ? Standing::kRejected : Standing::kTied};
+  const Leaf& leaf = open != nullptr ? *open : other;
+  if (leaf.out())
+    return {.family = {}, .best = leaf.candidate, .reason = too_large(*leaf.candidate.infeasible)};
+  if (leaf.set_aside)
+    return {.family = {},
+            .best = leaf.candidate,
+            .reason = "set aside: the same plan fits with its states closer to the GPU",
+            .standing = Standing::kSetAside};
+  return {.family = {},
+          .best = leaf.candidate,
+          .reason = fmt::format(
+              "{}: at least {} against {}",
+              leaf.rung < Rung::kFitted ? "slower if it fits" : "fits, but slower",
+              format_seconds(leaf.value()), format_seconds(ranking.recommended().value()))};
+}
+
+// A plan of the family that could be the answer was not simulated.
+void set_not_tried(Rejected& line, const Leaf& undecided, const Ranking& ranking) {
+  const std::string from = format_seconds(undecided.candidate.bound);
+  line.standing = Standing::kNotTried;
+  line.from = undecided.candidate.bound;
+  const std::string against = format_seconds(ranking.recommended().value());
+  if (line.best.step) {
+    line.reason = fmt::format("tried in part: {}; others could take from {} on, against {}",
+                              format_seconds(*line.best.step), from, against);
+    return;
+  }
+  line.best = undecided.candidate;
+  line.reason = fmt::format("not tried: could take from {} on, against {}", from, against);
 }
 
 }  // namespace
 
-std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, const Ranking& ranking) {
-  std::map<Family, std::size_t> families;  // the best leaf of each
-  for (std::size_t i = 0; i < leaves.size(); ++i) {
-    const auto [at, is_new] = families.emplace(family_of(leaves[i].candidate.plan), i);
-    if (!is_new && preference(leaves[i]) < preference(leaves[at->second])) at->second = i;
+std::string_view name(Standing standing) {
+  constexpr std::string_view kNames[] = {"rejected", "tie", "set_aside", "not_tried"};
+  return kNames[static_cast<std::size_t>(standing)];
+}
+
+std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, const Ranking& ranking,
+                                 const OpenFamilies& open) {
+  Families families;  // the best leaf of each
+  for (const Leaf& leaf : leaves) {
+    const Leaf*& at = families[family_of(leaf.candidate.plan)];
+    if (at == nullptr || preference(leaf) < preference(*at)) at = &leaf;
   }
   if (!ranking.empty()) families.erase(family_of(ranking.recommended().candidate.plan));
+  const Families simulated = fastest_simulated(ranking);
   std::vector<Rejected> result;
-  for (const auto& [family, index] : families) {
-    const Leaf& leaf = leaves[index];
-    result.push_back({family, leaf.candidate, reason(leaf, ranking), leaf.set_aside});
+  for (const auto& [family, leaf] : families) {
+    const auto at = simulated.find(family);
+    Rejected line = as_known(at == simulated.end() ? nullptr : at->second, open.least_of(family),
+                             *leaf, ranking);
+    line.family = family;
+    if (const Leaf* const undecided = open.undecided(family))
+      set_not_tried(line, *undecided, ranking);
+    result.push_back(std::move(line));
   }
   return result;
 }

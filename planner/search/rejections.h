@@ -6,14 +6,16 @@
 #include <vector>
 
 #include "planner/search/leaf.h"
+#include "planner/search/open_families.h"
 #include "planner/search/ranking.h"
 
 namespace zplan {
 
-// In family order, without that of the recommended plan. The best plan of a family is the one with
-// the least time or bound of those not known to be too large, else one that was set aside, else the
-// one least over.
-std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, const Ranking& ranking);
+// In family order, without that of the recommended plan. The best plan of a family is the fastest
+// simulated, else the one with the least bound of those not known to be too large, else one that
+// was set aside, else the one least over. `open`: what was not simulated.
+std::vector<Rejected> rejections(const std::vector<Leaf>& leaves, const Ranking& ranking,
+                                 const OpenFamilies& open);
 
 // Of leaves none of which fits: the one that is least over. Lowers it and, where it turns out
 // worse than others are said to be, a few of those; `lowered` counts them.

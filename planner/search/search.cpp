@@ -12,6 +12,7 @@
 #include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
 #include "planner/search/nearer_homes.h"
+#include "planner/search/open_families.h"
 #include "planner/search/open_plans.h"
 #include "planner/search/ranking.h"
 #include "planner/search/rejections.h"
@@ -33,6 +34,7 @@ constexpr std::int64_t kSimplerShare = 6;
 // Of the operations allowed as much as one part in so many is there for variants, however many the
 // leaves have taken.
 constexpr std::int64_t kVariantsShare = 2;
+constexpr std::int64_t kStageFactor = 4;
 // Plans besides the two found whose kept tensors get other homes, and how much slower than the
 // fastest they may be. [Korthikanti22 sec 5] full recomputation takes a third more at the most.
 constexpr std::size_t kCloseLosers = 2;
@@ -127,10 +129,20 @@ class Search {
     return leaves;
   }
 
-  // First all that could be the fastest, then all that could be recommended in its place.
+  // A search that goes on has done all that one with fewer simulations does, so that it never finds
+  // a slower plan than with any of 1, 4, 16 .. of them, which are stages on the way.
   void climb() {
     enter(siblings_.closest());
     const Effort all = allowed();
+    for (std::int64_t most = 1; is_limited() && most < all.simulations; most *= kStageFactor) {
+      climb_to({most, 0});
+      if (!ranking_.empty()) tune_both();
+    }
+    climb_to(all);
+  }
+
+  // First all that could be the fastest, then all that could be recommended in its place.
+  void climb_to(const Effort& all) {
     climb(all - all / kSimplerShare, [this] { return fastest_wave(); });
     most_ = spent() + all / kSimplerShare;
     proven_ = fastest_wave().empty();
@@ -424,12 +436,22 @@ class Search {
 
   // Outside the proof: variations of the fastest plan, and of the one that is recommended.
   void tune_both() {
-    const Leaf& fastest = ranking_.fastest();
+    const Leaf& fastest = fastest_leaf();
     const Leaf& recommended = ranking_.recommended();
-    tune(fastest);
-    if (&recommended != &fastest) tune(recommended);
-    for (const Leaf* leaf : close_losers(fastest, recommended)) turn(other_homes(*leaf), leaf);
+    for (const Leaf* leaf : {&fastest, &recommended})
+      if (leaf->place < leaves_.size() && tuned_roots_.insert(leaf).second) tune(*leaf);
+    for (const Leaf* leaf : close_losers(fastest, recommended))
+      if (turned_losers_.insert(leaf).second) turn(other_homes(*leaf), leaf);
     seek_simpler();  // than what they have led to
+  }
+
+  // Of the plans of the space, which the others were tuned from.
+  const Leaf& fastest_leaf() const {
+    const Leaf* fastest = nullptr;
+    for (const Leaf* leaf : ranking_.leaves())
+      if (leaf->place < leaves_.size() && (fastest == nullptr || leaf->value() < fastest->value()))
+        fastest = leaf;
+    return *fastest;
   }
 
   // The next homes farther away, then the knobs, each on the fastest plan that those before it have
@@ -570,7 +592,25 @@ class Search {
       const bool unknown = leaf.rung == Rung::kEnumerated && !leaf.set_aside;
       if (unknown && silent.contains(family_of(leaf.candidate.plan))) estimate(leaf, evaluator_);
     });
-    result.rejected = rejections(leaves_, ranking_);
+    const OpenFamilies open = open_families();
+    result.rejected = rejections(leaves_, ranking_, open);
+    if (const Leaf* const least = open.least()) result.open = least->candidate;
+  }
+
+  // What the gap is of, by family.
+  OpenFamilies open_families() const {
+    OpenFamilies open(ranking_);
+    if (!options_.variants) {
+      for (const Leaf& leaf : leaves_)
+        if (leaf.rung > Rung::kEnumerated && !leaf.out() && !leaf.candidate.step)
+          open.add(leaf, leaf.candidate.bound);
+      return open;
+    }
+    open_.each([&](const Leaf& leaf) { open.add(leaf, leaf.candidate.bound); });
+    for (const auto& [floor, begin] : closed_groups_)
+      for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
+        if (!leaves_[i].out()) open.add(leaves_[i], floor);
+    return open;
   }
 
   // Those of which no plan is known that may fit: what else they have is farther away than a plan
@@ -602,6 +642,7 @@ class Search {
   const Variants variants_;
   OpenPlans open_;
   std::set<std::pair<Seconds, std::size_t>> closed_groups_;  // (floor, first leaf)
+  std::set<const Leaf*> tuned_roots_, turned_losers_;        // whose tuning has been done
   double slack_ = 0;                                         // of all leaves, as enumerated
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;

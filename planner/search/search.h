@@ -40,6 +40,8 @@
 //   recompute of the first layers only, layers per checkpoint, devices of a node, stages that weigh
 //   the head, updates beside backward
 //                                  tried on the two plans
+// A limited search goes through stages of 1, 4, 16 .. simulations and tunes what each has found, so
+// that it finds no slower plan than any of those that end there.
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
 // Only for pins: owned layers (their transfers wait for each other where a cut layer's run side by
@@ -179,13 +181,24 @@ struct Candidate {
   std::optional<Infeasible> infeasible;
 };
 
+// What a search knows of a family.
+enum class Standing : std::uint8_t {
+  kRejected,  // each plan of it is proven slower, was simulated and is slower, or does not fit
+  kTied,      // a plan of it is as fast as the recommended one, which is preferred
+  kSetAside,  // not tried: the same plans fit with states closer to the GPU, too
+  kNotTried,  // a plan of it that was not simulated could be faster, or as fast and simpler
+};
+std::string_view name(Standing standing);  // "not_tried"
+
 // One line per family that lost: its best plan, and what it would take or cost. A family of which
 // nothing fits is represented by the plan that is least over.
 struct Rejected {
   Family family;
   Candidate best;
   std::string reason;
-  bool set_aside = false;  // `best` fits with its states closer to the GPU, too: it was not tried
+  Standing standing{};
+  // Of kNotTried: no plan of the family that was not simulated takes less.
+  std::optional<Seconds> from{};
 };
 
 // A plan with its simulated step and the GPU memory that it takes.
@@ -223,6 +236,9 @@ struct SearchResult {
   std::optional<Candidate> closest;  // when no plan fits: the one that is least over
   std::vector<Simulated> simulated;  // all that were, the fastest first
   std::vector<Rejected> rejected;    // in family order; smallest_change only in `closest`
+  // Of the plans neither simulated nor proven not to fit the one with the least bound, which the
+  // gap is of; nothing: there is none.
+  std::optional<Candidate> open;
   SearchStats stats;
 };
 

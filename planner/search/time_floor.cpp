@@ -91,12 +91,17 @@ bool meets_alike(const Plan& plan, const Cluster& cluster) {
 
 }  // namespace
 
-Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages,
-                       std::span<const Seconds> turns) {
+KernelTimes TimeFloors::times_of(const Plan& plan) {
   KernelTimes times = kernel_times(plan);
   // Where layers are recomputed differently, or several together, one need not wait for another.
   if (!is_uniform(plan) || plan.checkpoint_layers > 1)
     times.between.recompute = times.between.backward = {};
+  return times;
+}
+
+Seconds TimeFloors::of(const Plan& plan, const StagePieces& stages,
+                       std::span<const Seconds> turns) {
+  const KernelTimes times = times_of(plan);
   const auto micro_steps = static_cast<double>(plan.micro_steps());
   const std::int32_t pieces = plan.pieces();
   const bool in_order = ends_in_order(plan);

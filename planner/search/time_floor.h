@@ -43,6 +43,12 @@
 
 namespace zplan {
 
+// A part of a floor, in words.
+struct FloorTerm {
+  std::string what;
+  Seconds time{};
+};
+
 class TimeFloors {
  public:
   TimeFloors(const ModelConfig& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
@@ -50,6 +56,9 @@ class TimeFloors {
   // Remembers what it has lowered. Safe to share between threads.
   // `stages`: in_flight_of_stages(plan). `turns`: of each stage, or none; zero where unknown.
   Seconds of(const Plan& plan, const StagePieces& stages, std::span<const Seconds> turns = {});
+  // What it is made of where no turn is known: these add up to it, but for the tolerance of a
+  // steady step.
+  std::vector<FloorTerm> terms(const Plan& plan, const StagePieces& stages);
 
  private:
   // All that kernel times depend on.
@@ -57,6 +66,8 @@ class TimeFloors {
                          std::uint32_t, std::int32_t, std::int64_t, std::int64_t, int, bool, bool,
                          TrainedChoice, std::string, double, double, bool>;
   KernelTimes kernel_times(const Plan& plan);
+  // With the waits that count.
+  KernelTimes times_of(const Plan& plan);
 
   const ModelConfig& model_;
   const Cluster& cluster_;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -276,6 +277,51 @@ RC_GTEST_PROP(SearchProperty, TheGapIsHonest, ()) {
   const double simulated = result.fastest.value_or(*result.best).step->value;
   RC_ASSERT(fastest >= simulated * (1 - result.stats.gap) - 1e-12);
   RC_ASSERT(result.best->step->value <= simulated * (1 + kTieTolerance));
+}
+
+RC_GTEST_PROP(SearchProperty, MoreSearchNeverMakesTheFastestPlanSlower, ()) {
+  const Setting at;
+  World world;
+  draw(world, at.model, at.cluster, at.pins);
+  SearchOptions options;
+  options.variants = *rc::gen::arbitrary<bool>();
+  double before = 1e300;
+  for (const std::int64_t most : {1, 4, 16, 64, 1'000'000}) {
+    options.max_simulated = most;
+    const SearchResult result = search(at.model, at.cluster, at.pins, world.evaluator(), options);
+    if (!result.best) continue;
+    const double fastest = result.fastest.value_or(*result.best).step->value;
+    RC_LOG() << most << " simulations: " << fastest << " s\n";
+    RC_ASSERT(fastest <= before);
+    before = fastest;
+  }
+}
+
+// What is said to be rejected is: with a budget as small as it may be, no plan of such a family is
+// faster than the recommended one.
+RC_GTEST_PROP(SearchProperty, NoRejectedFamilyHasAFasterPlan, ()) {
+  const Setting at;
+  World world;
+  draw(world, at.model, at.cluster, at.pins);
+  SearchOptions options;
+  options.variants = true;
+  options.max_simulated = *rc::gen::element<std::int64_t>(1, 4, 16);
+  const SearchResult result = search(at.model, at.cluster, at.pins, world.evaluator(), options);
+  if (!result.best) return;
+  std::map<Family, double> fastest;
+  for (std::size_t i = 0; i < world.plans.size(); ++i)
+    if (world.fits(i)) {
+      const auto [at_family, is_new] =
+          fastest.emplace(family_of(world.plans[i]), world.truths[i].time);
+      if (!is_new) at_family->second = std::min(at_family->second, world.truths[i].time);
+    }
+  for (const Rejected& line : result.rejected) {
+    if (!fastest.contains(line.family)) continue;
+    RC_LOG() << name(line.family) << ": " << line.reason << "\n";
+    if (line.standing == Standing::kRejected)
+      RC_ASSERT(fastest[line.family] > result.best->step->value);
+    if (line.from) RC_ASSERT(line.from->value <= result.best->step->value * (1 + kTieTolerance));
+  }
 }
 
 // ---- closed forms ------------------------------------------------------------------------------
@@ -566,6 +612,10 @@ void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster
     RC_ASSERT(evaluator.work(least) <= period * (1 + kRoundoff));
     RC_ASSERT(evaluator.fit(least).any_depth <= period * (1 + kRoundoff));
   }
+  double terms = 0;
+  for (const FloorTerm& one : TimeFloors(model, cluster).terms(plan, in_flight_of_stages(plan)))
+    terms += one.time.value;
+  RC_ASSERT(std::abs(floor.value - terms) <= 1e-5 * terms);
   // The floor is a part of the compute lane; over several stages, or where ranks that work on a
   // layer together wait for each other, it is not.
   const Parallel& shape = plan.parallel;

@@ -178,7 +178,8 @@ std::vector<const Rejected*> one_per_tiers(const SearchResult& search) {
   const auto rank = [](const Rejected& r) {
     const auto& why = r.best.infeasible;
     const double value = why ? why->overload() : r.best.step.value_or(r.best.bound).value;
-    return std::tuple(why ? 2 : r.set_aside ? 1 : 0, value);
+    return std::tuple(why ? 2 : r.standing == Standing::kSetAside ? 1 : 0,
+                      std::min(value, r.from.value_or(Seconds{value}).value));
   };
   using Row = std::tuple<std::size_t, std::int32_t, bool, bool>;
   std::map<Row, const Rejected*> best;
@@ -205,29 +206,37 @@ Sheet rejected_sheet(const Rejected& rejected) {
           {"tensor", family.tensor},
           {"pipeline", family.pipeline},
           {"precision", recipe_name(family.recipe)},
+          {"state", name(rejected.standing)},
           {"reason", rejected.reason},
+          {"from_s", rejected.from},
           {"bound_s", rejected.best.bound},
           {"step_s", rejected.best.step},
           {"infeasible", misfit(rejected.best.infeasible)},
           {"plan", as_json(to_json(rejected.best.plan))}};
 }
 
-// All; for people a few of them.
-Value rejected(const Answer& answer) {
+// Those that lost, and apart from them those of which a plan that could win was not simulated.
+std::string lost_text(const Answer& answer, bool not_tried) {
   Table table({"", ""});
-  bool set_aside = false;
   for (const Rejected* row : one_per_tiers(answer.search)) {
-    set_aside = set_aside || row->set_aside;
-    if (row->set_aside) continue;
+    const bool is_open = row->standing == Standing::kNotTried;
+    if (row->standing == Standing::kSetAside || is_open != not_tried) continue;
     const auto& why = row->best.infeasible;
     const bool standard = row->family.recipe == 0 && own_recipe(answer.search) != 0;
     table.words_row(
         {name(row->family) + (standard ? " standard" : ""), why ? shortage(*why) : row->reason});
   }
+  return table.text(kLabelWidth);
+}
+
+// All; for people a few of them.
+Value rejected(const Answer& answer) {
+  const auto is_aside = [](const Rejected* row) { return row->standing == Standing::kSetAside; };
   Sheet text;
-  text.labelled(fits(answer) ? "Rejected" : "Tried", table.text(kLabelWidth));
+  text.labelled(fits(answer) ? "Rejected" : "Tried", lost_text(answer, false));
   if (answer.objective.headroom) text.entry("", "(in the search for the fastest)");
-  if (set_aside)
+  text.labelled("Not tried", lost_text(answer, true));
+  if (std::ranges::any_of(one_per_tiers(answer.search), is_aside))
     text.entry("", "other tiers: set aside, the same plans fit with states closer to the GPU");
   return {each(answer.search.rejected, rejected_sheet), text.text()};
 }

@@ -18,10 +18,15 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   const Plan plan = read_plan(source.plan);
   Cluster cluster = cluster_of(source.plan, plan, question.cluster);
   cluster.headroom = question.headroom;
-  simulate_with_stack(find_stack_use(question.stack, ""), plan, cluster);
+  StackUse use = find_stack_use(question.stack, "");
+  simulate_with_stack(use, plan, cluster);
   cluster = with_changes(std::move(cluster), parse_changes(question.changes));
-  ChosenPlan chosen{
-      .planned = build_job(plan), .cluster = std::move(cluster), .memory = {}, .sim = {}};
+  ChosenPlan chosen{.planned = build_job(plan),
+                    .cluster = std::move(cluster),
+                    .memory = {},
+                    .evidence = std::move(use.evidence),
+                    .time = {},
+                    .search = {}};
   chosen.memory = predict_memory(chosen.planned, chosen.cluster);
   return chosen;
 }
@@ -40,7 +45,9 @@ std::optional<ChosenPlan> choose_plan(const PlanSource& source) {
   return ChosenPlan{.planned = std::move(best.planned),
                     .cluster = std::move(answer.cluster),
                     .memory = std::move(best.memory),
-                    .sim = std::move(best.time.sim)};
+                    .evidence = std::move(answer.evidence),
+                    .time = std::move(best.time),
+                    .search = std::move(answer.search)};
 }
 
 }  // namespace zplan

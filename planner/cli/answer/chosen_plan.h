@@ -6,6 +6,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "planner/cli/frame/options.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 
@@ -13,7 +14,10 @@ struct ChosenPlan {
   PlannedJob planned;
   Cluster cluster;  // costs what it costs with the stack that was asked for
   MemoryPrediction memory;
-  std::optional<sim::SimResult> sim;  // of the answer to a question
+  Evidence evidence;  // of that stack
+  // Of the answer to a question.
+  std::optional<TimePrediction> time;
+  std::optional<SearchResult> search;
 };
 
 // Nothing where no plan fits the question, and it has said so. A plan from a file need not fit.

@@ -35,7 +35,7 @@ Bandwidth find_bandwidth(ChosenPlan chosen, int threads) {
   const auto hidden = static_cast<double>(planned.model.hidden);
   found.printed = over_a_step(printed_intensities(hidden, found.batch), plan.micro_steps());
   found.layers = over_a_step(layer_intensities(planned.model, found.batch), plan.micro_steps());
-  found.sim = chosen.sim ? *std::move(chosen.sim) : sim::simulate(planned.job, cluster);
+  found.sim = chosen.time ? std::move(chosen.time->sim) : sim::simulate(planned.job, cluster);
   const CostModel model(planned.job, cluster);
   const int stage = found.sim.split.stage;
   found.traffic = tier_traffic(model);

@@ -17,10 +17,18 @@ PlanCommand without_pins(PlanCommand question) {
   return question;
 }
 
+// The question about the family.
+PlanCommand with_family(PlanCommand question, const FamilyWords& family) {
+  question.only.insert(question.only.end(), family.only.begin(), family.only.end());
+  question.never.insert(question.never.end(), family.never.begin(), family.never.end());
+  if (!family.recipes.empty()) question.pins.recipes = family.recipes;
+  return question;
+}
+
 }  // namespace
 
 ExitCode execute(const WhyNotCommand& command) {
-  const WhyNot found{.pinned = find_answer(command.question),
+  const WhyNot found{.pinned = find_answer(with_family(command.question, command.family)),
                      .free = find_answer(without_pins(command.question))};
   if (found.pinned.best) {
     const Plan& plan = found.pinned.best->planned.plan;

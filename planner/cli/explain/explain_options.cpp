@@ -1,4 +1,8 @@
+#include <fmt/format.h>
+
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
@@ -6,6 +10,7 @@
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/plan/choices.h"
+#include "planner/search/family_words.h"
 
 namespace zplan {
 namespace {
@@ -52,11 +57,16 @@ Command parse_why_not(const std::vector<std::string>& arguments) {
   PlanCommand& question = command.question;
   question.threads = all_threads();
   PinOptions pins;
-  Syntax syntax("Show why the best plan is not one with these pins",
-                "zplan why-not --model M --cluster C PINS [options]",
+  std::vector<std::string> family;
+  Syntax syntax("Show why the best plan is not one of a family, or with these pins",
+                "zplan why-not FAMILY|PINS --model M --cluster C [options]",
                 "\nExamples:\n"
-                "  ./zplan why-not --model 10B --cluster dgx2 --zero 2\n"
+                "  ./zplan why-not \"ZeRO-2 gpu\" --model 10B --cluster dgx2\n"
+                "  ./zplan why-not pipeline offload --model 10B --cluster dgx2\n"
                 "  ./zplan why-not --model 1.5B --cluster dgx2 --optimizer cpu --json\n");
+  syntax.positionals("FAMILY", family,
+                     "As the answer names it, \"ZeRO-3 gpu+cpu tp\", or words for what its plans "
+                     "have: pipeline, tensor, offload, cpu, nvme ..");
   add_question(syntax, pins, question);
   add_effort(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.why_not/1)");
@@ -64,10 +74,11 @@ Command parse_why_not(const std::vector<std::string>& arguments) {
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   require_both(question, "zplan why-not");
   pins.finish(question.pins);
-  if (pinned_option(beside_batch(question.pins)).empty())
+  if (!family.empty()) command.family = parse_family(fmt::format("{}", fmt::join(family, " ")));
+  if (family.empty() && pinned_option(beside_batch(question.pins)).empty())
     throw_bad_input(
-        "why-not: expected pins to ask about, as in: zplan why-not --model 10B --cluster dgx2 "
-        "--zero 2");
+        "why-not: expected a family or pins to ask about, as in: zplan why-not \"ZeRO-2 gpu\" "
+        "--model 10B --cluster dgx2");
   return command;
 }
 

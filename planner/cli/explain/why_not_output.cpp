@@ -62,6 +62,62 @@ Table memory_table(const FoundPlan& pinned, const FoundPlan& free) {
   return table;
 }
 
+// A lane of the busiest stage of either plan. What it holds the step up with: of the compute lane
+// all that it does, of others what they do while that one is idle.
+struct LaneTime {
+  Lane lane{};
+  Seconds pinned{}, free{};  // busy
+  Seconds pinned_holds{}, free_holds{};
+  Seconds more() const { return pinned_holds - free_holds; }
+};
+using LaneTimes = std::vector<LaneTime>;
+
+LaneTimes lane_times(const FoundPlan& pinned, const FoundPlan& free) {
+  LaneTimes times(kLaneCount);
+  for (std::size_t l = 0; l < times.size(); ++l) times[l].lane = static_cast<Lane>(l);
+  const auto add = [&](const sim::SimResult& sim, Seconds LaneTime::*busy,
+                       Seconds LaneTime::*holds) {
+    for (const sim::LaneReport& report : sim.lanes) {
+      if (report.stage != sim.split.stage) continue;
+      LaneTime& time = times[static_cast<std::size_t>(report.lane)];
+      time.*busy = report.busy;
+      time.*holds = report.lane == Lane::kCompute ? report.busy : report.exposed;
+    }
+  };
+  add(pinned.time.sim, &LaneTime::pinned, &LaneTime::pinned_holds);
+  add(free.time.sim, &LaneTime::free, &LaneTime::free_holds);
+  return times;
+}
+
+Table lanes_table(const LaneTimes& times) {
+  Table table({"lane: lane, busy", "pinned_s: with the pins", "free_s: without",
+               "holds: holds the step up by"});
+  for (const LaneTime& time : times)
+    table.row({{"lane", name(time.lane)},
+               {"pinned_s", time.pinned},
+               {"free_s", time.free},
+               {"pinned_holds_s", time.pinned_holds},
+               {"free_holds_s", time.free_holds},
+               {"holds", only_words(right({time.more(), signed_words(time.more())}))}},
+              time.pinned.value > 0 || time.free.value > 0);
+  return table;
+}
+
+// The lane that holds the step up most beyond what it does in the other plan.
+std::string lane_words(const FoundPlan& pinned, const FoundPlan& free) {
+  const LaneTimes times = lane_times(pinned, free);
+  const auto most =
+      std::max_element(times.begin(), times.end(),
+                       [](const LaneTime& a, const LaneTime& b) { return a.more() < b.more(); });
+  if (most->more().value <= 0) return "no lane holds it up longer: it waits for other stages";
+  const std::string busy =
+      fmt::format("the lane behind it is {}: busy for {} against {}", name(most->lane),
+                  format_seconds(most->pinned), format_seconds(most->free));
+  if (most->lane == Lane::kCompute) return busy;
+  return fmt::format("{}, with the compute lane idle {} against {}", busy,
+                     format_seconds(most->pinned_holds), format_seconds(most->free_holds));
+}
+
 std::string behind_line(const FoundPlan& pinned, const FoundPlan& free) {
   const Seconds with = pinned.time.sim.period, without = free.time.sim.period;
   const std::string steps =
@@ -74,15 +130,15 @@ std::string behind_line(const FoundPlan& pinned, const FoundPlan& free) {
         "{}, no slower: the plan without these pins is simpler, or the search ended "
         "with a gap before it came to them",
         steps);
-  return fmt::format("{} behind ({}): {}; most of it {} more of {}", format_seconds(with - without),
-                     percent(with.value / without.value - 1), steps, format_seconds(more),
-                     name(use));
+  return fmt::format("{} behind ({}): {}; most of it {} more of {}; {}",
+                     format_seconds(with - without), percent(with.value / without.value - 1), steps,
+                     format_seconds(more), name(use), lane_words(pinned, free));
 }
 
 // "does not fit: 12 GiB .. at backward.fc2; ..; smallest change"
 std::string misfit_words(const Answer& pinned) {
   const std::optional<Candidate>& closest = pinned.search.closest;
-  if (!closest) return "no plan has these pins";
+  if (!closest) return "no such plan is legal";
   return fmt::format("{} missing: {}",
                      format_bytes(closest->infeasible->needed - closest->infeasible->available),
                      full_reason(*closest->infeasible));
@@ -118,6 +174,8 @@ Sheet why_not_sheet(const WhyNot& found) {
   if (!pinned || !free) return out;
   out.print("\n");
   out.table("split", split_table(*pinned, *free));
+  out.print("\n");
+  out.table("lanes", lanes_table(lane_times(*pinned, *free)));
   out.print("\n");
   out.table("memory", memory_table(*pinned, *free));
   return out;

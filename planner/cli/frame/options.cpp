@@ -68,7 +68,7 @@ constexpr Subcommand kSubcommands[] = {
     {"run", "Train with a plan on this machine", parse_run},
     {"compare", "Compare the timelines of a simulation and a run", parse_compare},
     {"explain", "Show what a number of a plan is made of: formula, terms, sources", parse_explain},
-    {"why-not", "Show why the best plan is not one with these pins: bytes or seconds",
+    {"why-not", "Show why the best plan is not one of a family or with pins",
      parse_why_not},
     {"diff", "Compare two plans: decisions, memory, step, time by kind of operation", parse_diff},
     {"sensitivity", "Say what each quantity of the hardware is worth: shadow prices",

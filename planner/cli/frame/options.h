@@ -11,6 +11,7 @@
 
 #include "exec/offload/storage.h"
 #include "planner/program/timeline/comparison.h"
+#include "planner/search/family_words.h"
 #include "planner/search/grid.h"
 #include "planner/search/questions/objective.h"
 #include "planner/search/search.h"
@@ -238,9 +239,10 @@ struct ExplainCommand {
   bool json = false;
 };
 
-// Why the plan that is recommended is not one with these pins.
+// Why the plan that is recommended is not one of this family, or with these pins.
 struct WhyNotCommand {
   PlanCommand question;
+  FamilyWords family;
 };
 
 // --help and --version.

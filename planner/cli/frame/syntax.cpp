@@ -189,6 +189,11 @@ void Syntax::positional(const std::string& name, std::string& target, const std:
   parser_->app.add_option(name, target, help)->type_name("");
 }
 
+void Syntax::positionals(const std::string& name, std::vector<std::string>& target,
+                         const std::string& help) {
+  parser_->app.add_option(name, target, help)->type_name("");
+}
+
 std::optional<std::string> Syntax::read(const std::vector<std::string>& arguments) {
   CLI::App& app = parser_->app;
   if (arguments == std::vector{std::string(kDescribe)}) return parser_->table();

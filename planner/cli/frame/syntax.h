@@ -56,6 +56,9 @@ class Syntax {
               const std::function<void(const std::string&)>& set);
   // An argument without dashes; stays empty when there is none.
   void positional(const std::string& name, std::string& target, const std::string& help);
+  // Any number of them.
+  void positionals(const std::string& name, std::vector<std::string>& target,
+                   const std::string& help);
 
   void integer(const std::string& names, std::int64_t min, std::int64_t max,
                const std::string& help, const std::function<void(std::int64_t)>& set);

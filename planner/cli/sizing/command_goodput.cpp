@@ -26,7 +26,7 @@ ExitCode execute(const GoodputCommand& command) {
   }
   const PlannedJob& planned = chosen->planned;
   const Seconds period =
-      chosen->sim ? chosen->sim->period : sim::simulate(planned.job, chosen->cluster).period;
+      chosen->time ? chosen->time->sim.period : sim::simulate(planned.job, chosen->cluster).period;
   const GoodputAnswer answer =
       find_goodput(planned.job, static_cast<double>(parameter_count(planned.model)),
                    planned.model.vocab, chosen->cluster, period, command.tokens, command.failures);

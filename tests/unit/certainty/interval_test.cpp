@@ -50,6 +50,35 @@ TEST(Interval, OfWhatCanOnlyBeSlowerLiesAbove) {
   EXPECT_NEAR(interval.high.value, std::exp(spread.mean + 1.2816 * spread.sd), 1e-12);
 }
 
+TEST(Interval, PartsAddUpToItsEnds) {
+  Knowledge knowledge;
+  knowledge.covariance[kGemm][kGemm] = 0.04;
+  knowledge.covariance[kLoss][kLoss] = 0.01;
+  knowledge.covariance[kGemm][kLoss] = knowledge.covariance[kLoss][kGemm] = -0.01;
+  const Constant memory = constant_of(HardwareTime::kMemory);
+  knowledge.slower[memory] = 0.3;
+  knowledge.mean[kLoss] = 0.1;
+  knowledge.run_sd = 0.1;
+  for (const float elasticity : {0.5F, -2.0F}) {
+    const std::vector<double> rests =
+        reliances({{kGemm, 0.5F}, {kLoss, elasticity}, {memory, 0.25F}});
+    const TimeInterval interval = interval_of(Seconds{1}, spread_of(knowledge, rests));
+    double low = 0, high = 0;
+    const std::vector<SpreadPart> parts = spread_parts(knowledge, rests);
+    for (const SpreadPart& part : parts) {
+      low += part.low;
+      high += part.high;
+    }
+    EXPECT_EQ(parts.size(), 4U) << "three constants and the run";
+    EXPECT_NEAR(low, std::log(interval.low.value), 1e-12);
+    EXPECT_NEAR(high, std::log(interval.high.value), 1e-12);
+    if (elasticity > 0) {
+      EXPECT_EQ(parts[2].low, 0) << "what can only be slower does not lower the lower end";
+    }
+    EXPECT_GT(parts[2].high, 0);
+  }
+}
+
 TEST(Certainty, NamesTheBestRunThatAPredictionIsAbove) {
   const HwProfile node = load_cluster("dgx-h100").node;
   MeasuredRuns measured;

@@ -130,7 +130,7 @@ TEST_F(SearchTest, RecommendsTheSimplestWithinTwoPercentThenTheOneWithLeastMemor
   EXPECT_EQ(result.fastest->plan.zero_stage, 3);
   EXPECT_EQ(result.fastest->step->value, 10.0);
   EXPECT_FALSE(result.wins);
-  EXPECT_TRUE(line(result, {.zero_stage = 0, .cpu = true}).set_aside);
+  EXPECT_EQ(line(result, {.zero_stage = 0, .cpu = true}).standing, Standing::kSetAside);
   EXPECT_EQ(line(result, {.zero_stage = 3}).reason,
             "fits, 10.0 s against 10.2 s, but less simple: ZeRO stage");
 }
@@ -234,6 +234,58 @@ TEST_F(SearchTest, AFamilyThatMayFitIsNotSaidToBeTooLarge) {
             "slower if it fits: at least 50.0 s against 10.0 s");
 }
 
+// Bounds of 1 s prove nothing of the plans for whose simulation the budget did not reach.
+TEST_F(SearchTest, AFamilyThatWasNotTriedIsNotSaidToBeRejected) {
+  Model m;
+  m.bound = [](const Plan& p) { return p.zero_stage == 1 ? 20.0 : 1.0; };
+  m.time = [](const Plan& p) { return p.zero_stage == 1 ? 20.0 : 10.0; };
+  const SearchResult result = run(m, {.max_simulated = 1});
+  int not_tried = 0;
+  for (const Rejected& one : result.rejected) {
+    if (one.family.zero_stage == 1) {
+      EXPECT_NE(one.standing, Standing::kNotTried) << name(one.family);
+      EXPECT_FALSE(one.from);
+    } else if (one.standing == Standing::kNotTried && !one.best.step) {
+      ++not_tried;
+      EXPECT_EQ(one.from, Seconds{1.0});
+      EXPECT_EQ(one.reason, "not tried: could take from 1.00 s on, against 10.0 s");
+    }
+  }
+  EXPECT_GT(not_tried, 0);
+  EXPECT_EQ(line(result, {.zero_stage = 1}).standing, Standing::kRejected);
+  ASSERT_TRUE(result.open);
+  EXPECT_EQ(result.open->bound.value, 1.0);
+  EXPECT_DOUBLE_EQ(result.stats.gap, 0.9);
+  for (const Rejected& one : run(m).rejected) EXPECT_NE(one.standing, Standing::kNotTried);
+}
+
+// Some of a family were simulated and are slower; the others could still be faster.
+TEST_F(SearchTest, AFamilyTriedInPartSaysWhatTheRestCouldTake) {
+  Model m;
+  pins_.set("/zero_stage", 0);
+  m.bound = [](const Plan& p) { return p.parallel.pp == 1 ? 1.0 : 2.0; };
+  m.time = [](const Plan& p) { return p.parallel.pp == 1 ? 10.0 : 20.0; };
+  bool found = false;
+  for (const std::int64_t most : {4, 8, 12, 16, 20, 24}) {
+    for (const Rejected& one : run(m, {.max_simulated = most}).rejected) {
+      if (one.standing != Standing::kNotTried || !one.best.step) continue;
+      found = true;
+      EXPECT_GE(one.best.step->value, 10.0);
+      EXPECT_THAT(one.reason, ::testing::StartsWith("tried in part: "));
+    }
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST_F(SearchTest, ATieIsBrokenTowardsTheSimplerPlanAndSaysSo) {
+  Model m;
+  m.time = [](const Plan& p) { return p.zero_stage == 3 ? 10.0 : 10.15; };
+  m.bound = [](const Plan&) { return 9.99; };
+  const SearchResult result = run(m);
+  EXPECT_EQ(line(result, {.zero_stage = 3}).standing, Standing::kTied);
+  EXPECT_THAT(line(result, {.zero_stage = 3}).reason, HasSubstr("less simple: ZeRO stage"));
+}
+
 TEST_F(SearchTest, WhenNothingFitsNamesTheClosestPlan) {
   Model m;
   m.bytes = [](const Plan& p) { return p.zero_stage == 1 ? 1500 : 2000; };
@@ -269,8 +321,9 @@ TEST_F(SearchTest, KeepsRecipesApart) {
   ASSERT_TRUE(result.best);
   EXPECT_TRUE(is_lean(result.best->plan));
   EXPECT_TRUE(line(result, {.zero_stage = 0}).best.infeasible);
-  EXPECT_FALSE(line(result, {.zero_stage = 0, .cpu = true}).set_aside);
-  EXPECT_TRUE(line(result, {.zero_stage = 0, .cpu = true, .recipe = 3}).set_aside);
+  EXPECT_NE(line(result, {.zero_stage = 0, .cpu = true}).standing, Standing::kSetAside);
+  EXPECT_EQ(line(result, {.zero_stage = 1, .cpu = true, .recipe = 3}).standing,
+            Standing::kSetAside);
   for (const Rejected& rejected : result.rejected)
     EXPECT_EQ(family_of(rejected.best.plan), rejected.family);
 }
@@ -284,7 +337,8 @@ TEST_F(SearchTest, SetsFartherHomesAside) {
   EXPECT_EQ(tiers_used(family_of(result.best->plan)), 2);
   EXPECT_FALSE(family_of(result.best->plan).nvme);
   EXPECT_GT(result.stats.set_aside, result.stats.space / 4);
-  EXPECT_TRUE(line(result, {.zero_stage = 0, .cpu = true, .nvme = true}).set_aside);
+  EXPECT_EQ(line(result, {.zero_stage = 0, .cpu = true, .nvme = true}).standing,
+            Standing::kSetAside);
 }
 
 TEST_F(SearchTest, WhatTheGpuLacksNoOtherTierGives) {
@@ -403,7 +457,8 @@ TEST_F(SearchTest, AnEarlyStopAdmitsWhatItMayHaveLost) {
   const SearchResult result = run(m, {.max_simulated = 1});
   EXPECT_DOUBLE_EQ(result.stats.gap, 0.6);
   EXPECT_LE(result.stats.simulated, 8);
-  EXPECT_EQ(line(result, {.zero_stage = 0}).reason, "not tried: at best 8.00 s against 10.0 s");
+  EXPECT_EQ(line(result, {.zero_stage = 0}).reason,
+            "not tried: could take from 8.00 s on, against 10.0 s");
 }
 
 // Each simulation is of 100 operations here.

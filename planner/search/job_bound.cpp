@@ -1,0 +1,47 @@
+#include "planner/search/job_bound.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "planner/cost/cost_model.h"
+#include "planner/cost/step_cycle.h"
+#include "planner/cost/step_totals.h"
+#include "planner/program/instances/edges.h"
+#include "sim/simulate.h"
+
+namespace zplan {
+namespace {
+
+std::size_t busiest_stage(const StepTotals& totals) {
+  const auto compute = [](const ClassTotals& own) {
+    return own.lane[static_cast<std::size_t>(Lane::kCompute)];
+  };
+  const auto most = std::max_element(
+      totals.classes.begin(), totals.classes.end(),
+      [&](const ClassTotals& a, const ClassTotals& b) { return compute(a) < compute(b); });
+  return static_cast<std::size_t>(most - totals.classes.begin());
+}
+
+}  // namespace
+
+JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
+                      const StagePieces& stages) {
+  const CostModel costs(job, cluster);
+  const StepTotals totals = step_totals(costs);
+  JobBound bound{.work = time_bound(costs, totals), .floor = floors.of(plan, stages)};
+  SimTime longest{};
+  std::vector<Seconds> turns(job.classes.size());
+  for (const std::size_t stage : std::set{std::size_t{0}, busiest_stage(totals)}) {
+    Program& program = job.classes[stage].program;
+    derive_data_edges(program);
+    const StepCycle cycle(program, costs.costs(static_cast<int>(stage)));
+    longest = std::max(longest, cycle.period());
+    turns[stage] = to_seconds(cycle.turn());
+  }
+  bound.longest_path = to_seconds(longest) * sim::kLeastOfSteady;
+  bound.with_turns = floors.of(plan, stages, turns);
+  return bound;
+}
+
+}  // namespace zplan

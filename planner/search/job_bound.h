@@ -1,0 +1,32 @@
+// Lower bounds of the period of a plan's own Job: what its lanes and links have to do, the floor of
+// its kernels with what passes between steps (time_floor.h), and the longest path through a step
+// (cost/step_cycle.h).
+#pragma once
+
+#include <algorithm>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/cost/bounds.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/plan_schedule.h"
+#include "planner/program/job/job.h"
+#include "planner/search/time_floor.h"
+
+namespace zplan {
+
+struct JobBound {
+  TimeBound work;        // holds whatever the prefetch, as does `floor`
+  Seconds floor{};       // of the kernels
+  Seconds with_turns{};  // of the kernels and what passes between steps
+  Seconds longest_path{};
+
+  Seconds any_depth() const { return std::max(work.seconds, floor); }
+  Seconds bound() const { return std::max({any_depth(), with_turns, longest_path}); }
+};
+
+// Walks the first stage and the one that computes longest, whose programs get data edges. `stages`:
+// in_flight_of_stages(plan).
+JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
+                      const StagePieces& stages);
+
+}  // namespace zplan
