@@ -27,6 +27,8 @@ struct Leaf {
 void estimate(Leaf& leaf, const Evaluator& evaluator);
 void fit(Leaf& leaf, const Evaluator& evaluator);
 void simulate(Leaf& leaf, const Evaluator& evaluator);
+// Replaces the time of a simulated leaf by the exact one.
+void settle(Leaf& leaf, const Evaluator& evaluator);
 
 // Of two plans about as fast the one with the lesser key is preferred: the simpler one, then the
 // one with less GPU memory, then the first.

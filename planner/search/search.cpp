@@ -80,6 +80,7 @@ class Search {
     if (!ranking_.empty()) {
       tune_both();
       if (options_.variants) try_variants();
+      settle_both();
       stats_.gap = gap();
       answer(result);
     }
@@ -377,6 +378,22 @@ class Search {
       closed_groups_.erase(closed_groups_.begin());
       for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
         open_.add(with_slack(leaves_[i].candidate.plan));
+    }
+  }
+
+  // The times that are answered are exact, whichever plans these are then.
+  void settle_both() {
+    std::set<std::size_t> settled;
+    while (true) {
+      Wave open;
+      for (const Leaf* leaf : {&ranking_.fastest(), &ranking_.recommended()})
+        if (settled.insert(leaf->place).second) open.push_back(leaf->place);
+      if (open.empty()) return;
+      pool_.for_each(open.size(), [&](std::size_t i) {
+        settle(open[i] < leaves_.size() ? leaves_[open[i]] : tuned_[open[i] - leaves_.size()],
+               exact_);
+      });
+      ranking_.add({});
     }
   }
 
