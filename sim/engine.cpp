@@ -28,8 +28,7 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
     for (LaneState& lane : own.lanes) slots_.push_back({&own, &lane});
   for (const CostLink& link : model.links()) network_.add_link(link.capacity);
   if (options.skip_repetitions && !options.record_timeline) {
-    loop_.emplace(classes_);
-    watched_ = loop_->watched();
+    loop_.emplace(classes_, options.tolerance);
   }
   int lanes = 0;
   for (const ClassState& state : classes_) {
@@ -280,10 +279,10 @@ void Engine::finish(Slot slot) {
   ++ops_;
   ++lane.completed;
   if (lane.completed == static_cast<std::int64_t>(step + 1) * lane.per_step) --lanes_left_[step];
-  if (slot == watched_) {
+  if (loop_ && loop_->watches(slot)) {
     const Instance before = *lane.cursor;
     lane.cursor.advance();
-    beat_ = beat_ || loop_->is_beat(before, *lane.cursor);
+    beat_ = loop_->moved(slot, before, *lane.cursor, now_) || beat_;
   } else {
     lane.cursor.advance();
   }
@@ -329,6 +328,7 @@ void Engine::mark_step() {
   mark.end = now_;
   mark.ops = ops_;
   mark.path = path_.followed();
+  mark.spread = spread_;
   for (ClassState& state : classes_) {
     state.settle(now_);
     mark.clocks.push_back(state.clock);
@@ -354,6 +354,7 @@ void Engine::repeat_step() {
   StepMark next = last;
   next.end += last.end - before.end;
   next.ops += last.ops - before.ops;
+  next.spread += last.spread - before.spread;
   for (std::size_t k = 0; k < next.path.size(); ++k) next.path[k] += last.path[k] - before.path[k];
   for (std::size_t c = 0; c < next.clocks.size(); ++c)
     next.clocks[c].repeat_since(before.clocks[c], 1);
@@ -380,6 +381,7 @@ void Engine::look_for_repetition() {
   now_ += jump->time;
   ops_ += jump->ops;
   skipped_ops_ += jump->ops;
+  spread_ += jump->spread;
   events_.shift(jump->time);
   if (next_flow_) *next_flow_ += jump->time;
 }

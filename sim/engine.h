@@ -29,6 +29,7 @@ struct StepMark {
   std::vector<LinkUsage> links;
   std::vector<std::vector<LaneTimes>> times;  // by lane of all classes, by step
   std::vector<double> path;                   // that led to the end (critical_path.h)
+  SimTime spread{0};                          // of the paces at which iterations were skipped
 };
 
 class Engine {
@@ -104,8 +105,8 @@ class Engine {
   bool next_flow_known_ = true;
   SimTime now_{0};
   std::int64_t ops_ = 0, skipped_ops_ = 0;
+  SimTime spread_{0};
   std::optional<SteadyLoop> loop_;
-  std::optional<Slot> watched_;  // by loop_
   bool beat_ = false;
   SteadyStep steady_;
   bool repeats_ = false;         // the last step, from now on

@@ -28,6 +28,12 @@ Seconds mean_period(const std::vector<StepMark>& marks) {
   return to_seconds(marks[last].end - marks[last - span].end) / static_cast<double>(span);
 }
 
+Seconds spread_of(const std::vector<StepMark>& marks) {
+  const std::size_t last = marks.size() - 1, span = period_steps(marks);
+  const SimTime before = last == 0 ? SimTime{0} : marks[last - span].spread;
+  return to_seconds(marks[last].spread - before) / static_cast<double>(span);
+}
+
 const LaneTimes& last_times(const Engine& engine, const LaneState& lane) {
   return lane.times[engine.marks().size() - 1];
 }
@@ -204,12 +210,12 @@ constexpr std::array<std::string_view, kTimePartCount> kPartNames{
 
 std::string_view name(TimePart part) { return kPartNames[static_cast<std::size_t>(part)]; }
 
-bool is_steady(const std::vector<StepMark>& marks) {
+bool is_steady(const std::vector<StepMark>& marks, double tolerance) {
   if (marks.size() < 3) return false;
   const std::size_t last = marks.size() - 1;
   const double period = to_seconds(marks[last].end - marks[last - 1].end).value;
   const double before = to_seconds(marks[last - 1].end - marks[last - 2].end).value;
-  return std::abs(period - before) <= kSteadyTolerance * period;
+  return std::abs(period - before) <= tolerance * period;
 }
 
 SimResult make_result(const Engine& engine, const SimOptions& options) {
@@ -217,6 +223,7 @@ SimResult make_result(const Engine& engine, const SimOptions& options) {
   SimResult result;
   result.first_step = to_seconds(engine.marks().front().end);
   result.period = std::max(mean_period(engine.marks()), floor_of(engine, totals));
+  result.spread = spread_of(engine.marks());
   result.steps = static_cast<int>(engine.marks().size());
   result.steady = is_steady(engine.marks());
   result.ops = engine.ops();

@@ -6,8 +6,8 @@
 
 namespace zplan::sim {
 
-// Whether the last two periods agree within kSteadyTolerance.
-bool is_steady(const std::vector<StepMark>& marks);
+// Whether the last two periods agree within that share.
+bool is_steady(const std::vector<StepMark>& marks, double tolerance = kSteadyTolerance);
 
 SimResult make_result(const Engine& engine, const SimOptions& options);
 

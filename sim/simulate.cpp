@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/cost/step_totals.h"
@@ -32,10 +34,11 @@ void check_horizon(const CostModel& model, int steps) {
 SimResult simulate(const CostModel& model, const SimOptions& options) {
   ZPLAN_ASSERT(1 <= options.min_steps && options.min_steps <= options.max_steps);
   check_horizon(model, options.max_steps);
+  const double tolerance = std::max(options.tolerance, kSteadyTolerance);
   Engine engine(model, options);
   for (int step = 1; step <= options.max_steps; ++step) {
     engine.run_step();
-    if (step >= options.min_steps && is_steady(engine.marks())) break;
+    if (step >= options.min_steps && is_steady(engine.marks(), tolerance)) break;
   }
   return make_result(engine, options);
 }

@@ -45,7 +45,10 @@ struct SimOptions {
   bool find_reliances = false;
   bool split_by_op = false;      // SimResult::split.ops
   bool skip_repetitions = true;  // exactly (steady_loop.h, steady_step.h); never with a timeline
-  std::string fingerprint;       // of the placed Job, for the Timeline
+  // Above 0, iterations are skipped, too, where all classes go at one pace within this share
+  // (steady_loop.h), and successive periods agree when they do so within it.
+  double tolerance = 0;
+  std::string fingerprint;  // of the placed Job, for the Timeline
 };
 
 // All of one step in the steady state; shares are fractions of the period.
@@ -119,6 +122,7 @@ struct Limit {
 struct SimResult {
   Seconds first_step{};  // cold
   Seconds period{};
+  Seconds spread{};               // of the paces, over what of a step was skipped at them
   int steps = 0;                  // simulated
   bool steady = false;            // periods agreed
   std::int64_t ops = 0;           // completed

@@ -1,6 +1,7 @@
 #include "sim/steady_loop.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <utility>
 
@@ -15,16 +16,26 @@ constexpr std::int64_t kNone = -1;
 
 std::int64_t iteration_of(const Instance& at) { return at.iterations[1]; }
 
+bool stands_still(HeadState state) {
+  return state == HeadState::kBlocked || state == HeadState::kMeeting || state == HeadState::kDone;
+}
+
 }  // namespace
 
-SteadyLoop::SteadyLoop(std::deque<ClassState>& classes) : classes_(classes) {
+SteadyLoop::SteadyLoop(std::deque<ClassState>& classes, double tolerance)
+    : classes_(classes),
+      tolerance_(tolerance),
+      watches_(classes.size() * kLaneCount),
+      pace_(classes.size()) {
   for (std::size_t stage = 0; stage < classes.size(); ++stage) {
     const Loop& loop = loops_.emplace_back(find_loop(classes[stage].program()));
     const auto compute = static_cast<std::size_t>(Lane::kCompute);
-    if (loop.block != 0 && loop.ops[compute] > 0) {
-      watched_ = static_cast<std::uint32_t>(stage * kLaneCount + compute);
-    }
+    if (loop.block == 0 || loop.ops[compute] == 0) continue;
+    watched_ = static_cast<std::uint32_t>(stage * kLaneCount + compute);
+    watches_[*watched_] = tolerance > 0;
+    pace_.take_part(stage);
   }
+  if (watched_) watches_[*watched_] = true;
 }
 
 SteadyLoop::Loop SteadyLoop::find_loop(const Program& program) {
@@ -56,14 +67,24 @@ bool SteadyLoop::in_loop(std::size_t stage, const Instance& at) const {
   return at.step() == step_ && in_block(stage, at);
 }
 
-bool SteadyLoop::is_beat(const Instance& before, const Instance& at) const {
-  const std::size_t stage = *watched_ / kLaneCount;
-  return in_loop(stage, before) && in_loop(stage, at) && iteration_of(before) != iteration_of(at);
+bool SteadyLoop::moved(std::uint32_t slot, const Instance& before, const Instance& at,
+                       SimTime now) {
+  const std::size_t stage = slot / kLaneCount;
+  if (iteration_of(before) == iteration_of(at) || !in_loop(stage, before) || !in_loop(stage, at))
+    return false;
+  if (tolerance_ > 0) pace_.pass(stage, now);
+  return slot == watched_;
 }
 
 void SteadyLoop::next_step() {
   ++step_;
+  restart();
+}
+
+void SteadyLoop::restart() {
   beats_ = kept_at_ = 0;
+  pace_.restart();
+  earlier_.places.clear();
 }
 
 std::optional<SteadyLoop::Jump> SteadyLoop::beat(SimTime now, std::int64_t ops,
@@ -76,16 +97,78 @@ std::optional<SteadyLoop::Jump> SteadyLoop::beat(SimTime now, std::int64_t ops,
   ++beats_;
   if (beats_ > 1 && latest_.state == kept_.state) {
     if (const std::int64_t times = repetitions(); times > 0) {
-      beats_ = kept_at_ = 0;
+      restart();
       path.repeat_since(kept_.path, times);
       return skip(times, network);
     }
+  }
+  if (tolerance_ > 0) {
+    if (const auto jump = skip_at_one_pace(network, path)) return jump;
   }
   if (beats_ > 2 * kept_at_) {  // [Brent80]
     kept_at_ = beats_;
     std::swap(kept_, latest_);
   }
   return std::nullopt;
+}
+
+// Looks after every window, at the beat and at the one that began it.
+std::optional<SteadyLoop::Jump> SteadyLoop::skip_at_one_pace(FlowNetwork& network,
+                                                             CriticalPath& path) {
+  const auto window = static_cast<std::int64_t>(LoopPace::kWindow);
+  const std::int64_t since = earlier_.places.empty() ? window : iterations_since_earlier();
+  if (since < window) return std::nullopt;
+  const auto range = pace_.range();
+  if (!earlier_.places.empty() && range && range->within(tolerance_) && moved_together(since)) {
+    std::swap(kept_, earlier_);
+    for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
+      if (latest_.places[stage].iteration != kNone)
+        kept_.places[stage].iteration = latest_.places[stage].iteration - since;
+    }
+    if (const std::int64_t times = repetitions(); times > 0) {
+      restart();
+      path.repeat_since(kept_.path, times);
+      latest_.ops = kept_.ops + ops_of_iterations(since);
+      Jump jump = skip(times, network);
+      jump.spread = range->spread() * ((times * since + window - 1) / window);
+      return jump;
+    }
+    std::swap(kept_, earlier_);
+  }
+  earlier_ = latest_;
+  return std::nullopt;
+}
+
+std::int64_t SteadyLoop::iterations_since_earlier() const {
+  const std::size_t watched = *watched_ / kLaneCount;
+  return latest_.places[watched].iteration - earlier_.places[watched].iteration;
+}
+
+// Of all lanes that are in a loop.
+std::int64_t SteadyLoop::ops_of_iterations(std::int64_t iterations) const {
+  std::int64_t ops = 0;
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
+    for (std::size_t l = 0; l < kLaneCount; ++l)
+      if ((latest_.places[stage].lanes >> l & 1u) != 0) ops += loops_[stage].ops[l] * iterations;
+  }
+  return ops;
+}
+
+// Whether since the earlier beat all classes have moved by so many iterations, but for one in which
+// they just are or just are not, and nothing but what is in their loops has moved.
+bool SteadyLoop::moved_together(std::int64_t iterations) const {
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
+    const Place &before = earlier_.places[stage], &place = latest_.places[stage];
+    if (before.lanes != place.lanes || before.launches != place.launches) return false;
+    if (!place.still || before.others != place.others) return false;
+    if (before.launch.step() != place.launch.step()) return false;
+    const bool thread_moved = before.launch.node != place.launch.node ||
+                              before.launch.iterations != place.launch.iterations;
+    if (thread_moved && !place.launches) return false;
+    if (place.iteration == kNone) continue;
+    if (std::abs(place.iteration - before.iteration - iterations) > 1) return false;
+  }
+  return true;
 }
 
 bool SteadyLoop::write_beat(SimTime now, FlowNetwork& network,
@@ -110,7 +193,11 @@ void SteadyLoop::write_class(std::size_t stage, SimTime now) {
     const LaneState& lane = own.lanes[l];
     if (lane.per_step == 0) continue;
     place.times[l] = lane.times[static_cast<std::size_t>(step_)];
-    if (!in_loop(stage, *lane.cursor)) continue;
+    if (!in_loop(stage, *lane.cursor)) {
+      place.others += lane.completed;
+      place.still = place.still && stands_still(lane.state);
+      continue;
+    }
     if (place.lanes == 0) place.iteration = iteration_of(*lane.cursor);
     place.lanes |= 1u << l;
   }
@@ -119,6 +206,7 @@ void SteadyLoop::write_class(std::size_t stage, SimTime now) {
   out.insert(out.end(), own.waiters.begin(), own.waiters.end());
   const Instance& launch = own.launches.place();
   place.launches = place.lanes != 0 && in_block(stage, launch);
+  place.launch = launch;
   out.insert(out.end(), launch.iterations.begin(), launch.iterations.end());
   if (place.launches) out[out.size() - kMaxDepth + 1] -= place.iteration;
   out.insert(out.end(), {launch.node, place.launches});

@@ -19,6 +19,13 @@
 // Then k repetitions are added at once: times, counts and totals grow by k times what the last one
 // added. The result is that of the full simulation, to the picosecond. Which beats are compared
 // follows Brent's cycle finding, so periods of several iterations are found.
+//
+// With a tolerance iterations are skipped, too, where states only drift. Where all classes go at
+// one pace within the tolerance (loop_pace.h), and all moved on by as many iterations, more or less
+// one, between two beats with the same lanes in their loops, all of them move on by the same number
+// of iterations at the pace of the beats, and stand to each other as before. `spread` tells by how
+// much the time skipped would differ between the paces of any two classes or windows. That no class
+// comes to another pace later is assumed; tests compare with the full simulation.
 #pragma once
 
 #include <array>
@@ -30,21 +37,25 @@
 
 #include "sim/class_state.h"
 #include "sim/flow_network.h"
+#include "sim/loop_pace.h"
 
 namespace zplan::sim {
 
 class SteadyLoop {
  public:
-  explicit SteadyLoop(std::deque<ClassState>& classes);
+  // Exact with a tolerance of 0.
+  SteadyLoop(std::deque<ClassState>& classes, double tolerance);
 
-  // The lane (class * kLaneCount + lane) whose iterations are the beats; nothing without loops.
-  std::optional<std::uint32_t> watched() const { return watched_; }
-  // Whether this place of the watched lane is in the first iteration after the one of `before`.
-  bool is_beat(const Instance& before, const Instance& at) const;
+  // The lanes (class * kLaneCount + lane) of which every move is to be told: of the one whose
+  // iterations are the beats, and with a tolerance of one in each class.
+  bool watches(std::uint32_t slot) const { return watches_[slot]; }
+  // The lane moved from `before` to `at`; whether that is a beat.
+  bool moved(std::uint32_t slot, const Instance& before, const Instance& at, SimTime now);
 
   struct Jump {
     SimTime time;
     std::int64_t ops;
+    SimTime spread{0};  // of the paces, over the iterations skipped
   };
   // To be called at a beat, with all clocks settled. Moves classes and network when iterations can
   // be skipped; the caller moves its clock and events. `flow_leader` names the network's flows.
@@ -63,6 +74,9 @@ class SteadyLoop {
     std::int64_t iteration = -1;  // of the loop, of the first lane in it; -1: none is
     unsigned lanes = 0;           // those in the loop, as bits
     bool launches = false;        // the launching thread is in it, perhaps of a later step
+    bool still = true;            // what is not in it has not started
+    std::int64_t others = 0;      // ops that lanes which are not in it have completed
+    Instance launch{};            // place of the launching thread
     StageClock clock;
     std::array<LaneTimes, kLaneCount> times{};
   };
@@ -84,10 +98,19 @@ class SteadyLoop {
   bool edges_repeat(std::size_t stage) const;
   std::int64_t repetitions() const;
   Jump skip(std::int64_t times, FlowNetwork& network);
+  std::optional<Jump> skip_at_one_pace(FlowNetwork& network, CriticalPath& path);
+  std::int64_t iterations_since_earlier() const;
+  std::int64_t ops_of_iterations(std::int64_t iterations) const;
+  bool moved_together(std::int64_t iterations) const;
+  void restart();  // forgets the beats
 
   std::deque<ClassState>& classes_;
+  const double tolerance_;
   std::vector<Loop> loops_;  // by class
   std::optional<std::uint32_t> watched_;
+  std::vector<bool> watches_;  // by lane of all classes
+  LoopPace pace_;
+  Beat earlier_;  // to which one at the same pace is compared
   std::int64_t step_ = 0;
   std::int64_t beats_ = 0, kept_at_ = 0;
   Beat kept_, latest_;

@@ -93,10 +93,11 @@ class PlanEvaluator {
     return promising_homes(plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); });
   }
 
-  Seconds simulate(const Plan& plan) {
+  Seconds simulate(const Plan& plan, double tolerance) {
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
-    const sim::SimResult result = sim::simulate(job, cluster_);
+    const sim::SimResult result =
+        sim::simulate(job, cluster_, {.tolerance = tolerance, .fingerprint = {}});
     operations_ += kOperationsOfFit + result.ops - result.skipped_ops;
     return result.period;
   }
@@ -139,13 +140,13 @@ class PlanEvaluator {
 
 Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
   const auto self = std::make_shared<PlanEvaluator>(model, cluster);
-  return {.estimate = [self](const Plan& plan) { return self->estimate(plan); },
-          .fit = [self](const Plan& plan) { return self->fit(plan); },
-          .simulate = [self](const Plan& plan) { return self->simulate(plan); },
-          .work = [self](const Plan& plan) { return self->work(plan); },
-          .operations = [self] { return self->operations(); },
-          .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
-          .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
+  return {
+      .estimate = [self](const Plan& plan) { return self->estimate(plan); },
+      .fit = [self](const Plan& plan) { return self->fit(plan); },
+      .simulate = [self](const Plan& plan) { return self->simulate(plan, kSimulationTolerance); },
+      .simulate_exactly = [self](const Plan& plan) { return self->simulate(plan, 0); },
+      .operations = [self] { return self->operations(); },
+      .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }
 
 }  // namespace zplan

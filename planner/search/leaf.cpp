@@ -36,9 +36,17 @@ void fit(Leaf& leaf, const Evaluator& evaluator) {
 
 void simulate(Leaf& leaf, const Evaluator& evaluator) {
   const Seconds step = evaluator.simulate(leaf.candidate.plan);
-  ZPLAN_ASSERT(leaf.candidate.bound <= step * (1 + kRoundoff));
+  ZPLAN_ASSERT(leaf.candidate.bound <= step * (1 + kSimulationTolerance));
   leaf.candidate.step = step;
+  leaf.is_exact = !evaluator.simulate_exactly;
   leaf.rung = Rung::kSimulated;
+}
+
+void settle(Leaf& leaf, const Evaluator& evaluator) {
+  if (evaluator.simulate_exactly)
+    leaf.candidate.step = evaluator.simulate_exactly(leaf.candidate.plan);
+  leaf.is_exact = true;
+  ZPLAN_ASSERT(leaf.candidate.bound <= *leaf.candidate.step * (1 + kRoundoff));
 }
 
 TieKey tie_key(const Leaf& leaf) {

@@ -17,6 +17,7 @@ struct Leaf {
   Seconds floor{0};        // from kEstimated on: of the estimate, as long as it may fit
   Seconds any_depth{0};    // from kFitted on: bound of the plan with any prefetch
   Bytes gpu{0};            // from kFitted on
+  bool is_exact = false;   // from kSimulated on: the step is not only within the tolerance
   bool set_aside = false;  // fits with its states closer to the GPU, too (siblings.h)
 
   bool out() const { return candidate.infeasible.has_value(); }
@@ -28,6 +29,8 @@ struct Leaf {
 void estimate(Leaf& leaf, const Evaluator& evaluator);
 void fit(Leaf& leaf, const Evaluator& evaluator);
 void simulate(Leaf& leaf, const Evaluator& evaluator);
+// Replaces the time of a simulated leaf by the exact one.
+void settle(Leaf& leaf, const Evaluator& evaluator);
 
 // Of two plans about as fast the one with the lesser key is preferred: the simpler one, then the
 // one with less GPU memory, then the first.

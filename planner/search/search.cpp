@@ -84,10 +84,9 @@ class Search {
     SearchResult result;
     if (!ranking_.empty()) {
       tune_both();
-      if (options_.variants) {
-        try_variants();
-        stats_.cuts = cuts();
-      }
+      if (options_.variants) try_variants();
+      settle_both();
+      if (options_.variants) stats_.cuts = cuts();
       stats_.gap = gap();
       answer(result);
     }
@@ -328,6 +327,9 @@ class Search {
       if (leaf.rung > Rung::kEnumerated && !leaf.out() && !leaf.candidate.step)
         least = std::min(least, leaf.candidate.bound.value);
     if (options_.variants) least = std::min(fastest, least_of_variants().value);
+    for (const Leaf* leaf : ranking_.leaves())
+      if (!leaf->is_exact)
+        least = std::min(least, leaf->value().value * (1 - kSimulationTolerance));
     return fastest > 0 ? (fastest - least) / fastest : 0;
   }
 
@@ -431,6 +433,22 @@ class Search {
       closed_groups_.erase(closed_groups_.begin());
       for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
         open_.add(with_slack(leaves_[i].candidate.plan));
+    }
+  }
+
+  // The times that are answered are exact, whichever plans these are then.
+  void settle_both() {
+    std::set<std::size_t> settled;
+    while (true) {
+      Wave open;
+      for (const Leaf* leaf : {&ranking_.fastest(), &ranking_.recommended()})
+        if (settled.insert(leaf->place).second) open.push_back(leaf->place);
+      if (open.empty()) return;
+      pool_.for_each(open.size(), [&](std::size_t i) {
+        settle(open[i] < leaves_.size() ? leaves_[open[i]] : tuned_[open[i] - leaves_.size()],
+               exact_);
+      });
+      ranking_.add({});
     }
   }
 

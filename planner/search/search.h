@@ -72,6 +72,10 @@ inline constexpr double kTieTolerance = 0.02;
 inline constexpr int kToldApart = 90;  // worlds of 100
 // A plan is called proven where no plan of the space can be faster by more than this share.
 inline constexpr double kProvenGap = 0.01;
+// Plans are ranked by simulated times that may be off by so much of them: a loop whose stages drift
+// goes on at its pace (sim/steady_loop.h). The times of the plans answered are exact, and the gap
+// takes the others by so much faster. [assumed] far below kProvenGap and kTieTolerance.
+inline constexpr double kSimulationTolerance = 1e-4;
 
 // The leaves of the space, each legal, in a fixed order: pipeline stages (divisors of the devices),
 // tensor parallel ranks (divisors of a node), sequence parallelism, ranks that share experts (where
@@ -153,7 +157,9 @@ struct Fit {
 struct Evaluator {
   std::function<Estimate(const Plan&)> estimate;
   std::function<Fit(const Plan&)> fit;           // exact: lowers, places
-  std::function<Seconds(const Plan&)> simulate;  // exact: simulated period
+  std::function<Seconds(const Plan&)> simulate;  // simulated period, within kSimulationTolerance
+  // The simulated period itself. Empty: `simulate` tells it.
+  std::function<Seconds(const Plan&)> simulate_exactly{};
   // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};

@@ -18,7 +18,7 @@ Plan with_chosen_homes(const Plan& plan, const ModelConfig& model, const Cluster
   auto chosen = choose_fitting_homes(ask_homes(plan, model, cluster), allowed, shape_of(model),
                                      evaluator.fit);
   if (!chosen) return plan;
-  const bool faster = evaluator.simulate(chosen->plan) < evaluator.simulate(plan);
+  const bool faster = evaluator.simulate_exactly(chosen->plan) < evaluator.simulate_exactly(plan);
   return faster ? std::move(chosen->plan) : plan;
 }
 

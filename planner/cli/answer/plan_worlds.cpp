@@ -10,6 +10,7 @@
 #include "planner/core/hash.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
+#include "planner/search/search.h"
 #include "sim/simulate.h"
 
 namespace zplan {
@@ -35,8 +36,9 @@ class PlanWorlds {
     }
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
-    sim::SimResult result =
-        sim::simulate(job, cluster_, {.find_reliances = true, .fingerprint = {}});
+    sim::SimResult result = sim::simulate(
+        job, cluster_,
+        {.find_reliances = true, .tolerance = kSimulationTolerance, .fingerprint = {}});
     const Contender found{result.period, std::move(result.reliances), fnv1a32(text)};
     const std::lock_guard lock(mutex_);
     return known_.emplace(text, found).first->second;

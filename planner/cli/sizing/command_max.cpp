@@ -51,7 +51,8 @@ MaxAnswer find_largest(MaxCommand command) {
         {.threads = command.threads, .progress = say, .interrupted = InterruptGuard::interrupted});
     if (row.largest.plan && !command.no_times && !InterruptGuard::interrupted()) {
       progress.show(fmt::format("sizing: {}simulating {}", done, family->key));
-      row.step = make_evaluator(*row.largest.model, answer.cluster).simulate(*row.largest.plan);
+      row.step =
+          make_evaluator(*row.largest.model, answer.cluster).simulate_exactly(*row.largest.plan);
     }
     done += fmt::format("{} {}, ", family->key, size_words(row.largest));
     answer.families.push_back(std::move(row));

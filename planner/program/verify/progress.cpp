@@ -68,6 +68,8 @@ class ClassState {
   ClassState(const ClassState&) = delete;
   ClassState& operator=(const ClassState&) = delete;
 
+  bool listed = false;  // among those to look at
+
   std::int32_t stage() const { return stage_; }
   const std::vector<Lane>& used() const { return used_; }
   const LaneHead& head(Lane lane) const { return heads_[static_cast<std::size_t>(lane)]; }
@@ -112,14 +114,22 @@ class Replay {
     std::vector<Program> programs = shorten_together(job);
     for (std::size_t i = 0; i < programs.size(); ++i)
       classes_.emplace_back(job.classes[i].stage, std::move(programs[i]));
+    of_stage_.resize(static_cast<std::size_t>(job.stages()));
+    for (ClassState& at : classes_) of_stage_[static_cast<std::size_t>(at.stage())] = &at;
   }
 
+  // What can go at all goes, in whatever order: nothing that is ready ever ceases to be. So only
+  // classes of which something has moved since they were looked at need another look.
   void run() {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (ClassState& at : classes_)
+    for (ClassState& at : classes_) look_at(at);
+    for (; !moved_.empty(); moved_.pop_front()) {
+      ClassState& at = *moved_.front();
+      at.listed = false;
+      for (bool moves = true; moves;) {
+        moves = false;
         for (const Lane lane : at.used())
-          while (step(at, lane)) moved = true;
+          while (step(at, lane)) moves = true;
+      }
     }
   }
 
@@ -141,6 +151,14 @@ class Replay {
   }
 
  private:
+  void look_at(ClassState& at) {
+    if (!std::exchange(at.listed, true)) moved_.push_back(&at);
+  }
+  ClassState* class_of(std::int32_t stage) const {
+    const auto at = static_cast<std::size_t>(stage);
+    return at < of_stage_.size() ? of_stage_[at] : nullptr;
+  }
+
   // Completes the head of a lane if it can go.
   bool step(ClassState& at, Lane lane) {
     if (!at.ready(lane)) return false;
@@ -164,37 +182,40 @@ class Replay {
 
   bool meet(ClassState& at, Lane lane, OpKind wanted) {
     const auto there = peer_stage(job_.mesh, at.stage(), at.head(lane).node().peer);
-    for (ClassState& peer : classes_) {
-      if (peer.stage() != there || !peer.ready(partner(lane))) continue;
-      const Node& other = peer.head(partner(lane)).node();
-      const bool meets =
-          other.kind == wanted && peer_stage(job_.mesh, peer.stage(), other.peer) == at.stage();
-      if (!meets) return false;
-      peer.complete(partner(lane));
-      at.complete(lane);
-      return true;
-    }
-    return false;
+    ClassState* const peer = there ? class_of(*there) : nullptr;
+    if (peer == nullptr || !peer->ready(partner(lane))) return false;
+    const Node& other = peer->head(partner(lane)).node();
+    const bool meets =
+        other.kind == wanted && peer_stage(job_.mesh, peer->stage(), other.peer) == at.stage();
+    if (!meets) return false;
+    peer->complete(partner(lane));
+    at.complete(lane);
+    look_at(*peer);
+    return true;
   }
 
   bool gather(const ClassState& at, Lane lane, const Group group) {
     const std::vector<std::int32_t> stages = stages_of(job_.mesh, group, at.stage());
-    const auto is_member = [&](const ClassState& c) {
-      return std::binary_search(stages.begin(), stages.end(), c.stage());
-    };
-    for (ClassState& c : classes_) {
-      if (!is_member(c)) continue;
-      if (!c.ready(lane)) return false;
-      const Node& other = c.head(lane).node();
+    for (const std::int32_t stage : stages) {
+      const ClassState* const c = class_of(stage);
+      if (c == nullptr) continue;
+      if (!c->ready(lane)) return false;
+      const Node& other = c->head(lane).node();
       if (other.kind != OpKind::kCollective || other.group != group) return false;
     }
-    for (ClassState& c : classes_)
-      if (is_member(c)) c.complete(lane);
+    for (const std::int32_t stage : stages) {
+      ClassState* const c = class_of(stage);
+      if (c == nullptr) continue;
+      c->complete(lane);
+      look_at(*c);
+    }
     return true;
   }
 
   const Job& job_;
   std::deque<ClassState> classes_;
+  std::vector<ClassState*> of_stage_;  // null: the Job has none
+  std::deque<ClassState*> moved_;
 };
 
 }  // namespace

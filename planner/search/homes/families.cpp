@@ -65,7 +65,7 @@ class Comparer {
     if (family.why) return;
     family.gpu = fit.gpu;
     family.plan->slack = fit.slack;
-    family.step = evaluator_.simulate(*family.plan);
+    family.step = evaluator_.simulate_exactly(*family.plan);
   }
 
   const ModelShape shape_;

@@ -29,7 +29,7 @@ Both simulate_both(const Job& job, const Cluster& cluster) {
 }
 
 // Program order: all but the last stage w forwards ahead, then one backward per forward.
-Job pipeline(int stages, int micro_steps) {
+Job pipeline(int stages, int micro_steps, std::int64_t more = 1'000'000) {
   std::vector<ClassBuilder> out(static_cast<std::size_t>(stages));
   constexpr std::int64_t kMicro = 1'000'000, kBytes = 100'000;
   for (int s = 0; s < stages; ++s) {
@@ -47,7 +47,7 @@ Job pipeline(int stages, int micro_steps) {
         const NodeIndex in = stage.receive(s + 1, kBytes, {}, Lane::kReceiveBackwardDown);
         input.push_back({.node = in, .level = stage.depth()});
       }
-      const NodeIndex kernel = stage.stream(Lane::kCompute, (20 + s) * kMicro, input);
+      const NodeIndex kernel = stage.stream(Lane::kCompute, 20 * kMicro + s * more, input);
       if (s > 0) {
         stage.send(s - 1, kBytes, {{.node = kernel, .level = stage.depth()}},
                    Lane::kSendBackwardDown);
@@ -70,6 +70,38 @@ TEST(SteadyLoop, SkipsMostOfALongPipeline) {
   EXPECT_EQ(both.skipped.ops, both.full.ops);
   EXPECT_EQ(both.skipped.period, both.full.period);
   EXPECT_EQ(both.skipped.first_step, both.full.first_step);
+}
+
+// The second stage takes 100 ps longer for each 10 us: no state comes again.
+TEST(SteadyLoop, WithinAToleranceADriftIsSkippedToo) {
+  std::vector<ClassBuilder> stages(2);
+  for (const int s : {0, 1}) {
+    ClassBuilder& stage = stages[static_cast<std::size_t>(s)];
+    stage.repeat(400, [&] { stage.stream(Lane::kCompute, 10'000'000 + 100 * s); });
+  }
+  const Job job = make_job(stages);
+  const Both both = simulate_both(job, small_machine());
+  SimOptions options;
+  options.tolerance = 1e-4;
+  const SimResult drift = simulate(job, small_machine(), options);
+  EXPECT_GT(drift.skipped_ops, both.skipped.skipped_ops);
+  EXPECT_EQ(drift.ops, both.full.ops);
+  EXPECT_GT(drift.spread.value, 0);
+  EXPECT_LT(drift.spread.value, options.tolerance * drift.period.value);
+  EXPECT_NEAR(drift.period.value, both.full.period.value, drift.spread.value);
+  EXPECT_EQ(both.skipped.spread.value, 0);
+}
+
+// Later stages are slower by 0.1 or 3 % each: what has queued up is worked off at another pace.
+TEST(SteadyLoop, StagesAtOtherPacesAreNotSkippedWithinATolerance) {
+  for (const std::int64_t more : {30'000, 1'000'000}) {
+    const Job job = pipeline(4, 200, more);
+    SimOptions options;
+    options.tolerance = 1e-4;
+    const SimResult result = simulate(job, small_machine(), options);
+    const double period = simulate_both(job, small_machine()).full.period.value;
+    EXPECT_NEAR(result.period.value, period, options.tolerance * period) << more;
+  }
 }
 
 TEST(SteadyLoop, FollowsAShallowLaunchQueue) {
