@@ -7,6 +7,7 @@
 
 #include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/commands.h"
+#include "planner/cli/explain/state_cuts_output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
@@ -18,7 +19,8 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kShown = 12;  // terms that people read
+constexpr std::size_t kShown = 12;               // terms that people read
+constexpr const char* kPlacement = "placement";  // of model states: WHAT that is no number
 
 std::string value_words(double value, TermUnit unit) {
   switch (unit) {
@@ -98,7 +100,7 @@ Sheet list_sheet(const std::vector<Explanation>& all) {
 }
 
 const Explanation& find(const std::vector<Explanation>& all, const std::string& what) {
-  std::vector<std::string> names;
+  std::vector<std::string> names{kPlacement};
   for (const Explanation& e : all) {
     if (e.what == what || e.what.ends_with("." + what)) return e;
     names.push_back(e.what);
@@ -112,6 +114,11 @@ const Explanation& find(const std::vector<Explanation>& all, const std::string& 
 ExitCode execute(const ExplainCommand& command) {
   const std::optional<ChosenPlan> chosen = choose_plan(command.source);
   if (!chosen) return ExitCode::kInfeasible;
+  if (command.what == kPlacement) {
+    write_answer(state_cuts_sheet(chosen->planned.plan, chosen->planned.model, chosen->cluster),
+                 command.json);
+    return ExitCode::kOk;
+  }
   sim::SimOptions options;
   options.split_by_op = true;
   const Job& job = chosen->planned.job;
