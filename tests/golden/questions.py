@@ -8,6 +8,7 @@ answers it. --report also writes reports/questions.json and reports/questions.md
 those of one run, for reading beside the goal; tests/cli/questions_test.py asserts the answers.
 """
 
+import datetime
 import json
 import pathlib
 import re
@@ -97,6 +98,7 @@ def markdown(rows, where):
     slow = [row for row in rows if not row["goal_met"]]
     lines = ["# Questions, each answered by one command", "",
              "command: `tests/golden/questions.py --report`  ",
+             f"date: {datetime.date.today().isoformat()}  ",
              f"sources: `{tree_hash()}`  ",
              f"machine: {where['processor']}, {where['cores']} cores, one run of each", "",
              f"{len(rows)} questions; goal {GOAL_S:g} s each, missed by {len(slow)}. Of an answer"
