@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "planner/cli/bandwidth/bandwidth.h"
+#include "planner/cli/bandwidth/claims.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 
@@ -114,6 +115,7 @@ Sheet paper_sheet() {
       "512 devices of V100's compute and more (Table 3): bsz 2 for optimizer states, 1 for "
       "parameters");
   out.table("devices", devices_table(), kIndent);
+  say_claims(out);
   return out;
 }
 

@@ -8,6 +8,7 @@
 #include "planner/cli/explain/explanation_output.h"
 #include "planner/cli/explain/interval_explanation.h"
 #include "planner/cli/explain/search_explanation.h"
+#include "planner/cli/explain/state_cuts_output.h"
 #include "planner/cli/explain/unexplained.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
@@ -15,6 +16,8 @@
 
 namespace zplan {
 namespace {
+
+constexpr const char* kPlacement = "placement";  // of model states: WHAT that is no number
 
 bool has_name(const Explanation& e, const std::string& what) {
   return e.what == what || std::find(e.also.begin(), e.also.end(), what) != e.also.end();
@@ -24,7 +27,7 @@ const Explanation& find(const Explanations& all, std::string what) {
   if (what.starts_with('.')) what.erase(0, 1);  // as jq writes it
   for (const Explanation& e : all)
     if (has_name(e, what)) return e;
-  std::vector<std::string> names;
+  std::vector<std::string> names{kPlacement};
   for (const Explanation& e : all) {
     if (e.what.ends_with("." + what)) return e;
     if (e.what.find('[') == std::string::npos) names.push_back(e.what);
@@ -61,6 +64,11 @@ Explanations all_of(const ChosenPlan& chosen) {
 ExitCode execute(const ExplainCommand& command) {
   const std::optional<ChosenPlan> chosen = choose_plan(command.source);
   if (!chosen) return ExitCode::kInfeasible;
+  if (command.what == kPlacement) {
+    write_answer(state_cuts_sheet(chosen->planned.plan, chosen->planned.model, chosen->cluster),
+                 command.json);
+    return ExitCode::kOk;
+  }
   const Explanations all = all_of(*chosen);
   write_answer(
       command.what.empty() ? explanations_sheet(all) : explanation_sheet(find(all, command.what)),

@@ -38,11 +38,14 @@ Command parse_explain(const std::vector<std::string>& arguments) {
                 "\nExamples:\n"
                 "  ./zplan explain plan.json\n"
                 "  ./zplan explain plan.json time.mfu\n"
-                "  ./zplan explain --model 10B --cluster dgx2 memory.gpu.peak_bytes\n");
+                "  ./zplan explain --model 10B --cluster dgx2 memory.gpu.peak_bytes\n"
+                "  ./zplan explain --model 10B --cluster dgx2 placement\n");
   add_source(syntax, pins, command.source);
-  syntax.positional("WHAT", command.what, "time.step_s, memory.gpu.peak_bytes ..");
-  syntax.flag("--json", command.json,
-              "Print JSON (zplan.explanation/1; without WHAT zplan.explanations/1)");
+  syntax.positional("WHAT", command.what,
+                    "time.step_s, memory.gpu.peak_bytes ..; placement: of states");
+  syntax.flag(
+      "--json", command.json,
+      "Print JSON (zplan.explanation/1; placement: zplan.state_cuts/1; else zplan.explanations/1)");
   if (auto help = read_with_source(syntax, arguments, pins, command.source))
     return std::move(*help);
   PlanSource& source = command.source;

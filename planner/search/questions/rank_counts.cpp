@@ -41,14 +41,6 @@ std::string words(const Infeasible& why) {
   return fmt::format("no plan fits: {:.3g} times the {} memory", why.overload(), name(why.tier));
 }
 
-// Such plans have one floor, and so have their variants: the last, with the farthest homes, needs
-// the least memory and stands for all.
-bool differ_in_homes(Plan a, const Plan& b) {
-  a.placement = b.placement;
-  a.partition_activations = b.partition_activations;
-  return a == b;
-}
-
 class Cheapest {
  public:
   Cheapest(const ModelConfig& model, const Cluster& cluster, const Pins& pins,
@@ -96,8 +88,7 @@ class Cheapest {
     WorkerPool pool(run_.threads);
     pool.for_each(plans.size(), [&](std::size_t i) {
       estimates[i] = evaluator.estimate(plans[i]);
-      if (i + 1 < plans.size() && differ_in_homes(plans[i], plans[i + 1])) return;
-      for (const Plan& variant : variants.with_other_floors(plans[i])) {
+      for (const Plan& variant : variants.with_floors(plans[i])) {
         const Estimate other = exact.estimate(variant);
         const bool lower = estimates[i].infeasible || other.bound < estimates[i].bound;
         if (!other.infeasible && lower) estimates[i] = other;
