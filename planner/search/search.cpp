@@ -34,7 +34,6 @@ constexpr std::int64_t kSimplerShare = 6;
 // Of the operations allowed as much as one part in so many is there for variants, however many the
 // leaves have taken.
 constexpr std::int64_t kVariantsShare = 2;
-constexpr std::int64_t kStageFactor = 4;
 // Plans besides the two found whose kept tensors get other homes, and how much slower than the
 // fastest they may be. [Korthikanti22 sec 5] full recomputation takes a third more at the most.
 constexpr std::size_t kCloseLosers = 2;
@@ -128,20 +127,10 @@ class Search {
     return leaves;
   }
 
-  // A search that goes on has done all that one with fewer simulations does, so that it never finds
-  // a slower plan than with any of 1, 4, 16 .. of them, which are stages on the way.
+  // First all that could be the fastest, then all that could be recommended in its place.
   void climb() {
     enter(siblings_.closest());
     const Effort all = allowed();
-    for (std::int64_t most = 1; is_limited() && most < all.simulations; most *= kStageFactor) {
-      climb_to({most, 0});
-      if (!ranking_.empty()) tune_both();
-    }
-    climb_to(all);
-  }
-
-  // First all that could be the fastest, then all that could be recommended in its place.
-  void climb_to(const Effort& all) {
     climb(all - all / kSimplerShare, [this] { return fastest_wave(); });
     most_ = spent() + all / kSimplerShare;
     proven_ = fastest_wave().empty();
@@ -454,22 +443,12 @@ class Search {
 
   // Outside the proof: variations of the fastest plan, and of the one that is recommended.
   void tune_both() {
-    const Leaf& fastest = fastest_leaf();
+    const Leaf& fastest = ranking_.fastest();
     const Leaf& recommended = ranking_.recommended();
-    for (const Leaf* leaf : {&fastest, &recommended})
-      if (leaf->place < leaves_.size() && tuned_roots_.insert(leaf).second) tune(*leaf);
-    for (const Leaf* leaf : close_losers(fastest, recommended))
-      if (turned_losers_.insert(leaf).second) turn(other_homes(*leaf), leaf);
+    tune(fastest);
+    if (&recommended != &fastest) tune(recommended);
+    for (const Leaf* leaf : close_losers(fastest, recommended)) turn(other_homes(*leaf), leaf);
     seek_simpler();  // than what they have led to
-  }
-
-  // Of the plans of the space, which the others were tuned from.
-  const Leaf& fastest_leaf() const {
-    const Leaf* fastest = nullptr;
-    for (const Leaf* leaf : ranking_.leaves())
-      if (leaf->place < leaves_.size() && (fastest == nullptr || leaf->value() < fastest->value()))
-        fastest = leaf;
-    return *fastest;
   }
 
   // The next homes farther away, then the knobs, each on the fastest plan that those before it have
@@ -660,7 +639,6 @@ class Search {
   const Variants variants_;
   OpenPlans open_;
   std::set<std::pair<Seconds, std::size_t>> closed_groups_;  // (floor, first leaf)
-  std::set<const Leaf*> tuned_roots_, turned_losers_;        // whose tuning has been done
   double slack_ = 0;                                         // of all leaves, as enumerated
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;

@@ -40,8 +40,6 @@
 //   recompute of the first layers only, layers per checkpoint, devices of a node, stages that weigh
 //   the head, updates beside backward
 //                                  tried on the two plans
-// A limited search goes through stages of 1, 4, 16 .. simulations and tunes what each has found, so
-// that it finds no slower plan than any of those that end there.
 // Farther homes and knobs are simulated where their bound leaves a gain of more than 2 %. What they
 // lead to counts as any plan: it is recommended where nothing simpler is within 2 % of the fastest.
 // Only for pins: owned layers (their transfers wait for each other where a cut layer's run side by

@@ -279,24 +279,6 @@ RC_GTEST_PROP(SearchProperty, TheGapIsHonest, ()) {
   RC_ASSERT(result.best->step->value <= simulated * (1 + kTieTolerance));
 }
 
-RC_GTEST_PROP(SearchProperty, MoreSearchNeverMakesTheFastestPlanSlower, ()) {
-  const Setting at;
-  World world;
-  draw(world, at.model, at.cluster, at.pins);
-  SearchOptions options;
-  options.variants = *rc::gen::arbitrary<bool>();
-  double before = 1e300;
-  for (const std::int64_t most : {1, 4, 16, 64, 1'000'000}) {
-    options.max_simulated = most;
-    const SearchResult result = search(at.model, at.cluster, at.pins, world.evaluator(), options);
-    if (!result.best) continue;
-    const double fastest = result.fastest.value_or(*result.best).step->value;
-    RC_LOG() << most << " simulations: " << fastest << " s\n";
-    RC_ASSERT(fastest <= before);
-    before = fastest;
-  }
-}
-
 // What is said to be rejected is: with a budget as small as it may be, no plan of such a family is
 // faster than the recommended one.
 RC_GTEST_PROP(SearchProperty, NoRejectedFamilyHasAFasterPlan, ()) {
