@@ -140,14 +140,14 @@ struct Estimate {
   std::optional<Infeasible> infeasible;  // proven by bytes no placement can undercut
 };
 struct Fit {
-  Seconds bound{0};      // never above the simulated period
-  Seconds any_depth{0};  // nor this, whatever the prefetch
+  Seconds bound{0};  // never above the simulated period
   std::optional<Infeasible> infeasible;
   Bytes gpu{0};  // slab of the class that needs most
   // That the plan fits with: its own, or 0 where only the tightest fits.
   double slack = 0;
   std::int32_t prefetch = 0;
   Gather gather;
+  Seconds any_depth{0};  // a bound of the plan with any prefetch
 };
 
 // What search asks of the rest of the program; tests substitute their own. Called from several

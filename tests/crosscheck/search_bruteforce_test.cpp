@@ -105,7 +105,7 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
     EXPECT_EQ(result.best->step->value, expected.step);
   }
   for (const Rejected& line : result.rejected) {
-    if (line.best.infeasible || line.set_aside) continue;
+    if (line.best.infeasible || line.standing == Standing::kSetAside) continue;
     EXPECT_GE(line.best.step.value_or(Seconds{expected.fastest}).value, expected.fastest);
   }
 }

@@ -90,7 +90,8 @@ struct World {
     };
     e.fit = [this](const Plan& p) {
       ++fitted;
-      return Fit{{of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.gather};
+      return Fit{
+          {of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.gather, {}};
     };
     e.simulate = [this](const Plan& p) {
       ++simulated;

@@ -54,7 +54,8 @@ class World {
     };
     e.fit = [this](const Plan& p) {
       ++operations_;
-      return Fit{{of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.gather};
+      return Fit{
+          {of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.gather, {}};
     };
     e.simulate = [this](const Plan& p) {
       ++operations_;

@@ -28,7 +28,7 @@ std::int64_t counted(const ModelConfig& model, const Cluster& cluster, const Pin
 Evaluator flat() {
   Evaluator e;
   e.estimate = [](const Plan&) { return Estimate{{1.0}, {}}; };
-  e.fit = [](const Plan& p) { return Fit{{1.0}, {}, {1}, p.slack, p.prefetch, p.gather}; };
+  e.fit = [](const Plan& p) { return Fit{{1.0}, {}, {1}, p.slack, p.prefetch, p.gather, {}}; };
   e.simulate = [](const Plan&) { return Seconds{10.0}; };
   return e;
 }
@@ -117,7 +117,9 @@ TEST(Variants, AreOpenUntilTheyAreSimulated) {
   evaluator.estimate = [](const Plan& p) {
     return Estimate{{p.gather.tiles() == 4 ? 6.0 : 11.0}, {}};
   };
-  evaluator.fit = [](const Plan& p) { return Fit{{6.0}, {}, {1}, p.slack, p.prefetch, p.gather}; };
+  evaluator.fit = [](const Plan& p) {
+    return Fit{{6.0}, {}, {1}, p.slack, p.prefetch, p.gather, {}};
+  };
   evaluator.simulate = [](const Plan&) { return Seconds{12.0}; };
   const SearchOptions few{.variants = true, .max_simulated = 1};
   const SearchOptions all{.variants = true};
@@ -150,7 +152,7 @@ TEST(Variants, AFloorIsThatOfHomesThatAreSetAsideToo) {
     return Estimate{{is_whole(p) ? 6.0 : 12.0}, misfit(p)};
   };
   evaluator.fit = [=](const Plan& p) {
-    return Fit{{is_whole(p) ? 6.0 : 12.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
+    return Fit{{is_whole(p) ? 6.0 : 12.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather, {}};
   };
   evaluator.simulate = [](const Plan&) { return Seconds{12.0}; };
   const SearchResult result = search(load_model("tiny"), load_cluster("workstation"), pins,
@@ -172,7 +174,7 @@ TEST(Variants, ALeafThatDoesNotFitMayInAnotherOrder) {
   };
   evaluator.estimate = [=](const Plan& p) { return Estimate{{misfit(p) ? 0.0 : 1.0}, misfit(p)}; };
   evaluator.fit = [=](const Plan& p) {
-    return Fit{{1.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather};
+    return Fit{{1.0}, misfit(p), {1}, p.slack, p.prefetch, p.gather, {}};
   };
   evaluator.simulate = [=](const Plan& p) { return Seconds{is_fast(p) ? 5.0 : 10.0}; };
   const SearchResult result =
