@@ -28,7 +28,7 @@ namespace {
 // [assumed] to lower and place a plan takes a millisecond or two, an operation of a simulation some
 // tenths of a microsecond.
 constexpr std::int64_t kOperationsOfFit = 5000;
-constexpr std::int64_t kOperationsOfLowering = 1000;
+constexpr std::int64_t kOperationsOfLowering = 3000;
 
 class PlanEvaluator {
  public:
@@ -145,7 +145,9 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
       .fit = [self](const Plan& plan) { return self->fit(plan); },
       .simulate = [self](const Plan& plan) { return self->simulate(plan, kSimulationTolerance); },
       .simulate_exactly = [self](const Plan& plan) { return self->simulate(plan, 0); },
+      .work = [self](const Plan& plan) { return self->work(plan); },
       .operations = [self] { return self->operations(); },
+      .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
       .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
 }
 

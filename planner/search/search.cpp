@@ -606,8 +606,17 @@ class Search {
     open_.each([&](const Leaf& leaf) { open.add(leaf, leaf.candidate.bound); });
     for (const auto& [floor, begin] : closed_groups_)
       for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
-        if (!leaves_[i].out()) open.add(leaves_[i], floor);
+        if (may_fit(leaves_[i])) open.add(leaves_[i], floor);
     return open;
+  }
+
+  // The leaf, or a variant of it.
+  bool may_fit(const Leaf& leaf) const {
+    if (!leaf.out()) return true;
+    if (leaf.candidate.infeasible->tier == Tier::kGpu) return false;
+    return std::ranges::any_of(variants_.of(as_enumerated(leaf)), [&](const Plan& variant) {
+      return !is_known_misfit(leaf, variant);
+    });
   }
 
   // Those of which no plan is known that may fit: what else they have is farther away than a plan

@@ -187,7 +187,7 @@ struct Candidate {
 
 // What a search knows of a family.
 enum class Standing : std::uint8_t {
-  kRejected,  // each plan of it is proven slower, was simulated and is slower, or does not fit
+  kRejected,  // each plan of it is proven no faster, was simulated and is slower, or does not fit
   kTied,      // a plan of it is as fast as the recommended one, which is preferred
   kSetAside,  // not tried: the same plans fit with states closer to the GPU, too
   kNotTried,  // a plan of it that was not simulated could be faster, or as fast and simpler

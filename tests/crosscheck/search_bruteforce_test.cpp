@@ -93,7 +93,8 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   const SearchResult result =
       search(model, cluster, pins, make_evaluator(model, cluster), {.threads = 3});
   ASSERT_EQ(result.best.has_value(), expected.plan.has_value());
-  EXPECT_EQ(result.stats.gap, 0);
+  // Ties are ranked within the tolerance.
+  EXPECT_LE(result.stats.gap, kSimulationTolerance * (1 + 1e-9));
   if (!expected.plan) return;
   // Outside the space farther homes of what was found are tried: only for the better.
   EXPECT_LE(result.best->step->value, expected.step);
@@ -106,7 +107,7 @@ TEST_P(SearchBruteForce, AgreeOnPlanTimeAndGap) {
   }
   for (const Rejected& line : result.rejected) {
     if (line.best.infeasible || line.standing == Standing::kSetAside) continue;
-    EXPECT_GE(line.best.step.value_or(Seconds{expected.fastest}).value, expected.fastest);
+    EXPECT_GE(line.best.step.value_or(Seconds{fastest}).value, fastest);
   }
 }
 
