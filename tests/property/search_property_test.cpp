@@ -102,6 +102,18 @@ struct World {
   }
 };
 
+// Plans that differ in homes alone run the same kernels and have one floor.
+void share_estimates(World& world) {
+  for (std::size_t i = 0; i < world.plans.size(); ++i) {
+    if (world.sibling(i, -1)) continue;
+    double least = world.truths[i].estimate;
+    for (auto at = world.sibling(i, 1); at; at = world.sibling(*at, 1))
+      least = std::min(least, world.truths[*at].estimate);
+    for (std::optional<std::size_t> at = i; at; at = world.sibling(*at, 1))
+      world.truths[*at].estimate = least;
+  }
+}
+
 // Times near each other, so that ties abound; bounds from exact to useless. No plan is faster than
 // the bounds of one that keeps its states closer to the GPU: a search that found these too slow
 // does not look farther (planner/search/siblings.h).
@@ -125,6 +137,7 @@ void draw(World& world, const ModelConfig& model, const Cluster& cluster, const 
       closer.estimate = std::min(closer.estimate, t.time);
     }
   }
+  share_estimates(world);
 }
 
 struct Best {
