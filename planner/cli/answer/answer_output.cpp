@@ -120,7 +120,7 @@ Sheet fastest_sheet(const Answer& answer) {
 std::string gap_words(const SearchStats& stats) {
   const std::string gap = percent(stats.gap);
   return stats.gap <= kProvenGap
-             ? fmt::format("proven by this cost model: none is over {} faster", gap)
+             ? fmt::format("proven by this cost model: no plan of the space is over {} faster", gap)
              : fmt::format("not proven: by what bounds them, others could be up to {} faster", gap);
 }
 
@@ -138,7 +138,7 @@ Sheet cuts_sheet(const Cuts& cuts) {
   say("placement", cuts.placement, "too large once placed");
   say("bound", cuts.bound, "by bounds of their Jobs");
   say("simulated", cuts.simulated, "simulated");
-  say("open", cuts.open, "by nothing");
+  say("open", cuts.open, "not yet");
   out.entry("", "settled: {}", {words});
   return out;
 }
