@@ -26,7 +26,8 @@ std::vector<Plan> losers(const SearchResult& search) {
   for (const Rejected& lost : search.rejected) {
     const Seconds least = lost.best.step.value_or(lost.best.bound);
     if (search.fastest && family_of(search.fastest->plan) == lost.family) continue;
-    if (!lost.best.infeasible && lost.standing != Standing::kSetAside && least < *search.best->step * kWithin)
+    if (!lost.best.infeasible && lost.standing != Standing::kSetAside &&
+        least < *search.best->step * kWithin)
       found.emplace_back(least, &lost.best.plan);
   }
   std::ranges::stable_sort(found, [](const auto& a, const auto& b) { return a.first < b.first; });

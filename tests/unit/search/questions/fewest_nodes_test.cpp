@@ -49,7 +49,10 @@ TEST(FewestNodes, AsManyAsThereMayBeAreTriedToo) {
 TEST(FewestNodes, EndWhereTheyAreStopped) {
   int asked = 0;
   const FewestNodes stopped = fewest_nodes(
-      1024, [](std::int64_t nodes) { return NodeCount{.nodes = nodes, .best = {}, .why = {}, .good = false}; },
+      1024,
+      [](std::int64_t nodes) {
+        return NodeCount{.nodes = nodes, .best = {}, .why = {}, .good = false};
+      },
       [&] { return ++asked == 3; });
   EXPECT_TRUE(stopped.interrupted);
   EXPECT_EQ(stopped.tried, 3);
