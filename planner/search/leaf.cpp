@@ -14,7 +14,7 @@ constexpr double kRoundoff = 1e-9;
 
 void estimate(Leaf& leaf, const Evaluator& evaluator) {
   Estimate found = evaluator.estimate(leaf.candidate.plan);
-  leaf.candidate.bound = leaf.floor = found.bound;
+  leaf.candidate.bound = found.bound;
   leaf.candidate.infeasible = std::move(found.infeasible);
   leaf.rung = Rung::kEstimated;
 }

@@ -14,7 +14,6 @@ struct Leaf {
   Candidate candidate;
   std::size_t place = 0;  // in the space; of plans outside, after all of it
   Rung rung = Rung::kEnumerated;
-  Seconds floor{0};        // from kEstimated on: of the estimate, as long as it may fit
   Seconds any_depth{0};    // from kFitted on: bound of the plan with any prefetch
   Bytes gpu{0};            // from kFitted on
   bool is_exact = false;   // from kSimulated on: the step is not only within the tolerance

@@ -40,10 +40,8 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
               "Cite the source of each figure in full, not its key alone");
   syntax.flag("--json", command.json, "Print JSON (zplan.answer/1)");
   if (top_level) syntax.flag("--version", version, "Show the version and exit");
-  pins.add_others(syntax, command.pins);
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_both(command, "zplan");
-  pins.finish(command.pins);
+  if (auto help = read_with_question(syntax, arguments, pins, command, "zplan"))
+    return std::move(*help);
   check_objective(command);
   return command;
 }

@@ -30,10 +30,9 @@ Command parse_suggest(const std::vector<std::string>& arguments) {
   add_question(syntax, pins, question);
   add_effort(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.suggestions/1)");
-  pins.add_others(syntax, question.pins);
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_both(question, "zplan calibrate --suggest");
-  pins.finish(question.pins);
+  if (auto help =
+          read_with_question(syntax, arguments, pins, question, "zplan calibrate --suggest"))
+    return std::move(*help);
   return command;
 }
 

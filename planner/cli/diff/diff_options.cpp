@@ -20,7 +20,7 @@ Command parse_diff(const std::vector<std::string>& arguments) {
   syntax.text("-c,--cluster", command.cluster, "C", "Where to, instead of what the plans name");
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
-  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  add_headroom(syntax, command.headroom);
   syntax.flag("--json", command.json, "Print JSON (zplan.diff/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   if (!command.after.empty()) return command;

@@ -73,10 +73,8 @@ Command parse_why_not(const std::vector<std::string>& arguments) {
   add_question(syntax, pins, question);
   add_effort(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.why_not/1)");
-  pins.add_others(syntax, question.pins);
-  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
-  require_both(question, "zplan why-not");
-  pins.finish(question.pins);
+  if (auto help = read_with_question(syntax, arguments, pins, question, "zplan why-not"))
+    return std::move(*help);
   if (!family.empty()) command.family = parse_family(fmt::format("{}", fmt::join(family, " ")));
   if (family.empty() && pinned_option(beside_batch(question.pins)).empty())
     throw_bad_input(

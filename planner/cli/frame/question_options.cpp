@@ -18,6 +18,7 @@ namespace zplan {
 namespace {
 
 constexpr std::int64_t kMaxBudget = 1'000'000'000;  // millions
+constexpr double kMostHeadroom = 0.9;
 
 }  // namespace
 
@@ -77,16 +78,36 @@ void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
                 });
 }
 
-void add_effort(Syntax& syntax, PlanCommand& command) {
-  syntax.integer("--threads", command.threads, 1, kMaxThreads,
+void add_threads(Syntax& syntax, int& threads) {
+  syntax.integer("--threads", threads, 1, kMaxThreads,
                  "Threads that search; the result is the same [all]");
+}
+
+void add_headroom(Syntax& syntax, double& headroom) {
+  syntax.share("--headroom", headroom, kMostHeadroom,
+               "Of a GPU's memory, left free for what allocators lose [0.05]");
+}
+
+void add_effort(Syntax& syntax, PlanCommand& command) {
+  add_threads(syntax, command.threads);
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more), whatever the budget");
   syntax.integer("--budget", command.budget, 0, kMaxBudget,
                  "Millions of operations to simulate before it stops with a gap [10]");
   syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
                   command.time);
-  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  add_headroom(syntax, command.headroom);
+}
+
+std::optional<ShowText> read_with_question(Syntax& syntax,
+                                           const std::vector<std::string>& arguments,
+                                           PinOptions& pins, PlanCommand& question,
+                                           std::string_view call) {
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  require_both(question, call);
+  pins.finish(question.pins);
+  return std::nullopt;
 }
 
 std::string pinned_option(const Pins& pins) {

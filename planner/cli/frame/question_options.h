@@ -17,9 +17,6 @@ namespace zplan {
 
 inline constexpr std::int64_t kMaxThreads = 1024;
 inline constexpr std::int64_t kMaxSimulations = 1'000'000'000;
-inline constexpr double kMostHeadroom = 0.9;
-inline constexpr const char* kHeadroomHelp =
-    "Of a GPU's memory, left free for what allocators lose [0.05]";
 
 int all_threads();
 
@@ -34,6 +31,16 @@ void add_changes(Syntax& syntax, std::vector<std::string>& changes);
 // What a plan is asked for.
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command);
 void add_effort(Syntax& syntax, PlanCommand& command);
+// Parts of it, for what searches otherwise or only simulates.
+void add_threads(Syntax& syntax, int& threads);
+void add_headroom(Syntax& syntax, double& headroom);
+
+// After the options of the subcommand those of pins; the help, where it was asked for. Throws Error
+// unless model and cluster are named; `call` as require_both.
+std::optional<ShowText> read_with_question(Syntax& syntax,
+                                           const std::vector<std::string>& arguments,
+                                           PinOptions& pins, PlanCommand& question,
+                                           std::string_view call);
 
 // The first option that pins a decision; empty: none does.
 std::string pinned_option(const Pins& pins);

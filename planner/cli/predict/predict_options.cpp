@@ -24,7 +24,7 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
   syntax.text("--anchor", command.anchor, "RUN.jsonl",
               "Measured runs of yours (zplan.runs/1); the stack's rates follow them");
   add_changes(syntax, command.changes);
-  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  add_headroom(syntax, command.headroom);
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Simulate a plan that does not fit, too");
   syntax.integer("--steps", command.steps, 1, kMaxSimulatedSteps,

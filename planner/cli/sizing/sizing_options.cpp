@@ -82,11 +82,10 @@ void add_running(Syntax& syntax, RunningSettings& running) {
 }
 
 template <typename Question>
-void add_threads(Syntax& syntax, Question& command) {
+void add_search(Syntax& syntax, Question& command) {
   command.threads = all_threads();
-  syntax.integer("--threads", command.threads, 1, kMaxThreads,
-                 "Threads that search; the result is the same [all]");
-  syntax.share("--headroom", command.headroom, kMostHeadroom, kHeadroomHelp);
+  add_threads(syntax, command.threads);
+  add_headroom(syntax, command.headroom);
 }
 
 }  // namespace
@@ -108,7 +107,7 @@ Command parse_max(const Arguments& arguments) {
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/micro_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);
-  add_threads(syntax, command);
+  add_search(syntax, command);
   syntax.flag("--no-times", command.no_times, "Do not simulate the plans that are found");
   syntax.flag("--json", command.json, "Print JSON (zplan.max/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
@@ -136,7 +135,7 @@ Command parse_goodput(const Arguments& arguments) {
               "Where to; with a plan file, another cluster than it names");
   add_failures(syntax, command.tokens, command.failures);
   add_running(syntax, command.running);
-  add_threads(syntax, question);
+  add_search(syntax, question);
   syntax.flag("--ignore-capacity", question.ignore_capacity, "Also of a plan that does not fit");
   syntax.flag("--published", command.published, "Instead the 54 days of Llama 3 405B");
   syntax.flag("--json", command.json, "Print JSON (zplan.goodput/1)");
@@ -169,7 +168,7 @@ Command parse_need(const Arguments& arguments) {
   constexpr std::int64_t kMost = 16384;
   syntax.integer("--max-nodes", command.most_nodes, 1, kMost, "Nodes to try at most [1024]");
   add_failures(syntax, command.tokens, command.failures);
-  add_threads(syntax, question);
+  add_search(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.need/1)");
   pins.add_others(syntax, question.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
