@@ -25,12 +25,12 @@ constexpr std::int64_t kRoom = 1000;
 
 // What is true of a plan that was not drawn: variations by knobs outside the space never fit.
 struct Truth {
-  double floor = 0, bound = 0, time = 0;
+  double floor = 0, any_depth = 0, bound = 0, time = 0;
   std::int64_t bytes = 2 * kRoom, least_bytes = 2 * kRoom;
 };
 
 // Plans as the real evaluator sees them: one floor for all homes, one bound for all depths of
-// prefetch, which take no less memory the deeper they are.
+// prefetch, and one of each. Deeper ones take no less memory and may be faster.
 class World {
  public:
   World(const ModelConfig& model, const Cluster& cluster, const Pins& pins) {
@@ -54,12 +54,16 @@ class World {
     };
     e.fit = [this](const Plan& p) {
       ++operations_;
-      return Fit{
-          {of(p).bound}, check(of(p).bytes), {of(p).bytes}, p.slack, p.prefetch, p.gather, {}};
+      return Fit{{of(p).bound}, check(of(p).bytes), {of(p).bytes},    p.slack,
+                 p.prefetch,    p.gather,           {of(p).any_depth}};
     };
     e.simulate = [this](const Plan& p) {
       ++operations_;
       return Seconds{of(p).time};
+    };
+    e.work = [this](const Plan& p) {
+      ++operations_;
+      return Seconds{of(p).any_depth};
     };
     e.operations = [this] { return operations_.load(); };
     return e;
@@ -99,7 +103,7 @@ class World {
   void draw(const std::vector<Plan>& depths) {
     Truth truth;
     truth.floor = floor_of(depths.front());
-    truth.bound = truth.floor + 0.1 * *rc::gen::inRange(0, 20);
+    truth.any_depth = truth.floor + 0.1 * *rc::gen::inRange(0, 20);
     truth.least_bytes = kRoom / 4 * *rc::gen::inRange<std::int64_t>(1, 7);
     truth.bytes = truth.least_bytes + *rc::gen::element<std::int64_t>(0, 100, kRoom / 2);
     if (depths.front().gather.by_layer()) {
@@ -107,6 +111,7 @@ class World {
       leaf_bytes_ = std::max(leaf_bytes_, truth.bytes);
     }
     for (const Plan& plan : depths) {
+      truth.bound = truth.any_depth + 0.1 * *rc::gen::inRange(0, 20);
       truth.time = truth.bound + 0.1 * *rc::gen::inRange(0, 30);
       truths_[key_of(plan)] = truth;
       truth.bytes += *rc::gen::element<std::int64_t>(0, 0, kRoom / 4);
