@@ -46,7 +46,7 @@ std::vector<std::int64_t> instances_per_step(const Program& program) {
   return instances;
 }
 
-StepTotals step_totals(const CostModel& model) {
+StepTotals step_totals(const CostModel& model, const std::function<bool(const Node&)>& counts) {
   const Job& job = model.job();
   StepTotals totals;
   totals.links.resize(model.links().size());
@@ -56,6 +56,7 @@ StepTotals step_totals(const CostModel& model) {
     ClassTotals& own = totals.classes.emplace_back();
     for (std::size_t i = 0; i < program.nodes.size(); ++i) {
       const Node& node = program.nodes[i];
+      if (!counts(node)) continue;
       const OpCost& cost = model.costs(stage)[i];
       const std::int64_t times = instances[i];
       const SimTime rounding = cost.bytes.value > 0 ? kRounding : SimTime{0};
@@ -66,6 +67,10 @@ StepTotals step_totals(const CostModel& model) {
     }
   }
   return totals;
+}
+
+StepTotals step_totals(const CostModel& model) {
+  return step_totals(model, [](const Node&) { return true; });
 }
 
 double hardware_flops_per_step(const Job& job) {

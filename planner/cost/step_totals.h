@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <vector>
 
 #include "planner/core/units.h"
@@ -25,6 +26,8 @@ struct StepTotals {
   std::vector<Seconds> links;        // bytes / capacity, by CostModel link
 };
 
+// `counts`: of which nodes.
+StepTotals step_totals(const CostModel& model, const std::function<bool(const Node&)>& counts);
 StepTotals step_totals(const CostModel& model);
 
 // flop of matrix products and attention in one step over all ranks, recomputation included.

@@ -18,6 +18,7 @@
 #include "planner/search/job_bound.h"
 #include "planner/search/memory_use.h"
 #include "planner/search/search.h"
+#include "planner/search/shared_work.h"
 #include "planner/search/stack_memory_use.h"
 #include "planner/search/time_floor.h"
 #include "sim/simulate.h"
@@ -44,10 +45,15 @@ class PlanEvaluator {
     return result;
   }
 
-  Seconds work(const Plan& plan) {
+  Seconds bound(const Plan& plan) {
     operations_ += kOperationsOfLowering;
-    const Job job = lower_unordered(plan, model_);
-    return std::max(seconds_lower_bound(job, cluster_), floors_.of(plan, in_flight(plan)));
+    Job job = lower_unordered(plan, model_);
+    return bound(plan, job);
+  }
+
+  Seconds shared_work(const Plan& plan) {
+    operations_ += kOperationsOfLowering;
+    return zplan::shared_work(plan, model_, cluster_, floors_, in_flight(plan));
   }
 
   Bytes least_gpu(const Plan& plan) {
@@ -81,11 +87,7 @@ class PlanEvaluator {
       result.gpu = std::max(result.gpu, c.placement.slab[static_cast<std::size_t>(Tier::kGpu)]);
     if (!result.infeasible && cluster_.memory.given)
       result.infeasible = check_stack(stack_memory_use(job, cluster_), cluster_);
-    if (!result.infeasible) {
-      const JobBound bound = bound_of_job(plan, job, cluster_, floors_, in_flight(plan));
-      result.bound = bound.bound();
-      result.any_depth = bound.any_depth();
-    }
+    if (!result.infeasible) result.bound = bound(plan, job);
     return result;
   }
 
@@ -105,6 +107,10 @@ class PlanEvaluator {
   std::int64_t operations() const { return operations_; }
 
  private:
+  Seconds bound(const Plan& plan, Job& job) {
+    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan)).bound();
+  }
+
   // Remembered: the same for all plans of a shape.
   const std::vector<NodeFill>& fills(const Plan& plan) {
     const Parallel& shape = plan.parallel;
@@ -145,10 +151,11 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
       .fit = [self](const Plan& plan) { return self->fit(plan); },
       .simulate = [self](const Plan& plan) { return self->simulate(plan, kSimulationTolerance); },
       .simulate_exactly = [self](const Plan& plan) { return self->simulate(plan, 0); },
-      .work = [self](const Plan& plan) { return self->work(plan); },
+      .bound = [self](const Plan& plan) { return self->bound(plan); },
       .operations = [self] { return self->operations(); },
       .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
-      .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); }};
+      .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); },
+      .shared_work = [self](const Plan& plan) { return self->shared_work(plan); }};
 }
 
 }  // namespace zplan

@@ -26,16 +26,20 @@ std::size_t busiest_stage(const StepTotals& totals) {
 }  // namespace
 
 JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
-                      const StagePieces& stages) {
+                      const StagePieces& stages, const std::function<bool(const Node&)>& counts) {
   const CostModel costs(job, cluster);
-  const StepTotals totals = step_totals(costs);
+  const StepTotals totals = step_totals(costs, counts);
   JobBound bound{.work = time_bound(costs, totals), .floor = floors.of(plan, stages)};
   SimTime longest{};
   std::vector<Seconds> turns(job.classes.size());
   for (const std::size_t stage : std::set{std::size_t{0}, busiest_stage(totals)}) {
     Program& program = job.classes[stage].program;
     derive_data_edges(program);
-    const StepCycle cycle(program, costs.costs(static_cast<int>(stage)));
+    const auto all = costs.costs(static_cast<int>(stage));
+    std::vector<OpCost> counted(all.begin(), all.end());
+    for (std::size_t i = 0; i < counted.size(); ++i)
+      if (!counts(program.nodes[i])) counted[i].alone = {};
+    const StepCycle cycle(program, counted);
     longest = std::max(longest, cycle.period());
     turns[stage] = to_seconds(cycle.turn());
   }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/cost/bounds.h"
@@ -15,18 +16,19 @@
 namespace zplan {
 
 struct JobBound {
-  TimeBound work;        // holds whatever the prefetch, as does `floor`
+  TimeBound work;
   Seconds floor{};       // of the kernels
   Seconds with_turns{};  // of the kernels and what passes between steps
   Seconds longest_path{};
 
-  Seconds any_depth() const { return std::max(work.seconds, floor); }
-  Seconds bound() const { return std::max({any_depth(), with_turns, longest_path}); }
+  Seconds bound() const { return std::max({work.seconds, floor, with_turns, longest_path}); }
 };
 
 // Walks the first stage and the one that computes longest, whose programs get data edges. `stages`:
-// in_flight_of_stages(plan).
-JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
-                      const StagePieces& stages);
+// in_flight_of_stages(plan). `counts`: what other nodes do takes no time.
+JobBound bound_of_job(
+    const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
+    const StagePieces& stages,
+    const std::function<bool(const Node&)>& counts = [](const Node&) { return true; });
 
 }  // namespace zplan

@@ -25,7 +25,6 @@ void fit(Leaf& leaf, const Evaluator& evaluator) {
   const bool same = found.gather == leaf.candidate.plan.gather;
   const Seconds floor = same ? leaf.candidate.bound : Seconds{};
   leaf.candidate.bound = std::max(floor, found.bound);
-  leaf.any_depth = std::max(floor, found.any_depth);
   leaf.candidate.infeasible = std::move(found.infeasible);
   leaf.candidate.plan.slack = found.slack;
   leaf.candidate.plan.prefetch = found.prefetch;

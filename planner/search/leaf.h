@@ -14,7 +14,6 @@ struct Leaf {
   Candidate candidate;
   std::size_t place = 0;  // in the space; of plans outside, after all of it
   Rung rung = Rung::kEnumerated;
-  Seconds any_depth{0};    // from kFitted on: bound of the plan with any prefetch
   Bytes gpu{0};            // from kFitted on
   bool is_exact = false;   // from kSimulated on: the step is not only within the tolerance
   bool set_aside = false;  // fits with its states closer to the GPU, too (siblings.h)

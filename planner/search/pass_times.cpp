@@ -30,11 +30,6 @@ bool is_before(const Program& program, BlockIndex block, std::int64_t first) {
   return false;
 }
 
-bool is_common(const Node& node) {
-  return node.kind == OpKind::kKernel && node.lane == Lane::kCompute &&
-         node.kernel != KernelId::kFillZero && node.kernel != KernelId::kAccumulate;
-}
-
 PassTimes& part_of(KernelTimes& times, Part part) {
   switch (model_end_of(part)) {
     case ModelEnd::kEmbedding:
@@ -144,6 +139,11 @@ void add_collectives(const Job& job, const Cluster& cluster, NodeTimes& times) {
 }
 
 }  // namespace
+
+bool is_common(const Node& node) {
+  return node.kind == OpKind::kKernel && node.lane == Lane::kCompute &&
+         node.kernel != KernelId::kFillZero && node.kernel != KernelId::kAccumulate;
+}
 
 KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
                        const Cluster& cluster) {

@@ -21,6 +21,9 @@ struct KernelTimes {
   PassTimes between;
 };
 
+// Whether plans with the same operands run the kernel wherever they keep states.
+bool is_common(const Node& node);
+
 // `first`: so many of the layers, at the begin, are not measured. `waits`: whether collectives
 // count; the Job then has edges.
 KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,

@@ -75,15 +75,14 @@ class Search {
   }
 
   SearchResult run() {
-    if (options_.exhaustive) {
-      try_everything();
-    } else {
-      climb();
+    enter(siblings_.closest());
+    for (const std::vector<Effort> all = passes(); const Effort& one : all) {
+      pass(one);
+      if (all.size() > 1) end_ = allowed();
     }
+    if (options_.exhaustive) try_everything();
     SearchResult result;
     if (!ranking_.empty()) {
-      tune_both();
-      if (options_.variants) try_variants();
       settle_both();
       if (options_.variants) stats_.cuts = cuts();
       stats_.gap = gap();
@@ -127,10 +126,28 @@ class Search {
     return leaves;
   }
 
-  // First all that could be the fastest, then all that could be recommended in its place.
-  void climb() {
-    enter(siblings_.closest());
+  // Each goes on where the one before it ended and may do twice as much. The last one ends where
+  // all is spent, so that a search which may do more does first what one that may do less does.
+  std::vector<Effort> passes() {
     const Effort all = allowed();
+    if (options_.exhaustive && options_.first_operations <= 0) return {};
+    Effort next{all.simulations, options_.first_operations};
+    if (options_.exhaustive) return {next};
+    if (next.operations <= 0 || all.operations <= next.operations) return {all};
+    std::vector<Effort> passes{next};
+    for (; next.operations < all.operations; passes.push_back(next)) next.operations *= 2;
+    return passes;
+  }
+
+  void pass(const Effort& all) {
+    climb(all);
+    if (ranking_.empty()) return;
+    tune_both();
+    if (options_.variants) try_variants(allowed_for_variants(all));
+  }
+
+  // First all that could be the fastest, then all that could be recommended in its place.
+  void climb(const Effort& all) {
     climb(all - all / kSimplerShare, [this] { return fastest_wave(); });
     most_ = spent() + all / kSimplerShare;
     proven_ = fastest_wave().empty();
@@ -151,11 +168,10 @@ class Search {
     return {std::max<std::int64_t>(1, options_.max_simulated), options_.min_operations};
   }
   // However much the leaves have taken: operations, of which a number of simulations says nothing.
-  Effort allowed_for_variants() const {
+  Effort allowed_for_variants(const Effort& all) const {
     constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
-    if (options_.exhaustive || !is_limited()) return {kAll, kAll};
-    const std::int64_t all = options_.min_operations;
-    return {0, std::max(all, spent().operations + all / kVariantsShare)};
+    if (!is_limited()) return {kAll, kAll};
+    return {0, std::max(all.operations, spent().operations + all.operations / kVariantsShare)};
   }
   bool is_limited() const { return options_.max_simulated < SearchOptions{}.max_simulated; }
   Effort spent() const { return {stats_.simulated, exact_.operations ? exact_.operations() : 0}; }
@@ -194,12 +210,19 @@ class Search {
 
   // Proof that the bounds cut nothing off: everything is lowered, all that fits is simulated.
   void try_everything() {
-    Wave all(leaves_.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    pool_.for_each(all.size(), [&](std::size_t i) { estimate(leaves_[i], evaluator_); });
-    raise(all);
-    std::erase_if(all, [&](std::size_t i) { return leaves_[i].out(); });
-    raise(all);
+    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+    all_count_ = true;
+    for (const Rung rung : {Rung::kEnumerated, Rung::kEstimated, Rung::kFitted}) raise_all(rung);
+    if (ranking_.empty()) return;
+    tune_both();
+    if (options_.variants) try_variants({kAll, kAll});
+  }
+  void raise_all(Rung from) {
+    Wave all;
+    for (std::size_t i = 0; i < leaves_.size(); ++i)
+      if (leaves_[i].rung == from && (from != Rung::kFitted || !leaves_[i].out())) all.push_back(i);
+    if (from != Rung::kEnumerated) return raise(all);
+    pool_.for_each(all.size(), [&](std::size_t i) { estimate(leaves_[all[i]], evaluator_); });
   }
 
   void enqueue(std::size_t i) {
@@ -290,7 +313,6 @@ class Search {
   void rank(const std::vector<OpenPlan*>& risen) {
     std::vector<const Leaf*> simulated;
     for (const OpenPlan* const open : risen) {
-      if (!open->has_depth) ++stats_.visited;
       if (!open->leaf.candidate.step) continue;
       ++stats_.simulated;
       Leaf& leaf = tuned_.emplace_back(open->leaf);
@@ -325,6 +347,7 @@ class Search {
   // Not before there is a plan to answer with.
   bool stopped() {
     if (ranking_.empty()) return false;
+    if (end_ && spent().reaches(*end_)) return true;
     stats_.stopped = stats_.stopped || (options_.stop && options_.stop());
     return stats_.stopped;
   }
@@ -342,24 +365,24 @@ class Search {
     for (const auto& [floor, begin] : closed_groups_)
       if (floor < limit) cuts.open += variants_of_group(begin);
     cuts.simulated = stats_.simulated;
-    cuts.with_group = stats_.space - cuts.bytes - cuts.floor - cuts.placement - cuts.bound -
-                      cuts.simulated - cuts.open;
+    cuts.with_group = stats_.space - cuts.shared - cuts.bytes - cuts.floor - cuts.placement -
+                      cuts.bound - cuts.simulated - cuts.open;
     return cuts;
   }
 
   // The groups of leaves whose floor is below the limit, with all their variants, are tried in
   // order of their bounds.
-  void try_variants() {
+  void try_variants(const Effort& most) {
     find_groups();
-    const Effort most = allowed_for_variants();
     while (!spent().reaches(most) && !stopped()) {
       const Seconds limit = limit_of_variants();
       enter_groups(limit);
       const std::vector<OpenPlan*> wave = open_.next(limit, kFitWave, kSimulationWave);
       if (wave.empty()) break;
-      pool_.for_each(wave.size(), [&](std::size_t w) { open_.raise(*wave[w], limit); });
+      stats_.visited += std::ranges::count_if(wave, [](const OpenPlan* p) { return !p->has_job; });
+      pool_.for_each(wave.size(), [&](std::size_t w) { open_.raise(*wave[w]); });
       rank(wave);
-      open_.put_back(wave, [this](const Plan& plan) { return ranking_.has(plan); });
+      open_.put_back(wave, limit, [this](const Plan& plan) { return ranking_.has(plan); });
       if (options_.progress) options_.progress(stats_);
     }
     enter_groups(limit_of_variants());
@@ -367,7 +390,7 @@ class Search {
 
   // What is not below it is not tried.
   Seconds limit_of_variants() const {
-    if (options_.exhaustive) return Seconds{std::numeric_limits<double>::infinity()};
+    if (all_count_) return Seconds{std::numeric_limits<double>::infinity()};
     return ranking_.fastest().value() * (1 - kProvenGap);
   }
 
@@ -410,6 +433,8 @@ class Search {
   }
 
   void find_groups() {
+    if (has_groups_) return;
+    has_groups_ = true;
     for (std::size_t begin = 0, end = 0; begin < leaves_.size(); begin = end) {
       end = siblings_.end_of_group(begin);
       if (const auto floor = least_floor(begin, end)) closed_groups_.emplace(*floor, begin);
@@ -420,8 +445,10 @@ class Search {
     while (!closed_groups_.empty() && closed_groups_.begin()->first < limit) {
       const std::size_t begin = closed_groups_.begin()->second;
       closed_groups_.erase(closed_groups_.begin());
+      std::vector<Plan> homes;
       for (std::size_t i = begin; i < siblings_.end_of_group(begin); ++i)
-        open_.add(with_slack(leaves_[i].candidate.plan));
+        homes.push_back(with_slack(leaves_[i].candidate.plan));
+      open_.add(homes);
     }
   }
 
@@ -445,9 +472,10 @@ class Search {
   void tune_both() {
     const Leaf& fastest = ranking_.fastest();
     const Leaf& recommended = ranking_.recommended();
-    tune(fastest);
-    if (&recommended != &fastest) tune(recommended);
-    for (const Leaf* leaf : close_losers(fastest, recommended)) turn(other_homes(*leaf), leaf);
+    for (const Leaf* leaf : {&fastest, &recommended})
+      if (tuned_from_.insert(leaf->place).second) tune(*leaf);
+    for (const Leaf* leaf : close_losers(fastest, recommended))
+      if (tuned_from_.insert(leaf->place).second) turn(other_homes(*leaf), leaf);
     seek_simpler();  // than what they have led to
   }
 
@@ -455,7 +483,7 @@ class Search {
   // led to.
   void tune(const Leaf& leaf) {
     const Leaf* best = &leaf;
-    if (!options_.exhaustive) best = turn(farther_homes(leaf), best);
+    if (!all_count_) best = turn(farther_homes(leaf), best);
     best = settle_homes(best);
     for (const Knob& knob : free_knobs(model_, cluster_, pins_))
       best = turn(knob(best->candidate.plan), best);
@@ -531,6 +559,7 @@ class Search {
 
   std::vector<Plan> farther_homes(const Leaf& leaf) const {
     std::vector<Plan> plans;
+    if (leaf.place >= leaves_.size()) return plans;  // it is no plan of the space
     for (const std::size_t i : siblings_.next(leaf.place)) {
       const Plan& sibling = leaves_[i].candidate.plan;
       Plan& plan = plans.emplace_back(leaf.candidate.plan);
@@ -648,10 +677,14 @@ class Search {
   const Variants variants_;
   OpenPlans open_;
   std::set<std::pair<Seconds, std::size_t>> closed_groups_;  // (floor, first leaf)
+  bool all_count_ = false;                                   // whatever the bounds say
+  bool has_groups_ = false;                                  // found once
+  std::set<std::size_t> tuned_from_;                         // places of plans
   double slack_ = 0;                                         // of all leaves, as enumerated
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;
-  Effort most_{};  // when simpler plans are looked for
+  std::optional<Effort> end_;  // of all; from the second pass on
+  Effort most_{};              // when simpler plans are looked for
   SearchStats stats_;
 };
 

@@ -147,7 +147,6 @@ struct Fit {
   double slack = 0;
   std::int32_t prefetch = 0;
   Gather gather;
-  Seconds any_depth{0};  // a bound of the plan with any prefetch
 };
 
 // What search asks of the rest of the program; tests substitute their own. Called from several
@@ -161,9 +160,9 @@ struct Evaluator {
   // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
-  // Never above the simulated period, whatever the prefetch: what the lanes and links have to do.
-  // Lowers the plan, but does not place it. Empty: nothing is known.
-  std::function<Seconds(const Plan&)> work{};
+  // That of fit, of a plan that is lowered, but not placed: never above the simulated period with
+  // its prefetch or a shallower one. Empty: nothing is known.
+  std::function<Seconds(const Plan&)> bound{};
   // How much has been simulated so far, in operations; a plan lowered, or placed, too, counts as
   // some. Empty: nothing is counted.
   std::function<std::int64_t()> operations{};
@@ -172,6 +171,9 @@ struct Evaluator {
   // Plans that differ in the homes of what is kept for backward alone, and may be faster
   // (homes/homes.h). Empty: none are known.
   std::function<std::vector<Plan>(const Plan&, const Pins&)> homes{};
+  // Never above the simulated period of the plan with any homes and its prefetch or a shallower one
+  // (shared_work.h). Empty: nothing is known.
+  std::function<Seconds(const Plan&)> shared_work{};
 };
 Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster);
 // Changes one field of a plan that does not fit; the first change that fits in words, or empty.
@@ -215,6 +217,7 @@ struct Simulated {
 // What settled the plans of the space, variants counted; their sum is the space.
 struct Cuts {
   std::int64_t with_group = 0;  // all others: by the floor that they share, not one by one
+  std::int64_t shared = 0;      // by what all plans that differ in homes alone have to do
   std::int64_t bytes = 0;       // more bytes than there are, whatever the placement
   std::int64_t floor = 0;       // their own floor
   std::int64_t placement = 0;   // placed, and do not fit
@@ -258,6 +261,9 @@ struct SearchOptions {
   // threads.
   std::int64_t max_simulated = std::numeric_limits<std::int64_t>::max();
   std::int64_t min_operations = 0;
+  // Below these: as much as a search that may do so much, with its tuning, comes first, so that
+  // doing more never makes the fastest plan slower. 0: all is one search.
+  std::int64_t first_operations = 0;
   std::function<void(const SearchStats&)> progress{};  // after each wave, from the calling thread
   // Asked before each wave once a plan was simulated: whether to end with the best so far.
   std::function<bool()> stop{};

@@ -95,6 +95,12 @@ void require_kernel_set(const PlanCommand& command, const Cluster& cluster) {
   }
 }
 
+// In millions of operations.
+std::int64_t budget_of(const PlanCommand& command) {
+  if (command.simulations) return 0;
+  return command.budget.value_or(command.time.value < 0 ? kUsualBudget : kMostBudget);
+}
+
 }  // namespace
 
 Answer find_answer(const PlanCommand& typed) {
@@ -124,7 +130,8 @@ Answer find_answer(const PlanCommand& typed) {
       .exhaustive = command.exhaustive,
       .variants = true,
       .max_simulated = command.simulations.value_or(kUsualSimulations),
-      .min_operations = command.simulations ? 0 : command.budget * kMillion,
+      .min_operations = budget_of(command) * kMillion,
+      .first_operations = kUsualBudget * kMillion,
       .progress = [&](const SearchStats& stats) { progress.show(progress_line(stats)); },
       .stop = [&] { return InterruptGuard::interrupted() || is_over(command.time, begin); }};
   const QuestionRun run{

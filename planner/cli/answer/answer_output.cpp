@@ -133,6 +133,7 @@ Sheet cuts_sheet(const Cuts& cuts) {
     if (plans > 0) words += fmt::format("{}{} {}", words.empty() ? "" : ", ", grouped(plans), how);
   };
   say("with_group", cuts.with_group, "by shared floors");
+  say("shared", cuts.shared, "by work that all homes share");
   say("bytes", cuts.bytes, "by bytes");
   say("floor", cuts.floor, "by their own floors");
   say("placement", cuts.placement, "too large once placed");

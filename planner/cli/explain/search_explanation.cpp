@@ -9,7 +9,9 @@
 #include "planner/lower/lower.h"
 #include "planner/search/explanation_parts.h"
 #include "planner/search/job_bound.h"
+#include "planner/search/shared_work.h"
 #include "planner/search/time_floor.h"
+#include "planner/search/variants.h"
 
 namespace zplan {
 namespace {
@@ -40,24 +42,42 @@ std::vector<Term> floor_terms(const Plan& plan, const StagePieces& stages, Secon
   return terms;
 }
 
-// The bound of a plan, in terms of the rung that it comes from.
-std::vector<Term> bound_terms(const Candidate& open, const ModelConfig& model,
-                              const Cluster& cluster) {
+// The bound of a Job where it is this one.
+std::vector<Term> job_bound_terms(const Plan& plan, Seconds bound, const ModelConfig& model,
+                                  const Cluster& cluster) {
+  if (illegal(plan, shape_of(model))) return {};
   TimeFloors floors(model, cluster);
-  const StagePieces stages = in_flight_of_stages(open.plan);
-  Job job = lower_unordered(open.plan, model);
-  const JobBound own = bound_of_job(open.plan, job, cluster, floors, stages);
-  if (same(open.bound, own.floor))
-    return floor_terms(open.plan, stages, open.bound, floors, "what a step is steady to");
-  if (same(open.bound, own.work.seconds))
+  const StagePieces stages = in_flight_of_stages(plan);
+  Job job = lower_unordered(plan, model);
+  const JobBound own = bound_of_job(plan, job, cluster, floors, stages);
+  if (same(bound, own.floor))
+    return floor_terms(plan, stages, bound, floors, "what a step is steady to");
+  if (same(bound, own.work.seconds))
     return {seconds_term(own.work.resource + ": its work of a step, without a pause",
                          own.work.seconds, "planner/cost/bounds.h")};
-  if (same(open.bound, own.longest_path))
+  if (same(bound, own.longest_path))
     return {seconds_term("longest path from an operation to the same one of the next step",
                          own.longest_path, "planner/cost/step_cycle.h")};
-  if (same(open.bound, own.with_turns))
-    return floor_terms(open.plan, stages, open.bound, floors,
+  if (same(bound, own.with_turns))
+    return floor_terms(plan, stages, bound, floors,
                        "at least, from the last kernel of a step to the first of the next");
+  return {};
+}
+
+// The bound of a plan, in terms of the rung that it comes from: of its own Job, of that with the
+// deepest prefetch, or of what it shares with others.
+std::vector<Term> bound_terms(const Candidate& open, const ModelConfig& model,
+                              const Cluster& cluster) {
+  Plan deepest = open.plan;
+  deepest.prefetch = kMostPrefetch;
+  for (const Plan& plan : {open.plan, deepest})
+    if (std::vector<Term> terms = job_bound_terms(plan, open.bound, model, cluster); !terms.empty())
+      return terms;
+  TimeFloors floors(model, cluster);
+  const StagePieces stages = in_flight_of_stages(deepest);
+  if (same(open.bound, shared_work(deepest, model, cluster, floors, stages)))
+    return {seconds_term("work that all plans share which differ in homes and prefetch alone",
+                         open.bound, "planner/search/shared_work.h")};
   return {seconds_term("floor of the plans that differ in units, tiles, order and prefetch",
                        open.bound, "planner/search/variants.h")};
 }
@@ -104,6 +124,8 @@ void explain_search(const SearchResult& search, const ModelConfig& model, const 
   for (const auto& [what, count, formula] :
        {std::tuple("search.cuts.with_group", cuts.with_group,
                    "space - all others: by the floor that a group of plans shares"),
+        std::tuple("search.cuts.shared", cuts.shared,
+                   "plans too slow by what those that differ in homes alone have to do"),
         std::tuple("search.cuts.bytes", cuts.bytes, "plans that need more bytes than there are"),
         std::tuple("search.cuts.floor", cuts.floor, "plans whose own floor is too slow"),
         std::tuple("search.cuts.placement", cuts.placement, "plans placed that do not fit"),

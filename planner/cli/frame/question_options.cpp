@@ -17,7 +17,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kMaxBudget = 1'000'000'000;  // millions
 constexpr double kMostHeadroom = 0.9;
 
 }  // namespace
@@ -92,8 +91,9 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
   add_threads(syntax, command.threads);
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more), whatever the budget");
-  syntax.integer("--budget", command.budget, 0, kMaxBudget,
-                 "Millions of operations to simulate before it stops with a gap [10]");
+  syntax.integer(
+      "--budget", command.budget, 0, kMostBudget,
+      "Millions of operations to simulate before it stops with a gap [10, with --time any]");
   syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
                   command.time);
   add_headroom(syntax, command.headroom);

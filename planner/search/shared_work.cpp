@@ -1,0 +1,33 @@
+#include "planner/search/shared_work.h"
+
+#include "planner/lower/lower.h"
+#include "planner/search/job_bound.h"
+#include "planner/search/pass_times.h"
+
+namespace zplan {
+namespace {
+
+bool communicates(const Node& node) {
+  return node.kind == OpKind::kCollective || node.kind == OpKind::kSend ||
+         node.kind == OpKind::kReceive;
+}
+
+bool is_shared(const Node& node) {
+  const Phase phase = node.role.phase;
+  const bool passes =
+      phase == Phase::kForward || phase == Phase::kRecompute || phase == Phase::kBackward;
+  return communicates(node) || (passes && is_common(node));
+}
+
+}  // namespace
+
+Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster, TimeFloors& floors,
+                    const StagePieces& stages) {
+  plan.placement = {};
+  plan.partition_activations = false;
+  if (illegal(plan, shape_of(model))) return {};
+  Job job = lower_unordered(plan, model);
+  return bound_of_job(plan, job, cluster, floors, stages, is_shared).bound();
+}
+
+}  // namespace zplan

@@ -1,0 +1,20 @@
+// What all plans that differ in homes and in prefetch alone have to do: the kernels of forward,
+// recomputation and backward, and communication between ranks. Of a Job that keeps all states on
+// the GPU; [derived] one that keeps them farther away does the same and more, and between the same.
+#pragma once
+
+#include "hwprofiles/hw_profile.h"
+#include "models/model_config.h"
+#include "planner/core/units.h"
+#include "planner/plan/plan.h"
+#include "planner/search/time_floor.h"
+
+namespace zplan {
+
+// Never above the simulated period of the plan with any homes and its prefetch or a shallower one;
+// zero where they may not all be the GPU. Lowers one Job, but does not place it. `stages`:
+// in_flight_of_stages(plan).
+Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster, TimeFloors& floors,
+                    const StagePieces& stages);
+
+}  // namespace zplan
