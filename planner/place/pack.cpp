@@ -76,7 +76,7 @@ class Packer {
   struct Choice {
     std::int64_t at = -1, score = -1;
   };
-  // One of those that lie in a gap, and how far away it is of the tenant that is to be placed.
+  // One that is never alive with the tenant to be placed, and how far away it is of it.
   struct Neighbour {
     std::int64_t begin, end, distance;
   };
@@ -86,13 +86,17 @@ class Packer {
     const std::int64_t size = tenant.size.value;
     std::int64_t gap = 0;  // start of the current gap between tenants alive at the same time
     Choice best;
+    neighbours_.clear();
     const auto use_gap = [&](std::int64_t end) {
       if (end - gap < size || best.score == kFar) return;
       const Choice found = choose_within(tenant, gap, end);
       if (found.score > best.score) best = found;
     };
     for (const Placed& other : placed_) {
-      if (!other.life.overlaps(tenant.life)) continue;
+      if (!other.life.overlaps(tenant.life)) {
+        if (budget > 0) add_neighbour(other, tenant);
+        continue;
+      }
       if (budget == 0 && other.begin - gap >= size) return gap;
       if (budget > 0) use_gap(std::min(other.begin, budget));
       gap = std::max(gap, other.end);
@@ -105,11 +109,12 @@ class Packer {
   // first in this order. All are gone through from the lowest, with those that it covers in a heap.
   Choice choose_within(const Tenant& tenant, std::int64_t gap, std::int64_t end) {
     const std::int64_t size = tenant.size.value;
-    find_neighbours(tenant, gap, end);
-    if (neighbours_.empty()) return {gap, kFar};
+    std::erase_if(neighbours_, [&](const Neighbour& other) { return other.end <= gap; });
+    if (neighbours_.empty() || neighbours_.front().begin >= end) return {gap, kFar};
     offers_.assign(1, {gap, 0});
     for (const Neighbour& other : neighbours_)
-      if (other.end + size <= end) offers_.emplace_back(other.end, offers_.size());
+      if (other.begin < end && other.end + size <= end)
+        offers_.emplace_back(other.end, offers_.size());
     offers_.emplace_back(end - size, offers_.size());
     std::sort(offers_.begin(), offers_.end());
     covered_.clear();
@@ -132,21 +137,17 @@ class Packer {
     return best;
   }
 
-  void find_neighbours(const Tenant& tenant, std::int64_t gap, std::int64_t end) {
-    neighbours_.clear();
-    for (const Placed& other : placed_) {
-      if (other.begin >= end) break;
-      if (other.end <= gap) continue;
-      neighbours_.push_back(
-          {other.begin, other.end, distance(tenant.life, other.life, positions_)});
-    }
+  void add_neighbour(const Placed& other, const Tenant& tenant) {
+    neighbours_.push_back({other.begin, other.end, distance(tenant.life, other.life, positions_)});
   }
 
   std::span<const Tenant> tenants_;
   NodeIndex positions_;
-  std::vector<Placed> placed_;                                // by begin
-  std::vector<Neighbour> neighbours_, covered_;               // scratch
-  std::vector<std::pair<std::int64_t, std::size_t>> offers_;  // scratch: place, order
+  std::vector<Placed> placed_;  // by begin
+  // Scratch of one choice.
+  std::vector<Neighbour> neighbours_;                         // of the gap and above it, by begin
+  std::vector<Neighbour> covered_;                            // a heap
+  std::vector<std::pair<std::int64_t, std::size_t>> offers_;  // place, order
 };
 
 // Places whoever sticks out at the top first and tries again, while that may help.
