@@ -157,6 +157,7 @@ struct ClassState {
   std::array<std::int64_t, kLaneCount> wake_at{};  // ops of the lane before which none goes on
   unsigned launch_waiters = 0;                     // lanes whose head the host has not reached
   unsigned busy = 0;                               // lanes whose head has started, as bits
+  SimTime late{0};                                 // of the kernel that runs, or else the next one
   double slowdown = 0;                             // of compute, by the started ops beside it
   Constant slowed_by = 0;                          // the rate of the last of them
   StageClock clock;

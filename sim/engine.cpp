@@ -112,8 +112,17 @@ void Engine::stretch_compute(Slot slot, double factor) {
   const Slot compute = slot - slot % kLaneCount + static_cast<Slot>(Lane::kCompute);
   const LaneState& lane = lane_of(compute);
   if (lane.state != HeadState::kRunning || !is_fixed(compute)) return;
-  const double left = static_cast<double>((lane.due - now_).value) * factor;
-  expect(compute, now_ + SimTime{std::llround(left)});
+  const SimTime late = std::min(class_of(slot).late, lane.due - now_);
+  const double left = static_cast<double>((lane.due - now_ - late).value) * factor;
+  expect(compute, now_ + late + SimTime{std::llround(left)});
+}
+
+// The kernel that the class computes ends so much later, or else the next one.
+void Engine::delay_compute(std::size_t stage, SimTime late) {
+  const auto compute = static_cast<Slot>(stage * kLaneCount + static_cast<Slot>(Lane::kCompute));
+  const LaneState& lane = lane_of(compute);
+  class_of(compute).late += late;
+  if (lane.state == HeadState::kRunning && is_fixed(compute)) expect(compute, lane.due + late);
 }
 
 bool Engine::is_fixed(Slot slot) const { return cost_of(slot).bytes.value == 0; }
@@ -243,10 +252,11 @@ void Engine::begin(std::span<const Slot> slots) {
 }
 
 SimTime Engine::duration_here(Slot slot, const OpCost& cost) {
-  const bool computes = slot % kLaneCount == static_cast<Slot>(Lane::kCompute);
-  const double slowdown = computes ? class_of(slot).slowdown : 0;
-  if (slowdown == 0) return cost.fixed;
-  return {std::llround(static_cast<double>(cost.fixed.value) * (1 + slowdown))};
+  if (slot % kLaneCount != static_cast<Slot>(Lane::kCompute)) return cost.fixed;
+  const ClassState& own = class_of(slot);
+  if (own.slowdown == 0) return cost.fixed + own.late;
+  const double slowed = static_cast<double>(cost.fixed.value) * (1 + own.slowdown);
+  return SimTime{std::llround(slowed)} + own.late;
 }
 
 void Engine::start_flow(Slot leader) {
@@ -270,12 +280,14 @@ void Engine::finish(Slot slot) {
   LaneState& lane = lane_of(slot);
   const auto which = static_cast<Lane>(slot % kLaneCount);
   const auto step = static_cast<std::size_t>(lane.cursor->step());
-  lane.times[step].busy += now_ - lane.start;
+  // What it was late by was counted when iterations were skipped.
+  const SimTime late = which == Lane::kCompute ? std::exchange(own.late, SimTime{0}) : SimTime{0};
+  lane.times[step].busy += now_ - lane.start - late;
   own.settle(now_);
   own.busy &= ~(1u << (slot % kLaneCount));
   if (cost_of(slot).slowdown > 0) update_slowdown(slot);
   if (options_.record_timeline) record(own, lane);
-  end_on_path(slot);
+  end_on_path(slot, late);
   ++ops_;
   ++lane.completed;
   if (lane.completed == static_cast<std::int64_t>(step + 1) * lane.per_step) --lanes_left_[step];
@@ -296,11 +308,11 @@ void Engine::finish(Slot slot) {
   }
 }
 
-void Engine::end_on_path(Slot slot) {
+void Engine::end_on_path(Slot slot, SimTime late) {
   if (!path_.on()) return;
   const OpCost& cost = cost_of(slot);
   const SimTime took = now_ - lane_of(slot).start;
-  const SimTime slowed = cost.bytes.value == 0 ? took - cost.fixed : SimTime{0};
+  const SimTime slowed = cost.bytes.value == 0 ? took - late - cost.fixed : SimTime{0};
   path_.end(slot, cost, took - slowed, slowed, class_of(slot).slowed_by);
   path_.follow_lane(slot);
 }
@@ -384,6 +396,8 @@ void Engine::look_for_repetition() {
   spread_ += jump->spread;
   events_.shift(jump->time);
   if (next_flow_) *next_flow_ += jump->time;
+  for (std::size_t stage = 0; stage < jump->late.size(); ++stage)
+    if (jump->late[stage].value > 0) delay_compute(stage, jump->late[stage]);
 }
 
 // Names what the heads wait for; an expected outcome for a Job that was not verified.

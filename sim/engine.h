@@ -78,12 +78,13 @@ class Engine {
   void expect(Slot slot, SimTime time);  // the event the lane waits for from now on
   bool is_fixed(Slot slot) const;        // its head is no flow
   void stretch_compute(Slot slot, double factor);
+  void delay_compute(std::size_t stage, SimTime late);
   void update_slowdown(Slot slot);  // after an op that slows compute has started or ended
   void complete(Slot leader);
   void finish(Slot slot);  // one member's part of it
   void wake(Slot slot);    // heads that wait for the lane
   void record(ClassState& own, const LaneState& lane);
-  void end_on_path(Slot slot);
+  void end_on_path(Slot slot, SimTime late);  // of which it was late
 
   void next();  // handles the next event
   void handle(Slot slot);

@@ -1,10 +1,10 @@
-// LoopPace: whether all classes go through their loops over micro-batches at one pace.
+// LoopPace: whether all classes go through their loops over micro-batches at one pace, or each at
+// its own.
 //
 // Of each class that takes part: the times at which it came to its last iterations. Its pace is the
-// time of kWindow iterations. All go at one pace when, of the last two such times of every class,
-// the longest exceeds the shortest by a given share at the most. A class that works off what has
-// queued up before it, or lets something queue up behind it, by more than that, is told apart: how
-// long it goes on so depends on what drifts.
+// time of kWindow iterations. It is known when the last two such times differ by a given share at
+// the most. A class that works off what has queued up before it, or lets something queue up behind
+// it, may keep a pace that differs a little from that of the others for as long as the loop lasts.
 #pragma once
 
 #include <array>
@@ -32,7 +32,7 @@ class LoopPace {
   }
   void restart() { passed_.assign(passed_.size(), {}); }
 
-  // The shortest and the longest time of a window; nothing before all have passed two of them.
+  // The shorter and the longer of the last two windows of a class.
   struct Range {
     SimTime least{0}, most{0};
     SimTime spread() const { return most - least; }
@@ -40,9 +40,21 @@ class LoopPace {
       return static_cast<double>(spread().value) <= share * static_cast<double>(least.value);
     }
   };
+  Range range(std::size_t stage) const;
+  // Of all classes together; nothing before all have passed two windows.
   std::optional<Range> range() const;
+  SimTime pace(std::size_t stage) const { return last_window(stage); }
+  // Whether each class has kept its pace within the share, but for a few that slow down to that of
+  // the slowest, which some class has kept.
+  bool all_keep_pace(double share) const;
 
  private:
+  SimTime last_window(std::size_t stage) const {
+    return passed_[stage].before(0) - passed_[stage].before(kWindow);
+  }
+  SimTime first_window(std::size_t stage) const {
+    return passed_[stage].before(kWindow) - passed_[stage].before(2 * kWindow);
+  }
   struct Passed {
     std::size_t count = 0;
     std::array<SimTime, 2 * kWindow + 1> times{};  // a ring

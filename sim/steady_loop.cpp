@@ -13,6 +13,8 @@ namespace {
 
 constexpr std::int32_t kLeastCount = 8;  // [assumed] shorter loops are not worth a look
 constexpr std::int64_t kNone = -1;
+// [assumed] of a pace; who gets ahead by more soon has to wait.
+constexpr double kMostLead = 0.01;
 
 std::int64_t iteration_of(const Instance& at) { return at.iterations[1]; }
 
@@ -99,7 +101,7 @@ std::optional<SteadyLoop::Jump> SteadyLoop::beat(SimTime now, std::int64_t ops,
     if (const std::int64_t times = repetitions(); times > 0) {
       restart();
       path.repeat_since(kept_.path, times);
-      return skip(times, network);
+      return skip(times, latest_.now - kept_.now, network);
     }
   }
   if (tolerance_ > 0) {
@@ -119,24 +121,51 @@ std::optional<SteadyLoop::Jump> SteadyLoop::skip_at_one_pace(FlowNetwork& networ
   const std::int64_t since = earlier_.places.empty() ? window : iterations_since_earlier();
   if (since < window) return std::nullopt;
   const auto range = pace_.range();
-  if (!earlier_.places.empty() && range && range->within(tolerance_) && moved_together(since)) {
+  const bool one_pace = range && range->within(tolerance_);
+  const bool own_paces = range && range->within(kMostLead) && pace_.all_keep_pace(tolerance_);
+  if (!earlier_.places.empty() && (one_pace || own_paces) && moved_together(since)) {
     std::swap(kept_, earlier_);
     for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
       if (latest_.places[stage].iteration != kNone)
         kept_.places[stage].iteration = latest_.places[stage].iteration - since;
     }
     if (const std::int64_t times = repetitions(); times > 0) {
-      restart();
       path.repeat_since(kept_.path, times);
       latest_.ops = kept_.ops + ops_of_iterations(since);
-      Jump jump = skip(times, network);
-      jump.spread = range->spread() * ((times * since + window - 1) / window);
+      Jump jump;
+      if (one_pace) {
+        jump = skip(times, latest_.now - kept_.now, network);
+        jump.spread = range->spread() * ((times * since + window - 1) / window);
+      } else {
+        jump = skip_at_own_paces(times, since, network);
+      }
+      restart();
       return jump;
     }
     std::swap(kept_, earlier_);
   }
   earlier_ = latest_;
   return std::nullopt;
+}
+
+SteadyLoop::Jump SteadyLoop::skip_at_own_paces(std::int64_t times, std::int64_t since,
+                                               FlowNetwork& network) {
+  const auto of_one = [&](SimTime pace) {
+    return pace * since / static_cast<std::int64_t>(LoopPace::kWindow);
+  };
+  SimTime fastest = kHorizon, spread{0};
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage) {
+    if (!pace_.takes_part(stage)) continue;
+    fastest = std::min(fastest, pace_.pace(stage));
+    spread = std::max(spread, pace_.range(stage).spread());
+  }
+  Jump jump = skip(times, of_one(fastest), network);
+  jump.spread = of_one(spread) * times;
+  jump.late.resize(classes_.size());
+  for (std::size_t stage = 0; stage < classes_.size(); ++stage)
+    if (pace_.takes_part(stage))
+      jump.late[stage] = (of_one(pace_.pace(stage)) - of_one(fastest)) * times;
+  return jump;
 }
 
 std::int64_t SteadyLoop::iterations_since_earlier() const {
@@ -302,8 +331,9 @@ std::int64_t SteadyLoop::repetitions() const {
   return times;
 }
 
-SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, FlowNetwork& network) {
-  const SimTime time = (latest_.now - kept_.now) * times;
+// Of which each takes so long.
+SteadyLoop::Jump SteadyLoop::skip(std::int64_t times, SimTime of_one, FlowNetwork& network) {
+  const SimTime time = of_one * times;
   std::vector<LinkUsage> more;
   for (std::size_t i = 0; i < latest_.links.size(); ++i) {
     const double carried = latest_.links[i].carried_bytes - kept_.links[i].carried_bytes;

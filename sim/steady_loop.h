@@ -26,6 +26,12 @@
 // of iterations at the pace of the beats, and stand to each other as before. `spread` tells by how
 // much the time skipped would differ between the paces of any two classes or windows. That no class
 // comes to another pace later is assumed; tests compare with the full simulation.
+//
+// Where each class keeps its pace within the tolerance, but they differ by up to kMostLead, all
+// move on at the fastest of them, and what a class then lacks to its own is added to its next
+// kernel. This is how it is where a class gets ahead by so little in each iteration that it does
+// not come to wait for a slower one before the loop ends; if it does, it waits as soon as it is
+// simulated again.
 #pragma once
 
 #include <array>
@@ -55,7 +61,8 @@ class SteadyLoop {
   struct Jump {
     SimTime time;
     std::int64_t ops;
-    SimTime spread{0};  // of the paces, over the iterations skipped
+    SimTime spread{0};            // of the paces, over the iterations skipped
+    std::vector<SimTime> late{};  // by class: how much longer it took; empty: none did
   };
   // To be called at a beat, with all clocks settled. Moves classes and network when iterations can
   // be skipped; the caller moves its clock and events. `flow_leader` names the network's flows.
@@ -97,8 +104,9 @@ class SteadyLoop {
   void write_lane(const ClassState& own, const Place& place, std::size_t lane, SimTime now);
   bool edges_repeat(std::size_t stage) const;
   std::int64_t repetitions() const;
-  Jump skip(std::int64_t times, FlowNetwork& network);
+  Jump skip(std::int64_t times, SimTime of_one, FlowNetwork& network);
   std::optional<Jump> skip_at_one_pace(FlowNetwork& network, CriticalPath& path);
+  Jump skip_at_own_paces(std::int64_t times, std::int64_t since, FlowNetwork& network);
   std::int64_t iterations_since_earlier() const;
   std::int64_t ops_of_iterations(std::int64_t iterations) const;
   bool moved_together(std::int64_t iterations) const;

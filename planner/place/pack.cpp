@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace zplan {
 namespace {
@@ -70,49 +71,83 @@ class Packer {
   };
   static bool by_begin(const Placed& a, const Placed& b) { return a.begin < b.begin; }
 
+  // A place for a tenant, and the distance to the nearest of those that had bytes of it; kFar
+  // where nobody had.
+  struct Choice {
+    std::int64_t at = -1, score = -1;
+  };
+  // One that is never alive with the tenant to be placed, and how far away it is of it.
+  struct Neighbour {
+    std::int64_t begin, end, distance;
+  };
+  static bool farther(const Neighbour& a, const Neighbour& b) { return a.distance > b.distance; }
+
   std::int64_t choose(const Tenant& tenant, std::int64_t budget) {
     const std::int64_t size = tenant.size.value;
     std::int64_t gap = 0;  // start of the current gap between tenants alive at the same time
-    std::int64_t best = -1, best_score = -1;
-    const auto offer = [&](std::int64_t at) {
-      const std::int64_t score = nearest(at, at + size, tenant.life, best_score);
-      if (score > best_score) best = at, best_score = score;
-    };
+    Choice best;
+    neighbours_.clear();
     const auto use_gap = [&](std::int64_t end) {
-      if (end - gap < size) return;
-      offer(gap);
-      for (const Placed& other : placed_) {
-        if (other.end <= gap) continue;
-        if (other.begin >= end) break;
-        if (other.end + size <= end) offer(other.end);
-      }
-      if (best_score != kFar && end - size > gap) offer(end - size);
+      if (end - gap < size || best.score == kFar) return;
+      const Choice found = choose_within(tenant, gap, end);
+      if (found.score > best.score) best = found;
     };
     for (const Placed& other : placed_) {
-      if (!other.life.overlaps(tenant.life)) continue;
+      if (!other.life.overlaps(tenant.life)) {
+        if (budget > 0) add_neighbour(other, tenant);
+        continue;
+      }
       if (budget == 0 && other.begin - gap >= size) return gap;
-      if (budget > 0 && best_score != kFar) use_gap(std::min(other.begin, budget));
+      if (budget > 0) use_gap(std::min(other.begin, budget));
       gap = std::max(gap, other.end);
     }
-    if (budget > 0 && best_score != kFar) use_gap(budget);
-    return best >= 0 ? best : gap;
+    if (budget > 0) use_gap(budget);
+    return best.at >= 0 ? best.at : gap;
   }
 
-  // Distance to the nearest tenant in a range; kFar when it has none. Where it is `enough` or less,
-  // some distance that is.
-  std::int64_t nearest(std::int64_t begin, std::int64_t end, const Lifetime& life,
-                       std::int64_t enough) const {
-    std::int64_t least = kFar;
-    for (const Placed& other : placed_) {
-      if (other.begin >= end || least <= enough) break;
-      if (other.end > begin) least = std::min(least, distance(life, other.life, positions_));
+  // The best of the begin of the gap, the ends of those that lie in it, and its end; of equals the
+  // first in this order. All are gone through from the lowest, with those that it covers in a heap.
+  Choice choose_within(const Tenant& tenant, std::int64_t gap, std::int64_t end) {
+    const std::int64_t size = tenant.size.value;
+    std::erase_if(neighbours_, [&](const Neighbour& other) { return other.end <= gap; });
+    if (neighbours_.empty() || neighbours_.front().begin >= end) return {gap, kFar};
+    offers_.assign(1, {gap, 0});
+    for (const Neighbour& other : neighbours_)
+      if (other.begin < end && other.end + size <= end)
+        offers_.emplace_back(other.end, offers_.size());
+    offers_.emplace_back(end - size, offers_.size());
+    std::sort(offers_.begin(), offers_.end());
+    covered_.clear();
+    std::size_t next = 0, order = 0;
+    Choice best;
+    for (const auto& [at, own_order] : offers_) {
+      for (; next < neighbours_.size() && neighbours_[next].begin < at + size; ++next) {
+        covered_.push_back(neighbours_[next]);
+        std::push_heap(covered_.begin(), covered_.end(), farther);
+      }
+      while (!covered_.empty() && covered_.front().end <= at) {
+        std::pop_heap(covered_.begin(), covered_.end(), farther);
+        covered_.pop_back();
+      }
+      const std::int64_t score = covered_.empty() ? kFar : covered_.front().distance;
+      if (score < best.score || (score == best.score && own_order > order)) continue;
+      best = {at, score};
+      order = own_order;
     }
-    return least;
+    return best;
+  }
+
+  void add_neighbour(const Placed& other, const Tenant& tenant) {
+    neighbours_.push_back({other.begin, other.end, distance(tenant.life, other.life, positions_)});
   }
 
   std::span<const Tenant> tenants_;
   NodeIndex positions_;
   std::vector<Placed> placed_;  // by begin
+  // Scratch of one choice.
+  std::vector<Neighbour> neighbours_;                         // of the gap and above it, by begin
+  std::vector<Neighbour> covered_;                            // a heap
+  std::vector<std::pair<std::int64_t, std::size_t>> offers_;  // place, order
 };
 
 // Places whoever sticks out at the top first and tries again, while that may help.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "hwprofiles/quantities.h"
+#include "planner/cli/answer/exact_times.h"
 #include "planner/cli/answer/plan_worlds.h"
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/progress.h"
@@ -36,11 +37,13 @@ std::string progress_line(const SearchStats& stats) {
                      grouped(stats.visited), grouped(stats.simulated));
 }
 
+// `simulated`: what is known of it.
 FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
-                  const Evidence& evidence) {
+                  const Evidence& evidence, std::optional<sim::SimResult> simulated) {
   FoundPlan found{.planned = build_job(plan, model), .memory = {}, .time = {}};
   found.memory = predict_memory(found.planned, cluster);
-  found.time = predict_time(found.planned, cluster, evidence);
+  found.time = simulated ? prediction_of(found.planned, cluster, evidence, *std::move(simulated))
+                         : predict_time(found.planned, cluster, evidence);
   return found;
 }
 
@@ -143,6 +146,8 @@ Answer find_answer(const PlanCommand& typed) {
   answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
   evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
+  ExactTimes exact(answer.model, answer.cluster);
+  evaluator.simulate_exactly = [&exact](const Plan& plan) { return exact.simulate(plan); };
   answer.search = search(answer.model, answer.cluster, command.pins, evaluator, options);
   take_best(answer.objective, answer.model, answer.cluster, command.pins, evaluator, options,
             answer.search);
@@ -152,7 +157,8 @@ Answer find_answer(const PlanCommand& typed) {
   if (chosen) {
     Plan plan = chosen->plan;
     keep_paths(plan, command);
-    answer.best = examine(plan, answer.model, answer.cluster, use.evidence);
+    answer.best =
+        examine(plan, answer.model, answer.cluster, use.evidence, exact.find(chosen->plan));
     answer.anchors = std::move(use.anchors);
   }
   answer.evidence = std::move(use.evidence);

@@ -59,16 +59,24 @@ MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluste
   return memory;
 }
 
+sim::SimOptions with_all_of_a_prediction(sim::SimOptions options) {
+  options.find_reliances = true;
+  options.split_by_op = true;
+  return options;
+}
+
 TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
                             const Evidence& evidence, sim::SimOptions options) {
   require_devices(planned.job, cluster);
   options.fingerprint = planned.fingerprint;
-  options.find_reliances = true;
-  options.split_by_op = true;
-  TimePrediction prediction{.sim = sim::simulate(planned.job, cluster, options),
-                            .split = {},
-                            .throughput = {},
-                            .certainty = {}};
+  options = with_all_of_a_prediction(std::move(options));
+  return prediction_of(planned, cluster, evidence, sim::simulate(planned.job, cluster, options));
+}
+
+TimePrediction prediction_of(const PlannedJob& planned, const Cluster& cluster,
+                             const Evidence& evidence, sim::SimResult simulated) {
+  TimePrediction prediction{
+      .sim = std::move(simulated), .split = {}, .throughput = {}, .certainty = {}};
   prediction.split = sim::step_split(planned.job, prediction.sim);
   prediction.throughput =
       throughput(planned.job, cluster, prediction.sim.period, model_flops(planned));

@@ -48,8 +48,13 @@ struct TimePrediction {
   Throughput throughput;
   Certainty certainty;
 };
+// What a prediction needs to be told by the simulator, besides what the options ask for.
+sim::SimOptions with_all_of_a_prediction(sim::SimOptions options);
 // `evidence`: of the stack whose rates the cluster has.
 TimePrediction predict_time(const PlannedJob& planned, const Cluster& cluster,
                             const Evidence& evidence, sim::SimOptions options = {});
+// Of a simulation with such options.
+TimePrediction prediction_of(const PlannedJob& planned, const Cluster& cluster,
+                             const Evidence& evidence, sim::SimResult simulated);
 
 }  // namespace zplan

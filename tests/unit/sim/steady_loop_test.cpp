@@ -28,9 +28,11 @@ Both simulate_both(const Job& job, const Cluster& cluster) {
   return {simulate(job, cluster), simulate(job, cluster, full)};
 }
 
-// Program order: all but the last stage w forwards ahead, then one backward per forward.
-Job pipeline(int stages, int micro_steps, std::int64_t more = 1'000'000) {
-  std::vector<ClassBuilder> out(static_cast<std::size_t>(stages));
+// Program order: all but the last stage w forwards ahead, then one backward per forward. `more`:
+// what backward takes longer, by stage.
+Job uneven_pipeline(const std::vector<std::int64_t>& more, int micro_steps) {
+  const auto stages = static_cast<int>(more.size());
+  std::vector<ClassBuilder> out(more.size());
   constexpr std::int64_t kMicro = 1'000'000, kBytes = 100'000;
   for (int s = 0; s < stages; ++s) {
     ClassBuilder& stage = out[static_cast<std::size_t>(s)];
@@ -47,7 +49,8 @@ Job pipeline(int stages, int micro_steps, std::int64_t more = 1'000'000) {
         const NodeIndex in = stage.receive(s + 1, kBytes, {}, Lane::kReceiveBackwardDown);
         input.push_back({.node = in, .level = stage.depth()});
       }
-      const NodeIndex kernel = stage.stream(Lane::kCompute, 20 * kMicro + s * more, input);
+      const NodeIndex kernel =
+          stage.stream(Lane::kCompute, 20 * kMicro + more[static_cast<std::size_t>(s)], input);
       if (s > 0) {
         stage.send(s - 1, kBytes, {{.node = kernel, .level = stage.depth()}},
                    Lane::kSendBackwardDown);
@@ -61,6 +64,12 @@ Job pipeline(int stages, int micro_steps, std::int64_t more = 1'000'000) {
     if (ahead > 0) stage.repeat(ahead, backward);
   }
   return make_job(out);
+}
+
+Job pipeline(int stages, int micro_steps, std::int64_t more = 1'000'000) {
+  std::vector<std::int64_t> by_stage;
+  for (int s = 0; s < stages; ++s) by_stage.push_back(s * more);
+  return uneven_pipeline(by_stage, micro_steps);
 }
 
 TEST(SteadyLoop, SkipsMostOfALongPipeline) {
@@ -102,6 +111,51 @@ TEST(SteadyLoop, StagesAtOtherPacesAreNotSkippedWithinATolerance) {
     const double period = simulate_both(job, small_machine()).full.period.value;
     EXPECT_NEAR(result.period.value, period, options.tolerance * period) << more;
   }
+}
+
+// One stage is slower by 0.2 %: those beside it keep their own pace for long.
+TEST(SteadyLoop, WithinAToleranceStagesAreSkippedAtPacesOfTheirOwn) {
+  for (const std::size_t slow : {0u, 1u, 3u}) {
+    std::vector<std::int64_t> more(4);
+    more[slow] = 60'000;
+    const Job job = uneven_pipeline(more, 400);
+    SimOptions options;
+    options.tolerance = 1e-4;
+    const SimResult result = simulate(job, small_machine(), options);
+    const Both both = simulate_both(job, small_machine());
+    EXPECT_GT(result.skipped_ops, both.full.ops / 2) << slow;
+    EXPECT_EQ(result.ops, both.full.ops) << slow;
+    const double period = both.full.period.value;
+    EXPECT_NEAR(result.period.value, period, options.tolerance * period) << slow;
+  }
+}
+
+// Each iteration of the second is longer by 0.2 %, and nobody waits for anybody.
+TEST(SteadyLoop, AClassThatIsSlowerIsAsLateAsItsPaceMakesIt) {
+  std::vector<ClassBuilder> stages(2);
+  for (const int s : {0, 1}) {
+    ClassBuilder& stage = stages[static_cast<std::size_t>(s)];
+    stage.repeat(400, [&] { stage.stream(Lane::kCompute, 10'000'000 + 20'000 * s); });
+  }
+  const Job job = make_job(stages);
+  SimOptions options;
+  options.tolerance = 1e-4;
+  const SimResult result = simulate(job, small_machine(), options);
+  const Both both = simulate_both(job, small_machine());
+  EXPECT_GT(result.skipped_ops, both.full.ops / 2);
+  EXPECT_PRED2([](Seconds a, Seconds b) { return close(a, b); }, result.period, both.full.period);
+}
+
+RC_GTEST_PROP(SteadyLoop, WithinAToleranceUnevenStagesTakeAsLong, ()) {
+  const int stages = *rc::gen::inRange(2, 5);
+  const auto more = *rc::gen::container<std::vector<std::int64_t>>(
+      static_cast<std::size_t>(stages), rc::gen::inRange<std::int64_t>(0, 200'000));
+  const Job job = uneven_pipeline(more, *rc::gen::inRange(40, 300));
+  SimOptions options;
+  options.tolerance = 1e-4;
+  const double period = simulate_both(job, small_machine()).full.period.value;
+  const double found = simulate(job, small_machine(), options).period.value;
+  RC_ASSERT(std::abs(found - period) <= options.tolerance * period);
 }
 
 TEST(SteadyLoop, FollowsAShallowLaunchQueue) {
