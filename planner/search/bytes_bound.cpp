@@ -40,7 +40,10 @@ Declare without_inputs_of_products(Declare add) {
   return [add = std::move(add)](const Declared& declared) {
     const std::string_view name = declared.buffer.name;
     const std::string_view own = name.substr(name.rfind('.') + 1);
-    if (!own.starts_with("norm") && own != "attention" && own != "gelu") add(declared);
+    // "attention.tokens": where context parallel ranks exchange.
+    const bool is_input = own.starts_with("norm") || own == "attention" || own == "tokens" ||
+                          own == "gelu" || own == "encoded" || name == "encoded.gathered";
+    if (!is_input) add(declared);
   };
 }
 // Whether a plan trains factors beside some of the products only.

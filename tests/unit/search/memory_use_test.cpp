@@ -217,7 +217,8 @@ TEST(BytesBound, OfLoraBesideSomeProductsIsBelowWhatIsPlaced) {
   for (const ParallelResidual residual :
        {ParallelResidual::kNone, ParallelResidual::kTwoNorms, ParallelResidual::kOneNorm})
     for (const char* targets : {"all", "attention", "mlp", "qkv"})
-      for (const char* recompute : {"none", "full"}) {
+      for (const auto& [recompute, cp] :
+           {std::pair("none", "1"), {"full", "1"}, {"none", "2"}, {"norm+qkv+activation", "2"}}) {
         model.layer.parallel_residual = residual;
         Pins pins = pinned({{"/parallel/dp", "6"},
                             {"/parallel/tp", "1"},
@@ -228,6 +229,7 @@ TEST(BytesBound, OfLoraBesideSomeProductsIsBelowWhatIsPlaced) {
                             {"/train/what", "lora"},
                             {"/train/targets", targets},
                             {"/recompute", recompute},
+                            {"/parallel/cp", cp},
                             {"/placement/optimizer", "gpu"},
                             {"/placement/grads", "gpu"},
                             {"/placement/activations", "gpu"}});
