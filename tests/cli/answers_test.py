@@ -123,7 +123,10 @@ class Plans(CliTest):
             question = ("plan", "--model", "bert-base", "--cluster", "workstation", "--tp", "1",
                         "--pp", "1", *more)
             answer, text = self.good_json(*question), " ".join(self.good(*question).split())
-            of_another = "faster than the fastest found" in text
+            of_another = "less time than the fastest found" in text
+            least = re.search(r"over ([0-9.]+) % less time", text)
+            if least:  # rounded up
+                self.assertGreaterEqual(float(least[1]) + 1e-6, 100 * answer["search"]["gap"])
             self.assertEqual(of_another, "fastest" in answer, more)
             said = answer["search"]["outside_space"]
             plan = answer["plan"]

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -126,14 +127,22 @@ Sheet fastest_sheet(const Answer& answer) {
   return out;
 }
 
+// A bound keeps its promise when it is rounded up, to the last digit that is printed.
+std::string percent_at_most(double share) {
+  constexpr double kDigits = 1000, kRoundoff = 1e-9;
+  return percent(std::ceil(share * kDigits - kRoundoff) / kDigits);
+}
+
 // What the search has shown of the space, by this cost model: of the fastest plan found.
 std::string gap_words(const SearchStats& stats, std::string_view than) {
-  const std::string gap = percent(stats.gap);
+  const std::string gap = percent_at_most(stats.gap);
   return stats.gap <= kProvenGap
-             ? fmt::format("proven by this cost model: no plan of the space is over {} faster{}",
-                           gap, than)
-             : fmt::format("not proven: by what bounds them, others could be up to {} faster{}",
-                           gap, than);
+             ? fmt::format(
+                   "proven by this cost model: no plan of the space takes over {} less time{}", gap,
+                   than)
+             : fmt::format(
+                   "not proven: by what bounds them, others could take up to {} less time{}", gap,
+                   than);
 }
 
 // How many plans each rung of the search has settled.
