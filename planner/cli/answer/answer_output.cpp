@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -125,12 +124,6 @@ Sheet fastest_sheet(const Answer& answer) {
       {percent(faster), worlds, more.empty() ? "as simple" : fmt::format("less simple ({})", more),
        what_differs(fastest, best)});
   return out;
-}
-
-// A bound keeps its promise when it is rounded up, to the last digit that is printed.
-std::string percent_at_most(double share) {
-  constexpr double kDigits = 1000, kRoundoff = 1e-9;
-  return percent(std::ceil(share * kDigits - kRoundoff) / kDigits);
 }
 
 // What the search has shown of the space, by this cost model: of the fastest plan found.
