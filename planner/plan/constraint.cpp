@@ -87,7 +87,12 @@ std::vector<std::string> values_of(const Decision& row, std::string_view text,
   }
   const std::string_view word = text == "yes" ? "true" : text == "no" ? "false" : text;
   Plan plan;
-  set_choice(plan, row.pointer, word);
+  try {
+    set_choice(plan, row.pointer, word);
+  } catch (const Error& error) {  // "decision /zero_stage: expected .."
+    const std::string_view why = error.what();
+    throw_bad_input(fmt::format("{} {}{}", option, name_of(row), why.substr(why.find(": "))));
+  }
   return {setting_text(row.field.get(plan))};
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "planner/lower/activations.h"
 #include "planner/lower/blocks/decoder.h"
@@ -31,6 +33,24 @@ const Footprint& known(std::map<Buffers, Footprint>& table, const Buffers& buffe
   return at->second;
 }
 
+// Without the inputs of products: norms, latents that are normed, attention, the activation
+// function. Backward reads them for weights and factors alone; of a product that has neither its
+// input goes once forward has read it.
+Declare without_inputs_of_products(Declare add) {
+  return [add = std::move(add)](const Declared& declared) {
+    const std::string_view name = declared.buffer.name;
+    const std::string_view own = name.substr(name.rfind('.') + 1);
+    // "attention.tokens": where context parallel ranks exchange.
+    const bool is_input = own.starts_with("norm") || own == "attention" || own == "tokens" ||
+                          own == "gelu" || own == "encoded" || name == "encoded.gathered";
+    if (!is_input) add(declared);
+  };
+}
+// Whether a plan trains factors beside some of the products only.
+bool has_bare_products(const Plan& plan) {
+  return plan.train.has_lora() && plan.train.targets != LoraTargets::kAll;
+}
+
 // Without the units that the first layers of a model alone have: what is counted is of the others.
 Layout counted(Layout layout) {
   const auto is_first = [](const Unit& unit) {
@@ -40,6 +60,7 @@ Layout counted(Layout layout) {
     if (!is_first(layout.units[u])) continue;
     Unit& unit = layout.units[u];
     unit.elements = unit.flat_elements = unit.shard_elements = 0;
+    unit.tensors.clear();  // of which factored moments are counted
   }
   return layout;
 }
@@ -173,7 +194,8 @@ const Footprint& BytesBounds::work_of(const Plan& plan, const KernelSet& kernels
   const auto [at, is_new] = work_.try_emplace(key);
   if (!is_new) return at->second;
   const Decoder model(model_, plan, kernels);
-  const Declare add = adding_to(at->second);
+  Declare add = adding_to(at->second);
+  if (has_bare_products(plan)) add = without_inputs_of_products(std::move(add));
   add(workspace_of(kernels));
   add(gradient_of_output(model.sizes()));
   HeadValues(model).declare(add);

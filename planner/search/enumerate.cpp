@@ -5,11 +5,13 @@
 #include <cstdlib>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <tuple>
 
 #include "hwprofiles/seating.h"
 #include "planner/core/error.h"
 #include "planner/plan/limits.h"
+#include "planner/plan/plan_difference.h"
 #include "planner/plan/refusal.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/bucket.h"
@@ -150,14 +152,16 @@ std::vector<std::int32_t> expert_groups(const ModelConfig& model, const Parallel
   return choices<std::int32_t>(pins, "/parallel/ep", sizes);
 }
 
-[[noreturn]] void batch_fits_nowhere(const std::vector<Parallel>& shapes,
-                                     std::int64_t global_batch) {
+// `micro`: the micro-batch, if it is pinned.
+[[noreturn]] void batch_fits_nowhere(const std::vector<Parallel>& shapes, std::int64_t global_batch,
+                                     std::optional<std::int64_t> micro) {
   std::vector<std::string> sizes;
   std::int64_t nearest = 0;
   for (const Parallel& shape : shapes) {
-    const std::string size = fmt::format("dp {}", shape.dp);
+    const std::string size =
+        fmt::format("{}dp {}", micro ? fmt::format("micro-batch {} x ", *micro) : "", shape.dp);
     if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
-    const std::int64_t here = nearest_multiple(global_batch, shape.dp);
+    const std::int64_t here = nearest_multiple(global_batch, shape.dp * micro.value_or(1));
     if (nearest == 0 || std::abs(here - global_batch) < std::abs(nearest - global_batch))
       nearest = here;
   }
@@ -314,7 +318,35 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
   return plan;
 }
 
-// Names the constraint without which most plans are left.
+// The decision of "--only zero=2,3"; of a trait none.
+const Decision* named_in(std::string_view option) {
+  const std::string_view typed = option.substr(option.find(' ') + 1);
+  const std::size_t equals = typed.find('=');
+  if (equals == typed.npos) return nullptr;
+  return &*std::find_if(std::begin(kChoices), std::end(kChoices), [&](const Decision& row) {
+    return row.option.name == fmt::format("--{}", typed.substr(0, equals));
+  });
+}
+
+// What the plans have of the decision that a constraint names: "; they have zero 0, 1", or nothing.
+std::string have_instead(const std::vector<Plan>& plans, std::string_view option) {
+  constexpr std::size_t kMostNamed = 8;
+  const Decision* const row = named_in(option);
+  if (row == nullptr) return "";
+  std::vector<std::string> values;
+  for (const Plan& plan : plans) {
+    std::string value = setting_text(row->field.get(plan));
+    if (std::find(values.begin(), values.end(), value) == values.end())
+      values.push_back(std::move(value));
+  }
+  const bool more = values.size() > kMostNamed;
+  if (more) values.resize(kMostNamed);
+  return fmt::format("; they have {} {}{}", row->option.name.substr(2), fmt::join(values, ", "),
+                     more ? " .." : "");
+}
+
+// Names the constraint without which most plans are left, or what plans have in place of the only
+// one.
 [[noreturn]] void constrained_away(const std::vector<Plan>& plans, const Pins& pins) {
   std::vector<std::string> options;
   std::int64_t most = -1;
@@ -329,8 +361,11 @@ Plan fixed_part(const ModelConfig& model, const Cluster& cluster, const Pins& pi
     most = left;
     relaxed = options.back();
   }
-  throw_bad_input(fmt::format("{} {} none of {} plans; {}", fmt::join(options, " and "),
-                              options.size() == 1 ? "leaves" : "leave", plans.size(),
+  if (options.size() == 1)
+    throw_bad_input(fmt::format("{} leaves none of {} plans under the other options{}", relaxed,
+                                plans.size(), have_instead(plans, relaxed)));
+  throw_bad_input(fmt::format("{} leave none of {} plans; {}", fmt::join(options, " and "),
+                              plans.size(),
                               most > 0 ? fmt::format("without {} {} are left", relaxed, most)
                                        : "no one of them alone is the reason"));
 }
@@ -366,8 +401,10 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
   const std::vector<PrecisionRecipe> all_recipes = recipes(plan.kernel_set, pins);
   Leaves leaves(model, pins);
   bool divides = false;
+  std::optional<std::int64_t> pinned_micro;
+  if (pins.has("/batch/micro_batch")) pinned_micro = pins.values().batch.micro_batch;
   for (const Parallel& shape : all) {
-    if (global_batch % shape.dp != 0) continue;
+    if (global_batch % (shape.dp * pinned_micro.value_or(1)) != 0) continue;
     divides = true;
     plan.parallel = shape;
     for (const std::int32_t ep : expert_groups(model, shape, pins))
@@ -381,7 +418,7 @@ std::vector<Plan> enumerate(const ModelConfig& model, const Cluster& cluster, co
         }
       }
   }
-  if (!divides) batch_fits_nowhere(all, global_batch);
+  if (!divides) batch_fits_nowhere(all, global_batch, pinned_micro);
   return allowed(leaves.take(), pins);
 }
 

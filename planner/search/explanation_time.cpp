@@ -112,15 +112,16 @@ Explanation model_flops(const Explained& plan) {
   const double whole = model_flops_per_step(model, plan.job.global_batch);
   const double matrices = 6 * static_cast<double>(active_matmul_parameter_count(model)) * tokens;
   constexpr std::string_view kForm = "models/model_formulas.h";
-  Explanation out =
-      sum_of("flop.model", plan.model_flops, TermUnit::kFlops,
-             "(6 N + 6 L h s) x tokens: forward, and backward twice as much; no recomputation",
-             {term(fmt::format("6 N x {} tokens, N = {} parameters in products",
-                               plan.job.global_batch * plan.job.sequence,
-                               active_matmul_parameter_count(model)),
-                   matrices, TermUnit::kFlops, kForm),
-              term("attention, 6 L h s x tokens where it is causal and without windows",
-                   whole - matrices, TermUnit::kFlops, kForm)});
+  Explanation out = sum_of(
+      "flop.model", plan.model_flops, TermUnit::kFlops,
+      "(6 N + attention) x tokens: forward, and backward twice as much; no recomputation",
+      {term(fmt::format("6 N x {} tokens, N = {} parameters in products",
+                        plan.job.global_batch * plan.job.sequence,
+                        active_matmul_parameter_count(model)),
+            matrices, TermUnit::kFlops, kForm),
+       term(
+           "attention, 6 L a s x tokens where it is causal and without windows, a columns of heads",
+           whole - matrices, TermUnit::kFlops, kForm)});
   if (plan.model_flops != whole)
     out.terms.push_back(term("gradients of frozen matrices, which are left out",
                              plan.model_flops - whole, TermUnit::kFlops, kForm));

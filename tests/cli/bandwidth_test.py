@@ -9,6 +9,31 @@ OFFLOADED = ("--model", "zero-infinity-10b", "--cluster", "dgx2", "--optimizer",
              "--params", "cpu", "--zero", "3", "--recompute", "full", "--gather", "layer")
 
 
+# Of sections 3 and 4 of ZeRO-Infinity, by operations and bytes, not by their quotients.
+PEAK, SEQUENCE = 70e12, 1024
+
+
+def efficiency(flop, moved, bandwidth):
+    """Of compute that waits for what is moved [Rajbhandari21 sec 4.1]."""
+    compute = flop / PEAK
+    return compute / (compute + moved / bandwidth)
+
+
+def fig_3a(bandwidth, bsz, parameters=1e12):
+    flop = 2 * 4 * bsz * SEQUENCE * parameters  # forward, again, twice as much backward
+    return efficiency(flop, 2 * (3 + 1) * parameters, bandwidth)  # three loads, a store, of fp16
+
+
+def fig_3b(bandwidth, bsz, parameters=1e12):
+    flop = 2 * 4 * bsz * SEQUENCE * parameters
+    return efficiency(flop, 2 * 16 * parameters, bandwidth)  # read and written
+
+
+def fig_3c(bandwidth, hidden, layers=100, bsz=2):
+    flop = 2 * 4 * bsz * SEQUENCE * 12 * layers * hidden**2
+    return efficiency(flop, 2 * 2 * bsz * SEQUENCE * hidden * layers, bandwidth)
+
+
 class Bandwidth(CliTest):
     def one(self, rows, **wanted):
         found = [r for r in rows if all(r[k] == v for k, v in wanted.items())]
@@ -120,6 +145,49 @@ class Bandwidth(CliTest):
         self.assertAlmostEqual(at[1e9]["hd 8192"], 0.737, places=3)
         devices = [(d["slow_bytes_per_s"], d["gpu_bytes_per_s"]) for d in answer["devices"]]
         self.assertEqual(devices, [(3e9, 70e9), (30e9, 700e9), (300e9, 7000e9)])
+
+    def test_the_curves_of_figure_3_point_by_point(self):
+        answer = self.good_json("bandwidth", "--paper")
+        for panel, curve, sizes in (("parameters_and_gradients", fig_3a, 5),
+                                    ("optimizer_states", fig_3b, 5),
+                                    ("activation_checkpoints", fig_3c, 5)):
+            rows = answer[panel]
+            self.assertEqual(len(rows), 8)
+            for row in rows:
+                bandwidth = row.pop("bandwidth_bytes_per_s")
+                self.assertEqual(len(row), sizes)
+                for size, shown in row.items():
+                    wanted = curve(bandwidth, int(size.split()[1]))
+                    self.assertAlmostEqual(shown, wanted, places=12, msg=f"{panel} {size}")
+
+    def test_what_the_text_reads_off_figure_3_holds(self):
+        """Each sentence of section 4 that names a bandwidth and an efficiency."""
+        answer = self.good_json("bandwidth", "--paper")
+        at = lambda panel, rate: self.one(answer[panel], bandwidth_bytes_per_s=rate)  # noqa: E731
+        for size in (1, 2, 4, 8, 16):  # "over 70 GB/s .. over 50 % .. for even the smallest batch"
+            self.assertGreater(at("parameters_and_gradients", 70e9)[f"bsz {size}"], 0.5)
+        self.assertLess(at("parameters_and_gradients", 40e9)["bsz 1"], 0.5)
+        # "nearly 4x higher" for 50 %; "1.5 TB/s" for 90 % at a batch of 2 per GPU.
+        self.assertEqual(answer["optimizer_half_bytes_per_s"],
+                         4 * answer["parameters_half_bytes_per_s"])
+        self.assertGreater(at("optimizer_states", 1.5e12)["bsz 2"], 0.9)
+        self.assertLess(at("optimizer_states", 1e12)["bsz 2"], 0.9)
+        # "2 GB/s .. over 50 % .. even for a hidden size of 2K", "less than 1 GB/s" beyond 8K.
+        self.assertGreater(at("activation_checkpoints", 2e9)["hd 2048"], 0.5)
+        self.assertLess(at("activation_checkpoints", 1e9)["hd 2048"], 0.5)
+        for hidden in (8192, 16384, 32768, 65536):
+            self.assertGreater(at("activation_checkpoints", 1e9)[f"hd {hidden}"], 0.5)
+        # Table 3: a device with 10 and 100 times the compute, so many times each bandwidth.
+        first = answer["devices"][0]
+        self.assertEqual(first["aggregate_bytes_per_s"], 1.5e12)
+        for device, scale in zip(answer["devices"], (1, 10, 100)):
+            for key in ("peak_flop_per_s", "slow_bytes_per_s", "aggregate_bytes_per_s",
+                        "gpu_bytes_per_s"):
+                self.assertAlmostEqual(device[key] / first[key], scale, places=9)
+            # 512 of 3 GB/s have 1.536 TB/s, printed 1.5.
+            self.assertAlmostEqual(512 * device["slow_bytes_per_s"] / (1.5e12 * scale), 1, delta=0.03)
+            self.assertGreater(device["optimizer_efficiency"], 0.9)
+            self.assertGreater(device["parameters_efficiency"], 0.5)
 
     def test_bad_input_gets_one_line(self):
         plan = self.tiny_plan()

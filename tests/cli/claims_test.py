@@ -38,7 +38,7 @@ class Placement(CliTest):
 
     def test_people_read_the_choice_first(self):
         text = self.good("explain", "--model", "10B", "--cluster", "dgx2", "placement")
-        self.assertRegex(text, r"^Least traffic between GPU and CPU, then most saved: parameters gpu")
+        self.assertRegex(text, r"^With states off the GPU least traffic between GPU and CPU, then most")
         self.assertTrue(re.search(r"4\.00 B +2\.00 B +8\.00 x +least traffic", text))
 
 

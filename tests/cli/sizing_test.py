@@ -39,6 +39,26 @@ class Sizing(CliTest):
         again = self.good_json("max", "--cluster", "dgx2", "--family", "zero-2", "--threads", "1")
         self.assertEqual(answer, again)
 
+    def test_max_of_some_of_the_gpus(self):
+        """ZeRO-Offload's Fig. 7 in one call [Ren21]; the next size needs more of one GPU."""
+        call = ("max", "--cluster", "dgx2", "--family", "zero-2", "--no-times")
+        all_of_them = self.good_json(*call)
+        four = self.good_json(*call, "--ranks", "4")
+        self.assertEqual((all_of_them["ranks"], four["ranks"], four["global_batch"]), (16, 4, 4))
+        self.assertEqual(four["families"][0]["dp"], 4)
+        self.assertGreater(four["largest_parameters"], 3.9e9)
+        self.assertLess(four["largest_parameters"], all_of_them["largest_parameters"])
+        self.assertRegex(self.good(*call, "--ranks", "4"), r"^dgx2, 4 of its 16 GPUs, trains up to")
+        self.assertIn("--ranks: expected at most 16", self.fails(*call, "--ranks", "32"))
+
+    def test_need_says_that_the_time_is_what_is_too_short(self):
+        result = self.zplan("need", "--model", "10B", "--tokens", "300B", "--within", "1h",
+                            "--cluster", "dgx2", "--max-nodes", "2")
+        self.assertEqual(result.returncode, INFEASIBLE)
+        self.assertTrue(result.stdout.startswith(
+            "Found no kind of node that trains it --within 60.0 min with up to 2 nodes\n"),
+            result.stdout)
+
     def test_max_names_the_nearest_family(self):
         self.assertIn('did you mean "zero-2"', self.fails("max", "--cluster", "dgx2",
                                                           "--family", "zero2"))

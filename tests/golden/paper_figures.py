@@ -5,7 +5,7 @@
 
 Plans of tests/data/paper_figures.json and tests/data/paper_runs.json are simulated with ./zplan,
 each with the stack of its paper; figures that are groups of tests/data/published_runs.jsonl are
-validated. --report also writes reports/paper_figures.json and reports/paper_figures.md, which
+validated, largest models asked for. --report also writes reports/paper_figures.json and reports/paper_figures.md, which
 tests/cli/paper_figures_test.py holds later versions to. No point has constants of its own.
 """
 
@@ -217,6 +217,17 @@ def validated(figures, figure):
     return {**head_of(figure), "rows": rows}
 
 
+def largest(figures, figure):
+    """Of a family on some GPUs of a node, in billions."""
+    rows = []
+    for point in figure["points"]:
+        answer = figures.call("max", "--cluster", figure["cluster"], "--family", point["family"],
+                              "--ranks", str(point["ranks"]), "--no-times", "--json")
+        rows.append(entry(point["name"], point["published"], answer["largest_parameters"] / 1e9,
+                          figure["goal"]))
+    return {**head_of(figure), "rows": rows}
+
+
 def predict(program):
     figures = Figures(program)
     data = read(DATA / "paper_figures.json")
@@ -224,6 +235,8 @@ def predict(program):
     for figure in data["figures"]:
         if "group" in figure:
             result.append(validated(figures, figure))
+        elif figure["measure"] == "largest":
+            result.append(largest(figures, figure))
         else:
             result.append(figure_of(figures, data["plan"], figure))
     return result

@@ -553,6 +553,10 @@ void add_pins(Plan& plan, const ModelConfig& model) {
     if (p.optimizer.kind == OptimizerKind::kAdamW8Bit) p.optimizer.block = 8;
   });
   try_it([](Plan& p) { p.train.what = *rc::gen::element(Trained::kLayers, Trained::kLora); });
+  try_it([](Plan& p) {
+    p.train.targets =
+        *rc::gen::element(LoraTargets::kAttention, LoraTargets::kMlp, LoraTargets::kQkv);
+  });
 }
 
 Plan draw_bytes_plan(const ModelConfig& model, const Cluster& cluster) {
@@ -567,6 +571,7 @@ RC_GTEST_PROP(SearchProperty, BytesBoundsStayBelowThePlacedSlabs, ()) {
   const Cluster cluster = load_cluster(draw_cluster());
   const Plan plan = draw_bytes_plan(model, cluster);
   RC_TAG(name(family_of(plan)));
+  RC_LOG(to_json(plan));
   Job job = lower(plan, model);
   place(job, {.slack = 0});
   const std::vector<TierBytes> bound = bytes_bound(plan, model);

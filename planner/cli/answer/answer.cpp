@@ -14,6 +14,7 @@
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/core/error.h"
+#include "planner/core/quantity.h"
 #include "planner/core/text.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
@@ -56,6 +57,12 @@ void keep_paths(Plan& plan, const PlanCommand& command) {
 // The share of a GPU that is to be left free.
 double headroom_of(const PlanCommand& command, const Cluster& cluster) {
   if (!command.most_gpu_memory) return command.headroom;
+  const Bytes reserve = cluster.node.device.reserve();
+  if (*command.most_gpu_memory <= reserve)
+    throw_bad_input(
+        fmt::format("--max-gpu-memory: expected more than {}, the reserve of each GPU "
+                    "of {} for context and communicators, got {}",
+                    format_bytes(reserve), cluster.name, format_bytes(*command.most_gpu_memory)));
   const double share = static_cast<double>(command.most_gpu_memory->value) /
                        static_cast<double>(cluster.node.device.memory.value);
   return std::max(command.headroom, 1 - share);

@@ -19,6 +19,7 @@
 #include "planner/core/quantity.h"
 #include "planner/plan/plan_difference.h"
 #include "planner/program/kernels/kernel_set.h"
+#include "planner/search/outside_space.h"
 #include "planner/search/pareto.h"
 #include "planner/search/simplicity.h"
 
@@ -94,6 +95,14 @@ std::string what_differs(const Plan& plan, const Plan& other) {
   return out.empty() ? has_otherwise(other, plan) : out;
 }
 
+// The decisions of a plan that what is proven does not cover.
+Value outside_value(const Plan& plan, const Pins& pins) {
+  const std::vector<OutsideSpace> outside = outside_space(plan, pins);
+  std::vector<std::string> pointers;
+  for (const OutsideSpace& one : outside) pointers.emplace_back(one.pointer);
+  return {pointers, words_of(outside)};
+}
+
 // The fastest plan found, where another one is recommended.
 Sheet fastest_sheet(const Answer& answer) {
   const SearchResult& search = answer.search;
@@ -103,7 +112,8 @@ Sheet fastest_sheet(const Answer& answer) {
   const std::string_view more = first_difference(simplicity_of(fastest), simplicity_of(best));
   Sheet out{{"step_s", search.fastest->step},
             {"wins_of_100", search.wins},
-            {"plan", as_json(to_json(fastest))}};
+            {"plan", as_json(to_json(fastest))},
+            {"outside_space", outside_value(fastest, answer.pins)}};
   if (answer.objective.headroom) {
     out.entry("Fastest", "{} faster, {step_s} a step: {}",
               {percent(faster), what_differs(fastest, best)});
@@ -116,12 +126,16 @@ Sheet fastest_sheet(const Answer& answer) {
   return out;
 }
 
-// What the search has shown of the space, by this cost model.
-std::string gap_words(const SearchStats& stats) {
-  const std::string gap = percent(stats.gap);
+// What the search has shown of the space, by this cost model: of the fastest plan found.
+std::string gap_words(const SearchStats& stats, std::string_view than) {
+  const std::string gap = percent_at_most(stats.gap);
   return stats.gap <= kProvenGap
-             ? fmt::format("proven by this cost model: no plan of the space is over {} faster", gap)
-             : fmt::format("not proven: by what bounds them, others could be up to {} faster", gap);
+             ? fmt::format(
+                   "proven by this cost model: no plan of the space takes over {} less time{}", gap,
+                   than)
+             : fmt::format(
+                   "not proven: by what bounds them, others could take up to {} less time{}", gap,
+                   than);
 }
 
 // How many plans each rung of the search has settled.
@@ -144,6 +158,18 @@ Sheet cuts_sheet(const Cuts& cuts) {
   return out;
 }
 
+// What is proven says nothing of plans with decisions that only tuning turns.
+void say_outside(Sheet& out, const Answer& answer) {
+  if (!fits(answer)) return;
+  const auto say = [&](std::string_view which, const Candidate& found) {
+    const std::string words = outside_value(found.plan, answer.pins).words;
+    if (!words.empty())
+      out.entry("", "{} is outside the space ({}), where nothing is proven", {which, words});
+  };
+  say("this plan", *answer.search.best);
+  if (answer.search.fastest) say("the fastest", *answer.search.fastest);
+}
+
 Sheet search_sheet(const Answer& answer, bool exhaustive) {
   const SearchStats& stats = answer.search.stats;
   Sheet out{{"space", counted(stats.space, "plan")},
@@ -152,12 +178,17 @@ Sheet search_sheet(const Answer& answer, bool exhaustive) {
             {"simulated", stats.simulated},
             {"cuts", fits(answer) ? Value(cuts_sheet(stats.cuts)) : left_out()},
             {"gap", share(stats.gap)},
-            {"stopped", stats.stopped}};
+            {"stopped", stats.stopped},
+            {"outside_space",
+             fits(answer) ? outside_value(answer.search.best->plan, answer.pins) : left_out()}};
   const std::string ended = stats.stopped ? "; ended early" : exhaustive ? "; exhaustive" : "";
   out.entry("Search", "{space} in the space, {visited} lowered, {simulated} simulated{}", {ended});
   out.show({"cuts"});
-  const bool of_fastest = answer.objective.headroom.has_value();  // not of the plan itself
-  if (fits(answer)) out.entry("", "{}{}", {of_fastest ? "of the fastest: " : "", gap_words(stats)});
+  // The plan itself may be up to 2 % slower.
+  const bool of_another = answer.search.fastest || answer.objective.headroom;
+  const std::string_view than = of_another ? " than the fastest found" : "";
+  if (fits(answer)) out.entry("", "{}", {gap_words(stats, than)});
+  say_outside(out, answer);
   const bool whole = !answer.pins.has("/parallel/ep") && !cuts_experts(answer.model, answer.pins);
   if (answer.model.experts && whole)
     out.entry("",
@@ -305,7 +336,7 @@ std::string next_part(const FoundPlan& best, const PlanCommand& command) {
 
 // What was found, for people and as JSON; the rest of the facts is known by now.
 void say_plan(Sheet& out, const FoundPlan& best) {
-  const Sheet time = time_sheet(best.planned.plan, best.time, kLabelWidth);
+  const Sheet time = time_sheet(best.planned, best.time, kLabelWidth);
   out.facts({{"plan", as_json(to_json(best.planned.plan))},
              {"memory", memory_sheet(best.memory, kLabelWidth)},
              {"time", time},

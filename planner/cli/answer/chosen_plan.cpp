@@ -26,7 +26,8 @@ ChosenPlan plan_of_file(const PlanSource& source) {
                     .memory = {},
                     .evidence = std::move(use.evidence),
                     .time = {},
-                    .search = {}};
+                    .search = {},
+                    .pins = {}};
   chosen.memory = predict_memory(chosen.planned, chosen.cluster);
   return chosen;
 }
@@ -47,7 +48,8 @@ std::optional<ChosenPlan> choose_plan(const PlanSource& source) {
                     .memory = std::move(best.memory),
                     .evidence = std::move(answer.evidence),
                     .time = std::move(best.time),
-                    .search = std::move(answer.search)};
+                    .search = std::move(answer.search),
+                    .pins = std::move(answer.pins)};
 }
 
 }  // namespace zplan

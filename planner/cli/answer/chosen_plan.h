@@ -18,6 +18,7 @@ struct ChosenPlan {
   // Of the answer to a question.
   std::optional<TimePrediction> time;
   std::optional<SearchResult> search;
+  Pins pins;  // that it kept
 };
 
 // Nothing where no plan fits the question, and it has said so. A plan from a file need not fit.

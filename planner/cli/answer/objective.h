@@ -42,6 +42,10 @@ struct ObjectiveStep {
   bool on_cpu = false;
   Bytes gpu_free{0};
 };
+
+// A share that nothing exceeds, as per cent: rounded up to the last digit that is printed.
+std::string percent_at_most(double share);
+
 // Nothing: no plan was found. A sheet for every objective.
 Sheet objective_sheet(const ObjectiveAnswer& objective, const std::optional<ObjectiveStep>& step,
                       double gap);

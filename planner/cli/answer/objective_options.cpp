@@ -17,8 +17,8 @@ double above_zero(std::string_view option, const std::string& word, std::string_
                   std::initializer_list<std::pair<std::string_view, double>> units) {
   const auto number = number_with(word, units);
   if (!number)
-    throw_bad_input(
-        fmt::format("{}: expected a number such as {}, got {}", option, example, in_quotes(word)));
+    throw_bad_input(fmt::format("{}: expected a number above 0 such as {}, got {}", option, example,
+                                in_quotes(word)));
   return *number;
 }
 

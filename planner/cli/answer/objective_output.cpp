@@ -10,6 +10,12 @@
 #include "planner/core/quantity.h"
 
 namespace zplan {
+
+std::string percent_at_most(double share) {
+  constexpr double kDigits = 1000, kRoundoff = 1e-9;
+  return percent(std::ceil(share * kDigits - kRoundoff) / kDigits);
+}
+
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
@@ -59,10 +65,10 @@ Proof proof_of_cost(const CheapestRanks& cheapest, const ObjectiveStep& step, do
     return {true,
             fmt::format("proven by this cost model: no plan of the space on a number tried is "
                         "over {} cheaper",
-                        percent(open))};
+                        percent_at_most(open))};
   return {false, fmt::format("not proven: by what bounds them, plans on the numbers tried could "
                              "be up to {} cheaper",
-                             percent(open))};
+                             percent_at_most(open))};
 }
 
 Proof proof_of_fewest(const FewestRanks& fewest, std::string_view device) {

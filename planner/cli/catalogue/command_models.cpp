@@ -49,12 +49,14 @@ Sheet detail_sheet(const ModelConfig& m) {
   for (const ModelField& field : fields_of(m))
     table.words_row({field.name, model[field.name], own_source(m, field.name)});
   table.words_row({"parameters", parameter_count(m), "counted"});
-  const char* attention = m.layer.bidirectional  ? "12 L h s"
-                          : m.encoder_layers > 0 ? "12 or, of a decoder's layers, 18 L h s"
-                          : m.layer.window > 0   ? "6 L h s, less in windows"
-                                                 : "6 L h s";
-  table.words_row({"flop per token", model["model_flop_per_token"],
-                   fmt::format("6 N + {}: forward and backward, no recomputation", attention)});
+  const char* attention = m.layer.bidirectional  ? "12 L a s"
+                          : m.encoder_layers > 0 ? "12 or, of a decoder's layers, 18 L a s"
+                          : m.layer.window > 0   ? "6 L a s, less in windows"
+                                                 : "6 L a s";
+  table.words_row(
+      {"flop per token", model["model_flop_per_token"],
+       fmt::format("6 N + {}, a columns of heads: forward and backward, no recomputation",
+                   attention)});
   Sheet out("zplan.models/1");
   out.fact("models", each(std::vector{m}, model_sheet));
   out.say("{}: {}", {m.name, m.source});

@@ -55,7 +55,7 @@ Explanations all_of(const ChosenPlan& chosen) {
                               .throughput = time.throughput,
                               .model_flops = model_flops(planned)});
   explain_interval(time, chosen.evidence, cluster.node, kind_of(planned.plan, cluster), all);
-  if (chosen.search) explain_search(*chosen.search, planned.model, cluster, all);
+  if (chosen.search) explain_search(*chosen.search, planned.model, cluster, chosen.pins, all);
   return all;
 }
 

@@ -9,6 +9,7 @@
 #include "planner/lower/lower.h"
 #include "planner/search/explanation_parts.h"
 #include "planner/search/job_bound.h"
+#include "planner/search/outside_space.h"
 #include "planner/search/shared_work.h"
 #include "planner/search/time_floor.h"
 #include "planner/search/variants.h"
@@ -17,6 +18,7 @@ namespace zplan {
 namespace {
 
 constexpr std::string_view kSearch = "planner/search/search.h";
+constexpr std::string_view kOutside = "planner/search/outside_space.h";
 constexpr std::string_view kFloor = "planner/search/time_floor.h";
 constexpr double kSame = 1e-9;  // relative; roundoff of sums
 
@@ -108,10 +110,21 @@ void add_gap(const SearchResult& search, const ModelConfig& model, const Cluster
                        bound_terms(*search.open, model, cluster)));
 }
 
+void add_outside(const SearchResult& search, const Pins& pins, Explanations& out) {
+  const std::vector<OutsideSpace> outside = outside_space(search.best->plan, pins);
+  const std::string words =
+      outside.empty() ? "none: the plan answered is one of the space"
+                      : "tuned on plans that were found, so that neither gap nor proof cover it: " +
+                            words_of(outside);
+  out.push_back(single("search.outside_space", static_cast<double>(outside.size()), TermUnit::kNone,
+                       "decisions of the plan answered that no plan of the space has, " + words,
+                       kOutside));
+}
+
 }  // namespace
 
 void explain_search(const SearchResult& search, const ModelConfig& model, const Cluster& cluster,
-                    Explanations& out) {
+                    const Pins& pins, Explanations& out) {
   const SearchStats& stats = search.stats;
   for (const auto& [what, count, formula] :
        {std::tuple("search.space", stats.space, "legal plans under the pins, with their variants"),
@@ -134,7 +147,9 @@ void explain_search(const SearchResult& search, const ModelConfig& model, const 
         std::tuple("search.cuts.open", cuts.open, "plans that nothing has settled")})
     if (search.best)
       out.push_back(single(what, static_cast<double>(count), TermUnit::kNone, formula, kSearch));
-  if (search.best) add_gap(search, model, cluster, out);
+  if (!search.best) return;
+  add_gap(search, model, cluster, out);
+  add_outside(search, pins, out);
 }
 
 }  // namespace zplan

@@ -53,8 +53,8 @@ Sheet state_cuts_sheet(const Plan& plan, const ModelConfig& model, const Cluster
                                     {"crosses", least->crosses},
                                     {"kept", least->kept}});
     out.print(paragraph(fmt::format(
-        "Least traffic between GPU and CPU, then most saved: {}: {:.2f} B per parameter cross in a "
-        "step and {:.2f} of {:.2f} B stay on the GPU",
+        "With states off the GPU least traffic between GPU and CPU, then most saved: {}: {:.2f} B "
+        "per parameter cross in a step and {:.2f} of {:.2f} B stay on the GPU",
         homes_words(least->homes), least->crosses, least->kept, cuts.front().kept)));
   }
   out.heading("States of a parameter by home");

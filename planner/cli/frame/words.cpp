@@ -127,7 +127,8 @@ std::string recompute_words(const Plan& plan) {
   std::vector<std::string> runs;
   for (const RecomputeRun& run : plan.recompute) {
     const std::string layers = run.layers > 0 ? count_of(run.layers, "layer") : "the others";
-    runs.push_back(fmt::format("{} for {}", mode_words(plan, run), layers));
+    const std::string mode = mode_words(plan, run);
+    runs.push_back(fmt::format("{} for {}", mode == "no" ? "none" : mode, layers));
   }
   return "recomputation: " + joined(runs);
 }

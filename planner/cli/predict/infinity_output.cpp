@@ -119,7 +119,7 @@ Sheet infinity_sheet(const PlannedJob& planned, const Cluster& cluster, const Me
       "layers: of the model's {parameters}",
       indent);
   out.say(
-      "{} sequences at a time on a node, {} for a GPU by itself; placed is at the fullest "
+      "sequences at a time: {} on a node, {} for a GPU by itself; placed is at the fullest "
       "moment, of what tensor parallel ranks, tiles and stages leave on each",
       {fmt::format("{:g}", sequences_of_node(plan, cluster)), grouped(plan.batch.micro_batch)},
       indent);

@@ -9,6 +9,7 @@
 #include "planner/cli/predict/infinity_output.h"
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/core/quantity.h"
+#include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -139,8 +140,10 @@ Sheet memory_answer_sheet(const MemoryAnswer& answer) {
   if (!answer.memory.infeasible) out.print(fullest_line(answer.memory));
   say_plan(out, answer.planned, answer.cluster, answer.memory, memory);
   say_memory(out, memory);
-  out.heading("As a caching allocator would hold it (one GPU; changes no offset)");
-  out.print(memory["allocator"].words);
+  if (find_kernel_set(answer.planned.plan.kernel_set).runs_on != RunsOn::kCpu) {
+    out.heading("As a caching allocator would hold it (one GPU; changes no offset)");
+    out.print(memory["allocator"].words);
+  }
   out.fact("infinity", infinity_sheet(answer.planned, answer.cluster, answer.memory.use, kIndent));
   out.show({"infinity"});
   out.fact("deepspeed", answer.deepspeed ? Value(deepspeed_sheet(answer)) : nullptr);

@@ -21,7 +21,7 @@ std::string over_text(const MemoryPrediction& memory);
 
 // {"step_s", "interval", ..}. The words of "limits" are what limits the step, those of "certainty"
 // what its interval rests on: what no run speaks for, and whether any was ever so fast.
-Sheet time_sheet(const Plan& plan, const TimePrediction& time, std::size_t indent);
+Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::size_t indent);
 
 // What runs of the user's own have changed (--anchor), left out without them; the words are a
 // paragraph per run and an empty line.

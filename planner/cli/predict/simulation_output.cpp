@@ -97,7 +97,7 @@ Sheet simulation_sheet(const Simulation& simulation) {
   out.fact("time", nullptr);
   if (!simulation.time) return out;
   const sim::SimResult& sim = simulation.time->sim;
-  const Sheet time = time_sheet(simulation.planned.plan, *simulation.time, kIndent);
+  const Sheet time = time_sheet(simulation.planned, *simulation.time, kIndent);
   out.facts({{"time", time},
              {"steps", counted(sim.steps, "step")},
              {"steady", sim.steady},

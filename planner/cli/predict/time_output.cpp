@@ -68,18 +68,27 @@ Sheet split_sheet(const sim::SimResult& sim) {
   return {{"stage", sim.split.stage}, {"parts", parts}};
 }
 
+// Attention that is causal, without windows, and as wide as the model, has 6 L h s flop per token.
+std::string attention_words(const ModelConfig& model) {
+  const LayerFeatures& layer = model.layer;
+  const bool is_plain = !layer.bidirectional && model.encoder_layers == 0 && layer.window == 0 &&
+                        !model.latent && model.heads * model.head_size() == model.hidden;
+  return is_plain ? "6 L h s flop" : "attention's flop";
+}
+
 // How the flop of the model are counted (prediction.cpp).
-Form model_words(const Plan& plan) {
-  if (plan.train.has_lora())
-    return "TFLOP/s per GPU, {mfu} MFU: 4 N + 6 L h s flop per token, of frozen matrices";
-  if (plan.train.what == Trained::kLayers)
-    return "TFLOP/s per GPU, {mfu} MFU: 6 N + 6 L h s flop per token, 4 of the frozen head's";
-  return "TFLOP/s per GPU, {mfu} MFU: 6 N + 6 L h s flop per token";
+std::string model_words(const Plan& plan, const ModelConfig& model) {
+  const bool has_lora = plan.train.has_lora();
+  const std::string_view more = has_lora                              ? ", of frozen matrices"
+                                : plan.train.what == Trained::kLayers ? ", 4 of the frozen head's"
+                                                                      : "";
+  return fmt::format("{} N + {} per token{}{}", has_lora ? 4 : 6, attention_words(model), more,
+                     model.experts ? ", N active" : "");
 }
 
 }  // namespace
 
-Sheet time_sheet(const Plan& plan, const TimePrediction& time, std::size_t indent) {
+Sheet time_sheet(const PlannedJob& planned, const TimePrediction& time, std::size_t indent) {
   const Throughput& t = time.throughput;
   const Certainty& certainty = time.certainty;
   Sheet out{
@@ -108,7 +117,8 @@ Sheet time_sheet(const Plan& plan, const TimePrediction& time, std::size_t inden
       time.sim.steady ? Form("{interval}; steady; cold first step {first_step_s}")
                       : Form("{interval}; not yet steady; cold first step {first_step_s}"));
   row("tokens/s", "tokens_per_s", "global batch x sequence / step");
-  row("model", "model_tflops_per_gpu", model_words(plan));
+  out.fact("counted", only_words(model_words(planned.plan, planned.model)));
+  row("model", "model_tflops_per_gpu", "TFLOP/s per GPU, {mfu} MFU: {counted}");
   row("hardware", "hardware_tflops_per_gpu",
       "TFLOP/s per GPU, {hfu} of the peak {peak_tflops_per_gpu}: with recomputation");
   out.print(table.text(indent));

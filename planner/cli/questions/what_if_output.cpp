@@ -46,8 +46,11 @@ std::string verdict(const WhatIf& found) {
     return fmt::format("No longer fits: {}; as it is {} a step",
                        found.on[kChanged][kChanged].lacking, before);
   const double faster = was->value / is->value;
-  if (std::abs(faster - 1) < kNoDifference)
-    return fmt::format("No gain: {} a step, as before", format_seconds(*is));
+  if (std::abs(faster - 1) < kNoDifference) {
+    const std::string after = format_seconds(*is);
+    return after == before ? fmt::format("No gain: {} a step, as before", after)
+                           : fmt::format("Hardly a change: {} a step become {}", before, after);
+  }
   if (faster < 1)
     return fmt::format("Slower by {}: {} a step become {}", percent(1 / faster - 1), before,
                        format_seconds(*is));

@@ -10,6 +10,7 @@
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/sizing/max_answer.h"
+#include "planner/core/error.h"
 #include "planner/core/quantity.h"
 
 namespace zplan {
@@ -33,8 +34,12 @@ MaxAnswer find_largest(MaxCommand command) {
   answer.cluster.headroom = command.headroom;
   plan_with_stack(find_stack_use(command.stack, ""), answer.cluster, command.pins);
   const std::vector<LadderStep> ladder = size_ladder();
-  answer.global_batch =
-      command.pins.get<std::int64_t>("/batch/global_batch", answer.cluster.devices());
+  const std::int64_t devices = answer.cluster.devices();
+  if (command.pins.ranks > devices)
+    throw_bad_input(fmt::format("--ranks: expected at most {}, the GPUs of {}, got {}", devices,
+                                answer.cluster.name, command.pins.ranks));
+  answer.ranks = command.pins.ranks > 0 ? command.pins.ranks : devices;
+  answer.global_batch = command.pins.get<std::int64_t>("/batch/global_batch", answer.ranks);
   answer.micro_batch = command.pins.get<std::int64_t>("/batch/micro_batch", 1);
   answer.sequence =
       command.pins.get<std::int64_t>("/batch/sequence", model_of(ladder.front()).sequence);

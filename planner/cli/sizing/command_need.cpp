@@ -183,7 +183,10 @@ std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& comm
   for (const NeedRow& row : rows)
     if (row.fewest.found && (least == nullptr || gpus(row) < gpus(*least))) least = &row;
   if (least == nullptr)
-    return fmt::format("No kind of node trains it with up to {} nodes", command.most_nodes);
+    return fmt::format(
+        "Found no kind of node that trains it{} with up to {} nodes",
+        command.within.value >= 0 ? fmt::format(" --within {}", run_words(command.within)) : "",
+        command.most_nodes);
   return fmt::format("{} of {} ({} GPUs): {}", count_of(least->fewest.found->nodes, "node"),
                      least->kind.node.name, grouped(gpus(*least)),
                      run_words(least->goodput->time()));

@@ -27,7 +27,9 @@ std::string decimal_bytes(double bytes) {
                               : fmt::format("{:.3g} TB", bytes / (1000 * kGiga));
 }
 
-void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Seconds write) {
+// `source`: of how often they come and what a restart takes.
+void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Seconds write,
+                  std::string_view source) {
   out.facts({{"mtbf_s", failures.mtbf},
              {"restart_s", failures.restart},
              {"write_s", write},
@@ -38,10 +40,10 @@ void say_failures(Sheet& out, const Goodput& found, const Failures& failures, Se
              {"rework_share", found.rework},
              {"restart_share", found.restarting}});
   out.print(
-      paragraph(fmt::format("Failures: one in {}; restart {}. Checkpoint written in {}, every {} "
+      paragraph(fmt::format("Failures: one in {}; restart {}{}. Checkpoint written in {}, every {} "
                             "[Daly06 Eq. 37] ({} by Young's sqrt(2 d M) [Young74])",
-                            run_words(failures.mtbf), run_words(failures.restart), run_words(write),
-                            run_words(found.interval), run_words(found.young)),
+                            run_words(failures.mtbf), run_words(failures.restart), source,
+                            run_words(write), run_words(found.interval), run_words(found.young)),
                 kIndent));
   out.print(paragraph(
       fmt::format("Time: {} useful, {} writing checkpoints, {} work done again, {} restarts "
@@ -109,6 +111,8 @@ GoodputAnswer find_goodput(const Job& job, double parameters, std::int64_t vocab
   const Seconds mtbf = or_else(settings.device_mtbf, kLlamaDeviceMtbf);
   answer.failures = {.mtbf = mtbf / answer.devices,
                      .restart = or_else(settings.restart, kUsualRestart)};
+  if (settings.device_mtbf.value < 0)
+    answer.failures_source = ", assumed to be as often per GPU as of the H100 of Llama 3 [Dubey24]";
   answer.goodput = goodput(answer.write, answer.failures);
   answer.data_bytes = tokens_per_step * (vocab <= kTwoByteVocab ? 2 : 4);
   answer.data_rate = {answer.data_bytes / answer.step.value};
@@ -156,7 +160,7 @@ Sheet goodput_sheet(const GoodputAnswer& answer, const RunningCost& cost,
           answer.shared_storage ? "shared storage" : "drives of the nodes",
           format_rate(answer.path.storage)),
       kIndent));
-  say_failures(out, answer.goodput, answer.failures, answer.write);
+  say_failures(out, answer.goodput, answer.failures, answer.write, answer.failures_source);
   out.print(paragraph(fmt::format("Training data: {} a step, {}; storage reads {}",
                                   decimal_bytes(answer.data_bytes), format_rate(answer.data_rate),
                                   format_rate(answer.read)),
@@ -178,7 +182,7 @@ Sheet published_goodput_sheet() {
                 "14 bytes per parameter to storage of 2 TB/s [Dubey24 sec 3.3.1]; restarts "
                 "of 10 min are assumed, the report prints none",
                 kIndent));
-  say_failures(out, found, failures, write);
+  say_failures(out, found, failures, write, "");
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "planner/cli/frame/options.h"
 #include "planner/cli/frame/sheet.h"
@@ -27,6 +28,7 @@ struct GoodputAnswer {
   int nodes = 0;
   double data_bytes = 0;  // that a step reads
   BytesPerSecond data_rate{}, read{};
+  std::string_view failures_source{};  // empty: the user states them
 
   double ideal_days() const { return steps * step.value / kSecondsPerDay; }
   Seconds time() const { return {days() * kSecondsPerDay}; }

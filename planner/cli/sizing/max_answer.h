@@ -19,6 +19,7 @@ struct FamilyMost {
 
 struct MaxAnswer {
   Cluster cluster;
+  std::int64_t ranks = 0;  // GPUs that are used
   std::int64_t global_batch = 0, micro_batch = 1, sequence = 0;
   std::vector<FamilyMost> families;
   bool interrupted = false;  // families may be missing, sizes be too small

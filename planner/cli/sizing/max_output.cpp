@@ -17,6 +17,13 @@ std::string size_words(const ModelConfig& model) {
   return format_count(static_cast<double>(parameter_count(model)));
 }
 
+// "dgx2", "dgx2, 4 of its 16 GPUs,"
+std::string where_words(const MaxAnswer& answer) {
+  const Cluster& cluster = answer.cluster;
+  if (answer.ranks == cluster.devices()) return cluster.name;
+  return fmt::format("{}, {} of its {} GPUs,", cluster.name, answer.ranks, cluster.devices());
+}
+
 const FamilyMost* largest_of(const MaxAnswer& answer) {
   const FamilyMost* most = nullptr;
   for (const FamilyMost& row : answer.families) {
@@ -72,8 +79,8 @@ Sheet family_facts(const FamilyMost& row) {
 std::string verdict_of(const MaxAnswer& answer) {
   const FamilyMost* most = largest_of(answer);
   if (most == nullptr)
-    return fmt::format("No family trains a model of the ladder on {}", answer.cluster.name);
-  return fmt::format("{} trains up to {} parameters: {}; {}", answer.cluster.name,
+    return fmt::format("{} trains no model of the ladder in any family", where_words(answer));
+  return fmt::format("{} trains up to {} parameters: {}; {}", where_words(answer),
                      size_words(*most->largest.model), most->family->words,
                      most->largest.misfit
                          ? fmt::format("next {} runs out", tier_words(most->largest.misfit->tier))
@@ -109,6 +116,7 @@ Sheet max_sheet(const MaxAnswer& answer) {
               most == nullptr ? Value()
                               : Value(static_cast<double>(parameter_count(*most->largest.model)))},
              {"largest_family", most == nullptr ? Value() : Value(most->family->key)},
+             {"ranks", answer.ranks},
              {"global_batch", answer.global_batch},
              {"micro_batch", answer.micro_batch},
              {"sequence", answer.sequence},

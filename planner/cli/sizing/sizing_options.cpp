@@ -104,6 +104,8 @@ Command parse_max(const Arguments& arguments) {
                "data-parallel, zero-1, zero-offload, 3d, infinity-nvme ..; repeated [all]");
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
+  syntax.integer("--ranks", command.pins.ranks, 1, kMaxDevices,
+                 "GPUs that are used, so many of the cluster's [all]");
   pins.add("/batch/global_batch", syntax, command.pins);
   pins.add("/batch/micro_batch", syntax, command.pins);
   pins.add("/batch/sequence", syntax, command.pins);

@@ -42,7 +42,8 @@ class Ladder {
   Ladder(const SizeFamily& family, const std::vector<LadderStep>& steps, const Cluster& cluster,
          const Pins& given, const SizingOptions& options)
       : steps_(steps), cluster_(cluster), pins_(pins_of(family, given)), options_(options) {
-    if (!pins_.has("/batch/global_batch")) pins_.set("/batch/global_batch", cluster.devices());
+    if (!pins_.has("/batch/global_batch"))
+      pins_.set("/batch/global_batch", pins_.ranks > 0 ? pins_.ranks : cluster.devices());
   }
 
   LargestModel climb() {

@@ -171,6 +171,78 @@ TEST(BytesBound, CountsTheStatesOfATrillionParameters) {
   EXPECT_EQ(bound[0][kCpu], Bytes{0});
 }
 
+// The units that the first layers alone have are left out of a bound, with all that is kept of
+// them: factored moments, too, which are counted by tensor.
+TEST(BytesBound, OfAModelWhoseFirstLayersAreDenseIsBelowWhatIsPlaced) {
+  ModelConfig model = load_model("llama3-8b");
+  model.layers = 2;
+  model.heads = model.kv_heads = 4;
+  model.hidden = 32;
+  model.ffn = 16;
+  model.vocab = 500;
+  model.sequence = 64;
+  model.global_batch = 4;
+  model.experts = ExpertShape{.count = 4, .per_token = 2, .ffn = 16, .dense_layers = 1};
+  const Cluster cluster = load_cluster("dgx-a100");
+  int plans = 0;
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kAdafactor})
+    for (const char* home : {"gpu", "cpu", "nvme"}) {
+      Pins pins = pinned({{"/parallel/dp", "2"}, {"/parallel/tp", "1"}, {"/zero_stage", "0"}});
+      pins.set("/placement/optimizer", std::string(home));
+      pins.set("/optimizer/kind", kind);
+      for (const Plan& plan : enumerate(model, cluster, pins)) {
+        Job job = lower(plan, model);
+        place(job, {.slack = 0});
+        const std::vector<TierBytes> bound = bytes_bound(plan, model);
+        for (std::size_t stage = 0; stage < bound.size(); ++stage)
+          for (std::size_t tier = 0; tier < kTierCount; ++tier)
+            ASSERT_LE(bound[stage][tier], job.classes[stage].placement.slab[tier])
+                << to_json(plan) << name(static_cast<Tier>(tier));
+        ++plans;
+      }
+    }
+  EXPECT_GT(plans, 50);
+}
+
+// Of a product without factors backward does not read the input, which goes after forward.
+TEST(BytesBound, OfLoraBesideSomeProductsIsBelowWhatIsPlaced) {
+  ModelConfig model = load_model("tiny");
+  model.layers = 2;
+  model.heads = model.kv_heads = 2;
+  model.hidden = model.ffn = 48;
+  model.vocab = 5000;
+  model.sequence = 300;
+  model.global_batch = 48;
+  const Cluster cluster = load_cluster("dgx2");
+  for (const ParallelResidual residual :
+       {ParallelResidual::kNone, ParallelResidual::kTwoNorms, ParallelResidual::kOneNorm})
+    for (const char* targets : {"all", "attention", "mlp", "qkv"})
+      for (const auto& [recompute, cp] :
+           {std::pair("none", "1"), {"full", "1"}, {"none", "2"}, {"norm+qkv+activation", "2"}}) {
+        model.layer.parallel_residual = residual;
+        Pins pins = pinned({{"/parallel/dp", "6"},
+                            {"/parallel/tp", "1"},
+                            {"/parallel/pp", "1"},
+                            {"/zero_stage", "2"},
+                            {"/kernel_set", "cuda.sm70.fp16.unfused"},
+                            {"/batch/micro_batch", "4"},
+                            {"/train/what", "lora"},
+                            {"/train/targets", targets},
+                            {"/recompute", recompute},
+                            {"/parallel/cp", cp},
+                            {"/placement/optimizer", "gpu"},
+                            {"/placement/grads", "gpu"},
+                            {"/placement/activations", "gpu"}});
+        const Plan plan = enumerate(model, cluster, pins).front();
+        Job job = lower(plan, model);
+        place(job, {.slack = 0});
+        const Bytes bound = bytes_bound(plan, model)[0][kGpu];
+        const Bytes placed = job.classes[0].placement.slab[kGpu];
+        EXPECT_LE(bound, placed) << targets << " " << recompute;
+        EXPECT_GT(bound, placed * 3 / 4) << targets << " " << recompute;
+      }
+}
+
 // Legal numbers of a model, one by one; together they exceed 64 bits many times over.
 TEST(BytesBound, SaturatesWhereNothingCouldCountTheBytes) {
   ModelConfig model = load_model("tiny");

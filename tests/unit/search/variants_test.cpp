@@ -6,6 +6,7 @@
 #include <set>
 
 #include "planner/search/knobs.h"
+#include "planner/search/outside_space.h"
 #include "planner/search/search.h"
 #include "tests/support/pinned.h"
 
@@ -79,6 +80,81 @@ TEST(Variants, AreCountedAsTheSpace) {
         search(model, cluster, pins, flat(), {.variants = true, .max_simulated = 1});
     EXPECT_EQ(result.stats.space, counted(model, cluster, pins));
   }
+}
+
+std::vector<std::string> outside(const Plan& plan, const Pins& pins) {
+  std::vector<std::string> pointers;
+  for (const OutsideSpace& one : outside_space(plan, pins)) pointers.emplace_back(one.pointer);
+  return pointers;
+}
+
+// All that a search simulates, tuned or not, is said to be outside where no variant of a leaf is
+// it.
+TEST(OutsideSpace, IsWhatIsNoVariantOfALeaf) {
+  const ModelConfig model = load_model("tiny");
+  const Cluster cluster = load_cluster("workstation");
+  for (const Pins& pins : {pinned({{"/parallel/pp", "2"}, {"/batch/micro_batch", "1"}}),
+                           pinned({{"/zero_stage", "3"}, {"/placement/optimizer", "nvme"}}),
+                           pinned({{"/parallel/dp", "1"}, {"/checkpoint_layers", "2"}})}) {
+    const Variants variants(model, cluster, pins);
+    std::set<std::string> space;
+    const auto known = [](Plan plan) {
+      plan.slack = 0;
+      return to_json(plan);
+    };
+    for (const Plan& leaf : enumerate(model, cluster, pins))
+      for (const Plan& plan : variants.of(leaf))
+        for (const Plan& deep : variants.depths(plan)) space.insert(known(deep));
+    std::size_t tuned = 0;
+    Evaluator evaluator = make_evaluator(model, cluster);
+    // What is not of the space is fast, so that knob upon knob is turned.
+    evaluator.simulate = [&](const Plan& p) {
+      return Seconds{10.0 / (1 + 3 * outside(p, pins).size())};
+    };
+    evaluator.simulate_exactly = evaluator.simulate;
+    evaluator.estimate = [ask = evaluator.estimate](const Plan& p) {
+      return Estimate{{1e-3}, ask(p).infeasible};
+    };
+    evaluator.fit = [ask = evaluator.fit](const Plan& p) {
+      Fit fit = ask(p);
+      fit.bound = fit.any_depth = {1e-3};
+      return fit;
+    };
+    const SearchResult found = search(model, cluster, pins, evaluator, {});
+    for (const Simulated& one : found.simulated) {
+      EXPECT_EQ(outside(one.plan, pins).empty(), space.contains(known(one.plan)))
+          << to_json(one.plan) << words_of(outside_space(one.plan, pins));
+      tuned += space.contains(known(one.plan)) ? 0 : 1;
+    }
+    EXPECT_GT(tuned, 0U);
+  }
+}
+
+TEST(OutsideSpace, NamesWhatIsTurnedAndNotWhatIsPinned) {
+  Plan plan;
+  EXPECT_TRUE(outside_space(plan, {}).empty());
+  plan.parallel.shards = 2;
+  plan.order = RankOrder::kPipelineFirst;
+  plan.prefetch = 3;
+  plan.recompute = {{Recompute::kFull}};
+  EXPECT_TRUE(outside_space(plan, {}).empty());
+  plan.stage_layers = {3, 2};
+  plan.checkpoint_layers = 2;
+  EXPECT_EQ(words_of(outside_space(plan, {})), "uneven stages, layers per checkpoint");
+  EXPECT_EQ(words_of(outside_space(plan, pinned({{"/checkpoint_layers", "2"}}))), "uneven stages");
+  EXPECT_EQ(words_of(outside_space(plan, pinned({{"/checkpoint_layers", "4"}}))),
+            "uneven stages, layers per checkpoint");
+  plan = {};
+  plan.placement.optimizer_near = 0.5;
+  plan.overlap.optimizer = true;
+  plan.recompute = {{Recompute::kFull, 1}, {Recompute::kNone}};
+  EXPECT_EQ(words_of(outside_space(plan, {})),
+            "nearer optimizer states of some layers, updates beside backward, "
+            "recompute that differs by layer");
+  plan = {};
+  plan.recompute = {{Recompute::kOperators, 0, {LayerOperator::kNorm}}};
+  EXPECT_EQ(words_of(outside_space(plan, {})), "homes of kept tensors");
+  EXPECT_TRUE(outside_space(plan, pinned({{"/recompute", "norm"}})).empty());
 }
 
 // One variant alone is fast: of a leaf that is set aside, in tiles, of a deep prefetch.

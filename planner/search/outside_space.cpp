@@ -1,0 +1,56 @@
+#include "planner/search/outside_space.h"
+
+namespace zplan {
+namespace {
+
+// What is tuned, as knobs.h, nearer_homes.h and homes/homes.h turn it; of these the variants of a
+// leaf have sharding groups, rank order and prefetch (variants.h).
+constexpr OutsideSpace kTuned[] = {
+    {"/parallel/stage_layers", "uneven stages"},
+    {"/parallel/gpus", "devices of a node"},
+    {"/placement/optimizer_near", "nearer optimizer states of some layers"},
+    {"/placement/params_near", "nearer parameters of some layers"},
+    {"/placement/grads_near", "nearer gradients of some layers"},
+    {"/overlap/optimizer", "updates beside backward"},
+    {"/recompute", "recompute that differs by layer"},
+    {"/checkpoint_layers", "layers per checkpoint"},
+};
+constexpr std::string_view kHomesWords = "homes of kept tensors";
+
+bool has_homes(const Plan& plan) {
+  for (const RecomputeRun& run : plan.recompute)
+    if (run.mode == Recompute::kOperators) return true;
+  return false;
+}
+
+// Leaves recompute all layers alike, and no operators by name.
+bool is_of_leaf(const Plan& plan, const Decision& row) {
+  if (row.pointer == "/recompute") return plan.recompute.size() == 1 && !has_homes(plan);
+  return row.is_plain(plan);
+}
+
+}  // namespace
+
+std::vector<OutsideSpace> outside_space(const Plan& plan, const Pins& pins) {
+  std::vector<OutsideSpace> outside;
+  for (OutsideSpace one : kTuned) {
+    const Decision& row = decision(one.pointer);
+    const bool as_pinned =
+        pins.has(one.pointer) && row.field.get(plan) == row.field.get(pins.values());
+    if (as_pinned || is_of_leaf(plan, row)) continue;
+    if (one.pointer == "/recompute" && has_homes(plan)) one.words = kHomesWords;
+    outside.push_back(one);
+  }
+  return outside;
+}
+
+std::string words_of(const std::vector<OutsideSpace>& outside) {
+  std::string out;
+  for (const OutsideSpace& one : outside) {
+    if (!out.empty()) out += ", ";
+    out += one.words;
+  }
+  return out;
+}
+
+}  // namespace zplan
