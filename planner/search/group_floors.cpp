@@ -1,6 +1,7 @@
 #include "planner/search/group_floors.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <ranges>
 #include <set>
@@ -37,7 +38,8 @@ std::optional<Seconds> GroupFloors::of(
 }
 
 std::optional<Seconds> least_floor(const ModelConfig& model, const Cluster& cluster,
-                                   const Pins& pins, const Evaluator& exact, int threads) {
+                                   const Pins& pins, const Evaluator& exact, int threads,
+                                   Seconds enough) {
   std::vector<Plan> plans = enumerate(model, cluster, pins);
   std::vector<Leaf> leaves(plans.size());
   for (std::size_t i = 0; i < plans.size(); ++i) leaves[i].candidate.plan = std::move(plans[i]);
@@ -50,11 +52,14 @@ std::optional<Seconds> least_floor(const ModelConfig& model, const Cluster& clus
   const Variants variants(model, cluster, pins);
   const GroupFloors floors(variants, exact);
   std::vector<std::optional<Seconds>> found(groups.size());
+  std::atomic<bool> has_enough = false;
   WorkerPool pool(threads);
   pool.for_each(groups.size(), [&](std::size_t g) {
+    if (has_enough) return;
     const auto [begin, size] = groups[g];
     found[g] =
         floors.of({&leaves[begin], size}, [](const Leaf& leaf) { return leaf.candidate.plan; });
+    if (found[g] && *found[g] < enough) has_enough = true;
   });
   std::optional<Seconds> least;
   for (const auto& floor : found)

@@ -30,8 +30,10 @@ class GroupFloors {
   const Evaluator& exact_;
 };
 
-// The least of the space. Nothing: no plan of it fits. Throws Error as enumerate does.
+// The least of the space, or any that is below `enough`: then the others are not looked at.
+// Nothing: no plan of the space fits. Throws Error as enumerate does.
 std::optional<Seconds> least_floor(const ModelConfig& model, const Cluster& cluster,
-                                   const Pins& pins, const Evaluator& exact, int threads);
+                                   const Pins& pins, const Evaluator& exact, int threads,
+                                   Seconds enough = {});
 
 }  // namespace zplan

@@ -30,6 +30,16 @@ std::string objective_of(const Answer& answer) {
   return objective_value(answer.objective, *objective_step(answer));
 }
 
+// Only what is proven is said to be so.
+std::string no_gain(const WhatIf& found, Seconds step) {
+  const double gap = found.after.search.stats.gap;
+  if (gap <= kProvenGap) return fmt::format("No gain: {} a step, as before", format_seconds(step));
+  return fmt::format(
+      "No gain found: {} a step, as before; a plan that is up to {} faster with the "
+      "change is not excluded",
+      format_seconds(step), percent(gap));
+}
+
 std::string verdict(const WhatIf& found) {
   if (asked(found) != Objective::kFastest && fits(found.before) && fits(found.after))
     return fmt::format("{}: {} as it is, {} with the change", name(asked(found)),
@@ -46,8 +56,7 @@ std::string verdict(const WhatIf& found) {
     return fmt::format("No longer fits: {}; as it is {} a step",
                        found.on[kChanged][kChanged].lacking, before);
   const double faster = was->value / is->value;
-  if (std::abs(faster - 1) < kNoDifference)
-    return fmt::format("No gain: {} a step, as before", format_seconds(*is));
+  if (std::abs(faster - 1) < kNoDifference) return no_gain(found, *is);
   if (faster < 1)
     return fmt::format("Slower by {}: {} a step become {}", percent(1 / faster - 1), before,
                        format_seconds(*is));
@@ -73,6 +82,13 @@ std::string moved_parts(const sim::SimResult& before, const sim::SimResult& afte
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// What is in use for most of the step.
+std::string busiest_words(const sim::SimResult& step) {
+  if (step.limits.empty()) return "";
+  const sim::Limit& most = step.limits.front();
+  return fmt::format("; {} is in use for {} of the step", most.resource, percent(most.share));
+}
+
 void add_same_plan(const WhatIf& found, std::vector<std::string>& lines) {
   const Crossing &was = found.on[kAsItIs][kAsItIs], &is = found.on[kAsItIs][kChanged];
   if (!was.sim) return;
@@ -80,7 +96,9 @@ void add_same_plan(const WhatIf& found, std::vector<std::string>& lines) {
   const double by = is.sim->period.value / was.sim->period.value - 1;
   const std::string parts = moved_parts(*was.sim, *is.sim);
   if (std::abs(by) < kNoDifference)
-    return lines.push_back("the plan as it is takes as long: what changes does not hold it up");
+    return lines.push_back(
+        fmt::format("the plan as it is takes as long: what changes does not hold it up{}",
+                    busiest_words(*was.sim)));
   lines.push_back(fmt::format("the plan as it is takes {} ({}{}){}{}",
                               format_seconds(is.sim->period), by > 0 ? "+" : "", percent(by),
                               parts.empty() ? "" : ": ", parts));
