@@ -39,6 +39,11 @@ class Sizing(CliTest):
         again = self.good_json("max", "--cluster", "dgx2", "--family", "zero-2", "--threads", "1")
         self.assertEqual(answer, again)
 
+    def test_max_tells_each_family_as_soon_as_it_is_known(self):
+        told = self.zplan("max", "--cluster", "dgx2", "--no-times").stderr
+        self.assertRegex(told, r"^zplan: sizing: data-parallel: 1\.\d+B\n")
+        self.assertRegex(told, r"\nzplan: sizing: infinity-nvme-tp: [0-9.]+T\n$")
+
     def test_max_names_the_nearest_family(self):
         self.assertIn('did you mean "zero-2"', self.fails("max", "--cluster", "dgx2",
                                                           "--family", "zero2"))
@@ -128,6 +133,15 @@ class Sizing(CliTest):
         result = self.zplan("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
                             "--within", "1d", "--max-nodes", "2", "--json")
         self.assertIn("at the peak of its GPUs", json.loads(result.stdout)["kinds"][0]["why_not"])
+
+    def test_need_searches_only_where_bounds_do_not_exclude_all(self):
+        call = ("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
+                "--max-nodes", "1", "--json")
+        slow = self.good_json(*call[:-1], "--within", "365d")["kinds"][0]
+        result = self.zplan(*call, "--within", f"{0.75 * slow['days']}d")
+        row = json.loads(result.stdout)["kinds"][0]
+        self.assertRegex(row["why_not"], r"days by the bounds of its plans$")
+        self.assertLess(float(row["why_not"].split()[0]), slow["days"])
 
     def test_need_says_why_not(self):
         result = self.zplan("need", "--model", "1T", "--cluster", "dgx2", "--tokens", "300B",

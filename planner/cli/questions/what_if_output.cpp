@@ -34,10 +34,8 @@ std::string objective_of(const Answer& answer) {
 std::string no_gain(const WhatIf& found, Seconds step) {
   const double gap = found.after.search.stats.gap;
   if (gap <= kProvenGap) return fmt::format("No gain: {} a step, as before", format_seconds(step));
-  return fmt::format(
-      "No gain found: {} a step, as before; a plan that is up to {} faster with the "
-      "change is not excluded",
-      format_seconds(step), percent(gap));
+  return fmt::format("No gain found: {} a step, as before; up to {} less is not excluded",
+                     format_seconds(step), percent(gap));
 }
 
 std::string verdict(const WhatIf& found) {
