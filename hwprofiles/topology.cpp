@@ -141,8 +141,10 @@ std::vector<LinkId> Topology::route(VertexId from, VertexId to) const {
     changed = false;
     for (std::size_t i = 0; i < links_.size(); ++i) {
       const Link& link = links_[i];
-      if (link.from != from && !is_transit(vertex(link.from).kind)) continue;
-      const double there = distance[index_of(link.from)] + 1 / link.effective().value;
+      const double before = distance[index_of(link.from)];
+      if (before == kFar) continue;  // and spares most links the rest
+      if (link.from != from && !is_transit(vertices_[index_of(link.from)].kind)) continue;
+      const double there = before + 1 / link.effective().value;
       if (!(there < distance[index_of(link.to)])) continue;
       distance[index_of(link.to)] = there;
       last[index_of(link.to)] = {static_cast<std::int32_t>(i)};

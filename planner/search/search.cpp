@@ -4,11 +4,12 @@
 #include <array>
 #include <deque>
 #include <limits>
-#include <map>
 #include <optional>
 #include <ranges>
 #include <set>
+#include <span>
 
+#include "planner/search/group_floors.h"
 #include "planner/search/knobs.h"
 #include "planner/search/leaf.h"
 #include "planner/search/nearer_homes.h"
@@ -62,6 +63,7 @@ class Search {
         cluster_(cluster),
         pins_(pins),
         exact_(evaluator),
+        begun_(operations(evaluator)),
         evaluator_(with_free_knobs(evaluator, model, pins)),
         options_(options),
         pool_(options.threads),
@@ -174,7 +176,10 @@ class Search {
     return {0, std::max(all.operations, spent().operations + all.operations / kVariantsShare)};
   }
   bool is_limited() const { return options_.max_simulated < SearchOptions{}.max_simulated; }
-  Effort spent() const { return {stats_.simulated, exact_.operations ? exact_.operations() : 0}; }
+  Effort spent() const { return {stats_.simulated, operations(exact_) - begun_}; }
+  static std::int64_t operations(const Evaluator& of) {
+    return of.operations ? of.operations() : 0;
+  }
 
   template <typename NextWave>
   void climb(const Effort& most, NextWave next_wave) {
@@ -407,38 +412,23 @@ class Search {
     return plan;
   }
 
-  // Of a group of leaves that differ in homes alone: the least floor of their variants that may
-  // fit. Each kind has one floor for all homes, so that the first that may fit tells it.
-  std::optional<Seconds> least_floor(std::size_t begin, std::size_t end) const {
-    std::map<FloorKind, Seconds> floors;
-    std::set<FloorKind> kinds;  // the farthest homes have all that there are
-    for (std::size_t i = end; i-- > begin && (kinds.empty() || floors.size() < kinds.size());) {
-      const Leaf& leaf = leaves_[i];
-      if (leaf.out() && leaf.candidate.infeasible->tier == Tier::kGpu) continue;
-      for (const Plan& plan : variants_.with_floors(as_enumerated(leaf))) {
-        const FloorKind kind = floor_kind(plan);
-        kinds.insert(kind);
-        if (floors.contains(kind) || is_known_misfit(leaf, plan)) continue;
-        const Estimate estimate = exact_.estimate(variants_.depths(plan).front());
-        if (!estimate.infeasible) floors.emplace(kind, estimate.bound);
-      }
-    }
-    if (floors.empty()) return std::nullopt;
-    return std::ranges::min(floors | std::views::values);
-  }
-
-  // Of a leaf that lacks memory of a node: in another order nodes have other ranks.
-  static bool is_known_misfit(const Leaf& leaf, const Plan& variant) {
-    return leaf.out() && variant.order == leaf.candidate.plan.order;
-  }
-
   void find_groups() {
     if (has_groups_) return;
     has_groups_ = true;
-    for (std::size_t begin = 0, end = 0; begin < leaves_.size(); begin = end) {
-      end = siblings_.end_of_group(begin);
-      if (const auto floor = least_floor(begin, end)) closed_groups_.emplace(*floor, begin);
-    }
+    std::vector<std::size_t> begins;
+    for (std::size_t begin = 0; begin < leaves_.size(); begin = siblings_.end_of_group(begin))
+      begins.push_back(begin);
+    std::vector<std::optional<Seconds>> floors(begins.size());
+    pool_.for_each(begins.size(), [&](std::size_t g) { floors[g] = floor_of_group(begins[g]); });
+    for (std::size_t g = 0; g < begins.size(); ++g)
+      if (floors[g]) closed_groups_.emplace(*floors[g], begins[g]);
+  }
+
+  std::optional<Seconds> floor_of_group(std::size_t begin) const {
+    const std::span<const Leaf> leaves(&leaves_[begin], siblings_.end_of_group(begin) - begin);
+    return GroupFloors(variants_, exact_).of(leaves, [this](const Leaf& leaf) {
+      return as_enumerated(leaf);
+    });
   }
 
   void enter_groups(Seconds limit) {
@@ -666,6 +656,7 @@ class Search {
   const Cluster& cluster_;
   const Pins& pins_;
   const Evaluator& exact_;
+  const std::int64_t begun_;   // operations that were spent before
   const Evaluator evaluator_;  // of plans of the space
   const SearchOptions& options_;
   WorkerPool pool_;

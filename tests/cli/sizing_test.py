@@ -1,8 +1,9 @@
 """zplan max, goodput and need: the largest model, days with failures, the fewest nodes."""
 
 import json
+import subprocess
 
-from cli_support import BAD_INPUT, INFEASIBLE, CliTest, main
+from cli_support import BAD_INPUT, INFEASIBLE, PROGRAM, CliTest, main
 
 TINY = ("--model", "tiny-gpt", "--cluster", "dgx2")
 
@@ -58,6 +59,12 @@ class Sizing(CliTest):
         self.assertTrue(result.stdout.startswith(
             "Found no kind of node that trains it --within 60.0 min with up to 2 nodes\n"),
             result.stdout)
+
+    def test_max_tells_each_family_as_soon_as_it_is_known(self):
+        told = subprocess.run([PROGRAM, "max", "--cluster", "dgx2", "--no-times"],
+                              capture_output=True, text=True, check=True).stderr
+        for family in (r"data-parallel: 1\.\d+B", r"infinity-nvme-tp: [0-9.]+T"):
+            self.assertRegex(told, rf"(?m)^zplan: sizing: {family}$")
 
     def test_max_names_the_nearest_family(self):
         self.assertIn('did you mean "zero-2"', self.fails("max", "--cluster", "dgx2",
@@ -148,6 +155,15 @@ class Sizing(CliTest):
         result = self.zplan("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
                             "--within", "1d", "--max-nodes", "2", "--json")
         self.assertIn("at the peak of its GPUs", json.loads(result.stdout)["kinds"][0]["why_not"])
+
+    def test_need_searches_only_where_bounds_do_not_exclude_all(self):
+        call = ("need", "--model", "10B", "--cluster", "dgx-h100", "--tokens", "300B",
+                "--max-nodes", "1", "--json")
+        slow = self.good_json(*call[:-1], "--within", "365d")["kinds"][0]
+        result = self.zplan(*call, "--within", f"{0.75 * slow['days']}d")
+        row = json.loads(result.stdout)["kinds"][0]
+        self.assertRegex(row["why_not"], r"days by the bounds of its plans$")
+        self.assertLess(float(row["why_not"].split()[0]), slow["days"])
 
     def test_need_says_why_not(self):
         result = self.zplan("need", "--model", "1T", "--cluster", "dgx2", "--tokens", "300B",

@@ -48,6 +48,17 @@ class Sweep(CliTest):
         self.assertEqual(self.good(*grid).count("the search of this row found"),
                          sum(row["found_with"] is not None for row in rows))
 
+    def test_a_quantity_that_no_step_follows_is_named(self):
+        text = self.good("sweep", *SMALL, "--optimizer", "gpu", "--params", "gpu", "--over",
+                         "nvme=x1,x2", "--over", "gpu.peak=x1,x2", "--simulations", "1")
+        self.assertIn("No step of these follows nvme: in the plan of nvme=x1, gpu.peak=x1 nothing"
+                      " moves over it", " ".join(text.split()))
+        self.assertNotIn("follows gpu.peak", text)
+        near = self.good("sweep", "--model", "10B", "--cluster", "dgx2", "--optimizer", "nvme",
+                         "--optimizer-near", "1", "--simulations", "1", "--over", "nvme=x1,x2")
+        self.assertIn("optimizer states of 100 % of the layers on CPU", " ".join(near.split()))
+        self.assertNotIn("No step", self.good("sweep", *OFFLOADED, "--over", "nvme=x0.5,x1"))
+
     def test_axes_of_everything(self):
         rows = self.good_json("sweep", "--over", "model=gpt2-124m,gpt2-355m", "--over",
                               "cluster=dgx2,dgx-a100", "--over", "sp=yes,no", "--over",
@@ -176,6 +187,13 @@ class OtherHardware(CliTest):
         self.assertIn("nvme: nothing moves over it", answer["why"])
         self.assertIn("the best plan is the same", answer["why"])
         self.assertEqual(answer["decisions"], [])
+
+    def test_a_gain_is_excluded_only_by_proof(self):
+        answer = self.good_json("what-if", *OFFLOADED, "--set", "gpu.launch=x1.001")
+        gap = answer["after"]["gap"]
+        words = "No gain: " if gap <= 0.01 else "No gain found: "
+        self.assertTrue(answer["verdict"].startswith(words), answer["verdict"])
+        self.assertEqual("not excluded" in answer["verdict"], gap > 0.01)
 
     def test_what_if_of_what_fits_one_way_only(self):
         on_gpus = ("what-if", "--model", "10B", "--cluster", "dgx2", "--zero", "1", "--tp", "1",

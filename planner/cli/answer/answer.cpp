@@ -148,10 +148,10 @@ Answer find_answer(const PlanCommand& typed) {
       .threads = command.threads,
       .progress = [&](const std::string& line) { progress.show("searching: " + line); },
       .stop = options.stop};
-  answer.objective =
-      settle_objective(command.objective, answer.model, answer.cluster, options, run, command.pins);
-  answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   Evaluator evaluator = make_evaluator(answer.model, answer.cluster);
+  answer.objective = settle_objective(command.objective, answer.model, answer.cluster, evaluator,
+                                      options, run, command.pins);
+  answer.sequence = command.pins.get("/batch/sequence", answer.model.sequence);
   evaluator.wins = make_wins(answer.model, answer.cluster, use.evidence);
   ExactTimes exact(answer.model, answer.cluster);
   evaluator.simulate_exactly = [&exact](const Plan& plan) { return exact.simulate(plan); };

@@ -13,8 +13,8 @@ constexpr std::int64_t kShortSearch = 8;  // simulations of each number of devic
 }  // namespace
 
 ObjectiveAnswer settle_objective(const ObjectiveQuestion& question, const ModelConfig& model,
-                                 const Cluster& cluster, const SearchOptions& options,
-                                 const QuestionRun& run, Pins& pins) {
+                                 const Cluster& cluster, const Evaluator& evaluator,
+                                 const SearchOptions& options, const QuestionRun& run, Pins& pins) {
   ObjectiveAnswer answer{
       .question = question, .cheapest = {}, .fewest = {}, .longest = {}, .headroom = {}};
   if (question.what == Objective::kCheapest) {
@@ -25,7 +25,7 @@ ObjectiveAnswer settle_objective(const ObjectiveQuestion& question, const ModelC
     SearchOptions quick = options;
     quick.max_simulated = std::min(options.max_simulated, kShortSearch);
     quick.min_operations = 0;
-    answer.cheapest = cheapest_ranks(model, cluster, pins, quick, run);
+    answer.cheapest = cheapest_ranks(model, cluster, pins, evaluator, quick, run);
     pins.ranks = answer.cheapest->ranks;
   } else if (question.what == Objective::kFewestGpus) {
     answer.fewest = fewest_ranks(model, cluster, pins, run);

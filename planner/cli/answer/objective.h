@@ -28,8 +28,8 @@ struct ObjectiveAnswer {
 // Pins what the objective is about: the number of ranks, the sequence. Nothing where no plan fits,
 // so that the search says what is missing.
 ObjectiveAnswer settle_objective(const ObjectiveQuestion& question, const ModelConfig& model,
-                                 const Cluster& cluster, const SearchOptions& options,
-                                 const QuestionRun& run, Pins& pins);
+                                 const Cluster& cluster, const Evaluator& evaluator,
+                                 const SearchOptions& options, const QuestionRun& run, Pins& pins);
 // Takes another plan of the search than the fastest, where that is asked for.
 void take_best(ObjectiveAnswer& objective, const ModelConfig& model, const Cluster& cluster,
                const Pins& pins, const Evaluator& evaluator, const SearchOptions& options,

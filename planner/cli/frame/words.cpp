@@ -26,37 +26,6 @@ std::string upper_tier(Tier tier) {
   return tier == Tier::kCpu ? "CPU" : "NVMe";
 }
 
-// "parameters and gradients on GPU, optimizer states on CPU"; of a state with two homes those "of
-// 25 % of the layers" and "other optimizer states".
-std::string placement_words(const Plan& plan) {
-  const StatePlacement& at = plan.placement;
-  std::vector<std::pair<std::string, Tier>> states;
-  for (const ModelState state : kModelStates) {
-    constexpr std::string_view kWords[] = {"parameters", "gradients", "optimizer states"};
-    const std::string_view words = kWords[static_cast<std::size_t>(state)];
-    const std::optional<Tier> near = at.near(state);
-    if (near)
-      states.emplace_back(
-          fmt::format("{} of {:.4g} % of the layers", words, 100 * at.near_share(state)), *near);
-    states.emplace_back(fmt::format("{}{}", near ? "other " : "", words), at.of(state));
-  }
-  if (plan.all_full()) {
-    states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
-                        at.activations);
-  } else if (at.activations != Tier::kGpu) {
-    states.emplace_back("inputs of layers", at.activations);
-  }
-  std::vector<std::string> parts;
-  for (const Tier tier : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
-    std::vector<std::string> here;
-    for (const auto& [state, home] : states) {
-      if (home == tier) here.push_back(state);
-    }
-    if (!here.empty()) parts.push_back(fmt::format("{} on {}", joined(here), upper_tier(tier)));
-  }
-  return fmt::format("{}", fmt::join(parts, "; "));
-}
-
 // "fp16" as people write it, "f16" as files do.
 std::string format_name(DType dtype) {
   const std::string word(name(dtype));
@@ -207,6 +176,35 @@ std::string network_words(const Cluster& cluster) {
 }
 
 }  // namespace
+
+std::string placement_words(const Plan& plan) {
+  const StatePlacement& at = plan.placement;
+  std::vector<std::pair<std::string, Tier>> states;
+  for (const ModelState state : kModelStates) {
+    constexpr std::string_view kWords[] = {"parameters", "gradients", "optimizer states"};
+    const std::string_view words = kWords[static_cast<std::size_t>(state)];
+    const std::optional<Tier> near = at.near(state);
+    if (near)
+      states.emplace_back(
+          fmt::format("{} of {:.4g} % of the layers", words, 100 * at.near_share(state)), *near);
+    states.emplace_back(fmt::format("{}{}", near ? "other " : "", words), at.of(state));
+  }
+  if (plan.all_full()) {
+    states.emplace_back(plan.partition_activations ? "cut checkpoints" : "checkpoints",
+                        at.activations);
+  } else if (at.activations != Tier::kGpu) {
+    states.emplace_back("inputs of layers", at.activations);
+  }
+  std::vector<std::string> parts;
+  for (const Tier tier : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
+    std::vector<std::string> here;
+    for (const auto& [state, home] : states) {
+      if (home == tier) here.push_back(state);
+    }
+    if (!here.empty()) parts.push_back(fmt::format("{} on {}", joined(here), upper_tier(tier)));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
 
 std::string gather_words(const Gather& gather) {
   if (gather.layers() > 1) return fmt::format("{} layers", gather.layers());

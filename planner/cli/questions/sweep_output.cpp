@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "hwprofiles/quantities.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/questions/sweep_rows.h"
@@ -120,6 +122,45 @@ Table rows_table(const SweepCommand& command, const std::vector<SweepRow>& rows)
   return table;
 }
 
+// Whether rows that differ in this axis alone take as long as the first of them.
+bool changes_nothing(const SweepCommand& command, const std::vector<SweepRow>& rows,
+                     std::size_t axis) {
+  constexpr double kNoDifference = 0.005;
+  std::map<std::vector<std::string>, double> first;  // by the other coordinates
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (!rows[i].found) return false;
+    std::vector<std::string> at = command.questions[i].at;
+    at[axis].clear();
+    const double step = rows[i].found->step.value;
+    const double before = first.emplace(std::move(at), step).first->second;
+    if (std::abs(step / before - 1) > kNoDifference) return false;
+  }
+  return true;
+}
+
+bool keeps_some_near(const Plan& plan) {
+  return std::any_of(std::begin(kModelStates), std::end(kModelStates),
+                     [&](ModelState state) { return plan.placement.near(state).has_value(); });
+}
+
+// A quantity that nothing follows, and what its plan has to do with it.
+std::vector<std::string> idle_axes(const SweepCommand& command, const std::vector<SweepRow>& rows) {
+  std::vector<std::string> lines;
+  for (std::size_t axis = 0; axis < command.axes.size(); ++axis) {
+    const auto& [name, values] = command.axes[axis];
+    if (!is_quantity(name) || values.size() < 2 || !changes_nothing(command, rows, axis)) continue;
+    const std::string& use = rows.front().found->uses[axis];
+    std::string line = fmt::format("No step of these follows {}", name);
+    if (!use.empty())
+      line += fmt::format(": in the plan of {} {}",
+                          point_words(command.axes, command.questions.front().at), use);
+    const Plan& plan = rows.front().found->plan;
+    if (keeps_some_near(plan)) line += fmt::format("; {}", placement_words(plan));
+    lines.push_back(line);
+  }
+  return lines;
+}
+
 std::string csv_field(const Value& value) {
   const auto plain = nlohmann::ordered_json::parse(value.json);
   if (plain.is_null()) return "";
@@ -139,6 +180,7 @@ Sheet sweep_sheet(const SweepCommand& command, const std::vector<SweepRow>& rows
   out.facts({{"verdict", line}, {"axes", axes_value(command)}});
   out.print(line + "\n\n");
   out.table("rows", rows_table(command, rows));
+  for (const std::string& idle : idle_axes(command, rows)) out.print("\n" + paragraph(idle));
   return out;
 }
 

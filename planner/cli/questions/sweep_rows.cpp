@@ -15,11 +15,15 @@
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
+#include "planner/search/quantity_use.h"
 
 namespace zplan {
 namespace {
 
-SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster) {
+SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster, const SweepCommand& command) {
+  std::vector<std::string> uses;
+  for (const GridAxis& axis : command.axes)
+    uses.push_back(use_words(axis.name, best.time.sim, best.memory.use));
   const Throughput& throughput = best.time.throughput;
   return {.plan = best.planned.plan,
           .fingerprint = best.planned.fingerprint,
@@ -32,6 +36,7 @@ SweepPlan plan_of(const FoundPlan& best, const Cluster& cluster) {
           .gpu_memory = best.memory.use[static_cast<std::size_t>(Tier::kGpu)].peak,
           .limited_by = best.time.sim.limited_by,
           .objective = {},
+          .uses = std::move(uses),
           .found_with = {},
           .searched = {}};
 }
@@ -51,12 +56,12 @@ struct Setup {
   Evidence evidence;
 };
 
-SweepRow answered(const PlanCommand& question, std::optional<Setup>& setup) {
+SweepRow answered(const SweepCommand& command, std::size_t i, std::optional<Setup>& setup) {
   try {
-    Answer answer = find_answer(question);
+    Answer answer = find_answer(command.questions[i].command);
     if (InterruptGuard::interrupted()) return {RowState::kStopped, "", "", {}};
     if (fits(answer)) {
-      SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster)};
+      SweepRow row{RowState::kFits, "", "", plan_of(*answer.best, answer.cluster, command)};
       row.found->gap = answer.search.stats.gap;
       say_objective(answer, *row.found);
       setup = Setup{std::move(answer.model), std::move(answer.cluster), std::move(answer.evidence)};
@@ -110,19 +115,19 @@ bool are_neighbours(const SweepCommand& command, std::size_t i, std::size_t j) {
   return steps == 1;
 }
 
-std::optional<SweepPlan> on(const Setup& setup, const Plan& plan) {
+std::optional<SweepPlan> on(const Setup& setup, const Plan& plan, const SweepCommand& command) {
   FoundPlan found{.planned = build_job(plan, setup.model), .memory = {}, .time = {}};
   found.memory = predict_memory(found.planned, setup.cluster);
   if (found.memory.infeasible) return std::nullopt;
   found.time = predict_time(found.planned, setup.cluster, setup.evidence);
-  return plan_of(found, setup.cluster);
+  return plan_of(found, setup.cluster, command);
 }
 
 // Where the other row's plan is faster here by more than ties are, takes it.
-void try_plan_of(const SweepRow& other, const std::string& point, const Setup& setup,
-                 SweepRow& row) {
+void try_plan_of(const SweepRow& other, const std::string& point, const SweepCommand& command,
+                 const Setup& setup, SweepRow& row) {
   if (other.found->fingerprint == row.found->fingerprint) return;
-  std::optional<SweepPlan> here = on(setup, other.found->plan);
+  std::optional<SweepPlan> here = on(setup, other.found->plan, command);
   if (!here || here->step.value > row.found->step.value * (1 - kTieTolerance)) return;
   const double bound = row.found->step.value * (1 - row.found->gap);
   here->gap = std::max(0.0, 1 - bound / here->step.value);
@@ -142,7 +147,8 @@ void share_plans(const SweepCommand& command, const std::vector<std::optional<Se
     for (std::size_t j = up ? 0 : i + 1; rows[i].found && j < (up ? i : count); ++j) {
       if (!rows[j].found || !are_neighbours(command, i, j)) continue;
       progress.show(fmt::format("sweeping: plans of other rows, {} of {}", step + 1, 2 * count));
-      try_plan_of(rows[j], point_words(command.axes, command.questions[j].at), *setups[i], rows[i]);
+      try_plan_of(rows[j], point_words(command.axes, command.questions[j].at), command, *setups[i],
+                  rows[i]);
     }
   }
 }
@@ -160,7 +166,7 @@ std::vector<SweepRow> sweep(const SweepCommand& command) {
   std::vector<std::optional<Setup>> setups(rows.size());
   const InterruptGuard guard;
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i] = answered(command.questions[i].command, setups[i]);
+    rows[i] = answered(command, i, setups[i]);
     tell(command, i, rows[i]);
     if (InterruptGuard::interrupted()) return rows;
   }

@@ -31,7 +31,8 @@ struct SweepPlan {
   int devices = 0;  // of the cluster, or those used where their number was asked for
   Bytes gpu_memory{};
   std::string limited_by;
-  std::string objective;  // what the plan has of it; empty: the fastest was asked for
+  std::string objective;          // what the plan has of it; empty: the fastest was asked for
+  std::vector<std::string> uses;  // of each axis: what the step has to do with the quantity
   // Of a plan that the search of another row found: the point of that row, and the step of what
   // this row's found.
   std::string found_with;

@@ -30,6 +30,17 @@ std::string objective_of(const Answer& answer) {
   return objective_value(answer.objective, *objective_step(answer));
 }
 
+// Only what is proven is said to be so.
+std::string no_gain(const WhatIf& found, const std::string& before, const std::string& after) {
+  const double gap = found.after.search.stats.gap;
+  const bool is_proven = gap <= kProvenGap;
+  const std::string words =
+      after == before
+          ? fmt::format("{}: {} a step, as before", is_proven ? "No gain" : "No gain found", after)
+          : fmt::format("Hardly a change: {} a step become {}", before, after);
+  return is_proven ? words : fmt::format("{}; up to {} less is not excluded", words, percent(gap));
+}
+
 std::string verdict(const WhatIf& found) {
   if (asked(found) != Objective::kFastest && fits(found.before) && fits(found.after))
     return fmt::format("{}: {} as it is, {} with the change", name(asked(found)),
@@ -46,11 +57,7 @@ std::string verdict(const WhatIf& found) {
     return fmt::format("No longer fits: {}; as it is {} a step",
                        found.on[kChanged][kChanged].lacking, before);
   const double faster = was->value / is->value;
-  if (std::abs(faster - 1) < kNoDifference) {
-    const std::string after = format_seconds(*is);
-    return after == before ? fmt::format("No gain: {} a step, as before", after)
-                           : fmt::format("Hardly a change: {} a step become {}", before, after);
-  }
+  if (std::abs(faster - 1) < kNoDifference) return no_gain(found, before, format_seconds(*is));
   if (faster < 1)
     return fmt::format("Slower by {}: {} a step become {}", percent(1 / faster - 1), before,
                        format_seconds(*is));
@@ -76,6 +83,13 @@ std::string moved_parts(const sim::SimResult& before, const sim::SimResult& afte
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// What is in use for most of the step.
+std::string busiest_words(const sim::SimResult& step) {
+  if (step.limits.empty()) return "";
+  const sim::Limit& most = step.limits.front();
+  return fmt::format("; {} is in use for {} of the step", most.resource, percent(most.share));
+}
+
 void add_same_plan(const WhatIf& found, std::vector<std::string>& lines) {
   const Crossing &was = found.on[kAsItIs][kAsItIs], &is = found.on[kAsItIs][kChanged];
   if (!was.sim) return;
@@ -83,7 +97,9 @@ void add_same_plan(const WhatIf& found, std::vector<std::string>& lines) {
   const double by = is.sim->period.value / was.sim->period.value - 1;
   const std::string parts = moved_parts(*was.sim, *is.sim);
   if (std::abs(by) < kNoDifference)
-    return lines.push_back("the plan as it is takes as long: what changes does not hold it up");
+    return lines.push_back(
+        fmt::format("the plan as it is takes as long: what changes does not hold it up{}",
+                    busiest_words(*was.sim)));
   lines.push_back(fmt::format("the plan as it is takes {} ({}{}){}{}",
                               format_seconds(is.sim->period), by > 0 ? "+" : "", percent(by),
                               parts.empty() ? "" : ": ", parts));

@@ -22,6 +22,7 @@ struct TierQuestion {
   TierUse use;                // of the plan
   // Of a plan from a file nothing more is asked.
   bool is_asked = false;
+  bool is_short = false;        // of a short search: the tier is not nearly full
   std::optional<Seconds> step;  // of a faster plan that is found; nothing: there is none
   Bytes missing{0};             // of the tier as it is, for that plan; 0: none
 };

@@ -159,7 +159,9 @@ std::string tier_said(const TierQuestion& tier) {
   if (tier.step)
     return fmt::format("5 % more: another plan, {} a step; it lacks {}", format_seconds(*tier.step),
                        format_bytes(tier.missing));
-  if (tier.is_asked) return "5 % more: no faster plan is found";
+  if (tier.is_asked)
+    return fmt::format("5 % more: {} finds no faster plan",
+                       tier.is_short ? "a short search" : "the search");
   return "a question of the plan: zplan what-if --set " + std::string(tier.quantity) + "=x1.05";
 }
 

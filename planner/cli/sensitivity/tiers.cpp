@@ -18,9 +18,13 @@ constexpr TierQuantity kTiers[] = {
 
 // More of what is nearly empty changes nothing that a plan would want.
 constexpr double kWellFilled = 0.5;
+// From here on the whole search is asked, before only a short one.
+constexpr double kNearlyFull = 0.9;
+constexpr std::int64_t kShortSearch = 8;  // simulations
 
 void ask(const PlanCommand& question, const TierQuantity& tier, Seconds step, TierQuestion& out) {
   PlanCommand with_more = question;
+  if (out.is_short) with_more.simulations = question.simulations.value_or(kShortSearch);
   const HardwareQuantity& quantity = find_quantity(tier.name);
   std::erase_if(with_more.changes, [&](const std::string& change) {
     return parse_change(change).quantity == &quantity;
@@ -53,6 +57,7 @@ std::vector<TierQuestion> ask_for_memory(const SensitivityCommand& command,
     const double filled = static_cast<double>(row.use.peak.value) /
                           static_cast<double>(std::max<std::int64_t>(1, row.use.available().value));
     const bool asks = command.source.plan.empty() && filled >= kWellFilled;
+    row.is_short = asks && filled < kNearlyFull;
     if (asks && !InterruptGuard::interrupted()) ask(command.source.question, tier, step, row);
     tiers.push_back(row);
   }

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -28,6 +29,14 @@ std::string size_words(const LargestModel& found) {
   return found.model ? format_count(static_cast<double>(parameter_count(*found.model))) : "none";
 }
 
+// On stderr, as soon as it is known: the other families may take a while.
+void tell(const FamilyMost& row) {
+  const std::string what =
+      row.largest.refused.empty() ? size_words(row.largest) : row.largest.refused;
+  fmt::print(stderr, "zplan: sizing: {}: {}\n", row.family->key, what);
+  std::fflush(stderr);
+}
+
 MaxAnswer find_largest(MaxCommand command) {
   MaxAnswer answer;
   answer.cluster = load_cluster(command.cluster);
@@ -45,21 +54,21 @@ MaxAnswer find_largest(MaxCommand command) {
       command.pins.get<std::int64_t>("/batch/sequence", model_of(ladder.front()).sequence);
   const InterruptGuard guard;
   Progress progress;
-  std::string done;
   for (const SizeFamily* family : families_of(command)) {
     const auto say = [&](const LargestModel& found) {
-      progress.show(fmt::format("sizing: {}{} at least {}", done, family->key, size_words(found)));
+      progress.show(fmt::format("sizing: {} at least {}", family->key, size_words(found)));
     };
     FamilyMost row{.family = family, .largest = {}, .step = {}};
     row.largest = largest_model(
         *family, ladder, answer.cluster, command.pins,
         {.threads = command.threads, .progress = say, .interrupted = InterruptGuard::interrupted});
     if (row.largest.plan && !command.no_times && !InterruptGuard::interrupted()) {
-      progress.show(fmt::format("sizing: {}simulating {}", done, family->key));
+      progress.show(fmt::format("sizing: simulating {}", family->key));
       row.step =
           make_evaluator(*row.largest.model, answer.cluster).simulate_exactly(*row.largest.plan);
     }
-    done += fmt::format("{} {}, ", family->key, size_words(row.largest));
+    progress.clear();
+    tell(row);
     answer.families.push_back(std::move(row));
     answer.interrupted = InterruptGuard::interrupted();
     if (answer.interrupted) break;

@@ -19,6 +19,7 @@
 #include "planner/cli/sizing/goodput_answer.h"
 #include "planner/core/quantity.h"
 #include "planner/lower/lower.h"
+#include "planner/search/group_floors.h"
 #include "planner/search/questions/fewest_nodes.h"
 
 namespace zplan {
@@ -60,8 +61,10 @@ class Need {
   NeedRow row(const Cluster& kind) {
     NeedRow row{.kind = kind, .fewest = {}, .goodput = {}};
     const bool alone = kind.node.topology.nics() == 0;  // nodes do not meet
+    const std::int64_t most = alone ? 1 : command_.most_nodes;
+    floors_ = make_floors(with_nodes(kind, most));
     row.fewest = fewest_nodes(
-        alone ? 1 : command_.most_nodes, [&](std::int64_t nodes) { return try_nodes(kind, nodes); },
+        most, [&](std::int64_t nodes) { return try_nodes(kind, nodes); },
         InterruptGuard::interrupted);
     const NodeCount& count = row.fewest.found ? *row.fewest.found : row.fewest.closest;
     if (count.best) row.goodput = known_.at(count.nodes);
@@ -81,14 +84,8 @@ class Need {
       count.why = fmt::format("{} at the peak of its GPUs", run_words(least));
       return count;
     }
-    const SearchOptions options{.threads = command_.question.threads,
-                                .max_simulated = kSimulations};
     try {
-      const Evaluator evaluator = make_evaluator(model_, cluster);
-      SearchResult found = search(model_, cluster, pins, evaluator, options);
-      count.best = std::move(found.best);
-      if (!count.best)
-        count.why = found.closest ? shortage(*found.closest->infeasible) : "no plan fits";
+      find_best(cluster, pins, count);
     } catch (const Error& error) {  // the batch does not divide into so many
       if (error.code() != ExitCode::kBadInput) throw;
       count.why = error.what();
@@ -100,6 +97,42 @@ class Need {
       if (!count.good) count.why = run_words(time);
     }
     return count;
+  }
+
+  // Only where the floors of the space do not say that each plan takes too long.
+  void find_best(const Cluster& cluster, const Pins& pins, NodeCount& count) const {
+    if (const Seconds least = least_time_of_plans(cluster, pins); is_too_long(least)) {
+      count.why = fmt::format("{} by the bounds of its plans", run_words(least));
+      return;
+    }
+    const SearchOptions options{.threads = command_.question.threads,
+                                .max_simulated = kSimulations};
+    const Evaluator evaluator = make_evaluator(model_, cluster);
+    SearchResult found = search(model_, cluster, pins, evaluator, options);
+    count.best = std::move(found.best);
+    if (!count.best)
+      count.why = found.closest ? shortage(*found.closest->infeasible) : "no plan fits";
+  }
+
+  // Floors rest on kernels and on how ranks that work on a layer together meet, and what fits on
+  // the memory of the nodes used: with more nodes beside them these stay what they are.
+  Evaluator make_floors(Cluster largest) const {
+    Pins pins = command_.question.pins;
+    largest.headroom = command_.question.headroom;
+    plan_with_stack(use_, largest, pins);
+    return make_evaluator(model_, largest);
+  }
+
+  // Of all that is to be trained on; zero where no plan fits or it may be in time.
+  Seconds least_time_of_plans(const Cluster& cluster, const Pins& pins) const {
+    if (command_.within.value < 0) return {};
+    const auto batch = pins.get<std::int64_t>("/batch/global_batch", model_.global_batch);
+    const auto sequence = pins.get<std::int64_t>("/batch/sequence", model_.sequence);
+    const double steps = command_.tokens / static_cast<double>(batch * sequence);
+    const Seconds enough = command_.within / steps;
+    const auto floor =
+        least_floor(model_, cluster, pins, floors_, command_.question.threads, enough);
+    return floor && !(*floor < enough) ? *floor * steps : Seconds{};
   }
 
   bool is_too_long(Seconds time) const {
@@ -127,6 +160,7 @@ class Need {
   const NeedCommand& command_;
   const ModelConfig& model_;
   StackUse use_;
+  Evaluator floors_;  // of plans on any number of nodes of the kind at hand
   Progress progress_;
   std::map<std::int64_t, GoodputAnswer> known_;  // of the kind at hand, by nodes
 };
@@ -212,8 +246,9 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, b
   out.print(paragraph(
       fmt::format(
           "Counts tried: powers of two, then in eighths between the last that is too few "
-          "and the first that is enough; {} simulated plans each, so that fewer nodes may "
-          "do with a longer search. Times count failures and checkpoints as zplan goodput. "
+          "and the first that is enough; {} simulated plans each, unless bounds say that all take "
+          "too long, so that fewer nodes may do with a longer search. Times count failures and "
+          "checkpoints as zplan goodput. "
           "Money: GPU-hours x price; energy: nodes x power throughout, where --node-power is not "
           "given the most that a node draws.",
           kSimulations),

@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "hwprofiles/seating.h"
 #include "planner/core/error.h"
-#include "planner/search/knobs.h"
+#include "planner/search/group_floors.h"
 #include "planner/search/questions/largest_model.h"
-#include "planner/search/variants.h"
-#include "planner/search/worker_pool.h"
 
 namespace zplan {
 namespace {
@@ -29,14 +26,6 @@ Pins with_ranks(Pins pins, std::int64_t ranks) {
   return pins;
 }
 
-Infeasible least_over(const std::vector<Estimate>& estimates) {
-  const auto least = std::min_element(estimates.begin(), estimates.end(),
-                                      [](const Estimate& a, const Estimate& b) {
-                                        return a.infeasible->overload() < b.infeasible->overload();
-                                      });
-  return *least->infeasible;
-}
-
 std::string words(const Infeasible& why) {
   return fmt::format("no plan fits: {:.3g} times the {} memory", why.overload(), name(why.tier));
 }
@@ -44,8 +33,13 @@ std::string words(const Infeasible& why) {
 class Cheapest {
  public:
   Cheapest(const ModelConfig& model, const Cluster& cluster, const Pins& pins,
-           const SearchOptions& options, const QuestionRun& run)
-      : model_(model), cluster_(cluster), pins_(pins), options_(options), run_(run) {}
+           const Evaluator& evaluator, const SearchOptions& options, const QuestionRun& run)
+      : model_(model),
+        cluster_(cluster),
+        pins_(pins),
+        evaluator_(evaluator),
+        options_(options),
+        run_(run) {}
 
   CheapestRanks find() {
     for (const std::int64_t ranks : some_rank_counts(cluster_, pins_)) {
@@ -68,45 +62,29 @@ class Cheapest {
   }
 
  private:
-  // By the floors of its leaves and of their variants.
+  // By the least floor of its space.
   RankCount bounded(std::int64_t ranks) const {
     RankCount count{.ranks = ranks, .step = {}, .why = {}};
     const Pins pins = with_ranks(pins_, ranks);
-    std::vector<Plan> plans;
     try {
-      plans = enumerate(model_, cluster_, pins);
+      const auto floor = least_floor(model_, cluster_, pins, evaluator_, run_.threads);
+      if (floor) {
+        count.least_cost = floor->value * static_cast<double>(ranks);
+      } else if (const auto why = fitting_plan(model_, cluster_, pins, run_.threads).misfit) {
+        count.why = words(*why);
+      }
     } catch (const Error& error) {
       if (error.code() != ExitCode::kBadInput) throw;
       count.why = error.what();
       count.is_legal = false;
-      return count;
     }
-    const Evaluator exact = make_evaluator(model_, cluster_);
-    const Evaluator evaluator = with_free_knobs(exact, model_, pins);
-    const Variants variants(model_, cluster_, pins);
-    std::vector<Estimate> estimates(plans.size());
-    WorkerPool pool(run_.threads);
-    pool.for_each(plans.size(), [&](std::size_t i) {
-      estimates[i] = evaluator.estimate(plans[i]);
-      for (const Plan& variant : variants.with_floors(plans[i])) {
-        const Estimate other = exact.estimate(variant);
-        const bool lower = estimates[i].infeasible || other.bound < estimates[i].bound;
-        if (!other.infeasible && lower) estimates[i] = other;
-      }
-    });
-    double least = std::numeric_limits<double>::infinity();
-    for (const Estimate& estimate : estimates)
-      if (!estimate.infeasible) least = std::min(least, estimate.bound.value);
-    if (std::isinf(least)) count.why = words(least_over(estimates));
-    count.least_cost = least * static_cast<double>(ranks);
     return count;
   }
 
   void search_on(RankCount& count) {
     run_.tell(fmt::format("searching {} GPUs", count.ranks));
     const Pins pins = with_ranks(pins_, count.ranks);
-    const SearchResult found =
-        search(model_, cluster_, pins, make_evaluator(model_, cluster_), options_);
+    const SearchResult found = search(model_, cluster_, pins, evaluator_, options_);
     if (!found.best) {
       count.why = words(*found.closest->infeasible);
       return;
@@ -124,6 +102,7 @@ class Cheapest {
   const ModelConfig& model_;
   const Cluster& cluster_;
   const Pins& pins_;
+  const Evaluator& evaluator_;
   const SearchOptions& options_;
   const QuestionRun& run_;
   CheapestRanks found_;
@@ -183,8 +162,9 @@ FewestRanks fewest_ranks(const ModelConfig& model, const Cluster& cluster, const
 }
 
 CheapestRanks cheapest_ranks(const ModelConfig& model, const Cluster& cluster, const Pins& pins,
-                             const SearchOptions& options, const QuestionRun& run) {
-  return Cheapest(model, cluster, pins, options, run).find();
+                             const Evaluator& evaluator, const SearchOptions& options,
+                             const QuestionRun& run) {
+  return Cheapest(model, cluster, pins, evaluator, options, run).find();
 }
 
 }  // namespace zplan

@@ -48,8 +48,9 @@ struct CheapestRanks {
   bool interrupted = false;  // some were not tried
 };
 // The numbers with the least bounds are searched first, with `options`; one whose bound is no lower
-// than what is known is passed over.
+// than what is known is passed over. `evaluator` remembers what plans on all of them share.
 CheapestRanks cheapest_ranks(const ModelConfig& model, const Cluster& cluster, const Pins& pins,
-                             const SearchOptions& options, const QuestionRun& run);
+                             const Evaluator& evaluator, const SearchOptions& options,
+                             const QuestionRun& run);
 
 }  // namespace zplan

@@ -111,7 +111,8 @@ TEST(Cheapest, IsThatOfBruteForce) {
   for (const char* name : {"workstation", "workstationx2"}) {
     const Cluster cluster = load_cluster(name);
     const Pins pins = small_space(pinned({{"/batch/global_batch", "8"}, {"/zero_stage", "1"}}));
-    const CheapestRanks found = cheapest_ranks(model, cluster, pins, {}, {.threads = 2});
+    const CheapestRanks found =
+        cheapest_ranks(model, cluster, pins, make_evaluator(model, cluster), {}, {.threads = 2});
     std::optional<double> least;
     double answered = 0;
     for (const RankCount& count : found.counts) {
@@ -133,7 +134,9 @@ TEST(Cheapest, IsThatOfBruteForce) {
 TEST(Cheapest, SaysWhyANumberHasNoPlan) {
   const ModelConfig model = load_model("tiny-gpt");
   const Pins pins = small_space(pinned({{"/parallel/tp", "4"}}));
-  const CheapestRanks found = cheapest_ranks(model, load_cluster("workstation"), pins, {}, {});
+  const Cluster cluster = load_cluster("workstation");
+  const CheapestRanks found =
+      cheapest_ranks(model, cluster, pins, make_evaluator(model, cluster), {}, {});
   EXPECT_EQ(found.ranks, 4);
   for (const RankCount& count : found.counts) EXPECT_EQ(count.is_legal, count.ranks == 4);
 }
