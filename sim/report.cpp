@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "planner/cost/bounds.h"
+#include "planner/cost/step_cycle.h"
 #include "planner/cost/step_totals.h"
 
 namespace zplan::sim {
@@ -154,9 +156,22 @@ std::vector<Limit> limits_of(const StepTotals& totals, const SimResult& result) 
   return limits;
 }
 
-// No steady state is shorter than what one lane needs for its ops as they ran, nor than the bound.
+// The longest path through a step of the first stage and of the one that computes longest.
+// [derived] Where another limit is hardly shorter, steps go at its pace until the path has caught
+// up.
+Seconds path_of(const Engine& engine, const StepTotals& totals) {
+  const CostModel& model = engine.model();
+  SimTime longest{};
+  for (const std::size_t stage : std::set{std::size_t{0}, busiest_stage(totals)}) {
+    const Program& program = model.job().classes[stage].program;
+    longest = std::max(longest, StepCycle(program, model.costs(static_cast<int>(stage))).period());
+  }
+  return to_seconds(longest);
+}
+
+// No steady state is shorter than what one lane needs for its ops as they ran, nor than the bounds.
 Seconds floor_of(const Engine& engine, const StepTotals& totals) {
-  Seconds floor = time_bound(engine.model(), totals).seconds;
+  Seconds floor = std::max(time_bound(engine.model(), totals).seconds, path_of(engine, totals));
   for (const ClassState& state : engine.classes()) {
     for (const LaneState& lane : state.lanes) {
       if (lane.per_step == 0) continue;

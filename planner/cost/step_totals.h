@@ -30,6 +30,9 @@ struct StepTotals {
 StepTotals step_totals(const CostModel& model, const std::function<bool(const Node&)>& counts);
 StepTotals step_totals(const CostModel& model);
 
+// Of which the compute lane works longest.
+std::size_t busiest_stage(const StepTotals& totals);
+
 // flop of matrix products and attention in one step over all ranks, recomputation included.
 // A double: a step of the greatest models exceeds int64.
 double hardware_flops_per_step(const Job& job);

@@ -48,7 +48,13 @@ class PlanEvaluator {
   Seconds bound(const Plan& plan) {
     operations_ += kOperationsOfLowering;
     Job job = lower_unordered(plan, model_);
-    return bound(plan, job);
+    return bound(plan, job).bound();
+  }
+
+  Seconds bound_of_depths(const Plan& deepest) {
+    operations_ += kOperationsOfLowering;
+    Job job = lower_unordered(deepest, model_);
+    return bound(deepest, job).bound_of_depths(deepest);
   }
 
   Seconds shared_work(const Plan& plan) {
@@ -87,7 +93,7 @@ class PlanEvaluator {
       result.gpu = std::max(result.gpu, c.placement.slab[static_cast<std::size_t>(Tier::kGpu)]);
     if (!result.infeasible && cluster_.memory.given)
       result.infeasible = check_stack(stack_memory_use(job, cluster_), cluster_);
-    if (!result.infeasible) result.bound = bound(plan, job);
+    if (!result.infeasible) result.bound = bound(plan, job).bound();
     return result;
   }
 
@@ -107,8 +113,8 @@ class PlanEvaluator {
   std::int64_t operations() const { return operations_; }
 
  private:
-  Seconds bound(const Plan& plan, Job& job) {
-    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan)).bound();
+  JobBound bound(const Plan& plan, Job& job) {
+    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan));
   }
 
   // Remembered: the same for all plans of a shape.
@@ -152,6 +158,7 @@ Evaluator make_evaluator(const ModelConfig& model, const Cluster& cluster) {
       .simulate = [self](const Plan& plan) { return self->simulate(plan, kSimulationTolerance); },
       .simulate_exactly = [self](const Plan& plan) { return self->simulate(plan, 0); },
       .bound = [self](const Plan& plan) { return self->bound(plan); },
+      .bound_of_depths = [self](const Plan& plan) { return self->bound_of_depths(plan); },
       .operations = [self] { return self->operations(); },
       .least_gpu = [self](const Plan& plan) { return self->least_gpu(plan); },
       .homes = [self](const Plan& plan, const Pins& pins) { return self->homes(plan, pins); },

@@ -11,19 +11,6 @@
 #include "sim/simulate.h"
 
 namespace zplan {
-namespace {
-
-std::size_t busiest_stage(const StepTotals& totals) {
-  const auto compute = [](const ClassTotals& own) {
-    return own.lane[static_cast<std::size_t>(Lane::kCompute)];
-  };
-  const auto most = std::max_element(
-      totals.classes.begin(), totals.classes.end(),
-      [&](const ClassTotals& a, const ClassTotals& b) { return compute(a) < compute(b); });
-  return static_cast<std::size_t>(most - totals.classes.begin());
-}
-
-}  // namespace
 
 JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
                       const StagePieces& stages, const std::function<bool(const Node&)>& counts) {

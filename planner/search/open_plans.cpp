@@ -86,14 +86,14 @@ void OpenPlans::share_work(OpenPlan& open) const {
   bound(open.leaf);
 }
 
-// [derived] Data edges alone order a deeper ring less than a shallower one, and both move the same
-// bytes by the same operations: the bound of the deepest holds for all depths.
 void OpenPlans::bound_job(OpenPlan& open) const {
   Candidate& candidate = open.leaf.candidate;
   open.has_job = true;
   if (!evaluator_.bound) return;
-  const Plan bounded = open.has_depth ? candidate.plan : variants_.depths(candidate.plan).back();
-  candidate.bound = std::max(candidate.bound, evaluator_.bound(bounded));
+  const Seconds found = open.has_depth
+                            ? evaluator_.bound(candidate.plan)
+                            : evaluator_.bound_of_depths(variants_.depths(candidate.plan).back());
+  candidate.bound = std::max(candidate.bound, found);
 }
 
 void OpenPlans::put_back(const std::vector<OpenPlan*>& risen, Seconds limit,

@@ -160,9 +160,10 @@ struct Evaluator {
   // In how many of 100 worlds, each with constants drawn from what is known of them, `fastest`
   // takes less time than `other`. Empty: nothing is known, and no two plans are told apart.
   std::function<int(const Plan& fastest, const Plan& other)> wins{};
-  // That of fit, of a plan that is lowered, but not placed: never above the simulated period with
-  // its prefetch or a shallower one. Empty: nothing is known.
+  // That of fit, of a plan that is lowered, but not placed; and one that is never above the
+  // simulated period with its prefetch or a shallower one. Empty: nothing is known.
   std::function<Seconds(const Plan&)> bound{};
+  std::function<Seconds(const Plan&)> bound_of_depths{};
   // How much has been simulated so far, in operations; a plan lowered, or placed, too, counts as
   // some. Empty: nothing is counted.
   std::function<std::int64_t()> operations{};

@@ -1,6 +1,7 @@
 // Properties of planner/search. With invented evaluators: the answer is that of brute force under
 // the tie rule, for any number of threads, and the figures beside it are honest. With the real one:
 // closed forms never exceed what placement and simulation find.
+#include "planner/search/job_bound.h"
 #include "planner/search/search.h"
 
 #include <gtest/gtest.h>
@@ -605,18 +606,22 @@ void check_time_bounds(const Plan& plan, const ModelConfig& model, const Cluster
   constexpr double kRoundoff = 1e-9;
   const Fit fit = evaluator.fit(plan);
   RC_CLASSIFY(!fit.infeasible && fit.bound > bound, "waits count");
-  RC_LOG() << "period " << period.value << ", bounds " << fit.bound.value << ", "
-           << evaluator.shared_work(plan).value << '\n';
+  Job unordered = lower_unordered(plan, model);
+  TimeFloors floors(model, cluster);
+  const JobBound parts = bound_of_job(plan, unordered, cluster, floors, in_flight_of_stages(plan));
+  RC_LOG() << to_json(plan) << "period " << period.value << ", work " << parts.work.seconds.value
+           << ", floor " << parts.floor.value << ", turns " << parts.with_turns.value << ", path "
+           << parts.longest_path.value << ", shared " << evaluator.shared_work(plan).value << '\n';
   RC_ASSERT(fit.bound <= period * (1 + kRoundoff));
   RC_ASSERT(evaluator.shared_work(plan) <= period * (1 + kRoundoff));
   // What holds for all homes, or for one, and all depths is found with the deepest.
   Plan deepest = plan;
   deepest.prefetch = std::max(plan.prefetch, kMostPrefetch);
   if (!illegal(deepest, shape_of(model))) {
-    RC_LOG() << "deepest " << evaluator.bound(deepest).value << ", "
+    RC_LOG() << "deepest " << evaluator.bound_of_depths(deepest).value << ", "
              << evaluator.shared_work(deepest).value << '\n';
     RC_ASSERT(evaluator.shared_work(deepest) <= period * (1 + kRoundoff));
-    RC_ASSERT(evaluator.bound(deepest) <= period * (1 + kRoundoff));
+    RC_ASSERT(evaluator.bound_of_depths(deepest) <= period * (1 + kRoundoff));
   }
   double terms = 0;
   for (const FloorTerm& one : TimeFloors(model, cluster).terms(plan, in_flight_of_stages(plan)))

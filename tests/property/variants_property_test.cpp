@@ -62,7 +62,7 @@ class World {
       ++operations_;
       return Seconds{of(p).time};
     };
-    e.bound = [this](const Plan& p) {
+    e.bound = e.bound_of_depths = [this](const Plan& p) {
       ++operations_;
       return Seconds{of(p).bound};
     };

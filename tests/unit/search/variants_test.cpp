@@ -117,9 +117,10 @@ TEST(OutsideSpace, IsWhatIsNoVariantOfALeaf) {
     };
     evaluator.fit = [ask = evaluator.fit](const Plan& p) {
       Fit fit = ask(p);
-      fit.bound = fit.any_depth = {1e-3};
+      fit.bound = {1e-3};
       return fit;
     };
+    evaluator.bound = evaluator.bound_of_depths = evaluator.shared_work = nullptr;
     const SearchResult found = search(model, cluster, pins, evaluator, {});
     for (const Simulated& one : found.simulated) {
       EXPECT_EQ(outside(one.plan, pins).empty(), space.contains(known(one.plan)))
@@ -283,7 +284,7 @@ TEST(Variants, ADeeperPrefetchHasNoGreaterBound) {
       const std::vector<Plan> depths = variants.depths(plan);
       const Fit least = evaluator.fit(depths.front());
       if (least.infeasible) continue;
-      const Seconds deepest = evaluator.bound(depths.back());
+      const Seconds deepest = evaluator.bound_of_depths(depths.back());
       for (const Plan& deep : depths) {
         const Fit fit = evaluator.fit(deep);
         EXPECT_GE(fit.gpu.value * (1 + Plan{}.slack), least.gpu.value);
