@@ -21,11 +21,12 @@ struct JobBound {
   Seconds with_turns{};  // of the kernels and what passes between steps
   Seconds longest_path{};
 
-  // Of all plans with the prefetch or a shallower one. [derived] Parameters gathered from GPUs have
-  // lanes of their own, where a deeper ring waits for less; those that lie farther away come over
-  // lanes whose order it changes, so that only what counts without it holds.
+  // Of all plans with the prefetch or a shallower one. [derived] Parameters that are gathered from
+  // GPUs, no operator of them in tiles, have a lane of their own in the same order, where a deeper
+  // ring waits for less; where it changes the order only what counts without it holds.
   Seconds bound_of_depths(const Plan& plan) const {
-    return plan.placement.params == Tier::kGpu ? bound() : std::max(work.seconds, floor);
+    const bool in_order = plan.placement.params == Tier::kGpu && plan.gather.tiles() == 1;
+    return in_order ? bound() : std::max(work.seconds, floor);
   }
   Seconds bound() const { return std::max({work.seconds, floor, with_turns, longest_path}); }
 };

@@ -27,7 +27,7 @@ Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster,
   plan.partition_activations = false;
   if (illegal(plan, shape_of(model))) return {};
   Job job = lower_unordered(plan, model);
-  return bound_of_job(plan, job, cluster, floors, stages, is_shared).bound();
+  return bound_of_job(plan, job, cluster, floors, stages, is_shared).bound_of_depths(plan);
 }
 
 }  // namespace zplan
