@@ -310,9 +310,15 @@ class Search {
       Leaf& leaf = leaves_[wave[w]];
       fitted ? simulate(leaf, evaluator_) : fit(leaf, evaluator_);
     });
-    (fitted ? stats_.simulated : stats_.visited) += static_cast<std::int64_t>(wave.size());
+    (fitted ? stats_.simulated : stats_.visited) += new_of(wave);
     if (fitted) rank(wave);
     if (options_.progress) options_.progress(stats_);
+  }
+
+  // Of leaves those that were not simulated as variants of others.
+  std::int64_t new_of(const Wave& wave) const {
+    return std::ranges::count_if(
+        wave, [this](std::size_t i) { return !ranking_.has(leaves_[i].candidate.plan); });
   }
 
   void rank(const std::vector<OpenPlan*>& risen) {

@@ -91,9 +91,8 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
   add_threads(syntax, command.threads);
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more), whatever the budget");
-  syntax.integer(
-      "--budget", command.budget, 0, kMostBudget,
-      "Millions of operations to simulate, then it stops with a gap [10; with --time any]");
+  syntax.integer("--budget", command.budget, 0, kMostBudget,
+                 "Millions of operations to simulate at most [10; with --time any]");
   syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
                   command.time);
   add_headroom(syntax, command.headroom);
