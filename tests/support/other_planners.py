@@ -91,9 +91,10 @@ def ask_calculon(devices, batch):
 
 def ask_llm_analysis(plan):
     """Of a plan in one stage or more, without context parallelism, on A100."""
-    if imported("llm_analysis", "LLM_ANALYSIS") is None:
+    analysis = imported("llm_analysis.analysis", "LLM_ANALYSIS")
+    if analysis is None:
         return None
-    from llm_analysis.analysis import train
+    train = analysis.train
 
     parallel, batch = plan["parallel"], plan["batch"]
     begin = time.perf_counter()
