@@ -11,7 +11,8 @@
 // steps in the steady state: the simulation stops when two successive periods agree within
 // kSteadyTolerance, but not before `min_steps`; after `max_steps` it takes the mean of the last
 // half. It is never below the time any one lane needs for a step, nor any link or launch queue, nor
-// the longest path through a step (planner/cost/step_cycle.h): what drains only slowly from a cold start is not mistaken for the steady state.
+// the longest path through a step (planner/cost/step_cycle.h): what drains only slowly from a cold
+// start is not mistaken for the steady state.
 //
 // The k-th send of a class on a lane meets the k-th receive of its peer on that lane; collectives
 // over several classes meet by order within (lane, group).
