@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <tuple>
 
 #include "planner/cost/bounds.h"
@@ -162,7 +161,7 @@ std::vector<Limit> limits_of(const StepTotals& totals, const SimResult& result) 
 Seconds path_of(const Engine& engine, const StepTotals& totals) {
   const CostModel& model = engine.model();
   SimTime longest{};
-  for (const std::size_t stage : std::set{std::size_t{0}, busiest_stage(totals)}) {
+  for (const std::size_t stage : walked_stages(totals)) {
     const Program& program = model.job().classes[stage].program;
     longest = std::max(longest, StepCycle(program, model.costs(static_cast<int>(stage))).period());
   }

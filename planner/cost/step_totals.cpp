@@ -73,12 +73,12 @@ StepTotals step_totals(const CostModel& model) {
   return step_totals(model, [](const Node&) { return true; });
 }
 
-std::size_t busiest_stage(const StepTotals& totals) {
+std::set<std::size_t> walked_stages(const StepTotals& totals) {
   const auto compute = [](const ClassTotals& own) {
     return own.lane[static_cast<std::size_t>(Lane::kCompute)];
   };
   const auto most = std::ranges::max_element(totals.classes, {}, compute);
-  return static_cast<std::size_t>(most - totals.classes.begin());
+  return {0, static_cast<std::size_t>(most - totals.classes.begin())};
 }
 
 double hardware_flops_per_step(const Job& job) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <set>
 #include <vector>
 
 #include "planner/core/units.h"
@@ -30,8 +31,8 @@ struct StepTotals {
 StepTotals step_totals(const CostModel& model, const std::function<bool(const Node&)>& counts);
 StepTotals step_totals(const CostModel& model);
 
-// Of which the compute lane works longest.
-std::size_t busiest_stage(const StepTotals& totals);
+// The first stage, and that of which the compute lane works longest.
+std::set<std::size_t> walked_stages(const StepTotals& totals);
 
 // flop of matrix products and attention in one step over all ranks, recomputation included.
 // A double: a step of the greatest models exceeds int64.

@@ -1,7 +1,6 @@
 #include "planner/search/job_bound.h"
 
 #include <algorithm>
-#include <set>
 #include <vector>
 
 #include "planner/cost/cost_model.h"
@@ -19,7 +18,7 @@ JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFl
   JobBound bound{.work = time_bound(costs, totals), .floor = floors.of(plan, stages)};
   SimTime longest{};
   std::vector<Seconds> turns(job.classes.size());
-  for (const std::size_t stage : std::set{std::size_t{0}, busiest_stage(totals)}) {
+  for (const std::size_t stage : walked_stages(totals)) {
     Program& program = job.classes[stage].program;
     derive_data_edges(program);
     const auto all = costs.costs(static_cast<int>(stage));
