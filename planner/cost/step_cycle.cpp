@@ -42,8 +42,14 @@ struct StepCycle::Walk {
   }
 };
 
-StepCycle::StepCycle(const Program& program, std::span<const OpCost> costs)
-    : program_(program), costs_(costs), index_(program), iterations_(program.blocks.size()) {
+StepCycle::StepCycle(const Program& program, std::span<const OpCost> costs,
+                     const std::function<bool(const Node&)>& counts)
+    : program_(program),
+      alone_(program.nodes.size()),
+      index_(program),
+      iterations_(program.blocks.size()) {
+  for (std::size_t n = 0; n < alone_.size(); ++n)
+    if (counts(program.nodes[n])) alone_[n] = costs[n].alone;
   for (std::size_t b = program.blocks.size(); b-- > 0;) add_up(static_cast<BlockIndex>(b));
 }
 
@@ -53,7 +59,7 @@ void StepCycle::add_up(BlockIndex block) {
   for (const Block::Item& item : program_.blocks[block].items) {
     if (!item.is_block) {
       const std::size_t lane = index_of(program_.nodes[item.index].lane);
-      own.work[lane] += costs_[item.index].alone;
+      own.work[lane] += alone_[item.index];
       if (!own.first[lane]) own.first[lane] = item.index;
       continue;
     }
@@ -142,7 +148,7 @@ void StepCycle::visit(Walk& walk, NodeIndex index) const {
   }
   const bool is_source = index == walk.source && !walk.is_over && (walk.from_end || !begin);
   if (!begin && !is_source) return;
-  const SimTime length = is_source && walk.from_end ? SimTime{} : costs_[index].alone;
+  const SimTime length = is_source && walk.from_end ? SimTime{} : alone_[index];
   if (is_source && walk.from_end)
     for (std::vector<Walk::Done>& lane : walk.lanes) lane.clear();
   const SimTime from = is_source ? SimTime{} : *begin;

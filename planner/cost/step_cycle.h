@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -24,8 +25,11 @@ namespace zplan {
 
 class StepCycle {
  public:
-  // `costs`: of each node. Both must outlive the cycle; the Program has edges.
-  StepCycle(const Program& program, std::span<const OpCost> costs);
+  // `costs`: of each node. `counts`: what other nodes do takes no time. The Program, which has
+  // edges, must outlive the cycle.
+  StepCycle(
+      const Program& program, std::span<const OpCost> costs,
+      const std::function<bool(const Node&)>& counts = [](const Node&) { return true; });
 
   // The longer one of the paths through the first operation of the compute lane and through that of
   // the lane that works longest.
@@ -52,7 +56,7 @@ class StepCycle {
   std::vector<Lane> busy_lanes(BlockIndex block) const;
 
   const Program& program_;
-  const std::span<const OpCost> costs_;
+  std::vector<SimTime> alone_;  // by node: its duration
   const ProgramIndex index_;
   std::vector<Iteration> iterations_;  // by block
 };

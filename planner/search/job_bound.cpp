@@ -20,12 +20,8 @@ JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFl
   std::vector<Seconds> turns(job.classes.size());
   for (const std::size_t stage : walked_stages(totals)) {
     Program& program = job.classes[stage].program;
-    derive_data_edges(program);
-    const auto all = costs.costs(static_cast<int>(stage));
-    std::vector<OpCost> counted(all.begin(), all.end());
-    for (std::size_t i = 0; i < counted.size(); ++i)
-      if (!counts(program.nodes[i])) counted[i].alone = {};
-    const StepCycle cycle(program, counted);
+    derive_data_edges(program, ImpliedEdges::kMayStay);
+    const StepCycle cycle(program, costs.costs(static_cast<int>(stage)), counts);
     longest = std::max(longest, cycle.period());
     turns[stage] = to_seconds(cycle.turn());
   }

@@ -23,6 +23,12 @@ bool bytes_overlap(const View& a, const View& b) {
   return a.offset < b.offset + b.bytes() && b.offset < a.offset + a.bytes();
 }
 
+// Whether two edges differ in their nodes alone.
+bool is_alike(const Edge& a, const Edge& b) {
+  return a.level == b.level && a.delta == b.delta && a.match == b.match &&
+         a.from_depth == b.from_depth && a.reuse == b.reuse;
+}
+
 class EdgeDeriver {
  public:
   explicit EdgeDeriver(Program& program) : p_(program), edges_(program.nodes.size()) {}
@@ -43,9 +49,9 @@ class EdgeDeriver {
     wrap(a_first ? a : b, a_first ? b : a, slots);
   }
 
-  void finish(bool reuse) {
+  void finish(bool reuse, ImpliedEdges implied) {
     for (auto& list : edges_) reduce(list);
-    thin_edges(p_, edges_, reuse);
+    if (implied == ImpliedEdges::kLeftOut) thin_edges(p_, edges_, reuse);
     set_edges(p_, edges_);
   }
 
@@ -191,9 +197,19 @@ class EdgeDeriver {
     return Tiles{tiles.count, tiles.first, tiles.step, use.view->slot.per_tile};
   }
 
+  // Of edges that differ in nothing but the node of one lane the latest covers the others.
   void add(NodeIndex owner, Edge edge, bool reuse) {
     edge.reuse = reuse;
-    edges_[owner].push_back(edge);
+    const Lane lane = p_.nodes[edge.node].lane;
+    std::vector<Edge>& list = edges_[owner];
+    const auto alike = std::find_if(list.begin(), list.end(), [&](const Edge& other) {
+      return is_alike(edge, other) && p_.nodes[other.node].lane == lane;
+    });
+    if (alike == list.end()) {
+      list.push_back(edge);
+    } else {
+      alike->node = std::max(alike->node, edge.node);
+    }
   }
 
   // Of edges of which one covers the other keeps that one; a data edge gives way to none of reuse.
@@ -231,7 +247,7 @@ bool conflict(const Use& a, const Use& b) {
 
 }  // namespace
 
-void derive_data_edges(Program& program) {
+void derive_data_edges(Program& program, ImpliedEdges implied) {
   EdgeDeriver deriver(program);
   const auto users = accesses_by_buffer(program);
   for (BufferId id = 0; id < users.size(); ++id) {
@@ -241,7 +257,7 @@ void derive_data_edges(Program& program) {
         if (conflict(list[i], list[j]) && bytes_overlap(*list[i].view, *list[j].view))
           deriver.order(list[i], list[j], program.buffers[id].slots);
   }
-  deriver.finish(false);
+  deriver.finish(false, implied);
 }
 
 void add_reuse_edges(Program& program, const std::vector<SharedBytes>& pairs) {
@@ -252,7 +268,7 @@ void add_reuse_edges(Program& program, const std::vector<SharedBytes>& pairs) {
     for (const Use& a : users[pair.first])
       for (const Use& b : users[pair.second])
         if (conflict(a, b)) deriver.order(a, b, 0);
-  deriver.finish(true);
+  deriver.finish(true, ImpliedEdges::kLeftOut);
 }
 
 }  // namespace zplan

@@ -2,7 +2,8 @@
 // one writing, the later instance waits for the earlier. Exact where both nodes sit in the same
 // block or in sibling loops that run over the same layers or tiles, in the same order or mirrored;
 // elsewhere it waits for the last instance of the earlier loop, which is later than needed but
-// never wrong. What the other edges and the order of the lanes imply is left out (thin_edges.h).
+// never wrong. What the other edges and the order of the lanes imply is left out (thin_edges.h),
+// but where it may stay: to find it takes as long as to find the edges.
 #pragma once
 
 #include <vector>
@@ -11,8 +12,10 @@
 
 namespace zplan {
 
+enum class ImpliedEdges { kLeftOut, kMayStay };
+
 // Sets the data edges of all nodes from the views of each buffer. Replaces existing edges.
-void derive_data_edges(Program& program);
+void derive_data_edges(Program& program, ImpliedEdges implied = ImpliedEdges::kLeftOut);
 
 // Adds reuse edges between the users of different buffers that share addresses: `pairs` lists them.
 struct SharedBytes {

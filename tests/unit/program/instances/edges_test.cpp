@@ -69,6 +69,18 @@ TEST_F(Edges, ARingOfTilesIsFilledAsFarAheadAsItHasSlots) {
                                           Edge{.node = r, .level = 0, .delta = 1}));
 }
 
+TEST_F(Edges, WhatOtherEdgesImplyStaysOnlyWhereItMay) {
+  const BufferId first = buffer(1), second = buffer(1);
+  const NodeIndex w = write(kFill, first, {}), m = move(first, second);
+  const NodeIndex r = b_.node(
+      {.kind = OpKind::kKernel, .lane = Lane::kD2h},
+      {sample_view(first, Access::kRead, kFloats), sample_view(second, Access::kRead, kFloats)});
+  derive();
+  EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = m}));
+  derive_data_edges(program_, ImpliedEdges::kMayStay);
+  EXPECT_THAT(of(r), UnorderedElementsAre(Edge{.node = m}, Edge{.node = w}));
+}
+
 TEST_F(Edges, TilesWithSlotsOfTheirOwnMeetOneByOne) {
   const BufferId saved = buffer(4);
   NodeIndex w = 0, r = 0, m = 0;
