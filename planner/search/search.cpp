@@ -32,9 +32,12 @@ constexpr std::size_t kSimplerFitWave = 8;
 constexpr std::size_t kSimplerSimulationWave = 2;
 // Of the simulations allowed one in so many is kept for simpler plans.
 constexpr std::int64_t kSimplerShare = 6;
-// Of the operations allowed as much as one part in so many is there for variants, however many the
-// leaves have taken.
-constexpr std::int64_t kVariantsShare = 2;
+// Of the operations allowed leaves take one part in so many where variants count.
+constexpr std::int64_t kLeavesShare = 2;
+// One part in so many is there for tuning, however many the leaves have taken, and for variants,
+// however many these two have.
+constexpr std::int64_t kTuningShare = 2;
+constexpr std::int64_t kVariantsShare = 4;
 // Plans besides the two found whose kept tensors get other homes, and how much slower than the
 // fastest they may be. [Korthikanti22 sec 5] full recomputation takes a third more at the most.
 constexpr std::size_t kCloseLosers = 2;
@@ -142,8 +145,11 @@ class Search {
   }
 
   void pass(const Effort& all) {
-    climb(all);
+    const std::int64_t of_leaves = all.operations / (options_.variants ? kLeavesShare : 1);
+    climb({all.simulations, of_leaves});
     if (ranking_.empty()) return;
+    if (all.operations > 0)
+      tuning_end_ = std::max(of_leaves, spent().operations) + all.operations / kTuningShare;
     tune_both();
     if (options_.variants) try_variants(allowed_for_variants(all));
   }
@@ -217,6 +223,7 @@ class Search {
   void try_everything() {
     constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
     all_count_ = true;
+    tuning_end_.reset();
     for (const Rung rung : {Rung::kEnumerated, Rung::kEstimated, Rung::kFitted}) raise_all(rung);
     if (ranking_.empty()) return;
     tune_both();
@@ -469,11 +476,21 @@ class Search {
     const Leaf& fastest = ranking_.fastest();
     const Leaf& recommended = ranking_.recommended();
     for (const Leaf* leaf : {&fastest, &recommended})
-      if (tuned_from_.insert(leaf->place).second) tune(*leaf);
+      tune_once(*leaf, [this](const Leaf& from) { tune(from); });
     for (const Leaf* leaf : close_losers(fastest, recommended))
-      if (tuned_from_.insert(leaf->place).second) turn(other_homes(*leaf), leaf);
+      tune_once(*leaf, [this](const Leaf& from) { turn(other_homes(from), &from); });
     seek_simpler();  // than what they have led to
   }
+
+  // Again, where there were not the operations for all of it.
+  template <typename Tune>
+  void tune_once(const Leaf& leaf, Tune tune) {
+    if (tuned_from_.contains(leaf.place) || tuning_is_over()) return;
+    tune(leaf);
+    if (!tuning_is_over()) tuned_from_.insert(leaf.place);
+  }
+
+  bool tuning_is_over() const { return tuning_end_ && spent().operations >= *tuning_end_; }
 
   // The next homes farther away, then the knobs, each on the fastest plan that those before it have
   // led to.
@@ -512,6 +529,7 @@ class Search {
     return next;
   }
   const Leaf* turn_nearer(const Leaf* best) {
+    if (tuning_is_over()) return best;
     const auto fits = [this](const Plan& plan) {
       return pins_.allows(plan) && !exact_.fit(plan).infeasible;
     };
@@ -535,6 +553,7 @@ class Search {
     // Checkpoints that are to be cut are those of layers recomputed whole.
     const bool must_cut = pins_.has("/partition_activations") && plan.partition_activations;
     if (!exact_.homes || pins_.has("/recompute") || must_cut || keeps_all(plan)) return {};
+    if (tuning_is_over()) return {};
     return exact_.homes(plan, pins_);
   }
 
@@ -568,7 +587,7 @@ class Search {
   // The fastest of `best` and the plans. Those that fit and whose bounds let them be faster by more
   // than the tolerance are simulated.
   const Leaf* turn(std::vector<Plan> plans, const Leaf* best) {
-    if (stopped()) return best;
+    if (stopped() || tuning_is_over()) return best;
     std::erase_if(plans, [this](const Plan& plan) { return !pins_.allows(plan); });
     const std::size_t before = tuned_.size();
     for (Plan& plan : plans) {
@@ -585,9 +604,10 @@ class Search {
     std::vector<const Leaf*> simulated;
     for (std::size_t i = before; i < tuned_.size(); ++i)
       if (tuned_[i].candidate.step) simulated.push_back(&tuned_[i]);
-    ranking_.add(simulated);
     for (const Leaf* leaf : simulated)
       if (leaf->value() < best->value()) best = leaf;
+    std::erase_if(simulated, [this](const Leaf* l) { return ranking_.has(l->candidate.plan); });
+    ranking_.add(simulated);
     return best;
   }
 
@@ -680,8 +700,9 @@ class Search {
   double slack_ = 0;                                         // of all leaves, as enumerated
   bool proven_ = false;  // no leaf that was queued could be faster than the fastest
   std::int64_t plain_simulated_ = 0;
-  std::optional<Effort> end_;  // of all; from the second pass on
-  Effort most_{};              // when simpler plans are looked for
+  std::optional<Effort> end_;               // of all; from the second pass on
+  std::optional<std::int64_t> tuning_end_;  // operations spent by then; none: no end
+  Effort most_{};                           // when simpler plans are looked for
   SearchStats stats_;
 };
 

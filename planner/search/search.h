@@ -164,8 +164,8 @@ struct Evaluator {
   // simulated period with its prefetch or a shallower one. Empty: nothing is known.
   std::function<Seconds(const Plan&)> bound{};
   std::function<Seconds(const Plan&)> bound_of_depths{};
-  // How much has been simulated so far, in operations; a plan lowered, or placed, too, counts as
-  // some. Empty: nothing is counted.
+  // How much has been simulated so far, in operations; a plan that is lowered, bounded or placed
+  // counts as those that take as long. Empty: nothing is counted.
   std::function<std::int64_t()> operations{};
   // Bytes of a GPU that no placement of the plan undercuts. Empty: none are known.
   std::function<Bytes(const Plan&)> least_gpu{};
@@ -258,8 +258,9 @@ struct SearchOptions {
   // that could be faster by more than kProvenGap are tried, too.
   bool variants = false;
   // Stop after so many simulations (rounded up to a wave), but not before so many operations have
-  // been simulated; the gap says what may be lost. Operations depend on neither machine nor
-  // threads.
+  // been spent; the gap says what may be lost. Operations depend on neither machine nor threads.
+  // Of these leaves take half where variants count; tuning and variants have some even where the
+  // leaves took more.
   std::int64_t max_simulated = std::numeric_limits<std::int64_t>::max();
   std::int64_t min_operations = 0;
   // Below these: as much as a search that may do so much, with its tuning, comes first, so that

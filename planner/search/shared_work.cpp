@@ -1,6 +1,5 @@
 #include "planner/search/shared_work.h"
 
-#include "planner/lower/lower.h"
 #include "planner/search/job_bound.h"
 #include "planner/search/pass_times.h"
 
@@ -21,13 +20,17 @@ bool is_shared(const Node& node) {
 
 }  // namespace
 
-Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster, TimeFloors& floors,
-                    const StagePieces& stages) {
+std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model) {
   plan.placement = {};
   plan.partition_activations = false;
-  if (illegal(plan, shape_of(model))) return {};
-  Job job = lower_unordered(plan, model);
-  return bound_of_job(plan, job, cluster, floors, stages, is_shared).bound_of_depths(plan);
+  if (illegal(plan, shape_of(model))) return std::nullopt;
+  return plan;
+}
+
+Seconds shared_work(const Plan& all_on_gpu, Job& job, const Cluster& cluster, TimeFloors& floors,
+                    const StagePieces& stages) {
+  return bound_of_job(all_on_gpu, job, cluster, floors, stages, is_shared)
+      .bound_of_depths(all_on_gpu);
 }
 
 }  // namespace zplan

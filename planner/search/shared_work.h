@@ -3,18 +3,22 @@
 // the GPU; [derived] one that keeps them farther away does the same and more, and between the same.
 #pragma once
 
+#include <optional>
+
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/core/units.h"
 #include "planner/plan/plan.h"
+#include "planner/program/job/job.h"
 #include "planner/search/time_floor.h"
 
 namespace zplan {
 
-// Never above the simulated period of the plan with any homes and its prefetch or a shallower one;
-// zero where they may not all be the GPU. Lowers one Job, but does not place it. `stages`:
-// in_flight_of_stages(plan).
-Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster, TimeFloors& floors,
+// The plan with all states on the GPU; nothing: that is not legal.
+std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model);
+// Never above the simulated period of the plan with any homes and its prefetch or a shallower one.
+// `job`: of it, lowered without order. `stages`: in_flight_of_stages(all_on_gpu).
+Seconds shared_work(const Plan& all_on_gpu, Job& job, const Cluster& cluster, TimeFloors& floors,
                     const StagePieces& stages);
 
 }  // namespace zplan

@@ -23,7 +23,7 @@ namespace zplan {
 namespace {
 
 // Plans that are simulated whatever they cost.
-constexpr std::int64_t kUsualSimulations = 28;
+constexpr std::int64_t kUsualSimulations = 12;
 constexpr std::int64_t kMillion = 1'000'000;
 
 using Clock = std::chrono::steady_clock;

@@ -10,7 +10,6 @@
 #include "planner/search/explanation_parts.h"
 #include "planner/search/job_bound.h"
 #include "planner/search/outside_space.h"
-#include "planner/search/shared_work.h"
 #include "planner/search/time_floor.h"
 #include "planner/search/variants.h"
 
@@ -75,9 +74,7 @@ std::vector<Term> bound_terms(const Candidate& open, const ModelConfig& model,
   for (const Plan& plan : {open.plan, deepest})
     if (std::vector<Term> terms = job_bound_terms(plan, open.bound, model, cluster); !terms.empty())
       return terms;
-  TimeFloors floors(model, cluster);
-  const StagePieces stages = in_flight_of_stages(deepest);
-  if (same(open.bound, shared_work(deepest, model, cluster, floors, stages)))
+  if (same(open.bound, make_evaluator(model, cluster).shared_work(deepest)))
     return {seconds_term("work that all plans share which differ in homes and prefetch alone",
                          open.bound, "planner/search/shared_work.h")};
   return {seconds_term("floor of the plans that differ in units, tiles, order and prefetch",

@@ -21,7 +21,7 @@ namespace zplan {
 // [assumed] what allocators lose to fragmentation
 inline constexpr double kUsualHeadroom = 0.05;
 // Millions of operations that a search may simulate.
-inline constexpr std::int64_t kUsualBudget = 10, kMostBudget = 1'000'000'000;
+inline constexpr std::int64_t kUsualBudget = 20, kMostBudget = 1'000'000'000;
 
 // Paths are empty when not given.
 struct PlanCommand {
@@ -38,7 +38,7 @@ struct PlanCommand {
   bool pareto = false;   // those that no other plan simulated beats
   int threads = 1;
   std::optional<std::int64_t> simulations;  // at most; none: as many as the budget allows
-  std::optional<std::int64_t> budget;       // millions of operations to simulate
+  std::optional<std::int64_t> budget;       // millions of operations
   Seconds time{-1};                         // that the search may take; negative: any
   double headroom = kUsualHeadroom;         // share of a device's memory to leave free
   bool exhaustive = false;

@@ -92,7 +92,9 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more), whatever the budget");
   syntax.integer("--budget", command.budget, 0, kMostBudget,
-                 "Millions of operations to simulate at most [10; with --time any]");
+                 fmt::format("Millions of operations to spend, of simulations and of what takes as long "
+                             "[{}; with --time any]",
+                             kUsualBudget));
   syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
                   command.time);
   add_headroom(syntax, command.headroom);
