@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "planner/cost/bounds.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/lower/lower.h"
 #include "planner/lower/ranks.h"
 #include "planner/place/place.h"
@@ -34,7 +36,11 @@ constexpr std::int64_t kOperationsOfLowering = 3000;
 class PlanEvaluator {
  public:
   PlanEvaluator(const ModelConfig& model, const Cluster& cluster)
-      : model_(model), cluster_(cluster), floors_(model_, cluster_), bytes_(model_) {}
+      : model_(model),
+        cluster_(cluster),
+        wires_(cluster_),
+        floors_(model_, cluster_, &wires_),
+        bytes_(model_) {}
 
   Estimate estimate(const Plan& plan) {
     Estimate result;
@@ -59,7 +65,7 @@ class PlanEvaluator {
 
   Seconds shared_work(const Plan& plan) {
     operations_ += kOperationsOfLowering;
-    return zplan::shared_work(plan, model_, cluster_, floors_, in_flight(plan));
+    return zplan::shared_work(plan, model_, cluster_, floors_, in_flight(plan), &wires_);
   }
 
   Bytes least_gpu(const Plan& plan) {
@@ -98,14 +104,15 @@ class PlanEvaluator {
   }
 
   std::vector<Plan> homes(const Plan& plan, const Pins& pins) {
-    return promising_homes(plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); });
+    return promising_homes(
+        plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); }, &wires_);
   }
 
   Seconds simulate(const Plan& plan, double tolerance) {
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
-    const sim::SimResult result =
-        sim::simulate(job, cluster_, {.tolerance = tolerance, .fingerprint = {}});
+    const sim::SimResult result = sim::simulate(CostModel(job, cluster_, &wires_),
+                                                {.tolerance = tolerance, .fingerprint = {}});
     operations_ += kOperationsOfFit + result.ops - result.skipped_ops;
     return result.period;
   }
@@ -114,7 +121,7 @@ class PlanEvaluator {
 
  private:
   JobBound bound(const Plan& plan, Job& job) {
-    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan));
+    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan), {.wires = &wires_});
   }
 
   // Remembered: the same for all plans of a shape.
@@ -138,6 +145,7 @@ class PlanEvaluator {
 
   const ModelConfig model_;
   const Cluster cluster_;
+  SharedWires wires_;
   TimeFloors floors_;
   BytesBounds bytes_;
   std::atomic<std::int64_t> operations_ = 0;

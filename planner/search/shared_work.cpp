@@ -22,12 +22,12 @@ bool is_shared(const Node& node) {
 }  // namespace
 
 Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster, TimeFloors& floors,
-                    const StagePieces& stages) {
+                    const StagePieces& stages, SharedWires* wires) {
   plan.placement = {};
   plan.partition_activations = false;
   if (illegal(plan, shape_of(model))) return {};
   Job job = lower_unordered(plan, model);
-  return bound_of_job(plan, job, cluster, floors, stages, is_shared).bound_of_depths(plan);
+  return bound_of_job(plan, job, cluster, floors, stages, {is_shared, wires}).bound_of_depths(plan);
 }
 
 }  // namespace zplan

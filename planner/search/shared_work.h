@@ -6,6 +6,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/core/units.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/plan/plan.h"
 #include "planner/search/time_floor.h"
 
@@ -13,8 +14,8 @@ namespace zplan {
 
 // Never above the simulated period of the plan with any homes and its prefetch or a shallower one;
 // zero where they may not all be the GPU. Lowers one Job, but does not place it. `stages`:
-// in_flight_of_stages(plan).
+// in_flight_of_stages(plan). `wires`: of the cluster (cost_model.h).
 Seconds shared_work(Plan plan, const ModelConfig& model, const Cluster& cluster, TimeFloors& floors,
-                    const StagePieces& stages);
+                    const StagePieces& stages, SharedWires* wires = nullptr);
 
 }  // namespace zplan
