@@ -152,6 +152,23 @@ INSTANTIATE_TEST_SUITE_P(Networks, SharedWiresTest, testing::Values(plain, overs
                            return one.param == plain ? "Plain" : "Oversubscribed";
                          });
 
+// Three stages of two ranks: two stages in the first node, one in the second.
+TEST(SharedWires, AnswersAreKeptByAllThatTheyWereAskedWith) {
+  const Cluster cluster = small_machine(2);
+  const auto wires = SharedWires(cluster).of(testing_support::mesh_of({.dp = 2, .pp = 3}));
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(wires->way(0, 1), Way::kPeerLink);
+    EXPECT_EQ(wires->way(1, 2), Way::kNetwork);
+    EXPECT_EQ(wires->reach(groups::kData, 0).islands, 1);
+    EXPECT_EQ(wires->reach(groups::kWorld, 0).islands, 2);
+    EXPECT_EQ(wires->ranks_beside(0, {}), 2);
+    EXPECT_EQ(wires->ranks_beside(0, groups::kData.axes), 1);
+    EXPECT_EQ(wires->shares({PatternKind::kHost, 0, 0, 0, {}}).front().weight, 2);
+    EXPECT_EQ(wires->shares({PatternKind::kHost, 2, 0, 0, {}}).front().at.node, 1);
+    EXPECT_EQ(wires->shares({PatternKind::kHost, 0, 0, 0, groups::kData}).front().weight, 1);
+  }
+}
+
 TEST(SharedWires, WhatFailsFailsAgain) {
   const Cluster cluster = small_machine(2);
   const Job job = job_beginning_with(0);
