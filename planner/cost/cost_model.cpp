@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "planner/core/error.h"
 #include "planner/cost/kernel_time.h"
@@ -12,8 +13,6 @@
 
 namespace zplan {
 namespace {
-
-constexpr int kAlone = 1;  // in the pattern of a ring: without the groups beside it
 
 constexpr BytesPerSecond kNoCap{std::numeric_limits<double>::infinity()};
 
@@ -144,8 +143,8 @@ RestingTime launch_time(const Node& node, int ranks, Seconds plain, const StackR
 
 }  // namespace
 
-CostModel::CostModel(const Job& job, const Cluster& cluster)
-    : job_(job), cluster_(cluster), wiring_(job, cluster) {
+CostModel::CostModel(const Job& job, const Cluster& cluster, SharedWires* shared)
+    : job_(job), cluster_(cluster), wiring_(job.mesh, cluster, shared) {
   if (job.world() <= wiring_.ranks_per_node()) cores_ = cluster.node.cores.get();
   kernels_ = built_in_kernels(job);
   for (int stage = 0; stage < static_cast<int>(job.classes.size()); ++stage) {
@@ -269,7 +268,7 @@ OpCost CostModel::copy(int stage, const Node& node) {
   return transfer(latency, carried, pattern, drive ? "drives" : "copy", kNoCap, rests);
 }
 
-CostModel::PatternKind CostModel::pattern_of(CollectiveKind kind) {
+PatternKind CostModel::pattern_of(CollectiveKind kind) {
   if (kind == CollectiveKind::kAllToAll) return PatternKind::kPairs;
   return kind == CollectiveKind::kShift ? PatternKind::kShift : PatternKind::kRing;
 }
@@ -321,7 +320,7 @@ void CostModel::find_rates(const Pattern& pattern, bool peers, CollectiveCall& c
     slowest = std::min(slowest, rate);
     if (!peers) call.local = std::min(call.local, rate);
   }
-  if (std::get<PatternKind>(pattern) != PatternKind::kPairs) return;
+  if (pattern.kind != PatternKind::kPairs) return;
   const double n = call.ranks, k = std::ceil(n / call.nodes);
   if (k > 1) call.local = call.local * ((k - 1) / (n - 1));
   if (k < n) call.border = call.border * (k * (n - k) / (n - 1));
@@ -333,7 +332,7 @@ BytesPerSecond CostModel::border_alone(const Pattern& pattern, const CollectiveC
   if (profile == nullptr || !profile->reaches_over_nodes()) return call.border;
   CollectiveCall alone{.ranks = call.ranks, .nodes = call.nodes};
   Pattern of_one = pattern;
-  std::get<2>(of_one) = kAlone;
+  of_one.first = kAlone;
   find_rates(of_one, true, alone);
   return alone.border;
 }
@@ -409,34 +408,12 @@ OpCost CostModel::transfer(Seconds latency, Bytes bytes, const Pattern& pattern,
 std::pair<std::uint32_t, std::uint32_t> CostModel::shares_of(const Pattern& pattern) {
   const auto [at, added] = known_.try_emplace(pattern);
   if (added) {
-    const std::vector<LinkShare> found = find_shares(pattern);
+    const std::vector<LinkShare> found = wiring_.shares(pattern);
     at->second.first = static_cast<std::uint32_t>(shares_.size());
     shares_.insert(shares_.end(), found.begin(), found.end());
     at->second.second = static_cast<std::uint32_t>(shares_.size());
   }
   return at->second;
-}
-
-std::vector<LinkShare> CostModel::find_shares(const Pattern& pattern) {
-  const auto& [kind, a, b, c, group] = pattern;
-  switch (kind) {
-    case PatternKind::kCopy:
-      return wiring_.copy(a, static_cast<Tier>(b), static_cast<Tier>(c), group.axes);
-    case PatternKind::kHost:
-      return wiring_.host_stream(a, group.axes);
-    case PatternKind::kRing:
-      return wiring_.ring(group, a, b == kAlone);
-    case PatternKind::kPairs:
-      return wiring_.pairs(group, a, b == kAlone);
-    case PatternKind::kShift:
-      return wiring_.shift(group, a, b == kAlone);
-    case PatternKind::kBetween:
-      return wiring_.between(a, b);
-    case PatternKind::kCores:
-      return wiring_.cores(a, {b, c / 2, c % 2 == 1});
-  }
-  ZPLAN_ASSERT(false);
-  return {};
 }
 
 }  // namespace zplan

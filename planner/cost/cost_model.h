@@ -22,7 +22,7 @@
 //                          [Rajbhandari21 sec 6.1]
 //
 // A flow is of one representative rank of the class; its weights stand for the siblings
-// (wiring.h). A group of one rank moves nothing. Rounded to picoseconds once per op.
+// (mesh_wires.h). A group of one rank moves nothing. Rounded to picoseconds once per op.
 // Left out: memory traffic of collectives on the GPU; other links of trees than those of rings;
 // products that hide an all-to-all.
 #pragma once
@@ -32,14 +32,15 @@
 #include <map>
 #include <span>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/core/units.h"
 #include "planner/cost/collective_time.h"
 #include "planner/cost/core_time.h"
+#include "planner/cost/pattern.h"
 #include "planner/cost/reliance.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/cost/wiring.h"
 #include "planner/program/job/job.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -64,8 +65,9 @@ struct OpCost {
 class CostModel {
  public:
   // Throws Error when the cluster has too few devices, lacks a link or a number format the job
-  // needs. `job` and `cluster` must outlive the model.
-  CostModel(const Job& job, const Cluster& cluster);
+  // needs. `job` and `cluster` must outlive the model. `shared`: of this cluster; spares Jobs with
+  // equal meshes the same walks over their ranks, and changes no cost.
+  CostModel(const Job& job, const Cluster& cluster, SharedWires* shared = nullptr);
 
   const Job& job() const { return job_; }
   const Cluster& cluster() const { return cluster_; }
@@ -96,12 +98,6 @@ class CostModel {
   const ClassPlace& place(int stage) const { return wiring_.place(stage); }
 
  private:
-  enum class PatternKind : std::uint8_t { kCopy, kHost, kRing, kPairs, kShift, kBetween, kCores };
-  // A kind, its arguments and a group, which is the one that meets (kRing to kShift) or that of an
-  // owner. The arguments of kCores are the stage, the ranks, and 2 x threads + whether it is a
-  // product.
-  using Pattern = std::tuple<PatternKind, int, int, int, Group>;
-
   static PatternKind pattern_of(CollectiveKind kind);
   OpCost cost_of(int stage, const Node& node);
   void add_software(int stage);
@@ -126,7 +122,6 @@ class CostModel {
   void find_rates(const Pattern& pattern, bool peers, CollectiveCall& call);
   BytesPerSecond border_alone(const Pattern& pattern, const CollectiveCall& call);
   std::pair<std::uint32_t, std::uint32_t> shares_of(const Pattern& pattern);
-  std::vector<LinkShare> find_shares(const Pattern& pattern);
   const Program& program(int stage) const;
   int peer(int stage, const Node& node) const;
 

@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "planner/cost/bounds.h"
+#include "planner/cost/cost_model.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/lower/lower.h"
 #include "planner/lower/ranks.h"
 #include "planner/place/place.h"
@@ -37,7 +39,11 @@ constexpr std::int64_t kLowering = 2, kPricing = 3, kPlacing = 6, kWalking = 12,
 class PlanEvaluator {
  public:
   PlanEvaluator(const ModelConfig& model, const Cluster& cluster)
-      : model_(model), cluster_(cluster), floors_(model_, cluster_), bytes_(model_) {}
+      : model_(model),
+        cluster_(cluster),
+        wires_(cluster_),
+        floors_(model_, cluster_, &wires_),
+        bytes_(model_) {}
 
   Estimate estimate(const Plan& plan) {
     Estimate result;
@@ -63,7 +69,7 @@ class PlanEvaluator {
     if (!on_gpu) return {};
     Job job = lowered(*on_gpu);
     count_bound(job);
-    return zplan::shared_work(*on_gpu, job, cluster_, floors_, in_flight(*on_gpu));
+    return zplan::shared_work(*on_gpu, job, cluster_, floors_, in_flight(*on_gpu), &wires_);
   }
 
   Bytes least_gpu(const Plan& plan) {
@@ -102,14 +108,15 @@ class PlanEvaluator {
   }
 
   std::vector<Plan> homes(const Plan& plan, const Pins& pins) {
-    return promising_homes(plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); });
+    return promising_homes(
+        plan, model_, cluster_, pins, [this](const Plan& p) { return fit(p); }, &wires_);
   }
 
   Seconds simulate(const Plan& plan, double tolerance) {
     Job job = lower(plan, model_);
     place(job, {.slack = plan.slack});
-    const sim::SimResult result =
-        sim::simulate(job, cluster_, {.tolerance = tolerance, .fingerprint = {}});
+    const sim::SimResult result = sim::simulate(CostModel(job, cluster_, &wires_),
+                                                {.tolerance = tolerance, .fingerprint = {}});
     operations_ += kPreparing * nodes_of(job) + result.ops - result.skipped_ops;
     return result.period;
   }
@@ -119,7 +126,7 @@ class PlanEvaluator {
  private:
   JobBound bound(const Plan& plan, Job& job) {
     count_bound(job);
-    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan));
+    return bound_of_job(plan, job, cluster_, floors_, in_flight(plan), {.wires = &wires_});
   }
 
   Job lowered(const Plan& plan) {
@@ -161,6 +168,7 @@ class PlanEvaluator {
 
   const ModelConfig model_;
   const Cluster cluster_;
+  SharedWires wires_;
   TimeFloors floors_;
   BytesBounds bytes_;
   std::atomic<std::int64_t> operations_ = 0;

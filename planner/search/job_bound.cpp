@@ -12,16 +12,16 @@
 namespace zplan {
 
 JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
-                      const StagePieces& stages, const std::function<bool(const Node&)>& counts) {
-  const CostModel costs(job, cluster);
-  const StepTotals totals = step_totals(costs, counts);
+                      const StagePieces& stages, const BoundOptions& options) {
+  const CostModel costs(job, cluster, options.wires);
+  const StepTotals totals = step_totals(costs, options.counts);
   JobBound bound{.work = time_bound(costs, totals), .floor = floors.of(plan, stages)};
   SimTime longest{};
   std::vector<Seconds> turns(job.classes.size());
   for (const std::size_t stage : walked_stages(totals)) {
     Program& program = job.classes[stage].program;
     derive_data_edges(program, ImpliedEdges::kMayStay);
-    const StepCycle cycle(program, costs.costs(static_cast<int>(stage)), counts);
+    const StepCycle cycle(program, costs.costs(static_cast<int>(stage)), options.counts);
     longest = std::max(longest, cycle.period());
     turns[stage] = to_seconds(cycle.turn());
   }

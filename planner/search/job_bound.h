@@ -8,6 +8,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/cost/bounds.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/job/job.h"
@@ -31,11 +32,15 @@ struct JobBound {
   Seconds bound() const { return std::max({work.seconds, floor, with_turns, longest_path}); }
 };
 
+struct BoundOptions {
+  // What other nodes do takes no time.
+  std::function<bool(const Node&)> counts = [](const Node&) { return true; };
+  SharedWires* wires = nullptr;  // of the cluster (cost_model.h)
+};
+
 // Walks the first stage and the one that computes longest, whose programs get data edges. `stages`:
-// in_flight_of_stages(plan). `counts`: what other nodes do takes no time.
-JobBound bound_of_job(
-    const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
-    const StagePieces& stages,
-    const std::function<bool(const Node&)>& counts = [](const Node&) { return true; });
+// in_flight_of_stages(plan).
+JobBound bound_of_job(const Plan& plan, Job& job, const Cluster& cluster, TimeFloors& floors,
+                      const StagePieces& stages, const BoundOptions& options = {});
 
 }  // namespace zplan

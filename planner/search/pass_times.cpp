@@ -131,9 +131,9 @@ bool is_between_products(const Node& node) {
   return node.lane == Lane::kCommTensor && node.role.action != Action::kSumShared;
 }
 
-void add_collectives(const Job& job, const Cluster& cluster, NodeTimes& times) {
+void add_collectives(const Job& job, const Cluster& cluster, SharedWires* wires, NodeTimes& times) {
   const Program& program = job.classes.front().program;
-  const CostModel costs(job, cluster);
+  const CostModel costs(job, cluster, wires);
   for (std::size_t i = 0; i < times.size(); ++i)
     if (is_between_products(program.nodes[i])) times[i] = to_seconds(costs.costs(0)[i].alone);
 }
@@ -146,7 +146,7 @@ bool is_common(const Node& node) {
 }
 
 KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
-                       const Cluster& cluster) {
+                       const Cluster& cluster, SharedWires* wires) {
   const Program& program = job.classes.front().program;
   const std::vector<std::int64_t> instances = instances_per_step(program);
   NodeTimes alone = kernel_times(job, cluster);
@@ -163,7 +163,7 @@ KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, 
         *alone[i] * per_micro(instances[i], &own == &times.layer ? measured : 1));
   }
   if (!waits) return times;
-  add_collectives(job, cluster, alone);
+  add_collectives(job, cluster, wires, alone);
   const std::vector<std::int64_t> runs = runs_per_step(program);
   for (BlockIndex b = 1; b < program.blocks.size(); ++b)
     if (is_layer_loop(program, b) && !is_before(program, b, first))

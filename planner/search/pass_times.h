@@ -6,6 +6,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/core/units.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/program/job/job.h"
 
 namespace zplan {
@@ -25,8 +26,8 @@ struct KernelTimes {
 bool is_common(const Node& node);
 
 // `first`: so many of the layers, at the begin, are not measured. `waits`: whether collectives
-// count; the Job then has edges.
+// count; the Job then has edges. `wires`: of the cluster (cost_model.h).
 KernelTimes pass_times(const Job& job, std::int64_t layers, std::int64_t first, bool waits,
-                       const Cluster& cluster);
+                       const Cluster& cluster, SharedWires* wires);
 
 }  // namespace zplan

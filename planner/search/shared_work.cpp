@@ -28,8 +28,8 @@ std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model) {
 }
 
 Seconds shared_work(const Plan& all_on_gpu, Job& job, const Cluster& cluster, TimeFloors& floors,
-                    const StagePieces& stages) {
-  return bound_of_job(all_on_gpu, job, cluster, floors, stages, is_shared)
+                    const StagePieces& stages, SharedWires* wires) {
+  return bound_of_job(all_on_gpu, job, cluster, floors, stages, {is_shared, wires})
       .bound_of_depths(all_on_gpu);
 }
 

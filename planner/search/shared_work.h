@@ -8,6 +8,7 @@
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
 #include "planner/core/units.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/plan/plan.h"
 #include "planner/program/job/job.h"
 #include "planner/search/time_floor.h"
@@ -17,8 +18,9 @@ namespace zplan {
 // The plan with all states on the GPU; nothing: that is not legal.
 std::optional<Plan> all_on_gpu(Plan plan, const ModelConfig& model);
 // Never above the simulated period of the plan with any homes and its prefetch or a shallower one.
-// `job`: of it, lowered without order. `stages`: in_flight_of_stages(all_on_gpu).
+// `job`: of it, lowered without order. `stages`: in_flight_of_stages(all_on_gpu). `wires`: of the
+// cluster (cost_model.h).
 Seconds shared_work(const Plan& all_on_gpu, Job& job, const Cluster& cluster, TimeFloors& floors,
-                    const StagePieces& stages);
+                    const StagePieces& stages, SharedWires* wires = nullptr);
 
 }  // namespace zplan

@@ -46,9 +46,9 @@ double states_on_gpu(const Job& job) {
   return bytes;
 }
 
-double crossing(const Job& job, const Cluster& cluster) {
+double crossing(const Job& job, const Cluster& cluster, SharedWires& wires) {
   double bytes = 0;
-  for (const TierTraffic& one : tier_traffic(CostModel(job, cluster)))
+  for (const TierTraffic& one : tier_traffic(CostModel(job, cluster, &wires)))
     if (one.hop == Hop::kGpuCpu && one.state != MovedState::kActivations) bytes += one.bytes();
   return bytes;
 }
@@ -58,6 +58,7 @@ double crossing(const Job& job, const Cluster& cluster) {
 std::vector<StateCut> state_cuts(const Plan& plan, const ModelConfig& model,
                                  const Cluster& cluster) {
   const auto parameters = static_cast<double>(parameter_count(model));
+  SharedWires wires(cluster);
   std::vector<StateCut> cuts;
   for (int cut = 0; cut < kCuts; ++cut) {
     Plan way = of_one_gpu(plan);
@@ -68,7 +69,7 @@ std::vector<StateCut> state_cuts(const Plan& plan, const ModelConfig& model,
       continue;
     }
     const Job job = lower(way, model);
-    found.crosses = crossing(job, cluster) / parameters;
+    found.crosses = crossing(job, cluster, wires) / parameters;
     found.kept = states_on_gpu(job) / parameters;
   }
   return cuts;

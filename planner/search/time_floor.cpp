@@ -157,7 +157,8 @@ KernelTimes TimeFloors::kernel_times(const Plan& plan) {
   const Plan simple = representative(plan, shape_of(model_));
   const ModelConfig model = least_of(plan, model_);
   const Job job = waits ? lower(simple, model) : lower_unordered(simple, model);
-  const KernelTimes times = pass_times(job, model_.layers, model_.first_layers(), waits, cluster_);
+  const KernelTimes times =
+      pass_times(job, model_.layers, model_.first_layers(), waits, cluster_, wires_);
   const std::lock_guard lock(mutex_);
   return known_.emplace(key, times).first->second;
 }

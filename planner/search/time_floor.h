@@ -38,6 +38,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/plan/plan_schedule.h"
 #include "planner/search/pass_times.h"
 
@@ -51,7 +52,9 @@ struct FloorTerm {
 
 class TimeFloors {
  public:
-  TimeFloors(const ModelConfig& model, const Cluster& cluster) : model_(model), cluster_(cluster) {}
+  // `wires`: of the cluster (cost_model.h).
+  TimeFloors(const ModelConfig& model, const Cluster& cluster, SharedWires* wires = nullptr)
+      : model_(model), cluster_(cluster), wires_(wires) {}
 
   // Remembers what it has lowered. Safe to share between threads.
   // `stages`: in_flight_of_stages(plan). `turns`: of each stage, or none; zero where unknown.
@@ -71,6 +74,7 @@ class TimeFloors {
 
   const ModelConfig& model_;
   const Cluster& cluster_;
+  SharedWires* const wires_;
   std::mutex mutex_;
   std::map<Key, KernelTimes> known_;
 };

@@ -256,7 +256,8 @@ std::optional<Benchmark> collective(const Operations& operations, HardwareTime l
   const std::span<const View> views = op->program().operands(*op->node);
   const std::int64_t bytes = std::max(views[0].bytes(), views[1].bytes()).value;
   const int ranks = op->model->job().mesh.size(op->node->group);
-  const int nodes = Wiring(op->model->job(), cluster).reach(op->node->group, op->stage).islands;
+  const int nodes =
+      Wiring(op->model->job().mesh, cluster).reach(op->node->group, op->stage).islands;
   const std::string kind(name(op->node->collective));
   return Benchmark{
       fmt::format("{} of {} over {} ranks on {}", kind, format_bytes({bytes}), ranks,

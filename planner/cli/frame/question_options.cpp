@@ -91,10 +91,11 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
   add_threads(syntax, command.threads);
   syntax.integer("--simulations", command.simulations, 1, kMaxSimulations,
                  "Stop after so many (or up to 4 more), whatever the budget");
-  syntax.integer("--budget", command.budget, 0, kMostBudget,
-                 fmt::format("Millions of operations to spend, of simulations and of what takes as long "
-                             "[{}; with --time any]",
-                             kUsualBudget));
+  syntax.integer(
+      "--budget", command.budget, 0, kMostBudget,
+      fmt::format("Millions of operations to spend, of simulations and of what takes as long "
+                  "[{}; with --time any]",
+                  kUsualBudget));
   syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
                   command.time);
   add_headroom(syntax, command.headroom);

@@ -310,8 +310,8 @@ double seconds_with(const HomesQuestion& q, const HomeLoads& more) {
 
 std::vector<Plan> promising_homes(const Plan& plan, const ModelConfig& model,
                                   const Cluster& cluster, const Pins& pins,
-                                  const std::function<Fit(const Plan&)>& fit) {
-  const HomesQuestion question = ask_homes(plan, model, cluster);
+                                  const std::function<Fit(const Plan&)>& fit, SharedWires* wires) {
+  const HomesQuestion question = ask_homes(plan, model, cluster, wires);
   const bool pinned = pins.has("/placement/activations");
   const double present = plan.recompute.size() == 1 ? seconds_with(question, question.present)
                                                     : std::numeric_limits<double>::infinity();

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "planner/cost/shared_wires.h"
 #include "planner/plan/pins.h"
 #include "planner/search/homes/assignment.h"
 #include "planner/search/homes/question.h"
@@ -46,9 +47,11 @@ std::optional<ChosenHomes> choose_fitting_homes(const HomesQuestion& question,
                                                 Bytes less = {});
 
 // Plans like this one, worth to be simulated: the best homes there are, those without drives, and
-// those of recomputation alone. Inputs of layers stay where pins say.
+// those of recomputation alone. Inputs of layers stay where pins say. `wires`: of the cluster
+// (cost_model.h).
 std::vector<Plan> promising_homes(const Plan& plan, const ModelConfig& model,
                                   const Cluster& cluster, const Pins& pins,
-                                  const std::function<Fit(const Plan&)>& fit);
+                                  const std::function<Fit(const Plan&)>& fit,
+                                  SharedWires* wires = nullptr);
 
 }  // namespace zplan

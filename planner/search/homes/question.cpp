@@ -80,8 +80,8 @@ Plan of_one_stage(Plan plan) {
 
 class Asker {
  public:
-  Asker(const Plan& plan, const ModelConfig& model, const Cluster& cluster)
-      : model_(model), cluster_(cluster) {
+  Asker(const Plan& plan, const ModelConfig& model, const Cluster& cluster, SharedWires* wires)
+      : model_(model), cluster_(cluster), wires_(wires) {
     present_ = {plan.recompute.front(), plan.placement.activations};
     present_.first.layers = 0;
     q_.plan = with_homes(plan, {}, Tier::kGpu);
@@ -137,7 +137,7 @@ class Asker {
   // Of one layer and micro-batch.
   HomeLoads layer_loads(const RecomputeRun& run, Tier inputs) const {
     const Job job = lower_unordered(with_homes(layer_, run, inputs), model_);
-    const CostModel cost(job, cluster_);
+    const CostModel cost(job, cluster_, wires_);
     HomeLoads loads = loads_of(cost, 0, layer_.overlap.optimizer);
     const auto times =
         static_cast<double>(model_.layers) * static_cast<double>(layer_.micro_steps());
@@ -232,7 +232,7 @@ class Asker {
   // everything, or of the one that replays all operators, whichever is less.
   void ask_stages() {
     const Job job = lower_unordered(q_.plan, model_);
-    const CostModel cost(job, cluster_);
+    const CostModel cost(job, cluster_, wires_);
     const MemoryUse use = memory_use(job, cluster_);
     RecomputeRun replay{Recompute::kOperators};
     double tensors = 0, rest = 0, replayed = 0;
@@ -270,6 +270,7 @@ class Asker {
 
   const ModelConfig& model_;
   const Cluster& cluster_;
+  SharedWires* wires_;
   Plan layer_;
   std::pair<RecomputeRun, Tier> present_;  // of the plan asked about
   HomesQuestion q_;
@@ -278,8 +279,9 @@ class Asker {
 
 }  // namespace
 
-HomesQuestion ask_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster) {
-  return Asker(plan, model, cluster).ask();
+HomesQuestion ask_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
+                        SharedWires* wires) {
+  return Asker(plan, model, cluster, wires).ask();
 }
 
 }  // namespace zplan

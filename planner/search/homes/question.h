@@ -17,6 +17,7 @@
 
 #include "hwprofiles/hw_profile.h"
 #include "models/model_config.h"
+#include "planner/cost/shared_wires.h"
 #include "planner/plan/plan.h"
 
 namespace zplan {
@@ -68,7 +69,9 @@ struct HomesQuestion {
 };
 
 // Nothing to ask of plans that cut operators into tiles or gather several layers together, nor
-// where backward comes in two parts: then there are no stages.
-HomesQuestion ask_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster);
+// where backward comes in two parts: then there are no stages. `wires`: of the cluster
+// (cost_model.h).
+HomesQuestion ask_homes(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
+                        SharedWires* wires = nullptr);
 
 }  // namespace zplan

@@ -43,8 +43,8 @@ Weights leaf_weights(const Wiring& wiring, const std::vector<LinkShare>& shares)
 
 Weights ring_on_leaves(const Cluster& cluster, int dp, int tp, const Group& group) {
   const Job job = job_of(dp, tp);
-  Wiring wiring(job, cluster);
-  const auto shares = wiring.ring(group, 0);
+  Wiring wiring(job.mesh, cluster);
+  const auto shares = wiring.shares({PatternKind::kRing, 0, 0, 0, group});
   return leaf_weights(wiring, shares);
 }
 
@@ -72,8 +72,9 @@ TEST(WiringNetwork, ARingInOrderCrossesEachLeafsBorderOnce) {
 TEST(WiringNetwork, AnAllToAllLoadsWhatLiesBetweenEveryTwoMembers) {
   const Job job = job_of(16, 1);
   const Cluster cluster = with_leaves(4, 2, 2);
-  Wiring wiring(job, cluster);
-  const std::vector<LinkShare> shares = wiring.pairs(testing_support::groups::kData, 0);
+  Wiring wiring(job.mesh, cluster);
+  const std::vector<LinkShare> shares =
+      wiring.shares({PatternKind::kPairs, 0, 0, 0, testing_support::groups::kData});
   const Weights leaves = leaf_weights(wiring, shares);
   ASSERT_EQ(leaves.size(), 2U);
   EXPECT_NEAR(leaves.at("leaf0 up"), 64.0 / 15, 1e-12);
@@ -129,8 +130,8 @@ TEST(WiringNetwork, NeighbouringStagesLoadTheUplinksWithAllTheirRanks) {
   second.receive(0, 10 * kMega);
   const Job job = make_job({first, second}, 8);  // two nodes each
   const Cluster cluster = with_leaves(4, 2, 2);
-  Wiring wiring(job, cluster);
-  const auto shares = wiring.between(0, 1);
+  Wiring wiring(job.mesh, cluster);
+  const auto shares = wiring.shares({PatternKind::kBetween, 0, 1, 0, {}});
   EXPECT_EQ(leaf_weights(wiring, shares), (Weights{{"leaf0 up", 8}, {"leaf1 down", 8}}));
   // 80 MB over 2 nodes x 10 GB/s / 2.
   const CostModel model(job, cluster);
