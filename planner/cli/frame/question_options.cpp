@@ -93,9 +93,7 @@ void add_effort(Syntax& syntax, PlanCommand& command) {
                  "Stop after so many (or up to 4 more), whatever the budget");
   syntax.integer(
       "--budget", command.budget, 0, kMostBudget,
-      fmt::format("Millions of operations to spend, of simulations and of what takes as long "
-                  "[{}; with --time any]",
-                  kUsualBudget));
+      fmt::format("Millions of operations to spend at most [{}; with --time any]", kUsualBudget));
   syntax.duration("--time", "Stop after so long with the best so far, which depends on the machine",
                   command.time);
   add_headroom(syntax, command.headroom);
