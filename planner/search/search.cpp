@@ -32,7 +32,7 @@ constexpr std::size_t kSimplerFitWave = 8;
 constexpr std::size_t kSimplerSimulationWave = 2;
 // Of the simulations allowed one in so many is kept for simpler plans.
 constexpr std::int64_t kSimplerShare = 6;
-// Of the operations allowed leaves take one part in so many where variants count.
+// Of the operations that a pass may spend leaves take one part in so many where variants count.
 constexpr std::int64_t kLeavesShare = 2;
 // One part in so many is there for tuning, however many the leaves have taken, and for variants,
 // however many these two have.
@@ -145,19 +145,22 @@ class Search {
   }
 
   void pass(const Effort& all) {
-    const std::int64_t of_leaves = all.operations / (options_.variants ? kLeavesShare : 1);
+    const std::int64_t begun = spent().operations;
+    const std::int64_t more = std::max<std::int64_t>(0, all.operations - begun);
+    const std::int64_t of_leaves = begun + more / (options_.variants ? kLeavesShare : 1);
     climb({all.simulations, of_leaves});
     if (ranking_.empty()) return;
     if (all.operations > 0)
-      tuning_end_ = std::max(of_leaves, spent().operations) + all.operations / kTuningShare;
+      tuning_end_ = std::max(of_leaves, spent().operations) + more / kTuningShare;
     tune_both();
-    if (options_.variants) try_variants(allowed_for_variants(all));
+    if (options_.variants) try_variants(allowed_for_variants(all, more));
   }
 
   // First all that could be the fastest, then all that could be recommended in its place.
   void climb(const Effort& all) {
-    climb(all - all / kSimplerShare, [this] { return fastest_wave(); });
-    most_ = spent() + all / kSimplerShare;
+    const Effort of_simpler = (all - spent()) / kSimplerShare;
+    climb(all - of_simpler, [this] { return fastest_wave(); });
+    most_ = spent() + of_simpler;
     proven_ = fastest_wave().empty();
     seek_simpler();
   }
@@ -176,10 +179,10 @@ class Search {
     return {std::max<std::int64_t>(1, options_.max_simulated), options_.min_operations};
   }
   // However much the leaves have taken: operations, of which a number of simulations says nothing.
-  Effort allowed_for_variants(const Effort& all) const {
+  Effort allowed_for_variants(const Effort& all, std::int64_t more) const {
     constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
     if (!is_limited()) return {kAll, kAll};
-    return {0, std::max(all.operations, spent().operations + all.operations / kVariantsShare)};
+    return {0, std::max(all.operations, spent().operations + more / kVariantsShare)};
   }
   bool is_limited() const { return options_.max_simulated < SearchOptions{}.max_simulated; }
   Effort spent() const { return {stats_.simulated, operations(exact_) - begun_}; }
