@@ -31,9 +31,9 @@ namespace zplan {
 namespace {
 
 // What takes as long as so many operations of a simulation, 0.25 us each, by node of the Job.
-// [measured] over eight questions of the catalogue on one core, by node: 0.6 us to lower it, as
-// much to find what it costs, 1.5 us to place it, 2.5 to 5.5 us to find its edges and walk it, 4.5
-// to 7.5 us for all that comes before a simulation.
+// [assumed] as measured over eight questions of the catalogue on one core, by node: 0.6 us to lower
+// it, as much to find what it costs, 1.5 us to place it, 2.5 to 5.5 us to find its edges and walk
+// it, 4.5 to 7.5 us for all that comes before a simulation.
 constexpr std::int64_t kLowering = 2, kPricing = 3, kPlacing = 6, kWalking = 12, kPreparing = 24;
 
 class PlanEvaluator {
