@@ -86,66 +86,52 @@ std::vector<WireShare> MeshWires::cores(const Pattern& pattern) const {
           {{node, node_->caches()}, threads * together / cores.cores}};
 }
 
-std::vector<WireShare> MeshWires::ring(const Pattern& pattern) {
+template <typename Put>
+std::vector<WireShare> MeshWires::of_groups(const Pattern& pattern, Put put) {
   const bool alone = pattern.first == kAlone;
   const std::vector<GroupSeats> all = seats_.groups(pattern.group, pattern.stage, alone);
   WireLoads loads(cluster_, *node_, seats_,
                   seats_.nodes_of_interest(pattern.group, pattern.stage, all));
   LeafLoads leaves(cluster_, seats_.seating(), node_->topology());
-  for (const GroupSeats& one : all) {
+  for (const GroupSeats& one : all) put(one, loads, alone ? nullptr : &leaves);
+  return busiest(loads, leaves);
+}
+
+std::vector<WireShare> MeshWires::ring(const Pattern& pattern) {
+  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, LeafLoads* leaves) {
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
       loads.add_ring(ranks);
       if (one.islands() == 1) continue;
-      for (const int rank : ranks) {
-        loads.add_exit(rank, 1.0 / static_cast<double>(ranks.size()));
-        loads.add_entry(rank, 1.0 / static_cast<double>(ranks.size()));
-      }
-      if (!alone) leaves.cross(ranks, one.island((i + 1) % one.islands()));
+      loads.add_border(ranks, 1.0 / static_cast<double>(ranks.size()));
+      if (leaves != nullptr) leaves->cross(ranks, one.island((i + 1) % one.islands()));
     }
-  }
-  return busiest(loads, leaves);
+  });
 }
 
 std::vector<WireShare> MeshWires::pairs(const Pattern& pattern) {
-  const bool alone = pattern.first == kAlone;
-  const std::vector<GroupSeats> all = seats_.groups(pattern.group, pattern.stage, alone);
-  WireLoads loads(cluster_, *node_, seats_,
-                  seats_.nodes_of_interest(pattern.group, pattern.stage, all));
-  LeafLoads leaves(cluster_, seats_.seating(), node_->topology());
-  for (const GroupSeats& one : all) {
+  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, LeafLoads* leaves) {
     const double part = 1.0 / static_cast<double>(one.ranks.size() - 1);
     for (std::size_t i = 0; i < one.islands(); ++i) {
       const std::span<const int> ranks = one.island(i);
       loads.add_pairs(ranks, part);
-      const double away = part * static_cast<double>(one.ranks.size() - ranks.size());
       if (one.islands() == 1) continue;
-      for (const int rank : ranks) {
-        loads.add_exit(rank, away);
-        loads.add_entry(rank, away);
-      }
-      for (std::size_t j = 0; j < one.islands() && !alone; ++j) {
+      loads.add_border(ranks, part * static_cast<double>(one.ranks.size() - ranks.size()));
+      for (std::size_t j = 0; j < one.islands() && leaves != nullptr; ++j) {
         const std::span<const int> others = one.island(j);
         if (j != i)
-          leaves.cross(ranks, others, part * static_cast<double>(ranks.size() * others.size()));
+          leaves->cross(ranks, others, part * static_cast<double>(ranks.size() * others.size()));
       }
     }
-  }
-  return busiest(loads, leaves);
+  });
 }
 
 // Ranks ascend, as members do in index order along one axis.
 std::vector<WireShare> MeshWires::shift(const Pattern& pattern) {
-  const bool alone = pattern.first == kAlone;
-  const std::vector<GroupSeats> all = seats_.groups(pattern.group, pattern.stage, alone);
-  WireLoads loads(cluster_, *node_, seats_,
-                  seats_.nodes_of_interest(pattern.group, pattern.stage, all));
-  LeafLoads leaves(cluster_, seats_.seating(), node_->topology());
-  for (const GroupSeats& one : all)
+  return of_groups(pattern, [](const GroupSeats& one, WireLoads& loads, LeafLoads* leaves) {
     for (std::size_t i = 0; i < one.ranks.size(); ++i)
-      loads.add_transfer(one.ranks[i], one.ranks[(i + 1) % one.ranks.size()],
-                         alone ? nullptr : &leaves);
-  return busiest(loads, leaves);
+      loads.add_transfer(one.ranks[i], one.ranks[(i + 1) % one.ranks.size()], leaves);
+  });
 }
 
 std::vector<WireShare> MeshWires::between(int from_stage, int to_stage) {

@@ -85,6 +85,9 @@ class MeshWires {
   std::vector<WireShare> copy(const Pattern& pattern);
   std::vector<WireShare> host_stream(const Pattern& pattern);
   std::vector<WireShare> cores(const Pattern& pattern) const;
+  // What each group that meets puts on wires; without leaves where it meets alone.
+  template <typename Put>
+  std::vector<WireShare> of_groups(const Pattern& pattern, Put put);
   std::vector<WireShare> ring(const Pattern& pattern);
   std::vector<WireShare> pairs(const Pattern& pattern);
   std::vector<WireShare> shift(const Pattern& pattern);

@@ -70,6 +70,13 @@ void WireLoads::add_transfer(int from, int to, LeafLoads* leaves) {
   if (leaves != nullptr) leaves->cross({&pair[0], 1}, {&pair[1], 1});
 }
 
+void WireLoads::add_border(std::span<const int> ranks, double weight) {
+  for (const int rank : ranks) {
+    add_exit(rank, weight);
+    add_entry(rank, weight);
+  }
+}
+
 void WireLoads::add_exit(int rank, double weight) {
   add(seating_.node_of(rank), wires_.out(seating_.device_of(rank)), weight);
 }

@@ -33,9 +33,8 @@ class WireLoads {
   // From one rank to another, over peer links, through DRAM or over the network; null: that has no
   // leaves.
   void add_transfer(int from, int to, LeafLoads* leaves);
-  // To the network and from it.
-  void add_exit(int rank, double weight);
-  void add_entry(int rank, double weight);
+  // Of each of these ranks to the network, and from it.
+  void add_border(std::span<const int> ranks, double weight);
 
   // Of each kind of link the most loaded one per node, the first of equals.
   std::vector<WireShare> busiest() const;
@@ -43,6 +42,8 @@ class WireLoads {
  private:
   void add(int node, std::span<const LinkId> route, double weight);
   void add_step(int from, int to, double share, double bytes);
+  void add_exit(int rank, double weight);
+  void add_entry(int rank, double weight);
   void add_drives(int rank, bool reads);
   void take_busiest(int node, const std::vector<double>& weights,
                     std::vector<WireShare>& shares) const;
