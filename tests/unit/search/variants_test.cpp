@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -200,6 +202,35 @@ TEST(Variants, AreOpenUntilTheyAreSimulated) {
   const SearchOptions all{.variants = true};
   EXPECT_DOUBLE_EQ(search(model, cluster, pins, evaluator, few).stats.gap, 0.5);
   EXPECT_LE(search(model, cluster, pins, evaluator, all).stats.gap, kProvenGap);
+}
+
+// To simulate a plan, or to bound a variant, takes 100 operations; the bounds close all variants,
+// but no leaf.
+TEST(Variants, ALargerBudgetSimulatesMoreLeaves) {
+  const auto simulated = [](std::int64_t operations) {
+    const auto count = std::make_shared<std::atomic<std::int64_t>>(0);
+    const auto spend = [count](double seconds) {
+      *count += 100;
+      return Seconds{seconds};
+    };
+    Evaluator evaluator = flat();
+    evaluator.fit = [](const Plan& p) {
+      return Fit{{9.95}, {}, {1}, p.slack, p.prefetch, p.gather};
+    };
+    evaluator.simulate = [spend](const Plan&) { return spend(10); };
+    evaluator.bound = [spend](const Plan&) { return spend(9.95); };
+    evaluator.bound_of_depths = evaluator.bound;
+    evaluator.operations = [count] { return count->load(); };
+    const SearchOptions options{.variants = true,
+                                .max_simulated = 1,
+                                .min_operations = operations,
+                                .first_operations = 2'000};
+    return search(load_model("tiny"), load_cluster("workstation"), {}, evaluator, options)
+        .stats.simulated;
+  };
+  const std::int64_t usual = simulated(2'000);
+  EXPECT_GT(usual, 0);
+  EXPECT_GE(simulated(8'000), 2 * usual);
 }
 
 std::optional<Infeasible> lacks(Tier tier) {
