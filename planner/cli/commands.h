@@ -30,5 +30,7 @@ ExitCode execute(const GoodputCommand& command);
 ExitCode execute(const NeedCommand& command);
 ExitCode execute(const ExplainCommand& command);
 ExitCode execute(const WhyNotCommand& command);
+ExitCode execute(const ExportCommand& command);
+ExitCode execute(const CheckCommand& command);
 
 }  // namespace zplan

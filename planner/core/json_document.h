@@ -1,4 +1,5 @@
-// The parsed form of a JSON text, shared by json_parse.cpp and json_reader.cpp only.
+// The parsed form of a JSON text, shared by json_parse.cpp, json_reader.cpp and the parsers of other
+// syntaxes that are read as the JSON they stand for (planner/foreign/syntax).
 // Positions are byte offsets; line and column are worked out when a message needs them.
 #pragma once
 
@@ -19,9 +20,9 @@ struct JsonValue {
   JsonKind kind = JsonKind::kNull;
   bool boolean = false;
   std::size_t offset = 0;  // of its first byte
-  std::string text;        // string: decoded; number: as written
-  std::vector<JsonValue> items;
-  std::vector<JsonMember> members;  // in file order, keys unique
+  std::string text{};      // string: decoded; number: as written
+  std::vector<JsonValue> items{};
+  std::vector<JsonMember> members{};  // in file order, keys unique
 };
 
 struct JsonMember {

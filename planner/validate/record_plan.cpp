@@ -10,7 +10,7 @@
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"
 #include "planner/plan/choices.h"
-#include "planner/program/kernels/kernel_set.h"
+#include "planner/program/kernels/newest_kernel_set.h"
 #include "planner/validate/run_homes.h"
 #include "planner/validate/run_model.h"
 #include "planner/validate/run_stack.h"
@@ -43,18 +43,6 @@ constexpr Simplification kSimplifications[] = {
      "tensor parallel collectives beside products: left to the stack"},
 };
 
-// The newest set for the device, the format and the fusion; nothing: there is none.
-const KernelSet* find_set(int capability, DType compute, LayerProducts products, bool fused) {
-  const KernelSet* best = nullptr;
-  for (const KernelSet& set : kernel_sets()) {
-    const bool suits = set.capability > 0 && set.capability <= capability &&
-                       set.compute == compute && set.layer_products == products &&
-                       set.fused_attention == fused;
-    if (suits && (best == nullptr || set.capability > best->capability)) best = &set;
-  }
-  return best;
-}
-
 bool decides(const StackProfile& stack, std::string_view pointer) {
   return std::ranges::any_of(stack.choices,
                              [&](const auto& choice) { return choice.first == pointer; });
@@ -73,7 +61,7 @@ Reason choose_kernels(const RunRecord& run, const StackProfile& stack, const Dev
   } else if (format != "bf16" && format != "fp8") {
     return fmt::format("products in {}", in_quotes(format));
   }
-  const KernelSet* set = find_set(device.capability, compute, products, fused);
+  const KernelSet* set = newest_kernel_set(device.capability, compute, products, fused);
   if (set == nullptr)
     return fmt::format("{} kernels in {} for {}", fused ? "fused" : "unfused", format, device.name);
   plan.kernel_set = set->id;

@@ -21,6 +21,8 @@ COPIED = {
     "book.txt": "tests/data/text.txt",
     "all_reduce.txt": "tests/data/measured/nccl_all_reduce_2x8_h100.txt",
     "fio.json": "tests/data/measured/fio_five_jobs.json",
+    "ds_config.json": "tests/data/foreign/ds_config.json",
+    "pretrain.sh": "tests/data/foreign/pretrain.sh",
 }
 RUNS = "tests/data/published_runs.jsonl"
 
@@ -51,6 +53,9 @@ CALLS = {
     "sweep": ("sweep", "--model", "tiny-gpt", "--cluster", "workstation", "--over", "dp=1,2"),
     "sensitivity": ("sensitivity", "plan.json"),
     "diff": ("diff", "plan.json", "other.json"),
+    "export": ("export", "plan.json", "--to", "deepspeed"),
+    "check": ("check", "ds_config.json", "--model", "llama3-8b", "--cluster", "dgx-h100",
+              "--recompute", "full"),
     "what-if": ("what-if", "--model", "tiny-gpt", "--cluster", "workstation", "--set",
                 "cpu.bandwidth=x2"),
     "max": ("max", "--cluster", "workstation", "--no-times"),

@@ -12,6 +12,7 @@
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
 #include "planner/foreign/drive_values.h"
+#include "planner/foreign/frameworks/config_file.h"
 #include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/schedule_file.h"
@@ -164,7 +165,27 @@ void measured(std::string_view bytes) {
   });
 }
 
-constexpr std::array<Target, 12> kTargets{{{"json", json},
+// A framework's configuration, in each syntax; what can be read is written and read again.
+void config(std::string_view bytes) {
+  static const ModelConfig model = load_model("llama3-8b");
+  static const Cluster cluster = load_cluster("dgx-h100");
+  for (const char* name : {"x.json", "x.yaml", "x.toml", "x.sh"}) {
+    refuse_or([&] {
+      const ConfigFile file = parse_config(std::string(bytes), name);
+      const auto own = file.framework->model ? file.framework->model(file.root) : std::nullopt;
+      const ModelConfig& of = own ? *own : model;
+      const Surroundings around{.model = of, .device = cluster.node.device, .ranks = 8};
+      const Setup setup = file.framework->read(file.root, around);
+      for (const Finding& finding : setup.findings)
+        demand(!finding.message.empty() && finding.message.find('\n') == std::string::npos,
+               finding.message);
+      if (illegal(setup.plan, shape_of(of))) return;
+      demand(!file.framework->render(file.framework->keys(setup.plan, of)).empty(), "no keys");
+    });
+  }
+}
+
+constexpr std::array<Target, 13> kTargets{{{"json", json},
                                            {"plan", plan},
                                            {"schedule", schedule},
                                            {"model", model},
@@ -175,7 +196,8 @@ constexpr std::array<Target, 12> kTargets{{{"json", json},
                                            {"zprog", zprog},
                                            {"quantity", quantity},
                                            {"runs", runs},
-                                           {"measured", measured}}};
+                                           {"measured", measured},
+                                           {"config", config}}};
 
 }  // namespace
 

@@ -18,6 +18,8 @@ zplan_packages_optional() {
   cat <<'LIST'
 libdnnl-dev          -       fast fp32 matrix products on the CPU
 liburing-dev         -       io_uring for states on NVMe
+libyaml-cpp-dev      -       configurations in YAML
+libtomlplusplus-dev  -       configurations in TOML
 ccache               ccache  quick rebuilds
 LIST
 }

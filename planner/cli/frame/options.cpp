@@ -78,6 +78,8 @@ constexpr Subcommand kSubcommands[] = {
     {"need", "Show the fewest nodes of each kind that train a model", parse_need},
     {"goodput", "Show how long a number of tokens takes with failures and checkpoints",
      parse_goodput},
+    {"export", "Write a plan as the configuration of a training framework", parse_export},
+    {"check", "Say whether a framework's configuration fits, how fast, what is wrong", parse_check},
     {"validate", "Compare predictions with the steps and memory of published runs", parse_validate},
     {"models", "List the models, or show one", parse_models},
     {"clusters", "List the kinds of nodes, or show a cluster", parse_clusters},

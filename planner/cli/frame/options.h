@@ -247,6 +247,22 @@ struct WhyNotCommand {
   FamilyWords family;
 };
 
+// A plan as the configuration of a training framework.
+struct ExportCommand {
+  PlanSource source;
+  std::string target;     // the framework
+  std::string directory;  // empty: nothing is written
+  bool json = false;
+};
+
+// What a framework's configuration comes to.
+struct CheckCommand {
+  std::string config;
+  PlanCommand question;  // with what the configuration leaves open
+  bool with_trainer = false;
+  bool json = false;
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -257,7 +273,7 @@ using Command =
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
                  ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
                  WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand, GoodputCommand,
-                 NeedCommand, ExplainCommand, WhyNotCommand>;
+                 NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand, CheckCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

@@ -33,5 +33,7 @@ Command parse_goodput(const std::vector<std::string>& arguments);
 Command parse_need(const std::vector<std::string>& arguments);
 Command parse_explain(const std::vector<std::string>& arguments);
 Command parse_why_not(const std::vector<std::string>& arguments);
+Command parse_export(const std::vector<std::string>& arguments);
+Command parse_check(const std::vector<std::string>& arguments);
 
 }  // namespace zplan

@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/cli/foreign/check.h"
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/cli/predict/prediction_output.h"
+#include "planner/core/quantity.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+
+std::string errors_words(const Setup& setup) {
+  const auto count = std::ranges::count_if(setup.findings, [](const Finding& finding) {
+    return finding.trouble == Trouble::kError || finding.trouble == Trouble::kRemoved;
+  });
+  return count_of(count, "error");
+}
+
+std::string verdict(const Check& check) {
+  const std::string title = fmt::format("{} {}", check.framework->title, check.setup.version);
+  const std::string stops =
+      check.setup.is_broken()
+          ? fmt::format("{} stops: {}; without {}: ", title, errors_words(check.setup), "them")
+          : "";
+  if (!check.illegal.empty()) return fmt::format("{}not a plan: {}", stops, check.illegal);
+  const MemoryPrediction& memory = check.memory;
+  const TierUse& gpu = memory.use[static_cast<std::size_t>(Tier::kGpu)];
+  const std::string step = fmt::format("{} a step", format_seconds(check.time->sim.period));
+  if (memory.infeasible)
+    return fmt::format("{}does NOT fit: {}; with enough memory {}", stops,
+                       shortage(*memory.infeasible), step);
+  return fmt::format("{}fits: {} of {} per GPU, at most {} in 19 of 20 runs; {}", stops,
+                     format_bytes(memory.stack.device.central), format_bytes(gpu.capacity),
+                     format_bytes(memory.stack.device.bound), step);
+}
+
+Table findings_table(const Setup& setup) {
+  Table table({"kind", "place", "key", "message"});
+  for (const Finding& finding : setup.findings)
+    table.row({{"kind", name(finding.trouble)},
+               {"place", finding.place},
+               {"key", finding.key},
+               {"message", finding.message}});
+  return table;
+}
+
+// The fullest moment of a GPU.
+const TierMemory& peak_of(const MemoryReport& report) {
+  const auto gpu = [](const ClassMemory& each) -> const TierMemory& {
+    return each.tiers[static_cast<std::size_t>(Tier::kGpu)];
+  };
+  return gpu(*std::ranges::max_element(
+      report.classes, {}, [&](const ClassMemory& each) { return gpu(each).live_peak.value; }));
+}
+
+Sheet peak_sheet(const TierMemory& peak) {
+  Table largest({"name", "category", "bytes"});
+  for (const LiveBuffer& buffer : peak.largest)
+    largest.row(
+        {{"name", buffer.name}, {"category", name(buffer.category)}, {"bytes", buffer.size}});
+  Sheet out({{"operation", peak.peak_op}, {"live_bytes", peak.live_peak}});
+  out.say("Peak of a GPU at {operation}: {live_bytes} alive, the largest");
+  out.table("largest", largest, kIndent);
+  return out;
+}
+
+std::string gain_words(const Check& check, const ConfigChange& change) {
+  const double was = check.time->sim.period.value, is = change.trial.step->value;
+  return fmt::format("{} a step ({}{})", format_seconds(*change.trial.step), is > was ? "+" : "-",
+                     format_seconds(Seconds{std::abs(is - was)}));
+}
+
+std::string edit_words(const KeyEdit& edit) {
+  const std::string where = edit.place.empty() ? "" : fmt::format("   ({})", edit.place);
+  if (edit.after.empty()) return fmt::format("remove {}{}", edit.key, where);
+  return fmt::format("{} = {}{}", edit.key, edit.after, where);
+}
+
+Value changes_value(const Check& check) {
+  Value out = empty_array();
+  int number = 0;
+  for (const ConfigChange& change : check.changes) {
+    Table edits({"key", "before", "after", "place"});
+    for (const KeyEdit& edit : change.edits)
+      edits.row({{"key", edit.key},
+                 {"before", edit.before},
+                 {"after", edit.after},
+                 {"place", edit.place}});
+    const Sheet sheet{{"what", change.what},
+                      {"step_s", change.trial.step},
+                      {"gpu_bytes", change.trial.gpu},
+                      {"edits", edits.json()}};
+    out.append(sheet);
+    out.words += paragraph(fmt::format("{}. {}: {}, {} per GPU", ++number, change.what,
+                                       gain_words(check, change), format_bytes(change.trial.gpu)),
+                           kIndent);
+    for (const KeyEdit& edit : change.edits) out.words += "       " + edit_words(edit) + "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+Sheet check_sheet(const Check& check) {
+  Sheet out("zplan.check/1");
+  const std::string line = verdict(check);
+  out.facts({{"verdict", line},
+             {"framework", check.framework->title},
+             {"version", check.setup.version},
+             {"fits", check.planned && !check.memory.infeasible},
+             {"starts", !check.setup.is_broken()}});
+  out.print(paragraph(line));
+  if (!check.setup.findings.empty()) out.print("\nWhat is wrong with it, or assumed\n");
+  out.table("findings", findings_table(check.setup), kIndent);
+  out.fact("illegal", check.illegal.empty() ? Value() : Value(check.illegal));
+  if (!check.planned) return out;
+  out.print("\n");
+  const Sheet memory = memory_sheet(check.memory, kIndent);
+  say_plan(out, *check.planned, check.cluster, check.memory, memory);
+  const Sheet time = time_sheet(*check.planned, *check.time, kIndent);
+  out.fact("time", time);
+  out.heading("Time");
+  out.show({"time"});
+  out.say("limited by {}", {time["limits"].words}, kIndent);
+  out.say("certainty: {}", {time["certainty"].words}, kIndent);
+  say_memory(out, memory);
+  const Sheet peak = peak_sheet(peak_of(check.memory.report));
+  out.print("\n");
+  out.fact("peak", peak);
+  out.show({"peak"});
+  if (!check.changes.empty()) out.print("\nChanges that gain most\n");
+  out.fact("changes", changes_value(check));
+  out.show({"changes"});
+  return out;
+}
+
+}  // namespace zplan

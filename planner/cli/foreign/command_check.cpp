@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "hwprofiles/quantities.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/foreign/check.h"
+#include "planner/cli/foreign/setup_cluster.h"
+#include "planner/core/error.h"
+#include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/frameworks/config_reader.h"
+#include "planner/plan/plan_difference.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kMostChanges = 3;
+constexpr double kLeastGain = 0.01;  // of a step, that is worth an edit
+
+std::string decisions_words(const Plan& before, const Plan& after) {
+  std::vector<std::string> words;
+  for (const DecisionChange& change : plan_difference(before, after))
+    words.push_back(fmt::format("{} {} -> {}", change.pointer.substr(change.pointer.rfind('/') + 1),
+                                change.before, change.after));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// What differs between what is written for two plans, and what the training script is told.
+std::vector<KeyEdit> edits_between(const Framework& framework, const Plan& before,
+                                   const Plan& after, const ModelConfig& model,
+                                   const JsonNode& root) {
+  const auto as_map = [&](const Plan& plan) {
+    std::map<std::string, std::string> out;
+    for (KeyValue& each : framework.keys(plan, model)) out[each.key] = std::move(each.value);
+    return out;
+  };
+  const std::map<std::string, std::string> was = as_map(before), is = as_map(after);
+  std::vector<KeyEdit> edits;
+  const auto add = [&](const std::string& key) {
+    const auto old = was.find(key), now = is.find(key);
+    KeyEdit edit{key, old == was.end() ? "" : old->second, now == is.end() ? "" : now->second, ""};
+    if (edit.before == edit.after) return;
+    if (const auto node = find_key(root, key)) edit.place = node->location();
+    edits.push_back(std::move(edit));
+  };
+  for (const auto& [key, value] : is) add(key);
+  for (const auto& [key, value] : was)
+    if (!is.contains(key)) add(key);
+  if (before.all_full() != after.all_full())
+    edits.push_back({"gradient_checkpointing", before.all_full() ? "true" : "false",
+                     after.all_full() ? "true" : "false", ""});
+  return edits;
+}
+
+// Plans that fit before those that do not; of these the faster first.
+void find_changes(Check& check, const JsonNode& root) {
+  const Plan& plan = check.planned->plan;
+  const ModelConfig& model = check.planned->model;
+  std::vector<std::pair<Trial, Plan>> tried;
+  for (Plan& other : neighbours_of(*check.framework, plan, model, check.cluster)) {
+    Trial trial = try_plan(other, model, check.cluster, false);
+    if (!trial.fits) continue;
+    const bool gains =
+        !check.time || trial.step->value < check.time->sim.period.value * (1 - kLeastGain);
+    if (gains || check.memory.infeasible) tried.emplace_back(std::move(trial), std::move(other));
+  }
+  std::ranges::stable_sort(tried, {}, [](const auto& each) { return each.first.step->value; });
+  if (tried.size() > kMostChanges) tried.resize(kMostChanges);
+  for (auto& [trial, other] : tried)
+    check.changes.push_back({decisions_words(plan, other),
+                             edits_between(*check.framework, plan, other, model, root),
+                             std::move(trial)});
+}
+
+void predict(Check& check, const ModelConfig& model, const Evidence& evidence) {
+  check.planned = build_job(check.setup.plan, model);
+  check.memory = predict_memory(*check.planned, check.cluster);
+  check.time = predict_time(*check.planned, check.cluster, evidence);
+}
+
+// The one that is asked about, else the one that the configuration describes.
+ModelConfig model_of(const PlanCommand& question, const ConfigFile& config) {
+  if (!question.model.empty()) return load_model(question.model);
+  if (config.framework->model != nullptr)
+    if (auto model = config.framework->model(config.root)) return std::move(*model);
+  throw_bad_input(
+      fmt::format("--model: expected the model, which a configuration of {} does not describe",
+                  config.framework->title));
+}
+
+}  // namespace
+
+ExitCode execute(const CheckCommand& command) {
+  const PlanCommand& question = command.question;
+  Cluster cluster = with_changes(load_cluster(question.cluster), parse_changes(question.changes));
+  cluster.headroom = question.headroom;
+  const ConfigFile config = read_config(command.config);
+  const ModelConfig model = model_of(question, config);
+  Check check{.framework = config.framework};
+  check.setup = config.framework->read(
+      config.root, {.model = model,
+                    .device = cluster.node.device,
+                    .ranks = question.pins.ranks > 0 ? question.pins.ranks : cluster.devices(),
+                    .with_trainer = command.with_trainer,
+                    .asked = question.pins,
+                    .devices_per_node = cluster.node.devices_per_node});
+  if (!question.stack.empty()) check.setup.stack = question.stack;
+  check.setup.plan.hardware = cluster.name;
+  SetupCluster use = cluster_of_setup(check.setup, std::move(cluster));
+  check.cluster = std::move(use.cluster);
+  if (auto why = illegal(check.setup.plan, shape_of(model))) {
+    check.illegal = std::move(*why);
+  } else {
+    predict(check, model, use.evidence);
+    find_changes(check, config.root);
+  }
+  write_answer(check_sheet(check), command.json);
+  if (check.setup.is_broken() || !check.illegal.empty()) return ExitCode::kCheckFailed;
+  return check.memory.infeasible ? ExitCode::kInfeasible : ExitCode::kOk;
+}
+
+}  // namespace zplan

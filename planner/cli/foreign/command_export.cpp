@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "planner/cli/answer/chosen_plan.h"
+#include "planner/cli/commands.h"
+#include "planner/cli/foreign/export.h"
+#include "planner/cli/foreign/setup_cluster.h"
+#include "planner/cli/frame/output.h"
+#include "planner/foreign/frameworks/export_files.h"
+
+namespace zplan {
+namespace {
+
+// The plan that the framework runs once it has read what was written.
+Plan with(Plan plan, const Plan& other, std::string_view pointer) {
+  const Decision& row = decision(pointer);
+  row.field.set(plan, row.field.get(other));
+  return plan;
+}
+
+std::vector<Dropped> dropped_of(const Plan& plan, const Setup& setup, const ModelConfig& model,
+                                const Cluster& cluster) {
+  std::vector<Dropped> out;
+  for (const DecisionChange& change : plan_difference(plan, setup.plan))
+    out.push_back({change, try_plan(with(plan, setup.plan, change.pointer), model, cluster, true)});
+  return out;
+}
+
+void write_files(const std::string& directory, const std::vector<OutputFile>& files,
+                 std::vector<std::string>& written) {
+  std::error_code error;
+  std::filesystem::create_directories(directory, error);
+  if (error) throw_bad_input(fmt::format("{}: cannot be made: {}", directory, error.message()));
+  for (const OutputFile& file : files) {
+    const std::string path = directory + "/" + file.name;
+    write_file(path, file.text);
+    if (file.is_program) std::filesystem::permissions(path, std::filesystem::perms(0755), error);
+    written.push_back(path);
+  }
+}
+
+}  // namespace
+
+Setup read_back(const Framework& framework, const Plan& plan, const ModelConfig& model,
+                const Cluster& cluster) {
+  const Surroundings around{.model = model,
+                            .device = cluster.node.device,
+                            .ranks = plan.parallel.ranks(),
+                            .with_trainer = false,
+                            .asked = framework.said(plan),
+                            .devices_per_node = cluster.node.devices_per_node};
+  const JsonNode root = parse_json(nested_json(framework.keys(plan, model)), "what was written");
+  Setup setup = framework.read(root, around);
+  setup.plan.model = plan.model;
+  setup.plan.hardware = plan.hardware;
+  return setup;
+}
+
+ExitCode execute(const ExportCommand& command) {
+  const Framework& framework = find_framework(command.target);
+  std::optional<ChosenPlan> chosen = choose_plan(command.source);
+  if (!chosen) return ExitCode::kInfeasible;
+  const Plan& plan = chosen->planned.plan;
+  const ModelConfig& model = chosen->planned.model;
+  Export answer{.framework = &framework,
+                .setup = read_back(framework, plan, model, chosen->cluster)};
+  const Cluster& cluster = chosen->cluster;
+  answer.plan = try_plan(plan, model, cluster, true);
+  answer.all = try_plan(answer.setup.plan, model, cluster, true);
+  answer.dropped = dropped_of(plan, answer.setup, model, cluster);
+  if (!command.directory.empty())
+    write_files(command.directory, export_files(framework, plan, model, cluster), answer.files);
+  write_answer(export_sheet(answer), command.json);
+  return ExitCode::kOk;
+}
+
+}  // namespace zplan

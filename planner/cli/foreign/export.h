@@ -1,0 +1,35 @@
+// The answer of `zplan export`: a plan as the configuration of a framework, and what that framework
+// does otherwise. JSON schema "zplan.export/1".
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/cli/foreign/trial.h"
+#include "planner/cli/frame/sheet.h"
+#include "planner/foreign/frameworks/framework.h"
+#include "planner/plan/plan_difference.h"
+
+namespace zplan {
+
+// A decision that the framework does not take from the plan.
+struct Dropped {
+  DecisionChange change;  // what the plan says, and what is done instead
+  Trial alone;            // the plan with that difference only
+};
+
+struct Export {
+  const Framework* framework = nullptr;
+  Setup setup;  // as the framework reads what was written
+  std::vector<Dropped> dropped{};
+  Trial plan{}, all{};  // as it is, and with all differences
+  std::vector<std::string> files{};
+};
+
+// What is written for a plan, read again as the framework reads it.
+Setup read_back(const Framework& framework, const Plan& plan, const ModelConfig& model,
+                const Cluster& cluster);
+
+Sheet export_sheet(const Export& answer);
+
+}  // namespace zplan

@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "planner/cli/foreign/export.h"
+#include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
+#include "planner/core/quantity.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::size_t kIndent = 2;
+
+// "+3.1 s, -2.0 GiB", beside the plan as it is.
+std::string cost_words(const Trial& trial, const Trial& plan) {
+  if (!trial.illegal.empty()) return "no plan by itself: " + trial.illegal;
+  const double more = trial.step->value - plan.step->value;
+  const Bytes bytes = trial.gpu - plan.gpu;
+  const bool less = bytes.value < 0;
+  return fmt::format("{}{}, {}{} per GPU{}", more < 0 ? "-" : "+",
+                     format_seconds(Seconds{std::abs(more)}), less ? "-" : "+",
+                     format_bytes(less ? Bytes{-bytes.value} : bytes),
+                     trial.fits ? "" : ", which does not fit");
+}
+
+Sheet trial_sheet(const Trial& trial) {
+  return {{"illegal", trial.illegal.empty() ? Value() : Value(trial.illegal)},
+          {"fits", trial.fits},
+          {"gpu_bytes", trial.gpu},
+          {"step_s", trial.step}};
+}
+
+Table dropped_table(const Export& answer) {
+  Table table({"decision", "plan", "framework: instead", "cost: costs"});
+  for (const Dropped& each : answer.dropped)
+    table.row({{"decision", each.change.pointer},
+               {"plan", each.change.before},
+               {"framework", each.change.after},
+               {"cost", only_words(cost_words(each.alone, answer.plan))},
+               {"alone", trial_sheet(each.alone)}});
+  return table;
+}
+
+Table findings_table(const Setup& setup) {
+  Table table({"kind", "key", "message"});
+  for (const Finding& finding : setup.findings)
+    table.row({{"kind", name(finding.trouble)},
+               {"place", finding.place},
+               {"key", finding.key},
+               {"message", finding.message}});
+  return table;
+}
+
+}  // namespace
+
+Sheet export_sheet(const Export& answer) {
+  Sheet out("zplan.export/1");
+  out.facts({{"framework", answer.framework->title},
+             {"version", answer.setup.version},
+             {"files", answer.files},
+             {"plan", trial_sheet(answer.plan)},
+             {"exported", trial_sheet(answer.all)}});
+  const bool is_whole = answer.dropped.empty();
+  out.print(is_whole ? fmt::format("{} {} can say all of the plan.\n", answer.framework->title,
+                                   answer.setup.version)
+                     : fmt::format("{} {} does {} of the plan's decisions otherwise: {}.\n",
+                                   answer.framework->title, answer.setup.version,
+                                   answer.dropped.size(), cost_words(answer.all, answer.plan)));
+  if (!is_whole) out.print("\nWhat it does instead, each by itself\n");
+  out.table("dropped", dropped_table(answer), kIndent);
+  if (!answer.setup.findings.empty()) out.print("\nNotes\n");
+  out.table("findings", findings_table(answer.setup), kIndent);
+  if (!answer.files.empty()) out.print("\nWritten\n");
+  for (const std::string& file : answer.files) out.print("  " + file + "\n");
+  return out;
+}
+
+}  // namespace zplan

@@ -1,0 +1,62 @@
+#include <utility>
+
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
+#include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+
+Command parse_export(const std::vector<std::string>& arguments) {
+  ExportCommand command;
+  PinOptions pins;
+  Syntax syntax("Write a plan as the configuration of a training framework, with what starts it",
+                "zplan export PLAN.json --to FRAMEWORK -o DIR [options]",
+                "\nExamples:\n"
+                "  ./zplan export plan.json --to deepspeed -o out\n"
+                "  ./zplan export plan.json --to deepspeed\n");
+  add_source(syntax, pins, command.source);
+  syntax.text("--to", command.target, "FRAMEWORK",
+              "Whose: deepspeed, megatron, torchtitan, accelerate, hf");
+  syntax.text("-o,--output", command.directory, "DIR", "Where to; without it nothing is written");
+  syntax.flag("--json", command.json, "Print JSON (zplan.export/1)");
+  if (auto help = read_with_source(syntax, arguments, pins, command.source))
+    return std::move(*help);
+  require_one_source(command.source, "export");
+  if (command.target.empty())
+    throw_bad_input("expected a framework, as in: zplan export plan.json --to deepspeed -o out");
+  return command;
+}
+
+Command parse_check(const std::vector<std::string>& arguments) {
+  CheckCommand command;
+  PinOptions pins;
+  Syntax syntax(
+      "Say whether a framework's configuration fits, how fast it is, what is wrong with it",
+      "zplan check CONFIG --model M --cluster C [options]",
+      "\nExamples:\n"
+      "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --recompute full\n"
+      "  ./zplan check ds_config.json --with hf --model gpt2 --cluster dgx-a100 --recompute "
+      "full\n");
+  syntax.positional("CONFIG", command.config,
+                    "Of DeepSpeed, Megatron-LM, torchtitan, Accelerate or the Trainer");
+  PlanCommand& question = command.question;
+  syntax.text("-m,--model", question.model, "M", "The model: llama3-8b, or a .json file");
+  syntax.text("-c,--cluster", question.cluster, "C", "Where to: dgx-h100x4, or a .json file");
+  syntax.text("--stack", question.stack, "S", "Whose kernels and rates [the framework's]");
+  add_changes(syntax, question.changes);
+  add_headroom(syntax, question.headroom);
+  pins.add("/batch/global_batch", syntax, question.pins);
+  pins.add("/batch/sequence", syntax, question.pins);
+  syntax.choice("--with", "Who fills in \"auto\" [plain]", {"plain", "hf"},
+                [&](std::size_t word) { command.with_trainer = word == 1; });
+  syntax.flag("--json", command.json, "Print JSON (zplan.check/1)");
+  pins.add_others(syntax, question.pins);
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  pins.finish(question.pins);
+  if (!command.config.empty() && !question.cluster.empty()) return command;
+  throw_bad_input(
+      "expected a configuration, as in: zplan check ds_config.json --model M --cluster C");
+}
+
+}  // namespace zplan

@@ -1,0 +1,12 @@
+// The tables of keys/ that are compiled in.
+#pragma once
+
+#include <span>
+
+#include "planner/core/embedded_file.h"
+
+namespace zplan {
+
+std::span<const EmbeddedFile> embedded_keys();
+
+}  // namespace zplan

@@ -1,0 +1,22 @@
+// The files that run a plan with a framework: its configuration, a training script and what starts
+// it on one node, with torchrun, mpirun or under Slurm.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/foreign/frameworks/framework.h"
+
+namespace zplan {
+
+struct OutputFile {
+  std::string name;  // within the folder
+  std::string text;
+  bool is_program = false;  // made executable
+};
+
+std::vector<OutputFile> export_files(const Framework& framework, const Plan& plan,
+                                     const ModelConfig& model, const Cluster& cluster);
+
+}  // namespace zplan

@@ -1,0 +1,41 @@
+// The keys that a framework's configuration has, with their defaults: keys/*.json, "zplan.keys/1",
+// written by tests/frameworks/*_keys.py from the framework itself, and compiled in.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "planner/core/json_reader.h"
+
+namespace zplan {
+
+struct KeyObject {
+  bool refuses_unknown = false;  // the framework stops at a key that it does not know
+  std::map<std::string, JsonNode, std::less<>> keys;           // with their defaults
+  std::map<std::string, std::string, std::less<>> deprecated;  // and what replaces them
+};
+
+class KeyTable {
+ public:
+  // `file`: "deepspeed.json"
+  explicit KeyTable(std::string_view file);
+
+  const std::string& framework() const { return framework_; }
+  const std::string& version() const { return version_; }
+  // By dotted path, "" for the whole.
+  const std::map<std::string, KeyObject, std::less<>>& objects() const { return objects_; }
+  bool was_removed(std::string_view key) const { return removed_.contains(key); }
+  // Of a key by its dotted path, which must be in the table.
+  const JsonNode& usual(std::string_view key) const;
+
+ private:
+  std::string framework_, version_;
+  std::map<std::string, KeyObject, std::less<>> objects_;
+  std::set<std::string, std::less<>> removed_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,21 @@
+// Scripts that start a training program on the ranks of a plan.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hwprofiles/hw_profile.h"
+#include "planner/foreign/frameworks/export_files.h"
+
+namespace zplan {
+
+struct Launched {
+  std::string program;                   // "train.py --sequence 4096"
+  std::vector<std::string> environment;  // "CUDA_DEVICE_MAX_CONNECTIONS=1"
+};
+
+// launch.sh (torchrun, on one node or on each of several), launch_mpi.sh and launch.sbatch.
+std::vector<OutputFile> launch_files(const Plan& plan, const Cluster& cluster,
+                                     const Launched& launched);
+
+}  // namespace zplan

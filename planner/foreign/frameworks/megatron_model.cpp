@@ -1,0 +1,145 @@
+#include "planner/foreign/frameworks/megatron_model.h"
+
+#include "planner/foreign/frameworks/config_reader.h"
+#include "planner/foreign/frameworks/megatron.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMostSize = std::int64_t{1} << 24;
+constexpr std::int64_t kMostLayers = 10'000;
+// Tokens of the vocabulary of GPT-2's tokenizer, which most scripts of the repository name
+// [Radford19].
+constexpr std::int64_t kGpt2Vocabulary = 50257;
+
+class ModelReading {
+ public:
+  explicit ModelReading(const JsonNode& options)
+      : table_("megatron.json"), options_(options, table_) {}
+
+  ModelConfig read() {
+    set_architecture(model_, options_.flag("--swiglu") ? Architecture::kLlama : Architecture::kGpt);
+    model_.name = "megatron-command";
+    model_.source = "options of a command line";
+    read_sizes();
+    read_features();
+    if (options_.has("--num-experts")) read_experts();
+    if (options_.flag("--multi-latent-attention")) read_latent();
+    validate(model_);
+    return std::move(model_);
+  }
+
+ private:
+  std::int64_t size(std::string_view option, std::int64_t usual) const {
+    return options_.has(option) ? options_.integer(option, 1, kMostSize) : usual;
+  }
+
+  // Without a width the MLP has four times the hidden size, gated two thirds of that in multiples
+  // of 64 [MegatronCore training/arguments.py].
+  std::int64_t usual_ffn() const {
+    const std::int64_t h = model_.hidden;
+    return options_.flag("--swiglu") ? 4 * h * 2 / 3 / 64 * 64 : 4 * h;
+  }
+
+  void read_sizes() {
+    model_.layers = options_.integer("--num-layers", 1, kMostLayers);
+    model_.hidden = options_.integer("--hidden-size", 1, kMostSize);
+    model_.heads = options_.integer("--num-attention-heads", 1, kMostSize);
+    model_.kv_heads = options_.flag("--group-query-attention")
+                          ? options_.integer("--num-query-groups", 1, kMostSize)
+                          : model_.heads;
+    const std::int64_t head = size("--kv-channels", 0);
+    model_.own_head_size = head * model_.heads == model_.hidden ? 0 : head;
+    model_.ffn = size("--ffn-hidden-size", usual_ffn());
+    model_.vocab = size("--vocab-size", kGpt2Vocabulary);
+    model_.sequence = size("--seq-length", size("--max-position-embeddings", 1024));
+    model_.global_batch = size("--global-batch-size", 1);
+  }
+
+  void read_features() {
+    const bool plain = !options_.flag("--disable-bias-linear");
+    model_.biases = plain                             ? Biases::kAll
+                    : options_.flag("--add-qkv-bias") ? Biases::kQkv
+                                                      : Biases::kNone;
+    model_.norm = options_.word("--normalization", {"LayerNorm", "RMSNorm"}) == "RMSNorm"
+                      ? Norm::kRmsNorm
+                      : Norm::kLayerNorm;
+    model_.gated_mlp = options_.flag("--swiglu");
+    if (options_.flag("--squared-relu"))
+      options_.find("--squared-relu")
+          ->fail("expected an activation that can be lowered: GELU or SwiGLU");
+    const std::string position =
+        options_.word("--position-embedding-type",
+                      {"learned_absolute", "rope", "none", "yarn", "mrope", "relative"});
+    const bool rotates = position == "rope" || position == "yarn";
+    if (position == "mrope" || position == "relative")
+      options_.find("--position-embedding-type")
+          ->fail_expected("learned_absolute, rope, yarn or none");
+    model_.position = rotates              ? Position::kRope
+                      : position == "none" ? Position::kNone
+                                           : Position::kLearned;
+    model_.rope_theta = rotates ? options_.integer("--rotary-base", 1, std::int64_t{1} << 40) : 0;
+    const double turned = options_.number("--rotary-percent", 0, 1);
+    if (rotates && turned < 1)
+      model_.layer.rotary_size =
+          static_cast<std::int64_t>(turned * static_cast<double>(model_.head_size()));
+    model_.qk_norm = options_.flag("--qk-layernorm");
+    model_.tied_embeddings = !options_.flag("--untie-embeddings-and-output-weights");
+  }
+
+  void read_experts() {
+    ExpertShape experts;
+    experts.count = options_.integer("--num-experts", 1, kMostSize);
+    experts.per_token = options_.integer("--moe-router-topk", 1, experts.count);
+    experts.ffn = size("--moe-ffn-hidden-size", model_.ffn);
+    experts.shared_ffn = size("--moe-shared-expert-intermediate-size", 0);
+    experts.scores =
+        options_.word("--moe-router-score-function", {"softmax", "sigmoid"}) == "sigmoid"
+            ? Scores::kSigmoid
+            : Scores::kSoftmax;
+    experts.selection_bias = options_.flag("--moe-router-enable-expert-bias");
+    experts.balance =
+        options_.has("--moe-aux-loss-coeff") ? options_.number("--moe-aux-loss-coeff", 0, 1) : 0;
+    if (const auto frequency = options_.find("--moe-layer-freq");
+        frequency && frequency->is_string())
+      experts.dense_layers = leading_dense(*frequency);
+    else
+      experts.every = options_.integer("--moe-layer-freq", 1, kMostLayers);
+    model_.experts = experts;
+  }
+
+  // "([0]*3+[1]*58)", as DeepSeek's layers are written.
+  static std::int64_t leading_dense(const JsonNode& node) {
+    const std::string text = node.string();
+    if (!text.starts_with("([0]*")) node.fail_expected("a number, or ([0]*N+[1]*M)");
+    return std::stoll(text.substr(5, 4));
+  }
+
+  void read_latent() {
+    LatentShape latent;
+    latent.query_rank = size("--q-lora-rank", 0);
+    latent.key_value_rank = options_.integer("--kv-lora-rank", 1, kMostSize);
+    latent.nope_size = options_.integer("--qk-head-dim", 1, kMostSize);
+    latent.rope_size = options_.integer("--qk-pos-emb-head-dim", 1, kMostSize);
+    latent.value_size = options_.integer("--v-head-dim", 1, kMostSize);
+    model_.latent = latent;
+    model_.kv_heads = model_.heads;
+    model_.own_head_size = 0;
+    model_.qk_norm = false;  // of the latents, which always have one
+  }
+
+  KeyTable table_;
+  ConfigReader options_;
+  ModelConfig model_;
+};
+
+}  // namespace
+
+std::optional<ModelConfig> megatron_model(const JsonNode& root) {
+  const JsonNode options = megatron_options(root);
+  if (!find_key(options, "--num-layers") || !find_key(options, "--hidden-size"))
+    return std::nullopt;
+  return ModelReading(options).read();
+}
+
+}  // namespace zplan

@@ -1,0 +1,205 @@
+#include <algorithm>
+
+#include "planner/foreign/frameworks/key_list.h"
+#include "planner/foreign/frameworks/megatron.h"
+#include "planner/foreign/frameworks/unit_elements.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+namespace {
+
+class Writing {
+ public:
+  Writing(const Plan& plan, const ModelConfig& model) : plan_(plan), model_(model) {}
+
+  std::vector<KeyValue> write() {
+    write_model();
+    if (model_.experts) write_experts();
+    if (model_.latent) write_latent();
+    write_parallel();
+    write_batch();
+    write_precision();
+    write_sharding();
+    write_recomputation();
+    write_homes();
+    keys_.add("--transformer-impl", "transformer_engine");
+    return std::move(keys_).keys();
+  }
+
+ private:
+  void flag(std::string_view option, bool is_on = true) {
+    if (is_on) keys_.add(option, true);
+  }
+
+  void write_model() {
+    keys_.add("--num-layers", model_.layers);
+    keys_.add("--hidden-size", model_.hidden);
+    keys_.add("--ffn-hidden-size", model_.ffn);
+    keys_.add("--num-attention-heads", model_.heads);
+    flag("--group-query-attention", model_.kv_heads != model_.heads);
+    if (model_.kv_heads != model_.heads) keys_.add("--num-query-groups", model_.kv_heads);
+    if (model_.own_head_size > 0) keys_.add("--kv-channels", model_.own_head_size);
+    flag("--swiglu", model_.gated_mlp);
+    keys_.add("--normalization", model_.norm == Norm::kRmsNorm ? "RMSNorm" : "LayerNorm");
+    flag("--disable-bias-linear", model_.biases != Biases::kAll);
+    flag("--add-qkv-bias", model_.biases == Biases::kQkv);
+    flag("--qk-layernorm", model_.qk_norm);
+    write_positions();
+    flag("--untie-embeddings-and-output-weights", !model_.tied_embeddings);
+    keys_.add("--vocab-size", model_.vocab);
+    keys_.add("--tokenizer-type", "NullTokenizer");
+    flag("--mock-data");
+  }
+
+  void write_positions() {
+    const bool rotates = model_.position == Position::kRope;
+    keys_.add("--position-embedding-type", rotates ? "rope"
+                                           : model_.position == Position::kNone
+                                               ? "none"
+                                               : "learned_absolute");
+    if (!rotates) return;
+    keys_.add("--rotary-base", model_.rope_theta);
+    if (model_.layer.rotary_size > 0)
+      keys_.add("--rotary-percent", static_cast<double>(model_.layer.rotary_size) /
+                                        static_cast<double>(model_.head_size()));
+  }
+
+  void write_experts() {
+    const ExpertShape& experts = *model_.experts;
+    keys_.add("--num-experts", experts.count);
+    keys_.add("--moe-router-topk", experts.per_token);
+    keys_.add("--moe-ffn-hidden-size", experts.ffn);
+    if (experts.shared_ffn > 0)
+      keys_.add("--moe-shared-expert-intermediate-size", experts.shared_ffn);
+    if (experts.every > 1) keys_.add("--moe-layer-freq", experts.every);
+    if (experts.dense_layers > 0)
+      keys_.add("--moe-layer-freq", "([0]*" + std::to_string(experts.dense_layers) + "+[1]*" +
+                                        std::to_string(model_.layers - experts.dense_layers) + ")");
+    keys_.add("--moe-router-score-function",
+              experts.scores == Scores::kSigmoid ? "sigmoid" : "softmax");
+    flag("--moe-router-enable-expert-bias", experts.selection_bias);
+    flag("--moe-grouped-gemm");
+    keys_.add("--moe-token-dispatcher-type", "alltoall");
+    if (experts.balance > 0) keys_.add("--moe-aux-loss-coeff", experts.balance);
+  }
+
+  void write_latent() {
+    flag("--multi-latent-attention");
+    if (model_.latent->query_rank > 0) keys_.add("--q-lora-rank", model_.latent->query_rank);
+    keys_.add("--kv-lora-rank", model_.latent->key_value_rank);
+    keys_.add("--qk-head-dim", model_.latent->nope_size);
+    keys_.add("--qk-pos-emb-head-dim", model_.latent->rope_size);
+    keys_.add("--v-head-dim", model_.latent->value_size);
+  }
+
+  void write_parallel() {
+    const Parallel& p = plan_.parallel;
+    keys_.add("--tensor-model-parallel-size", p.tp);
+    keys_.add("--pipeline-model-parallel-size", p.pp);
+    if (p.cp > 1) keys_.add("--context-parallel-size", p.cp);
+    if (p.cp > 1) keys_.add("--cp-comm-type", p.ring > 1 ? "p2p" : "a2a");
+    if (p.ep > 1) keys_.add("--expert-model-parallel-size", p.ep);
+    if (p.expert_tp > 0) keys_.add("--expert-tensor-parallel-size", p.expert_tp);
+    flag("--sequence-parallel", p.sequence_parallel);
+    if (plan_.schedule == Schedule::kInterleaved)
+      keys_.add("--num-virtual-stages-per-pipeline-rank", plan_.pieces() / p.pp);
+    write_ends();
+    flag("--use-tp-pp-dp-mapping", plan_.order == RankOrder::kPipelineFirst);
+    if (plan_.launch == LaunchMode::kGraph) keys_.add("--cuda-graph-impl", "local");
+  }
+
+  void write_ends() {
+    const std::vector<std::int32_t>& layers = plan_.stage_layers;
+    if (layers.size() < 2 || plan_.parallel.pp != static_cast<std::int32_t>(layers.size())) return;
+    keys_.add("--decoder-first-pipeline-num-layers", layers.front());
+    keys_.add("--decoder-last-pipeline-num-layers", layers.back());
+  }
+
+  void write_batch() {
+    keys_.add("--micro-batch-size", plan_.batch.micro_batch);
+    keys_.add("--global-batch-size", plan_.batch.global_batch);
+    keys_.add("--seq-length", plan_.batch.sequence);
+    keys_.add("--max-position-embeddings", std::max(plan_.batch.sequence, model_.positions()));
+    keys_.add("--clip-grad", plan_.clip ? 1.0 : 0.0);
+    keys_.add("--lr", 1e-4);
+    keys_.add("--train-iters", 10);
+  }
+
+  void write_precision() {
+    const KernelSet& set = find_kernel_set(plan_.kernel_set);
+    flag("--bf16", set.compute == DType::kBf16);
+    flag("--fp16", set.compute == DType::kF16);
+    if (set.layer_products == LayerProducts::kFp8) keys_.add("--fp8-format", "hybrid");
+    const bool in_16_bits = set.compute != DType::kF32 && plan_.precision.grad != DType::kF32;
+    flag("--grad-reduce-in-bf16", in_16_bits);
+    keys_.add("--attention-dropout", plan_.dropout ? 0.1 : 0.0);
+    keys_.add("--hidden-dropout", plan_.dropout ? 0.1 : 0.0);
+    if (plan_.optimizer.kind == OptimizerKind::kSgdMomentum) keys_.add("--optimizer", "sgd");
+    if (plan_.optimizer.kind == OptimizerKind::kMuon) keys_.add("--optimizer", "muon");
+  }
+
+  void write_sharding() {
+    const std::int32_t stage = plan_.zero_stage;
+    flag("--use-distributed-optimizer", stage >= 1);
+    if (stage >= 2) {
+      flag("--use-megatron-fsdp");
+      keys_.add("--data-parallel-sharding-strategy",
+                stage == 2 ? "optim_grads" : "optim_grads_params");
+      keys_.add("--ckpt-format", "fsdp_dtensor");
+    } else {
+      flag("--overlap-grad-reduce", plan_.overlap.gradients);
+      keys_.add("--ddp-bucket-size", unit_elements(plan_, model_));
+      flag("--overlap-param-gather",
+           stage == 1 && plan_.overlap.gradients && plan_.overlap.parameters);
+    }
+    if (plan_.parallel.shards > 0 && stage >= 1)
+      keys_.add("--num-distributed-optimizer-instances", plan_.replicas() / plan_.parallel.shards);
+  }
+
+  void write_recomputation() {
+    const RecomputeRun& first = plan_.recompute.front();
+    if (plan_.all_full()) {
+      keys_.add("--recompute-granularity", "full");
+      keys_.add("--recompute-method", "uniform");
+      keys_.add("--recompute-num-layers", plan_.checkpoint_layers);
+    } else if (first.mode == Recompute::kFull) {
+      keys_.add("--recompute-granularity", "full");
+      keys_.add("--recompute-method", "block");
+      keys_.add("--recompute-num-layers", first.layers);
+    } else if (first.mode == Recompute::kSelective || first.mode == Recompute::kOperators) {
+      keys_.add("--recompute-granularity", "selective");
+      if (first.mode == Recompute::kOperators) write_modules(first.operators);
+    }
+    flag("--distribute-saved-activations", plan_.partition_activations);
+  }
+
+  void write_modules(OperatorSet operators) {
+    std::string words;
+    const auto add = [&](bool has, const char* word) {
+      if (has) words += (words.empty() ? "\"" : ", \"") + std::string(word) + '"';
+    };
+    add(operators.has(LayerOperator::kAttention), "core_attn");
+    add(operators.has(LayerOperator::kNorm), "layernorm");
+    add(operators.has(LayerOperator::kFc1) && operators.has(LayerOperator::kActivation), "mlp");
+    if (!words.empty()) keys_.put("--recompute-modules", "[" + words + "]");
+  }
+
+  void write_homes() {
+    if (plan_.placement.optimizer == Tier::kGpu) return;
+    flag("--optimizer-cpu-offload");
+    flag("--use-precision-aware-optimizer");
+    keys_.add("--optimizer-offload-fraction", 1 - plan_.placement.optimizer_near);
+  }
+
+  const Plan& plan_;
+  const ModelConfig& model_;
+  KeyList keys_;
+};
+
+}  // namespace
+
+std::vector<KeyValue> megatron_keys(const Plan& plan, const ModelConfig& model) {
+  return Writing(plan, model).write();
+}
+
+}  // namespace zplan

@@ -1,0 +1,130 @@
+#include "planner/foreign/syntax/command_line.h"
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <utility>
+
+#include "planner/core/json_document.h"
+#include "planner/foreign/syntax/shell.h"
+#include "planner/foreign/syntax/text_places.h"
+
+namespace zplan {
+namespace {
+
+using Words = std::vector<PlacedText>;
+
+bool is_option(const PlacedText& word) {
+  return word.text.size() > 2 && word.text.starts_with("--") && word.text[2] != '-';
+}
+bool is_script(const PlacedText& word) { return word.text.ends_with(".py"); }
+
+// "sh -c" and "eval" have a command in one word.
+Words come_apart(const Words& command) {
+  Words out;
+  for (const PlacedText& word : command) {
+    const bool is_command =
+        word.text.find(" --") != std::string::npos || word.text.find(".py ") != std::string::npos;
+    Words parts = is_command ? split_words(word) : Words{word};
+    std::ranges::move(parts, std::back_inserter(out));
+  }
+  return out;
+}
+
+JsonValue value_of(const PlacedText& word, std::size_t begin) {
+  JsonValue out{.kind = JsonKind::kString, .offset = 0, .text = word.text.substr(begin)};
+  out.offset = word.places[std::min(begin, word.places.size() - 1)];
+  double number = 0;
+  const char* const end = out.text.data() + out.text.size();
+  const auto [stop, error] = std::from_chars(out.text.data(), end, number);
+  const bool is_number = error == std::errc{} && stop == end &&
+                         out.text.find_first_not_of("0123456789+-.eE") == std::string::npos;
+  if (is_number) out.kind = JsonKind::kNumber;
+  return out;
+}
+
+JsonValue true_at(std::size_t offset) {
+  return {.kind = JsonKind::kBoolean, .boolean = true, .offset = offset};
+}
+
+// Adds an option, in place of one of that name.
+JsonValue& put(JsonValue& object, std::string key, std::size_t offset) {
+  std::erase_if(object.members, [&](const JsonMember& member) { return member.key == key; });
+  object.members.push_back({std::move(key), offset, true_at(offset)});
+  return object.members.back().value;
+}
+
+void add_value(JsonValue& option, JsonValue value) {
+  if (option.kind == JsonKind::kBoolean) {
+    option = std::move(value);
+    return;
+  }
+  if (option.kind != JsonKind::kArray) {
+    JsonValue first = std::exchange(option, {.kind = JsonKind::kArray, .offset = option.offset});
+    option.items.push_back(std::move(first));
+  }
+  option.items.push_back(std::move(value));
+}
+
+JsonValue options_of(const Words& words) {
+  JsonValue out{.kind = JsonKind::kObject, .offset = words.empty() ? 0 : words.front().place()};
+  JsonValue* option = nullptr;
+  for (const PlacedText& word : words) {
+    if (word.text.empty()) continue;
+    if (!is_option(word)) {
+      if (option != nullptr) add_value(*option, value_of(word, 0));
+      continue;
+    }
+    const std::size_t equals = word.text.find('=');
+    option = &put(out, word.text.substr(0, equals), word.place());
+    if (equals != std::string::npos && equals + 1 < word.text.size())
+      *option = value_of(word, equals + 1);
+  }
+  return out;
+}
+
+JsonValue object_of(const Words& words) {
+  const auto script = std::ranges::find_if(words, is_script);
+  const bool has_script = script != words.end();
+  JsonValue out{.kind = JsonKind::kObject, .offset = words.front().place()};
+  const Words before(words.begin(), has_script ? script : words.begin());
+  out.members.push_back({"launcher", out.offset, options_of(before)});
+  if (has_script) out.members.push_back({"script", script->place(), value_of(*script, 0)});
+  const Words after(has_script ? script + 1 : words.begin(), words.end());
+  out.members.push_back({"arguments", out.offset, options_of(after)});
+  return out;
+}
+
+// Options alone may stand on lines of their own: places stay as they are.
+std::string one_command(std::string text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first != std::string::npos && text.compare(first, 2, "--") == 0)
+    std::ranges::replace(text, '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(std::string text, std::string name) {
+  auto document = std::make_shared<JsonDocument>();
+  document->name = std::move(name);
+  document->text = std::move(text);
+  check_config_size(*document);
+  const ShellScript script = read_shell(one_command(document->text));
+  Words most;
+  std::ptrdiff_t options = 0;
+  for (const Words& command : script.commands) {
+    Words words = come_apart(command);
+    const std::ptrdiff_t count = std::ranges::count_if(words, is_option);
+    if (count < options || count == 0) continue;
+    options = count;
+    most = std::move(words);
+  }
+  if (options == 0) document->fail(0, "", "expected a command with options, \"--..\"");
+  document->root = object_of(most);
+  CommandLine out{{document, &document->root}, {}};
+  for (const std::size_t place : script.assumed) out.assumed.push_back(document->location(place));
+  return out;
+}
+
+}  // namespace zplan

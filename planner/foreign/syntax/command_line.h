@@ -1,0 +1,25 @@
+// The command line of a training run as JSON, from a shell script or from its arguments alone:
+//
+//   {"launcher": {"--nproc_per_node": 8, ..}, "script": "pretrain_gpt.py",
+//    "arguments": {"--num-layers": 24, "--bf16": true, "--split": [..]}}
+//
+// An option without a value is true, one with several an array; given twice, the last one counts.
+// Words that are numbers are numbers. Of several commands the one with the most options counts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/core/json_reader.h"
+
+namespace zplan {
+
+struct CommandLine {
+  JsonNode root;
+  std::vector<std::string> assumed;  // "run.sh:12:1", where a condition was taken to hold
+};
+
+// Throws Error where no command has an option.
+CommandLine parse_command_line(std::string text, std::string name);
+
+}  // namespace zplan

@@ -1,0 +1,32 @@
+// Places in a text by line and column, for parsers that name them so.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "planner/core/json_document.h"
+
+namespace zplan {
+
+// [assumed] beyond any configuration that a person or a framework writes.
+inline constexpr std::size_t kMostConfigBytes = std::size_t{16} << 20;
+// Throws Error when the text is larger.
+void check_config_size(const JsonDocument& document);
+
+class TextPlaces {
+ public:
+  explicit TextPlaces(std::string_view text);
+  // Bytes before it; line and column count from 0, columns in bytes. Never past the end.
+  std::size_t offset(int line, int column) const;
+  // The same with columns in characters.
+  std::size_t offset_of_character(int line, int column) const;
+
+ private:
+  std::size_t begin(int line) const;
+
+  std::string_view text_;
+  std::vector<std::size_t> lines_;
+};
+
+}  // namespace zplan

@@ -1,0 +1,163 @@
+#include "planner/foreign/syntax/yaml.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "planner/core/json_document.h"
+#include "planner/core/text.h"
+#include "planner/foreign/syntax/text_places.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::string_view kTrue[] = {"true", "yes", "on"};
+constexpr std::string_view kFalse[] = {"false", "no", "off"};
+
+template <std::size_t kCount>
+bool is_one_of(std::string_view word, const std::string_view (&words)[kCount]) {
+  return std::ranges::find(words, word) != std::end(words);
+}
+
+// A number as JSON writes it, of one as YAML 1.1 does: "+1_000", ".5", "5.". Nothing: it is none.
+std::string json_number(std::string_view word) {
+  std::string out;
+  std::size_t i = 0;
+  if (i < word.size() && (word[i] == '+' || word[i] == '-')) out += word[i++] == '-' ? "-" : "";
+  const auto digits = [&] {
+    const std::size_t before = out.size();
+    for (; i < word.size() &&
+           (std::isdigit(static_cast<unsigned char>(word[i])) != 0 || word[i] == '_');
+         ++i)
+      if (word[i] != '_') out += word[i];
+    return out.size() - before;
+  };
+  const std::size_t at = out.size();
+  const std::size_t whole = digits();
+  if (whole > 1 && out[at] == '0') return "";  // octal
+  if (whole == 0) out += '0';
+  std::size_t rest = 0;
+  if (i < word.size() && word[i] == '.') {
+    ++i;
+    out += '.';
+    rest = digits();
+    if (rest == 0) out += '0';
+  }
+  if (whole + rest == 0) return "";
+  if (i < word.size() && (word[i] == 'e' || word[i] == 'E')) {
+    out += word[i++];
+    if (i < word.size() && (word[i] == '+' || word[i] == '-')) out += word[i++];
+    if (digits() == 0) return "";
+  }
+  return i == word.size() ? out : "";
+}
+
+class Converter {
+ public:
+  explicit Converter(JsonDocument& document) : document_(document), places_(document.text) {}
+
+  JsonValue value(const YAML::Node& node, int depth) {
+    const std::size_t at = offset(node.Mark());
+    if (depth > kMaxJsonDepth)
+      document_.fail(at, "", fmt::format("expected at most {} levels", kMaxJsonDepth));
+    if (++values_ > kMostYamlValues)
+      document_.fail(at, "",
+                     fmt::format("expected at most {} values, aliases followed", kMostYamlValues));
+    JsonValue out{.offset = at};
+    if (node.IsMap()) {
+      out.kind = JsonKind::kObject;
+      add_members(out, node, depth);
+    } else if (node.IsSequence()) {
+      out.kind = JsonKind::kArray;
+      for (const YAML::Node& item : node) out.items.push_back(value(item, depth + 1));
+    } else if (node.IsScalar()) {
+      resolve(out, node);
+    }
+    return out;
+  }
+
+  std::size_t offset(const YAML::Mark& mark) const {
+    return mark.is_null() ? 0 : places_.offset(mark.line, mark.column);
+  }
+
+ private:
+  static void resolve(JsonValue& out, const YAML::Node& node) {
+    const std::string& word = node.Scalar();
+    out.kind = JsonKind::kString;
+    out.text = word;
+    if (node.Tag() == "!") return;  // in quotes
+    const std::string lower = to_lower(word);
+    if (word.empty() || word == "~" || lower == "null") {
+      out.kind = JsonKind::kNull;
+    } else if (is_one_of(lower, kTrue) || is_one_of(lower, kFalse)) {
+      out.kind = JsonKind::kBoolean;
+      out.boolean = is_one_of(lower, kTrue);
+    } else if (std::string number = json_number(word); !number.empty()) {
+      out.kind = JsonKind::kNumber;
+      out.text = std::move(number);
+    }
+  }
+
+  static bool has(const JsonValue& object, const std::string& key) {
+    return std::ranges::any_of(object.members, [&](const JsonMember& m) { return m.key == key; });
+  }
+
+  // What is merged yields to what is said in place.
+  void add_members(JsonValue& out, const YAML::Node& node, int depth) {
+    std::vector<JsonValue> merged;
+    for (const auto& pair : node) {
+      const YAML::Node &key = pair.first, &item = pair.second;
+      const std::size_t at = offset(key.Mark());
+      if (!key.IsScalar()) document_.fail(at, "", "expected a key that is a word");
+      if (key.Scalar() == "<<") {
+        JsonValue other = value(item, depth + 1);
+        if (other.kind == JsonKind::kArray)
+          std::ranges::move(other.items, std::back_inserter(merged));
+        else
+          merged.push_back(std::move(other));
+        continue;
+      }
+      if (has(out, key.Scalar()))
+        document_.fail(
+            at, "", fmt::format("expected each key once, got {} again", in_quotes(key.Scalar())));
+      out.members.push_back({key.Scalar(), at, value(item, depth + 1)});
+    }
+    for (JsonValue& other : merged) {
+      if (other.kind != JsonKind::kObject)
+        document_.fail(other.offset, "", "expected a mapping to merge");
+      for (JsonMember& member : other.members)
+        if (!has(out, member.key)) out.members.push_back(std::move(member));
+    }
+  }
+
+  JsonDocument& document_;
+  TextPlaces places_;
+  std::size_t values_ = 0;
+};
+
+}  // namespace
+
+JsonNode parse_yaml(std::string text, std::string name) {
+  auto document = std::make_shared<JsonDocument>();
+  document->name = std::move(name);
+  document->text = std::move(text);
+  check_config_size(*document);
+  Converter converter(*document);
+  try {
+    const std::vector<YAML::Node> all = YAML::LoadAll(document->text);
+    if (all.size() > 1)
+      document->fail(converter.offset(all[1].Mark()), "",
+                     fmt::format("expected one document, got {}", all.size()));
+    if (!all.empty()) document->root = converter.value(all[0], 1);
+  } catch (const YAML::Exception& error) {
+    document->fail(converter.offset(error.mark), "", fmt::format("expected YAML: {}", error.msg));
+  }
+  return {document, &document->root};
+}
+
+}  // namespace zplan

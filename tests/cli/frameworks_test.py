@@ -1,0 +1,181 @@
+"""check and export: configurations of training frameworks in and out."""
+
+import json
+import os
+import shutil
+
+from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, main
+
+DATA = os.path.join(ROOT, "tests", "data", "foreign")
+TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf")
+
+
+class Frameworks(CliTest):
+    def setUp(self):
+        super().setUp()
+        for name in os.listdir(DATA):
+            shutil.copy(os.path.join(DATA, name), self.path(name))
+
+    def check(self, *arguments, code=OK):
+        result = self.zplan("check", *arguments, "--json")
+        self.assertEqual(result.returncode, code, result.stderr + result.stdout[:300])
+        return json.loads(result.stdout)
+
+    def findings(self, answer):
+        return {finding["key"]: finding["kind"] for finding in answer["findings"]}
+
+    def test_a_deepspeed_configuration_is_the_plan_that_it_says(self):
+        answer = self.check("ds_config.json", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                            "--recompute", "full")
+        self.assertTrue(answer["fits"])
+        plan = answer["plan"]
+        self.assertEqual(plan["zero_stage"], 3)
+        self.assertEqual(plan["placement"]["optimizer"], "cpu")
+        self.assertEqual(plan["placement"]["grads"], "cpu")
+        self.assertEqual(plan["batch"], {"global_batch": 128, "micro_batch": 2, "sequence": 8192})
+        # 5e8 elements are nine of what is gathered at a time, a quarter of a layer's matrices.
+        self.assertEqual(plan["gather"]["prefetch"], 9)
+        self.assertEqual(len(answer["changes"]), 3)
+        for change in answer["changes"]:
+            self.assertLess(change["step_s"], answer["time"]["step_s"])
+            self.assertTrue(change["edits"])
+
+    def test_each_change_is_what_its_edits_make(self):
+        question = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--recompute", "full")
+        answer = self.check("ds_config.json", *question)
+        changed = 0
+        for change in answer["changes"]:
+            edits = {edit["key"]: edit["after"] for edit in change["edits"]}
+            if "gradient_checkpointing" in edits:
+                continue
+            with open(self.path("ds_config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+            for key, after in edits.items():
+                *path, last = key.split(".")
+                at = config
+                for name in path:
+                    at = at.setdefault(name, {})
+                if after:
+                    at[last] = json.loads(after)
+                else:
+                    at.pop(last, None)
+            self.write("edited.json", json.dumps(config))
+            edited = self.check("edited.json", *question)
+            self.assertAlmostEqual(edited["time"]["step_s"], change["step_s"], delta=1e-9)
+            changed += 1
+        self.assertGreater(changed, 0)
+
+    def test_what_deepspeed_does_not_notice_is_found(self):
+        answer = self.check("ds_mistakes.json", "--model", "gpt2-1.5b", "--cluster", "dgx-a100",
+                            code=CHECK_FAILED)
+        found = self.findings(answer)
+        self.assertEqual(found["gradient_acumulation_steps"], "unknown")
+        self.assertEqual(found["zero_optimization.offload_param"], "no_effect")
+        self.assertEqual(found["zero_optimization.offload_optimizer.buffer_size"], "error")
+        self.assertEqual(found["zero_optimization.stage3_max_live_parameters"], "no_effect")
+        self.assertEqual(found["zero_optimization.mics_shard_size"], "removed")
+        self.assertIn("aio.thread_count", found)
+        text = "\n".join(f"{f['place']} {f['message']}" for f in answer["findings"])
+        self.assertIn("ds_mistakes.json:3:33 ", text)
+        self.assertIn('did you mean "gradient_accumulation_steps"?', text)
+
+    def test_auto_is_the_trainers(self):
+        question = ("zero2_accelerate.json", "--model", "gpt2-355m", "--cluster", "dgx2",
+                    "--recompute", "full", "--micro-batch", "4")
+        plain = self.check(*question, code=CHECK_FAILED)
+        self.assertEqual(self.findings(plain)["train_batch_size"], "error")
+        filled = self.check(*question, "--with", "hf")
+        self.assertEqual(filled["plan"]["zero_stage"], 2)
+        self.assertEqual(filled["plan"]["kernel_set"], "cuda.sm70.fp16")
+        self.assertEqual(filled["plan"]["batch"]["micro_batch"], 4)
+
+    def test_the_offload_example_fits_where_whole_replicas_do_not(self):
+        question = ("zero3_offload_accelerate.json", "--model", "gpt2-1.5b", "--cluster", "dgx2",
+                    "--with", "hf")
+        answer = self.check(*question, "--micro-batch", "1")
+        self.assertTrue(answer["fits"])
+        self.assertEqual(answer["plan"]["placement"]["optimizer"], "cpu")
+        # The file says no batch: the training script must.
+        answer = self.check(*question, code=CHECK_FAILED)
+        self.assertEqual(self.findings(answer)["train_micro_batch_size_per_gpu"], "error")
+
+    def test_a_megatron_command_brings_its_model(self):
+        answer = self.check("pretrain.sh", "--cluster", "dgx-h100x8")
+        plan = answer["plan"]
+        self.assertEqual((plan["parallel"]["dp"], plan["parallel"]["tp"], plan["parallel"]["pp"]),
+                         (16, 2, 2))
+        self.assertTrue(plan["parallel"]["sequence_parallel"])
+        self.assertEqual(plan["zero_stage"], 1)
+        self.assertEqual(plan["batch"], {"global_batch": 256, "micro_batch": 1, "sequence": 4096})
+        self.assertEqual(answer["framework"], "Megatron-LM")
+
+    def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
+        for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),
+                            ("training_arguments.yaml", ())):
+            with self.subTest(name=name):
+                answer = self.check(name, "--model", "llama3-8b", "--cluster", "dgx-h100", *micro)
+                self.assertEqual(answer["plan"]["zero_stage"], 3)
+                self.assertEqual(answer["plan"]["gather"]["unit"], "layer")
+                self.assertTrue(answer["fits"])
+
+    def test_what_does_not_fit_is_said_with_changes_that_do(self):
+        answer = self.check("ds_config.json", "--model", "llama3-8b", "--cluster", "dgx2",
+                            code=CHECK_FAILED)
+        self.assertEqual(self.findings(answer)["bf16.enabled"], "error")
+        answer = self.check("fsdp.yaml", "--model", "llama3-70b", "--cluster", "dgx-h100",
+                            "--micro-batch", "4", code=INFEASIBLE)
+        self.assertFalse(answer["fits"])
+        self.assertIn("does NOT fit", answer["verdict"])
+
+    def test_what_is_no_plan_is_said(self):
+        self.write("odd.json", json.dumps({"train_micro_batch_size_per_gpu": 1,
+                                           "bf16": {"enabled": True},
+                                           "tensor_parallel": {"autotp_size": 64}}))
+        answer = self.check("odd.json", "--model", "llama3-8b", "--cluster", "dgx-h100x8",
+                            code=CHECK_FAILED)
+        self.assertIn("heads", answer["illegal"])
+        self.assertNotIn("time", answer)
+
+    def test_other_files_are_refused_in_a_line(self):
+        self.write("other.json", '{"a": 1}')
+        self.write("model_free.sh", "torchrun pretrain_gpt.py --micro-batch-size 1\n")
+        for name, words in (("other.json", "other.json:1:1: /: expected a configuration of"),
+                            ("model_free.sh", "--model: expected the model"),
+                            ("absent.json", "absent.json")):
+            result = self.zplan("check", name, "--cluster", "dgx-h100")
+            self.assertEqual(result.returncode, BAD_INPUT)
+            self.assertIn(words, result.stderr)
+            self.assertEqual(result.stderr.count("\n"), 1)
+
+    def test_an_exported_plan_checks_as_that_plan(self):
+        self.good("--model", "llama3-8b", "--cluster", "dgx-h100", "--zero", "3", "--gather",
+                  "layer", "--prefetch", "1", "--global-batch", "128", "-o", "plan.json")
+        for target in TARGETS:
+            with self.subTest(target=target):
+                result = self.zplan("export", "plan.json", "--to", target, "-o", target, "--json")
+                self.assertEqual(result.returncode, OK, result.stderr)
+                answer = json.loads(result.stdout)
+                for file in answer["files"]:
+                    self.assertTrue(os.path.getsize(self.path(file)) > 0, file)
+                config = self.path(answer["files"][0])
+                batch = json.loads(self.read("plan.json"))["batch"]
+                checked = self.check(
+                    config, "--model", "llama3-8b", "--cluster", "dgx-h100",
+                    *(("--micro-batch", str(batch["micro_batch"]), "--global-batch", "128")
+                      if target == "accelerate" else ()))
+                self.assertAlmostEqual(checked["plan"]["batch"]["global_batch"], 128)
+                self.assertEqual(checked["plan"]["zero_stage"], 3)
+
+    def test_what_a_framework_cannot_say_is_named_with_its_cost(self):
+        self.good("--model", "llama3-8b", "--cluster", "dgx-h100x2", "--pp", "2", "--zero", "1",
+                  "-o", "plan.json")
+        answer = json.loads(self.good("export", "plan.json", "--to", "deepspeed", "--json"))
+        dropped = {each["decision"]: each for each in answer["dropped"]}
+        self.assertIn("/parallel/pp", dropped)
+        self.assertEqual(answer["files"], [])
+        text = self.good("export", "plan.json", "--to", "deepspeed")
+        self.assertIn("does", text)
+
+
+if __name__ == "__main__":
+    main()

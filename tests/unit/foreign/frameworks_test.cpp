@@ -1,0 +1,140 @@
+#include "planner/foreign/frameworks/framework.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "models/model_formulas.h"
+#include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/frameworks/megatron.h"
+#include "planner/foreign/frameworks/megatron_model.h"
+#include "planner/plan/plan_difference.h"
+
+namespace zplan {
+namespace {
+
+Cluster cluster() { return load_cluster("dgx-h100x8"); }
+
+Setup read_keys(const Framework& framework, const Plan& plan, const ModelConfig& model,
+                const Cluster& on) {
+  const JsonNode root = parse_json(nested_json(framework.keys(plan, model)), "keys.json");
+  return framework.read(root, {.model = model,
+                               .device = on.node.device,
+                               .ranks = plan.parallel.ranks(),
+                               .asked = framework.said(plan),
+                               .devices_per_node = on.node.devices_per_node});
+}
+
+// Plans of many kinds for 64 GPUs.
+std::vector<Plan> plans(const ModelConfig& model) {
+  std::vector<Plan> out;
+  for (const std::int32_t stage : {0, 1, 2, 3}) {
+    for (const std::int32_t tp : {1, 2, 8}) {
+      for (const std::int32_t pp : {1, 4}) {
+        for (const Recompute mode : {Recompute::kNone, Recompute::kFull}) {
+          for (const Tier home : {Tier::kGpu, Tier::kCpu, Tier::kNvme}) {
+            Plan plan;
+            plan.model = model.name;
+            plan.parallel = {.dp = 64 / tp / pp, .tp = tp, .pp = pp};
+            plan.parallel.sequence_parallel = tp > 1;
+            plan.zero_stage = stage;
+            plan.kernel_set = "cuda.sm90.bf16";
+            plan.precision = default_recipe(plan.kernel_set);
+            plan.recompute = {{mode}};
+            plan.placement.optimizer = home;
+            plan.placement.grads = stage >= 2 ? home : Tier::kGpu;
+            plan.batch = {.global_batch = 256, .micro_batch = 1, .sequence = 4096};
+            if (!illegal(plan, shape_of(model))) out.push_back(plan);
+          }
+        }
+      }
+    }
+  }
+  return out;
+}
+
+// What a framework makes of a plan it can say: written and read again it stays.
+TEST(Frameworks, WhatIsReadIsWrittenAsThat) {
+  const ModelConfig model = load_model("llama3-8b");
+  const Cluster on = cluster();
+  const std::vector<Plan> all = plans(model);
+  ASSERT_GE(all.size(), 40U);
+  for (const Framework& framework : frameworks()) {
+    for (const Plan& plan : all) {
+      const Plan once = read_keys(framework, plan, model, on).plan;
+      const Plan twice = read_keys(framework, once, model, on).plan;
+      for (const DecisionChange& change : plan_difference(once, twice))
+        ADD_FAILURE() << framework.name << ": " << change.pointer << " " << change.before << " -> "
+                      << change.after << "\n"
+                      << to_json(plan);
+    }
+  }
+}
+
+// A decision that a framework has is not lost on the way.
+TEST(Frameworks, EachSaysWhatItHas) {
+  const ModelConfig model = load_model("llama3-8b");
+  const Cluster on = cluster();
+  for (const Plan& plan : plans(model)) {
+    const Parallel& p = plan.parallel;
+    const Plan deepspeed = read_keys(find_framework("deepspeed"), plan, model, on).plan;
+    EXPECT_EQ(deepspeed.zero_stage, plan.zero_stage);
+    EXPECT_EQ(deepspeed.parallel.tp, p.tp);
+    EXPECT_EQ(deepspeed.recompute, plan.recompute);
+    if (plan.zero_stage == 3) {
+      EXPECT_EQ(deepspeed.placement.optimizer, plan.placement.optimizer);
+    }
+    const Plan megatron = read_keys(find_framework("megatron"), plan, model, on).plan;
+    EXPECT_EQ(megatron.parallel, p);
+    EXPECT_EQ(megatron.zero_stage, plan.zero_stage);
+    EXPECT_EQ(megatron.batch, plan.batch);
+    EXPECT_EQ(megatron.recompute, plan.recompute);
+    const Plan torchtitan = read_keys(find_framework("torchtitan"), plan, model, on).plan;
+    EXPECT_EQ(torchtitan.parallel.tp, p.tp);
+    EXPECT_EQ(torchtitan.parallel.pp, p.pp);
+    EXPECT_EQ(torchtitan.batch, plan.batch);
+    if (plan.zero_stage == 3) {
+      EXPECT_EQ(torchtitan.zero_stage, 3);
+    }
+  }
+}
+
+TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {
+  const ModelConfig model = load_model("llama3-8b");
+  const Cluster on = cluster();
+  const Plan plan = plans(model).back();
+  for (const Framework& framework : frameworks()) {
+    const std::string text = framework.render(framework.keys(plan, model));
+    const ConfigFile file = parse_config(text, std::string(framework.file));
+    ASSERT_EQ(file.framework, &framework) << text;
+    const auto setup = framework.read(file.root, {.model = model,
+                                                  .device = on.node.device,
+                                                  .ranks = plan.parallel.ranks(),
+                                                  .asked = framework.said(plan),
+                                                  .devices_per_node = 8});
+    EXPECT_TRUE(plan_difference(setup.plan, read_keys(framework, plan, model, on).plan).empty())
+        << framework.name;
+    for (const Finding& finding : setup.findings)
+      EXPECT_NE(finding.trouble, Trouble::kUnknown) << framework.name << " " << finding.key;
+  }
+}
+
+// The options written for a model describe it.
+TEST(Frameworks, MegatronOptionsAreTheModel) {
+  for (const char* name : {"llama3-8b", "llama3-70b", "gpt3-175b", "qwen3-8b", "qwen2.5-7b",
+                           "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"}) {
+    ModelConfig model = load_model(name);
+    Plan plan;
+    plan.kernel_set = "cuda.sm90.bf16";
+    plan.batch = {.global_batch = model.global_batch, .micro_batch = 1, .sequence = model.sequence};
+    const JsonNode root = parse_json(nested_json(megatron_keys(plan, model)), "keys.json");
+    const std::optional<ModelConfig> read = megatron_model(root);
+    ASSERT_TRUE(read) << name;
+    EXPECT_EQ(parameter_count(*read), parameter_count(model)) << name;
+    EXPECT_EQ(read->heads, model.heads);
+    EXPECT_EQ(read->kv_heads, model.kv_heads);
+  }
+}
+
+}  // namespace
+}  // namespace zplan
