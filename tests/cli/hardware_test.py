@@ -52,6 +52,8 @@ class Hardware(CliTest):
         slower = self.good_json("simulate", "p.json", "--set", "gpu.peak=x0.5")
         self.assertGreater(slower["time"]["step_s"], asked["time"]["step_s"])
         self.assertIn(name[:-1] + ",gpu.peak=x0.5}", slower["cluster"])
+        alone = self.good_json("simulate", "p.json", "--cluster", "{gpu.peak=x0.5}")
+        self.assertEqual(alone["time"], slower["time"])
 
     def test_of_a_file_the_plan_remembers_path_and_settings(self):
         self.write("n.json", '{"schema": "zplan.hw/1", "name": "n", "base": "dgx2"}')
@@ -90,7 +92,7 @@ class Hardware(CliTest):
         self.assertEqual(self.good("models", "m.json"), self.good("models", "llama3-8b"))
         self.bad(BAD_INPUT, "models", "--template", says="expected a NAME")
         self.bad(BAD_INPUT, "models", "gpt2", "--template", "--json", says="no --json")
-        self.bad(BAD_INPUT, "clusters", "dgx2", "--template", "--set", "nvme=x2", says="no --set")
+        self.bad(BAD_INPUT, "clusters", "dgx2", "--template", "--set", "nvme=x2", says="no settings")
 
     def test_a_file_of_a_few_lines_is_enough(self):
         self.write("box.json", json.dumps({
