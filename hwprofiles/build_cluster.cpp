@@ -137,6 +137,11 @@ Size size_of(const HardwareRequest& request, const DeviceFacts& device, const Sy
 
 }  // namespace
 
+void resize_node(HwProfile& node, int devices) {
+  resize(node.topology, devices);
+  node.devices_per_node = devices;
+}
+
 BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
                            const std::vector<HwProfile>& profiles, const HardwareRequest& request) {
   const DeviceFacts& device = catalogue.device(request.device);
@@ -152,8 +157,7 @@ BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
     built.assumed.push_back(fmt::format("server of {} {} with the host of {}", size.per_node,
                                         device.name, device.relative));
   if (size.per_node != node.topology.gpus()) node.name += fmt::format("-{}", size.per_node);
-  resize(node.topology, size.per_node);
-  node.devices_per_node = size.per_node;
+  resize_node(node, size.per_node);
   if (size.nodes > 1)
     set_network(node.topology, find_profile(profiles, "dgx-a100").topology.nic,
                 network_rate(request, device, system, built.assumed));

@@ -38,4 +38,7 @@ struct BuiltCluster {
 BuiltCluster build_cluster(const HardwareCatalogue& catalogue,
                            const std::vector<HwProfile>& profiles, const HardwareRequest& request);
 
+// The node with other than its devices, by the rule of size; at most kMaxParts.
+void resize_node(HwProfile& node, int devices);
+
 }  // namespace zplan

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "hwprofiles/cluster_name.h"
 #include "hwprofiles/embedded_profiles.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
@@ -18,10 +19,12 @@ constexpr double kMostOversubscribed = 1000;
 
 // One node of the named kind.
 Cluster read_node(const JsonNode& node, const std::string& folder) {
+  if (node.is_missing()) return load_cluster("workstation");  // any, to read on
   std::string name = node.non_empty_string();
-  if (looks_like_path(name)) name = (std::filesystem::path(folder) / name).string();
   Cluster cluster;
   try {
+    const bool is_path = looks_like_path(split_settings(name).plain);
+    if (is_path) name = (std::filesystem::path(folder) / name).string();
     cluster = load_cluster(name);
   } catch (const Error& error) {
     node.fail(error.what());

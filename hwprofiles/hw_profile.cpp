@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <optional>
 
 #include "hwprofiles/cluster_file.h"
+#include "hwprofiles/cluster_name.h"
 #include "hwprofiles/embedded_profiles.h"
 #include "hwprofiles/measured_curves.h"
+#include "hwprofiles/node_file.h"
+#include "hwprofiles/quantities.h"
 #include "hwprofiles/running.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
@@ -52,7 +54,7 @@ DeviceProfile read_device(SourcedObject in) {
   device.reserve_communicators = reserve.bytes("communicators");
   device.reserve_workspace = reserve.bytes("workspace");
   reserve.finish();
-  if (device.reserve() >= device.memory) {
+  if (!reserve_node.has_faults() && device.reserve() >= device.memory) {
     reserve_node.fail("expected a reserve below the memory of the device, got as much or more");
   }
   in.finish();
@@ -63,7 +65,7 @@ HostProfile read_host(SourcedObject in) {
   HostProfile host;
   host.memory = in.bytes("memory");
   host.reserve = in.bytes("reserve");
-  if (host.reserve >= host.memory) {
+  if (!in.object().node().has_faults() && host.reserve >= host.memory) {
     in.object().member("reserve").fail("expected a reserve below the memory, got as much or more");
   }
   host.memory_bandwidth = in.bytes_per_second("memory_bandwidth");
@@ -148,7 +150,7 @@ TopologySpec read_topology(SourcedObject in) {
 // the measured kernels.
 std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profile,
                                                           JsonObject device) {
-  if (!profile.device.kernel_set.starts_with("cuda.")) return nullptr;
+  if (profile.device.kernel_set.starts_with("cpu.")) return nullptr;
   const auto tables = device.optional_member("kernel_tables");
   const TopologySpec& spec = profile.topology;
   return collective_profile(tables ? tables->non_empty_string() : "",
@@ -156,44 +158,10 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
                             spec.gpu_pcie.capacity);
 }
 
-// "dgx2x32" -> {"dgx2", 32}; nullopt when the text does not end in x and digits.
-struct Counted {
-  std::string_view name;
-  std::string_view digits;
-};
-std::optional<Counted> split_count(std::string_view text) {
-  const std::size_t x = text.find_last_of("xX");
-  if (x == text.npos || x == 0 || x + 1 == text.size()) return std::nullopt;
-  const std::string_view digits = text.substr(x + 1);
-  if (digits.find_first_not_of("0123456789") != digits.npos) return std::nullopt;
-  return Counted{text.substr(0, x), digits};
-}
-
-int node_count(std::string_view text, std::string_view digits) {
-  int count = 0;
-  const auto status = std::from_chars(digits.data(), digits.data() + digits.size(), count).ec;
-  if (status != std::errc{} || count < 1 || count > kMaxNodes) {
-    throw_bad_input(fmt::format("cluster {}: expected a node count from 1 to {}, got {}",
-                                in_quotes(text), kMaxNodes, digits));
-  }
-  return count;
-}
-
-const HwProfile* find_node(const std::vector<HwProfile>& nodes, std::string_view name) {
-  const std::string wanted = to_lower(name);
-  for (const HwProfile& node : nodes) {
-    if (to_lower(node.name) == wanted) return &node;
-    for (const std::string& alias : node.aliases) {
-      if (to_lower(alias) == wanted) return &node;
-    }
-  }
-  return nullptr;
-}
-
-[[noreturn]] void fail_unknown(std::string_view text, const std::vector<HwProfile>& nodes) {
+[[noreturn]] void fail_unknown(std::string_view text) {
   const auto counted = split_count(text);
   std::vector<std::string> names, meant;
-  for (const HwProfile& node : nodes) {
+  for (const HwProfile& node : node_catalogue()) {
     names.push_back(node.name);
     meant.push_back(node.name);
     meant.insert(meant.end(), node.aliases.begin(), node.aliases.end());
@@ -220,13 +188,17 @@ Cluster make_cluster(HwProfile node, int nodes) {
   return cluster;
 }
 
+HwProfile parse_embedded(const EmbeddedFile& file) {
+  return parse_hw_profile(std::string(file.text), std::string(file.name));
+}
+
 Cluster load_cluster_file(std::string_view text) {
   const auto counted = split_count(text);
   const bool has_count = counted && to_lower(counted->name).ends_with(".json");
   const std::string path(has_count ? counted->name : text);
   const int count = has_count ? node_count(text, counted->digits) : 1;
   const std::string file = read_text_file(path);
-  const JsonNode root = parse_json(file, path);
+  const JsonNode root = gathering_faults(parse_json(file, path));
   if (!is_cluster_file(root)) {
     HwProfile node = parse_hw_profile(file, path);
     node.file = path;
@@ -238,6 +210,20 @@ Cluster load_cluster_file(std::string_view text) {
                     in_quotes(text), counted->digits));
   }
   return read_cluster_file(root, file, std::filesystem::path(path).parent_path().string());
+}
+
+Cluster load_plain_cluster(std::string_view name_or_path) {
+  if (looks_like_path(name_or_path)) return load_cluster_file(name_or_path);
+  // The whole text first: "dgx2" is a name, not two nodes of kind "dg".
+  if (const EmbeddedFile* const file = find_node_file(name_or_path))
+    return make_cluster(parse_embedded(*file), 1);
+  const auto counted = split_count(name_or_path);
+  if (const EmbeddedFile* const file = counted ? find_node_file(counted->name) : nullptr)
+    return make_cluster(parse_embedded(*file), node_count(name_or_path, counted->digits));
+  for (Cluster& cluster : cluster_catalogue()) {
+    if (to_lower(cluster.name) == to_lower(name_or_path)) return std::move(cluster);
+  }
+  fail_unknown(name_or_path);
 }
 
 }  // namespace
@@ -252,14 +238,16 @@ FlopsPerSecond DeviceProfile::peak(std::string_view dtype) const {
 
 HwProfile parse_hw_profile(std::string text, std::string file_name) {
   HwProfile profile;
-  profile.hash = to_hex(fnv1a128(text));
-  JsonObject object = parse_json(std::move(text), std::move(file_name)).object();
+  const NodeFile file = complete_node_file(std::move(text), file_name);
+  profile.hash = to_hex(fnv1a128(file.text));
+  JsonObject object = gathering_faults(file.root).object();
   const auto section = [&](std::string_view key) {
     return SourcedObject(object.member(key), profile.sources);
   };
   object.schema("zplan.hw/1");
   profile.name = object.member("name").non_empty_string();
-  profile.description = object.member("description").non_empty_string();
+  const auto description = object.optional_member("description");
+  profile.description = description ? description->non_empty_string() : profile.name;
   if (const auto aliases = object.optional_member("aliases")) {
     for (const JsonNode& alias : aliases->items()) {
       profile.aliases.push_back(alias.non_empty_string());
@@ -288,7 +276,7 @@ HwProfile parse_hw_profile(std::string text, std::string file_name) {
 std::vector<HwProfile> node_catalogue() {
   std::vector<HwProfile> nodes;
   for (const EmbeddedFile& file : embedded_profiles()) {
-    nodes.push_back(parse_hw_profile(std::string(file.text), std::string(file.name)));
+    nodes.push_back(parse_embedded(file));
   }
   std::sort(nodes.begin(), nodes.end(),
             [](const HwProfile& a, const HwProfile& b) { return a.name < b.name; });
@@ -296,17 +284,12 @@ std::vector<HwProfile> node_catalogue() {
 }
 
 Cluster load_cluster(std::string_view name_or_path) {
-  if (looks_like_path(name_or_path)) return load_cluster_file(name_or_path);
-  const std::vector<HwProfile> nodes = node_catalogue();
-  // The whole text first: "dgx2" is a name, not two nodes of kind "dg".
-  if (const HwProfile* node = find_node(nodes, name_or_path)) return make_cluster(*node, 1);
-  const auto counted = split_count(name_or_path);
-  const HwProfile* node = counted ? find_node(nodes, counted->name) : nullptr;
-  if (node != nullptr) return make_cluster(*node, node_count(name_or_path, counted->digits));
-  for (Cluster& cluster : cluster_catalogue()) {
-    if (to_lower(cluster.name) == to_lower(name_or_path)) return std::move(cluster);
-  }
-  fail_unknown(name_or_path, nodes);
+  const VariedName name = split_settings(name_or_path);
+  Cluster cluster = load_plain_cluster(name.plain);
+  // One after the other: a later one may change what an earlier one has set.
+  for (const std::string& setting : name.settings)
+    cluster = varied(std::move(cluster), {&setting, 1});
+  return cluster;
 }
 
 }  // namespace zplan

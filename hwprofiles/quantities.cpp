@@ -6,8 +6,12 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
+#include "hwprofiles/build_cluster.h"
+#include "hwprofiles/cluster_name.h"
 #include "hwprofiles/measured_rates.h"
+#include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
 #include "planner/core/quantity.h"
@@ -172,11 +176,38 @@ void set_network(Cluster& cluster, double value) {
   scale_collectives_over_nodes(cluster.node.device, factor);
 }
 
+// [assumed] Leaf switches of the usual network of GPUs: 32 nodes, a switch for each of their ports,
+// as of 64 ports, half of which go up.
+constexpr int kUsualLeaf = 32;
+Known if_networked(const Cluster& cluster, double value) {
+  return cluster.node.topology.nics() > 0 ? Known(value) : std::nullopt;
+}
+void add_leaves(Cluster& cluster) {
+  if (cluster.network.has_leaves()) return;
+  cluster.network.nodes_per_leaf = kUsualLeaf;
+  cluster.network.rails = true;
+}
+Known leaf_nodes(const Cluster& cluster) {
+  return cluster.network.has_leaves() ? Known(cluster.network.nodes_per_leaf) : std::nullopt;
+}
+void set_leaf_nodes(Cluster& cluster, double value) {
+  add_leaves(cluster);
+  cluster.network.nodes_per_leaf = static_cast<int>(value);
+}
+Known usual_leaf_nodes(const Cluster& cluster) { return if_networked(cluster, kUsualLeaf); }
+
 Known oversubscription(const Cluster& cluster) {
   return cluster.network.has_leaves() ? Known(cluster.network.oversubscription) : std::nullopt;
 }
 void set_oversubscription(Cluster& cluster, double value) {
+  add_leaves(cluster);
   cluster.network.oversubscription = value;
+}
+Known usual_oversubscription(const Cluster& cluster) { return if_networked(cluster, 1); }
+
+Known gpus_per_node(const Cluster& cluster) { return cluster.node.devices_per_node; }
+void set_gpus_per_node(Cluster& cluster, double value) {
+  resize_node(cluster.node, static_cast<int>(value));
 }
 
 Known collective_start(const Cluster& cluster) {
@@ -197,6 +228,8 @@ void set_collective_start(Cluster& cluster, double value) {
 using enum QuantityUnit;
 constexpr HardwareQuantity kQuantities[] = {
     {"nodes", "", kCount, "nodes of the cluster", nodes, set_nodes},
+    {"gpus_per_node", "", kCount, "GPUs of a node, on the same host", gpus_per_node,
+     set_gpus_per_node},
     {"gpu.memory", "", kBytes, "memory of a GPU", get<kGpuMemory>, set<kGpuMemory>},
     {"gpu.bandwidth", "hbm", kBytesPerSecond, "rate of a GPU's memory", device_memory_rate,
      set_device_memory_rate},
@@ -236,7 +269,9 @@ constexpr HardwareQuantity kQuantities[] = {
     {"network", "nic", kBytesPerSecond, "a network port of a node, per direction", network,
      set_network},
     {"network.oversubscription", "", kFactor, "what leaves a leaf switch over its uplinks",
-     oversubscription, set_oversubscription},
+     oversubscription, set_oversubscription, usual_oversubscription},
+    {"network.nodes_per_leaf", "", kCount, "nodes that share leaf switches", leaf_nodes,
+     set_leaf_nodes, usual_leaf_nodes},
     {"latency.p2p", "", kSeconds, "start of a send within a node", get_time<kP2p>, set<kP2p>},
     {"latency.p2p_network", "", kSeconds, "start of a send to another node", get_time<kP2pNetwork>,
      set<kP2pNetwork>},
@@ -250,7 +285,18 @@ constexpr HardwareQuantity kQuantities[] = {
      set<kRingHop>},
 };
 
-const HardwareQuantity* find(std::string_view name) {
+// Other words that names may begin with.
+constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {{"device.", "gpu."},
+                                                                         {"fabric.", "network."}};
+
+std::string usual_words(std::string_view typed) {
+  for (const auto& [other, usual] : kOtherWords)
+    if (typed.starts_with(other)) return fmt::format("{}{}", usual, typed.substr(other.size()));
+  return std::string(typed);
+}
+
+const HardwareQuantity* find(std::string_view typed) {
+  const std::string name = usual_words(typed);
   for (const HardwareQuantity& quantity : kQuantities)
     if (name == quantity.name || (!name.empty() && name == quantity.also)) return &quantity;
   return nullptr;
@@ -296,6 +342,18 @@ std::string_view expected(QuantityUnit unit) {
   return kExpected[static_cast<std::size_t>(unit)];
 }
 
+// Of a node with so many GPUs.
+std::string_view fault_of_size(const Cluster& cluster, double value) {
+  const double now = cluster.node.devices_per_node;
+  if (value == now) return "";
+  if (cluster.node.cores != nullptr) return "the cores that were measured";
+  if (value > kMaxParts) return "at most 1024";
+  if (cluster.node.topology.peer_shape.kind != PeerKind::kSwitch)
+    return "as many as its peer links join";
+  if (cluster.fast_link_domain > 0) return "as many as the domain of its peer links is made of";
+  return "";
+}
+
 // What no cluster can have, or this one not beside what it keeps free.
 std::string_view fault_of(const HardwareQuantity& quantity, double value, const Cluster& cluster) {
   constexpr double kMostCores = 100'000;
@@ -306,6 +364,7 @@ std::string_view fault_of(const HardwareQuantity& quantity, double value, const 
   if (quantity.unit == kCount && value > kMostCores) return "at most 100,000";
   if (quantity.unit == kFactor && value < 1) return "a number from 1";
   if (quantity.unit != kSeconds && !(value > 0)) return "more than nothing";
+  if (quantity.name == "gpus_per_node") return fault_of_size(cluster, value);
   if (quantity.name == "gpu.memory" && bytes() <= cluster.node.device.reserve())
     return "more than the reserve of the device";
   if (quantity.name == "cpu.memory" && bytes() <= cluster.node.host.reserve)
@@ -359,7 +418,8 @@ std::string note_on(const Cluster& cluster, std::string_view name) {
 
 void apply(Cluster& cluster, const QuantityChange& change) {
   const HardwareQuantity& quantity = *change.quantity;
-  const Known has = quantity.get(cluster);
+  Known has = quantity.get(cluster);
+  if (!has && quantity.usual != nullptr) has = quantity.usual(cluster);
   if (!has) {
     throw_bad_input(
         fmt::format("{}: {} has none ({})", quantity.name, cluster.name, quantity.meaning));
@@ -384,6 +444,10 @@ std::span<const HardwareQuantity> hardware_quantities() { return kQuantities; }
 
 bool is_quantity(std::string_view name) { return find(name) != nullptr; }
 
+bool is_layout(std::string_view name) {
+  return is_one_of(name, {"nodes", "gpus_per_node", "network.nodes_per_leaf"});
+}
+
 const HardwareQuantity& find_quantity(std::string_view name) {
   if (const HardwareQuantity* const found = find(name)) return *found;
   std::vector<std::string> names, meant;
@@ -392,7 +456,7 @@ const HardwareQuantity& find_quantity(std::string_view name) {
   for (const HardwareQuantity& quantity : kQuantities)
     if (!quantity.also.empty()) meant.emplace_back(quantity.also);
   throw_bad_input(fmt::format("unknown quantity {}{} (known: {})", in_quotes(name),
-                              did_you_mean(name, meant), fmt::join(names, ", ")));
+                              did_you_mean(usual_words(name), meant), fmt::join(names, ", ")));
 }
 
 std::string quantity_words(const HardwareQuantity& quantity, double value) {
@@ -447,6 +511,20 @@ std::vector<QuantityChange> parse_changes(std::span<const std::string> texts) {
 Cluster with_changes(Cluster cluster, std::span<const QuantityChange> changes) {
   if (!changes.empty()) settle_tables(cluster.node.device);
   for (const QuantityChange& change : changes) apply(cluster, change);
+  return cluster;
+}
+
+Cluster varied(Cluster cluster, std::span<const std::string> texts) {
+  if (texts.empty()) return cluster;
+  const std::string before = cluster.name;
+  cluster = with_changes(std::move(cluster), parse_changes(texts));
+  std::vector<std::string> settings;
+  for (const std::string& text : texts) {
+    const HardwareQuantity& quantity = *parse_change(text).quantity;
+    if (quantity.name == "nodes" && cluster.name != before) continue;  // the name says it
+    settings.push_back(fmt::format("{}{}", quantity.name, text.substr(text.find('='))));
+  }
+  cluster.name = with_settings(cluster.name, settings);
   return cluster;
 }
 

@@ -10,7 +10,9 @@
 //                             their start, the time of the fewest bytes, follows latency.collective
 //   collectives over nodes    what they move follows the network, their start stays
 // or does not; the source of the change says which.
-// Left out: nodes built otherwise (more GPUs on a switch, other sockets).
+// A node with more or fewer GPUs is built from the same parts by the rule of build_cluster.h. Nodes
+// without leaf switches get some as soon as one of their quantities is set, the others usual.
+// Names may begin with "device." in place of "gpu." and with "fabric." in place of "network.".
 #pragma once
 
 #include <cstdint>
@@ -41,12 +43,16 @@ struct HardwareQuantity {
   std::optional<double> (*get)(
       const Cluster& cluster);                  // in B, B/s, FLOP/s, s; nothing: it has none
   void (*set)(Cluster& cluster, double value);  // where it has one
+  // What stands for it in a cluster that has none and may get one; nothing: it may not.
+  std::optional<double> (*usual)(const Cluster& cluster) = nullptr;
 };
 std::span<const HardwareQuantity> hardware_quantities();
 // Throws Error naming the nearest.
 const HardwareQuantity& find_quantity(std::string_view name);
 // Whether a quantity has this name, or is also called so.
 bool is_quantity(std::string_view name);
+// Whether it counts parts: another number of them is another machine, for other plans.
+bool is_layout(std::string_view name);
 
 // "50.0 GB/s"
 std::string quantity_words(const HardwareQuantity& quantity, double value);
@@ -66,5 +72,9 @@ inline constexpr std::string_view kGiven = "given";  // ValueSource::source of a
 // replaces and what times that were measured make of it. Throws Error where the cluster has no such
 // part, or cannot have such a value. The cluster has the rates of its stack already.
 Cluster with_changes(Cluster cluster, std::span<const QuantityChange> changes);
+
+// The same of changes as they were typed, which the name of the cluster then carries, so that
+// load_cluster finds the same hardware by it (cluster_name.h).
+Cluster varied(Cluster cluster, std::span<const std::string> texts);
 
 }  // namespace zplan

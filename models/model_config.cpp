@@ -8,6 +8,7 @@
 
 #include "models/embedded_models.h"
 #include "models/model_formulas.h"
+#include "models/size_ladder.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/nearest.h"
@@ -31,6 +32,15 @@ constexpr Field kFields[] = {
     {"sequence", &ModelConfig::sequence, 1 << 24},
     {"global_batch", &ModelConfig::global_batch, 1 << 20},
 };
+
+// What a file may leave out, and where that is from then.
+constexpr std::int64_t kUsualBatch = 512;  // [Radford19]
+constexpr std::string_view kBatchSource = "not in the file: the batch of GPT-2 [Radford19]";
+constexpr std::int64_t kUsualTheta = 10'000;  // [Su21]
+constexpr std::string_view kThetaSource = "not in the file: the usual base [Su21]";
+constexpr std::string_view kFfnSource = "not in the file: 4 times hidden, as GPT-2 [Radford19]";
+constexpr std::string_view kTiedSource = "not in the file: as {} [{}]";
+constexpr std::string_view kModelSource = "stated in the file";
 constexpr Field kKvHeads{"kv_heads", &ModelConfig::kv_heads, 1 << 16};
 constexpr Field kEncoderLayers{"encoder_layers", &ModelConfig::encoder_layers, 10'000};
 constexpr Field kHeadSize{"head_size", &ModelConfig::own_head_size, 1 << 16};
@@ -275,6 +285,36 @@ void read_features(JsonObject& object, ModelConfig& model) {
   model.layer = read_layer_features(object);
 }
 
+void by_default(ModelConfig& model, std::string_view field, std::string source) {
+  model.field_sources.emplace_back(field, std::move(source));
+}
+
+// The sizes that every model has, of which some have a usual value.
+void read_sizes(JsonObject& object, ModelConfig& model) {
+  const bool is_gpt = model.architecture == Architecture::kGpt;
+  for (const Field& field : kFields) {
+    if (const auto node = object.optional_member(field.name)) {
+      model.*field.member = node->integer(1, field.max);
+    } else if (field.member == &ModelConfig::global_batch) {
+      model.global_batch = kUsualBatch;
+      by_default(model, field.name, std::string(kBatchSource));
+    } else if (field.member == &ModelConfig::ffn && is_gpt) {
+      model.ffn = 4 * model.hidden;
+      by_default(model, field.name, std::string(kFfnSource));
+    } else {
+      model.*field.member = object.member(field.name).integer(1, field.max);
+    }
+  }
+  if (const auto tied = object.optional_member("tied_embeddings")) {
+    model.tied_embeddings = tied->boolean();
+    return;
+  }
+  model.tied_embeddings = is_gpt;
+  by_default(
+      model, "tied_embeddings",
+      fmt::format(kTiedSource, is_gpt ? "GPT-2" : "LLaMA", is_gpt ? "Radford19" : "Touvron23"));
+}
+
 // What is there with a key-value rank only.
 void read_latent(JsonObject& object, ModelConfig& model) {
   const auto refuse = [&](std::string_view name) {
@@ -348,7 +388,10 @@ void read_attention(JsonObject& object, ModelConfig& model) {
   if (const auto node = object.optional_member(kHeadSize.name)) read(kHeadSize, *node);
   if (const auto node = object.optional_member(kEncoderLayers.name)) read(kEncoderLayers, *node);
   if (model.position == Position::kRope) {
-    read(kRopeTheta, object.member(kRopeTheta.name));
+    const auto theta = object.optional_member(kRopeTheta.name);
+    if (theta) read(kRopeTheta, *theta);
+    if (!theta) model.rope_theta = kUsualTheta;
+    if (!theta) by_default(model, kRopeTheta.name, std::string(kThetaSource));
   } else if (const auto node = object.optional_member(kRopeTheta.name)) {
     node->fail_expected("no rope_theta without rotary positions");
   }
@@ -361,7 +404,11 @@ void read_sources(const JsonNode& node, ModelConfig& model) {
     const auto source = object.optional_member(field);
     if (source) model.field_sources.emplace_back(field, source->non_empty_string());
   };
-  for (const ModelField& field : fields_of(model)) read(field.name);
+  for (const ModelField& field : fields_of(model)) {
+    if (object.optional_member(field.name))  // instead of the default's
+      std::erase_if(model.field_sources, [&](const auto& own) { return own.first == field.name; });
+    read(field.name);
+  }
   object.finish();
 }
 
@@ -378,8 +425,9 @@ bool answers_to(const ModelConfig& model, std::string_view name) {
     all.push_back(model.name);
     all.insert(all.end(), model.aliases.begin(), model.aliases.end());
   }
-  throw_bad_input(fmt::format("unknown model {}{} (known: {}; or a path to a .json file)",
-                              in_quotes(name), did_you_mean(name, all), fmt::join(shown, ", ")));
+  throw_bad_input(
+      fmt::format("unknown model {}{} (known: {}; a size such as 13B; or a path to a .json file)",
+                  in_quotes(name), did_you_mean(name, all), fmt::join(shown, ", ")));
 }
 
 }  // namespace
@@ -502,7 +550,7 @@ const std::string& ModelConfig::source_of(std::string_view field) const {
 }
 
 ModelConfig parse_model(std::string text, std::string file_name) {
-  JsonObject object = parse_json(std::move(text), std::move(file_name)).object();
+  JsonObject object = gathering_faults(parse_json(std::move(text), std::move(file_name))).object();
   object.schema("zplan.model/1");
   ModelConfig model;
   model.name = object.member("name").non_empty_string();
@@ -511,14 +559,12 @@ ModelConfig parse_model(std::string text, std::string file_name) {
       model.aliases.push_back(alias.non_empty_string());
     }
   }
-  for (const Field& field : kFields) {
-    model.*field.member = object.member(field.name).integer(1, field.max);
-  }
   read_features(object, model);
+  read_sizes(object, model);
   read_attention(object, model);
   read_experts(object, model);
-  model.tied_embeddings = object.member("tied_embeddings").boolean();
-  model.source = object.member("source").non_empty_string();
+  const auto source = object.optional_member("source");
+  model.source = source ? source->non_empty_string() : kModelSource;
   if (const auto sources = object.optional_member("sources")) read_sources(*sources, model);
   object.finish();
   if (const auto problem = contradiction(model)) {
@@ -565,6 +611,7 @@ ModelConfig load_model(std::string_view name_or_path) {
   for (const ModelConfig& model : models) {
     if (answers_to(model, name_or_path)) return model;
   }
+  if (const auto size = parse_model_size(name_or_path)) return model_of_size(*size, name_or_path);
   fail_unknown(name_or_path, models);
 }
 

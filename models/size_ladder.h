@@ -10,6 +10,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/model_config.h"
@@ -40,6 +42,13 @@ struct LadderStep {
   const LadderWidth* width = nullptr;
   std::int64_t layers = 0;
 };
+// "13B", "1.3b", "0.5T": parameters from 1 million to 10^15; nothing: the text is no size.
+std::optional<std::int64_t> parse_model_size(std::string_view text);
+// Of the steps whose parameters come nearest, called as it was asked for, with global batches of
+// 512 [Radford19]; its source says what was chosen. Throws Error where that is more than a quarter
+// off, which is beyond both ends.
+ModelConfig model_of_size(std::int64_t parameters, std::string_view name);
+
 // All, each with more parameters than the one before.
 std::vector<LadderStep> size_ladder();
 ModelConfig model_of(const LadderStep& step);

@@ -12,7 +12,8 @@
 
 namespace zplan {
 
-enum class JsonKind : std::uint8_t { kNull, kBoolean, kNumber, kString, kArray, kObject };
+// kMissing: what stands for a member that a document lacks, where such faults are gathered.
+enum class JsonKind : std::uint8_t { kNull, kBoolean, kNumber, kString, kArray, kObject, kMissing };
 
 struct JsonMember;
 
@@ -31,17 +32,35 @@ struct JsonMember {
   JsonValue value;
 };
 
+// Of an object the keys that it lacks and those that nothing reads.
+struct JsonFault {
+  const JsonValue* object = nullptr;
+  std::vector<std::string> missing, unknown;
+  std::vector<std::string> asked;  // for
+};
+
 struct JsonDocument {
   std::string name;
   std::string text;
   int first_line = 1;  // of the text within what `name` stands for
   JsonValue root;
+  // What this one is written over: values with offsets behind the end of `text` are from there.
+  std::shared_ptr<const JsonDocument> base;
+  // Whether faults wait for the end of reading, and those that do, in the order of reading.
+  mutable bool gathers = false;
+  mutable std::vector<JsonFault> faults;
 
+  // Throws what was gathered, if anything, else the message.
   [[noreturn]] void fail(std::size_t offset, std::string_view pointer,
                          const std::string& message) const;
   std::string location(std::size_t offset) const;  // "name:line:col"
   int line(std::size_t offset) const;
+  JsonFault& fault_of(const JsonValue* object) const;
+  void fail_with(std::vector<JsonFault> found) const;  // returns where there are none
 };
+
+// Pointer of `target` in the document, by address.
+std::string pointer_of(const JsonDocument& document, const JsonValue* target);
 
 std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
                                                    int first_line);

@@ -24,23 +24,6 @@ namespace {
 constexpr std::size_t kMostInputBytes = std::size_t{1} << 30;
 constexpr std::size_t kReadBlock = std::size_t{1} << 20;
 
-// Pointer of `target` below `value`, by address; true when found. Only used for messages.
-bool find_pointer(const JsonValue& value, const JsonValue* target, std::string& pointer) {
-  if (&value == target) return true;
-  const std::size_t length = pointer.size();
-  for (std::size_t i = 0; i < value.items.size(); ++i) {
-    pointer += '/' + std::to_string(i);
-    if (find_pointer(value.items[i], target, pointer)) return true;
-    pointer.resize(length);
-  }
-  for (const JsonMember& member : value.members) {
-    pointer += '/' + pointer_segment(member.key);
-    if (find_pointer(member.value, target, pointer)) return true;
-    pointer.resize(length);
-  }
-  return false;
-}
-
 std::string quoted_list(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (const std::string& name : names) shown.push_back(in_quotes(name));
@@ -55,13 +38,19 @@ bool JsonNode::is_number() const { return value_->kind == JsonKind::kNumber; }
 bool JsonNode::is_string() const { return value_->kind == JsonKind::kString; }
 bool JsonNode::is_array() const { return value_->kind == JsonKind::kArray; }
 bool JsonNode::is_object() const { return value_->kind == JsonKind::kObject; }
+bool JsonNode::is_missing() const { return value_->kind == JsonKind::kMissing; }
+bool JsonNode::has_faults() const { return !document_->faults.empty(); }
+
+// What is missing reads as the least that is in range: the message comes at the end of reading.
 
 bool JsonNode::boolean() const {
+  if (is_missing()) return false;
   if (!is_boolean()) fail_expected("true or false");
   return value_->boolean;
 }
 
 std::int64_t JsonNode::integer(std::int64_t min, std::int64_t max) const {
+  if (is_missing()) return std::clamp<std::int64_t>(1, min, max);
   const std::string expected = fmt::format("an integer from {} to {}", min, max);
   if (!is_number()) fail_expected(expected);
   std::int64_t result = 0;
@@ -72,6 +61,7 @@ std::int64_t JsonNode::integer(std::int64_t min, std::int64_t max) const {
 }
 
 double JsonNode::number(double min, double max) const {
+  if (is_missing()) return std::clamp(1.0, min, max);
   const std::string expected = fmt::format("a number from {} to {}", min, max);
   if (!is_number()) fail_expected(expected);
   const double result = std::strtod(value_->text.c_str(), nullptr);
@@ -80,11 +70,13 @@ double JsonNode::number(double min, double max) const {
 }
 
 std::string JsonNode::string() const {
+  if (is_missing()) return "";
   if (!is_string()) fail_expected("a string");
   return value_->text;
 }
 
 std::string JsonNode::non_empty_string() const {
+  if (is_missing()) return "missing";
   if (!is_string() || value_->text.empty()) fail_expected("a non-empty string");
   return value_->text;
 }
@@ -94,6 +86,7 @@ std::string JsonNode::one_of(std::initializer_list<std::string_view> allowed) co
 }
 
 std::string JsonNode::one_of(const std::vector<std::string>& allowed) const {
+  if (is_missing()) return allowed.front();
   const std::string expected = "one of " + quoted_list(allowed);
   if (!is_string()) fail_expected(expected);
   if (std::find(allowed.begin(), allowed.end(), value_->text) == allowed.end()) {
@@ -104,12 +97,14 @@ std::string JsonNode::one_of(const std::vector<std::string>& allowed) const {
 }
 
 Bytes JsonNode::bytes() const {
+  if (is_missing()) return Bytes{1};
   const auto result = is_string() ? parse_bytes(value_->text) : std::nullopt;
   if (!result) fail_expected(std::string(kBytesExpected));
   return *result;
 }
 
 BytesPerSecond JsonNode::bytes_per_second() const {
+  if (is_missing()) return BytesPerSecond{1};
   const auto result = is_string() ? parse_bytes_per_second(value_->text) : std::nullopt;
   if (!result) fail_expected(std::string(kBytesPerSecondExpected));
   if (result->value <= 0) fail_expected("a rate above zero");
@@ -117,6 +112,7 @@ BytesPerSecond JsonNode::bytes_per_second() const {
 }
 
 FlopsPerSecond JsonNode::flops_per_second() const {
+  if (is_missing()) return FlopsPerSecond{1};
   const auto result = is_string() ? parse_flops_per_second(value_->text) : std::nullopt;
   if (!result) fail_expected(std::string(kFlopsPerSecondExpected));
   if (result->value <= 0) fail_expected("a rate above zero");
@@ -124,12 +120,14 @@ FlopsPerSecond JsonNode::flops_per_second() const {
 }
 
 Seconds JsonNode::seconds() const {
+  if (is_missing()) return Seconds{1};
   const auto result = is_string() ? parse_seconds(value_->text) : std::nullopt;
   if (!result) fail_expected(std::string(kSecondsExpected));
   return *result;
 }
 
 std::vector<JsonNode> JsonNode::items() const {
+  if (is_missing()) return {};
   if (!is_array()) fail_expected("an array");
   std::vector<JsonNode> result;
   for (const JsonValue& item : value_->items) result.emplace_back(document_, &item);
@@ -137,6 +135,7 @@ std::vector<JsonNode> JsonNode::items() const {
 }
 
 std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
+  if (is_missing()) return {};
   if (!is_object()) fail_expected("an object");
   std::vector<std::pair<std::string, JsonNode>> result;
   for (const JsonMember& member : value_->members) {
@@ -147,11 +146,7 @@ std::vector<std::pair<std::string, JsonNode>> JsonNode::members() const {
 
 JsonObject JsonNode::object() const { return JsonObject(*this); }
 
-std::string JsonNode::pointer() const {
-  std::string result;
-  find_pointer(document_->root, value_, result);
-  return result.empty() ? "/" : result;
-}
+std::string JsonNode::pointer() const { return pointer_of(*document_, value_); }
 
 std::string JsonNode::location() const { return document_->location(value_->offset); }
 
@@ -169,6 +164,8 @@ std::string JsonNode::describe() const {
       return "an array";
     case JsonKind::kObject:
       return "an object";
+    case JsonKind::kMissing:
+      return "nothing";
   }
   ZPLAN_ASSERT(false);
   return {};
@@ -183,7 +180,7 @@ void JsonNode::fail_expected(const std::string& expected) const {
 }
 
 JsonObject::JsonObject(JsonNode node) : node_(std::move(node)) {
-  if (!node_.is_object()) node_.fail_expected("an object");
+  if (!node_.is_object() && !node_.is_missing()) node_.fail_expected("an object");
 }
 
 void JsonObject::remember(std::string_view key) {
@@ -198,34 +195,52 @@ std::optional<JsonNode> JsonObject::optional_member(std::string_view key) {
   return std::nullopt;
 }
 
+std::vector<std::string> JsonObject::unread() const {
+  std::vector<std::string> keys;
+  for (const JsonMember& member : node_.value_->members)
+    if (std::find(asked_.begin(), asked_.end(), member.key) == asked_.end())
+      keys.push_back(member.key);
+  return keys;
+}
+
 JsonNode JsonObject::member(std::string_view key) {
+  static const JsonValue kAbsent{JsonKind::kMissing, false, 0, {}, {}, {}};
   if (auto node = optional_member(key)) return *node;
-  std::vector<std::string> others;  // present but never asked for: perhaps misspelt
-  for (const JsonMember& member : node_.value_->members) {
-    if (std::find(asked_.begin(), asked_.end(), member.key) == asked_.end()) {
-      others.push_back(member.key);
-    }
+  const JsonDocument& document = *node_.document_;
+  if (node_.is_missing()) return JsonNode(node_.document_, &kAbsent);
+  if (!document.gathers) {
+    JsonFault fault{node_.value_, {std::string(key)}, {}, {}};
+    // Present but never asked for: perhaps misspelt.
+    if (const auto nearest = nearest_name(key, unread())) fault.unknown = {*nearest};
+    document.fail_with({fault});
   }
-  const auto nearest = nearest_name(key, others);
-  node_.fail(fmt::format("expected key {}, got {}", in_quotes(key),
-                         nearest ? in_quotes(*nearest) + " instead" : "an object without it"));
+  std::vector<std::string>& missing = document.fault_of(node_.value_).missing;
+  if (std::find(missing.begin(), missing.end(), key) == missing.end()) missing.emplace_back(key);
+  return JsonNode(node_.document_, &kAbsent);
 }
 
 void JsonObject::schema(std::string_view tag) {
   const JsonNode node = member("schema");
+  if (node.is_missing()) return;
   if (!node.is_string() || node.string() != tag) node.fail_expected(in_quotes(tag));
 }
 
 void JsonObject::finish() const {
-  for (const JsonMember& member : node_.value_->members) {
-    if (std::find(asked_.begin(), asked_.end(), member.key) != asked_.end()) continue;
-    const auto nearest = nearest_name(member.key, asked_);
-    const std::string known =
-        nearest ? "key " + in_quotes(*nearest) : "one of the keys " + quoted_list(asked_);
-    node_.document_->fail(member.offset, JsonNode(node_.document_, &member.value).pointer(),
-                          fmt::format("expected {}, got unknown key {}",
-                                      asked_.empty() ? "no key" : known, in_quotes(member.key)));
+  const JsonDocument& document = *node_.document_;
+  std::vector<std::string> unknown = unread();
+  if (!unknown.empty() && !document.gathers)
+    document.fail_with({{node_.value_, {}, {unknown.front()}, asked_}});
+  if (!unknown.empty()) {
+    JsonFault& fault = document.fault_of(node_.value_);
+    fault.unknown = std::move(unknown);
+    fault.asked = asked_;
   }
+  if (node_.value_ == &document.root) document.fail_with(document.faults);
+}
+
+JsonNode gathering_faults(JsonNode root) {
+  root.document_->gathers = true;
+  return root;
 }
 
 JsonNode parse_json(std::string text, std::string name, int first_line) {
@@ -261,8 +276,10 @@ std::string read_text_file(const std::string& path) {
 JsonNode read_json_file(const std::string& path) { return parse_json(read_text_file(path), path); }
 
 SourcedNode read_sourced(const JsonNode& node) {
+  if (node.is_number() || node.is_string() || node.is_missing())
+    return {node, "stated", "stated in the file"};
   if (!node.is_object()) {
-    node.fail_expected("an object with \"value\", \"source\" and \"ref\"");
+    node.fail_expected("a value, or an object with \"value\", \"source\" and \"ref\"");
   }
   JsonObject object = node.object();
   JsonNode value = object.member("value");

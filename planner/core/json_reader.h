@@ -13,6 +13,10 @@
 //   if (auto node = object.optional_member("aliases")) { ... }
 //   object.finish();   // rejects keys nobody asked for
 //
+// Of a document that gathers faults what is missing and what is unknown is reported at once, by
+// finish() of the object that is the whole document, or by the first other fault before: in one
+// line. What is missing reads as something in range until then.
+//
 // Columns count characters (code points) from 1. Left out: writing JSON, comments, streaming.
 #pragma once
 
@@ -46,6 +50,8 @@ class JsonNode {
   bool is_string() const;
   bool is_array() const;
   bool is_object() const;
+  bool is_missing() const;  // stands for a member that an object of a gathering document lacks
+  bool has_faults() const;  // something was missing so far: no time to compare what was read
 
   bool boolean() const;
   std::int64_t integer(std::int64_t min, std::int64_t max) const;  // both ends allowed
@@ -74,6 +80,9 @@ class JsonNode {
 
  private:
   friend class JsonObject;
+  friend JsonNode gathering_faults(JsonNode root);
+  friend JsonNode written_over(const JsonNode& base, const JsonNode& changes);
+  friend std::string json_text(const JsonNode& node);
   std::shared_ptr<const JsonDocument> document_;
   const JsonValue* value_;
 };
@@ -85,12 +94,13 @@ class JsonObject {
   JsonNode member(std::string_view key);                          // fails when missing
   std::optional<JsonNode> optional_member(std::string_view key);  // nullopt when missing
   void schema(std::string_view tag);                              // "schema" must equal tag
-  void finish() const;                                            // fails on an unread key
+  void finish() const;  // fails on an unread key, or, of a gathering document, on all faults
 
   const JsonNode& node() const { return node_; }
 
  private:
   void remember(std::string_view key);
+  std::vector<std::string> unread() const;
 
   JsonNode node_;
   std::vector<std::string> asked_;
@@ -100,11 +110,15 @@ class JsonObject {
 JsonNode parse_json(std::string text, std::string name, int first_line = 1);
 JsonNode read_json_file(const std::string& path);
 
+// The same document, which from now on gathers what it lacks and what nothing reads.
+JsonNode gathering_faults(JsonNode root);
+
 // The whole file; throws Error saying why it cannot be read, or that it is larger than 1 GiB.
 std::string read_text_file(const std::string& path);
 
 // {"value": ..., "source": "datasheet|measured|fitted|assumed", "ref": "..."}: a number copied from
-// elsewhere. `ref` names the place ([key] of models/REFERENCES.md, or a sentence).
+// elsewhere. `ref` names the place ([key] of models/REFERENCES.md, or a sentence). A bare number or
+// string is a value without: its source is "stated", in the file.
 struct SourcedNode {
   JsonNode value;
   std::string source;

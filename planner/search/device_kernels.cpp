@@ -18,12 +18,17 @@ int capability_of(const HwProfile& node) {
   return std::numeric_limits<int>::max();
 }
 
+// "cuda" of "cuda.sm90.bf16"
+std::string_view maker_of(std::string_view id) { return id.substr(0, id.find('.')); }
+
 std::string words(int capability) { return fmt::format("{}.{}", capability / 10, capability % 10); }
 
 }  // namespace
 
 bool runs_on_device(const KernelSet& set, const HwProfile& node) {
-  return set.capability <= capability_of(node);
+  if (set.capability == 0 && set.runs_on == RunsOn::kCpu) return true;
+  return maker_of(set.id) == maker_of(node.device.kernel_set) &&
+         set.capability <= capability_of(node);
 }
 
 std::vector<std::string_view> sets_of_device(const HwProfile& node) {
@@ -42,6 +47,10 @@ void require_on_device(std::string_view id, const HwProfile& node) {
   const KernelSet& set = find_kernel_set(id);
   if (runs_on_device(set, node)) return;
   const int own = capability_of(node);
+  const std::string_view maker = maker_of(node.device.kernel_set);
+  if (own == 0 && maker != "cpu")
+    throw_bad_input(fmt::format("--kernel-set: expected {}, which {} has, got \"{}\"",
+                                node.device.kernel_set, node.device.name, id));
   if (own == 0)
     throw_bad_input(
         fmt::format("--kernel-set: expected a set for CPUs, as {} has them in place of "

@@ -28,7 +28,7 @@ constexpr double kNearlyNothing = 1e-12;
 std::vector<Looked> quantities_of(const Cluster& cluster) {
   std::vector<Looked> found;
   for (const HardwareQuantity& quantity : hardware_quantities()) {
-    const bool is_size = quantity.unit == QuantityUnit::kBytes || quantity.name == "nodes";
+    const bool is_size = quantity.unit == QuantityUnit::kBytes || is_layout(quantity.name);
     const std::optional<double> value = quantity.get(cluster);
     if (is_size || !value || *value < kNearlyNothing) continue;
     found.push_back({.quantity = &quantity,

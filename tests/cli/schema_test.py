@@ -1,6 +1,7 @@
 """zplan schema: the published forms of --json, and that the check against them can fail."""
 
 import copy
+import glob
 import json
 import os
 import re
@@ -15,9 +16,26 @@ except ImportError:
     jsonschema = None
 
 
+FOLDER = os.path.join(ROOT, schemas.FOLDER, "inputs")
+INPUTS = sorted(os.listdir(FOLDER))
+CATALOGUES = ("models", "hwprofiles", "hwprofiles/clusters", "hwprofiles/hardware")
+
+
+def faults(document):
+    """What of a file is not as its schema says."""
+    name = schemas.file_of(document["schema"])
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        validator = jsonschema.Draft202012Validator(json.load(file))
+    return [error.message for error in validator.iter_errors(document)]
+
+
 class Schemas(CliTest):
     def tags(self):
-        return self.good("schema").split()
+        """Of answers."""
+        inputs = [f"zplan.{name.removesuffix('.json')}/1" for name in INPUTS]
+        every = self.good("schema").split()
+        self.assertEqual(every[-len(inputs):], inputs)
+        return every[:-len(inputs)]
 
     def test_every_tag_of_the_help_has_one_and_no_other(self):
         top = self.good("--help")
@@ -39,6 +57,56 @@ class Schemas(CliTest):
             self.assertEqual(json.loads(text)["$id"], tag)
             self.assertEqual(json.loads(text)["properties"]["schema"], {"const": tag})
         self.bad(BAD_INPUT, "schema", "swep", says='did you mean "sweep"?')
+
+    def test_prints_the_schemas_of_files_that_are_read(self):
+        for name in INPUTS:
+            with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+                text = file.read()
+            tag = json.loads(text)["$id"]
+            self.assertEqual(json.loads(text)["properties"]["schema"], {"const": tag})
+            self.assertEqual(self.good("schema", tag), text)
+
+    @unittest.skipUnless(jsonschema and hasattr(jsonschema, "Draft202012Validator"),
+                         "no jsonschema")
+    def test_every_file_of_the_catalogues_is_as_its_schema_says(self):
+        files = [path for folder in CATALOGUES
+                 for path in glob.glob(os.path.join(ROOT, folder, "*.json"))]
+        self.assertGreater(len(files), 80)
+        for path in files:
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(faults(json.load(file)), [], path)
+
+    @unittest.skipUnless(jsonschema and hasattr(jsonschema, "Draft202012Validator"),
+                         "no jsonschema")
+    def test_templates_are_as_their_schemas_say_and_need_no_base(self):
+        for kind, names in (("models", ("gpt2", "llama3-8b", "deepseek-v3", "t5-3b", "13B")),
+                            ("clusters", ("dgx2", "workstation", "aws-p5", "gb200-nvl72"))):
+            for name in names:
+                made = json.loads(self.good(kind, name, "--template"))
+                self.assertEqual(faults(made), [], name)
+                self.assertNotIn("base", made)
+
+    @unittest.skipUnless(jsonschema and hasattr(jsonschema, "Draft202012Validator"),
+                         "no jsonschema")
+    def test_the_schemas_of_files_refuse_what_the_reader_refuses(self):
+        model = json.loads(self.good("models", "tiny-gpt", "--template"))
+        node = json.loads(self.good("clusters", "dgx2", "--template"))
+        for made, path, value in ((model, ("layers",), 0), (model, ("laeyrs",), 1),
+                                  (model, ("hidden",), None), (node, ("device", "memory"), 5),
+                                  (node, ("host", "memory"), {"value": "1 GiB"}),
+                                  (node, ("topology", "links", "nics"), {}),
+                                  (node, ("device", "gemm_efficiency"), 2), (node, ("latency",), None)):
+            broken = copy.deepcopy(made)
+            at = broken
+            for key in path[:-1]:
+                at = at[key]
+            at[path[-1]] = value
+            if value is None:
+                del at[path[-1]]
+            self.assertNotEqual(faults(broken), [], path)
+            self.write("broken.json", json.dumps(broken))
+            command = "models" if made is model else "clusters"
+            self.bad(BAD_INPUT, command, "broken.json", says=path[-1])
 
     def test_the_check_notices_what_is_gone_new_or_of_another_type(self):
         answer = self.good_json("plan", "--model", "tiny-gpt", "--cluster", "workstation")

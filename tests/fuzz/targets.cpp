@@ -6,8 +6,11 @@
 #include <string>
 
 #include "hwprofiles/cluster_file.h"
+#include "hwprofiles/cluster_name.h"
 #include "hwprofiles/hw_profile.h"
+#include "hwprofiles/quantities.h"
 #include "models/model_config.h"
+#include "models/size_ladder.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
@@ -98,6 +101,16 @@ void cluster(std::string_view bytes) {
   });
 }
 
+// "dgx2x32{gpu.memory=40GiB}", or a model by its size.
+void name(std::string_view bytes) {
+  refuse_or([&] {
+    const VariedName name = split_settings(bytes);
+    demand(with_settings(name.plain, name.settings) == bytes, "a name that does not read back");
+    parse_changes(name.settings);
+  });
+  if (const auto size = parse_model_size(bytes)) demand(*size >= 1'000'000, "a model of no size");
+}
+
 void train_config(std::string_view bytes) {
   refuse_or([&] { parse_train_config(std::string(bytes), "train.json"); });
 }
@@ -185,12 +198,13 @@ void config(std::string_view bytes) {
   }
 }
 
-constexpr std::array<Target, 13> kTargets{{{"json", json},
+constexpr std::array<Target, 14> kTargets{{{"json", json},
                                            {"plan", plan},
                                            {"schedule", schedule},
                                            {"model", model},
                                            {"hw_profile", hw_profile},
                                            {"cluster", cluster},
+                                           {"name", name},
                                            {"train_config", train_config},
                                            {"timeline", timeline},
                                            {"zprog", zprog},

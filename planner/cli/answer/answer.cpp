@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "hwprofiles/cluster_name.h"
 #include "hwprofiles/quantities.h"
 #include "planner/cli/answer/exact_times.h"
 #include "planner/cli/answer/plan_worlds.h"
@@ -51,7 +52,8 @@ FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& clu
 // Plans name files as they were typed, so that other commands find them again.
 void keep_paths(Plan& plan, const PlanCommand& command) {
   if (looks_like_path(command.model)) plan.model = command.model;
-  if (looks_like_path(command.cluster)) plan.hardware = command.cluster;
+  if (looks_like_path(split_settings(command.cluster).plain))
+    plan.hardware = with_settings(command.cluster, command.changes);
 }
 
 // The share of a GPU that is to be left free.
@@ -131,7 +133,7 @@ Answer find_answer(const PlanCommand& typed) {
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
   plan_with_stack(use, answer.cluster, command.pins);
-  answer.cluster = with_changes(std::move(answer.cluster), parse_changes(command.changes));
+  answer.cluster = varied(std::move(answer.cluster), command.changes);
   answer.global_batch = command.pins.get("/batch/global_batch", answer.model.global_batch);
   command.pins.constraints = constraints_of(command);
   Progress progress;

@@ -319,14 +319,13 @@ std::string typed(const std::vector<std::string>& arguments) {
 
 std::string next_part(const FoundPlan& best, const PlanCommand& command) {
   const std::string file = shell_word(command.output.empty() ? "plan.json" : command.output);
-  std::string out, changes;
-  for (const std::string& change : command.changes) changes += " --set " + shell_word(change);
+  std::string out;
   const auto add = [&](const std::string& line) {
     out += fmt::format("{:<{}}{}\n", out.empty() ? "Next" : "", kLabelWidth, line);
   };
   if (command.output.empty())
     add(fmt::format("./zplan plan{} -o {}", typed(command.arguments), file));
-  add(fmt::format("./zplan simulate {}{} --trace trace.json", file, changes));
+  add(fmt::format("./zplan simulate {} --trace trace.json", file));
   if (find_kernel_set(best.planned.plan.kernel_set).runs_on == RunsOn::kCpu) {
     const bool drive = family_of(best.planned.plan).nvme;
     add(fmt::format("./zplan run {} --steps 10 --check{}", file, drive ? " --nvme-dir ." : ""));

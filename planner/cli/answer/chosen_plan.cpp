@@ -20,7 +20,7 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   cluster.headroom = question.headroom;
   StackUse use = find_stack_use(question.stack, "");
   simulate_with_stack(use, plan, cluster);
-  cluster = with_changes(std::move(cluster), parse_changes(question.changes));
+  cluster = varied(std::move(cluster), question.changes);
   ChosenPlan chosen{.planned = build_job(plan),
                     .cluster = std::move(cluster),
                     .memory = {},

@@ -1,3 +1,4 @@
+#include "hwprofiles/cluster_name.h"
 #include "planner/cli/answer/answer.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
@@ -14,7 +15,8 @@ ExitCode execute(const ShowText& command) {
 
 ExitCode execute(const PlanCommand& command) {
   const auto file = [](const std::string& name) { return looks_like_path(name) ? name : ""; };
-  check_outputs({command.output}, {file(command.model), file(command.cluster)});
+  const std::string hardware = split_settings(command.cluster).plain;
+  check_outputs({command.output}, {file(command.model), file(hardware)});
   const Answer answer = find_answer(command);
   if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {

@@ -16,7 +16,9 @@ using Json = nlohmann::ordered_json;
 // Fractions are written in thousandths.
 constexpr double kThousand = 1000;
 
+// A value, or the object that it stands in with its source.
 std::string written(const Json& value) {
+  if (value.is_object()) return written(value.at("value"));
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
@@ -38,7 +40,7 @@ class ProfileEdit {
 
   void set(const std::string& pointer, Json value, const std::string& what) {
     const Json::json_pointer at(pointer);
-    const std::string before = json_.contains(at) ? written(json_.at(at).at("value")) : "";
+    const std::string before = json_.contains(at) ? written(json_.at(at)) : "";
     report_->changes.push_back({pointer, before, written(value)});
     json_[at] = Json{{"value", std::move(value)}, {"source", "measured"}, {"ref", ref(what)}};
   }

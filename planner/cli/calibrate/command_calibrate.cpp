@@ -13,7 +13,7 @@
 #include "exec/cuda_plugin.h"
 #include "exec/measure/context_memory.h"
 #include "exec/measure/driver.h"
-#include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/node_file.h"
 #include "planner/cli/calibrate/calibration_report.h"
 #include "planner/cli/calibrate/import_report.h"
 #include "planner/cli/commands.h"
@@ -34,14 +34,8 @@ Base load_base(const CalibrateCommand& command) {
   std::string name = command.base;
   if (name.empty()) name = command.device == DeviceChoice::kCpu ? "workstation" : "dgx-h100";
   HwProfile node = load_cluster(name).node;
-  if (!node.file.empty()) return {node, read_text_file(node.file)};
-  const auto files = embedded_profiles();
-  const auto file = std::ranges::find_if(files, [&](const EmbeddedFile& embedded) {
-    return parse_hw_profile(std::string(embedded.text), std::string(embedded.name)).name ==
-           node.name;
-  });
-  ZPLAN_ASSERT(file != files.end());
-  return {std::move(node), std::string(file->text)};
+  std::string text = hardware_template(node.file.empty() ? node.name : node.file);
+  return {std::move(node), std::move(text)};
 }
 
 // That of the base, or the one for the device that computes in the same format.

@@ -15,7 +15,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// A value, or the object that it stands in with its source.
 std::string written(const Json& value) {
+  if (value.is_object()) return written(value.at("value"));
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 std::string written(BytesPerSecond rate) { return fmt::format("{:.6g} GB/s", rate.value / 1e9); }
@@ -170,6 +172,8 @@ class Import {
     if (efficiency == 1) return;
     const auto fold = [&](const char* key, BytesPerSecond rate) {
       Json& entry = json_["nvme"][key];
+      if (!entry.is_object())
+        entry = Json{{"value", entry}, {"source", "assumed"}, {"ref", "stated in the file"}};
       const std::string before = written(entry["value"]), now = written(rate * efficiency);
       entry["value"] = now;
       entry["ref"] = fmt::format("{:g} of {}: {}", efficiency, before, written(entry["ref"]));
@@ -187,7 +191,7 @@ class Import {
     const Json::json_pointer at(pointer);
     if (!set_.insert(pointer).second && !file.empty())
       note(fmt::format("{}: {} replaces what was measured before", file, pointer));
-    const std::string before = json_.contains(at) ? written(json_.at(at).at("value")) : "";
+    const std::string before = json_.contains(at) ? written(json_.at(at)) : "";
     report_.changes.push_back({pointer, before, written(value)});
     json_[at] = Json{{"value", std::move(value)}, {"source", "measured"}, {"ref", ref}};
   }

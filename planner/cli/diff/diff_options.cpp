@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "hwprofiles/cluster_name.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
@@ -20,9 +21,12 @@ Command parse_diff(const std::vector<std::string>& arguments) {
   syntax.text("-c,--cluster", command.cluster, "C", "Where to, instead of what the plans name");
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  std::vector<std::string> changes;
+  add_changes(syntax, changes);
   add_headroom(syntax, command.headroom);
   syntax.flag("--json", command.json, "Print JSON (zplan.diff/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  command.cluster = with_settings(command.cluster, changes);
   if (!command.after.empty()) return command;
   throw_bad_input("expected two plans, as in: zplan diff plan.json other.json");
 }

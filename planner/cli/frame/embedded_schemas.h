@@ -1,5 +1,6 @@
-// The files planner/cli/schemas/*.json as compiled in; defined in generated sources
-// (models/embed.cmake). Made by tests/cli/schemas.py.
+// The files planner/cli/schemas/*.json, of answers, made by tests/cli/schemas.py, and behind them
+// those of schemas/inputs, of files that are read, as compiled in; defined in generated sources
+// (models/embed.cmake).
 #pragma once
 
 #include <span>

@@ -42,12 +42,13 @@ Command parse_completion(const Arguments& arguments) {
 
 Command parse_schema(const Arguments& arguments) {
   std::string name;
-  Syntax syntax("List what --json prints, by its tags, or describe one as a JSON Schema",
+  Syntax syntax("List what --json prints and what is read, by its tags, or describe one as a JSON Schema",
                 "zplan schema [TAG]",
                 "\nExamples:\n"
                 "  ./zplan schema\n"
-                "  ./zplan schema zplan.sweep/1\n");
-  syntax.positional("TAG", name, "Of the answer's member \"schema\", or its word: sweep");
+                "  ./zplan schema zplan.sweep/1\n"
+                "  ./zplan schema zplan.model/1 > model.schema.json\n");
+  syntax.positional("TAG", name, "Of the file's member \"schema\", or its word: sweep");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   if (!name.empty()) return ShowText{schema_text(name)};
   return ShowText{fmt::format("{}\n", fmt::join(schema_tags(), "\n"))};
@@ -87,7 +88,7 @@ constexpr Subcommand kSubcommands[] = {
     {"calibrate", "Measure this machine for a profile, or say what to measure", parse_calibrate},
     {"completion", "Print a script that completes what you type: bash, zsh, fish",
      parse_completion},
-    {"schema", "Describe what --json prints", parse_schema},
+    {"schema", "Describe what --json prints, and model and node files", parse_schema},
 };
 
 std::vector<DescribedCommand> described_commands() {

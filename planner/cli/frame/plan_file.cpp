@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "hwprofiles/cluster_name.h"
 #include "models/model_config.h"
 #include "planner/core/error.h"
 
@@ -28,8 +29,9 @@ Plan read_plan(const std::string& path) {
 }
 
 Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name) {
-  if (!name.empty()) return load_cluster(name);
-  return naming(path, [&] { return load_cluster(plan.hardware); });
+  const VariedName asked = split_settings(name);
+  if (!asked.plain.empty()) return load_cluster(name);
+  return naming(path, [&] { return load_cluster(with_settings(plan.hardware, asked.settings)); });
 }
 
 }  // namespace zplan

@@ -11,7 +11,8 @@ namespace zplan {
 
 // A plan that has a Job.
 Plan read_plan(const std::string& path);
-// The cluster of that name or, where it is empty, the one that the plan of this file names.
+// The cluster of that name or, where it is empty or settings alone, "{nvme=x2}", the one that the
+// plan of this file names, so changed (hwprofiles/cluster_name.h).
 Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name = "");
 
 }  // namespace zplan

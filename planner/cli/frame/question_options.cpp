@@ -50,6 +50,10 @@ std::vector<std::string> lasting(const std::vector<std::string>& arguments) {
 void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
   syntax.texts("--set", changes, "NAME=VALUE",
                "Other hardware, repeated: nvme=50GB/s, network=x2 .. (zplan clusters C)");
+  syntax.parsed("--gpus-per-node", "N", "Nodes with N GPUs, as --set gpus_per_node=N",
+                [&changes](const std::string& word) {
+                  changes.push_back(fmt::format("gpus_per_node={}", word));
+                });
 }
 
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {

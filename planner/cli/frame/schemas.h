@@ -1,4 +1,5 @@
-// What --json prints, described: a JSON Schema (draft 2020-12) per tag, "zplan.sweep/1".
+// What --json prints and what model, node and cluster files hold, described: a JSON Schema (draft
+// 2020-12) per tag, "zplan.sweep/1", "zplan.model/1".
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ Simulation simulate(const SimulateCommand& command) {
   cluster.headroom = command.headroom;
   StackUse use = find_stack_use(command.stack, command.anchor);
   simulate_with_stack(use, plan, cluster);
-  cluster = with_changes(std::move(cluster), parse_changes(command.changes));
+  cluster = varied(std::move(cluster), command.changes);
   Simulation result{.planned = build_job(plan),
                     .cluster = cluster,
                     .memory = {},

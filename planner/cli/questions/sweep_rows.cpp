@@ -109,7 +109,7 @@ bool are_neighbours(const SweepCommand& command, std::size_t i, std::size_t j) {
              values.begin();
     };
     const auto apart = std::abs(place(i) - place(j));
-    if (apart > 0 && (!is_quantity(name) || name == "nodes")) return false;
+    if (apart > 0 && (!is_quantity(name) || is_layout(find_quantity(name).name))) return false;
     steps += static_cast<int>(apart);
   }
   return steps == 1;

@@ -30,7 +30,7 @@ void ask(const PlanCommand& question, const TierQuantity& tier, Seconds step, Ti
     return parse_change(change).quantity == &quantity;
   });
   Cluster cluster = load_cluster(question.cluster);
-  cluster = with_changes(std::move(cluster), parse_changes(question.changes));
+  cluster = varied(std::move(cluster), question.changes);
   with_more.changes.push_back(
       fmt::format("{}={:.0f} B", tier.name, *quantity.get(cluster) * kMoreMemory));
   const InterruptGuard guard;

@@ -9,6 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "hwprofiles/cluster_name.h"
+#include "hwprofiles/node_file.h"
+#include "hwprofiles/quantities.h"
 #include "models/model_formulas.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
@@ -35,19 +38,35 @@ struct NeedRow {
   std::optional<GoodputAnswer> goodput;  // of what was found; of the closest otherwise
 };
 
-// The kinds asked for, or all of the catalogue that have GPUs.
+// Of the catalogue those with GPUs that do not take most figures from another one.
+std::vector<std::string> usual_kinds() {
+  std::vector<std::string> kinds;
+  for (const HwProfile& node : node_catalogue())
+    if (node.device.kernel_set.starts_with("cuda.") && has_whole_profile(node.name))
+      kinds.push_back(node.name);
+  return kinds;
+}
+
+// The kinds asked for, or the usual ones.
 std::vector<Cluster> kinds_of(const NeedCommand& command) {
   std::vector<Cluster> kinds;
   for (const std::string& name : command.kinds) kinds.push_back(load_cluster(name));
-  if (!kinds.empty()) return kinds;
-  for (const HwProfile& node : node_catalogue())
-    if (node.device.kernel_set.starts_with("cuda.")) kinds.push_back(load_cluster(node.name));
+  if (kinds.empty()) {
+    for (const std::string& name : usual_kinds()) kinds.push_back(load_cluster(name));
+  }
+  for (Cluster& kind : kinds) kind = varied(std::move(kind), command.question.changes);
   return kinds;
+}
+
+std::string kind_name(const Cluster& kind) {
+  return with_settings(kind.node.name, split_settings(kind.name).settings);
 }
 
 Cluster with_nodes(Cluster kind, std::int64_t nodes) {
   kind.nodes = static_cast<int>(nodes);
-  kind.name = nodes == 1 ? kind.node.name : fmt::format("{}x{}", kind.node.name, nodes);
+  const std::string plain =
+      nodes == 1 ? kind.node.name : fmt::format("{}x{}", kind.node.name, nodes);
+  kind.name = with_settings(plain, split_settings(kind.name).settings);
   return kind;
 }
 
@@ -74,7 +93,7 @@ class Need {
 
  private:
   NodeCount try_nodes(const Cluster& kind, std::int64_t nodes) {
-    progress_.show(fmt::format("sizing: {} of {}", count_of(nodes, "node"), kind.node.name));
+    progress_.show(fmt::format("sizing: {} of {}", count_of(nodes, "node"), kind_name(kind)));
     NodeCount count{.nodes = nodes, .best = {}, .why = {}, .good = false};
     Cluster cluster = with_nodes(kind, nodes);
     cluster.headroom = command_.question.headroom;
@@ -171,7 +190,7 @@ void tell(const NeedRow& row) {
                                ? fmt::format("{}, {}", count_of(row.fewest.found->nodes, "node"),
                                              run_words(row.goodput->time()))
                                : row.fewest.closest.why;
-  fmt::print(stderr, "zplan: sizing: {}: {}\n", row.kind.node.name, what);
+  fmt::print(stderr, "zplan: sizing: {}: {}\n", kind_name(row.kind), what);
   std::fflush(stderr);
 }
 
@@ -189,7 +208,7 @@ Sheet facts_of(const NeedRow& row, const NeedCommand& command) {
     return is_known ? right(std::move(value)) : right({nullptr, "-"});
   };
   return Sheet(
-      {{"kind", row.kind.node.name},
+      {{"kind", kind_name(row.kind)},
        {"found", found},
        {"nodes", found ? Value(count.nodes) : right({nullptr, "-"})},
        {"gpus",
@@ -222,7 +241,7 @@ std::string verdict_of(const std::vector<NeedRow>& rows, const NeedCommand& comm
         command.within.value >= 0 ? fmt::format(" --within {}", run_words(command.within)) : "",
         command.most_nodes);
   return fmt::format("{} of {} ({} GPUs): {}", count_of(least->fewest.found->nodes, "node"),
-                     least->kind.node.name, grouped(gpus(*least)),
+                     kind_name(least->kind), grouped(gpus(*least)),
                      run_words(least->goodput->time()));
 }
 
@@ -256,7 +275,7 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, b
   for (const NeedRow& row : rows)
     if (const std::string power = power_words(running_cost(command.running, row.kind.node));
         !power.empty())
-      out.print(paragraph(fmt::format("{}: {}", row.kind.node.name, power), kIndent));
+      out.print(paragraph(fmt::format("{}: {}", kind_name(row.kind), power), kIndent));
   return out;
 }
 

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "hwprofiles/cluster_name.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
@@ -104,6 +105,8 @@ Command parse_max(const Arguments& arguments) {
                "data-parallel, zero-1, zero-offload, 3d, infinity-nvme ..; repeated [all]");
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
+  std::vector<std::string> changes;
+  add_changes(syntax, changes);
   syntax.integer("--ranks", command.pins.ranks, 1, kMaxDevices,
                  "GPUs that are used, so many of the cluster's [all]");
   pins.add("/batch/global_batch", syntax, command.pins);
@@ -117,6 +120,7 @@ Command parse_max(const Arguments& arguments) {
   for (const std::string& family : command.families) find_size_family(family);
   if (command.cluster.empty())
     throw_bad_input("expected --cluster, as in: zplan max --cluster dgx2 (--help shows more)");
+  command.cluster = with_settings(command.cluster, changes);
   return command;
 }
 
@@ -135,6 +139,7 @@ Command parse_goodput(const Arguments& arguments) {
   add_sized(syntax, pins, question);
   syntax.text("-c,--cluster", question.cluster, "C",
               "Where to; with a plan file, another cluster than it names");
+  add_changes(syntax, question.changes);
   add_failures(syntax, command.tokens, command.failures);
   add_running(syntax, command.running);
   add_search(syntax, question);
@@ -164,7 +169,9 @@ Command parse_need(const Arguments& arguments) {
                 "  ./zplan need --model 10B --tokens 300B --within 30d --price 2.5/h\n"
                 "  ./zplan need --model gpt2 --tokens 10B --cluster dgx2 --node-power 10kW\n");
   add_sized(syntax, pins, question);
-  syntax.texts("-c,--cluster", command.kinds, "NODE", "Kind of node; repeated [all with GPUs]");
+  syntax.texts("-c,--cluster", command.kinds, "NODE",
+               "Kind of node; repeated [those with GPUs and a whole profile]");
+  add_changes(syntax, question.changes);
   syntax.duration("--within", "Days that it may take [any]", command.within);
   add_running(syntax, command.running);
   constexpr std::int64_t kMost = 16384;

@@ -63,6 +63,7 @@ class Table {
   Table() {
     add_cpu();
     for (const Generation& generation : generations()) add_cuda(generation);
+    add_rocm();
   }
   const std::vector<KernelSet>& sets() const { return sets_; }
 
@@ -73,6 +74,7 @@ class Table {
   }
   void add_cpu();
   void add_cuda(const Generation& generation);
+  void add_rocm();
 
   std::deque<std::string> ids_;  // which stay where they are
   std::vector<KernelSet> sets_;
@@ -117,6 +119,13 @@ void Table::add_cuda(const Generation& generation) {
   if (!generation.fp8) return;
   // Everything in bf16 in memory.
   for (const bool fused : {true, false}) add_set("fp8", DType::kBf16, fused, LayerProducts::kFp8);
+}
+
+// Of MI300X, to plan and simulate: what the fused kernels of NVIDIA's devices are [assumed].
+void Table::add_rocm() {
+  KernelSet set = basic_set(RunsOn::kNowhere, DType::kBf16, kCudaWorkspace);
+  set.fused_attention = set.fused_neighbours = true;
+  add("rocm.gfx942.bf16", set);
 }
 
 }  // namespace

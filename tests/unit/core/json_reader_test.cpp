@@ -182,7 +182,8 @@ INSTANTIATE_TEST_SUITE_P(
             "expected one of \"fsat\", \"slow\", got string \"fast\"; did you mean \"fsat\"?"},
         ValueCase{"7", [](auto& n) { n.one_of({"a"}); }, "expected one of \"a\", got number 7"},
         ValueCase{"[]", [](auto& n) { read_sourced(n); },
-                  "expected an object with \"value\", \"source\" and \"ref\", got an array"},
+                  "expected a value, or an object with \"value\", \"source\" and \"ref\", got an "
+                  "array"},
         ValueCase{"{\"value\": 1, \"ref\": \"r\"}", [](auto& n) { read_sourced(n); },
                   "expected key \"source\", got an object without it"}));
 
@@ -245,6 +246,58 @@ TEST(JsonObject, SourcedValueKeepsItsSource) {
   EXPECT_EQ(sourced.value.seconds(), Seconds{1e-6});
   EXPECT_EQ(sourced.source, "measured");
   EXPECT_EQ(sourced.ref, "[Ren21 Table 4]");
+}
+
+TEST(JsonObject, ABareValueIsItsOwnSource) {
+  const SourcedNode sourced = read_sourced(parse("\"40 GiB\""));
+  EXPECT_EQ(sourced.value.bytes(), Bytes{40LL << 30});
+  EXPECT_EQ(sourced.source, "stated");
+  EXPECT_EQ(sourced.ref, "stated in the file");
+}
+
+// ---- faults at once ---------------------------------------------------------------------------
+
+// Reads {"a", "b", "in": {"layers", "hidden"}}, all of them integers and needed.
+std::string faults_of(const std::string& text) {
+  return message_of([&] {
+    JsonObject object = gathering_faults(parse(text)).object();
+    object.member("a").integer(3, 9);
+    JsonObject in = object.member("in").object();
+    in.member("layers").integer(1, 9);
+    in.member("hidden").integer(1, 9);
+    in.finish();
+    object.member("b").integer(1, 9);
+    object.finish();
+  });
+}
+
+TEST(GatheredFaults, AreNoneOfADocumentWithoutAny) {
+  EXPECT_EQ(faults_of(R"({"a": 3, "b": 2, "in": {"layers": 1, "hidden": 1}})"), "");
+}
+
+TEST(GatheredFaults, AreToldTogetherObjectByObject) {
+  EXPECT_EQ(faults_of("{\n\"in\": {}}"),
+            "f:1:1: /: expected keys \"a\", \"b\", got an object without them; "
+            "f:2:7: /in: expected keys \"layers\", \"hidden\", got an object without them");
+}
+
+TEST(GatheredFaults, OfAWholeObjectThatIsMissingAreThatObject) {
+  EXPECT_EQ(faults_of(R"({"a": 3, "b": 2})"),
+            "f:1:1: /: expected key \"in\", got an object without it");
+}
+
+TEST(GatheredFaults, JoinAMissingKeyWithWhatItWasMisspeltAs) {
+  EXPECT_EQ(faults_of(R"({"a": 3, "in": {"layer": 1, "hidden": 1, "hiden": 1}, "zzz": 1})"),
+            "f:1:1: /: expected key \"b\", got an object without it; "
+            "f:1:55: /zzz: expected one of the keys \"a\", \"in\", \"b\", got unknown key \"zzz\"; "
+            "f:1:16: /in: expected key \"layers\", got \"layer\" instead; "
+            "f:1:42: /in/hiden: expected key \"hidden\", got unknown key \"hiden\"");
+}
+
+TEST(GatheredFaults, ComeBeforeAnyOtherFault) {
+  EXPECT_EQ(faults_of(R"({"in": {"layers": "one"}})"),
+            "f:1:1: /: expected key \"a\", got an object without it");
+  EXPECT_EQ(faults_of(R"({"a": 1})"), "f:1:7: /a: expected an integer from 3 to 9, got number 1");
 }
 
 // ---- files ------------------------------------------------------------------------------------

@@ -51,6 +51,25 @@ TEST(ClusterFile, ItsShortestFormIsTheNameWithACount) {
   EXPECT_FALSE(parse(file_with(R"(, "network": {"kind": "full_bisection"})")).network.has_leaves());
 }
 
+TEST(ClusterFile, ItsNodeMayHaveSettings) {
+  const std::string text =
+      R"({"schema": "zplan.cluster/1", "name": "c", "node": "dgx2{gpu.memory=80GiB}", "nodes": 4})";
+  const Cluster cluster = read_cluster_file(parse_json(text, "c.json"), text, "");
+  EXPECT_EQ(cluster.node.device.memory, Bytes{80LL << 30});
+  EXPECT_EQ(cluster.sources.size(), 1u);
+}
+
+TEST(ClusterFile, AllThatItLacksIsToldAtOnce) {
+  const std::string text =
+      R"({"schema": "zplan.cluster/1", "network": {}, "node": "dgx2", "count": 1})";
+  EXPECT_EQ(message_of(
+                [&] { read_cluster_file(gathering_faults(parse_json(text, "c.json")), text, ""); }),
+            "c.json:1:1: /: expected keys \"name\", \"nodes\", got an object without them; "
+            "c.json:1:62: /count: expected one of the keys \"schema\", \"name\", \"node\", "
+            "\"nodes\", \"network\", \"fast_link_domain\", got unknown key \"count\"; "
+            "c.json:1:42: /network: expected key \"kind\", got an object without it");
+}
+
 TEST(ClusterFile, StatesALeafSpineNetworkWithItsSource) {
   const Cluster cluster = parse(leaf_spine("2.5"));
   EXPECT_EQ(cluster.network.nodes_per_leaf, 16);

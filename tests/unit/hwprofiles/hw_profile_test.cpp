@@ -39,7 +39,32 @@ std::string edited_error(const std::string& from, const std::string& to) {
 TEST(NodeCatalogue, HoldsTheNamedKinds) {
   std::vector<std::string> names;
   for (const HwProfile& node : node_catalogue()) names.push_back(node.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"dgx-a100", "dgx-h100", "dgx2", "rtx4090-12ssd",
+  EXPECT_EQ(names, (std::vector<std::string>{"a100-pcie-40",
+                                             "a100-pcie-80",
+                                             "aws-p4d",
+                                             "aws-p4de",
+                                             "aws-p5",
+                                             "azure-nd-a100-v4",
+                                             "azure-nd-h100-v5",
+                                             "azure-ndm-a100-v4",
+                                             "dgx-a100",
+                                             "dgx-a100-40",
+                                             "dgx-b200",
+                                             "dgx-h100",
+                                             "dgx-h200",
+                                             "dgx2",
+                                             "gb200-tray",
+                                             "gcp-a2-highgpu",
+                                             "gcp-a2-ultragpu",
+                                             "gcp-a3-highgpu",
+                                             "gcp-a3-megagpu",
+                                             "l40s-server",
+                                             "mi300x",
+                                             "rtx-pro-6000-workstation",
+                                             "rtx3090-workstation",
+                                             "rtx4090-12ssd",
+                                             "rtx4090-workstation",
+                                             "titan-rtx-workstation",
                                              "workstation"}));
 }
 
@@ -51,6 +76,7 @@ TEST(NodeCatalogue, PowerIsThatOfTheDataSheetsAndPricesAreTheUsers) {
   EXPECT_EQ(watts("dgx-a100"), 6'500);
   EXPECT_EQ(watts("dgx-h100"), 10'200);
   EXPECT_EQ(watts("workstation"), 0);
+  EXPECT_EQ(watts("aws-p5"), 0) << "not that of the DGX that it is taken from";
   for (const HwProfile& node : node_catalogue()) EXPECT_FALSE(gpu_hour_price(node)) << node.name;
 }
 

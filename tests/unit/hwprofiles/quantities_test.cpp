@@ -67,6 +67,60 @@ TEST(Quantities, OfTheirOwnValueChangeNothing) {
   }
 }
 
+TEST(Quantities, ANodeWithOtherGpusKeepsItsHost) {
+  const Cluster four = changed("dgx-h100x2", {"gpus_per_node=4"});
+  EXPECT_EQ(four.devices(), 8);
+  EXPECT_EQ(four.node.topology.gpus(), 4);
+  EXPECT_EQ(four.node.host.memory, load_cluster("dgx-h100").node.host.memory);
+  EXPECT_NE(message_of([] { changed("dgx-h100", {"gpus_per_node=2000"}); }).find("at most 1024"),
+            std::string::npos);
+  EXPECT_NE(message_of([] { changed("gb200-nvl72", {"gpus_per_node=2"}); }).find("domain"),
+            std::string::npos);
+}
+
+TEST(Quantities, LeafSwitchesComeWithTheFirstOfTheirQuantities) {
+  EXPECT_FALSE(find_quantity("network.oversubscription").get(load_cluster("dgx-h100x64")));
+  const Cluster cluster = changed("dgx-h100x64", {"fabric.oversubscription=4"});
+  EXPECT_EQ(cluster.network.nodes_per_leaf, 32);
+  EXPECT_TRUE(cluster.network.rails);
+  EXPECT_EQ(cluster.network.oversubscription, 4);
+  EXPECT_EQ(cluster.sources.back().ref, "in place of 1");
+  EXPECT_EQ(changed("dgx-h100x64", {"fabric.nodes_per_leaf=8"}).network.oversubscription, 1);
+  EXPECT_NE(message_of([] {
+              changed("rtx4090-12ssd", {"fabric.oversubscription=4"});
+            }).find("rtx4090-12ssd has none"),
+            std::string::npos);
+}
+
+TEST(Quantities, NamesMayBeginWithOtherWords) {
+  EXPECT_EQ(&find_quantity("device.memory"), &find_quantity("gpu.memory"));
+  EXPECT_EQ(&find_quantity("fabric.oversubscription"), &find_quantity("network.oversubscription"));
+  EXPECT_NE(message_of([] { find_quantity("device.memroy"); }).find("gpu.memory"),
+            std::string::npos);
+}
+
+TEST(Varied, TheNameLoadsTheSameHardware) {
+  const std::vector<std::string> texts{"device.memory=40GiB", "nic=200Gbit/s", "nodes=3",
+                                       "gpus_per_node=4"};
+  const Cluster cluster = varied(load_cluster("dgx-h100x16"), texts);
+  EXPECT_EQ(cluster.name, "dgx-h100x3{gpu.memory=40GiB,network=200Gbit/s,gpus_per_node=4}");
+  const Cluster again = load_cluster(cluster.name);
+  EXPECT_EQ(again.name, cluster.name);
+  EXPECT_EQ(again.devices(), 12);
+  EXPECT_EQ(values_of(again), values_of(cluster));
+  const Cluster more = varied(again, std::vector<std::string>{"gpu.memory=x2"});
+  EXPECT_EQ(more.node.device.memory, Bytes{80LL << 30});
+  EXPECT_EQ(load_cluster(more.name).node.device.memory, Bytes{80LL << 30});
+  EXPECT_EQ(varied(load_cluster("dgx2"), {}).name, "dgx2");
+}
+
+TEST(Varied, NamesWithoutSettingsInTheirBracesAreRefused) {
+  for (const char* const name : {"dgx2{", "dgx2{}", "dgx2{nvme=x2", "dgx2{nvme=x2}x4"})
+    EXPECT_NE(message_of([&] { load_cluster(name); }), "") << name;
+  EXPECT_NE(message_of([] { load_cluster("dgx2{nmve=x2}"); }).find("did you mean \"nvme\""),
+            std::string::npos);
+}
+
 TEST(Quantities, HaveNamesOfTheirOwn) {
   std::set<std::string_view> names;
   for (const HardwareQuantity& quantity : hardware_quantities()) {

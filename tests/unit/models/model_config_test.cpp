@@ -10,6 +10,7 @@
 #include <set>
 
 #include "models/model_formulas.h"
+#include "models/model_template.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "tests/support/error_message.h"
@@ -453,6 +454,39 @@ TEST(LoadModel, UnknownNameShowsTheNearestOnOneLine) {
   EXPECT_EQ(message_of([] { load_model("a\nb"); }).find('\n'), std::string::npos);
 }
 
+TEST(LoadModel, MakesAGptOfASize) {
+  const ModelConfig model = load_model("13b");
+  EXPECT_NEAR(static_cast<double>(parameter_count(model)), 13e9, 0.02 * 13e9);
+  EXPECT_EQ(model.name, "13b");
+  EXPECT_EQ(model.global_batch, 512);
+  EXPECT_TRUE(model.source.starts_with("of no paper: 13.")) << model.source;
+  EXPECT_EQ(load_model("1T").name, "zero-infinity-1t") << "names of the catalogue come first";
+  EXPECT_TRUE(message_of([] { load_model("20M"); }).starts_with("model \"20M\": expected a size"));
+  for (const char* const odd : {"B", "1..3B", "-1B", "1e3B", "3BB", "0B"})
+    EXPECT_TRUE(message_of([&] { load_model(odd); }).starts_with("unknown model")) << odd;
+}
+
+TEST(ModelTemplate, ReadsBackAsEveryModelOfTheCatalogue) {
+  std::vector<ModelConfig> models = model_catalogue();
+  models.push_back(load_model("13B"));
+  for (const ModelConfig& model : models) {
+    const ModelConfig again = parse_model(model_template(model), model.name);
+    const auto fields = fields_of(model), others = fields_of(again);
+    ASSERT_EQ(others.size(), fields.size()) << model.name;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      EXPECT_EQ(others[i].name, fields[i].name) << model.name;
+      EXPECT_EQ(others[i].value, fields[i].value) << model.name << " " << fields[i].name;
+    }
+    EXPECT_EQ(again.name, model.name);
+    EXPECT_EQ(again.aliases, model.aliases);
+    EXPECT_EQ(again.architecture, model.architecture);
+    EXPECT_EQ(again.own_head_size, model.own_head_size);
+    EXPECT_EQ(again.source, model.source);
+    EXPECT_EQ(again.field_sources, model.field_sources);
+    EXPECT_EQ(parameter_count(again), parameter_count(model));
+  }
+}
+
 TEST(LoadModel, ReadsAFile) {
   const std::string path = testing::TempDir() + "/model_config_test.json";
   std::ofstream(path) << document({});
@@ -468,6 +502,33 @@ TEST(ParseModel, ReadsSourcesOfFields) {
   EXPECT_EQ(model.source_of("vocab"), "guess");
   EXPECT_EQ(model.source_of("hidden"), "a test");
   EXPECT_EQ(model.aliases, std::vector<std::string>{"x"});
+}
+
+TEST(ParseModel, WhatAFileMayLeaveOutHasASourceThatSaysSo) {
+  const ModelConfig gpt = parse_model(
+      document({{"ffn", ""}, {"global_batch", ""}, {"tied_embeddings", ""}, {"source", ""}}), "m");
+  EXPECT_EQ(gpt.ffn, 32);
+  EXPECT_EQ(gpt.global_batch, 512);
+  EXPECT_TRUE(gpt.tied_embeddings);
+  EXPECT_EQ(gpt.source, "stated in the file");
+  for (const char* const field : {"ffn", "global_batch", "tied_embeddings"})
+    EXPECT_TRUE(gpt.source_of(field).starts_with("not in the file: ")) << field;
+  const ModelConfig llama =
+      parse_model(document({{"architecture", "\"llama\""},
+                            {"kv_heads", "1"},
+                            {"tied_embeddings", ""},
+                            {"sources", "{\"rope_theta\": \"their paper\"}"}}),
+                  "m");
+  EXPECT_EQ(llama.rope_theta, 10'000);
+  EXPECT_EQ(llama.source_of("rope_theta"), "their paper");
+  EXPECT_FALSE(llama.tied_embeddings);
+  EXPECT_EQ(message_of([] {
+              parse_model(R"({"schema": "zplan.model/1", "architecture": "llama", "hiden": 1})",
+                          "m");
+            }),
+            "m:1:1: /: expected key \"hidden\", got \"hiden\" instead; "
+            "m:1:1: /: expected keys \"name\", \"layers\", \"heads\", \"ffn\", \"vocab\", "
+            "\"sequence\", \"kv_heads\", got an object without them");
 }
 
 TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
@@ -486,7 +547,6 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
   EXPECT_EQ(
       parse_error({{"rope", "1"}}),
       "m.json:8:1: /rope: expected one of the keys \"schema\", \"name\", \"aliases\", "
-      "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
       "\"architecture\", \"position\", \"norm\", \"biases\", \"gated_mlp\", \"qk_norm\", "
       "\"activation\", \"parallel_residual\", \"post_norms\", \"residual_of_norm\", "
       "\"embedding_norm\", "
@@ -497,6 +557,8 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"rope_stretch\", \"local_rope_theta\", \"unused_positions\", \"up_offset\", "
       "\"segments\", \"relative_buckets\", \"relative_distance\", "
       "\"norm_epsilon\", \"activation_limit\", "
+      "\"layers\", \"hidden\", \"heads\", \"ffn\", \"vocab\", \"sequence\", \"global_batch\", "
+      "\"tied_embeddings\", "
       "\"kv_lora_rank\", \"qk_nope_head_size\", \"qk_rope_head_size\", \"v_head_size\", "
       "\"q_lora_rank\", \"kv_heads\", \"head_size\", \"encoder_layers\", \"rope_theta\", "
       "\"experts\", "
@@ -504,7 +566,7 @@ TEST(ParseModel, DefectsAreNamedWithTheirPlace) {
       "\"shared_expert_ffn\", "
       "\"router_groups\", \"router_groups_per_token\", \"router_scores\", \"router_renormalises\", "
       "\"router_bias\", \"router_scale\", "
-      "\"balance_loss\", \"router_bias_rate\", \"tied_embeddings\", \"source\", \"sources\", got "
+      "\"balance_loss\", \"router_bias_rate\", \"source\", \"sources\", got "
       "unknown key "
       "\"rope\"");
   EXPECT_EQ(parse_error({{"sources", "{\"vocabs\": \"x\"}"}}),
@@ -575,8 +637,6 @@ TEST(ParseModel, DefectsOfAnArchitectureAreNamedWithTheirPlace) {
             "10000");
   EXPECT_EQ(parse_error(llama({{"kv_heads", ""}})),
             "m.json:1:1: /: expected key \"kv_heads\", got an object without it");
-  EXPECT_EQ(parse_error(llama({{"rope_theta", ""}})),
-            "m.json:1:1: /: expected key \"rope_theta\", got an object without it");
   EXPECT_EQ(
       parse_error(llama({{"heads", "8"}, {"kv_heads", "3"}, {"hidden", "16"}})),
       "m.json:7:13: /kv_heads: expected kv_heads to divide heads, got 3 kv_heads and 8 heads");

@@ -49,10 +49,10 @@ TEST(QuantityUse, OfOthersIsTheirPartOfTheStep) {
   EXPECT_EQ(use("latency.p2p"), "starts of transfers take a lane 4.0 % of the step at the most");
 }
 
-// Nodes change the plan, not what it does with them.
+// Counts of parts change the plan, not what it does with them.
 TEST(QuantityUse, HasWordsForEveryQuantity) {
   for (const HardwareQuantity& quantity : hardware_quantities())
-    EXPECT_EQ(use(quantity.name).empty(), quantity.name == "nodes") << quantity.name;
+    EXPECT_EQ(use(quantity.name).empty(), is_layout(quantity.name)) << quantity.name;
 }
 
 }  // namespace
