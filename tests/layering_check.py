@@ -49,7 +49,7 @@ ALLOWED = {
     "search": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "sim"],
     "validate": ["core", "plan", "models", "hw", "program", "lower", "place", "cost", "certainty",
                  "search", "sim"],
-    "foreign": ["core", "hw"],
+    "foreign": ["core", "hw", "models"],
     "cli": [module for module in FOLDERS if module != "cli"],
 }
 
