@@ -3,7 +3,9 @@
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/plan_file.h"
 #include "planner/core/text.h"
+#include "planner/foreign/model_file.h"
 
 namespace zplan {
 
@@ -14,7 +16,7 @@ ExitCode execute(const ShowText& command) {
 
 ExitCode execute(const PlanCommand& command) {
   const auto file = [](const std::string& name) { return looks_like_path(name) ? name : ""; };
-  check_outputs({command.output}, {file(command.model), file(command.cluster)});
+  check_outputs({command.output}, {model_file_of(command.model), file(command.cluster)});
   const Answer answer = find_answer(command);
   if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {
@@ -24,7 +26,7 @@ ExitCode execute(const PlanCommand& command) {
     for (const std::string& line : idle_pins(pins, plan, answer.cluster)) complain(line);
   }
   if (answer.best && !command.output.empty()) {
-    write_file(command.output, to_json(answer.best->planned.plan));
+    write_file(command.output, plan_text(answer.best->planned.plan, command.output));
   }
   write_answer(answer_sheet(answer, command), command.json);
   if (InterruptGuard::interrupted()) return ExitCode::kInterrupted;

@@ -9,7 +9,8 @@ Command parse_models(const std::vector<std::string>& arguments) {
   ModelsCommand command;
   Syntax syntax("List the models, or show one with its sources", "zplan models [NAME] [options]",
                 "\nExamples:\n  ./zplan models\n  ./zplan models gpt3 --json\n");
-  syntax.positional("NAME", command.name, "A name, or a .json file");
+  syntax.positional("NAME", command.name,
+                    "A name, a .json file, or a folder with a config.json of Hugging Face");
   syntax.flag("--json", command.json, "Print JSON (zplan.models/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   return command;

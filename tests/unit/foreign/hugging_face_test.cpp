@@ -88,6 +88,9 @@ TEST(HuggingFace, SaysWhichWayOfStretchingPositionsItLeavesOut) {
         "llama", R"("rope_scaling": {"factor": 8.0, "rope_type": ")" + std::string(type) + "\"}"));
     EXPECT_THAT(model.left_out, ElementsAre(AllOf(HasSubstr(type), HasSubstr("no bytes"))));
   }
+  const HuggingFaceModel plain =
+      read(file("llama", R"("rope_parameters": {"rope_theta": 1e4, "rope_type": "default"})"));
+  EXPECT_THAT(plain.left_out, IsEmpty());
   EXPECT_THAT(refused(file("llama", R"("rope_scaling": {"rope_type": "spiral"})")),
               HasSubstr("/rope_scaling/rope_type: expected one of"));
 }
@@ -195,6 +198,8 @@ TEST(HuggingFace, AssumesASequenceAndABatch) {
       << "learned positions are parameters";
   const HuggingFaceModel model = read(file("llama", R"("max_position_embeddings": 131072)"));
   EXPECT_EQ(model.model.global_batch, 512);
+  EXPECT_EQ(read(file("llama", R"("max_position_embeddings": 3000)")).model.global_batch, 1024)
+      << "1,398 rounded down to a power of 2";
   ASSERT_EQ(model.assumed.size(), 2u);
   EXPECT_EQ(model.assumed[0].pointer, "/batch/sequence");
   EXPECT_THAT(model.assumed[0].sentence, HasSubstr("8192 tokens, of 131072 positions"));
