@@ -10,12 +10,15 @@
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/quantities.h"
 #include "models/model_config.h"
+#include "models/model_formulas.h"
 #include "models/size_ladder.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
 #include "planner/foreign/drive_values.h"
 #include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/hugging_face/hugging_face.h"
+#include "planner/foreign/hugging_face/safetensors.h"
 #include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/schedule_file.h"
@@ -198,7 +201,35 @@ void config(std::string_view bytes) {
   }
 }
 
-constexpr std::array<Target, 14> kTargets{{{"json", json},
+// A foreign model is one of ours, with parameters to count, and says what was left out.
+void hugging_face(std::string_view bytes) {
+  refuse_or([&] {
+    const HuggingFaceModel read =
+        read_hugging_face(parse_json(std::string(bytes), "config.json"), "config.json", "x");
+    validate(read.model);
+    demand(parameter_count(read.model) > 0, "a model without parameters");
+    for (const std::string& one : read.left_out)
+      demand(!one.empty() && one.find('\n') == std::string::npos, one);
+  });
+}
+
+// Behind the header the file may have as many bytes as the tensors say, or those that are there.
+void safetensors(std::string_view bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  for (const std::int64_t behind : {0, 16, 1 << 20}) {
+    refuse_or([&] {
+      std::int64_t end = 0;
+      for (const StoredTensor& tensor : parse_safetensors(bytes, size + behind, "x.safetensors")) {
+        demand(tensor.begin == end && tensor.elements >= 0,
+               "tensors that do not stand side by side");
+        end = tensor.end;
+      }
+      demand(end <= size + behind, "a tensor behind the end of the file");
+    });
+  }
+}
+
+constexpr std::array<Target, 16> kTargets{{{"json", json},
                                            {"plan", plan},
                                            {"schedule", schedule},
                                            {"model", model},
@@ -211,7 +242,9 @@ constexpr std::array<Target, 14> kTargets{{{"json", json},
                                            {"quantity", quantity},
                                            {"runs", runs},
                                            {"measured", measured},
-                                           {"config", config}}};
+                                           {"config", config},
+                                           {"hugging_face", hugging_face},
+                                           {"safetensors", safetensors}}};
 
 }  // namespace
 

@@ -17,6 +17,7 @@
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
 #include "planner/core/text.h"
+#include "planner/foreign/model_file.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "planner/search/device_kernels.h"
 
@@ -50,10 +51,19 @@ FoundPlan examine(const Plan& plan, const ModelConfig& model, const Cluster& clu
 }
 
 // Plans name files as they were typed, so that other commands find them again.
-void keep_paths(Plan& plan, const PlanCommand& command) {
-  if (looks_like_path(command.model)) plan.model = command.model;
+void keep_paths(Plan& plan, const PlanCommand& command, bool foreign_model) {
+  const bool is_path = looks_like_path(command.model);
+  if (is_path || foreign_model) plan.model = (is_path ? "" : "./") + command.model;
   if (looks_like_path(split_settings(command.cluster).plain))
     plan.hardware = with_settings(command.cluster, command.changes);
+}
+
+// What is assumed of a foreign model, but for what was given.
+std::vector<std::string> not_given(const std::vector<Assumption>& assumed, const Pins& pins) {
+  std::vector<std::string> sentences;
+  for (const Assumption& one : assumed)
+    if (!pins.has(one.pointer)) sentences.push_back(one.sentence);
+  return sentences;
 }
 
 // The share of a GPU that is to be left free.
@@ -119,7 +129,9 @@ Answer find_answer(const PlanCommand& typed) {
   const auto begin = Clock::now();
   const InterruptGuard guard;
   PlanCommand command = typed;
-  Answer answer{.model = load_model(command.model),
+  NamedModel named = load_named_model(command.model);
+  const bool is_foreign = !named.folder.empty();
+  Answer answer{.model = std::move(named.model),
                 .cluster = load_cluster(command.cluster),
                 .objective = {},
                 .search = {},
@@ -128,7 +140,9 @@ Answer find_answer(const PlanCommand& typed) {
                 .anchors = {},
                 .evidence = {},
                 .pins = {},
-                .elapsed = {}};
+                .elapsed = {},
+                .assumed = not_given(named.assumed, command.pins),
+                .left_out = std::move(named.left_out)};
   answer.cluster.headroom = headroom_of(command, answer.cluster);
   require_kernel_set(command, answer.cluster);
   StackUse use = find_stack_use(command.stack, command.anchor);
@@ -165,7 +179,7 @@ Answer find_answer(const PlanCommand& typed) {
       command.ignore_capacity && answer.search.closest ? answer.search.closest : answer.search.best;
   if (chosen) {
     Plan plan = chosen->plan;
-    keep_paths(plan, command);
+    keep_paths(plan, command, is_foreign);
     answer.best =
         examine(plan, answer.model, answer.cluster, use.evidence, exact.find(chosen->plan));
     answer.anchors = std::move(use.anchors);

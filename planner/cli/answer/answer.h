@@ -35,6 +35,7 @@ struct Answer {
   Evidence evidence;               // of the stack whose rates the cluster has
   Pins pins;                       // those of the stack, too
   std::optional<Seconds> elapsed;  // only when asked for: differs from call to call
+  std::vector<std::string> assumed, left_out;  // of a foreign model, a sentence each
 };
 
 // Whether a plan of the space fits.

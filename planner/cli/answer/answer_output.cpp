@@ -30,6 +30,10 @@ std::string_view given(const Pins& pins, std::string_view pointer) {
   return pins.has(pointer) ? " (as given)" : "";
 }
 
+Value sentences(const std::vector<std::string>& all) {
+  return all.empty() ? left_out() : Value(all);
+}
+
 Sheet model_sheet(const Answer& answer, const Pins& pins) {
   const ModelConfig& model = answer.model;
   const std::int64_t parameters = parameter_count(model);
@@ -40,12 +44,16 @@ Sheet model_sheet(const Answer& answer, const Pins& pins) {
             {"heads", model.heads},
             {"sequence", answer.sequence},
             {"global_batch", counted(answer.global_batch, "sequence")},
-            {"source", model.source}};
+            {"source", model.source},
+            {"assumed", sentences(answer.assumed)},
+            {"left_out", sentences(answer.left_out)}};
   out.entry("Model",
             "{name}: {parameters} parameters, {layers} layers of hidden size {hidden}, {heads} "
             "heads");
   out.entry("", "sequence {sequence} tokens{}, global batch {global_batch}{}",
             {given(pins, "/batch/sequence"), given(pins, "/batch/global_batch")});
+  for (const std::string& one : answer.assumed) out.entry("", "{}", {one});
+  for (const std::string& one : answer.left_out) out.entry("", "{}", {one});
   return out;
 }
 

@@ -38,6 +38,7 @@ std::optional<ChosenPlan> choose_plan(const PlanSource& source) {
   if (!source.plan.empty()) return plan_of_file(source);
   const PlanCommand& question = source.question;
   Answer answer = find_answer(question);
+  tell_left_out(answer.model.name, answer.left_out);
   if (!fits(answer)) complain(misfit_line(answer));
   if (!answer.best) return std::nullopt;
   FoundPlan& best = *answer.best;

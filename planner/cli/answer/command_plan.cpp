@@ -4,7 +4,9 @@
 #include "planner/cli/frame/interrupt.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/pin_options.h"
+#include "planner/cli/frame/plan_file.h"
 #include "planner/core/text.h"
+#include "planner/foreign/model_file.h"
 
 namespace zplan {
 
@@ -16,7 +18,7 @@ ExitCode execute(const ShowText& command) {
 ExitCode execute(const PlanCommand& command) {
   const auto file = [](const std::string& name) { return looks_like_path(name) ? name : ""; };
   const std::string hardware = split_settings(command.cluster).plain;
-  check_outputs({command.output}, {file(command.model), file(hardware)});
+  check_outputs({command.output}, {model_file_of(command.model), file(hardware)});
   const Answer answer = find_answer(command);
   if (!fits(answer)) complain(misfit_line(answer));
   if (answer.best) {
@@ -26,7 +28,7 @@ ExitCode execute(const PlanCommand& command) {
     for (const std::string& line : idle_pins(pins, plan, answer.cluster)) complain(line);
   }
   if (answer.best && !command.output.empty()) {
-    write_file(command.output, to_json(answer.best->planned.plan));
+    write_file(command.output, plan_text(answer.best->planned.plan, command.output));
   }
   write_answer(answer_sheet(answer, command), command.json);
   if (InterruptGuard::interrupted()) return ExitCode::kInterrupted;

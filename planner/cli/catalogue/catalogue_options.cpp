@@ -9,6 +9,7 @@
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
+#include "planner/foreign/model_file.h"
 
 namespace zplan {
 namespace {
@@ -26,14 +27,15 @@ Command parse_models(const std::vector<std::string>& arguments) {
   Syntax syntax("List the models, or show one with its sources", "zplan models [NAME] [options]",
                 "\nExamples:\n  ./zplan models\n  ./zplan models gpt3 --json\n"
                 "  ./zplan models llama3-8b --template > my-model.json\n");
-  syntax.positional("NAME", command.name, "A name, or a .json file");
+  syntax.positional("NAME", command.name,
+                    "A name, a .json file, or a folder with a config.json of Hugging Face");
   syntax.flag("--template", is_template,
               "Print it as a whole model file to edit (zplan schema zplan.model/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.models/1)");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   if (!is_template) return command;
   require_name(command.name, command.json);
-  return ShowText{model_template(load_model(command.name))};
+  return ShowText{model_template(load_named_model(command.name).model)};
 }
 
 Command parse_clusters(const std::vector<std::string>& arguments) {

@@ -4,7 +4,10 @@
 #include "models/model_formulas.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/table.h"
+#include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
+#include "planner/foreign/hugging_face/weights.h"
+#include "planner/foreign/model_file.h"
 
 namespace zplan {
 namespace {
@@ -43,8 +46,41 @@ std::string own_source(const ModelConfig& m, std::string_view field) {
   return source == m.source ? "" : source;
 }
 
-Sheet detail_sheet(const ModelConfig& m) {
-  const Sheet model = model_sheet(m);
+std::string weights_words(const StoredWeights& weights, std::int64_t counted) {
+  const std::string files = count_of(weights.files, "file");
+  if (!weights.headers)
+    return fmt::format("{} named by the index and not here, {} of {} tensors; nothing is compared",
+                       files, format_bytes(Bytes{weights.bytes}), grouped(weights.tensors));
+  const std::string apart = weights.apart == 0
+                                ? ""
+                                : fmt::format(", beside them {} of buffers, copies and other parts",
+                                              grouped(weights.apart));
+  return fmt::format("{}, {} tensors in {}: {} parameters{}{}", files, grouped(weights.tensors),
+                     weights.types, grouped(weights.parameters),
+                     weights.parameters == counted ? ", as counted" : "", apart);
+}
+
+Sheet weights_sheet(const StoredWeights& weights, std::int64_t counted) {
+  Sheet out{{"files", weights.files}, {"tensors", weights.tensors},
+            {"bytes", weights.bytes}, {"compared", weights.headers},
+            {"types", weights.types}, {"parameters", weights.parameters},
+            {"apart", weights.apart}, {"differences", weights.differences}};
+  out.say("weights: {}", {weights_words(weights, counted)}, 2);
+  for (const std::string& one : weights.differences) out.say("{}", {one}, 4);
+  return out;
+}
+
+Value weights_value(const NamedModel& named) {
+  if (named.folder.empty()) return left_out();
+  const auto weights = read_weights(named.folder, named.model);
+  return weights ? Value(weights_sheet(*weights, parameter_count(named.model))) : left_out();
+}
+
+Sheet detail_sheet(const NamedModel& named) {
+  const ModelConfig& m = named.model;
+  Sheet model = model_sheet(m);
+  if (!named.left_out.empty()) model.fact("left_out", named.left_out);
+  model.fact("weights", weights_value(named));
   Table table({"", "", ""});
   for (const ModelField& field : fields_of(m))
     table.words_row({field.name, model[field.name], own_source(m, field.name)});
@@ -58,16 +94,18 @@ Sheet detail_sheet(const ModelConfig& m) {
        fmt::format("6 N + {}, a columns of heads: forward and backward, no recomputation",
                    attention)});
   Sheet out("zplan.models/1");
-  out.fact("models", each(std::vector{m}, model_sheet));
+  out.fact("models", each(std::vector{model}, [](const Sheet& one) { return one; }));
   out.say("{}: {}", {m.name, m.source});
   out.print("\n" + table.text(2));
+  for (const std::string& one : named.left_out) out.say("{}", {one}, 2);
+  out.print(model["weights"].words);
   return out;
 }
 
 }  // namespace
 
 ExitCode execute(const ModelsCommand& command) {
-  write_answer(command.name.empty() ? list_sheet() : detail_sheet(load_model(command.name)),
+  write_answer(command.name.empty() ? list_sheet() : detail_sheet(load_named_model(command.name)),
                command.json);
   return ExitCode::kOk;
 }

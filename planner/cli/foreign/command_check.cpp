@@ -7,9 +7,11 @@
 #include "planner/cli/commands.h"
 #include "planner/cli/foreign/check.h"
 #include "planner/cli/foreign/setup_cluster.h"
+#include "planner/cli/frame/plan_file.h"
 #include "planner/core/error.h"
 #include "planner/foreign/frameworks/config_file.h"
 #include "planner/foreign/frameworks/config_reader.h"
+#include "planner/foreign/model_file.h"
 #include "planner/plan/plan_difference.h"
 
 namespace zplan {
@@ -81,7 +83,11 @@ void predict(Check& check, const ModelConfig& model, const Evidence& evidence) {
 
 // The one that is asked about, else the one that the configuration describes.
 ModelConfig model_of(const PlanCommand& question, const ConfigFile& config) {
-  if (!question.model.empty()) return load_model(question.model);
+  if (!question.model.empty()) {
+    NamedModel named = load_named_model(question.model);
+    tell_left_out(question.model, named.left_out);
+    return std::move(named.model);
+  }
   if (config.framework->model != nullptr)
     if (auto model = config.framework->model(config.root)) return std::move(*model);
   throw_bad_input(

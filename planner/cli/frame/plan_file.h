@@ -3,14 +3,20 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "hwprofiles/hw_profile.h"
 #include "planner/plan/plan.h"
 
 namespace zplan {
 
-// A plan that has a Job.
+// A plan that has a Job. Paths in the file are relative to its folder, in the Plan to the current
+// one. What is left out of a foreign model is said on stderr.
 Plan read_plan(const std::string& path);
+// On stderr, of a foreign model: a line for each sentence.
+void tell_left_out(const std::string& model, const std::vector<std::string>& sentences);
+// The text of a file at this path, in which relative paths of the Plan are relative to its folder.
+std::string plan_text(Plan plan, const std::string& path);
 // The cluster of that name or, where it is empty or settings alone, "{nvme=x2}", the one that the
 // plan of this file names, so changed (hwprofiles/cluster_name.h).
 Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name = "");

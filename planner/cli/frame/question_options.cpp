@@ -57,7 +57,8 @@ void add_changes(Syntax& syntax, std::vector<std::string>& changes) {
 }
 
 void add_question(Syntax& syntax, PinOptions& pins, PlanCommand& command) {
-  syntax.text("-m,--model", command.model, "M", "Model: a name (zplan models) or a .json file");
+  syntax.text("-m,--model", command.model, "M",
+              "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.text("--stack", command.stack, "S",

@@ -2,6 +2,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/predict/prediction.h"
+#include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
 #include "planner/program/text/text.h"
 #include "planner/program/verify/verify.h"
@@ -12,7 +13,7 @@ namespace {
 std::string program_text(const LowerCommand& command) {
   const Plan plan = read_plan(command.plan);
   if (!command.no_place) return to_text(build_job(plan).job);
-  const Job job = lower(plan, load_model(plan.model));
+  const Job job = lower(plan, load_named_model(plan.model).model);
   verify_or_throw(job);
   return to_text(job);
 }

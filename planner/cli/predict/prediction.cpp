@@ -7,6 +7,7 @@
 #include "hwprofiles/seating.h"
 #include "models/model_formulas.h"
 #include "planner/core/error.h"
+#include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
 #include "planner/program/text/fingerprint.h"
@@ -47,7 +48,9 @@ PlannedJob build_job(const Plan& plan, const ModelConfig& model) {
   return planned;
 }
 
-PlannedJob build_job(const Plan& plan) { return build_job(plan, load_model(plan.model)); }
+PlannedJob build_job(const Plan& plan) {
+  return build_job(plan, load_named_model(plan.model).model);
+}
 
 MemoryPrediction predict_memory(const PlannedJob& planned, const Cluster& cluster) {
   require_devices(planned.job, cluster);

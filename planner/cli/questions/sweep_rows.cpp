@@ -11,10 +11,12 @@
 #include "hwprofiles/quantities.h"
 #include "planner/cli/answer/answer.h"
 #include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/core/quantity.h"
+#include "planner/foreign/model_file.h"
 #include "planner/search/quantity_use.h"
 
 namespace zplan {
@@ -82,7 +84,10 @@ SweepRow answered(const SweepCommand& command, std::size_t i, std::optional<Setu
 void check_names(const SweepCommand& command) {
   std::set<std::string> seen;
   for (const SweepCommand::Question& question : command.questions) {
-    if (seen.insert("model " + question.command.model).second) load_model(question.command.model);
+    if (seen.insert("model " + question.command.model).second) {
+      const NamedModel named = load_named_model(question.command.model);
+      tell_left_out(named.model.name, named.left_out);
+    }
     if (seen.insert("cluster " + question.command.cluster).second)
       load_cluster(question.command.cluster);
   }

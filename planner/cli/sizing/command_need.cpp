@@ -15,12 +15,14 @@
 #include "models/model_formulas.h"
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/interrupt.h"
+#include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/sizing/goodput_answer.h"
 #include "planner/core/quantity.h"
+#include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
 #include "planner/search/group_floors.h"
 #include "planner/search/questions/fewest_nodes.h"
@@ -282,7 +284,9 @@ Sheet need_sheet(const std::vector<NeedRow>& rows, const NeedCommand& command, b
 }  // namespace
 
 ExitCode execute(const NeedCommand& command) {
-  const ModelConfig model = load_model(command.question.model);
+  const NamedModel named = load_named_model(command.question.model);
+  const ModelConfig& model = named.model;
+  tell_left_out(model.name, named.left_out);
   std::vector<NeedRow> rows;
   {
     const InterruptGuard guard;

@@ -53,7 +53,8 @@ void add_failures(Syntax& syntax, double& tokens, FailureSettings& failures) {
 
 // What `zplan plan` is asked, too.
 void add_sized(Syntax& syntax, PinOptions& pins, PlanCommand& question) {
-  syntax.text("-m,--model", question.model, "M", "Model: a name (zplan models) or a .json file");
+  syntax.text("-m,--model", question.model, "M",
+              "Model: a name (zplan models), a .json file, or a folder of Hugging Face");
   syntax.text("--stack", question.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
   pins.add("/batch/global_batch", syntax, question.pins);

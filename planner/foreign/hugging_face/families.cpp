@@ -1,0 +1,202 @@
+#include "planner/foreign/hugging_face/families.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "planner/foreign/hugging_face/positions.h"
+
+namespace zplan {
+namespace {
+
+// Far above any model; validate() has the limits of each size.
+constexpr std::int64_t kMost = 1 << 24;
+constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
+
+struct Word {
+  std::string_view word;
+  Activation plain, gated;  // of an MLP without and with a gate
+};
+constexpr Word kActivations[] = {
+    {"silu", Activation::kSilu, Activation::kUsual},
+    {"swish", Activation::kSilu, Activation::kUsual},
+    {"gelu", Activation::kGelu, Activation::kGelu},
+    {"gelu_new", Activation::kUsual, Activation::kGeluTanh},
+    {"gelu_fast", Activation::kUsual, Activation::kGeluTanh},
+    {"gelu_pytorch_tanh", Activation::kUsual, Activation::kGeluTanh},
+    {"relu", Activation::kRelu, Activation::kRelu},
+    {"quick_gelu", Activation::kQuickGelu, Activation::kQuickGelu},
+};
+
+void read_llama(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_rotary(keys, model);
+}
+
+void read_mistral(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  read_windows(keys, model, all_layers(model));
+  read_rotary(keys, model);
+}
+
+// Windows that begin with a layer, and only where the file asks for them.
+void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
+  const std::int64_t first = keys.whole_or({"max_window_layers"}, kMost, 0);
+  if (!keys.flag({"use_sliding_window"}, false)) {
+    keys.find({"sliding_window"});
+    keys.find({"layer_types"});
+    return;
+  }
+  std::vector<bool> layers = all_layers(model);
+  std::fill_n(layers.begin(), std::min(first, model.layers), false);
+  read_windows(keys, model, std::move(layers));
+}
+
+void read_qwen2(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.biases = Biases::kQkv;
+  read_qwen_windows(keys, model);
+  read_rotary(keys, model);
+}
+
+void read_qwen3(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  read_qwen_windows(keys, model);
+  read_rotary(keys, model);
+}
+
+void read_gemma(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  model.layer.scaled_embedding = true;
+  // Released files say "gelu" and mean the tanh form.
+  if (model.layer.activation == Activation::kGelu) model.layer.activation = Activation::kGeluTanh;
+  keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
+  read_rotary(keys, model);
+}
+
+void read_gemma2(ConfigKeys& keys, ModelConfig& model) {
+  read_llama_layers(keys, model);
+  LayerFeatures& layer = model.layer;
+  layer.scaled_embedding = layer.post_norms = true;
+  layer.attention_divisor = keys.whole({"query_pre_attn_scalar"}, kMost);
+  layer.attention_cap = keys.whole_or({"attn_logit_softcapping"}, kMost, 0);
+  layer.logit_cap = keys.whole_or({"final_logit_softcapping"}, kMost, 0);
+  keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
+  read_windows(keys, model, but_every(model, 2));
+  read_rotary(keys, model);
+}
+
+void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
+  constexpr std::int64_t kUsualTurn = 6, kMostTurn = 10'000;
+  read_llama_layers(keys, model);
+  model.qk_norm = true;
+  LayerFeatures& layer = model.layer;
+  layer.scaled_embedding = layer.post_norms = true;
+  layer.attention_divisor = keys.whole({"query_pre_attn_scalar"}, kMost);
+  layer.attention_cap = keys.whole_or({"attn_logit_softcapping"}, kMost, 0);
+  layer.logit_cap = keys.whole_or({"final_logit_softcapping"}, kMost, 0);
+  keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
+  const auto turn = keys.stated({"sliding_window_pattern", "_sliding_window_pattern"});
+  read_windows(keys, model,
+               but_every(model, turn ? whole_number(*turn, 1, kMostTurn) : kUsualTurn));
+  read_rotary(keys, model);
+}
+
+struct Family {
+  std::string_view type;
+  FamilyReader read;
+};
+constexpr Family kFamilies[] = {
+    {"bert", read_bert},
+    {"bloom", read_bloom},
+    {"deepseek_v2", read_deepseek_v2},
+    {"deepseek_v3", read_deepseek_v3},
+    {"gemma", read_gemma},
+    {"gemma2", read_gemma2},
+    {"gemma3_text", read_gemma3_text},
+    {"gpt2", read_gpt2},
+    {"gpt_neox", read_gpt_neox},
+    {"gpt_oss", read_gpt_oss},
+    {"llama", read_llama},
+    {"llama4_text", read_llama4_text},
+    {"mistral", read_mistral},
+    {"mixtral", read_mixtral},
+    {"opt", read_opt},
+    {"phi3", read_mistral},  // the same layers, of which some matrices stand side by side
+    {"qwen2", read_qwen2},
+    {"qwen3", read_qwen3},
+    {"qwen3_moe", read_qwen3_moe},
+    {"t5", read_t5},
+};
+
+struct Refused {
+  std::string_view type, why;
+};
+constexpr Refused kRefused[] = {
+    {"phi",
+     "its output matrix has a bias, which models here have with a transform of the head only"},
+    {"qwen2_moe", "its shared expert has a gate of its own, which models here have not"},
+    {"llama4", "it has a vision tower, and models here read text"},
+    {"gemma3n", "its layers have embeddings of their own, which models here have not"},
+};
+
+}  // namespace
+
+FamilyReader family_reader(std::string_view model_type) {
+  for (const Family& family : kFamilies)
+    if (family.type == model_type) return family.read;
+  return nullptr;
+}
+
+std::string_view refused_family(std::string_view model_type) {
+  for (const Refused& family : kRefused)
+    if (family.type == model_type) return family.why;
+  return "";
+}
+
+void read_activation(ConfigKeys& keys, ModelConfig& model) {
+  const JsonNode node = keys.must({"hidden_activation", "hidden_act", "activation_function"});
+  std::vector<std::string> words;
+  for (const Word& row : kActivations) words.emplace_back(row.word);
+  const std::string word = node.one_of(words);
+  for (const Word& row : kActivations)
+    if (row.word == word) model.layer.activation = model.gated_mlp ? row.gated : row.plain;
+}
+
+void read_epsilon(ConfigKeys& keys, ModelConfig& model) {
+  const auto epsilon = keys.find({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"});
+  if (epsilon)
+    model.layer.norm_epsilon =
+        std::llround(epsilon->number(kLeastEpsilon, kMostEpsilon) * kEpsilonUnit);
+}
+
+void read_sizes(ConfigKeys& keys, ModelConfig& model) {
+  model.layers = keys.whole({"num_hidden_layers", "n_layer"}, kMost);
+  model.hidden = keys.whole({"hidden_size", "n_embd", "n_embed"}, kMost);
+  model.heads = keys.whole({"num_attention_heads", "n_head"}, kMost);
+  model.kv_heads = model.heads;
+  model.vocab = keys.whole({"vocab_size"}, kMost);
+  model.tied_embeddings = keys.flag({"tie_word_embeddings"}, true);
+  read_epsilon(keys, model);
+}
+
+void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kLlama);
+  read_sizes(keys, model);
+  model.ffn = keys.whole({"intermediate_size"}, kMost);
+  model.kv_heads = keys.whole_or({"num_key_value_heads"}, kMost, model.heads);
+  const std::int64_t size = keys.whole_or({"head_dim"}, kMost, 0);
+  if (size * model.heads != model.hidden) model.own_head_size = size;
+  read_activation(keys, model);
+  const bool attention = keys.flag({"attention_bias"}, false);
+  const bool mlp = keys.flag({"mlp_bias"}, false);
+  if (attention != mlp)
+    keys.must({attention ? "attention_bias" : "mlp_bias"})
+        .fail("expected biases of attention and MLP or of neither, got those of one");
+  if (attention) model.biases = Biases::kAll;
+}
+
+}  // namespace zplan

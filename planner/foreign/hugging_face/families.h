@@ -1,0 +1,43 @@
+// One reader for each `model_type`: features and sizes, but for what all files have (sequence,
+// batch, name). The order of a reader: sizes, then windows, then positions.
+#pragma once
+
+#include <string_view>
+
+#include "models/model_config.h"
+#include "planner/foreign/hugging_face/config_keys.h"
+
+namespace zplan {
+
+using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);
+
+// Of a type that is not read: null.
+FamilyReader family_reader(std::string_view model_type);
+
+// Why a type that is known is not read; empty: it is, or is not known.
+std::string_view refused_family(std::string_view model_type);
+
+// Layer sizes under the names that most families have, and the activation.
+void read_sizes(ConfigKeys& keys, ModelConfig& model);
+void read_activation(ConfigKeys& keys, ModelConfig& model);
+void read_epsilon(ConfigKeys& keys, ModelConfig& model);
+// Norms, positions and gated MLP of Llama, without biases; key-value heads and the size of heads.
+void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
+
+// Of those with experts.
+void read_mixtral(ConfigKeys& keys, ModelConfig& model);
+void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model);
+void read_gpt_oss(ConfigKeys& keys, ModelConfig& model);
+void read_deepseek_v2(ConfigKeys& keys, ModelConfig& model);
+void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model);
+void read_llama4_text(ConfigKeys& keys, ModelConfig& model);
+
+// Of those that are not of Llama's kind.
+void read_gpt2(ConfigKeys& keys, ModelConfig& model);
+void read_opt(ConfigKeys& keys, ModelConfig& model);
+void read_gpt_neox(ConfigKeys& keys, ModelConfig& model);
+void read_bloom(ConfigKeys& keys, ModelConfig& model);
+void read_bert(ConfigKeys& keys, ModelConfig& model);
+void read_t5(ConfigKeys& keys, ModelConfig& model);
+
+}  // namespace zplan

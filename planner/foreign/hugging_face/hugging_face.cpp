@@ -1,0 +1,148 @@
+#include "planner/foreign/hugging_face/hugging_face.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+
+#include "planner/core/error.h"
+#include "planner/core/nearest.h"
+#include "planner/core/text.h"
+#include "planner/foreign/hugging_face/embedded_defaults.h"
+#include "planner/foreign/hugging_face/families.h"
+#include "planner/foreign/hugging_face/positions.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMost = 1 << 24;
+constexpr std::int64_t kUsualSequence = 8192;     // [assumed] tokens
+constexpr std::int64_t kUsualBatch = 4'194'304;   // [assumed] tokens per step
+constexpr std::int64_t kMostSequences = 1 << 20;  // per step
+
+JsonNode all_defaults() {
+  const EmbeddedFile& file = embedded_hugging_face().front();
+  return parse_json(std::string(file.text), std::string(file.name)).object().member("model_types");
+}
+
+[[noreturn]] void refuse_type(const JsonNode& node, const std::string& type, bool has_code) {
+  const std::string_view why = refused_family(type);
+  if (!why.empty())
+    node.fail(
+        fmt::format("expected a model that can be planned, got {}: {}", in_quotes(type), why));
+  const std::vector<std::string> all = hugging_face_types();
+  node.fail(fmt::format("expected one of {}, got {}{}{}", fmt::join(all, ", "), in_quotes(type),
+                        did_you_mean(type, all),
+                        has_code ? "; its own code (auto_map) would have to be run" : ""));
+}
+
+// The object that has the sizes: the text part of a model that sees pictures, too.
+JsonObject text_part(const JsonNode& root, std::vector<std::string>& notes) {
+  JsonObject object = root.object();
+  const JsonNode type = object.member("model_type");
+  const auto text = object.optional_member("text_config");
+  if (type.non_empty_string() != "gemma3" || !text) {
+    for (const char* tower : {"vision_config", "audio_config"})
+      if (const auto node = object.optional_member(tower); node && !node->is_null())
+        node->fail("expected a model of text alone, got a tower beside it");
+    return object;
+  }
+  notes.emplace_back("the text part alone is read, without the vision tower and what joins both");
+  return text->object();
+}
+
+// Of a text part that says nothing of its type.
+std::string type_of(JsonObject& part) {
+  const auto type = part.optional_member("model_type");
+  return type ? type->non_empty_string() : "gemma3_text";
+}
+
+// Unless it is the number of learned positions.
+void assume_sequence(ConfigKeys& keys, ModelConfig& model, std::vector<Assumption>& assumed) {
+  const auto most = keys.find({"max_position_embeddings", "seq_length", "n_positions"});
+  const std::int64_t before = unstretched_positions(keys);
+  if (model.sequence > 0) return;
+  const std::int64_t there = most ? whole_number(*most, 1, std::int64_t{1} << 40) : kUsualSequence;
+  model.sequence = std::min(kUsualSequence, there);
+  if (before > 0) model.sequence = std::min(model.sequence, before);
+  const std::string why = before == model.sequence ? "the positions before they are stretched"
+                          : there == model.sequence
+                              ? "all positions that it has"
+                              : fmt::format("of {} positions that it has", there);
+  model.field_sources.emplace_back("sequence", "assumed: " + why);
+  assumed.push_back({"/batch/sequence",
+                     fmt::format("sequence assumed: {} tokens, {} (--seq)", model.sequence, why)});
+}
+
+void assume_batch(ModelConfig& model, std::vector<Assumption>& assumed) {
+  const std::int64_t fitting = std::max<std::int64_t>(1, kUsualBatch / model.sequence);
+  const auto sequences =
+      static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(fitting)));
+  model.global_batch = std::min(kMostSequences, sequences);
+  const std::string why = "4M tokens per step";
+  model.field_sources.emplace_back("global_batch", "assumed: " + why);
+  assumed.push_back(
+      {"/batch/global_batch", fmt::format("global batch assumed: {} sequences, {} (--global-batch)",
+                                          model.global_batch, why)});
+}
+
+void note_dropout(ConfigKeys& keys, std::vector<std::string>& notes) {
+  double most = 0;
+  for (const char* key : {"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop",
+                          "dropout", "dropout_rate", "embd_pdrop", "hidden_dropout",
+                          "hidden_dropout_prob", "resid_pdrop", "activation_dropout"})
+    if (const auto node = keys.stated({key})) most = std::max(most, node->number(0, 1));
+  if (most > 0)
+    notes.push_back(
+        fmt::format("its dropout of up to {} is a decision of the plan (--dropout)", most));
+}
+
+void note_files(ConfigKeys& keys, std::vector<std::string>& notes) {
+  if (const auto weights = keys.stated({"quantization_config"}))
+    notes.emplace_back(
+        "quantization_config is left out: parameters have the precision of the plan");
+  if (const auto code = keys.stated({"auto_map"}))
+    notes.emplace_back("its own code (auto_map) is not run: read as the class of its model_type");
+  const std::vector<std::string> unread = keys.unread();
+  if (!unread.empty())
+    notes.push_back(fmt::format("unknown and left out: {}",
+                                visible(fmt::format("{}", fmt::join(unread, ", ")))));
+}
+
+}  // namespace
+
+std::vector<std::string> hugging_face_types() {
+  std::vector<std::string> types;
+  for (const auto& [type, defaults] : all_defaults().members()) types.push_back(type);
+  return types;
+}
+
+HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file,
+                                   const std::string& name) {
+  HuggingFaceModel out;
+  JsonObject part = text_part(root, out.left_out);
+  const std::string type = type_of(part);
+  const FamilyReader read = family_reader(type);
+  if (read == nullptr)
+    refuse_type(part.member("model_type"), type,
+                root.object().optional_member("auto_map").has_value());
+  ConfigKeys keys(part, all_defaults().object().member(type).object());
+  ModelConfig& model = out.model;
+  model.name = name;
+  model.source = fmt::format("{}, as transformers reads it: model_type {}", visible(file), type);
+  read(keys, model);
+  assume_sequence(keys, model, out.assumed);
+  assume_batch(model, out.assumed);
+  note_dropout(keys, out.left_out);
+  out.left_out.insert(out.left_out.end(), keys.notes().begin(), keys.notes().end());
+  note_files(keys, out.left_out);
+  try {
+    validate(model);
+  } catch (const Error& error) {
+    root.fail(error.what());
+  }
+  return out;
+}
+
+}  // namespace zplan

@@ -1,0 +1,124 @@
+// Families whose layers are those of GPT-2 or of its forerunners.
+#include <fmt/format.h>
+
+#include <string>
+
+#include "planner/foreign/hugging_face/families.h"
+#include "planner/foreign/hugging_face/positions.h"
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMost = 1 << 24;
+constexpr std::int64_t kUsualWidth = 4;  // of the MLP, in hidden sizes
+
+// Learned, so that there are as many as the file says.
+void read_learned(ConfigKeys& keys, ModelConfig& model) {
+  model.sequence = keys.whole({"n_positions", "max_position_embeddings", "n_ctx"}, kMost);
+}
+
+}  // namespace
+
+void read_gpt2(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kGpt);
+  read_sizes(keys, model);
+  model.ffn = keys.whole_or({"n_inner"}, kMost, kUsualWidth * model.hidden);
+  read_activation(keys, model);
+  read_learned(keys, model);
+  keys.find({"n_ctx"});
+  keys.demand({"scale_attn_weights"}, true, true,
+              "scores are divided by the root of a head's size");
+  keys.demand({"scale_attn_by_inverse_layer_idx"}, false, false, "all layers scale scores alike");
+  keys.demand({"add_cross_attention"}, false, false, "layers attend to their own tokens");
+}
+
+void read_opt(ConfigKeys& keys, ModelConfig& model) {
+  constexpr std::int64_t kOffset = 2;  // rows before the first token's [Zhang22]
+  set_architecture(model, Architecture::kGpt);
+  read_sizes(keys, model);
+  model.ffn = keys.whole({"ffn_dim"}, kMost);
+  read_activation(keys, model);
+  read_learned(keys, model);
+  model.layer.unused_positions = kOffset;
+  keys.demand({"do_layer_norm_before"}, true, true, "norms stand before the branches");
+  keys.demand({"enable_bias"}, true, true, "linear layers have biases");
+  keys.demand({"layer_norm_elementwise_affine"}, true, true, "norms have gains and biases");
+  keys.demand({"_remove_final_layer_norm"}, false, false, "a norm stands behind the layers");
+  const auto width = keys.find({"word_embed_proj_dim"});
+  if (width && whole_number(*width, 1, kMost) != model.hidden)
+    width->fail_expected(
+        fmt::format("the hidden size, {}: embeddings are not projected", model.hidden));
+}
+
+void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
+  constexpr double kUsualShare = 0.25;  // of a head turns, in the class of transformers
+  set_architecture(model, Architecture::kGpt);
+  read_sizes(keys, model);
+  model.ffn = keys.whole({"intermediate_size"}, kMost);
+  read_activation(keys, model);
+  keys.demand({"attention_bias"}, true, true, "linear layers have biases");
+  keys.find({"is_decoder"});
+  if (keys.flag({"use_parallel_residual"}, true))
+    model.layer.parallel_residual = ParallelResidual::kTwoNorms;
+  read_rotary(keys, model, kUsualShare);
+}
+
+void read_bloom(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kGpt);
+  read_sizes(keys, model);
+  model.position = Position::kAlibi;
+  model.layer.embedding_norm = true;
+  model.ffn = keys.whole_or({"n_inner"}, kMost, kUsualWidth * model.hidden);
+  keys.demand({"apply_residual_connection_post_layernorm"}, false, false,
+              "a branch is added to what its norm reads");
+}
+
+void read_bert(ConfigKeys& keys, ModelConfig& model) {
+  set_architecture(model, Architecture::kGpt);
+  read_sizes(keys, model);
+  model.ffn = keys.whole({"intermediate_size"}, kMost);
+  read_activation(keys, model);
+  read_learned(keys, model);
+  LayerFeatures& layer = model.layer;
+  layer.bidirectional = layer.residual_of_norm = layer.head_transform = true;
+  layer.segments = keys.whole({"type_vocab_size"}, kMost);
+  keys.demand({"is_decoder"}, false, false, "a query sees all tokens");
+  keys.demand({"add_cross_attention"}, false, false, "layers attend to their own tokens");
+  if (const auto kind = keys.stated({"position_embedding_type"})) kind->one_of({"absolute"});
+  keys.note("its head is that of masked tokens; a pooler and what reads it are left out");
+}
+
+void read_t5(ConfigKeys& keys, ModelConfig& model) {
+  constexpr std::int64_t kUsualTokens = 512;  // [Raffel20 sec 3.1.2]
+  set_architecture(model, Architecture::kLlama);
+  model.encoder_layers = keys.whole({"num_layers"}, kMost);
+  model.layers =
+      model.encoder_layers + keys.whole_or({"num_decoder_layers"}, kMost, model.encoder_layers);
+  model.hidden = keys.whole({"d_model"}, kMost);
+  model.heads = model.kv_heads = keys.whole({"num_heads"}, kMost);
+  const std::int64_t size = keys.whole({"d_kv"}, kMost);
+  if (size * model.heads != model.hidden) model.own_head_size = size;
+  model.ffn = keys.whole({"d_ff"}, kMost);
+  model.vocab = keys.whole({"vocab_size"}, kMost);
+  // transformers 5 says of a file that its embeddings are tied, and apart whether logits are
+  // scaled.
+  model.tied_embeddings = keys.flag({"tie_word_embeddings"}, true);
+  model.tied_embeddings = keys.flag({"scale_decoder_outputs"}, model.tied_embeddings);
+  read_epsilon(keys, model);
+  model.position = Position::kNone;
+  const std::string mlp = keys.must({"feed_forward_proj"}).one_of({"relu", "gated-gelu"});
+  model.gated_mlp = mlp != "relu";
+  LayerFeatures& layer = model.layer;
+  layer.activation = model.gated_mlp ? Activation::kGeluTanh : Activation::kRelu;
+  layer.scaled_logits = model.tied_embeddings;
+  layer.attention_divisor = 1;
+  layer.relative_buckets = keys.whole({"relative_attention_num_buckets"}, kMost);
+  layer.relative_distance = keys.whole({"relative_attention_max_distance"}, kMost);
+  keys.find({"dense_act_fn"});
+  keys.find({"is_gated_act"});
+  keys.find({"is_encoder_decoder"});
+  keys.find({"is_decoder"});
+  if (!keys.stated({"n_positions"})) model.sequence = kUsualTokens;
+}
+
+}  // namespace zplan

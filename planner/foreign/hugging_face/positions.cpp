@@ -1,0 +1,145 @@
+#include "planner/foreign/hugging_face/positions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace zplan {
+namespace {
+
+constexpr std::int64_t kMostTheta = 1'000'000'000'000, kMostStretch = 1 << 16;
+constexpr std::int64_t kMostTokens = 1 << 24;
+constexpr std::string_view kWith = "sliding_attention", kWithout = "full_attention";
+
+// One set of rotary parameters; what is left out has another place or a default.
+struct Rope {
+  std::optional<JsonNode> theta, type, factor, share, unstretched;
+};
+
+Rope rope_of(JsonObject object) {
+  const auto member = [&](std::string_view key) -> std::optional<JsonNode> {
+    auto node = object.optional_member(key);
+    return node && !node->is_null() ? node : std::nullopt;
+  };
+  Rope rope{.theta = member("rope_theta"),
+            .type = member("rope_type"),
+            .factor = member("factor"),
+            .share = member("partial_rotary_factor"),
+            .unstretched = member("original_max_position_embeddings")};
+  if (!rope.type) rope.type = member("type");  // before transformers 4.45
+  return rope;
+}
+
+// Of layers of this kind where they differ.
+std::optional<Rope> stated_rope(ConfigKeys& keys, std::string_view kind) {
+  const auto node = keys.stated({"rope_parameters", "rope_scaling"});
+  if (!node) return std::nullopt;
+  JsonObject object = node->object();
+  if (const auto own = object.optional_member(kind))
+    return own->is_null() ? std::nullopt : std::optional(rope_of(own->object()));
+  const bool by_kind = object.optional_member(kWith) || object.optional_member(kWithout);
+  if (by_kind || kind == kWith) return std::nullopt;
+  return rope_of(object);
+}
+
+void read_stretch(const Rope& rope, ConfigKeys& keys, ModelConfig& model) {
+  if (!rope.type) return;
+  const std::string type =
+      rope.type->one_of({"default", "linear", "dynamic", "llama3", "longrope", "su", "yarn"});
+  if (type == "default") return;
+  if (type != "linear") {
+    keys.note(
+        fmt::format("positions are not stretched as \"{}\" of {} does it: angles and scores "
+                    "differ, no bytes and no flop",
+                    type, rope.type->pointer()));
+    return;
+  }
+  if (!rope.factor) rope.type->fail("expected a factor beside \"linear\", got none");
+  model.layer.rope_stretch = whole_number(*rope.factor, 1, kMostStretch);
+}
+
+void read_share(double share, ModelConfig& model) {
+  const auto size = static_cast<std::int64_t>(share * static_cast<double>(model.head_size()));
+  if (size != model.head_size()) model.layer.rotary_size = size;
+}
+
+// As layer_features.h says it; nothing: not in such turns.
+struct Turn {
+  std::int64_t with = 0, without = 0;
+};
+std::optional<Turn> turn_of(const std::vector<bool>& layers) {
+  const auto first_without = std::find(layers.begin(), layers.end(), false);
+  const auto next_with = std::find(first_without, layers.end(), true);
+  const Turn turn{first_without - layers.begin(), next_with - first_without};
+  const std::int64_t whole = turn.with + turn.without;
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    if (layers[i] != (static_cast<std::int64_t>(i) % whole < turn.with)) return std::nullopt;
+  return turn.with > 0 ? std::optional(turn) : std::nullopt;
+}
+
+std::vector<bool> stated_layers(const JsonNode& node, std::int64_t count) {
+  std::vector<bool> layers;
+  for (const JsonNode& kind : node.items())
+    layers.push_back(kind.one_of({kWith, kWithout}) == kWith);
+  if (static_cast<std::int64_t>(layers.size()) != count)
+    node.fail(fmt::format("expected one for each of the {} layers, got {}", count, layers.size()));
+  return layers;
+}
+
+}  // namespace
+
+void read_rotary(ConfigKeys& keys, ModelConfig& model, double usual_share) {
+  model.position = Position::kRope;
+  const std::optional<Rope> rope = stated_rope(keys, kWithout);
+  const auto beside = keys.find({"rope_theta", "rotary_emb_base"});
+  const auto share = keys.stated({"partial_rotary_factor", "rotary_pct"});
+  const std::optional<JsonNode> theta = rope && rope->theta ? rope->theta : beside;
+  if (!theta) keys.must({"rope_theta"});
+  model.rope_theta = whole_number(*theta, 1, kMostTheta);
+  if (rope) read_stretch(*rope, keys, model);
+  const std::optional<JsonNode> part = rope && rope->share ? rope->share : share;
+  if (!model.latent) read_share(part ? part->number(0.001, 1) : usual_share, model);
+  const std::optional<Rope> near = stated_rope(keys, kWith);
+  const auto near_beside = keys.find({"rope_local_base_freq"});
+  const std::optional<JsonNode> local = near && near->theta ? near->theta : near_beside;
+  if (local && model.layer.window > 0)
+    model.layer.local_rope_theta = whole_number(*local, 1, kMostTheta);
+}
+
+std::int64_t unstretched_positions(ConfigKeys& keys) {
+  const std::optional<Rope> rope = stated_rope(keys, kWithout);
+  const auto beside = keys.stated({"original_max_position_embeddings", "initial_context_length"});
+  const std::optional<JsonNode> node = rope && rope->unstretched ? rope->unstretched : beside;
+  return node ? whole_number(*node, 1, kMostTokens) : 0;
+}
+
+std::vector<bool> all_layers(const ModelConfig& model) {
+  return std::vector<bool>(static_cast<std::size_t>(model.layers), true);
+}
+
+std::vector<bool> but_every(const ModelConfig& model, std::int64_t turn) {
+  std::vector<bool> layers = all_layers(model);
+  for (std::size_t i = 0; i < layers.size(); ++i)
+    layers[i] = (static_cast<std::int64_t>(i) + 1) % turn != 0;
+  return layers;
+}
+
+void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual) {
+  const auto size = keys.find({"sliding_window", "sliding_window_size"});
+  const auto types = keys.stated({"layer_types"});
+  const std::vector<bool> layers = types ? stated_layers(*types, model.layers) : std::move(usual);
+  if (!size || std::none_of(layers.begin(), layers.end(), [](bool with) { return with; })) return;
+  const auto turn = turn_of(layers);
+  if (!turn)
+    (types ? *types : *size)
+        .fail(
+            "expected layers in equal turns of some with a window and some without, got another "
+            "order of layers");
+  model.layer.window = whole_number(*size, 1, kMostTokens);
+  model.layer.full_layers = turn->without;
+  if (turn->without > 0) model.layer.window_layers = turn->with;
+}
+
+}  // namespace zplan

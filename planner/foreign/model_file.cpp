@@ -1,0 +1,72 @@
+#include "planner/foreign/model_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "planner/core/error.h"
+#include "planner/core/json_reader.h"
+#include "planner/core/text.h"
+
+namespace zplan {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig = "config.json";
+
+// The config.json of a folder; nothing: it is no folder.
+std::optional<std::string> config_in(std::string_view name) {
+  std::error_code ignored;
+  const fs::path folder(name);
+  if (!fs::is_directory(folder, ignored)) return std::nullopt;
+  return (folder / kConfig).string();
+}
+
+NamedModel read_file(const std::string& path) {
+  const std::string text = read_text_file(path);
+  const JsonNode root = parse_json(text, path);
+  JsonObject object = root.object();
+  if (object.optional_member("schema")) return {parse_model(text, path), {}, {}, {}};
+  if (!object.optional_member("model_type"))
+    root.fail(
+        "expected a model: a \"schema\" of \"zplan.model/1\", or the \"model_type\" that a "
+        "config.json of Hugging Face has, got neither");
+  HuggingFaceModel read = read_hugging_face(root, path, hugging_face_name(path));
+  const std::string folder = fs::path(path).parent_path().string();
+  return {std::move(read.model), std::move(read.assumed), std::move(read.left_out),
+          folder.empty() ? "." : folder};
+}
+
+}  // namespace
+
+std::string hugging_face_name(const std::string& path) {
+  const fs::path file = fs::absolute(path).lexically_normal();
+  if (file.filename() != kConfig) return visible(file.stem().string());
+  const fs::path folder = file.parent_path();
+  constexpr std::string_view kCached = "models--";  // models--OWNER--NAME/snapshots/HASH
+  const std::string repository = folder.parent_path().parent_path().filename().string();
+  if (folder.parent_path().filename() == "snapshots" && repository.starts_with(kCached))
+    return visible(repository.substr(repository.rfind("--") + 2));
+  const std::string name = visible(folder.filename().string());
+  return name.empty() ? "model" : name;
+}
+
+std::string model_file_of(std::string_view name_or_path) {
+  if (auto config = config_in(name_or_path)) return *std::move(config);
+  return looks_like_path(name_or_path) ? std::string(name_or_path) : "";
+}
+
+NamedModel load_named_model(std::string_view name_or_path) {
+  const std::string file = model_file_of(name_or_path);
+  if (looks_like_path(name_or_path)) return read_file(file);
+  try {
+    return {load_model(name_or_path), {}, {}, {}};
+  } catch (const Error&) {
+    if (file.empty()) throw;
+  }
+  return read_file(file);
+}
+
+}  // namespace zplan

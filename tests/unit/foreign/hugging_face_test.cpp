@@ -1,0 +1,225 @@
+#include "planner/foreign/hugging_face/hugging_face.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "models/model_formulas.h"
+#include "planner/foreign/model_file.h"
+#include "tests/unit/foreign/measured_data.h"
+
+namespace zplan {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+HuggingFaceModel read(const std::string& text) {
+  return read_hugging_face(parse_json(text, "config.json"), "config.json", "mine");
+}
+
+// A file with these keys beside its type.
+std::string file(const std::string& type, const std::string& keys = "") {
+  return "{\"model_type\": \"" + type + "\"" + (keys.empty() ? "" : ", " + keys) + "}";
+}
+
+std::string refused(const std::string& text) {
+  return refusal([&] { read(text); });
+}
+
+TEST(HuggingFace, TakesWhatAFileLeavesOutFromTheClass) {
+  const ModelConfig llama = read(file("llama")).model;
+  EXPECT_EQ(parameter_count(llama), 6'738'415'616);  // the class is Llama 7B
+  EXPECT_EQ(llama.kv_heads, 32);
+  EXPECT_EQ(llama.rope_theta, 10000);
+  const ModelConfig wider = read(file("llama", R"("num_attention_heads": 64)")).model;
+  EXPECT_EQ(wider.kv_heads, 64) << "as many as heads, not as many as the class has heads";
+  EXPECT_EQ(wider.head_size(), 64);
+  EXPECT_TRUE(read(file("gpt2")).model.tied_embeddings);
+  EXPECT_TRUE(read(file("gemma")).model.tied_embeddings);
+  EXPECT_EQ(read(file("gpt2", R"("n_embd": 1024, "n_head": 16)")).model.ffn, 4096);
+}
+
+TEST(HuggingFace, ReadsNullAsNoValueWhateverTheDefault) {
+  EXPECT_EQ(read(file("mistral")).model.layer.window, 4096);
+  EXPECT_EQ(read(file("mistral", R"("sliding_window": null)")).model.layer.window, 0);
+  EXPECT_GT(read(file("deepseek_v3")).model.latent->query_rank, 0);
+  EXPECT_EQ(read(file("deepseek_v3", R"("q_lora_rank": null)")).model.latent->query_rank, 0);
+}
+
+TEST(HuggingFace, ReadsBothSpellingsOfPositions) {
+  const ModelConfig four =
+      read(file("llama", R"("rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 4.0})"))
+          .model;
+  const ModelConfig five =
+      read(file("llama", R"("rope_parameters": {"rope_theta": 500000.0, "rope_type": "linear",
+                            "factor": 4.0})"))
+          .model;
+  for (const ModelConfig& model : {four, five}) {
+    EXPECT_EQ(model.rope_theta, 500000);
+    EXPECT_EQ(model.layer.rope_stretch, 4);
+  }
+  const ModelConfig share =
+      read(file("phi3", R"("rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.75})"))
+          .model;
+  EXPECT_EQ(share.layer.rotary_size, 72) << "of 96";
+}
+
+TEST(HuggingFace, ReadsPositionsOfEachKindOfLayer) {
+  const std::string own = R"("rope_parameters": {
+      "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+      "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})";
+  const std::string flat = R"("rope_scaling": {"rope_type": "linear", "factor": 8.0},
+      "rope_theta": 1000000, "rope_local_base_freq": 10000)";
+  for (const std::string& keys : {own, flat}) {
+    const ModelConfig model = read(file("gemma3_text", keys)).model;
+    EXPECT_EQ(model.rope_theta, 1000000);
+    EXPECT_EQ(model.layer.local_rope_theta, 10000);
+    EXPECT_EQ(model.layer.rope_stretch, 8);
+  }
+}
+
+TEST(HuggingFace, SaysWhichWayOfStretchingPositionsItLeavesOut) {
+  for (const char* type : {"llama3", "yarn", "dynamic", "longrope"}) {
+    const HuggingFaceModel model = read(file(
+        "llama", R"("rope_scaling": {"factor": 8.0, "rope_type": ")" + std::string(type) + "\"}"));
+    EXPECT_THAT(model.left_out, ElementsAre(AllOf(HasSubstr(type), HasSubstr("no bytes"))));
+  }
+  const HuggingFaceModel plain =
+      read(file("llama", R"("rope_parameters": {"rope_theta": 1e4, "rope_type": "default"})"));
+  EXPECT_THAT(plain.left_out, IsEmpty());
+  EXPECT_THAT(refused(file("llama", R"("rope_scaling": {"rope_type": "spiral"})")),
+              HasSubstr("/rope_scaling/rope_type: expected one of"));
+}
+
+TEST(HuggingFace, TurnsLayerTypesIntoTurns) {
+  const auto typed = [](const std::string& types) {
+    return file("gemma2", R"("num_hidden_layers": 4, "layer_types": [)" + types + "]");
+  };
+  const std::string with = "\"sliding_attention\"", out = "\"full_attention\"";
+  const auto list = [&](const std::string& letters) {
+    std::string text;
+    for (const char c : letters) text += (text.empty() ? "" : ", ") + (c == 's' ? with : out);
+    return text;
+  };
+  const auto layer = [&](const std::string& letters) {
+    return read(typed(list(letters))).model.layer;
+  };
+  EXPECT_EQ(layer("sfsf").full_layers, 1);
+  EXPECT_EQ(layer("sssf").window_layers, 3);
+  EXPECT_EQ(layer("sffs").full_layers, 2);
+  EXPECT_EQ(layer("ssss").full_layers, 0);
+  EXPECT_EQ(layer("ssss").window, 4096);
+  EXPECT_EQ(layer("ffff").window, 0);
+  EXPECT_THAT(refused(typed(list("fsfs"))),
+              HasSubstr("/layer_types: expected layers in equal turns"));
+  EXPECT_THAT(refused(typed(list("sfss"))), HasSubstr("/layer_types"));
+  EXPECT_THAT(refused(typed(list("sfs"))),
+              HasSubstr("expected one for each of the 4 layers, got 3"));
+  EXPECT_THAT(refused(typed(list("sfs") + ", \"chunked_attention\"")),
+              HasSubstr("/layer_types/3: expected one of"));
+}
+
+TEST(HuggingFace, HasWindowsOfQwenOnlyWhereTheFileAsksForThem) {
+  EXPECT_EQ(read(file("qwen2", R"("sliding_window": 4096)")).model.layer.window, 0);
+  const std::string asked = R"("use_sliding_window": true, "sliding_window": 4096)";
+  EXPECT_EQ(read(file("qwen2", asked + R"(, "max_window_layers": 0)")).model.layer.window, 4096);
+  EXPECT_EQ(read(file("qwen2", asked + R"(, "max_window_layers": 32)")).model.layer.window, 0);
+  EXPECT_THAT(refused(file("qwen2", asked + R"(, "max_window_layers": 28)")),
+              HasSubstr("/sliding_window: expected layers in equal turns"));
+}
+
+TEST(HuggingFace, PlacesExperts) {
+  const auto experts = [](const std::string& keys) {
+    return *read(file("qwen3_moe", keys)).model.experts;
+  };
+  EXPECT_EQ(experts("").dense_layers, 0);
+  EXPECT_EQ(experts(R"("mlp_only_layers": [0, 1])").dense_layers, 2);
+  EXPECT_EQ(experts(R"("decoder_sparse_step": 2)").every, 2);
+  EXPECT_FALSE(experts(R"("decoder_sparse_step": 2)").is_in(0));
+  EXPECT_TRUE(experts(R"("decoder_sparse_step": 2)").is_in(1));
+  EXPECT_THAT(refused(file("qwen3_moe", R"("mlp_only_layers": [5])")),
+              HasSubstr("/mlp_only_layers/0: expected 0: layers with an MLP are the first ones"));
+  EXPECT_THAT(refused(file("deepseek_v2", R"("num_experts_per_tok": 6, "moe_layer_freq": 2)")),
+              HasSubstr("/moe_layer_freq: expected 1"));
+}
+
+TEST(HuggingFace, RefusesByNameWhatCannotBeLowered) {
+  EXPECT_THAT(refused(file("llama4")), HasSubstr("vision tower"));
+  EXPECT_THAT(refused(file("qwen2_moe")),
+              HasSubstr("config.json:1:16: /model_type: expected a model that can be planned"));
+  EXPECT_THAT(refused(file("phi")), HasSubstr("its output matrix has a bias"));
+  EXPECT_THAT(refused(file("lama")), HasSubstr("did you mean \"llama\"?"));
+  EXPECT_THAT(refused(file("chatglm", R"("auto_map": {"AutoModel": "modeling_chatglm.X"})")),
+              HasSubstr("its own code (auto_map) would have to be run"));
+  EXPECT_THAT(refused(file("llama", R"("attention_bias": true)")),
+              HasSubstr("/attention_bias: expected biases of attention and MLP or of neither"));
+  EXPECT_THAT(refused(file("llama", R"("hidden_act": "laplace")")), HasSubstr("/hidden_act"));
+  EXPECT_THAT(refused(file("opt", R"("word_embed_proj_dim": 512)")),
+              HasSubstr("/word_embed_proj_dim: expected the hidden size, 768"));
+  EXPECT_THAT(refused(file("opt", R"("do_layer_norm_before": false)")),
+              HasSubstr("/do_layer_norm_before: expected true: norms stand before"));
+  EXPECT_THAT(refused(file("bert", R"("is_decoder": true)")), HasSubstr("/is_decoder"));
+  EXPECT_THAT(refused(file("llama", R"("vision_config": {})")), HasSubstr("/vision_config"));
+  EXPECT_THAT(refused(file("llama", R"("hidden_size": 4095)")),
+              HasSubstr("expected heads to divide hidden"));
+  EXPECT_THAT(refused(file("llama", R"("hidden_size": 4096.5)")),
+              HasSubstr("/hidden_size: expected an integer"));
+}
+
+TEST(HuggingFace, SaysWhatItLeavesOut) {
+  const auto left_out = [](const std::string& text) { return read(text).left_out; };
+  EXPECT_THAT(left_out(file("llama")), IsEmpty());
+  EXPECT_THAT(left_out(file("deepseek_v3", R"("num_nextn_predict_layers": 1)")),
+              Contains(HasSubstr("/num_nextn_predict_layers is left out")));
+  EXPECT_THAT(left_out(file("gpt2", R"("resid_pdrop": 0.1)")), Contains(HasSubstr("dropout")));
+  EXPECT_THAT(left_out(file("llama", R"("quantization_config": {"quant_method": "fp8"})")),
+              Contains(HasSubstr("quantization_config")));
+  EXPECT_THAT(left_out(file("llama", R"("logit_scale": 2, "use_cache": true, "use_mrope": false)")),
+              ElementsAre("unknown and left out: logit_scale"));
+  EXPECT_THAT(left_out(R"({"model_type": "gemma3", "vision_config": {}, "text_config":
+                           {"model_type": "gemma3_text"}})"),
+              Contains(HasSubstr("text part alone")));
+}
+
+TEST(HuggingFace, AssumesASequenceAndABatch) {
+  const auto sequence = [](const std::string& keys) {
+    return read(file("llama", keys)).model.sequence;
+  };
+  EXPECT_EQ(sequence(R"("max_position_embeddings": 2048)"), 2048);
+  EXPECT_EQ(sequence(R"("max_position_embeddings": 131072)"), 8192);
+  EXPECT_EQ(sequence(R"("max_position_embeddings": 131072, "rope_scaling": {"rope_type": "yarn",
+                        "factor": 32, "original_max_position_embeddings": 4096})"),
+            4096);
+  EXPECT_EQ(read(file("gpt2", R"("n_positions": 40960)")).model.sequence, 40960)
+      << "learned positions are parameters";
+  const HuggingFaceModel model = read(file("llama", R"("max_position_embeddings": 131072)"));
+  EXPECT_EQ(model.model.global_batch, 512);
+  EXPECT_EQ(read(file("llama", R"("max_position_embeddings": 3000)")).model.global_batch, 1024)
+      << "1,398 rounded down to a power of 2";
+  ASSERT_EQ(model.assumed.size(), 2u);
+  EXPECT_EQ(model.assumed[0].pointer, "/batch/sequence");
+  EXPECT_THAT(model.assumed[0].sentence, HasSubstr("8192 tokens, of 131072 positions"));
+  EXPECT_THAT(model.assumed[1].sentence, HasSubstr("512 sequences"));
+  EXPECT_THAT(model.model.source_of("sequence"), HasSubstr("assumed"));
+}
+
+TEST(HuggingFace, IsNamedAsItsFolder) {
+  EXPECT_EQ(hugging_face_name("/models/Llama-3.1-8B/config.json"), "Llama-3.1-8B");
+  EXPECT_EQ(hugging_face_name("/x/models--Qwen--Qwen3-8B/snapshots/0a1b/config.json"), "Qwen3-8B");
+  EXPECT_EQ(hugging_face_name("/models/qwen3-8b.json"), "qwen3-8b");
+  EXPECT_EQ(hugging_face_name("/config.json"), "model");
+}
+
+TEST(HuggingFace, HasARuleForEveryTypeOfTheTable) {
+  for (const std::string& type : hugging_face_types()) {
+    if (type == "deepseek_v2") continue;  // its class says no number of experts for a token
+    EXPECT_GT(parameter_count(read(file(type)).model), 0) << type;
+  }
+}
+
+}  // namespace
+}  // namespace zplan
