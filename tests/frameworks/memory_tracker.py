@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """What real modules hold on a GPU during forward and backward, by PyTorch's MemTracker.
 
-Hugging Face classes with a configuration made here and no weights, on fake
-CUDA tensors with a fake process group: shapes and lifetimes are real, nothing is computed, no GPU is
-needed. The step is forward and backward of one micro-batch beside AdamW's moments; what is written
+Hugging Face classes with a configuration made here and no weights, on fake CUDA tensors with a fake
+process group: shapes and lifetimes are real, nothing is computed, no GPU is needed. The step is forward and backward of one micro-batch beside AdamW's moments; what is written
 down is the peak up to the update, which foreach AdamW would over-count.
 
 Without a driver PyTorch takes the math path of scaled_dot_product_attention even for CUDA tensors,
@@ -171,7 +170,7 @@ def tracker_class(torch):
     from torch.distributed._tools.mem_tracker import MemTracker
 
     class Tracker(MemTracker):
-        """Keeps the peak of the whole alone, and the operator and module that it stands at."""
+        """Keeps the peak of the whole alone, and the operator that it stands at."""
         at = now = ""
 
         def _update_peak_stats(self, peak_state):
@@ -180,9 +179,8 @@ def tracker_class(torch):
                     continue
                 self._peak_mem[device] = snapshot["Total"]
                 self._peak_mem_snap[device] = dict(snapshot)
-                inner = max(self._mod_tracker.parents, key=len, default="")
                 way = "backward" if self._mod_tracker.is_bw else "forward"
-                self.at = f"{way} of {inner}: {self.now}"
+                self.at = f"{way}: {self.now}"
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             self.now = str(func)
