@@ -1,6 +1,9 @@
 #include "hwprofiles/stack_memory.h"
 
+#include <array>
 #include <charconv>
+
+#include "hwprofiles/memory_quantity.h"
 
 namespace zplan {
 namespace {
@@ -41,6 +44,28 @@ constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
      "1: figures of memory are those of the last rank, 0: of the one that needs most"},
     {kResidualError, "residual_error", false, kYes,
      "of the whole: what measured runs differ from the prediction by"},
+    {kRmsNorm, "rms_norm", false, kMostEach,
+     "bytes per element of what an RMSNorm gives, kept for backward: copies in other formats"},
+    {kGated, "gated", false, kMostEach,
+     "bytes per element of the MLP's width, kept for backward: what a gate gives"},
+    {kGelu, "gelu", false, kMostEach,
+     "the same of an MLP without gate: what parts of GELU give, each a kernel"},
+    {kScores, "scores", false, kMostEach,
+     "bytes per score of unfused attention, kept for backward beside the probabilities, of models "
+     "with RMSNorms: softmax in fp32"},
+    {kRepeated, "repeated_keys", false, kMostEach,
+     "bytes per element by which keys and values grow that unfused attention repeats per query"},
+    {kPasses, "score_gradients", false, kMostEach,
+     "bytes per score beside it while the gradient of softmax is worked out, of the same models"},
+    {kFusedQkv, "fused_qkv", false, kMostEach,
+     "bytes per element of queries and keys, kept for backward once more: one product gives them "
+     "and the values, which are kept where they stand"},
+    {kEndsStay, "ends_stay", false, kYes,
+     "1: embedding and head are gathered together for a whole step, their gradients leave last"},
+    {kGather, "gather", false, kMostEach,
+     "bytes per parameter of a gathered layer: what it comes into, until the next one comes"},
+    {kReducedStay, "reduced_stay", false, kYes,
+     "1: what a layer's gradients are reduced from is held until the next layer's are"},
 }};
 
 double read_number(const MemoryQuantityRow& row, const JsonNode& node) {
@@ -75,6 +100,8 @@ void read_values(const MemoryQuantityRow& row, const JsonNode& node, StackMemory
 }  // namespace
 
 std::span<const MemoryQuantityRow> memory_quantities() { return kStackMemory; }
+
+StackMemory::StackMemory() : values_(kMemoryQuantityCount) {}
 
 double StackMemory::at(MemoryQuantity q, int capability) const {
   double value = 0;

@@ -1,17 +1,13 @@
 // What a stack holds in memory beside the buffers of a Job: the member "memory" of its file. Each
-// quantity has a value, in the order of kStackMemory (stack_memory.cpp), an uncertainty (relative,
+// quantity (memory_quantity.h) has a value, an uncertainty (relative,
 // one standard deviation), a source and a reference. A value may be given by compute capability:
 // {"80": .., "90": ..} holds from that capability on. A quantity that is not given is zero.
 // A stack without the member allocates what a Job says and nothing else.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,35 +16,7 @@
 
 namespace zplan {
 
-enum class MemoryQuantity : std::uint8_t {
-  kLibraries,
-  kOverlapLibraries,
-  kBuckets,
-  kCommunicator,
-  kContext,
-  kLoss,
-  kCompiledLoss,
-  kResidual,
-  kAttention,
-  kTokenPairs,
-  kUpdateWhole,
-  kUpdateShard,
-  kGradientsStay,
-  kExpandable,
-  kPinnedHost,
-  kLastRank,
-  kResidualError,
-};
-inline constexpr std::size_t kMemoryQuantityCount = 17;
-
-struct MemoryQuantityRow {
-  MemoryQuantity quantity;
-  std::string_view name;  // "libraries"
-  bool bytes;             // a size with a unit; else a number
-  double most;
-  std::string_view meaning;
-};
-std::span<const MemoryQuantityRow> memory_quantities();
+enum class MemoryQuantity : std::uint8_t;  // memory_quantity.h
 
 struct StackMemoryValue {
   std::vector<std::pair<int, double>> from;  // capability, value; ascending
@@ -58,6 +26,8 @@ struct StackMemoryValue {
 
 class StackMemory {
  public:
+  StackMemory();
+
   bool given = false;  // the stack's file has the member
   const StackMemoryValue& operator[](MemoryQuantity q) const {
     return values_[static_cast<std::size_t>(q)];
@@ -69,7 +39,7 @@ class StackMemory {
   bool says(MemoryQuantity q) const { return at(q, 0) > 0; }  // of what is yes or no
 
  private:
-  std::array<StackMemoryValue, kMemoryQuantityCount> values_;
+  std::vector<StackMemoryValue> values_;  // by quantity
 };
 
 StackMemory read_stack_memory(const JsonNode& node);

@@ -1,13 +1,17 @@
 #include "planner/place/allocator_replay.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "planner/place/caching_allocator.h"
+#include "planner/place/held_besides.h"
 #include "planner/program/instances/cursor.h"
+#include "planner/program/job/model_end.h"
 #include "planner/program/verify/shorten.h"
 
 namespace zplan {
@@ -27,11 +31,32 @@ struct Request {
   Holder holder;
 };
 
+// What stands beside an operand of a kernel of forward as long as that is kept: its result, or what
+// it reads and changes first.
+struct KeptRow {
+  KernelId kernel;
+  double HeldBesides::*each;
+  Holder holder;
+  bool of_first = false;
+};
+constexpr KeptRow kKept[] = {
+    {KernelId::kAttentionForward, &HeldBesides::attention, Holder::kAttention},
+    {KernelId::kRmsNormForward, &HeldBesides::rms_norm, Holder::kRmsNorm},
+    {KernelId::kResidualRmsNormForward, &HeldBesides::rms_norm, Holder::kRmsNorm},
+    {KernelId::kSwigluForward, &HeldBesides::gated, Holder::kGated},
+    {KernelId::kGeluForward, &HeldBesides::gelu, Holder::kGelu},
+    {KernelId::kLinearGeluForward, &HeldBesides::gelu, Holder::kGelu},
+    {KernelId::kSoftmaxForward, &HeldBesides::scores, Holder::kScores, true},
+};
+
 // The requests of one step, in order of their first instance.
 class RequestList {
  public:
   RequestList(const Program& program, const HeldBesides& besides)
-      : p_(program), besides_(besides), first_slot_(program.buffers.size()) {
+      : p_(program),
+        besides_(besides),
+        first_slot_(program.buffers.size()),
+        end_(program.buffers.size()) {
     std::size_t slots = 0;
     for (std::size_t b = 0; b < p_.buffers.size(); ++b) {
       first_slot_[b] = slots;
@@ -40,25 +65,36 @@ class RequestList {
     slots_.resize(slots);
   }
 
-  std::vector<Request> collect(std::int64_t updated) {
+  // Parameters that the rank updates, and gathered ones outside the layers, in elements.
+  std::vector<Request> collect(std::int64_t updated, std::int64_t ends) {
     const ProgramIndex index(p_);
+    if (besides_.ends_stay) find_ends();
     const std::int64_t count = index.all_nodes();
     add(besides_.always, kBeforeStep, count, Holder::kAlways);
-    for (const Buffer& buffer : p_.buffers)
-      if (counts(buffer) && stays(buffer)) add(buffer.size(), kBeforeStep, count);
+    for (BufferId id = 0; id < p_.buffers.size(); ++id)
+      if (counts(id) && stays(p_.buffers[id])) add(p_.buffers[id].size(), kBeforeStep, count);
     Cursor at(index, std::nullopt, false);
     for (now_ = 0; now_ < count; ++now_, at.advance()) walk(*at);
     hold_for_update(scaled(besides_.update, updated));
+    if (besides_.ends_stay) hold_ends(ends);
     std::stable_sort(list_.begin(), list_.end(),
                      [](const Request& a, const Request& b) { return a.first < b.first; });
     return std::move(list_);
   }
+  std::int64_t update_first() const { return update_first_; }
 
  private:
   using Range = std::pair<std::int64_t, std::int64_t>;
   struct Slot {
-    std::size_t request = kClosed, companion = kClosed;
+    std::size_t request = kClosed;
+    std::vector<std::size_t> companions;  // as long as the request
     std::vector<Range> written;
+  };
+  // Bytes beside what an operand of the node holds.
+  struct Beside {
+    const View* operand = nullptr;
+    Bytes size{0};
+    Holder holder = Holder::kJob;
   };
 
   std::size_t add(Bytes size, std::int64_t first, std::int64_t last, Holder holder = Holder::kJob) {
@@ -70,8 +106,9 @@ class RequestList {
     if (request != kClosed) list_[request].last = now_;
   }
 
-  bool counts(const Buffer& buffer) const {
-    return buffer.tier == Tier::kGpu &&
+  bool counts(BufferId id) const {
+    const Buffer& buffer = p_.buffers[id];
+    return buffer.tier == Tier::kGpu && end_[id] != End::kReplaced &&
            (besides_.own_workspace || buffer.category != Category::kWorkspace);
   }
   bool stays(const Buffer& buffer) const {
@@ -85,23 +122,60 @@ class RequestList {
     for (const View& view : operands) use(view, at.env);
     hold_for_loss(node, operands);
     see_update(node);
-    const auto [beside, holder] = beside_result(node);
-    if (beside <= 0) return;
-    const auto result = std::find_if(operands.begin(), operands.end(),
-                                     [](const View& v) { return v.access == Access::kWrite; });
-    if (result == operands.end() || stays(p_.buffers[result->buffer])) return;
-    Slot& slot = slot_of(*result, at.env);
-    if (slot.companion == kClosed)
-      slot.companion = add(scaled(beside, result->shape.elements()), now_, now_, holder);
+    hold_on_its_way(node, operands, at.env);
+    if (node.kind != OpKind::kKernel) return;
+    for (const Beside& beside : besides_of(node, operands)) hold_beside(beside, at.env);
+    if (node.kernel == KernelId::kSoftmaxBackward)
+      add(scaled(besides_.passes, operands[0].shape.elements()), now_, now_, Holder::kPasses);
   }
 
-  // Per element of what the node gives.
-  std::pair<double, Holder> beside_result(const Node& node) const {
+  // The first that the node writes.
+  static const View* result_of(std::span<const View> operands) {
+    const auto result = std::find_if(operands.begin(), operands.end(),
+                                     [](const View& v) { return v.access == Access::kWrite; });
+    return result == operands.end() ? nullptr : &*result;
+  }
+
+  std::vector<Beside> besides_of(const Node& node, std::span<const View> operands) const {
     const bool forward = node.role.phase == Phase::kForward || node.role.phase == Phase::kRecompute;
-    if (!forward || node.role.action != Action::kCompute) return {0, Holder::kJob};
-    if (node.role.part == Part::kMlpNorm) return {besides_.residual, Holder::kResidual};
-    const bool fused = node.kernel == KernelId::kAttentionForward;
-    return {fused ? besides_.attention : 0, Holder::kAttention};
+    if (!forward || node.role.action != Action::kCompute) return {};
+    std::vector<Beside> all;
+    const auto per_element = [&](double each, const View* of, Holder holder) {
+      if (of != nullptr) all.push_back({of, scaled(each, of->shape.elements()), holder});
+    };
+    const View* result = result_of(operands);
+    if (node.role.part == Part::kMlpNorm) per_element(besides_.residual, result, Holder::kResidual);
+    for (const KeptRow& row : kKept)
+      if (row.kernel == node.kernel)
+        per_element(besides_.*row.each, row.of_first ? operands.data() : result, row.holder);
+    if (node.kernel == KernelId::kAttentionForward && besides_.fused_qkv > 0)
+      all.push_back({result, queries_and_keys(operands[0], *result), Holder::kFusedQkv});
+    if (node.kernel == KernelId::kAttentionContext && besides_.repeated > 0)
+      all.push_back({operands.data(), repeated(operands[0], operands[1]), Holder::kRepeated});
+    return all;
+  }
+
+  // Of queries, keys and values [b, s, g, (a / g + 2) d] and the output [b, s, a, d].
+  Bytes queries_and_keys(const View& by_group, const View& out) const {
+    const std::int64_t tokens = by_group.shape[0] * by_group.shape[1];
+    return scaled(besides_.fused_qkv, tokens * (out.shape[2] + by_group.shape[2]) * out.shape[3]);
+  }
+
+  // Of probabilities [b, a, s, s] and queries, keys and values [b, s, g, (a / g + 2) d].
+  Bytes repeated(const View& probabilities, const View& by_group) const {
+    const std::int64_t queries = probabilities.shape[1], keys = by_group.shape[2];
+    const std::int64_t size = by_group.shape[3] / (queries / keys + 2);
+    const std::int64_t tokens = by_group.shape[0] * by_group.shape[1];
+    return scaled(besides_.repeated, 2 * tokens * (queries - keys) * size);
+  }
+
+  void hold_beside(const Beside& beside, const Env& env) {
+    if (beside.size.value <= 0 || stays(p_.buffers[beside.operand->buffer])) return;
+    std::vector<std::size_t>& companions = slot_of(*beside.operand, env).companions;
+    const bool is_held = std::any_of(companions.begin(), companions.end(), [&](std::size_t other) {
+      return list_[other].holder == beside.holder;
+    });
+    if (!is_held) companions.push_back(add(beside.size, now_, now_, beside.holder));
   }
 
   Slot& slot_of(const View& view, const Env& env) {
@@ -111,17 +185,18 @@ class RequestList {
 
   void use(const View& view, const Env& env) {
     const Buffer& buffer = p_.buffers[view.buffer];
-    if (!counts(buffer) || stays(buffer)) return;
+    if (!counts(view.buffer) || stays(buffer)) return;
     Slot& slot = slot_of(view, env);
     const Range range{view.offset.value, (view.offset + view.bytes()).value};
     if (slot.request == kClosed || starts_anew(slot, view.access, range)) {
       slot.request = add(buffer.slot_size, now_, now_);
-      slot.companion = kClosed;
+      slot.companions.clear();
       slot.written.clear();
     }
+    if (end_[view.buffer] == End::kGradients) end_gradients_[view.buffer] = slot.request;
     if (writes(view.access)) slot.written.push_back(range);
     extend(slot.request);
-    extend(slot.companion);
+    for (const std::size_t companion : slot.companions) extend(companion);
   }
 
   // New content over what was there.
@@ -131,6 +206,57 @@ class RequestList {
     return std::any_of(slot.written.begin(), slot.written.end(), [&](const Range& other) {
       return range.first < other.second && other.first < range.second;
     });
+  }
+
+  // Of each unit outside the layers: what it is gathered into and its gradients are cast into is
+  // held otherwise; its gradients before that cast.
+  enum class End : std::uint8_t { kNone, kReplaced, kGradients };
+  void find_ends() {
+    for (const Node& node : p_.nodes) {
+      if (model_end_of(node.role.part) == ModelEnd::kNone) continue;
+      const auto operands = p_.operands(node);
+      const View* result = result_of(operands);
+      if (result == nullptr || !(is_gather(node) || is_cast(node))) continue;
+      end_[result->buffer] = End::kReplaced;
+      if (is_cast(node)) end_[operands[0].buffer] = End::kGradients;
+    }
+  }
+  static bool is_gather(const Node& node) {
+    return node.kind == OpKind::kCollective && node.role.action == Action::kGather;
+  }
+  // Of whole gradients, before they are reduced; not of what goes home.
+  bool is_cast(const Node& node) const {
+    if (node.role.action != Action::kCastGradient) return false;
+    const View* result = result_of(p_.operands(node));
+    return result != nullptr && p_.buffers[result->buffer].category == Category::kGathered;
+  }
+
+  void hold_ends(std::int64_t elements) {
+    if (first_gather_ == kNever || elements == 0) return;
+    const std::int64_t end = update_first_ == kNever ? now_ : update_first_ - 1;
+    add(size_of(gathered_dtype_) * elements, first_gather_, end, Holder::kEnds);
+    add(size_of(DType::kF32) * elements, end, end, Holder::kEnds);
+    for (const auto& [buffer, request] : end_gradients_) list_[request].last = end;
+  }
+
+  // Units of layers: where one is gathered into or reduced from stays until the next one's is.
+  void hold_on_its_way(const Node& node, std::span<const View> operands, const Env& env) {
+    if (!is_gather(node) && !is_cast(node)) return;
+    const View* result = result_of(operands);
+    if (result == nullptr) return;
+    if (is_gather(node) && first_gather_ == kNever) {
+      first_gather_ = now_;
+      gathered_dtype_ = result->dtype;
+    }
+    if (model_end_of(node.role.part) != ModelEnd::kNone) return;
+    if (is_gather(node)) {
+      extend(gathering_);
+      gathering_ =
+          add(scaled(besides_.gather, result->shape.elements()), now_, now_, Holder::kGather);
+    } else if (besides_.reduced_stay) {
+      extend(reducing_);
+      reducing_ = slot_of(*result, env).request;
+    }
   }
 
   void see_update(const Node& node) {
@@ -161,11 +287,23 @@ class RequestList {
   std::vector<Slot> slots_;
   std::vector<Request> list_;
   std::int64_t now_ = 0;
-  std::size_t loss_ = kClosed;
+  std::size_t loss_ = kClosed, gathering_ = kClosed, reducing_ = kClosed;
+  std::vector<End> end_;                           // by buffer
+  std::map<BufferId, std::size_t> end_gradients_;  // the last request of each buffer
+  std::int64_t first_gather_ = kNever;
+  DType gathered_dtype_ = DType::kF32;
   std::int64_t update_first_ = kNever, update_last_ = kNever;
 };
 
-ReplayedMemory replay(const std::vector<Request>& requests, bool expandable_segments) {
+std::int64_t parameters_outside_layers(const Job& job, const RankClass& own) {
+  std::int64_t elements = 0;
+  for (const UnitHome& home : own.homes)
+    if (const Unit& unit = job.units[home.unit]; !unit.per_layer) elements += unit.flat_elements;
+  return elements;
+}
+
+ReplayedMemory replay(const std::vector<Request>& requests, std::int64_t update_first,
+                      bool expandable_segments) {
   std::vector<std::size_t> by_last(requests.size());
   std::iota(by_last.begin(), by_last.end(), std::size_t{0});
   std::stable_sort(by_last.begin(), by_last.end(), [&](std::size_t a, std::size_t b) {
@@ -175,6 +313,7 @@ ReplayedMemory replay(const std::vector<Request>& requests, bool expandable_segm
   std::vector<CachingAllocator::Handle> handles(requests.size());
   ReplayedMemory result;
   result.requests = static_cast<std::int64_t>(requests.size());
+  result.at_peak.assign(kHolderCount, Bytes{0});
   std::array<Bytes, kHolderCount> held{};
   const auto of = [&](std::size_t i) -> Bytes& {
     return held[static_cast<std::size_t>(requests[i].holder)];
@@ -190,9 +329,11 @@ ReplayedMemory replay(const std::vector<Request>& requests, bool expandable_segm
     handles[i] = allocator.allocate(requests[i].size);
     live += requests[i].size;
     of(i) += requests[i].size;
+    const bool is_before = update_first == kNever || requests[i].first < update_first;
+    if (is_before) result.before_update = std::max(result.before_update, live);
     if (live <= result.live) continue;
     result.live = live;
-    result.at_peak = held;
+    result.at_peak.assign(held.begin(), held.end());
   }
   result.allocated = allocator.most_allocated();
   result.reserved = allocator.most_reserved();
@@ -220,8 +361,10 @@ std::optional<ReplayedMemory> replay_allocator(const Job& job, std::size_t rank_
   const std::int64_t period = micro_period(own.program);
   const Program program = shorten(own.program, period, 2 * period + kKeptMicros);
   if (ProgramIndex(program).all_nodes() > kMostReplayed) return std::nullopt;
-  return replay(RequestList(program, besides).collect(updated_parameters(own)),
-                expandable_segments);
+  RequestList list(program, besides);
+  const std::vector<Request> requests =
+      list.collect(updated_parameters(own), parameters_outside_layers(job, own));
+  return replay(requests, list.update_first(), expandable_segments);
 }
 
 }  // namespace zplan

@@ -12,9 +12,9 @@
 // are not replayed.
 #pragma once
 
-#include <array>
-#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "planner/program/job/job.h"
 
@@ -23,26 +23,13 @@ namespace zplan {
 inline constexpr std::int64_t kKeptMicros = 2;
 inline constexpr std::int64_t kMostReplayed = std::int64_t{1} << 21;
 
-// Beside the buffers of the Job.
-struct HeldBesides {
-  Bytes always{0};       // from before the step on
-  double loss = 0;       // bytes per logit, while the loss is worked out
-  double residual = 0;   // per element of what the MLP's norm reads, as long as that is kept
-  double attention = 0;  // per element of what fused attention gives, as long as that is kept
-  double update = 0;     // per parameter that this GPU updates, during norm and update
-  bool gradients_stay =
-      false;                  // gradients at home are held all the time, not from their first write
-  bool own_workspace = true;  // what the Job declares as scratch of kernels counts
-};
-
-// Whose request it is.
-enum class Holder : std::uint8_t { kJob, kAlways, kLoss, kResidual, kAttention, kUpdate };
-inline constexpr std::size_t kHolderCount = 6;
+struct HeldBesides;  // held_besides.h
 
 struct ReplayedMemory {
   Bytes live{0}, allocated{0}, reserved{0};
-  std::array<Bytes, kHolderCount> at_peak{};  // of `live`
+  std::vector<Bytes> at_peak;  // of `live`, by Holder
   std::int64_t requests = 0;
+  Bytes before_update{0};  // as `live`, of what comes before the first node of norm and update
 };
 
 // Replays the GPU tier of one class; nothing where that has too many instances.

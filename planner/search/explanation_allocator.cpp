@@ -1,6 +1,7 @@
 // What the software of the cluster's stack takes of a GPU (stack_memory_use.h).
 #include <fmt/format.h>
 
+#include "planner/place/held_besides.h"
 #include "planner/search/explanation_parts.h"
 
 namespace zplan {
@@ -9,14 +10,11 @@ namespace {
 constexpr std::string_view kUse = "planner/search/stack_memory_use.h";
 
 std::vector<Term> held(const ReplayedMemory& replay) {
-  constexpr std::string_view kHolders[] = {"buffers of the Job",   "libraries and buckets, always",
-                                           "logits of the loss",   "what the MLP's norm reads",
-                                           "what attention gives", "norm and update"};
-  static_assert(std::size(kHolders) == kHolderCount);
   std::vector<Term> terms;
-  for (std::size_t h = 0; h < kHolderCount; ++h)
-    if (replay.at_peak[h].value > 0)
-      terms.push_back(bytes_term(std::string(kHolders[h]), replay.at_peak[h], "replayed"));
+  for (const HolderRow& row : holders()) {
+    const Bytes size = replay.at_peak[static_cast<std::size_t>(row.holder)];
+    if (size.value > 0) terms.push_back(bytes_term(std::string(row.words), size, "replayed"));
+  }
   sort_terms(terms);
   return terms;
 }
@@ -70,6 +68,16 @@ void explain_allocator(const Explained& plan, Explanations& out) {
     out.push_back(sum_of(at + ".live_bytes", static_cast<double>(use.replay->live.value),
                          TermUnit::kBytes, "most bytes requested at a time, by what holds them",
                          held(*use.replay)));
+    out.push_back(single(at + ".before_update_bytes",
+                         static_cast<double>(use.replay->before_update.value), TermUnit::kBytes,
+                         "as live_bytes, of what is requested before the norm and the update",
+                         "replayed (planner/place/allocator_replay.h)"));
+    for (const HolderRow& row : holders())
+      out.push_back(single(
+          fmt::format("{}.held.{}", at, row.name),
+          static_cast<double>(use.replay->at_peak[static_cast<std::size_t>(row.holder)].value),
+          TermUnit::kBytes, "of live_bytes: " + std::string(row.words),
+          "replayed (planner/place/allocator_replay.h)"));
     for (const auto& [key, size] : {std::pair(".replayed_allocated_bytes", use.replay->allocated),
                                     std::pair(".replayed_reserved_bytes", use.replay->reserved)})
       out.push_back(single(at + key, static_cast<double>(size.value), TermUnit::kBytes,

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "hwprofiles/memory_quantity.h"
 #include "planner/search/stack_memory_use.h"
 
 namespace zplan {

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
+#include "hwprofiles/memory_quantity.h"
+#include "planner/place/held_besides.h"
 #include "planner/program/kernels/kernel_set.h"
 
 namespace zplan {
@@ -22,9 +25,9 @@ double square(double x) { return x * x; }
 double number(Bytes bytes) { return static_cast<double>(bytes.value); }
 Bytes rounded(double bytes) { return {std::llround(bytes)}; }
 
-bool has_dropout(const Program& program) {
-  return std::any_of(program.nodes.begin(), program.nodes.end(), [](const Node& node) {
-    return node.kind == OpKind::kKernel && node.kernel == KernelId::kDropoutResidualAdd;
+bool has_kernel(const Program& program, KernelId kernel) {
+  return std::any_of(program.nodes.begin(), program.nodes.end(), [&](const Node& node) {
+    return node.kind == OpKind::kKernel && node.kernel == kernel;
   });
 }
 
@@ -55,11 +58,21 @@ class Held {
     if (!memory_.given) return {};
     return {.always = rounded(at(kLibraries) + at(kOverlapLibraries) + buckets() + token_pairs()),
             .loss = at(kLoss),
-            .residual = has_dropout(own_.program) ? 0 : at(kResidual),
+            .residual = has_kernel(own_.program, KernelId::kDropoutResidualAdd) ? 0 : at(kResidual),
             .attention = at(kAttention),
             .update = at(update_quantity()),
             .gradients_stay = at(kGradientsStay) > 0,
-            .own_workspace = !memory_.has(kLibraries)};
+            .own_workspace = !memory_.has(kLibraries),
+            .rms_norm = at(kRmsNorm),
+            .gated = at(kGated),
+            .gelu = at(kGelu),
+            .scores = in_fp32(kScores),
+            .repeated = at(kRepeated),
+            .passes = in_fp32(kPasses),
+            .fused_qkv = at(kFusedQkv),
+            .ends_stay = at(kEndsStay) > 0,
+            .gather = at(kGather),
+            .reduced_stay = at(kReducedStay) > 0};
   }
 
   // Of the bytes from the allocator.
@@ -73,12 +86,26 @@ class Held {
     return part(at(kLibraries), kLibraries) + part(at(kOverlapLibraries), kOverlapLibraries) +
            part(buckets(), kBuckets) + part(token_pairs(), kTokenPairs) +
            part(held(Holder::kLoss), kLoss) + part(held(Holder::kResidual), kResidual) +
-           part(held(Holder::kAttention), kAttention) +
+           part(held(Holder::kAttention), kAttention) + of_modules(held) +
            part(held(Holder::kUpdate), update_quantity()) +
            square(number(replay.live) * at(kResidualError));
   }
 
  private:
+  // Of what modules keep, by holder.
+  template <typename HeldBytes>
+  double of_modules(const HeldBytes& held) const {
+    constexpr std::pair<Holder, MemoryQuantity> kOf[] = {
+        {Holder::kRmsNorm, kRmsNorm},   {Holder::kGated, kGated},
+        {Holder::kGelu, kGelu},         {Holder::kScores, kScores},
+        {Holder::kRepeated, kRepeated}, {Holder::kPasses, kPasses},
+        {Holder::kEnds, kEndsStay},     {Holder::kGather, kGather},
+        {Holder::kFusedQkv, kFusedQkv}};
+    double sum = 0;
+    for (const auto& [holder, quantity] : kOf)
+      sum += square(held(holder) * memory_[quantity].uncertainty);
+    return sum;
+  }
   // Gradients that are cut over ranks or go to the host do so through buckets.
   double buckets() const {
     const auto& buffers = own_.program.buffers;
@@ -87,6 +114,10 @@ class Held {
              (buffer.shards > 1 || buffer.tier != Tier::kGpu);
     });
     return leave ? at(kBuckets) : 0;
+  }
+  // Of softmax, which modules with LayerNorms work out in 16 bits.
+  double in_fp32(MemoryQuantity q) const {
+    return has_kernel(own_.program, KernelId::kRmsNormForward) ? at(q) : 0;
   }
   double token_pairs() const {
     const auto tokens = static_cast<double>(job_.sequence);

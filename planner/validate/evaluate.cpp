@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "hwprofiles/memory_quantity.h"
 #include "planner/certainty/interval.h"
 #include "planner/certainty/kind.h"
 #include "planner/core/error.h"

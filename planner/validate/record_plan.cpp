@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "hwprofiles/build_cluster.h"
+#include "hwprofiles/memory_quantity.h"
 #include "planner/core/error.h"
 #include "planner/core/text.h"
 #include "planner/plan/choice_text.h"

@@ -47,6 +47,26 @@ class Stacks(CliTest):
                 runs = self.write("runs.jsonl", "")
                 self.bad(BAD_INPUT, "validate", runs, "--stack", file, says=says)
 
+    def test_what_its_modules_hold_has_a_line_each(self):
+        question = ("memory", "--model", "llama3.2-1b", "--cluster", "dgx-h100", "--dp", "8",
+                    "--zero", "3", "--micro-batch", "1", "--global-batch", "8", "--recompute",
+                    "none", "--simulations", "1")  # fmt: skip
+        text = self.good(*question, "--stack", "hf")
+        for words in ("held there beside the Job's buffers", "copies of what RMSNorms read",
+                      "what gates of MLPs give", "logits of the loss", "embedding and head"):
+            self.assertIn(words, text)
+        allocator = self.good_json(*question, "--stack", "hf")["memory"]["allocator"]
+        held = allocator["held"]
+        self.assertEqual(sum(held.values()), allocator["live_bytes"])
+        tokens, hidden, ffn, layers = 8192, 2048, 8192, 16
+        self.assertEqual(held["rms_norm"], 4 * tokens * hidden * (2 * layers + 1))
+        self.assertEqual(held["gated"], 2 * tokens * ffn * layers)
+        self.assertEqual(held["gelu"], 0)
+        self.assertLessEqual(allocator["before_update_bytes"], allocator["live_bytes"])
+        own = self.good_json(*question)["memory"]["allocator"]
+        self.assertEqual(own["held"]["job"], own["live_bytes"])
+        self.assertNotIn("held there beside", self.good(*question))
+
     def test_an_unknown_one_is_named(self):
         self.bad(BAD_INPUT, "plan", *QUESTION, "--stack", "megatron2023",
                  says=("unknown stack", "megatron2022"))

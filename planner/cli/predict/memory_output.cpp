@@ -8,6 +8,7 @@
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/prediction_output.h"
 #include "planner/core/quantity.h"
+#include "planner/place/held_besides.h"
 
 namespace zplan {
 namespace {
@@ -81,6 +82,25 @@ Sheet tier_sheet(Tier tier, const TierUse& use) {
       {"used", only_words(share(used))}};
 }
 
+// Whose the bytes at the replay's peak are; for people those beside the Job's buffers.
+Sheet held_at_peak(const StackMemoryUse& use) {
+  Sheet out;
+  if (!use.replay) return out;
+  std::string lines;
+  for (const HolderRow& row : holders()) {
+    const Bytes size = use.replay->at_peak[static_cast<std::size_t>(row.holder)];
+    out.fact(row.name, size);
+    if (row.holder != Holder::kJob && size.value > 0)
+      lines += fmt::format("{:{}}{:>10}  {}\n", "", 2 * kIndent, format_bytes(size), row.words);
+  }
+  if (!lines.empty())
+    out.print(
+        fmt::format("{:{}}held there beside the Job's buffers, by the stack's modules and "
+                    "libraries:\n{}",
+                    "", kIndent, lines));
+  return out;
+}
+
 // What a caching allocator makes of it, expected and bound.
 Sheet stack_memory(const StackMemoryUse& use) {
   const auto replayed = [&](Bytes ReplayedMemory::*size) -> Value {
@@ -88,6 +108,7 @@ Sheet stack_memory(const StackMemoryUse& use) {
   };
   Sheet out{{"stage", use.stage},
             {"live_bytes", replayed(&ReplayedMemory::live)},
+            {"before_update_bytes", replayed(&ReplayedMemory::before_update)},
             {"replayed_allocated_bytes", replayed(&ReplayedMemory::allocated)},
             {"replayed_reserved_bytes", replayed(&ReplayedMemory::reserved)},
             {"context_bytes", use.context},
@@ -97,6 +118,9 @@ Sheet stack_memory(const StackMemoryUse& use) {
                             "{replayed_allocated_bytes}, reserved {replayed_reserved_bytes}")
                      : Form("not replayed: too many operations"),
           kIndent);
+  const Sheet held = held_at_peak(use);
+  out.fact("held", held);
+  out.print(held.text());
   Table table({"of:", "expected_bytes: expected", "bound_bytes: 95 % below"});
   const auto add = [&](std::string_view key, const char* words, const MemoryEstimate& e) {
     out.fact(key, table.row({{"of", only_words(words)},

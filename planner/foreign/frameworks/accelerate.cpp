@@ -25,7 +25,7 @@ class Reading {
 
   Setup read() {
     out_.version = table_.version();
-    out_.stack = "fsdp2023";
+    out_.stack = "hf";
     plan().model = around_.model.name;
     config_.check_keys();
     read_parallel();

@@ -27,7 +27,7 @@ class Reading {
 
   Setup read() {
     out_.version = table_.version();
-    out_.stack = "fsdp2023";
+    out_.stack = "hf";
     config_.check_keys();
     read_parallel();
     read_homes();

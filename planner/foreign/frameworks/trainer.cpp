@@ -79,7 +79,7 @@ class Reading {
 
   // `fsdp` is true or, until transformers 5, words: "full_shard auto_wrap offload".
   Setup sharded_setup() {
-    Setup setup{.version = table_.version(), .stack = "fsdp2023"};
+    Setup setup{.version = table_.version(), .stack = "hf"};
     Plan& plan = setup.plan;
     plan.model = around_.model.name;
     plan.parallel.dp = static_cast<std::int32_t>(around_.ranks);

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "hwprofiles/memory_quantity.h"
 #include "hwprofiles/stack.h"
 #include "tests/support/error_message.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/lower/lower.h"
+#include "planner/place/held_besides.h"
 #include "planner/place/lifetime.h"
 #include "planner/place/place.h"
 #include "tests/support/sample_job.h"
@@ -153,6 +154,84 @@ TEST_F(OfPlans, WhatStandsBesideALayerIsHeldPerLayer) {
   Plan replayed = plan();
   replayed.recompute = {{Recompute::kFull}};
   EXPECT_LE(beside({.residual = 2}, replayed), Bytes{2 * elements}) << "of the replayed layer";
+}
+
+class OfLlama : public testing::Test {
+ protected:
+  static ModelConfig model() { return load_model("llama3.2-1b"); }
+  static Plan plan() {
+    Plan plan;
+    plan.model = "llama3.2-1b";
+    plan.kernel_set = "cuda.sm90.bf16";
+    plan.precision = *find_recipe("lean", plan.kernel_set);
+    plan.gather = Gather::kLayer;
+    plan.batch = {.global_batch = 1, .micro_batch = 1, .sequence = 1024};
+    return plan;
+  }
+  static Plan sharded() {
+    Plan sharded = plan();
+    sharded.parallel.dp = 8;
+    sharded.zero_stage = 3;
+    sharded.precision = *find_recipe("fsdp", sharded.kernel_set);
+    sharded.batch.global_batch = 8;
+    return sharded;
+  }
+  static Bytes at_peak(const Plan& p, const HeldBesides& besides, Holder holder) {
+    Job job = lower(p, model());
+    place(job, {.slack = p.slack});
+    return replay_allocator(job, 0, besides)->at_peak[static_cast<std::size_t>(holder)];
+  }
+};
+
+// The loss comes when all layers are kept: much of it puts the peak there.
+TEST_F(OfLlama, WhatModulesKeepIsHeldPerElementOfWhatTheirKernelsGive) {
+  const ModelConfig m = model();
+  const std::int64_t tokens = 1024, d = m.head_size();
+  EXPECT_EQ(at_peak(plan(), {.loss = 60, .rms_norm = 4}, Holder::kRmsNorm),
+            Bytes{4 * tokens * m.hidden * (2 * m.layers + 1)});
+  EXPECT_EQ(at_peak(plan(), {.loss = 60, .gated = 2}, Holder::kGated),
+            Bytes{2 * tokens * m.ffn * m.layers});
+  EXPECT_EQ(at_peak(plan(), {.loss = 60, .fused_qkv = 2}, Holder::kFusedQkv),
+            Bytes{2 * tokens * (m.heads + m.kv_heads) * d * m.layers});
+  EXPECT_EQ(at_peak(plan(), {.loss = 60, .gelu = 6}, Holder::kGelu), Bytes{0}) << "there is none";
+  Plan replayed = plan();
+  replayed.recompute = {{Recompute::kFull}};
+  EXPECT_EQ(at_peak(replayed, {.loss = 60, .rms_norm = 4}, Holder::kRmsNorm),
+            Bytes{4 * tokens * m.hidden})
+      << "only that behind the layers";
+}
+
+TEST_F(OfLlama, UnfusedAttentionKeepsScoresAndRepeatedKeys) {
+  const ModelConfig m = model();
+  const std::int64_t tokens = 1024, d = m.head_size(), pairs = m.heads * tokens * tokens;
+  Plan unfused = plan();
+  unfused.kernel_set = "cuda.sm90.bf16.unfused";
+  EXPECT_EQ(at_peak(unfused, {.loss = 60, .scores = 4}, Holder::kScores),
+            Bytes{4 * pairs * m.layers});
+  EXPECT_EQ(at_peak(unfused, {.loss = 60, .repeated = 2}, Holder::kRepeated),
+            Bytes{4 * tokens * (m.heads - m.kv_heads) * d * m.layers});
+  EXPECT_EQ(at_peak(unfused, {.passes = 1000}, Holder::kPasses), Bytes{1000 * pairs})
+      << "of one layer, while it goes backward";
+}
+
+// Tied: the table and the last norm are all that is outside the layers.
+TEST_F(OfLlama, EndsStayGatheredAndLayersComeThroughABuffer) {
+  const ModelConfig m = model();
+  const std::int64_t ends = (m.vocab + 1) * m.hidden;
+  EXPECT_EQ(at_peak(sharded(), {.loss = 60, .ends_stay = true}, Holder::kEnds), Bytes{2 * ends});
+  EXPECT_EQ(at_peak(plan(), {.loss = 60, .ends_stay = true}, Holder::kEnds), Bytes{0})
+      << "nothing is gathered";
+  const std::int64_t layer = (1'235'814'400 - ends) / m.layers;
+  EXPECT_EQ(at_peak(sharded(), {.loss = 60, .gather = 2}, Holder::kGather), Bytes{2 * layer});
+}
+
+TEST_F(OfPlans, TheNormAndTheUpdateAreNotBeforeTheUpdate) {
+  const Job placed = job(plan());
+  const auto none = replay_allocator(placed, 0, {});
+  const auto much = replay_allocator(placed, 0, {.update = 100});
+  EXPECT_EQ(much->before_update, none->before_update);
+  EXPECT_GT(much->live, none->live);
+  EXPECT_LE(none->before_update, none->live);
 }
 
 TEST_F(OfPlans, UpdatesAndGradientsThatStay) {

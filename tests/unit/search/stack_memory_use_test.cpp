@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "hwprofiles/memory_quantity.h"
 #include "hwprofiles/stack.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "hwprofiles/memory_quantity.h"
 #include "planner/core/error.h"
 #include "tests/unit/validate/sample_run.h"
 
