@@ -35,7 +35,7 @@ class Frameworks(CliTest):
         self.assertEqual(plan["batch"], {"global_batch": 128, "micro_batch": 2, "sequence": 8192})
         # 5e8 elements are nine of what is gathered at a time, a quarter of a layer's matrices.
         self.assertEqual(plan["gather"]["prefetch"], 9)
-        self.assertEqual(len(answer["changes"]), 3)
+        self.assertTrue(answer["changes"])
         for change in answer["changes"]:
             self.assertLess(change["step_s"], answer["time"]["step_s"])
             self.assertTrue(change["edits"])
@@ -149,7 +149,8 @@ class Frameworks(CliTest):
 
     def test_an_exported_plan_checks_as_that_plan(self):
         self.good("--model", "llama3-8b", "--cluster", "dgx-h100", "--zero", "3", "--gather",
-                  "layer", "--prefetch", "1", "--global-batch", "128", "-o", "plan.json")
+                  "layer", "--prefetch", "1", "--recompute", "full", "--micro-batch", "1",
+                  "--global-batch", "128", "-o", "plan.json")
         for target in TARGETS:
             with self.subTest(target=target):
                 result = self.zplan("export", "plan.json", "--to", target, "-o", target, "--json")
@@ -160,10 +161,13 @@ class Frameworks(CliTest):
                 config = self.path(answer["files"][0])
                 batch = json.loads(self.read("plan.json"))["batch"]
                 checked = self.check(
-                    config, "--model", "llama3-8b", "--cluster", "dgx-h100",
+                    config, "--model", "llama3-8b", "--cluster", "dgx-h100", "--recompute", "full",
                     *(("--micro-batch", str(batch["micro_batch"]), "--global-batch", "128")
                       if target == "accelerate" else ()))
-                self.assertAlmostEqual(checked["plan"]["batch"]["global_batch"], 128)
+                self.assertEqual(checked["plan"]["batch"]["global_batch"], 128)
+                # What the export says of it there is what the check says.
+                self.assertAlmostEqual(answer["there"]["step_s"], checked["time"]["step_s"],
+                                       delta=1e-6)
                 self.assertEqual(checked["plan"]["zero_stage"], 3)
 
     def test_what_a_framework_cannot_say_is_named_with_its_cost(self):

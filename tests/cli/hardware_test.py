@@ -39,8 +39,8 @@ class Hardware(CliTest):
                    "--set", "fabric.oversubscription=4")
         asked = self.good_json("plan", "--model", "gpt2", "--cluster", "dgx-h100x2", *QUICK, *changes,
                                "-o", "p.json")
-        name = ("dgx-h100x2{gpu.memory=40GiB,network=200Gbit/s,gpus_per_node=4,"
-                "network.oversubscription=4}")
+        name = ("dgx-h100x2{gpu.memory=40GiB,network=200Gbit/s,network.oversubscription=4,"
+                "gpus_per_node=4}")
         self.assertEqual(json.loads(self.read("p.json"))["hardware"], name)
         self.assertEqual(asked["cluster"]["name"], name)
         simulated = self.good_json("simulate", "p.json")

@@ -58,17 +58,17 @@ class HuggingFace(CliTest):
 
     def test_a_folder_stands_for_a_model(self):
         self.folder_of("llama-3.2-1b")
-        for typed in ("llama-3.2-1b", "./llama-3.2-1b", "llama-3.2-1b/config.json",
-                      self.path("llama-3.2-1b")):  # fmt: skip
+        os.rename(self.path("llama-3.2-1b"), self.path("my-llama"))
+        for typed in ("my-llama", "./my-llama", "my-llama/config.json", self.path("my-llama")):  # fmt: skip
             model = self.good_json("models", typed)["models"][0]
-            self.assertEqual((model["name"], model["parameters"]), ("llama-3.2-1b", 1235814400))
-        text = self.good("--model", "llama-3.2-1b", "--cluster", "dgx-h100x8", *QUICK)
-        self.assertIn("llama-3.2-1b: 1.2", text)
+            self.assertEqual((model["name"], model["parameters"]), ("my-llama", 1235814400))
+        text = self.good("--model", "my-llama", "--cluster", "dgx-h100x8", *QUICK)
+        self.assertIn("my-llama: 1.2", text)
         self.assertIn("sequence assumed: 8192 tokens", text)
         self.assertIn('"llama3" of /rope_scaling/rope_type', text)
-        answer = self.good_json("plan", "--model", "llama-3.2-1b", "--cluster", "dgx-h100x8", *QUICK)
+        answer = self.good_json("plan", "--model", "my-llama", "--cluster", "dgx-h100x8", *QUICK)
         self.assertEqual(len(answer["model"]["assumed"]), 2)
-        given = self.good("--model", "llama-3.2-1b", "--cluster", "dgx-h100x8", "--seq", "4096", *QUICK)
+        given = self.good("--model", "my-llama", "--cluster", "dgx-h100x8", "--seq", "4096", *QUICK)
         self.assertNotIn("sequence assumed", given)
         self.assertIn("global batch assumed: 512 sequences", given)
         self.assertIn("no bytes and no flop", answer["model"]["left_out"][0])

@@ -68,6 +68,8 @@ ExitCode execute(const ExportCommand& command) {
   const Cluster& cluster = chosen->cluster;
   answer.plan = try_plan(plan, model, cluster, true);
   answer.all = try_plan(answer.setup.plan, model, cluster, true);
+  answer.there =
+      try_plan(answer.setup.plan, model, cluster_of_setup(answer.setup, cluster).cluster, true);
   answer.dropped = dropped_of(plan, answer.setup, model, cluster);
   if (!command.directory.empty())
     write_files(command.directory, export_files(framework, plan, model, cluster), answer.files);

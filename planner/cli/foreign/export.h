@@ -23,6 +23,7 @@ struct Export {
   Setup setup;  // as the framework reads what was written
   std::vector<Dropped> dropped{};
   Trial plan{}, all{};  // as it is, and with all differences
+  Trial there{};        // the latter with the framework's kernels and buffers
   std::vector<std::string> files{};
 };
 

@@ -58,13 +58,18 @@ Sheet export_sheet(const Export& answer) {
              {"version", answer.setup.version},
              {"files", answer.files},
              {"plan", trial_sheet(answer.plan)},
-             {"exported", trial_sheet(answer.all)}});
+             {"exported", trial_sheet(answer.all)},
+             {"there", trial_sheet(answer.there)}});
   const bool is_whole = answer.dropped.empty();
   out.print(is_whole ? fmt::format("{} {} can say all of the plan.\n", answer.framework->title,
                                    answer.setup.version)
                      : fmt::format("{} {} does {} of the plan's decisions otherwise: {}.\n",
                                    answer.framework->title, answer.setup.version,
                                    answer.dropped.size(), cost_words(answer.all, answer.plan)));
+  if (answer.there.step)
+    out.print(fmt::format("With its own kernels and buffers a step takes {}, {} per GPU{}.\n",
+                          format_seconds(*answer.there.step), format_bytes(answer.there.gpu),
+                          answer.there.fits ? "" : ", which does NOT fit"));
   if (!is_whole) out.print("\nWhat it does instead, each by itself\n");
   out.table("dropped", dropped_table(answer), kIndent);
   if (!answer.setup.findings.empty()) out.print("\nNotes\n");

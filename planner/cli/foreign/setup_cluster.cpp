@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "hwprofiles/memory_quantity.h"
+
 #include "planner/cli/predict/stack_use.h"
 
 namespace zplan {

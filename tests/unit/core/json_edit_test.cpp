@@ -56,7 +56,8 @@ TEST(JsonText, ReadsBackAsTheSame) {
 
 // A writer that tried both forms of each part at every level would take years.
 TEST(JsonText, OfDeepDocumentsTakesNoLonger) {
-  const std::string deep = std::string(90, '[') + "{\"a\": {\"b\": 1}}" + std::string(90, ']');
+  std::string deep(90, '[');
+  deep.append("{\"a\": {\"b\": 1}}").append(90, ']');
   EXPECT_GT(json_text(parse_json(deep, "f")).size(), deep.size());
 }
 

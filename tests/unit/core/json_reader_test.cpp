@@ -188,9 +188,12 @@ INSTANTIATE_TEST_SUITE_P(
                   "expected key \"source\", got an object without it"}));
 
 TEST(JsonReader, LongValuesAreCutInMessages) {
-  const JsonNode node = parse('"' + std::string(1000, 'y') + '"');
-  EXPECT_EQ(message_of([&] { node.boolean(); }),
-            "f:1:1: /: expected true or false, got string \"" + std::string(40, 'y') + "...\"");
+  std::string text = "\"";
+  text.append(1000, 'y').append("\"");
+  const JsonNode node = parse(text);
+  std::string message = "f:1:1: /: expected true or false, got string \"";
+  message.append(40, 'y').append("...\"");
+  EXPECT_EQ(message_of([&] { node.boolean(); }), message);
 }
 
 TEST(JsonReader, QuantitiesComeWithUnits) {
