@@ -11,11 +11,14 @@
 namespace zplan {
 namespace {
 
+// Of a profile whose kernel set is none of ours: nothing is known of what it runs.
+constexpr int kUnknown = std::numeric_limits<int>::max();
+
 // 10 x major + minor; 0: the device is no GPU.
 int capability_of(const HwProfile& node) {
   for (const KernelSet& set : kernel_sets())
     if (set.id == node.device.kernel_set) return set.capability;
-  return std::numeric_limits<int>::max();
+  return kUnknown;
 }
 
 // "cuda" of "cuda.sm90.bf16"
@@ -27,6 +30,7 @@ std::string words(int capability) { return fmt::format("{}.{}", capability / 10,
 
 bool runs_on_device(const KernelSet& set, const HwProfile& node) {
   if (set.capability == 0 && set.runs_on == RunsOn::kCpu) return true;
+  if (capability_of(node) == kUnknown) return true;
   return maker_of(set.id) == maker_of(node.device.kernel_set) &&
          set.capability <= capability_of(node);
 }

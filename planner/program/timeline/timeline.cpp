@@ -14,16 +14,27 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kPicosecondsPerMicrosecond = 1'000'000;
-
 std::string quote(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-// Exact: a double would lose picoseconds after two hours.
-std::string microseconds(SimTime t) {
-  const std::int64_t whole = t.value / kPicosecondsPerMicrosecond;
-  return fmt::format("{}.{:06}", whole, t.value - whole * kPicosecondsPerMicrosecond);
+constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
+
+// Viewers keep whole nanoseconds. Both ends of a span are cut to them, so that one that begins
+// where another ends does so in the trace, too: Perfetto drops a slice that begins before the last
+// ended.
+std::int64_t nanoseconds(SimTime t) { return t.value / kPicosecondsPerNanosecond; }
+
+// Exact: a double would lose nanoseconds after a few weeks.
+std::string microseconds(std::int64_t nanoseconds) {
+  return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
+}
+
+// Above 0, which is the idle process to viewers.
+std::size_t process_number(std::size_t process) { return process + 1; }
+// Of no two threads the same: viewers take equal ones for one, whatever their process.
+std::size_t thread_number(std::size_t process, std::size_t lane) {
+  return process * kLaneCount + lane + 1;
 }
 
 template <typename... Args>
@@ -36,7 +47,7 @@ void put_names(std::string& out, std::size_t process, const RankTimeline& rank) 
   put(out,
       R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {1}, stage {2}"}}}},
 {{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
-      process, rank.rank, rank.stage);
+      process_number(process), rank.rank, rank.stage);
   std::array<bool, kLaneCount> used{};
   for (const Span& s : rank.spans) used[static_cast<std::size_t>(s.lane)] = true;
   for (std::size_t lane = 0; lane < kLaneCount; ++lane) {
@@ -45,7 +56,7 @@ void put_names(std::string& out, std::size_t process, const RankTimeline& rank) 
         R"(,
 {{"ph":"M","name":"thread_name","pid":{0},"tid":{1},"args":{{"name":"{2}"}}}},
 {{"ph":"M","name":"thread_sort_index","pid":{0},"tid":{1},"args":{{"sort_index":{1}}}}})",
-        process, lane, name(static_cast<Lane>(lane)));
+        process_number(process), thread_number(process, lane), name(static_cast<Lane>(lane)));
   }
 }
 
@@ -99,8 +110,11 @@ std::string chrome_trace(const Timeline& timeline) {
       put(out,
           R"(,
 {{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"wait_us":{}}}}})",
-          op_name(s.op), process, static_cast<int>(s.lane), microseconds(s.start),
-          microseconds(s.end - s.start), s.step, microseconds(s.start - s.ready));
+          op_name(s.op), process_number(process),
+          thread_number(process, static_cast<std::size_t>(s.lane)),
+          microseconds(nanoseconds(s.start)),
+          microseconds(nanoseconds(s.end) - nanoseconds(s.start)), s.step,
+          microseconds(nanoseconds(s.start) - nanoseconds(s.ready)));
     }
   }
   return out + "\n]}\n";

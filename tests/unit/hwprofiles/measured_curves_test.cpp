@@ -16,7 +16,7 @@ using testing::HasSubstr;
 // A built-in profile with such a member.
 std::string with_member(std::string_view base, const std::string& entries) {
   for (const EmbeddedFile& file : embedded_profiles()) {
-    if (!file.name.ends_with(base)) continue;
+    if (!file.name.ends_with("/" + std::string(base))) continue;
     std::string text(file.text);
     return text.insert(text.find_last_of('}'), ", \"collectives\": [" + entries + "]");
   }

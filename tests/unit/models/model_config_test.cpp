@@ -79,6 +79,7 @@ TEST(ModelCatalogue, HoldsTheNamedModelsBySize) {
                                              "gpt2-774m",
                                              "flan-t5-large",
                                              "gemma3-1b",
+                                             "llama3.2-1b",
                                              "opt-1.3b",
                                              "pythia-1.4b",
                                              "gpt2-1.5b",
