@@ -1,6 +1,6 @@
-// The parsed form of a JSON text, shared by json_parse.cpp, json_reader.cpp and the parsers of other
-// syntaxes that are read as the JSON they stand for (planner/foreign/syntax).
-// Positions are byte offsets; line and column are worked out when a message needs them.
+// The parsed form of a JSON text, shared by json_parse.cpp, json_reader.cpp and the parsers of
+// other syntaxes that are read as the JSON they stand for (planner/foreign/syntax). Positions are
+// byte offsets; line and column are worked out when a message needs them.
 #pragma once
 
 #include <cstddef>

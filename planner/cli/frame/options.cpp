@@ -42,12 +42,13 @@ Command parse_completion(const Arguments& arguments) {
 
 Command parse_schema(const Arguments& arguments) {
   std::string name;
-  Syntax syntax("List what --json prints and what is read, by its tags, or describe one as a JSON Schema",
-                "zplan schema [TAG]",
-                "\nExamples:\n"
-                "  ./zplan schema\n"
-                "  ./zplan schema zplan.sweep/1\n"
-                "  ./zplan schema zplan.model/1 > model.schema.json\n");
+  Syntax syntax(
+      "List what --json prints and what is read, by its tags, or describe one as a JSON Schema",
+      "zplan schema [TAG]",
+      "\nExamples:\n"
+      "  ./zplan schema\n"
+      "  ./zplan schema zplan.sweep/1\n"
+      "  ./zplan schema zplan.model/1 > model.schema.json\n");
   syntax.positional("TAG", name, "Of the file's member \"schema\", or its word: sweep");
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   if (!name.empty()) return ShowText{schema_text(name)};
