@@ -5,11 +5,10 @@
 
 #include "models/model_formulas.h"
 #include "planner/core/text.h"
-#include "planner/foreign/frameworks/config_reader.h"
+#include "planner/foreign/frameworks/choose_kernels.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/unit_elements.h"
 #include "planner/plan/limits.h"
-#include "planner/program/kernels/newest_kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -99,22 +98,9 @@ class Reading {
       config_.add(Trouble::kError, "bf16.enabled",
                   fmt::format("{} has no bf16", around_.device.name));
     const DType compute = bf16 ? DType::kBf16 : fp16 ? DType::kF16 : DType::kF32;
-    choose_kernels(compute);
+    choose_kernels(compute, LayerProducts::kAsStored, around_.device, plan(), config_);
     choose_recipe(compute);
     plan().loss_scaling = fp16;
-  }
-
-  void choose_kernels(DType compute) {
-    const int capability = find_kernel_set(around_.device.kernel_set).capability;
-    const KernelSet* set = newest_kernel_set(capability, compute, LayerProducts::kAsStored, true);
-    if (set == nullptr) {
-      config_.add(Trouble::kNotModelled, "",
-                  fmt::format("no kernels in {} for {}; those of {} are taken", name(compute),
-                              around_.device.name, around_.device.kernel_set));
-      set = &find_kernel_set(around_.device.kernel_set);
-    }
-    plan().kernel_set = set->id;
-    plan().precision = default_recipe(plan().kernel_set);
   }
 
   // Without ZeRO bf16 gradients are added up in fp32, with it in the type of the parameters, unless

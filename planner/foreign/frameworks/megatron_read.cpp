@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "planner/core/text.h"
-#include "planner/foreign/frameworks/config_reader.h"
+#include "planner/foreign/frameworks/choose_kernels.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/unit_elements.h"
 #include "planner/plan/limits.h"
-#include "planner/program/kernels/newest_kernel_set.h"
 
 namespace zplan {
 namespace {
@@ -94,24 +93,14 @@ class Reading {
     const DType compute = bf16 ? DType::kBf16 : fp16 ? DType::kF16 : DType::kF32;
     const LayerProducts products =
         config_.has("--fp8-format") ? LayerProducts::kFp8 : LayerProducts::kAsStored;
-    const int capability = find_kernel_set(around_.device.kernel_set).capability;
-    const KernelSet* set = newest_kernel_set(capability, compute, products, true);
-    if (set == nullptr) {
-      config_.add(Trouble::kNotModelled, "",
-                  fmt::format("no kernels in {}{} for {}; those of {} are taken", name(compute),
-                              products == LayerProducts::kFp8 ? " and fp8" : "",
-                              around_.device.name, around_.device.kernel_set));
-      set = &find_kernel_set(around_.device.kernel_set);
-    }
-    plan().kernel_set = set->id;
-    plan().precision = default_recipe(plan().kernel_set);
+    const KernelSet& set = choose_kernels(compute, products, around_.device, plan(), config_);
     plan().loss_scaling = fp16;
     const bool in_fp32 = compute != DType::kF32 && !config_.flag("--grad-reduce-in-bf16");
     if (const auto recipe = find_recipe("fp32-gradients", plan().kernel_set); in_fp32 && recipe)
       plan().precision = *recipe;
     const bool drops = config_.number("--attention-dropout", 0, 1) > 0 ||
                        config_.number("--hidden-dropout", 0, 1) > 0;
-    plan().dropout = drops && set->dropout;
+    plan().dropout = drops && set.dropout;
   }
 
   void read_sharding() {

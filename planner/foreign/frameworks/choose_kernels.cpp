@@ -1,0 +1,24 @@
+#include "planner/foreign/frameworks/choose_kernels.h"
+
+#include <fmt/format.h>
+
+#include "planner/program/kernels/newest_kernel_set.h"
+
+namespace zplan {
+
+const KernelSet& choose_kernels(DType compute, LayerProducts products, const DeviceProfile& device,
+                                Plan& plan, ConfigReader& config) {
+  const KernelSet& own = find_kernel_set(device.kernel_set);
+  const KernelSet* set = newest_kernel_set(own.capability, compute, products, true);
+  if (set == nullptr) {
+    config.add(Trouble::kNotModelled, "",
+               fmt::format("no kernels in {}{} for {}; those of {} are taken", name(compute),
+                           products == LayerProducts::kFp8 ? " and fp8" : "", device.name, own.id));
+    set = &own;
+  }
+  plan.kernel_set = set->id;
+  plan.precision = default_recipe(plan.kernel_set);
+  return *set;
+}
+
+}  // namespace zplan

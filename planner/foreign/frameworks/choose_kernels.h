@@ -1,0 +1,14 @@
+// The kernels that a framework computes with on a device.
+#pragma once
+
+#include "planner/foreign/frameworks/config_reader.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+
+// Sets the newest fused kernel set of the device for these formats, with its usual recipe. Where
+// there is none the device's own is taken, and said to be.
+const KernelSet& choose_kernels(DType compute, LayerProducts products, const DeviceProfile& device,
+                                Plan& plan, ConfigReader& config);
+
+}  // namespace zplan
