@@ -30,9 +30,10 @@ void round_fp8(T* y, const T* x, const Fp8Blocks& b) {
     const double scale = greatest > 0 ? greatest / b.format.largest : 1;
     for (std::int64_t i = row; i < row_end; ++i)
       for (std::int64_t j = first; j < end; ++j) {
-        const double value = static_cast<double>(x[i * b.columns + j]);
+        // As a device does, from fp32: what lies halfway but for the rounding of fp64 lies there.
+        const auto scaled = static_cast<float>(static_cast<double>(x[i * b.columns + j]) / scale);
         y[i * b.columns + j] =
-            static_cast<T>(static_cast<Compute<T>>(round_to(b.format, value / scale) * scale));
+            static_cast<T>(static_cast<Compute<T>>(round_to(b.format, scaled) * scale));
       }
   });
 }

@@ -53,6 +53,17 @@ TEST(RoundToFp8, TakesTheNearestAndOfTiesTheEvenOne) {
   }
 }
 
+// Products of rounded operands have few digits, so that sums of them lie halfway more often than by
+// chance. What the last digits of fp64 say there depends on the order of another sum.
+TEST(RoundFp8, WhatLiesHalfwayButForTheRoundingOfFp64IsATie) {
+  const double greatest = kE5m2.largest, middle = 2.25;  // between 2 and 2.5: 2 is the even one
+  const std::vector<double> x = {greatest, std::nextafter(middle, 3), middle,
+                                 std::nextafter(middle, 0)};
+  std::vector<double> y(x.size());
+  round_fp8(y.data(), x.data(), {1, std::ssize(x), 1, std::ssize(x), kE5m2});
+  EXPECT_EQ(y, (std::vector<double>{greatest, 2, 2, 2}));
+}
+
 // The last blocks of rows and columns are smaller; the greatest of each stays as it is.
 TEST(RoundFp8, EveryBlockHasAScaleOfItsOwn) {
   constexpr std::int64_t kRows = 5, kColumns = 11;
