@@ -18,6 +18,7 @@ zplan_packages_optional() {
   cat <<'LIST'
 libdnnl-dev          -       fast fp32 matrix products on the CPU
 liburing-dev         -       io_uring for states on NVMe
+zlib1g-dev           -       compressed traces
 ccache               ccache  quick rebuilds
 LIST
 }

@@ -61,6 +61,7 @@ struct SimulateCommand {
   bool ignore_capacity = false;
   bool homes = false;  // compare those of what is kept for backward
   bool json = false;
+  bool trace_all = false;  // the whole timeline, not one step of one rank per stage
 };
 
 // A plan from a file or, where there is none, the one that `zplan plan` finds.
@@ -138,6 +139,7 @@ struct RunCommand {
   bool ignore_capacity = false;
   bool test_mode = false;
   bool json = false;
+  bool trace_all = false;  // as SimulateCommand
 };
 
 struct CompareCommand {

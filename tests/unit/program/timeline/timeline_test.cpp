@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "planner/core/error.h"
 #include "planner/program/instances/cursor.h"
@@ -66,57 +64,6 @@ TEST(Timeline, RefusesWrongJson) {
               HasSubstr("a lane (compute,"));
   EXPECT_THAT(refusal("\"end_ps\":1500004", "\"end_ps\":2"), HasSubstr("/end_ps"));
   EXPECT_THAT(refusal("\"ready_ps\"", "\"ready\""), HasSubstr("ready"));
-}
-
-using Json = nlohmann::json;
-
-TEST(ChromeTrace, NamesEveryProcessAndThread) {
-  const Json trace = Json::parse(chrome_trace(sample_timeline()));
-  std::map<std::pair<int, int>, std::string> threads;
-  std::map<int, std::string> processes;
-  for (const Json& e : trace.at("traceEvents")) {
-    if (e.at("name") == "process_name") processes[e.at("pid")] = e.at("args").at("name");
-    if (e.at("name") != "thread_name") continue;
-    threads[{e.at("pid"), e.at("tid")}] = e.at("args").at("name");
-  }
-  EXPECT_EQ(processes[0], "rank 3, stage 0");
-  EXPECT_EQ(processes[1], "rank 3, stage 1");
-  for (const Json& e : trace.at("traceEvents")) {
-    if (e.at("ph") != "X") continue;
-    EXPECT_TRUE(threads.contains({e.at("pid"), e.at("tid")}));
-  }
-  const auto lane = static_cast<int>(Lane::kCommGather);
-  EXPECT_EQ((threads[{0, lane}]), "comm_gather");
-}
-
-TEST(ChromeTrace, ShowsEverySpanOnceAndNoneOverAnother) {
-  const Timeline timeline = sample_timeline();
-  const Json trace = Json::parse(chrome_trace(timeline));
-  std::map<std::pair<int, int>, double> free;
-  std::size_t spans = 0;
-  for (const Json& e : trace.at("traceEvents")) {
-    if (e.at("ph") != "X") continue;
-    ++spans;
-    const double start = e.at("ts"), duration = e.at("dur");
-    double& end = free[{e.at("pid"), e.at("tid")}];
-    EXPECT_GE(start, end) << e;
-    EXPECT_GE(duration, 0) << e;
-    end = start + duration - 1e-9;  // decimal microseconds are not exact in a double
-    EXPECT_NEAR(e.at("args").at("wait_us").get<double>(), 3e-6, 1e-12);
-  }
-  EXPECT_EQ(spans, timeline.ranks[0].spans.size() + timeline.ranks[1].spans.size());
-}
-
-TEST(ChromeTrace, KeepsPicosecondsOfLongRuns) {
-  constexpr SimTime kDay{86'400 * 1'000'000'000'000};
-  Timeline timeline{.source = "sim", .fingerprint = "", .ranks = {{}}};
-  timeline.ranks[0].spans.push_back({.ready = kDay, .start = kDay, .end = kDay + SimTime{1}});
-  const std::string trace = chrome_trace(timeline);
-  EXPECT_THAT(trace, testing::HasSubstr("\"ts\":86400000000.000000,\"dur\":0.000001"));
-}
-
-TEST(ChromeTrace, IsValidWithoutRanks) {
-  EXPECT_TRUE(Json::parse(chrome_trace(Timeline{})).at("traceEvents").empty());
 }
 
 }  // namespace
