@@ -62,6 +62,7 @@ struct SimulateCommand {
   bool homes = false;  // compare those of what is kept for backward
   bool json = false;
   bool trace_all = false;  // the whole timeline, not one step of one rank per stage
+  std::string memory_viz;  // the lifetimes as a PyTorch memory snapshot
 };
 
 // A plan from a file or, where there is none, the one that `zplan plan` finds.

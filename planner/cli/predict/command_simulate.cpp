@@ -8,12 +8,13 @@
 #include "planner/cli/predict/simulation.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/predict/trace_file.h"
+#include "planner/trace/memory_snapshot.h"
 
 namespace zplan {
 namespace {
 
 bool records(const SimulateCommand& command) {
-  return !command.trace.empty() || !command.timeline.empty();
+  return !command.trace.empty() || !command.timeline.empty() || !command.memory_viz.empty();
 }
 
 sim::SimOptions sim_options(const SimulateCommand& command) {
@@ -51,7 +52,7 @@ Simulation simulate(const SimulateCommand& command) {
 }  // namespace
 
 ExitCode execute(const SimulateCommand& command) {
-  check_outputs({command.trace, command.timeline}, {command.plan});
+  check_outputs({command.trace, command.timeline, command.memory_viz}, {command.plan});
   check_trace(command.trace, command.trace_all);
   const Simulation result = simulate(command);
   if (!result.time) {
@@ -65,6 +66,10 @@ ExitCode execute(const SimulateCommand& command) {
   if (!command.trace.empty())
     write_trace(command.trace, result.planned.job, timeline, command.trace_all);
   if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
+  if (!command.memory_viz.empty()) {
+    const Job& job = result.planned.job;
+    write_file(command.memory_viz, memory_snapshot(job, lifetimes(job), timeline));
+  }
   write_answer(simulation_sheet(result), command.json);
   return ExitCode::kOk;
 }
