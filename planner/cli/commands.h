@@ -30,5 +30,6 @@ ExitCode execute(const GoodputCommand& command);
 ExitCode execute(const NeedCommand& command);
 ExitCode execute(const ExplainCommand& command);
 ExitCode execute(const WhyNotCommand& command);
+ExitCode execute(const ReportCommand& command);
 
 }  // namespace zplan

@@ -19,6 +19,7 @@ zplan_packages_optional() {
 libdnnl-dev          -       fast fp32 matrix products on the CPU
 liburing-dev         -       io_uring for states on NVMe
 zlib1g-dev           -       compressed traces
+node-d3              -       the charts of zplan report
 ccache               ccache  quick rebuilds
 LIST
 }

@@ -250,6 +250,18 @@ struct WhyNotCommand {
   FamilyWords family;
 };
 
+// The page that shows plans, the first one in detail.
+struct ReportCommand {
+  std::vector<std::string> plans;
+  std::string cluster;   // of all; empty: those that they name
+  std::string stack;     // of all; empty: our own
+  std::string measured;  // the timeline of a run
+  std::string output;    // the page
+  double headroom = kUsualHeadroom;
+  int threads = 1;
+  std::vector<std::string> arguments;  // as typed
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -260,7 +272,7 @@ using Command =
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
                  ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
                  WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand, GoodputCommand,
-                 NeedCommand, ExplainCommand, WhyNotCommand>;
+                 NeedCommand, ExplainCommand, WhyNotCommand, ReportCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

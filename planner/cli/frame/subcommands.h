@@ -33,5 +33,6 @@ Command parse_goodput(const std::vector<std::string>& arguments);
 Command parse_need(const std::vector<std::string>& arguments);
 Command parse_explain(const std::vector<std::string>& arguments);
 Command parse_why_not(const std::vector<std::string>& arguments);
+Command parse_report(const std::vector<std::string>& arguments);
 
 }  // namespace zplan
