@@ -47,6 +47,9 @@ WaitReason wait_reason(const RankSpans& rank, const LaneSpan& span, SimTime lane
 std::vector<TraceCounter> counters_of(const RankSpans& rank, const std::vector<Lifetime>& lives,
                                       SimTime zero);
 
+std::vector<TraceCounter> link_rates(const std::vector<RankSpans>& ranks, const TraceLinks& links,
+                                     SimTime zero);
+
 // Instances of a node in one iteration of a loop around it.
 std::int64_t runs_within(const Program& program, BlockIndex block, BlockIndex loop);
 bool is_within(const Program& program, BlockIndex block, BlockIndex loop);

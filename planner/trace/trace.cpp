@@ -92,8 +92,8 @@ std::vector<const RankTimeline*> ranks_of(const Timeline& timeline, TraceScope s
 }  // namespace
 
 Trace make_trace(const Job& job, const JobLifetimes& lives, const Timeline& timeline,
-                 TraceScope scope) {
-  Trace trace{timeline.source, timeline.fingerprint, {}};
+                 TraceScope scope, const TraceLinks& links) {
+  Trace trace{timeline.source, timeline.fingerprint, {}, {}};
   std::vector<RankSpans> ranks;
   for (const RankTimeline* rank : ranks_of(timeline, scope))
     ranks.emplace_back(job.classes[static_cast<std::size_t>(rank->stage)].program, *rank, scope);
@@ -101,6 +101,7 @@ Trace make_trace(const Job& job, const JobLifetimes& lives, const Timeline& time
   for (const RankSpans& rank : ranks)
     trace.ranks.push_back(
         rank_trace(rank, lives[static_cast<std::size_t>(rank.timeline().stage)], zero));
+  trace.links = link_rates(ranks, links, zero);
   return trace;
 }
 
@@ -115,6 +116,8 @@ std::int64_t estimated_bytes(const Trace& trace) {
     for (const TraceCounter& counter : rank.counters)
       bytes += static_cast<std::int64_t>(counter.points.size()) * kPoint;
   }
+  for (const TraceCounter& link : trace.links)
+    bytes += static_cast<std::int64_t>(link.points.size()) * kPoint;
   return bytes;
 }
 

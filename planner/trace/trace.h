@@ -87,13 +87,24 @@ struct RankTrace {
 struct Trace {
   std::string source, fingerprint;
   std::vector<RankTrace> ranks;
+  std::vector<TraceCounter> links;
+};
+
+// What operations put on links of the hardware, those of siblings of the rank included.
+struct LinkLoad {
+  std::uint32_t link = 0;
+  double bytes = 0;
+};
+struct TraceLinks {
+  std::vector<std::string> names;
+  std::vector<std::vector<std::vector<LinkLoad>>> loads;  // by stage, then node; or empty
 };
 
 enum class TraceScope : std::uint8_t { kOneStep, kEverything };
 
 // Of a Timeline of this Job, folded or not. Throws Error(kBadInput) when it is of another one.
 Trace make_trace(const Job& job, const JobLifetimes& lives, const Timeline& timeline,
-                 TraceScope scope);
+                 TraceScope scope, const TraceLinks& links = {});
 
 // Bytes that it takes as text, before it is written; within a factor of two.
 std::int64_t estimated_bytes(const Trace& trace);

@@ -28,6 +28,7 @@ class Writer {
     put(R"({{"displayTimeUnit":"ms","otherData":{{"source":{},"fingerprint":{}}},"traceEvents":[)",
         quote(trace.source), quote(trace.fingerprint));
     for (std::size_t i = 0; i < trace.ranks.size(); ++i) rank(trace.ranks[i], i);
+    if (!trace.links.empty()) links(trace);
     text_ += "\n]}\n";
     sink_(text_);
   }
@@ -57,6 +58,15 @@ class Writer {
     for (const TraceSlice& s : rank.slices) slice(s);
     for (const TraceFold& f : rank.folds) fold(f);
     for (const TraceFlow& f : rank.flows) flow(f);
+  }
+
+  // Links are shared by ranks, and are shown below them.
+  void links(const Trace& trace) {
+    process_ = trace.ranks.size() + 1;
+    event(R"({{"ph":"M","name":"process_name","pid":{},"args":{{"name":"links"}}}})", process_);
+    event(R"({{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
+          process_);
+    for (const TraceCounter& link : trace.links) counter(link);
   }
 
   // Viewers take the threads of all processes for one set, and 0 for no thread.

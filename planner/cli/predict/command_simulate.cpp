@@ -64,7 +64,8 @@ ExitCode execute(const SimulateCommand& command) {
   }
   const Timeline& timeline = result.time->sim.timeline;
   if (!command.trace.empty())
-    write_trace(command.trace, result.planned.job, timeline, command.trace_all);
+    write_trace(command.trace, result.planned.job, timeline, command.trace_all,
+                trace_links(result.planned.job, result.cluster));
   if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
   if (!command.memory_viz.empty()) {
     const Job& job = result.planned.job;

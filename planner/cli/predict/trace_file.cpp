@@ -5,6 +5,7 @@
 #include "planner/cli/frame/gzip.h"
 #include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
+#include "planner/cost/cost_model.h"
 #include "planner/trace/trace.h"
 
 namespace zplan {
@@ -32,9 +33,26 @@ void check_trace(const std::string& path, bool all) {
   if (is_gzip_name(path)) check_gzip(path);
 }
 
-void write_trace(const std::string& path, const Job& job, const Timeline& timeline, bool all) {
+TraceLinks trace_links(const Job& job, const Cluster& cluster) {
+  const CostModel model(job, cluster);
+  TraceLinks links;
+  for (const CostLink& link : model.links()) links.names.push_back(link.name);
+  for (std::size_t stage = 0; stage < job.classes.size(); ++stage) {
+    auto& nodes = links.loads.emplace_back();
+    for (const OpCost& cost : model.costs(static_cast<int>(stage))) {
+      auto& loads = nodes.emplace_back();
+      if (cost.bytes.value == 0) continue;
+      for (const LinkShare& share : model.shares(cost))
+        loads.push_back({share.link, static_cast<double>(cost.bytes.value) * share.weight});
+    }
+  }
+  return links;
+}
+
+void write_trace(const std::string& path, const Job& job, const Timeline& timeline, bool all,
+                 const TraceLinks& links) {
   const Trace trace = make_trace(job, lifetimes(job), timeline,
-                                 all ? TraceScope::kEverything : TraceScope::kOneStep);
+                                 all ? TraceScope::kEverything : TraceScope::kOneStep, links);
   announce(path, trace);
   FileWriter file(path);
   const auto to_file = [&](std::string_view text) { file.write(text); };

@@ -223,6 +223,31 @@ TEST(Trace, CountersAreNeverNegativeAndEndAsTheyShould) {
   }
 }
 
+TEST(Trace, RatesOfLinksAddUpToTheirBytes) {
+  const Job job = with_micro_steps(sample_job(), kManySteps);
+  TraceLinks links{.names = {"unused", "wire"}, .loads = {}};
+  double bytes = 0;
+  for (const RankClass& c : job.classes) {
+    auto& nodes = links.loads.emplace_back(c.program.nodes.size());
+    for (std::size_t n = 0; n < nodes.size(); ++n)
+      if (c.program.nodes[n].kind == OpKind::kCollective) nodes[n] = {{1, 1000}};
+    const ProgramIndex index(c.program);
+    for (Cursor at(index, std::nullopt); at->step() == 0; at.advance())
+      if (!nodes[at->node].empty()) bytes += 1000;
+  }
+  const Trace trace =
+      make_trace(job, lifetimes(job), sample_timeline_of(job, 2), TraceScope::kOneStep, links);
+  ASSERT_EQ(trace.links.size(), 1U);
+  const auto& points = trace.links[0].points;
+  double seen = 0;
+  for (std::size_t i = 0; i + 1 < points.size(); ++i) {
+    EXPECT_GE(points[i].value, 0);
+    seen += points[i].value * static_cast<double>(points[i + 1].ns - points[i].ns);
+  }
+  EXPECT_EQ(points.back().value, 0);
+  EXPECT_NEAR(seen / bytes, 1, 1e-6);
+}
+
 TEST(Trace, SaysWhatAnOperationWaitedFor) {
   const Job job = sample_job();
   const JobLifetimes lives = lifetimes(job);
