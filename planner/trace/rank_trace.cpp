@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <tuple>
 
 namespace zplan {
 namespace {
@@ -22,6 +23,9 @@ RankSpans::RankSpans(const Program& program, const RankTimeline& rank, TraceScop
     lanes_[static_cast<std::size_t>(l)] =
         match_lane(index_, rank, static_cast<Lane>(l), !rank.folded.empty());
   if (!all && rank.folded.empty()) fold_lanes();
+  std::stable_sort(folded_.begin(), folded_.end(), [](const FoldedSpan& a, const FoldedSpan& b) {
+    return std::tie(a.start, a.lane) < std::tie(b.start, b.lane);
+  });
   std::erase_if(folded_, [&](const FoldedSpan& span) { return !shows(span.step); });
 }
 

@@ -36,7 +36,8 @@ WaitReason wait_reason(const RankSpans& rank, const LaneSpan& span, SimTime lane
   const SimTime ready = span.span->ready, start = span.span->start;
   const SimTime peers = start - std::max(ready, lane_free);
   const SimTime alone = ready - lane_free;
-  if (start <= lane_free) return {};
+  constexpr SimTime kShown{1000};  // a trace has whole nanoseconds
+  if (start - lane_free < kShown) return {};
   if (peers >= alone) return {WaitFor::kPeers, 0, peers};
   const Last last = last_needed(rank, span);
   const SimTime need = last.span == nullptr ? SimTime{0} : last.span->span->end - lane_free;
