@@ -258,11 +258,7 @@ Timeline collect_timeline(const RunState& state) {
     auto& spans = timeline.ranks[static_cast<std::size_t>(lane.rank - state.ranks.data())].spans;
     spans.insert(spans.end(), lane.spans.begin(), lane.spans.end());
   }
-  for (RankTimeline& rank : timeline.ranks) {
-    std::stable_sort(rank.spans.begin(), rank.spans.end(), [](const Span& a, const Span& b) {
-      return std::tie(a.start, a.lane, a.op) < std::tie(b.start, b.lane, b.op);
-    });
-  }
+  for (RankTimeline& rank : timeline.ranks) sort_spans(rank);
   return timeline;
 }
 

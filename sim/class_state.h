@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/program/instances/cursor.h"
-#include "planner/program/timeline/timeline.h"
+#include "planner/program/timeline/fold.h"
 #include "sim/launch_queue.h"
 #include "sim/requirements.h"
 #include "sim/simulate.h"
@@ -120,12 +120,13 @@ class StageClock {
 struct ClassState {
   // `costs`: of the program's nodes.
   ClassState(const Program& program, std::span<const OpCost> costs, int launch_depth,
-             std::int64_t steps, HostPath host = {}, bool by_node = false)
+             std::int64_t steps, HostPath host = {}, bool by_node = false, bool folds = false)
       : index(program),
         costs(costs),
         requirements(index),
         launches(index, costs, launch_depth, steps, host),
-        clock(by_node ? program.nodes.size() : 0) {
+        clock(by_node ? program.nodes.size() : 0),
+        recorder(program, folds) {
     wake_at.fill(kNobodyWaits);
     lanes.reserve(kLaneCount);
     for (std::size_t l = 0; l < kLaneCount; ++l) {
@@ -161,7 +162,7 @@ struct ClassState {
   double slowdown = 0;                             // of compute, by the started ops beside it
   Constant slowed_by = 0;                          // the rate of the last of them
   StageClock clock;
-  std::vector<Span> spans;
+  SpanRecorder recorder;
 };
 
 }  // namespace zplan::sim

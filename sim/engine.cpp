@@ -22,7 +22,7 @@ Engine::Engine(const CostModel& model, const SimOptions& options)
     classes_.emplace_back(rank_class.program, model.costs(static_cast<int>(classes_.size())),
                           model.launch_depth(), options.max_steps,
                           HostPath{path_.on() ? &path_ : nullptr, classes_.size()},
-                          options.split_by_op);
+                          options.split_by_op, options.fold_timeline);
   }
   for (ClassState& own : classes_)
     for (LaneState& lane : own.lanes) slots_.push_back({&own, &lane});
@@ -329,9 +329,9 @@ void Engine::wake(Slot slot) {
 void Engine::record(ClassState& own, const LaneState& lane) {
   const Program& program = own.program();
   const Node& node = program.nodes[lane.cursor->node];
-  own.spans.push_back({op_id(program, node, lane.cursor->env),
-                       static_cast<std::int32_t>(lane.cursor->step()), node.lane, lane.ready,
-                       lane.start, now_});
+  own.recorder.add(*lane.cursor, {op_id(program, node, lane.cursor->env),
+                                  static_cast<std::int32_t>(lane.cursor->step()), node.lane,
+                                  lane.ready, lane.start, now_});
 }
 
 void Engine::mark_step() {

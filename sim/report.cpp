@@ -196,13 +196,15 @@ Timeline timeline_of(const Engine& engine, const SimOptions& options) {
   const auto steps = static_cast<std::int32_t>(engine.marks().size());
   for (std::size_t stage = 0; stage < engine.classes().size(); ++stage) {
     const ClassPlace& place = engine.model().place(static_cast<int>(stage));
+    const SpanRecorder& recorder = engine.classes()[stage].recorder;
     RankTimeline rank{.stage = static_cast<std::int32_t>(stage),
                       .rank = place.rank,
-                      .spans = engine.classes()[stage].spans};
-    std::erase_if(rank.spans, [&](const Span& span) { return span.step >= steps; });
-    std::stable_sort(rank.spans.begin(), rank.spans.end(), [](const Span& a, const Span& b) {
-      return std::tie(a.start, a.lane, a.op) < std::tie(b.start, b.lane, b.op);
-    });
+                      .spans = recorder.spans(),
+                      .folded = recorder.folded()};
+    const auto is_partial = [&](const auto& span) { return span.step >= steps; };
+    std::erase_if(rank.spans, is_partial);
+    std::erase_if(rank.folded, is_partial);
+    sort_spans(rank);
     timeline.ranks.push_back(std::move(rank));
   }
   return timeline;

@@ -49,7 +49,8 @@ struct SimOptions {
   // Above 0, iterations are skipped, too, where all classes go at one pace within this share
   // (steady_loop.h), and successive periods agree when they do so within it.
   double tolerance = 0;
-  std::string fingerprint;  // of the placed Job, for the Timeline
+  std::string fingerprint;     // of the placed Job, for the Timeline
+  bool fold_timeline = false;  // planner/program/timeline/fold.h
 };
 
 // All of one step in the steady state; shares are fractions of the period.

@@ -32,5 +32,6 @@ ExitCode execute(const ExplainCommand& command);
 ExitCode execute(const WhyNotCommand& command);
 ExitCode execute(const ExportCommand& command);
 ExitCode execute(const CheckCommand& command);
+ExitCode execute(const ReportCommand& command);
 
 }  // namespace zplan

@@ -1,6 +1,7 @@
 """What the commands answer: their JSON keys, that equal questions get equal bytes, help."""
 
 import functools
+import gzip
 import json
 import os
 import re
@@ -444,6 +445,28 @@ class Simulations(CliTest):
         events = json.loads(self.read("trace.json"))["traceEvents"]
         self.assertTrue(any(event["ph"] == "X" for event in events))
         self.assertEqual(self.files(), ["plan.json", "trace.json"])
+
+    def test_trace_shows_one_step_unless_told_otherwise(self):
+        plan = self.tiny_plan("--dp", "1", "--global-batch", "16", "--micro-batch", "1")
+        counts = {}
+        for name, more in (("step.json", ()), ("all.json.gz", ("--trace-all",))):
+            result = self.zplan("simulate", plan, "--trace", name, *more)
+            self.assertEqual(result.returncode, OK)
+            opened = gzip.open if name.endswith(".gz") else open
+            with opened(self.path(name), "rt", encoding="utf-8") as file:
+                events = json.load(file)["traceEvents"]
+            slices = [event for event in events if event["ph"] == "X"]
+            counts[name] = (
+                len({e["args"]["step"] for e in slices}),
+                sum(1 for e in slices if e["name"].startswith("micro-batches: iterations 2..")),
+            )
+        steps, folds = counts["step.json"]
+        self.assertEqual(steps, 1)
+        self.assertGreater(folds, 0)
+        steps, folds = counts["all.json.gz"]
+        self.assertGreater(steps, 1)
+        self.assertEqual(folds, 0)
+        self.bad(BAD_INPUT, "simulate", plan, "--trace-all", says="--trace")
 
     def test_steps_can_be_fixed(self):
         answer = self.good_json("simulate", self.tiny_plan(), "--steps", "5")

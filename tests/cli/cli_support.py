@@ -27,6 +27,9 @@ PROGRESS = re.compile(
     re.MULTILINE,
 )
 
+# How large a trace becomes.
+WRITING = re.compile(r"^zplan: writing [^\n]*\n", re.MULTILINE)
+
 # Sizes pinned below those of the cluster.
 IDLE = re.compile(r"^zplan: [^\n]* GPUs stay idle: [^\n]*\n", re.MULTILINE)
 
@@ -42,7 +45,7 @@ def zplan(*arguments, cwd=None):
         timeout=TIMEOUT_S,
         check=False,
     )
-    result.stderr = PROGRESS.sub("", result.stderr)
+    result.stderr = WRITING.sub("", PROGRESS.sub("", result.stderr))
     if "--json" in arguments and result.stdout.startswith("{"):
         check_schema(json.loads(result.stdout))
     return result

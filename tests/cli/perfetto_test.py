@@ -51,7 +51,7 @@ class Server(http.server.ThreadingHTTPServer):
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     def translate_path(self, path):
-        is_trace = path.split("?")[0] == "/t.json"
+        is_trace = path.split("?")[0] in ("/t.json", "/t.json.gz")
         return self.server.trace if is_trace else super().translate_path(path)
 
     def log_message(self, *_):
@@ -81,7 +81,7 @@ class Perfetto(CliTest):
         """Rows of the import statistics, (name, severity, count), once the trace is there."""
         self.server.trace = self.path(name)
         page = f"http://127.0.0.1:{PORT}/index.html"
-        address = f"http://127.0.0.1:{PORT}/t.json"
+        address = f"http://127.0.0.1:{PORT}/t.json" + (".gz" if name.endswith(".gz") else "")
         self.browser.get("about:blank")
         self.browser.get(f"{page}#!/?url={address}")
         self.wait_for(lambda: "stage 0" in self.text() and "Loading" not in self.text())
@@ -129,11 +129,22 @@ class Perfetto(CliTest):
         self.good("simulate", "plan.json", "--trace", "small.json")
         self.nothing_is_lost("small.json")
 
+    def test_everything_compressed(self):
+        self.tiny_plan("--dp", "2", "--pp", "2", "--zero", "1")
+        self.good("simulate", "plan.json", "--trace", "everything.json.gz", "--trace-all")
+        self.nothing_is_lost("everything.json.gz")
+
     def test_offloaded_states(self):
         self.good("plan", "--model", "10B", "--cluster", "dgx2", "--optimizer", "nvme",
                   "-o", "plan.json")
         self.good("simulate", "plan.json", "--trace", "offload.json")
         self.nothing_is_lost("offload.json")
+
+    def test_trillion_parameters(self):
+        self.good("plan", "--model", "1T", "--cluster", "dgx2x32", "-o", "plan.json")
+        self.good("simulate", "plan.json", "--trace", "trillion.json")
+        self.assertLess(os.path.getsize(self.path("trillion.json")), 60e6)
+        self.nothing_is_lost("trillion.json")
 
 
 if __name__ == "__main__":

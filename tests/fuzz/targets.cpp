@@ -123,7 +123,6 @@ void timeline(std::string_view bytes) {
     const Timeline read = timeline_from_json(std::string(bytes), "timeline.json");
     demand(timeline_from_json(to_json(read), "again.json") == read,
            "a timeline that does not read back");
-    chrome_trace(read);
   });
 }
 

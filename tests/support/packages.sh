@@ -20,6 +20,8 @@ libdnnl-dev          -       fast fp32 matrix products on the CPU
 liburing-dev         -       io_uring for states on NVMe
 libyaml-cpp-dev      -       configurations in YAML
 libtomlplusplus-dev  -       configurations in TOML
+zlib1g-dev           -       compressed traces
+node-d3              -       the charts of zplan report
 ccache               ccache  quick rebuilds
 LIST
 }

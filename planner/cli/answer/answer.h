@@ -52,6 +52,9 @@ std::string misfit_line(const Answer& answer);
 // Why the slower tiers that the plan uses are needed: "only with NVMe: ..", or nothing.
 std::string tier_reason(const Answer& answer);
 
+// Of a plan that was simulated, beside the one that is recommended.
+Sheet simulated_sheet(const Simulated& one, const Plan& best);
+
 Sheet answer_sheet(const Answer& answer, const PlanCommand& command);
 
 }  // namespace zplan

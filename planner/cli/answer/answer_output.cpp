@@ -287,15 +287,9 @@ Value simulated_value(const std::vector<Simulated>& plans, const Plan& best) {
   Table table({"step_s: step", "gpu_bytes: GPU memory", "ranks: GPUs", "shape: ranks",
                "micro_batch", "differs: what it has otherwise"});
   for (const Simulated& one : plans) {
-    const Parallel& p = one.plan.parallel;
-    table.row({{"step_s", one.step},
-               {"gpu_bytes", one.gpu},
-               {"ranks", p.ranks()},
-               {"shape", fmt::format("dp {} x tp {} x pp {}", p.dp, p.tp, p.pp)},
-               {"micro_batch", one.plan.batch.micro_batch},
-               {"family", name(family_of(one.plan))},
-               {"differs", has_otherwise(best, one.plan)},
-               {"plan", as_json(to_json(one.plan))}});
+    Sheet row = simulated_sheet(one, best);
+    row.fact("plan", as_json(to_json(one.plan)));
+    table.row(row);
   }
   return {table.json(), table.text(2)};
 }
@@ -364,6 +358,17 @@ void say_plan(Sheet& out, const FoundPlan& best) {
 }
 
 }  // namespace
+
+Sheet simulated_sheet(const Simulated& one, const Plan& best) {
+  const Parallel& p = one.plan.parallel;
+  return {{"step_s", one.step},
+          {"gpu_bytes", one.gpu},
+          {"ranks", p.ranks()},
+          {"shape", fmt::format("dp {} x tp {} x pp {}", p.dp, p.tp, p.pp)},
+          {"micro_batch", one.plan.batch.micro_batch},
+          {"family", name(family_of(one.plan))},
+          {"differs", has_otherwise(best, one.plan)}};
+}
 
 Sheet answer_sheet(const Answer& answer, const PlanCommand& command) {
   const SearchResult& search = answer.search;

@@ -72,6 +72,7 @@ constexpr Subcommand kSubcommands[] = {
     {"explain", "Show what a number of a plan is made of: formula, terms, sources", parse_explain},
     {"why-not", "Show why the best plan is not one of a family or with pins", parse_why_not},
     {"diff", "Compare two plans: decisions, memory, step, time by kind of operation", parse_diff},
+    {"report", "Write a page that shows a plan: memory, time, alternatives", parse_report},
     {"sensitivity", "Say what each quantity of the hardware is worth: shadow prices",
      parse_sensitivity},
     {"sweep", "Find a plan for every point of a grid of questions", parse_sweep},

@@ -61,6 +61,8 @@ struct SimulateCommand {
   bool ignore_capacity = false;
   bool homes = false;  // compare those of what is kept for backward
   bool json = false;
+  bool trace_all = false;  // the whole timeline, not one step of one rank per stage
+  std::string memory_viz;  // the lifetimes as a PyTorch memory snapshot
 };
 
 // A plan from a file or, where there is none, the one that `zplan plan` finds.
@@ -138,6 +140,7 @@ struct RunCommand {
   bool ignore_capacity = false;
   bool test_mode = false;
   bool json = false;
+  bool trace_all = false;  // as SimulateCommand
 };
 
 struct CompareCommand {
@@ -263,6 +266,18 @@ struct CheckCommand {
   bool json = false;
 };
 
+// The page that shows plans, the first one in detail.
+struct ReportCommand {
+  std::vector<std::string> plans;
+  std::string cluster;   // of all; empty: those that they name
+  std::string stack;     // of all; empty: our own
+  std::string measured;  // the timeline of a run
+  std::string output;    // the page
+  double headroom = kUsualHeadroom;
+  int threads = 1;
+  std::vector<std::string> arguments;  // as typed
+};
+
 // --help and --version.
 struct ShowText {
   std::string text;
@@ -273,7 +288,8 @@ using Command =
                  LowerCommand, RunCommand, CompareCommand, ValidateCommand, ModelsCommand,
                  ClustersCommand, DoctorCommand, CalibrateCommand, SuggestCommand, SweepCommand,
                  WhatIfCommand, SensitivityCommand, DiffCommand, MaxCommand, GoodputCommand,
-                 NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand, CheckCommand>;
+                 NeedCommand, ExplainCommand, WhyNotCommand, ExportCommand, CheckCommand,
+                 ReportCommand>;
 
 // `arguments` without the name of the program. Throws Error(kBadInput), one line.
 Command parse_arguments(const std::vector<std::string>& arguments);

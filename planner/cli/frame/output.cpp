@@ -51,15 +51,6 @@ bool write_all(int file, std::string_view text) {
   return true;
 }
 
-void write_special(const std::string& path, std::string_view text) {
-  const int file = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (file < 0) fail(path, std::strerror(errno));
-  const bool good = write_all(file, text);
-  const int reason = errno;
-  ::close(file);
-  if (!good) fail(path, std::strerror(reason));
-}
-
 // A replaced file keeps its permissions.
 void keep_mode(int file, const fs::path& target) {
   struct stat old {};
@@ -121,22 +112,54 @@ void check_outputs(const std::vector<std::string>& outputs,
   }
 }
 
-void write_file(const std::string& path, std::string_view text) {
+FileWriter::FileWriter(const std::string& path) : path_(path) {
   check_writable(path);
-  if (is_special(path)) return write_special(path, text);
-  const fs::path target = final_target(path);
-  const std::string next = fmt::format("{}.{}.part", target.string(), ::getpid());
-  const int file = ::open(next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
-  if (file < 0) fail(path, std::strerror(errno));
-  keep_mode(file, target);
+  if (is_special(path)) {
+    file_ = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  } else {
+    target_ = final_target(path).string();
+    part_ = fmt::format("{}.{}.part", target_, ::getpid());
+    file_ = ::open(part_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
+  }
+  if (file_ < 0) fail(path, std::strerror(errno));
+  if (!part_.empty()) keep_mode(file_, target_);
+}
+
+FileWriter::~FileWriter() { give_up(); }
+
+void FileWriter::give_up() {
+  if (file_ < 0) return;
+  ::close(file_);
+  file_ = -1;
+  if (!part_.empty()) ::unlink(part_.c_str());
+}
+
+void FileWriter::check(bool good) {
+  if (good) return;
+  const int reason = errno;
+  give_up();
+  fail(path_, std::strerror(reason));
+}
+
+void FileWriter::write(std::string_view text) { check(write_all(file_, text)); }
+
+void FileWriter::finish() {
+  if (part_.empty()) {
+    ::close(file_);
+    file_ = -1;
+    return;
+  }
   // Some file systems know no fsync (EINVAL).
-  const bool good = write_all(file, text) && (::fsync(file) == 0 || errno == EINVAL);
-  int reason = errno;
-  ::close(file);
-  if (good && ::rename(next.c_str(), target.c_str()) == 0) return;
-  if (good) reason = errno;
-  ::unlink(next.c_str());
-  fail(path, std::strerror(reason));
+  check(::fsync(file_) == 0 || errno == EINVAL);
+  check(::rename(part_.c_str(), target_.c_str()) == 0);
+  ::close(file_);
+  file_ = -1;
+}
+
+void write_file(const std::string& path, std::string_view text) {
+  FileWriter file(path);
+  file.write(text);
+  file.finish();
 }
 
 }  // namespace zplan

@@ -22,6 +22,27 @@ void check_writable(const std::string& path);
 // be written, or would be written twice or over an input.
 void check_outputs(const std::vector<std::string>& outputs, const std::vector<std::string>& inputs);
 
+// A file that is written piece by piece and replaces what was there when it is finished. Its
+// functions throw Error naming the path, and leave nothing behind.
+class FileWriter {
+ public:
+  explicit FileWriter(const std::string& path);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
+
+  void write(std::string_view text);
+  void finish();
+
+ private:
+  void check(bool good);
+  void give_up();
+
+  std::string path_;
+  std::string target_, part_;  // empty for devices and pipes
+  int file_ = -1;
+};
+
 // Replaces the file; throws Error naming the path.
 void write_file(const std::string& path, std::string_view text);
 

@@ -35,5 +35,6 @@ Command parse_explain(const std::vector<std::string>& arguments);
 Command parse_why_not(const std::vector<std::string>& arguments);
 Command parse_export(const std::vector<std::string>& arguments);
 Command parse_check(const std::vector<std::string>& arguments);
+Command parse_report(const std::vector<std::string>& arguments);
 
 }  // namespace zplan

@@ -7,13 +7,20 @@
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/simulation.h"
 #include "planner/cli/predict/stack_use.h"
+#include "planner/cli/predict/trace_file.h"
+#include "planner/trace/memory_snapshot.h"
 
 namespace zplan {
 namespace {
 
+bool records(const SimulateCommand& command) {
+  return !command.trace.empty() || !command.timeline.empty() || !command.memory_viz.empty();
+}
+
 sim::SimOptions sim_options(const SimulateCommand& command) {
-  sim::SimOptions options{.record_timeline = !command.trace.empty() || !command.timeline.empty(),
-                          .fingerprint = {}};
+  sim::SimOptions options{.record_timeline = records(command),
+                          .fingerprint = {},
+                          .fold_timeline = command.timeline.empty() && !command.trace_all};
   if (command.steps) options.min_steps = options.max_steps = *command.steps;
   return options;
 }
@@ -45,7 +52,8 @@ Simulation simulate(const SimulateCommand& command) {
 }  // namespace
 
 ExitCode execute(const SimulateCommand& command) {
-  check_outputs({command.trace, command.timeline}, {command.plan});
+  check_outputs({command.trace, command.timeline, command.memory_viz}, {command.plan});
+  check_trace(command.trace, command.trace_all);
   const Simulation result = simulate(command);
   if (!result.time) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity simulates it anyway)",
@@ -54,8 +62,15 @@ ExitCode execute(const SimulateCommand& command) {
     if (command.json) write_answer(simulation_sheet(result), true);
     return ExitCode::kInfeasible;
   }
-  if (!command.trace.empty()) write_file(command.trace, chrome_trace(result.time->sim.timeline));
-  if (!command.timeline.empty()) write_file(command.timeline, to_json(result.time->sim.timeline));
+  const Timeline& timeline = result.time->sim.timeline;
+  if (!command.trace.empty())
+    write_trace(command.trace, result.planned.job, timeline, command.trace_all,
+                trace_links(result.planned.job, result.cluster));
+  if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
+  if (!command.memory_viz.empty()) {
+    const Job& job = result.planned.job;
+    write_file(command.memory_viz, memory_snapshot(job, lifetimes(job), timeline));
+  }
   write_answer(simulation_sheet(result), command.json);
   return ExitCode::kOk;
 }

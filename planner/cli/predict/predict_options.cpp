@@ -31,7 +31,12 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
                  "Steps to simulate [until the step time is steady]");
   syntax.flag("--homes", command.homes,
               "Also compare the homes of kept tensors with the choices of named methods");
-  syntax.text("--trace", command.trace, "FILE", "Write the timeline as Chrome trace JSON");
+  syntax.text("--trace", command.trace, "FILE",
+              "Write one step for a trace viewer (Chrome trace JSON); .gz: compressed");
+  syntax.flag("--trace-all", command.trace_all,
+              "In the trace, all steps and ranks, and every micro-batch; may be gigabytes");
+  syntax.text("--memory-viz", command.memory_viz, "FILE",
+              "Write the memory of a step as a PyTorch memory snapshot (pickle)");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.simulation/1)");
   return read_with_plan(syntax, arguments, command, "simulate");

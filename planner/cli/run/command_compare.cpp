@@ -4,6 +4,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/run/comparison_output.h"
 #include "planner/cli/run/run_report.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
@@ -40,7 +41,8 @@ Sheet alone_sheet(std::string_view whose, const ComparedSide& side) {
   return out;
 }
 
-// JSON schema "zplan.comparison/1".
+}  // namespace
+
 Sheet comparison_sheet(const Comparison& c) {
   Table table({"what:", "operations", "predicted_s: predicted", "measured_s: measured",
                "ratio: measured/predicted"});
@@ -76,9 +78,13 @@ Sheet comparison_sheet(const Comparison& c) {
   return out;
 }
 
+namespace {
+
 std::string_view source_words(std::string_view source) {
   return source == "sim" ? "simulation" : "run";
 }
+
+}  // namespace
 
 Timeline read_timeline(const std::string& path, std::string_view source) {
   Timeline timeline = timeline_from_json(read_text_file(path), path);
@@ -86,6 +92,8 @@ Timeline read_timeline(const std::string& path, std::string_view source) {
   throw_bad_input(fmt::format("{}: expected the timeline of a {}, got that of a {}", path,
                               source_words(source), source_words(timeline.source)));
 }
+
+namespace {
 
 // Of fewer steps a median can be far off: [derived] with five, two may be disturbed.
 constexpr std::int64_t kFewestSteps = 5;

@@ -11,6 +11,7 @@
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/stack_use.h"
+#include "planner/cli/predict/trace_file.h"
 #include "planner/cli/run/processes.h"
 #include "planner/cli/run/run_report.h"
 #include "planner/cli/run/training.h"
@@ -140,6 +141,7 @@ bool check_training(const FinishedRun& run, const PlannedJob& reference,
 void check_timelines(const RunCommand& command) {
   constexpr int kMostSteps = 1000;
   check_outputs({command.trace, command.timeline}, {command.plan, command.data, command.train});
+  check_trace(command.trace, command.trace_all);
   for (const std::string& path : {command.trace, command.timeline}) {
     if (path.empty()) continue;
     if (command.steps > kMostSteps) {
@@ -149,8 +151,8 @@ void check_timelines(const RunCommand& command) {
   }
 }
 
-void write_timelines(const RunCommand& command, const Timeline& timeline) {
-  if (!command.trace.empty()) write_file(command.trace, chrome_trace(timeline));
+void write_timelines(const RunCommand& command, const Job& job, const Timeline& timeline) {
+  if (!command.trace.empty()) write_trace(command.trace, job, timeline, command.trace_all);
   if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
 }
 
@@ -185,7 +187,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     report.interrupted =
         !check_training({&planned.job, &planned.model, &result}, *reference, data, options, report);
   }
-  if (!report.interrupted) write_timelines(command, result.timeline);
+  if (!report.interrupted) write_timelines(command, planned.job, result.timeline);
   return report;
 }
 

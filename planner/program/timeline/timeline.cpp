@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <array>
+#include <algorithm>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <tuple>
 #include <utility>
 
 #include "planner/core/json_reader.h"
@@ -18,46 +19,9 @@ std::string quote(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-constexpr std::int64_t kPicosecondsPerNanosecond = 1000;
-
-// Viewers keep whole nanoseconds. Both ends of a span are cut to them, so that one that begins
-// where another ends does so in the trace, too: Perfetto drops a slice that begins before the last
-// ended.
-std::int64_t nanoseconds(SimTime t) { return t.value / kPicosecondsPerNanosecond; }
-
-// Exact: a double would lose nanoseconds after a few weeks.
-std::string microseconds(std::int64_t nanoseconds) {
-  return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
-}
-
-// Above 0, which is the idle process to viewers.
-std::size_t process_number(std::size_t process) { return process + 1; }
-// Of no two threads the same: viewers take equal ones for one, whatever their process.
-std::size_t thread_number(std::size_t process, std::size_t lane) {
-  return process * kLaneCount + lane + 1;
-}
-
 template <typename... Args>
 void put(std::string& out, fmt::format_string<Args...> format, Args&&... args) {
   fmt::format_to(std::back_inserter(out), format, std::forward<Args>(args)...);
-}
-
-// The name of a process or thread and its place on the screen.
-void put_names(std::string& out, std::size_t process, const RankTimeline& rank) {
-  put(out,
-      R"({{"ph":"M","name":"process_name","pid":{0},"args":{{"name":"rank {1}, stage {2}"}}}},
-{{"ph":"M","name":"process_sort_index","pid":{0},"args":{{"sort_index":{0}}}}})",
-      process_number(process), rank.rank, rank.stage);
-  std::array<bool, kLaneCount> used{};
-  for (const Span& s : rank.spans) used[static_cast<std::size_t>(s.lane)] = true;
-  for (std::size_t lane = 0; lane < kLaneCount; ++lane) {
-    if (!used[lane]) continue;
-    put(out,
-        R"(,
-{{"ph":"M","name":"thread_name","pid":{0},"tid":{1},"args":{{"name":"{2}"}}}},
-{{"ph":"M","name":"thread_sort_index","pid":{0},"tid":{1},"args":{{"sort_index":{1}}}}})",
-        process_number(process), thread_number(process, lane), name(static_cast<Lane>(lane)));
-  }
 }
 
 SimTime time(JsonObject& span, std::string_view key, SimTime min) {
@@ -99,25 +63,14 @@ RankTimeline rank_from_json(const JsonNode& node) {
 
 }  // namespace
 
-std::string chrome_trace(const Timeline& timeline) {
-  std::string out = fmt::format(
-      R"({{"displayTimeUnit":"ns","otherData":{{"source":{},"fingerprint":{}}},"traceEvents":[)",
-      quote(timeline.source), quote(timeline.fingerprint));
-  for (std::size_t process = 0; process < timeline.ranks.size(); ++process) {
-    out += process == 0 ? "\n" : ",\n";
-    put_names(out, process, timeline.ranks[process]);
-    for (const Span& s : timeline.ranks[process].spans) {
-      put(out,
-          R"(,
-{{"ph":"X","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"wait_us":{}}}}})",
-          op_name(s.op), process_number(process),
-          thread_number(process, static_cast<std::size_t>(s.lane)),
-          microseconds(nanoseconds(s.start)),
-          microseconds(nanoseconds(s.end) - nanoseconds(s.start)), s.step,
-          microseconds(nanoseconds(s.start) - nanoseconds(s.ready)));
-    }
-  }
-  return out + "\n]}\n";
+void sort_spans(RankTimeline& rank) {
+  std::stable_sort(rank.spans.begin(), rank.spans.end(), [](const Span& a, const Span& b) {
+    return std::tie(a.start, a.lane, a.op) < std::tie(b.start, b.lane, b.op);
+  });
+  std::stable_sort(rank.folded.begin(), rank.folded.end(),
+                   [](const FoldedSpan& a, const FoldedSpan& b) {
+                     return std::tie(a.start, a.lane) < std::tie(b.start, b.lane);
+                   });
 }
 
 std::string to_json(const Timeline& timeline) {

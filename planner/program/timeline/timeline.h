@@ -23,12 +23,26 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
+// Operations of a lane that a folded timeline (fold.h) has no spans of: iterations first .. last of
+// a loop over micro-batches.
+struct FoldedSpan {
+  Lane lane = Lane::kCompute;
+  std::int32_t step = 0;
+  BlockIndex loop = 0;
+  std::int64_t first = 0, last = 0;  // both included
+  std::int64_t ops = 0;
+  SimTime start{0}, end{0};  // from the first operation to the last one
+  SimTime busy{0};           // part of it: from the starts to the ends of the operations
+  friend bool operator==(const FoldedSpan&, const FoldedSpan&) = default;
+};
+
 // Spans of one rank (exec) or of the representative rank of a class (sim), in order of
-// (start, lane, op).
+// (start, lane, op), those that are folded, too.
 struct RankTimeline {
   std::int32_t stage = 0;
   std::int32_t rank = 0;
   std::vector<Span> spans;
+  std::vector<FoldedSpan> folded{};  // empty unless the timeline is folded
   friend bool operator==(const RankTimeline&, const RankTimeline&) = default;
 };
 
@@ -39,11 +53,11 @@ struct Timeline {
   friend bool operator==(const Timeline&, const Timeline&) = default;
 };
 
-// Chrome trace event JSON (opens in Perfetto): one process per rank, one thread per lane, complete
-// events named by op_name, microsecond timestamps, the wait for other ranks as an argument.
-std::string chrome_trace(const Timeline& timeline);
+// Brings the spans of a rank into their order.
+void sort_spans(RankTimeline& rank);
 
-// Schema "zplan.timeline/1": one object per span, operations by op_name, times in picoseconds.
+// Of a timeline that is not folded. Schema "zplan.timeline/1": one object per span, operations by
+// op_name, times in picoseconds.
 std::string to_json(const Timeline& timeline);
 // Throws Error(kBadInput), one line "name:line:col: /pointer: expected ..., got ...".
 Timeline timeline_from_json(std::string text, std::string name);

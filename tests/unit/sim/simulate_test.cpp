@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/core/error.h"
+#include "planner/program/timeline/fold.h"
 #include "tests/support/meshes.h"
 #include "tests/unit/cost/small_machine.h"
 #include "tests/unit/sim/job_builder.h"
@@ -449,6 +450,21 @@ TEST(Simulate, TheTimelineHoldsWholeStepsInOrder) {
   EXPECT_EQ(spans.size(), static_cast<std::size_t>(result.steps) * 4);
   for (std::size_t i = 1; i < spans.size(); ++i) EXPECT_LE(spans[i - 1].start, spans[i].start);
   EXPECT_TRUE(simulate(make_job(program), small_machine()).timeline.ranks.empty());
+}
+
+TEST(Simulate, RecordsAFoldedTimelineAsItWouldBeFolded) {
+  ClassBuilder program;
+  program.repeat(9, [&] {
+    program.stream(Lane::kCompute, 1 * kMicro);
+    program.stream(Lane::kCommReduce, 2 * kMicro);
+  });
+  const Job job = make_job(program);
+  SimOptions options;
+  options.record_timeline = true;
+  options.fold_timeline = true;
+  const Timeline folded = simulate(job, small_machine(), options).timeline;
+  EXPECT_FALSE(folded.ranks[0].folded.empty());
+  EXPECT_EQ(folded, fold(job, run(job).timeline));
 }
 
 TEST(Simulate, AnEmptyJobTakesNoTime) {

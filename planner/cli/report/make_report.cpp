@@ -1,0 +1,75 @@
+#include <utility>
+
+#include "planner/cli/report/report.h"
+#include "planner/cli/run/comparison_output.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+namespace {
+
+PlanSource source_of(const ReportCommand& command, const std::string& plan) {
+  PlanSource source;
+  source.plan = plan;
+  source.question.cluster = command.cluster;
+  source.question.stack = command.stack;
+  source.question.headroom = command.headroom;
+  source.question.threads = command.threads;
+  source.question.ignore_capacity = true;  // what does not fit is shown, too
+  return source;
+}
+
+// The timeline is folded unless it is to be compared.
+ReportedPlan reported(const std::string& file, const ChosenPlan& chosen, bool records, bool folds) {
+  const sim::SimOptions options{
+      .record_timeline = records, .fingerprint = {}, .fold_timeline = folds};
+  return {file,
+          {.planned = chosen.planned,
+           .cluster = chosen.cluster,
+           .memory = chosen.memory,
+           .time = predict_time(chosen.planned, chosen.cluster, chosen.evidence, options),
+           .anchors = {}}};
+}
+
+// The question that the plan answers: what is trained, with which kernels, on what.
+Answer search_beside(const ReportCommand& command, const ChosenPlan& chosen) {
+  const Plan& plan = chosen.planned.plan;
+  PlanCommand question = source_of(command, "").question;
+  question.model = plan.model;
+  question.cluster = command.cluster.empty() ? plan.hardware : command.cluster;
+  question.pins.set("/batch/global_batch", plan.batch.global_batch);
+  question.pins.set("/batch/sequence", plan.batch.sequence);
+  question.pins.set("/kernel_set", plan.kernel_set);
+  return find_answer(question);
+}
+
+}  // namespace
+
+Report make_report(const ReportCommand& command) {
+  std::optional<PlanPrices> prices =
+      find_prices({.source = source_of(command, command.plans.front()), .check = false});
+  ZPLAN_ASSERT(prices.has_value());  // plans from files are shown whether they fit or not
+  const bool compares = !command.measured.empty();
+  Answer answer = search_beside(command, prices->chosen);
+  Report report{.plans = {reported(command.plans.front(), prices->chosen, true, !compares)},
+                .prices = *std::move(prices),
+                .timeline = {},
+                .answer = std::move(answer),
+                .roofline = {},
+                .grid = {},
+                .measured = {}};
+  Simulation& first = report.plans.front().simulation;
+  report.timeline = std::move(first.time->sim.timeline);
+  if (compares)
+    report.measured =
+        compare(report.timeline, read_timeline(command.measured, "exec"), JoinBy::kOperation);
+  for (std::size_t i = 1; i < command.plans.size(); ++i) {
+    const auto other = choose_plan(source_of(command, command.plans[i]));
+    ZPLAN_ASSERT(other.has_value());
+    report.plans.push_back(reported(command.plans[i], *other, false, true));
+  }
+  report.roofline = roofline_of(first.planned.job, first.cluster, first.time->split.stage);
+  report.grid = step_grid(report.prices);
+  return report;
+}
+
+}  // namespace zplan

@@ -1,0 +1,35 @@
+#include <utility>
+
+#include "planner/cli/frame/question_options.h"
+#include "planner/cli/frame/subcommands.h"
+#include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
+
+namespace zplan {
+
+Command parse_report(const std::vector<std::string>& arguments) {
+  ReportCommand command;
+  Syntax syntax("Write one self-contained page that shows a plan: memory, time, alternatives",
+                "zplan report PLAN.json... -o report.html [options]",
+                "\nExamples:\n"
+                "  ./zplan report plan.json -o report.html\n"
+                "  ./zplan report plan.json other.json -o report.html\n"
+                "  ./zplan report plan.json --measured run.json -o report.html\n");
+  syntax.positionals("PLAN.json", command.plans, "The plan, and others to show beside it");
+  syntax.text("-o,--output", command.output, "FILE", "The page");
+  syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plans name");
+  syntax.text("--stack", command.stack, "S",
+              "Whose software sets the costs: nemo2024 .. or a .json file [own]");
+  syntax.text("--measured", command.measured, "TIMELINE.json",
+              "Of a run of the first plan (zplan run --timeline): shown beside the prediction");
+  add_headroom(syntax, command.headroom);
+  add_threads(syntax, command.threads);
+  command.arguments = arguments;
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  if (command.plans.empty()) fail_without_plan("report");
+  if (command.output.empty())
+    throw_bad_input("--output: expected a file for the page, as in: -o report.html");
+  return command;
+}
+
+}  // namespace zplan
