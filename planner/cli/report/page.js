@@ -380,7 +380,8 @@ const LANES = { send_forward_up: "send ↑ fwd", send_forward_down: "send ↓ fw
     const svg = chart(plot, w, h, "Time against memory");
     const x = d3.scaleLog(d3.extent(all, d => d.step_s).map((v, i) => v * (i ? 1.06 : .95)), [m.l, w - m.r]);
     const y = d3.scaleLinear([0, d3.max(all, d => d.gpu_bytes) / GIB * 1.1], [h - m.b, m.t]);
-    const ticks = x.ticks(6).filter((t, i, list) => list.length < 9 || i % Math.ceil(list.length / 8) === 0);
+    const powers = x.ticks(6), ticks = (powers.length < 3 ? d3.ticks(...x.domain(), 6) : powers)
+      .filter((t, i, list) => list.length < 9 || i % Math.ceil(list.length / 8) === 0);
     svg.append("g").attr("class", "axis").attr("transform", `translate(0,${h - m.b})`).call(d3.axisBottom(x).tickValues(ticks).tickFormat(t => seconds(t)));
     svg.append("g").attr("class", "axis").attr("transform", `translate(${m.l},0)`).call(d3.axisLeft(y).ticks(6));
     svg.append("text").attr("x", w - m.r).attr("y", h - 6).attr("text-anchor", "end").attr("class", "soft").text("step time →");
