@@ -80,6 +80,14 @@ class Page(CliTest):
         self.tiny_plan()
         self.assertEqual(self.page("plan.json"), self.page("plan.json"))
 
+    def test_plans_are_shown_beside_each_other(self):
+        self.tiny_plan("--dp", "2")
+        self.tiny_plan("--dp", "4", name="other.json")
+        plans = self.data("plan.json", "other.json")["plans"]
+        self.assertEqual([plan["file"] for plan in plans], ["plan.json", "other.json"])
+        other = self.good_json("simulate", "other.json")
+        self.assertEqual(to_12_digits(plans[1]["time"]), to_12_digits(other["time"]))
+
     def test_a_run_is_shown_beside_the_prediction(self):
         self.tiny_plan("--dp", "2")
         self.good("run", "plan.json", "--steps", "6", "--timeline", "run.json")

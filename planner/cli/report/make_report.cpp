@@ -57,8 +57,7 @@ Report make_report(const ReportCommand& command) {
                 .roofline = {},
                 .grid = {},
                 .measured = {}};
-  Simulation& first = report.plans.front().simulation;
-  report.timeline = std::move(first.time->sim.timeline);
+  report.timeline = std::move(report.plans.front().simulation.time->sim.timeline);
   if (compares)
     report.measured =
         compare(report.timeline, read_timeline(command.measured, "exec"), JoinBy::kOperation);
@@ -67,6 +66,7 @@ Report make_report(const ReportCommand& command) {
     ZPLAN_ASSERT(other.has_value());
     report.plans.push_back(reported(command.plans[i], *other, false, true));
   }
+  const Simulation& first = report.plans.front().simulation;
   report.roofline = roofline_of(first.planned.job, first.cluster, first.time->split.stage);
   report.grid = step_grid(report.prices);
   return report;
