@@ -95,6 +95,13 @@ class Page(CliTest):
         self.assertGreater(measured["step"]["measured_s"], 0)
         self.assertEqual(measured["only_predicted"]["operations"], 0)
 
+    def test_a_run_of_another_plan_is_refused(self):
+        self.tiny_plan("--dp", "2")
+        self.tiny_plan("--dp", "4", name="other.json")
+        self.good("run", "other.json", "--steps", "2", "--timeline", "run.json")
+        self.bad(BAD_INPUT, "report", "plan.json", "--measured", "run.json", "-o", "r.html",
+                 says="run.json is of another plan than plan.json")
+
     def test_a_plan_that_does_not_fit_is_shown(self):
         self.oversized_plan(name="big.json")
         data = self.data("big.json", code=INFEASIBLE)
