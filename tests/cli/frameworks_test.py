@@ -108,6 +108,12 @@ class Frameworks(CliTest):
         self.assertEqual(plan["zero_stage"], 1)
         self.assertEqual(plan["batch"], {"global_batch": 256, "micro_batch": 1, "sequence": 4096})
         self.assertEqual(answer["framework"], "Megatron-LM")
+        # An 8B model needs neither tensor parallelism nor a pipeline.
+        edits = [{edit["key"] for edit in change["edits"]} for change in answer["changes"]]
+        self.assertTrue(any("--pipeline-model-parallel-size" in keys for keys in edits), edits)
+        steps = [change["step_s"] for change in answer["changes"]]
+        self.assertEqual(steps, sorted(steps))
+        self.assertLess(steps[0], 0.9 * answer["time"]["step_s"])
 
     def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
         for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),
