@@ -40,6 +40,11 @@ class Frameworks(CliTest):
             self.assertLess(change["step_s"], answer["time"]["step_s"])
             self.assertTrue(change["edits"])
 
+    def test_what_the_question_lacks_is_named(self):
+        self.bad(BAD_INPUT, "check", says="expected a configuration")
+        self.bad(BAD_INPUT, "check", "ds_config.json", "--model", "llama3-8b", says="--cluster")
+        self.bad(BAD_INPUT, "check", "ds_config.json", "--cluster", "dgx-h100", says="--model")
+
     def test_each_change_is_what_its_edits_make(self):
         question = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--recompute", "full")
         answer = self.check("ds_config.json", *question)

@@ -54,9 +54,12 @@ Command parse_check(const std::vector<std::string>& arguments) {
   pins.add_others(syntax, question.pins);
   if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
   pins.finish(question.pins);
-  if (!command.config.empty() && !question.cluster.empty()) return command;
-  throw_bad_input(
-      "expected a configuration, as in: zplan check ds_config.json --model M --cluster C");
+  if (command.config.empty())
+    throw_bad_input(
+        "expected a configuration, as in: zplan check ds_config.json --model M --cluster C");
+  if (question.cluster.empty())
+    throw_bad_input("--cluster: expected what it is to run on, as in: --cluster dgx-h100x4");
+  return command;
 }
 
 }  // namespace zplan
