@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 
 from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, main
 
@@ -190,6 +191,74 @@ class Frameworks(CliTest):
         self.assertEqual(answer["files"], [])
         text = self.good("export", "plan.json", "--to", "deepspeed")
         self.assertIn("does", text)
+
+    def export(self, plan, target):
+        result = self.zplan("export", plan, "--to", target, "-o", target, "--json")
+        self.assertEqual(result.returncode, OK, result.stderr)
+        answer = json.loads(result.stdout)
+        return answer, {os.path.basename(file): self.read(file) for file in answer["files"]}
+
+    def test_a_script_gets_the_config_of_its_model(self):
+        for model, kind, layer in (("gpt2", "gpt2", "GPT2Block"),
+                                   ("phi3-mini", "mistral", "MistralDecoderLayer"),
+                                   ("gemma3-1b", "gemma3_text", "Gemma3DecoderLayer"),
+                                   ("pythia-1.4b", "gpt_neox", "GPTNeoXLayer")):
+            self.good("--model", model, "--cluster", "dgx-h100", "--zero", "3", "-o", "plan.json")
+            for target in ("deepspeed", "accelerate", "hf"):
+                with self.subTest(model=model, target=target):
+                    answer, files = self.export("plan.json", target)
+                    self.assertEqual(json.loads(files["config.json"])["model_type"], kind)
+                    self.assertIn("from model_and_data import", files["train.py"])
+                    self.assertNotIn("config.json", {each["key"] for each in answer["findings"]})
+                    # Read again it is the model.
+                    sizes = {json.loads(self.good("models", name, "--json"))["models"][0]["parameters"]
+                             for name in (model, "./" + target)}
+                    self.assertEqual(len(sizes), 1)
+                    if target == "accelerate":
+                        self.assertIn(layer, files["accelerate.yaml"])
+        for target in ("megatron", "torchtitan"):
+            self.assertNotIn("config.json", self.export("plan.json", target)[1])
+
+    def test_a_users_config_is_taken_with_the_dropout_of_the_plan(self):
+        os.mkdir(self.path("mine"))
+        with open(os.path.join(ROOT, "tests", "data", "hugging_face", "phi-3-mini-4k.json"),
+                  encoding="utf-8") as file:
+            own = json.load(file)
+        self.write("mine/config.json", json.dumps(own | {"resid_pdrop": 0.1, "bos_token_id": 7}))
+        self.zplan("--model", "./mine", "--cluster", "dgx-h100", "--zero", "3", "-o", "plan.json")
+        files = self.export("plan.json", "accelerate")[1]
+        written = json.loads(files["config.json"])
+        self.assertEqual({key: written[key] for key in own},
+                         own | {"resid_pdrop": 0.0, "bos_token_id": 7})
+        self.assertIn("Phi3DecoderLayer", files["accelerate.yaml"])
+
+    def test_a_model_of_no_family_is_said_with_the_nearest(self):
+        self.good("--model", "tiny-bloom", "--cluster", "dgx-h100", "-o", "plan.json")
+        answer, files = self.export("plan.json", "deepspeed")
+        self.assertNotIn("config.json", files)
+        found = {each["key"]: each for each in answer["findings"]}["config.json"]
+        self.assertEqual(found["kind"], "error")
+        self.assertIn("bloom has ffn 256 and not 128. Build the model in make_model",
+                      found["message"])
+
+    def test_the_launchers_start_the_script_with_what_it_must_be_told(self):
+        self.good("--model", "llama3-8b", "--cluster", "dgx-h100x2", "--zero", "3", "--gather",
+                  "layer", "--recompute", "full", "--micro-batch", "2", "--global-batch", "128",
+                  "--tp", "1", "--pp", "1", "-o", "plan.json")
+        for target, starter in (("deepspeed", "torchrun --nnodes 2 --nproc_per_node 8"),
+                                ("accelerate", "accelerate launch --config_file accelerate.yaml "
+                                               "--num_machines 2 --num_processes 16")):
+            files = self.export("plan.json", target)[1]
+            for name in ("launch.sh", "launch.sbatch"):
+                self.assertIn(starter, files[name])
+            for name in ("launch.sh", "launch.sbatch", "launch_mpi.sh"):
+                self.assertIn("train.py --sequence 8192", files[name])
+                self.assertIn("--recompute", files[name])
+                self.assertEqual("--micro-batch 2 --accumulation 4" in files[name],
+                                 target == "accelerate", name)
+                checked = subprocess.run(["bash", "-n", self.path(os.path.join(target, name))],
+                                         capture_output=True, text=True, check=False)
+                self.assertEqual(checked.stderr, "")
 
 
 if __name__ == "__main__":

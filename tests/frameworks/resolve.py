@@ -169,7 +169,8 @@ def resolve_hf(folder):
     return transformers.__version__, {
         "/zero_stage": stage,
         "/batch/micro_batch": got.per_device_train_batch_size,
-        "recompute": bool(got.gradient_checkpointing),
+        "recompute": bool(got.gradient_checkpointing or
+                          (got.fsdp_config or {}).get("activation_checkpointing")),
         "bf16": bf16,
         "/clip": got.max_grad_norm > 0,
     }

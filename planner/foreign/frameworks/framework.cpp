@@ -17,20 +17,22 @@
 namespace zplan {
 namespace {
 
-// What a script for Hugging Face models is told.
+// What a script for Hugging Face models is told, dropout by the model's config.json.
 Pins said_to_script(const Plan& plan) {
   Pins said;
   said.set("/batch/sequence", plan.batch.sequence);
   const Recompute mode = plan.all_full() ? Recompute::kFull : Recompute::kNone;
   said.set("/recompute", std::vector<RecomputeRun>{{mode}});
+  said.set("/dropout", plan.dropout);
   return said;
 }
 
-// Batches, too.
+// Batches and clipping, too.
 Pins said_of_batch(const Plan& plan) {
   Pins said = said_to_script(plan);
   said.set("/batch/micro_batch", plan.batch.micro_batch);
   said.set("/batch/global_batch", plan.batch.global_batch);
+  said.set("/clip", plan.clip);
   return said;
 }
 
@@ -81,7 +83,8 @@ constexpr Framework kFrameworks[] = {
      .file = "accelerate.yaml",
      .render = yaml_text,
      .script = "train_accelerate.py",
-     .program = {}},
+     .program = {},
+     .starts_itself = true},
     {.name = "hf",
      .title = "Transformers",
      .is_of = is_trainer,

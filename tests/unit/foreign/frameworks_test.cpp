@@ -6,8 +6,10 @@
 
 #include "models/model_formulas.h"
 #include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/plan_difference.h"
 
 namespace zplan {
@@ -97,6 +99,11 @@ TEST(Frameworks, EachSaysWhatItHas) {
       EXPECT_EQ(torchtitan.zero_stage, 3);
     }
   }
+}
+
+TEST(Frameworks, KnowTheLayersOfEachFamily) {
+  for (const std::string& type : hugging_face_types())
+    EXPECT_FALSE(layer_class(type).empty()) << type;
 }
 
 TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {
