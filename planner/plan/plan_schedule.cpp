@@ -47,14 +47,16 @@ std::int32_t micro_batches_of(const Plan& plan) {
 
 ChunkMap one_piece_each(const Plan& plan) { return looped_chunks(plan.parallel.pp, 1); }
 
+// Rounds of more micro-batches than there are stages wait in a circle: a stage sends what its
+// neighbour takes only once it has sent what this one waits for. Up to 2 (p - 1) micro-batches are
+// all ahead, and nothing waits [derived].
 Reason uneven_rounds(const Plan& plan) {
-  const std::int32_t micros = micro_batches_of(plan);
-  const std::int32_t nearest = nearest_rounds(plan.parallel.pp, micros);
-  if (nearest == micros) return std::nullopt;
+  const std::int32_t micros = micro_batches_of(plan), pp = plan.parallel.pp;
+  if (micros % pp == 0 || micros <= 2 * (pp - 1)) return std::nullopt;
   return fmt::format(
-      "schedule {} works off micro-steps in equal rounds: with pp {} not {}; the next number that "
-      "is: {}",
-      name(plan.schedule), plan.parallel.pp, micros, nearest);
+      "schedule {} works off micro-steps in rounds of one per stage: with pp {} not {}; the next "
+      "number that is: {}",
+      name(plan.schedule), pp, micros, (micros + pp - 1) / pp * pp);
 }
 
 Reason too_few_to_pair(const Plan& plan) {

@@ -105,6 +105,35 @@ class Frameworks(CliTest):
         answer = self.check(*question, code=CHECK_FAILED)
         self.assertEqual(self.findings(answer)["train_micro_batch_size_per_gpu"], "error")
 
+    # Whole replicas of GPT-2 XL leave no room on a card of 24 GB, ZeRO-3 with the optimizer on the host
+    # trains 16 sequences of 128 tokens there [Accelerate].
+    def test_a_card_of_24_gb_trains_gpt2_xl_with_offload_only(self):
+        card = ("--model", "gpt2-1.5b", "--cluster", "titan-rtx-workstation", "--set",
+                "gpus_per_node=1", "--seq", "128")
+        self.write("ddp.json", json.dumps({"train_micro_batch_size_per_gpu": 1,
+                                           "fp16": {"enabled": True}}))
+        self.assertFalse(self.check("ddp.json", *card, code=INFEASIBLE)["fits"])
+        answer = self.check("zero3_offload_accelerate.json", *card, "--with", "hf",
+                            "--micro-batch", "16")
+        self.assertTrue(answer["fits"])
+        self.assertEqual(answer["plan"]["batch"]["micro_batch"], 16)
+
+    # Of two such cards ZeRO-2 leaves room for a larger batch than whole replicas do [Accelerate].
+    def test_two_cards_of_24_gb_hold_a_larger_batch_with_zero_2(self):
+        cards = ("--model", "gpt2-774m", "--cluster", "titan-rtx-workstation", "--set",
+                 "gpus_per_node=2", "--seq", "128")
+
+        def most(config, *options):
+            fits = [n for n in (16, 32, 48, 64, 96, 128)
+                    if self.zplan("check", config, *cards, "--micro-batch", str(n), *options
+                                  ).returncode == OK]
+            return max(fits, default=0)
+
+        self.write("ddp.json", json.dumps({"train_micro_batch_size_per_gpu": "auto",
+                                           "fp16": {"enabled": True}}))
+        replicas = most("ddp.json", "--with", "hf")
+        self.assertGreater(most("zero2_accelerate.json", "--with", "hf"), replicas)
+
     def test_a_megatron_command_brings_its_model(self):
         answer = self.check("pretrain.sh", "--cluster", "dgx-h100x8")
         plan = answer["plan"]

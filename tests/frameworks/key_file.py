@@ -14,12 +14,13 @@ def plain(value):
     return plain(value.value) if hasattr(value, "value") else None
 
 
-def ignored(keys):
-    return {"unknown": "ignored", "keys": keys, "deprecated": {}}
+def ignored(keys, also=None):
+    """`also`: other names of keys, with what they stand for."""
+    return {"unknown": "ignored", "keys": keys, "deprecated": {}, "also": also or {}}
 
 
 def refused(keys):
-    return {"unknown": "refused", "keys": keys, "deprecated": {}}
+    return {"unknown": "refused", "keys": keys, "deprecated": {}, "also": {}}
 
 
 def dataclass_objects(cls, path="", out=None):
@@ -37,15 +38,17 @@ def dataclass_objects(cls, path="", out=None):
     return out
 
 
-def write(framework, version, objects, removed=()):
-    """A key a line, so that a new version shows what it changed."""
+def write(framework, version, objects, removed=None, file=sys.stdout):
+    """A key a line, so that a new version shows what it changed. `removed`: keys of earlier versions,
+    with what to say instead."""
     def one(path, each):
         keys = ",\n".join(f"    {json.dumps(k)}: {json.dumps(v)}" for k, v in each["keys"].items())
         return (f'  {json.dumps(path)}: {{\n   "unknown": "{each["unknown"]}", '
-                f'"deprecated": {json.dumps(each["deprecated"])},\n   "keys": {{\n{keys}\n   }}\n  }}')
+                f'"deprecated": {json.dumps(each["deprecated"])},\n'
+                f'   "also": {json.dumps(each["also"])},\n   "keys": {{\n{keys}\n   }}\n  }}')
 
     body = ",\n".join(one(path, each) for path, each in objects.items())
     text = (f'{{\n "schema": "zplan.keys/1", "framework": "{framework}", "version": "{version}",\n'
-            f' "objects": {{\n{body}\n }},\n "removed": {json.dumps(list(removed))}\n}}\n')
+            f' "objects": {{\n{body}\n }},\n "removed": {json.dumps(dict(sorted((removed or {}).items())), indent=2)}\n}}\n')
     json.loads(text)
-    sys.stdout.write(text)
+    file.write(text)

@@ -57,7 +57,7 @@ class Recorder(dict):
 
 def fields_of(model):
     """name in a file -> default, what is deprecated apart"""
-    keys, deprecated = {}, {}
+    keys, deprecated, also = {}, {}, {}
     for name, field in model.model_fields.items():
         extra = field.json_schema_extra or {}
         default = None if field.is_required() else plain(field.get_default())
@@ -66,7 +66,9 @@ def fields_of(model):
             deprecated[written] = extra.get("new_param", "")
         else:
             keys[written] = default
-    return {"unknown": "refused", "keys": keys, "deprecated": deprecated}
+            if written != name and model.model_config.get("populate_by_name"):
+                also[name] = written
+    return {"unknown": "refused", "keys": keys, "deprecated": deprecated, "also": also}
 
 
 def asked_of_section(name, reader):
@@ -84,7 +86,9 @@ def top_level():
     keys.update({"sequence_parallel_size": 1, "vocabulary_size": None, "hybrid_engine": None})
     for removed in config._REMOVED_TOP_LEVEL_CONFIG_KEYS:
         keys.pop(removed, None)
-    return ignored(dict(sorted(keys.items())))
+    keys.pop(precision_config.BFLOAT16_OLD, None)
+    return ignored(dict(sorted(keys.items())),
+                   {precision_config.BFLOAT16_OLD: precision_config.BFLOAT16})
 
 
 def main():
@@ -110,9 +114,9 @@ def main():
         "optimizer": ignored({"type": None, "params": None, "legacy_fusion": False}),
         "scheduler": ignored({"type": None, "params": None}),
     }
-    removed = {**config._REMOVED_TOP_LEVEL_CONFIG_KEYS,
-               **{"zero_optimization." + k: v for k, v in config._REMOVED_ZERO_CONFIG_KEYS.items()}}
-    write("DeepSpeed", deepspeed.__version__, objects, sorted(removed))
+    removed = [*config._REMOVED_TOP_LEVEL_CONFIG_KEYS,
+               *("zero_optimization." + key for key in config._REMOVED_ZERO_CONFIG_KEYS)]
+    write("DeepSpeed", deepspeed.__version__, objects, dict.fromkeys(removed, ""))
 
 
 if __name__ == "__main__":

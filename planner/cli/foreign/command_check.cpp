@@ -128,12 +128,17 @@ ExitCode execute(const CheckCommand& command) {
                     .with_trainer = command.with_trainer,
                     .asked = question.pins,
                     .devices_per_node = cluster.node.devices_per_node});
+  std::ranges::copy(config.findings, std::back_inserter(check.setup.findings));
   if (!question.stack.empty()) check.setup.stack = question.stack;
   check.setup.plan.hardware = cluster.name;
   SetupCluster use = cluster_of_setup(check.setup, std::move(cluster));
   check.cluster = std::move(use.cluster);
+  const std::int64_t ranks = check.setup.plan.parallel.ranks();
   if (auto why = illegal(check.setup.plan, shape_of(model))) {
     check.illegal = std::move(*why);
+  } else if (ranks > check.cluster.devices()) {
+    check.illegal = fmt::format("it needs {} ranks, {} has {} GPUs", ranks, check.cluster.name,
+                                check.cluster.devices());
   } else {
     predict(check, model, use.evidence);
     find_changes(check, config.root);

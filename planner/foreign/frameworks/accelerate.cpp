@@ -14,6 +14,7 @@
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
+#include "planner/foreign/frameworks/named_file.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -80,8 +81,10 @@ class Reading {
     FsdpSettings settings;
     const std::string type =
         config_.has("distributed_type")
-            ? config_.word("distributed_type", {"FSDP", "MULTI_GPU", "NO", "DEEPSPEED",
-                                                "MEGATRON_LM", "MULTI_CPU", "XLA", "TPU"})
+            ? config_.word("distributed_type",
+                           {"FSDP", "MULTI_GPU", "NO", "DEEPSPEED", "MEGATRON_LM", "MULTI_CPU",
+                            "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU",
+                            "MULTI_HPU", "MULTI_NEURON", "XLA", "TPU"})
             : "NO";
     const std::int64_t dp = plan().replicas();
     const bool is_fsdp = type == "FSDP" || config_.has("fsdp_config");
@@ -205,6 +208,14 @@ std::string json_of(const JsonNode& node) {
   return is_plain ? word : in_quotes(word);
 }
 
+std::optional<DType> precision_of(const JsonNode& root) {
+  const auto node = find_key(root, "mixed_precision");
+  const std::string word = node && node->is_string() ? node->string() : "";
+  if (word == "bf16") return DType::kBf16;
+  if (word == "fp16") return DType::kF16;
+  return word == "no" ? std::optional(DType::kF32) : std::nullopt;
+}
+
 // Accelerate fills in "auto" itself, as the Trainer does [Accelerate].
 Setup read_section(const JsonNode& root, const JsonNode& section, Surroundings around) {
   KeyList keys;
@@ -235,9 +246,12 @@ bool is_accelerate(const JsonNode& root) {
 Setup read_accelerate(const JsonNode& root, const Surroundings& around) {
   const auto section = find_key(root, "deepspeed_config");
   if (section && section->is_object() && !section->members().empty()) {
-    if (const auto file = find_key(*section, "deepspeed_config_file"))
-      file->fail("expected the keys of DeepSpeed here; check the file that this names instead");
-    return read_section(root, *section, around);
+    const auto file = find_key(*section, "deepspeed_config_file");
+    if (!file || file->is_null()) return read_section(root, *section, around);
+    Surroundings filled = around;
+    filled.with_trainer = true;
+    filled.compute = precision_of(root);
+    return read_deepspeed(read_named_config(*file), filled);
   }
   return Reading(root, around).read();
 }

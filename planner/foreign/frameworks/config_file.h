@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/core/json_reader.h"
 #include "planner/foreign/frameworks/framework.h"
@@ -12,6 +13,7 @@ namespace zplan {
 struct ConfigFile {
   JsonNode root;
   const Framework* framework = nullptr;
+  std::vector<Finding> findings{};  // of the syntax: what was taken where it leaves a choice
 };
 
 // Throws Error, one line with the place, on broken syntax and on what no framework writes.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "planner/core/nearest.h"
@@ -24,6 +25,15 @@ std::int64_t whole_number(const JsonNode& node, std::int64_t min, std::int64_t m
   return static_cast<std::int64_t>(number);
 }
 
+// A slip of a letter, or of one in six.
+bool is_misspelt(const std::string& key, const std::vector<std::string>& known) {
+  constexpr std::size_t kLettersOfASlip = 6, kLeastLetters = 4;
+  const std::optional<std::string> nearest = nearest_name(key, known);
+  if (!nearest) return false;
+  const std::size_t slips = edit_distance(key, *nearest);
+  return slips <= 1 ? key.size() >= kLeastLetters : slips * kLettersOfASlip <= key.size();
+}
+
 }  // namespace
 
 std::optional<JsonNode> find_key(const JsonNode& root, std::string_view key) {
@@ -37,13 +47,24 @@ std::optional<JsonNode> find_key(const JsonNode& root, std::string_view key) {
 }
 
 std::optional<JsonNode> ConfigReader::find(std::string_view key) const {
-  std::optional<JsonNode> node = find_key(root_, key);
+  std::optional<JsonNode> node = written(key);
   if (node && (node->is_null() || is_auto(key))) return std::nullopt;
   return node;
 }
 
+std::optional<JsonNode> ConfigReader::written(std::string_view key) const {
+  if (key.empty()) return root_;
+  if (auto node = find_key(root_, prefix_ + std::string(key))) return node;
+  for (const auto& [other, of] : table_.other_names()) {
+    const bool is_it = key == of, is_in_it = key.starts_with(of + ".");
+    if (!is_it && !is_in_it) continue;
+    if (auto node = find_key(root_, other + std::string(key.substr(of.size())))) return node;
+  }
+  return std::nullopt;
+}
+
 bool ConfigReader::is_auto(std::string_view key) const {
-  const std::optional<JsonNode> node = find_key(root_, key);
+  const std::optional<JsonNode> node = written(key);
   return node && node->is_string() && node->string() == "auto";
 }
 
@@ -54,7 +75,10 @@ std::int64_t ConfigReader::integer(std::string_view key, std::int64_t min, std::
 
 bool ConfigReader::flag(std::string_view key) const {
   const std::optional<JsonNode> node = find(key);
-  if (node && node->is_string()) return node->one_of({"true", "false"}) == "true";
+  // A switch, before a variable of the script that is not known.
+  if (node && node->is_string() && node->string().starts_with('$')) return true;
+  if (node && node->is_string())
+    return to_lower(node->one_of({"true", "false", "True", "False"})) == "true";
   if (node) return node->boolean();
   const JsonNode& usual = table_.usual(key);
   return usual.is_boolean() && usual.boolean();
@@ -72,37 +96,66 @@ std::string ConfigReader::word(std::string_view key,
 }
 
 void ConfigReader::add(Trouble trouble, std::string_view key, std::string message) {
-  const std::optional<JsonNode> node = find_key(root_, key);
+  const std::optional<JsonNode> node = written(key);
   findings_.push_back({.trouble = trouble,
                        .place = node && !key.empty() ? node->location() : "",
                        .key = std::string(key),
                        .message = std::move(message)});
 }
 
-void ConfigReader::check_keys() {
-  for (const auto& [path, object] : table_.objects()) check_object(path, object);
+void ConfigReader::check_keys(std::string_view owner) {
+  for (const auto& [path, object] : table_.objects()) check_object(path, object, owner);
+  if (!strangers_.empty()) name_strangers(owner);
 }
 
-void ConfigReader::check_object(const std::string& path, const KeyObject& object) {
+void ConfigReader::check_object(const std::string& path, const KeyObject& object,
+                                std::string_view owner) {
   const std::optional<JsonNode> node = find(path);
   if (!node) return;
-  std::vector<std::string> known;
-  for (const auto& [key, usual] : object.keys) known.push_back(key);
-  for (const auto& [key, value] : node->object().node().members()) {
+  for (const auto& [written, value] : node->object().node().members()) {
+    const std::string key = written.substr(written.starts_with(prefix_) ? prefix_.size() : 0);
     const std::string whole = path.empty() ? key : path + "." + key;
-    if (object.keys.contains(key)) continue;
+    if (object.keys.contains(key) || object.also.contains(key)) continue;
     const auto old = object.deprecated.find(key);
-    if (table_.was_removed(whole)) {
+    if (const auto now = table_.removed(whole)) {
       add(Trouble::kRemoved, whole,
-          fmt::format("{} {} has it no longer and stops", table_.framework(), table_.version()));
+          fmt::format("{} {} has it no longer and stops{}{}", table_.framework(), table_.version(),
+                      now->empty() ? "" : ": use ", *now));
     } else if (old != object.deprecated.end()) {
-      add(Trouble::kUnknown, whole, fmt::format("deprecated: use {}", old->second));
+      add(Trouble::kAssumed, whole, fmt::format("deprecated, read as before: use {}", old->second));
     } else {
-      add(object.refuses_unknown ? Trouble::kError : Trouble::kUnknown, whole,
-          fmt::format("no key of {} {}, which {}{}", table_.framework(), table_.version(),
-                      object.refuses_unknown ? "stops" : "ignores it", did_you_mean(key, known)));
+      check_stranger(whole, object, owner);
     }
   }
+}
+
+void ConfigReader::check_stranger(const std::string& whole, const KeyObject& object,
+                                  std::string_view owner) {
+  std::vector<std::string> known;
+  for (const auto& [key, usual] : object.keys) known.push_back(key);
+  const std::string key = whole.substr(whole.rfind('.') + 1);
+  if (owner.empty()) {
+    add(object.refuses_unknown ? Trouble::kError : Trouble::kUnknown, whole,
+        fmt::format("no key of {} {}, which {}{}", table_.framework(), table_.version(),
+                    object.refuses_unknown ? "stops" : "ignores it", did_you_mean(key, known)));
+  } else if (is_misspelt(key, known)) {
+    add(Trouble::kUnknown, whole,
+        fmt::format("no key of {} {}{}", table_.framework(), table_.version(),
+                    did_you_mean(key, known)));
+  } else {
+    strangers_.push_back(whole);
+  }
+}
+
+void ConfigReader::name_strangers(std::string_view owner) {
+  constexpr std::size_t kMostNamed = 5;
+  const std::vector<std::string> named(
+      strangers_.begin(), strangers_.begin() + std::min(strangers_.size(), kMostNamed));
+  const std::size_t more = strangers_.size() - named.size();
+  add(Trouble::kAssumed, strangers_.front(),
+      fmt::format("{} of {}, no key{} of {} {}: {}{}", strangers_.size(), owner,
+                  strangers_.size() == 1 ? "" : "s", table_.framework(), table_.version(),
+                  fmt::join(named, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
 }
 
 }  // namespace zplan

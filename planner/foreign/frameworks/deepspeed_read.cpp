@@ -115,7 +115,7 @@ class Reading {
             ? config_.word("data_types.grad_accum_dtype", {"fp32", "bf16", "fp16"}) == "fp32"
             : plan().zero_stage == 0 && compute == DType::kBf16;
     std::string recipe = in_fp32 ? "half-reduction" : "standard";
-    if (in_fp32 && plan().zero_stage == 0) recipe = "fp32-gradients";
+    if (in_fp32 && plan().zero_stage < 2) recipe = "fp32-gradients";
     if (plan().placement.optimizer != Tier::kGpu) recipe = "main-gradients";
     if (is_lean) recipe = "lean";
     if (const auto found = find_recipe(recipe, plan().kernel_set)) plan().precision = *found;

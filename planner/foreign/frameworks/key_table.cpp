@@ -22,6 +22,7 @@ KeyObject read_object(const JsonNode& node) {
   for (const auto& [key, usual] : object.member("keys").members()) out.keys.emplace(key, usual);
   for (const auto& [key, now] : object.member("deprecated").members())
     out.deprecated.emplace(key, now.string());
+  for (const auto& [key, of] : object.member("also").members()) out.also.emplace(key, of.string());
   object.finish();
   return out;
 }
@@ -35,8 +36,18 @@ KeyTable::KeyTable(std::string_view file) {
   version_ = object.member("version").string();
   for (const auto& [path, node] : object.member("objects").members())
     objects_.emplace(path, read_object(node));
-  for (const JsonNode& key : object.member("removed").items()) removed_.insert(key.string());
+  for (const auto& [key, now] : object.member("removed").members())
+    removed_.emplace(key, now.string());
   object.finish();
+  for (const auto& [path, each] : objects_) {
+    const std::string before = path.empty() ? "" : path + ".";
+    for (const auto& [key, of] : each.also) other_names_.emplace(before + key, before + of);
+  }
+}
+
+std::optional<std::string> KeyTable::removed(std::string_view key) const {
+  const auto found = removed_.find(key);
+  return found == removed_.end() ? std::nullopt : std::optional(found->second);
 }
 
 const JsonNode& KeyTable::usual(std::string_view key) const {

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +16,7 @@ struct KeyObject {
   bool refuses_unknown = false;  // the framework stops at a key that it does not know
   std::map<std::string, JsonNode, std::less<>> keys;           // with their defaults
   std::map<std::string, std::string, std::less<>> deprecated;  // and what replaces them
+  std::map<std::string, std::string, std::less<>> also;        // other names, of which keys
 };
 
 class KeyTable {
@@ -28,14 +28,18 @@ class KeyTable {
   const std::string& version() const { return version_; }
   // By dotted path, "" for the whole.
   const std::map<std::string, KeyObject, std::less<>>& objects() const { return objects_; }
-  bool was_removed(std::string_view key) const { return removed_.contains(key); }
+  // Of a key that earlier versions had: what to say instead, or "".
+  std::optional<std::string> removed(std::string_view key) const;
+  // Dotted paths of keys, and of objects, that have another name: of which.
+  const std::map<std::string, std::string>& other_names() const { return other_names_; }
   // Of a key by its dotted path, which must be in the table.
   const JsonNode& usual(std::string_view key) const;
 
  private:
   std::string framework_, version_;
   std::map<std::string, KeyObject, std::less<>> objects_;
-  std::set<std::string, std::less<>> removed_;
+  std::map<std::string, std::string, std::less<>> removed_;
+  std::map<std::string, std::string> other_names_;
 };
 
 }  // namespace zplan

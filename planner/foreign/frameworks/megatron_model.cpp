@@ -1,6 +1,14 @@
 #include "planner/foreign/frameworks/megatron_model.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "planner/core/error.h"
+#include "planner/core/text.h"
 #include "planner/foreign/frameworks/config_reader.h"
+#include "planner/foreign/frameworks/layer_pattern.h"
 #include "planner/foreign/frameworks/megatron.h"
 
 namespace zplan {
@@ -15,7 +23,7 @@ constexpr std::int64_t kGpt2Vocabulary = 50257;
 class ModelReading {
  public:
   explicit ModelReading(const JsonNode& options)
-      : table_("megatron.json"), options_(options, table_) {}
+      : table_("megatron.json"), root_(options), options_(options, table_) {}
 
   ModelConfig read() {
     set_architecture(model_, options_.flag("--swiglu") ? Architecture::kLlama : Architecture::kGpt);
@@ -23,13 +31,25 @@ class ModelReading {
     model_.source = "options of a command line";
     read_sizes();
     read_features();
-    if (options_.has("--num-experts")) read_experts();
+    if (options_.has("--num-experts") && !is_dense_fork()) read_experts();
     if (options_.flag("--multi-latent-attention")) read_latent();
-    validate(model_);
+    try {
+      validate(model_);
+    } catch (const Error& error) {
+      const std::string_view message = error.what();
+      root_.fail(
+          fmt::format("expected options of a model: {}", message.substr(message.find(": ") + 2)));
+    }
     return std::move(model_);
   }
 
  private:
+  // Of Megatron-DeepSpeed one expert is none.
+  bool is_fork() const { return options_.has("--deepspeed"); }
+  bool is_dense_fork() const {
+    return is_fork() && options_.integer("--num-experts", 1, kMostSize) == 1;
+  }
+
   std::int64_t size(std::string_view option, std::int64_t usual) const {
     return options_.has(option) ? options_.integer(option, 1, kMostSize) : usual;
   }
@@ -61,36 +81,50 @@ class ModelReading {
     model_.biases = plain                             ? Biases::kAll
                     : options_.flag("--add-qkv-bias") ? Biases::kQkv
                                                       : Biases::kNone;
-    model_.norm = options_.word("--normalization", {"LayerNorm", "RMSNorm"}) == "RMSNorm"
-                      ? Norm::kRmsNorm
-                      : Norm::kLayerNorm;
+    model_.norm = is_rms_norm() ? Norm::kRmsNorm : Norm::kLayerNorm;
     model_.gated_mlp = options_.flag("--swiglu");
     if (options_.flag("--squared-relu"))
       options_.find("--squared-relu")
           ->fail("expected an activation that can be lowered: GELU or SwiGLU");
-    const std::string position =
-        options_.word("--position-embedding-type",
-                      {"learned_absolute", "rope", "none", "yarn", "mrope", "relative"});
-    const bool rotates = position == "rope" || position == "yarn";
+    read_position();
+    model_.qk_norm = options_.flag("--qk-layernorm");
+    model_.tied_embeddings = !options_.flag("--untie-embeddings-and-output-weights");
+  }
+
+  // Forks write "rmsnorm".
+  bool is_rms_norm() const {
+    const auto node = options_.find("--normalization");
+    return node && node->is_string() && to_lower(node->string()) == "rmsnorm"
+               ? true
+               : options_.word("--normalization", {"LayerNorm", "RMSNorm"}) == "RMSNorm";
+  }
+
+  // "alibi" and "rotary" are of forks.
+  void read_position() {
+    const std::string position = options_.word("--position-embedding-type",
+                                               {"learned_absolute", "rope", "none", "yarn", "mrope",
+                                                "relative", "alibi", "rotary", "absolute"});
     if (position == "mrope" || position == "relative")
       options_.find("--position-embedding-type")
-          ->fail_expected("learned_absolute, rope, yarn or none");
-    model_.position = rotates              ? Position::kRope
-                      : position == "none" ? Position::kNone
-                                           : Position::kLearned;
+          ->fail_expected("learned_absolute, rope, yarn, alibi or none");
+    const bool rotates = position == "rope" || position == "yarn" || position == "rotary" ||
+                         options_.flag("--use-rotary-position-embeddings");
+    model_.position = rotates               ? Position::kRope
+                      : position == "none"  ? Position::kNone
+                      : position == "alibi" ? Position::kAlibi
+                                            : Position::kLearned;
     model_.rope_theta = rotates ? options_.integer("--rotary-base", 1, std::int64_t{1} << 40) : 0;
     const double turned = options_.number("--rotary-percent", 0, 1);
     if (rotates && turned < 1)
       model_.layer.rotary_size =
           static_cast<std::int64_t>(turned * static_cast<double>(model_.head_size()));
-    model_.qk_norm = options_.flag("--qk-layernorm");
-    model_.tied_embeddings = !options_.flag("--untie-embeddings-and-output-weights");
   }
 
   void read_experts() {
     ExpertShape experts;
     experts.count = options_.integer("--num-experts", 1, kMostSize);
-    experts.per_token = options_.integer("--moe-router-topk", 1, experts.count);
+    experts.per_token =
+        is_fork() ? size("--topk", 1) : options_.integer("--moe-router-topk", 1, experts.count);
     experts.ffn = size("--moe-ffn-hidden-size", model_.ffn);
     experts.shared_ffn = size("--moe-shared-expert-intermediate-size", 0);
     experts.scores =
@@ -102,17 +136,27 @@ class ModelReading {
         options_.has("--moe-aux-loss-coeff") ? options_.number("--moe-aux-loss-coeff", 0, 1) : 0;
     if (const auto frequency = options_.find("--moe-layer-freq");
         frequency && frequency->is_string())
-      experts.dense_layers = leading_dense(*frequency);
+      read_pattern(*frequency, experts);
     else
-      experts.every = options_.integer("--moe-layer-freq", 1, kMostLayers);
+      experts.every = is_fork() ? size("--expert-interval", 2)
+                                : options_.integer("--moe-layer-freq", 1, kMostLayers);
     model_.experts = experts;
   }
 
-  // "([0]*3+[1]*58)", as DeepSeek's layers are written.
-  static std::int64_t leading_dense(const JsonNode& node) {
-    const std::string text = node.string();
-    if (!text.starts_with("([0]*")) node.fail_expected("a number, or ([0]*N+[1]*M)");
-    return std::stoll(text.substr(5, 4));
+  // "([0]*3+[1]*58)": of each layer whether it has experts; every so-many-th from the first on.
+  void read_pattern(const JsonNode& node, ExpertShape& experts) const {
+    const auto layers = static_cast<std::size_t>(model_.layers);
+    const std::optional<std::vector<bool>> pattern = layer_pattern(node.string(), layers);
+    if (!pattern || pattern->size() != layers)
+      node.fail_expected("a number, or of each layer 0 or 1, as in ([0]*3+[1]*58)");
+    const auto first = std::ranges::find(*pattern, true);
+    if (first == pattern->end()) node.fail_expected("a layer with experts");
+    const auto next = std::find(first + 1, pattern->end(), true);
+    experts.dense_layers = first - pattern->begin();
+    experts.every = next == pattern->end() ? 1 : next - first;
+    for (std::size_t layer = 0; layer < layers; ++layer)
+      if (experts.is_in(static_cast<std::int64_t>(layer)) != (*pattern)[layer])
+        node.fail_expected("layers with experts at equal distances");
   }
 
   void read_latent() {
@@ -129,6 +173,7 @@ class ModelReading {
   }
 
   KeyTable table_;
+  JsonNode root_;
   ConfigReader options_;
   ModelConfig model_;
 };

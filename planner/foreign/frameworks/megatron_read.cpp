@@ -24,7 +24,7 @@ class Reading {
     out_.version = table_.version();
     out_.stack = "megatron_core";
     plan().model = around_.model.name;
-    config_.check_keys();
+    check_options();
     read_parallel();
     read_precision();
     read_sharding();
@@ -32,8 +32,8 @@ class Reading {
     read_homes();
     read_batch();
     read_pipeline();
-    plan().gather = plan().zero_stage >= 2 ? Gather::kLayer : bucket_unit();
     read_rest();
+    plan().gather = plan().zero_stage >= 2 ? Gather::kLayer : bucket_unit();
     out_.findings = std::move(config_).findings();
     return std::move(out_);
   }
@@ -43,6 +43,44 @@ class Reading {
 
   std::int32_t count(std::string_view option, std::int64_t most) const {
     return static_cast<std::int32_t>(config_.integer(option, 1, most));
+  }
+
+  // Megatron-DeepSpeed began as Megatron-LM and adds options of its own.
+  bool is_fork() const {
+    return config_.has("--deepspeed") || config_.has("--deepspeed_config") ||
+           config_.has("--zero-stage");
+  }
+
+  // Whose the options are that Megatron-LM does not have: of its own programs nobody's.
+  std::string owner() const {
+    constexpr std::string_view kOwn[] = {"pretrain_gpt.py",    "pretrain_bert.py",
+                                         "pretrain_t5.py",     "pretrain_mamba.py",
+                                         "pretrain_hybrid.py", "pretrain_retro.py"};
+    const auto script = find_key(root_, "script");
+    if (!script || !script->is_string()) return "the program that is started";
+    const std::string path = script->string();
+    const std::string name = path.substr(path.rfind('/') + 1);
+    return std::ranges::find(kOwn, name) != std::end(kOwn) ? "" : name;
+  }
+
+  void check_options() {
+    if (is_fork()) {
+      config_.add(Trouble::kNotModelled, "--deepspeed",
+                  "of Megatron-DeepSpeed the options are read that Megatron-LM has, and the stage "
+                  "of ZeRO; check DeepSpeed's own configuration beside it");
+      return;
+    }
+    config_.check_keys(owner());
+    constexpr std::pair<std::string_view, std::string_view> kNoLonger[] = {
+        {"--batch-size", "--micro-batch-size"},
+        {"--warmup", "--lr-warmup-fraction"},
+        {"--model-parallel-size", "--tensor-model-parallel-size"},
+        {"--checkpoint-activations", "--recompute-granularity full"}};
+    for (const auto& [option, now] : kNoLonger)
+      if (config_.has(option))
+        config_.add(
+            Trouble::kRemoved, option,
+            fmt::format("{} {} stops at it: use {}", table_.framework(), table_.version(), now));
   }
 
   // Ranks that the launcher starts; without one those of the cluster.
@@ -66,12 +104,12 @@ class Reading {
   void read_parallel() {
     Parallel& p = plan().parallel;
     p.tp = count("--tensor-model-parallel-size", kMaxTp);
-    p.pp = count("--pipeline-model-parallel-size", kMaxStages);
+    p.pp = config_.has("--no-pipeline-parallel")
+               ? 1
+               : count("--pipeline-model-parallel-size", kMaxStages);
     p.cp = count("--context-parallel-size", kMaxDp);
     p.ring = p.cp;
-    p.ep = count("--expert-model-parallel-size", kMaxDp);
-    if (config_.has("--expert-tensor-parallel-size"))
-      p.expert_tp = count("--expert-tensor-parallel-size", kMaxTp);
+    read_experts();
     if (config_.has("--cp-comm-type") &&
         config_.word("--cp-comm-type", {"p2p", "a2a", "allgather", "a2a+p2p"}) == "a2a")
       p.ring = 1;
@@ -86,6 +124,22 @@ class Reading {
     p.dp = static_cast<std::int32_t>(std::max<std::int64_t>(all / cut, 1));
   }
 
+  void read_experts() {
+    Parallel& p = plan().parallel;
+    const std::int32_t ep = count("--expert-model-parallel-size", kMaxDp);
+    if (around_.model.experts) {
+      p.ep = ep;
+      if (config_.has("--expert-tensor-parallel-size"))
+        p.expert_tp = count("--expert-tensor-parallel-size", kMaxTp);
+    } else if (ep > 1) {
+      config_.add(Trouble::kError, "--expert-model-parallel-size",
+                  "needs --num-experts; the model has none");
+    } else if (config_.has("--expert-tensor-parallel-size")) {
+      config_.add(Trouble::kNoEffect, "--expert-tensor-parallel-size",
+                  "of experts, of which the model has none");
+    }
+  }
+
   void read_precision() {
     const bool bf16 = config_.flag("--bf16"), fp16 = config_.flag("--fp16");
     if (bf16 && fp16)
@@ -94,7 +148,7 @@ class Reading {
     const LayerProducts products =
         config_.has("--fp8-format") ? LayerProducts::kFp8 : LayerProducts::kAsStored;
     const KernelSet& set = choose_kernels(compute, products, around_.device, plan(), config_);
-    plan().loss_scaling = fp16;
+    plan().loss_scaling = fp16 && !bf16;
     const bool in_fp32 = compute != DType::kF32 && !config_.flag("--grad-reduce-in-bf16");
     if (const auto recipe = find_recipe("fp32-gradients", plan().kernel_set); in_fp32 && recipe)
       plan().precision = *recipe;
@@ -106,6 +160,8 @@ class Reading {
   void read_sharding() {
     if (config_.flag("--use-distributed-optimizer")) plan().zero_stage = 1;
     if (config_.flag("--use-torch-fsdp2")) plan().zero_stage = 3;
+    if (config_.has("--zero-stage"))
+      plan().zero_stage = static_cast<std::int32_t>(config_.find("--zero-stage")->integer(0, 3));
     if (config_.flag("--use-megatron-fsdp")) {
       const std::string strategy =
           config_.word("--data-parallel-sharding-strategy",
@@ -126,6 +182,7 @@ class Reading {
       config_.add(Trouble::kError, "--overlap-param-gather", "needs --use-distributed-optimizer");
   }
 
+  // Experts, and Muon, take one layer after the other.
   // [MegatronCore distributed/distributed_data_parallel_config.py]
   Gather bucket_unit() const {
     constexpr std::int64_t kLeast = 40'000'000, kPerReplica = 1'000'000;
@@ -133,7 +190,10 @@ class Reading {
     const std::int64_t bucket = config_.has("--ddp-bucket-size")
                                     ? config_.integer("--ddp-bucket-size", 1, std::int64_t{1} << 40)
                                     : usual;
-    return unit_of_bucket(bucket, out_.plan, around_.model);
+    const Gather unit = unit_of_bucket(bucket, out_.plan, around_.model);
+    const bool by_layer =
+        around_.model.experts.has_value() || out_.plan.optimizer.kind == OptimizerKind::kMuon;
+    return by_layer && unit.by_layer() ? Gather(Gather::kLayer) : unit;
   }
 
   void read_recomputation() {
@@ -141,6 +201,10 @@ class Reading {
                                   ? config_.word("--recompute-granularity", {"full", "selective"})
                                   : "";
     if (config_.flag("--recompute-activations")) granularity = "selective";
+    if (is_fork() && config_.flag("--checkpoint-activations")) {
+      plan().recompute = {{Recompute::kFull}};
+      return;
+    }
     if (granularity == "selective") read_selective();
     if (granularity == "full") read_full();
     plan().partition_activations = config_.flag("--distribute-saved-activations");

@@ -34,7 +34,7 @@ class Reading {
     out_.version = table_.version();
     out_.stack = "torchtitan";
     plan().model = around_.model.name;
-    config_.check_keys();
+    check_keys();
     read_parallel();
     read_sharding();
     read_batch();
@@ -47,6 +47,18 @@ class Reading {
 
  private:
   Plan& plan() { return out_.plan; }
+
+  // A module of the user's own adds keys.
+  void check_keys() {
+    const bool extends = std::ranges::any_of(
+        std::initializer_list<std::string_view>{"job.custom_config_module",
+                                                "experimental.custom_args_module"},
+        [&](std::string_view key) {
+          const auto node = config_.find(key);
+          return node && node->is_string() && !node->string().empty();
+        });
+    config_.check_keys(extends ? "the module that adds keys" : "");
+  }
 
   std::int32_t degree(std::string_view key, std::int64_t most) const {
     return static_cast<std::int32_t>(config_.integer(fmt::format("parallelism.{}", key), 1, most));
@@ -194,9 +206,11 @@ void write_model(const ModelConfig& model, KeyList& keys) {
 }  // namespace
 
 bool is_torchtitan(const JsonNode& root) {
+  const auto parallelism = find_key(root, "parallelism"), training = find_key(root, "training");
   return find_key(root, "training.local_batch_size") || find_key(root, "training.seq_len") ||
          find_key(root, "parallelism.data_parallel_shard_degree") ||
-         find_key(root, "job.dump_folder");
+         find_key(root, "job.dump_folder") ||
+         (parallelism && parallelism->is_object() && training && training->is_object());
 }
 
 Setup read_torchtitan(const JsonNode& root, const Surroundings& around) {

@@ -14,6 +14,7 @@
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/model_config_file.h"
+#include "planner/foreign/frameworks/named_file.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -31,18 +32,28 @@ constexpr OptimizerName kOptimizerNames[] = {
     {"adamw_bnb_8bit", OptimizerKind::kAdamW8Bit}, {"paged_adamw_8bit", OptimizerKind::kAdamW8Bit},
     {"adafactor", OptimizerKind::kAdafactor},      {"sgd", OptimizerKind::kSgd}};
 
+// On a command line the arguments are options.
+std::optional<JsonNode> options_of(const JsonNode& root) {
+  const auto options = find_key(root, "arguments");
+  return options && options->is_object() ? options : std::nullopt;
+}
+
 class Reading {
  public:
   Reading(const JsonNode& root, const Surroundings& around)
-      : root_(root), table_("trainer.json"), config_(root, table_), around_(around) {}
+      : root_(options_of(root).value_or(root)),
+        table_("trainer.json"),
+        config_(root_, table_, options_of(root) ? "--" : ""),
+        around_(around) {}
 
   Setup read() {
-    config_.check_keys();
+    config_.check_keys("the training script");
     around_.with_trainer = true;
     ask();
     Setup setup = framework_setup();
     setup.version = table_.version();
     read_optimizer(setup.plan);
+    read_trained(setup.plan);
     std::vector<Finding> own = std::move(config_).findings();
     std::ranges::move(own, std::back_inserter(setup.findings));
     return setup;
@@ -66,15 +77,16 @@ class Reading {
 
   bool is_on(std::string_view key) const {
     const auto node = config_.find(key);
+    if (node && node->is_string()) return to_lower(node->string()) == "true";
     return node && node->is_boolean() && node->boolean();
   }
 
   Setup framework_setup() {
     const auto deepspeed = config_.find("deepspeed");
     if (deepspeed && deepspeed->is_string())
-      deepspeed->fail(
-          "expected DeepSpeed's configuration itself: put it here, or check that file with --with "
-          "hf");
+      return read_deepspeed(read_named_config(*deepspeed), around_);
+    if (deepspeed && !deepspeed->is_object())
+      deepspeed->fail_expected("DeepSpeed's configuration or the path of it");
     if (deepspeed) return read_deepspeed(*deepspeed, around_);
     return sharded_setup();
   }
@@ -87,8 +99,7 @@ class Reading {
     plan.parallel.dp = static_cast<std::int32_t>(around_.ranks);
     const auto fsdp = config_.find("fsdp");
     const std::string words = fsdp && fsdp->is_string() ? fsdp->string() : "";
-    const bool is_sharded =
-        (fsdp && fsdp->is_boolean() && fsdp->boolean()) || words.find("shard") != std::string::npos;
+    const bool is_sharded = is_on("fsdp") || words.find("shard") != std::string::npos;
     FsdpSettings settings{.replicate = 1, .shard = is_sharded ? around_.ranks : 1};
     settings.reshards = words.find("shard_grad_op") == std::string::npos &&
                         words.find("zero2") == std::string::npos && reshards();
@@ -113,8 +124,27 @@ class Reading {
   }
 
   bool reshards() const {
-    const auto node = find_key(root_, "fsdp_config.reshard_after_forward");
+    const auto node = config_.find("fsdp_config.reshard_after_forward");
     return !node || !node->is_boolean() || node->boolean();
+  }
+
+  // What the script trains is said by keys of its own.
+  void read_trained(Plan& plan) {
+    constexpr std::string_view kTrain = "/train/what";
+    if (around_.asked.has(kTrain)) {
+      plan.train = around_.asked.values().train;
+      return;
+    }
+    const auto type = config_.find("finetuning_type");
+    std::string_view key = type && type->is_string() && type->string() == "lora"
+                               ? "finetuning_type"
+                               : std::string_view();
+    for (const std::string_view other : {"use_peft", "use_lora", "lora_enable"})
+      if (is_on(other)) key = other;
+    if (!key.empty())
+      config_.add(Trouble::kNotModelled, key,
+                  "factors of LoRA are trained: counted as training all unless --train lora "
+                  "--lora-rank N is given");
   }
 
   void read_optimizer(Plan& plan) {
@@ -139,6 +169,8 @@ class Reading {
 bool is_trainer(const JsonNode& root) {
   constexpr std::string_view kSigns[] = {"per_device_train_batch_size", "gradient_checkpointing",
                                          "output_dir"};
+  if (const auto options = options_of(root))
+    return find_key(*options, "--per_device_train_batch_size").has_value();
   return std::ranges::any_of(
       kSigns, [&](std::string_view sign) { return find_key(root, sign).has_value(); });
 }

@@ -19,14 +19,29 @@ bool is_option(const PlacedText& word) {
 }
 bool is_script(const PlacedText& word) { return word.text.ends_with(".py"); }
 
-// "sh -c" and "eval" have a command in one word.
+// A word of a command within a word still has the quotes that the inner shell takes away.
+PlacedText without_quotes(PlacedText word) {
+  const std::string& text = word.text;
+  const bool is_quoted = text.size() >= 2 && (text.front() == '\'' || text.front() == '"') &&
+                         text.back() == text.front();
+  if (!is_quoted) return word;
+  return {text.substr(1, text.size() - 2), {word.places.begin() + 1, word.places.end() - 1}};
+}
+
+// "sh -c" and "eval" have a command in one word. What is substituted, "$(..)", is none.
 Words come_apart(const Words& command) {
   Words out;
   for (const PlacedText& word : command) {
-    const bool is_command =
-        word.text.find(" --") != std::string::npos || word.text.find(".py ") != std::string::npos;
-    Words parts = is_command ? split_words(word) : Words{word};
-    std::ranges::move(parts, std::back_inserter(out));
+    const bool is_command = !word.text.starts_with("$(") && !word.text.starts_with("`") &&
+                            (word.text.find(" --") != std::string::npos ||
+                             word.text.find("\n--") != std::string::npos ||
+                             word.text.find(".py ") != std::string::npos);
+    if (!is_command) {
+      out.push_back(without_quotes(word));
+      continue;
+    }
+    for (PlacedText& part : split_words(word))
+      if (part.text != "\\") out.push_back(without_quotes(std::move(part)));
   }
   return out;
 }
@@ -66,13 +81,23 @@ void add_value(JsonValue& option, JsonValue value) {
   option.items.push_back(std::move(value));
 }
 
+// A variable that is not set, or what a command prints, and nothing besides.
+bool is_unknown(std::string_view word) {
+  if (word.starts_with('`')) return word.ends_with('`');
+  if (word.starts_with("$(")) return word.ends_with(')');
+  return word.starts_with('$') && word.find_first_of("/.:") == std::string_view::npos;
+}
+
 JsonValue options_of(const Words& words) {
   JsonValue out{.kind = JsonKind::kObject, .offset = words.empty() ? 0 : words.front().place()};
   JsonValue* option = nullptr;
   for (const PlacedText& word : words) {
     if (word.text.empty()) continue;
     if (!is_option(word)) {
-      if (option != nullptr) add_value(*option, value_of(word, 0));
+      // What is not known may be nothing there, or more options.
+      const bool is_more =
+          option != nullptr && option->kind != JsonKind::kBoolean && is_unknown(word.text);
+      if (option != nullptr && !is_more) add_value(*option, value_of(word, 0));
       continue;
     }
     const std::size_t equals = word.text.find('=');
@@ -92,6 +117,17 @@ JsonValue object_of(const Words& words) {
   if (has_script) out.members.push_back({"script", script->place(), value_of(*script, 0)});
   const Words after(has_script ? script + 1 : words.begin(), words.end());
   out.members.push_back({"arguments", out.offset, options_of(after)});
+  return out;
+}
+
+// A script that others read sets variables to options and starts nothing.
+Words options_in_variables(const ShellScript& script) {
+  Words out;
+  for (const Words& variable : script.variables) {
+    Words words = come_apart(variable);
+    if (!words.empty() && is_option(words.front()))
+      std::ranges::move(words, std::back_inserter(out));
+  }
   return out;
 }
 
@@ -120,7 +156,8 @@ CommandLine parse_command_line(std::string text, std::string name) {
     options = count;
     most = std::move(words);
   }
-  if (options == 0) document->fail(0, "", "expected a command with options, \"--..\"");
+  if (options == 0) most = options_in_variables(script);
+  if (most.empty()) document->fail(0, "", "expected a command with options, \"--..\"");
   document->root = object_of(most);
   CommandLine out{{document, &document->root}, {}};
   for (const std::size_t place : script.assumed) out.assumed.push_back(document->location(place));

@@ -4,7 +4,8 @@
 //    "arguments": {"--num-layers": 24, "--bf16": true, "--split": [..]}}
 //
 // An option without a value is true, one with several an array; given twice, the last one counts.
-// Words that are numbers are numbers. Of several commands the one with the most options counts.
+// Words that are numbers are numbers. Of several commands the one with the most options counts; a
+// script with none, which others read, says those that its variables hold.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ struct CommandLine {
   std::vector<std::string> assumed;  // "run.sh:12:1", where a condition was taken to hold
 };
 
-// Throws Error where no command has an option.
+// Throws Error where there is no option.
 CommandLine parse_command_line(std::string text, std::string name);
 
 }  // namespace zplan

@@ -24,16 +24,41 @@ bool is_any(std::string_view word, std::initializer_list<std::string_view> all) 
 
 using Words = std::vector<PlacedText>;
 
+// Walks over text and says which of its bytes are blanks between words: those of what is
+// substituted, "$(..)" or "`..`", are not.
+class BlankFinder {
+ public:
+  explicit BlankFinder(std::string_view text) : text_(text) {}
+
+  bool parts(std::size_t i) {
+    const char c = text_[i];
+    if (c == '`') in_ticks_ = !in_ticks_;
+    if (c == '(' && (depth_ > 0 || (i > 0 && text_[i - 1] == '$'))) ++depth_;
+    if (c == ')' && depth_ > 0) --depth_;
+    return depth_ == 0 && !in_ticks_ && (is_blank(c) || c == '\n');
+  }
+
+ private:
+  std::string_view text_;
+  int depth_ = 0;
+  bool in_ticks_ = false;
+};
+
 class Reader {
  public:
   explicit Reader(std::string_view text) : text_(text) {}
+  // Of a word of a script, with the variables that it has there.
+  Reader(const PlacedText& within, const std::map<std::string, Words>& variables)
+      : text_(within.text), places_(&within.places), variables_(variables) {}
 
   ShellScript read() {
     while (at_ < text_.size()) statement();
+    for (auto& [name, words] : variables_) script_.variables.push_back(std::move(words));
     return std::move(script_);
   }
 
  private:
+  std::size_t place(std::size_t at) const { return places_ != nullptr ? (*places_)[at] : at; }
   bool is_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
   void skip_blanks() {
     while (at_ < text_.size() && (is_blank(text_[at_]) || is_at("\\\n") || is_at("\\\r\n")))
@@ -58,7 +83,18 @@ class Reader {
       std::ranges::move(more, std::back_inserter(words));
       drop_keyword(words);
     }
-    if (!words.empty() && skipped_ == 0) script_.commands.push_back(std::move(words));
+    if (words.empty() || skipped_ > 0) return;
+    for (std::size_t w = 1; w < words.size(); ++w)
+      if (places_ == nullptr && words[w - 1].text == "-c" &&
+          words[w].text.find('$') != std::string::npos)
+        add_commands_of(words[w]);
+    script_.commands.push_back(std::move(words));
+  }
+
+  // "bash -c '.. $NAME ..'": the inner shell replaces what the quotes kept.
+  void add_commands_of(const PlacedText& word) {
+    ShellScript inner = Reader(word, variables_).read();
+    std::ranges::move(inner.commands, std::back_inserter(script_.commands));
   }
 
   // Words of the language in the place of a command.
@@ -144,7 +180,7 @@ class Reader {
         is_there = true;
         quoted(c, current, out);
       } else if (c == '\\' && at_ + 1 < text_.size()) {
-        current.add(text_[at_ + 1], at_);
+        current.add(text_[at_ + 1], place(at_));
         is_there = true;
         at_ += 2;
       } else if (c == '$' || c == '`') {
@@ -154,7 +190,7 @@ class Reader {
           add_split(values[v], current, is_there, end_word);
         }
       } else {
-        current.add(c, at_++);
+        current.add(c, place(at_++));
         is_there = true;
       }
     }
@@ -166,8 +202,9 @@ class Reader {
   template <typename EndWord>
   static void add_split(const PlacedText& value, PlacedText& current, bool& is_there,
                         const EndWord& end_word) {
+    BlankFinder blanks(value.text);
     for (std::size_t i = 0; i < value.text.size(); ++i) {
-      if (is_blank(value.text[i]) || value.text[i] == '\n') {
+      if (blanks.parts(i)) {
         end_word();
       } else {
         current.add(value.text[i], value.places[i]);
@@ -187,10 +224,10 @@ class Reader {
           current.add(values[v]);
         }
       } else if (quote == '"' && c == '\\' && at_ + 1 < text_.size()) {
-        if (text_[at_ + 1] != '\n') current.add(text_[at_ + 1], at_);
+        if (text_[at_ + 1] != '\n') current.add(text_[at_ + 1], place(at_));
         at_ += 2;
       } else {
-        current.add(c, at_++);
+        current.add(c, place(at_++));
       }
     }
     if (at_ < text_.size()) ++at_;
@@ -223,7 +260,7 @@ class Reader {
 
   Words as_written(std::size_t start) const {
     PlacedText out;
-    out.add(text_.substr(start, at_ - start), start);
+    out.add(text_.substr(start, at_ - start), place(start));
     return {std::move(out)};
   }
 
@@ -265,7 +302,7 @@ class Reader {
       else if (c == '$')
         for (const PlacedText& word : expansion()) usual.add(word);
       else
-        usual.add(c, at_++);
+        usual.add(c, place(at_++));
     }
     if (at_ < text_.size()) ++at_;
     if (!has_default || variables_.contains(name)) return value_of(name, start);
@@ -296,11 +333,12 @@ class Reader {
     const std::optional<std::int64_t> value = shell_arithmetic(numbers);
     if (!value) return as_written(start);
     PlacedText out;
-    out.add(std::to_string(*value), start);
+    out.add(std::to_string(*value), place(start));
     return {std::move(out)};
   }
 
   std::string_view text_;
+  const std::vector<std::size_t>* places_ = nullptr;  // of the text's bytes; null: as they stand
   std::size_t at_ = 0;
   int skipped_ = 0;  // conditions whose other branch this is
   std::size_t expanded_ = 0;
@@ -315,8 +353,9 @@ ShellScript read_shell(std::string_view text) { return Reader(text).read(); }
 std::vector<PlacedText> split_words(const PlacedText& text) {
   std::vector<PlacedText> out;
   PlacedText word;
+  BlankFinder blanks(text.text);
   for (std::size_t i = 0; i <= text.text.size(); ++i) {
-    const bool ends = i == text.text.size() || is_blank(text.text[i]) || text.text[i] == '\n';
+    const bool ends = i == text.text.size() || blanks.parts(i);
     if (!ends) word.add(text.text[i], text.places[i]);
     if (ends && !word.text.empty()) out.push_back(std::exchange(word, {}));
   }

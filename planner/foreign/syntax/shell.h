@@ -3,8 +3,8 @@
 //
 // Known: words in quotes, comments, continued lines, assignments and arrays (NAME=(..), +=),
 // $NAME, ${NAME}, ${NAME:-word}, ${NAME[@]} and $((..)) of whole numbers. What is not known stays
-// as it is written, "$NAME" or "$(..)", so that a message can show it. Of a condition the first
-// branch is taken and of a loop one turn; `assumed` says where.
+// as it is written, "$NAME" or "$(..)", in one word, so that a message can show it. Of a condition
+// the first branch is taken and of a loop one turn; `assumed` says where.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,9 @@ struct PlacedText {
 };
 
 struct ShellScript {
-  std::vector<std::vector<PlacedText>> commands;  // words of each, in order
-  std::vector<std::size_t> assumed;               // places of conditions and loops
+  std::vector<std::vector<PlacedText>> commands;   // words of each, in order
+  std::vector<std::size_t> assumed;                // places of conditions and loops
+  std::vector<std::vector<PlacedText>> variables;  // words of each, by name
 };
 
 ShellScript read_shell(std::string_view text);

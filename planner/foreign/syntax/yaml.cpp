@@ -59,7 +59,8 @@ std::string json_number(std::string_view word) {
 
 class Converter {
  public:
-  explicit Converter(JsonDocument& document) : document_(document), places_(document.text) {}
+  Converter(JsonDocument& document, std::vector<RepeatedKey>* repeated)
+      : document_(document), places_(document.text), repeated_(repeated) {}
 
   JsonValue value(const YAML::Node& node, int depth) {
     const std::size_t at = offset(node.Mark());
@@ -107,6 +108,14 @@ class Converter {
     return std::ranges::any_of(object.members, [&](const JsonMember& m) { return m.key == key; });
   }
 
+  void drop(JsonValue& object, const std::string& key, std::size_t again) {
+    if (repeated_ == nullptr)
+      document_.fail(again, "",
+                     fmt::format("expected each key once, got {} again", in_quotes(key)));
+    repeated_->push_back({document_.location(again), key});
+    std::erase_if(object.members, [&](const JsonMember& member) { return member.key == key; });
+  }
+
   // What is merged yields to what is said in place.
   void add_members(JsonValue& out, const YAML::Node& node, int depth) {
     std::vector<JsonValue> merged;
@@ -122,9 +131,7 @@ class Converter {
           merged.push_back(std::move(other));
         continue;
       }
-      if (has(out, key.Scalar()))
-        document_.fail(
-            at, "", fmt::format("expected each key once, got {} again", in_quotes(key.Scalar())));
+      if (has(out, key.Scalar())) drop(out, key.Scalar(), at);
       out.members.push_back({key.Scalar(), at, value(item, depth + 1)});
     }
     for (JsonValue& other : merged) {
@@ -137,17 +144,18 @@ class Converter {
 
   JsonDocument& document_;
   TextPlaces places_;
+  std::vector<RepeatedKey>* repeated_;
   std::size_t values_ = 0;
 };
 
 }  // namespace
 
-JsonNode parse_yaml(std::string text, std::string name) {
+JsonNode parse_yaml(std::string text, std::string name, std::vector<RepeatedKey>* repeated) {
   auto document = std::make_shared<JsonDocument>();
   document->name = std::move(name);
   document->text = std::move(text);
   check_config_size(*document);
-  Converter converter(*document);
+  Converter converter(*document, repeated);
   try {
     const std::vector<YAML::Node> all = YAML::LoadAll(document->text);
     if (all.size() > 1)

@@ -94,6 +94,51 @@ TEST(CommandLine, ArgumentsAloneAreACommand) {
             "a.sh:1:1: /: expected a command with options, \"--..\"");
 }
 
+// What a command prints is not known; its options are not the run's.
+TEST(CommandLine, WhatIsSubstitutedStaysOneWord) {
+  const CommandLine line = parse_command_line(
+      "GPUS=$(nvidia-smi --query-gpu=name | wc -l)\nDP=$(( ${GPUS} / 2 ))\n"
+      "run.py --gpus $GPUS --replicas $DP `date --utc` --bf16\n",
+      "run.sh");
+  EXPECT_EQ(at(line.root, {"arguments"}).members().size(), 3U);
+  EXPECT_EQ(at(line.root, {"arguments", "--gpus"}).string(),
+            "$(nvidia-smi --query-gpu=name | wc -l)");
+  EXPECT_EQ(at(line.root, {"arguments", "--replicas"}).string(), "$(( ${GPUS} / 2 ))");
+  EXPECT_TRUE(at(line.root, {"arguments", "--bf16"}).boolean());
+}
+
+TEST(CommandLine, VariablesThatAreNotSetAreNoFurtherValues) {
+  const CommandLine line =
+      parse_command_line("run.py --layers 2 $MORE --data $DATA ${OTHER} --bf16 $REST\n", "run.sh");
+  EXPECT_EQ(at(line.root, {"arguments", "--layers"}).integer(1, 9), 2);
+  EXPECT_EQ(at(line.root, {"arguments", "--data"}).string(), "$DATA");
+}
+
+TEST(CommandLine, QuotesWithinAVariableAreTakenAway) {
+  const CommandLine line = parse_command_line(
+      "ARGS=\" --freq '([0]*1+[1]*3)' --name \\\"a\\\" \"\neval run.py $ARGS\n", "run.sh");
+  EXPECT_EQ(at(line.root, {"arguments", "--freq"}).string(), "([0]*1+[1]*3)");
+  EXPECT_EQ(at(line.root, {"arguments", "--name"}).string(), "a");
+}
+
+TEST(CommandLine, AnInnerShellReplacesWhatQuotesKept) {
+  const CommandLine line = parse_command_line(
+      "L=\"python -m torch.distributed.run --nnodes 2\"\nA=\"run.py --layers 3\"\n"
+      "srun bash -c '$L --node_rank $ID $A \\\n --bf16'\n",
+      "run.slurm");
+  EXPECT_EQ(at(line.root, {"launcher", "--nnodes"}).integer(1, 9), 2);
+  EXPECT_EQ(at(line.root, {"arguments", "--layers"}).integer(1, 9), 3);
+  EXPECT_EQ(at(line.root, {"arguments", "--bf16"}).location(), "run.slurm:4:2");
+}
+
+// Scripts that others read hold options and start nothing.
+TEST(CommandLine, OptionsInVariablesCountWhereNothingIsStarted) {
+  const CommandLine line =
+      parse_command_line("NAME=x\nMODEL_ARGS=\"\n --layers 4\n --bf16\n\"\n", "model.sh");
+  EXPECT_EQ(at(line.root, {"arguments", "--layers"}).integer(1, 9), 4);
+  EXPECT_TRUE(at(line.root, {"arguments", "--bf16"}).boolean());
+}
+
 TEST(CommandLine, VariablesThatDoubleEachOtherEnd) {
   std::string text = "A=xxxxxxxx\n";
   for (int i = 0; i < 60; ++i) text += "A=\"$A$A\"\n";

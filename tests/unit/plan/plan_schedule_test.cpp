@@ -78,8 +78,10 @@ TEST(PlanSchedule, SaysWhatItDoesNotGoWith) {
   EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.parallel.pp = 1; }),
             "2 chunks per stage need pp > 1");
   EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.batch.global_batch = 6 * 9; }),
-            "schedule interleaved works off micro-steps in equal rounds: with pp 4 not 9; the next "
-            "number that is: 10");
+            "schedule interleaved works off micro-steps in rounds of one per stage: with pp 4 not "
+            "9; the next number that is: 12");
+  EXPECT_EQ(fault(Schedule::kInterleaved, [](Plan& plan) { plan.batch.global_batch = 6 * 6; }),
+            "none");
   for (const Recompute mode : {Recompute::kFull, Recompute::kOperators}) {
     const auto replay = [mode](Plan& plan) { plan.recompute = {{}, {mode}}; };
     EXPECT_EQ(fault(Schedule::kZeroBubbleV, replay),
