@@ -8,7 +8,7 @@ import subprocess
 from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, main
 
 DATA = os.path.join(ROOT, "tests", "data", "foreign")
-TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf")
+TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf", "fsdp")
 
 
 class Frameworks(CliTest):
