@@ -8,7 +8,7 @@ import subprocess
 from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, main
 
 DATA = os.path.join(ROOT, "tests", "data", "foreign")
-TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf")
+TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf", "fsdp")
 
 
 class Frameworks(CliTest):
@@ -158,6 +158,34 @@ class Frameworks(CliTest):
                 self.assertEqual(answer["plan"]["zero_stage"], 3)
                 self.assertEqual(answer["plan"]["gather"]["unit"], "layer")
                 self.assertTrue(answer["fits"])
+
+    def test_options_of_later_torchtitan_are_what_its_sections_were(self):
+        self.write("train.sh", "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 "
+                   "--config llama3_8b --training.local_batch_size 2 --training.seq-len 4096 "
+                   "--training.global_batch_size 64 --parallelism.tensor_parallel_degree 2 "
+                   "--parallelism.no-enable-sequence-parallel --training.enable_cpu_offload "
+                   "activation-checkpoint:full\n")
+        plan = self.check("train.sh", "--model", "llama3-8b", "--cluster", "dgx-h100")["plan"]
+        self.assertEqual(plan["batch"], {"global_batch": 64, "micro_batch": 2, "sequence": 4096})
+        self.assertEqual((plan["parallel"]["tp"], plan["parallel"]["sequence_parallel"]), (2, False))
+        self.assertEqual(plan["placement"]["optimizer"], "cpu")
+        self.assertEqual(plan["recompute"][0]["mode"], "full")
+        self.write("wrong.sh", "torchrun -m torchtitan.train --training.local_batch_size 1 \\\n"
+                   "  --training.seq_length 4096 --training.mixed_precision_reduce bfloat16\n")
+        answer = self.check("wrong.sh", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                            code=CHECK_FAILED)
+        found = self.findings(answer)
+        self.assertEqual(found["training.seq_length"], "error")
+        self.assertEqual(found["training.mixed_precision_reduce"], "error")
+        text = "\n".join(f"{f['place']} {f['message']}" for f in answer["findings"])
+        self.assertIn("wrong.sh:2:", text)
+        self.assertIn('did you mean "seq_len"?', text)
+        self.write("odd.sh", "torchrun -m torchtitan.train --training.seq_len 4096 "
+                   "activation-checkpoint:ful\n")
+        result = self.zplan("check", "odd.sh", "--model", "llama3-8b", "--cluster", "dgx-h100")
+        self.assertEqual(result.returncode, BAD_INPUT)
+        self.assertIn("odd.sh:1:", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1)
 
     def test_what_does_not_fit_is_said_with_changes_that_do(self):
         answer = self.check("ds_config.json", "--model", "llama3-8b", "--cluster", "dgx2",

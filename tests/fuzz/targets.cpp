@@ -20,6 +20,7 @@
 #include "planner/foreign/frameworks/config_file.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/foreign/hugging_face/safetensors.h"
+#include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_file.h"
@@ -220,7 +221,8 @@ void config(std::string_view bytes) {
   }
 }
 
-// A foreign model is one of ours, with parameters to count, and says what was left out.
+// A foreign model is one of ours, with parameters to count, and says what was left out. What is
+// written of it is read again as that.
 void hugging_face(std::string_view bytes) {
   refuse_or([&] {
     const HuggingFaceModel read =
@@ -229,6 +231,11 @@ void hugging_face(std::string_view bytes) {
     demand(parameter_count(read.model) > 0, "a model without parameters");
     for (const std::string& one : read.left_out)
       demand(!one.empty() && one.find('\n') == std::string::npos, one);
+    const WrittenConfig written = write_hugging_face(read.model);
+    if (written.text.empty()) return;
+    const ModelConfig again =
+        read_hugging_face(parse_json(written.text, "written.json"), "written.json", "x").model;
+    demand(parameter_count(again) == parameter_count(read.model), written.text);
   });
 }
 

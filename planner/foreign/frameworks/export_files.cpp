@@ -30,12 +30,13 @@ std::vector<std::string> environment_of(const Plan& plan) {
 // What the configuration leaves to the script.
 std::string script_options(const Framework& framework, const Plan& plan) {
   const Pins said = framework.said(plan);
-  std::string out = fmt::format(" --sequence {}", plan.batch.sequence);
+  std::string out;
+  if (said.has("/batch/sequence")) out += fmt::format(" --sequence {}", plan.batch.sequence);
   if (said.has("/batch/micro_batch"))
     out += fmt::format(" --micro-batch {} --accumulation {}", plan.batch.micro_batch,
                        plan.micro_steps());
   if (said.has("/clip") && !plan.clip) out += " --clip 0";
-  if (plan.all_full()) out += " --recompute";
+  if (said.has("/recompute") && plan.all_full()) out += " --recompute";
   return out;
 }
 

@@ -9,6 +9,7 @@
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/accelerate.h"
 #include "planner/foreign/frameworks/deepspeed.h"
+#include "planner/foreign/frameworks/fsdp_options.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
 #include "planner/foreign/frameworks/torchtitan.h"
@@ -38,6 +39,13 @@ Pins said_of_batch(const Plan& plan) {
 
 // All is in the configuration.
 Pins said_nothing(const Plan&) { return {}; }
+
+// All but dropout, which is in the model's config.json.
+Pins said_dropout(const Plan& plan) {
+  Pins said;
+  said.set("/dropout", plan.dropout);
+  return said;
+}
 
 constexpr Framework kFrameworks[] = {
     {.name = "deepspeed",
@@ -95,6 +103,17 @@ constexpr Framework kFrameworks[] = {
      .file = "training_arguments.json",
      .render = nested_json,
      .script = "train_trainer.py",
+     .program = {}},
+    {.name = "fsdp",
+     .title = "PyTorch FSDP2",
+     .is_of = is_fsdp_options,
+     .model = nullptr,
+     .read = read_fsdp_options,
+     .keys = fsdp_options_keys,
+     .said = said_dropout,
+     .file = "fsdp.json",
+     .render = nested_json,
+     .script = "train_fsdp.py",
      .program = {}},
 };
 

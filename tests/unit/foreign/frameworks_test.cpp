@@ -95,8 +95,14 @@ TEST(Frameworks, EachSaysWhatItHas) {
     EXPECT_EQ(torchtitan.parallel.tp, p.tp);
     EXPECT_EQ(torchtitan.parallel.pp, p.pp);
     EXPECT_EQ(torchtitan.batch, plan.batch);
+    const Plan fsdp = read_keys(find_framework("fsdp"), plan, model, on).plan;
+    EXPECT_EQ(fsdp.batch, plan.batch);
+    EXPECT_EQ(fsdp.recompute, plan.recompute);
+    EXPECT_EQ(fsdp.zero_stage == 0, plan.zero_stage == 0);
     if (plan.zero_stage == 3) {
       EXPECT_EQ(torchtitan.zero_stage, 3);
+      EXPECT_EQ(fsdp.zero_stage, 3);
+      EXPECT_EQ(fsdp.placement.optimizer == Tier::kCpu, plan.placement.optimizer == Tier::kCpu);
     }
   }
 }
