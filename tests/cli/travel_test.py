@@ -10,6 +10,9 @@ from cli_support import BAD_INPUT, OK, ROOT, CliTest, main
 
 MODEL, NODE = "models/tiny-gpt.json", "hwprofiles/workstation.json"
 
+# A search of a moment on two nodes.
+PINS = ("--dp", "8", "--tp", "1", "--pp", "1", "--zero", "1", "--simulations", "4")
+
 # Every command that takes a plan.
 READERS = (
     ("simulate",), ("memory",), ("bandwidth",), ("lower",), ("explain",), ("sensitivity",),
@@ -116,9 +119,9 @@ class Bundles(Travel):
         """A bundle of files that are no more."""
         self.own_files()
         self.good("plan", "--model", "models/own.json", "--cluster", "nodes/own.jsonx2",
-                  "-o", "plans/plan.json", *more)
+                  "-o", "plans/plan.json", *PINS, *more)
         self.good("plan", "--model", "models/own.json", "--cluster", "nodes/own.jsonx2",
-                  "-o", "one.json", "--bundle", *more)
+                  "-o", "one.json", "--bundle", *PINS, *more)
         return "one.json"
 
     def test_every_command_that_takes_a_plan_takes_it_alone(self):
@@ -161,7 +164,8 @@ class Bundles(Travel):
         for folder in ("models", "nodes"):
             shutil.rmtree(self.path(folder))
         self.assertIn("tiny-gpt", self.good("models", "./" + name))
-        answer = self.good_json("plan", "--model", "./" + name, "--cluster", "./" + name)
+        answer = self.good_json("plan", "--model", "./" + name, "--cluster", "./" + name,
+                                *PINS)
         self.assertEqual(answer["plan"]["parallel"],
                          json.loads(self.read(name))["plan"]["parallel"])
 
@@ -185,7 +189,7 @@ class Bundles(Travel):
         self.write("nodes/cluster.json", json.dumps(
             {"schema": "zplan.cluster/1", "name": "pair", "node": "own.json", "nodes": 2}))
         self.good("plan", "--model", "tiny-gpt", "--cluster", "nodes/cluster.json",
-                  "-o", "one.json", "--bundle")
+                  "-o", "one.json", "--bundle", *PINS)
         shutil.rmtree(self.path("nodes"))
         self.good("memory", "one.json")
         self.assertEqual(json.loads(self.read("one.json"))["hardware"]["name"], "pair")
