@@ -1,6 +1,7 @@
 """zplan check over the configurations of public repositories.
 
   public_configurations.py ZPLAN CHECKOUT... [-o FILE] [--jobs N] [--only WORDS]
+  public_configurations.py ZPLAN --check tests/data/public_configurations.jsonl
 
 A CHECKOUT is a git directory or a work tree, in a folder OWNER+NAME or named OWNER/NAME=PATH. Its newest
 commit is searched for configurations of DeepSpeed, Megatron-LM, torchtitan, Accelerate and the Trainer.
@@ -8,10 +9,12 @@ Each is checked from the top of its repository in TIME_LIMIT_S: with MODEL where
 CLUSTER, scripts on CLUSTER_OF_SCRIPTS, with the Trainer where it says "auto". Printed, and written to
 FILE as JSON, is a line per file: repository, commit, path, sha256, and
 
-  outcome  "read", with the framework, the verdict, the kinds of findings and the keys that were not
-           known; "refused", with the line that says why; "broken", which is zplan's fault, always
+  outcome  "read", with the framework, the verdict and the keys that were not known; "refused", with the
+           line that says why; "broken", which is zplan's fault, always
 
-Exit code 1 if any is broken. The files themselves are other people's and are not kept.
+Exit code 1 if any is broken. The files themselves are other people's and are not kept. --check does it
+again for the checkouts that ZPLAN_CHECKOUTS names, with ":" between, where they have the files recorded, and
+compares outcomes and frameworks; exit code 77, skipped, where there are none.
 """
 
 import argparse
@@ -43,6 +46,7 @@ SIGNS = {
 SCRIPTS = (".sh", ".slurm")
 READ = {0: "fits", 1: "does not fit", 5: "errors"}
 REFUSED = 2
+SKIPPED = 77
 
 
 def git(directory, *arguments):
@@ -115,11 +119,9 @@ def outcome_of(zplan, name, folder, resolves_auto):
         return {"outcome": "broken", "line": f"not answered in {TIME_LIMIT_S} s"}
     if result.returncode in READ:
         answer = json.loads(result.stdout)
-        kinds = collections.Counter(each["kind"] for each in answer["findings"])
         unknown = sorted({each["key"] for each in answer["findings"] if each["kind"] == "unknown"})
         out = {"outcome": "read", "framework": answer["framework"],
-               "verdict": "no plan" if answer.get("illegal") else READ[result.returncode],
-               "findings": dict(sorted(kinds.items()))}
+               "verdict": "no plan" if answer.get("illegal") else READ[result.returncode]}
         return {**out, "unknown": unknown} if unknown else out
     line = result.stderr.strip().removeprefix("zplan: ")
     if result.returncode == REFUSED and is_one_line_about(result.stderr, name):
@@ -142,16 +144,49 @@ def check_all(zplan, checkout, paths, jobs):
             yield from pool.map(lambda path: check_file(zplan, checkout, path, folder), paths)
 
 
+def differences(zplan, records, jobs):
+    """Lines, and how many files were there."""
+    lines, count = [], 0
+    for checkout in map(Checkout, filter(None, os.environ.get("ZPLAN_CHECKOUTS", "").split(":"))):
+        known = {each["path"]: each for each in records if each["repository"] == checkout.name}
+        found = set(checkout.configurations())
+        for now in check_all(zplan, checkout, [path for path in known if path in found], jobs):
+            was = known[now["path"]]
+            if now["sha256"] != was["sha256"]:
+                continue
+            count += 1
+            for key in ("outcome", "framework"):
+                if now.get(key) != was.get(key):
+                    lines.append(f"{checkout.name} {now['path']}: {key} {was.get(key)}, now "
+                                 f"{now.get(key)}: {now.get('line', '')}")
+    return lines, count
+
+
+def check_records(zplan, path, jobs):
+    with open(path, encoding="utf-8") as file:
+        records = [json.loads(line) for line in file]
+    lines, count = differences(zplan, records, jobs)
+    print(*lines, sep="\n", end="\n" if lines else "")
+    if count == 0:
+        print(f"skipped: of {len(records)} files none is there; ZPLAN_CHECKOUTS names no checkout")
+        return SKIPPED
+    print(f"{count} of {len(records)} files, {len(lines)} differences")
+    return int(bool(lines))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("zplan")
-    parser.add_argument("checkouts", nargs="+")
+    parser.add_argument("checkouts", nargs="*")
+    parser.add_argument("--check", metavar="FILE")
     parser.add_argument("-o", "--output")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="of paths that contain this")
     options = parser.parse_args()
     zplan = os.path.abspath(options.zplan)
+    if options.check:
+        return check_records(zplan, options.check, options.jobs)
     records = []
     for checkout in map(Checkout, options.checkouts):
         paths = [path for path in checkout.configurations() if options.only in path]

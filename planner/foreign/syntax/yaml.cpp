@@ -1,11 +1,13 @@
 #include "planner/foreign/syntax/yaml.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cctype>
 #include <memory>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -55,6 +57,35 @@ std::string json_number(std::string_view word) {
     if (digits() == 0) return "";
   }
   return i == word.size() ? out : "";
+}
+
+// Where documents begin. YAML::LoadAll begins them without end behind a stray "," or "]", and so
+// nothing is loaded before it is known that there is one.
+class DocumentStarts : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { starts.push_back(mark); }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  std::vector<YAML::Mark> starts;
+};
+
+// The first two at most.
+std::vector<YAML::Mark> document_starts(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStarts documents;
+  while (documents.starts.size() < 2 && parser.HandleNextDocument(documents)) continue;
+  return std::move(documents.starts);
 }
 
 class Converter {
@@ -157,11 +188,10 @@ JsonNode parse_yaml(std::string text, std::string name, std::vector<RepeatedKey>
   check_config_size(*document);
   Converter converter(*document, repeated);
   try {
-    const std::vector<YAML::Node> all = YAML::LoadAll(document->text);
-    if (all.size() > 1)
-      document->fail(converter.offset(all[1].Mark()), "",
-                     fmt::format("expected one document, got {}", all.size()));
-    if (!all.empty()) document->root = converter.value(all[0], 1);
+    const std::vector<YAML::Mark> starts = document_starts(document->text);
+    if (starts.size() > 1)
+      document->fail(converter.offset(starts[1]), "", "expected one document, got another");
+    if (!starts.empty()) document->root = converter.value(YAML::Load(document->text), 1);
   } catch (const YAML::Exception& error) {
     document->fail(converter.offset(error.mark), "", fmt::format("expected YAML: {}", error.msg));
   }

@@ -60,7 +60,9 @@ TEST(Yaml, RefusesWhatIsNoConfiguration) {
   EXPECT_EQ(error_of([] { parse_yaml("a: 1\na: 2\n", "a.yaml"); }),
             "a.yaml:2:1: /: expected each key once, got \"a\" again");
   EXPECT_EQ(error_of([] { parse_yaml("a: 1\n---\nb: 2\n", "a.yaml"); }),
-            "a.yaml:3:1: /: expected one document, got 2");
+            "a.yaml:2:1: /: expected one document, got another");
+  EXPECT_EQ(error_of([] { parse_yaml("{\"a\": 1},\n", "a.yaml"); }),
+            "a.yaml:1:9: /: expected one document, got another");
   EXPECT_TRUE(error_of([] { parse_yaml("a: [1\n", "a.yaml"); }).starts_with("a.yaml:"));
 }
 
