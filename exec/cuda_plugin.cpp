@@ -15,16 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path plugin_path() {
-  if (const char* named = std::getenv("ZPLAN_CUDA_PLUGIN")) return named;
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return program.parent_path() / "libzplan_cuda.so";
-}
-
 // It stays loaded: what it made may live as long as the process.
 void* plugin() {
-  const fs::path path = plugin_path();
+  const fs::path path = cuda_plugin_path();
   std::error_code error;
   if (!fs::exists(path, error)) {
     throw Error(ExitCode::kDevice,
@@ -47,6 +40,17 @@ Function* function(const char* name) {
 }
 
 }  // namespace
+
+std::string cuda_plugin_path() {
+  if (const char* named = std::getenv("ZPLAN_CUDA_PLUGIN")) return named;
+  constexpr const char* kName = "libzplan_cuda.so";
+  std::error_code error;
+  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path beside = folder / kName;
+  const fs::path installed = folder.parent_path() / "lib/zplan" / kName;
+  const bool is_installed = !fs::exists(beside, error) && fs::exists(installed, error);
+  return (is_installed ? installed : beside).string();
+}
 
 std::unique_ptr<Device> load_cuda_device(const CudaDeviceOptions& options) {
   const auto make = function<decltype(zplan_make_cuda_device)>("zplan_make_cuda_device");

@@ -1,9 +1,11 @@
 // The CUDA backend is a shared library of its own, bin/libzplan_cuda.so, that is loaded when a run
-// asks for it: planning needs neither CUDA's libraries nor a driver. It lies beside the program;
-// the environment variable ZPLAN_CUDA_PLUGIN names another file.
+// asks for it: planning needs neither CUDA's libraries nor a driver. It lies beside the program or,
+// installed, in ../lib/zplan from there; the environment variable ZPLAN_CUDA_PLUGIN names another
+// file.
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "exec/device.h"
 
@@ -12,6 +14,9 @@ namespace zplan::exec {
 struct CudaDeviceOptions {
   int local_rank = 0;  // index of the device, where several are visible
 };
+
+// Where it lies, or should lie.
+std::string cuda_plugin_path();
 
 // Throws Error(kDevice) with one line: no plug-in, a library it needs is missing, no driver or
 // one older than the toolkit, no device.

@@ -7,6 +7,7 @@
 
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/read_node.h"
 #include "hwprofiles/sourced_object.h"
 #include "planner/core/error.h"
 #include "planner/core/hash.h"
@@ -18,8 +19,9 @@ namespace {
 constexpr double kMostOversubscribed = 1000;
 
 // One node of the named kind.
-Cluster read_node(const JsonNode& node, const std::string& folder) {
+Cluster node_of(const JsonNode& node, const std::string& folder) {
   if (node.is_missing()) return load_cluster("workstation");  // any, to read on
+  if (node.is_object()) return make_cluster(read_node(complete_node(node, folder)), 1);
   std::string name = node.non_empty_string();
   Cluster cluster;
   try {
@@ -81,7 +83,7 @@ Cluster read_cluster_file(const JsonNode& root, const std::string& text,
   JsonObject in = root.object();
   in.schema("zplan.cluster/1");
   const std::string name = in.member("name").non_empty_string();
-  Cluster cluster = read_node(in.member("node"), folder);
+  Cluster cluster = node_of(in.member("node"), folder);
   cluster.name = name;
   cluster.nodes = static_cast<int>(in.member("nodes").integer(1, kMaxNodes));
   if (const auto network = in.optional_member("network"))

@@ -1,7 +1,7 @@
 // Reads "zplan.cluster/1": a cluster that is more than NAMExCOUNT.
 //
 //   name              of the cluster
-//   node              a built-in kind, or a path, from the folder of the file
+//   node              a built-in kind, or a path, from the folder of the file, or the node itself
 //   nodes             how many
 //   network           optional {"kind": "full_bisection"}, which it is anyway, or
 //                     {"kind": "leaf_spine", "nodes_per_leaf", "oversubscription" (sourced),

@@ -12,8 +12,10 @@
 #include "hwprofiles/measured_curves.h"
 #include "hwprofiles/node_file.h"
 #include "hwprofiles/quantities.h"
+#include "hwprofiles/read_node.h"
 #include "hwprofiles/running.h"
 #include "hwprofiles/sourced_object.h"
+#include "planner/core/bundle.h"
 #include "planner/core/error.h"
 #include "planner/core/hash.h"
 #include "planner/core/json_reader.h"
@@ -179,15 +181,6 @@ std::shared_ptr<const CollectiveProfile> read_collectives(const HwProfile& profi
                   fmt::join(clusters, ", ")));
 }
 
-Cluster make_cluster(HwProfile node, int nodes) {
-  Cluster cluster;
-  cluster.stack = load_stack("own").rates;
-  cluster.name = nodes == 1 ? node.name : fmt::format("{}x{}", node.name, nodes);
-  cluster.node = std::move(node);
-  cluster.nodes = nodes;
-  return cluster;
-}
-
 HwProfile parse_embedded(const EmbeddedFile& file) {
   return parse_hw_profile(std::string(file.text), std::string(file.name));
 }
@@ -198,7 +191,10 @@ Cluster load_cluster_file(std::string_view text) {
   const std::string path(has_count ? counted->name : text);
   const int count = has_count ? node_count(text, counted->digits) : 1;
   const std::string file = read_text_file(path);
-  const JsonNode root = gathering_faults(parse_json(file, path));
+  const JsonNode document = parse_json(file, path);
+  const std::optional<JsonNode> bundled = bundle_part(document, "hardware");
+  const JsonNode root = bundled ? *bundled : gathering_faults(document);
+  if (bundled && !is_cluster_file(root)) root.fail_expected("a zplan.cluster/1 document");
   if (!is_cluster_file(root)) {
     HwProfile node = parse_hw_profile(file, path);
     node.file = path;
@@ -236,9 +232,21 @@ FlopsPerSecond DeviceProfile::peak(std::string_view dtype) const {
   return found->second;
 }
 
+Cluster make_cluster(HwProfile node, int nodes) {
+  Cluster cluster;
+  cluster.stack = load_stack("own").rates;
+  cluster.name = nodes == 1 ? node.name : fmt::format("{}x{}", node.name, nodes);
+  cluster.node = std::move(node);
+  cluster.nodes = nodes;
+  return cluster;
+}
+
 HwProfile parse_hw_profile(std::string text, std::string file_name) {
+  return read_node(complete_node_file(std::move(text), file_name));
+}
+
+HwProfile read_node(const NodeFile& file) {
   HwProfile profile;
-  const NodeFile file = complete_node_file(std::move(text), file_name);
   profile.hash = to_hex(fnv1a128(file.text));
   JsonObject object = gathering_faults(file.root).object();
   const auto section = [&](std::string_view key) {

@@ -125,7 +125,7 @@ JsonNode with_data_sheet(const JsonNode& base, const JsonNode& device) {
 
 // ---- bases -------------------------------------------------------------------------------------
 
-NodeFile complete(std::string text, const std::string& file_name, int depth);
+NodeFile complete(const JsonNode& own, std::string text, const std::string& file_name, int depth);
 
 NodeFile base_of(const JsonNode& name, const std::string& folder, int depth) {
   const std::string wanted = name.non_empty_string();
@@ -133,10 +133,13 @@ NodeFile base_of(const JsonNode& name, const std::string& folder, int depth) {
     name.fail(fmt::format("expected at most {} bases one on another, got more", kMostBases));
   if (looks_like_path(wanted)) {
     const std::string path = (std::filesystem::path(folder) / wanted).string();
-    return complete(read_text_file(path), path, depth + 1);
+    const std::string text = read_text_file(path);
+    return complete(parse_json(text, path), text, path, depth + 1);
   }
-  if (const EmbeddedFile* const file = find_node_file(wanted))
-    return complete(std::string(file->text), std::string(file->name), depth + 1);
+  if (const EmbeddedFile* const file = find_node_file(wanted)) {
+    const std::string text(file->text), path(file->name);
+    return complete(parse_json(text, path), text, path, depth + 1);
+  }
   std::vector<std::string> names;
   for (const EmbeddedFile& file : embedded_profiles())
     names.push_back(std::filesystem::path(file.name).stem().string());
@@ -144,8 +147,7 @@ NodeFile base_of(const JsonNode& name, const std::string& folder, int depth) {
                         name.describe(), did_you_mean(wanted, names), fmt::join(names, ", ")));
 }
 
-NodeFile complete(std::string text, const std::string& file_name, int depth) {
-  JsonNode own = parse_json(text, file_name);
+NodeFile complete(const JsonNode& own, std::string text, const std::string& file_name, int depth) {
   const auto base_name = find(own, "base"), gpu = find(own, "gpu");
   if (!base_name && !gpu) return {own, std::move(text)};
   const std::string folder = std::filesystem::path(file_name).parent_path().string();
@@ -165,7 +167,14 @@ NodeFile complete(std::string text, const std::string& file_name, int depth) {
 }  // namespace
 
 NodeFile complete_node_file(std::string text, const std::string& file_name) {
-  return complete(std::move(text), file_name, 0);
+  const JsonNode own = parse_json(text, file_name);
+  return complete(own, std::move(text), file_name, 0);
+}
+
+NodeFile complete_node(const JsonNode& own, const std::string& folder) {
+  const std::string file = (std::filesystem::path(folder) / "node.json").string();
+  // A document of its own, whose faults are said where it ends.
+  return complete(written_over(own, patch("{}", file)), json_text(own), file, 0);
 }
 
 const EmbeddedFile* find_node_file(std::string_view name) {

@@ -29,6 +29,8 @@ struct NodeFile {
 };
 // `file_name` stands for the text in messages; paths start in its folder. Throws Error.
 NodeFile complete_node_file(std::string text, const std::string& file_name);
+// The same of a node that stands in another document, a file of this folder.
+NodeFile complete_node(const JsonNode& own, const std::string& folder);
 
 // The file of a kind by its name or an alias, in any case; nothing: there is no such kind.
 const EmbeddedFile* find_node_file(std::string_view name);

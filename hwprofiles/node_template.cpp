@@ -5,6 +5,7 @@
 #include "hwprofiles/embedded_profiles.h"
 #include "hwprofiles/hw_profile.h"
 #include "hwprofiles/node_file.h"
+#include "planner/core/bundle.h"
 #include "planner/core/error.h"
 #include "planner/core/json_edit.h"
 #include "planner/core/text.h"
@@ -14,6 +15,7 @@ namespace {
 
 std::string of_text(std::string text, const std::string& file_name) {
   JsonNode root = parse_json(text, file_name);
+  if (const auto bundled = bundle_part(root, "hardware")) root = *bundled;
   if (!is_cluster_file(root)) root = complete_node_file(std::move(text), file_name).root;
   return json_text(root) + "\n";
 }

@@ -9,6 +9,7 @@
 #include "models/embedded_models.h"
 #include "models/model_formulas.h"
 #include "models/size_ladder.h"
+#include "planner/core/bundle.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/nearest.h"
@@ -550,7 +551,9 @@ const std::string& ModelConfig::source_of(std::string_view field) const {
 }
 
 ModelConfig parse_model(std::string text, std::string file_name) {
-  JsonObject object = gathering_faults(parse_json(std::move(text), std::move(file_name))).object();
+  const JsonNode root = parse_json(std::move(text), std::move(file_name));
+  const std::optional<JsonNode> bundled = bundle_part(root, "model");
+  JsonObject object = (bundled ? *bundled : gathering_faults(root)).object();
   object.schema("zplan.model/1");
   ModelConfig model;
   model.name = object.member("name").non_empty_string();

@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "planner/core/hash.h"
 #include "planner/core/json_edit.h"
 
 namespace zplan {
@@ -56,6 +57,15 @@ std::string model_template(const ModelConfig& model) {
           return fmt::format("{}: {}", json_string(pair.first), json_string(pair.second));
         }));
   return out + "\n}\n";
+}
+
+std::string model_hash(const ModelConfig& model) {
+  ModelConfig bare = model;
+  bare.name.clear();
+  bare.source.clear();
+  bare.aliases.clear();
+  bare.field_sources.clear();
+  return to_hex(fnv1a128(model_template(bare)));
 }
 
 }  // namespace zplan

@@ -78,6 +78,11 @@ StepUse use_of(const Program& program, const Node& node, HeldBy by, const Mesh& 
     case Lane::kIoRead:
     case Lane::kIoWrite:
       return StepUse::kDrives;
+    case Lane::kCommGather:  // kernels of theirs: casts and sums of what is gathered and reduced
+    case Lane::kCommReduce:
+      return StepUse::kData;
+    case Lane::kCommTensor:
+      return StepUse::kTensor;
     default:
       return compute_use(program, node);
   }

@@ -4,8 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "planner/core/bundle.h"
+#include "planner/core/hash.h"
 #include "planner/core/json_reader.h"
 #include "planner/plan/choices.h"
+#include "planner/plan/plan_file.h"
 
 namespace zplan {
 namespace {
@@ -130,8 +133,40 @@ bool is_optional(std::string_view group) {
                      [&](const Decision& d) { return d.optional || place_of(d).group != group; });
 }
 
-Plan read_plan(const JsonNode& root) {
-  Plan plan;
+std::string hash_of(const JsonNode& node) {
+  constexpr std::size_t kDigits = 32;
+  const std::string text = node.string();
+  if (text.size() != kDigits || text.find_first_not_of("0123456789abcdef") != text.npos)
+    node.fail_expected("a hash of 32 hexadecimal digits");
+  return text;
+}
+
+PlanSeal::Part read_part(const JsonNode& node) {
+  JsonObject object = node.object();
+  PlanSeal::Part part{.name = object.member("name").non_empty_string(),
+                      .hash = hash_of(object.member("hash"))};
+  object.finish();
+  return part;
+}
+
+PlanSeal read_seal(const JsonNode& node) {
+  JsonObject object = node.object();
+  PlanSeal seal{.model = read_part(object.member("model")),
+                .hardware = read_part(object.member("hardware")),
+                .decisions = hash_of(object.member("decisions")),
+                .fingerprint = hash_of(object.member("fingerprint"))};
+  object.finish();
+  return seal;
+}
+
+Json json_of(const PlanSeal::Part& part) { return Json{{"name", part.name}, {"hash", part.hash}}; }
+
+PlanFile read_plan(const JsonNode& document) {
+  PlanFile file;
+  const std::optional<JsonNode> bundled = bundle_part(document, "plan");
+  file.is_bundle = bundled.has_value();
+  const JsonNode root = bundled.value_or(document);
+  Plan& plan = file.plan;
   JsonObject object = root.object();
   object.schema("zplan.plan/1");
   for (const Decision* row = std::begin(kChoices); row != std::end(kChoices);) {
@@ -149,13 +184,12 @@ Plan read_plan(const JsonNode& root) {
       if (members) read_into(plan, *row, *members);
     if (members) members->finish();
   }
+  if (const auto seal = object.optional_member("made_with")) file.seal = read_seal(*seal);
   object.finish();
-  return plan;
+  return file;
 }
 
-}  // namespace
-
-std::string to_json(const Plan& plan) {
+Json json_of(const Plan& plan) {
   Json j;
   j["schema"] = "zplan.plan/1";
   for (const Decision& row : kChoices) {
@@ -165,13 +199,39 @@ std::string to_json(const Plan& plan) {
     object[std::string(key)] =
         std::visit([](const auto& value) { return json_of(value); }, row.field.get(plan));
   }
+  return j;
+}
+
+}  // namespace
+
+std::string to_json(const Plan& plan) { return json_of(plan).dump(2) + "\n"; }
+
+std::string to_json(const Plan& plan, const PlanSeal& seal) {
+  Json j = json_of(plan);
+  j["made_with"] = Json{{"model", json_of(seal.model)},
+                        {"hardware", json_of(seal.hardware)},
+                        {"decisions", seal.decisions},
+                        {"fingerprint", seal.fingerprint}};
   return j.dump(2) + "\n";
 }
 
-Plan plan_from_json(const std::string& text, const std::string& file_name) {
+std::string decisions_hash(const Plan& plan) {
+  Plan nameless = plan;
+  nameless.model.clear();
+  nameless.hardware.clear();
+  return to_hex(fnv1a128(to_json(nameless)));
+}
+
+PlanFile parse_plan_file(const std::string& text, const std::string& file_name) {
   return read_plan(parse_json(text, file_name));
 }
 
-Plan load_plan(const std::string& path) { return read_plan(read_json_file(path)); }
+PlanFile load_plan_file(const std::string& path) { return read_plan(read_json_file(path)); }
+
+Plan plan_from_json(const std::string& text, const std::string& file_name) {
+  return parse_plan_file(text, file_name).plan;
+}
+
+Plan load_plan(const std::string& path) { return load_plan_file(path).plan; }
 
 }  // namespace zplan

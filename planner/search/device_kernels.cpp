@@ -47,24 +47,25 @@ std::vector<std::string_view> sets_of_device(const HwProfile& node) {
   return ids;
 }
 
-void require_on_device(std::string_view id, const HwProfile& node) {
+std::optional<std::string> lacks_kernels(std::string_view id, const HwProfile& node) {
   const KernelSet& set = find_kernel_set(id);
-  if (runs_on_device(set, node)) return;
+  if (runs_on_device(set, node)) return std::nullopt;
   const int own = capability_of(node);
   const std::string_view maker = maker_of(node.device.kernel_set);
   if (own == 0 && maker != "cpu")
-    throw_bad_input(fmt::format("--kernel-set: expected {}, which {} has, got \"{}\"",
-                                node.device.kernel_set, node.device.name, id));
+    return fmt::format("expected {}, which {} has, got \"{}\"", node.device.kernel_set,
+                       node.device.name, id);
   if (own == 0)
-    throw_bad_input(
-        fmt::format("--kernel-set: expected a set for CPUs, as {} has them in place of "
-                    "GPUs ({}), got \"{}\"",
-                    node.name, node.device.kernel_set, id));
-  throw_bad_input(
-      fmt::format("--kernel-set: expected a set that {} has (compute capability {}: {}), got "
-                  "\"{}\", which needs {}",
-                  node.device.name, words(own), fmt::join(sets_of_device(node), ", "), id,
-                  words(set.capability)));
+    return fmt::format("expected a set for CPUs, as {} has them in place of GPUs ({}), got \"{}\"",
+                       node.name, node.device.kernel_set, id);
+  return fmt::format(
+      "expected a set that {} has (compute capability {}: {}), got \"{}\", which needs {}",
+      node.device.name, words(own), fmt::join(sets_of_device(node), ", "), id,
+      words(set.capability));
+}
+
+void require_on_device(std::string_view id, const HwProfile& node) {
+  if (const auto lack = lacks_kernels(id, node)) throw_bad_input("--kernel-set: " + *lack);
 }
 
 }  // namespace zplan

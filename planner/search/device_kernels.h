@@ -4,6 +4,8 @@
 // to check a plan; a profile whose set is not built in says nothing.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,7 +18,10 @@ bool runs_on_device(const KernelSet& set, const HwProfile& node);
 // The sets of CUDA that the device runs, the newest first.
 std::vector<std::string_view> sets_of_device(const HwProfile& node);
 
-// Throws Error naming them when the device lacks the set; unknown sets are found out elsewhere.
+// "expected .., got ..", naming them, when the device lacks the set; unknown sets are found out
+// elsewhere.
+std::optional<std::string> lacks_kernels(std::string_view set, const HwProfile& node);
+// Throws Error of the option --kernel-set then.
 void require_on_device(std::string_view set, const HwProfile& node);
 
 }  // namespace zplan

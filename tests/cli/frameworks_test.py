@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import subprocess
 
 from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, main
 
 DATA = os.path.join(ROOT, "tests", "data", "foreign")
-TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf")
+TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf", "fsdp")
 
 
 class Frameworks(CliTest):
@@ -39,6 +40,11 @@ class Frameworks(CliTest):
         for change in answer["changes"]:
             self.assertLess(change["step_s"], answer["time"]["step_s"])
             self.assertTrue(change["edits"])
+
+    def test_what_the_question_lacks_is_named(self):
+        self.bad(BAD_INPUT, "check", says="expected a configuration")
+        self.bad(BAD_INPUT, "check", "ds_config.json", "--model", "llama3-8b", says="--cluster")
+        self.bad(BAD_INPUT, "check", "ds_config.json", "--cluster", "dgx-h100", says="--model")
 
     def test_each_change_is_what_its_edits_make(self):
         question = ("--model", "llama3-8b", "--cluster", "dgx-h100", "--recompute", "full")
@@ -137,6 +143,12 @@ class Frameworks(CliTest):
         self.assertEqual(plan["zero_stage"], 1)
         self.assertEqual(plan["batch"], {"global_batch": 256, "micro_batch": 1, "sequence": 4096})
         self.assertEqual(answer["framework"], "Megatron-LM")
+        # An 8B model needs neither tensor parallelism nor a pipeline.
+        edits = [{edit["key"] for edit in change["edits"]} for change in answer["changes"]]
+        self.assertTrue(any("--pipeline-model-parallel-size" in keys for keys in edits), edits)
+        steps = [change["step_s"] for change in answer["changes"]]
+        self.assertEqual(steps, sorted(steps))
+        self.assertLess(steps[0], 0.9 * answer["time"]["step_s"])
 
     def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
         for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),
@@ -146,6 +158,34 @@ class Frameworks(CliTest):
                 self.assertEqual(answer["plan"]["zero_stage"], 3)
                 self.assertEqual(answer["plan"]["gather"]["unit"], "layer")
                 self.assertTrue(answer["fits"])
+
+    def test_options_of_later_torchtitan_are_what_its_sections_were(self):
+        self.write("train.sh", "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 "
+                   "--config llama3_8b --training.local_batch_size 2 --training.seq-len 4096 "
+                   "--training.global_batch_size 64 --parallelism.tensor_parallel_degree 2 "
+                   "--parallelism.no-enable-sequence-parallel --training.enable_cpu_offload "
+                   "activation-checkpoint:full\n")
+        plan = self.check("train.sh", "--model", "llama3-8b", "--cluster", "dgx-h100")["plan"]
+        self.assertEqual(plan["batch"], {"global_batch": 64, "micro_batch": 2, "sequence": 4096})
+        self.assertEqual((plan["parallel"]["tp"], plan["parallel"]["sequence_parallel"]), (2, False))
+        self.assertEqual(plan["placement"]["optimizer"], "cpu")
+        self.assertEqual(plan["recompute"][0]["mode"], "full")
+        self.write("wrong.sh", "torchrun -m torchtitan.train --training.local_batch_size 1 \\\n"
+                   "  --training.seq_length 4096 --training.mixed_precision_reduce bfloat16\n")
+        answer = self.check("wrong.sh", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                            code=CHECK_FAILED)
+        found = self.findings(answer)
+        self.assertEqual(found["training.seq_length"], "error")
+        self.assertEqual(found["training.mixed_precision_reduce"], "error")
+        text = "\n".join(f"{f['place']} {f['message']}" for f in answer["findings"])
+        self.assertIn("wrong.sh:2:", text)
+        self.assertIn('did you mean "seq_len"?', text)
+        self.write("odd.sh", "torchrun -m torchtitan.train --training.seq_len 4096 "
+                   "activation-checkpoint:ful\n")
+        result = self.zplan("check", "odd.sh", "--model", "llama3-8b", "--cluster", "dgx-h100")
+        self.assertEqual(result.returncode, BAD_INPUT)
+        self.assertIn("odd.sh:1:", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1)
 
     def test_what_does_not_fit_is_said_with_changes_that_do(self):
         answer = self.check("ds_config.json", "--model", "llama3-8b", "--cluster", "dgx2",
@@ -208,6 +248,74 @@ class Frameworks(CliTest):
         self.assertEqual(answer["files"], [])
         text = self.good("export", "plan.json", "--to", "deepspeed")
         self.assertIn("does", text)
+
+    def export(self, plan, target):
+        result = self.zplan("export", plan, "--to", target, "-o", target, "--json")
+        self.assertEqual(result.returncode, OK, result.stderr)
+        answer = json.loads(result.stdout)
+        return answer, {os.path.basename(file): self.read(file) for file in answer["files"]}
+
+    def test_a_script_gets_the_config_of_its_model(self):
+        for model, kind, layer in (("gpt2", "gpt2", "GPT2Block"),
+                                   ("phi3-mini", "mistral", "MistralDecoderLayer"),
+                                   ("gemma3-1b", "gemma3_text", "Gemma3DecoderLayer"),
+                                   ("pythia-1.4b", "gpt_neox", "GPTNeoXLayer")):
+            self.good("--model", model, "--cluster", "dgx-h100", "--zero", "3", "-o", "plan.json")
+            for target in ("deepspeed", "accelerate", "hf"):
+                with self.subTest(model=model, target=target):
+                    answer, files = self.export("plan.json", target)
+                    self.assertEqual(json.loads(files["config.json"])["model_type"], kind)
+                    self.assertIn("from model_and_data import", files["train.py"])
+                    self.assertNotIn("config.json", {each["key"] for each in answer["findings"]})
+                    # Read again it is the model.
+                    sizes = {json.loads(self.good("models", name, "--json"))["models"][0]["parameters"]
+                             for name in (model, "./" + target)}
+                    self.assertEqual(len(sizes), 1)
+                    if target == "accelerate":
+                        self.assertIn(layer, files["accelerate.yaml"])
+        for target in ("megatron", "torchtitan"):
+            self.assertNotIn("config.json", self.export("plan.json", target)[1])
+
+    def test_a_users_config_is_taken_with_the_dropout_of_the_plan(self):
+        os.mkdir(self.path("mine"))
+        with open(os.path.join(ROOT, "tests", "data", "hugging_face", "phi-3-mini-4k.json"),
+                  encoding="utf-8") as file:
+            own = json.load(file)
+        self.write("mine/config.json", json.dumps(own | {"resid_pdrop": 0.1, "bos_token_id": 7}))
+        self.zplan("--model", "./mine", "--cluster", "dgx-h100", "--zero", "3", "-o", "plan.json")
+        files = self.export("plan.json", "accelerate")[1]
+        written = json.loads(files["config.json"])
+        self.assertEqual({key: written[key] for key in own},
+                         own | {"resid_pdrop": 0.0, "bos_token_id": 7})
+        self.assertIn("Phi3DecoderLayer", files["accelerate.yaml"])
+
+    def test_a_model_of_no_family_is_said_with_the_nearest(self):
+        self.good("--model", "tiny-bloom", "--cluster", "dgx-h100", "-o", "plan.json")
+        answer, files = self.export("plan.json", "deepspeed")
+        self.assertNotIn("config.json", files)
+        found = {each["key"]: each for each in answer["findings"]}["config.json"]
+        self.assertEqual(found["kind"], "error")
+        self.assertIn("bloom has ffn 256 and not 128. Build the model in make_model",
+                      found["message"])
+
+    def test_the_launchers_start_the_script_with_what_it_must_be_told(self):
+        self.good("--model", "llama3-8b", "--cluster", "dgx-h100x2", "--zero", "3", "--gather",
+                  "layer", "--recompute", "full", "--micro-batch", "2", "--global-batch", "128",
+                  "--tp", "1", "--pp", "1", "-o", "plan.json")
+        for target, starter in (("deepspeed", "torchrun --nnodes 2 --nproc_per_node 8"),
+                                ("accelerate", "accelerate launch --config_file accelerate.yaml "
+                                               "--num_machines 2 --num_processes 16")):
+            files = self.export("plan.json", target)[1]
+            for name in ("launch.sh", "launch.sbatch"):
+                self.assertIn(starter, files[name])
+            for name in ("launch.sh", "launch.sbatch", "launch_mpi.sh"):
+                self.assertIn("train.py --sequence 8192", files[name])
+                self.assertIn("--recompute", files[name])
+                self.assertEqual("--micro-batch 2 --accumulation 4" in files[name],
+                                 target == "accelerate", name)
+                checked = subprocess.run(["bash", "-n", self.path(os.path.join(target, name))],
+                                         capture_output=True, text=True, check=False)
+                self.assertEqual(checked.stderr, "")
 
 
 if __name__ == "__main__":

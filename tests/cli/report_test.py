@@ -80,12 +80,27 @@ class Page(CliTest):
         self.tiny_plan()
         self.assertEqual(self.page("plan.json"), self.page("plan.json"))
 
+    def test_plans_are_shown_beside_each_other(self):
+        self.tiny_plan("--dp", "2")
+        self.tiny_plan("--dp", "4", name="other.json")
+        plans = self.data("plan.json", "other.json")["plans"]
+        self.assertEqual([plan["file"] for plan in plans], ["plan.json", "other.json"])
+        other = self.good_json("simulate", "other.json")
+        self.assertEqual(to_12_digits(plans[1]["time"]), to_12_digits(other["time"]))
+
     def test_a_run_is_shown_beside_the_prediction(self):
         self.tiny_plan("--dp", "2")
         self.good("run", "plan.json", "--steps", "6", "--timeline", "run.json")
         measured = self.data("plan.json", "--measured", "run.json")["measured"]
         self.assertGreater(measured["step"]["measured_s"], 0)
         self.assertEqual(measured["only_predicted"]["operations"], 0)
+
+    def test_a_run_of_another_plan_is_refused(self):
+        self.tiny_plan("--dp", "2")
+        self.tiny_plan("--dp", "4", name="other.json")
+        self.good("run", "other.json", "--steps", "2", "--timeline", "run.json")
+        self.bad(BAD_INPUT, "report", "plan.json", "--measured", "run.json", "-o", "r.html",
+                 says="run.json is of another plan than plan.json")
 
     def test_a_plan_that_does_not_fit_is_shown(self):
         self.oversized_plan(name="big.json")

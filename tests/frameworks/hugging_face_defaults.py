@@ -27,16 +27,18 @@ MODEL_TYPES = ("bert", "bloom", "deepseek_v2", "deepseek_v3", "gemma", "gemma2",
                "gpt2", "gpt_neox", "gpt_oss", "llama", "llama4_text", "mistral", "mixtral", "opt",
                "phi3", "qwen2", "qwen3", "qwen3_moe", "t5")  # fmt: skip
 KEYS = """
-    activation_function attention_bias attention_chunk_size attn_logit_softcapping d_ff d_kv d_model
-    decoder_sparse_step do_layer_norm_before enable_bias feed_forward_proj ffn_dim
-    final_logit_softcapping first_k_dense_replace head_dim hidden_act hidden_activation hidden_size
-    interleave_moe_layer_step intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps
-    layer_norm_epsilon layer_types max_position_embeddings max_window_layers mlp_bias
-    mlp_only_layers moe_intermediate_size n_embd n_group n_head n_inner n_layer n_positions
-    n_routed_experts n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers
-    num_experts num_experts_per_tok num_heads num_hidden_layers num_key_value_heads num_layers
+    activation_dropout activation_function attention_bias attention_chunk_size attention_dropout
+    attention_probs_dropout_prob attn_logit_softcapping attn_pdrop d_ff d_kv d_model
+    decoder_sparse_step do_layer_norm_before dropout dropout_rate embd_pdrop enable_bias
+    feed_forward_proj ffn_dim final_logit_softcapping first_k_dense_replace head_dim hidden_act
+    hidden_activation hidden_dropout hidden_dropout_prob hidden_size interleave_moe_layer_step
+    intermediate_size intermediate_size_mlp kv_lora_rank layer_norm_eps layer_norm_epsilon
+    layer_types max_position_embeddings max_window_layers mlp_bias mlp_only_layers
+    moe_intermediate_size n_embd n_group n_head n_inner n_layer n_positions n_routed_experts
+    n_shared_experts norm_topk_prob num_attention_heads num_decoder_layers num_experts
+    num_experts_per_tok num_heads num_hidden_layers num_key_value_heads num_layers
     num_local_experts q_lora_rank qk_nope_head_dim qk_rope_head_dim query_pre_attn_scalar
-    relative_attention_max_distance relative_attention_num_buckets rms_norm_eps
+    relative_attention_max_distance relative_attention_num_buckets resid_pdrop rms_norm_eps
     routed_scaling_factor router_aux_loss_coef sliding_window swiglu_alpha swiglu_limit
     tie_word_embeddings topk_group topk_method type_vocab_size use_parallel_residual
     use_sliding_window v_head_dim vocab_size word_embed_proj_dim

@@ -13,6 +13,7 @@ later exports to it. TARGET and what must be installed:
   torchtitan   torchtitan 0.2.2
   accelerate   accelerate 1.15.0
   hf           transformers 5.24.0, accelerate, deepspeed
+  fsdp         torch 2.15.0, transformers: the policies that the exported script itself builds
 
 No GPU is needed. Exit code 1 where a field differs.
 """
@@ -29,6 +30,8 @@ import tempfile
 os.environ.update(CUDA_VISIBLE_DEVICES="", DS_ACCELERATOR="cpu")
 
 CLUSTER, RANKS = "dgx-h100x2", 16
+SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "planner", "foreign",
+                       "scripts")
 
 
 def plans(base):
@@ -169,16 +172,45 @@ def resolve_hf(folder):
     return transformers.__version__, {
         "/zero_stage": stage,
         "/batch/micro_batch": got.per_device_train_batch_size,
-        "recompute": bool(got.gradient_checkpointing),
+        "recompute": bool(got.gradient_checkpointing or
+                          (got.fsdp_config or {}).get("activation_checkpointing")),
         "bf16": bf16,
         "/clip": got.max_grad_norm > 0,
     }
 
 
+def resolve_fsdp(folder):
+    sys.path.insert(0, SCRIPTS)
+    import torch
+    import train_fsdp
+    from torch.distributed.fsdp import CPUOffloadPolicy
+
+    with open(os.path.join(folder, "fsdp.json"), encoding="utf-8") as file:
+        settings = json.load(file)
+    how = train_fsdp.policies(settings)
+    mesh, training = settings["mesh"], settings["training"]
+    ranks = mesh["replicate"] * mesh["shard"]
+    stage = 3 if how["reshard_after_forward"] else 2
+    return torch.__version__.split("+")[0], {
+        "/zero_stage": stage if mesh["shard"] > 1 else 0,
+        "/parallel/dp": ranks,
+        "/batch/micro_batch": training["micro_batch"],
+        "/batch/global_batch": training["micro_batch"] * training["accumulation"] * ranks,
+        "/batch/sequence": training["sequence"],
+        "/placement/optimizer":
+            "cpu" if isinstance(how["offload_policy"], CPUOffloadPolicy) else "gpu",
+        "recompute": training["recompute"],
+        "bf16": how["mp_policy"].param_dtype is torch.bfloat16,
+        "/clip": training["clip"] > 0,
+    }
+
+
 RESOLVERS = {"deepspeed": resolve_deepspeed, "accelerate": resolve_accelerate,
-             "megatron": resolve_megatron, "torchtitan": resolve_torchtitan, "hf": resolve_hf}
+             "megatron": resolve_megatron, "torchtitan": resolve_torchtitan, "hf": resolve_hf,
+             "fsdp": resolve_fsdp}
 FILES = {"deepspeed": "ds_config.json", "accelerate": "accelerate.yaml",
-         "megatron": "arguments.txt", "torchtitan": "train.toml", "hf": "training_arguments.json"}
+         "megatron": "arguments.txt", "torchtitan": "train.toml", "hf": "training_arguments.json",
+         "fsdp": "fsdp.json"}
 
 
 # What plan files leave out where it is so.

@@ -12,6 +12,7 @@
 #include "models/model_config.h"
 #include "models/model_formulas.h"
 #include "models/size_ladder.h"
+#include "planner/core/bundle.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/quantity.h"
@@ -19,8 +20,10 @@
 #include "planner/foreign/frameworks/config_file.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/foreign/hugging_face/safetensors.h"
+#include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/measured_file.h"
 #include "planner/plan/plan.h"
+#include "planner/plan/plan_file.h"
 #include "planner/plan/schedule_file.h"
 #include "planner/program/instances/cursor.h"
 #include "planner/program/schedule/fold.h"
@@ -78,6 +81,24 @@ void plan(std::string_view bytes) {
                              .heads = 2,
                              .kv_heads = 2,
                              .positions = 16});
+  });
+}
+
+// Each of its parts reads alone, and its plan is written with what it was made with.
+void bundle(std::string_view bytes) {
+  const std::string text(bytes);
+  refuse_or([&] {
+    const PlanFile read = parse_plan_file(text, "bundle.json");
+    if (!read.seal) return;
+    const std::string written = to_json(read.plan, *read.seal);
+    const PlanFile again = parse_plan_file(written, "again.json");
+    demand(to_json(again.plan, again.seal.value()) == written, "a plan that does not read back");
+  });
+  refuse_or([&] { parse_model(text, "bundle.json"); });
+  refuse_or([&] {
+    const auto part = bundle_part(parse_json(text, "bundle.json"), "hardware");
+    if (part && is_cluster_file(*part))
+      demand(read_cluster_file(*part, text, "").nodes > 0, "no nodes");
   });
 }
 
@@ -200,7 +221,8 @@ void config(std::string_view bytes) {
   }
 }
 
-// A foreign model is one of ours, with parameters to count, and says what was left out.
+// A foreign model is one of ours, with parameters to count, and says what was left out. What is
+// written of it is read again as that.
 void hugging_face(std::string_view bytes) {
   refuse_or([&] {
     const HuggingFaceModel read =
@@ -209,6 +231,11 @@ void hugging_face(std::string_view bytes) {
     demand(parameter_count(read.model) > 0, "a model without parameters");
     for (const std::string& one : read.left_out)
       demand(!one.empty() && one.find('\n') == std::string::npos, one);
+    const WrittenConfig written = write_hugging_face(read.model);
+    if (written.text.empty()) return;
+    const ModelConfig again =
+        read_hugging_face(parse_json(written.text, "written.json"), "written.json", "x").model;
+    demand(parameter_count(again) == parameter_count(read.model), written.text);
   });
 }
 
@@ -228,8 +255,9 @@ void safetensors(std::string_view bytes) {
   }
 }
 
-constexpr std::array<Target, 16> kTargets{{{"json", json},
+constexpr std::array<Target, 17> kTargets{{{"json", json},
                                            {"plan", plan},
+                                           {"bundle", bundle},
                                            {"schedule", schedule},
                                            {"model", model},
                                            {"hw_profile", hw_profile},

@@ -8,6 +8,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/stack_use.h"
 
 namespace zplan {
@@ -21,7 +22,7 @@ ChosenPlan plan_of_file(const PlanSource& source) {
   StackUse use = find_stack_use(question.stack, "");
   simulate_with_stack(use, plan, cluster);
   cluster = varied(std::move(cluster), question.changes);
-  ChosenPlan chosen{.planned = build_job(plan),
+  ChosenPlan chosen{.planned = planned_job(source.plan, plan),
                     .cluster = std::move(cluster),
                     .memory = {},
                     .evidence = std::move(use.evidence),

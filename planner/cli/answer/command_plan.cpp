@@ -28,7 +28,10 @@ ExitCode execute(const PlanCommand& command) {
     for (const std::string& line : idle_pins(pins, plan, answer.cluster)) complain(line);
   }
   if (answer.best && !command.output.empty()) {
-    write_file(command.output, plan_text(answer.best->planned.plan, command.output));
+    const PlannedJob& planned = answer.best->planned;
+    write_file(command.output, command.bundle
+                                   ? bundle_text(planned.plan, planned.fingerprint)
+                                   : plan_text(planned.plan, planned.fingerprint, command.output));
   }
   write_answer(answer_sheet(answer, command), command.json);
   if (InterruptGuard::interrupted()) return ExitCode::kInterrupted;

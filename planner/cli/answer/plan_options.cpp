@@ -7,6 +7,7 @@
 #include "planner/cli/frame/question_options.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
+#include "planner/core/error.h"
 
 namespace zplan {
 namespace {
@@ -27,6 +28,9 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   add_question(syntax, pins, command);
   add_objective(syntax, command);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
+  syntax.flag(
+      "--bundle", command.bundle,
+      "Write it with its model and hardware, one file that needs no other (zplan.bundle/1)");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "When no plan fits, answer with the one that is least over");
   add_effort(syntax, command);
@@ -43,6 +47,8 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   if (auto help = read_with_question(syntax, arguments, pins, command, "zplan"))
     return std::move(*help);
   check_objective(command);
+  if (command.bundle && command.output.empty())
+    throw_bad_input("--bundle: expected -o FILE beside it");
   return command;
 }
 

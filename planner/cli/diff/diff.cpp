@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/cli/frame/plan_file.h"
+#include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/stack_use.h"
 
 namespace zplan {
@@ -17,7 +18,7 @@ DiffSide side_of(const DiffCommand& command, const std::string& file) {
   const StackUse use = find_stack_use(command.stack, "");
   simulate_with_stack(use, plan, cluster);
   DiffSide side{.file = file,
-                .planned = build_job(plan),
+                .planned = planned_job(file, plan),
                 .cluster = std::move(cluster),
                 .memory = {},
                 .time = {},

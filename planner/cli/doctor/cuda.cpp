@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 
+#include "exec/cuda_plugin.h"
 #include "planner/cli/doctor/doctor.h"
 #include "planner/core/quantity.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -224,13 +225,6 @@ Finding toolkit_finding() {
 
 // ---- plug-in and libraries ---------------------------------------------------------------------
 
-// Where exec/cuda_plugin.h looks for it.
-std::filesystem::path plugin_path() {
-  if (const char* named = std::getenv("ZPLAN_CUDA_PLUGIN")) return named;
-  std::error_code failed;
-  return std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / kPlugin;
-}
-
 Finding plugin_finding(const std::filesystem::path& path, const Library& plugin) {
   Finding f{"CUDA plug-in", Presence::kNo, "", kRunsPlans, ""};
   std::error_code failed;
@@ -302,7 +296,7 @@ Findings examine_cuda() {
   for (Finding& device : device_findings(driver)) found.push_back(std::move(device));
   found.push_back(toolkit_finding());
   // Stays open: libraries that it brings along from elsewhere are then found by their names.
-  const auto path = plugin_path();
+  const std::filesystem::path path = exec::cuda_plugin_path();
   const Library plugin(path.string());
   found.push_back(plugin_finding(path, plugin));
   for (const LibraryKind& kind : kLibraries) found.push_back(library_finding(kind));

@@ -132,6 +132,9 @@ Sheet check_sheet(const Check& check) {
   out.print("\n");
   out.fact("peak", peak);
   out.show({"peak"});
+  out.heading(
+      "As the allocator of the framework's software holds it (one GPU), which the verdict counts");
+  out.print(memory["allocator"].words);
   if (!check.changes.empty()) out.print("\nChanges that gain most\n");
   out.fact("changes", changes_value(check));
   out.show({"changes"});

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "hwprofiles/quantities.h"
@@ -13,6 +14,7 @@
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/model_file.h"
 #include "planner/plan/plan_difference.h"
+#include "planner/search/search.h"
 
 namespace zplan {
 namespace {
@@ -55,24 +57,39 @@ std::vector<KeyEdit> edits_between(const Framework& framework, const Plan& befor
   return edits;
 }
 
-// Plans that fit before those that do not; of these the faster first.
+// The fastest of the plans that fit and take less than `limit`, kMostChanges at most.
+std::vector<Plan> fastest_of(const std::vector<Plan>& plans, const Evaluator& evaluator,
+                             Seconds limit) {
+  std::vector<std::pair<Seconds, const Plan*>> bounds, times;
+  for (const Plan& plan : plans) {
+    if (const Estimate e = evaluator.estimate(plan); e.infeasible || e.bound >= limit) continue;
+    const Fit fit = evaluator.fit(plan);
+    if (!fit.infeasible && fit.slack == plan.slack) bounds.emplace_back(fit.bound, &plan);
+  }
+  std::ranges::stable_sort(bounds, {}, [](const auto& each) { return each.first; });
+  for (const auto& [bound, plan] : bounds) {
+    if (bound >= limit) break;
+    const Seconds step = evaluator.simulate(*plan);
+    if (step < limit) times.emplace_back(step, plan);
+    std::ranges::stable_sort(times, {}, [](const auto& each) { return each.first; });
+    if (times.size() > kMostChanges) times.pop_back();
+    if (times.size() == kMostChanges) limit = times.back().first;
+  }
+  std::vector<Plan> fastest;
+  for (const auto& [step, plan] : times) fastest.push_back(*plan);
+  return fastest;
+}
+
 void find_changes(Check& check, const JsonNode& root) {
   const Plan& plan = check.planned->plan;
   const ModelConfig& model = check.planned->model;
-  std::vector<std::pair<Trial, Plan>> tried;
-  for (Plan& other : neighbours_of(*check.framework, plan, model, check.cluster)) {
-    Trial trial = try_plan(other, model, check.cluster, false);
-    if (!trial.fits) continue;
-    const bool gains =
-        !check.time || trial.step->value < check.time->sim.period.value * (1 - kLeastGain);
-    if (gains || check.memory.infeasible) tried.emplace_back(std::move(trial), std::move(other));
-  }
-  std::ranges::stable_sort(tried, {}, [](const auto& each) { return each.first.step->value; });
-  if (tried.size() > kMostChanges) tried.resize(kMostChanges);
-  for (auto& [trial, other] : tried)
+  const Seconds limit = check.memory.infeasible ? Seconds{std::numeric_limits<double>::infinity()}
+                                                : check.time->sim.period * (1 - kLeastGain);
+  for (const Plan& other : fastest_of(neighbours_of(*check.framework, plan, model, check.cluster),
+                                      make_evaluator(model, check.cluster), limit))
     check.changes.push_back({decisions_words(plan, other),
                              edits_between(*check.framework, plan, other, model, root),
-                             std::move(trial)});
+                             try_plan(other, model, check.cluster, false)});
 }
 
 void predict(Check& check, const ModelConfig& model, const Evidence& evidence) {

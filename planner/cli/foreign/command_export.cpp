@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "planner/cli/answer/chosen_plan.h"
 #include "planner/cli/commands.h"
@@ -71,8 +73,9 @@ ExitCode execute(const ExportCommand& command) {
   answer.there =
       try_plan(answer.setup.plan, model, cluster_of_setup(answer.setup, cluster).cluster, true);
   answer.dropped = dropped_of(plan, answer.setup, model, cluster);
-  if (!command.directory.empty())
-    write_files(command.directory, export_files(framework, plan, model, cluster), answer.files);
+  ExportFiles files = export_files(framework, plan, model, cluster);
+  std::ranges::move(files.findings, std::back_inserter(answer.setup.findings));
+  if (!command.directory.empty()) write_files(command.directory, files.files, answer.files);
   write_answer(export_sheet(answer), command.json);
   return ExitCode::kOk;
 }

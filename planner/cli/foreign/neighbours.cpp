@@ -97,21 +97,27 @@ class Neighbours {
     add(plan);
   }
 
-  // Twice or half as many tensor parallel ranks, within a node.
+  // Half or twice as many tensor parallel ranks, within a node, and pipeline stages; none of both.
   void add_parallelism() {
     const Parallel& p = plan_.parallel;
-    if (p.dp % 2 == 0 && p.tp * 2 <= cluster_.node.devices_per_node) {
-      Plan plan = plan_;
-      plan.parallel.tp *= 2;
-      plan.parallel.dp /= 2;
-      add(plan);
-    }
-    if (p.tp % 2 == 0) {
-      Plan plan = plan_;
-      plan.parallel.tp /= 2;
-      plan.parallel.dp *= 2;
-      add(plan);
-    }
+    for (const std::int32_t tp : {p.tp / 2, p.tp, p.tp * 2})
+      for (const std::int32_t pp : {p.pp / 2, p.pp, p.pp * 2}) add_shape(tp, pp);
+    add_shape(1, 1);
+  }
+
+  void add_shape(std::int32_t tp, std::int32_t pp) {
+    const Parallel& p = plan_.parallel;
+    const std::int32_t ranks = p.dp * p.tp * p.pp;
+    if (tp < 1 || pp < 1 || tp > cluster_.node.devices_per_node || ranks % (tp * pp) != 0) return;
+    Plan plan = plan_;
+    plan.parallel.tp = tp;
+    plan.parallel.pp = pp;
+    plan.parallel.dp = ranks / (tp * pp);
+    if (tp == 1) plan.parallel.sequence_parallel = false;
+    if (pp != p.pp) plan.stage_layers.clear();
+    if (pp == 1) plan.schedule = Schedule::kOneForwardOneBackward;
+    if (pp == 1) plan.parallel.chunks = Parallel{}.chunks;
+    add(plan);
   }
 
   const Framework& framework_;

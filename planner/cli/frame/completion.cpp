@@ -12,6 +12,7 @@
 #include "models/model_config.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/schemas.h"
+#include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -262,15 +263,23 @@ std::string fish_script(const std::vector<DescribedCommand>& commands) {
 
 }  // namespace
 
-std::vector<DescribedOption> read_options(const std::string& table) {
-  std::vector<DescribedOption> options;
+DescribedCommand read_description(std::string name, const std::string& table) {
+  constexpr std::size_t kFields = 4;
+  DescribedCommand command{
+      .name = std::move(name), .options = {}, .about = {}, .usage = {}, .footer = {}};
   for (const std::string& line : split(table, '\n')) {
     const std::vector<std::string> fields = split(line, '\t');
-    constexpr std::size_t kFields = 4;
-    if (fields.size() == kFields)
-      options.push_back({fields[0], split(fields[1], ','), fields[2], fields[3]});
+    if (fields.size() == kFields) {
+      command.options.push_back({fields[0], split(fields[1], ','), fields[2], fields[3]});
+    } else if (fields[0] == kAboutRow) {
+      command.about = fields[1];
+    } else if (fields[0] == kUsageRow) {
+      command.usage = fields[1];
+    } else if (fields[0] == kFooterRow) {
+      command.footer.push_back(fields[1]);
+    }
   }
-  return options;
+  return command;
 }
 
 std::string completion_script(std::string_view shell,

@@ -8,7 +8,7 @@
 
 namespace zplan {
 
-// A row of Syntax's table of options (kDescribe).
+// Syntax's table (kDescribe): a row of an option, and all of it.
 struct DescribedOption {
   std::string group;
   std::vector<std::string> names;  // "-m", "--model"; of an argument without dashes one
@@ -17,12 +17,13 @@ struct DescribedOption {
   const std::string& name() const { return names.back(); }
   bool is_argument() const { return !names.back().starts_with('-'); }
 };
-std::vector<DescribedOption> read_options(const std::string& table);
-
 struct DescribedCommand {
   std::string name;
   std::vector<DescribedOption> options;
+  std::string about, usage;
+  std::vector<std::string> footer;  // its lines
 };
+DescribedCommand read_description(std::string name, const std::string& table);
 
 inline constexpr std::string_view kShells[] = {"bash", "zsh", "fish"};
 

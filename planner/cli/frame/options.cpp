@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "planner/cli/frame/completion.h"
+#include "planner/cli/frame/manual.h"
 #include "planner/cli/frame/schemas.h"
 #include "planner/cli/frame/subcommands.h"
 #include "planner/cli/frame/syntax.h"
@@ -20,6 +21,11 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
+constexpr const char* kExitCodes =
+    "0 done, 1 does not fit, 2 bad input, 3 internal error, 4 device, 5 check failed,\n"
+    "130 interrupted";
+
+DescribedCommand described_top_level();
 std::vector<DescribedCommand> described_commands();
 
 Command parse_completion(const Arguments& arguments) {
@@ -38,6 +44,14 @@ Command parse_completion(const Arguments& arguments) {
     throw_bad_input(fmt::format("expected a shell, {}, got {}{}", fmt::join(known, " or "),
                                 in_quotes(shell), did_you_mean(shell, known)));
   return ShowText{completion_script(shell, described_commands())};
+}
+
+Command parse_manual(const Arguments& arguments) {
+  Syntax syntax("Print the manual page: all subcommands and options", "zplan manual",
+                "\nExamples:\n"
+                "  ./zplan manual > zplan.1; man -l zplan.1\n");
+  if (auto help = syntax.read(arguments)) return ShowText{std::move(*help)};
+  return ShowText{manual_page(described_top_level(), described_commands(), kExitCodes)};
 }
 
 Command parse_schema(const Arguments& arguments) {
@@ -90,6 +104,7 @@ constexpr Subcommand kSubcommands[] = {
     {"calibrate", "Measure this machine for a profile, or say what to measure", parse_calibrate},
     {"completion", "Print a script that completes what you type: bash, zsh, fish",
      parse_completion},
+    {"manual", "Print the manual page: all subcommands and options", parse_manual},
     {"schema", "Describe what --json prints, and model and node files", parse_schema},
 };
 
@@ -98,23 +113,28 @@ std::vector<DescribedCommand> described_commands() {
   for (const Subcommand& subcommand : kSubcommands) {
     const Command table = subcommand.parse({std::string(kDescribe)});
     commands.push_back(
-        {std::string(subcommand.name), read_options(std::get<ShowText>(table).text)});
+        read_description(std::string(subcommand.name), std::get<ShowText>(table).text));
   }
   return commands;
+}
+
+constexpr const char* kTopExamples =
+    "\nExamples:\n"
+    "  ./zplan --model 1T --cluster dgx2x32\n"
+    "  ./zplan --model tiny-gpt --cluster workstation -o plan.json\n"
+    "  ./zplan simulate plan.json --trace trace.json\n"
+    "  ./zplan run plan.json --steps 10 --check\n";
+
+DescribedCommand described_top_level() {
+  const Command table = parse_top_level({std::string(kDescribe)}, kTopExamples);
+  return read_description("zplan", std::get<ShowText>(table).text);
 }
 
 std::string top_footer() {
   std::string text = "\nSubcommands (zplan SUBCOMMAND --help shows their options):\n";
   for (const Subcommand& subcommand : kSubcommands)
     text += fmt::format("  {:<11}  {}\n", subcommand.name, subcommand.summary);
-  return text +
-         "\nExamples:\n"
-         "  ./zplan --model 1T --cluster dgx2x32\n"
-         "  ./zplan --model tiny-gpt --cluster workstation -o plan.json\n"
-         "  ./zplan simulate plan.json --trace trace.json\n"
-         "  ./zplan run plan.json --steps 10 --check\n"
-         "\nExit codes: 0 done, 1 does not fit, 2 bad input, 3 internal error, 4 device, "
-         "5 check failed,\n130 interrupted.\n";
+  return text + kTopExamples + fmt::format("\nExit codes: {}.\n", kExitCodes);
 }
 
 [[noreturn]] void fail_unknown(const std::string& word) {

@@ -46,6 +46,7 @@ struct PlanCommand {
   bool timing = false;
   bool sources = false;  // whole citations
   bool json = false;
+  bool bundle = false;                 // what is written has model and hardware in it
   std::vector<std::string> arguments;  // that decide the plan, as typed: to show how to go on
 };
 

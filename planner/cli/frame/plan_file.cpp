@@ -5,21 +5,29 @@
 #include <filesystem>
 
 #include "hwprofiles/cluster_name.h"
+#include "hwprofiles/hardware_document.h"
+#include "models/model_template.h"
 #include "planner/cli/frame/output.h"
+#include "planner/core/bundle.h"
 #include "planner/core/error.h"
+#include "planner/core/json_edit.h"
 #include "planner/core/text.h"
 #include "planner/foreign/model_file.h"
+#include "planner/plan/plan_file.h"
+#include "planner/search/device_kernels.h"
 
 namespace zplan {
 namespace {
 
 namespace fs = std::filesystem;
 
+// What a bundle holds fails with its name already.
 template <typename Work>
 auto naming(const std::string& path, const Work& work) {
   try {
     return work();
   } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with(path + ":")) throw;
     throw Error(error.code(), fmt::format("{}: {}", path, error.what()));
   }
 }
@@ -40,17 +48,43 @@ std::string seen_from(const fs::path& folder, const std::string& name) {
   return looks_like_path(text) ? text : "./" + text;
 }
 
+// A path, as readers tell it from a name.
+std::string as_path(const std::string& path) { return looks_like_path(path) ? path : "./" + path; }
+
+void tell_changed(const std::string& path, std::string_view what, const PlanSeal::Part& part) {
+  complain(fmt::format("{}: {} {} is not as it was when this plan was made", path, what,
+                       in_quotes(part.name)));
+}
+
+// `plan`: as the file is to have it; the names lead from here.
+PlanSeal seal_of(const Plan& plan, const std::string& fingerprint, const std::string& model,
+                 const std::string& hardware) {
+  return {.model = {plan.model, model_hash(load_named_model(model).model)},
+          .hardware = {plan.hardware, hardware_hash(hardware)},
+          .decisions = decisions_hash(plan),
+          .fingerprint = fingerprint};
+}
+
 }  // namespace
 
 Plan read_plan(const std::string& path) {
-  Plan plan = load_plan(path);
+  PlanFile file = load_plan_file(path);
+  Plan& plan = file.plan;
+  const bool is_as_named = file.seal && file.seal->model.name == plan.model;
   const fs::path folder = fs::path(path).parent_path();
-  for (std::string* name : {&plan.model, &plan.hardware})
-    if (is_relative(*name)) *name = (folder / *name).string();
+  if (file.is_bundle) {
+    plan.model = as_path(path);
+    plan.hardware = with_settings(as_path(path), split_settings(plan.hardware).settings);
+  }
+  if (!file.is_bundle)
+    for (std::string* name : {&plan.model, &plan.hardware})
+      if (is_relative(*name)) *name = (folder / *name).string();
   naming(path, [&] {
     const NamedModel named = load_named_model(plan.model);
     if (const auto why = illegal(plan, shape_of(named.model))) throw_bad_input(*why);
     tell_left_out(named.model.name, named.left_out);
+    if (is_as_named && model_hash(named.model) != file.seal->model.hash)
+      tell_changed(path, "model", file.seal->model);
   });
   return plan;
 }
@@ -59,18 +93,40 @@ void tell_left_out(const std::string& model, const std::vector<std::string>& sen
   for (const std::string& one : sentences) complain(fmt::format("{}: {}", model, one));
 }
 
-std::string plan_text(Plan plan, const std::string& path) {
+std::string plan_text(Plan plan, const std::string& fingerprint, const std::string& path) {
+  const std::string model = plan.model, hardware = plan.hardware;
   const fs::path folder = fs::path(path).parent_path();
   if (!folder.empty())
     for (std::string* name : {&plan.model, &plan.hardware})
       if (is_relative(*name)) *name = seen_from(folder, *name);
-  return to_json(plan);
+  return to_json(plan, seal_of(plan, fingerprint, model, hardware));
+}
+
+std::string bundle_text(Plan plan, const std::string& fingerprint) {
+  const std::string model = plan.model, name = plan.hardware;
+  const ModelConfig shape = load_named_model(model).model;
+  const HardwareDocument hardware = hardware_document(name);
+  plan.model = shape.name;
+  plan.hardware = with_settings(hardware.name, hardware.settings);
+  const std::string text = fmt::format(
+      R"({{"schema": "{}", "plan": {}, "model": {}, "hardware": {}}})", kBundleTag,
+      to_json(plan, seal_of(plan, fingerprint, model, name)), model_template(shape), hardware.text);
+  return json_text(parse_json(text, "bundle")) + "\n";
 }
 
 Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name) {
   const VariedName asked = split_settings(name);
-  if (!asked.plain.empty()) return load_cluster(name);
-  return naming(path, [&] { return load_cluster(with_settings(plan.hardware, asked.settings)); });
+  const bool is_as_planned = asked.plain.empty();
+  const Cluster cluster = !is_as_planned ? load_cluster(name) : naming(path, [&] {
+    return load_cluster(with_settings(plan.hardware, asked.settings));
+  });
+  const PlanFile file = load_plan_file(path);
+  if (is_as_planned && file.seal && file.seal->hardware.name == file.plan.hardware &&
+      hardware_hash(plan.hardware) != file.seal->hardware.hash)
+    tell_changed(path, "hardware", file.seal->hardware);
+  if (const auto lack = lacks_kernels(plan.kernel_set, cluster.node))
+    throw_bad_input(fmt::format("{}: /kernel_set: {}", path, *lack));
+  return cluster;
 }
 
 }  // namespace zplan

@@ -60,6 +60,7 @@ std::string mismatch(const CLI::ArgumentMismatch& error) {
 
 struct Syntax::Parser {
   CLI::App app;
+  std::string usage;
 
   std::vector<std::string> option_names() const {
     std::vector<std::string> names;
@@ -70,7 +71,14 @@ struct Syntax::Parser {
   }
 
   std::string table() const {
-    std::string lines;
+    std::string lines =
+        fmt::format("{}\t{}\n{}\t{}\n", kAboutRow, app.get_description(), kUsageRow, usage);
+    const std::string footer = app.get_footer();
+    for (std::size_t at = 0; at < footer.size();) {
+      const std::size_t end = std::min(footer.find('\n', at), footer.size());
+      lines += fmt::format("{}\t{}\n", kFooterRow, footer.substr(at, end - at));
+      at = end + 1;
+    }
     for (const CLI::Option* option : app.get_options())
       lines += fmt::format("{}\t{}\t{}\t{}\n", option->get_group(), option->get_name(true, true),
                            option->get_type_name(), option->get_description());
@@ -93,6 +101,7 @@ struct Syntax::Parser {
 Syntax::Syntax(const std::string& description, const std::string& usage, const std::string& footer)
     : parser_(std::make_unique<Parser>()) {
   CLI::App& app = parser_->app;
+  parser_->usage = usage;
   app.description(description);
   app.formatter(std::make_shared<HelpFormatter>(usage));
   app.footer(footer);

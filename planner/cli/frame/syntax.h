@@ -26,8 +26,10 @@ struct Choice {
 
 // What one reads instead of the help: the options as a table. A line each,
 //   group <tab> names <tab> type of the value <tab> help
-// with an empty type where it takes none. An argument without dashes has its name there.
+// with an empty type where it takes none. An argument without dashes has its name there. Before
+// them stand lines of two fields: what the subcommand does, its usage, and each line of its footer.
 inline constexpr std::string_view kDescribe = "--describe-options";
+inline constexpr std::string_view kAboutRow = "about", kUsageRow = "usage", kFooterRow = "footer";
 
 // "2.5", "300B": a number above 0 and one of the suffixes; nothing: neither.
 std::optional<double> number_with(const std::string& word,

@@ -1,7 +1,7 @@
 #include "planner/cli/commands.h"
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
-#include "planner/cli/predict/prediction.h"
+#include "planner/cli/predict/planned_file.h"
 #include "planner/foreign/model_file.h"
 #include "planner/lower/lower.h"
 #include "planner/program/text/text.h"
@@ -12,7 +12,8 @@ namespace {
 
 std::string program_text(const LowerCommand& command) {
   const Plan plan = read_plan(command.plan);
-  if (!command.no_place) return to_text(build_job(plan).job);
+  cluster_of(command.plan, plan);  // which has the kernels
+  if (!command.no_place) return to_text(planned_job(command.plan, plan).job);
   const Job job = lower(plan, load_named_model(plan.model).model);
   verify_or_throw(job);
   return to_text(job);

@@ -5,6 +5,7 @@
 #include "planner/cli/frame/output.h"
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/simulation.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/predict/trace_file.h"
@@ -32,7 +33,7 @@ Simulation simulate(const SimulateCommand& command) {
   StackUse use = find_stack_use(command.stack, command.anchor);
   simulate_with_stack(use, plan, cluster);
   cluster = varied(std::move(cluster), command.changes);
-  Simulation result{.planned = build_job(plan),
+  Simulation result{.planned = planned_job(command.plan, plan),
                     .cluster = cluster,
                     .memory = {},
                     .time = {},

@@ -34,7 +34,7 @@ Command parse_simulate(const std::vector<std::string>& arguments) {
   syntax.text("--trace", command.trace, "FILE",
               "Write one step for a trace viewer (Chrome trace JSON); .gz: compressed");
   syntax.flag("--trace-all", command.trace_all,
-              "In the trace, all steps and ranks, and every micro-batch; may be gigabytes");
+              "In the trace, every step, rank and micro-batch; may be gigabytes");
   syntax.text("--memory-viz", command.memory_viz, "FILE",
               "Write the memory of a step as a PyTorch memory snapshot (pickle)");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");

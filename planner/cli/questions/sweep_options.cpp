@@ -24,7 +24,8 @@ namespace {
 using Arguments = std::vector<std::string>;
 
 std::vector<DescribedOption> question_options() {
-  return read_options(std::get<ShowText>(parse_plan({std::string(kDescribe)})).text);
+  const Command table = parse_plan({std::string(kDescribe)});
+  return read_description("plan", std::get<ShowText>(table).text).options;
 }
 
 // An option of the question that an axis of a sweep gives values to.

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "planner/cli/report/report.h"
@@ -42,6 +44,16 @@ Answer search_beside(const ReportCommand& command, const ChosenPlan& chosen) {
   return find_answer(question);
 }
 
+Comparison compare_with_run(const Timeline& predicted, const ReportCommand& command) {
+  const Timeline run = read_timeline(command.measured, "exec");
+  if (run.fingerprint != predicted.fingerprint)
+    throw_bad_input(fmt::format(
+        "--measured: {} is of another plan than {}, or of another version "
+        "of it: expected fingerprint {}, got {}",
+        command.measured, command.plans.front(), predicted.fingerprint, run.fingerprint));
+  return compare(predicted, run, JoinBy::kOperation);
+}
+
 }  // namespace
 
 Report make_report(const ReportCommand& command) {
@@ -57,16 +69,14 @@ Report make_report(const ReportCommand& command) {
                 .roofline = {},
                 .grid = {},
                 .measured = {}};
-  Simulation& first = report.plans.front().simulation;
-  report.timeline = std::move(first.time->sim.timeline);
-  if (compares)
-    report.measured =
-        compare(report.timeline, read_timeline(command.measured, "exec"), JoinBy::kOperation);
+  report.timeline = std::move(report.plans.front().simulation.time->sim.timeline);
+  if (compares) report.measured = compare_with_run(report.timeline, command);
   for (std::size_t i = 1; i < command.plans.size(); ++i) {
     const auto other = choose_plan(source_of(command, command.plans[i]));
     ZPLAN_ASSERT(other.has_value());
     report.plans.push_back(reported(command.plans[i], *other, false, true));
   }
+  const Simulation& first = report.plans.front().simulation;
   report.roofline = roofline_of(first.planned.job, first.cluster, first.time->split.stage);
   report.grid = step_grid(report.prices);
   return report;

@@ -14,14 +14,14 @@ Command parse_report(const std::vector<std::string>& arguments) {
                 "\nExamples:\n"
                 "  ./zplan report plan.json -o report.html\n"
                 "  ./zplan report plan.json other.json -o report.html\n"
-                "  ./zplan report plan.json --measured run.json -o report.html\n");
+                "  ./zplan report plan.json --measured exec.json -o report.html\n");
   syntax.positionals("PLAN.json", command.plans, "The plan, and others to show beside it");
   syntax.text("-o,--output", command.output, "FILE", "The page");
   syntax.text("-c,--cluster", command.cluster, "C", "Another cluster than the plans name");
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--measured", command.measured, "TIMELINE.json",
-              "Of a run of the first plan (zplan run --timeline): shown beside the prediction");
+              "A run of the first plan (zplan run --timeline), shown beside the prediction");
   add_headroom(syntax, command.headroom);
   add_threads(syntax, command.threads);
   command.arguments = arguments;

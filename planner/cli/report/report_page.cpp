@@ -159,6 +159,11 @@ std::string within_script(std::string json) {
   return out;
 }
 
+// The sections of the page, in this order; what all of them use comes first.
+constexpr std::string_view kScripts[] = {
+    "base.js",         "head.js",        "memory.js",   "timeline.js", "step.js",
+    "alternatives.js", "sensitivity.js", "roofline.js", "measured.js", "foot.js"};
+
 std::string_view part_of_page(std::string_view end) {
   for (const EmbeddedFile& file : embedded_page())
     if (file.name.ends_with(end)) return file.text;
@@ -172,11 +177,13 @@ std::string_view part_of_page(std::string_view end) {
 
 std::string report_page(const Report& report, const ReportCommand& command) {
   const std::string data = within_script(data_of(report, command));
+  std::string scripts;
+  for (const std::string_view script : kScripts) scripts += part_of_page(script);
   const std::pair<std::string_view, std::string_view> parts[] = {
       {"{{css}}", part_of_page("page.css")},
       {"{{data}}", data},
       {"{{d3}}", part_of_page("d3.min.js")},
-      {"{{js}}", part_of_page("page.js")}};
+      {"{{js}}", scripts}};
   std::string_view rest = part_of_page("page.html");
   std::string page;
   for (const auto& [mark, text] : parts) {  // in this order
@@ -189,9 +196,6 @@ std::string report_page(const Report& report, const ReportCommand& command) {
   return page.append(rest);
 }
 
-void check_page() {
-  for (const std::string_view part : {"page.html", "page.css", "d3.min.js", "page.js"})
-    part_of_page(part);
-}
+void check_page() { part_of_page("d3.min.js"); }
 
 }  // namespace zplan

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "exec/data_source.h"
 #include "planner/cli/commands.h"
@@ -10,8 +9,10 @@
 #include "planner/cli/frame/plan_file.h"
 #include "planner/cli/frame/progress.h"
 #include "planner/cli/frame/words.h"
+#include "planner/cli/predict/planned_file.h"
 #include "planner/cli/predict/stack_use.h"
 #include "planner/cli/predict/trace_file.h"
+#include "planner/cli/run/embedded_sample.h"
 #include "planner/cli/run/processes.h"
 #include "planner/cli/run/run_report.h"
 #include "planner/cli/run/training.h"
@@ -22,15 +23,12 @@ namespace zplan {
 namespace {
 
 exec::DataSource open_data(const RunCommand& command) {
-  std::string path = command.data;
-  if (path.empty()) {
-    path = ZPLAN_SAMPLE_TEXT;
-    if (!std::filesystem::exists(path)) {
-      throw_bad_input(fmt::format("the sample text {} is gone; give --data FILE", path));
-    }
+  if (!command.data.empty()) {
+    const std::string text = read_text_file(command.data);
+    return exec::DataSource({text.begin(), text.end()}, command.data);
   }
-  const std::string text = read_text_file(path);
-  return exec::DataSource({text.begin(), text.end()}, path);
+  const EmbeddedFile& sample = embedded_sample()[0];
+  return exec::DataSource({sample.text.begin(), sample.text.end()}, std::string(sample.name));
 }
 
 exec::RunOptions run_options(const RunCommand& command) {
@@ -229,8 +227,9 @@ ExitCode conclude(const RunReport& report) {
 // The tiers of the plan's hardware are slabs here: a plan that does not fit them is no plan for it.
 // The reference is not meant for that hardware.
 std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& planned) {
+  const Cluster cluster = cluster_of(command.plan, planned.plan);
   if (command.ignore_capacity) return std::nullopt;
-  return predict_memory(planned, cluster_of(command.plan, planned.plan)).infeasible;
+  return predict_memory(planned, cluster).infeasible;
 }
 
 bool has_nvme(const Job& job) {
@@ -259,7 +258,7 @@ ExitCode execute(const RunCommand& command) {
   check_timelines(command);
   check_process_options(command);
   const Plan plan = runnable_plan(command);
-  const PlannedJob planned = build_job(plan);
+  const PlannedJob planned = planned_job(command.plan, plan);
   check_storage(command, planned.job);
   if (const auto why = misfit(command, planned)) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity trains anyway)",

@@ -57,7 +57,7 @@ Command parse_run(const std::vector<std::string>& arguments) {
   syntax.text("--trace", command.trace, "FILE",
               "Write one step for a trace viewer (Chrome trace JSON); .gz: compressed");
   syntax.flag("--trace-all", command.trace_all,
-              "In the trace, all steps and ranks, and every micro-batch; may be gigabytes");
+              "In the trace, every step, rank and micro-batch; may be gigabytes");
   syntax.text("--timeline", command.timeline, "FILE", "Write the timeline (zplan.timeline/1)");
   syntax.flag("--json", command.json, "Print JSON (zplan.run/1)");
   return read_with_plan(syntax, arguments, command, "run");

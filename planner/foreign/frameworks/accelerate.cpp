@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "planner/core/text.h"
+#include "planner/foreign/frameworks/choose_kernels.h"
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/framework.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/layer_class.h"
+#include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -164,7 +166,8 @@ class Reading {
   }
 
   void read_rest() {
-    plan().clip = true;
+    plan().clip = around_.asked.get("/clip", true);
+    take_dropout(around_.asked, plan());
     if (around_.asked.has("/recompute")) plan().recompute = around_.asked.values().recompute;
     if (is_on("fsdp_config.fsdp_activation_checkpointing")) plan().recompute = {{Recompute::kFull}};
     if (is_on("fsdp_config.fsdp_activation_checkpointing_offload")) {
@@ -268,7 +271,8 @@ std::vector<KeyValue> accelerate_keys(const Plan& plan, const ModelConfig& model
     keys.add("fsdp_config.fsdp_version", 2);
     keys.add("fsdp_config.fsdp_reshard_after_forward", plan.zero_stage == 3);
     keys.add("fsdp_config.fsdp_auto_wrap_policy", "TRANSFORMER_BASED_WRAP");
-    keys.add("fsdp_config.fsdp_transformer_layer_cls_to_wrap", layer_class(model));
+    keys.add("fsdp_config.fsdp_transformer_layer_cls_to_wrap",
+             layer_class(model_type_of(plan, model)));
     keys.add("fsdp_config.fsdp_offload_params", plan.placement.optimizer == Tier::kCpu);
     keys.add("fsdp_config.fsdp_activation_checkpointing", plan.all_full());
     if (plan.all_full() && plan.placement.activations == Tier::kCpu)

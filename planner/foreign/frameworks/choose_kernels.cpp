@@ -21,4 +21,8 @@ const KernelSet& choose_kernels(DType compute, LayerProducts products, const Dev
   return *set;
 }
 
+void take_dropout(const Pins& asked, Plan& plan) {
+  plan.dropout = asked.get("/dropout", false) && find_kernel_set(plan.kernel_set).dropout;
+}
+
 }  // namespace zplan

@@ -11,4 +11,7 @@ namespace zplan {
 const KernelSet& choose_kernels(DType compute, LayerProducts products, const DeviceProfile& device,
                                 Plan& plan, ConfigReader& config);
 
+// Dropout, which the model's own file says, where the plan's kernels have it.
+void take_dropout(const Pins& asked, Plan& plan);
+
 }  // namespace zplan

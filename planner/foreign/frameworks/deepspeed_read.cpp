@@ -242,6 +242,7 @@ class Reading {
     plan().model = around_.model.name;
     plan().clip = config_.number("gradient_clipping", 0, 1e9) > 0;
     if (around_.asked.has("/recompute")) plan().recompute = around_.asked.values().recompute;
+    take_dropout(around_.asked, plan());
     const bool offloads = config_.has("activation_checkpointing") &&
                           config_.flag("activation_checkpointing.cpu_checkpointing");
     if (offloads && plan().all_full()) plan().placement.activations = Tier::kCpu;

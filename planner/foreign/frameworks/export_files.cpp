@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "planner/core/error.h"
 #include "planner/foreign/frameworks/embedded_scripts.h"
 #include "planner/foreign/frameworks/launch.h"
+#include "planner/foreign/frameworks/model_config_file.h"
 
 namespace zplan {
 namespace {
+
+constexpr std::string_view kModelAndData = "model_and_data.py";
 
 std::string script_text(std::string_view name) {
   for (const EmbeddedFile& file : embedded_scripts())
@@ -22,23 +27,40 @@ std::vector<std::string> environment_of(const Plan& plan) {
   return out;
 }
 
+// What the configuration leaves to the script.
+std::string script_options(const Framework& framework, const Plan& plan) {
+  const Pins said = framework.said(plan);
+  std::string out;
+  if (said.has("/batch/sequence")) out += fmt::format(" --sequence {}", plan.batch.sequence);
+  if (said.has("/batch/micro_batch"))
+    out += fmt::format(" --micro-batch {} --accumulation {}", plan.batch.micro_batch,
+                       plan.micro_steps());
+  if (said.has("/clip") && !plan.clip) out += " --clip 0";
+  if (said.has("/recompute") && plan.all_full()) out += " --recompute";
+  return out;
+}
+
 }  // namespace
 
-std::vector<OutputFile> export_files(const Framework& framework, const Plan& plan,
-                                     const ModelConfig& model, const Cluster& cluster) {
-  std::vector<OutputFile> files{
-      {std::string(framework.file), framework.render(framework.keys(plan, model))}};
-  std::string program;
-  if (framework.script.empty()) {
-    program = framework.program;
-  } else {
-    program = fmt::format("train.py --sequence {}{}", plan.batch.sequence,
-                          plan.all_full() ? " --recompute" : "");
+ExportFiles export_files(const Framework& framework, const Plan& plan, const ModelConfig& model,
+                         const Cluster& cluster) {
+  ExportFiles out;
+  std::vector<OutputFile>& files = out.files;
+  files.push_back({std::string(framework.file), framework.render(framework.keys(plan, model))});
+  Launched launched{.program = std::string(framework.program),
+                    .environment = environment_of(plan),
+                    .accelerate_config = {}};
+  if (!framework.script.empty()) {
+    launched.program = "train.py" + script_options(framework, plan);
     files.push_back({"train.py", script_text(framework.script), true});
+    files.push_back({std::string(kModelAndData), script_text(kModelAndData)});
+    ModelConfigFile config = model_config_file(plan, model);
+    if (!config.text.empty()) files.push_back({"config.json", std::move(config.text)});
+    out.findings = std::move(config.findings);
   }
-  for (OutputFile& file : launch_files(plan, cluster, {program, environment_of(plan)}))
-    files.push_back(std::move(file));
-  return files;
+  if (framework.starts_itself) launched.accelerate_config = framework.file;
+  for (OutputFile& file : launch_files(plan, cluster, launched)) files.push_back(std::move(file));
+  return out;
 }
 
 }  // namespace zplan

@@ -1,5 +1,5 @@
-// The files that run a plan with a framework: its configuration, a training script and what starts
-// it on one node, with torchrun, mpirun or under Slurm.
+// The files that run a plan with a framework: its configuration, a training script with the model
+// that it builds, and what starts it on one node, with torchrun, mpirun or under Slurm.
 #pragma once
 
 #include <string>
@@ -16,7 +16,12 @@ struct OutputFile {
   bool is_program = false;  // made executable
 };
 
-std::vector<OutputFile> export_files(const Framework& framework, const Plan& plan,
-                                     const ModelConfig& model, const Cluster& cluster);
+struct ExportFiles {
+  std::vector<OutputFile> files;
+  std::vector<Finding> findings;  // of the model's config.json, which a script reads
+};
+
+ExportFiles export_files(const Framework& framework, const Plan& plan, const ModelConfig& model,
+                         const Cluster& cluster);
 
 }  // namespace zplan

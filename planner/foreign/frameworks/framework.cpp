@@ -9,6 +9,7 @@
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/accelerate.h"
 #include "planner/foreign/frameworks/deepspeed.h"
+#include "planner/foreign/frameworks/fsdp_options.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
 #include "planner/foreign/frameworks/torchtitan.h"
@@ -17,25 +18,34 @@
 namespace zplan {
 namespace {
 
-// What a script for Hugging Face models is told.
+// What a script for Hugging Face models is told, dropout by the model's config.json.
 Pins said_to_script(const Plan& plan) {
   Pins said;
   said.set("/batch/sequence", plan.batch.sequence);
   const Recompute mode = plan.all_full() ? Recompute::kFull : Recompute::kNone;
   said.set("/recompute", std::vector<RecomputeRun>{{mode}});
+  said.set("/dropout", plan.dropout);
   return said;
 }
 
-// Batches, too.
+// Batches and clipping, too.
 Pins said_of_batch(const Plan& plan) {
   Pins said = said_to_script(plan);
   said.set("/batch/micro_batch", plan.batch.micro_batch);
   said.set("/batch/global_batch", plan.batch.global_batch);
+  said.set("/clip", plan.clip);
   return said;
 }
 
 // All is in the configuration.
 Pins said_nothing(const Plan&) { return {}; }
+
+// All but dropout, which is in the model's config.json.
+Pins said_dropout(const Plan& plan) {
+  Pins said;
+  said.set("/dropout", plan.dropout);
+  return said;
+}
 
 constexpr Framework kFrameworks[] = {
     {.name = "deepspeed",
@@ -81,7 +91,8 @@ constexpr Framework kFrameworks[] = {
      .file = "accelerate.yaml",
      .render = yaml_text,
      .script = "train_accelerate.py",
-     .program = {}},
+     .program = {},
+     .starts_itself = true},
     {.name = "hf",
      .title = "Transformers",
      .is_of = is_trainer,
@@ -92,6 +103,17 @@ constexpr Framework kFrameworks[] = {
      .file = "training_arguments.json",
      .render = nested_json,
      .script = "train_trainer.py",
+     .program = {}},
+    {.name = "fsdp",
+     .title = "PyTorch FSDP2",
+     .is_of = is_fsdp_options,
+     .model = nullptr,
+     .read = read_fsdp_options,
+     .keys = fsdp_options_keys,
+     .said = said_dropout,
+     .file = "fsdp.json",
+     .render = nested_json,
+     .script = "train_fsdp.py",
      .program = {}},
 };
 

@@ -31,6 +31,7 @@ struct Framework {
   // The script of scripts/ that trains with it; empty: the framework's own program does.
   std::string_view script;
   std::string_view program;
+  bool starts_itself = false;  // `accelerate launch` starts the ranks, with its file
 };
 
 std::span<const Framework> frameworks();

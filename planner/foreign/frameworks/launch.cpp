@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace zplan {
 namespace {
@@ -25,38 +26,57 @@ std::string exports(const Launched& launched) {
 
 constexpr std::string_view kHere = "cd -- \"$(dirname -- \"$0\")\"\n";
 
-std::string with_torchrun(const RankShape& shape, const Launched& launched) {
+// What starts the ranks of one node, of the number `node`; the first node is at `address`.
+std::string node_launcher(const RankShape& shape, const Launched& launched, std::string_view node,
+                          std::string_view address, std::string_view port) {
+  if (launched.accelerate_config.empty())
+    return fmt::format(
+        "torchrun --nnodes {} --nproc_per_node {} --node_rank {} \\\n"
+        "  --master_addr {} --master_port {} \\\n  {}",
+        shape.nodes, shape.gpus, node, address, port, launched.program);
+  return fmt::format(
+      "accelerate launch --config_file {} --num_machines {} --num_processes {} \\\n"
+      "  --machine_rank {} --main_process_ip {} --main_process_port {} \\\n  {}",
+      launched.accelerate_config, shape.nodes, shape.nodes * shape.gpus, node, address, port,
+      launched.program);
+}
+
+std::string by_hand(const RankShape& shape, const Launched& launched) {
   return fmt::format(
       "#!/usr/bin/env bash\n"
       "# Starts {1} ranks on each of {0} nodes. On several nodes it runs on each of them, with\n"
       "# NODE_RANK and MASTER_ADDR set.\n"
-      "set -euo pipefail\n{2}{3}"
-      "exec torchrun --nnodes {0} --nproc_per_node {1} --node_rank \"${{NODE_RANK:-0}}\" \\\n"
-      "  --master_addr \"${{MASTER_ADDR:-127.0.0.1}}\" --master_port \"${{MASTER_PORT:-29500}}\" "
-      "\\\n"
-      "  {4} \"$@\"\n",
-      shape.nodes, shape.gpus, kHere, exports(launched), launched.program);
+      "set -euo pipefail\n{2}{3}exec {4} \"$@\"\n",
+      shape.nodes, shape.gpus, kHere, exports(launched),
+      node_launcher(shape, launched, "\"${NODE_RANK:-0}\"", "\"${MASTER_ADDR:-127.0.0.1}\"",
+                    "\"${MASTER_PORT:-29500}\""));
 }
 
+// Open MPI starts the ranks themselves, or what starts those of a node.
 std::string with_mpirun(const RankShape& shape, const Launched& launched) {
+  std::string forwarded;
+  for (const std::string& each : launched.environment)
+    forwarded += " -x " + each.substr(0, each.find('='));
+  const bool starts_ranks = launched.accelerate_config.empty();
+  const std::string started =
+      starts_ranks
+          ? fmt::format(
+                "export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK\n"
+                "   export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE\n   exec python {}",
+                launched.program)
+          : "exec " + node_launcher(shape, launched, "\"$OMPI_COMM_WORLD_RANK\"",
+                                    "\"$MASTER_ADDR\"", "\"$MASTER_PORT\"");
   return fmt::format(
       "#!/usr/bin/env bash\n"
       "# Starts {0} ranks with Open MPI, {1} on each node of its host file.\n"
       "set -euo pipefail\n{2}{3}"
       "export MASTER_ADDR=\"${{MASTER_ADDR:-$(hostname)}}\" "
       "MASTER_PORT=\"${{MASTER_PORT:-29500}}\"\n"
-      "exec mpirun -np {0} --map-by ppr:{1}:node -x MASTER_ADDR -x MASTER_PORT{4} bash -c \\\n"
-      "  'export RANK=$OMPI_COMM_WORLD_RANK LOCAL_RANK=$OMPI_COMM_WORLD_LOCAL_RANK\n"
-      "   export WORLD_SIZE=$OMPI_COMM_WORLD_SIZE\n"
-      "   exec python {5} \"$@\"' -- \"$@\"\n",
+      "exec mpirun -np {4} --map-by ppr:{5}:node -x MASTER_ADDR -x MASTER_PORT{6} bash -c \\\n"
+      "  '{7} \"$@\"' -- \"$@\"\n",
       shape.nodes * shape.gpus, shape.gpus, kHere, exports(launched),
-      [&] {
-        std::string out;
-        for (const std::string& each : launched.environment)
-          out += " -x " + each.substr(0, each.find('='));
-        return out;
-      }(),
-      launched.program);
+      starts_ranks ? shape.nodes * shape.gpus : shape.nodes, starts_ranks ? shape.gpus : 1,
+      forwarded, started);
 }
 
 std::string with_slurm(const RankShape& shape, const Launched& launched) {
@@ -66,11 +86,10 @@ std::string with_slurm(const RankShape& shape, const Launched& launched) {
       "#SBATCH --exclusive\n"
       "# Submit it from this folder: sbatch launch.sbatch\n"
       "set -euo pipefail\n{2}"
-      "MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
-      "exec srun torchrun --nnodes {0} --nproc_per_node {1} --rdzv_backend c10d \\\n"
-      "  --rdzv_id \"$SLURM_JOB_ID\" --rdzv_endpoint \"$MASTER_ADDR:29500\" \\\n"
-      "  {3} \"$@\"\n",
-      shape.nodes, shape.gpus, exports(launched), launched.program);
+      "export MASTER_ADDR=$(scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1)\n"
+      "exec srun bash -c \\\n  'exec {3} \"$@\"' -- \"$@\"\n",
+      shape.nodes, shape.gpus, exports(launched),
+      node_launcher(shape, launched, "\"$SLURM_NODEID\"", "\"$MASTER_ADDR\"", "29500"));
 }
 
 }  // namespace
@@ -78,7 +97,7 @@ std::string with_slurm(const RankShape& shape, const Launched& launched) {
 std::vector<OutputFile> launch_files(const Plan& plan, const Cluster& cluster,
                                      const Launched& launched) {
   const RankShape shape = placement_of(plan, cluster);
-  return {{"launch.sh", with_torchrun(shape, launched), true},
+  return {{"launch.sh", by_hand(shape, launched), true},
           {"launch_mpi.sh", with_mpirun(shape, launched), true},
           {"launch.sbatch", with_slurm(shape, launched), true}};
 }

@@ -12,9 +12,11 @@ namespace zplan {
 struct Launched {
   std::string program;                   // "train.py --sequence 4096"
   std::vector<std::string> environment;  // "CUDA_DEVICE_MAX_CONNECTIONS=1"
+  // Of `accelerate launch`, which then starts the ranks of a node; else torchrun does.
+  std::string accelerate_config;
 };
 
-// launch.sh (torchrun, on one node or on each of several), launch_mpi.sh and launch.sbatch.
+// launch.sh (on one node or on each of several), launch_mpi.sh and launch.sbatch.
 std::vector<OutputFile> launch_files(const Plan& plan, const Cluster& cluster,
                                      const Launched& launched);
 

@@ -1,12 +1,10 @@
-// The class of a decoder layer in Hugging Face's transformers, which wrapping policies name.
+// What transformers calls the layers of a model of this type (`_no_split_modules` of its class).
 #pragma once
 
 #include <string_view>
 
-#include "models/model_config.h"
-
 namespace zplan {
 
-std::string_view layer_class(const ModelConfig& model);
+std::string_view layer_class(std::string_view model_type);
 
 }  // namespace zplan

@@ -9,6 +9,7 @@
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
+#include "planner/foreign/frameworks/torchtitan_options.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -27,8 +28,11 @@ constexpr ScheduleName kSchedules[] = {{"1F1B", Schedule::kOneForwardOneBackward
 
 class Reading {
  public:
-  Reading(const JsonNode& root, const Surroundings& around)
-      : table_("torchtitan.json"), config_(root, table_), around_(around) {}
+  Reading(const JsonNode& root, const Surroundings& around, bool has_options)
+      : table_(has_options ? "torchtitan_options.json" : "torchtitan.json"),
+        config_(root, table_),
+        around_(around),
+        has_options_(has_options) {}
 
   Setup read() {
     out_.version = table_.version();
@@ -71,7 +75,8 @@ class Reading {
     p.cp = degree("context_parallel_degree", kMaxDp);
     p.ring = p.cp;
     p.ep = degree("expert_parallel_degree", kMaxDp);
-    p.sequence_parallel = p.tp > 1;
+    const std::string_view parallel = "parallelism.enable_sequence_parallel";  // since 0.3
+    p.sequence_parallel = p.tp > 1 && (!config_.has(parallel) || config_.flag(parallel));
     const std::int64_t cut = std::int64_t{p.tp} * p.pp * p.cp;
     if (around_.ranks % cut != 0)
       config_.add(Trouble::kError, "parallelism.tensor_parallel_degree",
@@ -101,7 +106,10 @@ class Reading {
     settings.reshards = reshards == "always" || (reshards == "default" && plan().parallel.pp == 1);
     settings.offloads = config_.flag("training.enable_cpu_offload");
     settings.compute = element_type("training.mixed_precision_param");
-    settings.reduces_in_fp32 = element_type("training.mixed_precision_reduce") == DType::kF32;
+    const std::string_view reduced = "training.mixed_precision_reduce";
+    settings.reduces_in_fp32 = element_type(reduced) == DType::kF32;
+    if (has_options_ && !settings.reduces_in_fp32)
+      config_.add(Trouble::kError, reduced, "from 0.3 on float32 alone");
     apply_fsdp(settings, around_.device, plan(), config_);
   }
 
@@ -180,6 +188,7 @@ class Reading {
   KeyTable table_;
   ConfigReader config_;
   const Surroundings& around_;
+  bool has_options_;
   Setup out_;
 };
 
@@ -209,12 +218,20 @@ bool is_torchtitan(const JsonNode& root) {
   const auto parallelism = find_key(root, "parallelism"), training = find_key(root, "training");
   return find_key(root, "training.local_batch_size") || find_key(root, "training.seq_len") ||
          find_key(root, "parallelism.data_parallel_shard_degree") ||
-         find_key(root, "job.dump_folder") ||
+         find_key(root, "job.dump_folder") || has_torchtitan_options(root) ||
          (parallelism && parallelism->is_object() && training && training->is_object());
 }
 
 Setup read_torchtitan(const JsonNode& root, const Surroundings& around) {
-  return Reading(root, around).read();
+  if (!has_torchtitan_options(root)) return Reading(root, around, false).read();
+  const OptionSections sections = torchtitan_sections(root);
+  Setup setup = Reading(sections.root, around, true).read();
+  for (Finding& finding : setup.findings)
+    if (const auto place = sections.places.find(finding.key); place != sections.places.end())
+      finding.place = place->second;
+    else
+      finding.place.clear();
+  return setup;
 }
 
 std::vector<KeyValue> torchtitan_keys(const Plan& plan, const ModelConfig& model) {

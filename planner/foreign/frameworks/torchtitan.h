@@ -1,4 +1,5 @@
-// torchtitan's configuration: TOML up to 0.2, and the options of the same names of 0.3 on.
+// torchtitan's configuration: TOML up to 0.2, and the options of the same names from 0.3 on
+// (torchtitan_options.h).
 //
 //   Plan                key
 //   dp, shards          parallelism.data_parallel_replicate_degree, .data_parallel_shard_degree

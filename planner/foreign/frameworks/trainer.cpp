@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "planner/core/text.h"
+#include "planner/foreign/frameworks/choose_kernels.h"
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/framework.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/layer_class.h"
+#include "planner/foreign/frameworks/model_config_file.h"
 #include "planner/foreign/frameworks/named_file.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -113,6 +115,7 @@ class Reading {
     else
       plan.recompute = around_.asked.values().recompute;
     plan.clip = config_.number("max_grad_norm", 0, 1e9) > 0;
+    take_dropout(around_.asked, plan);
     const std::int64_t micro = around_.asked.get("/batch/micro_batch", std::int64_t{1});
     plan.batch = {.global_batch = micro * around_.accumulation * plan.parallel.dp,
                   .micro_batch = micro,
@@ -179,28 +182,31 @@ Setup read_trainer(const JsonNode& root, const Surroundings& around) {
 std::vector<KeyValue> trainer_keys(const Plan& plan, const ModelConfig& model) {
   KeyList keys;
   const DType compute = find_kernel_set(plan.kernel_set).compute;
+  const bool leaves_gpu = plan.zero_stage > 0 && plan.placement.optimizer != Tier::kGpu;
+  const bool uses_deepspeed = plan.zero_stage == 1 || plan.zero_stage == 2 || leaves_gpu ||
+                              plan.parallel.cp > 1 || plan.parallel.tp > 1;
   keys.add("output_dir", "out");
   keys.add("per_device_train_batch_size", plan.batch.micro_batch);
   keys.add("gradient_accumulation_steps", plan.micro_steps());
   keys.add("bf16", compute == DType::kBf16);
   keys.add("fp16", compute == DType::kF16);
-  keys.add("gradient_checkpointing", plan.all_full());
+  const bool shards_itself = plan.zero_stage == 3 && !uses_deepspeed;
+  // FSDP's own recomputation gathers no parameters twice.
+  keys.add("gradient_checkpointing", plan.all_full() && !shards_itself);
   keys.add("max_grad_norm", plan.clip ? 1.0 : 0.0);
   const auto* const optimizer =
       std::ranges::find(kOptimizerNames, plan.optimizer.kind, &OptimizerName::kind);
   if (optimizer != std::end(kOptimizerNames)) keys.add("optim", optimizer->word);
-  const bool leaves_gpu = plan.zero_stage > 0 && plan.placement.optimizer != Tier::kGpu;
-  const bool uses_deepspeed = plan.zero_stage == 1 || plan.zero_stage == 2 || leaves_gpu ||
-                              plan.parallel.cp > 1 || plan.parallel.tp > 1;
   if (uses_deepspeed) {
     for (KeyValue& each : deepspeed_keys(plan, model))
       keys.put("deepspeed." + each.key, std::move(each.value));
-  } else if (plan.zero_stage == 3) {
+  } else if (shards_itself) {
     keys.add("fsdp", true);
     keys.add("fsdp_config.version", 2);
     keys.add("fsdp_config.reshard_after_forward", true);
+    keys.add("fsdp_config.activation_checkpointing", plan.all_full());
     keys.put("fsdp_config.transformer_layer_cls_to_wrap",
-             fmt::format("[\"{}\"]", layer_class(model)));
+             fmt::format("[\"{}\"]", layer_class(model_type_of(plan, model))));
   }
   return std::move(keys).keys();
 }

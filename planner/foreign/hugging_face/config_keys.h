@@ -3,20 +3,20 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "planner/core/json_reader.h"
+#include "planner/foreign/hugging_face/spellings.h"
 
 namespace zplan {
 
 class ConfigKeys {
  public:
   // One thing, as versions of transformers and families spell it.
-  using Spellings = std::initializer_list<std::string_view>;
+  using Spellings = const Names&;
 
   // The object that has the sizes, and the defaults of its type.
   ConfigKeys(JsonObject config, JsonObject defaults);

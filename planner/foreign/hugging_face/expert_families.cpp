@@ -6,6 +6,7 @@
 
 #include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/positions.h"
+#include "planner/foreign/hugging_face/spellings.h"
 
 namespace zplan {
 namespace {
@@ -17,15 +18,12 @@ constexpr double kMostFactor = 1000;
 
 ExpertShape read_choice(ConfigKeys& keys) {
   ExpertShape experts;
-  experts.count =
-      keys.whole({"num_local_experts", "num_experts", "n_routed_experts"}, kMostExperts);
-  experts.per_token = keys.whole({"num_experts_per_tok", "experts_per_token"}, kMostChosen);
+  experts.count = keys.whole(spelt::kExperts, kMostExperts);
+  experts.per_token = keys.whole(spelt::kPerToken, kMostChosen);
   return experts;
 }
 
-double balance_of(ConfigKeys& keys) {
-  return keys.number_or({"router_aux_loss_coef", "aux_loss_alpha"}, 0, kMostFactor, 0);
-}
+double balance_of(ConfigKeys& keys) { return keys.number_or(spelt::kBalance, 0, kMostFactor, 0); }
 
 // The first layers that have an MLP instead: 0, 1, .. in that order.
 std::int64_t first_dense(const JsonNode& list) {
@@ -38,11 +36,11 @@ std::int64_t first_dense(const JsonNode& list) {
 
 // Latent attention in the place of the heads of Llama's.
 void read_latent(ConfigKeys& keys, ModelConfig& model) {
-  model.latent = LatentShape{.query_rank = keys.whole_or({"q_lora_rank"}, kMostRank, 0),
-                             .key_value_rank = keys.whole({"kv_lora_rank"}, kMostRank),
-                             .nope_size = keys.whole({"qk_nope_head_dim"}, kMostHead),
-                             .rope_size = keys.whole({"qk_rope_head_dim"}, kMostHead),
-                             .value_size = keys.whole({"v_head_dim"}, kMostHead)};
+  model.latent = LatentShape{.query_rank = keys.whole_or(spelt::kQueryRank, kMostRank, 0),
+                             .key_value_rank = keys.whole(spelt::kKeyValueRank, kMostRank),
+                             .nope_size = keys.whole(spelt::kNopeSize, kMostHead),
+                             .rope_size = keys.whole(spelt::kRopeSize, kMostHead),
+                             .value_size = keys.whole(spelt::kValueSize, kMostHead)};
   model.own_head_size = 0;
   model.kv_heads = model.heads;
 }
@@ -52,15 +50,15 @@ void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_
   read_llama_layers(keys, model);
   read_latent(keys, model);
   ExpertShape experts = read_choice(keys);
-  experts.ffn = keys.whole({"moe_intermediate_size"}, kMostWidth);
-  experts.dense_layers = keys.whole_or({"first_k_dense_replace"}, kMostLayers, 0);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
+  experts.dense_layers = keys.whole_or(spelt::kFirstDense, kMostLayers, 0);
   experts.shared_ffn =
-      std::min(keys.whole_or({"n_shared_experts"}, kMostChosen, 0) * experts.ffn, kMostWidth);
+      std::min(keys.whole_or(spelt::kShared, kMostChosen, 0) * experts.ffn, kMostWidth);
   if (const auto every = keys.stated({"moe_layer_freq"});
       every && whole_number(*every, 1, kMostLayers) != 1)
     every->fail_expected("1: all layers behind the first ones have experts");
-  experts.renormalised = keys.flag({"norm_topk_prob"}, false);
-  experts.scale = keys.number_or({"routed_scaling_factor"}, 0, kMostFactor, 1);
+  experts.renormalised = keys.flag(spelt::kRenormalised, false);
+  experts.scale = keys.number_or(spelt::kScale, 0, kMostFactor, 1);
   experts.balance = balance_of(keys);
   const auto scores = keys.stated({"scoring_func"});
   const std::string word =
@@ -71,9 +69,9 @@ void read_deepseek(ConfigKeys& keys, ModelConfig& model, std::string_view usual_
 }
 
 void read_groups(ConfigKeys& keys, ExpertShape& experts) {
-  experts.groups = std::max<std::int64_t>(1, keys.whole_or({"n_group"}, kMostExperts, 1));
+  experts.groups = std::max<std::int64_t>(1, keys.whole_or(spelt::kGroups, kMostExperts, 1));
   experts.groups_per_token =
-      std::max<std::int64_t>(1, keys.whole_or({"topk_group"}, kMostExperts, 1));
+      std::max<std::int64_t>(1, keys.whole_or(spelt::kGroupsPerToken, kMostExperts, 1));
 }
 
 }  // namespace
@@ -91,17 +89,16 @@ void read_mixtral(ConfigKeys& keys, ModelConfig& model) {
 void read_qwen3_moe(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   model.qk_norm = true;
-  const auto window = keys.find({"sliding_window"});
-  if (keys.flag({"use_sliding_window"}, false) && window)
-    read_windows(keys, model, all_layers(model));
+  const auto window = keys.find(spelt::kWindow);
+  if (keys.flag(spelt::kUsesWindow, false) && window) read_windows(keys, model, all_layers(model));
   keys.find({"max_window_layers"});
   read_rotary(keys, model);
   ExpertShape experts = read_choice(keys);
-  experts.ffn = keys.whole({"moe_intermediate_size"}, kMostWidth);
-  experts.renormalised = keys.flag({"norm_topk_prob"}, false);
+  experts.ffn = keys.whole(spelt::kExpertWidth, kMostWidth);
+  experts.renormalised = keys.flag(spelt::kRenormalised, false);
   experts.balance = balance_of(keys);
-  const auto dense = keys.find({"mlp_only_layers"});
-  experts.every = keys.whole({"decoder_sparse_step"}, kMostTurn);
+  const auto dense = keys.find(spelt::kDenseLayers);
+  experts.every = keys.whole(spelt::kSparseStep, kMostTurn);
   experts.dense_layers = dense ? first_dense(*dense) : 0;
   if (experts.every > 1) {  // the last of each turn has experts
     if (experts.dense_layers > 0)
@@ -117,11 +114,11 @@ void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
   constexpr double kSlope = 1.702;  // of the quick form of GELU [Hendrycks16 sec 2]
   set_architecture(model, Architecture::kLlama);
   read_sizes(keys, model);
-  model.ffn = keys.whole({"intermediate_size"}, kMostWidth);
-  model.kv_heads = keys.whole_or({"num_key_value_heads"}, kMostHead, model.heads);
-  model.own_head_size = keys.whole_or({"head_dim"}, kMostHead, 0);
-  keys.demand({"attention_bias"}, true, true, "all linear layers have biases");
-  keys.must({"hidden_act"}).one_of({"silu"});
+  model.ffn = keys.whole(spelt::kWidth, kMostWidth);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostHead, model.heads);
+  model.own_head_size = keys.whole_or(spelt::kHeadSize, kMostHead, 0);
+  keys.demand(spelt::kAttentionBias, true, true, "all linear layers have biases");
+  keys.must(spelt::kActivation).one_of({"silu"});
   if (const auto slope = keys.find({"swiglu_alpha"});
       slope && slope->number(0, kMostLimit) != kSlope)
     slope->fail_expected("1.702, the slope of the quick form of GELU");
@@ -129,7 +126,7 @@ void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
   LayerFeatures& layer = model.layer;
   layer.activation = Activation::kQuickGelu;
   layer.activation_limit =
-      static_cast<std::int64_t>(keys.number_or({"swiglu_limit"}, 0, kMostLimit, 0) * kLimitUnit);
+      static_cast<std::int64_t>(keys.number_or(spelt::kLimit, 0, kMostLimit, 0) * kLimitUnit);
   layer.up_offset = 1;
   layer.attention_sinks = true;
   read_windows(keys, model, but_every(model, 2));
@@ -143,7 +140,7 @@ void read_gpt_oss(ConfigKeys& keys, ModelConfig& model) {
 
 void read_deepseek_v2(ConfigKeys& keys, ModelConfig& model) {
   read_deepseek(keys, model, "softmax");
-  const std::string method = keys.must({"topk_method"}).one_of({"greedy", "group_limited_greedy"});
+  const std::string method = keys.must(spelt::kMethod).one_of({"greedy", "group_limited_greedy"});
   if (method == "group_limited_greedy") read_groups(keys, *model.experts);
   for (const char* key : {"n_group", "topk_group", "seq_aux"}) keys.find({key});
   read_rotary(keys, model);
@@ -151,7 +148,7 @@ void read_deepseek_v2(ConfigKeys& keys, ModelConfig& model) {
 
 void read_deepseek_v3(ConfigKeys& keys, ModelConfig& model) {
   read_deepseek(keys, model, "sigmoid");
-  if (const auto method = keys.stated({"topk_method"})) method->one_of({"noaux_tc"});
+  if (const auto method = keys.stated(spelt::kMethod)) method->one_of({"noaux_tc"});
   read_groups(keys, *model.experts);
   model.experts->selection_bias = true;
   keys.find({"seq_aux"});
@@ -169,12 +166,12 @@ void read_llama4_text(ConfigKeys& keys, ModelConfig& model) {
   read_rotary(keys, model);
   ExpertShape experts = read_choice(keys);
   experts.ffn = experts.shared_ffn = model.ffn;
-  experts.every = keys.whole({"interleave_moe_layer_step"}, kMostTurn);
+  experts.every = keys.whole(spelt::kInterleave, kMostTurn);
   experts.dense_layers = experts.every - 1;
   experts.scores = Scores::kSigmoid;
   experts.renormalised = false;
   experts.balance = balance_of(keys);
-  if (experts.dense_layers > 0) model.ffn = keys.whole({"intermediate_size_mlp"}, kMostWidth);
+  if (experts.dense_layers > 0) model.ffn = keys.whole(spelt::kDenseWidth, kMostWidth);
   model.experts = experts;
   if (const auto chosen = keys.stated({"moe_layers"}))
     chosen->fail("expected interleave_moe_layer_step alone, got a list of layers");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/foreign/hugging_face/positions.h"
+#include "planner/foreign/hugging_face/spellings.h"
 
 namespace zplan {
 namespace {
@@ -44,9 +45,9 @@ void read_mistral(ConfigKeys& keys, ModelConfig& model) {
 // Windows that begin with a layer, and only where the file asks for them.
 void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
   const std::int64_t first = keys.whole_or({"max_window_layers"}, kMost, 0);
-  if (!keys.flag({"use_sliding_window"}, false)) {
-    keys.find({"sliding_window"});
-    keys.find({"layer_types"});
+  if (!keys.flag(spelt::kUsesWindow, false)) {
+    keys.find(spelt::kWindow);
+    keys.find(spelt::kLayerTypes);
     return;
   }
   std::vector<bool> layers = all_layers(model);
@@ -81,9 +82,9 @@ void read_gemma2(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   LayerFeatures& layer = model.layer;
   layer.scaled_embedding = layer.post_norms = true;
-  layer.attention_divisor = keys.whole({"query_pre_attn_scalar"}, kMost);
-  layer.attention_cap = keys.whole_or({"attn_logit_softcapping"}, kMost, 0);
-  layer.logit_cap = keys.whole_or({"final_logit_softcapping"}, kMost, 0);
+  layer.attention_divisor = keys.whole(spelt::kDivisor, kMost);
+  layer.attention_cap = keys.whole_or(spelt::kAttentionCap, kMost, 0);
+  layer.logit_cap = keys.whole_or(spelt::kLogitCap, kMost, 0);
   keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
   read_windows(keys, model, but_every(model, 2));
   read_rotary(keys, model);
@@ -95,9 +96,9 @@ void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   model.qk_norm = true;
   LayerFeatures& layer = model.layer;
   layer.scaled_embedding = layer.post_norms = true;
-  layer.attention_divisor = keys.whole({"query_pre_attn_scalar"}, kMost);
-  layer.attention_cap = keys.whole_or({"attn_logit_softcapping"}, kMost, 0);
-  layer.logit_cap = keys.whole_or({"final_logit_softcapping"}, kMost, 0);
+  layer.attention_divisor = keys.whole(spelt::kDivisor, kMost);
+  layer.attention_cap = keys.whole_or(spelt::kAttentionCap, kMost, 0);
+  layer.logit_cap = keys.whole_or(spelt::kLogitCap, kMost, 0);
   keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
   const auto turn = keys.stated({"sliding_window_pattern", "_sliding_window_pattern"});
   read_windows(keys, model,
@@ -158,7 +159,7 @@ std::string_view refused_family(std::string_view model_type) {
 }
 
 void read_activation(ConfigKeys& keys, ModelConfig& model) {
-  const JsonNode node = keys.must({"hidden_activation", "hidden_act", "activation_function"});
+  const JsonNode node = keys.must(spelt::kActivation);
   std::vector<std::string> words;
   for (const Word& row : kActivations) words.emplace_back(row.word);
   const std::string word = node.one_of(words);
@@ -166,35 +167,51 @@ void read_activation(ConfigKeys& keys, ModelConfig& model) {
     if (row.word == word) model.layer.activation = model.gated_mlp ? row.gated : row.plain;
 }
 
+Activation plain_activation(const ModelConfig& model) {
+  const Activation own = model.layer.activation;
+  const bool is_usual = own == (model.gated_mlp ? Activation::kSilu : Activation::kGeluTanh);
+  return is_usual ? Activation::kUsual : own;
+}
+
+std::string activation_word(const ModelConfig& model, const std::string& usual) {
+  if (model.layer.up_offset > 0) return usual;  // what GPT-OSS calls its own, limits and all
+  std::vector<std::string> words;
+  for (const Word& row : kActivations)
+    if ((model.gated_mlp ? row.gated : row.plain) == plain_activation(model))
+      words.emplace_back(row.word);
+  const bool has_usual = std::ranges::find(words, usual) != words.end();
+  return has_usual || words.empty() ? usual : words.front();
+}
+
 void read_epsilon(ConfigKeys& keys, ModelConfig& model) {
-  const auto epsilon = keys.find({"rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon"});
+  const auto epsilon = keys.find(spelt::kEpsilon);
   if (epsilon)
     model.layer.norm_epsilon =
         std::llround(epsilon->number(kLeastEpsilon, kMostEpsilon) * kEpsilonUnit);
 }
 
 void read_sizes(ConfigKeys& keys, ModelConfig& model) {
-  model.layers = keys.whole({"num_hidden_layers", "n_layer"}, kMost);
-  model.hidden = keys.whole({"hidden_size", "n_embd", "n_embed"}, kMost);
-  model.heads = keys.whole({"num_attention_heads", "n_head"}, kMost);
+  model.layers = keys.whole(spelt::kLayers, kMost);
+  model.hidden = keys.whole(spelt::kHidden, kMost);
+  model.heads = keys.whole(spelt::kHeads, kMost);
   model.kv_heads = model.heads;
-  model.vocab = keys.whole({"vocab_size"}, kMost);
-  model.tied_embeddings = keys.flag({"tie_word_embeddings"}, true);
+  model.vocab = keys.whole(spelt::kVocabulary, kMost);
+  model.tied_embeddings = keys.flag(spelt::kTied, true);
   read_epsilon(keys, model);
 }
 
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kLlama);
   read_sizes(keys, model);
-  model.ffn = keys.whole({"intermediate_size"}, kMost);
-  model.kv_heads = keys.whole_or({"num_key_value_heads"}, kMost, model.heads);
-  const std::int64_t size = keys.whole_or({"head_dim"}, kMost, 0);
+  model.ffn = keys.whole(spelt::kWidth, kMost);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMost, model.heads);
+  const std::int64_t size = keys.whole_or(spelt::kHeadSize, kMost, 0);
   if (size * model.heads != model.hidden) model.own_head_size = size;
   read_activation(keys, model);
-  const bool attention = keys.flag({"attention_bias"}, false);
-  const bool mlp = keys.flag({"mlp_bias"}, false);
+  const bool attention = keys.flag(spelt::kAttentionBias, false);
+  const bool mlp = keys.flag(spelt::kMlpBias, false);
   if (attention != mlp)
-    keys.must({attention ? "attention_bias" : "mlp_bias"})
+    keys.must(attention ? spelt::kAttentionBias : spelt::kMlpBias)
         .fail("expected biases of attention and MLP or of neither, got those of one");
   if (attention) model.biases = Biases::kAll;
 }

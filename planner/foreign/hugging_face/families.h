@@ -2,6 +2,7 @@
 // batch, name). The order of a reader: sizes, then windows, then positions.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "models/model_config.h"
@@ -21,6 +22,10 @@ std::string_view refused_family(std::string_view model_type);
 void read_sizes(ConfigKeys& keys, ModelConfig& model);
 void read_activation(ConfigKeys& keys, ModelConfig& model);
 void read_epsilon(ConfigKeys& keys, ModelConfig& model);
+// The word for what a model has: `usual`, which its class has, where that means the same.
+std::string activation_word(const ModelConfig& model, const std::string& usual);
+// The activation, of which some have two names, by one of them.
+Activation plain_activation(const ModelConfig& model);
 // Norms, positions and gated MLP of Llama, without biases; key-value heads and the size of heads.
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model);
 

@@ -12,6 +12,7 @@
 #include "planner/foreign/hugging_face/embedded_defaults.h"
 #include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/positions.h"
+#include "planner/foreign/hugging_face/spellings.h"
 
 namespace zplan {
 namespace {
@@ -60,7 +61,7 @@ std::string type_of(JsonObject& part) {
 
 // Unless it is the number of learned positions.
 void assume_sequence(ConfigKeys& keys, ModelConfig& model, std::vector<Assumption>& assumed) {
-  const auto most = keys.find({"max_position_embeddings", "seq_length", "n_positions"});
+  const auto most = keys.find(spelt::kMostTokens);
   const std::int64_t before = unstretched_positions(keys);
   if (model.sequence > 0) return;
   const std::int64_t there = most ? whole_number(*most, 1, std::int64_t{1} << 40) : kUsualSequence;
@@ -89,10 +90,11 @@ void assume_batch(ModelConfig& model, std::vector<Assumption>& assumed) {
 
 void note_dropout(ConfigKeys& keys, std::vector<std::string>& notes) {
   double most = 0;
-  for (const char* key : {"attention_dropout", "attention_probs_dropout_prob", "attn_pdrop",
-                          "dropout", "dropout_rate", "embd_pdrop", "hidden_dropout",
-                          "hidden_dropout_prob", "resid_pdrop", "activation_dropout"})
+  const auto take = [&](std::string_view key) {
     if (const auto node = keys.stated({key})) most = std::max(most, node->number(0, 1));
+  };
+  for (const std::string_view key : spelt::kDropout) take(key);
+  take(spelt::kActivationDropout);
   if (most > 0)
     notes.push_back(
         fmt::format("its dropout of up to {} is a decision of the plan (--dropout)", most));
@@ -118,6 +120,10 @@ std::vector<std::string> hugging_face_types() {
   return types;
 }
 
+JsonObject family_defaults(const std::string& model_type) {
+  return all_defaults().object().member(model_type).object();
+}
+
 HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file,
                                    const std::string& name) {
   HuggingFaceModel out;
@@ -127,7 +133,7 @@ HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file
   if (read == nullptr)
     refuse_type(part.member("model_type"), type,
                 root.object().optional_member("auto_map").has_value());
-  ConfigKeys keys(part, all_defaults().object().member(type).object());
+  ConfigKeys keys(part, family_defaults(type));
   ModelConfig& model = out.model;
   model.name = name;
   model.source = fmt::format("{}, as transformers reads it: model_type {}", visible(file), type);

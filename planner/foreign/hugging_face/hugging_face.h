@@ -38,5 +38,7 @@ HuggingFaceModel read_hugging_face(const JsonNode& root, const std::string& file
 
 // Those that can be read.
 std::vector<std::string> hugging_face_types();
+// What the class of one of them has where a file says nothing.
+JsonObject family_defaults(const std::string& model_type);
 
 }  // namespace zplan

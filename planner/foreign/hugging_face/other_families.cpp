@@ -5,6 +5,7 @@
 
 #include "planner/foreign/hugging_face/families.h"
 #include "planner/foreign/hugging_face/positions.h"
+#include "planner/foreign/hugging_face/spellings.h"
 
 namespace zplan {
 namespace {
@@ -14,7 +15,7 @@ constexpr std::int64_t kUsualWidth = 4;  // of the MLP, in hidden sizes
 
 // Learned, so that there are as many as the file says.
 void read_learned(ConfigKeys& keys, ModelConfig& model) {
-  model.sequence = keys.whole({"n_positions", "max_position_embeddings", "n_ctx"}, kMost);
+  model.sequence = keys.whole(spelt::kLearned, kMost);
 }
 
 }  // namespace
@@ -22,7 +23,7 @@ void read_learned(ConfigKeys& keys, ModelConfig& model) {
 void read_gpt2(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole_or({"n_inner"}, kMost, kUsualWidth * model.hidden);
+  model.ffn = keys.whole_or(spelt::kInner, kMost, kUsualWidth * model.hidden);
   read_activation(keys, model);
   read_learned(keys, model);
   keys.find({"n_ctx"});
@@ -36,7 +37,7 @@ void read_opt(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kOffset = 2;  // rows before the first token's [Zhang22]
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole({"ffn_dim"}, kMost);
+  model.ffn = keys.whole(spelt::kOptWidth, kMost);
   read_activation(keys, model);
   read_learned(keys, model);
   model.layer.unused_positions = kOffset;
@@ -54,11 +55,11 @@ void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
   constexpr double kUsualShare = 0.25;  // of a head turns, in the class of transformers
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole({"intermediate_size"}, kMost);
+  model.ffn = keys.whole(spelt::kWidth, kMost);
   read_activation(keys, model);
-  keys.demand({"attention_bias"}, true, true, "linear layers have biases");
+  keys.demand(spelt::kAttentionBias, true, true, "linear layers have biases");
   keys.find({"is_decoder"});
-  if (keys.flag({"use_parallel_residual"}, true))
+  if (keys.flag(spelt::kParallelResidual, true))
     model.layer.parallel_residual = ParallelResidual::kTwoNorms;
   read_rotary(keys, model, kUsualShare);
 }
@@ -68,7 +69,7 @@ void read_bloom(ConfigKeys& keys, ModelConfig& model) {
   read_sizes(keys, model);
   model.position = Position::kAlibi;
   model.layer.embedding_norm = true;
-  model.ffn = keys.whole_or({"n_inner"}, kMost, kUsualWidth * model.hidden);
+  model.ffn = keys.whole_or(spelt::kInner, kMost, kUsualWidth * model.hidden);
   keys.demand({"apply_residual_connection_post_layernorm"}, false, false,
               "a branch is added to what its norm reads");
 }
@@ -76,12 +77,12 @@ void read_bloom(ConfigKeys& keys, ModelConfig& model) {
 void read_bert(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole({"intermediate_size"}, kMost);
+  model.ffn = keys.whole(spelt::kWidth, kMost);
   read_activation(keys, model);
   read_learned(keys, model);
   LayerFeatures& layer = model.layer;
   layer.bidirectional = layer.residual_of_norm = layer.head_transform = true;
-  layer.segments = keys.whole({"type_vocab_size"}, kMost);
+  layer.segments = keys.whole(spelt::kSegments, kMost);
   keys.demand({"is_decoder"}, false, false, "a query sees all tokens");
   keys.demand({"add_cross_attention"}, false, false, "layers attend to their own tokens");
   if (const auto kind = keys.stated({"position_embedding_type"})) kind->one_of({"absolute"});
@@ -91,29 +92,29 @@ void read_bert(ConfigKeys& keys, ModelConfig& model) {
 void read_t5(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kUsualTokens = 512;  // [Raffel20 sec 3.1.2]
   set_architecture(model, Architecture::kLlama);
-  model.encoder_layers = keys.whole({"num_layers"}, kMost);
+  model.encoder_layers = keys.whole(spelt::kEncoderLayers, kMost);
   model.layers =
-      model.encoder_layers + keys.whole_or({"num_decoder_layers"}, kMost, model.encoder_layers);
-  model.hidden = keys.whole({"d_model"}, kMost);
-  model.heads = model.kv_heads = keys.whole({"num_heads"}, kMost);
-  const std::int64_t size = keys.whole({"d_kv"}, kMost);
+      model.encoder_layers + keys.whole_or(spelt::kDecoderLayers, kMost, model.encoder_layers);
+  model.hidden = keys.whole(spelt::kT5Hidden, kMost);
+  model.heads = model.kv_heads = keys.whole(spelt::kT5Heads, kMost);
+  const std::int64_t size = keys.whole(spelt::kT5HeadSize, kMost);
   if (size * model.heads != model.hidden) model.own_head_size = size;
-  model.ffn = keys.whole({"d_ff"}, kMost);
-  model.vocab = keys.whole({"vocab_size"}, kMost);
+  model.ffn = keys.whole(spelt::kT5Width, kMost);
+  model.vocab = keys.whole(spelt::kVocabulary, kMost);
   // transformers 5 says of a file that its embeddings are tied, and apart whether logits are
   // scaled.
-  model.tied_embeddings = keys.flag({"tie_word_embeddings"}, true);
+  model.tied_embeddings = keys.flag(spelt::kTied, true);
   model.tied_embeddings = keys.flag({"scale_decoder_outputs"}, model.tied_embeddings);
   read_epsilon(keys, model);
   model.position = Position::kNone;
-  const std::string mlp = keys.must({"feed_forward_proj"}).one_of({"relu", "gated-gelu"});
-  model.gated_mlp = mlp != "relu";
+  const std::string mlp = keys.must(spelt::kT5Mlp).one_of({spelt::kPlainMlp, spelt::kGatedMlp});
+  model.gated_mlp = mlp == spelt::kGatedMlp;
   LayerFeatures& layer = model.layer;
   layer.activation = model.gated_mlp ? Activation::kGeluTanh : Activation::kRelu;
   layer.scaled_logits = model.tied_embeddings;
   layer.attention_divisor = 1;
-  layer.relative_buckets = keys.whole({"relative_attention_num_buckets"}, kMost);
-  layer.relative_distance = keys.whole({"relative_attention_max_distance"}, kMost);
+  layer.relative_buckets = keys.whole(spelt::kBuckets, kMost);
+  layer.relative_distance = keys.whole(spelt::kDistance, kMost);
   keys.find({"dense_act_fn"});
   keys.find({"is_gated_act"});
   keys.find({"is_encoder_decoder"});

@@ -6,12 +6,15 @@
 #include <optional>
 #include <string>
 
+#include "planner/foreign/hugging_face/spellings.h"
+
 namespace zplan {
 namespace {
 
 constexpr std::int64_t kMostTheta = 1'000'000'000'000, kMostStretch = 1 << 16;
 constexpr std::int64_t kMostTokens = 1 << 24;
-constexpr std::string_view kWith = "sliding_attention", kWithout = "full_attention";
+using spelt::kWithoutWindow;
+using spelt::kWithWindow;
 
 // One set of rotary parameters; what is left out has another place or a default.
 struct Rope {
@@ -34,13 +37,14 @@ Rope rope_of(JsonObject object) {
 
 // Of layers of this kind where they differ.
 std::optional<Rope> stated_rope(ConfigKeys& keys, std::string_view kind) {
-  const auto node = keys.stated({"rope_parameters", "rope_scaling"});
+  const auto node = keys.stated(spelt::kRope);
   if (!node) return std::nullopt;
   JsonObject object = node->object();
   if (const auto own = object.optional_member(kind))
     return own->is_null() ? std::nullopt : std::optional(rope_of(own->object()));
-  const bool by_kind = object.optional_member(kWith) || object.optional_member(kWithout);
-  if (by_kind || kind == kWith) return std::nullopt;
+  const bool by_kind =
+      object.optional_member(kWithWindow) || object.optional_member(kWithoutWindow);
+  if (by_kind || kind == kWithWindow) return std::nullopt;
   return rope_of(object);
 }
 
@@ -82,7 +86,7 @@ std::optional<Turn> turn_of(const std::vector<bool>& layers) {
 std::vector<bool> stated_layers(const JsonNode& node, std::int64_t count) {
   std::vector<bool> layers;
   for (const JsonNode& kind : node.items())
-    layers.push_back(kind.one_of({kWith, kWithout}) == kWith);
+    layers.push_back(kind.one_of({kWithWindow, kWithoutWindow}) == kWithWindow);
   if (static_cast<std::int64_t>(layers.size()) != count)
     node.fail(fmt::format("expected one for each of the {} layers, got {}", count, layers.size()));
   return layers;
@@ -92,24 +96,24 @@ std::vector<bool> stated_layers(const JsonNode& node, std::int64_t count) {
 
 void read_rotary(ConfigKeys& keys, ModelConfig& model, double usual_share) {
   model.position = Position::kRope;
-  const std::optional<Rope> rope = stated_rope(keys, kWithout);
-  const auto beside = keys.find({"rope_theta", "rotary_emb_base"});
-  const auto share = keys.stated({"partial_rotary_factor", "rotary_pct"});
+  const std::optional<Rope> rope = stated_rope(keys, kWithoutWindow);
+  const auto beside = keys.find(spelt::kTheta);
+  const auto share = keys.stated(spelt::kRotaryShare);
   const std::optional<JsonNode> theta = rope && rope->theta ? rope->theta : beside;
-  if (!theta) keys.must({"rope_theta"});
+  if (!theta) keys.must(spelt::kTheta);
   model.rope_theta = whole_number(*theta, 1, kMostTheta);
   if (rope) read_stretch(*rope, keys, model);
   const std::optional<JsonNode> part = rope && rope->share ? rope->share : share;
   if (!model.latent) read_share(part ? part->number(0.001, 1) : usual_share, model);
-  const std::optional<Rope> near = stated_rope(keys, kWith);
-  const auto near_beside = keys.find({"rope_local_base_freq"});
+  const std::optional<Rope> near = stated_rope(keys, kWithWindow);
+  const auto near_beside = keys.find(spelt::kLocalTheta);
   const std::optional<JsonNode> local = near && near->theta ? near->theta : near_beside;
   if (local && model.layer.window > 0)
     model.layer.local_rope_theta = whole_number(*local, 1, kMostTheta);
 }
 
 std::int64_t unstretched_positions(ConfigKeys& keys) {
-  const std::optional<Rope> rope = stated_rope(keys, kWithout);
+  const std::optional<Rope> rope = stated_rope(keys, kWithoutWindow);
   const auto beside = keys.stated({"original_max_position_embeddings", "initial_context_length"});
   const std::optional<JsonNode> node = rope && rope->unstretched ? rope->unstretched : beside;
   return node ? whole_number(*node, 1, kMostTokens) : 0;
@@ -127,8 +131,8 @@ std::vector<bool> but_every(const ModelConfig& model, std::int64_t turn) {
 }
 
 void read_windows(ConfigKeys& keys, ModelConfig& model, std::vector<bool> usual) {
-  const auto size = keys.find({"sliding_window", "sliding_window_size"});
-  const auto types = keys.stated({"layer_types"});
+  const auto size = keys.find(spelt::kWindow);
+  const auto types = keys.stated(spelt::kLayerTypes);
   const std::vector<bool> layers = types ? stated_layers(*types, model.layers) : std::move(usual);
   if (!size || std::none_of(layers.begin(), layers.end(), [](bool with) { return with; })) return;
   const auto turn = turn_of(layers);

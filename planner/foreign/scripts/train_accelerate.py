@@ -1,26 +1,17 @@
 #!/usr/bin/env python3
 """Trains the model of config.json as accelerate.yaml says, on random tokens.
 
-Replace `batches` by your data. Needs accelerate, torch and transformers:
-
-  accelerate launch --config_file accelerate.yaml train.py --micro-batch M --accumulation A --sequence S
+model_and_data.py has the model and the data. Needs accelerate, torch and transformers; launch.sh
+starts it.
 """
 
 import argparse
-import os
 import time
 
 import torch
 from accelerate import Accelerator
-from transformers import AutoConfig, AutoModelForCausalLM
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def batches(vocabulary, micro_batch, sequence, device, seed):
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield torch.randint(vocabulary, (micro_batch, sequence), generator=generator).to(device)
+from model_and_data import batches, make_config, make_model
 
 
 def main():
@@ -28,19 +19,21 @@ def main():
     parser.add_argument("--micro-batch", type=int, required=True, help="sequences of a replica")
     parser.add_argument("--accumulation", type=int, default=1, help="micro-batches of a step")
     parser.add_argument("--sequence", type=int, required=True, help="tokens")
-    parser.add_argument("--recompute", action="store_true", help="the layers, in backward")
+    parser.add_argument("--recompute", action="store_true",
+                        help="the layers, in backward; with FSDP accelerate.yaml says it")
     parser.add_argument("--clip", type=float, default=1.0, help="norm of gradients; 0: any")
     parser.add_argument("--steps", type=int, default=10)
     arguments = parser.parse_args()
     accelerator = Accelerator(gradient_accumulation_steps=arguments.accumulation)
-    config = AutoConfig.from_pretrained(HERE)
-    model = AutoModelForCausalLM.from_config(config)
-    if arguments.recompute:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    model = accelerator.prepare(model)
-    optimizer = accelerator.prepare(torch.optim.AdamW(model.parameters(), lr=1e-4))
+    fsdp = getattr(accelerator.state, "fsdp_plugin", None)
+    config = make_config()
+    model = make_model(config, torch.float32,
+                       arguments.recompute and not (fsdp and fsdp.activation_checkpointing))
+    model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-4))
+    degrees = accelerator.parallelism_config
+    shared = degrees.tp_size * degrees.cp_size if degrees else 1
     data = batches(config.vocab_size, arguments.micro_batch, arguments.sequence,
-                   accelerator.device, accelerator.process_index)
+                   accelerator.device, accelerator.process_index // shared)
     for step in range(arguments.steps):
         start = time.perf_counter()
         for _ in range(arguments.accumulation):

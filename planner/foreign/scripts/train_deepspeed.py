@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Trains the model of config.json as ds_config.json says, on random tokens.
 
-Replace `batches` by your data. Needs deepspeed, torch and transformers; launch.sh starts it.
+model_and_data.py has the model and the data. Needs deepspeed, torch and transformers; launch.sh
+starts it.
 """
 
 import argparse
@@ -11,32 +12,15 @@ import time
 
 import deepspeed
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.integrations import HfDeepSpeedConfig
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def batches(vocabulary, micro_batch, sequence, device, seed):
-    generator = torch.Generator().manual_seed(seed)
-    while True:
-        yield torch.randint(vocabulary, (micro_batch, sequence), generator=generator).to(device)
+from model_and_data import HERE, batches, make_config, make_model
 
 
 def element_type(settings):
     if settings.get("bf16", {}).get("enabled"):
         return torch.bfloat16
     return torch.float16 if settings.get("fp16", {}).get("enabled") else torch.float32
-
-
-def make_model(settings, recompute):
-    # Kept alive: with stage 3 parameters are sharded as they are made.
-    sharded = HfDeepSpeedConfig(settings) if settings["zero_optimization"]["stage"] == 3 else None
-    config = AutoConfig.from_pretrained(HERE)
-    model = AutoModelForCausalLM.from_config(config, dtype=element_type(settings))
-    if recompute:
-        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    return model, config, sharded
 
 
 def main():
@@ -48,12 +32,16 @@ def main():
     with open(os.path.join(HERE, "ds_config.json"), encoding="utf-8") as file:
         settings = json.load(file)
     deepspeed.init_distributed()
-    model, config, _sharded = make_model(settings, arguments.recompute)
+    # Kept alive: with stage 3 parameters are sharded as they are made.
+    _sharded = HfDeepSpeedConfig(settings) if settings["zero_optimization"]["stage"] == 3 else None
+    config = make_config()
+    model = make_model(config, element_type(settings), arguments.recompute)
     engine, *_ = deepspeed.initialize(
         model=model, model_parameters=model.parameters(), config=settings)
     rank = torch.distributed.get_rank()
+    shared = settings.get("tensor_parallel", {}).get("autotp_size", 1)
     data = batches(config.vocab_size, settings["train_micro_batch_size_per_gpu"],
-                   arguments.sequence, engine.device, rank)
+                   arguments.sequence, engine.device, rank // shared)
     for step in range(arguments.steps):
         start = time.perf_counter()
         for _ in range(settings["gradient_accumulation_steps"]):

@@ -6,8 +6,10 @@
 
 #include "models/model_formulas.h"
 #include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/frameworks/layer_class.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
+#include "planner/foreign/hugging_face/hugging_face.h"
 #include "planner/plan/plan_difference.h"
 
 namespace zplan {
@@ -93,10 +95,21 @@ TEST(Frameworks, EachSaysWhatItHas) {
     EXPECT_EQ(torchtitan.parallel.tp, p.tp);
     EXPECT_EQ(torchtitan.parallel.pp, p.pp);
     EXPECT_EQ(torchtitan.batch, plan.batch);
+    const Plan fsdp = read_keys(find_framework("fsdp"), plan, model, on).plan;
+    EXPECT_EQ(fsdp.batch, plan.batch);
+    EXPECT_EQ(fsdp.recompute, plan.recompute);
+    EXPECT_EQ(fsdp.zero_stage == 0, plan.zero_stage == 0);
     if (plan.zero_stage == 3) {
       EXPECT_EQ(torchtitan.zero_stage, 3);
+      EXPECT_EQ(fsdp.zero_stage, 3);
+      EXPECT_EQ(fsdp.placement.optimizer == Tier::kCpu, plan.placement.optimizer == Tier::kCpu);
     }
   }
+}
+
+TEST(Frameworks, KnowTheLayersOfEachFamily) {
+  for (const std::string& type : hugging_face_types())
+    EXPECT_FALSE(layer_class(type).empty()) << type;
 }
 
 TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {

@@ -87,6 +87,17 @@ TEST(StepSplit, CommunicationCountsByTheRanksThatItJoins) {
   EXPECT_EQ(use(kEmbedding, Lane::kCommReduce), StepUse::kPipeline);
 }
 
+TEST(StepSplit, KernelsOfCommunicationAreNoComputeOfTheirOwn) {
+  ClassBuilder program;
+  const NodeIndex reduced = program.stream(Lane::kCommReduce, 3 * kMicro);
+  program.stream(Lane::kCompute, 1 * kMicro, {after(reduced)});
+  const Job job = make_job(program);
+  const StepSplit split = step_split(job, simulated(job, small_machine()));
+  // One of its three runs beside the compute of the step before.
+  EXPECT_NEAR(us(split, StepUse::kData), 2, 1e-6);
+  EXPECT_NEAR(us(split, StepUse::kMemory), 1, 1e-6);
+}
+
 TEST(StepSplit, OpsThatAreNotLaunchedOrLackTheirPeersAreNoWorkOfTheirOwn) {
   ClassBuilder first, second;
   first.stream(Lane::kCompute, 1 * kMicro);

@@ -1,0 +1,24 @@
+#include "planner/cli/predict/planned_file.h"
+
+#include <fmt/format.h>
+
+#include "models/model_template.h"
+#include "planner/cli/frame/output.h"
+#include "planner/plan/plan_file.h"
+
+namespace zplan {
+
+PlannedJob planned_job(const std::string& path, const Plan& plan) {
+  PlannedJob planned = build_job(plan);
+  const std::optional<PlanSeal> seal = load_plan_file(path).seal;
+  const bool is_same = seal && seal->decisions == decisions_hash(plan) &&
+                       seal->model.hash == model_hash(planned.model);
+  if (is_same && seal->fingerprint != planned.fingerprint)
+    complain(fmt::format(
+        "{}: this zplan makes another Job of the plan than the one that wrote it: fingerprint {}, "
+        "not {}",
+        path, planned.fingerprint, seal->fingerprint));
+  return planned;
+}
+
+}  // namespace zplan

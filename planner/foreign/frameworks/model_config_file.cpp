@@ -1,0 +1,57 @@
+#include "planner/foreign/frameworks/model_config_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "planner/core/json_reader.h"
+#include "planner/foreign/hugging_face/write_config.h"
+#include "planner/foreign/model_file.h"
+
+namespace zplan {
+namespace {
+
+// The file that the plan's model was read from, unless the model is a part of what it describes.
+std::string own_file(const Plan& plan) {
+  const std::string file = model_file_of(plan.model);
+  std::error_code ignored;
+  if (file.empty() || !std::filesystem::exists(file, ignored)) return {};
+  if (load_named_model(plan.model).folder.empty()) return {};
+  std::string text = read_text_file(file);
+  const bool is_part = parse_json(text, file).object().optional_member("text_config").has_value();
+  return is_part ? std::string() : text;
+}
+
+}  // namespace
+
+ModelConfigFile model_config_file(const Plan& plan, const ModelConfig& model) {
+  if (const std::string own = own_file(plan); !own.empty())
+    return {with_dropout(own, plan.dropout), {}};
+  ModelConfigFile out;
+  ModelConfig written = model;
+  if (written.position != Position::kLearned)
+    written.sequence = std::max(written.sequence, plan.batch.sequence);
+  WrittenConfig config = write_hugging_face(written, plan.dropout);
+  const auto add = [&](Trouble trouble, std::string message) {
+    out.findings.push_back({trouble, "", "config.json", std::move(message)});
+  };
+  out.text = std::move(config.text);
+  if (out.text.empty())
+    add(Trouble::kError,
+        fmt::format("not written: no model_type of transformers has these layers; {} has {}. Build "
+                    "the model in make_model of model_and_data.py",
+                    config.model_type, fmt::join(config.differences, ", ")));
+  else
+    for (std::string& note : config.notes) add(Trouble::kNotModelled, std::move(note));
+  return out;
+}
+
+std::string model_type_of(const Plan& plan, const ModelConfig& model) {
+  const std::string own = own_file(plan);
+  if (own.empty()) return write_hugging_face(model).model_type;
+  return parse_json(own, plan.model).object().member("model_type").non_empty_string();
+}
+
+}  // namespace zplan

@@ -1,0 +1,253 @@
+#include "planner/foreign/hugging_face/written_keys.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "planner/foreign/hugging_face/families.h"
+#include "planner/foreign/hugging_face/spellings.h"
+
+namespace zplan {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Value = std::optional<Json>;  // nothing: the key is not written
+
+constexpr double kEpsilonUnit = 1e12, kLimitUnit = 1e9;
+constexpr double kDropped = 0.1;  // of the elements, as the classes of GPT-2, BERT, OPT and T5
+constexpr int kIndent = 2;
+
+struct Row {
+  Names keys;
+  Value (*of)(const ModelConfig& model);
+  // Where the class itself does not name the key: the types that read its first spelling.
+  Names types{};
+};
+
+// A size that is nothing where it is 0.
+Json or_null(std::int64_t size) { return size > 0 ? Json(size) : Json(nullptr); }
+
+Json real(std::int64_t number) { return static_cast<double>(number); }
+Json real_or_null(std::int64_t number) { return number > 0 ? real(number) : Json(nullptr); }
+
+// Of the experts of a model that has some.
+template <class Of>
+Value of_experts(const ModelConfig& model, Of of) {
+  return model.experts ? Value(of(*model.experts)) : std::nullopt;
+}
+template <std::int64_t ExpertShape::*kMember>
+Value expert_size(const ModelConfig& model) {
+  return of_experts(model, [](const ExpertShape& experts) { return experts.*kMember; });
+}
+template <std::int64_t LatentShape::*kMember>
+Value latent_size(const ModelConfig& model) {
+  return model.latent ? Value(or_null(*model.latent.*kMember)) : std::nullopt;
+}
+template <std::int64_t LayerFeatures::*kMember>
+Value layer_size(const ModelConfig& model) {
+  return model.layer.*kMember;
+}
+template <std::int64_t ModelConfig::*kMember>
+Value size(const ModelConfig& model) {
+  return model.*kMember;
+}
+
+// Of a head the least share that is rounded down to the elements that turn.
+Value rotary_share(const ModelConfig& model) {
+  const double head = static_cast<double>(model.head_size());
+  const std::int64_t turning = model.layer.rotary_size;
+  if (turning == 0) return 1.0;
+  double share = static_cast<double>(turning) / head;
+  while (static_cast<std::int64_t>(share * head) < turning) share = std::nextafter(share, 2.0);
+  return share;
+}
+
+Value linear_stretch(const ModelConfig& model) {
+  if (model.layer.rope_stretch == 1) return std::nullopt;
+  return Json{{"rope_type", "linear"}, {"factor", real(model.layer.rope_stretch)}};
+}
+
+Value layer_types(const ModelConfig& model) {
+  Json types = Json::array();
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    types.push_back(model.layer.window_of(layer) > 0 ? spelt::kWithWindow : spelt::kWithoutWindow);
+  return types;
+}
+
+// Layers that have an MLP, unless they are those of turns.
+Value dense_layers(const ModelConfig& model) {
+  return of_experts(model, [](const ExpertShape& experts) {
+    Json layers = Json::array();
+    for (std::int64_t layer = 0; layer < experts.dense_layers; ++layer)
+      if (!experts.takes_turns()) layers.push_back(layer);
+    return layers;
+  });
+}
+
+// With groups those of DeepSeek-V2.
+Value choice_method(const ModelConfig& model) {
+  return of_experts(model, [](const ExpertShape& experts) {
+    return experts.groups > 1 ? "group_limited_greedy" : "greedy";
+  });
+}
+
+constexpr Row kRows[] = {
+    {spelt::kVocabulary, size<&ModelConfig::vocab>},
+    {spelt::kLayers, size<&ModelConfig::layers>},
+    {spelt::kHidden, size<&ModelConfig::hidden>},
+    {spelt::kHeads, size<&ModelConfig::heads>},
+    {spelt::kKeyValueHeads, size<&ModelConfig::kv_heads>},
+    {spelt::kHeadSize,
+     [](const ModelConfig& m) { return m.latent ? std::nullopt : Value(m.head_size()); }},
+    {spelt::kHeadSize, [](const ModelConfig& m) { return Value(m.head_size()); }, {"qwen3_moe"}},
+    {spelt::kWidth, size<&ModelConfig::ffn>},
+    {spelt::kWidth, expert_size<&ExpertShape::ffn>, {"llama4_text"}},
+    {spelt::kInner, size<&ModelConfig::ffn>},
+    {spelt::kOptWidth, size<&ModelConfig::ffn>},
+    {spelt::kTied, [](const ModelConfig& m) { return Value(m.tied_embeddings); }},
+    {spelt::kTied, [](const ModelConfig& m) { return Value(m.tied_embeddings); }, {"t5"}},
+    {spelt::kEpsilon,
+     [](const ModelConfig& m) {
+       return Value(static_cast<double>(m.layer.norm_epsilon) / kEpsilonUnit);
+     }},
+    {spelt::kAttentionBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {spelt::kMlpBias, [](const ModelConfig& m) { return Value(m.biases == Biases::kAll); }},
+    {spelt::kParallelResidual,
+     [](const ModelConfig& m) {
+       return Value(m.layer.parallel_residual == ParallelResidual::kTwoNorms);
+     }},
+    {spelt::kSegments, layer_size<&LayerFeatures::segments>},
+    {spelt::kLearned, size<&ModelConfig::sequence>},
+    {{"seq_length"}, size<&ModelConfig::sequence>, {"bloom"}},
+    {{"n_positions"}, size<&ModelConfig::sequence>, {"t5"}},
+    {spelt::kTheta, [](const ModelConfig& m) { return Value(real(m.rope_theta)); }},
+    {{"rotary_emb_base"},
+     [](const ModelConfig& m) { return Value(real(m.rope_theta)); },
+     {"gpt_neox"}},
+    {spelt::kLocalTheta,
+     [](const ModelConfig& m) {
+       return m.layer.local_rope_theta > 0 ? Value(real(m.layer.local_rope_theta)) : std::nullopt;
+     }},
+    {{"rotary_pct"}, rotary_share, {"gpt_neox"}},
+    {{"partial_rotary_factor"}, rotary_share, {"phi3"}},
+    {{"rope_scaling"},
+     linear_stretch,
+     {"deepseek_v2", "deepseek_v3", "gemma", "gemma2", "gemma3_text", "gpt_neox", "gpt_oss",
+      "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe"}},
+    {spelt::kWindow, [](const ModelConfig& m) { return Value(or_null(m.layer.window)); }},
+    {spelt::kUsesWindow, [](const ModelConfig& m) { return Value(m.layer.window > 0); }},
+    {spelt::kLayerTypes, layer_types, {"gemma2", "gemma3_text", "gpt_oss", "qwen2", "qwen3"}},
+    {spelt::kDivisor,
+     [](const ModelConfig& m) {
+       const std::int64_t divisor = m.layer.attention_divisor;
+       return Value(divisor > 0 ? divisor : m.head_size());
+     }},
+    {spelt::kAttentionCap,
+     [](const ModelConfig& m) { return Value(real_or_null(m.layer.attention_cap)); }},
+    {spelt::kLogitCap, [](const ModelConfig& m) { return Value(real_or_null(m.layer.logit_cap)); }},
+    {spelt::kQueryRank, latent_size<&LatentShape::query_rank>},
+    {spelt::kKeyValueRank, latent_size<&LatentShape::key_value_rank>},
+    {spelt::kNopeSize, latent_size<&LatentShape::nope_size>},
+    {spelt::kRopeSize, latent_size<&LatentShape::rope_size>},
+    {spelt::kValueSize, latent_size<&LatentShape::value_size>},
+    {spelt::kExperts, expert_size<&ExpertShape::count>},
+    {spelt::kPerToken, expert_size<&ExpertShape::per_token>},
+    {spelt::kExpertWidth, expert_size<&ExpertShape::ffn>},
+    {spelt::kDenseWidth, size<&ModelConfig::ffn>},
+    {spelt::kShared,
+     [](const ModelConfig& m) {
+       return of_experts(m, [](const ExpertShape& e) { return e.shared_ffn / e.ffn; });
+     }},
+    {spelt::kFirstDense, expert_size<&ExpertShape::dense_layers>},
+    {spelt::kDenseLayers, dense_layers},
+    {spelt::kSparseStep, expert_size<&ExpertShape::every>},
+    {spelt::kInterleave, expert_size<&ExpertShape::every>},
+    {spelt::kRenormalised,
+     [](const ModelConfig& m) {
+       return of_experts(m, [](const ExpertShape& e) { return e.renormalised; });
+     }},
+    {spelt::kScale,
+     [](const ModelConfig& m) {
+       return of_experts(m, [](const ExpertShape& e) { return e.scale; });
+     }},
+    {spelt::kBalance,
+     [](const ModelConfig& m) {
+       return of_experts(m, [](const ExpertShape& e) { return e.balance; });
+     }},
+    {{"aux_loss_alpha"},
+     [](const ModelConfig& m) {
+       return of_experts(m, [](const ExpertShape& e) { return e.balance; });
+     },
+     {"deepseek_v2", "deepseek_v3"}},
+    // The loss of balance is added to that of the tokens where the router's logits are given out.
+    {{"output_router_logits"},
+     [](const ModelConfig& m) { return Value(m.balances_experts()); },
+     {"mixtral", "qwen3_moe"}},
+    {spelt::kMethod, choice_method},
+    {spelt::kGroups, expert_size<&ExpertShape::groups>},
+    {spelt::kGroupsPerToken, expert_size<&ExpertShape::groups_per_token>},
+    {spelt::kLimit,
+     [](const ModelConfig& m) {
+       return Value(static_cast<double>(m.layer.activation_limit) / kLimitUnit);
+     }},
+    {spelt::kEncoderLayers, size<&ModelConfig::encoder_layers>},
+    {spelt::kDecoderLayers,
+     [](const ModelConfig& m) { return Value(m.layers - m.encoder_layers); }},
+    {spelt::kT5Hidden, size<&ModelConfig::hidden>},
+    {spelt::kT5Heads, size<&ModelConfig::heads>},
+    {spelt::kT5HeadSize, [](const ModelConfig& m) { return Value(m.head_size()); }},
+    {spelt::kT5Width, size<&ModelConfig::ffn>},
+    {spelt::kT5Mlp,
+     [](const ModelConfig& m) { return Value(m.gated_mlp ? spelt::kGatedMlp : spelt::kPlainMlp); }},
+    {spelt::kBuckets, layer_size<&LayerFeatures::relative_buckets>},
+    {spelt::kDistance, layer_size<&LayerFeatures::relative_distance>},
+    {{"decoder_start_token_id"}, [](const ModelConfig&) { return Value(0); }, {"t5"}},
+    // The class's own may lie outside of a small vocabulary.
+    {{"pad_token_id"}, [](const ModelConfig&) { return Value(nullptr); }, {"phi3"}},
+};
+
+// By which the class knows it; empty: it does not.
+std::string_view spelling(const Row& row, std::string_view model_type, JsonObject& defaults) {
+  if (!row.types.empty())
+    return std::ranges::find(row.types, model_type) != row.types.end() ? *row.keys.begin()
+                                                                       : std::string_view();
+  for (const std::string_view key : row.keys)
+    if (defaults.optional_member(key)) return key;
+  return {};
+}
+
+// What is dropped is of attention, embeddings and branches, not of activations in an MLP.
+void write_dropout(Json& file, JsonObject& defaults, bool drops) {
+  for (const std::string_view key : spelt::kDropout)
+    if (defaults.optional_member(key)) file[std::string(key)] = drops ? kDropped : 0.0;
+  const std::string inner(spelt::kActivationDropout);
+  if (file.contains(inner)) file[inner] = 0.0;
+}
+
+}  // namespace
+
+std::string written_keys(const ModelConfig& model, std::string_view model_type, JsonObject defaults,
+                         bool drops) {
+  Json file = {{"model_type", model_type}};
+  for (const Row& row : kRows) {
+    const std::string_view key = spelling(row, model_type, defaults);
+    if (key.empty()) continue;
+    if (Value value = row.of(model)) file[std::string(key)] = std::move(*value);
+  }
+  for (const std::string_view key : spelt::kActivation)
+    if (const auto usual = defaults.optional_member(key))
+      file[std::string(key)] = activation_word(model, usual->string());
+  write_dropout(file, defaults, drops);
+  return file.dump(kIndent) + "\n";
+}
+
+std::string with_dropout(const std::string& text, JsonObject defaults, bool drops) {
+  Json file = Json::parse(text);
+  write_dropout(file, defaults, drops);
+  return file.dump(kIndent) + "\n";
+}
+
+}  // namespace zplan

@@ -1,0 +1,5 @@
+"""python -m zplan"""
+
+from zplan import main
+
+main()
