@@ -151,13 +151,13 @@ class Bundles(Travel):
                       text)
 
     def test_settings_of_the_hardware_come_along(self):
-        self.bundle("--set", "gpu.memory=4GiB")
+        self.bundle("--set", "gpu.memory=512MiB")
         for folder in ("models", "nodes", "plans"):
             shutil.rmtree(self.path(folder))
         answer = self.good_json("memory", "one.json")
-        self.assertLessEqual(answer["memory"]["gpu"]["capacity_bytes"], 4 << 30)
+        self.assertLessEqual(answer["memory"]["gpu"]["capacity_bytes"], 512 << 20)
         held = json.loads(self.read("one.json"))
-        self.assertIn("{gpu.memory=4GiB}", held["plan"]["hardware"])
+        self.assertIn("{gpu.memory=512MiB}", held["plan"]["hardware"])
 
     def test_model_and_cluster_are_read_from_it_as_from_files_of_their_own(self):
         name = self.bundle()

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/core/json_document.h"
 #include "planner/core/nearest.h"
 #include "planner/core/text.h"
 
@@ -149,8 +150,9 @@ void ConfigReader::check_stranger(const std::string& whole, const KeyObject& obj
 
 void ConfigReader::name_strangers(std::string_view owner) {
   constexpr std::size_t kMostNamed = 5;
-  const std::vector<std::string> named(
-      strangers_.begin(), strangers_.begin() + std::min(strangers_.size(), kMostNamed));
+  std::vector<std::string> named;  // in one line, whatever is in quotes
+  for (std::size_t i = 0; i < std::min(strangers_.size(), kMostNamed); ++i)
+    named.push_back(pointer_segment(strangers_[i]));
   const std::size_t more = strangers_.size() - named.size();
   add(Trouble::kAssumed, strangers_.front(),
       fmt::format("{} of {}, no key{} of {} {}: {}{}", strangers_.size(), owner,

@@ -115,6 +115,13 @@ TEST(TrainerTraps, KeysOfTheScriptAreNamedTogether) {
   EXPECT_EQ(file.setup.plan.kernel_set, "cuda.sm90.bf16");
 }
 
+TEST(TrainerTraps, NamesWithNewlinesStayInALine) {
+  const Read file = read("run.sh", "run.py --per_device_train_batch_size 1 \"--a\nb\"\n");
+  for (const Finding& finding : file.findings)
+    EXPECT_EQ(finding.message.find('\n'), std::string::npos) << finding.message;
+  EXPECT_FALSE(file.message_of("a\nb").empty());
+}
+
 TEST(TrainerTraps, ACommandIsItsArguments) {
   const Read file = read("run.sh",
                          "torchrun --nproc_per_node 8 train.py --per_device_train_batch_size 4 "

@@ -1,0 +1,2 @@
+run.py --per_device_train_batch_size 1 "--a
+b"
