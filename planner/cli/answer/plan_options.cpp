@@ -28,9 +28,8 @@ Command read_plan(Syntax& syntax, const std::vector<std::string>& arguments, boo
   add_question(syntax, pins, command);
   add_objective(syntax, command);
   syntax.text("-o,--output", command.output, "FILE", "Write the plan, for simulate, lower and run");
-  syntax.flag(
-      "--bundle", command.bundle,
-      "Write it with its model and hardware, one file that needs no other (zplan.bundle/1)");
+  syntax.flag("--bundle", command.bundle,
+              "With its model and hardware in one file (zplan.bundle/1)");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "When no plan fits, answer with the one that is least over");
   add_effort(syntax, command);

@@ -21,7 +21,7 @@ Command parse_report(const std::vector<std::string>& arguments) {
   syntax.text("--stack", command.stack, "S",
               "Whose software sets the costs: nemo2024 .. or a .json file [own]");
   syntax.text("--measured", command.measured, "TIMELINE.json",
-              "A run of the first plan (zplan run --timeline), shown beside the prediction");
+              "A run of the first plan (zplan run --timeline), beside the prediction");
   add_headroom(syntax, command.headroom);
   add_threads(syntax, command.threads);
   command.arguments = arguments;
