@@ -51,7 +51,7 @@ class Action(CliTest):
         self.assertTrue([m for m in marks if m.startswith("::error file=ds.json::")], marks)
 
     def test_what_cannot_be_read_is_marked_at_line_and_column(self):
-        self.write("ds.json", '{"zero_optimization": {\n  "stage": 1,,\n}}')
+        self.write("ds.json", '{"zero_optimization": {\n  "stage": one\n}}')
         code, marks = self.run_it("check", "ds.json --model gpt2 --cluster dgx-a100")
         self.assertEqual(code, BAD_INPUT)
         self.assertEqual(len(marks), 1)
