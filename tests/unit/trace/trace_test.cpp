@@ -188,8 +188,9 @@ TEST(TraceText, EveryFlowHasBothEndsInASlice) {
 
 TEST(Trace, FlowsLeadFromGatherToUse) {
   const Job job = sample_job();
+  const Trace trace = trace_of(job);
   bool seen = false;
-  for (const TraceFlow& flow : trace_of(job).ranks[0].flows) {
+  for (const TraceFlow& flow : trace.ranks[0].flows) {
     if (flow.name != "gather to use") continue;
     seen = true;
     EXPECT_EQ(flow.from, Lane::kCommGather);
