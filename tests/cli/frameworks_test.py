@@ -146,6 +146,8 @@ class Frameworks(CliTest):
         # An 8B model needs neither tensor parallelism nor a pipeline.
         edits = [{edit["key"] for edit in change["edits"]} for change in answer["changes"]]
         self.assertTrue(any("--pipeline-model-parallel-size" in keys for keys in edits), edits)
+        neither = {"--tensor-model-parallel-size", "--sequence-parallel"}
+        self.assertTrue(any(neither <= keys for keys in edits), edits)
         steps = [change["step_s"] for change in answer["changes"]]
         self.assertEqual(steps, sorted(steps))
         self.assertLess(steps[0], 0.9 * answer["time"]["step_s"])

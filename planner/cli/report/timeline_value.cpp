@@ -1,5 +1,5 @@
 // The timeline of a report: of a few stages every lane, with slices that are too narrow to be seen
-// joined to their neighbours of the same role, and the memory of each tier.
+// joined to the one before them, and the memory of each tier.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -33,7 +33,8 @@ struct Joined {
   std::int64_t waited_ns = 0;
 };
 
-// Slices of one lane; those of a role with gaps below `unseen` become one.
+// Slices of one lane; those shorter than `unseen`, with a gap below it, become one with the slice
+// before them, which gives the role.
 std::vector<Joined> joined(const RankTrace& rank, Lane lane, std::int64_t unseen) {
   std::vector<Joined> all;
   for (const TraceSlice& s : rank.slices) {
