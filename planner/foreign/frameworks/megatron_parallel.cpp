@@ -1,0 +1,121 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "planner/foreign/frameworks/megatron_parts.h"
+#include "planner/plan/limits.h"
+
+namespace zplan {
+namespace {
+
+std::int32_t count(const KeysToPlan& to, std::string_view option, std::int64_t most) {
+  return static_cast<std::int32_t>(to.config.integer(option, 1, most));
+}
+
+void check_launcher(const KeysToPlan& to, const JsonNode& root) {
+  const auto per_node = find_key(root, "launcher.--nproc_per_node"),
+             of_dash = find_key(root, "launcher.--nproc-per-node");
+  const auto& processes = per_node ? per_node : of_dash;
+  const auto nodes = find_key(root, "launcher.--nnodes");
+  if (!processes || !processes->is_number()) return;
+  const bool has_nodes = nodes && nodes->is_number();
+  const std::int64_t started =
+      processes->integer(1, kMaxDp) * (has_nodes ? nodes->integer(1, kMaxDp) : 1);
+  if (started != to.around.ranks)
+    to.config.add(
+        Trouble::kAssumed, "",
+        fmt::format("the launcher starts {} ranks, the cluster has {} GPUs: planned for these",
+                    started, to.around.ranks));
+}
+
+void read_experts(const KeysToPlan& to) {
+  const std::string_view experts = "--expert-model-parallel-size",
+                         tensors = "--expert-tensor-parallel-size";
+  const std::int32_t ep = count(to, experts, kMaxDp);
+  if (to.around.model.experts) {
+    to.plan.parallel.ep = ep;
+    if (to.config.has(tensors)) to.plan.parallel.expert_tp = count(to, tensors, kMaxTp);
+  } else if (ep > 1) {
+    to.config.add(Trouble::kError, experts, "needs --num-experts; the model has none");
+  } else if (to.config.has(tensors)) {
+    to.config.add(Trouble::kNoEffect, tensors, "of experts, of which the model has none");
+  }
+}
+
+// How many pieces of the model each stage has.
+std::int64_t read_chunks(const KeysToPlan& to) {
+  const std::string_view stages = "--num-virtual-stages-per-pipeline-rank",
+                         layers = "--num-layers-per-virtual-pipeline-stage";
+  std::int64_t chunks = to.config.has(stages) ? to.config.integer(stages, 1, kMaxChunks) : 1;
+  if (to.config.has(layers))
+    chunks = std::max<std::int64_t>(
+        to.around.model.layers / to.plan.parallel.pp / to.config.integer(layers, 1, kMaxLayers), 1);
+  if (chunks > 1 && to.plan.parallel.pp == 1)
+    to.config.add(Trouble::kError, layers, "needs a pipeline of at least 2 stages");
+  return chunks;
+}
+
+// Stages of which the first or the last have another number of layers.
+void read_ends(const KeysToPlan& to) {
+  const std::int32_t pp = to.plan.parallel.pp;
+  const auto of = [&](std::string_view option) {
+    return to.config.has(option) ? to.config.integer(option, 1, kMaxLayers) : 0;
+  };
+  const std::int64_t first = of("--decoder-first-pipeline-num-layers"),
+                     last = of("--decoder-last-pipeline-num-layers");
+  const std::int64_t inner = pp - (first > 0) - (last > 0),
+                     rest = to.around.model.layers - first - last;
+  if (first + last == 0 || inner < 1) return;
+  if (rest < inner || rest % inner != 0) {
+    to.config.add(Trouble::kError, "--decoder-first-pipeline-num-layers",
+                  fmt::format("{} layers do not come to {} equal stages", rest, inner));
+    return;
+  }
+  std::vector<std::int32_t>& layers = to.plan.stage_layers;
+  layers.assign(static_cast<std::size_t>(pp), static_cast<std::int32_t>(rest / inner));
+  if (first > 0) layers.front() = static_cast<std::int32_t>(first);
+  if (last > 0) layers.back() = static_cast<std::int32_t>(last);
+}
+
+}  // namespace
+
+void read_megatron_ranks(const KeysToPlan& to, const JsonNode& root) {
+  ConfigReader& config = to.config;
+  Parallel& p = to.plan.parallel;
+  p.tp = count(to, "--tensor-model-parallel-size", kMaxTp);
+  if (!config.has("--no-pipeline-parallel"))
+    p.pp = count(to, "--pipeline-model-parallel-size", kMaxStages);
+  p.cp = count(to, "--context-parallel-size", kMaxDp);
+  p.ring = p.cp;
+  read_experts(to);
+  if (config.has("--cp-comm-type") &&
+      config.word("--cp-comm-type", {"p2p", "a2a", "allgather", "a2a+p2p"}) == "a2a")
+    p.ring = 1;
+  const bool in_sequence = config.flag("--sequence-parallel");
+  p.sequence_parallel = in_sequence && p.tp > 1;
+  if (in_sequence && p.tp == 1)
+    config.add(Trouble::kNoEffect, "--sequence-parallel",
+               "of tensor parallel ranks, of which there is one");
+  check_launcher(to, root);
+  const std::int64_t ranks = to.around.ranks, cut = std::int64_t{p.tp} * p.pp * p.cp;
+  if (ranks % cut != 0)
+    config.add(Trouble::kError, "--tensor-model-parallel-size",
+               fmt::format("{} ranks are no multiple of {}", ranks, cut));
+  p.dp = static_cast<std::int32_t>(std::max<std::int64_t>(ranks / cut, 1));
+}
+
+void read_megatron_pipeline(const KeysToPlan& to) {
+  const std::int64_t chunks = read_chunks(to);
+  const std::int32_t pp = to.plan.parallel.pp;
+  if (pp > 1 && chunks > 1) {
+    to.plan.schedule = Schedule::kInterleaved;
+    to.plan.parallel.chunks = static_cast<std::int32_t>(chunks);
+  } else if (pp > 1) {
+    read_ends(to);
+  }
+  if (to.config.has("--pipeline-model-parallel-layout"))
+    to.config.add(Trouble::kNotModelled, "--pipeline-model-parallel-layout",
+                  "stages are taken to be even");
+}
+
+}  // namespace zplan
