@@ -7,6 +7,7 @@
 
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/choose_kernels.h"
+#include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/framework.h"
@@ -41,6 +42,7 @@ class Reading {
 
  private:
   Plan& plan() { return out_.plan; }
+  KeysToPlan parts() { return {config_, around_, plan()}; }
 
   std::int64_t size(std::string_view of) const {
     return config_.integer(fmt::format("parallelism_config.parallelism_config_{}_size", of), 1,
@@ -52,16 +54,9 @@ class Reading {
     p.tp = static_cast<std::int32_t>(size("tp"));
     p.cp = static_cast<std::int32_t>(size("cp"));
     p.ring = p.cp;
-    const std::int64_t cut = std::int64_t{p.tp} * p.cp;
-    if (around_.ranks % cut != 0)
-      config_.add(Trouble::kError, "parallelism_config.parallelism_config_tp_size",
-                  fmt::format("{} ranks are no multiple of {}", around_.ranks, cut));
-    p.dp = static_cast<std::int32_t>(std::max<std::int64_t>(around_.ranks / cut, 1));
+    divide_ranks(parts(), "parallelism_config.parallelism_config_tp_size");
     const std::int64_t processes = config_.integer("num_processes", -1, kMaxDp);
-    if (processes > 0 && processes != around_.ranks)
-      config_.add(Trouble::kAssumed, "num_processes",
-                  fmt::format("{} processes, the cluster has {} GPUs: planned for these", processes,
-                              around_.ranks));
+    if (processes > 0) compare_ranks(config_, around_, "num_processes", processes);
   }
 
   // Of the two versions of FSDP the file names one: by default the first.
@@ -161,7 +156,7 @@ class Reading {
     const std::int64_t accumulated = steps ? steps->integer(1, kMaxGlobalBatch) : 1;
     const std::int64_t together = batch.micro_batch * dp;
     batch.global_batch = around_.asked.get("/batch/global_batch", together * accumulated);
-    batch.global_batch = std::max<std::int64_t>(batch.global_batch / together, 1) * together;
+    fit_batch(parts(), "", Trouble::kAssumed);
     batch.sequence = around_.asked.get("/batch/sequence", around_.model.sequence);
   }
 

@@ -5,6 +5,7 @@
 
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/choose_kernels.h"
+#include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/deepspeed_parts.h"
 #include "planner/plan/limits.h"
@@ -17,12 +18,7 @@ void read_ranks(const KeysToPlan& to) {
   p.tp = static_cast<std::int32_t>(
       std::max<std::int64_t>(to.config.integer("tensor_parallel.autotp_size", 0, kMaxTp), 1));
   p.cp = static_cast<std::int32_t>(to.config.integer("sequence_parallel_size", 1, kMaxDp));
-  const std::int64_t ranks = to.around.ranks, cut = std::int64_t{p.tp} * p.cp;
-  if (ranks % cut != 0)
-    to.config.add(Trouble::kError,
-                  p.tp > 1 ? "tensor_parallel.autotp_size" : "sequence_parallel_size",
-                  fmt::format("{} ranks are no multiple of {}", ranks, cut));
-  p.dp = static_cast<std::int32_t>(std::max<std::int64_t>(ranks / cut, 1));
+  divide_ranks(to, p.tp > 1 ? "tensor_parallel.autotp_size" : "sequence_parallel_size");
 }
 
 void read_stage(const KeysToPlan& to) {

@@ -1,8 +1,23 @@
 #include "planner/foreign/frameworks/fsdp.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "planner/foreign/frameworks/choose_kernels.h"
 
 namespace zplan {
+
+void fit_shards(FsdpSettings& settings, std::int64_t replicas, std::string_view key,
+                ConfigReader& config) {
+  if (settings.replicate * settings.shard == replicas) return;
+  const std::int64_t fits = std::max<std::int64_t>(replicas / settings.replicate, 1);
+  config.add(Trouble::kError, key,
+             fmt::format("{} x {} are not the {} replicas that the ranks make; {} shards are taken "
+                         "here",
+                         settings.replicate, settings.shard, replicas, fits));
+  settings.shard = fits;
+}
 
 void apply_fsdp(const FsdpSettings& settings, const DeviceProfile& device, Plan& plan,
                 ConfigReader& config) {

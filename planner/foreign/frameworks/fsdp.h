@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "planner/foreign/frameworks/config_reader.h"
 
@@ -20,6 +21,10 @@ struct FsdpSettings {
   bool reduces_in_fp32 = false;
   DType compute = DType::kBf16;
 };
+
+// Shards as the replicas of the job have them, an error of `key` where the settings have others.
+void fit_shards(FsdpSettings& settings, std::int64_t replicas, std::string_view key,
+                ConfigReader& config);
 
 // Sets kernels, recipe, ZeRO stage, shards, homes, gathers and overlap; of no replicas that are
 // sharded ZeRO 0.

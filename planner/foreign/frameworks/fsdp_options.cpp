@@ -33,12 +33,7 @@ void read_sharding(ConfigReader& config, const Surroundings& around, Plan& plan)
                         .shard = config.integer("mesh.shard", 1, kMaxDp),
                         .reshards = config.flag("fully_shard.reshard_after_forward"),
                         .offloads = config.flag("offload.to_cpu")};
-  if (settings.replicate * settings.shard != around.ranks) {
-    config.add(Trouble::kError, "mesh.shard",
-               fmt::format("{} x {} ranks are not the {} of the job", settings.replicate,
-                           settings.shard, around.ranks));
-    settings.shard = std::max<std::int64_t>(around.ranks / settings.replicate, 1);
-  }
+  fit_shards(settings, around.ranks, "mesh.shard", config);
   settings.compute = element_type(config, "mixed_precision.param_dtype");
   settings.reduces_in_fp32 = element_type(config, "mixed_precision.reduce_dtype") == DType::kF32;
   if (settings.compute == DType::kF16)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/megatron_parts.h"
 #include "planner/plan/limits.h"
 
@@ -10,22 +11,6 @@ namespace {
 
 std::int32_t count(const KeysToPlan& to, std::string_view option, std::int64_t most) {
   return static_cast<std::int32_t>(to.config.integer(option, 1, most));
-}
-
-void check_launcher(const KeysToPlan& to, const JsonNode& root) {
-  const auto per_node = find_key(root, "launcher.--nproc_per_node"),
-             of_dash = find_key(root, "launcher.--nproc-per-node");
-  const auto& processes = per_node ? per_node : of_dash;
-  const auto nodes = find_key(root, "launcher.--nnodes");
-  if (!processes || !processes->is_number()) return;
-  const bool has_nodes = nodes && nodes->is_number();
-  const std::int64_t started =
-      processes->integer(1, kMaxDp) * (has_nodes ? nodes->integer(1, kMaxDp) : 1);
-  if (started != to.around.ranks)
-    to.config.add(
-        Trouble::kAssumed, "",
-        fmt::format("the launcher starts {} ranks, the cluster has {} GPUs: planned for these",
-                    started, to.around.ranks));
 }
 
 void read_experts(const KeysToPlan& to) {
@@ -96,12 +81,8 @@ void read_megatron_ranks(const KeysToPlan& to, const JsonNode& root) {
   if (in_sequence && p.tp == 1)
     config.add(Trouble::kNoEffect, "--sequence-parallel",
                "of tensor parallel ranks, of which there is one");
-  check_launcher(to, root);
-  const std::int64_t ranks = to.around.ranks, cut = std::int64_t{p.tp} * p.pp * p.cp;
-  if (ranks % cut != 0)
-    config.add(Trouble::kError, "--tensor-model-parallel-size",
-               fmt::format("{} ranks are no multiple of {}", ranks, cut));
-  p.dp = static_cast<std::int32_t>(std::max<std::int64_t>(ranks / cut, 1));
+  check_launcher(config, to.around, root);
+  divide_ranks(to, "--tensor-model-parallel-size");
 }
 
 void read_megatron_pipeline(const KeysToPlan& to) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/core/text.h"
+#include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_parts.h"
 #include "planner/plan/limits.h"
@@ -21,11 +22,7 @@ void read_batch(const KeysToPlan& to) {
   const std::int64_t together = batch.micro_batch * to.plan.parallel.dp;
   batch.global_batch = number("--global-batch-size", kMaxGlobalBatch, together);
   batch.sequence = number("--seq-length", kMaxSequence, to.around.model.sequence);
-  if (batch.global_batch % together == 0) return;
-  to.config.add(Trouble::kError, "--global-batch-size",
-                fmt::format("{} is no multiple of micro-batch {} x {} replicas", batch.global_batch,
-                            batch.micro_batch, to.plan.parallel.dp));
-  batch.global_batch = std::max<std::int64_t>(batch.global_batch / together, 1) * together;
+  fit_batch(to, "--global-batch-size");
 }
 
 void read_optimizer(const KeysToPlan& to) {

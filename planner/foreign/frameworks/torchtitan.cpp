@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/core/text.h"
+#include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
@@ -28,8 +29,10 @@ constexpr ScheduleName kSchedules[] = {{"1F1B", Schedule::kOneForwardOneBackward
 
 class Reading {
  public:
-  Reading(const JsonNode& root, const Surroundings& around, bool has_options)
-      : table_(has_options ? "torchtitan_options.json" : "torchtitan.json"),
+  // `line`: all of the command, where the keys are its options.
+  Reading(const JsonNode& root, const JsonNode& line, const Surroundings& around, bool has_options)
+      : line_(line),
+        table_(has_options ? "torchtitan_options.json" : "torchtitan.json"),
         config_(root, table_),
         around_(around),
         has_options_(has_options) {}
@@ -51,6 +54,7 @@ class Reading {
 
  private:
   Plan& plan() { return out_.plan; }
+  KeysToPlan parts() { return {config_, around_, plan()}; }
 
   // A module of the user's own adds keys.
   void check_keys() {
@@ -77,11 +81,8 @@ class Reading {
     p.ep = degree("expert_parallel_degree", kMaxDp);
     const std::string_view parallel = "parallelism.enable_sequence_parallel";  // since 0.3
     p.sequence_parallel = p.tp > 1 && (!config_.has(parallel) || config_.flag(parallel));
-    const std::int64_t cut = std::int64_t{p.tp} * p.pp * p.cp;
-    if (around_.ranks % cut != 0)
-      config_.add(Trouble::kError, "parallelism.tensor_parallel_degree",
-                  fmt::format("{} ranks are no multiple of {}", around_.ranks, cut));
-    p.dp = static_cast<std::int32_t>(std::max<std::int64_t>(around_.ranks / cut, 1));
+    check_launcher(config_, around_, line_);
+    divide_ranks(parts(), "parallelism.tensor_parallel_degree");
   }
 
   DType element_type(std::string_view key) const {
@@ -96,10 +97,7 @@ class Reading {
     const std::int64_t dp = plan().parallel.dp;
     const std::int64_t shard = config_.integer(key, -1, kMaxDp);
     settings.shard = shard == -1 ? std::max<std::int64_t>(dp / settings.replicate, 1) : shard;
-    if (settings.replicate * settings.shard != dp)
-      config_.add(Trouble::kError, key,
-                  fmt::format("{} x {} replicas are not the {} that the ranks make",
-                              settings.replicate, settings.shard, dp));
+    fit_shards(settings, dp, key, config_);
     settings.shard *= plan().parallel.cp;  // of FSDP2 the context parallel ranks are part
     const std::string reshards =
         config_.word("parallelism.fsdp_reshard_after_forward", {"default", "always", "never"});
@@ -125,12 +123,7 @@ class Reading {
     const std::int64_t global = config_.integer("training.global_batch_size", -1, kMaxGlobalBatch);
     batch.global_batch = global > 0 ? global : local * dp;
     batch.sequence = config_.integer("training.seq_len", 1, kMaxSequence);
-    if (batch.global_batch % (batch.micro_batch * dp) == 0) return;
-    config_.add(Trouble::kError, "training.global_batch_size",
-                fmt::format("{} is no multiple of {} x {} replicas", batch.global_batch,
-                            batch.micro_batch, dp));
-    batch.global_batch = std::max<std::int64_t>(batch.global_batch / (batch.micro_batch * dp), 1) *
-                         batch.micro_batch * dp;
+    fit_batch(parts(), "training.global_batch_size");
   }
 
   void read_schedule() {
@@ -185,6 +178,7 @@ class Reading {
     }
   }
 
+  JsonNode line_;
   KeyTable table_;
   ConfigReader config_;
   const Surroundings& around_;
@@ -223,9 +217,9 @@ bool is_torchtitan(const JsonNode& root) {
 }
 
 Setup read_torchtitan(const JsonNode& root, const Surroundings& around) {
-  if (!has_torchtitan_options(root)) return Reading(root, around, false).read();
+  if (!has_torchtitan_options(root)) return Reading(root, root, around, false).read();
   const OptionSections sections = torchtitan_sections(root);
-  Setup setup = Reading(sections.root, around, true).read();
+  Setup setup = Reading(sections.root, root, around, true).read();
   for (Finding& finding : setup.findings)
     if (const auto place = sections.places.find(finding.key); place != sections.places.end())
       finding.place = place->second;

@@ -7,6 +7,7 @@
 
 #include "planner/core/text.h"
 #include "planner/foreign/frameworks/choose_kernels.h"
+#include "planner/foreign/frameworks/common_rules.h"
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/framework.h"
@@ -41,13 +42,14 @@ std::optional<JsonNode> options_of(const JsonNode& root) {
 class Reading {
  public:
   Reading(const JsonNode& root, const Surroundings& around)
-      : root_(options_of(root).value_or(root)),
-        table_("trainer.json"),
-        config_(root_, table_, options_of(root) ? "--" : ""),
-        around_(around) {}
+      : table_("trainer.json"),
+        config_(options_of(root).value_or(root), table_, options_of(root) ? "--" : ""),
+        around_(around) {
+    config_.check_keys("the training script");
+    check_launcher(config_, around_, root);
+  }
 
   Setup read() {
-    config_.check_keys("the training script");
     around_.with_trainer = true;
     ask();
     Setup setup = framework_setup();
@@ -158,7 +160,6 @@ class Reading {
       plan.optimizer.kind = found->kind;
   }
 
-  JsonNode root_;
   KeyTable table_;
   ConfigReader config_;
   Surroundings around_;
