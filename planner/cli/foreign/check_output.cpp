@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/cli/foreign/check.h"
+#include "planner/cli/foreign/findings_output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/cli/predict/prediction_output.h"
@@ -36,16 +37,6 @@ std::string verdict(const Check& check) {
   return fmt::format("{}fits: {} of {} per GPU, at most {} in 19 of 20 runs; {}", stops,
                      format_bytes(memory.stack.device.central), format_bytes(gpu.capacity),
                      format_bytes(memory.stack.device.bound), step);
-}
-
-Table findings_table(const Setup& setup) {
-  Table table({"kind", "place", "key", "message"});
-  for (const Finding& finding : setup.findings)
-    table.row({{"kind", name(finding.trouble)},
-               {"place", finding.place},
-               {"key", finding.key},
-               {"message", finding.message}});
-  return table;
 }
 
 // The fullest moment of a GPU.
@@ -114,8 +105,7 @@ Sheet check_sheet(const Check& check) {
              {"fits", check.planned && !check.memory.infeasible},
              {"starts", !check.setup.is_broken()}});
   out.print(paragraph(line));
-  if (!check.setup.findings.empty()) out.print("\nWhat is wrong with it, or assumed\n");
-  out.table("findings", findings_table(check.setup), kIndent);
+  say_findings(out, "What is wrong with it, or assumed", check.setup, true);
   out.fact("illegal", check.illegal.empty() ? Value() : Value(check.illegal));
   if (!check.planned) return out;
   out.print("\n");

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "planner/cli/foreign/export.h"
+#include "planner/cli/foreign/findings_output.h"
 #include "planner/cli/frame/table.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/quantity.h"
@@ -40,16 +41,6 @@ Table dropped_table(const Export& answer) {
   return table;
 }
 
-Table findings_table(const Setup& setup) {
-  Table table({"kind", "key", "message"});
-  for (const Finding& finding : setup.findings)
-    table.row({{"kind", name(finding.trouble)},
-               {"place", finding.place},
-               {"key", finding.key},
-               {"message", finding.message}});
-  return table;
-}
-
 }  // namespace
 
 Sheet export_sheet(const Export& answer) {
@@ -72,8 +63,7 @@ Sheet export_sheet(const Export& answer) {
                           answer.there.fits ? "" : ", which does NOT fit"));
   if (!is_whole) out.print("\nWhat it does instead, each by itself\n");
   out.table("dropped", dropped_table(answer), kIndent);
-  if (!answer.setup.findings.empty()) out.print("\nNotes\n");
-  out.table("findings", findings_table(answer.setup), kIndent);
+  say_findings(out, "Notes", answer.setup, false);
   if (!answer.files.empty()) out.print("\nWritten\n");
   for (const std::string& file : answer.files) out.print("  " + file + "\n");
   return out;
