@@ -50,4 +50,10 @@ std::vector<DecisionChange> plan_difference(const Plan& before, const Plan& afte
   return changes;
 }
 
+Plan with_decision(Plan plan, const Plan& other, std::string_view pointer) {
+  const Decision& row = decision(pointer);
+  row.field.set(plan, row.field.get(other));
+  return plan;
+}
+
 }  // namespace zplan

@@ -20,4 +20,7 @@ struct DecisionChange {
 // In the order of the rows, but for the names of the model and the hardware.
 std::vector<DecisionChange> plan_difference(const Plan& before, const Plan& after);
 
+// The plan with one decision as the other has it.
+Plan with_decision(Plan plan, const Plan& other, std::string_view pointer);
+
 }  // namespace zplan

@@ -52,7 +52,7 @@ class Frameworks(CliTest):
         changed = 0
         for change in answer["changes"]:
             edits = {edit["key"]: edit["after"] for edit in change["edits"]}
-            if "gradient_checkpointing" in edits:
+            if any(edit["edit"] == "script" for edit in change["edits"]):
                 continue
             with open(self.path("ds_config.json"), encoding="utf-8") as file:
                 config = json.load(file)
@@ -70,6 +70,62 @@ class Frameworks(CliTest):
             self.assertAlmostEqual(edited["time"]["step_s"], change["step_s"], delta=1e-9)
             changed += 1
         self.assertGreater(changed, 0)
+
+    def edits(self, answer):
+        return [{edit["key"]: edit for edit in change["edits"]} for change in answer["changes"]]
+
+    def test_a_key_that_is_not_there_is_to_be_added(self):
+        self.write("least.json",
+                   '{"train_batch_size": 16,\n "zero_optimization": {"stage": 2}}')
+        question = ("least.json", "--model", "gpt2-1.5b", "--cluster", "dgx-h100x2")
+        added = [edits["zero_optimization.overlap_comm"] for edits in self.edits(self.check(*question))
+                 if "zero_optimization.overlap_comm" in edits]
+        self.assertEqual(added, [{"edit": "add", "key": "zero_optimization.overlap_comm", "before": "",
+                                  "after": "true", "object": "zero_optimization",
+                                  "place": "least.json:2:23"}])
+        text = self.good("check", *question)
+        self.assertIn("       add overlap_comm = true to zero_optimization   (least.json:2:23)\n", text)
+        for line in text.splitlines():
+            self.assertNotRegex(line, "^ *zero_optimization[.].* =.*[(]")
+
+    def test_options_of_a_command_are_found_and_added(self):
+        answer = self.check("pretrain.sh", "--cluster", "dgx-h100x8")
+        found = {(edit["edit"], edit["key"], edit["place"])
+                 for change in answer["changes"] for edit in change["edits"]}
+        self.assertIn(("change", "--pipeline-model-parallel-size", "pretrain.sh:7:4"), found)
+        self.assertIn(("remove", "--sequence-parallel", "pretrain.sh:18:71"), found)
+        self.assertIn(("add", "--ddp-bucket-size", "pretrain.sh:16:1"), found)
+        text = self.good("check", "pretrain.sh", "--cluster", "dgx-h100x8")
+        self.assertIn("       --pipeline-model-parallel-size 1   (pretrain.sh:7:4)\n", text)
+        self.assertRegex(text, r"       add --ddp-bucket-size \d+ to the command   [(]pretrain.sh:16:1[)]")
+
+    def test_edits_are_made_where_the_trainer_has_its_values(self):
+        self.write("ds.json", json.dumps({"train_micro_batch_size_per_gpu": "auto",
+                                          "gradient_accumulation_steps": "auto",
+                                          "zero_optimization": {"stage": 2}}))
+        self.write("args.json", json.dumps({
+            "output_dir": "out", "per_device_train_batch_size": 1, "gradient_accumulation_steps": 8,
+            "bf16": True, "deepspeed": "ds.json"}))
+        self.write("run.sh", "torchrun train.py --output_dir out --per_device_train_batch_size 1 "
+                   "--gradient_accumulation_steps 8 --bf16 True --deepspeed ds.json\n")
+        for name in ("args.json", "run.sh"):
+            first = self.edits(self.check(name, "--model", "gpt2-1.5b", "--cluster", "dgx-h100"))[0]
+            self.assertEqual({key: edit["edit"] for key, edit in first.items()},
+                             {"gradient_accumulation_steps": "change",
+                              "per_device_train_batch_size": "change"})
+        # Recomputation that its own switch says is taken away there, once.
+        for edits in self.edits(self.check("training_arguments.yaml", "--model", "llama3-8b",
+                                           "--cluster", "dgx-h100")):
+            if "fsdp_config.activation_checkpointing" in edits:
+                self.assertEqual(edits["gradient_checkpointing"]["place"],
+                                 "training_arguments.yaml:5:25")
+
+    def test_what_the_script_says_is_told_to_it(self):
+        changes = self.check("fsdp.yaml", "--model", "gpt2-1.5b", "--cluster", "dgx-h100",
+                             "--micro-batch", "1", "--global-batch", "64")["changes"]
+        told = {(edit["edit"], edit["key"], edit["before"], edit["place"])
+                for change in changes for edit in change["edits"]}
+        self.assertIn(("script", "micro_batch", "1", ""), told)
 
     def test_what_deepspeed_does_not_notice_is_found(self):
         answer = self.check("ds_mistakes.json", "--model", "gpt2-1.5b", "--cluster", "dgx-a100",

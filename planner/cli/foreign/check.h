@@ -6,18 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "planner/cli/foreign/edits.h"
 #include "planner/cli/foreign/trial.h"
 #include "planner/cli/frame/sheet.h"
 #include "planner/cli/predict/prediction.h"
 #include "planner/foreign/frameworks/framework.h"
 
 namespace zplan {
-
-// A line of the configuration to edit.
-struct KeyEdit {
-  std::string key, before, after;  // values as JSON; empty: the key is not there
-  std::string place;               // "ds.json:12:5", where the key stands already
-};
 
 struct ConfigChange {
   std::string what;  // decisions, "zero_stage 2 -> 3"

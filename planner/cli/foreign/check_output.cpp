@@ -65,21 +65,17 @@ std::string gain_words(const Check& check, const ConfigChange& change) {
                      format_seconds(Seconds{std::abs(is - was)}));
 }
 
-std::string edit_words(const KeyEdit& edit) {
-  const std::string where = edit.place.empty() ? "" : fmt::format("   ({})", edit.place);
-  if (edit.after.empty()) return fmt::format("remove {}{}", edit.key, where);
-  return fmt::format("{} = {}{}", edit.key, edit.after, where);
-}
-
 Value changes_value(const Check& check) {
   Value out = empty_array();
   int number = 0;
   for (const ConfigChange& change : check.changes) {
-    Table edits({"key", "before", "after", "place"});
+    Table edits({"edit", "key", "before", "after", "object", "place"});
     for (const KeyEdit& edit : change.edits)
-      edits.row({{"key", edit.key},
+      edits.row({{"edit", name(edit.kind)},
+                 {"key", edit.key},
                  {"before", edit.before},
                  {"after", edit.after},
+                 {"object", edit.object},
                  {"place", edit.place}});
     const Sheet sheet{{"what", change.what},
                       {"step_s", change.trial.step},
@@ -89,7 +85,9 @@ Value changes_value(const Check& check) {
     out.words += paragraph(fmt::format("{}. {}: {}, {} per GPU", ++number, change.what,
                                        gain_words(check, change), format_bytes(change.trial.gpu)),
                            kIndent);
-    for (const KeyEdit& edit : change.edits) out.words += "       " + edit_words(edit) + "\n";
+    for (const KeyEdit& edit : change.edits)
+      out.words += fmt::format("       {}{}\n", edit.words,
+                               edit.place.empty() ? "" : fmt::format("   ({})", edit.place));
   }
   return out;
 }

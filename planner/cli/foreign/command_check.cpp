@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 
 #include "hwprofiles/quantities.h"
 #include "planner/cli/commands.h"
@@ -11,7 +10,6 @@
 #include "planner/cli/frame/plan_file.h"
 #include "planner/core/error.h"
 #include "planner/foreign/frameworks/config_file.h"
-#include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/model_file.h"
 #include "planner/plan/plan_difference.h"
 #include "planner/search/search.h"
@@ -28,33 +26,6 @@ std::string decisions_words(const Plan& before, const Plan& after) {
     words.push_back(fmt::format("{} {} -> {}", change.pointer.substr(change.pointer.rfind('/') + 1),
                                 change.before, change.after));
   return fmt::format("{}", fmt::join(words, ", "));
-}
-
-// What differs between what is written for two plans, and what the training script is told.
-std::vector<KeyEdit> edits_between(const Framework& framework, const Plan& before,
-                                   const Plan& after, const ModelConfig& model,
-                                   const JsonNode& root) {
-  const auto as_map = [&](const Plan& plan) {
-    std::map<std::string, std::string> out;
-    for (KeyValue& each : framework.keys(plan, model)) out[each.key] = std::move(each.value);
-    return out;
-  };
-  const std::map<std::string, std::string> was = as_map(before), is = as_map(after);
-  std::vector<KeyEdit> edits;
-  const auto add = [&](const std::string& key) {
-    const auto old = was.find(key), now = is.find(key);
-    KeyEdit edit{key, old == was.end() ? "" : old->second, now == is.end() ? "" : now->second, ""};
-    if (edit.before == edit.after) return;
-    if (const auto node = find_key(root, key)) edit.place = node->location();
-    edits.push_back(std::move(edit));
-  };
-  for (const auto& [key, value] : is) add(key);
-  for (const auto& [key, value] : was)
-    if (!is.contains(key)) add(key);
-  if (before.all_full() != after.all_full())
-    edits.push_back({"gradient_checkpointing", before.all_full() ? "true" : "false",
-                     after.all_full() ? "true" : "false", ""});
-  return edits;
 }
 
 // The fastest of the plans that fit and take less than `limit`, kMostChanges at most.
@@ -80,16 +51,16 @@ std::vector<Plan> fastest_of(const std::vector<Plan>& plans, const Evaluator& ev
   return fastest;
 }
 
-void find_changes(Check& check, const JsonNode& root) {
+void find_changes(Check& check, const JsonNode& root, const Surroundings& around) {
   const Plan& plan = check.planned->plan;
   const ModelConfig& model = check.planned->model;
   const Seconds limit = check.memory.infeasible ? Seconds{std::numeric_limits<double>::infinity()}
                                                 : check.time->sim.period * (1 - kLeastGain);
   for (const Plan& other : fastest_of(neighbours_of(*check.framework, plan, model, check.cluster),
                                       make_evaluator(model, check.cluster), limit))
-    check.changes.push_back({decisions_words(plan, other),
-                             edits_between(*check.framework, plan, other, model, root),
-                             try_plan(other, model, check.cluster, false)});
+    if (auto edits = edits_to(*check.framework, root, around, plan, other))
+      check.changes.push_back({decisions_words(plan, other), std::move(*edits),
+                               try_plan(other, model, check.cluster, false)});
 }
 
 void predict(Check& check, const ModelConfig& model, const Evidence& evidence) {
@@ -121,13 +92,15 @@ ExitCode execute(const CheckCommand& command) {
   const ConfigFile config = read_config(command.config);
   const ModelConfig model = model_of(question, config);
   Check check{.framework = config.framework};
-  check.setup = config.framework->read(
-      config.root, {.model = model,
-                    .device = cluster.node.device,
-                    .ranks = question.pins.ranks > 0 ? question.pins.ranks : cluster.devices(),
-                    .with_trainer = command.with_trainer,
-                    .asked = question.pins,
-                    .devices_per_node = cluster.node.devices_per_node});
+  const DeviceProfile device = cluster.node.device;
+  const Surroundings around{
+      .model = model,
+      .device = device,
+      .ranks = question.pins.ranks > 0 ? question.pins.ranks : cluster.devices(),
+      .with_trainer = command.with_trainer,
+      .asked = question.pins,
+      .devices_per_node = cluster.node.devices_per_node};
+  check.setup = config.framework->read(config.root, around);
   std::ranges::copy(config.findings, std::back_inserter(check.setup.findings));
   if (!question.stack.empty()) check.setup.stack = question.stack;
   check.setup.plan.hardware = cluster.name;
@@ -141,7 +114,7 @@ ExitCode execute(const CheckCommand& command) {
                                 check.cluster.devices());
   } else {
     predict(check, model, use.evidence);
-    find_changes(check, config.root);
+    find_changes(check, config.root, around);
   }
   write_answer(check_sheet(check), command.json);
   if (check.setup.is_broken() || !check.illegal.empty()) return ExitCode::kCheckFailed;

@@ -14,18 +14,12 @@
 namespace zplan {
 namespace {
 
-// The plan that the framework runs once it has read what was written.
-Plan with(Plan plan, const Plan& other, std::string_view pointer) {
-  const Decision& row = decision(pointer);
-  row.field.set(plan, row.field.get(other));
-  return plan;
-}
-
 std::vector<Dropped> dropped_of(const Plan& plan, const Setup& setup, const ModelConfig& model,
                                 const Cluster& cluster) {
   std::vector<Dropped> out;
   for (const DecisionChange& change : plan_difference(plan, setup.plan))
-    out.push_back({change, try_plan(with(plan, setup.plan, change.pointer), model, cluster, true)});
+    out.push_back(
+        {change, try_plan(with_decision(plan, setup.plan, change.pointer), model, cluster, true)});
   return out;
 }
 
