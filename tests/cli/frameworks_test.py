@@ -347,6 +347,21 @@ class Frameworks(CliTest):
                          own | {"resid_pdrop": 0.0, "bos_token_id": 7})
         self.assertIn("Phi3DecoderLayer", files["accelerate.yaml"])
 
+    def test_dropout_that_a_framework_does_is_not_dropped(self):
+        self.good("--model", "gpt2", "--cluster", "dgx-h100", "--stack", "megatron2022", "--zero",
+                  "1", "--dropout", "-o", "plan.json")
+        for target, file, line in (("deepspeed", "config.json", '"attn_pdrop": 0.1'),
+                                   ("hf", "config.json", '"attn_pdrop": 0.1'),
+                                   ("megatron", "arguments.txt", "--attention-dropout 0.1")):
+            with self.subTest(target=target):
+                answer, files = self.export("plan.json", target)
+                self.assertIn(line, files[file])
+                self.assertNotIn("/dropout", {each["decision"] for each in answer["dropped"]})
+                self.assertEqual(self.findings(answer)["/dropout"], "not_modelled")
+        # torchtitan has none.
+        answer = self.export("plan.json", "torchtitan")[0]
+        self.assertIn("/dropout", {each["decision"] for each in answer["dropped"]})
+
     def test_a_model_of_no_family_is_said_with_the_nearest(self):
         self.good("--model", "tiny-bloom", "--cluster", "dgx-h100", "-o", "plan.json")
         answer, files = self.export("plan.json", "deepspeed")

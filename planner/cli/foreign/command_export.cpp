@@ -14,12 +14,20 @@
 namespace zplan {
 namespace {
 
+// What the framework does as the plan says, where only what is counted of it here differs.
+bool is_done(const Setup& setup, std::string_view pointer) {
+  return std::ranges::any_of(setup.findings, [&](const Finding& finding) {
+    return finding.trouble == Trouble::kNotModelled && finding.key == pointer;
+  });
+}
+
 std::vector<Dropped> dropped_of(const Plan& plan, const Setup& setup, const ModelConfig& model,
                                 const Cluster& cluster) {
   std::vector<Dropped> out;
   for (const DecisionChange& change : plan_difference(plan, setup.plan))
-    out.push_back(
-        {change, try_plan(with_decision(plan, setup.plan, change.pointer), model, cluster, true)});
+    if (!is_done(setup, change.pointer))
+      out.push_back({change, try_plan(with_decision(plan, setup.plan, change.pointer), model,
+                                      cluster, true)});
   return out;
 }
 

@@ -162,7 +162,7 @@ class AccelerateReading {
 
   void read_rest() {
     plan().clip = around_.asked.get("/clip", true);
-    take_dropout(around_.asked, plan());
+    take_dropout(around_.asked, plan(), config_);
     if (around_.asked.has("/recompute")) plan().recompute = around_.asked.values().recompute;
     if (is_on("fsdp_config.fsdp_activation_checkpointing")) plan().recompute = {{Recompute::kFull}};
     if (is_on("fsdp_config.fsdp_activation_checkpointing_offload")) {

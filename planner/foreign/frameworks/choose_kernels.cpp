@@ -21,8 +21,16 @@ const KernelSet& choose_kernels(DType compute, LayerProducts products, const Dev
   return *set;
 }
 
-void take_dropout(const Pins& asked, Plan& plan) {
-  plan.dropout = asked.get("/dropout", false) && find_kernel_set(plan.kernel_set).dropout;
+void set_dropout(bool drops, Plan& plan, ConfigReader& config) {
+  plan.dropout = drops && find_kernel_set(plan.kernel_set).dropout;
+  if (drops && !plan.dropout)
+    config.add(Trouble::kNotModelled, "/dropout",
+               fmt::format("done there, and not in the times and bytes here: kernels {} have none",
+                           plan.kernel_set));
+}
+
+void take_dropout(const Pins& asked, Plan& plan, ConfigReader& config) {
+  set_dropout(asked.get("/dropout", false), plan, config);
 }
 
 }  // namespace zplan

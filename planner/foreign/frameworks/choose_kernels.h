@@ -11,7 +11,10 @@ namespace zplan {
 const KernelSet& choose_kernels(DType compute, LayerProducts products, const DeviceProfile& device,
                                 Plan& plan, ConfigReader& config);
 
-// Dropout, which the model's own file says, where the plan's kernels have it.
-void take_dropout(const Pins& asked, Plan& plan);
+// Whether the framework drops out: the plan does where its kernels have it, else that is found.
+void set_dropout(bool drops, Plan& plan, ConfigReader& config);
+
+// The same where the model's own file says it.
+void take_dropout(const Pins& asked, Plan& plan, ConfigReader& config);
 
 }  // namespace zplan

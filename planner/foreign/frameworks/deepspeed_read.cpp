@@ -65,7 +65,7 @@ void read_optimizer(const KeysToPlan& to) {
 
 void read_rest(const KeysToPlan& to) {
   to.plan.clip = to.config.number("gradient_clipping", 0, 1e9) > 0;
-  take_dropout(to.around.asked, to.plan);
+  take_dropout(to.around.asked, to.plan, to.config);
   read_recomputation(to);
   read_optimizer(to);
   if (to.config.flag("zero_optimization.zero_quantized_weights") ||

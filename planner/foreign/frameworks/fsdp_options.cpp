@@ -63,7 +63,7 @@ Setup read_fsdp_options(const JsonNode& root, const Surroundings& around) {
                 .sequence = config.integer("training.sequence", 1, kMaxSequence)};
   if (config.flag("training.recompute")) plan.recompute = {{Recompute::kFull}};
   plan.clip = config.number("training.clip", 0, 1e9) > 0;
-  take_dropout(around.asked, plan);
+  take_dropout(around.asked, plan, config);
   out.findings = std::move(config).findings();
   return out;
 }

@@ -47,14 +47,14 @@ void read_megatron_precision(const KeysToPlan& to) {
   const DType compute = bf16 ? DType::kBf16 : fp16 ? DType::kF16 : DType::kF32;
   const LayerProducts products =
       config.has("--fp8-format") ? LayerProducts::kFp8 : LayerProducts::kAsStored;
-  const KernelSet& set = choose_kernels(compute, products, to.around.device, plan, config);
+  choose_kernels(compute, products, to.around.device, plan, config);
   plan.loss_scaling = fp16 && !bf16;
   const bool in_fp32 = compute != DType::kF32 && !config.flag("--grad-reduce-in-bf16");
   if (const auto recipe = find_recipe("fp32-gradients", plan.kernel_set); in_fp32 && recipe)
     plan.precision = *recipe;
   const bool drops =
       config.number("--attention-dropout", 0, 1) > 0 || config.number("--hidden-dropout", 0, 1) > 0;
-  plan.dropout = drops && set.dropout;
+  set_dropout(drops, plan, config);
 }
 
 void read_megatron_sharding(const KeysToPlan& to) {

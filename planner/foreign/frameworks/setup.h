@@ -31,7 +31,7 @@ enum class Trouble : std::uint8_t {
 struct Finding {
   Trouble trouble = Trouble::kAssumed;
   std::string place;  // "ds.json:12:5"; empty: of no key
-  std::string key;    // "zero_optimization.stage"
+  std::string key;    // "zero_optimization.stage"; of a decision that no key says "/dropout"
   std::string message;
 };
 

@@ -111,7 +111,7 @@ class TrainerReading {
     else
       plan.recompute = around_.asked.values().recompute;
     plan.clip = config_.number("max_grad_norm", 0, 1e9) > 0;
-    take_dropout(around_.asked, plan);
+    take_dropout(around_.asked, plan, config_);
     const std::int64_t micro = around_.asked.get("/batch/micro_batch", std::int64_t{1});
     plan.batch = {.global_batch = micro * around_.accumulation * plan.parallel.dp,
                   .micro_batch = micro,
