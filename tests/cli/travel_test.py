@@ -4,9 +4,10 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import unittest
 
-from cli_support import BAD_INPUT, OK, ROOT, CliTest, main
+from cli_support import BAD_INPUT, OK, PROGRAM, ROOT, CliTest, main
 
 MODEL, NODE = "models/tiny-gpt.json", "hwprofiles/workstation.json"
 
@@ -102,6 +103,17 @@ class Seals(Travel):
         text["made_with"]["fingerprint"] = "0" * 32
         self.write(plan, json.dumps(text))
         self.told("memory", plan, says="this zplan makes another Job of the plan")
+
+    # A pipe can be read once.
+    def test_a_plan_may_come_from_a_pipe(self):
+        self.good("--model", "tiny-gpt", "--cluster", "workstation", "--dp", "4", "-o", "plan.json")
+        for reader in (("simulate", "--json"), ("lower",), ("export", "--to", "fsdp", "--json")):
+            with self.subTest(reader=reader[0]):
+                command = " ".join((PROGRAM, reader[0], "<(cat plan.json)", *reader[1:]))
+                result = subprocess.run(["bash", "-c", command], cwd=self.folder,
+                                        capture_output=True, text=True, check=False)
+                self.assertEqual((result.returncode, result.stderr), (OK, ""))
+                self.assertEqual(result.stdout, self.good(*reading(reader, "plan.json")))
 
     def test_a_plan_without_memories_reads_and_a_broken_one_does_not(self):
         plan = self.tiny_plan()

@@ -16,13 +16,13 @@ namespace {
 
 ChosenPlan plan_of_file(const PlanSource& source) {
   const PlanCommand& question = source.question;
-  const Plan plan = read_plan(source.plan);
-  Cluster cluster = cluster_of(source.plan, plan, question.cluster);
+  const ReadPlan read = read_plan(source.plan);
+  Cluster cluster = cluster_of(read, question.cluster);
   cluster.headroom = question.headroom;
   StackUse use = find_stack_use(question.stack, "");
-  simulate_with_stack(use, plan, cluster);
+  simulate_with_stack(use, read.plan, cluster);
   cluster = varied(std::move(cluster), question.changes);
-  ChosenPlan chosen{.planned = planned_job(source.plan, plan),
+  ChosenPlan chosen{.planned = planned_job(read),
                     .cluster = std::move(cluster),
                     .memory = {},
                     .evidence = std::move(use.evidence),

@@ -40,9 +40,8 @@ Command parse_bandwidth(const std::vector<std::string>& arguments) {
       "  ./zplan bandwidth --model 1T --cluster dgx2x32 --optimizer nvme --params nvme\n"
       "  ./zplan bandwidth --paper\n");
   add_source(syntax, pins, command.source);
-  syntax.flag(
-      "--paper", command.paper,
-      "Instead ZeRO-Infinity's own curves (Fig. 3) and devices (Table 3), and claims of papers");
+  syntax.flag("--paper", command.paper,
+              "Instead ZeRO-Infinity's own Fig. 3 and Table 3, and claims of papers");
   syntax.flag("--json", command.json, "Print JSON (zplan.bandwidth/1)");
   if (auto help = read_with_source(syntax, arguments, pins, command.source))
     return std::move(*help);

@@ -12,13 +12,13 @@ namespace zplan {
 namespace {
 
 DiffSide side_of(const DiffCommand& command, const std::string& file) {
-  const Plan plan = read_plan(file);
-  Cluster cluster = cluster_of(file, plan, command.cluster);
+  const ReadPlan read = read_plan(file);
+  Cluster cluster = cluster_of(read, command.cluster);
   cluster.headroom = command.headroom;
   const StackUse use = find_stack_use(command.stack, "");
-  simulate_with_stack(use, plan, cluster);
+  simulate_with_stack(use, read.plan, cluster);
   DiffSide side{.file = file,
-                .planned = planned_job(file, plan),
+                .planned = planned_job(read),
                 .cluster = std::move(cluster),
                 .memory = {},
                 .time = {},

@@ -43,9 +43,8 @@ Command parse_explain(const std::vector<std::string>& arguments) {
   add_source(syntax, pins, command.source);
   syntax.positional("WHAT", command.what,
                     "time.step_s, memory.gpu.peak_bytes ..; placement: of states");
-  syntax.flag(
-      "--json", command.json,
-      "Print JSON (zplan.explanation/1; placement: zplan.state_cuts/1; else zplan.explanations/1)");
+  syntax.flag("--json", command.json,
+              "Print JSON (zplan.explanation/1|zplan.explanations/1|zplan.state_cuts/1)");
   if (auto help = read_with_source(syntax, arguments, pins, command.source))
     return std::move(*help);
   PlanSource& source = command.source;
@@ -68,8 +67,7 @@ Command parse_why_not(const std::vector<std::string>& arguments) {
                 "  ./zplan why-not pipeline offload --model 10B --cluster dgx2\n"
                 "  ./zplan why-not --model 1.5B --cluster dgx2 --optimizer cpu --json\n");
   syntax.positionals("FAMILY", family,
-                     "As the answer names it, \"ZeRO-3 gpu+cpu tp\", or words for what its plans "
-                     "have: pipeline, tensor, offload, cpu, nvme ..");
+                     "\"ZeRO-3 gpu+cpu tp\", or what its plans have: pipeline, offload, nvme ..");
   add_question(syntax, pins, question);
   add_effort(syntax, question);
   syntax.flag("--json", question.json, "Print JSON (zplan.why_not/1)");

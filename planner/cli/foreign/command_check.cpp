@@ -106,12 +106,8 @@ ExitCode execute(const CheckCommand& command) {
   check.setup.plan.hardware = cluster.name;
   SetupCluster use = cluster_of_setup(check.setup, std::move(cluster));
   check.cluster = std::move(use.cluster);
-  const std::int64_t ranks = check.setup.plan.parallel.ranks();
-  if (auto why = illegal(check.setup.plan, shape_of(model))) {
+  if (auto why = no_plan(check.setup.plan, model, check.cluster)) {
     check.illegal = std::move(*why);
-  } else if (ranks > check.cluster.devices()) {
-    check.illegal = fmt::format("it needs {} ranks, {} has {} GPUs", ranks, check.cluster.name,
-                                check.cluster.devices());
   } else {
     predict(check, model, use.evidence);
     find_changes(check, config.root, around);

@@ -17,6 +17,10 @@ struct Trial {
   std::optional<Seconds> step;  // where it fits, or capacity is ignored
 };
 
+// Why there is no such plan of the model on the cluster; nothing: there is.
+std::optional<std::string> no_plan(const Plan& plan, const ModelConfig& model,
+                                   const Cluster& cluster);
+
 // `even_if_full`: simulates what does not fit, too.
 Trial try_plan(const Plan& plan, const ModelConfig& model, const Cluster& cluster,
                bool even_if_full);

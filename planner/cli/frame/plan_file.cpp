@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <utility>
 
 #include "hwprofiles/cluster_name.h"
 #include "hwprofiles/hardware_document.h"
@@ -13,7 +14,6 @@
 #include "planner/core/json_edit.h"
 #include "planner/core/text.h"
 #include "planner/foreign/model_file.h"
-#include "planner/plan/plan_file.h"
 #include "planner/search/device_kernels.h"
 
 namespace zplan {
@@ -67,10 +67,11 @@ PlanSeal seal_of(const Plan& plan, const std::string& fingerprint, const std::st
 
 }  // namespace
 
-Plan read_plan(const std::string& path) {
+ReadPlan read_plan(const std::string& path) {
   PlanFile file = load_plan_file(path);
   Plan& plan = file.plan;
   const bool is_as_named = file.seal && file.seal->model.name == plan.model;
+  const bool has_sealed_hardware = file.seal && file.seal->hardware.name == plan.hardware;
   const fs::path folder = fs::path(path).parent_path();
   if (file.is_bundle) {
     plan.model = as_path(path);
@@ -86,7 +87,7 @@ Plan read_plan(const std::string& path) {
     if (is_as_named && model_hash(named.model) != file.seal->model.hash)
       tell_changed(path, "model", file.seal->model);
   });
-  return plan;
+  return {path, std::move(plan), std::move(file.seal), has_sealed_hardware};
 }
 
 void tell_left_out(const std::string& model, const std::vector<std::string>& sentences) {
@@ -114,18 +115,18 @@ std::string bundle_text(Plan plan, const std::string& fingerprint) {
   return json_text(parse_json(text, "bundle")) + "\n";
 }
 
-Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name) {
+Cluster cluster_of(const ReadPlan& read, const std::string& name) {
+  const Plan& plan = read.plan;
   const VariedName asked = split_settings(name);
   const bool is_as_planned = asked.plain.empty();
-  const Cluster cluster = !is_as_planned ? load_cluster(name) : naming(path, [&] {
+  const Cluster cluster = !is_as_planned ? load_cluster(name) : naming(read.path, [&] {
     return load_cluster(with_settings(plan.hardware, asked.settings));
   });
-  const PlanFile file = load_plan_file(path);
-  if (is_as_planned && file.seal && file.seal->hardware.name == file.plan.hardware &&
-      hardware_hash(plan.hardware) != file.seal->hardware.hash)
-    tell_changed(path, "hardware", file.seal->hardware);
+  if (is_as_planned && read.has_sealed_hardware &&
+      hardware_hash(plan.hardware) != read.seal->hardware.hash)
+    tell_changed(read.path, "hardware", read.seal->hardware);
   if (const auto lack = lacks_kernels(plan.kernel_set, cluster.node))
-    throw_bad_input(fmt::format("{}: /kernel_set: {}", path, *lack));
+    throw_bad_input(fmt::format("{}: /kernel_set: {}", read.path, *lack));
   return cluster;
 }
 

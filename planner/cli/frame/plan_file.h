@@ -2,18 +2,26 @@
 // file, also where only its model, its kernel set or its cluster show it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "hwprofiles/hw_profile.h"
-#include "planner/plan/plan.h"
+#include "planner/plan/plan_file.h"
 
 namespace zplan {
+
+struct ReadPlan {
+  std::string path;
+  Plan plan;
+  std::optional<PlanSeal> seal;
+  bool has_sealed_hardware = false;  // the file names that of the seal
+};
 
 // A plan that has a Job. Paths in the file are relative to its folder, in the Plan to the current
 // one; of a bundle both names are its path. On stderr: what is left out of a foreign model, and
 // whether the model has changed since the plan was made (planner/plan/plan_file.h).
-Plan read_plan(const std::string& path);
+ReadPlan read_plan(const std::string& path);
 // On stderr, of a foreign model: a line for each sentence.
 void tell_left_out(const std::string& model, const std::vector<std::string>& sentences);
 // The text of a file at this path, in which relative paths of the Plan are relative to its folder,
@@ -22,9 +30,9 @@ std::string plan_text(Plan plan, const std::string& fingerprint, const std::stri
 // The same with model and hardware, a "zplan.bundle/1".
 std::string bundle_text(Plan plan, const std::string& fingerprint);
 // The cluster of that name or, where it is empty or settings alone, "{nvme=x2}", the one that the
-// plan of this file names, so changed (hwprofiles/cluster_name.h). Says on stderr when what the
+// plan names, so changed (hwprofiles/cluster_name.h). Says on stderr when what the
 // plan names has changed since it was made. Throws Error when its device lacks the plan's kernel
 // set.
-Cluster cluster_of(const std::string& path, const Plan& plan, const std::string& name = "");
+Cluster cluster_of(const ReadPlan& read, const std::string& name = "");
 
 }  // namespace zplan

@@ -11,10 +11,10 @@ namespace zplan {
 namespace {
 
 std::string program_text(const LowerCommand& command) {
-  const Plan plan = read_plan(command.plan);
-  cluster_of(command.plan, plan);  // which has the kernels
-  if (!command.no_place) return to_text(planned_job(command.plan, plan).job);
-  const Job job = lower(plan, load_named_model(plan.model).model);
+  const ReadPlan read = read_plan(command.plan);
+  cluster_of(read);  // which has the kernels
+  if (!command.no_place) return to_text(planned_job(read).job);
+  const Job job = lower(read.plan, load_named_model(read.plan.model).model);
   verify_or_throw(job);
   return to_text(job);
 }

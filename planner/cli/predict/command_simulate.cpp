@@ -27,13 +27,14 @@ sim::SimOptions sim_options(const SimulateCommand& command) {
 }
 
 Simulation simulate(const SimulateCommand& command) {
-  const Plan plan = read_plan(command.plan);
-  Cluster cluster = cluster_of(command.plan, plan, command.cluster);
+  const ReadPlan read = read_plan(command.plan);
+  const Plan& plan = read.plan;
+  Cluster cluster = cluster_of(read, command.cluster);
   cluster.headroom = command.headroom;
   StackUse use = find_stack_use(command.stack, command.anchor);
   simulate_with_stack(use, plan, cluster);
   cluster = varied(std::move(cluster), command.changes);
-  Simulation result{.planned = planned_job(command.plan, plan),
+  Simulation result{.planned = planned_job(read),
                     .cluster = cluster,
                     .memory = {},
                     .time = {},

@@ -226,8 +226,9 @@ ExitCode conclude(const RunReport& report) {
 
 // The tiers of the plan's hardware are slabs here: a plan that does not fit them is no plan for it.
 // The reference is not meant for that hardware.
-std::optional<Infeasible> misfit(const RunCommand& command, const PlannedJob& planned) {
-  const Cluster cluster = cluster_of(command.plan, planned.plan);
+std::optional<Infeasible> misfit(const RunCommand& command, const ReadPlan& read,
+                                 const PlannedJob& planned) {
+  const Cluster cluster = cluster_of(read);
   if (command.ignore_capacity) return std::nullopt;
   return predict_memory(planned, cluster).infeasible;
 }
@@ -257,10 +258,10 @@ void check_storage(const RunCommand& command, const Job& job) {
 ExitCode execute(const RunCommand& command) {
   check_timelines(command);
   check_process_options(command);
-  const Plan plan = runnable_plan(command);
-  const PlannedJob planned = planned_job(command.plan, plan);
+  const ReadPlan read = runnable_plan(command);
+  const PlannedJob planned = planned_job(read);
   check_storage(command, planned.job);
-  if (const auto why = misfit(command, planned)) {
+  if (const auto why = misfit(command, read, planned)) {
     complain(fmt::format("{} does not fit on {}: {} (--ignore-capacity trains anyway)",
                          command.plan, planned.plan.hardware, full_reason(*why)));
     return ExitCode::kInfeasible;

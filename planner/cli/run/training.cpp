@@ -4,7 +4,6 @@
 
 #include "exec/cpu/cpu_device.h"
 #include "exec/cuda_plugin.h"
-#include "planner/cli/frame/plan_file.h"
 #include "planner/core/error.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/plan_schedule.h"
@@ -27,8 +26,9 @@ const KernelSet& in_format(const KernelSet& set, DType format) {
 
 }  // namespace
 
-Plan runnable_plan(const RunCommand& command) {
-  Plan plan = read_plan(command.plan);
+ReadPlan runnable_plan(const RunCommand& command) {
+  ReadPlan read = read_plan(command.plan);
+  Plan& plan = read.plan;
   const KernelSet& set = find_kernel_set(plan.kernel_set);
   const auto refuse = [&](const char* what) {
     throw_bad_input(fmt::format("{}: kernel set {} {}", command.plan, plan.kernel_set, what));
@@ -45,11 +45,11 @@ Plan runnable_plan(const RunCommand& command) {
         "tiny-gpt --cluster workstation -o plan.json");
   }
   if (on_cuda && !command.dtype.empty()) refuse("has one number format; --dtype is for CPUs");
-  if (command.dtype.empty()) return plan;
+  if (command.dtype.empty()) return read;
   plan.kernel_set = in_format(set, command.dtype == "f64" ? DType::kF64 : DType::kF32).id;
   plan.precision = default_recipe(plan.kernel_set);
   plan.loss_scaling = find_kernel_set(plan.kernel_set).loss_scaling;
-  return plan;
+  return read;
 }
 
 std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank) {

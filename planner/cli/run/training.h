@@ -8,13 +8,14 @@
 
 #include "exec/run.h"
 #include "planner/cli/frame/options.h"
+#include "planner/cli/frame/plan_file.h"
 #include "planner/cli/predict/prediction.h"
 
 namespace zplan {
 
 // The plan of the command in the format it asks for. Throws Error for kernel sets that do not run
 // on the backend it asks for, naming a plan that does.
-Plan runnable_plan(const RunCommand& command);
+ReadPlan runnable_plan(const RunCommand& command);
 
 // What the plan's kernel set runs on. Throws Error(kDevice) saying in a line what is missing.
 std::shared_ptr<exec::Device> open_device(const Plan& plan, int local_rank);

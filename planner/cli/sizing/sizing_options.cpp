@@ -103,7 +103,7 @@ Command parse_max(const Arguments& arguments) {
   syntax.text("-c,--cluster", command.cluster, "C",
               "NODE or NODExCOUNT (zplan clusters), or a .json file");
   syntax.texts("--family", command.families, "F",
-               "data-parallel, zero-1, zero-offload, 3d, infinity-nvme ..; repeated [all]");
+               "data-parallel, zero-1, zero-offload, infinity-nvme ..; repeated [all]");
   syntax.text("--stack", command.stack, "S",
               "Whose software: megatron_core .. or a .json file [own]");
   std::vector<std::string> changes;
