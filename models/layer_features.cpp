@@ -41,7 +41,7 @@ constexpr Switch kSwitches[] = {
     {"attention_sinks", &F::attention_sinks}, {"bidirectional", &F::bidirectional},
 };
 constexpr std::string_view kEpsilon = "norm_epsilon";
-constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
+constexpr double kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
 constexpr std::string_view kLimit = "activation_limit";
 constexpr double kLimitUnit = 1e9, kLeastLimit = 1e-9, kMostLimit = 1e6;
 constexpr std::int64_t kMostTurn = 16;  // layers that a loop goes through at a time

@@ -8,7 +8,7 @@ import subprocess
 from cli_support import BAD_INPUT, CHECK_FAILED, INFEASIBLE, OK, ROOT, CliTest, main
 
 DATA = os.path.join(ROOT, "tests", "data", "foreign")
-TARGETS = ("deepspeed", "megatron", "torchtitan", "accelerate", "hf", "fsdp")
+TARGETS = ("deepspeed", "megatron", "megatron-bridge", "torchtitan", "accelerate", "hf", "fsdp")
 
 
 class Frameworks(CliTest):
@@ -217,6 +217,18 @@ class Frameworks(CliTest):
                 self.assertEqual(answer["plan"]["gather"]["unit"], "layer")
                 self.assertTrue(answer["fits"])
 
+    def test_a_saved_configuration_of_megatron_bridge_is_the_plan_and_the_model(self):
+        answer = self.check("run_config.yaml", "--cluster", "dgx-h100")
+        self.assertEqual(answer["framework"], "Megatron-Bridge")
+        self.assertEqual(answer["findings"], [])
+        plan = answer["plan"]
+        self.assertEqual((plan["parallel"]["dp"], plan["parallel"]["tp"]), (4, 2))
+        self.assertEqual(plan["batch"], {"global_batch": 64, "micro_batch": 1, "sequence": 8192})
+        self.assertEqual((plan["zero_stage"], plan["recompute"][0]["mode"]), (1, "full"))
+        for change in answer["changes"]:
+            for edit in change["edits"]:
+                self.assertRegex(edit["key"], r"^(model|train|ddp|optimizer|dist)\.")
+
     def test_options_of_later_torchtitan_are_what_its_sections_were(self):
         self.write("train.sh", "torchrun --nproc_per_node 8 -m torchtitan.train --module llama3 "
                    "--config llama3_8b --training.local_batch_size 2 --training.seq-len 4096 "
@@ -331,8 +343,20 @@ class Frameworks(CliTest):
                     self.assertEqual(len(sizes), 1)
                     if target == "accelerate":
                         self.assertIn(layer, files["accelerate.yaml"])
-        for target in ("megatron", "torchtitan"):
+        for target in ("megatron", "megatron-bridge", "torchtitan"):
             self.assertNotIn("config.json", self.export("plan.json", target)[1])
+
+    def test_a_model_that_a_framework_does_not_have_is_an_error(self):
+        for model, targets in (("bloom-176b", {"megatron", "megatron-bridge", "torchtitan"}),
+                               ("mixtral-8x7b", {"torchtitan"}), ("llama3-70b", set())):
+            self.good("--model", model, "--cluster", "dgx-h100x64", "-o", "plan.json")
+            for target in ("megatron", "megatron-bridge", "torchtitan"):
+                with self.subTest(model=model, target=target):
+                    found = {each["key"]: each["message"]
+                             for each in self.export("plan.json", target)[0]["findings"]}
+                    self.assertEqual("model" in found, target in targets, found)
+                    if model == "bloom-176b" and target != "torchtitan":
+                        self.assertIn("position learned and not alibi", found["model"])
 
     def test_a_users_config_is_taken_with_the_dropout_of_the_plan(self):
         os.mkdir(self.path("mine"))

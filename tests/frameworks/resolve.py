@@ -10,6 +10,8 @@ later exports to it. TARGET and what must be installed:
 
   deepspeed    deepspeed 0.19.8
   megatron     megatron-core 0.19.2, Python 3.12, omegaconf, pyyaml, transformers
+  megatron-bridge  megatron-bridge 0.6.2 with its Megatron-Core, Python 3.12, hydra-core; the
+               configuration that the exported script builds, checked as training checks it
   torchtitan   torchtitan 0.2.2
   accelerate   accelerate 1.15.0
   hf           transformers 5.24.0, accelerate, deepspeed
@@ -136,6 +138,38 @@ def resolve_megatron(folder):
     }
 
 
+def resolve_megatron_bridge(folder):
+    os.environ.update(WORLD_SIZE=str(RANKS), RANK="0", LOCAL_RANK="0")
+    sys.path.insert(0, SCRIPTS)
+    import bridge_stubs
+
+    bridge_stubs.stand_in()
+    import importlib.metadata
+
+    import train_megatron_bridge
+
+    got = train_megatron_bridge.configuration(os.path.join(folder, "config.yaml"), [])
+    got.mixed_precision.finalize()
+    got.mixed_precision.setup(got.model, got.optimizer, got.ddp)
+    got.validate()
+    stage = int(got.optimizer.use_distributed_optimizer and got.ddp.use_distributed_optimizer)
+    if got.dist.use_megatron_fsdp:
+        stage = {"optim": 1, "optim_grads": 2,
+                 "optim_grads_params": 3}[got.ddp.data_parallel_sharding_strategy]
+    return importlib.metadata.version("megatron-bridge"), {
+        "/zero_stage": stage,
+        "/parallel/tp": got.model.tensor_model_parallel_size,
+        "/parallel/dp": got.data_parallel_size,
+        "/batch/micro_batch": got.train.micro_batch_size,
+        "/batch/global_batch": got.train.global_batch_size,
+        "/batch/sequence": got.model.seq_length,
+        "/placement/optimizer": "cpu" if got.optimizer.optimizer_cpu_offload else "gpu",
+        "recompute": got.model.recompute_granularity == "full",
+        "bf16": got.model.bf16 and got.optimizer.bf16,
+        "/clip": got.optimizer.clip_grad > 0,
+    }
+
+
 def resolve_torchtitan(folder):
     from torchtitan.config import ConfigManager
 
@@ -206,10 +240,12 @@ def resolve_fsdp(folder):
 
 
 RESOLVERS = {"deepspeed": resolve_deepspeed, "accelerate": resolve_accelerate,
-             "megatron": resolve_megatron, "torchtitan": resolve_torchtitan, "hf": resolve_hf,
+             "megatron": resolve_megatron, "megatron-bridge": resolve_megatron_bridge,
+             "torchtitan": resolve_torchtitan, "hf": resolve_hf,
              "fsdp": resolve_fsdp}
 FILES = {"deepspeed": "ds_config.json", "accelerate": "accelerate.yaml",
-         "megatron": "arguments.txt", "torchtitan": "train.toml", "hf": "training_arguments.json",
+         "megatron": "arguments.txt", "megatron-bridge": "config.yaml",
+         "torchtitan": "train.toml", "hf": "training_arguments.json",
          "fsdp": "fsdp.json"}
 
 

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <utility>
 
 #include "planner/core/error.h"
 #include "planner/foreign/frameworks/embedded_scripts.h"
 #include "planner/foreign/frameworks/launch.h"
 #include "planner/foreign/frameworks/model_config_file.h"
+#include "planner/foreign/hugging_face/write_config.h"
 
 namespace zplan {
 namespace {
@@ -40,6 +42,24 @@ std::string script_options(const Framework& framework, const Plan& plan) {
   return out;
 }
 
+// That the configuration describes no model, or another one.
+std::optional<Finding> other_model(const Framework& framework, const Plan& plan,
+                                   const ModelConfig& model) {
+  const JsonNode root = parse_json(nested_json(framework.keys(plan, model)), "what was written");
+  std::optional<ModelConfig> read;
+  std::string why;
+  try {
+    read = framework.model(root);
+    why = read ? fmt::format("{}", fmt::join(config_differences(model, *read), ", "))
+               : "it names none that has these layers";
+  } catch (const Error& error) {
+    why = error.what();
+  }
+  if (why.empty()) return std::nullopt;
+  return Finding{Trouble::kError, "", "model",
+                 fmt::format("not the plan's in this configuration: {}", why)};
+}
+
 }  // namespace
 
 ExportFiles export_files(const Framework& framework, const Plan& plan, const ModelConfig& model,
@@ -53,11 +73,15 @@ ExportFiles export_files(const Framework& framework, const Plan& plan, const Mod
   if (!framework.script.empty()) {
     launched.program = "train.py" + script_options(framework, plan);
     files.push_back({"train.py", script_text(framework.script), true});
+  }
+  if (!framework.script.empty() && !framework.holds_model) {
     files.push_back({std::string(kModelAndData), script_text(kModelAndData)});
     ModelConfigFile config = model_config_file(plan, model);
     if (!config.text.empty()) files.push_back({"config.json", std::move(config.text)});
     out.findings = std::move(config.findings);
   }
+  if (framework.model != nullptr)
+    if (auto other = other_model(framework, plan, model)) out.findings.push_back(*std::move(other));
   if (framework.starts_itself) launched.accelerate_config = framework.file;
   for (OutputFile& file : launch_files(plan, cluster, launched)) files.push_back(std::move(file));
   return out;

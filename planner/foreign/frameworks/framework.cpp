@@ -11,6 +11,7 @@
 #include "planner/foreign/frameworks/deepspeed.h"
 #include "planner/foreign/frameworks/fsdp_options.h"
 #include "planner/foreign/frameworks/megatron.h"
+#include "planner/foreign/frameworks/megatron_bridge.h"
 #include "planner/foreign/frameworks/megatron_model.h"
 #include "planner/foreign/frameworks/torchtitan.h"
 #include "planner/foreign/frameworks/trainer.h"
@@ -70,10 +71,22 @@ constexpr Framework kFrameworks[] = {
      .render = command_options,
      .script = {},
      .program = "pretrain_gpt.py $(cat arguments.txt)"},
+    {.name = "megatron-bridge",
+     .title = "Megatron-Bridge",
+     .is_of = is_megatron_bridge,
+     .model = megatron_bridge_model,
+     .read = read_megatron_bridge,
+     .keys = megatron_bridge_keys,
+     .said = said_nothing,
+     .file = "config.yaml",
+     .render = yaml_text,
+     .script = "train_megatron_bridge.py",
+     .program = {},
+     .holds_model = true},
     {.name = "torchtitan",
      .title = "torchtitan",
      .is_of = is_torchtitan,
-     .model = nullptr,
+     .model = torchtitan_model,
      .read = read_torchtitan,
      .keys = torchtitan_keys,
      .said = said_nothing,

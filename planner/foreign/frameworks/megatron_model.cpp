@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "planner/core/error.h"
@@ -22,13 +23,13 @@ constexpr std::int64_t kGpt2Vocabulary = 50257;
 
 class ModelReading {
  public:
-  explicit ModelReading(const JsonNode& options)
-      : table_("megatron.json"), root_(options), options_(options, table_) {}
+  ModelReading(const JsonNode& root, const ConfigReader& options)
+      : root_(root), options_(options) {}
 
   ModelConfig read() {
     set_architecture(model_, options_.flag("--swiglu") ? Architecture::kLlama : Architecture::kGpt);
     model_.name = "megatron-command";
-    model_.source = "options of a command line";
+    model_.source = "options of Megatron-LM";
     read_sizes();
     read_features();
     if (options_.has("--num-experts") && !is_dense_fork()) read_experts();
@@ -82,6 +83,8 @@ class ModelReading {
                     : options_.flag("--add-qkv-bias") ? Biases::kQkv
                                                       : Biases::kNone;
     model_.norm = is_rms_norm() ? Norm::kRmsNorm : Norm::kLayerNorm;
+    model_.layer.norm_epsilon =
+        std::llround(options_.number("--norm-epsilon", 0, 1) * kEpsilonUnit);
     model_.gated_mlp = options_.flag("--swiglu");
     if (options_.flag("--squared-relu"))
       options_.find("--squared-relu")
@@ -113,6 +116,8 @@ class ModelReading {
                       : position == "none"  ? Position::kNone
                       : position == "alibi" ? Position::kAlibi
                                             : Position::kLearned;
+    if (model_.position == Position::kLearned)
+      model_.sequence = size("--max-position-embeddings", model_.sequence);
     model_.rope_theta = rotates ? options_.integer("--rotary-base", 1, std::int64_t{1} << 40) : 0;
     const double turned = options_.number("--rotary-percent", 0, 1);
     if (rotates && turned < 1)
@@ -132,6 +137,14 @@ class ModelReading {
             ? Scores::kSigmoid
             : Scores::kSoftmax;
     experts.selection_bias = options_.flag("--moe-router-enable-expert-bias");
+    experts.groups = size("--moe-router-num-groups", 1);
+    experts.groups_per_token = size("--moe-router-group-topk", 1);
+    if (options_.has("--moe-router-topk-scaling-factor"))
+      experts.scale = options_.number("--moe-router-topk-scaling-factor", 0, 1e6);
+    // Sigmoids of several experts always sum to 1 [MegatronCore transformer/moe/moe_utils.py].
+    experts.renormalised = experts.scores == Scores::kSoftmax
+                               ? !options_.flag("--moe-router-pre-softmax")
+                               : experts.per_token > 1;
     experts.balance =
         options_.has("--moe-aux-loss-coeff") ? options_.number("--moe-aux-loss-coeff", 0, 1) : 0;
     if (const auto frequency = options_.find("--moe-layer-freq");
@@ -172,9 +185,8 @@ class ModelReading {
     model_.qk_norm = false;  // of the latents, which always have one
   }
 
-  KeyTable table_;
-  JsonNode root_;
-  ConfigReader options_;
+  const JsonNode& root_;
+  const ConfigReader& options_;
   ModelConfig model_;
 };
 
@@ -184,7 +196,12 @@ std::optional<ModelConfig> megatron_model(const JsonNode& root) {
   const JsonNode options = megatron_options(root);
   if (!find_key(options, "--num-layers") || !find_key(options, "--hidden-size"))
     return std::nullopt;
-  return ModelReading(options).read();
+  const KeyTable table("megatron.json");
+  return megatron_model(options, ConfigReader(options, table));
+}
+
+ModelConfig megatron_model(const JsonNode& root, const ConfigReader& options) {
+  return ModelReading(root, options).read();
 }
 
 }  // namespace zplan

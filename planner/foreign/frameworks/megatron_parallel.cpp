@@ -36,7 +36,8 @@ std::int64_t read_chunks(const KeysToPlan& to) {
     chunks = std::max<std::int64_t>(
         to.around.model.layers / to.plan.parallel.pp / to.config.integer(layers, 1, kMaxLayers), 1);
   if (chunks > 1 && to.plan.parallel.pp == 1)
-    to.config.add(Trouble::kError, layers, "needs a pipeline of at least 2 stages");
+    to.config.add(Trouble::kError, to.config.has(layers) ? layers : stages,
+                  "needs a pipeline of at least 2 stages");
   return chunks;
 }
 
@@ -90,7 +91,8 @@ void read_megatron_pipeline(const KeysToPlan& to) {
   const std::int32_t pp = to.plan.parallel.pp;
   if (pp > 1 && chunks > 1) {
     to.plan.schedule = Schedule::kInterleaved;
-    to.plan.parallel.chunks = static_cast<std::int32_t>(chunks);
+    if (chunks * pp != to.plan.pieces())
+      to.plan.parallel.chunks = static_cast<std::int32_t>(chunks);
   } else if (pp > 1) {
     read_ends(to);
   }

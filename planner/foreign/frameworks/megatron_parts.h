@@ -15,6 +15,9 @@ void read_megatron_recomputation(const KeysToPlan& to);
 void read_megatron_homes(const KeysToPlan& to);
 void read_megatron_pipeline(const KeysToPlan& to);
 
+// All of them but the former two.
+void read_megatron_plan(const KeysToPlan& to);
+
 // What is reduced together, once all else is read.
 Gather megatron_gather(const KeysToPlan& to);
 

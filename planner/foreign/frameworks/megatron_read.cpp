@@ -72,6 +72,17 @@ bool is_megatron(const JsonNode& root) {
       kSigns, [&](std::string_view sign) { return find_key(options, sign).has_value(); });
 }
 
+void read_megatron_plan(const KeysToPlan& to) {
+  read_megatron_precision(to);
+  read_megatron_sharding(to);
+  read_megatron_recomputation(to);
+  read_megatron_homes(to);
+  read_batch(to);
+  read_megatron_pipeline(to);
+  read_rest(to);
+  to.plan.gather = megatron_gather(to);
+}
+
 Setup read_megatron(const JsonNode& root, const Surroundings& around) {
   const KeyTable table("megatron.json");
   ConfigReader config(megatron_options(root), table);
@@ -80,14 +91,7 @@ Setup read_megatron(const JsonNode& root, const Surroundings& around) {
   const KeysToPlan to{config, around, out.plan};
   check_megatron_options(to, table, root);
   read_megatron_ranks(to, root);
-  read_megatron_precision(to);
-  read_megatron_sharding(to);
-  read_megatron_recomputation(to);
-  read_megatron_homes(to);
-  read_batch(to);
-  read_megatron_pipeline(to);
-  read_rest(to);
-  out.plan.gather = megatron_gather(to);
+  read_megatron_plan(to);
   out.findings = std::move(config).findings();
   return out;
 }

@@ -80,6 +80,13 @@ void read_megatron_homes(const KeysToPlan& to) {
       config.add(Trouble::kError, "--optimizer-cpu-offload",
                  "needs --use-precision-aware-optimizer");
   }
+  // [MegatronCore optimizer/optimizer_config.py]
+  const std::string_view aware = "--use-precision-aware-optimizer";
+  if (config.flag(aware) && to.plan.zero_stage == 0)
+    config.add(Trouble::kError, aware, "needs --use-distributed-optimizer");
+  if (config.flag(aware) && config.find("--optimizer") &&
+      config.find("--optimizer")->string() != "adam")
+    config.add(Trouble::kError, aware, "needs --optimizer adam");
   const std::string_view layers = "--cpu-offloading-num-layers";
   if (config.integer(layers, 0, kMaxLayers) == 0) return;
   if (to.plan.parallel.pp > 1)

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "planner/foreign/frameworks/key_list.h"
@@ -41,6 +43,7 @@ class MegatronWriting {
     if (model_.own_head_size > 0) keys_.add("--kv-channels", model_.own_head_size);
     flag("--swiglu", model_.gated_mlp);
     keys_.add("--normalization", model_.norm == Norm::kRmsNorm ? "RMSNorm" : "LayerNorm");
+    keys_.add("--norm-epsilon", static_cast<double>(model_.layer.norm_epsilon) / kEpsilonUnit);
     flag("--disable-bias-linear", model_.biases != Biases::kAll);
     flag("--add-qkv-bias", model_.biases == Biases::kQkv);
     flag("--qk-layernorm", model_.qk_norm);
@@ -71,16 +74,33 @@ class MegatronWriting {
     keys_.add("--moe-ffn-hidden-size", experts.ffn);
     if (experts.shared_ffn > 0)
       keys_.add("--moe-shared-expert-intermediate-size", experts.shared_ffn);
-    if (experts.every > 1) keys_.add("--moe-layer-freq", experts.every);
     if (experts.dense_layers > 0)
-      keys_.add("--moe-layer-freq", "([0]*" + std::to_string(experts.dense_layers) + "+[1]*" +
-                                        std::to_string(model_.layers - experts.dense_layers) + ")");
+      keys_.add("--moe-layer-freq", layers_with(experts));
+    else if (experts.every > 1)
+      keys_.add("--moe-layer-freq", experts.every);
     keys_.add("--moe-router-score-function",
               experts.scores == Scores::kSigmoid ? "sigmoid" : "softmax");
     flag("--moe-router-enable-expert-bias", experts.selection_bias);
+    flag("--moe-router-pre-softmax", experts.scores == Scores::kSoftmax && !experts.renormalised);
+    if (experts.groups > 1) {
+      keys_.add("--moe-router-num-groups", experts.groups);
+      keys_.add("--moe-router-group-topk", experts.groups_per_token);
+    }
+    if (experts.scale != 1) keys_.add("--moe-router-topk-scaling-factor", experts.scale);
     flag("--moe-grouped-gemm");
     keys_.add("--moe-token-dispatcher-type", "alltoall");
     if (experts.balance > 0) keys_.add("--moe-aux-loss-coeff", experts.balance);
+  }
+
+  // Of each layer whether it has experts; as a sum where all behind the first have.
+  std::string layers_with(const ExpertShape& experts) const {
+    if (experts.every == 1)
+      return fmt::format("([0]*{}+[1]*{})", experts.dense_layers,
+                         model_.layers - experts.dense_layers);
+    std::vector<int> all;
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer)
+      all.push_back(experts.is_in(layer) ? 1 : 0);
+    return fmt::format("[{}]", fmt::join(all, ","));
   }
 
   void write_latent() {
@@ -184,8 +204,10 @@ class MegatronWriting {
     if (!words.empty()) keys_.put("--recompute-modules", "[" + words + "]");
   }
 
+  // Its optimizer on the CPU is a sharded Adam.
   void write_homes() {
-    if (plan_.placement.optimizer == Tier::kGpu) return;
+    const bool is_adam = plan_.optimizer.kind == OptimizerKind::kAdamW;
+    if (plan_.placement.optimizer == Tier::kGpu || plan_.zero_stage == 0 || !is_adam) return;
     flag("--optimizer-cpu-offload");
     flag("--use-precision-aware-optimizer");
     keys_.add("--optimizer-offload-fraction", 1 - plan_.placement.optimizer_near);

@@ -11,6 +11,7 @@
 #include "planner/foreign/frameworks/fsdp.h"
 #include "planner/foreign/frameworks/key_list.h"
 #include "planner/foreign/frameworks/torchtitan_options.h"
+#include "planner/foreign/hugging_face/write_config.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_set.h"
 
@@ -187,21 +188,19 @@ class TitanReading {
   Setup out_;
 };
 
-// Models that torchtitan has by a flavor: by layers and hidden size.
+// Models that torchtitan has by a flavor, by their names in the catalogue.
 struct Flavor {
-  std::string_view name, flavor;
-  std::int64_t layers, hidden;
+  std::string_view name, flavor, model;
 };
-constexpr Flavor kFlavors[] = {{"llama3", "8B", 32, 4096},
-                               {"llama3", "70B", 80, 8192},
-                               {"llama3", "405B", 126, 16384},
-                               {"qwen3", "0.6B", 28, 1024},
-                               {"qwen3", "8B", 36, 4096}};
+constexpr Flavor kFlavors[] = {{"llama3", "8B", "llama3-8b"},
+                               {"llama3", "70B", "llama3-70b"},
+                               {"llama3", "405B", "llama3-405b"},
+                               {"qwen3", "0.6B", "qwen3-0.6b"},
+                               {"qwen3", "8B", "qwen3-8b"}};
 
 void write_model(const ModelConfig& model, KeyList& keys) {
-  const std::string_view name = model.qk_norm ? "qwen3" : "llama3";
   for (const Flavor& each : kFlavors) {
-    if (each.name != name || each.layers != model.layers || each.hidden != model.hidden) continue;
+    if (!config_differences(model, load_model(each.model)).empty()) continue;
     keys.add("model.name", each.name);
     keys.add("model.flavor", each.flavor);
   }
@@ -215,6 +214,17 @@ bool is_torchtitan(const JsonNode& root) {
          find_key(root, "parallelism.data_parallel_shard_degree") ||
          find_key(root, "job.dump_folder") || has_torchtitan_options(root) ||
          (parallelism && parallelism->is_object() && training && training->is_object());
+}
+
+std::optional<ModelConfig> torchtitan_model(const JsonNode& root) {
+  const auto says = [&](std::string_view key, std::string_view word) {
+    const auto node = find_key(root, key);
+    return node && node->is_string() && node->string() == word;
+  };
+  for (const Flavor& each : kFlavors)
+    if (says("model.name", each.name) && says("model.flavor", each.flavor))
+      return load_model(each.model);
+  return std::nullopt;
 }
 
 Setup read_torchtitan(const JsonNode& root, const Surroundings& around) {

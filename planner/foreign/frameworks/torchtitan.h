@@ -11,6 +11,7 @@
 //   layer recipe              training.mixed_precision_reduce
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "planner/core/json_reader.h"
@@ -19,6 +20,8 @@
 namespace zplan {
 
 bool is_torchtitan(const JsonNode& root);
+// Of the flavors that it names those that the catalogue has.
+std::optional<ModelConfig> torchtitan_model(const JsonNode& root);
 Setup read_torchtitan(const JsonNode& root, const Surroundings& around);
 std::vector<KeyValue> torchtitan_keys(const Plan& plan, const ModelConfig& model);
 

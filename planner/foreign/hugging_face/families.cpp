@@ -13,7 +13,7 @@ namespace zplan {
 namespace {
 
 // Far above any model; validate() has the limits of each size.
-constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
+constexpr double kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
 
 struct Word {
   std::string_view word;

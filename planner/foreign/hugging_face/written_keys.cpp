@@ -16,7 +16,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Value = std::optional<Json>;  // nothing: the key is not written
 
-constexpr double kEpsilonUnit = 1e12, kLimitUnit = 1e9;
+constexpr double kLimitUnit = 1e9;
 constexpr double kDropped = 0.1;  // of the elements, as the classes of GPT-2, BERT, OPT and T5
 constexpr int kIndent = 2;
 

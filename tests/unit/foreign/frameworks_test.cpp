@@ -10,6 +10,7 @@
 #include "planner/foreign/frameworks/megatron.h"
 #include "planner/foreign/frameworks/megatron_model.h"
 #include "planner/foreign/hugging_face/hugging_face.h"
+#include "planner/foreign/hugging_face/write_config.h"
 #include "planner/plan/plan_difference.h"
 
 namespace zplan {
@@ -107,6 +108,26 @@ TEST(Frameworks, EachSaysWhatItHas) {
   }
 }
 
+// Its optimizer on the CPU is sharded, and where it is not asked for that there is none.
+TEST(Frameworks, MegatronOffloadsAShardedOptimizer) {
+  const ModelConfig model = load_model("llama3-8b");
+  const Cluster on = cluster();
+  Plan plan = plans(model).front();
+  plan.placement.optimizer = Tier::kCpu;
+  for (const std::int32_t stage : {0, 1}) {
+    plan.zero_stage = stage;
+    EXPECT_EQ(read_keys(find_framework("megatron"), plan, model, on).plan.placement.optimizer,
+              stage == 0 ? Tier::kGpu : Tier::kCpu);
+  }
+  const JsonNode root = parse_json(
+      R"({"--optimizer-cpu-offload": true, "--use-precision-aware-optimizer": true,
+          "--optimizer": "muon"})",
+      "keys.json");
+  const auto setup = read_megatron(root, {.model = model, .device = on.node.device, .ranks = 64});
+  EXPECT_EQ(std::ranges::count(setup.findings, "--use-precision-aware-optimizer", &Finding::key),
+            2);
+}
+
 TEST(Frameworks, KnowTheLayersOfEachFamily) {
   for (const std::string& type : hugging_face_types())
     EXPECT_FALSE(layer_class(type).empty()) << type;
@@ -134,9 +155,10 @@ TEST(Frameworks, RenderedFilesAreReadAsTheirKeys) {
 
 // The options written for a model describe it.
 TEST(Frameworks, MegatronOptionsAreTheModel) {
-  for (const char* name : {"llama3-8b", "llama3-70b", "gpt3-175b", "qwen3-8b", "qwen2.5-7b",
-                           "mixtral-8x7b", "qwen3-30b-a3b", "deepseek-v3"}) {
-    ModelConfig model = load_model(name);
+  for (const char* name :
+       {"llama3-8b", "llama3-70b", "gpt3-175b", "gpt2", "qwen3-8b", "qwen2.5-7b", "mixtral-8x7b",
+        "qwen3-30b-a3b", "deepseek-v2", "deepseek-v3", "llama4-maverick", "gpt-1.3b-moe128"}) {
+    const ModelConfig model = load_model(name);
     Plan plan;
     plan.kernel_set = "cuda.sm90.bf16";
     plan.batch = {.global_batch = model.global_batch, .micro_batch = 1, .sequence = model.sequence};
@@ -144,8 +166,8 @@ TEST(Frameworks, MegatronOptionsAreTheModel) {
     const std::optional<ModelConfig> read = megatron_model(root);
     ASSERT_TRUE(read) << name;
     EXPECT_EQ(parameter_count(*read), parameter_count(model)) << name;
-    EXPECT_EQ(read->heads, model.heads);
-    EXPECT_EQ(read->kv_heads, model.kv_heads);
+    for (const std::string& difference : config_differences(model, *read))
+      ADD_FAILURE() << name << ": " << difference;
   }
 }
 
