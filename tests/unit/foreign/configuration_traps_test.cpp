@@ -202,6 +202,22 @@ TEST(MegatronTraps, WhatNoLongerGoesIsSaidWithWhatDoes) {
   EXPECT_EQ(file.kind_of("--data-impl"), "removed");
 }
 
+TEST(MegatronTraps, NumbersThatAScriptDoesNotHaveSayWhatToDo) {
+  const std::string got = "run.sh:1:21: /arguments/--num-layers: expected a number, got ";
+  for (const auto& [word, says] :
+       {std::pair("$6", "\"$6\": an argument of the script; write the number in a copy"),
+        std::pair("${12}", "\"${12}\": an argument of the script; write the number in a copy"),
+        std::pair("$LAYERS",
+                  "\"$LAYERS\": it is not set here; set it in a copy, or write the number"),
+        std::pair("$((L * 2))",
+                  "\"$((L * 2))\": it is not set here; set it in a copy, or write the number"),
+        std::pair("`cat l`", "\"`cat l`\": no command is run; write the number in a copy"),
+        std::pair("$(cat l)", "\"$(cat l)\": no command is run; write the number in a copy")})
+    EXPECT_EQ(error_of("run.sh", std::string("run.py --num-layers ") + word +
+                                     " --hidden-size 8 --num-attention-heads 1\n"),
+              got + says);
+}
+
 TEST(MegatronTraps, TheForkOfDeepSpeedIsReadAsFarAsItIsTheSame) {
   const Read file =
       read("a.sh", std::string(kOptions) +
