@@ -13,7 +13,7 @@
 namespace zplan {
 namespace {
 
-constexpr double kMicro = 1e-6;
+constexpr double kMicrosecond = 1e-6;
 constexpr double kShortest = 1e-6, kLongest = 1e12;  // us, up to 11 days
 constexpr double kGreatest = 1e18, kMostThreads = 1024;
 // Of squared distances: how many heads there are in all matters less than how long and wide each
@@ -74,7 +74,7 @@ class Row {
   const std::string& text(std::size_t i) const { return words_[i]; }
   int count(std::size_t i) const { return static_cast<int>(number(words_[i], 1, kMostThreads)); }
   double size(std::size_t i) const { return number(words_[i], 1, kGreatest); }
-  Seconds time() const { return {number(words_.back(), kShortest, kLongest) * kMicro}; }
+  Seconds time() const { return {number(words_.back(), kShortest, kLongest) * kMicrosecond}; }
 
  private:
   double number(const std::string& word, double min, double max) const {

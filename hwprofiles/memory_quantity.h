@@ -10,6 +10,8 @@
 
 namespace zplan {
 
+inline constexpr int kMostCapability = 999;  // that a file may name
+
 enum class MemoryQuantity : std::uint8_t {
   kLibraries,
   kOverlapLibraries,

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "hwprofiles/embedded_profiles.h"
+#include "hwprofiles/memory_quantity.h"
 #include "planner/core/error.h"
 #include "planner/core/json_reader.h"
 #include "planner/core/nearest.h"
@@ -14,7 +15,6 @@
 namespace zplan {
 namespace {
 
-constexpr int kMostCapability = 999;
 constexpr double kLeastFactor = 0.01, kMostFactor = 100;
 
 constexpr std::array<StackRate, 30> kRates{{

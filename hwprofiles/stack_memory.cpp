@@ -12,7 +12,6 @@ using enum MemoryQuantity;
 
 constexpr double kMostBytes = 1e12, kMostEach = 64, kYes = 1;
 constexpr double kMostUncertainty = 10;
-constexpr int kMostCapability = 999;
 
 constexpr std::array<MemoryQuantityRow, kMemoryQuantityCount> kStackMemory{{
     {kLibraries, "libraries", true, kMostBytes, "workspaces of libraries, from the allocator"},

@@ -9,9 +9,9 @@
 namespace zplan::exec {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x7a706f70;  // "zpop"
-constexpr std::uint8_t kTransfer = 255;       // no CollectiveKind
-constexpr int kSlice = 50;                    // milliseconds between looks for a stop
+constexpr std::uint32_t kFlowMagic = 0x7a706f70;  // "zpop"
+constexpr std::uint8_t kTransfer = 255;           // no CollectiveKind
+constexpr int kSlice = 50;                        // milliseconds between looks for a stop
 constexpr Seconds kGrace{2};  // for the rendezvous to tell why a connection has ended
 
 }  // namespace
@@ -34,7 +34,7 @@ void LaneFlows::begin(const LaneOp& op, std::span<Link* const> partners) {
     flow = {};
     flow.link = partners[i];
     if (flow.link == nullptr) continue;
-    flow.mine = {kMagic,
+    flow.mine = {kFlowMagic,
                  op.is_transfer ? kTransfer : static_cast<std::uint8_t>(op.kind),
                  static_cast<std::uint8_t>(op.dtype),
                  0,
@@ -127,7 +127,7 @@ std::string LaneFlows::describe(const Header& header) {
 void LaneFlows::check(const Flow& flow) {
   met_ = std::chrono::steady_clock::now();
   const Header &a = flow.mine, &b = flow.theirs;
-  const bool is_header = b.magic == kMagic && b.zero == 0 && b.dtype < kDTypeCount &&
+  const bool is_header = b.magic == kFlowMagic && b.zero == 0 && b.dtype < kDTypeCount &&
                          (b.kind == kTransfer || b.kind < kCollectiveKindCount);
   if (!is_header || a.number != b.number)
     fail(fmt::format("what rank {} sends is out of step", flow.link->peer));

@@ -14,7 +14,7 @@ struct Frame {
   std::int64_t number;
   std::uint64_t size;  // bytes of the body
 };
-constexpr std::uint32_t kMagic = 0x7a706c6e;  // "zpln"
+constexpr std::uint32_t kFrameMagic = 0x7a706c6e;  // "zpln"
 constexpr std::uint64_t kMostBytes = std::uint64_t{1}
                                      << 30;  // [assumed] anything larger is no message
 
@@ -46,7 +46,7 @@ std::vector<std::string> split(const std::string& text) {
 
 void MessageStream::put(const Message& message) {
   if (!is_heard_ || closed_) return;
-  const Frame frame{kMagic, static_cast<std::uint32_t>(message.kind), message.number,
+  const Frame frame{kFrameMagic, static_cast<std::uint32_t>(message.kind), message.number,
                     message.body.size()};
   outgoing_.append(reinterpret_cast<const char*>(&frame), sizeof frame);
   outgoing_ += message.body;
@@ -69,7 +69,7 @@ std::optional<Message> MessageStream::take() {
   Frame frame;
   if (incoming_.size() < sizeof frame) return std::nullopt;
   std::memcpy(&frame, incoming_.data(), sizeof frame);
-  if (frame.magic != kMagic || frame.kind >= kMessageKinds || frame.size > kMostBytes) {
+  if (frame.magic != kFrameMagic || frame.kind >= kMessageKinds || frame.size > kMostBytes) {
     closed_ = true;
     reason_ = "it sent what is no message";
     return std::nullopt;

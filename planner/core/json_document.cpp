@@ -28,12 +28,6 @@ bool find_pointer(const JsonValue& value, const JsonValue* target, std::string& 
   return false;
 }
 
-std::string quoted_list(const std::vector<std::string>& names) {
-  std::vector<std::string> shown;
-  for (const std::string& name : names) shown.push_back(in_quotes(name));
-  return fmt::format("{}", fmt::join(shown, ", "));
-}
-
 // The messages of one object, each with its place. A key that is missing takes the nearest of the
 // unknown ones, which is then no fault of its own.
 class ObjectFaults {
@@ -86,6 +80,12 @@ class ObjectFaults {
 };
 
 }  // namespace
+
+std::string quoted_list(const std::vector<std::string>& names) {
+  std::vector<std::string> shown;
+  for (const std::string& name : names) shown.push_back(in_quotes(name));
+  return fmt::format("{}", fmt::join(shown, ", "));
+}
 
 std::string pointer_of(const JsonDocument& document, const JsonValue* target) {
   std::string result;

@@ -65,6 +65,9 @@ std::string pointer_of(const JsonDocument& document, const JsonValue* target);
 std::shared_ptr<const JsonDocument> parse_document(std::string text, std::string name,
                                                    int first_line);
 
+// Names in quotes, with commas between.
+std::string quoted_list(const std::vector<std::string>& names);
+
 // "~" and "/" escaped as RFC 6901 demands; control characters made visible.
 std::string pointer_segment(std::string_view key);
 

@@ -24,12 +24,6 @@ namespace {
 constexpr std::size_t kMostInputBytes = std::size_t{1} << 30;
 constexpr std::size_t kReadBlock = std::size_t{1} << 20;
 
-std::string quoted_list(const std::vector<std::string>& names) {
-  std::vector<std::string> shown;
-  for (const std::string& name : names) shown.push_back(in_quotes(name));
-  return fmt::format("{}", fmt::join(shown, ", "));
-}
-
 }  // namespace
 
 bool JsonNode::is_null() const { return value_->kind == JsonKind::kNull; }

@@ -11,11 +11,11 @@ namespace zplan {
 namespace {
 
 constexpr std::int64_t kMostRanks = 10'000'000;
-constexpr double kHuge = std::numeric_limits<double>::max();
+constexpr double kAny = std::numeric_limits<double>::max();
 
 Printed read_printed(const JsonNode& node) {
   constexpr double kHalf = 0.5e-6;  // printed as %lf
-  return {node.number(0, kHuge), kHalf};
+  return {node.number(0, kAny), kHalf};
 }
 
 void read_ranks(const JsonNode& config_node, NcclTable& table) {
@@ -39,7 +39,7 @@ void read_ranks(const JsonNode& config_node, NcclTable& table) {
 void check_wrong(JsonObject& figures) {
   const JsonNode wrong = figures.member("nwrong");
   if (wrong.is_null()) return;
-  if (wrong.number(0, kHuge) > 0) wrong.fail_expected("no wrong results, 0");
+  if (wrong.number(0, kAny) > 0) wrong.fail_expected("no wrong results, 0");
 }
 
 NcclRow read_row(const JsonNode& node) {

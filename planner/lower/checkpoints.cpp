@@ -8,7 +8,7 @@ namespace zplan {
 namespace {
 
 // Compute fills one slot while the copy of the other is on its way. [derived]
-constexpr std::int32_t kRingSlots = 2;
+constexpr std::int32_t kCheckpointSlots = 2;
 
 }  // namespace
 
@@ -29,7 +29,7 @@ Shape CheckpointBuffers::kept() const {
 Declared CheckpointBuffers::inputs(bool away) const {
   Declared result =
       declared({.name = "layer_input", .shape = {local_tokens, hidden}, .dtype = dtype},
-               away ? kRingSlots : 1, away ? Per::kLastStage : Per::kInputInFlight,
+               away ? kCheckpointSlots : 1, away ? Per::kLastStage : Per::kInputInFlight,
                away ? Lives::kToHead : Lives::kToBackward);
   result.buffer.category = category;
   return result;
@@ -38,8 +38,8 @@ Declared CheckpointBuffers::inputs(bool away) const {
 Declared CheckpointBuffers::checkpoint(std::string name, const Shape& shape, Lives lives) const {
   const bool is_home = lives == Lives::kIntoBackward;
   Declared result =
-      declared({.name = std::move(name), .shape = shape, .dtype = dtype}, is_home ? 1 : kRingSlots,
-               is_home ? Per::kLayerInFlight : Per::kStage, lives);
+      declared({.name = std::move(name), .shape = shape, .dtype = dtype},
+               is_home ? 1 : kCheckpointSlots, is_home ? Per::kLayerInFlight : Per::kStage, lives);
   result.buffer.category = Category::kCheckpoints;
   return result;
 }

@@ -6,7 +6,7 @@ namespace zplan {
 namespace {
 
 // Compute works on one while another is on its way. [derived]
-constexpr std::int32_t kRingSlots = 2;
+constexpr std::int32_t kKeptSlots = 2;
 
 constexpr const char* name_of(Tier tier) {
   return tier == Tier::kCpu ? "kept_on_cpu" : "kept_on_nvme";
@@ -32,7 +32,7 @@ Declared AwayBuffers::home() const {
 }
 
 Declared AwayBuffers::ring() const {
-  return declared({.name = name_of(tier), .shape = {elements}, .dtype = dtype}, kRingSlots,
+  return declared({.name = name_of(tier), .shape = {elements}, .dtype = dtype}, kKeptSlots,
                   Per::kStage, Lives::kBriefly);
 }
 

@@ -10,7 +10,7 @@ namespace zplan {
 namespace {
 
 // Read the next piece and write the last while one is updated. [derived]
-constexpr std::int32_t kRingSlots = 3;
+constexpr std::int32_t kStateSlots = 3;
 
 struct Names {
   const char* name;
@@ -139,7 +139,7 @@ Ring OptimizerStates::ring(UnitIndex unit, State state) const {
   const Names& names = kNames[state];
   return {.name = std::string("staged.") + names.name + (dtype == DType::kU8 ? ".codes" : ""),
           .slot_size = size_of(dtype) * largest,
-          .slots = kRingSlots,
+          .slots = kStateSlots,
           .read = names.read,
           .write = names.write,
           .upload = names.read,

@@ -19,10 +19,10 @@ constexpr double kHostOptimizer = 16;
 
 Bytes whole(double bytes) { return {static_cast<std::int64_t>(bytes)}; }
 
-struct Sizes {
+struct JobSizes {
   double parameters, largest, per_node, all, node_share;
 };
-Sizes sizes_of(const DeepSpeedJob& job) {
+JobSizes sizes_of(const DeepSpeedJob& job) {
   const auto real = [](std::int64_t n) { return static_cast<double>(n); };
   return {real(job.parameters), real(job.largest_layer), real(job.gpus_per_node),
           real(job.gpus_per_node) * real(job.nodes), 1 / real(job.nodes)};
@@ -32,7 +32,7 @@ Sizes sizes_of(const DeepSpeedJob& job) {
 
 DeepSpeedEstimate deepspeed_zero2(const DeepSpeedJob& job, DeepSpeedOffload offload,
                                   DeepSpeedRule rule) {
-  const Sizes z = sizes_of(job);
+  const JobSizes z = sizes_of(job);
   if (offload != DeepSpeedOffload::kNone)
     return {whole(kHalf * z.parameters),
             whole(z.parameters * std::max(kFull * z.all, kHostOptimizer) * kBufferFactor)};
@@ -45,7 +45,7 @@ DeepSpeedEstimate deepspeed_zero2(const DeepSpeedJob& job, DeepSpeedOffload offl
 
 DeepSpeedEstimate deepspeed_zero3(const DeepSpeedJob& job, DeepSpeedOffload offload,
                                   bool zero_init) {
-  const Sizes z = sizes_of(job);
+  const JobSizes z = sizes_of(job);
   const Bytes layer = whole(kFull * z.largest);
   if (offload == DeepSpeedOffload::kNone) {
     const double built = zero_init ? z.largest : z.parameters;

@@ -13,7 +13,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
 constexpr std::size_t kRooflineRows = 14;
 
 Value intensity_value(double flop_per_byte) {

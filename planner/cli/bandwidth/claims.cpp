@@ -11,8 +11,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-constexpr double kGiga = 1e9;
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr double kHalf = 2;  // bytes of an element
 constexpr double kSequence =

@@ -10,9 +10,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-constexpr double kGiga = 1e9;
-
 // One panel of Fig. 3: a row per bandwidth, a column per batch or hidden size.
 struct Panel {
   std::string_view key;

@@ -16,13 +16,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // A value, or the object that it stands in with its source.
-std::string written(const Json& value) {
-  if (value.is_object()) return written(value.at("value"));
+std::string exactly(const Json& value) {
+  if (value.is_object()) return exactly(value.at("value"));
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
-std::string written(BytesPerSecond rate) { return fmt::format("{:.6g} GB/s", rate.value / 1e9); }
-std::string written(Seconds time) { return fmt::format("{:.9g} us", time.value * 1e6); }
-std::string written(Bytes size) { return fmt::format("{} B", size.value); }
+std::string exactly(BytesPerSecond rate) { return fmt::format("{:.6g} GB/s", rate.value / 1e9); }
+std::string exactly(Seconds time) { return fmt::format("{:.9g} us", time.value * 1e6); }
+std::string exactly(Bytes size) { return fmt::format("{} B", size.value); }
 
 std::string file_name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
@@ -106,7 +106,7 @@ class Import {
       note(fmt::format("{}: {} left out: no size up to {} B", file.name, run.program, kMost.value));
       return;
     }
-    set(run.nodes == 1 ? "/latency/p2p_intra" : "/latency/p2p_inter", written(least->time),
+    set(run.nodes == 1 ? "/latency/p2p_intra" : "/latency/p2p_inter", exactly(least->time),
         fmt::format("{} B, {}", least->size.value, ref), file.name);
   }
 
@@ -117,7 +117,7 @@ class Import {
     const auto& known = base_.device.collectives->curves;
     const auto before = known.find(group);
     for (const auto& [bytes, point] : curve) {
-      points.push_back(Json::array({written(Bytes{bytes}), written(point.time)}));
+      points.push_back(Json::array({exactly(Bytes{bytes}), exactly(point.time)}));
       if (std::find(refs.begin(), refs.end(), point.ref) == refs.end()) refs.push_back(point.ref);
       const auto size = static_cast<double>(bytes);
       std::optional<Seconds> old;
@@ -156,14 +156,14 @@ class Import {
     DriveValues found = drive_values(runs, base_.nvme);
     report_.notes.insert(report_.notes.end(), found.notes.begin(), found.notes.end());
     if (found.read || found.write) take_efficiency_in(found);
-    if (found.read) set("/nvme/drive_read", written(found.read->value), found.read->ref);
-    if (found.write) set("/nvme/drive_write", written(found.write->value), found.write->ref);
+    if (found.read) set("/nvme/drive_read", exactly(found.read->value), found.read->ref);
+    if (found.write) set("/nvme/drive_write", exactly(found.write->value), found.write->ref);
     if (found.read_beside_write)
       set("/nvme/read_beside_write", found.read_beside_write->value, found.read_beside_write->ref);
     if (found.queue_depth)
       set("/nvme/queue_depth", found.queue_depth->value, found.queue_depth->ref);
-    if (found.block) set("/nvme/block", written(found.block->value), found.block->ref);
-    if (found.latency) set("/nvme/latency", written(found.latency->value), found.latency->ref);
+    if (found.block) set("/nvme/block", exactly(found.block->value), found.block->ref);
+    if (found.latency) set("/nvme/latency", exactly(found.latency->value), found.latency->ref);
   }
 
   // A rate that was not measured stays what programs reach of it.
@@ -174,9 +174,9 @@ class Import {
       Json& entry = json_["nvme"][key];
       if (!entry.is_object())
         entry = Json{{"value", entry}, {"source", "assumed"}, {"ref", "stated in the file"}};
-      const std::string before = written(entry["value"]), now = written(rate * efficiency);
+      const std::string before = exactly(entry["value"]), now = exactly(rate * efficiency);
       entry["value"] = now;
-      entry["ref"] = fmt::format("{:g} of {}: {}", efficiency, before, written(entry["ref"]));
+      entry["ref"] = fmt::format("{:g} of {}: {}", efficiency, before, exactly(entry["ref"]));
       report_.changes.push_back({fmt::format("/nvme/{}", key), before, now});
     };
     if (!found.read) fold("drive_read", base_.nvme.drive_read);
@@ -191,8 +191,8 @@ class Import {
     const Json::json_pointer at(pointer);
     if (!set_.insert(pointer).second && !file.empty())
       note(fmt::format("{}: {} replaces what was measured before", file, pointer));
-    const std::string before = json_.contains(at) ? written(json_.at(at)) : "";
-    report_.changes.push_back({pointer, before, written(value)});
+    const std::string before = json_.contains(at) ? exactly(json_.at(at)) : "";
+    report_.changes.push_back({pointer, before, exactly(value)});
     json_[at] = Json{{"value", std::move(value)}, {"source", "measured"}, {"ref", ref}};
   }
 

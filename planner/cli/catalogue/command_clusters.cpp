@@ -78,7 +78,7 @@ Sheet cluster_sheet(const Cluster& cluster) {
 }
 
 // Of each node a cluster of one, and the clusters that have names.
-Sheet list_sheet() {
+Sheet clusters_sheet() {
   const std::vector<Cluster> named = cluster_catalogue();
   std::vector<Cluster> clusters;
   Table table({"node", "also", "GPU memory", "CPU memory", "NVMe", "devices", "device"});
@@ -116,7 +116,7 @@ Sheet detail_sheet(const Cluster& cluster) {
 }  // namespace
 
 ExitCode execute(const ClustersCommand& command) {
-  write_answer(command.name.empty() ? list_sheet() : detail_sheet(load_cluster(command.name)),
+  write_answer(command.name.empty() ? clusters_sheet() : detail_sheet(load_cluster(command.name)),
                command.json);
   return ExitCode::kOk;
 }

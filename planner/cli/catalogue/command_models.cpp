@@ -28,7 +28,7 @@ Sheet model_sheet(const ModelConfig& model) {
   return out;
 }
 
-Sheet list_sheet() {
+Sheet models_sheet() {
   Table table({"name: model", "aliases: also", "parameters", "layers", "hidden", "heads",
                "sequence", "global_batch: global batch"});
   for (const ModelConfig& model : model_catalogue()) table.row(model_sheet(model));
@@ -105,7 +105,7 @@ Sheet detail_sheet(const NamedModel& named) {
 }  // namespace
 
 ExitCode execute(const ModelsCommand& command) {
-  write_answer(command.name.empty() ? list_sheet() : detail_sheet(load_named_model(command.name)),
+  write_answer(command.name.empty() ? models_sheet() : detail_sheet(load_named_model(command.name)),
                command.json);
   return ExitCode::kOk;
 }

@@ -11,7 +11,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
 constexpr double kSame = 0.005;         // share of a step that is not called a difference
 constexpr double kWorthTelling = 0.01;  // of the longer step
 constexpr std::size_t kMostRoles = 16;  // shown; JSON has all

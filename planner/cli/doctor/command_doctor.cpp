@@ -6,9 +6,9 @@
 namespace zplan {
 
 ExitCode execute(const DoctorCommand& command) {
-  Findings findings = examine_cuda();
-  for (Findings& more : std::vector{examine_host(), examine_storage(command.nvme_directory)})
-    for (Finding& finding : more) findings.push_back(std::move(finding));
+  HostFindings findings = examine_cuda();
+  for (HostFindings& more : std::vector{examine_host(), examine_storage(command.nvme_directory)})
+    for (HostFinding& finding : more) findings.push_back(std::move(finding));
   write_answer(findings_sheet(findings), command.json);
   return ExitCode::kOk;
 }

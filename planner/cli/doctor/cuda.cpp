@@ -135,9 +135,10 @@ class Driver {
   std::string error_, version_;
 };
 
-Finding driver_finding(const Driver& driver) {
-  Finding f{"NVIDIA driver", Presence::kNo, driver.error(), kRunsPlans,
-            "install the NVIDIA driver; in a container, start it with the GPU passed in (--gpus)"};
+HostFinding driver_finding(const Driver& driver) {
+  HostFinding f{
+      "NVIDIA driver", Presence::kNo, driver.error(), kRunsPlans,
+      "install the NVIDIA driver; in a container, start it with the GPU passed in (--gpus)"};
   const auto module = kernel_module_version();
   if (!driver.error().empty()) {
     if (module) f.found = fmt::format("kernel module {}, but {}", *module, driver.error());
@@ -165,8 +166,8 @@ std::string best_kernel_sets(int capability) {
   return found;
 }
 
-Finding device_finding(int ordinal, const Driver::Device& device) {
-  Finding f{fmt::format("GPU {}", ordinal), Presence::kYes, "", kRunsPlans, ""};
+HostFinding device_finding(int ordinal, const Driver::Device& device) {
+  HostFinding f{fmt::format("GPU {}", ordinal), Presence::kYes, "", kRunsPlans, ""};
   const std::string sets = best_kernel_sets(device.capability);
   f.found = fmt::format("{}, {}, compute capability {}.{}; {}", device.name,
                         format_bytes(device.memory), device.capability / 10, device.capability % 10,
@@ -177,13 +178,13 @@ Finding device_finding(int ordinal, const Driver::Device& device) {
   return f;
 }
 
-Findings device_findings(const Driver& driver) {
-  Findings found;
+HostFindings device_findings(const Driver& driver) {
+  HostFindings found;
   const int count = driver.devices();
   for (int i = 0; i < count; ++i) found.push_back(device_finding(i, driver.device(i)));
   if (count > 0) return found;
-  Finding none{"GPU", Presence::kNo, "none", kRunsPlans,
-               "plans of cpu.* kernel sets run without one"};
+  HostFinding none{"GPU", Presence::kNo, "none", kRunsPlans,
+                   "plans of cpu.* kernel sets run without one"};
   if (driver.error().empty() && std::getenv("CUDA_VISIBLE_DEVICES") != nullptr)
     none.advice = "CUDA_VISIBLE_DEVICES is set: it may hide devices; " + none.advice;
   return {none};
@@ -211,9 +212,9 @@ std::string toolkit_version(const std::filesystem::path& nvcc) {
   return "";
 }
 
-Finding toolkit_finding() {
-  Finding f{"CUDA toolkit", Presence::kNo, "no nvcc in PATH or /usr/local/cuda/bin",
-            "build the CUDA plug-in", "install CUDA toolkit 12 or 13, and build zplan again"};
+HostFinding toolkit_finding() {
+  HostFinding f{"CUDA toolkit", Presence::kNo, "no nvcc in PATH or /usr/local/cuda/bin",
+                "build the CUDA plug-in", "install CUDA toolkit 12 or 13, and build zplan again"};
   const auto nvcc = find_nvcc();
   if (!nvcc) return f;
   const std::string version = toolkit_version(*nvcc);
@@ -225,8 +226,8 @@ Finding toolkit_finding() {
 
 // ---- plug-in and libraries ---------------------------------------------------------------------
 
-Finding plugin_finding(const std::filesystem::path& path, const Library& plugin) {
-  Finding f{"CUDA plug-in", Presence::kNo, "", kRunsPlans, ""};
+HostFinding plugin_finding(const std::filesystem::path& path, const Library& plugin) {
+  HostFinding f{"CUDA plug-in", Presence::kNo, "", kRunsPlans, ""};
   std::error_code failed;
   if (!std::filesystem::exists(path, failed)) {
     f.found = path.filename() == kPlugin ? fmt::format("{} is not beside the program", kPlugin)
@@ -272,8 +273,8 @@ const LibraryKind kLibraries[] = {
     {"NCCL", {"libnccl.so.2"}, "communication between GPUs", nccl_version},
 };
 
-Finding library_finding(const LibraryKind& kind) {
-  Finding f{kind.item, Presence::kNo, "", kind.use, ""};
+HostFinding library_finding(const LibraryKind& kind) {
+  HostFinding f{kind.item, Presence::kNo, "", kind.use, ""};
   for (const char* name : kind.names) {
     const Library library(name);
     if (library) {
@@ -290,10 +291,10 @@ Finding library_finding(const LibraryKind& kind) {
 
 }  // namespace
 
-Findings examine_cuda() {
+HostFindings examine_cuda() {
   const Driver driver;
-  Findings found{driver_finding(driver)};
-  for (Finding& device : device_findings(driver)) found.push_back(std::move(device));
+  HostFindings found{driver_finding(driver)};
+  for (HostFinding& device : device_findings(driver)) found.push_back(std::move(device));
   found.push_back(toolkit_finding());
   // Stays open: libraries that it brings along from elsewhere are then found by their names.
   const std::filesystem::path path = exec::cuda_plugin_path();

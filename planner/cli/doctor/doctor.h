@@ -14,26 +14,26 @@ namespace zplan {
 
 enum class Presence : std::uint8_t { kYes, kPartly, kNo };
 
-struct Finding {
+struct HostFinding {
   std::string item;  // "NVIDIA driver"
   Presence presence = Presence::kNo;
   std::string found;   // what is there, or why it is not
   std::string use;     // what needs it
   std::string advice;  // what to do about it; empty when nothing is to be done
 };
-using Findings = std::vector<Finding>;
+using HostFindings = std::vector<HostFinding>;
 
 // The first file of this name in PATH that may be executed.
 std::optional<std::string> in_path(const std::string& program);
 
 // Driver, devices, toolkit, plug-in and the libraries that it needs.
-Findings examine_cuda();
+HostFindings examine_cuda();
 // Cores, memory, and what starts several processes.
-Findings examine_host();
+HostFindings examine_host();
 // Asynchronous requests to drives; and a folder for the NVMe tier, unless it is empty.
-Findings examine_storage(const std::string& nvme_directory);
+HostFindings examine_storage(const std::string& nvme_directory);
 
 // JSON schema "zplan.doctor/1".
-Sheet findings_sheet(const Findings& findings);
+Sheet findings_sheet(const HostFindings& findings);
 
 }  // namespace zplan

@@ -44,11 +44,11 @@ std::optional<double> core_quota() {
   return quota / period;
 }
 
-Finding cores_finding() {
+HostFinding cores_finding() {
   const unsigned cores = std::thread::hardware_concurrency();
   const int threads = omp_get_max_threads();
-  Finding f{"CPU cores", Presence::kYes, fmt::format("{}; OpenMP uses {}", cores, threads),
-            "plan; run on the CPU; updates of offloaded states", ""};
+  HostFinding f{"CPU cores", Presence::kYes, fmt::format("{}; OpenMP uses {}", cores, threads),
+                "plan; run on the CPU; updates of offloaded states", ""};
   if (const auto quota = core_quota(); quota && *quota < cores) {
     f.presence = Presence::kPartly;
     f.found += fmt::format("; the container may use {:.1f} of them", *quota);
@@ -60,10 +60,10 @@ Finding cores_finding() {
   return f;
 }
 
-Finding memory_finding() {
+HostFinding memory_finding() {
   const auto total = memory_in("MemTotal:"), available = memory_in("MemAvailable:");
-  Finding f{"CPU memory", Presence::kNo, "/proc/meminfo does not say",
-            "run: the CPU tier; on the CPU also the GPU tier", "mount /proc"};
+  HostFinding f{"CPU memory", Presence::kNo, "/proc/meminfo does not say",
+                "run: the CPU tier; on the CPU also the GPU tier", "mount /proc"};
   if (!total || !available) return f;
   f.presence = Presence::kYes;
   f.advice.clear();
@@ -79,9 +79,9 @@ bool may_lock_all() {
   return (std::strtoull(effective->c_str(), nullptr, 16) >> kIpcLock & 1U) != 0;
 }
 
-Finding lock_finding() {
-  Finding f{"Memory lock limit", Presence::kYes, "no limit",
-            "run: transfers to and from drives and GPUs", ""};
+HostFinding lock_finding() {
+  HostFinding f{"Memory lock limit", Presence::kYes, "no limit",
+                "run: transfers to and from drives and GPUs", ""};
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return f;
   f.found = format_bytes(Bytes{static_cast<std::int64_t>(limit.rlim_cur)});
@@ -97,9 +97,9 @@ Finding lock_finding() {
 }
 
 // The word in brackets of "always [madvise] never".
-Finding huge_pages_finding() {
-  Finding f{"Huge pages", Presence::kNo, "the system has none",
-            "run: fewer page faults in large memory", "nothing: only a little time is lost"};
+HostFinding huge_pages_finding() {
+  HostFinding f{"Huge pages", Presence::kNo, "the system has none",
+                "run: fewer page faults in large memory", "nothing: only a little time is lost"};
   std::ifstream in("/sys/kernel/mm/transparent_hugepage/enabled");
   std::string line;
   if (!std::getline(in, line)) return f;
@@ -114,8 +114,8 @@ Finding huge_pages_finding() {
   return f;
 }
 
-Finding launcher_finding() {
-  Finding f{"Launcher", Presence::kNo, "", "run with ranks as processes", ""};
+HostFinding launcher_finding() {
+  HostFinding f{"Launcher", Presence::kNo, "", "run with ranks as processes", ""};
   for (const char* program : {"mpirun", "srun", "torchrun"})
     if (const auto path = in_path(program)) f.found += (f.found.empty() ? "" : ", ") + *path;
   if (!f.found.empty()) {
@@ -143,7 +143,7 @@ std::optional<std::string> in_path(const std::string& program) {
   return std::nullopt;
 }
 
-Findings examine_host() {
+HostFindings examine_host() {
   return {cores_finding(), memory_finding(), lock_finding(), huge_pages_finding(),
           launcher_finding()};
 }

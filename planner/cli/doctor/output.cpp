@@ -18,11 +18,11 @@ std::string word(Presence presence) {
 
 }  // namespace
 
-Sheet findings_sheet(const Findings& findings) {
+Sheet findings_sheet(const HostFindings& findings) {
   Table table(
       {{"item", "item"}, {"presence", ""}, {"found", "found"}, {"needed_for", "needed for"}});
   std::string todo;
-  for (const Finding& f : findings) {
+  for (const HostFinding& f : findings) {
     table.row({{"item", f.item},
                {"presence", word(f.presence)},
                {"found", f.found},

@@ -21,9 +21,9 @@ namespace {
 
 constexpr const char* kNvmeTier = "run with states on NVMe";
 
-Finding ring_finding() {
-  Finding f{"io_uring", Presence::kYes, "a ring could be set up",
-            "run with states on NVMe: many requests at a time", ""};
+HostFinding ring_finding() {
+  HostFinding f{"io_uring", Presence::kYes, "a ring could be set up",
+                "run with states on NVMe: many requests at a time", ""};
   const auto engine = exec::make_io_engine({});
   if (engine->method() == exec::IoMethod::kUring) return f;
   f.presence = Presence::kNo;
@@ -72,9 +72,9 @@ bool try_file(const exec::StorageOptions& options) {
   return file.is_direct();
 }
 
-Finding folder_finding(const std::string& directory) {
-  Finding f{"NVMe folder", Presence::kNo, "none given", kNvmeTier,
-            "name one on a fast drive with --nvme-dir"};
+HostFinding folder_finding(const std::string& directory) {
+  HostFinding f{"NVMe folder", Presence::kNo, "none given", kNvmeTier,
+                "name one on a fast drive with --nvme-dir"};
   if (directory.empty()) return f;
   try {
     const bool is_direct = try_file({.directory = directory});
@@ -105,7 +105,7 @@ Finding folder_finding(const std::string& directory) {
 
 }  // namespace
 
-Findings examine_storage(const std::string& nvme_directory) {
+HostFindings examine_storage(const std::string& nvme_directory) {
   return {ring_finding(), folder_finding(nvme_directory)};
 }
 

@@ -8,8 +8,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 std::string homes_words(const StatePlacement& homes) {
   return fmt::format("parameters {}, gradients {}, optimizer states {}", name(homes.params),
                      name(homes.grads), name(homes.optimizer));

@@ -12,8 +12,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 std::string errors_words(const Setup& setup) {
   const auto count = std::ranges::count_if(setup.findings, [](const Finding& finding) {
     return finding.trouble == Trouble::kError || finding.trouble == Trouble::kRemoved;

@@ -9,8 +9,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 // "+3.1 s, -2.0 GiB", beside the plan as it is.
 std::string cost_words(const Trial& trial, const Trial& plan) {
   if (!trial.illegal.empty()) return "no plan by itself: " + trial.illegal;

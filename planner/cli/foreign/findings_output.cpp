@@ -7,7 +7,6 @@
 namespace zplan {
 
 void say_findings(Sheet& out, std::string_view title, const Setup& setup, bool has_places) {
-  constexpr std::size_t kIndent = 2;
   std::vector<Column> columns = {"kind", "key", "message"};
   if (has_places) columns.insert(columns.begin() + 1, "place");
   Table table(std::move(columns));

@@ -85,6 +85,7 @@ Value each(const Things& things, SheetOf sheet_of) {
 }
 
 inline constexpr std::size_t kLabelWidth = 12;
+inline constexpr std::size_t kIndent = 2;  // of lines below a heading
 
 // To standard output.
 void write_answer(const Sheet& answer, bool json);

@@ -43,6 +43,8 @@ struct Value {
   void append(const Value& item);  // to an array
 };
 
+inline constexpr double kGiga = 1e9;
+
 // What is written as JSON already.
 Value as_json(std::string text);
 inline Value empty_array() { return as_json("[]"); }

@@ -14,8 +14,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 bool is_state(Category category) {
   return category == Category::kParameters || category == Category::kGradients ||
          category == Category::kOptimizer;

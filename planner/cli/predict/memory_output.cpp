@@ -13,8 +13,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 // "activations 12.0 GiB,", "parameters 3.64 GiB,", "others 0.1 GiB": the largest first, up to
 // `shown` by name.
 std::vector<std::string> parts_of(const TierUse& use, std::size_t shown) {

@@ -14,8 +14,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 Value time_or_dash(Seconds time) { return {time, time.value > 0 ? format_seconds(time) : "-"}; }
 
 Table lanes_table(const std::vector<sim::LaneReport>& lanes) {

@@ -13,7 +13,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
 constexpr double kNoDifference = 0.005;  // share of a step that is not called one
 constexpr double kWorthTelling = 0.01;   // of a part of the step, as a share of it
 constexpr std::size_t kMostParts = 3;

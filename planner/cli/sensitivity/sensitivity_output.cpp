@@ -13,7 +13,6 @@ namespace {
 
 constexpr double kTold = 0.1;      // change that prices are told for
 constexpr double kNothing = 1e-5;  // of the step: as good as no change
-constexpr std::size_t kIndent = 2;
 
 // What a price is per.
 struct PriceUnit {

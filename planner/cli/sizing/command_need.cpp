@@ -30,7 +30,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
 constexpr std::int64_t kSimulations = 8;  // for each count of nodes
 constexpr double kHoursPerDay = 24;
 

@@ -13,8 +13,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-constexpr double kGiga = 1e9;
 // Token numbers of up to 2^16 words take two bytes on disk, others four.
 constexpr std::int64_t kTwoByteVocab = 65536;
 // [Dubey24 secs 3.3.1, 3.3.4] sustained throughput of the storage of that run.

@@ -11,8 +11,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kIndent = 2;
-
 std::string size_words(const ModelConfig& model) {
   return format_count(static_cast<double>(parameter_count(model)));
 }

@@ -22,9 +22,9 @@
 namespace zplan {
 namespace {
 
-class Reading {
+class AccelerateReading {
  public:
-  Reading(const JsonNode& root, const Surroundings& around)
+  AccelerateReading(const JsonNode& root, const Surroundings& around)
       : table_("accelerate.json"), config_(root, table_), around_(around) {}
 
   Setup read() {
@@ -248,7 +248,7 @@ Setup read_accelerate(const JsonNode& root, const Surroundings& around) {
     filled.compute = precision_of(root);
     return read_deepspeed(read_named_config(*file), filled);
   }
-  return Reading(root, around).read();
+  return AccelerateReading(root, around).read();
 }
 
 std::vector<KeyValue> accelerate_keys(const Plan& plan, const ModelConfig& model) {

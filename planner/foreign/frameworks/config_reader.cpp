@@ -62,6 +62,11 @@ std::optional<JsonNode> find_key(const JsonNode& root, std::string_view key) {
   return node;
 }
 
+std::optional<JsonNode> arguments_of(const JsonNode& root) {
+  auto arguments = find_key(root, "arguments");
+  return arguments && arguments->is_object() ? arguments : std::nullopt;
+}
+
 std::optional<JsonNode> ConfigReader::find(std::string_view key) const {
   std::optional<JsonNode> node = written(key);
   if (node && (node->is_null() || is_auto(key))) return std::nullopt;
@@ -70,6 +75,7 @@ std::optional<JsonNode> ConfigReader::find(std::string_view key) const {
 
 std::optional<JsonNode> ConfigReader::written(std::string_view key) const {
   if (key.empty()) return root_;
+  if (lookup_) return lookup_(key);
   if (auto node = find_key(root_, prefix_ + std::string(key))) return node;
   for (const auto& [other, of] : table_.other_names()) {
     const bool is_it = key == of, is_in_it = key.starts_with(of + ".");

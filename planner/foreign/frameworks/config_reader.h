@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -20,11 +21,19 @@ namespace zplan {
 // By dotted path; nothing: it is not there.
 std::optional<JsonNode> find_key(const JsonNode& root, std::string_view key);
 
+// The options of a command, where the root is one.
+std::optional<JsonNode> arguments_of(const JsonNode& root);
+
 class ConfigReader {
  public:
   // `prefix`: of the keys where they are written, "--" on a command line.
   ConfigReader(JsonNode root, const KeyTable& table, std::string prefix = "")
       : root_(std::move(root)), table_(table), prefix_(std::move(prefix)) {}
+
+  // Of keys that stand under other names: `lookup` finds what one says.
+  using Lookup = std::function<std::optional<JsonNode>(std::string_view key)>;
+  ConfigReader(JsonNode root, const KeyTable& table, Lookup lookup)
+      : root_(std::move(root)), table_(table), lookup_(std::move(lookup)) {}
 
   // As written; nothing where it is absent, null or "auto".
   std::optional<JsonNode> find(std::string_view key) const;
@@ -55,6 +64,7 @@ class ConfigReader {
   JsonNode root_;
   const KeyTable& table_;
   std::string prefix_;
+  Lookup lookup_;
   std::vector<Finding> findings_;
   std::vector<std::string> strangers_;  // keys of the owner
 };

@@ -12,9 +12,9 @@
 namespace zplan {
 namespace {
 
-class Writing {
+class DeepSpeedWriting {
  public:
-  Writing(const Plan& plan, const ModelConfig& model) : plan_(plan), model_(model) {}
+  DeepSpeedWriting(const Plan& plan, const ModelConfig& model) : plan_(plan), model_(model) {}
 
   std::vector<KeyValue> write() {
     keys_.add("train_micro_batch_size_per_gpu", plan_.batch.micro_batch);
@@ -118,7 +118,7 @@ class Writing {
 }  // namespace
 
 std::vector<KeyValue> deepspeed_keys(const Plan& plan, const ModelConfig& model) {
-  return Writing(plan, model).write();
+  return DeepSpeedWriting(plan, model).write();
 }
 
 }  // namespace zplan

@@ -8,9 +8,9 @@
 namespace zplan {
 namespace {
 
-class Writing {
+class MegatronWriting {
  public:
-  Writing(const Plan& plan, const ModelConfig& model) : plan_(plan), model_(model) {}
+  MegatronWriting(const Plan& plan, const ModelConfig& model) : plan_(plan), model_(model) {}
 
   std::vector<KeyValue> write() {
     write_model();
@@ -199,7 +199,7 @@ class Writing {
 }  // namespace
 
 std::vector<KeyValue> megatron_keys(const Plan& plan, const ModelConfig& model) {
-  return Writing(plan, model).write();
+  return MegatronWriting(plan, model).write();
 }
 
 }  // namespace zplan

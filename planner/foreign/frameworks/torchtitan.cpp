@@ -27,10 +27,11 @@ constexpr ScheduleName kSchedules[] = {{"1F1B", Schedule::kOneForwardOneBackward
                                        {"ZBVZeroBubble", Schedule::kZeroBubbleV},
                                        {"DualPipeV", Schedule::kDualPipeV}};
 
-class Reading {
+class TitanReading {
  public:
   // `line`: all of the command, where the keys are its options.
-  Reading(const JsonNode& root, const JsonNode& line, const Surroundings& around, bool has_options)
+  TitanReading(const JsonNode& root, const JsonNode& line, const Surroundings& around,
+               bool has_options)
       : line_(line),
         table_(has_options ? "torchtitan_options.json" : "torchtitan.json"),
         config_(root, table_),
@@ -217,9 +218,9 @@ bool is_torchtitan(const JsonNode& root) {
 }
 
 Setup read_torchtitan(const JsonNode& root, const Surroundings& around) {
-  if (!has_torchtitan_options(root)) return Reading(root, root, around, false).read();
+  if (!has_torchtitan_options(root)) return TitanReading(root, root, around, false).read();
   const OptionSections sections = torchtitan_sections(root);
-  Setup setup = Reading(sections.root, root, around, true).read();
+  Setup setup = TitanReading(sections.root, root, around, true).read();
   for (Finding& finding : setup.findings)
     if (const auto place = sections.places.find(finding.key); place != sections.places.end())
       finding.place = place->second;

@@ -68,15 +68,10 @@ class Sections {
   std::map<std::string, std::string> places_;
 };
 
-std::optional<JsonNode> options_of(const JsonNode& root) {
-  auto options = find_key(root, "arguments");
-  return options && options->is_object() ? options : std::nullopt;
-}
-
 }  // namespace
 
 bool has_torchtitan_options(const JsonNode& root) {
-  const auto options = options_of(root);
+  const auto options = arguments_of(root);
   if (!options) return false;
   for (const auto& [option, value] : options->members())
     if (!path_of(option).empty()) return true;
@@ -85,7 +80,7 @@ bool has_torchtitan_options(const JsonNode& root) {
 
 OptionSections torchtitan_sections(const JsonNode& root) {
   Sections sections;
-  const JsonNode options = *options_of(root);
+  const JsonNode options = *arguments_of(root);
   for (const auto& [option, value] : options.members()) sections.add(option, value);
   return std::move(sections).finish();
 }

@@ -33,17 +33,11 @@ constexpr OptimizerName kOptimizerNames[] = {
     {"adamw_bnb_8bit", OptimizerKind::kAdamW8Bit}, {"paged_adamw_8bit", OptimizerKind::kAdamW8Bit},
     {"adafactor", OptimizerKind::kAdafactor},      {"sgd", OptimizerKind::kSgd}};
 
-// On a command line the arguments are options.
-std::optional<JsonNode> options_of(const JsonNode& root) {
-  const auto options = find_key(root, "arguments");
-  return options && options->is_object() ? options : std::nullopt;
-}
-
-class Reading {
+class TrainerReading {
  public:
-  Reading(const JsonNode& root, const Surroundings& around)
+  TrainerReading(const JsonNode& root, const Surroundings& around)
       : table_("trainer.json"),
-        config_(options_of(root).value_or(root), table_, options_of(root) ? "--" : ""),
+        config_(arguments_of(root).value_or(root), table_, arguments_of(root) ? "--" : ""),
         around_(around) {
     config_.check_keys("the training script");
     check_launcher(config_, around_, root);
@@ -170,14 +164,14 @@ class Reading {
 bool is_trainer(const JsonNode& root) {
   constexpr std::string_view kSigns[] = {"per_device_train_batch_size", "gradient_checkpointing",
                                          "output_dir"};
-  if (const auto options = options_of(root))
+  if (const auto options = arguments_of(root))
     return find_key(*options, "--per_device_train_batch_size").has_value();
   return std::ranges::any_of(
       kSigns, [&](std::string_view sign) { return find_key(root, sign).has_value(); });
 }
 
 Setup read_trainer(const JsonNode& root, const Surroundings& around) {
-  return Reading(root, around).read();
+  return TrainerReading(root, around).read();
 }
 
 std::vector<KeyValue> trainer_keys(const Plan& plan, const ModelConfig& model) {

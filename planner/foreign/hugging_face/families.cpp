@@ -13,7 +13,6 @@ namespace zplan {
 namespace {
 
 // Far above any model; validate() has the limits of each size.
-constexpr std::int64_t kMost = 1 << 24;
 constexpr double kEpsilonUnit = 1e12, kLeastEpsilon = 1e-12, kMostEpsilon = 1e-3;
 
 struct Word {
@@ -44,7 +43,7 @@ void read_mistral(ConfigKeys& keys, ModelConfig& model) {
 
 // Windows that begin with a layer, and only where the file asks for them.
 void read_qwen_windows(ConfigKeys& keys, ModelConfig& model) {
-  const std::int64_t first = keys.whole_or({"max_window_layers"}, kMost, 0);
+  const std::int64_t first = keys.whole_or({"max_window_layers"}, kMostSize, 0);
   if (!keys.flag(spelt::kUsesWindow, false)) {
     keys.find(spelt::kWindow);
     keys.find(spelt::kLayerTypes);
@@ -82,9 +81,9 @@ void read_gemma2(ConfigKeys& keys, ModelConfig& model) {
   read_llama_layers(keys, model);
   LayerFeatures& layer = model.layer;
   layer.scaled_embedding = layer.post_norms = true;
-  layer.attention_divisor = keys.whole(spelt::kDivisor, kMost);
-  layer.attention_cap = keys.whole_or(spelt::kAttentionCap, kMost, 0);
-  layer.logit_cap = keys.whole_or(spelt::kLogitCap, kMost, 0);
+  layer.attention_divisor = keys.whole(spelt::kDivisor, kMostSize);
+  layer.attention_cap = keys.whole_or(spelt::kAttentionCap, kMostSize, 0);
+  layer.logit_cap = keys.whole_or(spelt::kLogitCap, kMostSize, 0);
   keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
   read_windows(keys, model, but_every(model, 2));
   read_rotary(keys, model);
@@ -96,9 +95,9 @@ void read_gemma3_text(ConfigKeys& keys, ModelConfig& model) {
   model.qk_norm = true;
   LayerFeatures& layer = model.layer;
   layer.scaled_embedding = layer.post_norms = true;
-  layer.attention_divisor = keys.whole(spelt::kDivisor, kMost);
-  layer.attention_cap = keys.whole_or(spelt::kAttentionCap, kMost, 0);
-  layer.logit_cap = keys.whole_or(spelt::kLogitCap, kMost, 0);
+  layer.attention_divisor = keys.whole(spelt::kDivisor, kMostSize);
+  layer.attention_cap = keys.whole_or(spelt::kAttentionCap, kMostSize, 0);
+  layer.logit_cap = keys.whole_or(spelt::kLogitCap, kMostSize, 0);
   keys.demand({"use_bidirectional_attention"}, false, false, "a query sees what is before it");
   const auto turn = keys.stated({"sliding_window_pattern", "_sliding_window_pattern"});
   read_windows(keys, model,
@@ -191,11 +190,11 @@ void read_epsilon(ConfigKeys& keys, ModelConfig& model) {
 }
 
 void read_sizes(ConfigKeys& keys, ModelConfig& model) {
-  model.layers = keys.whole(spelt::kLayers, kMost);
-  model.hidden = keys.whole(spelt::kHidden, kMost);
-  model.heads = keys.whole(spelt::kHeads, kMost);
+  model.layers = keys.whole(spelt::kLayers, kMostSize);
+  model.hidden = keys.whole(spelt::kHidden, kMostSize);
+  model.heads = keys.whole(spelt::kHeads, kMostSize);
   model.kv_heads = model.heads;
-  model.vocab = keys.whole(spelt::kVocabulary, kMost);
+  model.vocab = keys.whole(spelt::kVocabulary, kMostSize);
   model.tied_embeddings = keys.flag(spelt::kTied, true);
   read_epsilon(keys, model);
 }
@@ -203,9 +202,9 @@ void read_sizes(ConfigKeys& keys, ModelConfig& model) {
 void read_llama_layers(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kLlama);
   read_sizes(keys, model);
-  model.ffn = keys.whole(spelt::kWidth, kMost);
-  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMost, model.heads);
-  const std::int64_t size = keys.whole_or(spelt::kHeadSize, kMost, 0);
+  model.ffn = keys.whole(spelt::kWidth, kMostSize);
+  model.kv_heads = keys.whole_or(spelt::kKeyValueHeads, kMostSize, model.heads);
+  const std::int64_t size = keys.whole_or(spelt::kHeadSize, kMostSize, 0);
   if (size * model.heads != model.hidden) model.own_head_size = size;
   read_activation(keys, model);
   const bool attention = keys.flag(spelt::kAttentionBias, false);

@@ -10,6 +10,8 @@
 
 namespace zplan {
 
+inline constexpr std::int64_t kMostSize = 1 << 24;
+
 using FamilyReader = void (*)(ConfigKeys& keys, ModelConfig& model);
 
 // Of a type that is not read: null.

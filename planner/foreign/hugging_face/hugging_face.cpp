@@ -17,7 +17,6 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kMost = 1 << 24;
 constexpr std::int64_t kUsualSequence = 8192;     // [assumed] tokens
 constexpr std::int64_t kUsualBatch = 4'194'304;   // [assumed] tokens per step
 constexpr std::int64_t kMostSequences = 1 << 20;  // per step

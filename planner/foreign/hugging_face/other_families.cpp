@@ -10,12 +10,11 @@
 namespace zplan {
 namespace {
 
-constexpr std::int64_t kMost = 1 << 24;
 constexpr std::int64_t kUsualWidth = 4;  // of the MLP, in hidden sizes
 
 // Learned, so that there are as many as the file says.
 void read_learned(ConfigKeys& keys, ModelConfig& model) {
-  model.sequence = keys.whole(spelt::kLearned, kMost);
+  model.sequence = keys.whole(spelt::kLearned, kMostSize);
 }
 
 }  // namespace
@@ -23,7 +22,7 @@ void read_learned(ConfigKeys& keys, ModelConfig& model) {
 void read_gpt2(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole_or(spelt::kInner, kMost, kUsualWidth * model.hidden);
+  model.ffn = keys.whole_or(spelt::kInner, kMostSize, kUsualWidth * model.hidden);
   read_activation(keys, model);
   read_learned(keys, model);
   keys.find({"n_ctx"});
@@ -37,7 +36,7 @@ void read_opt(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kOffset = 2;  // rows before the first token's [Zhang22]
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole(spelt::kOptWidth, kMost);
+  model.ffn = keys.whole(spelt::kOptWidth, kMostSize);
   read_activation(keys, model);
   read_learned(keys, model);
   model.layer.unused_positions = kOffset;
@@ -46,7 +45,7 @@ void read_opt(ConfigKeys& keys, ModelConfig& model) {
   keys.demand({"layer_norm_elementwise_affine"}, true, true, "norms have gains and biases");
   keys.demand({"_remove_final_layer_norm"}, false, false, "a norm stands behind the layers");
   const auto width = keys.find({"word_embed_proj_dim"});
-  if (width && whole_number(*width, 1, kMost) != model.hidden)
+  if (width && whole_number(*width, 1, kMostSize) != model.hidden)
     width->fail_expected(
         fmt::format("the hidden size, {}: embeddings are not projected", model.hidden));
 }
@@ -55,7 +54,7 @@ void read_gpt_neox(ConfigKeys& keys, ModelConfig& model) {
   constexpr double kUsualShare = 0.25;  // of a head turns, in the class of transformers
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole(spelt::kWidth, kMost);
+  model.ffn = keys.whole(spelt::kWidth, kMostSize);
   read_activation(keys, model);
   keys.demand(spelt::kAttentionBias, true, true, "linear layers have biases");
   keys.find({"is_decoder"});
@@ -69,7 +68,7 @@ void read_bloom(ConfigKeys& keys, ModelConfig& model) {
   read_sizes(keys, model);
   model.position = Position::kAlibi;
   model.layer.embedding_norm = true;
-  model.ffn = keys.whole_or(spelt::kInner, kMost, kUsualWidth * model.hidden);
+  model.ffn = keys.whole_or(spelt::kInner, kMostSize, kUsualWidth * model.hidden);
   keys.demand({"apply_residual_connection_post_layernorm"}, false, false,
               "a branch is added to what its norm reads");
 }
@@ -77,12 +76,12 @@ void read_bloom(ConfigKeys& keys, ModelConfig& model) {
 void read_bert(ConfigKeys& keys, ModelConfig& model) {
   set_architecture(model, Architecture::kGpt);
   read_sizes(keys, model);
-  model.ffn = keys.whole(spelt::kWidth, kMost);
+  model.ffn = keys.whole(spelt::kWidth, kMostSize);
   read_activation(keys, model);
   read_learned(keys, model);
   LayerFeatures& layer = model.layer;
   layer.bidirectional = layer.residual_of_norm = layer.head_transform = true;
-  layer.segments = keys.whole(spelt::kSegments, kMost);
+  layer.segments = keys.whole(spelt::kSegments, kMostSize);
   keys.demand({"is_decoder"}, false, false, "a query sees all tokens");
   keys.demand({"add_cross_attention"}, false, false, "layers attend to their own tokens");
   if (const auto kind = keys.stated({"position_embedding_type"})) kind->one_of({"absolute"});
@@ -92,15 +91,15 @@ void read_bert(ConfigKeys& keys, ModelConfig& model) {
 void read_t5(ConfigKeys& keys, ModelConfig& model) {
   constexpr std::int64_t kUsualTokens = 512;  // [Raffel20 sec 3.1.2]
   set_architecture(model, Architecture::kLlama);
-  model.encoder_layers = keys.whole(spelt::kEncoderLayers, kMost);
+  model.encoder_layers = keys.whole(spelt::kEncoderLayers, kMostSize);
   model.layers =
-      model.encoder_layers + keys.whole_or(spelt::kDecoderLayers, kMost, model.encoder_layers);
-  model.hidden = keys.whole(spelt::kT5Hidden, kMost);
-  model.heads = model.kv_heads = keys.whole(spelt::kT5Heads, kMost);
-  const std::int64_t size = keys.whole(spelt::kT5HeadSize, kMost);
+      model.encoder_layers + keys.whole_or(spelt::kDecoderLayers, kMostSize, model.encoder_layers);
+  model.hidden = keys.whole(spelt::kT5Hidden, kMostSize);
+  model.heads = model.kv_heads = keys.whole(spelt::kT5Heads, kMostSize);
+  const std::int64_t size = keys.whole(spelt::kT5HeadSize, kMostSize);
   if (size * model.heads != model.hidden) model.own_head_size = size;
-  model.ffn = keys.whole(spelt::kT5Width, kMost);
-  model.vocab = keys.whole(spelt::kVocabulary, kMost);
+  model.ffn = keys.whole(spelt::kT5Width, kMostSize);
+  model.vocab = keys.whole(spelt::kVocabulary, kMostSize);
   // transformers 5 says of a file that its embeddings are tied, and apart whether logits are
   // scaled.
   model.tied_embeddings = keys.flag(spelt::kTied, true);
@@ -113,8 +112,8 @@ void read_t5(ConfigKeys& keys, ModelConfig& model) {
   layer.activation = model.gated_mlp ? Activation::kGeluTanh : Activation::kRelu;
   layer.scaled_logits = model.tied_embeddings;
   layer.attention_divisor = 1;
-  layer.relative_buckets = keys.whole(spelt::kBuckets, kMost);
-  layer.relative_distance = keys.whole(spelt::kDistance, kMost);
+  layer.relative_buckets = keys.whole(spelt::kBuckets, kMostSize);
+  layer.relative_distance = keys.whole(spelt::kDistance, kMostSize);
   keys.find({"dense_act_fn"});
   keys.find({"is_gated_act"});
   keys.find({"is_encoder_decoder"});

@@ -15,9 +15,9 @@
 namespace zplan {
 namespace {
 
-class Converter {
+class TomlConverter {
  public:
-  explicit Converter(const std::string& text) : places_(text) {}
+  explicit TomlConverter(const std::string& text) : places_(text) {}
 
   std::size_t offset(const toml::source_position& place) const {
     return places_.offset_of_character(static_cast<int>(place.line) - 1,
@@ -74,7 +74,7 @@ JsonNode parse_toml(std::string text, std::string name) {
   document->name = std::move(name);
   document->text = std::move(text);
   check_config_size(*document);
-  const Converter converter(document->text);
+  const TomlConverter converter(document->text);
   try {
     document->root = converter.value(toml::parse(document->text));
   } catch (const toml::parse_error& error) {

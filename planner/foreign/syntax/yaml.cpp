@@ -88,9 +88,9 @@ std::vector<YAML::Mark> document_starts(const std::string& text) {
   return std::move(documents.starts);
 }
 
-class Converter {
+class YamlConverter {
  public:
-  Converter(JsonDocument& document, std::vector<RepeatedKey>* repeated)
+  YamlConverter(JsonDocument& document, std::vector<RepeatedKey>* repeated)
       : document_(document), places_(document.text), repeated_(repeated) {}
 
   JsonValue value(const YAML::Node& node, int depth) {
@@ -186,7 +186,7 @@ JsonNode parse_yaml(std::string text, std::string name, std::vector<RepeatedKey>
   document->name = std::move(name);
   document->text = std::move(text);
   check_config_size(*document);
-  Converter converter(*document, repeated);
+  YamlConverter converter(*document, repeated);
   try {
     const std::vector<YAML::Mark> starts = document_starts(document->text);
     if (starts.size() > 1)

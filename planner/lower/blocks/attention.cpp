@@ -3,12 +3,6 @@
 namespace zplan {
 namespace {
 
-Heads piece(Heads heads, std::int64_t pieces) {
-  heads.queries /= pieces;
-  heads.keys /= pieces;
-  return heads;
-}
-
 Linear make_qkv(LayerMaker& maker, const AttentionShape& shape) {
   const Heads& n = shape.heads;
   const std::int64_t q = n.queries * n.size, kv = n.keys * n.size;
@@ -32,7 +26,7 @@ std::vector<HeadNorm> make_norms(LayerMaker inside, const Heads& n, const Attent
 SelfAttention::SelfAttention(LayerMaker& maker, const AttentionShape& shape)
     : ropes_(shape.ropes.begin(), shape.ropes.end()),
       qkv_(make_qkv(maker, shape)),
-      core_(maker, piece(shape.heads, maker.pieces()), shape.scores),
+      core_(maker, shape.heads.piece(maker.pieces()), shape.scores),
       by_head_{maker.b(), core_.inside(maker).s(), core_.heads().all(), core_.heads().size},
       norms_(make_norms(core_.inside(maker), core_.heads(), shape)),
       projection_(maker, Part::kProjection, "proj", "projection", shape.heads.out_width(),

@@ -24,6 +24,10 @@ struct Heads {
   // Elements that all of them have side by side: queries, then keys, then values.
   std::int64_t width() const { return rotated() * size + keys * value_size; }
   std::int64_t out_width() const { return queries * value_size; }
+  // Those of one of as many pieces.
+  Heads piece(std::int64_t pieces) const {
+    return {queries / pieces, keys / pieces, size, value_size};
+  }
 };
 
 // What is done to scores, as the kernels' attributes have it (planner/program/kernels/rows.h).

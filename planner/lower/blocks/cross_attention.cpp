@@ -6,12 +6,6 @@ namespace {
 // The nodes of the core are told apart from those of self-attention as a second step.
 constexpr std::int32_t kStep = 1;
 
-Heads piece(Heads heads, std::int64_t pieces) {
-  heads.queries /= pieces;
-  heads.keys /= pieces;
-  return heads;
-}
-
 Linear make(LayerMaker& maker, Part part, std::string_view tensor, const AttentionShape& shape) {
   return {maker,
           part,
@@ -45,7 +39,7 @@ CrossAttention::CrossAttention(LayerMaker& maker, const AttentionShape& shape)
                              .dtype = maker.compute(),
                              .of = LayerOperator::kQkv,
                              .tiled = true})),
-      core_(maker, piece(shape.heads, maker.pieces()), plain(shape.scores)),
+      core_(maker, shape.heads.piece(maker.pieces()), plain(shape.scores)),
       projection_(maker, Part::kCrossProjection, "cross_proj", "cross_projection",
                   shape.heads.out_width(), shape.projection_bias, LayerOperator::kProjection) {}
 

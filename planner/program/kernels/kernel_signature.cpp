@@ -11,10 +11,10 @@
 namespace zplan {
 namespace {
 
-using Words = std::vector<std::string_view>;
+using Pieces = std::vector<std::string_view>;
 
-Words split(std::string_view text, char separator) {
-  Words result;
+Pieces split(std::string_view text, char separator) {
+  Pieces result;
   while (!text.empty()) {
     const std::size_t end = std::min(text.find(separator), text.size());
     result.push_back(text.substr(0, end));

@@ -13,7 +13,7 @@
 namespace zplan {
 namespace {
 
-constexpr std::size_t kWave = 8;  // leaves that climb together, for any number of threads
+constexpr std::size_t kClimbers = 8;  // leaves that climb together, for any number of threads
 
 class Headroom {
  public:
@@ -93,7 +93,7 @@ class Headroom {
   std::vector<Leaf*> next_wave(bool by_time) {
     std::vector<Leaf*> wave;
     for (const auto& [key, leaf] : by_time ? queue_ : by_memory_) {
-      if (wave.size() == kWave) break;
+      if (wave.size() == kClimbers) break;
       if (wave.empty() || leaf->rung == wave.front()->rung) wave.push_back(leaf);
     }
     for (Leaf* leaf : wave) remove(*leaf);
