@@ -113,12 +113,13 @@ class Frameworks(CliTest):
             self.assertEqual({key: edit["edit"] for key, edit in first.items()},
                              {"gradient_accumulation_steps": "change",
                               "per_device_train_batch_size": "change"})
-        # Recomputation that its own switch says is taken away there, once.
-        for edits in self.edits(self.check("training_arguments.yaml", "--model", "llama3-8b",
-                                           "--cluster", "dgx-h100")):
-            if "fsdp_config.activation_checkpointing" in edits:
-                self.assertEqual(edits["gradient_checkpointing"]["place"],
-                                 "training_arguments.yaml:5:25")
+        # Recomputation that its own switch says is taken away there, too.
+        changes = self.edits(self.check("training_arguments.yaml", "--model", "gpt2-1.5b",
+                                        "--cluster", "dgx-h100"))
+        places = [edits["gradient_checkpointing"]["place"] for edits in changes
+                  if "fsdp_config.activation_checkpointing" in edits]
+        self.assertTrue(places)
+        self.assertEqual(set(places), {"training_arguments.yaml:5:25"})
 
     def test_what_the_script_says_is_told_to_it(self):
         changes = self.check("fsdp.yaml", "--model", "gpt2-1.5b", "--cluster", "dgx-h100",
@@ -207,6 +208,28 @@ class Frameworks(CliTest):
         steps = [change["step_s"] for change in answer["changes"]]
         self.assertEqual(steps, sorted(steps))
         self.assertLess(steps[0], 0.9 * answer["time"]["step_s"])
+
+    def test_a_script_that_is_read_brings_its_variables(self):
+        text = self.read("pretrain.sh")
+        self.assertIn("\nTP=2\nPP=2\n", text)
+        os.mkdir(self.path("conf"))
+        self.write("conf/parallel.sh", "TP=4\nPP=1\n")
+        self.write("run.sh", text.replace("\nTP=2\nPP=2\n",
+                                          '\nsource "$(dirname "$0")/conf/parallel.sh"\n'))
+        answer = self.check("run.sh", "--cluster", "dgx-h100x8")
+        parallel = answer["plan"]["parallel"]
+        self.assertEqual((parallel["dp"], parallel["tp"], parallel["pp"]), (16, 4, 1))
+        self.assertIn('"conf/parallel.sh" is read, its variables count',
+                      [each["message"] for each in answer["findings"]])
+        places = {edit["key"]: edit["place"] for change in answer["changes"]
+                  for edit in change["edits"]}
+        self.assertEqual(places["--tensor-model-parallel-size"], "conf/parallel.sh:1:4")
+        self.write("conf/parallel.sh", "source ../run.sh\nsource parallel.sh\nTP=4\n")
+        self.write("parallel.sh", "source conf/parallel.sh\n")
+        result = self.zplan("check", "run.sh", "--cluster", "dgx-h100x8")
+        self.assertEqual((result.returncode, result.stderr),
+                         (BAD_INPUT, "zplan: parallel.sh:1:8: /: expected scripts that do not read "
+                                     'each other, got "conf/parallel.sh" within itself\n'))
 
     def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
         for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),

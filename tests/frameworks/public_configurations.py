@@ -98,8 +98,9 @@ class Checkout:
 
 
 def is_one_line_about(text, name):
-    """A refusal names the file and the place."""
-    return text.count("\n") == 1 and re.match(rf"zplan: {re.escape(name)}:\d+:\d+: /", text)
+    """A refusal names the file, or a script that it reads, and the place."""
+    reads = r"[^:]+\.sh|" if name.endswith(SCRIPTS) else ""
+    return text.count("\n") == 1 and re.match(rf"zplan: ({reads}{re.escape(name)}):\d+:\d+: /", text)
 
 
 def run_check(zplan, name, folder, *arguments):

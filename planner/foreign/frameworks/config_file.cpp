@@ -28,6 +28,15 @@ JsonNode parse_command(std::string text, const std::string& name, std::vector<Fi
                         .message = fmt::format(
                             "of {} conditions and loops the first branch, or one turn, is taken",
                             line.assumed.size())});
+  for (const ReadScript& each : line.scripts)
+    findings.push_back(
+        {.trouble = Trouble::kAssumed,
+         .place = each.place,
+         .key = "",
+         .message =
+             each.is_read
+                 ? fmt::format("{} is read, its variables count", in_quotes(each.name))
+                 : fmt::format("{} is not beside the script: not read", in_quotes(each.name))});
   return std::move(line.root);
 }
 

@@ -19,8 +19,23 @@ std::optional<JsonNode> member_of(const JsonNode& node, std::string_view key) {
   return std::nullopt;
 }
 
+// A number that a script leaves to what is outside of it: says what to do.
+void check_known(const JsonNode& node) {
+  const std::string word = node.is_string() ? node.string() : "";
+  if (!word.starts_with('$') && !word.starts_with('`')) return;
+  const std::size_t name = word.find_first_not_of("${");
+  const bool is_printed = word.starts_with('`') || (word.starts_with("$(") && word[2] != '(');
+  const bool is_argument = name != std::string::npos && word[name] >= '0' && word[name] <= '9';
+  node.fail(fmt::format("expected a number, got {}: {}", in_quotes(word),
+                        is_printed ? "no command is run; write the number in a copy"
+                        : is_argument
+                            ? "an argument of the script; write the number in a copy"
+                            : "it is not set here; set it in a copy, or write the number"));
+}
+
 // Frameworks convert what is written as 5e8.
 std::int64_t whole_number(const JsonNode& node, std::int64_t min, std::int64_t max) {
+  check_known(node);
   const double number = node.number(static_cast<double>(min), static_cast<double>(max));
   if (number != std::floor(number)) node.fail_expected("a whole number");
   return static_cast<std::int64_t>(number);
@@ -93,6 +108,7 @@ bool ConfigReader::flag(std::string_view key) const {
 
 double ConfigReader::number(std::string_view key, double min, double max) const {
   const std::optional<JsonNode> node = find(key);
+  if (node) check_known(*node);
   return (node ? *node : table_.usual(key)).number(min, max);
 }
 

@@ -146,7 +146,8 @@ CommandLine parse_command_line(std::string text, std::string name) {
   document->name = std::move(name);
   document->text = std::move(text);
   check_config_size(*document);
-  const ShellScript script = read_shell(one_command(document->text));
+  ScriptFiles files(*document);
+  const ShellScript script = read_shell(one_command(document->text), files.sources());
   Words most;
   std::ptrdiff_t options = 0;
   for (const Words& command : script.commands) {
@@ -159,7 +160,8 @@ CommandLine parse_command_line(std::string text, std::string name) {
   if (options == 0) most = options_in_variables(script);
   if (most.empty()) document->fail(0, "", "expected a command with options, \"--..\"");
   document->root = object_of(most);
-  CommandLine out{{document, &document->root}, {}};
+  document->base = files.documents();
+  CommandLine out{{document, &document->root}, {}, std::move(files).found()};
   for (const std::size_t place : script.assumed) out.assumed.push_back(document->location(place));
   return out;
 }

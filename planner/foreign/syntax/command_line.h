@@ -5,19 +5,22 @@
 //
 // An option without a value is true, one with several an array; given twice, the last one counts.
 // Words that are numbers are numbers. Of several commands the one with the most options counts; a
-// script with none, which others read, says those that its variables hold.
+// script with none, which others read, says those that its variables hold. A script that it reads
+// itself is followed where it is beside it (script_files.h).
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "planner/core/json_reader.h"
+#include "planner/foreign/syntax/script_files.h"
 
 namespace zplan {
 
 struct CommandLine {
   JsonNode root;
   std::vector<std::string> assumed;  // "run.sh:12:1", where a condition was taken to hold
+  std::vector<ReadScript> scripts;   // that it reads
 };
 
 // Throws Error where there is no option.

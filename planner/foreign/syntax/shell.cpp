@@ -46,19 +46,26 @@ class BlankFinder {
 
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit Reader(std::string_view text, const Sources& sources, std::size_t begin = 0)
+      : text_(text), sources_(&sources), begin_(begin) {}
   // Of a word of a script, with the variables that it has there.
   Reader(const PlacedText& within, const std::map<std::string, Words>& variables)
       : text_(within.text), places_(&within.places), variables_(variables) {}
 
   ShellScript read() {
-    while (at_ < text_.size()) statement();
+    walk();
     for (auto& [name, words] : variables_) script_.variables.push_back(std::move(words));
     return std::move(script_);
   }
 
  private:
-  std::size_t place(std::size_t at) const { return places_ != nullptr ? (*places_)[at] : at; }
+  void walk() {
+    while (at_ < text_.size()) statement();
+  }
+
+  std::size_t place(std::size_t at) const {
+    return places_ != nullptr ? (*places_)[at] : begin_ + at;
+  }
   bool is_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
   void skip_blanks() {
     while (at_ < text_.size() && (is_blank(text_[at_]) || is_at("\\\n") || is_at("\\\r\n")))
@@ -88,7 +95,24 @@ class Reader {
       if (places_ == nullptr && words[w - 1].text == "-c" &&
           words[w].text.find('$') != std::string::npos)
         add_commands_of(words[w]);
+    const bool reads = words.size() > 1 && is_any(words[0].text, {"source", "."});
+    if (reads && sources_ != nullptr && sources_->open) follow(words[1]);
     script_.commands.push_back(std::move(words));
+  }
+
+  // The other script goes on with the variables of this one, and this one with its.
+  void follow(const PlacedText& path) {
+    const std::optional<SourcedText> other = sources_->open(path);
+    if (!other) return;
+    Reader reader(other->text, *sources_, other->begin);
+    reader.variables_ = std::move(variables_);
+    reader.script_ = std::move(script_);
+    reader.expanded_ = expanded_;
+    reader.walk();
+    variables_ = std::move(reader.variables_);
+    script_ = std::move(reader.script_);
+    expanded_ = reader.expanded_;
+    sources_->close();
   }
 
   // "bash -c '.. $NAME ..'": the inner shell replaces what the quotes kept.
@@ -339,6 +363,8 @@ class Reader {
 
   std::string_view text_;
   const std::vector<std::size_t>* places_ = nullptr;  // of the text's bytes; null: as they stand
+  const Sources* sources_ = nullptr;
+  std::size_t begin_ = 0;  // of the text among all places
   std::size_t at_ = 0;
   int skipped_ = 0;  // conditions whose other branch this is
   std::size_t expanded_ = 0;
@@ -348,7 +374,9 @@ class Reader {
 
 }  // namespace
 
-ShellScript read_shell(std::string_view text) { return Reader(text).read(); }
+ShellScript read_shell(std::string_view text, const Sources& sources) {
+  return Reader(text, sources).read();
+}
 
 std::vector<PlacedText> split_words(const PlacedText& text) {
   std::vector<PlacedText> out;

@@ -4,10 +4,13 @@
 // Known: words in quotes, comments, continued lines, assignments and arrays (NAME=(..), +=),
 // $NAME, ${NAME}, ${NAME:-word}, ${NAME[@]} and $((..)) of whole numbers. What is not known stays
 // as it is written, "$NAME" or "$(..)", in one word, so that a message can show it. Of a condition
-// the first branch is taken and of a loop one turn; `assumed` says where.
+// the first branch is taken and of a loop one turn; `assumed` says where. Scripts that are read by
+// "source" or "." are as if they stood there, where the caller has them.
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,7 +42,19 @@ struct ShellScript {
   std::vector<std::vector<PlacedText>> variables;  // words of each, by name
 };
 
-ShellScript read_shell(std::string_view text);
+// A script that another one reads: its text, and where that begins among the places of all.
+struct SourcedText {
+  std::string text;
+  std::size_t begin = 0;
+};
+
+// Called with the path at "source PATH" and, where that gave a text, once its end is reached.
+struct Sources {
+  std::function<std::optional<SourcedText>(const PlacedText& path)> open;
+  std::function<void()> close;
+};
+
+ShellScript read_shell(std::string_view text, const Sources& sources = {});
 
 // At blanks.
 std::vector<PlacedText> split_words(const PlacedText& text);

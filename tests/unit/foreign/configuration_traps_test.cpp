@@ -1,5 +1,6 @@
 // What configurations in public repositories do that a reader can stumble over, in files of our
 // own: each is read, or what is wrong with it is found at its place.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -98,6 +99,28 @@ TEST(DeepSpeedTraps, GradientsInFp32AreAPlanAtStage1) {
       "enabled": true}, "data_types": {"grad_accum_dtype": "fp32"},
       "zero_optimization": {"stage": 1}})");
   EXPECT_EQ(file.setup.plan.precision, find_recipe("fp32-gradients", "cuda.sm90.bf16"));
+}
+
+TEST(DeepSpeedTraps, KeysOfOtherStagesHaveNoEffect) {
+  const struct {
+    const char* key;
+    bool at_2, at_3;  // whether it counts
+  } kKeys[] = {{"reduce_bucket_size", true, true},
+               {"allgather_bucket_size", true, false},
+               {"stage3_prefetch_bucket_size", false, true},
+               {"stage3_max_live_parameters", false, true},
+               {"stage3_max_reuse_distance", false, true},
+               {"stage3_param_persistence_threshold", false, true}};
+  for (const auto& [key, at_2, at_3] : kKeys) {
+    for (const int stage : {2, 3}) {
+      const Read file = read("ds.json", fmt::format(R"({{"train_batch_size": 8, "zero_optimization":
+          {{"stage": {}, "{}": 900000000}}}})",
+                                                    stage, key));
+      EXPECT_EQ(file.kind_of(std::string("zero_optimization.") + key),
+                (stage == 2 ? at_2 : at_3) ? "" : "no_effect")
+          << key << " at stage " << stage;
+    }
+  }
 }
 
 TEST(TrainerTraps, KeysOfTheScriptAreNamedTogether) {
@@ -200,6 +223,22 @@ TEST(MegatronTraps, WhatNoLongerGoesIsSaidWithWhatDoes) {
   EXPECT_NE(file.message_of("--checkpoint-activations").find("--recompute-granularity full"),
             std::string::npos);
   EXPECT_EQ(file.kind_of("--data-impl"), "removed");
+}
+
+TEST(MegatronTraps, NumbersThatAScriptDoesNotHaveSayWhatToDo) {
+  const std::string got = "run.sh:1:21: /arguments/--num-layers: expected a number, got ";
+  for (const auto& [word, says] :
+       {std::pair("$6", "\"$6\": an argument of the script; write the number in a copy"),
+        std::pair("${12}", "\"${12}\": an argument of the script; write the number in a copy"),
+        std::pair("$LAYERS",
+                  "\"$LAYERS\": it is not set here; set it in a copy, or write the number"),
+        std::pair("$((L * 2))",
+                  "\"$((L * 2))\": it is not set here; set it in a copy, or write the number"),
+        std::pair("`cat l`", "\"`cat l`\": no command is run; write the number in a copy"),
+        std::pair("$(cat l)", "\"$(cat l)\": no command is run; write the number in a copy")})
+    EXPECT_EQ(error_of("run.sh", std::string("run.py --num-layers ") + word +
+                                     " --hidden-size 8 --num-attention-heads 1\n"),
+              got + says);
 }
 
 TEST(MegatronTraps, TheForkOfDeepSpeedIsReadAsFarAsItIsTheSame) {
