@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Packs what a build folder has as zplan_VERSION_ARCH.deb, installs it with dpkg into an empty root,
 # beside what it depends on and nothing else, and uses it there: no source tree, no home.
+# Where that folder has the CUDA plug-in, zplan-cuda is packed and installed beside it.
 #   tests/packages/deb.sh PROGRAM ROOT
 # PROGRAM lies in bin/ of the build folder. Exit code 77: a tool is missing, and is named.
 # What zplan depends on is copied from the packages of this system, so that no network is needed.
@@ -18,7 +19,9 @@ done
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
 cd -- "$work"
-cpack --config "$build/CPackConfig.cmake" -D CPACK_COMPONENTS_ALL=zplan -B "$work/out" >log 2>&1 ||
+parts=zplan
+if [[ -e $build/bin/libzplan_cuda.so ]]; then parts='zplan;zplan-cuda'; fi
+cpack --config "$build/CPackConfig.cmake" -D "CPACK_COMPONENTS_ALL=$parts" -B "$work/out" >log 2>&1 ||
   { cat log >&2; fail "cpack"; }
 package=$(ls out/zplan_*.deb)
 
@@ -83,6 +86,13 @@ inside simulate /tmp/plan.json >/dev/null || fail "zplan simulate"
 inside run /tmp/plan.json --steps 1 >/dev/null || fail "zplan run"
 inside models | grep -q llama3-70b || fail "no catalogue"
 inside doctor | grep -q "is not beside the program" || fail "zplan doctor without zplan-cuda"
-dpkg --root="$root" --log=/dev/null -r zplan >log 2>&1 || { cat log >&2; fail "dpkg -r"; }
+installed=(zplan)
+if [[ $parts == *cuda* ]]; then
+  dpkg --root="$root" --log=/dev/null -i out/zplan-cuda_*.deb >log 2>&1 ||
+    { cat log >&2; fail "dpkg -i zplan-cuda"; }
+  if inside doctor | grep -q "is not beside the program"; then fail "zplan doctor with zplan-cuda"; fi
+  installed+=(zplan-cuda)
+fi
+dpkg --root="$root" --log=/dev/null -r "${installed[@]}" >log 2>&1 || { cat log >&2; fail "dpkg -r"; }
 if find "$root/usr" -name '*zplan*' | grep -q .; then fail "files are left behind"; fi
-echo "zplan: packed, installed, used and removed"
+echo "${installed[*]}: packed, installed, used and removed"
