@@ -17,7 +17,7 @@ Command parse_export(const std::vector<std::string>& arguments) {
                 "  ./zplan export plan.json --to deepspeed\n");
   add_source(syntax, pins, command.source);
   syntax.text("--to", command.target, "FRAMEWORK",
-              "Whose: deepspeed, megatron, megatron-bridge, torchtitan, accelerate, hf, fsdp");
+              "Whose: deepspeed, megatron[-bridge], torchtitan, accelerate, hf, fsdp");
   syntax.text("-o,--output", command.directory, "DIR", "Where to; without it nothing is written");
   syntax.flag("--json", command.json, "Print JSON (zplan.export/1)");
   if (auto help = read_with_source(syntax, arguments, pins, command.source))
@@ -38,9 +38,8 @@ Command parse_check(const std::vector<std::string>& arguments) {
       "  ./zplan check ds_config.json --model llama3-8b --cluster dgx-h100 --recompute full\n"
       "  ./zplan check ds_config.json --with hf --model gpt2 --cluster dgx-a100 --recompute "
       "full\n");
-  syntax.positional(
-      "CONFIG", command.config,
-      "Of DeepSpeed, Megatron-LM or -Bridge, torchtitan, Accelerate, the Trainer or FSDP2");
+  syntax.positional("CONFIG", command.config,
+                    "Of DeepSpeed, Megatron-LM, torchtitan, Accelerate and others");
   PlanCommand& question = command.question;
   syntax.text("-m,--model", question.model, "M", "The model: llama3-8b, or a .json file");
   syntax.text("-c,--cluster", question.cluster, "C", "Where to: dgx-h100x4, or a .json file");

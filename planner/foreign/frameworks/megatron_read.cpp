@@ -25,7 +25,7 @@ void read_batch(const KeysToPlan& to) {
   fit_batch(to, "--global-batch-size");
 }
 
-void read_optimizer(const KeysToPlan& to) {
+void read_optimizer_option(const KeysToPlan& to) {
   const auto name = to.config.find("--optimizer");
   if (!name) return;
   const std::string word = name->string();
@@ -38,7 +38,7 @@ void read_optimizer(const KeysToPlan& to) {
                   fmt::format("{}: counted as Adam", in_quotes(word)));
 }
 
-void read_rest(const KeysToPlan& to) {
+void read_other_options(const KeysToPlan& to) {
   const ConfigReader& config = to.config;
   to.plan.clip = config.number("--clip-grad", 0, 1e9) > 0;
   if (config.flag("--use-tp-pp-dp-mapping")) to.plan.order = RankOrder::kPipelineFirst;
@@ -51,7 +51,7 @@ void read_rest(const KeysToPlan& to) {
   if (config.has("--mtp-num-layers"))
     to.config.add(Trouble::kNotModelled, "--mtp-num-layers",
                   "layers that predict further tokens are not counted");
-  read_optimizer(to);
+  read_optimizer_option(to);
 }
 
 }  // namespace
@@ -79,7 +79,7 @@ void read_megatron_plan(const KeysToPlan& to) {
   read_megatron_homes(to);
   read_batch(to);
   read_megatron_pipeline(to);
-  read_rest(to);
+  read_other_options(to);
   to.plan.gather = megatron_gather(to);
 }
 

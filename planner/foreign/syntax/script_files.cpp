@@ -28,7 +28,7 @@ std::string known_part(const std::string& path) {
 }
 
 // Within the folder; empty: elsewhere, or not known.
-std::string name_of(const std::string& path) {
+std::string path_within(const std::string& path) {
   const std::string name = known_part(path);
   if (name.empty() || name.find_first_of("$`~\n") != std::string::npos) return {};
   const fs::path normal = fs::path(name).lexically_normal();
@@ -68,7 +68,7 @@ std::size_t ScriptFiles::end_of_all() const {
 
 std::optional<SourcedText> ScriptFiles::open(const PlacedText& path) {
   const auto [document, offset] = at(path.place());
-  const std::string name = name_of(path.text);
+  const std::string name = path_within(path.text);
   if (name.empty()) return std::nullopt;
   const fs::path file = fs::path(script_.name).parent_path() / name;
   std::error_code error;
