@@ -231,6 +231,17 @@ class Frameworks(CliTest):
                          (BAD_INPUT, "zplan: parallel.sh:1:8: /: expected scripts that do not read "
                                      'each other, got "conf/parallel.sh" within itself\n'))
 
+    def test_what_is_asked_for_and_not_so_is_said(self):
+        answer = self.check("run_config.yaml", "--model", "qwen3-8b", "--cluster", "dgx-h100",
+                            "--tp", "4", "--train", "lora")
+        found = {each["key"]: each["message"] for each in answer["findings"]}
+        self.assertIn("layers 32 and not 36", found["--model"])
+        self.assertIn("4 is asked for and 2 counts", found["--tp"])
+        self.assertIn("--train", found)
+        same = self.check("run_config.yaml", "--model", "llama3-8b", "--cluster", "dgx-h100",
+                          "--tp", "2")
+        self.assertEqual(same["findings"], [])
+
     def test_torchtitan_accelerate_and_the_trainer_shard_parameters(self):
         for name, micro in (("llama3_8b.toml", ()), ("fsdp.yaml", ("--micro-batch", "1")),
                             ("training_arguments.yaml", ())):
@@ -302,7 +313,7 @@ class Frameworks(CliTest):
         self.write("other.json", '{"a": 1}')
         self.write("model_free.sh", "torchrun pretrain_gpt.py --micro-batch-size 1\n")
         for name, words in (("other.json", "other.json:1:1: /: expected a configuration of"),
-                            ("model_free.sh", "--model: expected the model"),
+                            ("model_free.sh", "expected --model beside it"),
                             ("absent.json", "absent.json")):
             result = self.zplan("check", name, "--cluster", "dgx-h100")
             self.assertEqual(result.returncode, BAD_INPUT)

@@ -10,6 +10,7 @@
 #include "planner/cli/frame/plan_file.h"
 #include "planner/core/error.h"
 #include "planner/foreign/frameworks/config_file.h"
+#include "planner/foreign/hugging_face/write_config.h"
 #include "planner/foreign/model_file.h"
 #include "planner/plan/plan_difference.h"
 #include "planner/search/search.h"
@@ -69,6 +70,10 @@ void predict(Check& check, const ModelConfig& model, const Evidence& evidence) {
   check.time = predict_time(*check.planned, check.cluster, evidence);
 }
 
+std::optional<ModelConfig> described_model(const ConfigFile& config) {
+  return config.framework->model == nullptr ? std::nullopt : config.framework->model(config.root);
+}
+
 // The one that is asked about, else the one that the configuration describes.
 ModelConfig model_of(const PlanCommand& question, const ConfigFile& config) {
   if (!question.model.empty()) {
@@ -76,11 +81,32 @@ ModelConfig model_of(const PlanCommand& question, const ConfigFile& config) {
     tell_left_out(question.model, named.left_out);
     return std::move(named.model);
   }
-  if (config.framework->model != nullptr)
-    if (auto model = config.framework->model(config.root)) return std::move(*model);
-  throw_bad_input(
-      fmt::format("--model: expected the model, which a configuration of {} does not describe",
-                  config.framework->title));
+  if (auto model = described_model(config)) return std::move(*model);
+  config.root.fail("expected --model beside it, as it describes no model");
+}
+
+// Where both say a model, they may differ.
+void compare_models(const PlanCommand& question, const ConfigFile& config, const ModelConfig& model,
+                    Setup& setup) {
+  if (question.model.empty()) return;
+  const auto described = described_model(config);
+  if (!described) return;
+  const std::vector<std::string> differences = config_differences(model, *described);
+  if (!differences.empty())
+    setup.findings.push_back({Trouble::kContradicts, "", "--model",
+                              fmt::format("counts; the configuration describes another: {}",
+                                          fmt::join(differences, ", "))});
+}
+
+// What is asked for and the configuration decides.
+void compare_asked(const Pins& asked, Setup& setup) {
+  Plan wanted = setup.plan;
+  asked.apply(wanted);
+  for (const DecisionChange& change : plan_difference(setup.plan, wanted))
+    setup.findings.push_back(
+        {Trouble::kContradicts, "", std::string(decision(change.pointer).option.name),
+         fmt::format("{} is asked for and {} counts, which the framework has here", change.after,
+                     change.before)});
 }
 
 }  // namespace
@@ -102,6 +128,8 @@ ExitCode execute(const CheckCommand& command) {
       .devices_per_node = cluster.node.devices_per_node};
   check.setup = config.framework->read(config.root, around);
   std::ranges::copy(config.findings, std::back_inserter(check.setup.findings));
+  compare_models(question, config, model, check.setup);
+  compare_asked(question.pins, check.setup);
   if (!question.stack.empty()) check.setup.stack = question.stack;
   check.setup.plan.hardware = cluster.name;
   SetupCluster use = cluster_of_setup(check.setup, std::move(cluster));

@@ -69,6 +69,10 @@ ExitCode execute(const ExportCommand& command) {
   const ModelConfig& model = chosen->planned.model;
   Export answer{.framework = &framework,
                 .setup = read_back(framework, plan, model, chosen->cluster)};
+  // What a configuration of a user's may have left out.
+  std::erase_if(answer.setup.findings, [](const Finding& finding) {
+    return finding.trouble == Trouble::kAssumed && finding.key.empty();
+  });
   const Cluster& cluster = chosen->cluster;
   answer.plan = try_plan(plan, model, cluster, true);
   answer.all = try_plan(answer.setup.plan, model, cluster, true);

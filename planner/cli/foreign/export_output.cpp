@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "planner/cli/foreign/export.h"
 #include "planner/cli/foreign/findings_output.h"
 #include "planner/cli/frame/table.h"
@@ -50,8 +52,13 @@ Sheet export_sheet(const Export& answer) {
              {"exported", trial_sheet(answer.all)},
              {"there", trial_sheet(answer.there)}});
   const bool is_whole = answer.dropped.empty();
-  out.print(is_whole ? fmt::format("{} {} can say all of the plan.\n", answer.framework->title,
-                                   answer.setup.version)
+  const bool is_model = std::ranges::find(answer.setup.findings, "model", &Finding::key) ==
+                        answer.setup.findings.end();
+  if (!is_model)
+    out.print(fmt::format("{} {} does not have the plan's model, below.\n", answer.framework->title,
+                          answer.setup.version));
+  out.print(is_whole ? fmt::format("{} {} can say all of the plan's decisions.\n",
+                                   answer.framework->title, answer.setup.version)
                      : fmt::format("{} {} does {} of the plan's decisions otherwise: {}.\n",
                                    answer.framework->title, answer.setup.version,
                                    answer.dropped.size(), cost_words(answer.all, answer.plan)));

@@ -11,7 +11,11 @@
 
 namespace zplan {
 
-// What fields say of an option: as written, else as the classes have it. Nothing: it is not given.
+// Whether nothing is left out, as in what training saves, which names the classes.
+bool is_whole_bridge_configuration(const JsonNode& root);
+
+// What fields say of an option: as written, else as the classes have it or, in what is no whole
+// configuration, as recipes begin. Nothing: it is not given.
 std::optional<JsonNode> bridge_option(const JsonNode& root, const KeyTable& table,
                                       std::string_view option);
 

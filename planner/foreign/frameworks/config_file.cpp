@@ -36,7 +36,7 @@ JsonNode parse_command(std::string text, const std::string& name, std::vector<Fi
          .message =
              each.is_read
                  ? fmt::format("{} is read, its variables count", in_quotes(each.name))
-                 : fmt::format("{} is not beside the script: not read", in_quotes(each.name))});
+                 : fmt::format("{} is not in the folder of the script: not read", in_quotes(each.name))});
   return std::move(line.root);
 }
 

@@ -50,11 +50,6 @@ KeyPlace find_in_file(const JsonNode& root, std::string_view key) {
   }
 }
 
-std::optional<JsonNode> command_of(const JsonNode& root) {
-  auto options = find_key(root, "arguments");
-  return options && options->is_object() ? options : std::nullopt;
-}
-
 KeyPlace find_in_command(const JsonNode& command, const JsonNode& options, std::string_view key) {
   if (auto option = find_option(options, key))
     return {option->second, command, {}, std::move(option->first), true};
@@ -75,7 +70,7 @@ JsonNode changed(const JsonNode& root, const std::vector<std::string>& path, std
 // The names on the way to a key that is, or would be, in the configuration itself.
 std::vector<std::string> way_to(const JsonNode& root, std::string_view key) {
   std::vector<std::string> way;
-  if (const auto options = command_of(root)) {
+  if (const auto options = arguments_of(root)) {
     way.emplace_back("arguments");
     const auto option = find_option(*options, key);
     const auto first = find_option(*options, key.substr(0, key.find('.')));
@@ -99,7 +94,7 @@ std::vector<std::string> way_to(const JsonNode& root, std::string_view key) {
 }  // namespace
 
 KeyPlace find_place(const JsonNode& root, std::string_view key) {
-  if (const auto options = command_of(root)) return find_in_command(root, *options, key);
+  if (const auto options = arguments_of(root)) return find_in_command(root, *options, key);
   return find_in_file(key.starts_with("--") ? megatron_options(root) : root, key);
 }
 

@@ -1,10 +1,13 @@
 #include "planner/foreign/frameworks/megatron_bridge.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
 
 #include "planner/core/error.h"
+#include "planner/core/nearest.h"
 #include "planner/foreign/frameworks/bridge_fields.h"
 #include "planner/foreign/frameworks/config_reader.h"
 #include "planner/foreign/frameworks/key_place.h"
@@ -15,7 +18,28 @@
 namespace zplan {
 namespace {
 
-constexpr std::string_view kClass = "_target_";  // of a section, as a saved configuration says
+// Recipes of mixed precision [MegatronBridge training/mixed_precision.py].
+constexpr std::string_view kPrecisions[] = {"bf16_mixed",
+                                            "fp16_mixed",
+                                            "bf16_with_fp8_delayed_scaling_mixed",
+                                            "fp16_with_fp8_delayed_scaling_mixed",
+                                            "bf16_with_mxfp8_mixed",
+                                            "fp16_with_mxfp8_mixed",
+                                            "bf16_with_fp8_current_scaling_mixed",
+                                            "nemotron_h_bf16_with_fp8_current_scaling_mixed",
+                                            "nanov2_bf16_with_fp8_current_scaling_mixed",
+                                            "fp16_with_fp8_current_scaling_mixed",
+                                            "bf16_with_fp8_subchannel_scaling_mixed",
+                                            "fp16_with_fp8_subchannel_scaling_mixed",
+                                            "bf16_with_nvfp4_mixed",
+                                            "nemotron_3_super_bf16_with_nvfp4_mixed",
+                                            "nemotron_3_ultra_bf16_with_nvfp4_mixed"};
+
+// What changes the step and is not in a Plan.
+constexpr std::pair<std::string_view, std::string_view> kNotModelled[] = {
+    {"peft", "all parameters are counted as trained"},
+    {"train.rampup_batch_size", "the batch is counted as it is at the end"},
+    {"model.window_size", "attention is counted over all tokens"}};
 
 struct Tables {
   KeyTable fields{"megatron_bridge.json"};
@@ -28,18 +52,20 @@ ConfigReader options_of_fields(const JsonNode& root, const Tables& tables) {
           [&](std::string_view option) { return bridge_option(root, tables.fields, option); }};
 }
 
-// Keys that a section does not have: of one whose class is said others may be right. Mixed
-// precision may be a recipe's name, which has none.
+// Keys that a section does not have; of one whose class is said, which may have others, those that
+// are nearly a key. Mixed precision may be a recipe's name, which has none.
 std::vector<Finding> unknown_fields(const JsonNode& root, const KeyTable& table) {
   const auto precision = find_key(root, "mixed_precision");
   const bool is_named = precision && precision->is_string();
   ConfigReader reader(is_named ? with_key(root, "mixed_precision", "") : root, table);
-  reader.check_keys();
+  const bool is_whole = is_whole_bridge_configuration(root);
+  reader.check_keys(is_whole ? "the classes" : "");
   std::vector<Finding> findings = std::move(reader).findings();
-  std::erase_if(findings, [&](const Finding& finding) {
-    const std::string section = finding.key.substr(0, finding.key.find('.'));
-    return finding.key != section && find_key(root, section + "." + std::string(kClass));
-  });
+  if (is_whole)
+    std::erase_if(findings, [](const Finding& each) {
+      const bool is_private = each.key[each.key.find('.') + 1] == '_';
+      return each.trouble == Trouble::kAssumed || is_private;
+    });
   return findings;
 }
 
@@ -52,21 +78,45 @@ void name_fields(const JsonNode& root, Finding& finding) {
   finding.place = node ? node->location() : "";
 }
 
+void check_precision(const JsonNode& root, Setup& setup) {
+  const auto recipe = find_key(root, "mixed_precision");
+  if (!recipe || !recipe->is_string()) return;
+  const auto add = [&](Trouble trouble, std::string message) {
+    setup.findings.push_back({trouble, recipe->location(), "mixed_precision", std::move(message)});
+  };
+  std::string name = recipe->string();
+  std::ranges::replace(name, '-', '_');
+  if (std::ranges::find(kPrecisions, name) == std::end(kPrecisions))
+    add(Trouble::kError,
+        fmt::format("no recipe of mixed precision{}",
+                    did_you_mean(name, {std::begin(kPrecisions), std::end(kPrecisions)})));
+  else if (name.find("fp4") != std::string::npos)
+    add(Trouble::kNotModelled, "products of 4 bits are counted as of 16");
+}
+
 void say_what_is_assumed(const JsonNode& root, Setup& setup) {
-  if (!find_key(root, kClass))
+  for (const auto& [field, message] : kNotModelled)
+    if (const auto node = find_key(root, field); node && !node->is_null())
+      setup.findings.push_back(
+          {Trouble::kNotModelled, node->location(), std::string(field), std::string(message)});
+  if (!is_whole_bridge_configuration(root))
     setup.findings.push_back(
         {.trouble = Trouble::kAssumed,
          .place = {},
          .key = {},
          .message =
-             "fields that are left out are as their classes have them; a recipe may set them "
+             "fields that are left out are as recipes of pre-training begin; yours may set them "
              "otherwise: run_config.yaml, which training saves, has all"});
-  const auto recipe = find_key(root, "mixed_precision");
-  if (recipe && recipe->is_string() && recipe->string().find("fp4") != std::string::npos)
-    setup.findings.push_back({.trouble = Trouble::kNotModelled,
-                              .place = recipe->location(),
-                              .key = "mixed_precision",
-                              .message = "products of 4 bits are counted as of 16"});
+}
+
+// What fails of an option fails of its field.
+template <typename Read>
+auto with_fields_named(const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.code(), in_bridge_fields(error.what()));
+  }
 }
 
 }  // namespace
@@ -83,7 +133,11 @@ std::optional<ModelConfig> megatron_bridge_model(const JsonNode& root) {
   if (!find_key(root, "model.num_layers") || !find_key(root, "model.hidden_size"))
     return std::nullopt;
   const Tables tables;
-  return megatron_model(root, options_of_fields(root, tables));
+  ModelConfig model =
+      with_fields_named([&] { return megatron_model(root, options_of_fields(root, tables)); });
+  model.name = "megatron-bridge-configuration";
+  model.source = "fields of Megatron-Bridge";
+  return model;
 }
 
 Setup read_megatron_bridge(const JsonNode& root, const Surroundings& around) {
@@ -92,12 +146,15 @@ Setup read_megatron_bridge(const JsonNode& root, const Surroundings& around) {
   Setup out{.version = tables.fields.version(), .stack = "megatron_core"};
   out.plan.model = around.model.name;
   const KeysToPlan to{config, around, out.plan};
-  read_megatron_ranks(to, root);
-  read_megatron_plan(to);
+  with_fields_named([&] {
+    read_megatron_ranks(to, root);
+    read_megatron_plan(to);
+  });
   out.findings = std::move(config).findings();
   for (Finding& finding : out.findings) name_fields(root, finding);
   for (Finding& finding : unknown_fields(root, tables.fields))
     out.findings.push_back(std::move(finding));
+  check_precision(root, out);
   say_what_is_assumed(root, out);
   return out;
 }

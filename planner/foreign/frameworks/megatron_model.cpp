@@ -65,6 +65,8 @@ class ModelReading {
   void read_sizes() {
     model_.layers = options_.integer("--num-layers", 1, kMostLayers);
     model_.hidden = options_.integer("--hidden-size", 1, kMostSize);
+    if (!options_.has("--num-attention-heads"))
+      root_.fail("expected --num-attention-heads, got a model without");
     model_.heads = options_.integer("--num-attention-heads", 1, kMostSize);
     model_.kv_heads = options_.flag("--group-query-attention")
                           ? options_.integer("--num-query-groups", 1, kMostSize)
@@ -148,7 +150,7 @@ class ModelReading {
     experts.balance =
         options_.has("--moe-aux-loss-coeff") ? options_.number("--moe-aux-loss-coeff", 0, 1) : 0;
     if (const auto frequency = options_.find("--moe-layer-freq");
-        frequency && frequency->is_string())
+        frequency && !frequency->is_number())
       read_pattern(*frequency, experts);
     else
       experts.every = is_fork() ? size("--expert-interval", 2)
@@ -156,17 +158,30 @@ class ModelReading {
     model_.experts = experts;
   }
 
+  // A list as Python writes it.
+  static std::string listed(const JsonNode& node) {
+    std::string out;
+    for (const JsonNode& item : node.items()) {
+      const bool has_experts = item.is_boolean() ? item.boolean() : item.integer(0, 1) == 1;
+      out += has_experts ? "1," : "0,";
+    }
+    return '[' + out + ']';
+  }
+
   // "([0]*3+[1]*58)": of each layer whether it has experts; every so-many-th from the first on.
   void read_pattern(const JsonNode& node, ExpertShape& experts) const {
     const auto layers = static_cast<std::size_t>(model_.layers);
-    const std::optional<std::vector<bool>> pattern = layer_pattern(node.string(), layers);
+    const std::optional<std::vector<bool>> pattern =
+        layer_pattern(node.is_array() ? listed(node) : node.string(), layers);
     if (!pattern || pattern->size() != layers)
       node.fail_expected("a number, or of each layer 0 or 1, as in ([0]*3+[1]*58)");
     const auto first = std::ranges::find(*pattern, true);
     if (first == pattern->end()) node.fail_expected("a layer with experts");
     const auto next = std::find(first + 1, pattern->end(), true);
     experts.dense_layers = first - pattern->begin();
-    experts.every = next == pattern->end() ? 1 : next - first;
+    experts.every = next != pattern->end()        ? next - first
+                    : first + 1 == pattern->end() ? 1
+                                                  : pattern->end() - first;
     for (std::size_t layer = 0; layer < layers; ++layer)
       if (experts.is_in(static_cast<std::int64_t>(layer)) != (*pattern)[layer])
         node.fail_expected("layers with experts at equal distances");

@@ -51,14 +51,15 @@ void read_ends(const KeysToPlan& to) {
                      last = of("--decoder-last-pipeline-num-layers");
   const std::int64_t inner = pp - (first > 0) - (last > 0),
                      rest = to.around.model.layers - first - last;
-  if (first + last == 0 || inner < 1) return;
-  if (rest < inner || rest % inner != 0) {
+  if (first + last == 0) return;
+  if (inner == 0 ? rest != 0 : rest < inner || rest % inner != 0) {
     to.config.add(Trouble::kError, "--decoder-first-pipeline-num-layers",
                   fmt::format("{} layers do not come to {} equal stages", rest, inner));
     return;
   }
   std::vector<std::int32_t>& layers = to.plan.stage_layers;
-  layers.assign(static_cast<std::size_t>(pp), static_cast<std::int32_t>(rest / inner));
+  layers.assign(static_cast<std::size_t>(pp),
+                static_cast<std::int32_t>(inner == 0 ? 0 : rest / inner));
   if (first > 0) layers.front() = static_cast<std::int32_t>(first);
   if (last > 0) layers.back() = static_cast<std::int32_t>(last);
 }
@@ -91,6 +92,10 @@ void read_megatron_pipeline(const KeysToPlan& to) {
   const std::int32_t pp = to.plan.parallel.pp;
   if (pp > 1 && chunks > 1) {
     to.plan.schedule = Schedule::kInterleaved;
+    if (to.config.has("--decoder-first-pipeline-num-layers") ||
+        to.config.has("--decoder-last-pipeline-num-layers"))
+      to.config.add(Trouble::kNotModelled, "--decoder-first-pipeline-num-layers",
+                    "pieces of virtual stages are taken to be even");
     if (chunks * pp != to.plan.pieces())
       to.plan.parallel.chunks = static_cast<std::int32_t>(chunks);
   } else if (pp > 1) {

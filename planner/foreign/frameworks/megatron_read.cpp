@@ -57,8 +57,7 @@ void read_other_options(const KeysToPlan& to) {
 }  // namespace
 
 JsonNode megatron_options(const JsonNode& root) {
-  if (const auto arguments = find_key(root, "arguments"); arguments && arguments->is_object())
-    return *arguments;
+  if (auto arguments = arguments_of(root)) return *std::move(arguments);
   if (const auto arguments = find_key(root, "MODEL_ARGS"); arguments && arguments->is_object())
     return *arguments;
   return root;

@@ -2,14 +2,13 @@
 
   torchrun .. train.py [OVERRIDE..]      train.train_iters=100 checkpoint.save=runs
 
-The sections and fields of config.yaml are those of ConfigContainer; what it leaves out is as the
-classes have it. Put your data into `dataset`.
+The sections and fields of config.yaml are those of ConfigContainer; what it leaves out is as recipes
+of pre-training begin, else as the classes have it. Put your data into `dataset`.
 """
 
 import os
 import sys
 
-import torch
 import yaml
 from megatron.bridge.models.gpt_provider import GPTModelProvider
 from megatron.bridge.models.mla_provider import MLAModelProvider
@@ -17,7 +16,7 @@ from megatron.bridge.training.config import (
     CheckpointConfig, ConfigContainer, DistributedDataParallelConfig, GPTDatasetConfig,
     LoggerConfig, OptimizerConfig, RNGConfig, SchedulerConfig, TokenizerConfig, TrainingConfig,
     ValidationConfig)
-from megatron.bridge.training.mixed_precision import MixedPrecisionConfig
+from megatron.bridge.training.mixed_precision import bf16_mixed
 from megatron.bridge.training.utils.omegaconf_utils import process_config_with_overrides
 
 
@@ -32,9 +31,11 @@ def configuration(path, overrides):
         model=model,
         train=TrainingConfig(train_iters=10),
         validation=ValidationConfig(eval_iters=0),
-        optimizer=OptimizerConfig(),
+        optimizer=OptimizerConfig(use_distributed_optimizer=True),
         scheduler=SchedulerConfig(lr_decay_style="constant"),
-        ddp=DistributedDataParallelConfig(),
+        ddp=DistributedDataParallelConfig(
+            use_distributed_optimizer=True, overlap_grad_reduce=True, overlap_param_gather=True,
+            data_parallel_sharding_strategy="optim_grads_params"),
         dataset=GPTDatasetConfig(
             random_seed=1234, seq_length=sizes["seq_length"], reset_position_ids=False,
             reset_attention_mask=False, eod_mask_loss=False, blend=None, split="9999,8,2",
@@ -43,8 +44,7 @@ def configuration(path, overrides):
         logger=LoggerConfig(log_interval=1),
         checkpoint=CheckpointConfig(),
         rng=RNGConfig(seed=1234),
-        mixed_precision=MixedPrecisionConfig(params_dtype=torch.float32,
-                                             pipeline_dtype=torch.float32))
+        mixed_precision=bf16_mixed())
     return process_config_with_overrides(base, path, overrides)
 
 

@@ -69,12 +69,15 @@ std::size_t ScriptFiles::end_of_all() const {
 std::optional<SourcedText> ScriptFiles::open(const PlacedText& path) {
   const auto [document, offset] = at(path.place());
   const std::string name = path_within(path.text);
-  if (name.empty()) return std::nullopt;
-  const fs::path file = fs::path(script_.name).parent_path() / name;
+  // "$0" is the script that was started, and so is taken to be the folder of the run.
+  const bool is_own = path.text.find("BASH_SOURCE") != std::string::npos;
+  const fs::path folder = fs::path(script_.name).parent_path();
+  const fs::path file = (is_own ? fs::path(document->name).parent_path() : folder) / name;
   std::error_code error;
-  const bool is_there = fs::is_regular_file(file, error);
-  if (is_there || name.ends_with(".sh"))
-    found_.push_back({document->location(offset), name, is_there});
+  const bool is_there = !name.empty() && fs::is_regular_file(file, error);
+  const fs::path found = folder.empty() ? file : file.lexically_relative(folder);
+  const std::string shown = is_there ? found.string() : path.text;
+  found_.push_back({document->location(offset), shown, is_there});
   if (!is_there) return std::nullopt;
   const std::size_t begin = end_of_all();
   const auto fail = [&](const std::string& message) { document->fail(offset, "", message); };

@@ -1,6 +1,6 @@
 // The scripts that a script reads by "source PATH" or ". PATH": files in its own folder or below
 // it. What is not known of a path, the "$(dirname "$0")" of "$(dirname "$0")/conf/all.sh", is taken
-// to be that folder.
+// to be that folder; of one with BASH_SOURCE the folder of the script that has it.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace zplan {
 struct ReadScript {
   std::string place;  // "run.sh:3:8", where it is named
   std::string name;
-  bool is_read = false;  // else it is not beside the script
+  bool is_read = false;  // else it is not in the folder of the script
 };
 
 class ScriptFiles {

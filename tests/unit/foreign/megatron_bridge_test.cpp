@@ -30,16 +30,34 @@ const Finding* finding(const Setup& setup, std::string_view key) {
 
 // Classes have other defaults than options: a fraction of the optimizer that is none, no sharding.
 TEST(MegatronBridge, WhatIsLeftOutIsAsTheClassesHaveIt) {
-  const auto offload = read(R"({"ddp": {"use_distributed_optimizer": true}, "optimizer":
+  const auto offload = read(
+      R"({"_target_": "ConfigContainer", "ddp": {"use_distributed_optimizer": true}, "optimizer":
     {"optimizer_cpu_offload": true, "use_precision_aware_optimizer": true}})");
   EXPECT_EQ(offload.plan.placement.optimizer_near, 1);
-  EXPECT_EQ(read(R"({"ddp": {"use_megatron_fsdp": true}})").plan.zero_stage, 0);
+  EXPECT_EQ(read(R"({"_target_": "x", "ddp": {"use_megatron_fsdp": true}})").plan.zero_stage, 0);
   const KeyTable fields("megatron_bridge.json"), options("megatron.json");
   const JsonNode empty = parse_json("{}", "config.yaml");
   int said = 0;
   for (const auto& [option, usual] : options.objects().at("").keys)
     if (!bridge_field(option).empty() && bridge_option(empty, fields, option)) ++said;
   EXPECT_GT(said, 40);
+}
+
+TEST(MegatronBridge, OverARecipeThatIsAsItBegins) {
+  const Plan plan = read(R"({"model": {"tensor_model_parallel_size": 2}})").plan;
+  EXPECT_EQ(plan.zero_stage, 1);
+  EXPECT_TRUE(plan.overlap.gradients && plan.overlap.parameters);
+  EXPECT_EQ(plan.kernel_set, "cuda.sm90.bf16");
+  EXPECT_EQ(plan.precision.grad, DType::kF32);
+  EXPECT_EQ(read(R"({"ddp": {"use_megatron_fsdp": true}})").plan.zero_stage, 3);
+  // Of a whole configuration what is not there is not done.
+  const Plan whole = read(R"({"_target_": "ConfigContainer"})").plan;
+  EXPECT_EQ(whole.zero_stage, 0);
+  EXPECT_EQ(whole.kernel_set, "cuda.sm90.fp32");
+  EXPECT_EQ(read(R"({"ddp": {"use_distributed_optimizer": false}, "optimizer":
+    {"use_distributed_optimizer": false}})")
+                .plan.zero_stage,
+            0);
 }
 
 TEST(MegatronBridge, FieldsSayWhatOptionsSay) {
@@ -72,7 +90,6 @@ TEST(MegatronBridge, EitherSectionTurnsOnWhatBothHave) {
       R"({"ddp": {"use_megatron_fsdp": false, "data_parallel_sharding_strategy": "optim_grads_params"},
           "dist": {"use_megatron_fsdp": true}})"};
   for (const char* text : kShards) EXPECT_EQ(read(text).plan.zero_stage, 3) << text;
-  EXPECT_EQ(read(R"({"ddp": {"data_parallel_sharding_strategy": "optim"}})").plan.zero_stage, 0);
 }
 
 TEST(MegatronBridge, PrecisionIsNamedOrOfFields) {
@@ -84,10 +101,22 @@ TEST(MegatronBridge, PrecisionIsNamedOrOfFields) {
   EXPECT_FALSE(grads_in_fp32(R"({"mixed_precision": {"bf16": true, "grad_reduce_in_fp32": false},
                                  "ddp": {"grad_reduce_in_fp32": true}})"));
   // Without the section the model's type and the class of ddp count.
-  EXPECT_FALSE(grads_in_fp32(R"({"model": {"bf16": true}})"));
-  EXPECT_TRUE(grads_in_fp32(R"({"model": {"bf16": true}, "ddp": {"grad_reduce_in_fp32": true}})"));
+  EXPECT_FALSE(grads_in_fp32(R"({"_target_": "x", "model": {"bf16": true}})"));
+  EXPECT_TRUE(grads_in_fp32(R"({"_target_": "x", "model": {"bf16": true},
+                                "ddp": {"grad_reduce_in_fp32": true}})"));
   EXPECT_EQ(read(R"({"mixed_precision": "bf16_with_fp8_current_scaling_mixed"})").plan.kernel_set,
             "cuda.sm90.fp8");
+  EXPECT_EQ(finding(read(R"({"mixed_precision": "bf16_mixd"})"), "mixed_precision")->trouble,
+            Trouble::kError);
+  EXPECT_EQ(finding(read(R"({"mixed_precision": "bf16-mixed"})"), "mixed_precision"), nullptr);
+  // Where the section is there it is set up over what others say.
+  EXPECT_EQ(read(R"({"mixed_precision": {"autocast_enabled": false}, "model": {"bf16": true}})")
+                .plan.kernel_set,
+            "cuda.sm90.fp32");
+  EXPECT_EQ(finding(read(R"({"mixed_precision": {"fp16": true}, "model": {"bf16": true}})"),
+                    "mixed_precision.fp16"),
+            nullptr);
+  EXPECT_THROW(read(R"({"mixed_precision": {"bf16": true, "fp8": "no"}})"), Error);
   EXPECT_EQ(
       finding(read(R"({"mixed_precision": "bf16_with_nvfp4_mixed"})"), "mixed_precision")->trouble,
       Trouble::kNotModelled);
@@ -117,9 +146,10 @@ TEST(MegatronBridge, FaultsNameFieldsAndPlaces) {
 // Of a section whose class is said other fields may be right.
 TEST(MegatronBridge, FieldsOfOtherClassesAreNoFault) {
   const auto setup = read(R"({"_target_": "ConfigContainer", "dataset":
-    {"_target_": "mine.Dataset", "folder": "x"}, "train": {"micro_batch": 1}})");
+    {"_target_": "mine.Dataset", "folder": "x", "_private": 1}, "train": {"micro_batch_sise": 1}})");
   EXPECT_EQ(finding(setup, "dataset.folder"), nullptr);
-  ASSERT_NE(finding(setup, "train.micro_batch"), nullptr);
+  EXPECT_EQ(finding(setup, "dataset._private"), nullptr);
+  ASSERT_NE(finding(setup, "train.micro_batch_sise"), nullptr);
   EXPECT_EQ(finding(setup, ""), nullptr);  // nothing is assumed of a whole configuration
   EXPECT_NE(finding(read("{}"), ""), nullptr);
 }
@@ -137,6 +167,32 @@ TEST(MegatronBridge, WhatIsWrittenIsTheModel) {
     EXPECT_TRUE(config_differences(model, *read).empty())
         << name << ": " << config_differences(model, *read).front();
   }
+}
+
+TEST(MegatronBridge, OverlapIsSetByItsSection) {
+  const auto overlaps = [](const std::string& text) { return read(text).plan.overlap.gradients; };
+  EXPECT_FALSE(overlaps(R"({"_target_": "x", "ddp": {"overlap_grad_reduce": false}})"));
+  EXPECT_TRUE(overlaps(R"({"_target_": "x", "ddp": {"overlap_grad_reduce": false},
+                           "comm_overlap": {"tp_comm_overlap": true}})"));
+  EXPECT_FALSE(overlaps(R"({"_target_": "x", "comm_overlap": {"overlap_grad_reduce": false}})"));
+}
+
+TEST(MegatronBridge, WhatIsNotInAPlanIsSaid) {
+  const auto setup = read(R"({"peft": {"dim": 8}, "model": {"cpu_offloading_num_layers": 2,
+    "pipeline_model_parallel_size": 2}})");
+  EXPECT_EQ(finding(setup, "peft")->trouble, Trouble::kNotModelled);
+  EXPECT_EQ(finding(setup, "model.cpu_offloading_num_layers"), nullptr);
+}
+
+// Two stages, both of which are said.
+TEST(MegatronBridge, EndsOfAPipelineAreItsStages) {
+  const auto setup = read(R"({"model": {"pipeline_model_parallel_size": 2,
+    "num_layers_in_first_pipeline_stage": 20, "num_layers_in_last_pipeline_stage": 12}})");
+  EXPECT_EQ(setup.plan.stage_layers, (std::vector<std::int32_t>{20, 12}));
+  EXPECT_NE(finding(read(R"({"model": {"pipeline_model_parallel_size": 2,
+    "num_layers_in_first_pipeline_stage": 20, "num_layers_in_last_pipeline_stage": 13}})"),
+                    "model.num_layers_in_first_pipeline_stage"),
+            nullptr);
 }
 
 TEST(MegatronBridge, TextsSpeakOfFields) {

@@ -103,9 +103,23 @@ TEST_F(ScriptFilesTest, WhatIsNotKnownOfAPathIsTheFolder) {
 TEST_F(ScriptFilesTest, WhatIsNotBesideTheScriptIsSaid) {
   const CommandLine line =
       read("source absent.sh\nsource /etc/profile\nsource ../up.sh\n. ~/.rc\nsource $X\n");
-  ASSERT_EQ(line.scripts.size(), 1U);
+  ASSERT_EQ(line.scripts.size(), 5U);
   EXPECT_EQ(line.scripts[0].name, "absent.sh");
-  EXPECT_FALSE(line.scripts[0].is_read);
+  EXPECT_EQ(line.scripts[1].name, "/etc/profile");
+  for (const ReadScript& script : line.scripts) EXPECT_FALSE(script.is_read) << script.name;
+}
+
+// BASH_SOURCE is the script that reads, and $0 the one that was started.
+TEST_F(ScriptFilesTest, AScriptBesideAnotherIsFound) {
+  write("conf/a.sh", "source \"$(dirname \"${BASH_SOURCE[0]}\")/b.sh\"\n. $(dirname $0)/b.sh\n");
+  write("conf/b.sh", "TP=8\n");
+  write("b.sh", "PP=2\n");
+  const CommandLine line = read("source conf/a.sh\n");
+  EXPECT_EQ(word(line, "--tp"), "number 8");
+  EXPECT_EQ(word(line, "--pp"), "number 2");
+  ASSERT_EQ(line.scripts.size(), 3U);
+  EXPECT_EQ(line.scripts[1].name, "conf/b.sh");
+  EXPECT_EQ(line.scripts[2].name, "b.sh");
 }
 
 TEST_F(ScriptFilesTest, CirclesAndTooManyAreRefusedInALine) {
@@ -138,7 +152,7 @@ TEST_F(ScriptFilesTest, AreNamedAmongTheFindings) {
       path("run.sh"));
   ASSERT_EQ(file.findings.size(), 2U);
   EXPECT_EQ(file.findings[0].message, "\"common.sh\" is read, its variables count");
-  EXPECT_EQ(file.findings[1].message, "\"env.sh\" is not beside the script: not read");
+  EXPECT_EQ(file.findings[1].message, "\"env.sh\" is not in the folder of the script: not read");
   EXPECT_EQ(file.findings[1].place, path("run.sh") + ":2:8");
 }
 
