@@ -33,10 +33,10 @@ JsonNode parse_command(std::string text, const std::string& name, std::vector<Fi
         {.trouble = Trouble::kAssumed,
          .place = each.place,
          .key = "",
-         .message =
-             each.is_read
-                 ? fmt::format("{} is read, its variables count", in_quotes(each.name))
-                 : fmt::format("{} is not in the folder of the script: not read", in_quotes(each.name))});
+         .message = each.is_read
+                        ? fmt::format("{} is read, its variables count", in_quotes(each.name))
+                        : fmt::format("{} is not in the folder of the script: not read",
+                                      in_quotes(each.name))});
   return std::move(line.root);
 }
 
