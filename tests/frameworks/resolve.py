@@ -141,11 +141,11 @@ def resolve_megatron(folder):
 def resolve_megatron_bridge(folder):
     os.environ.update(WORLD_SIZE=str(RANKS), RANK="0", LOCAL_RANK="0")
     sys.path.insert(0, SCRIPTS)
+    import importlib.metadata
+
     import bridge_stubs
 
     bridge_stubs.stand_in()
-    import importlib.metadata
-
     import train_megatron_bridge
 
     got = train_megatron_bridge.configuration(os.path.join(folder, "config.yaml"), [])
@@ -241,12 +241,10 @@ def resolve_fsdp(folder):
 
 RESOLVERS = {"deepspeed": resolve_deepspeed, "accelerate": resolve_accelerate,
              "megatron": resolve_megatron, "megatron-bridge": resolve_megatron_bridge,
-             "torchtitan": resolve_torchtitan, "hf": resolve_hf,
-             "fsdp": resolve_fsdp}
+             "torchtitan": resolve_torchtitan, "hf": resolve_hf, "fsdp": resolve_fsdp}
 FILES = {"deepspeed": "ds_config.json", "accelerate": "accelerate.yaml",
          "megatron": "arguments.txt", "megatron-bridge": "config.yaml",
-         "torchtitan": "train.toml", "hf": "training_arguments.json",
-         "fsdp": "fsdp.json"}
+         "torchtitan": "train.toml", "hf": "training_arguments.json", "fsdp": "fsdp.json"}
 
 
 # What plan files leave out where it is so.
