@@ -198,11 +198,21 @@ constexpr Flavor kFlavors[] = {{"llama3", "8B", "llama3-8b"},
                                {"qwen3", "0.6B", "qwen3-0.6b"},
                                {"qwen3", "8B", "qwen3-8b"}};
 
+// Loaded once: keys are written of many plans.
+const std::vector<ModelConfig>& flavor_models() {
+  static const std::vector<ModelConfig> models = [] {
+    std::vector<ModelConfig> all;
+    for (const Flavor& each : kFlavors) all.push_back(load_model(each.model));
+    return all;
+  }();
+  return models;
+}
+
 void write_model(const ModelConfig& model, KeyList& keys) {
-  for (const Flavor& each : kFlavors) {
-    if (!config_differences(model, load_model(each.model)).empty()) continue;
-    keys.add("model.name", each.name);
-    keys.add("model.flavor", each.flavor);
+  for (std::size_t i = 0; i < std::size(kFlavors); ++i) {
+    if (!config_differences(model, flavor_models()[i]).empty()) continue;
+    keys.add("model.name", kFlavors[i].name);
+    keys.add("model.flavor", kFlavors[i].flavor);
   }
 }
 
