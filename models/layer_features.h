@@ -25,7 +25,7 @@ enum class Activation : std::uint8_t { kUsual, kGeluTanh, kGelu, kSilu, kRelu, k
 // for each [Black22] or one for both [Wang21].
 enum class ParallelResidual : std::uint8_t { kNone, kTwoNorms, kOneNorm };
 
-inline constexpr std::int64_t kUsualRelativeDistance = 128;    // tokens [Raffel20 sec 2.1]
+inline constexpr std::int64_t kUsualRelativeDistance = 128;  // tokens [Raffel20 sec 2.1]
 inline constexpr double kEpsilonUnit = 1e12;
 inline constexpr std::int64_t kUsualNormEpsilon = 10'000'000;  // 1e-5, in units of 1e-12
 

@@ -12,6 +12,7 @@
 #include "models/model_config.h"
 #include "planner/cli/frame/pin_options.h"
 #include "planner/cli/frame/schemas.h"
+#include "planner/cli/frame/split.h"
 #include "planner/cli/frame/syntax.h"
 #include "planner/core/error.h"
 #include "planner/program/kernels/kernel_set.h"
@@ -20,18 +21,6 @@ namespace zplan {
 namespace {
 
 using Words = std::vector<std::string>;
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts(1);
-  for (const char c : text) {
-    if (c == separator) {
-      parts.emplace_back();
-    } else {
-      parts.back() += c;
-    }
-  }
-  return parts;
-}
 
 void add(Words& words, const std::string& name, const std::vector<std::string>& aliases) {
   words.push_back(name);

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <string_view>
 
+#include "planner/cli/frame/split.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/core/nearest.h"
@@ -18,16 +19,6 @@
 namespace zplan {
 namespace {
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t end = text.find(separator);
-    parts.push_back(text.substr(0, end));
-    if (end == text.npos) return parts;
-    text.remove_prefix(end + 1);
-  }
-}
-
 std::optional<std::int32_t> number(std::string_view text, std::int32_t least = 1) {
   std::int32_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -39,7 +30,7 @@ std::optional<std::int32_t> number(std::string_view text, std::int32_t least = 1
 // "full", "full:12,none:20", "full:12,norm+fc1"
 std::vector<RecomputeRun> recompute_runs(const std::string& text) {
   std::vector<RecomputeRun> runs;
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string& part : split(text, ',')) {
     const std::size_t colon = part.find(':');
     std::optional<RecomputeRun> run = recompute_from_words(part.substr(0, colon));
     const auto layers =
@@ -60,7 +51,7 @@ std::vector<RecomputeRun> recompute_runs(const std::string& text) {
 // "13,11,12,12"
 std::vector<std::int32_t> numbers(std::string_view option, const std::string& text) {
   std::vector<std::int32_t> numbers;
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string& part : split(text, ',')) {
     const auto count = number(part, 0);
     if (!count)
       throw_bad_input(
@@ -83,13 +74,13 @@ std::vector<std::string> recipes(const std::string& text) {
   if (text == kAnyRecipe) return {text};
   std::vector<std::string> names;
   const std::vector<std::string> known(std::begin(kRecipeNames), std::end(kRecipeNames));
-  for (const std::string_view part : split(text, ',')) {
+  for (const std::string& part : split(text, ',')) {
     if (std::find(known.begin(), known.end(), part) == known.end()) {
       throw_bad_input(fmt::format("--precision: expected any, or some of {}, got {}{}",
                                   fmt::join(known, ","), in_quotes(text),
-                                  did_you_mean(std::string(part), known)));
+                                  did_you_mean(part, known)));
     }
-    names.emplace_back(part);
+    names.push_back(part);
   }
   return names;
 }

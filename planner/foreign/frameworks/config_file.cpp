@@ -37,6 +37,12 @@ JsonNode parse_command(std::string text, const std::string& name, std::vector<Fi
                         ? fmt::format("{} is read, its variables count", in_quotes(each.name))
                         : fmt::format("{} is not in the folder of the script: not read",
                                       in_quotes(each.name))});
+  for (const UnknownWord& word : line.unknown)
+    findings.push_back({.trouble = Trouble::kAssumed,
+                        .place = word.place,
+                        .key = "",
+                        .message = fmt::format("{} is not known here: no options are taken from it",
+                                               in_quotes(word.text))});
   return std::move(line.root);
 }
 

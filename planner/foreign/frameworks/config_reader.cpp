@@ -19,10 +19,15 @@ std::optional<JsonNode> member_of(const JsonNode& node, std::string_view key) {
   return std::nullopt;
 }
 
-// A number that a script leaves to what is outside of it: says what to do.
+// What a script leaves to what is outside of it.
+bool is_unknown_word(const JsonNode& node) {
+  return node.is_string() && (node.string().starts_with('$') || node.string().starts_with('`'));
+}
+
+// A number that is not known: says what to do.
 void check_known(const JsonNode& node) {
-  const std::string word = node.is_string() ? node.string() : "";
-  if (!word.starts_with('$') && !word.starts_with('`')) return;
+  if (!is_unknown_word(node)) return;
+  const std::string word = node.string();
   const std::size_t name = word.find_first_not_of("${");
   const bool is_printed = word.starts_with('`') || (word.starts_with("$(") && word[2] != '(');
   const bool is_argument = name != std::string::npos && word[name] >= '0' && word[name] <= '9';
@@ -97,8 +102,7 @@ std::int64_t ConfigReader::integer(std::string_view key, std::int64_t min, std::
 
 bool ConfigReader::flag(std::string_view key) const {
   const std::optional<JsonNode> node = find(key);
-  // A switch, before a variable of the script that is not known.
-  if (node && node->is_string() && node->string().starts_with('$')) return true;
+  if (node && is_unknown_word(*node)) return true;  // it is behind a switch
   if (node && node->is_string())
     return to_lower(node->one_of({"true", "false", "True", "False"})) == "true";
   if (node) return node->boolean();
@@ -138,7 +142,14 @@ void ConfigReader::check_object(const std::string& path, const KeyObject& object
   for (const auto& [written, value] : node->object().node().members()) {
     const std::string key = written.substr(written.starts_with(prefix_) ? prefix_.size() : 0);
     const std::string whole = path.empty() ? key : path + "." + key;
-    if (object.keys.contains(key) || object.also.contains(key)) continue;
+    if (const auto own = object.keys.find(key); own != object.keys.end()) {
+      if (own->second.is_boolean() && is_unknown_word(value))
+        add(Trouble::kAssumed, whole,
+            fmt::format("on; {} behind it is not known here: no options are taken from it",
+                        in_quotes(value.string())));
+      continue;
+    }
+    if (object.also.contains(key)) continue;
     const auto old = object.deprecated.find(key);
     if (const auto now = table_.removed(whole)) {
       add(Trouble::kRemoved, whole,

@@ -88,16 +88,18 @@ bool is_unknown(std::string_view word) {
   return word.starts_with('$') && word.find_first_of("/.:") == std::string_view::npos;
 }
 
-JsonValue options_of(const Words& words) {
+JsonValue options_of(const Words& words, Words& unknown) {
   JsonValue out{.kind = JsonKind::kObject, .offset = words.empty() ? 0 : words.front().place()};
   JsonValue* option = nullptr;
   for (const PlacedText& word : words) {
     if (word.text.empty()) continue;
     if (!is_option(word)) {
       // What is not known may be nothing there, or more options.
-      const bool is_more =
-          option != nullptr && option->kind != JsonKind::kBoolean && is_unknown(word.text);
-      if (option != nullptr && !is_more) add_value(*option, value_of(word, 0));
+      const bool has_value = option == nullptr || option->kind != JsonKind::kBoolean;
+      if (has_value && is_unknown(word.text))
+        unknown.push_back(word);
+      else if (option != nullptr)
+        add_value(*option, value_of(word, 0));
       continue;
     }
     const std::size_t equals = word.text.find('=');
@@ -108,15 +110,15 @@ JsonValue options_of(const Words& words) {
   return out;
 }
 
-JsonValue object_of(const Words& words) {
+JsonValue object_of(const Words& words, Words& unknown) {
   const auto script = std::ranges::find_if(words, is_script);
   const bool has_script = script != words.end();
   JsonValue out{.kind = JsonKind::kObject, .offset = words.front().place()};
   const Words before(words.begin(), has_script ? script : words.begin());
-  out.members.push_back({"launcher", out.offset, options_of(before)});
+  out.members.push_back({"launcher", out.offset, options_of(before, unknown)});
   if (has_script) out.members.push_back({"script", script->place(), value_of(*script, 0)});
   const Words after(has_script ? script + 1 : words.begin(), words.end());
-  out.members.push_back({"arguments", out.offset, options_of(after)});
+  out.members.push_back({"arguments", out.offset, options_of(after, unknown)});
   return out;
 }
 
@@ -159,10 +161,13 @@ CommandLine parse_command_line(std::string text, std::string name) {
   }
   if (options == 0) most = options_in_variables(script);
   if (most.empty()) document->fail(0, "", "expected a command with options, \"--..\"");
-  document->root = object_of(most);
+  Words unknown;
+  document->root = object_of(most, unknown);
   document->base = files.documents();
-  CommandLine out{{document, &document->root}, {}, std::move(files).found()};
+  CommandLine out{{document, &document->root}, {}, std::move(files).found(), {}};
   for (const std::size_t place : script.assumed) out.assumed.push_back(document->location(place));
+  for (const PlacedText& word : unknown)
+    out.unknown.push_back({document->location(word.place()), word.text});
   return out;
 }
 

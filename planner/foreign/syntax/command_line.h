@@ -17,10 +17,17 @@
 
 namespace zplan {
 
+// A variable that is not set, or what a command prints, where more options may stand.
+struct UnknownWord {
+  std::string place;  // "run.sh:12:1"
+  std::string text;   // "$EXTRA_ARGS"
+};
+
 struct CommandLine {
   JsonNode root;
   std::vector<std::string> assumed;  // "run.sh:12:1", where a condition was taken to hold
   std::vector<ReadScript> scripts;   // that it reads
+  std::vector<UnknownWord> unknown;  // which are taken to be nothing; values of options are kept
 };
 
 // Throws Error where there is no option.

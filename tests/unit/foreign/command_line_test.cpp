@@ -112,6 +112,9 @@ TEST(CommandLine, VariablesThatAreNotSetAreNoFurtherValues) {
       parse_command_line("run.py --layers 2 $MORE --data $DATA ${OTHER} --bf16 $REST\n", "run.sh");
   EXPECT_EQ(at(line.root, {"arguments", "--layers"}).integer(1, 9), 2);
   EXPECT_EQ(at(line.root, {"arguments", "--data"}).string(), "$DATA");
+  ASSERT_EQ(line.unknown.size(), 2U);
+  EXPECT_EQ(line.unknown[0].text, "$MORE");
+  EXPECT_EQ(line.unknown[1].place, "run.sh:1:38");
 }
 
 TEST(CommandLine, QuotesWithinAVariableAreTakenAway) {
