@@ -19,7 +19,6 @@ std::string percent_at_most(double share) {
 namespace {
 
 constexpr double kSecondsPerHour = 3600;
-constexpr double kMillion = 1e6;
 
 // Of a plan that was found; null where there is none.
 constexpr const char* kKeys[] = {
@@ -203,7 +202,7 @@ Sheet objective_sheet(const ObjectiveAnswer& objective, const std::optional<Obje
              {"proof", proof.words},
              {"gpus", step->ranks},
              {"gpu_hours_per_step", hours},
-             {"gpu_hours_per_million_tokens", hours * kMillion / static_cast<double>(step->tokens)},
+             {"gpu_hours_per_million_tokens", hours * 1e6 / static_cast<double>(step->tokens)},
              {"money_per_step", question.price > 0 ? Value(hours * question.price) : Value()},
              {"run", run_value(question, *step)},
              {"sequence", objective.longest ? Value(objective.longest->tokens) : Value()},
