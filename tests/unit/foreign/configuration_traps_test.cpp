@@ -208,6 +208,17 @@ TEST(AccelerateTraps, OtherDevicesAreDataParallel) {
   EXPECT_EQ(file.setup.plan.zero_stage, 0);
 }
 
+TEST(MegatronTraps, WhatIsNotKnownWhereOptionsMayStandIsSaid) {
+  const Read behind_switch = read("run.sh", std::string(kOptions) + "$EXTRA");
+  EXPECT_EQ(behind_switch.kind_of("--bf16"), "assumed");
+  EXPECT_EQ(behind_switch.message_of("--bf16"),
+            "on; \"$EXTRA\" behind it is not known here: no options are taken from it");
+  const Read behind_value = read("run.sh", std::string(kOptions) + "--lr 1 $MORE");
+  EXPECT_EQ(behind_value.kind_of("--bf16"), "");
+  EXPECT_EQ(behind_value.message_of(""),
+            "\"$MORE\" is not known here: no options are taken from it");
+}
+
 TEST(MegatronTraps, OptionsOfAnotherProgramAreNotErrors) {
   std::string text = kOptions;
   EXPECT_EQ(read("a.sh", text + "--temperature 1").kind_of("--temperature"), "error");
