@@ -115,6 +115,9 @@ TEST(CommandLine, VariablesThatAreNotSetAreNoFurtherValues) {
   ASSERT_EQ(line.unknown.size(), 2U);
   EXPECT_EQ(line.unknown[0].text, "$MORE");
   EXPECT_EQ(line.unknown[1].place, "run.sh:1:38");
+  const CommandLine started = parse_command_line("$LAUNCHER run.py --layers 2\n", "run.sh");
+  ASSERT_EQ(started.unknown.size(), 1U);
+  EXPECT_EQ(started.unknown[0].text, "$LAUNCHER");
 }
 
 TEST(CommandLine, QuotesWithinAVariableAreTakenAway) {
