@@ -6,7 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "exec/kernel_choice.h"
 #include "planner/program/instances/cursor.h"
 #include "planner/program/job/program.h"
 
@@ -55,6 +57,8 @@ class Backend {
   // backend's (exec/offload/).
   virtual void run_kernel(const KernelCall& call) = 0;
   virtual void copy(Lane lane, const Operand& from, const Operand& to) = 0;
+  // Made at construction.
+  virtual std::vector<KernelChoice> choices() const { return {}; }
   // Of a device that works off its launched lanes by itself; null: each lane is a thread.
   virtual Queues* queues() { return nullptr; }
 };

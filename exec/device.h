@@ -45,8 +45,10 @@ class Device {
   // Between memory that the CPU does not reach and memory that it does. Not during a step.
   virtual void download(std::byte* to, const std::byte* from, Bytes bytes) = 0;
   virtual void upload(std::byte* to, const std::byte* from, Bytes bytes) = 0;
-  // `threads`: of OpenMP, inside kernels on the CPU.
-  virtual std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) = 0;
+  // `threads`: of OpenMP, inside kernels on the CPU. Choices that are known are made again, where
+  // the device still offers them.
+  virtual std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
+                                                const KnownChoices& known) = 0;
   // Between processes, for the queues of this one's rank; called by all of them at once. To be
   // destroyed after the queues: communicators wait for the graphs that use them to go.
   virtual std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) = 0;

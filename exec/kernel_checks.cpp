@@ -37,6 +37,7 @@ void check_types(const KernelCall& call, DType compute) {
   const std::string_view letters = kernel_def(call.node->kernel).types;
   for (std::size_t i = 0; i < std::min(letters.size(), call.operands.size()); ++i) {
     const DType type = call[i].view->dtype;
+    if (call[i].view->access == Access::kScratch) continue;
     if (fits_letter(letters[i], type, compute)) continue;
     throw_bad_input(fmt::format("{}: {} of a {} kernel set does not take operand {} as {}",
                                 name(call.node->role), name(call.node->kernel), name(compute), i,

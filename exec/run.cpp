@@ -7,6 +7,7 @@
 #include <future>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -147,12 +148,10 @@ std::vector<std::int32_t> own_ranks(const Job& job, const RunOptions& options) {
 // All memory and storage is had before the first state is drawn.
 std::vector<RankMemory> make_memory(const Job& job, const RunOptions& options,
                                     const std::shared_ptr<Device>& device) {
-  const std::vector<std::int32_t> ranks = own_ranks(job, options);
-  check_memory_suffices(job, ranks, *device);
   const StorageOptions& storage = options.storage;
   if (uses_nvme(job) && !storage.directory.empty()) remove_leftovers(storage.directory);
   std::vector<RankMemory> memory;
-  for (std::int32_t rank : ranks) memory.emplace_back(job, rank, storage, device);
+  for (std::int32_t rank : own_ranks(job, options)) memory.emplace_back(job, rank, storage, device);
   return memory;
 }
 
@@ -177,7 +176,29 @@ StorageReport prepare_storage(const StorageOptions& options, std::vector<RankMem
   return report;
 }
 
-std::vector<Rank> make_ranks(const Job& job, const RunOptions& options, Device& device,
+// Of this process, ahead of its memory: libraries are loaded and kernels timed while the device is
+// empty. Ranks choose as those before them did.
+struct Backends {
+  std::vector<std::unique_ptr<Backend>> all;
+  std::vector<KernelChoice> choices;
+};
+
+Backends make_backends(const Job& job, const RunOptions& options, Device& device) {
+  Backends made;
+  KnownChoices known = options.choices;
+  std::set<std::string> described;
+  for (const std::int32_t rank : own_ranks(job, options)) {
+    made.all.push_back(device.make_backend(job, rank, options.threads_per_rank, known));
+    for (KernelChoice& choice : made.all.back()->choices()) {
+      if (!choice.key.empty()) known[choice.key] = choice.value;
+      const std::string& once = choice.key.empty() ? choice.kernel : choice.key;
+      if (described.insert(once).second) made.choices.push_back(std::move(choice));
+    }
+  }
+  return made;
+}
+
+std::vector<Rank> make_ranks(const RunOptions& options, Backends& backends,
                              std::vector<RankMemory>& memory) {
   std::vector<Rank> ranks;
   for (std::size_t r = 0; r < memory.size(); ++r) {
@@ -186,7 +207,7 @@ std::vector<Rank> make_ranks(const Job& job, const RunOptions& options, Device& 
     ranks.push_back({.number = number,
                      .memory = &memory[r],
                      .index = ProgramIndex(memory[r].rank_class().program),
-                     .backend = device.make_backend(job, number, options.threads_per_rank),
+                     .backend = std::move(backends.all[r]),
                      .reader = has_file ? make_io_engine(options.storage) : nullptr,
                      .writer = has_file ? make_io_engine(options.storage) : nullptr});
     if (options.observer && options.mode == RunMode::kThreaded && ranks.back().backend->queues())
@@ -312,7 +333,10 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
   check_graphs(job, options, *device);
   if (options.guard && !device->host_reaches(Tier::kGpu))
     throw_bad_input("a guard needs a device whose memory the CPU reaches");
+  check_memory_suffices(job, own_ranks(job, options), *device);
+  Backends backends = make_backends(job, options, *device);
   RunResult result;
+  result.choices = backends.choices;
   result.memory = make_memory(job, options, device);
   if (uses_nvme(job)) result.storage = prepare_storage(options.storage, result.memory);
   draw_states(job, options.train.seed, result.memory);
@@ -323,10 +347,11 @@ RunResult run(const Job& job, const DataSource& data, const RunOptions& options)
                  .gate = StepGate(options.steps, options.interrupted, agreement(options)),
                  .log = StepLog(options.steps, state.services, options.step_done),
                  .queued_comm = nullptr,
-                 .ranks = make_ranks(job, options, *device, result.memory),
+                 .ranks = make_ranks(options, backends, result.memory),
                  .lanes = {},
                  .start = {}};
   state.lanes = make_lanes(state.ranks, options);
+  if (options.prepared) options.prepared(result.choices);
   try {
     run_ranks(state);
   } catch (...) {

@@ -23,6 +23,7 @@
 #include "exec/backend.h"
 #include "exec/data_source.h"
 #include "exec/device.h"
+#include "exec/kernel_choice.h"
 #include "exec/memory/slab.h"
 #include "exec/offload/storage.h"
 #include "exec/schedule/step_result.h"
@@ -65,6 +66,9 @@ struct RunOptions {
   // Serial only. 0: always the first ready operation in order of (rank, lane); else one of the
   // ready operations, drawn from this seed.
   std::uint64_t schedule_seed = 0;
+  KnownChoices choices;  // of an earlier run, to be made again
+  // Once all is ready for the first step.
+  std::function<void(const std::vector<KernelChoice>&)> prepared;
   // Polled whenever a step begins, one call at a time; true ends the run after the steps already
   // begun.
   std::function<bool()> interrupted;
@@ -76,7 +80,8 @@ struct RunOptions {
 };
 
 struct RunResult {
-  std::vector<StepResult> steps;  // those that were completed
+  std::vector<StepResult> steps;      // those that were completed
+  std::vector<KernelChoice> choices;  // of this process's ranks, each once
   bool interrupted = false;
   bool has_losses = true;  // else another process has them
   Timeline timeline;       // source "exec"; empty unless recorded

@@ -27,6 +27,8 @@ struct StackRates {
   double attention_forward = 1;  // fused attention
   double attention_backward = 1;
   double attention_older = 1;  // both, where the table is of a newer generation than its kernel
+  // Both, of heads that no fused kernel takes: on vectors where the device has matrix units.
+  double attention_odd_heads = 1;
   // Traffic over the compulsory bytes of the kernel table.
   double elementwise = 1;  // norms, activations, residuals
   double softmax = 1;      // unfused softmax and its gradient

@@ -26,7 +26,8 @@ void CpuDevice::upload(std::byte* to, const std::byte* from, Bytes bytes) {
   std::memcpy(to, from, static_cast<std::size_t>(bytes.value));
 }
 
-std::unique_ptr<Backend> CpuDevice::make_backend(const Job& job, std::int32_t rank, int threads) {
+std::unique_ptr<Backend> CpuDevice::make_backend(const Job& job, std::int32_t rank, int threads,
+                                                 const KnownChoices&) {
   return std::make_unique<CpuBackend>(job.class_of(rank).program,
                                       find_kernel_set(job.kernel_set).compute, threads);
 }

@@ -14,7 +14,8 @@ class CpuDevice : public Device {
   bool host_reaches(Tier tier) const override;
   void download(std::byte* to, const std::byte* from, Bytes bytes) override;
   void upload(std::byte* to, const std::byte* from, Bytes bytes) override;
-  std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override;
+  std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
+                                        const KnownChoices& known) override;
   std::unique_ptr<QueuedComm> make_comm(Queues& queues, const ProcessGroup& group) override;
 };
 

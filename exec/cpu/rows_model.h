@@ -124,7 +124,9 @@ constexpr auto model_rows() {
       row(K::kEmbeddingForward, read_embedding_forward<T>,
           [](const auto&... x) { embedding_forward(x...); }),
       row(K::kEmbeddingBackward, read_embedding_backward<T>,
-          [](const auto&... x) { embedding_backward(x...); }),
+          [](const auto& shape, const auto& x, const Operand& own) {
+            embedding_backward(shape, x, scratch(own));
+          }),
       row(K::kLayerNormForward, read_layer_norm_forward<T>,
           [](const auto&... x) { layernorm_forward(x...); }),
       row(K::kLayerNormBackward, read_layer_norm_backward<T>,

@@ -14,6 +14,23 @@ constexpr std::uint32_t kCudnnAlignment = 16;  // of its vector loads
 
 }  // namespace
 
+// float32 has no tensor cores to miss.
+KernelChoice describe(const AttentionChoice& choice) {
+  const AttentionShape& s = choice.key.shape;
+  const std::string what =
+      fmt::format("attention {} of {} x {} tokens, {} heads of {}, {}",
+                  choice.key.pass == AttentionPass::kForward ? "forward" : "backward", s.batch,
+                  s.sequence, s.heads, s.widest(), name(choice.key.type));
+  KernelChoice result{.operation = choice.what};
+  if (choice.is_cudnn) {
+    result.kernel = fmt::format("{}: cuDNN, {}", what, choice.note);
+  } else {
+    result.kernel = fmt::format("{}: zplan's own kernel on the cores for vectors", what);
+    if (choice.key.type != DType::kF32) result.slow = choice.note;
+  }
+  return result;
+}
+
 // A shape that cuDNN cannot run everywhere runs on our own kernels everywhere.
 Bytes AttentionPlans::prepare(const std::string& what, const AttentionKey& key,
                               const AttentionRoom& room) {

@@ -11,6 +11,7 @@
 
 #include "exec/cuda/cudnn_attention.h"
 #include "exec/cuda/kernels/attention_kernels.h"
+#include "exec/kernel_choice.h"
 
 namespace zplan::exec::cuda {
 
@@ -28,6 +29,8 @@ struct AttentionRoom {
   std::uint32_t alignment = 0;
   Bytes scratch{0};
 };
+
+KernelChoice describe(const AttentionChoice& choice);
 
 class AttentionPlans {
  public:

@@ -42,11 +42,12 @@ bool is_of_host(const Node& node) { return !is_launched(node.lane); }
 void CudaBackend::FreeDevice::operator()(double* memory) const noexcept { cudaFree(memory); }
 
 CudaBackend::CudaBackend(const Program& program, DType compute, int threads,
-                         std::unique_ptr<CudaQueues> queues)
+                         std::unique_ptr<CudaQueues> queues, const KnownChoices& known)
     : table_(dispatch_table(compute)),
       queues_(std::move(queues)),
       host_(program, compute, threads, is_of_host) {
   check(cudaGetDevice(&device_), "cudaGetDevice");
+  gemm_.know(known);
   if (table_.empty())
     throw_bad_input("the CUDA backend has no kernels for " + std::string(name(compute)));
   std::array<bool, kLaneCount> has_kernels{};
@@ -59,6 +60,13 @@ CudaBackend::CudaBackend(const Program& program, DType compute, int threads,
 }
 
 CudaBackend::~CudaBackend() = default;
+
+std::vector<KernelChoice> CudaBackend::choices() const {
+  std::vector<KernelChoice> all;
+  for (const AttentionChoice& choice : attention_.choices()) all.push_back(describe(choice));
+  for (const GemmChoice& choice : gemm_.choices()) all.push_back(describe(choice));
+  return all;
+}
 
 void CudaBackend::prepare(const Program& program, const KernelCall& call, DType compute) {
   const DispatchEntry& entry = table_[static_cast<std::size_t>(call.node->kernel)];

@@ -23,17 +23,15 @@ class CudaBackend : public Backend {
   // naming the operation when a kernel is not offered for `compute`, an operand has the wrong type,
   // or no algorithm fits the scratch.
   CudaBackend(const Program& program, DType compute, int threads,
-              std::unique_ptr<CudaQueues> queues);
+              std::unique_ptr<CudaQueues> queues, const KnownChoices& known);
   ~CudaBackend() override;
 
   void prepare_thread() override;
   void run_kernel(const KernelCall& call) override;
   void copy(Lane lane, const Operand& from, const Operand& to) override;
   Queues* queues() override { return queues_.get(); }
-
-  // What was chosen for the products and the attention of the program, for reports.
-  std::span<const GemmChoice> gemm_choices() const { return gemm_.choices(); }
-  std::span<const AttentionChoice> attention_choices() const { return attention_.choices(); }
+  // Of the products and the attention of the program.
+  std::vector<KernelChoice> choices() const override;
 
  private:
   void prepare(const Program& program, const KernelCall& call, DType compute);

@@ -18,17 +18,26 @@
 namespace zplan::exec::cuda {
 namespace {
 
-constexpr char kConnections[] = "CUDA_DEVICE_MAX_CONNECTIONS";
+// Queues for kernels, and for copies (stream_budget.h).
+constexpr const char* kConnections[] = {"CUDA_DEVICE_MAX_CONNECTIONS",
+                                        "CUDA_DEVICE_MAX_COPY_CONNECTIONS"};
 
 // Read by the driver when the first context is made. A kernel that is loaded when it is first
-// launched may wait for all streams, hence for one that waits for a flag (stream_budget.h).
+// launched may wait for all streams, hence for one that waits for a flag (stream_budget.h). NCCL
+// reads the last one: communicators of one device run in the order of their launches, where they
+// could otherwise each hold what the other needs [NCCL 2.26].
 void set_environment() {
-  setenv(kConnections, std::to_string(kMostHardwareQueues).c_str(), 0);
+  for (const char* connections : kConnections)
+    setenv(connections, std::to_string(kMostHardwareQueues).c_str(), 0);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 }
 
 int hardware_queues() {
-  return std::clamp(std::atoi(std::getenv(kConnections)), 1, kMostHardwareQueues);
+  int least = kMostHardwareQueues;
+  for (const char* connections : kConnections)
+    least = std::min(least, std::max(std::atoi(std::getenv(connections)), 1));
+  return least;
 }
 
 [[noreturn]] void fail(const std::string& message) { throw Error(ExitCode::kDevice, message); }
@@ -168,12 +177,13 @@ void CudaDevice::upload(std::byte* to, const std::byte* from, Bytes bytes) {
   cuda::check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
 }
 
-std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t rank, int threads) {
+std::unique_ptr<Backend> CudaDevice::make_backend(const Job& job, std::int32_t rank, int threads,
+                                                  const KnownChoices& known) {
   use();
   const Program& program = job.class_of(rank).program;
   auto queues = std::make_unique<CudaQueues>(index_, streams_, launched_lanes(program));
   const DType compute = find_kernel_set(job.kernel_set).compute;
-  return std::make_unique<CudaBackend>(program, compute, threads, std::move(queues));
+  return std::make_unique<CudaBackend>(program, compute, threads, std::move(queues), known);
 }
 
 #ifdef ZPLAN_HAVE_NCCL

@@ -169,11 +169,51 @@ std::int64_t extent(const GemmShape& s, const ColumnMajorMatrix& stored, const G
   return (s.batch - 1) * stride.matrix + (stored.columns - 1) * row + stored.rows;
 }
 
-Bytes largest_operand(const GemmShape& s) {
-  const ColumnMajorGemm stored = column_major(s.op, s.m, s.n, s.k);
-  return std::max({size_of(s.type) * extent(s, stored.second, s.a),
-                   size_of(s.type) * extent(s, stored.first, s.b),
-                   size_of(s.result) * extent(s, stored.result, s.c)});
+// Where operands lie behind each other to be timed; the vector and what is like C have places too.
+struct OperandPlaces {
+  explicit OperandPlaces(const GemmShape& s) {
+    const ColumnMajorGemm stored = column_major(s.op, s.m, s.n, s.k);
+    const auto place = [&](Bytes bytes) {
+      const Bytes begin = end;
+      end = round_up(end + bytes, kBufferAlignment);
+      return begin;
+    };
+    a = place(size_of(s.type) * extent(s, stored.second, s.a));
+    b = place(size_of(s.type) * extent(s, stored.first, s.b));
+    c = place(size_of(s.result) * extent(s, stored.result, s.c));
+    aux = has_aux(s.epilogue) ? place(size_of(s.result) * (s.m * s.n)) : c;
+    vector = place(size_of(s.result) * s.n);
+  }
+  GemmOperands at(std::byte* begin, void* scratch) const {
+    return {.a = begin + a.value,
+            .b = begin + b.value,
+            .c = begin + c.value,
+            .vector = begin + vector.value,
+            .aux = begin + aux.value,
+            .scratch = scratch};
+  }
+
+  Bytes a{0}, b{0}, c{0}, vector{0}, aux{0}, end{0};
+};
+
+// Of one call, from as many as take a few milliseconds.
+template <typename Launch>
+double launch_seconds(cudaStream_t stream, const Launch& launch) {
+  constexpr double kWanted = 2e-3;
+  constexpr int kLeast = 3, kMost = 20;
+  const EventHandle begin = make_cuda_event(true), end = make_cuda_event(true);
+  const auto seconds = [&](int times) {
+    check(cudaEventRecord(begin.get(), stream), "cudaEventRecord");
+    for (int i = 0; i < times; ++i) launch();
+    check(cudaEventRecord(end.get(), stream), "cudaEventRecord");
+    check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
+    float milliseconds = 0;
+    check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) / 1e3 / times;
+  };
+  launch();  // loads it
+  const double once = std::max(seconds(1), 1e-9);
+  return seconds(std::clamp(static_cast<int>(kWanted / once), kLeast, kMost));
 }
 
 GemmRoom least(const GemmRoom& x, const GemmRoom& y) {
@@ -192,6 +232,35 @@ struct GemmPlans::Library {
   cublasLtHandle_t handle = nullptr;
 };
 
+namespace {
+
+// A kernel of the library that computes a product, or all but its epilogue.
+struct Candidate {
+  GemmEpilogue epilogue;
+  cublasLtMatmulAlgo_t algorithm;
+  Bytes workspace;
+};
+
+// An algorithm as text; the library promises that its bytes may be stored and used again by the
+// same version of it.
+std::string text_of(const Candidate& candidate) {
+  std::string text =
+      fmt::format("{}:{}:", cublasLtGetVersion(), static_cast<int>(candidate.epilogue));
+  for (const std::uint64_t word : candidate.algorithm.data) text += fmt::format("{:016x}", word);
+  return text;
+}
+
+// A product in the room that it has.
+std::string key_of(const GemmShape& s, const GemmRoom& r) {
+  return fmt::format("{}{}{} {}x{}x{} {} {} b{} {},{},{},{},{},{} r{} {}.{}.{}.{} {}",
+                     static_cast<int>(s.op), static_cast<int>(s.epilogue), s.accumulate ? "+" : "",
+                     s.m, s.n, s.k, name(s.type), name(s.result), s.batch, s.a.row, s.a.matrix,
+                     s.b.row, s.b.matrix, s.c.row, s.c.matrix, s.root, r.a, r.b, r.c, r.vector,
+                     r.scratch.value);
+}
+
+}  // namespace
+
 struct GemmPlans::Plan {
   explicit Plan(const GemmShape& shape)
       : gemm(column_major(shape.op, shape.m, shape.n, shape.k)),
@@ -199,10 +268,10 @@ struct GemmPlans::Plan {
         second(make_layout(gemm.second, shape.type, shape.a, shape.batch)),
         result(make_layout(gemm.result, shape.result, shape.c, shape.batch)) {}
 
-  // Whether there is an algorithm with this epilogue.
-  bool choose(cublasLtHandle_t handle, const GemmShape& shape, GemmEpilogue with) {
-    if (has_aux(with) && !takes_aux(gemm.result)) return false;
-    Description wanted = make_description(shape, gemm, with, room);
+  // Adds what the library proposes with this epilogue, the best first.
+  void find(cublasLtHandle_t handle, const GemmShape& shape, GemmEpilogue with) {
+    if (has_aux(with) && !takes_aux(gemm.result)) return;
+    const Description wanted = make_description(shape, gemm, with, room);
     const Preference preference = make_preference(room);
     constexpr int kAsked = 8;
     std::array<cublasLtMatmulHeuristicResult_t, kAsked> found{};
@@ -210,35 +279,51 @@ struct GemmPlans::Plan {
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle, wanted.get(), first.get(), second.get(), result.get(), result.get(),
         preference.get(), kAsked, found.data(), &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
-      return false;
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return;
     check_cublas(status, "cublasLtMatmulAlgoGetHeuristic");
-    for (const auto& candidate : std::span(found).first(static_cast<std::size_t>(count))) {
-      if (candidate.state != CUBLAS_STATUS_SUCCESS) continue;
-      if (candidate.workspaceSize > static_cast<std::size_t>(room.scratch.value)) continue;
-      algorithm = candidate.algo;
-      workspace = {static_cast<std::int64_t>(candidate.workspaceSize)};
-      epilogue = with;
-      description = std::move(wanted);
-      return true;
+    for (const auto& one : std::span(found).first(static_cast<std::size_t>(count))) {
+      const Bytes workspace{static_cast<std::int64_t>(one.workspaceSize)};
+      if (one.state == CUBLAS_STATUS_SUCCESS && workspace <= room.scratch)
+        candidates.push_back({with, one.algo, workspace});
     }
-    return false;
+  }
+
+  void take(const Candidate& candidate, const GemmShape& shape) {
+    description = make_description(shape, gemm, candidate.epilogue, room);
+    taken = candidate;
   }
 
   ColumnMajorGemm gemm;
   Layout first, second, result;
-  Description description;
   GemmRoom room;
-  GemmEpilogue epilogue = GemmEpilogue::kNone;
-  cublasLtMatmulAlgo_t algorithm{};
-  Bytes workspace{0};
+  std::vector<Candidate> candidates;
+  Description description;  // of the one that is taken
+  Candidate taken{};
   std::size_t choice = 0;  // of choices_
 };
+
+KernelChoice describe(const GemmChoice& choice) {
+  const GemmShape& s = choice.shape;
+  std::string kernel = fmt::format("product of {} x {} x {}{}, {}: cuBLASLt {}, tile {}, stages {}",
+                                   s.m, s.n, s.k, s.batch > 1 ? fmt::format(" x {}", s.batch) : "",
+                                   name(s.type), choice.algorithm, choice.tile, choice.stages);
+  if (choice.split_k > 1) kernel += fmt::format(", k in {} parts", choice.split_k);
+  if (s.epilogue != GemmEpilogue::kNone) kernel += ", with its epilogue";
+  if (choice.timed > 1)
+    kernel += fmt::format("; the fastest of {}, {:.3g} us, the library's first {:.3g} us",
+                          choice.timed, choice.seconds * 1e6, choice.first * 1e6);
+  return {.operation = choice.what,
+          .kernel = kernel,
+          .slow = {},
+          .key = choice.key,
+          .value = choice.value};
+}
 
 GemmPlans::GemmPlans() : library_(std::make_unique<Library>()) {}
 GemmPlans::~GemmPlans() = default;
 
-Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room) {
+Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room,
+                         const GemmRest& rest) {
   std::unique_ptr<Plan>& plan = plans_[shape];
   const bool is_new = plan == nullptr;
   if (is_new) {
@@ -248,54 +333,96 @@ Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const 
     choices_.push_back({.what = what, .shape = shape});
   }
   const GemmRoom needed = least(plan->room, room);
-  if (!is_new && needed == plan->room) return plan->workspace;
+  if (!is_new && needed == plan->room) return plan->taken.workspace;
   plan->room = needed;
+  plan->candidates.clear();
+  plan->find(library_->handle, shape, shape.epilogue);
   const GemmEpilogue fallback = fallback_of(shape.epilogue);
-  const bool found =
-      plan->choose(library_->handle, shape, shape.epilogue) ||
-      (fallback != shape.epilogue && plan->choose(library_->handle, shape, fallback));
-  if (!found) {
+  if (fallback != shape.epilogue) plan->find(library_->handle, shape, fallback);
+  if (plan->candidates.empty()) {
     throw Error(ExitCode::kDevice,
                 fmt::format("{}: cuBLASLt has no algorithm for a product of {} x {} x {} in {} "
                             "bytes of scratch",
                             what, shape.m, shape.n, shape.k, needed.scratch.value));
   }
-  GemmChoice& choice = choices_[plan->choice];
-  const cublasLtMatmulAlgo_t& chosen = plan->algorithm;
-  choice.shape.epilogue = plan->epilogue;
+  choose(*plan, shape, rest);
+  return plan->taken.workspace;
+}
+
+// The same as before where that is known, else the fastest.
+void GemmPlans::choose(Plan& plan, const GemmShape& shape, const GemmRest& rest) {
+  GemmChoice& choice = choices_[plan.choice];
+  choice.key = key_of(shape, plan.room);
+  const auto known = known_.find(choice.key);
+  const auto same = std::find_if(
+      plan.candidates.begin(), plan.candidates.end(),
+      [&](const Candidate& c) { return known != known_.end() && text_of(c) == known->second; });
+  if (same != plan.candidates.end()) plan.candidates = {*same};
+  time_candidates(plan, shape, rest);
+  const cublasLtMatmulAlgo_t& chosen = plan.taken.algorithm;
+  choice.value = text_of(plan.taken);
+  choice.shape.epilogue = plan.taken.epilogue;
   choice.algorithm = configuration<int>(chosen, CUBLASLT_ALGO_CONFIG_ID);
   choice.tile = configuration<std::uint32_t>(chosen, CUBLASLT_ALGO_CONFIG_TILE_ID);
   choice.stages = configuration<std::uint32_t>(chosen, CUBLASLT_ALGO_CONFIG_STAGES_ID);
   choice.split_k = configuration<std::int32_t>(chosen, CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
-  choice.workspace = plan->workspace;
-  warm_up(largest_operand(shape), plan->workspace,
-          [&](cudaStream_t stream, std::byte* operands, std::byte* scratch) {
-            run(stream, shape, {operands, operands, operands, operands, operands, scratch});
-          });
-  return plan->workspace;
+  choice.workspace = plan.taken.workspace;
+}
+
+// Takes the fastest; the first where the device has no memory left to time them.
+void GemmPlans::time_candidates(Plan& plan, const GemmShape& shape, const GemmRest& rest) {
+  GemmChoice& choice = choices_[plan.choice];
+  choice.timed = 0;
+  choice.seconds = choice.first = 0;
+  plan.take(plan.candidates.front(), shape);
+  Bytes scratch{0};
+  for (const Candidate& candidate : plan.candidates)
+    scratch = std::max(scratch, candidate.workspace);
+  if (rest) scratch = plan.room.scratch;
+  const OperandPlaces places(shape);
+  warm_up(places.end, scratch, [&](cudaStream_t stream, std::byte* begin, std::byte* own) {
+    const GemmOperands operands = places.at(begin, own);
+    const auto once = [&] {
+      run(stream, shape, operands);
+      if (rest && plan.taken.epilogue != shape.epilogue) rest(stream, operands);
+    };
+    if (plan.candidates.size() == 1) return once();
+    const Candidate* best = nullptr;
+    for (const Candidate& candidate : plan.candidates) {
+      plan.take(candidate, shape);
+      const double seconds = launch_seconds(stream, once);
+      ++choice.timed;
+      if (best == nullptr) choice.first = seconds;
+      if (best != nullptr && seconds >= choice.seconds) continue;
+      best = &candidate;
+      choice.seconds = seconds;
+    }
+    plan.take(*best, shape);
+  });
 }
 
 GemmEpilogue GemmPlans::epilogue(const GemmShape& shape) const {
-  return plans_.at(shape)->epilogue;
+  return plans_.at(shape)->taken.epilogue;
 }
 
 void GemmPlans::run(cudaStream_t stream, const GemmShape& shape,
                     const GemmOperands& operands) const {
   const Plan& plan = *plans_.at(shape);
-  if (has_vector(plan.epilogue))
+  const GemmEpilogue epilogue = plan.taken.epilogue;
+  if (has_vector(epilogue))
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.vector);
-  if (has_aux(plan.epilogue))
+  if (has_aux(epilogue))
     set(plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands.aux);
   const bool leaves_gelu =
-      shape.epilogue == GemmEpilogue::kBiasGelu && plan.epilogue == GemmEpilogue::kBias;
+      shape.epilogue == GemmEpilogue::kBiasGelu && epilogue == GemmEpilogue::kBias;
   void* const c = leaves_gelu ? operands.aux : operands.c;
   const float alpha = 1 / std::sqrt(static_cast<float>(shape.root));
   const float beta = shape.accumulate ? 1 : 0;
   check_cublas(
       cublasLtMatmul(library_->handle, plan.description.get(), &alpha, operands.b, plan.first.get(),
                      operands.a, plan.second.get(), &beta, c, plan.result.get(), c,
-                     plan.result.get(), &plan.algorithm, operands.scratch,
-                     static_cast<std::size_t>(plan.workspace.value), stream),
+                     plan.result.get(), &plan.taken.algorithm, operands.scratch,
+                     static_cast<std::size_t>(plan.taken.workspace.value), stream),
       "cublasLtMatmul");
 }
 

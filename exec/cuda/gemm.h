@@ -9,8 +9,10 @@
 // GELU is the tanh form in the library, as in kernels/elementwise.h; the library applies it to the
 // float32 sums, kernels of our own to sums that were rounded to the type of C.
 // The algorithm of a product is chosen once, ahead of the first step, among those that stay within
-// the scratch of the operation and with the alignment that all its operands have; run() allocates
-// nothing and may be captured in a graph.
+// the scratch of the operation and with the alignment that all its operands have: the fastest of
+// those that the library proposes, with the epilogue or without it and with what does the rest. It
+// may differ from run to run, and the bits with it, unless the last choice is given again
+// (KernelChoice in exec/backend.h). run() allocates nothing and may be captured in a graph.
 // Left out: TT, batches with an epilogue.
 #pragma once
 
@@ -18,6 +20,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -25,6 +28,7 @@
 #include <vector>
 
 #include "exec/cuda/gemm_layout.h"
+#include "exec/kernel_choice.h"
 
 namespace zplan::exec::cuda {
 
@@ -64,15 +68,24 @@ struct GemmOperands {
   void* scratch;
 };
 
+// What an epilogue does that the product leaves out.
+using GemmRest = std::function<void(cudaStream_t, const GemmOperands&)>;
+
 // What was chosen, for reports.
 struct GemmChoice {
-  std::string what;  // the first operation with this product
-  GemmShape shape;
-  int algorithm = 0;  // cuBLASLt's numbers
+  std::string what;               // the first operation with this product
+  GemmShape shape;                // with the epilogue of the library's kernel
+  std::string key = {};           // of the product and of the room that it has
+  std::string value = {};         // which chooses the same again
+  int timed = 0;                  // candidates
+  double seconds = 0, first = 0;  // of the fastest, and of the library's first; 0: not timed
+  int algorithm = 0;              // cuBLASLt's numbers
   std::uint32_t tile = 0, stages = 0;
   std::int32_t split_k = 1;
   Bytes workspace{0};
 };
+
+KernelChoice describe(const GemmChoice& choice);
 
 class GemmPlans {
  public:
@@ -81,10 +94,15 @@ class GemmPlans {
   GemmPlans(const GemmPlans&) = delete;
   GemmPlans& operator=(const GemmPlans&) = delete;
 
+  // Values of earlier choices by key, which are taken again.
+  void know(std::map<std::string, std::string> choices) { known_ = std::move(choices); }
+
   // Ahead of the first step, once per operation; returns the workspace of its product. Operations
-  // with one shape share a plan that suits all of them and has run once (warm_up.h). Throws Error
-  // naming the operation when no algorithm does.
-  Bytes prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room);
+  // with one shape share a plan that suits all of them and has run once (warm_up.h). `rest` is what
+  // the caller does where the product leaves the epilogue out. Throws Error naming the operation
+  // when no algorithm does.
+  Bytes prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room,
+                const GemmRest& rest = nullptr);
 
   // The epilogue that run() applies to a prepared shape. Where the library has no algorithm with
   // that of the shape, it is kBias instead of kBiasGelu, and kNone instead of any other but kBias.
@@ -97,9 +115,13 @@ class GemmPlans {
   struct Plan;
   struct Library;
 
+  void choose(Plan& plan, const GemmShape& shape, const GemmRest& rest);
+  void time_candidates(Plan& plan, const GemmShape& shape, const GemmRest& rest);
+
   std::unique_ptr<Library> library_;
   std::map<GemmShape, std::unique_ptr<Plan>> plans_;
   std::vector<GemmChoice> choices_;
+  std::map<std::string, std::string> known_;
 };
 
 }  // namespace zplan::exec::cuda

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 
 #include "exec/cuda/call_support.h"
 #include "exec/cuda/dispatch.h"
@@ -40,7 +41,7 @@ struct ProductRow : ProductCall<op, epilogue> {
                         .c = std::min(alignment(kResult), alignment(kAux ? kAux : kResult)),
                         .vector = kVector ? alignment(kVector) : 0,
                         .scratch = c.operands.back().view->bytes()};
-    const Bytes product = p.gemm.prepare(name(c.node->role), shape(c), room);
+    const Bytes product = p.gemm.prepare(name(c.node->role), shape(c), room, rest(c));
     return kSums ? std::max(product, column_sums_scratch_bytes(c[1].shape()[1])) : product;
   }
 
@@ -53,20 +54,40 @@ struct ProductRow : ProductCall<op, epilogue> {
                     .aux = kAux ? c[kAux].data : nullptr,
                     .scratch = c.operands.back().data});
     if constexpr (kSums || kAux != 0)
-      if (lane.gemm->epilogue(shape(c)) != epilogue) run_epilogue(c, lane);
+      if (lane.gemm->epilogue(shape(c)) != epilogue) run_epilogue(c, lane.stream);
+  }
+
+  // The same on operands that lie elsewhere.
+  static GemmRest rest(const KernelCall& c) {
+    if constexpr (!kSums && kAux == 0) return nullptr;
+    return [&c](cudaStream_t stream, const GemmOperands& x) {
+      std::array<Operand, kMostOperands> operands;
+      std::copy(c.operands.begin(), c.operands.end(), operands.begin());
+      const auto lies = [&](std::size_t i, const void* at) {
+        operands[i].data = static_cast<std::byte*>(const_cast<void*>(at));
+      };
+      lies(1, x.b);
+      lies(kResult, x.c);
+      if (kVector != 0) lies(kVector, x.vector);
+      if (kAux != 0) lies(kAux, x.aux);
+      lies(c.operands.size() - 1, x.scratch);
+      KernelCall call = c;
+      call.operands = std::span(operands).first(c.operands.size());
+      run_epilogue(call, stream);
+    };
   }
 
   // Where the library leaves it out.
-  static void run_epilogue(const KernelCall& c, LaneContext& lane) {
+  static void run_epilogue(const KernelCall& c, cudaStream_t stream) {
     T* result = c[kResult].as<T>();
     const std::int64_t n = c[kResult].elements();
     if constexpr (epilogue == GemmEpilogue::kBiasGelu)
-      gelu_forward<T>(lane.stream, result, c[kAux].as<T>(), n);
+      gelu_forward<T>(stream, result, c[kAux].as<T>(), n);
     if constexpr (epilogue == GemmEpilogue::kGeluGradient)
-      gelu_backward<T>(lane.stream, result, result, c[kAux].as<T>(), n);
+      gelu_backward<T>(stream, result, result, c[kAux].as<T>(), n);
     if constexpr (kSums)
       with_gradient<T>(c[kVector], [&]<typename G>(G* sums) {
-        column_sums<T, G>(lane.stream, sums, c[1].as<T>(), c[1].shape()[0], c[1].shape()[1],
+        column_sums<T, G>(stream, sums, c[1].as<T>(), c[1].shape()[0], c[1].shape()[1],
                           c[kVector].adds(), device_scratch(c.operands.back()));
       });
   }

@@ -34,8 +34,14 @@ constexpr auto model_rows() {
   return std::to_array<DispatchEntry>({
       row(K::kEmbeddingForward, read_embedding_forward<T>,
           [](auto& lane, const auto&... x) { embedding_forward(lane.stream, x...); }),
-      row(K::kEmbeddingBackward, read_embedding_backward<T>,
-          [](auto& lane, const auto&... x) { embedding_backward(lane.stream, x...); }),
+      row(
+          K::kEmbeddingBackward, read_embedding_backward<T>,
+          [](const EmbeddingShape& shape, const auto&, const Operand&) {
+            return embedding_scratch_bytes(shape);
+          },
+          [](auto& lane, const auto& shape, const auto& x, const Operand& scratch) {
+            embedding_backward(lane.stream, shape, x, device_scratch(scratch));
+          }),
       row(K::kLayerNormForward, read_layer_norm_forward<T>,
           [](auto& lane, const auto&... x) { layernorm_forward(lane.stream, x...); }),
       row(K::kLayerNormBackward, read_layer_norm_backward<T>, norm_scratch,

@@ -1,6 +1,8 @@
 // How many streams the ranks of one device may have together. A stream that waits for a flag holds
 // the hardware queue it is mapped to; a second stream in that queue would wait with it, for ever if
-// it is the one that writes the flag. So there must not be more streams than queues.
+// it is the one that writes the flag. So there must not be more streams than queues. The default
+// stream works before the first step only. A rank in a process of its own has fewer streams than
+// lanes, which leaves most queues to those of NCCL.
 #pragma once
 
 #include <mutex>
@@ -10,7 +12,8 @@
 
 namespace zplan::exec::cuda {
 
-// The most that CUDA_DEVICE_MAX_CONNECTIONS can ask for (CUDA's programming guide).
+// The most that CUDA_DEVICE_MAX_CONNECTIONS and CUDA_DEVICE_MAX_COPY_CONNECTIONS can ask for
+// (CUDA's programming guide).
 inline constexpr int kMostHardwareQueues = 32;
 
 class StreamBudget {

@@ -11,21 +11,22 @@
 
 namespace zplan::exec::cuda {
 
-// Calls launch(stream, operands, scratch) with memory for the largest operand, which all of them
-// may share, and for the scratch; not at all when the device has none left.
+// Calls launch(stream, operands, scratch) with so much memory for operands and for the scratch; not
+// at all, and false, when the device has none left.
 template <typename Launch>
-void warm_up(Bytes largest, Bytes scratch, const Launch& launch) {
+bool warm_up(Bytes largest, Bytes scratch, const Launch& launch) {
   constexpr Bytes kAlignment{256};
   const Bytes operands = round_up(largest, kAlignment);
   void* allocated = nullptr;
   if (cudaMalloc(&allocated, static_cast<std::size_t>((operands + scratch).value)) != cudaSuccess) {
-    cudaGetLastError();  // the slabs took what there is
-    return;
+    cudaGetLastError();  // others took what there is
+    return false;
   }
   const DeviceMemory memory(allocated);
   auto* begin = static_cast<std::byte*>(allocated);
   launch(cudaStream_t{nullptr}, begin, begin + operands.value);
   check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+  return true;
 }
 
 }  // namespace zplan::exec::cuda

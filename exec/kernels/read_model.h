@@ -39,7 +39,7 @@ inline constexpr auto read_embedding_forward = [](const KernelCall& c, const aut
 
 template <typename T>
 inline constexpr auto read_embedding_backward = [](const KernelCall& c, const auto& body) {
-  const bool has_positions = c.operands.size() > 3;
+  const bool has_positions = c.operands.size() > 4;  // scratch is the last one
   with_gradient<T>(c[2], [&]<typename G>(G* dwte) {
     body(embedding_shape(c, c[2]),
          EmbeddingBackward<T, G>{.dwte = dwte,
@@ -47,7 +47,8 @@ inline constexpr auto read_embedding_backward = [](const KernelCall& c, const au
                                  .dx = c[1].as<T>(),
                                  .tokens = c[0].as<std::int32_t>(),
                                  .accumulate_wte = c[2].adds(),
-                                 .accumulate_wpe = has_positions && c[3].adds()});
+                                 .accumulate_wpe = has_positions && c[3].adds()},
+         c.operands.back());
   });
 };
 

@@ -69,7 +69,7 @@ CaseRun::CaseRun(Device& device, const KernelSet& set, const Case& c, const Valu
     program.nodes.push_back(node);
   }
 
-  backend_ = device.make_backend(job_, 0, threads);
+  backend_ = device.make_backend(job_, 0, threads, {});
   backend_->prepare_thread();
   for (std::size_t i = 0; i < operands_.size(); ++i)
     call_operands_.push_back(

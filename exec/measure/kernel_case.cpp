@@ -130,9 +130,12 @@ std::vector<CaseOperand> operands_of(const Case& c, const KernelSet& set) {
     add(words[i].substr(0, words[i].find('[')), access_of(row.access[i], c), type,
         shape_of(c, words[i]));
   }
-  if (row.access.back() == 's')
+  if (row.access.back() == 's') {
+    std::vector<View> views;
+    for (const CaseOperand& operand : operands) views.push_back(operand.view);
     add("scratch", Access::kScratch, DType::kF32,
-        {set.workspace.value / size_of(DType::kF32).value});
+        {scratch_of(c.kernel, views, set).value / size_of(DType::kF32).value});
+  }
   return operands;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/core/error.h"
+#include "planner/program/kernels/fused_attention.h"
 
 namespace zplan {
 
@@ -145,6 +146,10 @@ RestingTime device_time(const Program& program, const Node& node, const Demand& 
   const std::string_view format = format_of(program, node, kernels);
   RestingTime time = kernel_time(node.kernel, demand, format, cluster.node.device, cluster.stack);
   time.time = time.time * cluster.stack.overall;
+  if (demand.kind == WorkKind::kAttention && kernels != nullptr &&
+      misses_tensor_cores(*kernels, demand.attention.head_size))
+    time = time.times(cluster.stack.attention_odd_heads,
+                      constant_of(&StackRates::attention_odd_heads));
   const bool odd =
       demand.kind == WorkKind::kGemm && node.role.part == Part::kHead && unaligned_head;
   if (!odd) return time;

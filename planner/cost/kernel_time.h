@@ -4,7 +4,8 @@
 //   product    by the device's table or tiles (hwprofiles/kernel_tables.h) x sustained, not below
 //              stream; where the profile has no SMs: max(flop / (peak x gemm_efficiency), stream)
 //   attention  fused: causal flop of the forward pass / rate of the table; the backward pass takes
-//              2.9 times as long [SimuMax]; without a table flop / (peak x attention_efficiency)
+//              2.9 times as long [SimuMax]; without a table flop / (peak x attention_efficiency);
+//              of heads that no kernel for tensor cores takes a factor of the stack longer
 //   other      stream = bytes / (memory_bandwidth x memory_efficiency)
 //   host       bytes at the rate of the host's memory, at most as fast as the cores compute:
 //              bytes x (core_flops x cores / ranks of the node) / flop

@@ -1,5 +1,7 @@
 #include "planner/lower/lower.h"
 
+#include <algorithm>
+
 #include "planner/core/error.h"
 #include "planner/lower/blocks/decoder.h"
 #include "planner/lower/ranks.h"
@@ -7,6 +9,7 @@
 #include "planner/plan/plan_schedule.h"
 #include "planner/program/instances/carried.h"
 #include "planner/program/instances/edges.h"
+#include "planner/program/kernels/kernel_table.h"
 #include "planner/program/schedule/double_buffered.h"
 #include "planner/program/schedule/in_flight.h"
 
@@ -69,6 +72,19 @@ View make_workspace(ProgramBuilder& out, const KernelSet& kernels) {
   return v;
 }
 
+// As large as the kernel that needs most.
+void widen_workspace(Program& program, const KernelSet& kernels, BufferId workspace) {
+  Bytes most = kernels.workspace;
+  for (const Node& node : program.nodes)
+    if (node.kind == OpKind::kKernel)
+      most = std::max(most, scratch_of(node.kernel, program.operands(node), kernels));
+  if (most == kernels.workspace) return;
+  Buffer& buffer = program.buffers[workspace];
+  buffer.slot_size = round_up(most, kBufferAlignment);
+  for (View& view : program.views)
+    if (view.buffer == workspace) view.shape = {buffer.slot_size.value / size_of(view.dtype).value};
+}
+
 // What a step leaves for the backwards and the updates that come within the next one is there
 // always.
 void keep_across_steps(Program& program) {
@@ -98,6 +114,7 @@ RankClass lower_stage(const Decoder& model, const Mesh& mesh, const Layout& layo
     result.layers.push_back({chunk.first_layer, chunk.layers});
   result.homes = StageProgram(stage, model, std::move(order)).emit();
   result.program = out.finish_unordered();
+  widen_workspace(result.program, stage.kernels, stage.workspace.buffer);
   if (stage.across_steps || stage.updates_each) keep_across_steps(result.program);
   return result;
 }

@@ -83,7 +83,9 @@ std::vector<Sizes> heads(bool large) {
 
 // The last has values of a size of their own.
 std::vector<Sizes> attentions(bool large) {
-  if (large) return {exec::attention_sizes(4, 4096, 32, 8, 128)};
+  if (large)
+    return {exec::attention_sizes(4, 4096, 32, 8, 128), exec::attention_sizes(1, 8192, 32, 8, 128),
+            exec::attention_sizes(16, 1024, 12, 12, 64)};
   std::vector<Sizes> all = {exec::attention_sizes(2, 33, 3, 3, 16),
                             exec::attention_sizes(1, 128, 4, 2, 64),
                             exec::attention_sizes(2, 197, 4, 1, 128)};

@@ -16,6 +16,16 @@ namespace {
 // Shares of the best rate. [assumed] what leaves little to gain by another kernel
 constexpr double kStreaming = 0.8, kProduct = 0.8, kAttention = 0.5;
 
+// "; cuDNN, 2 sequences of 12 heads at a time"
+std::string chosen(CaseRun& run) {
+  std::string text;
+  for (const exec::KernelChoice& choice : run.backend().choices()) {
+    const std::size_t colon = choice.kernel.find(": ");
+    text += "; " + choice.kernel.substr(colon == std::string::npos ? 0 : colon + 2);
+  }
+  return text;
+}
+
 void measure_case(const Target& target, const KernelSet& set, const Case& c, const Rates& best,
                   std::mt19937_64& random, Report& report) {
   const Demand demand = demand_of(c, set);
@@ -33,9 +43,9 @@ void measure_case(const Target& target, const KernelSet& set, const Case& c, con
                       : demand.kind == WorkKind::kAttention ? kAttention
                                                             : kProduct,
               .note = fmt::format(
-                  "{}, {} at {}",
+                  "{}, {} at {}{}",
                   streams ? format_rate(BytesPerSecond{rate}) : format_rate(FlopsPerSecond{rate}),
-                  format_seconds(Seconds{seconds}), describe(c))});
+                  format_seconds(Seconds{seconds}), describe(c), chosen(run))});
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 //   --seconds  that each part over many plans may take
 //   --queues   on the CPU as a device with queues instead: tests this program; writes no file
 //   --broken   the same with kernels that do wrong, which must be found
+// On a device each of several parts is a process of its own.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +21,8 @@
 
 #include "planner/cli/frame/output.h"
 #include "planner/core/error.h"
+#include "planner/core/json_reader.h"
+#include "tests/gpu/part_process.h"
 #include "tests/gpu/parts.h"
 
 namespace zplan::gpu {
@@ -45,6 +48,10 @@ struct Arguments {
   std::string json, hold;
   PartOptions options;
   TargetKind target = TargetKind::kGpu;
+
+  bool wants(const std::string& part) const {
+    return parts.empty() || std::find(parts.begin(), parts.end(), part) != parts.end();
+  }
 };
 
 Arguments read(int argc, char** argv) {
@@ -102,14 +109,47 @@ Origin origin_of(const Target& target, const PartOptions& options) {
           .seed = options.seed};
 }
 
+// Options of the process of a part.
+std::vector<std::string> options_of(const Arguments& arguments, const std::string& part,
+                                    const std::string& json) {
+  const PartOptions& o = arguments.options;
+  std::vector<std::string> words{
+      "--part", part, "--seed", std::to_string(o.seed), "--seconds", fmt::format("{}", o.seconds),
+      "--json", json};
+  if (o.long_runs) words.emplace_back("--long");
+  return words;
+}
+
+// Each part in a process of its own; this one leaves the device alone. 77 where there is none.
+int run_processes(const Arguments& arguments, const std::string& folder) {
+  constexpr double kMostSeconds = 240;  // of a part, beside those it may take over many plans
+  Report report;
+  Origin origin = origin_of(Target{}, arguments.options);
+  for (const NamedPart& part : kParts) {
+    if (!arguments.wants(part.name)) continue;
+    const std::string json = folder + "/" + part.name + ".json";
+    const double limit = kMostSeconds + std::min(arguments.options.seconds, 1e4);
+    int exit_code = 0;
+    const std::string fault =
+        run_process(arguments.options.self, options_of(arguments, part.name, json),
+                    std::chrono::seconds(static_cast<int>(limit)),
+                    {kSkipped, static_cast<int>(ExitCode::kCheckFailed)}, exit_code);
+    if (exit_code == kSkipped) return kSkipped;
+    if (std::filesystem::exists(json)) report.take(read_text_file(json), origin);
+    if (!fault.empty()) report.fail(part.name, "its process", fault);
+    // After each part: a run that is cut short leaves a file.
+    if (!arguments.json.empty()) write_file(arguments.json, report.json(origin));
+  }
+  write_stdout(fmt::format("{}, driver {}, seed {}\n{}", origin.device, origin.driver, origin.seed,
+                           report.table()));
+  return report.passed() ? 0 : static_cast<int>(ExitCode::kCheckFailed);
+}
+
 int run_parts(const Target& target, const Arguments& arguments) {
   Report report;
   Origin origin = origin_of(target, arguments.options);
   for (const NamedPart& part : kParts) {
-    const bool is_asked = arguments.parts.empty() ||
-                          std::find(arguments.parts.begin(), arguments.parts.end(), part.name) !=
-                              arguments.parts.end();
-    if (!is_asked || (part.needs_gpu && !target.is_gpu())) continue;
+    if (!arguments.wants(part.name) || (part.needs_gpu && !target.is_gpu())) continue;
     try {
       part.run(target, arguments.options, report);
     } catch (const std::exception& error) {
@@ -148,6 +188,11 @@ class Folder {
 
 int run_program(int argc, char** argv) {
   Arguments arguments = read(argc, argv);
+  if (arguments.target == TargetKind::kGpu && arguments.hold.empty() &&
+      arguments.parts.size() != 1) {
+    const Folder folder;
+    return run_processes(arguments, folder.path());
+  }
   std::string why_not;
   const auto target = find_target(arguments.target, why_not);
   if (!target) {

@@ -55,7 +55,10 @@ exec::RunOptions steps(const Target& target, int count) {
 void compare_graphs(const Target& target, const PartOptions& options, const Plan& plan,
                     const Trained& streams, Deviation& worst) {
   if (streams.job.world() > 1 && !target.device->ranks_may_share_graphs()) return;
-  const auto graphs = train(plan, steps(target, kSteps), options.directory, LaunchMode::kGraph);
+  exec::RunOptions same = steps(target, kSteps);
+  for (const exec::KernelChoice& choice : streams.result.choices)
+    if (!choice.key.empty()) same.choices[choice.key] = choice.value;
+  const auto graphs = train(plan, same, options.directory, LaunchMode::kGraph);
   if (const std::string bits = different_bits(streams, *graphs); !bits.empty())
     worst.take(std::numeric_limits<double>::infinity(), "graphs give other bits: " + bits);
 }

@@ -56,6 +56,26 @@ void Report::fail(std::string part, std::string name, std::string why) {
        .note = std::move(why)});
 }
 
+void Report::take(const std::string& json, Origin& origin) {
+  const auto read = nlohmann::json::parse(json);
+  origin.device = read.at("device");
+  origin.driver = read.at("driver");
+  for (const auto& part : read.at("parts")) origin.parts.push_back(part);
+  for (const auto& entry : read.at("rows")) {
+    Row row{.part = entry.at("part"), .name = entry.at("name"), .unit = entry.at("unit")};
+    row.figure = entry.at("figure").is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                              : entry.at("figure").get<double>();
+    for (const Goal goal : {Goal::kAtMost, Goal::kAtLeast}) {
+      const char* key = goal == Goal::kAtMost ? "at_most" : "at_least";
+      if (!entry.contains(key)) continue;
+      row.relation = goal;
+      row.goal = entry.at(key);
+    }
+    row.note = entry.value("note", "");
+    rows_.push_back(std::move(row));
+  }
+}
+
 bool Report::passed() const {
   return std::all_of(rows_.begin(), rows_.end(), [](const Row& row) { return row.passed(); });
 }

@@ -35,6 +35,9 @@ class Report {
   // Something that could not be measured or done.
   void fail(std::string part, std::string name, std::string why);
 
+  // Takes over the rows of a report in JSON, and where they come from.
+  void take(const std::string& json, Origin& origin);
+
   bool passed() const;
   std::string table() const;
   std::string json(const Origin& origin) const;

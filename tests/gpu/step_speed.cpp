@@ -42,8 +42,8 @@ struct Workload {
 };
 constexpr Workload kWorkloads[] = {
     {"gpt2-124m", 16, 1024, false, Tier::kGpu}, {"llama3-8b", 1, 4096, true, Tier::kGpu},
-    {"gpt2-1.5b", 8, 1024, false, Tier::kGpu},  {"gpt2-1.5b", 8, 1024, false, Tier::kCpu},
-    {"gpt2-1.5b", 8, 1024, false, Tier::kNvme},
+    {"llama3-8b", 1, 8192, true, Tier::kGpu},   {"gpt2-1.5b", 8, 1024, false, Tier::kGpu},
+    {"gpt2-1.5b", 8, 1024, false, Tier::kCpu},  {"gpt2-1.5b", 8, 1024, false, Tier::kNvme},
 };
 
 Plan plan_of(const Workload& work, const ModelConfig& model, const Target& target) {

@@ -158,8 +158,10 @@ RC_GTEST_PROP(KernelGradients, EmbeddingMatchesFiniteDifferences, ()) {
     return dot(x, dx);
   };
   Values dwte = gradient_buffer(wte.size(), add_wte), dwpe = gradient_buffer(wpe.size(), add_wpe);
+  std::vector<std::uint64_t> places(static_cast<std::size_t>(s.batch * s.sequence));
   embedding_backward<double>(
-      s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), add_wte, add_wpe});
+      s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), add_wte, add_wpe},
+      {reinterpret_cast<std::byte*>(places.data()), places.size() * sizeof places[0]});
   check_gradient(wte, dwte, add_wte, loss);
   check_gradient(wpe, dwpe, add_wpe, loss);
 }

@@ -332,8 +332,9 @@ class QueueDevice : public cpu::CpuDevice {
 
   bool host_reaches(Tier tier) const override { return tier == Tier::kCpu; }
   bool ranks_may_share_graphs() const override { return options_.shares_graphs; }
-  std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads) override {
-    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads), options_,
+  std::unique_ptr<Backend> make_backend(const Job& job, std::int32_t rank, int threads,
+                                        const KnownChoices& known) override {
+    return std::make_unique<QueueBackend>(CpuDevice::make_backend(job, rank, threads, known), options_,
                                           counts_);
   }
 

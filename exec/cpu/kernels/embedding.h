@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "exec/cpu/kernels/scratch.h"
 #include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cpu {
@@ -14,10 +15,12 @@ namespace zplan::exec::cpu {
 template <typename T>
 void embedding_forward(const EmbeddingShape& shape, const EmbeddingForward<T>& x);
 
-// dwte[v] (+)= sum of scale dx where token = v, in token order; dwpe[i] (+)= sum over b of dx[b,
-// i]. Each addition to dwte rounds to G. 2 b s h flop; dx read twice. Adding reads and writes the
-// touched rows, at most b s of dwte; overwriting writes all of both.
+// dwte[v] (+)= sum of scale dx where token = v, in token order, rounded once to G; dwpe[i] (+)= sum
+// over b of dx[b, i]. 2 b s h flop; dx read twice. Adding reads and writes the touched rows, at
+// most b s of dwte; overwriting writes all of both.
 template <typename T, typename G = T>
-void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward<T, G>& x);
+void embedding_backward(const EmbeddingShape& shape, const EmbeddingBackward<T, G>& x,
+                        Scratch scratch);
+Bytes embedding_scratch_bytes(const EmbeddingShape& shape);
 
 }  // namespace zplan::exec::cpu

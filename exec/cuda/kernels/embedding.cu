@@ -3,6 +3,7 @@
 #include "exec/cuda/kernels/elementwise.h"
 #include "exec/cuda/kernels/embedding.h"
 #include "exec/cuda/kernels/launch.cuh"
+#include "exec/cuda/kernels/sort.h"
 
 namespace zplan::exec::cuda {
 
@@ -16,18 +17,50 @@ void embedding_forward(cudaStream_t stream, const EmbeddingShape& s, const Embed
   });
 }
 
+namespace {
+
+// Keys and places, and both in order, then what sorting them takes.
+struct SortedPlaces {
+  SortedPlaces(const EmbeddingShape& s, DeviceScratch scratch) {
+    const std::int64_t n = s.batch * s.sequence;
+    auto* const begin = reinterpret_cast<std::uint32_t*>(scratch.data);
+    keys = begin;
+    places = begin + n;
+    pairs = {keys, places, begin + 2 * n, begin + 3 * n, n, static_cast<std::uint32_t>(s.rows)};
+    const Bytes own = round_up(Bytes{4 * n * static_cast<std::int64_t>(sizeof *begin)}, kAligned);
+    rest = {scratch.data + own.value / static_cast<std::int64_t>(sizeof(float)),
+            scratch.size - own};
+  }
+
+  static constexpr Bytes kAligned{256};
+  std::uint32_t *keys, *places;
+  Pairs pairs;
+  DeviceScratch rest;
+};
+
+}  // namespace
+
+Bytes embedding_scratch_bytes(const EmbeddingShape& s) {
+  const SortedPlaces sorted(s, {nullptr, Bytes{0}});
+  return sort_scratch_bytes(sorted.pairs) - sorted.rest.size;
+}
+
 template <typename T, typename G>
 void embedding_backward(cudaStream_t stream, const EmbeddingShape& s,
-                        const EmbeddingBackward<T, G>& x) {
+                        const EmbeddingBackward<T, G>& x, DeviceScratch scratch) {
   if (!x.accumulate_wte)
     fill_zero(stream, x.dwte, s.rows * s.hidden * static_cast<std::int64_t>(sizeof(G)));
   const bool wide = is_aligned({x.dwte, x.dwpe, x.dx}) && s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
-    const std::int64_t places = s.batch * s.token_stride, n = s.sequence * s.hidden;
-    const std::int64_t work = std::max(places, ceil_div(s.hidden, w));  // of a block
-    launch(stream, "embedding_backward", grid_of_rows(places, work, 1),
-           embedding_tokens_kernel<T, G, w>, x, s);
+    const std::int64_t inputs = s.batch * s.sequence, n = s.sequence * s.hidden;
+    const SortedPlaces sorted(s, scratch);
+    launch(stream, "embedding_backward", grid_of(inputs, 1), embedding_keys_kernel<T, G>, x, s,
+           sorted.keys, sorted.places);
+    sort_pairs(stream, sorted.pairs, sorted.rest);
+    launch(stream, "embedding_backward", grid_of_rows(inputs, s.hidden, w),
+           embedding_rows_kernel<T, G, w>, x, s, sorted.pairs.sorted_keys,
+           sorted.pairs.sorted_values);
     if (x.dwpe != nullptr)
       launch(stream, "embedding_backward", grid_of(n, w), embedding_positions_kernel<T, G, w>, x,
              s.batch, n);
@@ -41,7 +74,7 @@ ZPLAN_FOR_CUDA_TYPES(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 #define ZPLAN_INSTANTIATE(T, G)                                               \
   template void embedding_backward<T, G>(cudaStream_t, const EmbeddingShape&, \
-                                         const EmbeddingBackward<T, G>&);
+                                         const EmbeddingBackward<T, G>&, DeviceScratch);
 ZPLAN_FOR_CUDA_GRADIENTS(ZPLAN_INSTANTIATE)
 #undef ZPLAN_INSTANTIATE
 

@@ -32,59 +32,40 @@ __global__ void embedding_forward_kernel(EmbeddingForward<T> x, EmbeddingShape s
   });
 }
 
-// Places in the array of tokens, inputs and targets: those of targets alone are no inputs.
-// Searching all places leaves the division to those that match.
-__device__ inline bool is_input(const EmbeddingShape& s, std::int64_t place) {
-  return place % s.token_stride < s.sequence;
+// keys [b s]: of each input its row of the table, `rows` where the piece has none; its place beside
+// it.
+template <typename T, typename G>
+__global__ void embedding_keys_kernel(EmbeddingBackward<T, G> x, EmbeddingShape s,
+                                      std::uint32_t* keys, std::uint32_t* places) {
+  const std::int64_t n = s.batch * s.sequence;
+  for (std::int64_t t = thread_of_grid(); t < n; t += threads_of_grid()) {
+    const std::int64_t token = x.tokens[t / s.sequence * s.token_stride + t % s.sequence];
+    keys[t] = static_cast<std::uint32_t>(holds(s, token) ? token - s.first : s.rows);
+    places[t] = static_cast<std::uint32_t>(t);
+  }
 }
 
-// Whether no input before `place` is the same token; alike in all threads of the block.
-__device__ inline bool is_first(const EmbeddingShape& s, const std::int32_t* tokens,
-                                std::int32_t token, std::int64_t place) {
-  bool found = false;
-  for (std::int64_t i = threadIdx.x; i < place && !found; i += blockDim.x)
-    found = tokens[i] == token && is_input(s, i);
-  return __syncthreads_or(found ? 1 : 0) == 0;
-}
-
-// row [h] += dx at the places begin + those whose bits are set, in order, each addition rounded.
-template <int kWidth, typename T, typename G>
-__device__ inline void add_places(const EmbeddingShape& s, G* row, const T* dx, std::int64_t begin,
-                                  const unsigned* bits) {
-  for_columns<kWidth>(s.hidden, [&](std::int64_t j) {
-    auto sum = load<kWidth>(row + j);
-    for (int warp = 0; warp < static_cast<int>(blockDim.x) / kWarp; ++warp) {
-      for (unsigned left = bits[warp]; left != 0; left &= left - 1) {
-        const std::int64_t place = begin + warp * kWarp + __ffs(static_cast<int>(left)) - 1;
-        const std::int64_t t = place / s.token_stride * s.sequence + place % s.token_stride;
-        const auto slope = load<kWidth>(dx + t * s.hidden + j);
-#pragma unroll
-        for (int k = 0; k < kWidth; ++k)
-          sum.at[k] = widen(narrow<G>(sum.at[k] + static_cast<float>(s.scale) * slope.at[k]));
-      }
-    }
-    store<kWidth>(row + j, sum);
-  });
-}
-
-// dwte [rows, h] += dx [b, s, h] by token. A block per place; that of a token's first input adds
-// all of them, looking at a block of places at a time: a bit of same[warp] is one that matches.
+// dwte [rows, h] += dx [b, s, h] by row. Keys are sorted: a block for each of them and some
+// columns; that of the first of equal keys adds all of these, in order, and rounds once.
 template <typename T, typename G, int kWidth>
-__global__ void embedding_tokens_kernel(EmbeddingBackward<T, G> x, EmbeddingShape s) {
-  __shared__ unsigned same[kMostWarps];
-  const std::int64_t places = s.batch * s.token_stride;
-  for_rows(places, [&](std::int64_t place) {
-    const std::int32_t token = x.tokens[place];
-    if (!is_input(s, place) || !holds(s, token) || !is_first(s, x.tokens, token, place)) return;
-    for (std::int64_t begin = place; begin < places; begin += blockDim.x) {
-      const std::int64_t i = begin + threadIdx.x;
-      const bool is_same = i < places && x.tokens[i] == token && is_input(s, i);
-      const unsigned lanes = __ballot_sync(kAllLanes, is_same ? 1 : 0);
-      if (threadIdx.x % kWarp == 0) same[threadIdx.x / kWarp] = lanes;
-      if (__syncthreads_or(is_same ? 1 : 0) != 0)
-        add_places<kWidth>(s, x.dwte + (token - s.first) * s.hidden, x.dx, begin, same);
-      __syncthreads();  // `same` may be written again
+__global__ void embedding_rows_kernel(EmbeddingBackward<T, G> x, EmbeddingShape s,
+                                      const std::uint32_t* keys, const std::uint32_t* places) {
+  const std::int64_t n = s.batch * s.sequence;
+  const std::int64_t columns = static_cast<std::int64_t>(blockDim.x) * kWidth;
+  const std::int64_t tiles = (s.hidden + columns - 1) / columns;
+  for_rows(n * tiles, [&](std::int64_t i) {
+    const std::int64_t begin = i / tiles;
+    const std::uint32_t key = keys[begin];
+    const std::int64_t j = i % tiles * columns + static_cast<std::int64_t>(threadIdx.x) * kWidth;
+    if (key == s.rows || (begin > 0 && keys[begin - 1] == key) || j >= s.hidden) return;
+    G* to = x.dwte + key * s.hidden + j;
+    auto sum = load<kWidth>(to);
+    for (std::int64_t k = begin; k < n && keys[k] == key; ++k) {
+      const auto slope = load<kWidth>(x.dx + places[k] * s.hidden + j);
+#pragma unroll
+      for (int w = 0; w < kWidth; ++w) sum.at[w] += static_cast<float>(s.scale) * slope.at[w];
     }
+    store<kWidth>(to, sum);
   });
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "exec/cuda/kernels/column_sums.h"
 #include "exec/kernels/arguments.h"
 
 namespace zplan::exec::cuda {
@@ -16,12 +17,12 @@ template <typename T>
 void embedding_forward(cudaStream_t stream, const EmbeddingShape& shape,
                        const EmbeddingForward<T>& x);
 
-// dwte[v] (+)= sum of dx where token = v, in token order, each addition rounded to G; dwpe[i] (+)=
-// sum over b of dx[b, i]. A block per token: the block of a token's first occurrence adds them all.
-// dx read twice; the touched rows of dwte read and written, overwriting also writes all of it once;
-// the tokens are read b s times, from cache.
+// dwte[v] (+)= sum of dx where token = v, in token order, rounded once to G; dwpe[i] (+)= sum over
+// b of dx[b, i]. The tokens are sorted first. dx read twice; the touched rows of dwte read and
+// written, overwriting also writes all of it once.
 template <typename T, typename G>
 void embedding_backward(cudaStream_t stream, const EmbeddingShape& shape,
-                        const EmbeddingBackward<T, G>& x);
+                        const EmbeddingBackward<T, G>& x, DeviceScratch scratch);
+Bytes embedding_scratch_bytes(const EmbeddingShape& shape);
 
 }  // namespace zplan::exec::cuda

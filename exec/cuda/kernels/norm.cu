@@ -28,12 +28,36 @@ void residual_forward(cudaStream_t stream, const char* name, const NormShape& s,
   });
 }
 
+// [assumed] two blocks for each multiprocessor of the largest devices, each with a piece of the
+// sums.
+constexpr std::int64_t kMostSummingBlocks = 264;
+constexpr int kMostPacks = 2;  // what a thread keeps of them in registers
+
+// Whether rows were short enough for one pass.
+template <bool kCentred, int kWidth, typename T, typename G>
+bool backward_in_one_pass(cudaStream_t stream, const char* name, const NormShape& s,
+                          const NormBackward<T, G>& x, DeviceScratch scratch) {
+  const std::int64_t packs = ceil_div(s.hidden, kWidth);
+  const int threads = threads_for(packs, kMostRowThreads);
+  if (packs > kMostPacks * threads) return false;
+  const std::int64_t room = scratch.size.value / piece_bytes(kCentred ? 2 : 1, s.hidden).value;
+  const std::int64_t blocks =
+      std::clamp<std::int64_t>(std::min(s.tokens, room), 1, kMostSummingBlocks);
+  const auto kernel = packs <= threads ? norm_backward_kernel<kCentred, T, G, kWidth, 1>
+                                       : norm_backward_kernel<kCentred, T, G, kWidth, kMostPacks>;
+  launch(stream, name, Grid{blocks, threads}, kernel, scratch.data, x, s);
+  add_pieces<G>(stream, x.dgain, kCentred ? x.dbias : nullptr, scratch.data, blocks, s.hidden,
+                x.accumulate_parameters);
+  return true;
+}
+
 template <bool kCentred, typename T, typename G>
 void backward(cudaStream_t stream, const char* name, const NormShape& s,
               const NormBackward<T, G>& x, DeviceScratch scratch) {
   const bool wide = is_aligned({x.dx, x.dy, x.x, x.gain}) && s.hidden % kWidthOf<T> == 0;
   with_width<kWidthOf<T>>(wide, [&](auto width) {
     constexpr int w = decltype(width)::value;
+    if (backward_in_one_pass<kCentred, w>(stream, name, s, x, scratch)) return;
     launch(stream, name, grid_of_rows(s.tokens, s.hidden, w, kMostRowThreads),
            norm_input_gradient_kernel<kCentred, T, G, w>, x, s);
     const Pieces pieces = pieces_of(s.tokens, s.hidden, w, kCentred ? 2 : 1, scratch.size);

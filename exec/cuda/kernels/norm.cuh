@@ -170,4 +170,56 @@ __global__ void norm_parameter_pieces_kernel(float* sums, NormBackward<T, G> x, 
       });
 }
 
+// All of it in one pass, for rows of at most kPacks packs of a block's threads, each of which keeps
+// its columns of the sums: sums [blocks, 2 or 1, h] of the terms over the rows of a block.
+template <bool kCentred, typename T, typename G, int kWidth, int kPacks>
+__global__ void norm_backward_kernel(float* sums, NormBackward<T, G> x, NormShape shape) {
+  const std::int64_t h = shape.hidden, stride = static_cast<std::int64_t>(blockDim.x) * kWidth;
+  const std::int64_t first = static_cast<std::int64_t>(threadIdx.x) * kWidth;
+  Values<float, kWidth> dgain[kPacks]{}, dbias[kPacks]{};
+  for_rows(shape.tokens, [&](std::int64_t t) {
+    const float mean = kCentred ? x.mean[t] : 0.0f, rstd = x.rstd[t];
+    Values<float, kWidth> n[kPacks]{}, g[kPacks]{};
+    TwoSums row{0, 0};
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      const std::int64_t j = first + p * stride;
+      if (j >= h) continue;
+      const auto v = load<kWidth>(x.x + t * h + j), slope = load<kWidth>(x.dy + t * h + j);
+      const auto gain = load<kWidth>(x.gain + j);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k) {
+        n[p].at[k] = (v.at[k] - mean) * rstd;
+        g[p].at[k] = slope.at[k] * gain.at[k];
+        row = row + TwoSums{g[p].at[k], g[p].at[k] * n[p].at[k]};
+        dgain[p].at[k] += slope.at[k] * n[p].at[k];
+        dbias[p].at[k] += slope.at[k];
+      }
+    }
+    row = block_sum(row);
+    const float mean_g = kCentred ? row.first / static_cast<float>(h) : 0.0f;
+    const float mean_gn = row.second / static_cast<float>(h);
+#pragma unroll
+    for (int p = 0; p < kPacks; ++p) {
+      const std::int64_t j = first + p * stride;
+      if (j >= h) continue;
+      T* dx = x.dx + t * h + j;
+      Values<float, kWidth> result{};
+      if (x.accumulate_dx) result = load<kWidth>(dx);
+#pragma unroll
+      for (int k = 0; k < kWidth; ++k)
+        result.at[k] += rstd * (g[p].at[k] - mean_g - n[p].at[k] * mean_gn);
+      store<kWidth>(dx, result);
+    }
+  });
+  float* own = sums + blockIdx.x * kTermsOf<kCentred> * h;
+#pragma unroll
+  for (int p = 0; p < kPacks; ++p) {
+    const std::int64_t j = first + p * stride;
+    if (j >= h) continue;
+    store<kWidth>(own + j, dgain[p]);
+    if constexpr (kCentred) store<kWidth>(own + h + j, dbias[p]);
+  }
+}
+
 }  // namespace zplan::exec::cuda

@@ -154,6 +154,13 @@ void write_timelines(const RunCommand& command, const Job& job, const Timeline& 
   if (!command.timeline.empty()) write_file(command.timeline, to_json(timeline));
 }
 
+// A plan that will be slow says so before it begins.
+void complain_of_slow(const std::vector<exec::KernelChoice>& choices) {
+  for (const exec::KernelChoice& choice : choices)
+    if (!choice.slow.empty())
+      complain(fmt::format("SLOW: {}: {} ({})", choice.operation, choice.kernel, choice.slow));
+}
+
 // Trains, compares with the reference unless that is null, and writes the timelines.
 RunReport train(const RunCommand& command, const PlannedJob& planned, const PlannedJob* reference,
                 const exec::DataSource& data, exec::RunOptions options) {
@@ -165,6 +172,7 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     return report;
   }
   options.record_timeline = !command.trace.empty() || !command.timeline.empty();
+  options.prepared = complain_of_slow;
   exec::ProcessMemory at_end;
   const exec::RunResult result = run_shown(planned.job, data, options, "training",
                                            [&at_end] { at_end = exec::process_memory(); });
@@ -176,9 +184,11 @@ RunReport train(const RunCommand& command, const PlannedJob& planned, const Plan
     report.memory = RunMemory{placed_on_host(planned.job), at_end, process_use(planned.job, load)};
   }
   options.record_timeline = false;
+  options.prepared = nullptr;
   report.steps = result.steps;
   report.mean_step = result.mean_step;
   report.storage = result.storage;
+  report.choices = result.choices;
   report.interrupted = result.interrupted;
   report.measured = median_step(result.steps);
   if (reference != nullptr && !report.interrupted) {

@@ -46,6 +46,17 @@ Sheet storage_sheet(const exec::StorageReport& storage) {
   return out;
 }
 
+Table kernels_table(const std::vector<exec::KernelChoice>& choices) {
+  Table table({"operation: first operation", "kernel:"});
+  for (const exec::KernelChoice& choice : choices)
+    table.row({{"operation", choice.operation},
+               {"kernel", choice.kernel},
+               {"slow", choice.slow},
+               {"key", choice.key},
+               {"value", choice.value}});
+  return table;
+}
+
 std::string times_text(const Sheet& run, const RunReport& report, const std::string& hardware) {
   Sheet out;
   const char* median = report.steps.size() > 1 ? "median without the first" : "median";
@@ -136,6 +147,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
              {"tokens_per_step", plan.batch.global_batch * plan.batch.sequence},
              {"interrupted", report.interrupted},
              {"steps", steps_table(planned, report)},
+             {"kernels", kernels_table(report.choices)},
              {"nvme", report.storage ? storage_sheet(*report.storage) : Value()},
              {"measured_step_s", report.measured},
              {"predicted_step_s", report.predicted},
@@ -151,6 +163,7 @@ Sheet run_sheet(const PlannedJob& planned, const RunReport& report) {
     out.say("interrupted after {} of {}",
             {count_of(static_cast<std::int64_t>(report.steps.size()), "step"),
              grouped(report.steps_wanted)});
+  if (!report.choices.empty()) out.show({"kernels"});
   out.show({"check"});
   if (report.measured) out.print(times_text(out, report, plan.hardware));
   out.show({"split", "memory"});

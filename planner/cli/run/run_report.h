@@ -29,6 +29,7 @@ struct RunReport {
   std::int64_t steps_wanted = 0;
   bool interrupted = false;
   std::optional<exec::StorageReport> storage;  // of a plan with states on NVMe
+  std::vector<exec::KernelChoice> choices;     // of a device that has several kernels for one thing
   std::optional<Seconds> measured;             // median step, without the first
   std::optional<Seconds> predicted;            // steady-state step on the plan's hardware
   std::string no_prediction;                   // why there is none

@@ -134,8 +134,10 @@ std::vector<OperandRow> read_operands(std::string_view words) {
 }
 
 std::optional<std::string> operand_mismatch(Rows rows, std::span<const View> operands) {
-  while (!rows.empty() && (rows.size() > operands.size() || rows.back().access == 's'))
-    rows = rows.first(rows.size() - 1);
+  if (!rows.empty() && rows.back().access == 's') rows = rows.first(rows.size() - 1);
+  if (!operands.empty() && operands.back().access == Access::kScratch)
+    operands = operands.first(operands.size() - 1);
+  rows = rows.first(std::min(rows.size(), operands.size()));
   if (shapes_fit(rows, operands) && types_fit(rows, operands)) return std::nullopt;
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < rows.size(); ++i) {

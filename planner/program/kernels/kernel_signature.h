@@ -9,7 +9,7 @@
 //           are those types, all others floating-point ones; equal letters are equal types.
 //   shape   equal letters are equal sizes; a size is a number, a letter, s+1 or b*s. [*] is any
 //           shape, the same one wherever it stands.
-//   ?       the operand and those after it may be absent.
+//   ?       the operand and those after it may be absent, but scratch.
 //   =x      it may lie where x lies: the kernel works in place, element by element.
 #pragma once
 
@@ -36,7 +36,8 @@ struct OperandRow {
 std::vector<OperandRow> read_operands(std::string_view words);
 
 // Nothing when the operands fit; else the operands as they are: "x:f32[4,8] w:f32[8,9] ..".
-// Operands may be fewer than rows: how many there must be is known elsewhere.
+// Operands may be fewer than rows: how many there must be is known elsewhere. Scratch, where the
+// kernel has it, is the last one.
 std::optional<std::string> operand_mismatch(std::span<const OperandRow> rows,
                                             std::span<const View> operands);
 

@@ -5,6 +5,9 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/program/kernels/fused_attention.h"
+#include "planner/program/kernels/kernel_set.h"
+
 namespace zplan {
 namespace {
 
@@ -119,6 +122,12 @@ Demand attention(Operands o) {
           .attention = {x[0], x[2], x[1], (d + v) / 2, backward, o.attributes[5] != 0}};
 }
 
+Bytes attention_backward_scratch(Operands o, const KernelSet& set) {
+  const Shape &qkv = o[1].shape, &out = o[2].shape;
+  const std::int64_t d = key_size(qkv, out[2], out[3]);
+  return fused_backward_scratch({out[0], out[1], out[2], qkv[2], std::max(d, out[3])}, set);
+}
+
 // [derived] of a block of keys that another rank brings: half of the s x s pairs of a query and a
 // key, all of them seen, as many as causal attention sees of s tokens.
 template <int qkv, int out, bool backward>
@@ -186,6 +195,14 @@ Demand embedding_backward(Operands o) {
   return {.kind = WorkKind::kMemory,
           .flops = Flops{2 * dx.elements()},
           .bytes = traffic(o.first(2)) + moved + traffic(o.subspan(3))};
+}
+
+// Its tokens in order: on the CPU with the place of each, on CUDA keys and values before and after,
+// and what sorting takes [assumed].
+Bytes embedding_backward_scratch(Operands o, const KernelSet& set) {
+  constexpr std::int64_t kPlace = 8, kSorted = 32, kOfSorting = 1 << 20;
+  const std::int64_t tokens = o[1].shape[0] * o[1].shape[1];
+  return {set.runs_on == RunsOn::kCpu ? kPlace * tokens : kSorted * tokens + kOfSorting};
 }
 
 // [derived] each expert has as many rows as all have on average. What holds rows, x and y, has room
@@ -263,6 +280,13 @@ bool KernelDef::may_lie_on(std::size_t i, std::size_t j) const {
 const KernelDef& kernel_def(KernelId id) {
   static const std::vector<KernelDef> kTable = read_rows();
   return kTable[static_cast<std::size_t>(id)];
+}
+
+Bytes scratch_of(KernelId kernel, std::span<const View> operands, const KernelSet& set) {
+  const KernelDef& def = kernel_def(kernel);
+  if (!def.has_scratch()) return {0};
+  if (def.scratch == nullptr) return set.workspace;
+  return std::max(set.workspace, def.scratch(CallViews{operands}, set));
 }
 
 }  // namespace zplan

@@ -1,8 +1,9 @@
 // The kernel table: what kernels/rows.h says of each kernel, read once. A row names its operands
 // and says, from their shapes and types, how much work it is (flop) and how many bytes it must
-// move. Whether it has scratch is an operand; how much is the kernel set's declared workspace. Cost
-// model, verification and backends all read this table and nothing else. [derived] flop and bytes:
-// multiply-adds count 2; bytes are compulsory traffic, each operand once.
+// move. Whether it has scratch is an operand; how much is the kernel set's declared workspace, or
+// more where the row asks for it. Cost model, verification and backends all read this table and
+// nothing else. [derived] flop and bytes: multiply-adds count 2; bytes are compulsory traffic, each
+// operand once.
 #pragma once
 
 #include <optional>
@@ -74,6 +75,8 @@ struct CallViews : std::span<const View> {
   AttributeValues attributes;
 };
 
+struct KernelSet;
+
 // A row as kernels/rows.h writes it; its fields are explained there.
 struct KernelRow {
   std::string_view operands;
@@ -83,6 +86,7 @@ struct KernelRow {
   Sets sets = Sets::kAll;
   bool layer_product = false;
   Traffic traffic = Traffic::kElementwise;
+  Bytes (*scratch)(const CallViews& call, const KernelSet& set) = nullptr;
   std::string_view source = {}, what = {};
 };
 
@@ -103,7 +107,12 @@ struct KernelDef : KernelRow {
     return operand_mismatch(rows, operands);
   }
   int max_operands() const { return static_cast<int>(rows.size()); }
-  // Whether operand i, which the kernel writes, may lie where operand j lies.
+  bool has_scratch() const { return !access.empty() && access.back() == 's'; }
+  // The row of operand i of so many: scratch is the last one, whatever is absent before it.
+  std::size_t row_of(std::size_t i, std::size_t count) const {
+    return has_scratch() && i + 1 == count ? rows.size() - 1 : i;
+  }
+  // Whether the operand of row i, which the kernel writes, may lie where that of row j lies.
   bool may_lie_on(std::size_t i, std::size_t j) const;
 };
 
@@ -112,5 +121,8 @@ const KernelDef& kernel_def(KernelId id);
 inline Demand demand_of(const Program& p, const Node& n) {
   return kernel_def(n.kernel).demand({p.operands(n), resolve(p.attributes_of(n), {})});
 }
+
+// What a call of the kernel may use, by its operands; 0: it has no scratch.
+Bytes scratch_of(KernelId kernel, std::span<const View> operands, const KernelSet& set);
 
 }  // namespace zplan

@@ -9,6 +9,7 @@
 //   .sets        which kernel sets have it; left out: all
 //   .layer_product  a matrix product of a layer, which sets with fp8 compute in fp8
 //   .traffic     what it moves over its compulsory traffic; left out: as elementwise kernels do
+//   .scratch     what it needs by its shapes; left out: as much as the kernel set declares
 //   .source      where the arithmetic is defined; keys of models/REFERENCES.md
 //   .what        what it computes
 #ifndef ZPLAN_KERNEL
@@ -109,16 +110,16 @@ ZPLAN_KERNEL(
         "dout:rc[b,s,a,v] qkv:rc[b,s,g,w] out:rc[b,s,a,v] lse:rt[b,a,s] dqkv:wc[b,s,g,w] scratch:s",
     .attributes = "window? cap? divisor? slopes? first_head? both_ways? heads_per_tile?",
     .kind = kAtt, .demand = attention<1, 0, true>, .sets = Sets::kFusedAttention,
-    .source = "[Dao22 sec 3]",
+    .scratch = attention_backward_scratch, .source = "[Dao22 sec 3]",
     .what = "Is the gradient of attention_forward, which it computes again from lse.")
 ZPLAN_KERNEL(GeluBackward, "gelu_backward", .operands = "x:rc[*] dy:uc[*]",
              .attributes = "function?", .kind = kMem, .demand = streaming<18 + kExp, 0>,
              .source = "[Hendrycks16]", .what = "dy becomes dy gelu'(x).")
 ZPLAN_KERNEL(
     EmbeddingBackward, "embedding_backward",
-    .operands = "tokens:ri[b,s+1] dx:rc[b,s,h] dwte:ag[Vp,h] dwpe:ag[s,h]?",
+    .operands = "tokens:ri[b,s+1] dx:rc[b,s,h] dwte:ag[Vp,h] dwpe:ag[s,h]? scratch:s",
     .attributes = "first? squared_scale?", .kind = kMem, .demand = embedding_backward,
-    .source = "[Radford19]",
+    .scratch = embedding_backward_scratch, .source = "[Radford19]",
     .what =
         "Gives the gradients of a piece of the vocabulary, as embedding_forward looks it up, "
         "and of the positions.")

@@ -127,10 +127,11 @@ class OperandCheck {
     const std::string_view pattern = def.access;
     bool accesses_fit = true;
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      if (fits(pattern[i], operands[i].access)) continue;
+      const char expected = pattern[def.row_of(i, operands.size())];
+      if (fits(expected, operands[i].access)) continue;
       accesses_fit = false;
       add("operand {} of {}, '{}', is a {}, expected '{}' of {}", i, name(node.kernel),
-          buffer(operands[i]).name, name(operands[i].access), pattern[i], pattern);
+          buffer(operands[i]).name, name(operands[i].access), expected, pattern);
     }
     if (const auto got = accesses_fit ? def.mismatch(operands) : std::nullopt)
       add("{} takes {} of types {}, got {}", name(node.kernel), def.shapes, def.types, *got);
@@ -141,11 +142,12 @@ class OperandCheck {
   }
 
   void kernel_overlaps(const KernelDef& def, std::span<const View> operands) {
+    const auto row = [&](std::size_t i) { return def.row_of(i, operands.size()); };
     for (std::size_t i = 0; i < operands.size(); ++i) {
       if (!writes(operands[i].access)) continue;
       for (std::size_t j = 0; j < operands.size(); ++j) {
         if (i == j || !overlap(operands[i], operands[j])) continue;
-        if (def.may_lie_on(i, j) && same_place(operands[i], operands[j])) continue;
+        if (def.may_lie_on(row(i), row(j)) && same_place(operands[i], operands[j])) continue;
         add("operand {} of {} writes '{}' where operand {} lies", i, name(def.id),
             buffer(operands[i]).name, j);
       }

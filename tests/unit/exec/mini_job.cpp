@@ -248,7 +248,7 @@ class StageBuilder {
     kernel({Phase::kBackward, Part::kEmbedding, Action::kWeightGradient},
            KernelId::kEmbeddingBackward,
            {tokens(Access::kRead), sequences(dx_, Access::kRead), wte(grad_, Access::kUpdate),
-            wpe(grad_, Access::kUpdate)});
+            wpe(grad_, Access::kUpdate), scratch()});
   }
 
   void reduce() {

@@ -19,7 +19,8 @@ struct GemmPlans::Plan {};
 GemmPlans::GemmPlans() = default;
 GemmPlans::~GemmPlans() = default;
 
-Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room) {
+Bytes GemmPlans::prepare(const std::string& what, const GemmShape& shape, const GemmRoom& room,
+                         const GemmRest&) {
   const std::uint32_t least = std::min({room.a, room.b, room.c});
   EXPECT_GT(least, 0U) << what;
   choices_.push_back({.what = what, .shape = shape});

@@ -75,10 +75,13 @@ TYPED_TEST(KernelTest, EmbeddingBackwardZeroesRowsOfAbsentTokensUnlessItAdds) {
   const std::vector<std::int32_t> tokens{2, 2};
   const std::vector<T> dx{1, 2, 3, 10, 20, 30};
   auto dwte = buffer<T>(12), dwpe = buffer<T>(6);
-  embedding_backward<T>(s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), false, false});
+  Workspace scratch(embedding_scratch_bytes(s));
+  embedding_backward<T>(s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), false, false},
+                        scratch.span());
   EXPECT_EQ(dwte, (std::vector<T>{0, 0, 0, 0, 0, 0, 11, 22, 33, 0, 0, 0}));
   EXPECT_EQ(dwpe, dx);
-  embedding_backward<T>(s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), true, false});
+  embedding_backward<T>(s, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), true, false},
+                        scratch.span());
   EXPECT_EQ(dwte, (std::vector<T>{0, 0, 0, 0, 0, 0, 22, 44, 66, 0, 0, 0}));
   EXPECT_EQ(dwpe, dx);
 }
@@ -224,10 +227,13 @@ TYPED_TEST(KernelTest, PiecesOfAnEmbeddingSumToTheWhole) {
   accumulate(x_low.data(), x_high.data(), 70);
   EXPECT_EQ(x_low, x);
   auto dwte = buffer<T>(56), pieces = dwte, dwpe = buffer<T>(35), own = dwpe;
-  embedding_backward<T>(whole, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), false, false});
-  embedding_backward<T>(low, {pieces.data(), own.data(), dx.data(), tokens.data(), false, false});
-  embedding_backward<T>(high,
-                        {pieces.data() + 28, nullptr, dx.data(), tokens.data(), false, false});
+  Workspace scratch(embedding_scratch_bytes(whole));
+  embedding_backward<T>(whole, {dwte.data(), dwpe.data(), dx.data(), tokens.data(), false, false},
+                        scratch.span());
+  embedding_backward<T>(low, {pieces.data(), own.data(), dx.data(), tokens.data(), false, false},
+                        scratch.span());
+  embedding_backward<T>(high, {pieces.data() + 28, nullptr, dx.data(), tokens.data(), false, false},
+                        scratch.span());
   EXPECT_EQ(pieces, dwte);
   EXPECT_EQ(own, dwpe);
 }
@@ -257,7 +263,7 @@ std::vector<T> everything_with(int threads) {
   auto y = buffer<T>(tokens * h), dwte = buffer<T>(vocab * h), dwpe = buffer<T>(sequence * h);
   embedding_forward<T>({batch, sequence, h, vocab}, {y.data(), ids.data(), wte.data(), wte.data()});
   embedding_backward<T>({batch, sequence, h, vocab},
-                        {dwte.data(), dwpe.data(), dy.data(), ids.data(), false, false});
+                        {dwte.data(), dwpe.data(), dy.data(), ids.data(), false, false}, space);
   keep(y), keep(dwte), keep(dwpe);
 
   auto mean = buffer<T>(tokens), rstd = buffer<T>(tokens), dgain = buffer<T>(h);

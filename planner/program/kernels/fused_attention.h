@@ -1,0 +1,34 @@
+// What the fused attention kernels of a set for CUDA take and need: those of cuDNN, which has no
+// kernel for every head. The figures are of cuDNN 9.19, asked for its plans of 48 shapes on H100
+// and A100 (tests/unit/planner/program/kernels/fused_attention_test.cpp).
+#pragma once
+
+#include <cstdint>
+
+#include "planner/core/units.h"
+#include "planner/program/kernels/kernel_set.h"
+
+namespace zplan {
+
+// Query heads and key-value heads of the rank; head_size: the larger one of keys and of values.
+struct FusedAttention {
+  std::int64_t batch, sequence, heads, kv_heads, head_size;
+};
+
+// Whether there is a tensor-core kernel for heads of this size; else one of the executor's own
+// runs, on the cores for vectors.
+bool has_tensor_cores(const KernelSet& set, std::int64_t head_size);
+
+// Whether the set is of devices for which others have one.
+bool misses_tensor_cores(const KernelSet& set, std::int64_t head_size);
+
+// Bytes with which the backward pass runs in one piece: dq in float32, twice before compute
+// capability 9.0, a float32 for each query, where heads share keys dk and dv of each query head in
+// 16 bits, and a little more.
+Bytes fused_backward_whole(const FusedAttention& attention, const KernelSet& set);
+
+// Bytes declared for it: the whole as long as that is little, else as much as the smallest piece
+// needs, the query heads of one key-value head of one sequence.
+Bytes fused_backward_scratch(const FusedAttention& attention, const KernelSet& set);
+
+}  // namespace zplan
