@@ -3,8 +3,10 @@
 // lane that is waited for by threads wakes them.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <limits>
 
 #include "exec/comm/stop_signal.h"
 #include "exec/schedule/pauses.h"
@@ -24,12 +26,19 @@ class Progress {
     if (completed() >= count) return;
     if (is_queue_) return poll(count);
     auto lock = monitor_.lock();
-    monitor_.wait(lock, [&] { return completed() >= count; });
+    monitor_.wait(lock, [&] {
+      if (completed() >= count) return true;
+      awaited_ = std::min(awaited_, count);
+      return false;
+    });
   }
-  // Of a lane that is a thread.
+  // Of a lane that is a thread. Most instances are not the one that a thread waits for.
   void advance() {
-    const auto lock = monitor_.lock();
+    auto lock = monitor_.lock();
     flag_->value.fetch_add(1, std::memory_order_release);
+    if (completed() < awaited_) return;
+    awaited_ = kNone;  // who waits for more says so again
+    lock.unlock();     // it wakes to a free mutex
     monitor_.notify_all();
   }
 
@@ -46,10 +55,13 @@ class Progress {
     }
   }
 
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+
   StopSignal* signal_;
   Flag* flag_;
   bool is_queue_;
   Monitor monitor_;
+  std::int64_t awaited_ = kNone;  // the least count that a thread waits for
 };
 
 }  // namespace zplan::exec
