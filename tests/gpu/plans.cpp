@@ -14,6 +14,7 @@
 #include "tests/gpu/canary.h"
 #include "tests/gpu/parts.h"
 #include "tests/gpu/training.h"
+#include "tests/support/plan_cover.h"
 #include "tests/support/plan_space.h"
 
 namespace zplan::gpu {

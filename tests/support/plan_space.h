@@ -1,15 +1,12 @@
-// The plans that the cross-checks run: a pairwise-covering set over all choices of the space, so
-// that every pair of two choices that any legal plan has occurs in some plan. Built greedily from
-// seeded random completions; deterministic.
+// The space of plans that the cross-checks draw from (plan_cover.h): what is varied, between which
+// levels, and which combinations are legal.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <functional>
 #include <iterator>
-#include <random>
-#include <set>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -18,9 +15,9 @@
 #include "models/model_config.h"
 #include "planner/plan/choices.h"
 #include "planner/plan/plan_schedule.h"
+#include "planner/plan/refusal.h"
 #include "planner/program/kernels/kernel_set.h"
 #include "tests/support/decision_levels.h"
-#include "tests/support/sanitized.h"
 
 namespace zplan::testing_support {
 
@@ -238,108 +235,32 @@ inline Plan plan_of(const Choice& c, const std::string& kernel_set) {
   return p;
 }
 
-inline bool is_legal(const Choice& c) {
+inline constexpr int kAllRules = std::numeric_limits<int>::max();
+
+// How many rules a choice keeps before the first that it breaks; kAllRules where it is legal.
+inline int rules_kept(const Choice& c) {
   static const auto shapes = [] {
     std::vector<ModelShape> all;
     for (const char* model : kModels) all.push_back(shape_of(load_model(model)));
     return all;
   }();
+  static const std::size_t model = factor("/model");
   const Plan p = plan_of(c, "cpu.f32");
   const bool has_groups = p.secondary > 0 || p.parameter_shards > 0;
-  const std::int32_t most = has_groups ? kMostRanksOfGroups : kMostRanks;
-  const bool too_many = p.parallel.ranks() > most;
   // A level that changes nothing is none.
   const bool idle = p.parallel.shards != 0 && p.parallel.dp == 1;
-  return !too_many && !idle && p.batch.micro_batch > 0 &&
-         !illegal(p, shapes[static_cast<std::size_t>(c[factor("/model")])]);
-}
-
-struct Pair {
-  std::size_t f;
-  int f_level;
-  std::size_t g;
-  int g_level;
-  friend auto operator<=>(const Pair&, const Pair&) = default;
-};
-inline std::vector<Pair> pairs_of(const Choice& c) {
-  std::vector<Pair> pairs;
-  for (std::size_t f = 0; f < c.size(); ++f)
-    for (std::size_t g = f + 1; g < c.size(); ++g) pairs.push_back({f, c[f], g, c[g]});
-  return pairs;
-}
-
-// A random legal plan that has the pair; most factors start from plain levels, since few random
-// combinations are legal.
-inline bool complete(const Pair& pair, int tries, std::mt19937_64& random, Choice& result) {
-  for (int i = 0; i < tries; ++i) {
-    Choice c(factors().size());
-    const std::uint64_t spread = 1 + random() % 3;  // one in so many factors leaves its plain level
-    for (std::size_t f = 0; f < c.size(); ++f)
-      if (random() % spread == 0)
-        c[f] = static_cast<int>(random() % static_cast<std::uint64_t>(factors()[f].levels));
-    c[pair.f] = pair.f_level;
-    c[pair.g] = pair.g_level;
-    if (!is_legal(c)) continue;
-    result = c;
-    return true;
+  const bool own_rules[] = {p.parallel.ranks() <= (has_groups ? kMostRanksOfGroups : kMostRanks),
+                            !idle, p.batch.micro_batch > 0};
+  int kept = 0;
+  for (const bool keeps : own_rules) {
+    if (!keeps) return kept;
+    ++kept;
   }
-  return false;
+  const auto refusal = refusal_of(p, shapes[static_cast<std::size_t>(c[model])]);
+  return refusal ? kept + refusal->kept : kAllRules;
 }
 
-inline std::vector<Choice> cover_pairs(std::uint64_t seed) {
-  constexpr int kCandidates = 40;  // of which the one is taken that covers most
-  constexpr int kTries = 4000;     // after which no legal plan is believed to have the pair
-  std::mt19937_64 random(seed);
-  std::set<Pair> open;
-  for (std::size_t f = 0; f < factors().size(); ++f)
-    for (std::size_t g = f + 1; g < factors().size(); ++g)
-      for (int a = 0; a < factors()[f].levels; ++a)
-        for (int b = 0; b < factors()[g].levels; ++b) open.insert({f, a, g, b});
-  std::vector<Choice> chosen;
-  while (!open.empty()) {
-    const Pair first = *open.begin();
-    Choice best{};
-    std::size_t most = 0;
-    for (int i = 0; i < kCandidates; ++i) {
-      Choice c;
-      if (!complete(first, kTries, random, c)) break;
-      std::size_t covers = 0;
-      for (const Pair& p : pairs_of(c)) covers += open.count(p);
-      if (covers > most) most = covers, best = c;
-    }
-    open.erase(first);
-    if (most == 0) continue;  // no legal plan has the pair
-    for (const Pair& p : pairs_of(best)) open.erase(p);
-    chosen.push_back(best);
-  }
-  return chosen;
-}
-
-// Under sanitizers: every level of every factor. Each has legal plans, however few.
-inline std::vector<Choice> cover_levels(std::uint64_t seed) {
-  constexpr int kTries = 1'000'000;
-  std::mt19937_64 random(seed);
-  std::set<std::pair<std::size_t, int>> seen;
-  std::vector<Choice> chosen;
-  for (std::size_t f = 0; f < factors().size(); ++f)
-    for (int level = 0; level < factors()[f].levels; ++level) {
-      Choice c;
-      if (seen.contains({f, level}) || !complete({f, level, f, level}, kTries, random, c)) continue;
-      for (std::size_t g = 0; g < c.size(); ++g) seen.emplace(g, c[g]);
-      chosen.push_back(c);
-    }
-  return chosen;
-}
-
-// Another seed gives every pair other surroundings: ZPLAN_COVER_SEED=2 bin/test_crosscheck_cover.
-inline const std::vector<Choice>& pairwise_choices() {
-  static const std::vector<Choice> choices = [] {
-    const char* seed = std::getenv("ZPLAN_COVER_SEED");
-    const std::uint64_t number = seed == nullptr ? 1 : std::stoull(seed);
-    return kSanitized ? cover_levels(number) : cover_pairs(number);
-  }();
-  return choices;
-}
+inline bool is_legal(const Choice& c) { return rules_kept(c) == kAllRules; }
 
 // "z3_p2d2t1_recompute2_gather_unit3": the levels that are not the plain ones; also a valid test
 // name.

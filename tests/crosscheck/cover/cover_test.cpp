@@ -22,7 +22,7 @@
 #include "sim/simulate.h"
 #include "tests/crosscheck/cover/one_rank.h"
 #include "tests/support/live_bytes.h"
-#include "tests/support/plan_space.h"
+#include "tests/support/plan_cover.h"
 #include "tests/support/queue_device.h"
 #include "tests/support/recount.h"
 #include "tests/support/same_stream.h"

@@ -1,11 +1,13 @@
 // The cover has what it promises; and a sequence shorter than the model's, which no plan of it has.
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <random>
 #include <set>
 #include <utility>
 
 #include "exec/memory/state_access.h"
-#include "tests/support/plan_space.h"
+#include "tests/support/plan_cover.h"
 #include "tests/support/trained.h"
 
 namespace zplan {
@@ -16,6 +18,30 @@ using testing_support::Choice;
 TEST(PlanSpace, TheCoverHasAtLeast80Plans) {
   if (testing_support::kSanitized) GTEST_SKIP() << "sanitizers see every level, not every pair";
   EXPECT_GE(testing_support::pairwise_choices().size(), 80U);
+}
+
+// Legal plans that differ from the plain one in a few levels drawn at random have no pair that the
+// cover has not.
+TEST(PlanSpace, TheCoverHasThePairsOfLegalPlansDrawnAtRandom) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "sanitizers see every level, not every pair";
+  testing_support::OpenPairs open;
+  for (const testing_support::Pair& pair : testing_support::all_pairs()) open.open(pair);
+  for (const Choice& c : testing_support::pairwise_choices()) open.close(c);
+  constexpr int kDraws = 50'000;
+  std::mt19937_64 random(7);
+  int legal = 0;
+  for (int i = 0; i < kDraws; ++i) {
+    Choice c(testing_support::factors().size());
+    for (std::uint64_t n = 2 + random() % 3; n > 0; --n) {
+      const std::size_t f = random() % c.size();
+      const auto levels = static_cast<std::uint64_t>(testing_support::factors()[f].levels);
+      c[f] = static_cast<int>(random() % levels);
+    }
+    if (!testing_support::is_legal(c)) continue;
+    ++legal;
+    EXPECT_EQ(open.count(c), 0) << testing_support::name_of(c);
+  }
+  EXPECT_GE(legal, kDraws / 10);
 }
 
 // Of which sanitizers run a part, too.

@@ -15,7 +15,7 @@
 #include "exec/run.h"
 #include "planner/lower/lower.h"
 #include "planner/place/place.h"
-#include "tests/support/plan_space.h"
+#include "tests/support/plan_cover.h"
 #include "tests/unit/exec/mini_job.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -7,7 +7,7 @@
 #include "planner/place/place.h"
 #include "planner/plan/limits.h"
 #include "planner/program/kernels/kernel_table.h"
-#include "tests/support/plan_space.h"
+#include "tests/support/plan_cover.h"
 
 namespace zplan {
 namespace {
