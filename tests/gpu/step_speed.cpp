@@ -118,7 +118,8 @@ struct Answer {
 Answer ask_pytorch(const Workload& work, const ModelConfig& model) {
   // Without what the plug-in and check_memory() tell the driver of this program.
   const std::string command = fmt::format(
-      "env -u CUDA_MODULE_LOADING -u CUDA_DEVICE_MAX_CONNECTIONS python3 "
+      "env -u CUDA_MODULE_LOADING -u CUDA_DEVICE_MAX_CONNECTIONS "
+      "-u CUDA_DEVICE_MAX_COPY_CONNECTIONS python3 "
       "{}/tests/gpu/pytorch_step.py --layers {} --hidden {} --heads {} --kv-heads {} "
       "--ffn {} --vocab {} --batch {} --sequence {}{}",
       ZPLAN_SOURCE_DIR, model.layers, model.hidden, model.heads, model.kv_heads, model.ffn,

@@ -80,6 +80,16 @@ class OpenPairs {
   std::vector<char> open_;
 };
 
+// Differs from the plain one in two to four levels.
+inline Choice drawn_choice(std::mt19937_64& random) {
+  Choice c(factors().size());
+  for (std::uint64_t n = 2 + random() % 3; n > 0; --n) {
+    const std::size_t f = random() % c.size();
+    c[f] = static_cast<int>(random() % static_cast<std::uint64_t>(factors()[f].levels));
+  }
+  return c;
+}
+
 class PlanCover {
  public:
   PlanCover(std::uint64_t seed, const std::vector<Pair>& pairs) : random_(seed) {
@@ -90,6 +100,7 @@ class PlanCover {
       for (const Pair& pair : pairs)
         if (open_.has(pair)) add_plan_with(pair);
     }
+    add_drawn_plans();
   }
 
   const std::vector<Choice>& plans() const { return chosen_; }
@@ -105,6 +116,17 @@ class PlanCover {
     if (best.empty()) return;
     open_.close(best);
     chosen_.push_back(best);
+  }
+
+  // Pairs that no search completes may be in legal plans near the plain one, drawn at random.
+  void add_drawn_plans() {
+    constexpr int kDraws = 100'000;
+    for (int i = 0; i < kDraws; ++i) {
+      const Choice c = drawn_choice(random_);
+      if (open_.count(c) == 0 || !is_legal(c)) continue;
+      open_.close(c);
+      chosen_.push_back(c);
+    }
   }
 
   // A legal plan that has the pair: from the plain one, or from one that has half of the pair.

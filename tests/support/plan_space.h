@@ -262,6 +262,31 @@ inline int rules_kept(const Choice& c) {
 
 inline bool is_legal(const Choice& c) { return rules_kept(c) == kAllRules; }
 
+// The same training on one rank, nothing sharded, recomputed or offloaded.
+inline Plan on_one_rank(const Plan& plan) {
+  Plan one = reference_plan(plan.kernel_set, plan.model);
+  one.precision = plan.precision;
+  one.loss_scaling = plan.loss_scaling;
+  one.optimizer = plan.optimizer;
+  one.train = plan.train;
+  one.clip = plan.clip;
+  // Parameters are cast as they are gathered, gradients as they are reduced.
+  const bool casts = plan.precision.grad_cast != GradientCast::kNone;
+  one.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
+  one.capacity_factor = plan.capacity_factor;  // of sequences, which no plan here cuts
+  one.delayed_update = plan.updates_late();
+  // The scale of an operand is that of its micro-batch.
+  if (find_kernel_set(plan.kernel_set).rounds_whole) one.batch.micro_batch = plan.batch.micro_batch;
+  if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
+  if (updates_each_micro_batch(plan)) {
+    one.schedule = plan.schedule;
+    one.parallel.chunks = plan.pieces();
+    one.stage_layers = plan.stage_layers;
+    one.batch.micro_batch = plan.batch.micro_batch * plan.parallel.dp;
+  }
+  return one;
+}
+
 // "z3_p2d2t1_recompute2_gather_unit3": the levels that are not the plain ones; also a valid test
 // name.
 inline std::string name_of(const Choice& c) {

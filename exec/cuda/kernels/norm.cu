@@ -28,10 +28,27 @@ void residual_forward(cudaStream_t stream, const char* name, const NormShape& s,
   });
 }
 
-// [assumed] two blocks for each multiprocessor of the largest devices, each with a piece of the
-// sums.
-constexpr std::int64_t kMostSummingBlocks = 264;
+// [assumed] of the blocks of which each has a piece of the sums: what fills the largest devices.
+constexpr std::int64_t kMostSummingThreads = 264 * kMostRowThreads;
 constexpr int kMostPacks = 2;  // what a thread keeps of them in registers
+// Pieces of the sums that a block adds up; what it leaves is added up at last.
+constexpr std::int64_t kPiecesOfBlock = 64;
+
+// dgain, dbias (+)= sums [blocks, 2 or 1, h] over the blocks; `folded` has room for their sums.
+template <bool kCentred, typename T, typename G>
+void add_blocks(cudaStream_t stream, const NormBackward<T, G>& x, std::int64_t h, float* sums,
+                std::int64_t blocks, float* folded) {
+  const std::int64_t columns = (kCentred ? 2 : 1) * h;
+  const Pieces pieces{kPiecesOfBlock, ceil_div(blocks, kPiecesOfBlock)};
+  const bool wide = is_aligned({sums}) && columns % kWidthOf<float> == 0;
+  with_width<kWidthOf<float>>(wide, [&](auto width) {
+    constexpr int w = decltype(width)::value;
+    launch(stream, "norm_backward", grid_of_tiles(columns, w, pieces.count),
+           column_pieces_kernel<float, w>, folded, sums, blocks, columns, pieces);
+  });
+  add_pieces<G>(stream, x.dgain, kCentred ? x.dbias : nullptr, folded, pieces.count, h,
+                x.accumulate_parameters);
+}
 
 // Whether rows were short enough for one pass.
 template <bool kCentred, int kWidth, typename T, typename G>
@@ -40,14 +57,15 @@ bool backward_in_one_pass(cudaStream_t stream, const char* name, const NormShape
   const std::int64_t packs = ceil_div(s.hidden, kWidth);
   const int threads = threads_for(packs, kMostRowThreads);
   if (packs > kMostPacks * threads) return false;
-  const std::int64_t room = scratch.size.value / piece_bytes(kCentred ? 2 : 1, s.hidden).value;
+  const std::int64_t piece = (kCentred ? 2 : 1) * s.hidden;
+  const std::int64_t room = scratch.size.value / piece_bytes(1, piece).value;
   const std::int64_t blocks =
-      std::clamp<std::int64_t>(std::min(s.tokens, room), 1, kMostSummingBlocks);
+      std::min({s.tokens, kMostSummingThreads / threads, room - ceil_div(room, kPiecesOfBlock)});
+  if (blocks < 1) return false;
   const auto kernel = packs <= threads ? norm_backward_kernel<kCentred, T, G, kWidth, 1>
                                        : norm_backward_kernel<kCentred, T, G, kWidth, kMostPacks>;
   launch(stream, name, Grid{blocks, threads}, kernel, scratch.data, x, s);
-  add_pieces<G>(stream, x.dgain, kCentred ? x.dbias : nullptr, scratch.data, blocks, s.hidden,
-                x.accumulate_parameters);
+  add_blocks<kCentred>(stream, x, s.hidden, scratch.data, blocks, scratch.data + blocks * piece);
   return true;
 }
 

@@ -29,30 +29,6 @@ constexpr double kF64Way = 1e-10, kF32Way = 1e-3;
 // 256 tokens whose logits carry a few of them.
 constexpr double kBf16Tolerance = 4e-3, kF16Tolerance = 5e-4;
 
-Plan on_one_rank(const Plan& plan) {
-  Plan one = reference_plan(plan.kernel_set, plan.model);
-  one.precision = plan.precision;
-  one.loss_scaling = plan.loss_scaling;
-  one.optimizer = plan.optimizer;
-  one.train = plan.train;
-  one.clip = plan.clip;
-  // Parameters are cast as they are gathered, gradients as they are reduced.
-  const bool casts = plan.precision.grad_cast != GradientCast::kNone;
-  one.zero_stage = plan.casts_params() ? 3 : casts ? 2 : 0;
-  one.capacity_factor = plan.capacity_factor;  // of sequences, which no plan here cuts
-  one.delayed_update = plan.updates_late();
-  // The scale of an operand is that of its micro-batch.
-  if (find_kernel_set(plan.kernel_set).rounds_whole) one.batch.micro_batch = plan.batch.micro_batch;
-  if (one.delayed_update) one.placement.optimizer = Tier::kCpu;
-  if (updates_each_micro_batch(plan)) {
-    one.schedule = plan.schedule;
-    one.parallel.chunks = plan.pieces();
-    one.stage_layers = plan.stage_layers;
-    one.batch.micro_batch = plan.batch.micro_batch * plan.parallel.dp;
-  }
-  return one;
-}
-
 struct Reference {
   std::unique_ptr<Logged> trained;
   Tensors start;

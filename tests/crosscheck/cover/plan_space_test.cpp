@@ -31,12 +31,7 @@ TEST(PlanSpace, TheCoverHasThePairsOfLegalPlansDrawnAtRandom) {
   std::mt19937_64 random(7);
   int legal = 0;
   for (int i = 0; i < kDraws; ++i) {
-    Choice c(testing_support::factors().size());
-    for (std::uint64_t n = 2 + random() % 3; n > 0; --n) {
-      const std::size_t f = random() % c.size();
-      const auto levels = static_cast<std::uint64_t>(testing_support::factors()[f].levels);
-      c[f] = static_cast<int>(random() % levels);
-    }
+    const Choice c = testing_support::drawn_choice(random);
     if (!testing_support::is_legal(c)) continue;
     ++legal;
     EXPECT_EQ(open.count(c), 0) << testing_support::name_of(c);

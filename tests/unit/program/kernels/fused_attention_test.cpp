@@ -72,7 +72,7 @@ TEST(FusedAttention, LongSequencesWidenTheScratchOfAJob) {
             fused_backward_scratch(kLlama8b, find_kernel_set(plan.kernel_set)));
   for (const Node& node : program.nodes)
     for (const View& view : program.operands(node))
-      if (view.access == Access::kScratch) EXPECT_EQ(view.bytes(), program.buffers[0].slot_size);
+      EXPECT_TRUE(view.access != Access::kScratch || view.bytes() == program.buffers[0].slot_size);
 }
 
 }  // namespace
