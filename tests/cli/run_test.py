@@ -286,6 +286,17 @@ class Failures(CliTest):
             found = re.findall(r"GOMP_SPINCOUNT = '(\w+)'", result.stderr)
             self.assertEqual(found, expected, told)
 
+    def test_a_loss_that_is_no_number(self):
+        """Decay times rate far above 2: parameters grow ninefold in each step."""
+        self.tiny_plan("--no-clip")
+        self.write(
+            "train.json", '{"schema": "zplan.train/1", "learning_rate": 10, "weight_decay": 1}'
+        )
+        self.bad(
+            CHECK_FAILED, "run", "plan.json", "--steps", "300", "--train", "train.json",
+            says=["of 300: expected a finite loss", "nan"],
+        )
+
     def test_more_memory_than_the_machine_has(self):
         plan = json.loads(self.read(self.tiny_plan("--dp", "1")))
         plan["model"] = "zero-infinity-1t"
