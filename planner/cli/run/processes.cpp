@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <mutex>
+
 #include "exec/comm/launch_environment.h"
+#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/program/text/fingerprint.h"
@@ -12,6 +17,20 @@ namespace {
 
 std::optional<exec::LaunchEnvironment> environment() {
   return exec::launch_environment(exec::process_environment());
+}
+
+constexpr Seconds kLongestSilence{30};  // of a process that is not lost
+
+// Of strangers, however many come, by however many ways.
+std::function<void(const std::string&)> complain_once() {
+  return [told = std::make_shared<std::once_flag>()](const std::string& address) {
+    std::call_once(*told, [&] {
+      complain(
+          fmt::format("a connection from {} does not know this job's token; it and others "
+                      "like it are turned away",
+                      address));
+    });
+  };
 }
 
 }  // namespace
@@ -47,7 +66,10 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                               .alike = {{"version", ZPLAN_VERSION},
                                         {"plan", fingerprint(planned.job)},
                                         {"steps", fmt::to_string(command.steps)}},
-                              .start_deadline = deadline});
+                              .start_deadline = deadline,
+                              .silence_deadline = std::min(deadline, kLongestSilence),
+                              .token = exec::token_source(*at, exec::process_environment()),
+                              .on_stranger = complain_once()});
 }
 
 }  // namespace zplan
