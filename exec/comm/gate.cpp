@@ -42,12 +42,15 @@ std::optional<Gate::Guest> Gate::hear() {
   return std::nullopt;
 }
 
+bool Gate::has_room() const {
+  return !is_full() || milliseconds_until(waiting_.front().sure, 1) == 0;
+}
+
 // As many as may wait, so that a flood of them does not keep it from hearing those.
 void Gate::accept_all() {
-  for (std::size_t count = 0; count < options_.most_waiting; ++count) {
-    if (waiting_.size() >= options_.most_waiting) {
-      const bool has_more = is_readable(listener_);
-      if (!has_more) return;
+  for (std::size_t count = 0; count < options_.most_waiting && has_room(); ++count) {
+    if (is_full()) {
+      if (!is_readable(listener_)) return;
       turn_away(waiting_.front());
       waiting_.pop_front();
     }
@@ -62,15 +65,16 @@ void Gate::accept_all() {
     }
     if (!socket) return;
     waiting_.push_back({GateGreeting(std::move(*socket), options_.key, options_.purpose),
-                        after(options_.patience)});
+                        after(options_.moment), after(options_.patience)});
   }
 }
 
 void Gate::wait(TimePoint deadline) {
-  std::vector<pollfd> waits{{listener_.descriptor(), POLLIN, 0}};
+  std::vector<pollfd> waits{{has_room() ? listener_.descriptor() : -1, POLLIN, 0}};
   for (const Waiting& waiting : waiting_)
     waits.push_back({waiting.greeting.descriptor(), POLLIN, 0});
   if (!waiting_.empty()) deadline = std::min(deadline, waiting_.front().until);
+  if (!has_room()) deadline = std::min(deadline, waiting_.front().sure);
   constexpr int kLong = 1000;  // milliseconds
   ::poll(waits.data(), waits.size(), milliseconds_until(deadline, kLong));
 }

@@ -1,6 +1,7 @@
 // Where processes of a job come in and strangers do not. Whoever connects greets (greeting.h)
-// beside all others within a short time; so many at most are listened to at once, and the one that
-// has waited longest makes room for the next. A stranger costs the job nothing but that.
+// beside all others within a short time. So many at most are listened to at once, and the one that
+// has waited longest makes room for the next, but not before it has had a moment: those of a large
+// job come all at once. A stranger costs the job nothing but that.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ namespace zplan::exec {
 
 struct GateOptions {
   std::string key;
-  std::string purpose;  // of the connections; both sides name the same
-  Seconds patience{5};  // for a greeting
+  std::string purpose;   // of the connections; both sides name the same
+  Seconds patience{5};   // for a greeting
+  Seconds moment{0.25};  // before one makes room for another
   std::size_t most_waiting = 256;
   // Called for each that does not know the key or does not greet in time.
   std::function<void(const std::string& address)> on_stranger{};
@@ -41,9 +43,12 @@ class Gate {
  private:
   struct Waiting {
     GateGreeting greeting;
+    TimePoint sure;  // of its place
     TimePoint until;
   };
 
+  bool is_full() const { return waiting_.size() >= options_.most_waiting; }
+  bool has_room() const;
   std::optional<Guest> hear();
   void accept_all();
   void wait(TimePoint deadline);

@@ -19,7 +19,9 @@ std::optional<exec::LaunchEnvironment> environment() {
   return exec::launch_environment(exec::process_environment());
 }
 
-constexpr Seconds kLongestSilence{30};  // of a process that is not lost
+// Of a process that is not lost. Far below the time for which an operation waits, after which a
+// process names the one that it waits for, which may itself wait for the one that is lost.
+Seconds longest_silence(Seconds deadline) { return {std::min(deadline.value / 2, 30.0)}; }
 
 // Of strangers, however many come, by however many ways.
 std::function<void(const std::string&)> complain_once() {
@@ -67,7 +69,7 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                                         {"plan", fingerprint(planned.job)},
                                         {"steps", fmt::to_string(command.steps)}},
                               .start_deadline = deadline,
-                              .silence_deadline = std::min(deadline, kLongestSilence),
+                              .silence_deadline = longest_silence(deadline),
                               .token = exec::token_source(*at, exec::process_environment()),
                               .on_stranger = complain_once()});
 }

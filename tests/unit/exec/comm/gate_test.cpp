@@ -165,10 +165,25 @@ TEST(Gate, TheOneThatHasWaitedLongestMakesRoom) {
   Gate gate = make_gate(4, Seconds{100}, [&](const auto&) { ++strangers; });
   std::vector<Socket> silent;
   for (int i = 0; i < 6; ++i) silent.push_back(connect(gate));
-  EXPECT_FALSE(gate.admit(after(Seconds{0.05})));
+  EXPECT_FALSE(gate.admit(after(Seconds{1})));
   EXPECT_EQ(strangers, 2);
   std::jthread caller([&] { call_gate(call_of(gate), after(kLong)); });
   EXPECT_TRUE(gate.admit(after(kLong)));
+}
+
+TEST(Gate, ACrowdOfTheJobsOwnComesInAndNoneIsTurnedAway) {
+  constexpr int kCrowd = 40;
+  int strangers = 0;
+  Gate gate(listen_at(kLoopback, 0), {.key = kKey,
+                                      .purpose = kPurpose,
+                                      .moment = kLong,
+                                      .most_waiting = 4,
+                                      .on_stranger = [&](const auto&) { ++strangers; }});
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < kCrowd; ++i)
+    callers.emplace_back([&] { call_gate(call_of(gate), after(kLong)); });
+  for (int i = 0; i < kCrowd; ++i) EXPECT_TRUE(gate.admit(after(kLong)));
+  EXPECT_EQ(strangers, 0);
 }
 
 TEST(Gate, NoMoreThanAGreetingIsTakenFromAStranger) {
