@@ -2,19 +2,18 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/random.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
+#include "exec/comm/gate.h"
+#include "exec/comm/hmac.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
 namespace {
 
-constexpr Seconds kPatience{1};  // for the others to read why they are refused
+constexpr Seconds kReadingTime{1};  // for the others to read why they are refused
 
 std::vector<std::string> hello_parts(const RendezvousOptions& options) {
   std::vector<std::string> parts{std::to_string(options.at.world)};
@@ -25,38 +24,50 @@ std::vector<std::string> hello_parts(const RendezvousOptions& options) {
   return parts;
 }
 
-std::string make_secret() {
-  std::uint64_t words[2];
-  if (::getrandom(words, sizeof words, 0) != sizeof words)
-    throw Error(ExitCode::kDevice, fmt::format("no random number: {}", std::strerror(errno)));
-  return fmt::format("{:016x}{:016x}", words[0], words[1]);
+constexpr const char* kPurpose = "rendezvous";
+constexpr std::size_t kMeetingBytes = 32;
+
+// Another one for each meeting; it never travels.
+std::string secret_of(const std::string& token, const std::string& meeting) {
+  return hmac_sha256(token, join({"secret", meeting}));
 }
 
 class Host {
  public:
   explicit Host(const RendezvousOptions& options)
       : options_(options),
-        listener_(listen_at(options.at.port, is_loopback(options.at.address))),
+        listener_(listen_at(options.at.address, options.at.port)),
+        token_(options.token),
+        gate_(std::move(listener_), {.key = token_.text(),
+                                     .purpose = kPurpose,
+                                     .on_stranger = [this](const auto& at) { note(at); }}),
         own_parts_(hello_parts(options)),
         taken_(static_cast<std::size_t>(options.at.world - 1)) {}
+
+  // The file ahead of the port, which another job may take at once.
+  ~Host() { token_.remove_file(); }
+  Host(const Host&) = delete;
+  Host& operator=(const Host&) = delete;
 
   Meeting run() {
     const TimePoint deadline = after(options_.start_deadline);
     constexpr Seconds kSlice{0.01};
     while (!all_are_here()) {
-      if (auto socket = accept(listener_, after(kSlice)))
-        strangers_.push_back(std::make_unique<MessageStream>(std::move(*socket)));
-      for (auto& stranger : strangers_) listen_to(stranger);
-      std::erase(strangers_, nullptr);
+      if (auto guest = gate_.admit(after(kSlice)))
+        guests_.push_back(std::make_unique<MessageStream>(std::move(guest->socket)));
+      for (auto& guest : guests_) listen_to(guest);
+      std::erase(guests_, nullptr);
       check_taken();
       if (milliseconds_until(deadline, 1) == 0) {
-        refuse(ExitCode::kDevice, fmt::format("{} did not come within {:g} s", absent(),
-                                              options_.start_deadline.value));
+        refuse(ExitCode::kDevice, fmt::format("{} did not come within {:g} s{}", absent(),
+                                              options_.start_deadline.value, strangers()));
       }
     }
-    Meeting meeting{std::move(taken_), make_secret()};
+    const std::string number = random_bytes(kMeetingBytes);
+    const bool on_one_host = all_are_near();
+    Meeting meeting{std::move(taken_), secret_of(token_.text(), number), on_one_host};
     for (auto& stream : meeting.streams) {
-      stream->put({MessageKind::kWelcome, 0, meeting.secret});
+      stream->put({MessageKind::kWelcome, on_one_host ? 1 : 0, number});
       stream->flush();
     }
     return meeting;
@@ -65,6 +76,25 @@ class Host {
  private:
   bool all_are_here() const {
     return std::find(taken_.begin(), taken_.end(), nullptr) == taken_.end();
+  }
+
+  // Each calls from the address that it calls.
+  bool all_are_near() const {
+    return std::all_of(taken_.begin(), taken_.end(), [](const auto& stream) {
+      return stream->own_address() == stream->other_address();
+    });
+  }
+
+  void note(const std::string& stranger) {
+    ++strangers_;
+    last_stranger_ = stranger;
+    if (options_.on_stranger) options_.on_stranger(stranger);
+  }
+
+  std::string strangers() const {
+    if (strangers_ == 0) return "";
+    return fmt::format("; {} connection{} without this job's token came, the last from {}",
+                       strangers_, strangers_ == 1 ? "" : "s", last_stranger_);
   }
 
   std::string absent() const {
@@ -80,14 +110,14 @@ class Host {
   }
 
   // Takes it when it has said who it is.
-  void listen_to(std::unique_ptr<MessageStream>& stranger) {
-    const auto message = stranger->receive();
+  void listen_to(std::unique_ptr<MessageStream>& guest) {
+    const auto message = guest->receive();
     if (message && message->kind == MessageKind::kHello) {
-      check_alike(message->number, split(message->body), stranger->other_address());
-      taken_[static_cast<std::size_t>(message->number - 1)] = std::move(stranger);
+      check_alike(message->number, split(message->body), guest->other_address());
+      taken_[static_cast<std::size_t>(message->number - 1)] = std::move(guest);
       if (options_.has_come) options_.has_come(static_cast<int>(message->number));
-    } else if (message || stranger->is_closed()) {
-      stranger.reset();  // none of ours
+    } else if (message || guest->is_closed()) {
+      guest.reset();  // it ended, and may call again
     }
   }
 
@@ -122,25 +152,36 @@ class Host {
 
   [[noreturn]] void refuse(ExitCode code, const std::string& why) {
     std::vector<MessageStream*> streams;
-    for (auto* list : {&taken_, &strangers_}) {
+    for (auto* list : {&taken_, &guests_}) {
       for (auto& stream : *list)
         if (stream != nullptr) streams.push_back(stream.get());
     }
     for (MessageStream* stream : streams)
       stream->put({MessageKind::kRefuse, static_cast<int>(code), why});
-    end_streams(streams, kPatience);
+    end_streams(streams, kReadingTime);
     throw Error(code, why);
   }
 
   const RendezvousOptions& options_;
   Socket listener_;
+  IssuedToken token_;
+  Gate gate_;
   std::vector<std::string> own_parts_;
-  std::vector<std::unique_ptr<MessageStream>> taken_, strangers_;
+  std::vector<std::unique_ptr<MessageStream>> taken_, guests_;  // those have not said who they are
+  std::int64_t strangers_ = 0;
+  std::string last_stranger_;
 };
 
-Socket call_host(const RendezvousOptions& options, TimePoint deadline) {
+// Sets `token` to the one that opened the gate.
+Socket call_host(const RendezvousOptions& options, TimePoint deadline, std::string& token) {
   try {
-    return connect_to(options.at.address, options.at.port, deadline);
+    const GateCall call{.address = options.at.address,
+                        .port = options.at.port,
+                        .key = [&] { return token = read_token(options.token); },
+                        .purpose = kPurpose,
+                        .caller = {options.at.rank, 0},
+                        .patience = options.token_patience};
+    return call_gate(call, deadline);
   } catch (const Error& error) {
     throw Error(error.code(),
                 fmt::format("rank {} does not reach rank 0: {}", options.at.rank, error.what()));
@@ -154,7 +195,8 @@ ExitCode code_of(const Message& refusal) {
 
 Meeting join_host(const RendezvousOptions& options) {
   const TimePoint deadline = after(options.start_deadline);
-  auto stream = std::make_unique<MessageStream>(call_host(options, deadline));
+  std::string token;
+  auto stream = std::make_unique<MessageStream>(call_host(options, deadline, token));
   stream->put({MessageKind::kHello, options.at.rank, join(hello_parts(options))});
   const auto fail = [&](const std::string& why) {
     throw Error(ExitCode::kDevice,
@@ -166,7 +208,7 @@ Meeting join_host(const RendezvousOptions& options) {
     if (const auto message = stream->receive()) {
       if (message->kind == MessageKind::kRefuse) throw Error(code_of(*message), message->body);
       if (message->kind != MessageKind::kWelcome) fail("is another program");
-      Meeting meeting{{}, message->body};
+      Meeting meeting{{}, secret_of(token, message->body), message->number == 1};
       meeting.streams.push_back(std::move(stream));
       return meeting;
     }

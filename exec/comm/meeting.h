@@ -14,6 +14,7 @@ namespace zplan::exec {
 struct Meeting {
   std::vector<std::unique_ptr<MessageStream>> streams;  // of rank 0: to rank i + 1; else: to rank 0
   std::string secret;
+  bool on_one_host = false;
 };
 
 // Throws Error as Rendezvous does.

@@ -15,7 +15,7 @@ namespace zplan::exec {
 
 enum class MessageKind : std::uint32_t {
   kHello,    // to rank 0: number = rank, body = world and what must be alike (rendezvous.cpp)
-  kWelcome,  // from rank 0: all have come; body = its secret
+  kWelcome,  // from rank 0: all have come; number = 1: on one host, body = number of the meeting
   kRefuse,   // from rank 0: body = why
   kHeartbeat,
   kExchange,  // to rank 0: body = the own part; from it: those of all

@@ -1,35 +1,27 @@
 #include "exec/comm/process_links.h"
 
 #include <fmt/format.h>
-#include <poll.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
-#include <cstring>
+#include <future>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "exec/comm/gate.h"
 #include "planner/core/error.h"
 
 namespace zplan::exec {
 namespace {
 
-constexpr Seconds kSlice{0.1};  // between looks for a loss
+constexpr Seconds kLook{0.1};  // between looks for a loss
 
-// What the calling side says first.
-struct Greeting {
-  char secret[32];
-  std::int32_t rank;
-  std::int32_t channel;
-};
+using Links = std::map<LinkKey, Socket>;
 
-Greeting greeting(const Rendezvous& rendezvous, int channel) {
-  Greeting result{{}, rendezvous.rank(), channel};
-  const std::string& secret = rendezvous.secret();
-  std::memcpy(result.secret, secret.data(), std::min(secret.size(), sizeof result.secret));
-  return result;
-}
+// A caller that means another process is not let in.
+std::string purpose_of(int called) { return fmt::format("link to {}", called); }
 
 // How others reach a process.
 struct Place {
@@ -53,72 +45,80 @@ std::vector<Place> exchange_places(Rendezvous& rendezvous, int port) {
 
 // Only a process on the host of rank 0 reaches it by the loopback.
 std::string address_of(const Rendezvous& rendezvous, const std::vector<Place>& places, int peer) {
+  if (rendezvous.is_on_one_host()) return kLoopback;
   if (peer == 0) return rendezvous.host_address();
   const Place& place = places[static_cast<std::size_t>(peer)];
   const bool is_far = is_loopback(place.near) && !is_loopback(rendezvous.own_address());
   return is_far && !place.far.empty() ? place.far : place.near;
 }
 
-bool receive_greeting(const Socket& socket, Greeting& into, TimePoint deadline) {
-  auto* bytes = reinterpret_cast<std::byte*>(&into);
-  for (std::size_t at = 0; at < sizeof into;) {
-    const Socket::Moved got = socket.receive(bytes + at, sizeof into - at);
-    at += got.bytes;
-    if (got.closed) return false;
-    if (got.bytes > 0) continue;
-    constexpr int kLong = 1000;  // milliseconds
-    const int left = milliseconds_until(deadline, kLong);
-    if (left == 0) return false;
-    pollfd wait{socket.descriptor(), POLLIN, 0};
-    ::poll(&wait, 1, left);
+// Calls those of lesser rank: of a pair the greater one calls.
+Links call_all(Rendezvous& rendezvous, const std::set<LinkKey>& wanted,
+               const std::vector<Place>& places, TimePoint end) {
+  const auto throw_if_lost = [&] {
+    if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
+  };
+  Links links;
+  for (const LinkKey& key : wanted) {
+    if (key.peer > rendezvous.rank()) continue;
+    const GateCall call{.address = address_of(rendezvous, places, key.peer),
+                        .port = places[static_cast<std::size_t>(key.peer)].port,
+                        .key = [&] { return rendezvous.secret(); },
+                        .purpose = purpose_of(key.peer),
+                        .caller = {rendezvous.rank(), key.channel}};
+    try {
+      links.emplace(key, call_gate(call, end, throw_if_lost));
+    } catch (const Error& error) {
+      throw_if_lost();
+      throw Error(ExitCode::kDevice, fmt::format("rank {} does not reach rank {}: {}",
+                                                 rendezvous.rank(), key.peer, error.what()));
+    }
   }
-  return true;
+  return links;
+}
+
+// Lets those of greater rank in, until all have come or `stop`.
+Links admit_all(Rendezvous& rendezvous, const std::set<LinkKey>& wanted, Gate& gate,
+                const std::atomic<bool>& stop, Seconds deadline) {
+  const TimePoint end = after(deadline);
+  std::set<LinkKey> missing;
+  for (const LinkKey& key : wanted)
+    if (key.peer > rendezvous.rank()) missing.insert(key);
+  Links links;
+  while (!missing.empty() && !stop) {
+    if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
+    if (auto guest = gate.admit(std::min(end, after(kLook)))) {
+      const LinkKey key{guest->caller.channel, guest->caller.rank};
+      if (missing.erase(key) > 0) links.emplace(key, std::move(guest->socket));
+    } else if (milliseconds_until(end, 1) == 0) {
+      throw Error(ExitCode::kDevice,
+                  fmt::format("rank {} has waited {:g} s for the connection of rank {}",
+                              rendezvous.rank(), deadline.value, missing.begin()->peer));
+    }
+  }
+  return links;
 }
 
 }  // namespace
 
-std::map<LinkKey, Socket> connect_links(Rendezvous& rendezvous, const std::set<LinkKey>& wanted,
-                                        Seconds deadline) {
-  const TimePoint end = after(deadline);
-  const Socket listener = listen_at(0, rendezvous.is_on_one_host());
-  const std::vector<Place> places = exchange_places(rendezvous, listener.own_port());
-  const auto throw_if_lost = [&] {
-    if (const auto loss = rendezvous.loss()) throw Error(ExitCode::kDevice, describe(*loss));
-  };
-  std::map<LinkKey, Socket> links;
-  // Of a pair the greater rank calls: all listen already, so no call waits for another.
-  for (const LinkKey& key : wanted) {
-    if (key.peer > rendezvous.rank()) continue;
-    const int port = places[static_cast<std::size_t>(key.peer)].port;
-    Socket socket = connect_to(address_of(rendezvous, places, key.peer), port, end, throw_if_lost);
-    const Greeting own = greeting(rendezvous, key.channel);
-    const auto sent = socket.send(reinterpret_cast<const std::byte*>(&own), sizeof own);
-    if (sent.bytes != sizeof own) {
-      throw Error(ExitCode::kDevice,
-                  fmt::format("rank {} does not take the connection of rank {}: {}", key.peer,
-                              rendezvous.rank(), sent.reason));
-    }
-    links.emplace(key, std::move(socket));
+Links connect_links(Rendezvous& rendezvous, const std::set<LinkKey>& wanted, Seconds deadline) {
+  Gate gate(listen_at(rendezvous.listen_address(), 0),
+            {.key = rendezvous.secret(),
+             .purpose = purpose_of(rendezvous.rank()),
+             .on_stranger = [&](const std::string& at) { rendezvous.note_stranger(at); }});
+  const std::vector<Place> places = exchange_places(rendezvous, gate.port());
+  std::atomic<bool> stop = false;
+  // Beside the own calls, so that no call waits for another one.
+  auto coming = std::async(std::launch::async,
+                           [&] { return admit_all(rendezvous, wanted, gate, stop, deadline); });
+  Links links;
+  try {
+    links = call_all(rendezvous, wanted, places, after(deadline));
+  } catch (...) {
+    stop = true;  // `coming` is waited for
+    throw;
   }
-  while (links.size() < wanted.size()) {
-    throw_if_lost();
-    std::optional<Socket> socket = accept(listener, std::min(end, after(kSlice)));
-    Greeting theirs{};
-    if (socket && receive_greeting(*socket, theirs, end)) {
-      const LinkKey key{theirs.channel, theirs.rank};
-      const bool knows_us =
-          std::memcmp(theirs.secret, greeting(rendezvous, 0).secret, sizeof theirs.secret) == 0;
-      if (knows_us && wanted.contains(key)) links.emplace(key, std::move(*socket));
-    }
-    if (milliseconds_until(end, 1) == 0) {
-      const auto missing = std::find_if(wanted.begin(), wanted.end(),
-                                        [&](const LinkKey& key) { return !links.contains(key); });
-      if (missing == wanted.end()) break;
-      throw Error(ExitCode::kDevice,
-                  fmt::format("rank {} has waited {:g} s for the connection of rank {}",
-                              rendezvous.rank(), deadline.value, missing->peer));
-    }
-  }
+  links.merge(coming.get());
   return links;
 }
 

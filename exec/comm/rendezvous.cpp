@@ -155,8 +155,11 @@ class Rendezvous::Service {
 Rendezvous::Rendezvous(const RendezvousOptions& options) : options_(options) {
   Meeting meeting = meet(options_);
   secret_ = std::move(meeting.secret);
+  on_one_host_ = meeting.on_one_host;
   if (!meeting.streams.empty()) {
     own_address_ = meeting.streams[0]->own_address();
+    for (const auto& stream : meeting.streams)
+      has_one_address_ = has_one_address_ && stream->own_address() == own_address_;
     host_address_ = rank() == 0 ? own_address_ : meeting.streams[0]->other_address();
   }
   service_ = std::make_unique<Service>(*this, std::move(meeting.streams));
@@ -167,6 +170,11 @@ Rendezvous::~Rendezvous() {
   abort("it ended before the others");
   thread_.request_stop();
   service_->wake();
+}
+
+std::string Rendezvous::listen_address() const {
+  if (is_on_one_host()) return kLoopback;
+  return has_one_address_ && !is_loopback(own_address_) ? own_address_ : "";
 }
 
 void Rendezvous::post(Message message) {

@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "exec/comm/job_token.h"
 #include "exec/comm/launch_environment.h"
 #include "exec/comm/message.h"
 #include "planner/core/units.h"
@@ -36,6 +37,10 @@ struct RendezvousOptions {
   Seconds heartbeat{1};
   // Called by rank 0 for each of the others that has come.
   std::function<void(int rank)> has_come{};
+  TokenSource token{};
+  Seconds token_patience{60};  // while rank 0 does not know the token, or none can be had
+  // Called for each connection of somebody who does not know the token.
+  std::function<void(const std::string& address)> on_stranger{};
 };
 
 struct Loss {
@@ -58,12 +63,17 @@ class Rendezvous {
   int rank() const { return options_.at.rank; }
   int world() const { return options_.at.world; }
   // Whether all processes are on this host.
-  bool is_on_one_host() const { return is_loopback(options_.at.address); }
-  // A number that only processes of this job know.
+  bool is_on_one_host() const { return on_one_host_; }
+  // 32 bytes that only processes of this job know, others in each run.
   const std::string& secret() const { return secret_; }
   // Of this process and of rank 0, on the way between them.
   const std::string& own_address() const { return own_address_; }
   const std::string& host_address() const { return host_address_; }
+  // Where this process can be reached by all others; "" when one address does not do.
+  std::string listen_address() const;
+  void note_stranger(const std::string& address) const {
+    if (options_.on_stranger) options_.on_stranger(address);
+  }
 
   // Called by all processes, in the same order: the parts of all, by rank.
   std::vector<std::string> exchange(const std::string& own);
@@ -93,6 +103,7 @@ class Rendezvous {
 
   RendezvousOptions options_;
   std::string secret_, own_address_, host_address_;
+  bool on_one_host_ = false, has_one_address_ = true;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;

@@ -76,6 +76,14 @@ sockaddr_in resolve(const std::string& host, int port) {
   return result;
 }
 
+sockaddr_in everywhere(int port) {
+  sockaddr_in result{};
+  result.sin_family = AF_INET;
+  result.sin_port = htons(static_cast<std::uint16_t>(port));
+  result.sin_addr.s_addr = htonl(INADDR_ANY);
+  return result;
+}
+
 // One attempt; nothing, or why it failed.
 std::optional<std::string> try_connect(const Socket& socket, const sockaddr_in& to,
                                        TimePoint deadline) {
@@ -148,16 +156,24 @@ bool is_loopback(const std::string& address) {
   return address == "localhost" || address.starts_with("127.");
 }
 
-Socket listen_at(int port, bool loopback_only) {
+bool is_readable(const Socket& socket) {
+  pollfd look{socket.descriptor(), POLLIN, 0};
+  return ::poll(&look, 1, 0) == 1;
+}
+
+Socket listen_at(const std::string& address, int port) {
   Socket socket = make_socket();
   const int on = 1;
   ::setsockopt(socket.descriptor(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(static_cast<std::uint16_t>(port));
-  at.sin_addr.s_addr = htonl(loopback_only ? INADDR_LOOPBACK : INADDR_ANY);
-  if (::bind(socket.descriptor(), any(at), sizeof at) != 0 ||
-      ::listen(socket.descriptor(), kBacklog) != 0)
+  sockaddr_in at = address.empty() ? everywhere(port) : resolve(address, port);
+  const bool is_named_loopback = is_loopback(text_of(at)) && !is_loopback(address);
+  if (is_named_loopback) at = everywhere(port);
+  bool is_bound = ::bind(socket.descriptor(), any(at), sizeof at) == 0;
+  if (!is_bound && errno == EADDRNOTAVAIL) {
+    at = everywhere(port);
+    is_bound = ::bind(socket.descriptor(), any(at), sizeof at) == 0;
+  }
+  if (!is_bound || ::listen(socket.descriptor(), kBacklog) != 0)
     throw_device(fmt::format("port {} cannot be had", port), errno);
   return socket;
 }

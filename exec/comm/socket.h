@@ -50,12 +50,17 @@ class Socket {
   int descriptor_ = -1;
 };
 
+inline constexpr const char* kLoopback = "127.0.0.1";
 // Whether this text means the own host and nothing that others reach.
 bool is_loopback(const std::string& address);
 
-// Accepts connections at this port (0: a free one), on the loopback only or from everywhere. Throws
-// Error(kDevice) when it cannot be had.
-Socket listen_at(int port, bool loopback_only);
+// Accepts connections at this port (0: a free one) of an own address, "": of all of them. A host
+// whose address is not this machine's own, or is the loopback under the name of the machine, is met
+// at all addresses. Throws Error: kBadInput for a host that has no address, kDevice when the port
+// cannot be had.
+Socket listen_at(const std::string& address, int port);
+// Whether accept() or receive() has something at once.
+bool is_readable(const Socket& socket);
 // Nothing when none has come until then.
 std::optional<Socket> accept(const Socket& listener, TimePoint deadline);
 // Tries again until somebody listens there; `before_retry` may give up by an exception. Throws

@@ -15,7 +15,7 @@
 namespace zplan::exec {
 namespace {
 
-constexpr int kMostTimes = 50;
+constexpr int kMostMeetings = 50;
 constexpr int kHops = 400;
 
 double since(std::chrono::steady_clock::time_point start) {
@@ -45,7 +45,7 @@ double together(int members, const Effort& effort, const std::function<void(int 
         times.push_back(std::chrono::duration<double>(end - start).count());
         spent += since(start);
         goes_on = std::ssize(times) <= effort.batches ||
-                  (spent < effort.seconds && std::ssize(times) < kMostTimes);
+                  (spent < effort.seconds && std::ssize(times) < kMostMeetings);
       }
       set_out.arrive_and_wait();
       if (!goes_on) return;

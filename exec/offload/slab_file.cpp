@@ -38,7 +38,7 @@ bool is_ours(const std::string& file_name) {
 
 // Whether the file had no owner any more and is gone now.
 bool remove_if_abandoned(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return false;
   const bool is_abandoned = flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   const bool is_removed = is_abandoned && ::unlink(path.c_str()) == 0;

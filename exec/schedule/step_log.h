@@ -1,17 +1,21 @@
 // Collects the results of steps: a step is complete when all lanes of all ranks have ended it.
-// Tells the caller of each as it completes, in order.
+// Tells the caller of each as it completes, in order. A loss that is no number ends the run by
+// Error(kCheckFailed).
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "exec/comm/barrier.h"
 #include "exec/host_kernels.h"
 #include "exec/run.h"
+#include "planner/core/error.h"
 
 namespace zplan::exec {
 
@@ -48,8 +52,20 @@ class StepLog {
     TimePoint end{};
   };
 
+  // Nothing that follows would mean anything. Of a skipped update the parameters are as before.
+  void check_finite(std::int64_t step, const StepResult& result) const {
+    if (result.skipped || (std::isfinite(result.loss) && std::isfinite(result.gradient_norm)))
+      return;
+    throw Error(ExitCode::kCheckFailed,
+                "step " + std::to_string(step + 1) + " of " + std::to_string(pending_.size()) +
+                    ": expected a finite loss and gradient norm, got " +
+                    std::to_string(result.loss) + " and " + std::to_string(result.gradient_norm) +
+                    "; try a lower learning rate, or look at the data");
+  }
+
   void complete(std::int64_t step, TimePoint end) {
     StepResult result = services_->report_of(step);
+    check_finite(step, result);
     result.wall = {std::chrono::duration<double>(end - previous_).count()};
     previous_ = end;
     results_.push_back(result);

@@ -5,61 +5,9 @@ import os
 import re
 import signal
 import socket
-import subprocess
 
-from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, OK, PROGRAM, TIMEOUT_S, CliTest, main
-
-ENDLESS = ("--steps", "1000000")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
-
-
-class Processes(CliTest):
-    def start(self, world, *options, ranks=None, plan="plan.json", **environment):
-        """One process for each rank; `plan` may name another one for some of them."""
-        port = free_port()
-        processes = []
-        for rank in range(world) if ranks is None else ranks:
-            process = subprocess.Popen(
-                [PROGRAM, "run", plan[rank] if isinstance(plan, list) else plan, *options],
-                cwd=self.folder,
-                env={
-                    **os.environ,
-                    "RANK": str(rank),
-                    "WORLD_SIZE": str(world),
-                    "LOCAL_RANK": str(rank),
-                    "MASTER_ADDR": "127.0.0.1",
-                    "MASTER_PORT": str(port),
-                    **environment,
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            self.addCleanup(process.communicate)
-            self.addCleanup(process.kill)
-            processes.append(process)
-        return processes
-
-    def ends(self, processes):
-        """(exit code, stdout, stderr) of each."""
-        texts = [process.communicate(timeout=TIMEOUT_S) for process in processes]
-        return [(p.returncode, *text) for p, text in zip(processes, texts)]
-
-    def wait_until_training(self, processes):
-        """The process that has the loss tells of its steps."""
-        for process in processes:
-            os.set_blocking(process.stderr.fileno(), True)
-        told = processes[-1].stderr.readline()
-        self.assertIn("training: step", told)
-
-    def last_line(self, stderr):
-        return stderr.splitlines()[-1] if stderr else ""
+from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, OK, main
+from launched import ENDLESS, Processes, free_port
 
 
 class SameNumbers(Processes):
@@ -110,6 +58,69 @@ class CommonEnd(Processes):
             steps = [re.search(r"interrupted after ([\d,]+) step", err) for _, _, err in ends]
             self.assertTrue(all(steps), ends)
             self.assertEqual(steps[0].group(1), steps[1].group(1))
+
+
+class Strangers(Processes):
+    """Whoever connects without the job's token."""
+
+    def setUp(self):
+        super().setUp()
+        self.tiny_plan("--dp", "2", "--tp", "1", "--pp", "1")
+
+    def test_a_silent_one_and_a_loud_one_change_nothing_and_are_told_of_once(self):
+        processes = self.start(2, "--steps", "2", ranks=[0])
+        port = int(processes[0].environment["MASTER_PORT"])
+        strangers = []
+        while len(strangers) < 20:
+            try:
+                strangers.append(socket.create_connection(("127.0.0.1", port), timeout=1))
+            except OSError:
+                continue  # it does not listen yet
+            if len(strangers) % 2:
+                strangers[-1].sendall(b"nlpz" + bytes([0, 0, 0, 0]) + bytes(16))
+        processes += self.start(2, "--steps", "2", ranks=[1], MASTER_PORT=str(port))
+        ends = self.ends(processes)
+        self.assertEqual([end[0] for end in ends], [OK, OK], ends)
+        told = [line for _, _, err in ends for line in err.splitlines() if "token" in line]
+        self.assertEqual(len(told), 1, ends)
+        self.assertIn("a connection from 127.0.0.1 does not know this job's token", told[0])
+        for stranger in strangers:
+            stranger.close()
+
+    def test_processes_with_other_tokens_do_not_meet(self):
+        tokens = ["a token of one job", "and one of another"]
+        processes = []
+        for rank, token in enumerate(tokens):
+            port = processes[0].environment["MASTER_PORT"] if processes else str(free_port())
+            processes += self.start(
+                2, "--comm-timeout", "3", ranks=[rank], ZPLAN_JOB_TOKEN=token, MASTER_PORT=port
+            )
+        ends = self.ends(processes)
+        self.assertEqual([end[0] for end in ends], [DEVICE, DEVICE], ends)
+        self.assertIn("rank 1 of 2 did not come", self.last_line(ends[0][2]))
+        self.assertIn("does not know this job's token", self.last_line(ends[1][2]))
+
+    def test_a_token_that_can_be_guessed_is_refused(self):
+        processes = self.start(2, ranks=[0], ZPLAN_JOB_TOKEN="short")
+        for code, out, err in self.ends(processes):
+            self.assertEqual((code, out), (BAD_INPUT, ""), err)
+            self.one_line(err, "ZPLAN_JOB_TOKEN: expected at least 16 characters, got 5")
+
+    def test_the_token_of_a_run_lies_in_a_file_until_all_have_come(self):
+        folder = self.path("runtime")
+        os.mkdir(folder, 0o700)
+        processes = self.start(2, "--steps", "2", ranks=[0], XDG_RUNTIME_DIR=folder)
+        port = processes[0].environment["MASTER_PORT"]
+        name = os.path.join(folder, "zplan", f"job-127.0.0.1-{port}.token")
+        while not os.path.exists(name):
+            self.assertIsNone(processes[0].poll())
+        self.assertEqual(os.stat(name).st_mode & 0o777, 0o600)
+        processes += self.start(
+            2, "--steps", "2", ranks=[1], XDG_RUNTIME_DIR=folder, MASTER_PORT=port
+        )
+        ends = self.ends(processes)
+        self.assertEqual([end[0] for end in ends], [OK, OK], ends)
+        self.assertEqual(os.listdir(os.path.join(folder, "zplan")), [])
 
 
 class Start(Processes):

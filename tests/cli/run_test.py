@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -264,6 +265,37 @@ class Failures(CliTest):
         self.assertEqual(result.returncode, CHECK_FAILED)
         self.one_line(result.stderr, "differ")
         self.assertIn("DIFFERS", result.stdout)
+
+    def test_threads_of_kernels_wait_briefly_unless_the_user_says_how(self):
+        """As the OpenMP library reports its settings when it is loaded."""
+        self.tiny_plan()
+        for told, expected in (
+            ({}, ["300000", "1000"]),
+            ({"GOMP_SPINCOUNT": "7"}, ["7"]),
+            ({"OMP_WAIT_POLICY": "PASSIVE"}, ["0"]),
+        ):
+            result = subprocess.run(
+                [PROGRAM, "run", "plan.json", "--steps", "1", "--threads-per-rank", "2"],
+                cwd=self.folder,
+                env={**os.environ, **told, "OMP_DISPLAY_ENV": "VERBOSE"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            self.assertEqual(result.returncode, 0, result.stderr)
+            found = re.findall(r"GOMP_SPINCOUNT = '(\w+)'", result.stderr)
+            self.assertEqual(found, expected, told)
+
+    def test_a_loss_that_is_no_number(self):
+        """Decay times rate far above 2: parameters grow ninefold in each step."""
+        self.tiny_plan("--no-clip")
+        self.write(
+            "train.json", '{"schema": "zplan.train/1", "learning_rate": 10, "weight_decay": 1}'
+        )
+        self.bad(
+            CHECK_FAILED, "run", "plan.json", "--steps", "300", "--train", "train.json",
+            says=["of 300: expected a finite loss", "nan"],
+        )
 
     def test_more_memory_than_the_machine_has(self):
         plan = json.loads(self.read(self.tiny_plan("--dp", "1")))

@@ -1,10 +1,11 @@
 """The NVMe tier as its user sees it: real files, and what happens when storage fails."""
 
 import os
+import resource
 import signal
 import subprocess
 
-from cli_support import DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
+from cli_support import BAD_INPUT, DEVICE, INTERRUPTED, PROGRAM, TIMEOUT_S, CliTest, main
 
 DRIVE = "drive"
 FOREVER = "1000000"
@@ -74,6 +75,40 @@ class Faults(StorageTest):
         self.addCleanup(subprocess.run, ["umount", drive], check=False)
         self.bad(DEVICE, *self.run_arguments(), says=["cannot reserve", "No space left on device"])
         self.assertEqual(os.listdir(drive), [])
+
+    def test_a_limit_of_file_sizes(self):
+        """By the shell's ulimit -f: no signal ends the program, and no file stays."""
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        for arguments in (self.run_arguments(), ["lower", self.plan, "-o", "job.zprog"]):
+            before = self.files()
+            result = subprocess.run(
+                [PROGRAM, *arguments],
+                cwd=self.folder,
+                preexec_fn=limit,
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
+            self.assertIn(result.returncode, (BAD_INPUT, DEVICE), (arguments, result.stderr))
+            self.one_line(result.stderr, "File too large")
+            self.assertEqual(self.files(), before)
+            self.assertEqual(self.slabs(), [])
+
+    def test_two_runs_in_one_folder_are_kept_apart(self):
+        alone = self.good_json(*self.run_arguments())
+        long = self.training()
+        beside = self.good_json(*self.run_arguments())
+        self.assertEqual(
+            [step["loss"] for step in beside["steps"]], [step["loss"] for step in alone["steps"]]
+        )
+        self.assertGreater(len(self.slabs()), 0)  # of the long one
+        long.send_signal(signal.SIGINT)
+        self.assertEqual(self.end_of(long)[0], INTERRUPTED)
+        self.assertEqual(os.listdir(self.path(DRIVE)), [])
 
     def test_a_file_that_is_removed(self):
         process = self.training()

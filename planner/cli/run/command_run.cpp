@@ -15,6 +15,7 @@
 #include "planner/cli/run/embedded_sample.h"
 #include "planner/cli/run/processes.h"
 #include "planner/cli/run/run_report.h"
+#include "planner/cli/run/thread_waiting.h"
 #include "planner/cli/run/training.h"
 #include "planner/core/json_reader.h"
 #include "planner/program/job/meetings.h"
@@ -266,6 +267,7 @@ void check_storage(const RunCommand& command, const Job& job) {
 }  // namespace
 
 ExitCode execute(const RunCommand& command) {
+  if (command.threads_per_rank > 1) wait_briefly();
   check_timelines(command);
   check_process_options(command);
   const ReadPlan read = runnable_plan(command);

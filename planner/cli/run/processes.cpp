@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <mutex>
+
 #include "exec/comm/launch_environment.h"
+#include "planner/cli/frame/output.h"
 #include "planner/cli/frame/words.h"
 #include "planner/core/error.h"
 #include "planner/program/text/fingerprint.h"
@@ -12,6 +17,22 @@ namespace {
 
 std::optional<exec::LaunchEnvironment> environment() {
   return exec::launch_environment(exec::process_environment());
+}
+
+// Of a process that is not lost. Far below the time for which an operation waits, after which a
+// process names the one that it waits for, which may itself wait for the one that is lost.
+Seconds longest_silence(Seconds deadline) { return {std::min(deadline.value / 2, 30.0)}; }
+
+// Of strangers, however many come, by however many ways.
+std::function<void(const std::string&)> complain_once() {
+  return [told = std::make_shared<std::once_flag>()](const std::string& address) {
+    std::call_once(*told, [&] {
+      complain(
+          fmt::format("a connection from {} does not know this job's token; it and others "
+                      "like it are turned away",
+                      address));
+    });
+  };
 }
 
 }  // namespace
@@ -47,7 +68,10 @@ std::shared_ptr<exec::Rendezvous> meet_processes(const RunCommand& command,
                               .alike = {{"version", ZPLAN_VERSION},
                                         {"plan", fingerprint(planned.job)},
                                         {"steps", fmt::to_string(command.steps)}},
-                              .start_deadline = deadline});
+                              .start_deadline = deadline,
+                              .silence_deadline = longest_silence(deadline),
+                              .token = exec::token_source(*at, exec::process_environment()),
+                              .on_stranger = complain_once()});
 }
 
 }  // namespace zplan

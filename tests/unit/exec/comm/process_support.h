@@ -13,7 +13,7 @@
 namespace zplan::exec::testing {
 
 // Nobody listens there; the system hands out others until it has gone round.
-inline int free_port() { return listen_at(0, true).own_port(); }
+inline int free_port() { return listen_at(kLoopback, 0).own_port(); }
 
 inline RendezvousOptions options_of(int rank, int world, int port) {
   RendezvousOptions options;
@@ -21,6 +21,7 @@ inline RendezvousOptions options_of(int rank, int world, int port) {
   options.alike = {{"version", "1"}, {"plan", "abc"}};
   options.start_deadline = Seconds{20};
   options.heartbeat = Seconds{0.1};
+  options.token.given = "a token of the unit tests";
   return options;
 }
 

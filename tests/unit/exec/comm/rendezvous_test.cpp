@@ -141,6 +141,55 @@ TEST(Rendezvous, StrangersAreIgnored) {
   EXPECT_THAT(errors, Each(""));
 }
 
+// As a process of the job would have said it, but for the greeting.
+TEST(Rendezvous, AForeignMessageEndsNothing) {
+  const int port = free_port();
+  std::atomic<int> strangers = 0;
+  const auto errors = on_ranks(2, [&](int rank) {
+    RendezvousOptions options = options_of(rank, 2, port);
+    options.on_stranger = [&](const std::string&) { ++strangers; };
+    if (rank == 1) {
+      for (MessageKind kind : {MessageKind::kHello, MessageKind::kAbort}) {
+        MessageStream stranger(connect_to(kLoopback, port, after(Seconds{10})));
+        stranger.put({kind, 7, ""});
+        stranger.flush();
+        pause(50);
+      }
+    }
+    Rendezvous rendezvous(options);
+    rendezvous.finish();
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_EQ(strangers, 2);
+}
+
+TEST(Rendezvous, ProcessesOfAnotherTokenDoNotComeIn) {
+  const int port = free_port();
+  const auto errors = on_ranks(2, [&](int rank) {
+    RendezvousOptions options = options_of(rank, 2, port);
+    options.start_deadline = Seconds{1};
+    if (rank == 1) options.token.given = "a token of another job";
+    Rendezvous rendezvous(options);
+  });
+  EXPECT_THAT(errors[0], HasSubstr("rank 1 of 2 did not come within 1 s"));
+  EXPECT_THAT(errors[1], HasSubstr("does not know this job's token"));
+}
+
+TEST(Rendezvous, SecretsAreOthersInEachRun) {
+  std::vector<std::string> secrets;
+  for (int run = 0; run < 2; ++run) {
+    const int port = free_port();
+    on_ranks(2, [&](int rank) {
+      Rendezvous rendezvous(options_of(rank, 2, port));
+      EXPECT_TRUE(rendezvous.is_on_one_host());
+      EXPECT_EQ(rendezvous.listen_address(), kLoopback);
+      if (rank == 0) secrets.push_back(rendezvous.secret());
+      rendezvous.finish();
+    });
+  }
+  EXPECT_NE(secrets[0], secrets[1]);
+}
+
 TEST(Rendezvous, AnAbortIsToldToAllTheOthers) {
   for (int culprit : {0, 2}) {
     const int port = free_port();

@@ -1,0 +1,65 @@
+"""Jobs of several processes, a rank each, as a launcher starts them: for tests of their meeting,
+their numbers and their ends.
+"""
+
+import os
+import selectors
+import socket
+import subprocess
+
+from cli_support import PROGRAM, TIMEOUT_S, CliTest
+
+ENDLESS = ("--steps", "1000000")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+class Processes(CliTest):
+    def start(self, world, *options, ranks=None, plan="plan.json", **environment):
+        """One process for each rank; `plan` may name another one for some of them."""
+        port = free_port()
+        processes = []
+        for rank in range(world) if ranks is None else ranks:
+            variables = {
+                **os.environ,
+                "RANK": str(rank),
+                "WORLD_SIZE": str(world),
+                "LOCAL_RANK": str(rank),
+                "MASTER_ADDR": "127.0.0.1",
+                "MASTER_PORT": str(port),
+                **environment,
+            }
+            process = subprocess.Popen(
+                [PROGRAM, "run", plan[rank] if isinstance(plan, list) else plan, *options],
+                cwd=self.folder,
+                env=variables,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            process.environment = variables
+            self.addCleanup(process.communicate)
+            self.addCleanup(process.kill)
+            processes.append(process)
+        return processes
+
+    def ends(self, processes):
+        """(exit code, stdout, stderr) of each."""
+        texts = [process.communicate(timeout=TIMEOUT_S) for process in processes]
+        return [(p.returncode, *text) for p, text in zip(processes, texts)]
+
+    def wait_until_training(self, processes):
+        """The process that has the loss tells of its steps."""
+        with selectors.DefaultSelector() as selector:
+            for process in processes:
+                selector.register(process.stderr, selectors.EVENT_READ)
+            told = [key.fileobj.readline() for key, _ in selector.select(TIMEOUT_S)]
+        self.assertTrue(any("training: step" in line for line in told), told)
+
+    def last_line(self, stderr):
+        return stderr.splitlines()[-1] if stderr else ""

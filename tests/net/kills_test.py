@@ -1,0 +1,81 @@
+"""Processes that are killed, stopped or told to end at moments drawn by seed: the others end in
+time, and say who was lost and what they were doing. ZPLAN_KILLS sets how many [10],
+ZPLAN_KILLS_SEED which.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+
+from cli_support import DEVICE, INTERRUPTED, main
+from launched import ENDLESS, Processes
+
+KILLS = int(os.environ.get("ZPLAN_KILLS", "10"))
+SEED = int(os.environ.get("ZPLAN_KILLS_SEED", "1"))
+
+WAIT_S = 12  # --comm-timeout; a process that says nothing for half of it is lost
+SLACK_S = 25  # for a machine that does other things, too
+
+# (name, processes, pins of the plan, options of the run)
+JOBS = [
+    ("sharded", 2, ("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "3"), ()),
+    ("staged", 2, ("--dp", "1", "--tp", "1", "--pp", "2"), ()),
+    ("both", 4, ("--dp", "2", "--tp", "1", "--pp", "2", "--zero", "1"), ()),
+    (
+        "sweeping",
+        2,
+        ("--dp", "2", "--tp", "1", "--pp", "1", "--zero", "2", "--optimizer", "nvme",
+         "--optimizer-near", "0"),
+        ("--nvme-dir", "."),
+    ),
+]
+# (name, whether steps have begun, seconds after that)
+MOMENTS = [("start", False, 1.0), ("step", True, 0.5)]
+SIGNALS = [signal.SIGKILL, signal.SIGSTOP, signal.SIGTERM]
+
+
+class Kills(Processes):
+    def test_the_others_end_in_time_and_say_why(self):
+        for number in range(KILLS):
+            drawn = random.Random(f"{SEED}/{number}")
+            job, moment = drawn.choice(JOBS), drawn.choice(MOMENTS)
+            sent = SIGNALS[number % len(SIGNALS)]
+            with self.subTest(number=number, job=job[0], moment=moment[0], signal=sent.name):
+                self.kill_one(job, moment, sent, drawn)
+
+    def kill_one(self, job, moment, sent, drawn):
+        _, world, pins, options = job
+        _, in_steps, most_s = moment
+        self.tiny_plan(*pins)
+        processes = self.start(world, *ENDLESS, "--comm-timeout", str(WAIT_S), *options)
+        if in_steps:
+            self.wait_until_training(processes)
+        time.sleep(drawn.uniform(0, most_s))
+        victim = drawn.randrange(world)
+        processes[victim].send_signal(sent)
+        begin = time.monotonic()
+        others = [p for rank, p in enumerate(processes) if rank != victim]
+        texts = [process.communicate(timeout=WAIT_S + SLACK_S)[1] for process in others]
+        self.assertLess(time.monotonic() - begin, WAIT_S + SLACK_S)
+        processes[victim].kill()
+        for process, told in zip(others, texts):
+            self.judge(sent, in_steps, victim, process.returncode, self.last_line(told))
+
+    def judge(self, sent, in_steps, victim, code, line):
+        if sent == signal.SIGTERM and (in_steps or code == INTERRUPTED):
+            self.assertEqual(code, INTERRUPTED, line)
+            return
+        # Of one that ends before all have come the others learn that, or that it does not come.
+        self.assertEqual(code, DEVICE, line)
+        self.assertRegex(line, rf"rank {victim}\b|rank 0 at |ranks? \d.* did not come")
+        if in_steps:
+            self.assertIn(f"rank {victim} is lost: ", line)
+            self.assertRegex(line, r"was in step \d+, .* waiting for rank|waiting for nobody")
+
+
+if __name__ == "__main__":
+    main()
