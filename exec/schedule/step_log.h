@@ -1,5 +1,5 @@
 // Collects the results of steps: a step is complete when all lanes of all ranks have ended it.
-// Tells the caller of each as it completes, in order.
+// Tells the caller of each as it completes, in order, with its number in the training.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class StepLog {
  public:
   using Listener = std::function<void(std::int64_t step, const StepResult&)>;
 
-  StepLog(int steps, const RunServices& services, Listener listener)
+  StepLog(std::int64_t steps, const RunServices& services, Listener listener)
       : services_(&services),
         listener_(std::move(listener)),
         pending_(static_cast<std::size_t>(steps)) {
@@ -49,6 +49,7 @@ class StepLog {
   };
 
   void complete(std::int64_t step, TimePoint end) {
+    step += services_->start().step;
     StepResult result = services_->report_of(step);
     result.wall = {std::chrono::duration<double>(end - previous_).count()};
     previous_ = end;

@@ -14,20 +14,6 @@
 #include "tests/support/tensor_values.h"
 
 namespace zplan::testing_support {
-namespace {
-
-// The tolerances of `zplan run --check` (planner/cli/run/check.cpp), whose comparison is written a
-// second time here so that a slip in one of them shows. Here the query and the value part of the
-// QKV bias are held against their own norms, there against the whole bias.
-constexpr double kF64Tolerance = 1e-10;
-constexpr double kF32Tolerance = 1e-5;
-constexpr double kF32KeyBiasTolerance = 1e-6;
-// Of the distance that the updates have moved a tensor. The command leaves more, for any plan and
-// number of steps.
-constexpr double kF64Way = 1e-10, kF32Way = 1e-3;
-// Of the loss. One unit in the last place is 2^-8 of bf16 and 2^-11 of fp16; losses are means of
-// 256 tokens whose logits carry a few of them.
-constexpr double kBf16Tolerance = 4e-3, kF16Tolerance = 5e-4;
 
 Plan on_one_rank(const Plan& plan) {
   Plan one = reference_plan(plan.kernel_set, plan.model);
@@ -52,6 +38,21 @@ Plan on_one_rank(const Plan& plan) {
   }
   return one;
 }
+
+namespace {
+
+// The tolerances of `zplan run --check` (planner/cli/run/check.cpp), whose comparison is written a
+// second time here so that a slip in one of them shows. Here the query and the value part of the
+// QKV bias are held against their own norms, there against the whole bias.
+constexpr double kF64Tolerance = 1e-10;
+constexpr double kF32Tolerance = 1e-5;
+constexpr double kF32KeyBiasTolerance = 1e-6;
+// Of the distance that the updates have moved a tensor. The command leaves more, for any plan and
+// number of steps.
+constexpr double kF64Way = 1e-10, kF32Way = 1e-3;
+// Of the loss. One unit in the last place is 2^-8 of bf16 and 2^-11 of fp16; losses are means of
+// 256 tokens whose logits carry a few of them.
+constexpr double kBf16Tolerance = 4e-3, kF16Tolerance = 5e-4;
 
 struct Reference {
   std::unique_ptr<Logged> trained;

@@ -13,6 +13,9 @@ namespace zplan::testing_support {
 // delayed update has changed.
 inline constexpr int kCoverSteps = 3;
 
+// The plan that trains so.
+Plan on_one_rank(const Plan& plan);
+
 struct Logged : Trained {
   GradientLog gradients;  // of the first step whose gradients an update uses
 };
