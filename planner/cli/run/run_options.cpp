@@ -68,13 +68,13 @@ Command parse_run(const std::vector<std::string>& arguments) {
        {"uring", exec::IoMethod::kUring},
        {"posix", exec::IoMethod::kPosix}});
   syntax.text("--save", command.save, "DIR",
-              "Keep checkpoints there: at the end, on Ctrl-C or SIGTERM, and as --every says");
+              "Keep checkpoints there: at the end, after Ctrl-C, and as --every says");
   syntax.integer("--every", command.save_every, 1, kMaxRunSteps, "Steps from one to the next");
   syntax.integer("--keep", command.keep, 1, kMaxRunSteps, "So many of them, the newest [all]");
   syntax.flag("--resume", command.resume,
-              "Go on from the newest good one, up to --steps in all; begin where there is none");
+              "Go on from the newest good one, to --steps in all; without one, begin");
   syntax.text("--resume-from", command.resume_from, "DIR",
-              "The same from another folder of checkpoints, or from one: DIR/step-000020");
+              "The same from other checkpoints, or from one: DIR/step-000020");
   syntax.text("--log", command.log, "FILE", "Write a line of JSON for each step");
   syntax.flag("--ignore-capacity", command.ignore_capacity,
               "Train with a plan that does not fit its hardware, too");
