@@ -82,7 +82,8 @@ std::optional<std::int64_t> checkpoint_step(const std::string& name) {
   std::int64_t step = 0;
   const char* const end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc{} || stop != end || name != checkpoint_name(step)) return std::nullopt;
+  const bool is_number = error == std::errc{} && stop == end && step >= 0;
+  if (!is_number || name != checkpoint_name(step)) return std::nullopt;
   return step;
 }
 

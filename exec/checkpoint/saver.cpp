@@ -139,7 +139,7 @@ void Saver::write(Header header) {
   } catch (const std::exception& error) {
     if (leads()) {
       remove_partial(options_.folder, header.step);
-    } else {
+    } else if (!folder.empty()) {
       tell_others(folder);
     }
     report_.saved.pop_back();
